@@ -28,7 +28,7 @@ class StateDirectory {
   struct Record {
     ProcessId process;
     std::string program;
-    std::vector<std::string> arguments;  // those that must be alike to adopt it
+    std::vector<std::string> arguments;  // those that must be equal to adopt the task
   };
 
   // Makes the directory where there is none. Errors: FAILED_PRECONDITION of class CONFIGURATION
@@ -43,9 +43,10 @@ class StateDirectory {
   std::string LogFile(TaskId task) const { return FileOf(task, ".log"); }
 
   absl::Status Write(TaskId task, const Record& record);
-  // Record and address: the task has ended.
+  // Removes record and address: the task has ended.
   absl::Status Remove(TaskId task);
-  // All records. Errors: FAILED_PRECONDITION of class CONFIGURATION naming a file that is damaged.
+  // Reads all records. Errors: FAILED_PRECONDITION of class CONFIGURATION naming a file that is
+  // damaged.
   absl::StatusOr<std::map<TaskId, Record>> Read();
 
  private:

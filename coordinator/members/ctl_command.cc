@@ -23,7 +23,7 @@ namespace {
 constexpr char kVerbs[] =
     "status, add-worker [HOST:PORT], remove-worker INDEX|HOST:PORT or flight-record [CALLS] "
     "[FILE...]";
-constexpr int kCallsMax = 4096;  // that workers keep of a group
+constexpr int kCallsMax = 4096;  // workers keep so many calls of a group
 
 absl::Status Wrong(absl::string_view text) {
   return absl::InvalidArgumentError(absl::StrCat(text, "; write ", kVerbs));

@@ -16,7 +16,7 @@
 
 namespace cohort {
 
-// In a state directory: where its coordinator serves operators.
+// The file in a state directory that says where its coordinator serves operators.
 inline constexpr char kCtlAddressFile[] = "coordinator.address";
 
 struct CtlOptions {
@@ -26,16 +26,16 @@ struct CtlOptions {
   // An address. Empty: kAddWorker lets the coordinator start one, kRemoveWorker means `index`.
   std::string worker;
   int index = 0;
-  int calls_max = 16;              // of kFlightRecord, of each group
-  std::vector<std::string> files;  // of the same: read instead of asking a coordinator
+  int calls_max = 16;  // for kFlightRecord, of each group
+  std::vector<std::string> files;  // for the same: read instead of asking a coordinator
   bool json = false;
   absl::Duration timeout = absl::Seconds(60);
 };
 
 using CtlCommand = std::variant<CtlOptions, PrintAndExit>;
 
-// `arguments` behind "ctl". Errors: INVALID_ARGUMENT; NOT_FOUND for a state directory without a
-// running coordinator.
+// Parses the arguments after "ctl". Errors: INVALID_ARGUMENT; NOT_FOUND for a state directory
+// without a running coordinator.
 absl::StatusOr<CtlCommand> ParseCtlCommandLine(const std::vector<std::string>& arguments,
                                                FileSystem& files);
 
@@ -48,7 +48,7 @@ struct CtlResult {
 // answers.
 CtlResult RunCtl(World world, Waiter& waiter, const CtlOptions& options);
 
-// One line per member, then how the job goes.
+// Returns one line per member, then the state of the job.
 std::string StatusText(const proto::GetJobStatusResponse& status);
 
 }  // namespace cohort

@@ -1,6 +1,6 @@
 #pragma once
 
-// What the coordinator serves to operators: who is in the job and how it goes, and workers in and
+// The coordinator's service for operators: the members of the job and its state, and workers in and
 // out (proto/ctl.proto).
 
 #include <memory>
@@ -14,7 +14,8 @@
 
 namespace cohort {
 
-// What the service speaks for; all shared with the coordinator, and kept by the service's handlers.
+// The parts that the service speaks for; all shared with the coordinator, and kept by the service's
+// handlers.
 struct CtlParts {
   std::string job;
   std::shared_ptr<Cluster> cluster;
@@ -25,9 +26,9 @@ struct CtlParts {
 // Errors of AddWorker and RemoveWorker: those of WorkerChanges.
 Service MakeCtlService(const CtlParts& parts);
 
-// What the coordinator knows by itself.
+// Returns what the coordinator knows by itself.
 proto::GetJobStatusResponse JobStatus(const CtlParts& parts);
-// With what the parameter servers count, if all of them answer soon.
+// Adds what the parameter servers count, if all of them answer soon.
 void AnswerJobStatus(const CtlParts& parts, TypedReply<proto::GetJobStatusResponse> reply);
 
 }  // namespace cohort

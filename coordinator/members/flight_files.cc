@@ -32,7 +32,7 @@ absl::StatusOr<proto::GroupFlight> ReadFlight(FileSystem& files, const std::stri
 
 absl::StatusOr<proto::AskFlightRecordsResponse> ReadFlightFiles(
     FileSystem& files, const std::vector<std::string>& paths, int calls_max) {
-  std::map<uint32_t, proto::WorkerFlightRecord> workers;  // by index
+  std::map<uint32_t, proto::WorkerFlightRecord> workers;  // keyed by index
   for (const std::string& path : paths) {
     ASSIGN_OR_RETURN(proto::GroupFlight flight, ReadFlight(files, path));
     auto& operations = *flight.mutable_operations();

@@ -12,8 +12,8 @@
 
 namespace cohort {
 
-// The newest `calls_max` calls of each file, by task. Errors: INVALID_ARGUMENT naming a file that
-// is none of these, and those of ReadFile.
+// Returns the newest `calls_max` calls of each file, by task. Errors: INVALID_ARGUMENT naming a
+// file that is not a flight file, and those of ReadFile.
 absl::StatusOr<proto::AskFlightRecordsResponse> ReadFlightFiles(
     FileSystem& files, const std::vector<std::string>& paths, int calls_max);
 

@@ -10,7 +10,8 @@ namespace cohort {
 
 namespace {
 
-// One that is stopped does not answer, and this is asked when something stands.
+// The time for answers: a worker that is stopped does not answer, and this is asked when something
+// stands.
 constexpr absl::Duration kAnswerWait = absl::Seconds(2);
 
 // The answers so far. Shared by the calls. Thread-safe.

@@ -1,6 +1,6 @@
 #pragma once
 
-// What the workers' groups have recorded of their calls, for the question why a step stands: all
+// The records that the workers' groups keep of their calls, for the question why a step stands: all
 // workers are asked, and their records of one group are laid side by side, call by call.
 
 #include <string>
@@ -12,17 +12,18 @@
 
 namespace cohort {
 
-// One answer from each worker of the job, by index; of one that does not answer within two seconds,
-// or is away, why. No errors.
+// Replies with one answer for each worker of the job, by index; for a worker that does not answer
+// within two seconds, or is away, with the reason. Has no errors.
 void AskFlightRecords(const Cluster& cluster, const proto::AskFlightRecordsRequest& request,
                       TypedReply<proto::AskFlightRecordsResponse> reply);
 
-// What is said of a rank whose worker the records do not have.
+// Descriptions of a rank whose worker is not in the records.
 inline constexpr char kNoWorkerOfTheJob[] = "is no worker of the job";
 inline constexpr char kNoFileOfIt[] = "has no file here";
 
-// For people: for each group who is where, a line for each call, and who waits for whom in the
-// oldest call that is under way, or did in the oldest that has failed. `absent`: one of the above.
+// Returns text for people: for each group where each rank is, a line for each call, and who waits
+// for whom in the oldest call that is under way, or did in the oldest that has failed. `absent`:
+// one of the above.
 std::string FlightText(const proto::AskFlightRecordsResponse& records, absl::string_view absent);
 
 }  // namespace cohort

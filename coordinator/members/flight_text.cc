@@ -22,7 +22,7 @@ std::string NameOf(const proto::TaskRef& task) {
   return absl::StrCat(task.role(), ":", task.index());
 }
 
-// What is known of one group, by rank. Thread-compatible.
+// The records of one group, by rank. Thread-compatible.
 class GroupView {
  public:
   GroupView(const proto::AskFlightRecordsResponse& records, std::string group, uint64_t generation,
@@ -50,7 +50,7 @@ class GroupView {
  private:
   struct Rank {
     std::string task;                     // empty: nobody says who it is
-    const GroupFlight* flight = nullptr;  // none: it has not answered
+    const GroupFlight* flight = nullptr;  // null: it has not answered
   };
 
   void Add(const proto::WorkerFlightRecord& worker, const GroupFlight& flight) {
@@ -138,7 +138,7 @@ class GroupView {
     return waited.empty() ? "no call is under way\n" : waited;
   }
 
-  // In the oldest call of the state; empty without one.
+  // Returns who waits in the oldest call of the state; empty without one.
   std::string WhoWaits(FlightOperation::State state, absl::string_view one_waits,
                        absl::string_view several_wait) const {
     for (const auto& [sequence, call] : calls_) {

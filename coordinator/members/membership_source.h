@@ -1,11 +1,12 @@
 #pragma once
 
-// Where the list of a job's workers may come from while it runs: a file, or a DNS name with one
-// address per worker, such as a Kubernetes headless service.
+// Sources for the list of a job's workers while it runs: a file, or a DNS name with one address per
+// worker, such as a Kubernetes headless service.
 //
 // A file has one worker "host:port" a line ("#" begins a comment), or is JSON in the form of
-// TF_CONFIG or of its cluster. It decides alone: who is not in it leaves. A DNS name forgets who is
-// only away for a moment, so one that vanishes from it leaves only once it is lost.
+// TF_CONFIG or of its cluster. The file decides alone: a worker that is not in it leaves. A DNS
+// name forgets workers that are away for a moment, so a worker that vanishes from it leaves only
+// once it is lost.
 
 #include <memory>
 #include <string>
@@ -43,25 +44,25 @@ class SystemHostResolver final : public HostResolver {
 // Thread-safe.
 class MembershipSource {
  public:
-  // When a worker that the list does not have any more leaves.
+  // The time at which a worker that is no longer on the list leaves.
   enum class Departure { kAtOnce, kWhenLost };
   using Done = absl::AnyInvocable<void(absl::StatusOr<std::vector<std::string>>)>;
 
   virtual ~MembershipSource() = default;
-  // The addresses, sorted, at least one. Errors: whatever is wrong; nothing changes then.
+  // Reads the addresses, sorted, at least one. Errors: whatever is wrong; nothing changes then.
   virtual void Read(Done done) = 0;
   virtual Departure departure() const = 0;
   virtual absl::Duration interval() const = 0;
 };
 
-// "FILE" or "dns:NAME:PORT". Errors: INVALID_ARGUMENT saying what is wanted.
+// Checks "FILE" or "dns:NAME:PORT". Errors: INVALID_ARGUMENT saying what is wanted.
 absl::Status CheckMembership(absl::string_view text);
-// A source for what CheckMembership lets pass. Both outlive it.
+// Makes a source for text that CheckMembership accepts. `files` and `resolver` outlive it.
 std::unique_ptr<MembershipSource> MakeMembershipSource(absl::string_view text, FileSystem& files,
                                                        HostResolver& resolver);
 
-// The addresses of a membership file's text, sorted. Errors: INVALID_ARGUMENT naming the line or
-// the JSON path, or that there are none.
+// Returns the addresses in a membership file's text, sorted. Errors: INVALID_ARGUMENT naming the
+// line or the JSON path, or that there are none.
 absl::StatusOr<std::vector<std::string>> ParseMembership(absl::string_view text);
 
 }  // namespace cohort

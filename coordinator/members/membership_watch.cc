@@ -71,7 +71,7 @@ void MembershipWatch::OnRead(const absl::StatusOr<List>& list) {
 }
 
 void MembershipWatch::AddListed() {
-  // All but those that serve there by that name: another process may have got the address.
+  // Asks all but those that serve there by that name: another process may have got the address.
   asked_ = std::set<std::string>(list_.begin(), list_.end());
   for (const Cluster::TaskStatus& member : cluster_->TaskStatuses()) {
     if (member.leaving) continue;

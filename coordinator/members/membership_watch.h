@@ -1,9 +1,9 @@
 #pragma once
 
-// Keeps the workers of a job the same as a list that others keep (membership_source.h): it reads
-// the list again and again, takes in who is new, then lets go who is gone. A list counts when two
+// Keeps the workers of a job equal to a list that others keep (membership_source.h): reads the list
+// again and again, takes in new workers, then lets the missing ones go. A list counts if two
 // readings in a row agree, so that a file that is being written, or a name whose servers disagree
-// for a moment, moves nobody. One that cannot be read or is empty changes nothing and is logged.
+// for a moment, moves nobody. A list that cannot be read or is empty changes nothing and is logged.
 
 #include <map>
 #include <memory>
@@ -26,7 +26,7 @@ class MembershipWatch : public std::enable_shared_from_this<MembershipWatch> {
                                                  std::shared_ptr<Cluster> cluster,
                                                  std::shared_ptr<WorkerChanges> changes);
   void Start();
-  // Nothing is changed any more, but for what is under way.
+  // Stops all changes but those under way.
   void Stop();
 
  private:
@@ -41,7 +41,7 @@ class MembershipWatch : public std::enable_shared_from_this<MembershipWatch> {
   void OnAdded(const std::string& address, const absl::StatusOr<WorkerChanges::Added>& added);
   void RemoveUnlisted();
   void Remove(TaskId task);
-  // The same trouble is logged once, until it is over.
+  // Logs a trouble once, until it is over.
   void Trouble(const std::string& about, const absl::Status& status);
 
   const World world_;
@@ -49,13 +49,14 @@ class MembershipWatch : public std::enable_shared_from_this<MembershipWatch> {
   const std::shared_ptr<Cluster> cluster_;        // shared with the coordinator
   const std::shared_ptr<WorkerChanges> changes_;  // shared with the ctl service
   Strand strand_;
-  // On the strand.
+  // Used on the strand alone.
   bool stopped_ = false;
   List last_read_;
   List list_;                            // agreed on
-  std::set<std::string> asked_;          // who answers there is not known yet
-  std::map<std::string, TaskId> found_;  // who answered last at an address, or is to live there
-  std::set<std::string> seen_;           // on the list, ever
+  std::set<std::string> asked_;  // addresses whose worker is not known yet
+  // the worker that answered last at an address, or is to live there
+  std::map<std::string, TaskId> found_;
+  std::set<std::string> seen_;  // addresses that were ever on the list
   std::map<std::string, std::string> troubles_;
 };
 

@@ -1,8 +1,8 @@
 #pragma once
 
 // Takes workers into a running job and lets them go, for operators (ctl_service.h) and for a
-// membership file (membership_watch.h). A worker is asked who it is before it is taken in, because
-// the one that was started knows its index, and who names an address need not.
+// membership file (membership_watch.h). A worker is asked for its index before it is taken in: the
+// worker knows it, and the operator who names an address need not.
 
 #include <functional>
 #include <memory>
@@ -23,7 +23,8 @@ class WorkerChanges : public std::enable_shared_from_this<WorkerChanges> {
   struct Options {
     Farewell farewell = Farewell::kShutDown;
     absl::Duration call_timeout = absl::Seconds(5);
-    // Where the coordinator starts tasks itself; must not block. `taken` are indices of others.
+    // Starts a task, if the coordinator does so itself; must not block. `taken` are indices of
+    // others.
     std::function<absl::StatusOr<TaskId>(const std::set<int>& taken)> start_local;
     std::function<void(TaskId)> stop_local;  // the worker has left; nothing for another's task
   };
@@ -35,13 +36,14 @@ class WorkerChanges : public std::enable_shared_from_this<WorkerChanges> {
   static std::shared_ptr<WorkerChanges> Create(World world, std::shared_ptr<Cluster> cluster,
                                                Options options);
 
-  // A member that does not serve and answers here now has moved. Errors: INVALID_ARGUMENT for what
-  // is no address or no worker; NOT_FOUND when nobody answers; FAILED_PRECONDITION for a worker of
-  // another coordinator; those of Cluster::AddWorker.
+  // Adds the worker at an address. A member that does not serve and answers here now has moved.
+  // Errors: INVALID_ARGUMENT for text that is not an address or a task that is not a worker;
+  // NOT_FOUND if nobody answers; FAILED_PRECONDITION for a worker of another coordinator; those of
+  // Cluster::AddWorker.
   void Add(std::string address, absl::AnyInvocable<void(absl::StatusOr<Added>)> done);
   // Starts a worker. Errors: FAILED_PRECONDITION without local tasks; those of the start.
   absl::StatusOr<Added> AddLocal();
-  // As Cluster::RemoveWorker.
+  // Removes a worker like Cluster::RemoveWorker.
   void Remove(TaskId task, absl::AnyInvocable<void(absl::Status)> done);
 
  private:

@@ -65,7 +65,7 @@ class BatchNormNodes {
   std::string Gamma() { return layer_.scale ? layer_.name + "/gamma" : Filled("scale", 1); }
   std::string Beta() { return layer_.center ? layer_.name + "/beta" : Filled("shift", 0); }
 
-  // What a use of the layer before this one in the same step left.
+  // Returns the value that an earlier use of the layer in the same step left.
   std::string Now(const std::string& variable) const {
     const auto found = state_.find(variable);
     return found == state_.end() ? variable : found->second;
@@ -85,7 +85,7 @@ class BatchNormNodes {
                            Tensor::FromVector(values, {static_cast<int64_t>(values.size())}));
   }
 
-  // All but that of the channels, 1.
+  // Returns all axes but that of the channels, 1.
   std::vector<int64_t> AxesOfSums() const {
     std::vector<int64_t> axes(static_cast<size_t>(x_.rank) - 1);
     std::iota(axes.begin(), axes.end(), 1);

@@ -20,7 +20,8 @@ struct ChannelledValue {
   int64_t rank = 2;
 };
 
-// The normalized value. In training the moving statistics are in the target's state afterwards.
+// Returns the normalized value. In training the moving statistics are in the target's state
+// afterwards.
 std::string AddBatchNorm(const BatchNormalizationSpec& layer, const ChannelledValue& x,
                          const LayerTarget& target);
 

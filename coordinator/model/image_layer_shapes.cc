@@ -150,7 +150,7 @@ std::vector<VariableSpec> Variables(const BatchNormalizationSpec& layer, const S
   add("/moving_variance", layer.moving_variance_initializer);
   for (size_t i = variables.size() - 2; i < variables.size(); ++i) {
     variables[i].trainable = false;
-    variables[i].aggregation = proto::AGGREGATION_MEAN;  // as Keras makes them
+    variables[i].aggregation = proto::AGGREGATION_MEAN;  // Keras's aggregation
   }
   return variables;
 }

@@ -13,11 +13,11 @@
 
 namespace cohort {
 
-// `shape` is that of the variable; `job_seed` serves where the layer gives none.
+// Makes an initializer for a variable of this shape; `job_seed` is used if the layer has no seed.
 proto::Initializer MakeInitializer(const KerasInitializerSpec& spec, const Shape& shape,
                                    uint64_t job_seed);
 
-// A float32 variable that begins so, and is trained.
+// Makes a float32 variable with this initializer that is trained.
 VariableSpec MakeVariable(const std::string& name, const Shape& shape,
                           const KerasInitializerSpec& initializer, uint64_t job_seed);
 

@@ -34,7 +34,7 @@ class LayerNodes {
     return Activate(layer.activation, {y, ""});
   }
 
-  // Where nothing is dropped Keras hands its input through, logits included.
+  // If nothing is dropped, Keras hands its input through, logits included.
   ModelOutput operator()(const DropoutSpec& layer) {
     if (target_.mode != ModelMode::kTraining || layer.rate == 0) return x_;
     const std::string ratio =

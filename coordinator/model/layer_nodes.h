@@ -7,7 +7,7 @@
 
 namespace cohort {
 
-// The layer is no InputLayer.
+// Adds the nodes of a layer that is not an InputLayer.
 ModelOutput AddLayerNodes(const LayerSpec& layer, const LayerInputs& inputs,
                           const LayerTarget& target);
 

@@ -1,7 +1,6 @@
 #pragma once
 
-// What a layer makes of shapes, and the variables that it needs for them. Shapes are those of one
-// example, without the batch.
+// Shapes and variables of layers. Shapes are those of one example, without the batch.
 
 #include <vector>
 
@@ -13,15 +12,15 @@
 
 namespace cohort {
 
-// Shape of what the layer gives for inputs of these shapes; an InputLayer gives what it is given.
+// Returns the layer's output shape for inputs of these shapes; an InputLayer returns its input.
 // Errors: INVALID_ARGUMENT naming the layer and the shape that it cannot take.
 absl::StatusOr<Shape> LayerOutputShape(const LayerSpec& layer, absl::Span<const Shape> inputs);
 
-// The variables of a layer for inputs that LayerOutputShape takes, in Keras's order. `seed` is for
-// initializers without one.
+// Returns the variables of a layer for inputs that LayerOutputShape takes, in Keras's order. `seed`
+// is for initializers without one.
 std::vector<VariableSpec> LayerVariables(const LayerSpec& layer, const Shape& input, uint64_t seed);
 
-// The name of an embedding's table; empty for a layer that looks nothing up.
+// Returns the name of an embedding's table; empty for a layer that looks nothing up.
 std::string TableOf(const LayerSpec& layer);
 
 }  // namespace cohort

@@ -1,10 +1,10 @@
 #pragma once
 
-// Where the nodes of layers go, and what layers hand on to each other.
+// The target of the nodes of layers, and what layers hand on to each other.
 //
 // Keras's images are [N,rows,columns,channels] and ONNX's [N,channels,rows,columns]. Between layers
-// that compute on images they stay as ONNX has them (ModelOutput::channels_first); a layer to which
-// the order of the elements matters gets them as Keras has them. Shapes are Keras's throughout.
+// that compute on images they stay in ONNX's order (ModelOutput::channels_first); a layer to which
+// the order of the elements matters gets them in Keras's. Shapes are Keras's throughout.
 
 #include <map>
 #include <string>
@@ -19,11 +19,11 @@ namespace cohort {
 // ordinary ONNX model.
 enum class ModelMode { kTraining, kEvaluation, kPrediction };
 
-// What a layer, or a model, left in a graph.
+// The output of a layer, or a model, in a graph.
 struct ModelOutput {
   std::string value;
-  // What the softmax or sigmoid at the end was given; empty when it ends otherwise.
-  // Keras computes a cross-entropy from it (its `_keras_logits`), for a sigmoid too.
+  // The input of the softmax or sigmoid at the end; empty if the model ends otherwise. Keras
+  // computes a cross-entropy from it (its `_keras_logits`), for a sigmoid too.
   std::string logits;
   bool channels_first = false;  // an image, and value is [N,channels,rows,columns]
 };
@@ -32,18 +32,18 @@ struct ModelOutput {
 using StateValues = std::map<std::string, std::string>;
 
 struct LayerInputs {
-  absl::Span<const ModelOutput> values;  // of a layer that looks up: the ids
-  const Shape& first_shape;              // of one example
+  absl::Span<const ModelOutput> values;  // the ids, for a layer that looks up
+  const Shape& first_shape;  // that of one example
 };
 
-// Where nodes of layers go. They get the builder's name prefix.
+// The place where the nodes of layers go. They get the builder's name prefix.
 struct LayerTarget {
   GraphBuilder& graph;
   const ModelMode mode;  // kEvaluation also in a training step, of a call with `training` false
   StateValues& state;    // of the layers so far; theirs are added
 };
 
-// With an image as Keras has it.
+// Returns the output with an image in Keras's order.
 ModelOutput ChannelsLast(const ModelOutput& output, GraphBuilder& graph);
 
 }  // namespace cohort

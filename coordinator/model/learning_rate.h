@@ -12,7 +12,7 @@
 
 namespace cohort {
 
-// `steps_before` is 0 for the first step.
+// Returns the rate; `steps_before` is 0 for the first step.
 double LearningRateAt(const OptimizerSpec& optimizer, int64_t steps_before);
 
 }  // namespace cohort

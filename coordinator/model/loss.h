@@ -23,14 +23,14 @@ absl::Status CheckMetrics(const CompileSpec& compile);
 absl::Status CheckLabels(const CompileSpec& compile, const Shape& output,
                          const proto::ComponentSpec& y);
 
-// Whether labels are class numbers (proto::ClassLabels), not one-hot rows.
+// Returns whether labels are class numbers (proto::ClassLabels), not one-hot rows.
 bool TakesClasses(const LossSpec& loss);
 
-// The per-example loss [N]. `y` is the graph's name of the labels, whose type is `y_dtype`.
+// Adds the per-example loss [N]. `y` is the graph's name of the labels, whose type is `y_dtype`.
 std::string AddLoss(const LossSpec& loss, const ModelOutput& output, const std::string& y,
                     DType y_dtype, int64_t classes, GraphBuilder& graph);
 
-// float32 scalars: the number of examples, then each metric's sum over the batch.
+// Adds float32 scalars: the number of examples, then each metric's sum over the batch.
 std::vector<std::string> AddCounts(const CompileSpec& compile, const ModelOutput& output,
                                    const std::string& y, DType y_dtype, GraphBuilder& graph);
 

@@ -12,7 +12,7 @@
 namespace cohort {
 namespace {
 
-constexpr int64_t kElementsMax = int64_t{1} << 31;  // of one example
+constexpr int64_t kElementsMax = int64_t{1} << 31;  // elements of one example
 constexpr char kLabelColumn[] = "label";
 
 absl::Status CheckColumn(const std::string& name, const proto::ComponentSpec& x) {
@@ -92,7 +92,7 @@ absl::StatusOr<Model> Model::Create(const ModelSpec& spec, uint64_t seed,
   for (size_t i = 0; i < model.calls_.size(); ++i) {
     RETURN_IF_ERROR(model.TakeCall(model.calls_[i], seed));
   }
-  // Behind the layers, which say more of what they cannot look up.
+  // Checked after the layers, whose errors say more about what they cannot look up.
   for (const size_t input : model.inputs_) {
     const Call& call = model.calls_[input];
     RETURN_IF_ERROR(CheckDeclaredType(std::get<InputLayerSpec>(model.layers_[call.layer]),
@@ -101,7 +101,7 @@ absl::StatusOr<Model> Model::Create(const ModelSpec& spec, uint64_t seed,
   if (model.calls_[model.output_].column >= 0) {
     model.columns_[static_cast<size_t>(model.calls_[model.output_].column)].is_value = true;
   }
-  // In the order of the layers, whatever the order of their uses.
+  // Sorts in the order of the layers, whatever the order of their uses.
   std::vector<size_t> order(model.variables_.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
@@ -126,7 +126,7 @@ void Model::TakeLayers(const ModelSpec& spec) {
     output_ = spec.output;
   } else {
     if (layers_.empty() || !std::holds_alternative<InputLayerSpec>(layers_[0])) {
-      layers_.insert(layers_.begin(), InputLayerSpec());  // of whatever shape the data has
+      layers_.insert(layers_.begin(), InputLayerSpec());  // takes the data's shape
     }
     for (size_t i = 0; i < layers_.size(); ++i) {
       Call& taken = calls_.emplace_back();

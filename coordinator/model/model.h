@@ -35,22 +35,22 @@ class Model {
                                       const proto::ElementSpec& batch);
 
   const std::vector<VariableSpec>& variables() const { return variables_; }
-  // Of one example, without the batch.
+  // Returns the shape of one example, without the batch.
   const Shape& output_shape() const { return calls_[output_].shape; }
-  // Component of the batch, and what graphs call it.
+  // Return the labels' component of the batch, and its name in graphs.
   uint32_t labels() const { return labels_; }
   const std::string& labels_name() const { return labels_name_; }
 
   // Each declares graph inputs and binds them in the program, in the same order.
   void AddColumns(ModelMode mode, GraphBuilder& graph, proto::Program& program) const;
-  // `labels` is their type, as the data sets give them.
+  // Adds the labels; `labels` is their type in the data sets.
   void AddLabels(const proto::ComponentSpec& labels, GraphBuilder& graph,
                  proto::Program& program) const;
-  // Under their own names, in creation order.
+  // Adds the variables under their own names, in creation order.
   void AddVariables(ModelMode mode, GraphBuilder& graph, proto::Program& program) const;
 
-  // The model's output as Keras has it. In training `state` has then what becomes of variables that
-  // layers change.
+  // Adds the layers and returns the model's output in Keras's order. In training `state` has the
+  // new values of variables that layers change.
   ModelOutput AddLayers(ModelMode mode, GraphBuilder& graph, StateValues& state) const;
 
  private:
@@ -60,10 +60,10 @@ class Model {
     bool negative_is_none = false;
   };
   struct Column {
-    std::string name;  // in graphs
+    std::string name;  // name in graphs
     uint32_t component = 0;
     DType dtype = DType::kFloat32;
-    Shape shape;            // of one example, in the data
+    Shape shape;  // shape of one example, in the data
     bool is_value = false;  // some layer computes with it
     std::vector<Lookup> lookups;
   };
@@ -71,8 +71,8 @@ class Model {
     size_t layer = 0;
     std::vector<size_t> inputs;
     bool training = true;  // LayerCall::training
-    Shape shape;           // of one example of what it gives
-    int column = -1;       // of an InputLayer
+    Shape shape;  // shape of one example of the output
+    int column = -1;  // an InputLayer's
   };
 
   Model() = default;
@@ -84,7 +84,7 @@ class Model {
   absl::Status TakeCall(Call& call, uint64_t seed);
   absl::Status TakeLookup(const LayerSpec& layer, const Call& call);
   absl::Status TakeVariables(const Call& call, const Shape& input, uint64_t seed);
-  // Whether a graph has of the variable the rows that are looked up.
+  // Returns whether a graph has only the looked-up rows of the variable.
   bool IsByRows(ModelMode mode, const std::string& variable) const;
   ModelOutput AddInput(const Column& column, const Call& call, GraphBuilder& graph) const;
   std::string AddIds(const Column& column, const Call& call, const std::string& table,
@@ -94,11 +94,11 @@ class Model {
   std::vector<Call> calls_;
   std::vector<size_t> inputs_;  // calls
   size_t output_ = 0;
-  std::vector<Column> columns_;  // by inputs_
+  std::vector<Column> columns_;  // in the order of inputs_
   std::vector<VariableSpec> variables_;
   std::vector<size_t> variable_layers_;
   std::set<std::string> tables_;          // variables that are read by rows
-  std::set<std::string> dynamic_tables_;  // of them
+  std::set<std::string> dynamic_tables_;  // the dynamic ones of them
   proto::ElementSpec batch_;
   uint32_t labels_ = 0;
   std::string labels_name_ = "y";

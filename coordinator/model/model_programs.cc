@@ -74,7 +74,7 @@ absl::StatusOr<onnx::ModelProto> ClippingGraph(const std::vector<std::string>& g
   for (size_t i = 0; i < gradients.size(); ++i) {
     const Shape& shape = variables[i].shape;
     std::vector<int64_t> dims(shape.dims().begin(), shape.dims().end());
-    if (!dims.empty()) dims[0] = -1;  // of a table the rows of the batch
+    if (!dims.empty()) dims[0] = -1;  // for a table, the rows of the batch
     builder.Input(gradients[i], variables[i].dtype, dims, absl::StrCat("R", i));
   }
   for (const std::string& clipped : AddClipping(gradients, clipping, builder)) {
@@ -83,7 +83,7 @@ absl::StatusOr<onnx::ModelProto> ClippingGraph(const std::vector<std::string>& g
   return builder.Finish();
 }
 
-// What all three programs are made of. Lives for one BuildPrograms.
+// The parts that all three programs share. Lives for one BuildPrograms.
 struct Parts {
   const JobSpec& job;
   const Model& model;
@@ -183,7 +183,7 @@ absl::StatusOr<proto::Program> BuildEvalStep(const Parts& parts) {
   return std::move(program);
 }
 
-// Whether replicas join values while they compute.
+// Returns whether replicas join values while they compute.
 bool HasExchange(const proto::Program& program) {
   onnx::ModelProto model;
   model.ParseFromString(program.model());

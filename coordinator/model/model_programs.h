@@ -27,24 +27,24 @@ namespace cohort {
 
 struct ModelPrograms {
   proto::Program train_step;
-  // The same for several replicas, where that differs: an empty name where it does not. Gradients
+  // The programs for several replicas where they differ; an empty name where they do not. Gradients
   // are clipped when they are joined.
   proto::Program replicated_train_step;
   proto::Program eval_step;
   proto::Program predict;
   std::vector<VariableSpec> variables;  // in creation order, which is placement order
-  // Of train_step and eval_step: "loss_sum", "count", "accuracy".
+  // The names of what train_step and eval_step fetch: "loss_sum", "count", "accuracy".
   std::vector<std::string> fetch_names;
-  proto::UpdateRule update_rule;  // of every trainable variable, but for its sparse mode
-  // What data sets do to the labels behind the job's pipeline, where the loss wants classes.
-  // Integer labels [N] are checked and stay as they are.
+  proto::UpdateRule update_rule;  // for every trainable variable, but for its sparse mode
+  // The transform that data sets apply to the labels after the job's pipeline if the loss wants
+  // classes. Integer labels [N] are checked and stay as they are.
   std::optional<proto::DatasetTransform> labels;
   bool exchanges = false;  // train_step has values that its replicas join (cohort.AllReduce)
 };
 
-// `batch` is the type of a batch of training data behind the pipeline (TransformElement); model.h
-// says which component is what. Errors: INVALID_ARGUMENT naming the layer, loss or metric, the type
-// or shape it was given and the remedy.
+// Builds the programs. `batch` is the type of a batch of training data after the pipeline
+// (TransformElement); model.h says which component is what. Errors: INVALID_ARGUMENT naming the
+// layer, loss or metric, the type or shape it was given and the remedy.
 absl::StatusOr<ModelPrograms> BuildPrograms(const JobSpec& job, const proto::ElementSpec& batch);
 
 }  // namespace cohort

@@ -69,7 +69,7 @@ absl::StatusOr<OnnxExport> PlanOnnxExport(const proto::Program& predict) {
     if (import.domain().empty()) *imports.Add() = import;
   }
   *exported.model.mutable_opset_import() = std::move(imports);
-  // While the variables are inputs yet: as initializers they have the same types.
+  // Checked while the variables are still inputs: as initializers they have the same types.
   RETURN_IF_ERROR(
       Annotate(LoadModel(exported.model.SerializeAsString()).status(), "the exported model"));
   *graph.mutable_input() = std::move(batch_inputs);

@@ -17,7 +17,7 @@ namespace cohort {
 
 // A variable whose whole value (slices joined) is one of the model's initializers.
 struct ExportedVariable {
-  std::string initializer;  // its name in the graph
+  std::string initializer;  // the name in the graph
   std::string variable;
   DType dtype = DType::kUndefined;
   Shape shape;
@@ -29,9 +29,9 @@ struct OnnxExport {
   std::vector<ExportedVariable> variables;
 };
 
-// The model has standard operators only, a symbolic batch, and is checked by libonnx. Errors:
-// INVALID_ARGUMENT for an input that is neither batch nor variable, for a variable whose shape the
-// program does not say, and for an operator outside ONNX's own domain, naming it.
+// Plans the export of a model with standard operators only, a symbolic batch, and libonnx's checks
+// passed. Errors: INVALID_ARGUMENT for an input that is neither batch nor variable, for a variable
+// whose shape the program does not say, and for an operator outside ONNX's own domain, naming it.
 absl::StatusOr<OnnxExport> PlanOnnxExport(const proto::Program& predict);
 
 }  // namespace cohort

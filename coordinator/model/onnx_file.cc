@@ -10,9 +10,9 @@
 namespace cohort {
 namespace {
 
-// So that a runtime can map a tensor's bytes into memory, as ONNX advises.
+// The alignment at which a runtime can map a tensor's bytes into memory, as ONNX advises.
 constexpr size_t kDataAlignment = 4096;
-// Of a value that go into the file at a time.
+// The bytes of a value that go into the file at a time.
 constexpr size_t kWriteBytes = size_t{64} << 20;
 
 // A file that is written under another name until it is whole. Removed unless it is committed.
@@ -63,7 +63,7 @@ void AppendVarint(uint64_t value, std::string& out) {
   out.push_back(static_cast<char>(value));
 }
 
-// What stands before the bytes of a message or bytes field.
+// Returns the bytes that precede a message or bytes field.
 std::string FieldHead(int field, size_t bytes) {
   std::string head;
   AppendVarint(static_cast<uint64_t>(field) << 3 | kLengthDelimited, head);
@@ -99,11 +99,11 @@ absl::Status AppendBytes(const Tensor& value, TemporaryFile& file) {
 
 // A message in pieces whose sizes are known before the values are. Fields may come in any order,
 // and a reader joins them: the model without its graph, then the graph without the variables, then
-// these.
+// the variables.
 struct InlineModel {
   std::string model;
   std::string graph;
-  // By variable: the field's head with the tensor's meta and the head of its bytes.
+  // One head per variable: that of the field with the tensor's meta, and that of its bytes.
   std::vector<std::string> heads;
   size_t graph_bytes = 0;
 };

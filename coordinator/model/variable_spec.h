@@ -11,9 +11,9 @@
 
 namespace cohort {
 
-// As tf.VariableSynchronization. kOnRead: each replica of a strategy that mirrors variables has a
-// value of its own (common/program/replica_rows.h); under other strategies it is as kOnWrite, which
-// kAuto is everywhere. kNone is refused under every strategy.
+// tf.VariableSynchronization. kOnRead: each replica of a strategy that mirrors variables has a
+// value of its own (common/program/replica_rows.h); under other strategies it is like kOnWrite,
+// which kAuto is everywhere. kNone is refused under every strategy.
 enum class VariableSynchronization { kAuto, kNone, kOnWrite, kOnRead };
 
 struct VariableSpec {
@@ -22,10 +22,11 @@ struct VariableSpec {
   Shape shape;
   proto::Initializer initializer;  // an empty op: no initial value
   bool trainable = true;
-  proto::SparseMode sparse = proto::DENSE_EXACT;  // of its update rule
+  proto::SparseMode sparse = proto::DENSE_EXACT;  // the update rule's mode
   // Rows under keys; the shape is [kKeyBuckets, width].
   std::optional<proto::DynamicTable> dynamic = std::nullopt;
-  // Of what the closures of a synchronous round assign or add to it; gradients need none.
+  // The aggregation of what the closures of a synchronous round assign or add to the variable;
+  // gradients need none.
   proto::VariableAggregation aggregation = proto::AGGREGATION_NONE;
   VariableSynchronization synchronization = VariableSynchronization::kAuto;
 };

@@ -19,7 +19,7 @@ constexpr absl::Duration kRetryDelay = absl::Milliseconds(100);  // doubles with
 // Much longer than gangs stand for a copy between two workers that do not reach each other.
 constexpr absl::Duration kRetryDelayMax = absl::Seconds(30);
 constexpr char kPsService[] = "/cohort.proto.PsService/";
-// One prefix for all: what a source still holds of a copy that failed ends with its next one.
+// One prefix for all: what a source still holds of a failed copy ends with its next one.
 constexpr char kHeldPrefix[] = "/copy";
 
 absl::Status NoneLeft(const absl::Status& cause) {
@@ -122,7 +122,7 @@ void Copies::OnRemoved(int worker) {
 
 void Copies::OnServing(int worker) {
   Post([this, worker] {
-    // What it was asked before it was a suspect may never be answered.
+    // Requests to it from before it was a suspect may never be answered.
     EndCopiesOf(worker, absl::UnavailableError("it was attached anew"));
     const auto waiting = out_of_step_.find(worker);
     if (waiting != out_of_step_.end()) waiting->second.not_before = absl::InfinitePast();
@@ -175,7 +175,7 @@ std::vector<TaskLink> Copies::Ready() const {
     const auto waiting = out_of_step_.find(link.task.index());
     if (link.task.role() != RoleName(Role::kWorker) || waiting == out_of_step_.end()) continue;
     if (waiting->second.not_before > world_.clock.Now()) continue;
-    // It would be left out of the group again.
+    // The group would leave it out again.
     if (!cluster_->MayJoin(waiting->first)) continue;
     if (cluster_->IsReached({Role::kWorker, waiting->first})) ready.push_back(link);
   }
@@ -210,7 +210,7 @@ void Copies::BeginCopies() {
       continue;
     }
     const TaskLink* const source = SourceFor(target.task.index(), *in_step);
-    if (source == nullptr) break;  // when one of those that are under way has ended
+    if (source == nullptr) break;  // later, when one of those under way has ended
     waiting.tried = round_;
     const uint64_t save = cluster_->NextSave();
     makings_[save] = {save, waiting.session, cluster_->changes(), *source, target};
@@ -223,7 +223,7 @@ void Copies::BeginCopies() {
 }
 
 const TaskLink* Copies::SourceFor(int worker, const std::vector<TaskLink>& in_step) const {
-  // After a failure another one: that the two do not reach each other may have been why.
+  // After a failure takes another source: the two may not reach each other.
   const auto failures = static_cast<size_t>(out_of_step_.at(worker).failures);
   for (size_t i = 0; i < in_step.size(); ++i) {
     const TaskLink& source = in_step[(failures + i) % in_step.size()];
@@ -256,7 +256,8 @@ void Copies::Call(uint64_t save, const TaskLink& link, const char* method, Reque
                       });
 }
 
-// What it got before it was out of step it may still push: it would come on top of the copy.
+// Fences the pushes that the worker may still make of what it got before it was out of step: they
+// would come on top of the copy.
 void Copies::Fence(Making making) {
   if (making.session == 0) return CreateVariables(std::move(making));
   proto::FenceRequest request;

@@ -41,39 +41,42 @@ class Copies : public std::enable_shared_from_this<Copies> {
   struct Options {
     absl::Duration call_timeout = absl::Seconds(60);
     size_t chunk_bytes = 0;
-    // On the strand; must not block. Also for homes that are lost before Restored.
+    // Tells that all copies are lost. Runs on the strand; must not block. Runs also for homes that
+    // are lost before Restored.
     std::function<void(const absl::Status&)> on_all_lost;
   };
-  // All homes of the cluster are in step.
+  // Makes the keeper; all homes of the cluster are in step.
   static std::shared_ptr<Copies> Create(World world, Options options,
                                         std::shared_ptr<Cluster> cluster,
                                         std::shared_ptr<Scheduler> scheduler);
 
-  // That a worker is to hold which had none.
+  // Adds variables that workers without them must get.
   void AddVariables(std::vector<proto::VariableLayout> layouts);
-  // These workers are out of step: by index, with the session by which what they may still push is
-  // fenced, or 0. The scheduler knows it already, and the cluster before this returns.
+  // Notes that these workers are out of step: by index, with the session by which their late pushes
+  // are fenced, or 0. The scheduler knows it already, and the cluster does before this returns.
   void OnOutOfStep(const std::map<int, uint64_t>& workers, const absl::Status& cause);
   void OnServing(int worker);
-  // Pairs of workers reach each other again, or do not: who may join the group is another one.
+  // Notes that pairs of workers reach each other again, or do not: other workers may join the group
+  // now.
   void OnReach();
-  // The worker came into the job, and is out of step until it has got its first copy.
+  // Notes that the worker came into the job; it is out of step until it has got its first copy.
   void OnAdded(int worker);
-  // The worker is no home any more.
+  // Notes that the worker is no home any more.
   void OnRemoved(int worker);
-  // A home was lost: of a copy that the scheduler knows already, but where all are away.
+  // Notes that a home was lost: one with a copy that the scheduler knows already, unless all are
+  // away.
   void OnLost(const absl::Status& error);
-  // All copies are put back to a checkpoint: nothing is done here until Restored.
+  // Stops while all copies are put back to a checkpoint, until Restored.
   void OnRecovery();
   void Restored();
-  // Nothing happens any more.
+  // Stops for good.
   void Stop();
 
  private:
   // A copy that is under way.
   struct Making {
     uint64_t save = 0;
-    uint64_t session = 0;  // that is fenced
+    uint64_t session = 0;  // the session that is fenced
     uint64_t changes = 0;  // Cluster::changes() before it
     TaskLink source;
     TaskLink target;
@@ -85,17 +88,17 @@ class Copies : public std::enable_shared_from_this<Copies> {
   Copies(World world, Options options, std::shared_ptr<Cluster> cluster,
          std::shared_ptr<Scheduler> scheduler);
   void Post(absl::AnyInvocable<void()> task);
-  // Those that can be given a copy now.
+  // Returns the workers that can be given a copy now.
   std::vector<TaskLink> Ready() const;
   void MakeNext();
   void OnGangsHeld(uint64_t round);
-  // All that can be made now; gangs go on when none is left.
+  // Begins all copies that can be made now; gangs go on when none is left.
   void BeginCopies();
-  // From a member that no other one is made from. Nothing, where there is none.
+  // Returns a member that no other copy is made from, or null.
   const TaskLink* SourceFor(int worker, const std::vector<TaskLink>& in_step) const;
-  // What is under way is not waited for, and its answers are ignored.
+  // Gives up what is under way; its answers are ignored.
   void GoAway();
-  // The steps, each of which begins the next one.
+  // The steps of a copy, each of which begins the next one.
   void Fence(Making making);
   void CreateVariables(Making making);
   void Hold(Making making);
@@ -103,9 +106,9 @@ class Copies : public std::enable_shared_from_this<Copies> {
   void End(const Making& making, const absl::Status& status);
   // Ends those that are made for the worker, or of it.
   void EndCopiesOf(int worker, const absl::Status& status);
-  // Its next copy is made later.
+  // Puts a worker's next copy off.
   void PutOff(int worker, const absl::Status& status);
-  // `then` runs only while the copy is under way.
+  // Makes a call; `then` runs only while the copy is under way.
   template <typename Response, typename Request>
   void Call(uint64_t save, const TaskLink& link, const char* method, Request request,
             absl::AnyInvocable<void(absl::StatusOr<Response>)> then);
@@ -115,21 +118,22 @@ class Copies : public std::enable_shared_from_this<Copies> {
   const std::shared_ptr<Cluster> cluster_;      // shared with the coordinator
   const std::shared_ptr<Scheduler> scheduler_;  // shared with the coordinator
   Strand strand_;
-  // On the strand.
+  // Used on the strand alone.
   Phase phase_ = Phase::kWatching;
   bool stopped_ = false;
   std::map<uint64_t, Making> makings_;  // under way, by save
   uint64_t round_ = 0;                  // counts how often gangs were held
   std::map<std::string, proto::VariableLayout> variables_;
-  // Each waits for its own failures alone.
+  // A waiting worker. Each waits for its own failures alone.
   struct Waiting {
     uint64_t session = 0;
-    int failures = 0;      // of copies, in a row
-    uint64_t tried = 0;    // in which round: once in each, so that gangs do not stand for long
+    int failures = 0;  // failed copies in a row
+    // the round of the last try: one in each, so that gangs do not stand for long
+    uint64_t tried = 0;
     bool joining = false;  // it never had a copy, so a restore brings it none
     absl::Time not_before = absl::InfinitePast();
   };
-  std::map<int, Waiting> out_of_step_;  // by worker
+  std::map<int, Waiting> out_of_step_;  // keyed by worker
 };
 
 }  // namespace cohort

@@ -94,7 +94,7 @@ void Recovery::Tick() {
     if (self == nullptr) return;
     self->Post([self] {
       if (self->phase_ == Phase::kStopped) return;
-      // Nothing that is done lies outside the last one: another would be the same.
+      // The last checkpoint covers all that is done: another would be the same.
       if (self->phase_ == Phase::kWatching && !self->scheduler_->BeginCut().covered.empty()) {
         self->asked_.push_back([](const absl::Status&) {});
         self->SaveIfAsked();
@@ -154,7 +154,7 @@ void Recovery::SaveIfAsked() {
 
 void Recovery::OnRoundsHeld(const absl::Status& status) {
   if (!status.ok()) return EndSave(status);
-  // Before any ps takes its snapshot, so that what it covers is in all of them.
+  // Made before any ps takes its snapshot, so that all snapshots contain what the cut covers.
   const Cut cut = WithWhatIsLeft(scheduler_->BeginSnapshots());
   Saving saving{round_, saves_begun_, "", MakeState(cut), cut};
   saving.prefix = store_.NewPrefix(saving.state.epoch());

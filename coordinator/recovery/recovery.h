@@ -43,12 +43,14 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
     std::string directory;
     absl::Duration interval = absl::Seconds(10);  // from the end of one checkpoint to the next
     absl::Duration call_timeout = absl::Seconds(60);
-    // A way back to a checkpoint begins, perhaps anew, and ends well. They must not block.
+    // Tell that a way back to a checkpoint begins, perhaps anew, and ends well. They must not
+    // block.
     std::function<void()> on_recovering;
     std::function<void()> on_recovered;
   };
   using Done = absl::AnyInvocable<void(absl::Status)>;
-  // What the training loop needs to go on from a cut. Runs on the strand; must not call back.
+  // Returns what the training loop needs to go on from a cut. Runs on the strand; must not call
+  // back.
   using ApplicationState = std::function<std::string(const Cut&)>;
 
   static std::shared_ptr<Recovery> Create(World world, Options options,
@@ -58,7 +60,7 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
 
   // Begins to watch the time.
   void Start();
-  // Nothing happens any more; what waits ends with CANCELLED.
+  // Stops for good; whatever waits ends with CANCELLED.
   void Stop();
 
   void SetApplicationState(ApplicationState state);
@@ -71,10 +73,10 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
   // Homes of mirrored variables that others have, too, are away: a checkpoint of theirs begins
   // anew with another one.
   void OnHomesAway(const std::set<int>& homes, const absl::Status& cause);
-  // The job can not go on: whatever waits ends with the error, as does the job.
+  // Ends the job: whatever waits ends with the error.
   void EndJob(const absl::Status& error);
-  // A checkpoint that begins after this call, or after the recovery under way. Errors: those of the
-  // parameter servers and of files.
+  // Takes a checkpoint that begins after this call, or after the recovery under way. Errors: those
+  // of the parameter servers and of files.
   void Checkpoint(Done done);
   // Lets closures in flight end, for at most `patience`, and takes a checkpoint; no other closure
   // begins until Release, or until what is lost was recovered. `done` runs within twice that time,
@@ -82,9 +84,11 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
   // Errors: as Checkpoint; UNAVAILABLE where the job waits for a parameter server or has not begun;
   // DEADLINE_EXCEEDED.
   void CheckpointAndHold(absl::Duration patience, Done done);
-  // Once for each CheckpointAndHold, after its end. Closures begin again after the last one.
+  // Lets closures begin again; called once for each CheckpointAndHold, after its end. They begin
+  // after the last one.
   void Release();
-  // As both, for a task that leaves within `patience`: `let_go` runs, once, when it may.
+  // Does both for a task that leaves within `patience`: `let_go` runs, once, when the task may
+  // leave.
   void SaveBeforeLeave(const std::string& task, absl::Duration patience,
                        absl::AnyInvocable<void()> let_go);
   // Puts every ps back to the first of `left` that is whole, newest first, which an earlier
@@ -101,7 +105,7 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
   // The checkpoint that is under way.
   struct Saving {
     uint64_t round = 0;
-    uint64_t number = 0;  // of those that were begun
+    uint64_t number = 0;  // number of the begun ones
     std::string prefix;
     proto::CoordinatorState state;
     Cut cut;
@@ -111,7 +115,8 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
            std::shared_ptr<Scheduler> scheduler, std::shared_ptr<ShardTransfer> transfer);
   void Post(absl::AnyInvocable<void()> task);
   void Tick();
-  // Of a CheckpointAndHold: asks for its checkpoint, once; and its end, in time or not.
+  // Parts of a CheckpointAndHold: the request for its checkpoint, once; and its end, in time or
+  // not.
   void SaveHeld(uint64_t hold);
   void EndHold(uint64_t hold, const absl::Status& status);
   void EndLateHold(uint64_t waiter);
@@ -121,7 +126,7 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
   void OnSaved(const Saving& saving, const absl::StatusOr<std::vector<proto::SavedSlice>>& saved);
   bool IsPresent(const Saving& saving) const;
   void EndSave(const absl::Status& status);
-  // A ps was away: it is asked again, or found to be lost.
+  // Saves later, because a ps was away: it is asked again, or found to be lost.
   void SaveLater();
   void Recover(const absl::Status& cause);
   void OnClaimed(uint64_t round, absl::StatusOr<uint64_t> epoch);
@@ -129,15 +134,15 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
   void Restore(uint64_t round);
   void OnRestored(uint64_t round, const absl::Status& status);
   void StopFor(const absl::Status& why);
-  // The job ends with the error.
+  // Ends the job with the error.
   void GiveUp(const absl::Status& error);
-  // Another try when a ps was at fault, or with an older checkpoint; else the job ends.
+  // Tries again if a ps was at fault, or with an older checkpoint; else the job ends.
   void Retry(uint64_t round, const absl::Status& status);
   // Takes the next of `older_` in the place of a damaged one. False: there is none.
   bool TakeOlder(const absl::Status& damage);
   proto::CoordinatorState MakeState(const Cut& cut) const;
-  // A program that resumes gives the ids of the last state again, one after another: those that it
-  // has not come to are left as that state has them.
+  // Adds what the last state leaves open. A program that resumes gives the ids of the last state
+  // again, one after another: those that it has not come to stay as that state has them.
   Cut WithWhatIsLeft(Cut cut) const;
 
   const World world_;
@@ -146,7 +151,7 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
   const std::shared_ptr<Scheduler> scheduler_;     // shared with the coordinator
   const std::shared_ptr<ShardTransfer> transfer_;  // shared with what is under way
   Strand strand_;
-  // On the strand.
+  // Used on the strand alone.
   Phase phase_ = Phase::kWatching;
   uint64_t round_ = 0;  // counts recoveries: what a former round still answers is ignored
   RecoveryStore store_;
@@ -154,7 +159,7 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
   std::map<std::string, proto::VariableLayout> variables_;
   RecoveryStore::Committed committed_;  // without a prefix: the initial values
   uint64_t saves_begun_ = 0;
-  std::set<int> savers_;      // of mirrored variables, of the one that is under way
+  std::set<int> savers_;  // for mirrored variables, those of the save under way
   std::vector<Done> asked_;   // wait for a checkpoint that has not begun
   std::vector<Done> saving_;  // wait for the one that is under way
   uint64_t hold_ = 0;         // counts the times that closures were held back
@@ -165,9 +170,9 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
   bool adopted_ = false;                         // what an earlier coordinator left, or the start
   Adopted adopting_;                             // null: nobody waits
   std::vector<RecoveryStore::Committed> older_;  // than committed_, newest first; while adopting
-  absl::Status damage_;                          // of the newest one that was left
+  absl::Status damage_;  // that of the newest checkpoint that was left
   absl::Time recovering_since_;
-  int failed_restores_ = 0;  // in a row, that no lost ps explains
+  int failed_restores_ = 0;  // failures in a row that no lost ps explains
   absl::Status stopped_;     // why, in that phase
 };
 

@@ -8,7 +8,7 @@
 namespace cohort {
 
 namespace {
-// Of the time that a task serves on: closures in flight have so much, their checkpoint as much.
+// The part of the time that a task serves on, for closures in flight; their checkpoint has as much.
 constexpr double kHoldPart = 0.45;
 }  // namespace
 
@@ -51,8 +51,8 @@ void Recovery::SaveBeforeLeave(const std::string& task, absl::Duration patience,
                {"cause", kept.message()}});
         }
         let_go();
-        // Behind the recovery that the loss of a home begins: what would begin now would be taken
-        // back.
+        // Posted, to run after the recovery that the loss of a home begins: what would begin now
+        // would be taken back.
         if (const auto self = weak.lock()) self->Release();
       });
 }

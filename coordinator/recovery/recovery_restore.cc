@@ -19,7 +19,7 @@ namespace {
 constexpr int kFailedRestoresMax = 50;
 constexpr char kPsService[] = "/cohort.proto.PsService/";
 
-// Whether the checkpoint itself is the trouble, so that reading it again ends in the same way.
+// Returns whether the checkpoint itself is at fault, so that reading it again ends in the same way.
 bool IsForGood(const absl::Status& status) {
   return absl::IsNotFound(status) || absl::IsDataLoss(status) || absl::IsInvalidArgument(status) ||
          absl::IsFailedPrecondition(status);
@@ -141,8 +141,8 @@ void Recovery::GiveUp(const absl::Status& error) {
 
 void Recovery::Retry(uint64_t round, const absl::Status& status) {
   if (round != round_) return;
-  // Nothing was done since a coordinator started, so it may begin at an older cut. One that has
-  // lived longer no longer has the closures between that and the newest.
+  // A coordinator that has just started has done nothing, so it may begin at an older cut. One that
+  // has lived longer no longer has the closures between that cut and the newest.
   const bool damaged = absl::IsDataLoss(status) || absl::IsNotFound(status);
   if (!IsLoss(status) && damaged && adopting_ && TakeOlder(status)) {
     return Recover(absl::OkStatus());

@@ -138,7 +138,7 @@ absl::Status RecoveryStore::Commit(const std::string& prefix, int num_shards,
   if (!places.ok()) return absl::OkStatus();  // the next Commit removes what is old
   size_t kept = 0;
   for (const auto& [place, of_place] : *places) {
-    // What is newer and not complete may be a successor's that is being written.
+    // A newer, incomplete checkpoint may be one that a successor is writing.
     if (kept == 0 && !of_place.complete) continue;
     if (of_place.complete && kept < kKept) {
       ++kept;

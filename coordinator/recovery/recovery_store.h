@@ -26,7 +26,7 @@ namespace cohort {
 // Name of the tensor with a serialized CoordinatorState.
 inline constexpr char kCoordinatorStateName[] = "_COHORT/coordinator";
 
-// uint8[n].
+// Returns the state as uint8[n].
 Tensor CoordinatorStateTensor(const proto::CoordinatorState& state);
 
 // Thread-compatible.
@@ -41,11 +41,11 @@ class RecoveryStore {
     std::string prefix;
     proto::CoordinatorState state;
   };
-  // What earlier coordinators left.
+  // The checkpoints and the state that earlier coordinators left.
   struct Left {
     std::vector<Committed> checkpoints;  // newest first: those whose index and state can be read
     uint64_t epoch = 0;                  // the highest of any checkpoint, also of a damaged one
-    absl::Status damage;                 // of the newest one where that cannot be read
+    absl::Status damage;  // the newest one's, if it cannot be read
   };
   // Errors: DATA_LOSS naming the file when there are checkpoints and none can be read; the file
   // system's.

@@ -1,6 +1,6 @@
 #pragma once
 
-// When saves and recoveries are tried again: how long after a failure, and after which.
+// Rules for trying saves and recoveries again: after which failures, and how long after.
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"

@@ -27,7 +27,7 @@ class AttemptRecord {
   // A closure with as many unreadable messages fails.
   static constexpr uint32_t kMalformedMax = 3;
 
-  // Both return how many there are now.
+  // Both return the new number.
   uint32_t AddFault() { return ++faults_; }
   uint32_t AddMalformed() { return ++malformed_; }
 
@@ -42,15 +42,15 @@ class AttemptRecord {
   // Records that the attempt's call to this process ended without an answer. A process counts once.
   void AddUnanswered(uint32_t attempt, const proto::TaskRef& process, const absl::Status& cause);
   bool HasUnanswered(uint32_t attempt) const;
-  // The process was given up: it is gone, or has been silent for a lease.
+  // Notes that the process was given up: it is gone, or has been silent for a lease.
   void OnGivenUp(const proto::TaskRef& process);
-  // The worker serves as this process, so its other processes have ended.
+  // Notes that the worker serves as this process, so its other processes have ended.
   void OnServing(const proto::TaskRef& process);
 
-  // Returns true if the closure is taken for the cause of the casualties: of `after` attempts, and
-  // of two workers at least, because one that keeps crashing is its own cause. `only_worker`: there
-  // is no other to compare with. `ends_now`: an attempt whose unanswered calls count as casualties;
-  // 0: none.
+  // Returns true if the closure counts as the cause of the casualties: of `after` attempts, and of
+  // at least two workers, because one that keeps crashing is its own cause. `only_worker`: there is
+  // no other to compare with. `ends_now`: an attempt whose unanswered calls count as casualties; 0:
+  // none.
   bool IsPoison(size_t after, bool only_worker, uint32_t ends_now) const;
   // Returns "3 worker processes ended with it: worker:0 (incarnation 1): connection reset; …".
   std::string Casualties(uint32_t ends_now) const;
@@ -65,7 +65,7 @@ class AttemptRecord {
 
   uint32_t faults_ = 0;
   uint32_t malformed_ = 0;
-  uint32_t silences_ = 0;  // in a row
+  uint32_t silences_ = 0;  // silent calls in a row
   absl::Duration silent_for_;
   absl::Status silence_;                // the error of the last one
   std::vector<Unanswered> unanswered_;  // one for each process

@@ -51,7 +51,7 @@ struct RegisteredProgram {
   proto::RegisterProgramRequest request;  // epoch is filled in when sent
 };
 
-// What every worker has to find in a data set, once workers were asked. Thread-safe.
+// The data that every worker must find, once workers were asked. Thread-safe.
 class ExpectedOfWorkers {
  public:
   void Set(proto::ExpectedData expected) {
@@ -77,7 +77,7 @@ struct RegisteredDataset {
   std::shared_ptr<ExpectedOfWorkers> expected = std::make_shared<ExpectedOfWorkers>();
 };
 
-// One iterator per worker over a data set. Immutable; positions are kept by the resource catalog.
+// A data set's iterators, one per worker. Immutable; the resource catalog keeps positions.
 struct RegisteredIterator {
   uint64_t id = 0;
   uint64_t owner = 0;
@@ -105,9 +105,9 @@ struct Round {
   uint32_t aggregate = 1;
 };
 
-// One of the steps that a closure of several runs behind its first one.
+// A step that a closure of several runs after its first one.
 struct LaterStep {
-  proto::IteratorPosition position;  // in the data set of the closure's split
+  proto::IteratorPosition position;  // position in the data set of the closure's split
   double learning_rate = 0;
 };
 
@@ -123,20 +123,21 @@ struct Closure {
   std::vector<Argument> arguments;  // tensors alone, once it is queued
   size_t inputs_left = 0;           // arguments that are not there yet
   InputChoice input;
-  // What it read of its iterator when it was done: what it reads when it runs again.
+  // The element that it read of its iterator when it was done, and reads when it runs again.
   std::optional<SplitInput> taken;
   double learning_rate = 0;
   uint64_t step = 0;
-  absl::Time time = absl::InfinitePast();  // when it was first sent: that of its steps in every run
+  // when it was first sent: the time of its steps in every run
+  absl::Time time = absl::InfinitePast();
   Round round;
   bool gang = false;
-  // It has as many ids as steps, from its own on, and as many steps and, of a gang, rounds:
-  // whatever each step leaves behind is what a closure of its own would leave.
+  // Further steps. The closure has as many ids as steps, from its own on, and as many steps and,
+  // for a gang, rounds: each step leaves behind what a closure of its own would leave.
   std::vector<LaterStep> later_steps;
   // Steps that have ended well and do not run again, but behind a restore; and what they fetched.
   size_t steps_done = 0;
   FetchedTensors fetched;
-  bool round_applied = false;  // as a worker says of the closure's last run
+  bool round_applied = false;  // as a worker reports of the closure's last run
   uint32_t attempt = 0;        // counts from 1 when it first runs
   AttemptRecord record;        // how its attempts ended, those that a restore took back left out
   bool replayable = true;      // false: it must not begin twice, and is lost where it would have to
@@ -145,13 +146,13 @@ struct Closure {
   std::weak_ptr<RemoteValueState> result;
 
   size_t num_steps() const { return 1 + later_steps.size(); }
-  // So many more have ended well; what fails now is another step.
+  // Counts steps that have ended well; a failure concerns another step now.
   void TakeSteps(size_t steps, FetchedTensors fetches);
-  // Behind a restore all of its steps run.
+  // Forgets that, so that after a restore all of its steps run.
   void ForgetSteps();
 };
 
-// The error of a closure that would have to begin twice, and must not. `why` it would.
+// Returns the error of a closure that would have to begin twice, and must not. `why`: why it would.
 absl::Status LostForGood(const Closure& closure, absl::string_view why);
 
 }  // namespace cohort

@@ -13,7 +13,7 @@ namespace cohort {
 
 namespace {
 
-// Of the steps that are left.
+// Puts in the steps that are left.
 void SetSteps(const Closure& closure, size_t first, proto::RunClosureRequest& request) {
   request.set_closure_id(closure.id.value + first);
   request.set_step((closure.step == 0 ? closure.id.value : closure.step) + first);

@@ -1,7 +1,7 @@
 #pragma once
 
-// What the call for a closure carries, each way. Of a closure of several steps it carries those
-// that are not done, and where one of them fails the answer has what those before it fetched.
+// The content of the call for a closure, each way. For a closure of several steps it carries those
+// that are not done, and if one of them fails the answer has what those before it fetched.
 
 #include <cstdint>
 
@@ -14,17 +14,17 @@ namespace cohort {
 
 using RunAnswer = absl::StatusOr<Envelope<proto::RunClosureResponse>>;
 
-// All but what says where and how long it runs.
+// Makes the request without the place and the time limit of the run.
 Envelope<proto::RunClosureRequest> MakeRunRequest(const WorkerRun& run, uint64_t epoch,
                                                   ClosureId watermark);
 
-// What an answer brings.
+// The content of an answer.
 struct PartOfSteps {
-  size_t steps = 0;  // that were done before one that has failed; of any other answer none
+  size_t steps = 0;  // steps done before one that has failed; 0 for any other answer
   FetchedTensors fetched;
 };
-// Reads the answer, and leaves the error of a step that has failed in its place. That of more steps
-// than the run has is OUT_OF_RANGE; an answer whose tensors cannot be read is malformed
+// Reads the answer, and leaves the error of a failed step in its place. An answer with more steps
+// than the run has is OUT_OF_RANGE; one whose tensors cannot be read is malformed
 // (common/wire/malformed.h).
 PartOfSteps TakePart(const WorkerRun& run, RunAnswer& response);
 

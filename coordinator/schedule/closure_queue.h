@@ -20,11 +20,12 @@ namespace cohort {
 // Thread-compatible.
 class ClosureQueue {
  public:
-  // bound: waiting, queued and in flight together.
+  // Makes a queue; `bound` limits waiting, queued and in flight together.
   explicit ClosureQueue(size_t bound);
 
-  // A queue that was full has room again when an eighth of it is free, so that callers who wait for
-  // it come in batches: to wake one for each closure that ends costs half of the throughput.
+  // Returns whether the queue takes more. A queue that was full has room again when an eighth of it
+  // is free, so that waiting callers come in batches: to wake one for each closure that ends costs
+  // half of the throughput.
   bool HasRoom() const { return !is_full_ && unfinished_.size() < bound_; }
   bool IsIdle() const { return unfinished_.empty(); }
   size_t queued() const { return queue_.size(); }
@@ -33,41 +34,41 @@ class ClosureQueue {
 
   // Gives the closure its id, and to each of its steps one behind it, and queues it. Needs room.
   ClosureId Put(std::shared_ptr<Closure> closure);
-  // As Put, but it waits for MakeReady before it is queued.
+  // Puts a closure that waits for MakeReady before it is queued.
   ClosureId PutWaiting(std::shared_ptr<Closure> closure);
-  // nullptr when it does not wait (any more).
+  // Returns nullptr if the closure does not wait (any more).
   Closure* FindWaiting(ClosureId id) const;
   void MakeReady(ClosureId id);
-  // Of those that wait or are queued; nullptr for another one.
+  // Finds a closure that waits or is queued; nullptr for another one.
   const Closure* FindQueued(ClosureId id) const;
-  // The oldest queued closure becomes in flight; nullptr when none is queued.
+  // Puts the oldest queued closure in flight; returns nullptr if none is queued.
   std::shared_ptr<Closure> Take();
-  // nullptr when the closure neither waits nor is queued (any more); else it has ended without a
-  // result.
+  // Removes a closure, which ends without a result. Returns nullptr if it neither waits nor is
+  // queued (any more).
   std::shared_ptr<Closure> RemoveQueued(ClosureId id);
-  // Back to the front: it is older than all that wait.
+  // Puts a closure back to the front: it is older than all that wait.
   void PutBack(ClosureId id);
   void MarkDone(ClosureId id);
-  // The closure ended with an error; the first one is recorded.
+  // Ends the closure with an error; the first one is recorded.
   void MarkFailed(ClosureId id, const absl::Status& error);
-  // The closure ended because it was cancelled; no error is recorded.
+  // Ends the closure because it was cancelled; no error is recorded.
   void MarkCancelled(ClosureId id);
-  // An error that no closure reported; the first one wins, as in MarkFailed.
+  // Records an error that no closure reported; the first one wins, as in MarkFailed.
   void RecordError(const absl::Status& error);
-  // A closure that was done before a restore is to run again, under its id and whether there is
+  // Queues a closure that was done before a restore to run again, under its id and whether there is
   // room or not. Until it ends, however it ends, it is a replay: nothing cancels it.
   void PutAgain(std::shared_ptr<Closure> closure);
   size_t replays() const { return replays_.size(); }
   bool IsReplay(ClosureId id) const { return replays_.count(id) > 0; }
   bool HasQueuedReplay() const;
-  // The next one that Take gives; nullptr when none is queued.
+  // Returns the closure that Take returns next, or nullptr.
   const Closure* Front() const { return queue_.empty() ? nullptr : queue_.front().get(); }
-  // All steps of all closures run again.
+  // Makes all steps of all closures run again.
   void ForgetSteps();
-  // No closure is a replay any more.
+  // Forgets which closures are replays.
   void ForgetReplays() { replays_.clear(); }
-  // A worker process may have ended with the closure: it is among Struck() until it ends, and its
-  // record hears what becomes of worker processes.
+  // Notes that a worker process may have ended with the closure: it is among Struck() until it
+  // ends, and its record hears what becomes of worker processes.
   void Strike(ClosureId id) { struck_.insert(id); }
   std::vector<std::shared_ptr<Closure>> Struck() const;
   void OnGivenUp(const proto::TaskRef& process);
@@ -76,19 +77,19 @@ class ClosureQueue {
   std::vector<std::shared_ptr<Closure>> CancelQueued();
 
   bool HasError() const { return !error_.ok(); }
-  // The first error; its message ends with the other ones, each text once and not too many.
+  // Returns the first error; its message ends with the other ones, each text once and not too many.
   absl::Status TakeError();
 
-  // Every closure below has ended.
+  // Returns the watermark: every closure below it has ended.
   ClosureId watermark() const;
-  // The id of the closure that is put next.
+  // Returns the id of the closure that is put next.
   ClosureId next_id() const { return ClosureId{last_id_ + 1}; }
-  // The next closure gets this id. Only grows.
+  // Gives the next closure this id. Only grows.
   void SkipTo(ClosureId next);
 
  private:
   ClosureId Admit(const std::shared_ptr<Closure>& closure);
-  // Whatever is counted of a closure ends here.
+  // Ends whatever is counted of a closure.
   void Finish(ClosureId id);
 
   const size_t bound_;
@@ -97,7 +98,7 @@ class ClosureQueue {
   std::deque<std::shared_ptr<Closure>> queue_;
   std::map<ClosureId, std::shared_ptr<Closure>> unfinished_;  // all of them
   std::map<ClosureId, std::shared_ptr<Closure>> waiting_;
-  std::set<ClosureId> replays_, struck_;  // of unfinished_
+  std::set<ClosureId> replays_, struck_;  // subsets of unfinished_
   absl::Status error_;
   std::vector<std::string> other_errors_;
   bool errors_left_out_ = false;

@@ -23,7 +23,7 @@ constexpr char kEndGangs[] = "/cohort.proto.WorkerService/EndGangs";
 // A member that does not hear of it is lost: its connection finds that out, or whoever asked it.
 constexpr absl::Duration kEndTimeout = absl::Seconds(5);
 
-// Which of two errors says more; the lower one.
+// Returns how much an error says, in comparison; the lower the more.
 int RankOf(const absl::Status& status) {
   switch (ClassifyOutcome(status)) {
     case Outcome::kFailed:
@@ -44,15 +44,16 @@ int RankOf(const absl::Status& status) {
   return 6;
 }
 
-// Whether the transport speaks, or whoever watches the member, and not the member itself.
+// Returns whether the error comes from the transport, or from the code that watches the member, and
+// not from the member itself.
 bool IsUnanswered(const absl::Status& error) {
   return ClassOf(error) == proto::ERROR_CLASS_UNKNOWN &&
          ClassifyOutcome(error) == Outcome::kWorkerLost;
 }
 
-// Whether the error of a member leaves open how far it came, or says that it has no variables: a
-// process that was started again, or knows another epoch. Of another member's fault it says that
-// this one has not made the step.
+// Returns whether a member's error leaves open how far it came, or says that it has no variables: a
+// process that was started again, or knows another epoch. An error about another member's fault
+// says that this one has not made the step.
 bool IsOpen(const absl::Status& error, const GangMember& member) {
   const proto::ErrorDetail detail = DetailOf(error);
   const proto::ErrorClass error_class = detail.error_class();
@@ -62,7 +63,8 @@ bool IsOpen(const absl::Status& error, const GangMember& member) {
   return IsMalformed(error) || IsUnanswered(error);
 }
 
-// What the others are told of a member's failure. That of a call names an address only.
+// Returns what the others are told of a member's failure. The error of a call names an address
+// only.
 absl::Status FailureOf(const absl::Status& error, const proto::TaskRef& member, bool given_up) {
   const bool named = DetailOf(error).has_origin();
   const absl::Status failure =
@@ -72,16 +74,16 @@ absl::Status FailureOf(const absl::Status& error, const proto::TaskRef& member, 
   return WithDetail(failure, detail);
 }
 
-// How a member's answer, or the lack of one, is known.
+// The way a member's answer, or the lack of one, is known.
 enum class Source {
   kItself,
   kLost,     // another says so, or nobody answers; it may be there
   kGivenUp,  // ErrorDetail
 };
 
-// What a member says, and how far it came.
+// A member's answer, and how far it came.
 struct Answer {
-  // Of a call other than RunClosure.
+  // Takes the answer of a call other than RunClosure.
   explicit Answer(absl::StatusOr<Message> its_message)
       : message(std::move(its_message)),
         error(message.status()),
@@ -98,7 +100,7 @@ struct Answer {
     return answer;
   }
 
-  // What it has done, with the error that tells most.
+  // Returns what it has done, with the error that tells most.
   Message With(const absl::Status& why) && {
     proto::RunClosureResponse response;
     response.ParseFromString(message->header);
@@ -110,15 +112,15 @@ struct Answer {
   }
 
   static constexpr size_t kAllSteps = std::numeric_limits<size_t>::max();
-  bool told = false;  // that it is lost, by the scheduler
+  bool told = false;  // the scheduler said that it is lost
   absl::StatusOr<Message> message;
-  absl::Status error;  // of a step, where those before it were done
+  absl::Status error;  // the error of a step, if those before it were done
   size_t steps = 0;
 };
 
 }  // namespace
 
-// One call to all members. Thread-safe. Shared with the calls.
+// A call to all members. Thread-safe. Shared with the calls.
 class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
  public:
   GangCall(std::vector<GangMember> members, std::shared_ptr<Fate> fate, OutOfStep out_of_step,
@@ -156,14 +158,14 @@ class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
     Take(member, std::move(answer), Source::kItself);
   }
 
-  // What it answered while it was there does not count either.
+  // Loses a member; its answers while it was there do not count either.
   void Lost(size_t member, absl::string_view cause, Source source, bool told = false) {
     Answer answer(absl::UnavailableError(cause));
     answer.told = told;
     Take(member, std::move(answer), source);
   }
 
-  // No answer: the one that is there counts.
+  // Takes an answer, or none; the one that is there counts.
   void Take(size_t member, std::optional<Answer> answer, Source source) {
     const absl::Status status = answer.has_value() ? answer->error : absl::OkStatus();
     std::set<size_t> to_tell;
@@ -173,7 +175,7 @@ class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
       MutexLock lock(mutex_);
       const bool awaited = awaited_.erase(member) > 0;
       const bool counts = awaited || (source != Source::kItself && method_ == kRunClosure);
-      if (over_ || !counts) return;  // that it is lost comes before what it answers late
+      if (over_ || !counts) return;  // the news of its loss precedes its late answer
       if (!status.ok() && !std::exchange(failed_, true)) to_tell = awaited_;
       if (answer.has_value()) answers_[member] = std::move(answer);
       if (awaited_.empty()) doubted = TakeDoubtedLocked();
@@ -188,8 +190,8 @@ class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
     if (last) Finish();
   }
 
-  // With what another one says of it: a member that was lost, says one that came less far. Its
-  // answer would make those that are left out of step with a member that may be gone.
+  // Takes the members that another one says were lost, if that one came less far. Their answers
+  // would make the others out of step with a member that may be gone.
   std::map<size_t, absl::Status> TakeDoubtedLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     std::map<size_t, absl::Status> doubted;
     if (method_ != kRunClosure || std::exchange(asked_, true)) return doubted;
@@ -300,9 +302,9 @@ class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
   const OutOfStep out_of_step_;
   const std::string method_;
   const Message request_;  // the same for all
-  Reply done_;             // of the answer that comes last
+  Reply done_;  // called with the last answer
   Mutex mutex_;
-  // By rank; of a member that was lost that it is.
+  // By rank; for a lost member, that it is lost.
   std::vector<std::optional<Answer>> answers_ ABSL_GUARDED_BY(mutex_);
   std::set<size_t> awaited_ ABSL_GUARDED_BY(mutex_);  // members
   bool failed_ ABSL_GUARDED_BY(mutex_) = false;

@@ -33,7 +33,7 @@ namespace cohort {
 // Thread-safe.
 class GangChannel final : public Channel {
  public:
-  // Of members that are out of step, before the call is answered; must not block.
+  // Tells the members that are out of step, before the call is answered; must not block.
   using OutOfStep = std::function<void(const std::set<int>& workers, const absl::Status& cause)>;
   GangChannel(std::vector<GangMember> members, OutOfStep out_of_step);
   ~GangChannel() override;
@@ -41,9 +41,9 @@ class GangChannel final : public Channel {
   // Calls are not cancelled: the handle is null.
   std::unique_ptr<Call> Start(absl::string_view method, Message request, absl::Duration timeout,
                               Reply done) override;
-  // Its answers are not waited for, now and later.
+  // Stops waiting for the member's answers, now and later.
   void Lose(int worker, const absl::Status& cause);
-  // Nobody is out of step any more because of what its calls answer.
+  // Keeps later answers from putting members out of step.
   void Retire() { fate_->retired.store(true); }
   // Returns the members that did not answer RunClosure themselves: the call to them broke, or they
   // were lost.

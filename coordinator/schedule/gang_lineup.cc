@@ -32,7 +32,7 @@ void GangLineup::End(ClosureId id, bool done, absl::Time now) {
   if (sent_.erase(id) == 0) return;
   if (done) return EndPause();
   if (std::exchange(broken_, true)) return;  // this generation's first failure counts
-  // Once is nothing: the next one is sent at once.
+  // One failure costs nothing: the next gang is sent at once.
   if (++failures_ == 1) return;
   const double doubled = std::exp2(std::min(failures_ - 2, 30));
   not_before_ = now + std::min(kPauseMin * doubled, kPauseMax);
@@ -64,7 +64,7 @@ void GangLineup::Leave(int worker) {
   if (members_.erase(worker) == 0) return;
   out_of_step_.erase(worker);
   joining_.erase(worker);
-  broken_ = true;  // those that are left begin a generation
+  broken_ = true;  // the remaining members begin a generation
   EndPause();
 }
 

@@ -30,7 +30,7 @@ namespace cohort {
 // Workers to which, or from which, tasks that they need are not reached. Nobody is to blame.
 struct WorkersApart {
   std::set<int> idle;      // take nothing
-  std::set<int> left_out;  // of the group: out of step until they may join it again
+  std::set<int> left_out;  // members out of step until they may join the group again
 };
 
 // Thread-compatible.
@@ -39,38 +39,40 @@ class GangLineup {
   static constexpr absl::Duration kPauseMin = absl::Milliseconds(100);
   static constexpr absl::Duration kPauseMax = absl::Seconds(30);
 
-  // Of gangs that run on one worker there are no members: whichever worker it is, it is in step.
+  // Makes a lineup for gangs that run on one worker, which have no members: whichever worker it is,
+  // it is in step.
   GangLineup() = default;
   explicit GangLineup(std::set<int> members) : members_(std::move(members)), several_(true) {}
 
-  // Whether the oldest gang may be sent.
+  // Returns whether the oldest gang may be sent.
   bool IsOpen(absl::Time now) const {
     return !held_ && (!broken_ || sent_.empty()) && now >= not_before_;
   }
-  // It is sent, with so many steps, each of which has a place of its own.
+  // Notes that a gang is sent, with so many steps, each of which has a place of its own.
   proto::Gang Send(ClosureId id, size_t steps, absl::Time now);
   // Steps of a closure have ended well that did not before.
   void Advance() { EndPause(); }
-  // It has come back.
+  // Notes that a gang has come back.
   void End(ClosureId id, bool done, absl::Time now);
-  // When the pause ends; in the past without one.
+  // Returns when the pause ends; in the past without one.
   absl::Time not_before() const { return not_before_; }
-  // What was sent is taken back, whatever becomes of it.
+  // Takes back what was sent, whatever becomes of it.
   void TakeBack();
 
-  // By which pushes of the gangs that are sent now are fenced: a generation ends as a whole. Above
-  // all sessions of lanes.
+  // Returns the session by which pushes of the gangs that are sent now are fenced: a generation
+  // ends as a whole. It is above all sessions of lanes.
   uint64_t session() const { return (uint64_t{1} << 63) | generation_; }
 
-  // What a generation still pushes is refused from now on: its members are not to blame for it.
+  // Notes that late pushes of a generation are refused from now on: its members are not to blame
+  // for it.
   void SetFenced(uint64_t session) { fenced_ = std::max(fenced_, session); }
   bool IsFenced(uint64_t session) const { return session <= fenced_; }
 
   void OutOfStep(int worker);
   void InStep(int worker);
-  // Every copy was put back.
+  // Notes that every copy was put back.
   void AllInStep();
-  // The worker is a member from now on, or no more.
+  // Make the worker a member from now on, or no more.
   void Join(int worker);
   void Leave(int worker);
   bool IsInStep(int worker) const {
@@ -80,15 +82,15 @@ class GangLineup {
   const std::set<int>& members() const { return members_; }
   void SetApart(WorkersApart apart);
   bool IsIdle(int worker) const { return apart_.idle.count(worker) > 0; }
-  // Whether a member is there, although others say that it is not: its own call has not broken, by
-  // which it would be out of step.
+  // Returns whether a member is there, although others say that it is not: its own call has not
+  // broken, which would put it out of step.
   bool IsAlive(int worker) const { return IsInStep(worker) || apart_.left_out.count(worker) > 0; }
 
-  // Nothing is sent from now on.
+  // Keeps gangs from being sent from now on.
   using Held = absl::AnyInvocable<void(absl::Status)>;
   void Hold(Held held);
   void Release();
-  // What Hold was given, once, when nothing that was sent is left.
+  // Returns what Hold was given, once, when nothing that was sent is left.
   Held TakeHeld();
 
  private:
@@ -97,7 +99,7 @@ class GangLineup {
   uint64_t generation_ = 0;
   uint64_t sequence_ = 0;
   bool broken_ = true;  // the next one begins a generation
-  int failures_ = 0;    // of generations of the same members, in a row
+  int failures_ = 0;  // failed generations of the same members, in a row
   absl::Time not_before_ = absl::InfinitePast();
   std::set<ClosureId> sent_;
   std::set<int> members_;

@@ -30,38 +30,40 @@ class OpenRounds {
  public:
   using Closures = std::vector<std::shared_ptr<Closure>>;
 
-  // Whether slices have applied it, as far as is known.
+  // Returns whether slices have applied the round, as far as is known.
   bool IsApplied(uint64_t round) const { return round <= applied_; }
-  // Whether an earlier round than this one has answers that wait for more.
+  // Returns whether an earlier round than this one has answers that wait for more.
   bool HasOlder(uint64_t round) const;
   bool empty() const { return answered_.empty(); }
 
-  // A closure of a round is sent to a worker.
+  // Notes that a closure of a round is sent to a worker.
   void Begin(const Closure& closure);
-  // No round comes to that point until Release.
+  // Keeps rounds from coming to that point until Release.
   using Ready = absl::AnyInvocable<void(absl::Status)>;
   void Hold(Ready ready);
-  // What Hold was given, once, when no round is there any more, or `broken`: an error has ended
-  // what is there, and nobody has heard of it.
+  // Returns what Hold was given, once, when no round is there any more, or if `broken`: an error
+  // has ended what is there, and nobody has heard of it.
   Ready TakeReady(bool broken);
-  // Why there is no checkpoint then.
+  // Returns why there is no checkpoint then.
   absl::Status HoldStatus() const;
   void Release();
-  // Whether closures of its round have begun and it takes more, or the closure itself has.
+  // Returns whether closures of its round have begun and it takes more, or the closure itself has.
   bool IsUnderWay(const Closure& closure) const;
-  // Whether the closure has to wait for that.
+  // Returns whether the closure has to wait for that.
   bool IsHeld(const Closure& closure) const;
 
-  // A closure of a round was answered. What is done with it, by ascending ids.
+  // Takes the answer of a closure of a round. Returns the closures that are done with it, by
+  // ascending ids.
   Closures Answer(std::shared_ptr<Closure> closure);
-  // What was answered and is not done; it is given up, and so is the round.
+  // Takes what was answered and is not done; it is given up, and so is the round.
   Closures TakeAnswered();
-  // A restore may take rounds back; slices say again which they have.
+  // Forgets which rounds were applied: a restore may take rounds back, and slices report again
+  // which they have.
   void Forget() { applied_ = 0; }
 
  private:
   Closures Answered();
-  // A round that some slices may have and others not; nullptr: there is none.
+  // Returns a round that only some slices may have, or nullptr.
   const uint64_t* MayBeHalfApplied() const;
 
   // A round that closures were sent of.
@@ -72,8 +74,8 @@ class OpenRounds {
   };
 
   uint64_t applied_ = 0;
-  std::map<ClosureId, std::shared_ptr<Closure>> answered_;  // of rounds behind `applied_`
-  std::map<uint64_t, Begun> begun_;                         // by number; not done
+  std::map<ClosureId, std::shared_ptr<Closure>> answered_;  // answers of rounds after `applied_`
+  std::map<uint64_t, Begun> begun_;  // by number; not done
   // Rounds of gangs that were sent, or put back since, and are not done. Also of those that change
   // nothing: one that runs again must find what it found.
   std::map<ClosureId, uint64_t> gangs_;

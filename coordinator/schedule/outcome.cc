@@ -20,7 +20,7 @@ Outcome ClassifyOutcome(const absl::Status& status) {
       // attached anew.
       return Outcome::kWorkerLost;
     case proto::ERROR_CLASS_UNKNOWN:
-      // No detail: the transport speaks, not the worker.
+      // Without a detail the error comes from the transport, not from the worker.
       if (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
           absl::IsCancelled(status)) {
         return Outcome::kWorkerLost;

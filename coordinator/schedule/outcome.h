@@ -1,7 +1,7 @@
 #pragma once
 
-// What the end of a call to a worker means for its closure. Decided by ErrorDetail and by whether
-// the transport itself failed, never by text.
+// The meaning of a call's end for its closure. Decided by ErrorDetail and by whether the transport
+// itself failed, never by text.
 
 #include "absl/status/status.h"
 #include "proto/worker.pb.h"
@@ -20,7 +20,7 @@ enum class Outcome {
 
 Outcome ClassifyOutcome(const absl::Status& status);
 
-// The error of the step; never OK.
+// Returns the error of the step; never OK.
 absl::Status ErrorOf(const proto::StepFailure& failure);
 
 }  // namespace cohort

@@ -22,23 +22,23 @@ namespace cohort {
 struct Cut {
   struct Covered {
     ClosureId id;
-    std::shared_ptr<RemoteValueState> result;  // of the first run; nullptr when nobody holds it
+    std::shared_ptr<RemoteValueState> result;  // that of the first run; nullptr if nobody holds it
     size_t steps = 1;
   };
   std::vector<Covered> covered;  // ascending; not durable before
   std::vector<ClosureId> open;   // ascending; admitted, and neither covered nor durable
   ClosureId next;                // given to no closure yet
   bool Covers(ClosureId id) const;
-  // Of the parameter servers' logs in this cut: every closure below is durable once it is
-  // committed.
+  // The watermark of the parameter servers' logs in this cut: every closure below it is durable
+  // once the cut is committed.
   ClosureId watermark;
 };
 
 // Thread-compatible.
 class RedoLog {
  public:
-  // steps_max: of closures held; the last one may have more. 0: nothing is kept and nothing can run
-  // again.
+  // Makes a log; steps_max limits the steps of the closures that are held; the last one may exceed
+  // it. 0: nothing is kept and nothing can run again.
   explicit RedoLog(size_t steps_max) : steps_max_(steps_max) {}
 
   bool IsOn() const { return steps_max_ > 0; }
@@ -47,28 +47,29 @@ class RedoLog {
 
   void Admit(std::shared_ptr<Closure> closure);
   void MarkDone(ClosureId id);
-  // It will not run again whatever happens.
+  // Drops a closure, which will not run again whatever happens.
   void Drop(ClosureId id);
 
-  // `next`: the id of the closure that is admitted next.
+  // Begins a cut; `next` is the id of the closure that is admitted next.
   Cut BeginCut(ClosureId next) const;
-  // What the cut covers is durable.
+  // Makes durable what the cut covers.
   void CommitCut(const Cut& cut);
 
-  // The oldest closure that is not durable; `next` without one.
+  // Returns the oldest closure that is not durable, or `next`.
   ClosureId Watermark(ClosureId next) const;
 
-  // Done closures in the order of their ids; they are no longer done and are to be queued again. Of
-  // a round that was applied, errors may have ended some since: it needs no more than are left.
+  // Takes done closures in the order of their ids; they are no longer done and are to be queued
+  // again. Errors may have ended some closures of an applied round since: it needs no more than are
+  // left.
   std::vector<std::shared_ptr<Closure>> TakeDone();
 
  private:
   void ShrinkRounds();
 
   const size_t steps_max_;
-  size_t steps_ = 0;  // of records_
+  size_t steps_ = 0;  // steps in records_
   std::map<ClosureId, std::shared_ptr<Closure>> records_;
-  std::set<ClosureId> done_;  // of records_
+  std::set<ClosureId> done_;  // subset of records_
   uint64_t durable_round_ = 0;
 };
 

@@ -23,13 +23,13 @@ class RemoteValueState {
  public:
   using Callback = std::function<void(const absl::StatusOr<FetchedTensors>&)>;
 
-  // The first result wins; a later one is dropped.
+  // Sets the result; the first one wins, and a later one is dropped.
   void Set(absl::StatusOr<FetchedTensors> result);
   bool IsReady() const;
   // Runs `callback` when the result is there: now, if it already is.
   void OnReady(Callback callback);
   const Event& event() const { return ready_; }
-  // Only after event() has happened.
+  // Returns the result. Must not be called before event() has happened.
   const absl::StatusOr<FetchedTensors>& result() const;
 
  private:
@@ -45,7 +45,7 @@ class RemoteValueState {
 class RemoteValue {
  public:
   RemoteValue() = default;
-  // owner: incarnation of the coordinator that scheduled the closure.
+  // Makes a handle; `owner` is the incarnation of the coordinator that scheduled the closure.
   RemoteValue(std::shared_ptr<RemoteValueState> state, uint64_t owner)
       : state_(std::move(state)), owner_(owner) {}
 

@@ -94,7 +94,7 @@ SplitInput ResourceCatalog::ElementOf(const std::shared_ptr<const RegisteredData
   if (held == nullptr) {
     auto shard = std::make_shared<RegisteredDataset>(*dataset);
     shard->id = id;
-    shard->expected = std::make_shared<ExpectedOfWorkers>();  // that of another worker is another
+    shard->expected = std::make_shared<ExpectedOfWorkers>();  // each worker's shard has its own
     for (proto::DatasetTransform& transform : *shard->spec.mutable_transforms()) {
       if (!transform.shard().by_worker()) continue;
       transform.mutable_shard()->set_by_worker(false);

@@ -1,8 +1,9 @@
 #pragma once
 
-// What a worker must hold before it can run a closure: the program, the data set, the iterator. A
-// worker process gets each resource once, before its first closure that needs it; a restarted one
-// gets them again, and its iterators resume at the last position that a reply reported.
+// The resources that a worker must hold before it can run a closure: the program, the data set, the
+// iterator. A worker process gets each resource once, before its first closure that needs it; a
+// restarted one gets them again, and its iterators resume at the last position that a reply
+// reported.
 
 #include <cstdint>
 #include <map>
@@ -15,7 +16,7 @@
 
 namespace cohort {
 
-// One call that gives a worker a resource.
+// A call that gives a worker a resource.
 struct ResourceRequest {
   std::string key;     // "program:…", "dataset:7": unique in the job
   std::string method;  // "/cohort.proto.WorkerService/RegisterProgram"
@@ -30,18 +31,18 @@ class ResourceCatalog {
   // Keys of what `closure` needs, in the order in which they must be made.
   static std::vector<std::string> KeysFor(const Closure& closure);
 
-  // The call that makes the resource `key` of `closure` on `worker`.
+  // Returns the call that makes the resource `key` of `closure` on `worker`.
   ResourceRequest Request(const Closure& closure, const std::string& key, int worker) const;
 
-  // Of the requests from now on.
+  // Sets the epoch of the requests from now on.
   void SetEpoch(uint64_t epoch) { epoch_ = epoch; }
   // Keeps where the iterator of the closure stands behind it on the worker, and what the closure
   // took of it.
   void TakePositions(int worker, const proto::RunClosureResponse& answer, Closure& closure);
 
  private:
-  // The element at a position of a data set as the worker at `worker_position` sees it, for any
-  // worker to read.
+  // Returns the element at a position of a data set as the worker at `worker_position` sees it, for
+  // any worker to read.
   SplitInput ElementOf(const std::shared_ptr<const RegisteredDataset>& dataset,
                        int64_t worker_position, const proto::IteratorPosition& position);
   void SetPosition(uint64_t iterator_id, int worker, const proto::IteratorPosition& position);

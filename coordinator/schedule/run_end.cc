@@ -12,7 +12,7 @@ namespace cohort {
 
 bool NoteLoss(const WorkerRun& run, const absl::Status& cause) {
   AttemptRecord& record = run.closure->record;
-  // What ends while a worker is given its programs and data does not end with the closure.
+  // A process that ends while it is given programs and data does not end with the closure.
   if (!run.called) return false;
   std::set<int> unanswered;
   if (run.gang_channel != nullptr) {
@@ -27,7 +27,7 @@ bool NoteLoss(const WorkerRun& run, const absl::Status& cause) {
 }
 
 bool NoteSilence(const WorkerRun& run, const SetUpEnd& end) {
-  // Where the path loses large packets the connection breaks before the call runs out of its time.
+  // If the path loses large packets, the connection breaks before the call runs out of time.
   const bool silent = (absl::IsDeadlineExceeded(end.status) || absl::IsUnavailable(end.status)) &&
                       ClassifyOutcome(end.status) == Outcome::kWorkerLost;
   if (!silent) return false;
@@ -52,9 +52,9 @@ absl::Status GiveUp(const WorkerRun& run, const absl::Status& status, Outcome ou
     return Annotate(status, absl::StrCat("closure ", closure.id.value, ": ", malformed,
                                          " messages about it could not be read, the last time"));
   }
-  // Only the answer of a worker that ran it is a fault of the closure. So is that of all members of
-  // a gang that they do not reach one another, and not that of a gang which was refused only
-  // because an older one had failed.
+  // Only the answer of a worker that ran the closure is the closure's fault. So is the answer of
+  // all members of a gang that they do not reach one another, but not that of a gang which was
+  // refused only because an older one had failed.
   const bool apart = outcome == Outcome::kWorkerLost && run.gang_channel != nullptr &&
                      ClassOf(status) == proto::WORKER_LOST && !record.HasUnanswered(run.attempt);
   const bool refused = outcome == Outcome::kTransient && closure.gang && rule.behind;

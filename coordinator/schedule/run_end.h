@@ -1,6 +1,6 @@
 #pragma once
 
-// What the end of one run says of its closure (attempts.h).
+// The meaning of a run's end for its closure (attempts.h).
 
 #include <cstdint>
 
@@ -27,11 +27,11 @@ bool NoteSilence(const WorkerRun& run, const SetUpEnd& end);
 
 struct GiveUpRule {
   uint32_t attempts_max = 0;   // so many faults, and the closure fails
-  absl::Duration silence_max;  // of set-up calls in a row
+  absl::Duration silence_max;  // for set-up calls in a row
   bool behind = false;         // an older closure has not ended
 };
-// Records the end of a run whose closure is to run again. Returns the error of one that is not to;
-// else OK.
+// Records the end of a run whose closure is to run again. Returns the error of a closure that is
+// not to; else OK.
 absl::Status GiveUp(const WorkerRun& run, const absl::Status& status, Outcome outcome,
                     const GiveUpRule& rule);
 

@@ -181,7 +181,7 @@ void Scheduler::WorkerLost(int worker, const absl::Status& cause) {
     Pump(effects);
   }
   RunAll(effects);
-  // It is no home any more: those that are asked and may be waiting for it are asked without it.
+  // The worker is no home any more: fences that may be waiting for it are asked again without it.
   if (!fencing.empty()) AskForFence(fencing, attributed, 1);
   for (const auto& gang : gangs) gang->Lose(worker, attributed);
   FenceAndTakeBack(sessions, attributed);
@@ -226,8 +226,8 @@ void Scheduler::ObserveErrorLocked(Effects& effects) {
 
 bool Scheduler::IsFencedLocked(Effects& effects) {
   if (fence_.state == Fence::kNotNeeded || !options_.fence) return true;
-  // What may still be pushed is of an epoch that ends, and a fence in the next one would refuse
-  // what runs again.
+  // Late pushes belong to an epoch that ends, and a fence in the next one would refuse what runs
+  // again.
   if (!paused_.empty()) return true;
   // A slice that is saved with the fence's watermark would take what its cut has open, and the next
   // coordinator runs again, for ended.
@@ -249,7 +249,7 @@ void Scheduler::OnFenced(uint64_t round, const absl::Status& status) {
   Effects effects;
   {
     MutexLock lock(mutex_);
-    // One from before a restore says nothing of what has run since.
+    // A fence from before a restore says nothing about what has run since.
     if (round != fence_.round || fence_.state != Fence::kUnderWay) return;
     fence_.state = Fence::kNotNeeded;
     Pump(effects);
@@ -305,8 +305,8 @@ void Scheduler::AdmitLocked(Effects& effects) {
   }
 }
 
-// What a lost worker had, and what runs again after a restore, has not ended: the bound holds then
-// too. The oldest closure is never too far ahead.
+// Returns whether the next closure must wait. What a lost worker had, and what runs again after a
+// restore, has not ended: the bound holds then too. The oldest closure is never too far ahead.
 bool Scheduler::IsTooFarAheadLocked() const {
   const Closure* const next = queue_.Front();
   if (next == nullptr || next->id == queue_.watermark()) return false;
@@ -325,7 +325,7 @@ bool Scheduler::IsBehindARoundLocked() const {
     const uint64_t round = run.closure->round.number;
     if (!rounds_.IsApplied(round)) return round < next || rounds_.HasOlder(next);
   }
-  // One that an error broke off, and that nobody has observed, holds back nobody.
+  // A round that an error broke off, unobserved, holds back nobody.
   return rounds_.HasOlder(next) && !queue_.HasError();
 }
 
@@ -333,8 +333,8 @@ bool Scheduler::IsRoundBrokenLocked() const {
   return queue_.HasError() && in_flight_.empty() && !queue_.HasQueuedReplay();
 }
 
-// Its answers count as ended, though not as done. But results of replays were given: those that are
-// left run again as a smaller round.
+// Ends a broken round: its answers count as ended, though not as done. But results of replays were
+// given: those that are left run again as a smaller round.
 void Scheduler::EndBrokenRoundLocked() {
   if (!IsRoundBrokenLocked()) return;
   if (!rounds_.empty()) fence_.state = Fence::kNeeded;  // slices forget what they have kept
@@ -369,7 +369,7 @@ void Scheduler::FinishHoldLocked(Effects& effects) {
 void Scheduler::DispatchLocked(Effects& effects) {
   if (!paused_.empty() || !closed_.ok()) return;
   while (queue_.queued() > 0) {
-    // What is queued after an error will be cancelled, unless somebody waits for what it leaves.
+    // What is queued after an error will be cancelled, unless somebody waits for its effects.
     const bool stops = options_.stop_at_first_error && fetches_ == 0 && stable_waits_.empty();
     if (queue_.HasError() && stops && !queue_.IsReplay(queue_.Front()->id)) return;
     if (snapshots_.before.has_value() && !(queue_.Front()->id < *snapshots_.before)) return;

@@ -41,7 +41,7 @@
 
 namespace cohort {
 
-// Whether an attempt ended without its worker saying so since the last fence.
+// Whether an attempt ended without its worker's word since the last fence.
 enum class Fence { kNotNeeded, kNeeded, kUnderWay };
 
 struct ErrorFence {
@@ -49,12 +49,12 @@ struct ErrorFence {
   uint64_t round = 0;  // so many were begun
 };
 
-// Of the checkpoint that is being taken, or comes next.
+// The state of the checkpoint that is being taken, or comes next.
 struct SnapshotState {
-  std::optional<ClosureId> before;  // while they are taken: only these run
-  ClosureId watermark;              // of their cut; no push is above it
+  std::optional<ClosureId> before;  // while they are taken: only older closures run
+  ClosureId watermark;  // their cut's; no push is above it
   size_t done_since = 0;            // steps since the last ones; what a checkpoint is due for
-  bool asked = false;               // for a checkpoint, since the last ones
+  bool asked = false;  // a checkpoint was asked for since the last ones
 };
 
 struct SetUpEnd;
@@ -71,64 +71,70 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   WaitId Schedule(std::shared_ptr<Closure> closure, Done admitted);
   WaitId Join(Done done);  // ends when nothing is queued or in flight; errors: a recorded one
   WaitId CheckDone(absl::AnyInvocable<void(absl::StatusOr<bool>)> done);  // would Join end now?
-  // One of the three gives up: its completion will not run, and a closure that was not admitted
-  // never is. False when the completion has run or is about to.
+  // Gives up a wait: its completion will not run, and a closure that was not admitted never is.
+  // Returns false if the completion has run or is about to.
   bool Abandon(WaitId wait);
-  void RecordError(const absl::Status& error);  // that no closure reported: a ps was lost
-  void Close(const absl::Status& error);  // as RecordError, for all that goes on and comes later
-  // Somebody waits for a result, which an unobserved error must not keep from coming.
+  void RecordError(const absl::Status& error);  // an error that no closure reported: a ps was lost
+  void Close(const absl::Status& error);  // like RecordError, for all that goes on and comes later
+  // Enclose a wait for a result, which an unobserved error must not keep from coming.
   void BeginFetch();
   void EndFetch();
-  void SetEpoch(uint64_t epoch);  // of what runs from now on; Resume sets it too
-  // No closure runs until Resume, and those in flight are queued again, whatever their calls
-  // answer. Nothing ends but by a deadline; a Join waits. `why` is for people.
+  void SetEpoch(uint64_t epoch);  // for what runs from now on; Resume sets it too
+  // Pauses: no closure runs until Resume, and those in flight are queued again, whatever their
+  // calls answer. Nothing ends but by a deadline; a Join waits. `why` is for people.
   void Pause(absl::string_view why);
-  // The parameter servers hold what the last committed cut covers; every other closure runs again.
+  // Resumes: the parameter servers hold what the last committed cut covers; every other closure
+  // runs again.
   void Resume(uint64_t epoch);
   Cut BeginCut() const;  // what a checkpoint would cover whose first snapshot is taken later
-  // Until EndSnapshots no round gets into some slices before others (open_rounds.h). Nothing:
-  // `ready` tells, if no Pause comes before. Errors: FAILED_PRECONDITION naming a broken round.
+  // Holds rounds: until EndSnapshots no round gets into some slices before others (open_rounds.h).
+  // Returns nothing if `ready` will tell, unless a Pause comes before. Errors: FAILED_PRECONDITION
+  // naming a broken round.
   std::optional<absl::Status> HoldRounds(Done ready);
-  // BeginCut for a checkpoint that is taken now. Until EndSnapshots nothing runs that is admitted
-  // later: snapshots would hold it under an id that the next coordinator may give to other work.
+  // Begins the cut of a checkpoint that is taken now. Until EndSnapshots nothing runs that is
+  // admitted later: snapshots would hold it under an id that the next coordinator may give to other
+  // work.
   Cut BeginSnapshots();
   void EndSnapshots();
   void CommitCut(const Cut& cut);  // its checkpoint is committed
   bool IsHeldByRedoLog() const;    // whether Schedule waits for a checkpoint
-  // Nothing begins until EndDrain, but what a round under way waits for. `idle`: none is in flight.
+  // Lets nothing begin until EndDrain, but what a round under way waits for. `idle` runs when
+  // nothing is in flight.
   void Drain(Done idle);
   void EndDrain();
   // Runs `done` once nothing is paused and every closure that was done before a restore is done
   // again: variables then show all that results tell. Errors: that of Close.
   void WhenStable(Done done);
-  // The next closure gets this id; those that are left out ended in an earlier process. Only grows.
+  // Gives the next closure this id; the ids that are left out ended in an earlier process. Only
+  // grows.
   void SkipTo(ClosureId next);
   ClosureId NextId() const;
   void WorkerReady(int worker, const proto::TaskRef& task, const std::string& address,
                    std::shared_ptr<Channel> channel);
-  // The process is as good as gone: when every ps has fenced it, its closures in flight are put
-  // back, whatever their calls wait for. The lane takes nothing until WorkerReady.
+  // Notes that the process is as good as gone: when every ps has fenced it, its closures in flight
+  // are put back, whatever their calls wait for. The lane takes nothing until WorkerReady.
   void WorkerLost(int worker, const absl::Status& cause);
   // Gangs run on the others, until InStep.
   void OutOfStep(const std::set<int>& workers, const absl::Status& cause);
-  // Unless the process that has got a copy serves no more: `incarnation`, or whichever it is (0).
+  // Puts a worker in step, unless the process that has got a copy no longer serves: `incarnation`,
+  // or any (0).
   void InStep(int worker, uint64_t incarnation = 0);
-  // A worker that is added to gangs of several: it is out of step until InStep.
+  // Adds a worker to gangs of several: it is out of step until InStep.
   void JoinGangs(int worker);
-  void SetApart(const WorkersApart& apart);  // from now on these, and no others
-  // No gang is sent until ReleaseGangs; `held` runs when none is in flight.
+  void SetApart(const WorkersApart& apart);  // these from now on, and no others
+  // Sends no gang until ReleaseGangs; `held` runs when none is in flight.
   void HoldGangs(Done held);
   void ReleaseGangs();
-  // The worker takes nothing more, and gangs run without it; `drained` runs when no closure is in
-  // flight there.
+  // Removes a worker: it takes nothing more, and gangs run without it; `drained` runs when no
+  // closure is in flight there.
   void RemoveWorker(int worker, absl::AnyInvocable<void()> drained);
   Stats stats() const;
-  std::map<int, WorkerStats> workers() const;  // that have not been removed
-  std::string DescribeWait() const;  // for people: closures in flight and where, and who waits
+  std::map<int, WorkerStats> workers() const;  // those that have not been removed
+  std::string DescribeWait() const;  // shown to people: closures in flight and where, and who waits
 
  private:
   using Run = WorkerRun;
-  using Effects = std::vector<absl::AnyInvocable<void()>>;  // to do once the lock is released
+  using Effects = std::vector<absl::AnyInvocable<void()>>;  // to run once the lock is released
 
   Scheduler(Clock& clock, Options options);
   static void RunAll(Effects& effects);
@@ -139,9 +145,10 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   void FinishJoinsLocked(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DispatchLocked(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsTooFarAheadLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Whether it is of a round that is held, or while an earlier one waits for its mean.
+  // Returns whether the closure is of a round that is held, or whether an earlier one waits for its
+  // mean.
   bool IsBehindARoundLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // An error has ended some of a round, and nothing under way can fill it.
+  // Returns whether an error has ended some of a round, and nothing under way can fill it.
   bool IsRoundBrokenLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndBrokenRoundLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void FinishHoldLocked(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -161,12 +168,13 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   void OnInput(ClosureId id);  // one of the results that the closure takes is there
   void FailQueuedLocked(ClosureId id, const absl::Status& error, Effects& effects)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The closure will not run again, whatever happens.
+  // Drops a closure, which will not run again, whatever happens.
   void DropLocked(ClosureId id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndTimerLocked(ClosureId id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Expire(ClosureId id);  // its deadline has come
   bool IsCurrentLocked(const Run& run) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Lanes of a run whose call broke, as `status` says, wait until their workers attach again.
+  // Makes the lanes of a run whose call broke, as `status` says, wait until their workers attach
+  // again.
   void SuspectLocked(const Run& run, const absl::Status& status, Effects& effects)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Puts back what is in flight of these sessions, when every ps has fenced them.
@@ -178,7 +186,8 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   bool TakeSetUp(const Run& run, const SetUpEnd& end);  // false: the run has been taken back
   void Call(Run run);
   void End(const Run& run, absl::StatusOr<Envelope<proto::RunClosureResponse>> response);
-  // Whether a queued closure is taken for the cause of its casualties (attempts.h); it has ended.
+  // Returns whether a queued closure counts as the cause of its casualties (attempts.h); it has
+  // ended then.
   bool QuarantineLocked(const Closure& closure, uint32_t ends_now, Effects& effects)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndLocked(const Run& run, const absl::Status& status, Outcome outcome, Effects& effects)
@@ -197,8 +206,8 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   ClosureQueue queue_ ABSL_GUARDED_BY(mutex_);
   RedoLog redo_ ABSL_GUARDED_BY(mutex_);
   SnapshotState snapshots_ ABSL_GUARDED_BY(mutex_);
-  std::optional<Done> drain_ ABSL_GUARDED_BY(mutex_);  // whom Drain tells, until EndDrain
-  int fetches_ ABSL_GUARDED_BY(mutex_) = 0;            // that wait
+  std::optional<Done> drain_ ABSL_GUARDED_BY(mutex_);  // told by Drain, until EndDrain
+  int fetches_ ABSL_GUARDED_BY(mutex_) = 0;  // fetches that wait
   std::vector<Done> stable_waits_ ABSL_GUARDED_BY(mutex_);
   ResourceCatalog resources_ ABSL_GUARDED_BY(mutex_);
   std::map<int, WorkerSlots> lanes_ ABSL_GUARDED_BY(mutex_);
@@ -209,7 +218,8 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   OpenRounds rounds_ ABSL_GUARDED_BY(mutex_);
   GangLineup gangs_ ABSL_GUARDED_BY(mutex_);
   std::set<uint64_t> fencing_ ABSL_GUARDED_BY(mutex_);  // sessions that wait for their fence
-  std::map<ClosureId, TimerId> timers_ ABSL_GUARDED_BY(mutex_);  // of closures with a deadline
+  // timers of closures with a deadline
+  std::map<ClosureId, TimerId> timers_ ABSL_GUARDED_BY(mutex_);
   WaitingCalls waiting_ ABSL_GUARDED_BY(mutex_);
   ErrorFence fence_ ABSL_GUARDED_BY(mutex_);
   Stats stats_ ABSL_GUARDED_BY(mutex_);

@@ -177,7 +177,7 @@ void Scheduler::Call(Run run) {
     run.closure->begun = true;
     in_flight_[run.closure->id].called = run.called = true;
     watermark = redo_.IsOn() ? redo_.Watermark(queue_.next_id()) : queue_.watermark();
-    // What has failed since the cut is open in it, and may run again.
+    // Closures that have failed since the cut are open in it, and may run again.
     if (snapshots_.before.has_value()) watermark = std::min(watermark, snapshots_.watermark);
     epoch = epoch_;
   }
@@ -217,7 +217,8 @@ void Scheduler::End(const Run& run, absl::StatusOr<Envelope<proto::RunClosureRes
       run.closure->TakeSteps(part.steps, std::move(part.fetched));
       gangs_.Advance();
     }
-    // Before those of closures that take its result. Nobody is told while it is in flight.
+    // Recorded before the errors of closures that take its result. Nobody is told while it is in
+    // flight.
     if (outcome == Outcome::kFailed || outcome == Outcome::kExpired) queue_.RecordError(status);
     if (outcome == Outcome::kWorkerLost) {
       Run& lost = in_flight_[run.closure->id];
@@ -228,10 +229,10 @@ void Scheduler::End(const Run& run, absl::StatusOr<Envelope<proto::RunClosureRes
   }
   if (outcome == Outcome::kWorkerLost && options_.fence_worker) {
     RunAll(effects);
-    return FenceAndTakeBack({run.session}, status);  // for all we know it may still push
+    return FenceAndTakeBack({run.session}, status);  // it may still push, as far as is known
   }
   if (EndsTheClosure(outcome)) {
-    // Before the queue moves on, so that a finished Join finds every result set.
+    // Set before the queue moves on, so that a finished Join finds every result set.
     if (const auto result = run.closure->result.lock()) {
       if (response.ok()) {
         result->Set(JoinFetches(std::move(fetched_before), std::move(part.fetched)));

@@ -1,6 +1,6 @@
-// Which workers run the next closure: the one with the most room, or, of a gang, all that are in
-// step. A gang that waits for room is the front of the queue, so that nothing takes a slot before
-// it.
+// The choice of the workers for the next closure: the one with the most room or, for a gang, all
+// that are in step. A gang that waits for room is the front of the queue, so that nothing takes a
+// slot before it.
 
 #include <algorithm>
 #include <utility>
@@ -100,15 +100,15 @@ void Scheduler::SuspectLocked(const Run& run, const absl::Status& status, Effect
     if (at_fault != nullptr && at_fault != &member) continue;
     const bool in_group = run.gang_channel != nullptr && at_fault != nullptr;
     if (in_group && gangs_.IsAlive(member.worker)) continue;
-    // What another one says of it is no sign either: its own call has not broken.
+    // Another member's word is no sign either: its own call has not broken.
     if (in_group && run.called && ClassOf(status) == proto::WORKER_LOST &&
         run.gang_channel->Broken().count(member.worker) == 0) {
       continue;
     }
-    // What it has refused was fenced here.
+    // Its refusals were fenced here.
     if (in_group && ClassOf(status) == proto::STALE && gangs_.IsFenced(run.session)) continue;
     WorkerSlots& lane = lanes_[member.worker];
-    // What began before the worker was lost and came back says nothing of it now.
+    // A call from before the worker was lost and came back says nothing about it now.
     if (lane.session != member.session || !lane.ready) continue;
     lane.ready = false;
     if (!options_.on_suspect) continue;
@@ -145,7 +145,7 @@ void Scheduler::OutOfStep(const std::set<int>& workers, const absl::Status& caus
       if (gangs_.IsInStep(worker)) newly[worker] = gangs_.session();
     }
     if (newly.empty()) return;
-    // What else it was sent ends without it.
+    // Its other gangs end without it.
     for (const auto& [id, run] : in_flight_) {
       for (const auto& [worker, session] : newly) {
         if (run.gang_channel == nullptr || !run.Involves(worker)) continue;
@@ -157,7 +157,7 @@ void Scheduler::OutOfStep(const std::set<int>& workers, const absl::Status& caus
     Pump(effects);
   }
   RunAll(effects);
-  // Those that are asked may be among them, and are no homes any more: they are not waited for.
+  // Fences may wait for these workers, which are no homes any more: they are not waited for.
   if (!fencing.empty()) AskForFence(fencing, cause, 1);
   for (const auto& [gang, worker] : others) gang->Lose(worker, cause);
 }
@@ -179,7 +179,7 @@ void Scheduler::InStep(int worker, uint64_t incarnation) {
     const auto lane = lanes_.find(worker);
     const bool serves = lane != lanes_.end() && lane->second.ready &&
                         (incarnation == 0 || lane->second.task.incarnation() == incarnation);
-    // Behind a pause all copies are put back, also this one.
+    // After a pause all copies are put back, also this one.
     gangs_.InStep(worker);
     if (!serves && paused_.empty()) {
       OutOfStepLocked({{worker, 0}}, absl::UnavailableError("it was lost when it had got its copy"),

@@ -1,4 +1,4 @@
-// How a worker is taken out of the scheduler.
+// The removal of a worker from the scheduler.
 
 #include <utility>
 

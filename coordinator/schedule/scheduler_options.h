@@ -1,6 +1,6 @@
 #pragma once
 
-// What a scheduler is told when it is made, and what it counts.
+// Options of a scheduler, and its counters.
 
 #include <cstdint>
 #include <functional>
@@ -17,7 +17,7 @@
 
 namespace cohort {
 
-// What a quarantined closure is to the others. Its own result is the error in both cases.
+// The effect of a quarantined closure on the others. Its own result is the error in both cases.
 enum class Quarantine {
   kFail,  // an error like any other
   kSkip,  // the job goes on without it; Stats and the log count it
@@ -29,20 +29,20 @@ struct SchedulerOptions {
   int closures_in_flight = 2;          // K, per worker
   int gang_size = 1;                   // workers that run a gang closure: all that are in step
   std::set<int> gang_workers;          // they, of several, at first; empty: those below gang_size
-  int gang_min = 1;                    // of gangs of several: with fewer in step they wait
-  uint64_t shared_memory = 0;          // of gangs of several workers: Gang.shared_memory
-  std::optional<int32_t> nccl_device;  // of such gangs: Gang.nccl_device
+  int gang_min = 1;  // for gangs of several: with fewer in step they wait
+  uint64_t shared_memory = 0;  // for gangs of several workers: Gang.shared_memory
+  std::optional<int32_t> nccl_device;  // for such gangs: Gang.nccl_device
   // Bounded staleness: a closure starts only when its last step is at most so many ids ahead of the
   // oldest one that has not ended. So what was scheduled more than that before it is in what it
   // reads.
   uint64_t steps_ahead_max = std::numeric_limits<uint64_t>::max();
-  uint32_t attempts_max = 10;  // of one closure
+  uint32_t attempts_max = 10;  // for one closure
   // A closure that ended together with so many worker processes is quarantined: not run again.
   size_t quarantine_after = 3;
-  // Whether an error stops the queue at once, or, as in TensorFlow, when a call observes it.
+  // Whether an error stops the queue at once or, as in TensorFlow, when a call observes it.
   bool stop_at_first_error = true;
   Quarantine quarantine = Quarantine::kFail;
-  // How long a worker that is there may leave calls unanswered which give it what closures need.
+  // How long a worker that is there may leave set-up calls unanswered.
   absl::Duration setup_timeout = absl::Seconds(60);
   absl::Duration closure_timeout = absl::Minutes(10);
   // Steps of closures that are kept until they are durable, to run again after a restore; a
@@ -52,23 +52,23 @@ struct SchedulerOptions {
   size_t checkpoint_every = 0;
   // Runs outside the lock, must not block; may be repeated.
   std::function<void()> on_checkpoint_due;
-  // A worker could not reach this ps; runs outside the lock, must not block.
+  // Tells that a worker could not reach this ps; runs outside the lock, must not block.
   std::function<void(int ps)> on_ps_suspect;
   // Tells every ps that each closure below `watermark` has ended, so that none of its pushes is
   // applied any more, and says when all of them know. Runs outside the lock, must not block.
   std::function<void(uint64_t watermark, absl::AnyInvocable<void(absl::Status)> done)> fence;
-  // As `fence`, for all that a lost worker may still push in these sessions
-  // (RunClosureRequest.session).
+  // Fences all that a lost worker may still push in these sessions (RunClosureRequest.session),
+  // like `fence`.
   std::function<void(const std::set<uint64_t>& sessions,
                      absl::AnyInvocable<void(absl::Status)> done)>
       fence_worker;
-  // With gangs of several workers: these are out of step (coordinator/recovery/copies.h), by index,
-  // with the session by which what they may still push is fenced, or 0. Gangs run on the others
+  // Tells, with gangs of several workers, which are out of step (coordinator/recovery/copies.h), by
+  // index, with the session by which their late pushes are fenced, or 0. Gangs run on the others
   // until InStep. Runs outside the lock, before anything else does, and must not block.
   std::function<void(const std::map<int, uint64_t>& workers, const absl::Status& cause)>
       on_out_of_step;
-  // A worker's call failed in a way that makes it a suspect; runs outside the lock, must not
-  // block.
+  // Tells that a worker's call failed in a way that makes it a suspect; runs outside the lock, must
+  // not block.
   std::function<void(int worker, uint64_t incarnation)> on_suspect;
 };
 
@@ -76,10 +76,10 @@ struct SchedulerStats {
   uint64_t done = 0;
   uint64_t put_back = 0;
   uint64_t failed = 0;
-  uint64_t quarantined = 0;  // of the failed
+  uint64_t quarantined = 0;  // among the failed
   uint64_t replayed = 0;     // done once more after a restore
   uint64_t recoveries = 0;   // restores
-  uint64_t checkpoints = 0;  // that were committed, for recovery
+  uint64_t checkpoints = 0;  // committed ones, for recovery
   size_t queued = 0;         // or waiting for its arguments
   size_t in_flight = 0;
   int workers_ready = 0;
@@ -87,7 +87,7 @@ struct SchedulerStats {
   std::string ToString() const;
 };
 
-// Of one worker.
+// Counters of one worker.
 struct WorkerStats {
   bool ready = false;
   int in_flight = 0;

@@ -1,5 +1,5 @@
-// What happens to closures before they are in flight: results of others that they take as arguments
-// arrive, their deadline comes, or they turn out to end worker processes.
+// Closures before they are in flight: results of others that they take as arguments arrive, their
+// deadline comes, or they turn out to end worker processes.
 
 #include <utility>
 
@@ -108,7 +108,7 @@ void Scheduler::EndTimerLocked(ClosureId id) {
   timers_.erase(timer);
 }
 
-// Only before it is in flight: a call for it ends by itself at the deadline.
+// Expires a closure before it is in flight: a call for it ends by itself at the deadline.
 void Scheduler::Expire(ClosureId id) {
   Effects effects;
   {

@@ -1,4 +1,4 @@
-// How the scheduler stops and goes on around a restore, and what checkpoints cover.
+// The scheduler's stop and restart around a restore, and the cuts that checkpoints cover.
 
 #include <algorithm>
 #include <utility>
@@ -13,7 +13,7 @@ namespace cohort {
 
 namespace {
 
-// Whether the program leaves a trace on a parameter server.
+// Returns whether the program leaves a trace on a parameter server.
 bool ChangesVariables(const Closure& closure) {
   const auto& outputs = closure.program->request.program().outputs();
   return std::any_of(outputs.begin(), outputs.end(), [](const proto::OutputBinding& output) {
@@ -64,7 +64,7 @@ void Scheduler::Close(const absl::Status& error) {
     queue_.RecordError(error);
     TakeBackLocked(effects);
     fence_.state = Fence::kNotNeeded;  // whoever holds the job has another epoch
-    // Nothing will run them any more.
+    // Nothing will run the replays any more.
     for (const std::shared_ptr<Closure>& replay : redo_.TakeDone()) redo_.Drop(replay->id);
     queue_.ForgetReplays();
     Pump(effects);
@@ -112,7 +112,8 @@ void Scheduler::Pause(absl::string_view why) {
   RunAll(effects);
 }
 
-// What was lost with its worker counts as that, also where a home of variables was lost with it.
+// A closure that was lost with its worker counts as lost, also if a home of variables was lost with
+// it.
 void Scheduler::EndLostLocked(absl::string_view why, Effects& effects) {
   std::vector<std::pair<Run, proto::TaskRef>> lost;
   const auto is_away = [&](const GangMember& member) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
@@ -166,7 +167,7 @@ void Scheduler::Resume(uint64_t epoch) {
 Cut Scheduler::BeginCut() const {
   MutexLock lock(mutex_);
   Cut cut = redo_.BeginCut(queue_.next_id());
-  if (!redo_.IsOn()) cut.watermark = queue_.watermark();  // it knows of none that is open
+  if (!redo_.IsOn()) cut.watermark = queue_.watermark();  // no open one is known
   return cut;
 }
 
@@ -192,7 +193,7 @@ void Scheduler::EndSnapshots() {
   {
     MutexLock lock(mutex_);
     snapshots_.before.reset();
-    // One that has failed before its snapshots is due again after as many closures.
+    // A checkpoint that has failed before its snapshots is due again after as many closures.
     if (std::exchange(snapshots_.asked, false)) snapshots_.done_since = 0;
     rounds_.Release();
     Pump(effects);

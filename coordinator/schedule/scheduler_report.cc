@@ -1,4 +1,4 @@
-// What the scheduler tells people about itself.
+// The scheduler's descriptions of itself for people.
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/schedule/scheduler.h"

@@ -34,23 +34,23 @@ class WaitingCalls {
   WaitId AddSchedule(Admission admission);
   WaitId AddJoin(Done done);
   WaitId AddDone(Done done);
-  // False when the wait has been taken already.
+  // Removes a wait. Returns false if it has been taken already.
   bool Remove(WaitId id);
 
   bool empty() const { return schedules_.empty() && joins_.empty() && dones_.empty(); }
   bool HasJoin() const { return !joins_.empty(); }
   bool HasSchedule() const { return !schedules_.empty(); }
 
-  // Each takes the oldest first. Needs one.
+  // Each takes the oldest first. There must be one.
   Admission TakeSchedule();
   std::vector<Done> TakeJoins();
-  // A Done that saw an error which another call was given.
+  // Takes each Done that saw an error which another call was given.
   std::vector<Done> TakeDones();
-  // The one call that is given an error: a Done before a Join before a Schedule, whose closure is
-  // then to be cancelled (nullptr for the others). Needs a call.
+  // Takes the one call that is given an error: a Done before a Join before a Schedule, whose
+  // closure is then to be cancelled (nullptr for the others). There must be a call.
   Admission TakeObserver();
 
-  // "2 Join, 3 Schedule".
+  // Returns "2 Join, 3 Schedule".
   std::string ToString() const;
 
  private:

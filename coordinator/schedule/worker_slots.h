@@ -34,26 +34,27 @@ struct WorkerSlots {
   std::vector<absl::AnyInvocable<void()>> on_drained;  // not empty: it is being removed
 };
 
-// One of the workers that run a closure.
+// A worker that runs a closure.
 struct GangMember {
   int worker = 0;
-  uint64_t session = 0;  // of the lane when it began
+  uint64_t session = 0;  // the lane's when it began
   proto::TaskRef task;
   std::shared_ptr<Channel> channel;
 };
 
-// One closure on one worker process, or on all of a gang.
+// A closure on one worker process, or on all of a gang.
 struct WorkerRun {
   std::shared_ptr<Closure> closure;  // shared with the queue
-  std::vector<GangMember> members;   // by rank
+  std::vector<GangMember> members;  // by rank
   uint32_t attempt = 0;
-  size_t first_step = 0;  // those of the closure before it are done
-  uint64_t session = 0;   // by which its pushes are fenced: the lane's, or of the gang's generation
-  std::shared_ptr<Channel> channel;           // to all members
+  size_t first_step = 0;  // the closure's steps before it are done
+  // its pushes are fenced by it: the lane's, or that of the gang's generation
+  uint64_t session = 0;
+  std::shared_ptr<Channel> channel;  // to all members
   std::shared_ptr<GangChannel> gang_channel;  // the same, of a gang of several workers
-  proto::Gang gang;     // of a gang closure: its place among those of the members
+  proto::Gang gang;  // a gang closure's place among those of the members
   bool called = false;  // its members were told to run it; before, they are given what it needs
-  bool waits_for_fence = false;      // its calls have ended, and it may not run again yet
+  bool waits_for_fence = false;  // its calls have ended, and it may not run again yet
   std::vector<std::string> missing;  // resources still to be made, first one first
 
   const proto::TaskRef& task() const { return members.front().task; }
@@ -62,7 +63,7 @@ struct WorkerRun {
   // Returns null if it does not run there.
   const GangMember* Member(int worker) const;
   bool Involves(int worker) const { return Member(worker) != nullptr; }
-  // The member that the error is about; null: it names none of them.
+  // Returns the member that the error is about, or null.
   const GangMember* AtFault(const absl::Status& status) const;
 };
 

@@ -8,18 +8,19 @@
 
 namespace cohort {
 
-// "cpu:0" for "cpu:0", "CPU:0", "/cpu:0", "/device:CPU:0" and "/job:localhost/.../device:CPU:0", as
-// TensorFlow takes them; "gpu:1" in the same way. Errors: INVALID_ARGUMENT for anything else.
+// Returns "cpu:0" for "cpu:0", "CPU:0", "/cpu:0", "/device:CPU:0" and
+// "/job:localhost/.../device:CPU:0", as TensorFlow takes them; "gpu:1" in the same way. Errors:
+// INVALID_ARGUMENT for anything else.
 absl::StatusOr<std::string> CanonicalDevice(absl::string_view name);
 
-// Those of replicas, canonical. Replicas may share a GPU, which is then named once for each.
-// Errors: INVALID_ARGUMENT naming the field and the device that is none, or the processor named
-// twice.
+// Returns the replicas' devices in canonical form. Replicas may share a GPU, which is then named
+// once for each. Errors: INVALID_ARGUMENT naming the field and the name that is not a device's, or
+// the processor named twice.
 absl::StatusOr<std::vector<std::string>> ReplicaDevices(const std::string& field,
                                                         const std::vector<std::string>& names);
 
-// Where replicas run: on the devices that were named, or on all that the workers have. Of a cluster
-// whose devices are not known that is the processor.
+// Returns where replicas run: on the named devices, or on all that the workers have. If the
+// cluster's devices are not known, that is the processor.
 std::vector<std::string> DevicesIn(const std::vector<std::string>& named,
                                    const std::vector<std::string>& all);
 

@@ -47,8 +47,8 @@ absl::StatusOr<std::unique_ptr<const Strategy>> LocalStrategy::Make(const Strate
   return made;
 }
 
-// On processors each way of TensorFlow's gives the same sum, in the order of join_replicas.h; but
-// one that is for GPUs says what the user believes to have.
+// Checks the way of summing. On processors each of TensorFlow's ways gives the same sum, in the
+// order of join_replicas.h; but a way for GPUs says what the user believes to have.
 absl::Status LocalStrategy::CheckCrossDeviceOps(absl::Span<const std::string> devices) const {
   if (type_ != kMirrored || cross_device_ops_ != "nccl") return absl::OkStatus();
   std::set<std::string> seen;
@@ -63,7 +63,8 @@ absl::Status LocalStrategy::CheckCrossDeviceOps(absl::Span<const std::string> de
   return absl::OkStatus();
 }
 
-// As in TensorFlow, the only GPU that computes keeps the variables, where nothing else is said.
+// Returns the GPU of the variables. As in TensorFlow, the only GPU that computes keeps them, unless
+// the job says otherwise.
 std::string LocalStrategy::ParameterGpu(absl::Span<const std::string> devices) const {
   if (IsGpu(parameter_device_)) return parameter_device_;
   const bool to_choose =
@@ -73,7 +74,8 @@ std::string LocalStrategy::ParameterGpu(absl::Span<const std::string> devices) c
   return to_choose && one && !devices.empty() && IsGpu(devices[0]) ? devices[0] : "";
 }
 
-// Of what trains: two communicators of NCCL on one GPU at a time may wait for each other for ever.
+// Sets the way of summing for programs that train: two communicators of NCCL on one GPU at a time
+// may wait for each other for ever.
 void LocalStrategy::SetSums(proto::Replicas& replicas) const {
   if (type_ == kMirrored) {
     replicas.set_cross_device_ops(CrossDeviceOpsOf(cross_device_ops_));
@@ -108,7 +110,7 @@ absl::StatusOr<Plan> LocalStrategy::MakePlan(const ModelPrograms& model,
   how.devices = DevicesIn(devices_, cluster.devices);
   how.replicas = NumReplicasInSync(cluster);
   how.parameter_device = ParameterGpu(how.devices);
-  // As in TensorFlow: where variables are not mirrored all replicas share one value.
+  // As in TensorFlow, all replicas share one value of variables that are not mirrored.
   how.own_values = type_ == kMirrored ? how.replicas : 0;
   ASSIGN_OR_RETURN(Plan plan, PlanReplicated(model, how));
   SetSums(*plan.train_step.mutable_replicas());

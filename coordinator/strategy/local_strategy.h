@@ -49,15 +49,15 @@ class LocalStrategy final : public Strategy {
         devices_(std::move(devices)),
         parameter_device_(std::move(parameter_device)) {}
   absl::Status CheckCrossDeviceOps(absl::Span<const std::string> devices) const;
-  // The GPU in whose memory variables are; none: in the processor's.
+  // Returns the GPU in whose memory variables are; empty: they are in the processor's.
   std::string ParameterGpu(absl::Span<const std::string> devices) const;
   void SetSums(proto::Replicas& replicas) const;
 
   const std::string type_;
-  const std::string cross_device_ops_;      // of mirrored
+  const std::string cross_device_ops_;  // for mirrored
   const int64_t num_packs_;                 // the same
   const std::vector<std::string> devices_;  // canonical, one of each replica; none: all
-  const std::string parameter_device_;      // of central_storage, canonical; none: not named
+  const std::string parameter_device_;  // for central_storage, canonical; empty: not named
 };
 
 }  // namespace cohort

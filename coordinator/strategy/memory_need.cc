@@ -50,7 +50,7 @@ std::map<int, MemoryNeed> MemoryNeeds(absl::Span<const proto::VariableLayout> va
     need.values = Plus(need.values, values);
   };
   for (const proto::VariableLayout& layout : variables) {
-    // What lies in the memory of a device takes none of the process's.
+    // Variables in the memory of a device take none of the process's.
     if (!layout.device().empty()) continue;
     for (const proto::SliceHome& slice : layout.slices()) {
       const int64_t values = ValueBytes(layout, slice);

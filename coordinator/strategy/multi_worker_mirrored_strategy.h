@@ -21,8 +21,8 @@
 
 namespace cohort {
 
-// The number of the GPU by which each worker joins the others over NCCL, which is its first one.
-// None: they are not joined so.
+// Returns the number of the GPU by which each worker joins the others over NCCL, its first one;
+// nothing if they do not use NCCL.
 std::optional<int32_t> NcclDeviceOf(const StrategySpec& spec);
 
 // Immutable; thread-safe.

@@ -14,16 +14,16 @@ namespace cohort {
 // Immutable; thread-safe.
 class ParameterServerStrategy final : public Strategy {
  public:
-  // `partitioner` may be nullptr: then nothing is cut, unless the policy looks at sizes; it gets
-  // pieces to share out by TensorFlow's MinSizePartitioner with as many shards as there are
+  // Makes a strategy. Without a `partitioner` nothing is cut, unless the policy looks at sizes; it
+  // gets pieces to share out by TensorFlow's MinSizePartitioner with as many shards as there are
   // parameter servers. Shared with the variable creators that plans use.
   explicit ParameterServerStrategy(std::shared_ptr<const Partitioner> partitioner,
                                    PlacementPolicy policy = PlacementPolicy::kRoundRobin,
                                    CompressionSpec compression = {},
                                    ConsistencySpec consistency = {});
 
-  // Errors also: INVALID_ARGUMENT for a model whose replicas exchange values while they compute,
-  // where a round has several.
+  // Errors also: INVALID_ARGUMENT for a model whose replicas exchange values while they compute, if
+  // a round has several.
   absl::StatusOr<Plan> MakePlan(const ModelPrograms& model,
                                 const ClusterShape& cluster) const override;
   absl::Status CheckCluster(const ClusterShape& cluster) const override;

@@ -25,9 +25,8 @@ namespace cohort {
 class Partitioner {
  public:
   virtual ~Partitioner() = default;
-  // Slices per axis, one entry per axis. What a partitioner may answer is checked by whoever asks
-  // (variable_creator.h). Errors: INVALID_ARGUMENT for a shape that has no axis 0 or whose size is
-  // not known.
+  // Returns slices per axis, one entry per axis, which the caller checks (variable_creator.h).
+  // Errors: INVALID_ARGUMENT for a shape that has no axis 0 or whose size is not known.
   virtual absl::StatusOr<std::vector<int64_t>> Partition(DType dtype, const Shape& shape) const = 0;
 };
 

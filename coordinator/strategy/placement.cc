@@ -10,7 +10,7 @@
 namespace cohort {
 namespace {
 
-// What one server was given so far.
+// The load of one server so far.
 struct Given {
   int64_t bytes = 0;
   int64_t load = 0;

@@ -28,14 +28,14 @@ namespace cohort {
 // Errors: INVALID_ARGUMENT for a name that is none of those above.
 absl::StatusOr<PlacementPolicy> PlacementPolicyFromName(absl::string_view name);
 
-// By variable: what was moved for some of its rows.
+// Bytes moved for some of a variable's rows.
 struct RowsLoad {
   RowRange rows;
   int64_t bytes = 0;
 };
 using MeasuredLoads = std::map<std::string, std::vector<RowsLoad>>;
 
-// One piece of a plan.
+// A piece of a plan.
 struct PiecePlacement {
   std::string name;  // "dense/kernel/part_1"
   RowRange rows;
@@ -55,14 +55,14 @@ struct PlacementInput {
 std::vector<PiecePlacement> PlacePieces(const PlacementInput& input,
                                         absl::Span<proto::VariableLayout> layouts);
 
-// The homes of all slices, in their order.
+// Returns the homes of all slices, in their order.
 std::vector<uint32_t> HomesOf(absl::Span<const proto::VariableLayout> layouts);
 // Gives the slices these homes, if there is one for each and it is one of `ps`; else they stay.
 void PlaceAt(absl::Span<const uint32_t> homes, absl::Span<const int> ps,
              absl::Span<proto::VariableLayout> layouts);
 
-// The bytes (or the measured load) of the server that has most, as a multiple of the mean; 1 when
-// there is nothing.
+// Returns the bytes (or the measured load) of the server that has most, as a multiple of the mean;
+// 1 if there is nothing.
 double MaxOverMean(absl::Span<const PiecePlacement> pieces, absl::Span<const int> ps,
                    int64_t PiecePlacement::*weight);
 

@@ -20,8 +20,8 @@ enum class PlacementPolicy { kRoundRobin, kBytes, kMeasured };
 // Thread-compatible.
 class Placer {
  public:
-  // `ps`: task indices, ascending. Nothing has been measured of what is created one by one: that
-  // policy is by bytes here.
+  // Makes a placer for these task indices, ascending. Nothing has been measured of variables that
+  // are created one by one: that policy goes by bytes here.
   Placer(std::vector<int> ps, PlacementPolicy policy)
       : ps_(std::move(ps)), policy_(policy), given_(ps_.size(), 0) {
     COHORT_CHECK(!ps_.empty(), "placement needs at least one ps");

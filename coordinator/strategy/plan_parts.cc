@@ -43,8 +43,8 @@ std::set<std::string> TablesOf(const ModelPrograms& model) {
   return tables;
 }
 
-// What a GPU updates and reads in every step. Rows are looked up, and statistics assigned, by the
-// processor.
+// Keeps on a GPU the variables that it updates and reads in every step. The processor looks rows
+// up, and assigns statistics.
 void KeepOn(const std::string& device, const ModelPrograms& model, Plan& plan) {
   const std::set<std::string> tables = TablesOf(model);
   size_t piece = 0;

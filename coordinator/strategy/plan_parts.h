@@ -1,6 +1,6 @@
 #pragma once
 
-// What planners have in common.
+// The part that planners share.
 
 #include <cstdint>
 #include <string>
@@ -19,13 +19,14 @@ absl::StatusOr<std::vector<proto::VariableLayout>> LayOutVariables(const ModelPr
                                                                    VariableCreator& creator,
                                                                    int64_t replicas);
 
-// Cuts the pieces of a plan whose variables are all placed into what travels (variable_pieces.h).
+// Cuts the pieces of a plan whose variables are all placed into the slices that travel
+// (variable_pieces.h).
 void CutPieces(Plan& plan);
 
-// The program with a replica on each of the devices.
+// Returns the program with a replica on each of the devices.
 proto::Program OnDevices(const proto::Program& program, absl::Span<const std::string> devices);
 
-// Of a plan whose devices are not known: that they are not.
+// The note of a plan whose devices are not known.
 inline constexpr char kDevicesUnknown[] =
     "no devices are named, which means all of each worker; which these are the workers say when "
     "the job starts, and this plan has cpu:0 in their place";
@@ -33,24 +34,24 @@ inline constexpr char kDevicesUnknown[] =
 // Synchronous training without parameter servers.
 struct ReplicatedTraining {
   std::vector<int> home;             // the worker that keeps the variables
-  std::string reason;                // of that, for people
+  std::string reason;  // why there, for people
   std::vector<std::string> devices;  // canonical, of the replicas of a worker
-  int64_t replicas = 1;              // of all workers
+  int64_t replicas = 1;  // on all workers
   int64_t own_values = 0;            // VariableOptions.replicas
   // "gpu:0": in its memory are the variables that are trained as a whole; none: in the processor's.
   std::string parameter_device = {};
 };
 
-// Every variable in one piece, every program on all devices of a worker, every step a gang. Errors:
-// those of CheckPrograms and LayOutVariables.
+// Plans every variable in one piece, every program on all devices of a worker, every step as a
+// gang. Errors: those of CheckPrograms and LayOutVariables.
 absl::StatusOr<Plan> PlanReplicated(const ModelPrograms& model, const ReplicatedTraining& how);
 
 // Errors: INVALID_ARGUMENT naming a program that is bound to a variable that the model does not
 // have.
 absl::Status CheckPrograms(const ModelPrograms& model);
 
-// Errors: INVALID_ARGUMENT for a model whose replicas exchange values while they compute, where a
-// step of the strategy has several.
+// Checks exchanges. Errors: INVALID_ARGUMENT for a model whose replicas exchange values while they
+// compute, if a step of the strategy has several.
 absl::Status CheckExchanges(const ModelPrograms& model, const std::string& type, int64_t replicas);
 
 }  // namespace cohort

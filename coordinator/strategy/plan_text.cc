@@ -23,7 +23,7 @@ struct Server {
 };
 
 struct Summary {
-  std::map<int, Server> servers;  // by task index, those without a piece too
+  std::map<int, Server> servers;  // by task index, also those without a piece
   Server all;
   double max_over_mean = 1;
   bool measured = false;  // loads decided

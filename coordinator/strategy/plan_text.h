@@ -11,7 +11,7 @@ namespace cohort {
 
 enum class PlanFormat { kText, kJson };
 
-// `plan` was made with `spec` for `cluster`.
+// Returns text for a plan that was made with `spec` for `cluster`.
 std::string PlanToText(const Plan& plan, const StrategySpec& spec, const ClusterShape& cluster,
                        PlanFormat format);
 

@@ -18,26 +18,27 @@
 
 namespace cohort {
 
-// What a plan depends on of the cluster: who is there, not where. Task indices, ascending; a sparse
-// cluster has holes.
+// The facts about the cluster that a plan depends on: which tasks there are, not where. Task
+// indices, ascending; a sparse cluster has holes.
 struct ClusterShape {
   std::vector<int> ps = {};
   std::vector<int> workers = {};
-  MeasuredLoads loads = {};  // of an earlier run's parameter servers; empty: nothing was measured
-  // Of each worker, as it has said (Strategy::TakesAllDevices); empty: nobody was asked.
+  // measured by an earlier run's parameter servers; empty: nothing was measured
+  MeasuredLoads loads = {};
+  // The devices of each worker, as reported (Strategy::TakesAllDevices); empty: nobody was asked.
   std::vector<std::string> devices = {};
 };
 
-// What is sent out: where variables live and what workers run.
+// The plan that is sent out: where variables live and what workers run.
 struct Plan {
   std::vector<proto::VariableLayout> variables;  // in creation order
   proto::Program train_step;
   proto::Program eval_step;
   proto::Program predict;
-  std::vector<PiecePlacement> placement;  // of their pieces, in the same order: for people
-  Role homes = Role::kPs;                 // of the slices
+  std::vector<PiecePlacement> placement;  // one per piece, in the same order: for people
+  Role homes = Role::kPs;  // the slices'
   bool gangs = false;                     // train steps are gang closures, each of them an update
-  std::vector<std::string> notes = {};    // for people: what the strategy's options come to
+  std::vector<std::string> notes = {};  // shown to people: what the strategy's options come to
 };
 
 // Immutable; thread-safe.
@@ -51,14 +52,14 @@ class Strategy {
   // Errors: INVALID_ARGUMENT for a cluster without the tasks that the strategy needs, or with some
   // that it has no use for, naming them and the remedy.
   virtual absl::Status CheckCluster(const ClusterShape& cluster) const = 0;
-  // Whether the plan depends on ClusterShape.devices: no list says where replicas run, which means
-  // all devices of each worker.
+  // Returns whether the plan depends on ClusterShape.devices: no list says where replicas run,
+  // which means all devices of each worker.
   virtual bool TakesAllDevices() const = 0;
-  // Replicas whose gradients make one update.
+  // Returns the number of replicas whose gradients make one update.
   virtual int64_t NumReplicasInSync(const ClusterShape& cluster) const = 0;
 };
 
-// Where the strategy keeps variables.
+// Returns where the strategy keeps variables.
 inline Role HomesOf(const StrategySpec& spec) {
   return spec.type == kParameterServer ? Role::kPs : Role::kWorker;
 }

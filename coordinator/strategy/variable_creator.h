@@ -35,14 +35,14 @@ struct VariableOptions {
   std::string colocate_with;
   bool per_worker = false;
   bool loading = false;  // the value comes from a checkpoint: no initial value is needed
-  int64_t replicas = 0;  // that have values of their own of ON_READ variables; 0: none has
+  int64_t replicas = 0;  // replicas with values of their own of ON_READ variables; 0: none has
 };
 
 // Thread-compatible.
 class VariableCreator {
  public:
-  // `ps`: task indices, ascending, at least one. `partitioner` may be nullptr. Shared: one
-  // partitioner serves every scope of a strategy.
+  // Makes a creator for these task indices, ascending, at least one. `partitioner` may be nullptr.
+  // Shared: one partitioner serves every scope of a strategy.
   VariableCreator(std::vector<int> ps, std::shared_ptr<const Partitioner> partitioner,
                   PlacementPolicy policy = PlacementPolicy::kRoundRobin);
 
@@ -56,7 +56,7 @@ class VariableCreator {
 
  private:
   absl::StatusOr<int64_t> NumSlices(const VariableSpec& spec) const;
-  // The slice's ps.
+  // Returns the slice's ps.
   uint32_t Place(const VariableSpec& spec, int slice, int64_t bytes);
   absl::StatusOr<uint32_t> ColocatedPs(const VariableSpec& spec, const std::string& with) const;
 

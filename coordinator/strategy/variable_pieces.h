@@ -24,7 +24,7 @@ struct VariablePiece {
 };
 std::vector<VariablePiece> PiecesOf(const proto::VariableLayout& layout);
 
-// "dense/kernel/part_1"; the variable's own name when it is not cut.
+// Returns "dense/kernel/part_1", or the variable's own name if it is not cut.
 std::string SliceName(const proto::VariableLayout& layout, int slice);
 
 // Bytes of a slice's value and of the slots that its rule keeps beside it; of a dynamic table its

@@ -60,9 +60,9 @@ absl::Status CheckModel(const BundleReader& reader, const std::string& prefix,
 // Slots of optimizers: what this job has, and what a checkpoint has.
 struct SlotCount {
   int64_t wanted = 0;
-  int64_t missing = 0;  // of those, not in the checkpoint
+  int64_t missing = 0;  // those of them that are not in the checkpoint
   int64_t stored = 0;
-  int64_t untaken = 0;  // of those, not wanted
+  int64_t untaken = 0;  // those of them that are not wanted
 };
 
 // Returns the slots that a checkpoint has as "<variable> <optimizer>/<slot>".

@@ -1,6 +1,6 @@
 #pragma once
 
-// What can be wrong with a job's data before anything is trained.
+// Checks of a job's data before anything is trained.
 
 #include <cstddef>
 #include <cstdint>

@@ -10,7 +10,7 @@ namespace cohort {
 
 namespace {
 
-// As many as MNIST has, so that epochs and steps stay the same.
+// The sizes of MNIST, so that epochs and steps stay the same.
 constexpr int64_t kSyntheticTrain = 60000;
 constexpr int64_t kSyntheticTest = 10000;
 

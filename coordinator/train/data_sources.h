@@ -1,7 +1,7 @@
 #pragma once
 
-// From the job's data section to the sources that workers build: files are found, and where there
-// is no MNIST the synthetic digits take its place if the job says so.
+// The way from the job's data section to the sources that workers build: files are found and, if
+// there is no MNIST, the synthetic digits take its place if the job says so.
 
 #include <optional>
 #include <string>
@@ -14,7 +14,7 @@
 namespace cohort {
 
 struct DataSources {
-  // What the summary calls it: "mnist", "synthetic_digits", "idx", "click_log",
+  // The name in the summary: "mnist", "synthetic_digits", "idx", "click_log",
   // "synthetic_click_log".
   std::string name;
   proto::DatasetSource train;

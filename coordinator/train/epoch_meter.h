@@ -15,20 +15,20 @@ namespace cohort {
 // Thread-safe. Shared: the callbacks of results hold it.
 class EpochMeter {
  public:
-  // What some steps reported, fetch by fetch.
+  // Sums of what some steps reported, fetch by fetch.
   struct Sums {
     int64_t steps = 0;
     std::vector<double> values;
     void Add(const Sums& other);
   };
-  // Of a closure of so many steps, each; of none for an error, which the queue has recorded.
+  // Returns the sums of each step of a closure; none for an error, which the queue has recorded.
   static std::vector<Sums> StepsOf(const absl::StatusOr<FetchedTensors>& fetches, size_t steps);
 
-  // One after another, as if each were a closure of its own.
+  // Adds steps one after another, as if each were a closure of its own.
   void Add(const std::vector<Sums>& steps);
 
   struct Reading {
-    int64_t steps = 0;  // that reported
+    int64_t steps = 0;  // steps that reported
     double examples = 0;
     double loss = 0;              // mean over examples
     std::vector<double> metrics;  // means over examples

@@ -130,7 +130,7 @@ absl::StatusOr<proto::ElementSpec> ExpectedBatch(const JobSpec& job) {
   ASSIGN_OR_RETURN(proto::ElementSpec batch, TransformElement(files, pipeline));
   const size_t labels = inputs.size();
   if (labels >= NumComponents(job.data.train) || IsEncoded(job, labels)) return batch;
-  // What the labels have to be follows from what the model makes of its inputs.
+  // The labels' type follows from the model's output.
   ASSIGN_OR_RETURN(const Model model, Model::Create(job.model, job.seed, batch));
   *files.mutable_components(static_cast<int>(labels)) = Labels(job, model.output_shape());
   return TransformElement(files, pipeline);

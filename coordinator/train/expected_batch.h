@@ -1,8 +1,8 @@
 #pragma once
 
-// The type of a job's training batches, before anybody has opened its data. Of data that the
-// program makes, and of MNIST, the job file says all of it. The type of files only the workers know
-// that open them; but a job whose model declares what it is given can train on one type alone, so
+// The type of a job's training batches, before anybody has opened its data. For data that the
+// program makes, and for MNIST, the job file says all of it. The type of files is known only to the
+// workers that open them; but a job whose model declares its inputs can train on one type alone, so
 // that whatever is wrong with a batch of that type is wrong with the job, whichever files it has.
 
 #include <cstddef>
@@ -14,13 +14,14 @@
 
 namespace cohort {
 
-// Whether the job file says which type examples of `source` have.
+// Returns whether the job file says which type examples of `source` have.
 bool TypeIsKnown(const DataSourceSpec& source);
 
 // Returns of how many components an example of `source` consists.
 size_t NumComponents(const DataSourceSpec& source);
 
-// Whether ExpectedBatch() knows the shapes: they are those of the data, or declared by the model.
+// Returns whether ExpectedBatch() knows the shapes: they are those of the data, or declared by the
+// model.
 bool ShapesAreKnown(const JobSpec& job);
 
 // Returns the type of a batch of `source`, behind the job's pipeline. Requires TypeIsKnown().

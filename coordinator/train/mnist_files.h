@@ -28,7 +28,7 @@ struct MnistSearch {
 // system for a file that cannot be opened (PERMISSION_DENIED, RESOURCE_EXHAUSTED).
 absl::StatusOr<MnistFiles> FindMnist(World world, Waiter& waiter, const MnistSearch& search);
 
-// SHA-256 of a file in hexadecimal digits.
+// Returns the SHA-256 of a file in hexadecimal digits.
 absl::StatusOr<std::string> Sha256OfFile(FileSystem& files, const std::string& path);
 
 }  // namespace cohort

@@ -18,7 +18,7 @@
 namespace cohort {
 namespace {
 
-// Of data that the program makes itself.
+// Returns the number of examples that the program makes itself.
 std::optional<int64_t> KnownCount(const DataSourceSpec& source) {
   if (const auto* digits = std::get_if<SyntheticDigitsSpec>(&source)) return digits->count;
   const auto* clicks = std::get_if<ClickLogSpec>(&source);
@@ -39,7 +39,7 @@ absl::Status CheckTraining(const JobSpec& job) {
   return SetUpdates(job.compile.optimizer, variables);
 }
 
-// As far as the job file tells the types of both data sets.
+// Checks the test source as far as the job file tells the types of both data sets.
 absl::Status CheckTestSource(const JobSpec& job) {
   if (!job.data.test.has_value()) return absl::OkStatus();
   const DataSourceSpec& train = job.data.train;

@@ -1,7 +1,7 @@
 #pragma once
 
-// What a job comes to before its cluster is there: which variables it has follows from the job file
-// alone, where the file says enough about its data.
+// The plan of a job before its cluster is there: which variables it has follows from the job file
+// alone, if the file says enough about its data.
 
 #include <cstdint>
 #include <optional>
@@ -12,8 +12,8 @@
 
 namespace cohort {
 
-// Errors: INVALID_ARGUMENT for a job that no cluster could run, and for data whose shape only the
-// workers that open it know, where the model does not say it either.
+// Makes the plan. Errors: INVALID_ARGUMENT for a job that no cluster could run, and for data whose
+// shape only the workers that open it know, if the model does not say it either.
 absl::StatusOr<Plan> MakeOfflinePlan(const JobSpec& job, const ClusterShape& cluster);
 
 // Finds what would end the job, however long it had trained by then, as far as job file and cluster

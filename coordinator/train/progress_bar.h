@@ -21,7 +21,7 @@ struct ProgressLine {
   std::vector<std::pair<std::string, double>> values;  // "loss", 0.1234
 };
 
-// "120/375 [=====>....] - 3s 8ms/step - loss: 0.3121 - accuracy: 0.9012".
+// Returns "120/375 [=====>....] - 3s 8ms/step - loss: 0.3121 - accuracy: 0.9012".
 std::string FormatProgress(const ProgressLine& line);
 
 // Thread-compatible.

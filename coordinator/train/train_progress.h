@@ -1,8 +1,8 @@
 #pragma once
 
-// Where the training stands, as each recovery checkpoint saves it: which epoch, which of its steps
-// are covered, and what those reported. An epoch's steps have consecutive ids, and a closure that
-// of the first of its steps, so the ids that a cut leaves open say which closures are left.
+// The progress of the training, as each recovery checkpoint saves it: which epoch, which of its
+// steps are covered, and what those reported. An epoch's steps have consecutive ids, and a closure
+// has the id of its first step, so the ids that a cut leaves open say which closures are left.
 
 #include <cstdint>
 #include <map>
@@ -23,20 +23,21 @@ namespace cohort {
 // over them, and the next one goes on there.
 struct DataPosition {
   int64_t pass = 0;
-  int64_t examples = 0;  // of that pass: another batch size goes on there, too
+  int64_t examples = 0;  // read of that pass: another batch size goes on there, too
 
   friend bool operator==(const DataPosition&, const DataPosition&) = default;
 };
 
-// Which batch is read `step` steps behind `begin`, of data that has so many batches (at least one)
-// of this size a pass: behind the last one of a pass comes the first one of the next.
+// The shape of a pass: data of so many batches (at least one) of this size. BatchAfter returns the
+// batch that is read `step` steps after `begin`: the first batch of the next pass follows the last
+// one.
 struct PassShape {
   int64_t batch_size = 1;
   int64_t batches = 1;
 };
 proto::IteratorPosition BatchAfter(const DataPosition& begin, int64_t step, const PassShape& pass);
 
-// Where training stood.
+// The progress to go on from.
 struct Progress {
   int64_t global_step = 0;
   int64_t epochs_done = 0;
@@ -46,14 +47,15 @@ struct Progress {
 // Thread-safe. Shared: the recovery holds it.
 class TrainProgress {
  public:
-  // settings: crc32c of what must be the same in the process that goes on.
+  // Makes a progress; `settings` is the crc32c of what must be the same in the process that goes
+  // on.
   explicit TrainProgress(uint32_t settings) : settings_(settings) {}
 
   // Takes up what an earlier process saved. Errors: FAILED_PRECONDITION for other settings, other
   // data and other devices; DATA_LOSS.
   absl::Status Load(const proto::CoordinatorState& state);
 
-  // What SetHomes was given where `state` was saved; nothing else is taken up by this.
+  // Returns what SetHomes was given where `state` was saved; takes nothing else up.
   static std::vector<uint32_t> HomesIn(const proto::CoordinatorState& state);
 
   Progress progress() const;
@@ -69,16 +71,17 @@ class TrainProgress {
     ClosureId first;
     std::vector<ClosureId> open;  // ascending: these, and those from `next` on, are left
     ClosureId next;
-    EpochMeter::Sums sums;  // of the others
+    EpochMeter::Sums sums;  // those of the others
     bool IsLeft(ClosureId id) const;
   };
-  // The epoch begins, with closure `first` on, unless there is one that has begun.
+  // Begins an epoch, with closure `first` on, unless one has begun.
   std::optional<Begun> BeginEpoch(ClosureId first);
-  // All its steps are done; the next epoch begins at `data`.
+  // Ends the epoch, all of whose steps are done; the next one begins at `data`.
   void EndEpoch(int64_t steps, const DataPosition& data, const Totals& epoch);
-  // Where the slices lie, by id; empty: that follows from the job and its cluster.
+  // Sets where the slices lie, by id; empty: that follows from the job and its cluster.
   void SetHomes(std::vector<uint32_t> homes);
-  // All of each worker, which the job takes; empty: it names its devices. Before Load.
+  // Sets the devices, all of each worker, that the job takes; empty: it names its devices. Called
+  // before Load.
   void SetDevices(std::vector<std::string> devices);
   // The data to train on, before any split: an order of examples is one of these data. Before Load.
   struct DataIdentity {
@@ -90,7 +93,7 @@ class TrainProgress {
   // Progress that did not come from a recovery checkpoint.
   void SetProgress(const Progress& progress);
 
-  // The bytes of a TrainState.
+  // Returns the bytes of a TrainState.
   std::string Save(const Cut& cut);
 
  private:
@@ -105,8 +108,9 @@ class TrainProgress {
   std::vector<std::string> devices_ ABSL_GUARDED_BY(mutex_);
   DataIdentity data_ ABSL_GUARDED_BY(mutex_);
   ClosureId first_ ABSL_GUARDED_BY(mutex_);               // 0: no epoch is under way
-  EpochMeter::Sums sums_before_ ABSL_GUARDED_BY(mutex_);  // of an earlier process
-  std::map<ClosureId, EpochMeter::Sums> reported_ ABSL_GUARDED_BY(mutex_);  // by covered closures
+  EpochMeter::Sums sums_before_ ABSL_GUARDED_BY(mutex_);  // those of an earlier process
+  // keyed by covered closure
+  std::map<ClosureId, EpochMeter::Sums> reported_ ABSL_GUARDED_BY(mutex_);
   std::optional<Begun> begun_ ABSL_GUARDED_BY(mutex_);
 };
 

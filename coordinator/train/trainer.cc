@@ -98,7 +98,7 @@ absl::Status Trainer::Restore() {
       [progress = progress_](const Cut& cut) { return progress->Save(cut); });
   if (left.has_value()) return absl::OkStatus();
   RETURN_IF_ERROR(RestoreCheckpoint());
-  // Who goes on must find the homes, whatever checkpoint is the latest one by then.
+  // A successor must find the homes, whatever checkpoint is the latest one by then.
   return IsMeasured() ? coordinator_.MakeDurable() : absl::OkStatus();
 }
 

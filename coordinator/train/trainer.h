@@ -29,9 +29,9 @@ struct TrainSummary {
   int64_t epochs = 0;
   int64_t steps = 0;
   absl::Duration train_time;                // the epochs alone, without validation and checkpoints
-  std::vector<absl::Duration> epoch_times;  // its parts
+  std::vector<absl::Duration> epoch_times;  // parts of train_time
   double examples = 0;
-  double train_loss = 0;  // of the last epoch; nothing where epoch_times is empty
+  double train_loss = 0;  // that of the last epoch; nothing if epoch_times is empty
   std::optional<double> validation_loss;
   std::optional<double> test_loss;
   int64_t test_examples = 0;
@@ -42,7 +42,7 @@ struct TrainSummary {
   proto::PsStatsResponse ps;
 };
 
-// One line of JSON, the last line of the job's stdout.
+// Returns one line of JSON, the last line of the job's stdout.
 std::string SummaryToJson(const TrainSummary& summary);
 
 // Thread-compatible; blocks on the coordinator's waiter.
@@ -66,7 +66,7 @@ class Trainer {
   struct PassOptions {
     const Data* data = nullptr;
     ProgramHandle program;
-    DataPosition begin;  // of its first batch
+    DataPosition begin;  // position of its first batch
     int64_t steps = 0;
     int64_t first_step = 0;  // global step, which counts updates, before the pass
     ProgressLine* progress = nullptr;
@@ -74,28 +74,28 @@ class Trainer {
   };
 
   absl::Status PrepareData();
-  // The type of a batch behind the job's pipeline, of examples of this type.
+  // Returns the type of a batch after the job's pipeline, of examples of this type.
   absl::StatusOr<proto::ElementSpec> BatchOf(const proto::ElementSpec& example) const;
   absl::StatusOr<Data> MakeData(const proto::DatasetSource& source, int64_t skip, int64_t take,
                                 int64_t batch_size, bool shuffle);
   absl::Status PrepareModel();
   absl::Status PlanVariables();
-  // Whether homes of slices follow from what an earlier run has measured.
+  // Returns whether homes of slices follow from an earlier run's measurements.
   bool IsMeasured() const;
-  // From a recovery checkpoint, or as the job says.
+  // Restores from a recovery checkpoint, or as the job says.
   absl::Status Restore();
   absl::Status RestoreCheckpoint();
   absl::Status TrainEpoch(int64_t epoch);
-  // As Keras's fit does at its end: with use_ema the averages are the model.
+  // Makes the averages the model with use_ema, as Keras's fit does at its end.
   absl::Status TakeAverages();
-  // Of which one update is made, with backups; 1 where each step is one.
+  // Returns the steps that make one update, with backups; 1 if each step is an update.
   int64_t StepsOfRound() const;
   // Updates that so many steps of an epoch make.
   int64_t UpdatesOf(int64_t steps) const;
   void SetRound(const PassOptions& options, int64_t step, ScheduleOptions& closure) const;
-  // What a step of a pass reads, and by how much it goes.
+  // Returns the batch that a step of a pass reads, and its learning rate.
   LaterStep StepOf(const PassOptions& options, int64_t step) const;
-  // Of so many steps, one after another.
+  // Steps that run one after another.
   struct Execution {
     int64_t first = 0;
     int64_t steps = 1;

@@ -1,4 +1,4 @@
-// What a trainer reads: its data sets and the programs for their batches.
+// The data sets of a trainer and the programs for their batches.
 
 #include <limits>
 
