@@ -23,11 +23,11 @@ class PsTask {
     TaskId task;
     std::string listen_address;                    // host:port, port 0 takes a free one
     uint64_t incarnation = 0;                      // differs from start to start
-    std::string grant_file;  // the file to write (grant_file.h); empty: none
+    std::string grant_file;                        // the file to write (grant_file.h); empty: none
     EpochGrant granted;                            // what it held
     size_t resident_bytes_max = size_t{64} << 30;  // limit of values and slots
-    size_t receive_bytes_max = size_t{1} << 30;  // limit of requests (Service::receive_budget)
-    size_t send_bytes_max = size_t{1} << 30;  // limit of answers to pulls
+    size_t receive_bytes_max = size_t{1} << 30;    // limit of requests (Service::receive_budget)
+    size_t send_bytes_max = size_t{1} << 30;       // limit of answers to pulls
     // Runs once when a coordinator asks for Shutdown, on a transport thread; must not block.
     std::function<void()> on_shutdown;
     absl::Duration orphan_timeout = absl::ZeroDuration();  // zero: never orphaned

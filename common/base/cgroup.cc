@@ -23,7 +23,7 @@ struct Mount {
   std::string point;
   std::string root;
   bool unified = false;               // version 2
-  std::set<std::string> controllers;  // of version 1
+  std::set<std::string> controllers;  // version 1
 };
 
 // The group of this process in one hierarchy.

@@ -1,8 +1,8 @@
 #pragma once
 
-// What a thread gets where more threads than processors want to run. Linux gives each its turn, and
-// looks whether to take a processor away when another thread wakes up, and a few hundred times a
-// second besides. A thread that wakes up with shorter turns than the running one's gets the
+// Turns of threads on processors if more threads than processors want to run. Linux gives each its
+// turn, and looks whether to take a processor away when another thread wakes up, and a few hundred
+// times a second besides. A thread that wakes up with shorter turns than the running one's gets the
 // processor at once, if it has had less than its share so far; otherwise it may wait some ms for
 // it, which is many times what a small call takes. A thread with short turns is therefore given a
 // far greater share than the others, where the process may do that (root, CAP_SYS_NICE or

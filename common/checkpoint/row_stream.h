@@ -48,9 +48,9 @@ class RowStream {
   const std::vector<Part> parts_;
   const Tensor value_;  // without parts
   uint64_t left_ = 0;
-  size_t part_ = 0;  // the part that the next byte belongs to
+  size_t part_ = 0;       // the part that the next byte belongs to
   int64_t position_ = 0;  // position of the next byte in the part
-  uint32_t crc_ = 0;  // CRC of the part up to there
+  uint32_t crc_ = 0;      // CRC of the part up to there
 };
 
 }  // namespace cohort

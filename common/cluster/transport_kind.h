@@ -7,11 +7,11 @@
 
 namespace cohort {
 
-// How the tensors of a program reach others (common/wire/route/auto_transport.h):
+// The ways in which a program's tensors reach others (common/wire/route/auto_transport.h):
 //
 //   kAuto  shared memory between processes of one host that find each other, their local socket if
-//          one of them has no shared memory, plain TCP to all others, gRPC if the other end does not
-//          take TCP
+//          one of them has no shared memory, plain TCP to all others, gRPC if the other end does
+//          not take TCP
 //   kTcp   plain TCP, and gRPC if the other end does not take it
 //   kGrpc  gRPC alone
 //   kUnix  the local socket alone; peers on other hosts are refused

@@ -1,7 +1,7 @@
 #pragma once
 
-// Who holds a task: the coordinator to which it granted its epoch, and whether another job may have
-// it. Epochs count from 1 and only grow: a lower one, or the held one from another coordinator
+// The hold on a task: the coordinator to which it granted its epoch, and whether another job may
+// have it. Epochs count from 1 and only grow: a lower one, or the held one from another coordinator
 // incarnation, is STALE. A job is its name with the fingerprint of its settings. The same job takes
 // over from itself at once: its coordinator was started again. Another job has to wait until the
 // holder has released the task or was silent for its lease, unless it is told to take over.

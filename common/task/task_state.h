@@ -27,7 +27,7 @@ struct TaskOptions {
   TaskId task;
   uint64_t incarnation = 0;   // one process start
   uint64_t memory_bytes = 0;  // memory that the process may have; 0: it does not say
-  EpochGrant granted;  // the grant of an earlier start of the task
+  EpochGrant granted;         // the grant of an earlier start of the task
   // Runs before an epoch is granted, one after another; its error refuses the Attach. May block.
   std::function<absl::Status(const EpochGrant&)> on_grant;
   // Runs before the answer to an accepted Attach, in the order of epochs; must not block. A
@@ -100,14 +100,14 @@ class TaskState : public std::enable_shared_from_this<TaskState> {
 
   mutable Mutex mutex_;
   uint64_t epoch_ ABSL_GUARDED_BY(mutex_) = 0;  // 0: this process was not attached
-  TaskHold hold_ ABSL_GUARDED_BY(mutex_);  // the hold of epoch_, or of an earlier start
+  TaskHold hold_ ABSL_GUARDED_BY(mutex_);       // the hold of epoch_, or of an earlier start
   proto::TaskState state_ ABSL_GUARDED_BY(mutex_) = proto::SERVING;
   uint64_t reach_ ABSL_GUARDED_BY(mutex_) = 0;  // WatchResponse.reach
   std::vector<proto::TaskRef> unreached_ ABSL_GUARDED_BY(mutex_);
   // names of tasks, as the coordinator says
   std::set<std::string> unreached_by_ ABSL_GUARDED_BY(mutex_);
   bool shut_down_ ABSL_GUARDED_BY(mutex_) = false;
-  bool lets_go_ ABSL_GUARDED_BY(mutex_) = false;  // whether the holder lets the task go
+  bool lets_go_ ABSL_GUARDED_BY(mutex_) = false;      // whether the holder lets the task go
   absl::Duration leaves_in_ ABSL_GUARDED_BY(mutex_);  // zero: it does not wait
   Event heard_of_leave_;
   Event may_leave_;

@@ -41,7 +41,7 @@ class PayloadAssembler {
   // Shared with the payloads that were handed out.
   const std::shared_ptr<ReceivePool> pool_;
   std::shared_ptr<Buffer> buffer_;  // null: none is under way. Shared with its readers later
-  size_t bytes_ = 0;  // size of the payload
+  size_t bytes_ = 0;                // size of the payload
   size_t filled_ = 0;
 };
 

@@ -29,7 +29,7 @@ struct ClusterCoordinatorOptions {
   // a scope have a value for each of them. 0: such variables are like others.
   int64_t replicas = 0;
   bool one_machine = false;            // all tasks are on one, whose memory their variables share
-  uint64_t shared_memory = 0;  // for such gangs: Gang.shared_memory
+  uint64_t shared_memory = 0;          // for such gangs: Gang.shared_memory
   std::optional<int32_t> nccl_device;  // for such gangs: Gang.nccl_device
   // The job is its name with a fingerprint of what it trains, and how: a coordinator of the same
   // job takes the tasks over, one of another job waits for them (EpochClaim). Without a fingerprint
@@ -55,7 +55,7 @@ struct ClusterCoordinatorOptions {
   absl::Duration call_timeout = absl::Seconds(60);
   absl::Duration closure_timeout = absl::Minutes(10);
   std::function<std::string(TaskId)> address;  // the present address of a task; default: the spec's
-  uint64_t incarnation = 0;  // that of this process start; 0: from the clock
+  uint64_t incarnation = 0;                    // that of this process start; 0: from the clock
   CheckpointMode checkpoint_mode = CheckpointMode::kAuto;
   size_t checkpoint_chunk_bytes = kShardChunkBytes;  // for a shard that streams
   std::string recovery_directory;  // empty: the loss of a parameter server is an error

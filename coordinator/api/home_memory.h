@@ -46,7 +46,7 @@ class HomeMemory {
     uint64_t limit = 0;        // bytes; 0: unknown
     uint64_t incarnation = 0;  // the process that served last
     uint64_t last_lost = 0;    // incarnation whose loss was counted last: each counts once
-    int losses = 0;  // losses at the same number of `done` closures
+    int losses = 0;            // losses at the same number of `done` closures
     uint64_t done = 0;
   };
   absl::Status CountLossLocked(int index, uint64_t done) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

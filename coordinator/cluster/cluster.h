@@ -162,7 +162,7 @@ class Cluster : public std::enable_shared_from_this<Cluster> {
   // Links to all ps in index order. Errors: UNAVAILABLE, class PS_LOST, naming the first that is
   // not serving.
   absl::StatusOr<std::vector<TaskLink>> ps() const;
-  absl::StatusOr<std::vector<TaskLink>> savers() const;  // of copies the first one
+  absl::StatusOr<std::vector<TaskLink>> savers() const;  // the first copy alone
   int num_savers() const { return options_.mirrored ? 1 : num_ps(); }
   // Notes that the home has no copy any more; does nothing while an epoch is claimed, after which
   // all are put back. Returns whether another home has a copy.
@@ -246,8 +246,8 @@ class Cluster : public std::enable_shared_from_this<Cluster> {
   std::map<int, uint64_t> joined_ ABSL_GUARDED_BY(mutex_);  // homes that got one, in this order
   uint64_t last_joined_ ABSL_GUARDED_BY(mutex_) = 0;
   std::set<int> joining_ ABSL_GUARDED_BY(mutex_);              // homes that never had one
-  uint64_t changes_ ABSL_GUARDED_BY(mutex_) = 0;  // changes that have begun
-  int open_changes_ ABSL_GUARDED_BY(mutex_) = 0;  // changes that have not ended
+  uint64_t changes_ ABSL_GUARDED_BY(mutex_) = 0;               // changes that have begun
+  int open_changes_ ABSL_GUARDED_BY(mutex_) = 0;               // changes that have not ended
   std::shared_ptr<EpochClaim> claim_ ABSL_GUARDED_BY(mutex_);  // shared with its calls
   std::map<TaskId, std::shared_ptr<TaskConnection>> connections_ ABSL_GUARDED_BY(mutex_);
   std::map<TaskId, LeavingWorker> leaving_ ABSL_GUARDED_BY(mutex_);

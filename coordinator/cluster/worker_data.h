@@ -16,7 +16,7 @@ namespace cohort {
 struct DataQuestion {
   uint64_t dataset_id = 0;
   const proto::DatasetSpec& spec;
-  absl::Duration timeout;  // until one worker has answered
+  absl::Duration timeout;       // until one worker has answered
   absl::Duration call_timeout;  // for one worker, which reads its files
 };
 

@@ -15,7 +15,7 @@ namespace cohort {
 
 struct DeviceQuestion {
   std::vector<int> workers;  // task indices
-  absl::Duration timeout;  // until all have answered
+  absl::Duration timeout;    // until all have answered
   // a worker that does not answer for so long may be lost, and is asked again
   absl::Duration call_timeout;
 };

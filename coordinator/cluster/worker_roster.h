@@ -26,7 +26,7 @@ struct WorkerLimits {
 
 struct Member {
   std::string address;  // empty: whoever started the task knows it
-  int position = 0;  // a worker's
+  int position = 0;     // a worker's
   bool added = false;   // came after the job began
 };
 

@@ -32,7 +32,7 @@ class CoordinatorDaemon {
   struct Result {
     ExitCode code = kExitOk;
     std::string output;  // for stdout: the summary
-    std::string error;  // for stderr
+    std::string error;   // for stderr
   };
   // Blocks until the job ended and its tasks have been stopped.
   Result Run();
@@ -50,8 +50,8 @@ class CoordinatorDaemon {
   struct Interruption {
     Mutex mutex;
     ClusterCoordinator* connected ABSL_GUARDED_BY(mutex) = nullptr;  // set while it lives
-    absl::Status error ABSL_GUARDED_BY(mutex);  // that of an interrupted job
-    bool kept ABSL_GUARDED_BY(mutex) = false;   // a checkpoint has all that was done
+    absl::Status error ABSL_GUARDED_BY(mutex);                       // that of an interrupted job
+    bool kept ABSL_GUARDED_BY(mutex) = false;  // a checkpoint has all that was done
   };
   static void EndInterrupted(Interruption& interruption, const absl::Status& kept);
 

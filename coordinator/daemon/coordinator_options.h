@@ -31,8 +31,8 @@ struct CoordinatorOptions {
   std::string job_file;
   JobSpec job;
   std::optional<LocalTasks> local;  // absent: the cluster is TF_CONFIG's
-  ClusterSpec cluster;  // from TF_CONFIG; empty with --local
-  std::string state_directory;  // for local tasks: addresses, process ids and logs
+  ClusterSpec cluster;              // from TF_CONFIG; empty with --local
+  std::string state_directory;      // for local tasks: addresses, process ids and logs
   absl::Duration orphan_timeout = absl::Seconds(30);  // for local tasks; zero: never
   // The address for operators, and a file that gets the address. Empty: none.
   std::string ctl_address;

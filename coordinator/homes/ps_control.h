@@ -35,7 +35,7 @@ class PsControl {
   // Runs its argument once variables are what the job's results say, or with why they never will.
   using WhenStable = std::function<void(absl::AnyInvocable<void(absl::Status)>)>;
   struct Options {
-    absl::Duration timeout = absl::Seconds(60);  // for one call
+    absl::Duration timeout = absl::Seconds(60);           // for one call
     size_t call_bytes_max = kCallBytesMax;                // CallRounds'
     WhenStable when_stable;                               // empty: a loss is an error
     absl::Duration recovery_timeout = absl::Minutes(10);  // for a call with the waits before it

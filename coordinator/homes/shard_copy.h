@@ -43,7 +43,7 @@ class ShardCopy : public std::enable_shared_from_this<ShardCopy> {
   struct Options {
     TaskLink source;
     TaskLink target;
-    uint64_t save = 0;  // the save that the source holds
+    uint64_t save = 0;                      // the save that the source holds
     std::vector<proto::SavedSlice> layout;  // layout of that save
     proto::RestoreShardRequest request;     // a staged one
     absl::Duration call_timeout;
@@ -66,9 +66,9 @@ class ShardCopy : public std::enable_shared_from_this<ShardCopy> {
   // Used on the strand alone.
   Done done_;
   std::vector<ShardPiece> pieces_;
-  size_t piece_ = 0;  // the piece that is being fetched
+  size_t piece_ = 0;      // the piece that is being fetched
   uint64_t fetched_ = 0;  // bytes of that piece that have come
-  uint64_t offset_ = 0;  // bytes fetched, in all rows
+  uint64_t offset_ = 0;   // bytes fetched, in all rows
 };
 
 }  // namespace cohort

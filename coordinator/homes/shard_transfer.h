@@ -53,7 +53,7 @@ class ShardTransfer : public std::enable_shared_from_this<ShardTransfer> {
 
   struct SaveOrder {
     uint64_t epoch = 0;
-    std::string prefix;  // its directory exists when it is written
+    std::string prefix;                      // its directory exists when it is written
     std::vector<proto::NamedTensor> extras;  // saved in the first shard
   };
   // The shards that every ps holds of one checkpoint, until they are written or released: by a

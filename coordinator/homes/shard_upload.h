@@ -1,6 +1,6 @@
 #pragma once
 
-// What one ps needs of a checkpoint, read here and sent in chunks:
+// The part of a checkpoint that one ps needs, read here and sent in chunks:
 //
 //   StageRestore --> WriteStaged, ... --> RestoreShard
 //
@@ -56,10 +56,10 @@ class ShardUpload : public std::enable_shared_from_this<ShardUpload> {
   // Used on the strand alone.
   Done done_;
   std::vector<proto::StagedRows> rows_;
-  size_t row_ = 0;  // the row that is being sent
+  size_t row_ = 0;                     // the row that is being sent
   std::unique_ptr<RowStream> stream_;  // bytes of that row; null before it was opened
-  uint64_t offset_ = 0;  // bytes sent, in all rows
-  uint64_t size_ = 0;  // bytes of all rows
+  uint64_t offset_ = 0;                // bytes sent, in all rows
+  uint64_t size_ = 0;                  // bytes of all rows
 };
 
 }  // namespace cohort

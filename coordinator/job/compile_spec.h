@@ -32,7 +32,7 @@ struct ScheduleSpec {
 
 struct OptimizerSpec {
   std::string class_name = "SGD";  // Keras's
-  std::string op = "sgd";  // the update rule's
+  std::string op = "sgd";          // the update rule's
   double learning_rate = 0.01;     // without a schedule
   ScheduleSpec schedule;
   // Every parameter of the class by Keras's name; booleans are 0 or 1.

@@ -57,7 +57,7 @@ struct RecoverySpec {
   std::string directory;
   absl::Duration interval = absl::Seconds(10);
   int64_t interval_steps = 0;  // steps that ask for one before `interval` does; 0: only time does
-  int64_t max_steps = 65536;  // steps that may run again after a loss
+  int64_t max_steps = 65536;   // steps that may run again after a loss
 
   friend bool operator==(const RecoverySpec&, const RecoverySpec&) = default;
 };
@@ -72,7 +72,7 @@ struct ClusterOptionsSpec {
   absl::Duration connect_timeout = absl::Seconds(60);  // until every task has answered once
   absl::Duration lease_timeout = absl::Seconds(5);     // a task silent for so long is lost
   absl::Duration call_timeout = absl::Seconds(60);     // deadline of one call
-  int64_t max_attempts = 10;  // of one closure, before it has failed
+  int64_t max_attempts = 10;                           // for one closure, before it has failed
   int64_t quarantine_after = 3;        // worker processes that end together with one closure
   bool skip_quarantined = false;       // go on without it
   int64_t queue_size = 256;            // closures queued and in flight

@@ -72,11 +72,11 @@ struct ConcatenateSpec {
 // when it is first pushed, or when the table admits it.
 struct DynamicTableSpec {
   int64_t admit_after = 1;                                 // pushes of a key until it has a row
-  double admit_probability = 1;  // applies to each such push
+  double admit_probability = 1;                            // applies to each such push
   std::optional<double> ttl_seconds = std::nullopt;        // without a push; absent: for ever
   std::optional<int64_t> max_bytes_per_ps = std::nullopt;  // absent: no limit
-  std::string evict = "lru";  // at the limit; or "lfu"
-  DType dtype = DType::kFloat32;  // type of rows; also the 16-bit floats
+  std::string evict = "lru";                               // at the limit; or "lfu"
+  DType dtype = DType::kFloat32;                           // type of rows; also the 16-bit floats
 
   friend bool operator==(const DynamicTableSpec&, const DynamicTableSpec&) = default;
 };

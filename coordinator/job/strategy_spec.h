@@ -80,7 +80,7 @@ inline constexpr char kMultiWorkerMirrored[] = "multi_worker_mirrored";
 struct CommunicationSpec {
   std::string implementation = "auto";     // "ring", "nccl"
   int64_t bytes_per_pack = 0;              // 0: chosen
-  double timeout_seconds = 0;  // of one exchange; 0: none
+  double timeout_seconds = 0;              // for one exchange; 0: none
   std::string gradient_dtype = "float32";  // type in which gradients travel; "float16", "bfloat16"
 
   friend bool operator==(const CommunicationSpec&, const CommunicationSpec&) = default;

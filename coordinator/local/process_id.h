@@ -15,7 +15,7 @@ namespace cohort {
 struct ProcessId {
   pid_t pid = 0;
   uint64_t start_time = 0;  // clock ticks from the machine's start to the process's
-  std::string boot;  // which start of the machine
+  std::string boot;         // which start of the machine
 };
 
 inline bool operator==(const ProcessId& a, const ProcessId& b) {

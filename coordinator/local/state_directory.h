@@ -1,6 +1,6 @@
 #pragma once
 
-// Where a local cluster is written down, so that a coordinator that was started again finds the
+// The record of a local cluster, so that a coordinator that was started again finds the
 // tasks of the one before:
 //   coordinator.lock  held by the living coordinator, its process number in it
 //   ROLE-INDEX.process  which process a task is and how it was started

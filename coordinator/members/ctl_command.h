@@ -26,7 +26,7 @@ struct CtlOptions {
   // An address. Empty: kAddWorker lets the coordinator start one, kRemoveWorker means `index`.
   std::string worker;
   int index = 0;
-  int calls_max = 16;  // for kFlightRecord, of each group
+  int calls_max = 16;              // for kFlightRecord, of each group
   std::vector<std::string> files;  // for the same: read instead of asking a coordinator
   bool json = false;
   absl::Duration timeout = absl::Seconds(60);

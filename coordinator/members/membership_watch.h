@@ -52,7 +52,7 @@ class MembershipWatch : public std::enable_shared_from_this<MembershipWatch> {
   // Used on the strand alone.
   bool stopped_ = false;
   List last_read_;
-  List list_;                            // agreed on
+  List list_;                    // agreed on
   std::set<std::string> asked_;  // addresses whose worker is not known yet
   // the worker that answered last at an address, or is to live there
   std::map<std::string, TaskId> found_;

@@ -33,7 +33,7 @@ using StateValues = std::map<std::string, std::string>;
 
 struct LayerInputs {
   absl::Span<const ModelOutput> values;  // the ids, for a layer that looks up
-  const Shape& first_shape;  // that of one example
+  const Shape& first_shape;              // that of one example
 };
 
 // The place where the nodes of layers go. They get the builder's name prefix.

@@ -9,7 +9,7 @@ namespace {
 
 constexpr double kPi = 3.14159265358979323846;
 
-// Of the schedule; the job's reader put in all that have a default.
+// Returns a parameter of the schedule; the job's reader put in all that have a default.
 double Get(const ScheduleSpec& schedule, const std::string& name) {
   const auto found = schedule.parameters.find(name);
   return found == schedule.parameters.end() ? 0 : found->second;

@@ -63,7 +63,7 @@ class Model {
     std::string name;  // name in graphs
     uint32_t component = 0;
     DType dtype = DType::kFloat32;
-    Shape shape;  // shape of one example, in the data
+    Shape shape;            // shape of one example, in the data
     bool is_value = false;  // some layer computes with it
     std::vector<Lookup> lookups;
   };
@@ -71,8 +71,8 @@ class Model {
     size_t layer = 0;
     std::vector<size_t> inputs;
     bool training = true;  // LayerCall::training
-    Shape shape;  // shape of one example of the output
-    int column = -1;  // an InputLayer's
+    Shape shape;           // shape of one example of the output
+    int column = -1;       // an InputLayer's
   };
 
   Model() = default;

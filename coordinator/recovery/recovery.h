@@ -159,7 +159,7 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
   std::map<std::string, proto::VariableLayout> variables_;
   RecoveryStore::Committed committed_;  // without a prefix: the initial values
   uint64_t saves_begun_ = 0;
-  std::set<int> savers_;  // for mirrored variables, those of the save under way
+  std::set<int> savers_;      // for mirrored variables, those of the save under way
   std::vector<Done> asked_;   // wait for a checkpoint that has not begun
   std::vector<Done> saving_;  // wait for the one that is under way
   uint64_t hold_ = 0;         // counts the times that closures were held back
@@ -170,7 +170,7 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
   bool adopted_ = false;                         // what an earlier coordinator left, or the start
   Adopted adopting_;                             // null: nobody waits
   std::vector<RecoveryStore::Committed> older_;  // than committed_, newest first; while adopting
-  absl::Status damage_;  // that of the newest checkpoint that was left
+  absl::Status damage_;                          // that of the newest checkpoint that was left
   absl::Time recovering_since_;
   int failed_restores_ = 0;  // failures in a row that no lost ps explains
   absl::Status stopped_;     // why, in that phase

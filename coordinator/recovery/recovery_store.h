@@ -45,7 +45,7 @@ class RecoveryStore {
   struct Left {
     std::vector<Committed> checkpoints;  // newest first: those whose index and state can be read
     uint64_t epoch = 0;                  // the highest of any checkpoint, also of a damaged one
-    absl::Status damage;  // the newest one's, if it cannot be read
+    absl::Status damage;                 // the newest one's, if it cannot be read
   };
   // Errors: DATA_LOSS naming the file when there are checkpoints and none can be read; the file
   // system's.

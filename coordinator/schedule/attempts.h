@@ -1,6 +1,6 @@
 #pragma once
 
-// What the ends of a closure's attempts say of the closure. Three counts bound how often it runs:
+// The record of how a closure's attempts ended. Three counts bound how often it runs:
 //
 //   faults:     a worker that ran it answered that it failed, and that another try may end better;
 //   malformed:  a message about it could not be read;

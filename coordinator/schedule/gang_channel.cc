@@ -239,7 +239,7 @@ class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
       MutexLock lock(mutex_);
       for (auto& answer : answers_) answers.push_back(*std::move(answer));
     }
-    Answer* first = nullptr;  // of those that came farthest, and are there
+    Answer* first = nullptr;  // the first of those that came farthest, and are there
     absl::Status error;
     for (size_t i = 0; i < answers.size(); ++i) {
       const absl::Status attributed = AttributedCall(answers[i].error, members_[i].task);
@@ -302,7 +302,7 @@ class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
   const OutOfStep out_of_step_;
   const std::string method_;
   const Message request_;  // the same for all
-  Reply done_;  // called with the last answer
+  Reply done_;             // called with the last answer
   Mutex mutex_;
   // By rank; for a lost member, that it is lost.
   std::vector<std::optional<Answer>> answers_ ABSL_GUARDED_BY(mutex_);

@@ -99,7 +99,7 @@ class GangLineup {
   uint64_t generation_ = 0;
   uint64_t sequence_ = 0;
   bool broken_ = true;  // the next one begins a generation
-  int failures_ = 0;  // failed generations of the same members, in a row
+  int failures_ = 0;    // failed generations of the same members, in a row
   absl::Time not_before_ = absl::InfinitePast();
   std::set<ClosureId> sent_;
   std::set<int> members_;

@@ -75,7 +75,7 @@ class OpenRounds {
 
   uint64_t applied_ = 0;
   std::map<ClosureId, std::shared_ptr<Closure>> answered_;  // answers of rounds after `applied_`
-  std::map<uint64_t, Begun> begun_;  // by number; not done
+  std::map<uint64_t, Begun> begun_;                         // by number; not done
   // Rounds of gangs that were sent, or put back since, and are not done. Also of those that change
   // nothing: one that runs again must find what it found.
   std::map<ClosureId, uint64_t> gangs_;

@@ -1,8 +1,9 @@
 #pragma once
 
-// What must run again after a restore. A closure is *done* when all its pushes are applied and
-// *durable* when a committed checkpoint covers it. Until then its record stays here: the closure
-// with its arguments and the place of its first result. Pure state: no threads, no calls.
+// The closures that must run again after a restore. A closure is *done* when all its pushes are
+// applied and *durable* when a committed checkpoint covers it. Until then its record stays here:
+// the closure with its arguments and the place of its first result. Pure state: no threads, no
+// calls.
 //
 //   admitted -> done -> durable (CommitCut), or dropped (it failed, was cancelled, changes nothing)
 //

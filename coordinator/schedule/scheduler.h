@@ -52,9 +52,9 @@ struct ErrorFence {
 // The state of the checkpoint that is being taken, or comes next.
 struct SnapshotState {
   std::optional<ClosureId> before;  // while they are taken: only older closures run
-  ClosureId watermark;  // their cut's; no push is above it
+  ClosureId watermark;              // their cut's; no push is above it
   size_t done_since = 0;            // steps since the last ones; what a checkpoint is due for
-  bool asked = false;  // a checkpoint was asked for since the last ones
+  bool asked = false;               // a checkpoint was asked for since the last ones
 };
 
 struct SetUpEnd;
@@ -207,7 +207,7 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   RedoLog redo_ ABSL_GUARDED_BY(mutex_);
   SnapshotState snapshots_ ABSL_GUARDED_BY(mutex_);
   std::optional<Done> drain_ ABSL_GUARDED_BY(mutex_);  // told by Drain, until EndDrain
-  int fetches_ ABSL_GUARDED_BY(mutex_) = 0;  // fetches that wait
+  int fetches_ ABSL_GUARDED_BY(mutex_) = 0;            // fetches that wait
   std::vector<Done> stable_waits_ ABSL_GUARDED_BY(mutex_);
   ResourceCatalog resources_ ABSL_GUARDED_BY(mutex_);
   std::map<int, WorkerSlots> lanes_ ABSL_GUARDED_BY(mutex_);

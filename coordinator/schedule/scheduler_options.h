@@ -29,8 +29,8 @@ struct SchedulerOptions {
   int closures_in_flight = 2;          // K, per worker
   int gang_size = 1;                   // workers that run a gang closure: all that are in step
   std::set<int> gang_workers;          // they, of several, at first; empty: those below gang_size
-  int gang_min = 1;  // for gangs of several: with fewer in step they wait
-  uint64_t shared_memory = 0;  // for gangs of several workers: Gang.shared_memory
+  int gang_min = 1;                    // for gangs of several: with fewer in step they wait
+  uint64_t shared_memory = 0;          // for gangs of several workers: Gang.shared_memory
   std::optional<int32_t> nccl_device;  // for such gangs: Gang.nccl_device
   // Bounded staleness: a closure starts only when its last step is at most so many ids ahead of the
   // oldest one that has not ended. So what was scheduled more than that before it is in what it

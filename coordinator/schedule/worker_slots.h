@@ -45,16 +45,16 @@ struct GangMember {
 // A closure on one worker process, or on all of a gang.
 struct WorkerRun {
   std::shared_ptr<Closure> closure;  // shared with the queue
-  std::vector<GangMember> members;  // by rank
+  std::vector<GangMember> members;   // by rank
   uint32_t attempt = 0;
   size_t first_step = 0;  // the closure's steps before it are done
   // its pushes are fenced by it: the lane's, or that of the gang's generation
   uint64_t session = 0;
-  std::shared_ptr<Channel> channel;  // to all members
+  std::shared_ptr<Channel> channel;           // to all members
   std::shared_ptr<GangChannel> gang_channel;  // the same, of a gang of several workers
-  proto::Gang gang;  // a gang closure's place among those of the members
+  proto::Gang gang;                           // a gang closure's place among those of the members
   bool called = false;  // its members were told to run it; before, they are given what it needs
-  bool waits_for_fence = false;  // its calls have ended, and it may not run again yet
+  bool waits_for_fence = false;      // its calls have ended, and it may not run again yet
   std::vector<std::string> missing;  // resources still to be made, first one first
 
   const proto::TaskRef& task() const { return members.front().task; }

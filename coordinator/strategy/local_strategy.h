@@ -54,10 +54,10 @@ class LocalStrategy final : public Strategy {
   void SetSums(proto::Replicas& replicas) const;
 
   const std::string type_;
-  const std::string cross_device_ops_;  // for mirrored
+  const std::string cross_device_ops_;      // for mirrored
   const int64_t num_packs_;                 // the same
   const std::vector<std::string> devices_;  // canonical, one of each replica; none: all
-  const std::string parameter_device_;  // for central_storage, canonical; empty: not named
+  const std::string parameter_device_;      // for central_storage, canonical; empty: not named
 };
 
 }  // namespace cohort

@@ -1,6 +1,6 @@
 #pragma once
 
-// How many slices a variable is cut into along axis 0, by TensorFlow's formulas
+// The number of slices that a variable is cut into along axis 0, by TensorFlow's formulas
 // (tensorflow/python/distribute/sharded_variable.py):
 //   FixedShards  min(num_shards, dim0)
 //   MinSize      max(1, min(dim0, max_shards, ceil(total_bytes / min_shard_bytes))); because of the

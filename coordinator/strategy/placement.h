@@ -1,7 +1,7 @@
 #pragma once
 
-// Where the pieces of a whole model go, and why. The partitioner says how variables are cut; the
-// policy says on which parameter server each piece lies:
+// The servers of the pieces of a whole model, and the reasons. The partitioner says how variables
+// are cut; the policy says on which parameter server each piece lies:
 //   round_robin  in creation order, TensorFlow's: piece k on server k mod P
 //   bytes        largest piece first, each to the server that holds the fewest bytes so far. Slots
 //                count: a ps keeps them beside the variable.

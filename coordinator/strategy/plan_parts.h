@@ -34,9 +34,9 @@ inline constexpr char kDevicesUnknown[] =
 // Synchronous training without parameter servers.
 struct ReplicatedTraining {
   std::vector<int> home;             // the worker that keeps the variables
-  std::string reason;  // why there, for people
+  std::string reason;                // why there, for people
   std::vector<std::string> devices;  // canonical, of the replicas of a worker
-  int64_t replicas = 1;  // on all workers
+  int64_t replicas = 1;              // on all workers
   int64_t own_values = 0;            // VariableOptions.replicas
   // "gpu:0": in its memory are the variables that are trained as a whole; none: in the processor's.
   std::string parameter_device = {};

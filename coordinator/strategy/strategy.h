@@ -36,9 +36,9 @@ struct Plan {
   proto::Program eval_step;
   proto::Program predict;
   std::vector<PiecePlacement> placement;  // one per piece, in the same order: for people
-  Role homes = Role::kPs;  // the slices'
+  Role homes = Role::kPs;                 // the slices'
   bool gangs = false;                     // train steps are gang closures, each of them an update
-  std::vector<std::string> notes = {};  // shown to people: what the strategy's options come to
+  std::vector<std::string> notes = {};    // shown to people: what the strategy's options come to
 };
 
 // Immutable; thread-safe.

@@ -19,7 +19,7 @@ struct PushedRows {
   bool all = true;
   std::vector<int64_t> ids;  // ids in the whole variable, unless all
   bool has_positions = false;
-  std::vector<int32_t> positions;  // positions in the slice, ascending
+  std::vector<int32_t> positions;   // positions in the slice, ascending
   DType dtype = DType::kUndefined;  // type in which values travel
 
   // Returns the number of bytes before the values.

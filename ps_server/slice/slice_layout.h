@@ -32,7 +32,7 @@ struct SliceLayout {
   uint32_t ps = 0;
   bool mirrored = false;  // every home has it
   int64_t replicas = 0;   // whose rows these are (common/program/replica_rows.h); 0: of none
-  std::string device;  // the device in whose memory it lies: "gpu:1"; empty: the processor
+  std::string device;     // the device in whose memory it lies: "gpu:1"; empty: the processor
   std::string variable;
   DType dtype = DType::kUndefined;
   Shape full_shape;

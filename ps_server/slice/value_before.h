@@ -26,7 +26,7 @@ class ValueBefore {
     uint64_t version = 0;  // version of the value before the round
     size_t row_bytes = 0;
     size_t page_rows = 0;
-    int64_t first_row = 0;  // the slice's
+    int64_t first_row = 0;                  // the slice's
     absl::Time now = absl::InfinitePast();  // time of a dynamic table before the round
   };
 

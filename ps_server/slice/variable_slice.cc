@@ -279,7 +279,7 @@ uint64_t VariableSlice::copied_bytes() const {
   return copied_bytes_;
 }
 
-// How a push changes a slice: Apply and ApplyRows.
+// The change of a slice by a push: Apply and ApplyRows.
 
 absl::StatusOr<bool> VariableSlice::AdmitLocked(const SlicePush& context, AskGate gate) {
   ASSIGN_OR_RETURN(const ClosureWindow window, gate());

@@ -67,8 +67,8 @@ struct SlicePush {
   uint64_t closure_id = 0;
   uint64_t round = 0;      // 0: applied by itself
   uint32_t aggregate = 1;  // pushes of the round, which are applied as one
-  bool assign = false;  // in a round: the value itself
-  uint64_t time_ms = 0;  // when the push's step was first sent, by the coordinator's clock
+  bool assign = false;     // in a round: the value itself
+  uint64_t time_ms = 0;    // when the push's step was first sent, by the coordinator's clock
 };
 
 // The round for which a step reads. A coordinator counts its rounds anew.
@@ -81,7 +81,7 @@ struct RoundRead {
 struct AppliedPush {
   bool duplicate = false;
   uint64_t version_before = 0;
-  bool kept = false;  // kept for its round, which waits for more
+  bool kept = false;     // kept for its round, which waits for more
   bool dropped = false;  // the round was applied without it
 };
 
@@ -238,7 +238,7 @@ class VariableSlice {
   std::vector<PagedValue> slots_ ABSL_GUARDED_BY(mutex_);
   uint64_t copied_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   SliceHistory history_ ABSL_GUARDED_BY(mutex_);
-  RoundPushes round_ ABSL_GUARDED_BY(mutex_);  // the pushes of a round that waits for more
+  RoundPushes round_ ABSL_GUARDED_BY(mutex_);   // the pushes of a round that waits for more
   ValueBefore before_ ABSL_GUARDED_BY(mutex_);  // the last round that was applied
   // The coordinator incarnation whose closure ids are in the history.
   uint64_t history_of_ ABSL_GUARDED_BY(mutex_) = 0;

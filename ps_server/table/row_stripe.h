@@ -56,7 +56,7 @@ struct RowCounts {
 struct RowRules {
   RowLayout layout;
   RowPolicy policy;
-  int32_t ttl = 0;  // in RowTime's ticks; 0: none
+  int32_t ttl = 0;             // in RowTime's ticks; 0: none
   size_t stripe_rows_max = 0;  // 0: no limit
 };
 

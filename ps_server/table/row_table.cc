@@ -40,7 +40,7 @@ size_t StripeRowsMax(const RowPolicy& policy, size_t row_bytes) {
 }  // namespace
 
 struct RowTable::Batch {
-  std::vector<KeyAt> keys;  // in the batch's order
+  std::vector<KeyAt> keys;    // in the batch's order
   std::vector<KeyAt> sorted;  // sorted by stripe
 };
 

@@ -21,7 +21,7 @@ struct StepClock {
   };
 
   uint64_t ms = 0;  // the table's time
-  StepTime last;  // the latest of all applied steps
+  StepTime last;    // the latest of all applied steps
 
   // Advances to an applied step. A step that was sent before the latest one changes nothing.
   void Advance(const StepTime& step) {

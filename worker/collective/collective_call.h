@@ -1,6 +1,6 @@
 #pragma once
 
-// What one rank asks of a collective operation. All ranks of a group make the same calls in the
+// One rank's request for a collective operation. All ranks of a group make the same calls in the
 // same order; what must be equal on all of them is in the fingerprint that travels with every
 // frame, and in words in the description that an error shows.
 //

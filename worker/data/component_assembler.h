@@ -62,7 +62,7 @@ class ComponentAssembler {
   DType dtype_ = DType::kUndefined;
   Shape element_shape_;
   int64_t output_values_ = 1;
-  std::optional<Affine> rescale_;  // applied to the source's type
+  std::optional<Affine> rescale_;     // applied to the source's type
   int64_t one_hot_depth_ = 0;         // 0: none
   int64_t label_classes_ = 0;         // 0: these are no labels
   std::vector<Affine> rescale_more_;  // over the float output

@@ -14,7 +14,7 @@ namespace cohort {
 
 struct FormNcclGroupOptions {
   LaneGroupOptions group;
-  std::vector<std::string> addresses;  // one per rank
+  std::vector<std::string> addresses;      // one per rank
   int device = 0;                          // CUDA's number of this rank's GPU
   absl::StatusOr<const NcclTable*> table;  // LoadNccl(NcclModulePath())
 };

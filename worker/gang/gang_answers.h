@@ -34,7 +34,7 @@ class GangAnswers {
 
  private:
   using Generation = std::pair<uint64_t, uint64_t>;  // epoch, number: of two the later is more
-  using Place = std::pair<Generation, uint64_t>;  // a generation and a sequence
+  using Place = std::pair<Generation, uint64_t>;     // a generation and a sequence
 
   static Place PlaceOf(const proto::RunClosureRequest& request);
 

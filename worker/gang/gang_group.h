@@ -31,7 +31,7 @@ class GangGroup {
  private:
   Executor& executor_;
   const std::shared_ptr<Communicator> communicator_;  // shared with the pool, weakly
-  const std::shared_ptr<OutputPool> memory_;  // grows as it is asked
+  const std::shared_ptr<OutputPool> memory_;          // grows as it is asked
 };
 
 }  // namespace cohort

@@ -113,7 +113,7 @@ class Gathering : public std::enable_shared_from_this<Gathering> {
   const std::shared_ptr<GangGroup> group_;  // shared: lives until its calls are done
   const GroupGather gather_;
   GroupGathered done_;
-  std::vector<Place> places_;  // of all tensors, in the order of ranks
+  std::vector<Place> places_;  // places of all tensors, in the order of ranks
   std::shared_ptr<Buffer> memory_;
 };
 

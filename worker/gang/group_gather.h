@@ -16,9 +16,9 @@
 namespace cohort {
 
 struct GroupGather {
-  std::string name;  // shown to people, the same on all members
+  std::string name;         // shown to people, the same on all members
   std::vector<Tensor> own;  // this member's, of at most 13 axes
-  size_t most = 1;  // the most that a member has, the same on all
+  size_t most = 1;          // the most that a member has, the same on all
   absl::Duration timeout = absl::InfiniteDuration();
 };
 

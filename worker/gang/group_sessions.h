@@ -58,7 +58,7 @@ class GroupSessions : public std::enable_shared_from_this<GroupSessions> {
     absl::Status ended;
     std::shared_ptr<GangGroup> group;                // null: it forms
     std::shared_ptr<const FlightRecorder> recorder;  // shared with the group
-    std::vector<Ready> waiting;  // they wait for the group
+    std::vector<Ready> waiting;                      // they wait for the group
     std::vector<PeerReach::Need> needs;              // the other members, until it has ended
   };
 

@@ -91,8 +91,8 @@ class GroupSum : public std::enable_shared_from_this<GroupSum> {
   const std::shared_ptr<GangGroup> group_;  // shared: lives until its calls are done
   const GroupCommunication communication_;
   const std::vector<SummandType> summands_;
-  std::vector<Bucket> buckets_;                   // constant after construction, as the next three
-  std::vector<Location> locations_;  // one per summand
+  std::vector<Bucket> buckets_;                  // constant after construction, as the next three
+  std::vector<Location> locations_;              // one per summand
   std::vector<std::shared_ptr<Buffer>> memory_;  // one per bucket; shared with the sums
   // one per bucket: what travels, if of another type
   std::vector<std::shared_ptr<Buffer>> rounded_;

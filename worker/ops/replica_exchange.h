@@ -17,7 +17,7 @@ namespace cohort {
 struct ExchangeCall {
   enum class Op {
     kSum,
-    kMean,  // mean over the replicas that run
+    kMean,     // mean over the replicas that run
     kGather,   // one behind the other along the axis, in the order of replicas
     kSumPart,  // the part of the sum that belongs to what this replica gathered
   };

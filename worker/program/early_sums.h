@@ -24,9 +24,9 @@ class EarlySums {
   struct Options {
     std::vector<int64_t> examples;  // one per replica that runs here
     int64_t all_examples = 0;
-    int64_t all_replicas = 1;  // replicas that have a part, on all workers
+    int64_t all_replicas = 1;          // replicas that have a part, on all workers
     bool counts = true;                // else what is computed here adds nothing
-    bool first = true;  // whether it is the first of the workers
+    bool first = true;                 // whether it is the first of the workers
     std::shared_ptr<OutputPool> pool;  // for what replicas hand over; shared with the buffers
   };
 
@@ -61,7 +61,7 @@ class EarlySums {
 
   const std::shared_ptr<const WorkerProgram> program_;
   const std::shared_ptr<GroupSum> sum_;  // shared with its calls
-  const std::vector<int> items_;  // the summand of each output, or -1
+  const std::vector<int> items_;         // the summand of each output, or -1
   const Options options_;
   std::vector<std::unique_ptr<Taker>> takers_;
   // By summand and replica: each replica writes its own, and the last one to come reads them.

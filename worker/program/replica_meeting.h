@@ -34,7 +34,7 @@ class ReplicaMeeting {
   // The workers whose replicas meet, too.
   struct OtherWorkers {
     MeetingWorkers workers;
-    int64_t replicas = 1;  // replicas that meet, on all workers
+    int64_t replicas = 1;            // replicas that meet, on all workers
     std::function<void(Task)> post;  // runs a task later, not on the group's thread
   };
 
@@ -66,7 +66,7 @@ class ReplicaMeeting {
     ExchangeCall call;  // the joint call, without the value
     std::vector<int64_t> sizes;
     std::vector<ReplicaExchange::Done> waiting;  // one per rank
-    size_t last = 0;  // the rank that came last
+    size_t last = 0;                             // the rank that came last
   };
 
   void Join(size_t rank, const ExchangeCall& call, ReplicaExchange::Done done);

@@ -84,14 +84,14 @@ class ReplicatedRun : public std::enable_shared_from_this<ReplicatedRun> {
   const std::vector<Tensor> before_;
   const RunContext context_;
   Done done_;
-  int64_t examples_ = 0;  // examples in the batch
+  int64_t examples_ = 0;                     // examples in the batch
   bool by_parts_ = false;                    // the batch is shared out
   int64_t all_parts_ = 1;                    // replicas that have a part, on all workers
-  int64_t first_part_ = 0;  // this worker's first part among those
+  int64_t first_part_ = 0;                   // this worker's first part among those
   bool has_part_ = true;                     // else it computes another's, and does not count
   std::vector<BatchPart> parts_;             // one for each replica that runs here
   std::unique_ptr<ReplicaMeeting> meeting_;  // null if one replica runs alone
-  std::unique_ptr<EarlySums> early_;  // for several workers; may be null
+  std::unique_ptr<EarlySums> early_;         // for several workers; may be null
   // By replica: each replica writes its own, read when all are done.
   std::vector<absl::StatusOr<std::vector<Tensor>>> results_;
   // For several workers, when all replicas here are done: outputs that are fetched from each, and

@@ -16,7 +16,7 @@ namespace cohort {
 
 namespace {
 
-constexpr size_t kPositionMax = 65536;  // of arguments, components and variables
+constexpr size_t kPositionMax = 65536;  // for arguments, components and variables
 
 using Layouts = std::map<std::string, const proto::VariableLayout*>;
 

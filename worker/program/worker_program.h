@@ -47,7 +47,7 @@ struct TableLookup {
   struct Column {
     size_t component = 0;  // component of the batch
     size_t position = 0;   // InputSource.index of what it gives
-    std::string input;  // the input in the graph
+    std::string input;     // the input in the graph
     bool negative_is_none = false;
   };
   size_t variable = 0;
@@ -76,7 +76,7 @@ struct WorkerProgram {
   std::vector<int64_t> pushed_rows;
   size_t num_arguments = 0;
   size_t num_components = 0;  // 0: the program takes no batch
-  bool training = false;  // it changes variables
+  bool training = false;      // it changes variables
   // Set for a program that several workers may run together.
   std::optional<GroupCommunication> communication;
   std::vector<std::unique_ptr<ProgramRunner>> runners;  // one per replica, at least one

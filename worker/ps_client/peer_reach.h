@@ -60,7 +60,7 @@ class PeerReach : public std::enable_shared_from_this<PeerReach> {
     absl::Time heard;
     bool unreached = false;
     bool given_up = false;
-    absl::Time next;  // when to look at it again; infinite: not at all
+    absl::Time next;    // when to look at it again; infinite: not at all
     uint64_t life = 0;  // counts addresses: what came from another one says nothing
     uint64_t last_listener = 0;
     std::map<uint64_t, Listener> listeners;

@@ -69,7 +69,7 @@ class PsLink : public std::enable_shared_from_this<PsLink> {
   void OnAnswer();
 
   struct Incident {
-    absl::Time start;  // when the first call failed
+    absl::Time start;    // when the first call failed
     absl::Time give_up;  // no call is repeated after this
   };
   // Notes that a call failed on its way, now: an incident begins, unless there is one.

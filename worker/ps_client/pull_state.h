@@ -17,7 +17,7 @@
 namespace cohort {
 
 struct Pulled {
-  std::vector<Tensor> values;  // indexed by the plan's variables
+  std::vector<Tensor> values;      // indexed by the plan's variables
   std::vector<uint64_t> versions;  // indexed by the plan's slices
 };
 

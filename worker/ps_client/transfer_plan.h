@@ -43,7 +43,7 @@ struct SliceTransfer {
   uint32_t slice_id = 0;
   size_t variable = 0;  // index in TransferPlan::variables
   size_t ordinal = 0;   // counts all slices of the plan in its order
-  size_t offset = 0;  // offset of its first byte in the whole variable
+  size_t offset = 0;    // offset of its first byte in the whole variable
   size_t bytes = 0;
   Shape shape;
 };
@@ -62,7 +62,7 @@ struct RowSlice {
 struct PsTransfer {
   uint32_t ps = 0;
   std::vector<SliceTransfer> slices;  // whole
-  size_t bytes = 0;  // their bytes
+  size_t bytes = 0;                   // their bytes
   std::vector<RowSlice> row_slices;
 };
 

@@ -67,7 +67,7 @@ class DeviceSums {
   struct Options {
     const CudaTable& cuda;            // outlives this, as `nccl` does
     const NcclTable* nccl = nullptr;  // for kNccl alone
-    std::vector<int32_t> gpus = {};  // one per replica; for kNccl each once
+    std::vector<int32_t> gpus = {};   // one per replica; for kNccl each once
     SumWay way = SumWay::kReductionToOneDevice;
     int64_t num_packs = 0;  // CutIntoPacks; of all but kReductionToOneDevice
     AllocateBuffer allocate_outputs = Buffer::Allocate;

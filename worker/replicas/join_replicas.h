@@ -18,7 +18,7 @@ enum class JoinRule {
   kEach,  // all of them
   kSum,
   kRows,        // one behind the other along axis 0
-  kMean,  // the mean over as many as ran
+  kMean,        // the mean over as many as ran
   kOfExamples,  // the mean over the examples of the batch, of means over each replica's
   kFirst,
   kReplicaRows,  // each is its replica's row of a variable (rows_of_replicas.h)

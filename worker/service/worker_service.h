@@ -29,12 +29,12 @@ class WorkerService : public std::enable_shared_from_this<WorkerService> {
  public:
   struct Options {
     int compute_threads = 0;                      // 0: what Attach says
-    int default_threads = 1;  // used if neither says
+    int default_threads = 1;                      // used if neither says
     ReplicaStrands::ExecutorOf compute_executor;  // runs the programs of a replica
     RetryPolicy retry;
     FindCuda find_cuda;                     // null: programs run on the processor
     FindNccl find_nccl;                     // null: NCCL joins no GPUs
-    std::string flight_directory;  // see GroupSessions
+    std::string flight_directory;           // see GroupSessions
     size_t call_bytes_max = kCallBytesMax;  // MakeTransferPlan's
   };
   WorkerService(World world, Options options);

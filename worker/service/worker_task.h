@@ -45,7 +45,7 @@ class WorkerTask {
     ReplicaStrands::ExecutorOf compute_executor;
     FindCuda find_cuda;                     // null: programs run on the processor
     FindNccl find_nccl;                     // null: NCCL joins no GPUs
-    std::string flight_directory;  // see GroupSessions
+    std::string flight_directory;           // see GroupSessions
     size_t call_bytes_max = kCallBytesMax;  // MakeTransferPlan's
     MakeWorkerHome make_home;               // empty: no variables live here
     // A home's, see TaskService.

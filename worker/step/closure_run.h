@@ -122,7 +122,7 @@ class ClosureRun : public std::enable_shared_from_this<ClosureRun> {
   Element element_;
   proto::IteratorPosition position_;  // the element's, if it is an iterator's
   std::optional<proto::IteratorPosition> next_position_;
-  PsClient::Rows rows_;  // indexed by the pull plan's variables
+  PsClient::Rows rows_;            // indexed by the pull plan's variables
   std::vector<Tensor> positions_;  // given by lookups
   Pulled pulled_;
   std::shared_ptr<GangGroup> group_;  // set for a gang of several workers

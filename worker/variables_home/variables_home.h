@@ -13,8 +13,8 @@ namespace cohort {
 
 struct VariablesHomeOptions {
   size_t resident_bytes_max = size_t{64} << 30;  // limit of values and slots
-  size_t receive_bytes_max = size_t{1} << 30;  // limit of requests from outside the process
-  size_t send_bytes_max = size_t{1} << 30;  // limit of answers to pulls
+  size_t receive_bytes_max = size_t{1} << 30;    // limit of requests from outside the process
+  size_t send_bytes_max = size_t{1} << 30;       // limit of answers to pulls
   std::string grant_file;                        // ps_server/grant_file.h; empty: none
 };
 

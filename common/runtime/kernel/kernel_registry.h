@@ -86,9 +86,9 @@ struct KernelDefinition {
 
   // The places of a device's kernel, indexed like signature.inputs; none: all on the device.
   std::vector<InputPlace> places = {};
-  bool follows = false;  // runs on the device only if its first input is there
+  bool follows = false;          // runs on the device only if its first input is there
   bool outputs_on_host = false;  // else they are on the device
-  int rank = kAnyRank;  // the rank that its first input must have
+  int rank = kAnyRank;           // the rank that its first input must have
 
   static constexpr int kAnyRank = -1;
 

@@ -26,10 +26,10 @@ class OutputTaker {
 struct RunContext {
   uint64_t seed = 0;  // the job's
   uint64_t step = 0;
-  int64_t first_example = 0;            // index in the global batch of this batch's first example
+  int64_t first_example = 0;  // index in the global batch of this batch's first example
   // this replica's; null if a replica runs alone. Outlives the context
   ReplicaExchange* exchange = nullptr;
-  OutputTaker* taker = nullptr;         // null: outputs are wanted at the end. Outlives the run
+  OutputTaker* taker = nullptr;  // null: outputs are wanted at the end. Outlives the run
 };
 
 }  // namespace cohort

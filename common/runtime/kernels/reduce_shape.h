@@ -23,7 +23,7 @@ ReduceParameters ParseReduceMean(AttributeReader& reader);  // axes are an attri
 ReduceParameters ParseReduceGrad(AttributeReader& reader);
 
 struct ReduceShape {
-  Shape kept;  // the input's shape with reduced axes of 1
+  Shape kept;         // the input's shape with reduced axes of 1
   Shape result;       // without the reduced axes unless they are kept
   int64_t count = 1;  // input elements per result element
 };

@@ -68,7 +68,7 @@ class OptimizerKernel : public UpdateKernel {
   CudaStream* const stream_;
   const double weight_decay_;
   const bool use_average_;
-  const float average_share_;  // the value's share in its average
+  const float average_share_;       // the value's share in its average
   const uint64_t overwrite_every_;  // 0: never
   const int last_step_;             // index of that slot, or -1
 };

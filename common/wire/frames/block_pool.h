@@ -21,7 +21,7 @@ class BlockPool {
   struct Lent {
     uint64_t id = 0;  // counts from 1
     std::byte* data = nullptr;
-    int fd = -1;  // of a new block that the other end does not have yet; else -1
+    int fd = -1;  // that of a new block that the other end does not have yet; else -1
   };
 
   // Returns a block of at least `size` bytes with undefined content. Errors: RESOURCE_EXHAUSTED if

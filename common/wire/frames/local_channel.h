@@ -26,7 +26,7 @@ class LocalSession final : public LocalConnection::Owner,
                            public std::enable_shared_from_this<LocalSession> {
  public:
   struct Options {
-    std::string name;  // the listening socket's
+    std::string name;     // the listening socket's
     std::string address;  // the server's, for error texts
     size_t message_bytes_max = 0;
     bool blocks = true;  // see LocalConnection
@@ -123,7 +123,7 @@ class LocalChannel final : public Channel {
   }
   absl::StatusOr<std::shared_ptr<LocalSession>> OpenSession(StreamKind kind);
 
-  const LocalLoops loops_;  // see LocalSession
+  const LocalLoops loops_;               // see LocalSession
   const LocalSession::Options options_;  // without a name: no other connections are made
   Mutex mutex_;
   // The sessions by kind. Shared with their calls, which may outlive the channel.

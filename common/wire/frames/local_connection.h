@@ -43,10 +43,10 @@ class LocalConnection final : public IoLoop::Source,
   struct Options {
     size_t message_bytes_max = 0;                 // a larger frame or block ends the connection
     bool blocks = true;                           // else payloads travel on the socket, both ways
-    FrameSums sums = FrameSums::kNone;  // must equal the other end's
-    std::string peer = "";  // names the peer in texts
+    FrameSums sums = FrameSums::kNone;            // must equal the other end's
+    std::string peer = "";                        // names the peer in texts
     std::shared_ptr<ReceivePool> pool = nullptr;  // see LocalReader
-    size_t whole_bytes_max = kPartBytes;  // see LocalWriter
+    size_t whole_bytes_max = kPartBytes;          // see LocalWriter
   };
 
   // Holds `owner` until the end.

@@ -63,12 +63,12 @@ class LocalReader {
   // A frame whose payload has not arrived whole.
   struct Behind {
     proto::LocalFrame frame;
-    bool of_parts = false;  // its bytes are a part of parts_
+    bool of_parts = false;                // its bytes are a part of parts_
     std::shared_ptr<ReceivePlace> place;  // else they go there, if it is not null
     bool revoked = false;                 // nobody wants them any more
     std::shared_ptr<Buffer> own;          // else this is the payload
-    absl::Span<std::byte> left;  // the memory that is still to be filled
-    uint32_t crc = 0;  // sum of the bytes that have come, if frames have sums
+    absl::Span<std::byte> left;           // the memory that is still to be filled
+    uint32_t crc = 0;                     // sum of the bytes that have come, if frames have sums
   };
 
   absl::Status ReadFrames(const UniqueFd& socket, const Sinks& sinks);

@@ -14,7 +14,7 @@
 namespace cohort {
 
 struct LocalServerOptions {
-  std::string name;  // the socket to listen on; empty: none
+  std::string name;     // the socket to listen on; empty: none
   std::string address;  // the server's, for error texts and Server::address
   std::vector<Service> services;
   size_t message_bytes_max = 0;

@@ -13,7 +13,7 @@ namespace cohort {
 
 struct TcpListeners {
   std::vector<UniqueFd> sockets;  // one for each address that the host's name has
-  int port = 0;  // the same for all listeners
+  int port = 0;                   // the same for all listeners
 };
 
 // Listens on "host:port", as gRPC does: 0.0.0.0 and [::] take every interface, of IPv4 and IPv6;

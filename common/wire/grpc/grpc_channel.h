@@ -21,9 +21,9 @@ struct GrpcChannelOptions {
 
 // The names of the other ways to a server. Empty: there is no such way.
 struct ServerNames {
-  std::string local;  // its unix socket on this host
+  std::string local;   // its unix socket on this host
   std::string stream;  // the name by which greetings on its port mean it (stream_greeting.h)
-  std::string peer;  // the connection's peer, as gRPC writes it
+  std::string peer;    // the connection's peer, as gRPC writes it
 };
 
 // Thread-safe.

@@ -78,7 +78,7 @@ class PartsCaller final : public GrpcClientStream {
   const std::shared_ptr<grpc::ClientContext> context_;  // shared with the caller
   const std::function<void(const grpc::Status&, absl::StatusOr<Message>)> done_;
   PartSender sender_;
-  bool waits_for_room_;  // used by the writing side
+  bool waits_for_room_;     // used by the writing side
   bool room_told_ = false;  // used by the reading side
   std::atomic<bool> may_go_on_{false};
   PartReceiver answer_;

@@ -17,7 +17,7 @@ namespace cohort {
 // Starts it on `stub`. `done` gets gRPC's status and, when that is OK, the answer.
 struct PartsRequest {
   std::string method;
-  Message message;  // its size was checked
+  Message message;    // its size was checked
   bool asks = false;  // its payload waits until the server has room
   size_t message_bytes_max = 0;
   std::shared_ptr<ReceivePool> pool;  // shared with what was received

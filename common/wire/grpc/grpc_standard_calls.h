@@ -14,7 +14,7 @@ namespace cohort {
 
 // The state of one server's standard services. Thread-safe.
 struct GrpcStandardServices {
-  std::vector<std::string> names;  // of all services of the server
+  std::vector<std::string> names;  // names of all services of the server
   std::atomic<bool> serving{true};
 };
 

@@ -69,7 +69,7 @@ class GrpcCallStream final : public GrpcClientStream,
 
   const Options options_;
   std::shared_ptr<GrpcCallStream> self_;  // kept until gRPC is done with it
-  absl::Status malformed_;  // used by the reading side: what is wrong with what came
+  absl::Status malformed_;                // used by the reading side: what is wrong with what came
 
   Mutex mutex_;
   // Shared with cancelling callers. Empty when gRPC is done: the context frees what gRPC has not

@@ -164,7 +164,7 @@ class GrpcServedStream final : public GrpcServedCall,
   }
 
   const std::shared_ptr<const GrpcDispatcher> dispatcher_;  // shared with the server
-  std::shared_ptr<GrpcServedStream> self_;  // kept until gRPC is done
+  std::shared_ptr<GrpcServedStream> self_;                  // kept until gRPC is done
   Mutex mutex_;
   std::deque<Envelope<proto::StreamedAnswer>> unsent_ ABSL_GUARDED_BY(mutex_);
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;

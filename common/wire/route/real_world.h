@@ -21,7 +21,7 @@ class RealWorld {
 
   ~RealWorld() {
     transport_.reset();  // ends its calls, which use all the rest
-    clock_.Stop();  // its timers use the pool, and the pool's tasks the clock
+    clock_.Stop();       // its timers use the pool, and the pool's tasks the clock
   }
 
   World world() { return World{clock_, pool_, files_, *transport_}; }

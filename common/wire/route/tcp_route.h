@@ -51,8 +51,8 @@ class TcpRoute : public std::enable_shared_from_this<TcpRoute> {
   Mutex mutex_;
   std::shared_ptr<LocalChannel> channel_ ABSL_GUARDED_BY(mutex_);  // shared with a Start under way
   bool dialling_ ABSL_GUARDED_BY(mutex_) = false;
-  int dials_ ABSL_GUARDED_BY(mutex_) = 0;                        // so far
-  std::shared_ptr<StreamDial> dial_ ABSL_GUARDED_BY(mutex_);     // the last; shared with the loop
+  int dials_ ABSL_GUARDED_BY(mutex_) = 0;                     // so far
+  std::shared_ptr<StreamDial> dial_ ABSL_GUARDED_BY(mutex_);  // the last; shared with the loop
   // held until the other session is there
   std::shared_ptr<LocalSession> calls_ ABSL_GUARDED_BY(mutex_);
   // The name of a server that could not be reached by TCP, and the time of the next try.

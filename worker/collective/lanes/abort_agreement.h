@@ -44,7 +44,7 @@ class AbortAgreement {
   std::optional<AbortCause> best_;
   uint64_t round_ = 0;
   std::vector<char> answered_;  // one per rank: in this round
-  std::vector<char> heard_;  // one per rank: in any round
+  std::vector<char> heard_;     // one per rank: in any round
   std::vector<char> excused_;   // Excuse
   int waits_for_ = 0;
 };

@@ -32,8 +32,8 @@ struct LaneGroupOptions {
 // Frames that have been sent by this rank so far.
 struct LaneCounters {
   uint64_t frames_sent = 0;
-  uint64_t bytes_sent = 0;  // bytes of payloads
-  uint64_t frames_parked = 0;  // frames that came before their call was started here
+  uint64_t bytes_sent = 0;       // bytes of payloads
+  uint64_t frames_parked = 0;    // frames that came before their call was started here
   uint64_t frames_in_place = 0;  // frames that were received in the caller's output
 };
 

@@ -539,7 +539,7 @@ void LaneGroup::Settle() {
   end_ = WithDetail(absl::Status(cause.code(), absl::StrCat(cause.message(), Besides())),
                     DetailOf(cause));
   std::vector<std::shared_ptr<Operation>> operations;
-  std::vector<Communicator::Done> dones;  // of calls that were not begun
+  std::vector<Communicator::Done> dones;  // calls that were not begun
   for (auto& [sequence, state] : calls_) {
     if (state.operation != nullptr) {
       operations.push_back(state.operation);

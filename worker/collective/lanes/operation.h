@@ -102,8 +102,8 @@ class Operation : public std::enable_shared_from_this<Operation> {
     uint32_t readers = 0;    // steps that have not read it yet
     bool made = false;
     const std::byte* place = nullptr;  // where a frame was offered to be received
-    Payload payload;  // for a receive
-    std::shared_ptr<Buffer> memory;  // own memory of what is made; shared with frames
+    Payload payload;                   // for a receive
+    std::shared_ptr<Buffer> memory;    // own memory of what is made; shared with frames
   };
   struct PeerQueue {
     std::deque<uint32_t> waiting;  // send steps

@@ -17,9 +17,9 @@ namespace cohort {
 
 struct CollectiveFrame {
   int from = 0;
-  uint64_t sequence = 0;  // the operation's
+  uint64_t sequence = 0;     // the operation's
   uint64_t fingerprint = 0;  // that of the sender's call
-  uint32_t tag = 0;  // number of the frame within the operation
+  uint32_t tag = 0;          // number of the frame within the operation
   std::string call;          // the sender's call in words
   bool answer_may_wait = false;
   Payload payload;

@@ -98,7 +98,7 @@ class WireLanes final : public PeerLinks {
 
  private:
   proto::GroupMember member_;                      // constant
-  std::vector<std::shared_ptr<Channel>> data_;  // one per rank; constant
+  std::vector<std::shared_ptr<Channel>> data_;     // one per rank; constant
   std::vector<std::shared_ptr<Channel>> control_;  // one per rank; constant
   // Shared with the completions of the calls, which may come after us.
   const std::shared_ptr<OpenCalls> frames_ = std::make_shared<OpenCalls>();

@@ -19,7 +19,7 @@ struct NcclPass {
 
   absl::Status usable;  // else a message is shown, and cut where it is longer
   int32_t nccl_version = 0;
-  uint64_t piece_bytes = 0;  // the size by which all ranks cut their calls
+  uint64_t piece_bytes = 0;                   // the size by which all ranks cut their calls
   std::array<uint8_t, kNcclIdBytes> id = {};  // rank 0's
 };
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// How a call goes through NCCL: cut into pieces that fit into staging memory, each with what is
+// The way of a call through NCCL: cut into pieces that fit into staging memory, each with what is
 // copied in, the operations of one NCCL group, and what is copied out. Pure arithmetic, the same on
 // all ranks where NCCL asks for it: all of them make the same collectives in the same order, and
 // the two ends of a send cut it alike.
@@ -37,10 +37,10 @@ struct NcclStep {
   };
 
   Kind kind = Kind::kAllReduce;
-  int peer = 0;  // for kSend and kReceive; the root of kReduce and kBroadcast
-  int64_t send_first = 0;  // position in the staged input
+  int peer = 0;               // for kSend and kReceive; the root of kReduce and kBroadcast
+  int64_t send_first = 0;     // position in the staged input
   int64_t receive_first = 0;  // position in the staged output
-  int64_t count = 0;  // as NCCL counts: those of one part in kAllGather and kReduceScatter
+  int64_t count = 0;          // as NCCL counts: those of one part in kAllGather and kReduceScatter
 };
 
 struct NcclPiece {

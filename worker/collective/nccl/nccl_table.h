@@ -1,6 +1,6 @@
 #pragma once
 
-// What the program knows of CUDA and NCCL: a table of functions without a type of either. The
+// The program's view of CUDA and NCCL: a table of functions without any of their types. The
 // module libcohort_nccl.so (backend/) fills it, and so do tests, with threads in the place of
 // devices. Both sides compile this header, so whoever changes it raises the version.
 //

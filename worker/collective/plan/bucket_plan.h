@@ -32,7 +32,7 @@ struct BucketOptions {
 
 struct Bucket {
   DType dtype = DType::kFloat32;
-  std::vector<size_t> items;  // indices into the given list
+  std::vector<size_t> items;     // indices into the given list
   std::vector<int64_t> offsets;  // where each item begins, in elements
   int64_t elements = 0;
 

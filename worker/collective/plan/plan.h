@@ -27,7 +27,7 @@ struct Ref {
   static constexpr uint32_t kNoStep = ~uint32_t{0};
 
   Place place = Place::kInput;
-  bool partial = false;  // in the accumulator's type (reduce_tree.h)
+  bool partial = false;     // in the accumulator's type (reduce_tree.h)
   uint32_t step = kNoStep;  // what it waits for; of kFrame and kMade the step that makes it
   int64_t first = 0;        // element
   int64_t count = 0;
@@ -37,9 +37,9 @@ struct PlanStep {
   enum class Kind : uint8_t { kSend, kReceive, kCombine, kCopy };
 
   Kind kind = Kind::kSend;
-  bool final = false;  // of a sum: the result is that of all ranks
-  int peer = 0;  // for sends and receives
-  uint32_t tag = 0;  // for sends and receives: used once for each pair of ranks and direction
+  bool final = false;  // for a sum: the result is that of all ranks
+  int peer = 0;        // for sends and receives
+  uint32_t tag = 0;    // for sends and receives: used once for each pair of ranks and direction
   Ref target;          // what it makes
   uint32_t refs_begin = 0;
   uint32_t refs_end = 0;  // what it reads: RankPlan::refs[refs_begin, refs_end)
@@ -70,7 +70,8 @@ class PlanBuilder {
 
   // Adds the tree over the operands in this order.
   Ref CombinePartial(absl::Span<const Ref> operands);  // in own memory
-  Ref CombinePartialInto(absl::Span<const Ref> operands, const Ref& target);  // of the same size
+  Ref CombinePartialInto(absl::Span<const Ref> operands,
+                         const Ref& target);         // `target` has the same size
   Ref CombineFinal(absl::Span<const Ref> operands);  // in own memory
   Ref CombineFinalInto(absl::Span<const Ref> operands, const Ref& target);
 

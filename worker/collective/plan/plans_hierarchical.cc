@@ -23,7 +23,7 @@ namespace {
 // lanes as a host has ranks; lane i belongs on each host to its i-th rank, or where the host has
 // fewer to one of those.
 struct Hosts {
-  int size = 0;  // the group's
+  int size = 0;   // the group's
   int block = 1;  // ranks of a host
 
   int count() const { return (size + block - 1) / block; }

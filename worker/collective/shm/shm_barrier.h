@@ -33,8 +33,8 @@ namespace cohort {
 enum class BarrierStep {
   kReaches,  // its word does not say so yet
   kArrived,  // its word does, and it has woken nobody yet
-  kSleeps,  // it has seen that some are missing, and is about to sleep; perhaps again
-  kPassed,  // it has seen that all are here
+  kSleeps,   // it has seen that some are missing, and is about to sleep; perhaps again
+  kPassed,   // it has seen that all are here
 };
 
 // Wait lives on the thread of the group's calls; the rest is thread-safe.
@@ -52,7 +52,7 @@ class ShmBarrier {
     GroupName name;
     std::shared_ptr<const ShmSegment> segment;  // shared with buffers
     int rank = 0;
-    std::vector<UniqueFd> lives;  // one per rank; empty for this rank
+    std::vector<UniqueFd> lives;          // one per rank; empty for this rank
     std::vector<proto::TaskRef> members;  // one per rank, for errors; or empty
     // Returns the earliest deadline of the calls that have started.
     absl::AnyInvocable<Deadline()> deadline;
@@ -123,7 +123,7 @@ class ShmBarrier {
   const absl::Duration quiet_wait_;
   const std::function<void(BarrierStep)> at_step_;
   uint64_t arrived_ = 0;
-  Time waits_since_;  // set while it sleeps
+  Time waits_since_;         // set while it sleeps
   absl::Duration reported_;  // the wait that was last reported
 };
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// How one rank does one call in memory that all ranks of a host share.
+// The work of one rank in one call, in memory that all ranks of a host share.
 //
 // Small inputs are copied into a slot that every rank has; after one barrier all read all slots.
 // Slots alternate between calls: whoever writes a slot again has passed the barrier of the call
@@ -95,8 +95,8 @@ class ShmCallRun {
   ShmCall& mine_;
   int64_t piece_elements_ = 0;  // set while anything is staged
   bool any_staged_ = false;
-  std::vector<Place> inputs_;  // one per rank
-  std::vector<Place> works_;  // one per rank
+  std::vector<Place> inputs_;    // one per rank
+  std::vector<Place> works_;     // one per rank
   std::vector<int64_t> counts_;  // for all-to-all: what each rank sends to each, row by row
 };
 

@@ -191,7 +191,7 @@ class Host {
   const ShmRendezvous& options_;
   const Patience& patience_;
   std::vector<UniqueFd> sockets_;  // one per rank
-  std::vector<UniqueFd> lives_;  // one per rank
+  std::vector<UniqueFd> lives_;    // one per rank
 };
 
 absl::StatusOr<ShmShare> Join(const ShmRendezvous& options, const Patience& patience) {

@@ -1,7 +1,8 @@
 #pragma once
 
-// How the ranks of one host come to share memory. Rank 0 makes it and listens on a local socket
-// whose name, 128 random bits, all ranks were told. Then, between rank 0 and each other rank:
+// The rendezvous by which the ranks of one host come to share memory. Rank 0 makes it and listens
+// on a local socket whose name, 128 random bits, all ranks were told. Then, between rank 0 and each
+// other rank:
 //
 //   hello    ->   magic, rank, size, generation, and with it the reading end of this rank's life
 //   shares   <-   the memory's descriptor, then each rank's life, a byte with each
@@ -39,7 +40,7 @@ struct ShmRendezvous {
 struct ShmShare {
   std::shared_ptr<ShmSegment> segment;  // shared with buffers
   std::vector<UniqueFd> lives;  // one per rank: ends of pipes for reading; empty for this rank
-  UniqueFd life;                        // this rank's own, the end for writing
+  UniqueFd life;                // this rank's own, the end for writing
 };
 
 // Meets the other ranks. Blocks until all are here; `stop` becomes readable to give up. Errors:

@@ -94,11 +94,11 @@ struct ShmRankBlock {
   alignas(kLinePair) std::atomic<uint32_t> busy{0};
   std::atomic<uint64_t> completed{0};               // calls
   std::array<ShmLastCall, 2> last_calls;            // the last is at (completed - 1) % 2
-  std::atomic<uint32_t> left{0};  // the rank left in good order
+  std::atomic<uint32_t> left{0};                    // the rank left in good order
   alignas(kLinePair) std::array<ShmCall, 2> calls;  // by the sequence's parity
-  std::atomic<bool> abort_begun{false};  // set by one of the rank's threads
-  ShmText cause;  // the abort's, complete before aborted_by says so
-  ShmText mismatch;                                 // the call in words, when calls do not fit
+  std::atomic<bool> abort_begun{false};             // set by one of the rank's threads
+  ShmText cause;     // the abort's, complete before aborted_by says so
+  ShmText mismatch;  // the call in words, when calls do not fit
 };
 
 static_assert(std::atomic<uint64_t>::is_always_lock_free, "atomics of two processes");

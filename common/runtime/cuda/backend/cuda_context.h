@@ -19,7 +19,7 @@ struct CudaContext {
   cudaStream_t stream = nullptr;
   cublasHandle_t blas = nullptr;
   cudnnContext* dnn = nullptr;  // made by the first convolution
-  void* workspace = nullptr;  // for convolutions; grows
+  void* workspace = nullptr;    // for convolutions; grows
   uint64_t workspace_bytes = 0;
 };
 

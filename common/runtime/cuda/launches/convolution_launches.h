@@ -30,7 +30,7 @@ struct ConvLaunch {
   ConvAxis columns;
   const float* first = nullptr;   // x, or dy of a gradient
   const float* second = nullptr;  // w, or x of the weights' gradient
-  const float* bias = nullptr;  // used by `forward` alone; null: none
+  const float* bias = nullptr;    // used by `forward` alone; null: none
   float* result = nullptr;        // y, dx or dw
 };
 

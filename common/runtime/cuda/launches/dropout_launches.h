@@ -10,7 +10,7 @@ struct CudaContext;
 
 struct DropoutLaunch {
   int64_t count = 0;
-  uint64_t key = 0;  // key of the RandomStream
+  uint64_t key = 0;    // key of the RandomStream
   uint64_t first = 0;  // number of element 0 in the global batch
   uint32_t threshold = 0;
   float scale = 1;

@@ -16,7 +16,7 @@ struct DenseLossLaunch {
   DeviceLines lines;
   const float* truth = nullptr;
   const float* prediction = nullptr;
-  double* sums = nullptr;  // device memory: room for two of each line
+  double* sums = nullptr;        // device memory: room for two of each line
   const float* dloss = nullptr;  // used by the gradient alone
   float* out = nullptr;          // the losses, or the predictions' gradient
 };
@@ -26,7 +26,7 @@ struct SparseLossLaunch {
   DeviceLines lines;
   const int64_t* labels = nullptr;  // device memory; all in range
   const float* prediction = nullptr;
-  double* sums = nullptr;  // device memory: room for two of each line
+  double* sums = nullptr;        // device memory: room for two of each line
   const float* dloss = nullptr;  // used by the gradient alone
   float* out = nullptr;          // the losses, or the predictions' gradient
 };

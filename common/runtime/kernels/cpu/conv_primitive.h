@@ -46,7 +46,7 @@ class ConvPrimitive {
     dnnl::memory::desc outside;
     dnnl::memory::desc inside;
     dnnl::reorder reorder;  // none if both forms are equal
-    size_t offset = 0;  // where the inside form lies in the workspace
+    size_t offset = 0;      // where the inside form lies in the workspace
 
     bool moves() const { return inside != outside; }
   };

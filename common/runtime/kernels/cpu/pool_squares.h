@@ -25,9 +25,9 @@ class SquarePool {
   void Gradient(const float* in, const float* dy, float* dx);
 
  private:
-  const int64_t width_;  // width of the input
-  const int64_t rows_;  // rows of the output
-  const int64_t columns_;  // columns of the output
+  const int64_t width_;         // width of the input
+  const int64_t rows_;          // rows of the output
+  const int64_t columns_;       // columns of the output
   std::vector<float> largest_;  // the larger of each element and the next
   // Scratch by places of the input: the gradient of the square that begins there, zero if none
   // does; and the parts of it that go to the square's upper and lower row, which follow a row and
