@@ -63,7 +63,16 @@ TEST_F(House, HasNoCirclesAndNoCrowdedRooms) {
   const Measures measures = MeasureHouse(files_);
   std::cout << measures.report;
   EXPECT_THAT(measures.folder_circles, IsEmpty());
+  EXPECT_THAT(measures.pair_circles, IsEmpty());
   EXPECT_THAT(measures.crowded_folders, IsEmpty());
+}
+
+// Rules 38 to 40 of docs/STYLE.md in numbers.
+TEST_F(House, CommentsBeginWithTheirSubject) {
+  const Measures measures = MeasureHouse(files_);
+  EXPECT_LE(measures.open_with_fragment, measures.comment_blocks * 2 / 100);
+  EXPECT_GE(measures.open_with_verb, measures.comment_blocks * 18 / 100);
+  EXPECT_EQ(measures.trailing_of, 0);
 }
 
 TEST_F(House, TopLevelIsFixed) {
