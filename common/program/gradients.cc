@@ -94,7 +94,7 @@ absl::Status CheckArguments(const onnx::GraphProto& graph, const ValueTypes& typ
   const onnx::TensorShapeProto* shape = types.shape(loss);
   if (shape == nullptr || !types.IsReal(loss)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("loss \"", loss, "\" is no real value of the graph"));
+        absl::StrCat("loss \"", loss, "\" is not a real value of the graph"));
   }
   for (const auto& dim : shape->dim()) {
     if (dim.dim_value() != 1) {
@@ -109,7 +109,7 @@ absl::Status CheckArguments(const onnx::GraphProto& graph, const ValueTypes& typ
     const DType dtype = types.dtype(name);
     if (leaves.count(name) == 0 || (dtype != DType::kFloat32 && dtype != DType::kFloat64)) {
       return absl::InvalidArgumentError(
-          absl::StrCat("gradient of \"", name, "\": it is no float32 or float64 input"));
+          absl::StrCat("gradient of \"", name, "\": it is not a float32 or float64 input"));
     }
   }
   return absl::OkStatus();

@@ -190,7 +190,7 @@ absl::StatusOr<onnx::ModelProto> LoadModelToRun(absl::string_view serialized,
   if (serialized.size() > kModelBytesMax ||
       !model.ParseFromArray(serialized.data(), static_cast<int>(serialized.size()))) {
     return absl::InvalidArgumentError(
-        absl::StrCat("these ", serialized.size(), " bytes are no ONNX model"));
+        absl::StrCat("these ", serialized.size(), " bytes are not an ONNX model"));
   }
   if (!model.has_graph()) return absl::InvalidArgumentError("the ONNX model has no graph");
   ASSIGN_OR_RETURN(const int opset, OnnxOpset(model));

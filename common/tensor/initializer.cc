@@ -159,7 +159,7 @@ absl::Status CheckInitializer(const InitializerSpec& spec, DType dtype) {
       dtype, [&](auto element) { representable = Represents<decltype(element)>(value); });
   if (!known || !representable) {
     return absl::InvalidArgumentError(absl::StrCat("initializer '", spec.op, "': ", value,
-                                                   " is no value of type ", DTypeName(dtype)));
+                                                   " is not a value of type ", DTypeName(dtype)));
   }
   return absl::OkStatus();
 }

@@ -20,7 +20,7 @@ bool IsNumber(DType dtype) {
 }
 
 absl::Status CheckValues(absl::Span<const Tensor> replicas) {
-  if (replicas.empty()) return absl::InvalidArgumentError("there is no value of any replica");
+  if (replicas.empty()) return absl::InvalidArgumentError("there are no values of replicas");
   for (const Tensor& value : replicas) {
     if (value.dtype() == replicas[0].dtype() &&
         value.shape().rank() == replicas[0].shape().rank()) {
@@ -183,7 +183,7 @@ absl::StatusOr<ReplicaReduce> ReplicaReduceFromName(absl::string_view name) {
   if (upper == "SUM") return ReplicaReduce::kSum;
   if (upper == "MEAN") return ReplicaReduce::kMean;
   return absl::InvalidArgumentError(
-      absl::StrCat("'", name, "' is no reduce op: there are SUM and MEAN"));
+      absl::StrCat("'", name, "' is not a reduce op; use SUM or MEAN"));
 }
 
 absl::StatusOr<Tensor> ReduceReplicas(ReplicaReduce op, absl::Span<const Tensor> replicas) {

@@ -14,7 +14,7 @@ namespace {
 absl::Status CheckIsWorker(TaskId task) {
   if (task.role == Role::kWorker && task.index >= 0) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat(task.ToString(), " is no worker: only workers come and go while a job runs"));
+      absl::StrCat(task.ToString(), " is not a worker: only workers come and go while a job runs"));
 }
 
 }  // namespace

@@ -98,7 +98,7 @@ class FunctionalReader {
       if (!call) return;
       if (!IsInput(*call) || std::count(model_.inputs.begin(), model_.inputs.end(), *call) > 0) {
         errors_.Add(tensor.path, absl::StrCat("names '", tensor.layer,
-                                              "', which is no InputLayer, or there twice"));
+                                              "', which is not an InputLayer, or is named twice"));
         return;
       }
       model_.inputs.push_back(*call);

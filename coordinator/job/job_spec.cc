@@ -177,10 +177,11 @@ void CheckExport(const JobSpec& job, JsonErrors& errors) {
   if (job.export_to.onnx.empty()) return;
   for (const LayerSpec& layer : job.model.layers) {
     if (DynamicTableOf(layer) == nullptr) continue;
-    errors.Add("export.onnx",
-               absl::StrCat("is '", job.export_to.onnx, "', but layer '", LayerName(layer),
-                            "' has a dynamic table, which is no tensor that ONNX could hold; leave "
-                            "it out, checkpoints have the table"));
+    errors.Add(
+        "export.onnx",
+        absl::StrCat("is '", job.export_to.onnx, "', but layer '", LayerName(layer),
+                     "' has a dynamic table, which is not a tensor that ONNX could hold; leave "
+                     "it out, checkpoints have the table"));
   }
 }
 

@@ -310,7 +310,7 @@ std::optional<std::vector<int64_t>> ReadInts(const json& value, const std::strin
 
 std::string UnknownName(absl::string_view what, absl::string_view name,
                         absl::Span<const std::string> known) {
-  return absl::StrCat("'", Excerpt(name), "' is no known ", what, Nearest(name, known));
+  return absl::StrCat("'", Excerpt(name), "' is not a known ", what, Nearest(name, known));
 }
 
 const json& EmptyJsonObject() {

@@ -105,7 +105,7 @@ std::optional<std::string> FunctionName(const nlohmann::json& value);
 std::optional<std::vector<int64_t>> ReadInts(const nlohmann::json& value, const std::string& path,
                                              IntRange range, JsonErrors& errors);
 
-// Returns "'Dens' is no known layer; the nearest is 'Dense' (known: ...)"; for a name that Keras
+// Returns "'Dens' is not a known layer; the nearest is 'Dense' (known: ...)"; for a name that Keras
 // had once, "...; it is called 'Functional' now (known: ...)".
 std::string UnknownName(absl::string_view what, absl::string_view name,
                         absl::Span<const std::string> known);

@@ -35,7 +35,7 @@ absl::Status ReadFlightWords(std::vector<std::string> words, CtlOptions& options
   if (!words.empty() && absl::SimpleAtoi(words.front(), &calls)) {
     if (calls < 1 || calls > kCallsMax) {
       return Wrong(
-          absl::StrCat("'", words.front(), "' is no number of calls from 1 to ", kCallsMax));
+          absl::StrCat("'", words.front(), "' is not a number of calls from 1 to ", kCallsMax));
     }
     options.calls_max = calls;
     words.erase(words.begin());
@@ -66,7 +66,7 @@ absl::Status ReadVerb(const std::vector<std::string>& words, CtlOptions& options
     options.verb = CtlOptions::Verb::kFlightRecord;
     return ReadFlightWords({words.begin() + 1, words.end()}, options);
   }
-  return Wrong(absl::StrCat("'", verb, "' is no verb, or has too few or too many words behind it"));
+  return Wrong(absl::StrCat("'", verb, "' is not a verb, or too few or too many words follow it"));
 }
 
 absl::StatusOr<std::string> AddressIn(const std::string& directory, FileSystem& files) {

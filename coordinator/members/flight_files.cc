@@ -16,13 +16,13 @@ absl::StatusOr<proto::GroupFlight> ReadFlight(FileSystem& files, const std::stri
   proto::GroupFlight flight;
   if (const absl::Status read = MessageFromJson(text, flight); !read.ok()) {
     return absl::InvalidArgumentError(
-        absl::StrCat(path, ": is no flight record of a worker: ", read.message()));
+        absl::StrCat(path, ": is not a flight record of a worker: ", read.message()));
   }
   // Any JSON object reads as a message, perhaps an empty one.
   if (flight.rank() >= flight.size() || flight.tasks_size() != static_cast<int>(flight.size())) {
     return absl::InvalidArgumentError(absl::StrCat(
         path,
-        ": is no flight record of a worker: it names no rank, or not the tasks of all; give "
+        ": is not a flight record of a worker: it names no rank, or not the tasks of all; give "
         "files that a worker named in its log line flight_record"));
   }
   return flight;

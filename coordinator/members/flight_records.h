@@ -18,7 +18,7 @@ void AskFlightRecords(const Cluster& cluster, const proto::AskFlightRecordsReque
                       TypedReply<proto::AskFlightRecordsResponse> reply);
 
 // Descriptions of a rank whose worker is not in the records.
-inline constexpr char kNoWorkerOfTheJob[] = "is no worker of the job";
+inline constexpr char kNoWorkerOfTheJob[] = "is not a worker of the job";
 inline constexpr char kNoFileOfIt[] = "has no file here";
 
 // Returns text for people: for each group where each rank is, a line for each call, and who waits

@@ -67,8 +67,8 @@ absl::Status WorkerChanges::CheckIsFree(const std::string& address,
 absl::StatusOr<WorkerChanges::Added> WorkerChanges::Take(const std::string& address,
                                                          const proto::GetStatusResponse& answer) {
   if (answer.task().role() != RoleName(Role::kWorker)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("at ", address, " answers ", TaskName(answer.task()), ", which is no worker"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "at ", address, " answers ", TaskName(answer.task()), ", which is not a worker"));
   }
   const TaskId task{Role::kWorker, static_cast<int>(answer.task().index())};
   for (const Cluster::TaskStatus& member : cluster_->TaskStatuses()) {

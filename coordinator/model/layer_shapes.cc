@@ -56,7 +56,7 @@ class ShapeFinder {
     const int64_t axis = layer.axis < 0 ? layer.axis + rank : layer.axis - 1;
     if (axis < 0 || axis >= rank) {
       return WrongInput(layer.name, inputs_[0],
-                        absl::StrCat("its axis ", layer.axis, " is none of their dimensions"));
+                        absl::StrCat("its axis ", layer.axis, " is not one of their dimensions"));
     }
     std::vector<int64_t> joined(inputs_[0].dims().begin(), inputs_[0].dims().end());
     for (const Shape& shape : inputs_.subspan(1)) {

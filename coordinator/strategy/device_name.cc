@@ -25,7 +25,7 @@ absl::StatusOr<std::string> CanonicalDevice(absl::string_view name) {
                         absl::SimpleAtoi(rest.substr(kind.size() + 1), &index) && index >= 0;
   if ((kind == "cpu" || kind == "gpu") && numbered) return absl::StrCat(kind, ":", index);
   return absl::InvalidArgumentError(
-      absl::StrCat("'", name, "' is no device: write cpu:0, gpu:1 or /device:GPU:1"));
+      absl::StrCat("'", name, "' is not a device: write cpu:0, gpu:1 or /device:GPU:1"));
 }
 
 absl::StatusOr<std::vector<std::string>> ReplicaDevices(const std::string& field,

@@ -45,8 +45,8 @@ absl::StatusOr<MeasuredLoads> ReadLoads(FileSystem& files, const std::string& pr
   for (const auto& [name, tensor] : reader->tensors()) {
     if (!absl::EndsWith(name, kSuffix)) continue;
     ASSIGN_OR_RETURN(const Tensor value, reader->Read(name));
-    const absl::Status damaged =
-        absl::DataLossError(absl::StrCat("checkpoint ", prefix, ": '", name, "' is no load"));
+    const absl::Status damaged = absl::DataLossError(
+        absl::StrCat("checkpoint ", prefix, ": '", name, "' is not a load record"));
     if (value.dtype() != DType::kInt64 || value.shape().rank() != 2 ||
         value.shape().dim(1) != kFields) {
       return damaged;

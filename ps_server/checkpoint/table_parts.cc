@@ -122,9 +122,8 @@ absl::Status CheckWhole(const StoredSlices& slices, const RestoreSource& source,
     covered = buckets.second;
   }
   if (whole && covered == kKeyBuckets) return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat("checkpoint ", source.prefix,
-                                          " has not all parts of the dynamic table '",
-                                          layout.variable, "'"));
+  return absl::DataLossError(absl::StrCat(
+      "checkpoint ", source.prefix, " lacks parts of the dynamic table '", layout.variable, "'"));
 }
 
 void AddState(const std::string& name, const TableState& state, std::vector<PartTensor>& tensors) {

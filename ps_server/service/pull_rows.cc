@@ -52,7 +52,7 @@ absl::StatusOr<std::vector<std::vector<int64_t>>> ReadRowIds(
   }
   if (reader.remaining() > 0) {
     return absl::InvalidArgumentError(
-        absl::StrCat("PullRequest has ", reader.remaining(), " bytes behind its ids"));
+        absl::StrCat("PullRequest has ", reader.remaining(), " bytes after its ids"));
   }
   return ids;
 }

@@ -89,9 +89,10 @@ absl::Status ReadPositions(const proto::PushSlice& slice, const VariableSlice& s
       last = position;
       continue;
     }
-    return Bad(slice, shard.layout(),
-               absl::StrCat("position ", position, " behind ", last, " is none of ",
-                            shard.shape().num_elements(), " elements"));
+    return Bad(
+        slice, shard.layout(),
+        absl::StrCat("position ", position, " follows ", last,
+                     ": positions must ascend and lie below ", shard.shape().num_elements()));
   }
   return absl::OkStatus();
 }

@@ -23,7 +23,7 @@ absl::StatusOr<AppliedSet> AppliedSet::FromIntervals(uint64_t watermark,
                : each.first > intervals[i - 1].last && each.first - intervals[i - 1].last > 1;
     if (!after || each.last < each.first) {
       return absl::DataLossError(absl::StrCat("interval ", i, " of closures, ", each.first, " to ",
-                                              each.last, ", is not behind the one before it"));
+                                              each.last, ", does not follow the one before it"));
     }
   }
   set.watermark_ = watermark;

@@ -81,7 +81,7 @@ absl::Status CheckDevice(const SliceLayout& whole) {
   if (!IsGpu(whole.device)) {
     return absl::InvalidArgumentError(
         absl::StrCat("it is to be in the memory of '", whole.device,
-                     "', which is no GPU: name gpu:0, or none for the processor's"));
+                     "', which is not a GPU: name gpu:0, or nothing for the processor's"));
   }
   if (whole.dtype == DType::kFloat32 && !whole.dynamic.has_value() && whole.replicas == 0) {
     return absl::OkStatus();

@@ -51,9 +51,9 @@ absl::StatusOr<int> NumReplicas(const proto::Program& program) {
   const auto& devices = program.replicas().devices();
   for (const std::string& device : devices) {
     if (absl::StartsWith(device, kProcessor) || IsGpu(device)) continue;
-    return absl::InvalidArgumentError(absl::StrCat("program '", program.name(),
-                                                   "' is to run on device '", device,
-                                                   "', which is none: name cpu:0 or gpu:0"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("program '", program.name(), "' is to run on device '", device,
+                     "', which is not a device: name cpu:0 or gpu:0"));
   }
   if (devices.size() <= kReplicasMax) return std::max(devices.size(), 1);
   return absl::InvalidArgumentError(absl::StrCat("program '", program.name(), "' asks for ",

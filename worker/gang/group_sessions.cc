@@ -193,9 +193,10 @@ void GroupSessions::Form(const proto::Gang& gang, uint64_t coordinator,
     if (member.task().index() == own_.index()) group.rank = rank;
   }
   if (group.rank < 0) {
-    return EndGeneration(*generation, absl::InvalidArgumentError(absl::StrCat(
-                                          "a gang of ", gang.members_size(), " workers, of which ",
-                                          TaskName(own_), " is none")));
+    return EndGeneration(*generation,
+                         absl::InvalidArgumentError(absl::StrCat("a gang of ", gang.members_size(),
+                                                                 " workers does not have ",
+                                                                 TaskName(own_), " among them")));
   }
   const GroupResources resources{world_.clock, world_.executor, world_.transport, table_};
   auto formed = [self = shared_from_this(), generation](FormedGroup group) {

@@ -35,9 +35,8 @@ absl::StatusOr<SumWay> WayOf(const proto::Replicas& replicas, const std::vector<
     default:
       break;
   }
-  return absl::InvalidArgumentError(absl::StrCat("replicas are added up in the way ",
-                                                 static_cast<int>(replicas.cross_device_ops()),
-                                                 ", which is none"));
+  return absl::InvalidArgumentError(absl::StrCat("replicas are to be added up in the unknown way ",
+                                                 static_cast<int>(replicas.cross_device_ops())));
 }
 
 // NCCL refuses a GPU that it is given twice, in words of its own.

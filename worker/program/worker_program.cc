@@ -288,7 +288,7 @@ absl::Status BindJoined(const proto::Program& program, const onnx::GraphProto& g
   ASSIGN_OR_RETURN(const onnx::ModelProto model, LoadModel(program.joined_model()));
   ASSIGN_OR_RETURN(std::shared_ptr<const CompiledProgram> compiled, CompileProgram(model, kernels));
   if (model.graph().input_size() != model.graph().output_size()) {
-    return absl::InvalidArgumentError("the joined model has not an output for each input");
+    return absl::InvalidArgumentError("the join model needs one output for each input");
   }
   for (const onnx::ValueInfoProto& input : model.graph().input()) {
     const auto& outputs = graph.output();
@@ -297,7 +297,7 @@ absl::Status BindJoined(const proto::Program& program, const onnx::GraphProto& g
     });
     if (output == outputs.end()) {
       return absl::InvalidArgumentError(
-          absl::StrCat("input '", input.name(), "' of the joined model is no output"));
+          absl::StrCat("input '", input.name(), "' of the join model is not an output"));
     }
     bound.joined_outputs.push_back(static_cast<size_t>(output - outputs.begin()));
   }

@@ -122,7 +122,7 @@ absl::Status PullState::Read(size_t part, const Envelope<proto::PullResponse>& a
     pulled_.versions[place.ordinal] = answer.header.versions(i);
   }
   if (reader.remaining() == 0) return absl::OkStatus();
-  return BadAnswer(home.ps, absl::StrCat(reader.remaining(), " bytes behind its tensors"));
+  return BadAnswer(home.ps, absl::StrCat(reader.remaining(), " bytes after its tensors"));
 }
 
 bool PullState::IsKept(const VariableType& type) const {

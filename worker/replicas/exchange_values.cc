@@ -26,8 +26,8 @@ absl::Status Divide(double by, Tensor& value) {
       DivideAll<double>(by, value);
       return absl::OkStatus();
     default:
-      return absl::InvalidArgumentError(absl::StrCat("replicas computed ", value.TypeString(),
-                                                     ", of which there is no mean: cast it"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("replicas computed ", value.TypeString(), ", which has no mean: cast it"));
   }
 }
 

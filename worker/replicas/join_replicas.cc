@@ -89,7 +89,7 @@ absl::Status WeighInto(const Tensor& value, float weight, Tensor& own) {
   }
   if (value.dtype() != DType::kFloat32) {
     return absl::InvalidArgumentError(
-        absl::StrCat("replicas computed ", value.TypeString(), ", of which there is no mean"));
+        absl::StrCat("replicas computed ", value.TypeString(), ", which has no mean"));
   }
   const float* const from = value.data<float>();
   float* const to = own.mutable_data<float>();

@@ -34,7 +34,7 @@ absl::Status NoRow(const Table& table, const IdColumn& column, size_t position, 
   const int64_t per_example = std::max<int64_t>(column.ids->num_elements() / examples, 1);
   return absl::InvalidArgumentError(absl::StrCat(
       "id ", id, " of '", column.name, "' in row ", static_cast<int64_t>(position) / per_example,
-      " of the batch is no row of '", table.name, "', which has ", table.num_rows,
+      " of the batch is not a row of '", table.name, "', which has ", table.num_rows,
       ": raise input_dim or fix the data"));
 }
 

@@ -12,7 +12,7 @@ OnnxLossParameters ParseOnnxLoss(AttributeReader& reader) {
   } else if (reduction == "sum") {
     parameters.reduction = Reduction::kSum;
   } else if (reduction != "mean") {
-    reader.Fail(absl::StrCat("reduction '", reduction, "' is none of none, mean, sum"));
+    reader.Fail(absl::StrCat("unknown reduction '", reduction, "'; use none, mean or sum"));
   }
   parameters.has_ignore_index = reader.Has("ignore_index");
   parameters.ignore_index = reader.Int("ignore_index", 0);

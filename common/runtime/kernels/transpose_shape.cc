@@ -14,7 +14,8 @@ absl::StatusOr<std::vector<int>> ResolvePerm(const TransposeParameters& paramete
   std::vector<bool> seen(static_cast<size_t>(rank), false);
   for (const int64_t axis : parameters.perm) {
     if (axis < 0 || axis >= rank || seen[static_cast<size_t>(axis)]) {
-      return absl::InvalidArgumentError(absl::StrCat("perm is no permutation of ", rank, " axes"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("perm is not a permutation of ", rank, " axes"));
     }
     seen[static_cast<size_t>(axis)] = true;
     perm.push_back(static_cast<int>(axis));

@@ -172,7 +172,7 @@ absl::StatusOr<proto::LocalFrame> LocalReader::ParseFrame(const FramePrefix& pre
 }
 
 absl::Status LocalReader::TakeFrame(proto::LocalFrame frame, const Sinks& sinks) {
-  if (!sinks.notes(frame)) return Malformed("what it says of blocks");
+  if (!sinks.notes(frame)) return Malformed("its notes about blocks");
   for (const uint64_t block : frame.dropped()) mapped_.erase(block);
   const bool has_block = frame.block() != 0 || frame.shown() != 0 || frame.ranges_size() > 0;
   if (!options_.blocks && has_block) return Malformed("a block, which nobody asked for");

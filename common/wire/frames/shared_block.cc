@@ -52,7 +52,7 @@ absl::StatusOr<Mapping> MapSharedBlock(const UniqueFd& fd, size_t size_max) {
   const int seals = fcntl(fd.get(), F_GET_SEALS);
   struct stat info = {};
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || fstat(fd.get(), &info) != 0) {
-    return absl::InvalidArgumentError("a shared block of a peer is no memory of sealed size");
+    return absl::InvalidArgumentError("a shared block of a peer is not memory of sealed size");
   }
   const auto size = static_cast<size_t>(info.st_size);
   if (size == 0 || size > size_max) {

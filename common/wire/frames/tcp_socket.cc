@@ -186,7 +186,7 @@ absl::StatusOr<UniqueFd> BeginConnectTcp(absl::string_view peer) {
              inet_pton(AF_INET, parsed->host.c_str(), &of_four.sin_addr) == 1) {
     address = CopyOf(&of_four, sizeof(of_four));
   } else {
-    return absl::InvalidArgumentError(absl::StrCat("the peer '", peer, "' is not one of TCP"));
+    return absl::InvalidArgumentError(absl::StrCat("the peer '", peer, "' is not a TCP address"));
   }
   SetPort(address, parsed->port);
   UniqueFd fd(socket(address.storage.ss_family, kConnectFlags, 0));

@@ -53,7 +53,7 @@ grpc::ByteBuffer RoomPart() {
 absl::Status PartReceiver::Add(const grpc::ByteBuffer& part) {
   ASSIGN_OR_RETURN(Message message, DecodeFrame(FromByteBuffer(part), bytes_max_));
   ASSIGN_OR_RETURN(const auto envelope, Unpack<proto::CallPart>(std::move(message)));
-  if (complete()) return absl::InvalidArgumentError("a part behind the last one of its message");
+  if (complete()) return absl::InvalidArgumentError("a part follows the last one of its message");
   const proto::CallPart& header = envelope.header;
   if (!begun_ && header.room()) {
     room_ = true;

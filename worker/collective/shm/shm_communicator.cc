@@ -33,7 +33,7 @@ std::string ExplainShm(const CollectiveCall& call, int size) {
   const ShmPlan plan = MakeShmPlan(size, CoreCount(), ShmOptions().arena_bytes);
   const absl::string_view waiting =
       plan.spins != 0 ? "each rank has a core and looks for the others before it sleeps"
-                      : "ranks share cores, so whoever waits lets others run and then sleeps";
+                      : "ranks share cores, so a waiting rank lets others run and then sleeps";
   return absl::StrCat(
       "shared memory\n  ",
       GoesThroughSlots(call, plan)

@@ -93,12 +93,12 @@ absl::StatusOr<std::shared_ptr<ShmSegment>> ShmSegment::Map(UniqueFd fd) {
   const int seals = fcntl(fd.get(), F_GET_SEALS);
   struct stat info = {};
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || fstat(fd.get(), &info) != 0) {
-    return absl::InvalidArgumentError("what a peer shares is no memory of sealed size");
+    return absl::InvalidArgumentError("a peer's segment is not memory of sealed size");
   }
   const auto size = static_cast<size_t>(info.st_size);
   if (size < kHeaderBytes + kBlockBytes + kOwnBytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("what a peer shares has ", size, " bytes, which are no group's memory"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a peer's segment has ", size, " bytes, which is not the size of a group's memory"));
   }
   ASSIGN_OR_RETURN(std::byte* const data, MapWhole(fd, size));
   std::shared_ptr<ShmSegment> segment(new ShmSegment(std::move(fd), data, size));

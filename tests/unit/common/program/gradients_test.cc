@@ -166,7 +166,7 @@ TEST(AddGradients, RefusesWhatItCannotDifferentiate) {
   const auto message = [&](const std::string& loss, const std::string& wrt) {
     return std::string(AddGradients(mlp.model, loss, {wrt}).status().message());
   };
-  EXPECT_THAT(message("nothing", "w1"), HasSubstr("loss \"nothing\" is no real value"));
+  EXPECT_THAT(message("nothing", "w1"), HasSubstr("loss \"nothing\" is not a real value"));
   EXPECT_THAT(message("x", "w1"),
               HasSubstr("loss \"x\" is float32[N,4]: it must have one element"));
   EXPECT_THAT(message(mlp.loss, "labels"), HasSubstr("gradient of \"labels\""));

@@ -120,7 +120,7 @@ TEST(LoadModel, AcceptsWhatItLoadedAgain) {
 }
 
 TEST(LoadModel, RefusesBytesThatAreNoModel) {
-  EXPECT_THAT(LoadModel("hello").status().message(), HasSubstr("5 bytes are no ONNX model"));
+  EXPECT_THAT(LoadModel("hello").status().message(), HasSubstr("5 bytes are not an ONNX model"));
   EXPECT_EQ(LoadModel("").status().code(), absl::StatusCode::kInvalidArgument);
 }
 

@@ -109,7 +109,7 @@ TEST(FunctionalModel, ErrorsNameTheField) {
   const json history = {{"args", Given({tensor})}};
   const std::vector<Wrong> cases = {
       {"/config/layers/0/inbound_nodes/0/0/0", "alll", "model.config.layers.0.inbound_nodes.0.0",
-       "'alll' is no known layer of the model; the nearest is 'all'"},
+       "'alll' is not a known layer of the model; the nearest is 'all'"},
       {"/config/layers/0/inbound_nodes/0/0/1", 1, "model.config.layers.0.inbound_nodes.0.0",
        "names use 1 of 'all'"},
       {"/config/layers/0/inbound_nodes/0", history,

@@ -178,7 +178,7 @@ TEST(JobSpec, UnknownKeysNameTheirPathAndTheNearestKnownKey) {
 
 TEST(JobSpec, UnknownNamesNameTheNearestKnownOne) {
   EXPECT_THAT(Message(ParseDamaged("\"Dropout\"", "\"DropOut1\"")),
-              AllOf(HasSubstr("model.config.layers.1: 'DropOut1' is no known layer"),
+              AllOf(HasSubstr("model.config.layers.1: 'DropOut1' is not a known layer"),
                     HasSubstr("nearest is 'Dropout'")));
   EXPECT_THAT(Message(ParseDamaged("\"relu\"", "\"rleu\"")),
               AllOf(HasSubstr("config.activation: 'rleu'"), HasSubstr("'relu'")));

@@ -157,7 +157,7 @@ TEST(OldKerasForms, AFunctionIsItsName) {
   EXPECT_EQ(job->compile.metrics.at(0).kind, MetricKind::kCategoricalAccuracy);
   EXPECT_THAT(
       ErrorOf(Parse(Sequential(json::array({Layer("Dense", kDense)})), "sgd", function("my_loss"))),
-      HasSubstr("'my_loss' is no known loss"));
+      HasSubstr("'my_loss' is not a known loss"));
 }
 
 TEST(OldKerasForms, AnOldNameIsToldItsNewOne) {

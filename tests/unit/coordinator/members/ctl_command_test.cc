@@ -68,12 +68,12 @@ TEST(CtlCommandLine, SaysWhatIsWrong) {
     return std::string(Parse(arguments).status().message());
   };
   EXPECT_THAT(error({"--address=h:1"}), HasSubstr("status, add-worker [HOST:PORT]"));
-  EXPECT_THAT(error({"stop", "--address=h:1"}), HasSubstr("'stop' is no verb"));
+  EXPECT_THAT(error({"stop", "--address=h:1"}), HasSubstr("'stop' is not a verb"));
   EXPECT_THAT(error({"remove-worker", "--address=h:1"}), HasSubstr("'remove-worker'"));
   EXPECT_THAT(error({"remove-worker", "-x", "--address=h:1"}), HasSubstr("-x"));
   EXPECT_THAT(error({"remove-worker", "w3", "--address=h:1"}), HasSubstr("'w3'"));
   EXPECT_THAT(error({"add-worker", "w3", "--address=h:1"}), HasSubstr("'w3'"));
-  EXPECT_THAT(error({"flight-record", "0", "--address=h:1"}), HasSubstr("'0' is no number of"));
+  EXPECT_THAT(error({"flight-record", "0", "--address=h:1"}), HasSubstr("'0' is not a number of"));
   EXPECT_THAT(error({"flight-record", "4097", "--address=h:1"}), HasSubstr("1 to 4096"));
   EXPECT_THAT(error({"flight-record", "f.json", "--address=h:1"}),
               HasSubstr("flight-record f.json: a file is read without a coordinator"));

@@ -67,8 +67,8 @@ TEST_F(FlightFilesTest, NamesTheFileThatIsNone) {
   EXPECT_EQ(ReadFlightFiles(files_, {"/none"}, 16).status().code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(std::string(ReadFlightFiles(files_, {"/none"}, 16).status().message()),
               HasSubstr("/none"));
-  EXPECT_THAT(ErrorOf("no JSON"), HasSubstr("/bad: is no flight record of a worker: "));
-  EXPECT_THAT(ErrorOf(""), HasSubstr("/bad: is no flight record of a worker: "));
+  EXPECT_THAT(ErrorOf("no JSON"), HasSubstr("/bad: is not a flight record of a worker: "));
+  EXPECT_THAT(ErrorOf(""), HasSubstr("/bad: is not a flight record of a worker: "));
   EXPECT_THAT(ErrorOf("{}"), HasSubstr("names no rank"));
   EXPECT_THAT(ErrorOf(R"({"rank": 1, "size": 2, "tasks": [{"index": 1}]})"),
               HasSubstr("not the tasks of all"));

@@ -110,8 +110,8 @@ TEST(FlightText, ShowsAnEndedGenerationBesideTheNextOne) {
   EXPECT_THAT(text, HasSubstr("generation 3, 3 ranks\n"));
   EXPECT_THAT(text, HasSubstr("failed 5ms"));
   EXPECT_THAT(text, HasSubstr("rank 0 waited in call 0, all-reduce float32 'b', for rank 1, "
-                              "worker:5, perhaps, which is no worker of the job; for rank 2, "
-                              "worker:6, perhaps, which is no worker of the job\n"
+                              "worker:5, perhaps, which is not a worker of the job; for rank 2, "
+                              "worker:6, perhaps, which is not a worker of the job\n"
                               "it ended with: rank 1 was lost\n"
                               "group 'workers/1' of generation 4, 1 ranks\n"));
   EXPECT_THAT(text, HasSubstr("rank 0 waits in call 0, all-reduce float32 'b', which all ranks "

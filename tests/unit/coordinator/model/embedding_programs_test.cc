@@ -181,7 +181,7 @@ TEST(EmbeddingPrograms, ErrorsNameTheLayerOrTheColumn) {
               HasSubstr("layer 'words' is given examples of shape []"));
   model = ClickModel();
   model["config"]["layers"][6]["config"]["axis"] = 0;
-  EXPECT_THAT(message(model, ClickBatch()), HasSubstr("its axis 0 is none of their dimensions"));
+  EXPECT_THAT(message(model, ClickBatch()), HasSubstr("its axis 0 is not one of their dimensions"));
   model = ClickModel();
   model["config"]["layers"][0]["config"]["batch_shape"] = json::array({nullptr, 4});
   EXPECT_THAT(message(model, ClickBatch()), HasSubstr("'numbers' is given examples of shape [3]"));

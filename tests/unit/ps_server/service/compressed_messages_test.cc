@@ -150,9 +150,10 @@ TEST_F(CompressedMessages, WhatNoOptimizerTrainsIsAnsweredAsItIs) {
 
 TEST_F(CompressedMessages, WhatDoesNotFitIsRefusedBeforeAnythingChanges) {
   const Tensor two = Floats({1, 2}, {2});
-  EXPECT_THAT(Refused(PushAt({}, {0, 6}, two)), HasSubstr("position 6 behind 0 is none of 6"));
+  EXPECT_THAT(Refused(PushAt({}, {0, 6}, two)),
+              HasSubstr("position 6 follows 0: positions must ascend and lie below 6"));
   EXPECT_THAT(Refused(PushAt({}, {-1, 2}, two)), HasSubstr("position -1"));
-  EXPECT_THAT(Refused(PushAt({}, {3, 3}, two)), HasSubstr("position 3 behind 3"));
+  EXPECT_THAT(Refused(PushAt({}, {3, 3}, two)), HasSubstr("position 3 follows 3"));
   EXPECT_THAT(Refused(PushAt({}, {0, 1, 2}, two)), HasSubstr("float32[3]"));
   Envelope<proto::PushRequest> whole_numbers =
       PushAt({}, {0}, Tensor::FromVector<int64_t>({1}, {1}));

@@ -220,7 +220,7 @@ TEST(DeviceOfALayout, IsAGpuAndKeepsFloatsAlone) {
   };
   const VariableSpec floats{"w", DType::kFloat32, Shape{10, 4}};
   EXPECT_EQ(error_of(floats, "gpu:3"), "");
-  EXPECT_THAT(error_of(floats, "cpu:0"), HasSubstr("'cpu:0', which is no GPU"));
+  EXPECT_THAT(error_of(floats, "cpu:0"), HasSubstr("'cpu:0', which is not a GPU"));
   const VariableSpec counter{"n", DType::kInt64, Shape{}, Rule("assign_add", {}), "zeros"};
   EXPECT_THAT(error_of(counter, "gpu:0"), HasSubstr("leave the device out"));
   EXPECT_THAT(error_of(TableSpec("t", 4, Rule("sgd", {})), "gpu:0"),

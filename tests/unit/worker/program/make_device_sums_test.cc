@@ -87,7 +87,7 @@ TEST_F(MakeDeviceSumsTest, EachNameIsItsWay) {
 
 TEST_F(MakeDeviceSumsTest, WhatIsUnknownIsRefused) {
   EXPECT_THAT(Error(On({"gpu:0"}, static_cast<proto::CrossDeviceOps>(17))),
-              HasSubstr("in the way 17, which is none"));
+              HasSubstr("in the unknown way 17"));
   proto::Program packs = On({"gpu:0"});
   packs.mutable_replicas()->set_num_packs(4096);
   EXPECT_TRUE(Make(packs).ok());

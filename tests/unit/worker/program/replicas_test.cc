@@ -157,7 +157,8 @@ TEST_F(ReplicasTest, ADeviceThatTheWorkerDoesNotHaveIsRefused) {
   EXPECT_TRUE(absl::IsFailedPrecondition(refused));
   EXPECT_THAT(refused.message(), HasSubstr("'gpu:0': this worker computes on its processor"));
   program.mutable_replicas()->set_devices(0, "gpu:x");
-  EXPECT_THAT(cluster_.Register(program, {}).message(), HasSubstr("'gpu:x', which is none"));
+  EXPECT_THAT(cluster_.Register(program, {}).message(),
+              HasSubstr("'gpu:x', which is not a device"));
 }
 
 TEST_F(ReplicasTest, ABatchThatCannotBeSharedOutIsAnError) {
