@@ -2,12 +2,17 @@
 # A dependency is PUBLIC because this project's headers show the types of the rooms below them.
 
 add_library(cohort_options INTERFACE)
-target_include_directories(cohort_options INTERFACE ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR})
+# What only this build needs stays behind BUILD_INTERFACE: programs that link an installed Cohort get neither its warnings nor
+# its folders.
+target_include_directories(cohort_options INTERFACE
+  $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}> $<BUILD_INTERFACE:${CMAKE_BINARY_DIR}> $<INSTALL_INTERFACE:include/cohort>)
+target_compile_features(cohort_options INTERFACE $<INSTALL_INTERFACE:cxx_std_20>)
 # Loops vectorise only if square roots need not set errno and comparisons may be computed for elements that are not used.
-target_compile_options(cohort_options INTERFACE -Wall -Wextra -Wno-unused-parameter -Wnon-virtual-dtor -Woverloaded-virtual
-  -ftree-vectorize -fno-math-errno -fno-trapping-math $<$<CXX_COMPILER_ID:GNU>:-fvect-cost-model=dynamic>)
+target_compile_options(cohort_options INTERFACE "$<BUILD_INTERFACE:-Wall;-Wextra;-Wno-unused-parameter;-Wnon-virtual-dtor>"
+  "$<BUILD_INTERFACE:-Woverloaded-virtual;-ftree-vectorize;-fno-math-errno;-fno-trapping-math>"
+  $<BUILD_INTERFACE:$<$<CXX_COMPILER_ID:GNU>:-fvect-cost-model=dynamic>>)
 if(COHORT_WERROR)
-  target_compile_options(cohort_options INTERFACE -Werror)
+  target_compile_options(cohort_options INTERFACE $<BUILD_INTERFACE:-Werror>)
 endif()
 if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
   target_compile_options(cohort_options INTERFACE -Wthread-safety -Werror=thread-safety
@@ -27,7 +32,7 @@ target_link_libraries(cohort_options INTERFACE Threads::Threads)
 # while the code changes; every file still includes what it uses, and builds without this. -fpch-preprocess lets ccache see
 # them; -pthread, because some libraries ask for it and precompiled headers serve only who was given the same options.
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
-  target_compile_options(cohort_options INTERFACE -fpch-preprocess -pthread)
+  target_compile_options(cohort_options INTERFACE "$<BUILD_INTERFACE:-fpch-preprocess;-pthread>")
   file(WRITE ${CMAKE_BINARY_DIR}/library_headers.cc "")
   add_library(cohort_library_headers OBJECT ${CMAKE_BINARY_DIR}/library_headers.cc)
   target_link_libraries(cohort_library_headers PRIVATE cohort_options absl::statusor absl::any_invocable

@@ -28,7 +28,6 @@ using cohort::CoordinatorDaemon;
 CoordinatorDaemon::Environment DescribeProcess(const cohort::Environment& environment,
                                                cohort::FileSystem& files) {
   CoordinatorDaemon::Environment result;
-  result.binary_directory = cohort::DirectoryOf(cohort::ExecutablePath());
   result.processors = cohort::ProcessorCount();
   result.mnist.data_directory = environment("COHORT_DATA_DIR").value_or("");
   const std::string home = environment("HOME").value_or("");

@@ -15,7 +15,11 @@ std::string ModulePath(absl::string_view name) {
   const absl::string_view executable(path.data(), length < 0 ? 0 : static_cast<size_t>(length));
   const size_t slash = executable.rfind('/');
   if (slash == absl::string_view::npos) return std::string(name);
-  return absl::StrCat(executable.substr(0, slash + 1), name);
+  const std::string beside = absl::StrCat(executable.substr(0, slash + 1), name);
+  if (access(beside.c_str(), F_OK) == 0) return beside;
+  const std::string installed =
+      absl::StrCat(executable.substr(0, slash + 1), "../lib/cohort/", name);
+  return access(installed.c_str(), F_OK) == 0 ? installed : beside;
 }
 
 absl::StatusOr<void*> LoadModule(const std::string& path, const char* symbol) {

@@ -10,7 +10,8 @@
 
 namespace cohort {
 
-// Returns the path of a module that lies beside the executable.
+// Returns the path of a module: beside the executable, as a build has it, or in ../lib/cohort from
+// there, as an installation has it.
 std::string ModulePath(absl::string_view name);
 
 // Loads the module at `path` and returns the address of a symbol in it, or null if the module has

@@ -64,7 +64,7 @@ class FlagParser {
   const std::unique_ptr<CLI::App> app_;
 };
 
-// Returns "ps (Cohort) 0.1.0\n".
+// Returns "ps (Cohort) 0.2.0\n".
 std::string VersionText(absl::string_view program);
 
 // Returns "'colour' is unknown; did you mean 'color'?" or, if none is near, "...; known are a, b".

@@ -21,7 +21,7 @@ namespace cohort {
 class CoordinatorDaemon {
  public:
   struct Environment {
-    std::string binary_directory;  // where `ps` and `worker` lie
+    std::string binary_directory;  // as LocalCluster takes it
     int processors = 1;
     MnistSearch mnist;
   };

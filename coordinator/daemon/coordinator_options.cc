@@ -25,7 +25,7 @@
 #include "coordinator/strategy/make_strategy.h"
 #include "coordinator/strategy/plan_text.h"
 #include "coordinator/strategy/strategy.h"
-#include "coordinator/train/load_record.h"
+#include "coordinator/api/load_record.h"
 #include "coordinator/train/offline_plan.h"
 
 namespace cohort {

@@ -9,6 +9,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/log.h"
+#include "coordinator/local/find_daemon.h"
 
 namespace cohort {
 
@@ -32,6 +33,7 @@ absl::StatusOr<std::shared_ptr<LocalCluster>> LocalCluster::Start(World world, W
   ASSIGN_OR_RETURN(auto directory, StateDirectory::Open(world.files, options.state_directory));
   auto cluster = std::shared_ptr<LocalCluster>(
       new LocalCluster(world, std::move(options), std::move(directory)));
+  RETURN_IF_ERROR(cluster->FindPrograms());
   absl::Status error = cluster->Begin();
   cluster->Poll();
   if (error.ok() && !waiter.Wait(cluster->listening_, cluster->options_.start_timeout)) {
@@ -92,7 +94,7 @@ absl::Status LocalCluster::TakeOverLocked(const std::map<TaskId, StateDirectory:
 
 std::string LocalCluster::WhyNotAdopt(TaskId task, const StateDirectory::Record& record) const {
   if (children_.count(task) == 0) return "the cluster has no such task now";
-  const std::string program = Program(task.role);
+  const std::string program = programs_.at(task.role);
   if (!RunsProgram(record.process.pid, program)) {
     return absl::StrCat("it does not run ", program);
   }
@@ -100,8 +102,12 @@ std::string LocalCluster::WhyNotAdopt(TaskId task, const StateDirectory::Record&
   return "";
 }
 
-std::string LocalCluster::Program(Role role) const {
-  return JoinPath(options_.binary_directory, RoleName(role));
+absl::Status LocalCluster::FindPrograms() {
+  for (const Role role : {Role::kPs, Role::kWorker}) {
+    if (role == Role::kPs && options_.ps == 0) continue;
+    ASSIGN_OR_RETURN(programs_[role], FindDaemon(RoleName(role), options_.binary_directory));
+  }
+  return absl::OkStatus();
 }
 
 std::vector<std::string> LocalCluster::Settings(Role role) const {
@@ -132,7 +138,7 @@ absl::Status LocalCluster::Spawn(TaskId task, Child& child) {
   // The address of a process before would be taken for this one's.
   RETURN_IF_ERROR(directory_->Remove(task));
   StateDirectory::Record record;
-  record.program = Program(task.role);
+  record.program = programs_.at(task.role);
   record.arguments = Settings(task.role);
   ChildOptions options;
   options.program = record.program;

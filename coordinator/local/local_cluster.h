@@ -35,8 +35,11 @@ class LocalCluster : public std::enable_shared_from_this<LocalCluster> {
   struct Options {
     int ps = 0;
     int workers = 0;
-    std::string binary_directory;  // where `ps` and `worker` lie
-    std::string state_directory;   // see StateDirectory
+    // Where the daemons lie, as `cohort-ps` and `cohort-worker` or as `ps` and `worker`. Empty: the
+    // directory of this program or, if they are not there, PATH, which has them by the longer
+    // names only: other programs are called ps.
+    std::string binary_directory;
+    std::string state_directory;  // see StateDirectory
     int worker_threads = 1;
     TransportKind transport = TransportKind::kAuto;
     absl::Duration start_timeout = absl::Seconds(30);
@@ -93,8 +96,8 @@ class LocalCluster : public std::enable_shared_from_this<LocalCluster> {
   void OnEndLocked(TaskId task, Child& child, const std::string& how)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Forget(TaskId task);
-  std::string Program(Role role) const;
   std::vector<std::string> Settings(Role role) const;
+  absl::Status FindPrograms();
   std::string WhyNotAdopt(TaskId task, const StateDirectory::Record& record) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::string TfConfig(TaskId task) const;
@@ -102,8 +105,9 @@ class LocalCluster : public std::enable_shared_from_this<LocalCluster> {
   const World world_;
   const Options options_;
   const std::unique_ptr<StateDirectory> directory_;
-  Event listening_;  // every child listens
-  Event ended_;      // stopping, and every child has ended
+  std::map<Role, std::string> programs_;  // constant after Start
+  Event listening_;                       // every child listens
+  Event ended_;                           // stopping, and every child has ended
   mutable Mutex mutex_;
   std::map<TaskId, Child> children_ ABSL_GUARDED_BY(mutex_);
   std::map<TaskId, Leftover> leftovers_ ABSL_GUARDED_BY(mutex_);

@@ -15,7 +15,7 @@
 #include "coordinator/model/onnx_file.h"
 #include "coordinator/strategy/make_strategy.h"
 #include "coordinator/train/job_settings.h"
-#include "coordinator/train/load_record.h"
+#include "coordinator/api/load_record.h"
 
 namespace cohort {
 

@@ -1,15 +1,8 @@
 // A custom training loop: linear regression y = x w + b on 2 ps and 2 workers of its own.
-// Usage: custom_loop DIRECTORY_OF_BINARIES WORKING_DIRECTORY
+// Usage: custom_loop [WORKING_DIRECTORY [DIRECTORY_OF_DAEMONS]]
 #include <cstdio>
 
-#include "common/program/bind.h"
-#include "common/program/gradients.h"
-#include "common/program/graph_builder.h"
-#include "common/wire/route/real_world.h"
-#include "coordinator/api/cluster_coordinator.h"
-#include "coordinator/api/input_pipeline.h"
-#include "coordinator/local/local_cluster.h"
-#include "coordinator/train/checkpoint_manager.h"
+#include "coordinator/api/cohort.h"
 using namespace cohort;
 
 // Mean squared error of x w + b against y, and the gradients of w and b.
@@ -34,10 +27,11 @@ absl::StatusOr<proto::Program> TrainStep() {
   return BindProgram("train_step", step.model, bindings);
 }
 
-absl::Status Train(World world, Waiter& waiter, ClusterSpec cluster, const std::string& directory) {
+absl::Status Train(Runtime& runtime, ClusterSpec cluster, const std::string& directory) {
   ClusterCoordinator::Options options;
   options.cluster = cluster;
-  ASSIGN_OR_RETURN(const auto coordinator, ClusterCoordinator::Connect(world, waiter, options));
+  ASSIGN_OR_RETURN(const auto coordinator,
+                   ClusterCoordinator::Connect(runtime.world(), runtime.waiter(), options));
   proto::UpdateRule sgd;
   sgd.set_op("sgd");
   proto::Initializer zeros;
@@ -60,7 +54,8 @@ absl::Status Train(World world, Waiter& waiter, ClusterSpec cluster, const std::
   RETURN_IF_ERROR(coordinator->Join());
   ASSIGN_OR_RETURN(const FetchedTensors fetched, coordinator->Fetch(loss));
   ASSIGN_OR_RETURN(const Tensor w_now, coordinator->Read(w));
-  CheckpointManager checkpoints(world.files, *coordinator, {directory + "/checkpoints", 2});
+  CheckpointManager checkpoints(runtime.world().files, *coordinator,
+                                {directory + "/checkpoints", 2});
   ASSIGN_OR_RETURN(const std::string prefix, checkpoints.Save({500, 1}));
   std::printf("loss %.6f w0 %.3f w1 %.3f saved %s\n", *fetched[0].data<float>(),
               w_now.data<float>()[0], w_now.data<float>()[1], prefix.c_str());
@@ -68,12 +63,13 @@ absl::Status Train(World world, Waiter& waiter, ClusterSpec cluster, const std::
 }
 
 int main(int argc, char** argv) {
-  RealWorld world(2);
-  BlockingWaiter waiter;
-  auto tasks = LocalCluster::Start(world.world(), waiter, {2, 2, argv[1], argv[2]});
+  const std::string directory = argc > 1 ? argv[1] : ".";
+  Runtime runtime;
+  auto tasks = LocalCluster::Start(runtime.world(), runtime.waiter(),
+                                   {2, 2, argc > 2 ? argv[2] : "", directory});
   absl::Status status = tasks.status();
-  if (status.ok()) status = Train(world.world(), waiter, (*tasks)->spec(), argv[2]);
-  if (tasks.ok()) (*tasks)->Stop(waiter, absl::Seconds(10));
-  std::fputs(status.ok() ? "" : status.ToString().c_str(), stderr);
+  if (status.ok()) status = Train(runtime, (*tasks)->spec(), directory);
+  if (tasks.ok()) (*tasks)->Stop(runtime.waiter(), absl::Seconds(10));
+  std::fputs(status.ok() ? "" : absl::StrCat(status.ToString(), "\n").c_str(), stderr);
   return status.ok() ? 0 : 1;
 }

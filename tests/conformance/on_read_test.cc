@@ -14,7 +14,7 @@
 #include "common/program/graph_builder.h"
 #include "common/program/program.h"
 #include "coordinator/api/sharded_variable.h"
-#include "coordinator/train/checkpoint_manager.h"
+#include "coordinator/api/checkpoint_manager.h"
 #include "tests/conformance/strategy_runs.h"
 #include "tests/support/test_programs.h"
 

@@ -12,7 +12,7 @@
 #include "common/tensor/slice_spec.h"
 #include "coordinator/job/job_spec.h"
 #include "coordinator/strategy/partitioner.h"
-#include "coordinator/train/checkpoint_manager.h"
+#include "coordinator/api/checkpoint_manager.h"
 #include "coordinator/train/trainer.h"
 #include "tests/sim/sim_cluster.h"
 #include "tests/support/test_programs.h"

@@ -71,19 +71,21 @@ Plans PlanOfServersAndWorkers() {
 }
 
 Plans PlanOfCoordinator() {
-  return {{"coordinator/job", {"common/cluster", "common/program"}},
-          {"coordinator/model", {"coordinator/job"}},
-          {"coordinator/strategy", {"coordinator/model", "common/wire"}},
-          {"coordinator/cluster", {"common/task"}},
-          {"coordinator/homes", {"coordinator/cluster", "common/checkpoint", "common/program"}},
-          {"coordinator/schedule", {"coordinator/cluster"}},
-          {"coordinator/recovery", {"coordinator/homes", "coordinator/schedule"}},
-          {"coordinator/api", {"coordinator/recovery", "coordinator/strategy"}},
-          {"coordinator/local", {"common/wire", "common/cluster"}},
-          {"coordinator/train", {"coordinator/api", "coordinator/local"}},
-          {"coordinator/members", {"coordinator/homes", "coordinator/schedule"}},
-          {"coordinator/daemon", {"coordinator/train", "coordinator/members"}},
-          {"coordinator", {"coordinator/daemon", "common/wire/route"}}};
+  return {
+      {"coordinator/job", {"common/cluster", "common/program"}},
+      {"coordinator/model", {"coordinator/job"}},
+      {"coordinator/strategy", {"coordinator/model", "common/wire"}},
+      {"coordinator/cluster", {"common/task"}},
+      {"coordinator/homes", {"coordinator/cluster", "common/checkpoint", "common/program"}},
+      {"coordinator/schedule", {"coordinator/cluster"}},
+      {"coordinator/recovery", {"coordinator/homes", "coordinator/schedule"}},
+      {"coordinator/api",
+       {"coordinator/recovery", "coordinator/strategy", "coordinator/local", "common/wire/route"}},
+      {"coordinator/local", {"common/wire", "common/cluster"}},
+      {"coordinator/train", {"coordinator/api"}},
+      {"coordinator/members", {"coordinator/homes", "coordinator/schedule"}},
+      {"coordinator/daemon", {"coordinator/train", "coordinator/members"}},
+      {"coordinator", {"coordinator/daemon", "common/wire/route"}}};
 }
 
 // Lists what each room builds on, as docs/architecture.dot draws the house. A room may use what

@@ -11,8 +11,8 @@
 
 #include "common/checkpoint/bundle.h"
 #include "common/checkpoint/checkpoint_files.h"
-#include "coordinator/train/checkpoint_manager.h"
-#include "coordinator/train/load_record.h"
+#include "coordinator/api/checkpoint_manager.h"
+#include "coordinator/api/load_record.h"
 #include "coordinator/train/trainer.h"
 #include "tests/sim/sim_cluster.h"
 #include "tests/support/test_programs.h"

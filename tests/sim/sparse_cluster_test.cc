@@ -9,7 +9,7 @@
 #include <set>
 
 #include "coordinator/strategy/partitioner.h"
-#include "coordinator/train/checkpoint_manager.h"
+#include "coordinator/api/checkpoint_manager.h"
 #include "tests/sim/sim_cluster.h"
 #include "tests/support/counter.h"
 #include "tests/support/test_programs.h"

@@ -2,7 +2,7 @@
 #include <string>
 #include <vector>
 
-#include "coordinator/train/train_progress.h"
+#include "coordinator/api/progress.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

@@ -1,4 +1,4 @@
-#include "coordinator/train/load_record.h"
+#include "coordinator/api/load_record.h"
 
 #include <memory>
 #include <vector>

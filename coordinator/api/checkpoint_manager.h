@@ -13,8 +13,8 @@
 #include "absl/status/statusor.h"
 #include "common/base/file_system.h"
 #include "coordinator/api/cluster_coordinator.h"
-#include "coordinator/train/load_record.h"
-#include "coordinator/train/train_progress.h"
+#include "coordinator/api/load_record.h"
+#include "coordinator/api/progress.h"
 
 namespace cohort {
 

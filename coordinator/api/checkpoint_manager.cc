@@ -1,4 +1,4 @@
-#include "coordinator/train/checkpoint_manager.h"
+#include "coordinator/api/checkpoint_manager.h"
 
 #include <algorithm>
 #include <set>

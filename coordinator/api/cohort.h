@@ -1,0 +1,35 @@
+#pragma once
+
+// The whole C++ API, under TensorFlow's names where TensorFlow has one:
+//
+//   Runtime              threads, clock, files and network of the program
+//   ClusterResolver      the cluster, from TF_CONFIG; LocalCluster starts one of its own
+//   ClusterCoordinator   Schedule, Join, Fetch, and what belongs to them: VariableScope, Variable,
+//                        ShardedVariable, CachingScope, RemoteValue, InputPipeline
+//   GraphBuilder         a step's graph; AddGradients differentiates it, BindProgram makes a
+//   program CheckpointManager    checkpoints in TensorFlow's format MakeStrategy         the plans
+//   behind the strategies of a job file
+//
+// docs/examples has five programs of at most 80 lines, with a CMakeLists.txt.
+
+#include "common/base/status.h"
+#include "common/checkpoint/bundle.h"
+#include "common/cluster/cluster_resolver.h"
+#include "common/program/bind.h"
+#include "common/program/gradients.h"
+#include "common/program/graph_builder.h"
+#include "common/program/program.h"
+#include "common/tensor/key_bucket.h"
+#include "common/tensor/tensor.h"
+#include "coordinator/api/caching_scope.h"
+#include "coordinator/api/checkpoint_manager.h"
+#include "coordinator/api/cluster_coordinator.h"
+#include "coordinator/api/input_pipeline.h"
+#include "coordinator/api/replica_values.h"
+#include "coordinator/api/runtime.h"
+#include "coordinator/api/sharded_variable.h"
+#include "coordinator/api/training_strategy.h"
+#include "coordinator/api/variable.h"
+#include "coordinator/api/variable_scope.h"
+#include "coordinator/local/local_cluster.h"
+#include "coordinator/strategy/make_strategy.h"
