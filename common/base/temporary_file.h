@@ -15,7 +15,7 @@
 
 namespace cohort {
 
-// Thread-compatible. Is destroyed whenever its owner is, also behind the file system.
+// A file on its way to its final name. May be destroyed after the file system. Thread-compatible.
 class TemporaryFile {
  public:
   // Errors: those of FileSystem::Create but ALREADY_EXISTS.

@@ -46,7 +46,7 @@ class DataShardWriter {
   // returns. After an error the writer is of no more use.
   absl::Status Add(const std::string& name, const Shape& full_shape, RowRange rows,
                    const Tensor& value);
-  // The same of a slice as shard_layout.h describes it, whose bytes lie in several pieces.
+  // Adds a slice as shard_layout.h describes it, whose bytes lie in several pieces.
   absl::Status Add(proto::SavedSlice slice, absl::Span<const absl::string_view> pieces);
   // Syncs, closes and renames. The entries to report. Errors: ALREADY_EXISTS as Create; what the
   // file system returns.
@@ -86,7 +86,7 @@ class BundleReader {
                                                             const std::string& prefix);
   ~BundleReader();
 
-  // Those whose element type Cohort has: without TensorFlow's strings (the object graph).
+  // Returns the tensors whose element type Cohort has: not TensorFlow's strings (the object graph).
   const std::map<std::string, BundleTensor>& tensors() const;
   // Errors: NOT_FOUND; DATA_LOSS naming the data shard; INVALID_ARGUMENT for rows outside the
   // tensor; UNIMPLEMENTED for an element type that Cohort has not. Every byte that is returned was

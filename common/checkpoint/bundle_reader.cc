@@ -155,7 +155,7 @@ class BundleReader::Impl {
                                          reinterpret_cast<char*>(tensor.mutable_raw())),
                                absl::StrCat("tensor '", name, "'")));
     }
-    // A bool that is neither is undefined behaviour for whoever reads it.
+    // Reading a bool that is neither 0 nor 1 is undefined behaviour.
     if (tensor.dtype() == DType::kBool && !AllBools(tensor)) {
       return DamagedFile(IndexPath(prefix_),
                          absl::StrCat("tensor '", name, "' is bool but holds other bytes"));

@@ -66,7 +66,7 @@ absl::Status RowStream::ReadPart(const Part& part, absl::Span<char> out) {
   RETURN_IF_ERROR(status);
   crc_ = ExtendCrc32c(crc_, absl::string_view(out.data(), out.size()));
   position_ += static_cast<int64_t>(out.size());
-  // A bool that is neither is undefined behaviour for whoever reads it.
+  // Reading a bool that is neither 0 nor 1 is undefined behaviour.
   if (dtype_ == DType::kBool &&
       std::any_of(out.begin(), out.end(), [](char byte) { return byte != 0 && byte != 1; })) {
     return DamagedFile(part.path, "a bool holds other bytes");

@@ -1,7 +1,7 @@
 #pragma once
 
-// The bytes of some rows of a stored tensor, one after another, in pieces of any size: for whoever
-// sends them on and has no room for all of them.
+// The bytes of some rows of a stored tensor, one after another, in pieces of any size: for code
+// that sends them on and has no room for all of them.
 
 #include <cstdint>
 #include <string>

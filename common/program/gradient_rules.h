@@ -35,8 +35,8 @@ class ForwardGraph {
   std::map<std::string, const onnx::TensorProto*> constants_;
 };
 
-// One node, the gradients of its outputs ("" where none flows) and the gradients that its rule
-// sets. Thread-compatible.
+// A node, the gradients of its outputs ("" if none flows) and the gradients that its rule sets.
+// Thread-compatible.
 class GradientSite {
  public:
   // Keeps references; all of them outlive the site.

@@ -53,7 +53,7 @@ std::optional<Factored> Factor(const onnx::TensorShapeProto& shape) {
   return result;
 }
 
-// True for a symbol that libonnx made up.
+// Returns true for a symbol that libonnx made up.
 bool IsMadeUpSymbol(const std::string& dim_param) {
   return dim_param.empty() || dim_param.rfind("unk__", 0) == 0;
 }

@@ -40,7 +40,7 @@ class TaskService {
   // STALE naming both epochs, with this task as origin.
   absl::Status CheckEpoch(uint64_t epoch) const;
 
-  // From now on Watch reports DRAINING, and Attach is refused with UNAVAILABLE.
+  // Reports DRAINING to Watch from now on, and refuses Attach with UNAVAILABLE.
   void StartDraining();
   // Reports DRAINING like StartDraining and, if the coordinator wants it (AttachRequest.lets_go),
   // tells Watch that the task serves on for `patience`.

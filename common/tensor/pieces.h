@@ -1,6 +1,6 @@
 #pragma once
 
-// Tensors behind each other along an axis, and parts of one.
+// Tensors joined along an axis, and parts of a tensor.
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"

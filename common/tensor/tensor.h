@@ -1,7 +1,7 @@
 #pragma once
 
 // A tensor is an element type, a shape and a run of bytes in a reference-counted buffer, contiguous
-// and row major. Copying a tensor shares the buffer. Whoever made a buffer may write it until it is
+// and row major. Copying a tensor shares the buffer. The maker of a buffer may write it until it is
 // shared; after that it is immutable, because a transport may still be sending it.
 
 #include <cstddef>

@@ -42,7 +42,7 @@ class Cursor {
 
   size_t left() const { return left_; }
 
-  // False when the bytes end first or the number has more than 64 bits.
+  // Returns false if the bytes end first or the number has more than 64 bits.
   bool ReadVarint(uint64_t& value) {
     value = 0;
     for (int i = 0; i < kVarintBytesMax && left_ > 0; ++i) {
@@ -66,7 +66,7 @@ class Cursor {
     return true;
   }
 
-  // False when the bytes end first.
+  // Returns false if the bytes end first.
   bool ReadFixed32(uint32_t& value) {
     if (left_ < kSumBytes) return false;
     value = 0;

@@ -29,7 +29,8 @@ struct ScheduleOptions {
   absl::Duration queue_timeout = absl::InfiniteDuration();
   // Time from the call on; a closure that is not done then fails with DEADLINE_EXCEEDED.
   absl::Duration timeout = absl::InfiniteDuration();
-  // False: it must not begin a second time. Where a loss would need that, it fails with DATA_LOSS.
+  // False: the closure must not begin a second time. If a loss would need that, it fails with
+  // DATA_LOSS.
   bool replayable = true;
   Round round = {};  // for synchronous training
   // Whether this is a round of one, which begins when the gang before it is done. The round of a

@@ -19,7 +19,7 @@ absl::StatusOr<std::vector<int64_t>> IdsOf(const Tensor& ids, const std::string&
       absl::StrCat("variable ", variable, ": ids are ", ids.TypeString(), ", not int32 or int64"));
 }
 
-// `head` with the axes of `value` from `axis` on behind it.
+// Returns `head` followed by the axes of `value` from `axis` on.
 Shape Joined(absl::Span<const int64_t> head, const Shape& value, int axis) {
   std::vector<int64_t> dims(head.begin(), head.end());
   for (int i = axis; i < value.rank(); ++i) dims.push_back(value.dim(i));

@@ -12,7 +12,7 @@ namespace {
 absl::StatusOr<AxisPick> PickOf(const Range& range, int64_t extent) {
   const int64_t step = range.step.value_or(1);
   if (step == 0) return absl::InvalidArgumentError("a slice's step is 0");
-  // Downwards the places before the first one and behind the last one are -1 and extent - 1.
+  // Downwards, the places before the first one and after the last one are -1 and extent - 1.
   const int64_t lowest = step > 0 ? 0 : -1;
   const int64_t highest = step > 0 ? extent : extent - 1;
   const auto clamp = [&](int64_t at) {

@@ -341,7 +341,7 @@ void Cluster::OnReady(TaskId task, const TaskLink& link) {
   if (task.role == options_.homes && options_.on_home_serving) options_.on_home_serving(link);
   if (task.role == Role::kWorker) {
     options_.on_worker_ready(task.index, link);
-    // Removed meanwhile: whoever was told of the removal first, hears of it again.
+    // The worker was removed meanwhile: the receiver of the removal's news hears of it again.
     if (!IsMember(task)) options_.on_worker_removed(task.index, [] {});
   }
   for (ReadyWait& wait : ready) wait.done(absl::OkStatus());

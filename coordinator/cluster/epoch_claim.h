@@ -54,8 +54,8 @@ class EpochClaim : public std::enable_shared_from_this<EpochClaim> {
     // Returns a task's address; called before each call: a restarted task may move.
     std::function<std::string(TaskId)> address;
     uint64_t floor = 0;  // the epoch is above this one
-    // The epoch that this coordinator has held until now. Whoever holds a higher one by now has
-    // taken over: the claim ends, it does not take back. 0: none, whoever holds a task is taken
+    // The epoch that this coordinator has held until now. A coordinator with a higher one by now
+    // has taken over: the claim ends and takes nothing back. 0: none; any holder of a task is taken
     // over.
     uint64_t held = 0;
     CoordinatorIdentity self;
@@ -94,7 +94,7 @@ class EpochClaim : public std::enable_shared_from_this<EpochClaim> {
   void OnProbed(TaskId task, const Answer& answer);
   // Returns whether all awaited tasks have answered, so that the ps are to be attached now.
   bool CountLocked(TaskId task, const Answer& answer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Attaches options_.ps[position] and those behind it.
+  // Attaches options_.ps[position] and those after it.
   void Attach(size_t position);
   void OnAttached(size_t position, const absl::StatusOr<proto::AttachResponse>& answer);
   void Finish(absl::StatusOr<uint64_t> result);

@@ -94,7 +94,7 @@ class TaskConnection : public std::enable_shared_from_this<TaskConnection> {
   void SendAttach(uint64_t round, proto::AttachRequest request, absl::Duration timeout,
                   OnFailure on_failure);
   void OnAttached(uint64_t round, const TaskLink& link);
-  // Whoever is told something while another thread is at it leaves that to it.
+  // Tells news; a thread that comes while another one tells leaves its news to that one.
   using News = absl::AnyInvocable<void()>;
   void TellLocked(News news) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TellAll();

@@ -55,7 +55,7 @@ void KeepHomes(const JobSpec& job, TransportKind transport, ClusterCoordinator::
     options.workers.max_of_strategy = job.strategy.type;
   }
   if (!options.mirrored) options.workers.min = options.workers.max;
-  // Whoever asks for another way does not want memory to be shared.
+  // A job that asks for another way does not want memory to be shared.
   const bool shares = transport == TransportKind::kAuto || transport == TransportKind::kShm;
   if (!options.mirrored || !shares) return;
   std::random_device random;

@@ -20,12 +20,12 @@
 #include "common/base/status.h"
 #include "common/cluster/address.h"
 #include "common/cluster/tf_config.h"
+#include "coordinator/api/load_record.h"
 #include "coordinator/members/ctl_command.h"
 #include "coordinator/members/membership_source.h"
 #include "coordinator/strategy/make_strategy.h"
 #include "coordinator/strategy/plan_text.h"
 #include "coordinator/strategy/strategy.h"
-#include "coordinator/api/load_record.h"
 #include "coordinator/train/offline_plan.h"
 
 namespace cohort {

@@ -160,7 +160,7 @@ void ShardCopy::End(absl::Status status) {
   proto::ReleaseShardRequest request;
   request.set_epoch(options_.request.epoch());
   request.set_save(options_.save);
-  // Nobody waits for it: what is not released goes when nobody reads it.
+  // The release is not waited for: a shard that is not released goes when nobody reads it.
   Call<proto::ReleaseShardResponse>(options_.source, "ReleaseShard", std::move(request),
                                     [](const auto&) {});
   done_(std::move(status));

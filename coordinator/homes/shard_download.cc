@@ -82,7 +82,7 @@ void ShardDownload::End(absl::StatusOr<std::vector<proto::SavedSlice>> result) {
   proto::ReleaseShardRequest request;
   request.set_epoch(options_.save.epoch());
   request.set_save(options_.save.save());
-  // Nobody waits for it: what is not released goes when nobody reads it.
+  // The release is not waited for: a shard that is not released goes when nobody reads it.
   Call<proto::ReleaseShardResponse>("ReleaseShard", std::move(request), [](const auto&) {});
   done_(std::move(result));
 }

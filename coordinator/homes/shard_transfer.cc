@@ -197,7 +197,7 @@ void ShardTransfer::Hold(const SaveOrder& order,
 void ShardTransfer::Release(const Held& held) {
   const Envelope<proto::ReleaseShardRequest> request = {About<proto::ReleaseShardRequest>(held),
                                                         {}};
-  // Nobody waits for it: what is not released goes when nobody asks for it.
+  // The release is not waited for: a shard that is not released goes when nobody asks for it.
   CallEach<proto::ReleaseShardResponse>(
       held.links, kReleaseShard,
       std::vector<Envelope<proto::ReleaseShardRequest>>(held.links.size(), request),

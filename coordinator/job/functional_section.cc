@@ -33,7 +33,7 @@ struct UnresolvedCall {
   bool training = true;  // LayerCall::training
 };
 
-// [layer, node, tensor], with more behind it in Keras 2's inbound nodes.
+// Reads [layer, node, tensor]; Keras 2's inbound nodes have more entries.
 std::optional<TensorName> ReadTensorName(const json& value, const std::string& path,
                                          JsonErrors& errors) {
   const bool valid = value.is_array() && value.size() >= 3 && value[0].is_string() &&

@@ -21,8 +21,8 @@ std::string ShapeText(const std::vector<int64_t>& shape) {
   return absl::StrCat("[", absl::StrJoin(shape, ","), "]");
 }
 
-// Takes the shape that a layer gives of its input. tf.keras 2 writes it twice, in an InputLayer and
-// in the layer behind that.
+// Takes the shape that a layer declares for its input. tf.keras 2 writes it twice, in an InputLayer
+// and in the layer after it.
 void TakeInputShape(std::vector<int64_t> shape, const std::string& path, JsonErrors& errors,
                     std::vector<LayerSpec>& layers) {
   if (layers.empty()) {

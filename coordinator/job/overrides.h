@@ -1,8 +1,8 @@
 #pragma once
 
 // --set a.b.2=value: changes one field of a parsed job file. Parts of the path are keys, and
-// numbers where the value is a list. What stands behind '=' is JSON if it parses as such, else a
-// string; objects on the way that do not exist (or are null) are made.
+// numbers where the value is a list. The text after '=' is parsed as JSON and otherwise taken as a
+// string. Missing or null objects on the path are created.
 
 #include <string>
 

@@ -122,7 +122,7 @@ class BatchNormNodes {
     return graph_.Op("Add", {graph_.Op("Mul", {x_.value, AsChannels(factor)}), AsChannels(offset)});
   }
 
-  // [channels] with as many axes behind as x has behind its channels.
+  // Returns [channels] with as many axes appended as x has after its channels.
   std::string AsChannels(const std::string& value) {
     if (x_.rank == 2) return value;
     std::vector<int64_t> dims(static_cast<size_t>(x_.rank) - 1, 1);

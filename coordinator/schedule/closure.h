@@ -134,7 +134,7 @@ struct Closure {
   // Further steps. The closure has as many ids as steps, from its own on, and as many steps and,
   // for a gang, rounds: each step leaves behind what a closure of its own would leave.
   std::vector<LaterStep> later_steps;
-  // Steps that have ended well and do not run again, but behind a restore; and what they fetched.
+  // Steps that have ended well and run again only after a restore; and what they fetched.
   size_t steps_done = 0;
   FetchedTensors fetched;
   bool round_applied = false;  // as a worker reports of the closure's last run

@@ -32,7 +32,8 @@ class ClosureQueue {
   size_t waiting() const { return waiting_.size(); }
   size_t in_flight() const { return unfinished_.size() - queue_.size() - waiting_.size(); }
 
-  // Gives the closure its id, and to each of its steps one behind it, and queues it. Needs room.
+  // Gives the closure its id, gives its further steps the ids after that, and queues it. There must
+  // be room.
   ClosureId Put(std::shared_ptr<Closure> closure);
   // Puts a closure that waits for MakeReady before it is queued.
   ClosureId PutWaiting(std::shared_ptr<Closure> closure);

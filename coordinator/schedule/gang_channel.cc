@@ -20,7 +20,8 @@ namespace {
 
 constexpr char kRunClosure[] = "/cohort.proto.WorkerService/RunClosure";
 constexpr char kEndGangs[] = "/cohort.proto.WorkerService/EndGangs";
-// A member that does not hear of it is lost: its connection finds that out, or whoever asked it.
+// How long the end of a gang is told to a member. A member that does not hear of it is lost: its
+// connection, or the caller, finds that out.
 constexpr absl::Duration kEndTimeout = absl::Seconds(5);
 
 // Returns how much an error says, in comparison; the lower the more.

@@ -36,8 +36,7 @@ class ResourceCatalog {
 
   // Sets the epoch of the requests from now on.
   void SetEpoch(uint64_t epoch) { epoch_ = epoch; }
-  // Keeps where the iterator of the closure stands behind it on the worker, and what the closure
-  // took of it.
+  // Keeps the position of the closure's iterator after it on the worker, and what the closure took.
   void TakePositions(int worker, const proto::RunClosureResponse& answer, Closure& closure);
 
  private:

@@ -39,7 +39,7 @@ std::vector<int> Scheduler::LanesForFrontLocked() {
                               best = &lane;
                               worker = index;
                             };
-  // Ties go round: the search starts behind the lane that was served last.
+  // Ties go round: the search starts after the lane that was served last.
   for (auto it = lanes_.upper_bound(last_lane_); it != lanes_.end(); ++it) {
     consider(it->first, it->second);
   }

@@ -69,7 +69,7 @@ void Scheduler::OnInput(ClosureId id) {
   RunAll(effects);
 }
 
-// Whoever calls this records the error, if it is one of the queue.
+// The caller records the error, if it is one of the queue.
 void Scheduler::FailQueuedLocked(ClosureId id, const absl::Status& error, Effects& effects) {
   const std::shared_ptr<Closure> closure = queue_.RemoveQueued(id);
   ++stats_.failed;

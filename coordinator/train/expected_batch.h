@@ -24,11 +24,11 @@ size_t NumComponents(const DataSourceSpec& source);
 // model.
 bool ShapesAreKnown(const JobSpec& job);
 
-// Returns the type of a batch of `source`, behind the job's pipeline. Requires TypeIsKnown().
+// Returns the type of a batch of `source`, after the job's pipeline. Requires TypeIsKnown().
 absl::StatusOr<proto::ElementSpec> KnownBatch(const JobSpec& job, const DataSourceSpec& source);
 
-// Returns the type of a batch of training data, behind the pipeline. Errors: INVALID_ARGUMENT if
-// not ShapesAreKnown(), or if the pipeline cannot transform data that the model takes.
+// Returns the type of a batch of training data, after the pipeline. Errors: INVALID_ARGUMENT if not
+// ShapesAreKnown(), or if the pipeline cannot transform data that the model takes.
 absl::StatusOr<proto::ElementSpec> ExpectedBatch(const JobSpec& job);
 
 }  // namespace cohort

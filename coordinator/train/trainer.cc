@@ -10,12 +10,12 @@
 #include "common/base/status.h"
 #include "common/base/temporary_file.h"
 #include "common/program/update_rule.h"
+#include "coordinator/api/load_record.h"
 #include "coordinator/model/learning_rate.h"
 #include "coordinator/model/onnx_export.h"
 #include "coordinator/model/onnx_file.h"
 #include "coordinator/strategy/make_strategy.h"
 #include "coordinator/train/job_settings.h"
-#include "coordinator/api/load_record.h"
 
 namespace cohort {
 

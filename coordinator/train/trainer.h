@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "coordinator/api/checkpoint_manager.h"
 #include "coordinator/api/cluster_coordinator.h"
 #include "coordinator/job/job_spec.h"
 #include "coordinator/strategy/strategy.h"
-#include "coordinator/api/checkpoint_manager.h"
 #include "coordinator/train/data_sources.h"
 #include "coordinator/train/epoch_meter.h"
 #include "coordinator/train/loss_watch.h"

@@ -22,7 +22,7 @@ absl::Status HeldShard::Add(const std::string& name, const BundleTensor& tensor,
 }
 
 Payload HeldShard::Read(uint64_t offset, uint64_t bytes_max) const {
-  // The first slice that ends behind the offset.
+  // The first slice that ends after the offset.
   const auto first = std::upper_bound(
       layout_.begin(), layout_.end(), offset, [](uint64_t at, const proto::SavedSlice& slice) {
         return at < static_cast<uint64_t>(slice.offset() + slice.size());

@@ -66,9 +66,9 @@ void ChangeAs(proto::ChangeOp op, std::byte* value, const std::byte* operand, si
   Change(op, reinterpret_cast<T*>(value), reinterpret_cast<const T*>(operand), bytes / sizeof(T));
 }
 
-// value[i] = value[i] op operand[i], for `bytes` of whole elements of float32, int32 or int64,
-// aligned for them. Whole numbers wrap around; an operand of 0 does not divide: whoever checks the
-// message refuses it.
+// Computes value[i] = value[i] op operand[i], for `bytes` of whole elements of float32, int32 or
+// int64, aligned for them. Whole numbers wrap around; an operand of 0 does not divide: the check of
+// the message refuses it.
 void ChangeElements(proto::ChangeOp op, DType dtype, std::byte* value, const std::byte* operand,
                     size_t bytes) {
   if (dtype == DType::kInt32) return ChangeAs<int32_t>(op, value, operand, bytes);

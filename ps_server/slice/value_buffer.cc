@@ -14,7 +14,7 @@ ValueBuffer::ValueBuffer(Tensor value, VariableMemory& memory, size_t spares_max
 std::shared_ptr<const BufferMemory> ValueBuffer::Lease() const {
   struct LeaseHolder : public BufferMemory {
     explicit LeaseHolder(std::shared_ptr<Block> block_in) : block(std::move(block_in)) {
-      // Under the owner's lock, as is the writer's look at the count.
+      // Called under the owner's lock, like the writer's look at the count.
       block->readers.fetch_add(1, std::memory_order_relaxed);
     }
     ~LeaseHolder() override { block->readers.fetch_sub(1, std::memory_order_release); }

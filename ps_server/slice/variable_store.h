@@ -31,20 +31,20 @@ class VariableStore {
   explicit VariableStore(Options options) : options_(std::move(options)) {}
 
   using Layouts = google::protobuf::RepeatedPtrField<proto::VariableLayout>;
-  // Makes the slices whose home is this ps and that are not here yet, all or none. The ids of the
-  // new ones. `admit` is asked before they become visible. Errors: those of `admit`;
+  // Makes the slices whose home is this ps and that are not here yet, all or none, and returns the
+  // ids of the new ones. `admit` is asked before they become visible. Errors: those of `admit`;
   // INVALID_ARGUMENT from SlicesOf, for an id or a name that occurs twice, or printing both layouts
-  // where one differs from the slice held; RESOURCE_EXHAUSTED (CONFIGURATION) when they do not fit
-  // into the memory limit; FAILED_PRECONDITION (CONFIGURATION) for the memory of a device that
-  // cannot be used.
+  // if one differs from the slice held; RESOURCE_EXHAUSTED (CONFIGURATION) if they do not fit into
+  // the memory limit; FAILED_PRECONDITION (CONFIGURATION) for the memory of a device that cannot be
+  // used.
   absl::StatusOr<std::vector<uint32_t>> Create(const Layouts& layouts,
                                                absl::FunctionRef<absl::Status()> admit);
 
-  // In the order of the ids. Errors: NOT_FOUND naming the id, of class PS_LOST when the store is
-  // empty: a ps that was started again knows no slice.
+  // Returns the slices in the order of the ids. Errors: NOT_FOUND naming the id, of class PS_LOST
+  // if the store is empty: a ps that was started again knows no slice.
   absl::StatusOr<std::vector<VariableSlice*>> Find(absl::Span<const uint32_t> slice_ids) const;
 
-  // By ascending id.
+  // Returns all slices by ascending id.
   std::vector<VariableSlice*> All() const;
 
  private:

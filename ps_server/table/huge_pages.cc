@@ -15,7 +15,7 @@ void AdviseHugePages(std::byte* begin, size_t bytes) {
   madvise(begin + before, (bytes - before) / kHugePage * kHugePage, MADV_HUGEPAGE);
 }
 
-// What the mapping has before and after the aligned part is given back.
+// The parts of the mapping before and after the aligned one are given back.
 HugePages::HugePages(size_t bytes) : bytes_((bytes + kHugePage - 1) / kHugePage * kHugePage) {
   void* const mapped = mmap(nullptr, bytes_ + kHugePage, PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

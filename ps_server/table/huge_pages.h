@@ -29,7 +29,7 @@ class HugePages {
   ~HugePages();
 
   std::byte* begin() const { return begin_; }
-  // As asked for, rounded up to whole pages.
+  // Returns the size asked for, rounded up to whole pages.
   size_t bytes() const { return bytes_; }
 
  private:

@@ -4,7 +4,7 @@ namespace cohort {
 
 namespace {
 
-// From here on an index is of huge pages: half of the first one may be unused.
+// The size from which on an index is of huge pages: half of the first one may be unused.
 constexpr size_t kLargeBytes = kHugePage / 2;
 
 }  // namespace

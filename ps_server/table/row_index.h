@@ -62,9 +62,9 @@ class RowIndex {
     return kNone;
   }
 
-  // Calls visit(row) for each row that was inserted under a hash from `first` to `last` (behind the
-  // largest hash comes 0), once, and for some others. So what a caller picks among those rows by
-  // their hashes follows from the rows that are there, however they came here.
+  // Calls visit(row) for each row that was inserted under a hash from `first` to `last` (0 follows
+  // the largest hash), once, and for some others. So what a caller picks among those rows by their
+  // hashes follows from the rows that are there, however they came here.
   template <typename Visit>
   void VisitFrom(uint64_t first, uint64_t last, Visit visit) const {
     const size_t begin = GroupOf(first);

@@ -208,7 +208,7 @@ void RowStripe::Evict(uint64_t draw, uint32_t now) {
   COHORT_CHECK(index_.rows() > 0, "a row to evict");
   const uint64_t range = RangeOf(kDrawn);
   uint32_t worst = kNone;
-  // Ranges without a row are rare, and one behind the other they cover all.
+  // Ranges without a row are rare, and one after the other they cover all.
   for (uint64_t first = draw; worst == kNone; first += range + 1) {
     for (const uint32_t row : RowsIn(first, first + range)) {
       if (worst == kNone || IsWorse(row, worst, first, now)) worst = row;

@@ -44,7 +44,7 @@ class PsCall final : public OpenPsCall, public std::enable_shared_from_this<PsCa
       ended = done_ == nullptr;  // given up meanwhile
     }
     if (ended) return link_->Leave(id);
-    // Whoever calls is told on another thread.
+    // The caller is told on another thread.
     if (link_->IsGivenUp()) {
       return world_.executor.Run([self = shared_from_this()] { self->GiveUp(); });
     }

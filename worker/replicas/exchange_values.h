@@ -1,7 +1,7 @@
 #pragma once
 
-// The values of a meeting of replicas (replica_meeting.h), apart from who comes when: those of one
-// worker become one; if replicas of other workers meet, too, so do those of all workers
+// The values of a meeting of replicas (replica_meeting.h), apart from the order of arrival: those
+// of one worker become one; if replicas of other workers meet, too, so do those of all workers
 // (group_exchange.h); and each replica gets its share of the whole.
 
 #include <cstdint>

@@ -45,7 +45,7 @@ ClosureRun::ClosureRun(std::shared_ptr<ClosureParts> parts,
 void ClosureRun::Start(ClosureInput input) {
   marks_.start = marks_.batch = marks_.pulled = parts_->world.clock.Now();
   const bool batch = input.stream != nullptr || input.dataset != nullptr;
-  // Rows are pulled behind the batch that names them: one part with it.
+  // Rows are pulled after the batch that names them: one part with it.
   const bool by_rows = !program_->lookups.empty();
   const bool waits = !by_rows && (IsGang() || !program_->pulls.empty());
   {

@@ -83,7 +83,7 @@ void ClosureSteps::Begin(size_t step) {
       ->Start(std::move(input));
 }
 
-// A step that has failed ends those behind it, and these may be heard of first.
+// A step that has failed ends those after it, and these may be heard of first.
 void ClosureSteps::Ended(size_t step, Answer answer) {
   size_t next = num_steps_;
   ClosureRun::Replied reply;

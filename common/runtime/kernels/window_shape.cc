@@ -216,7 +216,7 @@ std::vector<double> AverageDivisors(const Window& window, bool count_padding) {
   std::vector<double> divisors(static_cast<size_t>(window.outputs), 0);
   ForEachTap(counted,
              [&](int64_t output, int64_t, int64_t) { ++divisors[static_cast<size_t>(output)]; });
-  // A last window of ceil_mode may lie behind the input; its sum is 0.
+  // A last window of ceil_mode may lie beyond the input; its sum is 0.
   for (double& divisor : divisors) divisor = std::max(divisor, 1.0);
   return divisors;
 }

@@ -1,9 +1,9 @@
 #pragma once
 
-// Windows that slide over the axes of an image behind batch and channels: what convolutions and
-// pooling share. Output position o and tap k of a window meet input position
-// o * stride - pad_begin + k * dilation along each axis; where that lies outside the input there is
-// padding. Any number of such axes; the fast kernels take two.
+// Windows that slide over the axes of an image after batch and channels: the part that convolutions
+// and pooling share. Output position o and tap k of a window meet input position o * stride -
+// pad_begin + k * dilation along each axis; outside the input there is padding. There may be any
+// number of such axes; the fast kernels take two.
 
 #include <cstdint>
 #include <string>

@@ -293,8 +293,8 @@ void Compiler::FindLastUses() {
     const CompiledNode& node = program_->nodes[static_cast<size_t>(i)];
     for (const int input : node.inputs) {
       if (input < 0) continue;
-      // The device may still read what was copied to it, until it is waited for behind the last
-      // node: before that nothing is written there, and it is not given back.
+      // The device may still read what was copied to it until the wait after the last node: before
+      // that, nothing is written there, and the memory is not released.
       const bool copied = node.on_device && !program_->on_device[static_cast<size_t>(input)];
       int& last = last_use[static_cast<size_t>(input)];
       last = std::max(last, copied ? end : i);

@@ -41,7 +41,7 @@ class Readers {
     for (const onnx::ValueInfoProto& output : graph.output()) outputs_.insert(output.name());
   }
 
-  // False when there are more readers, or the value leaves the graph.
+  // Returns false if there are more readers, or if the value leaves the graph.
   bool Only(const std::string& value, size_t& reader) const {
     const auto it = readers_.find(value);
     if (it == readers_.end() || it->second.size() != 1 || outputs_.count(value) > 0) return false;

@@ -191,7 +191,7 @@ class ProgramRunner::Impl {
     return node.on_device ? stream_->status() : absl::OkStatus();
   }
 
-  // False: the answer comes later, and goes on then.
+  // Returns false if the answer comes later; the run goes on then.
   bool Answered(const WaitingKernel& kernel, KernelContext& context) {
     one_of_two_has_come_ = false;
     // The answer posts by a copy: the task may end the run while the call is under way.
@@ -213,7 +213,7 @@ class ProgramRunner::Impl {
     return EndNode(node, answer.status());
   }
 
-  // False: it has failed, and the run has ended with it.
+  // Returns false if the node has failed, which has ended the run.
   bool EndNode(const CompiledNode& node, const absl::Status& status) {
     if (!status.ok()) {
       Fail(Annotate(status, absl::StrCat("node '", node.name, "' (", node.op, ")")));
@@ -225,7 +225,7 @@ class ProgramRunner::Impl {
     return true;
   }
 
-  // False: the taker ended the run.
+  // Returns false if the taker ended the run.
   bool Give(const std::vector<size_t>& outputs) {
     OutputTaker* const taker = run().context.taker;
     if (taker == nullptr) return true;
@@ -248,7 +248,7 @@ class ProgramRunner::Impl {
   void End(absl::StatusOr<std::vector<Tensor>> outputs) {
     Done done = std::move(run().done);
     runs_.pop_front();
-    // Whoever waits for a run keeps this alive: behind the last one nothing may.
+    // A waiting caller keeps this alive: after the last wait nothing may.
     const bool more = !runs_.empty();
     done(std::move(outputs));
     if (more) Begin();

@@ -78,8 +78,8 @@ class ProgramRunner {
   // this one waits for its end.
   void Start(absl::Span<const Tensor> inputs, const RunContext& context, Post post, Done done);
 
-  // Fills bytes of the arena with NaN behind their last use by the plan, in later runs: for tests,
-  // which so see a value that is read for longer than the plan keeps it.
+  // Fills bytes of the arena with NaN after their last use by the plan, in later runs: tests see so
+  // a value that is read for longer than the plan keeps it.
   void FillDeadMemory();
 
   MemoryStats memory() const;

@@ -39,13 +39,13 @@ class ValueStore {
   // Allocates over `input`, a value that the node reads, if the node reads it only once.
   Tensor& AllocateOver(int node, int value, int input, DType dtype, const Shape& shape);
   void Forward(int value, const Tensor& tensor, absl::Span<const int> inputs);
-  // Ends `values`, which no node behind `node` reads.
+  // Ends `values`, which no node after `node` reads.
   void Release(int node, absl::Span<const int> values);
   // Ends a run that succeeded; makes the plan after a recording.
   void Finish();
   // Ends a run that failed: the next one records.
   void Abandon();
-  // Fills bytes of an arena with NaN behind their last use by the plan, from now on: for tests.
+  // Fills bytes of an arena with NaN after their last use by the plan, from now on: for tests.
   void FillDeadMemory() { fill_dead_memory_ = true; }
 
   const Tensor& value(int index) const { return values_[static_cast<size_t>(index)]; }

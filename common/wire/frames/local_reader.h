@@ -40,9 +40,10 @@ class LocalReader {
   };
   explicit LocalReader(Options options);
 
-  // `notes` gets every frame, for what it says of blocks; `part_read` the block of a part, once it
-  // was copied; `take` the frames that are a message, once the payload is whole. False ends the
-  // connection. `place` may say where the payload behind a frame goes; null: memory of the reader.
+  // The receivers of what arrives. `notes` gets every frame, for what it says of blocks;
+  // `part_read` the block of a part, once it was copied; `take` the frames that are a message, once
+  // the payload is whole. Returning false ends the connection. `place` may say where the payload
+  // after a frame goes; null: memory of the reader.
   struct Sinks {
     std::weak_ptr<BlockReturn> blocks;
     absl::FunctionRef<bool(const proto::LocalFrame& frame)> notes;

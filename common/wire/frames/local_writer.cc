@@ -163,7 +163,7 @@ bool LocalWriter::PutIntoBlock(const Payload& payload, size_t bytes, proto::Loca
   return true;
 }
 
-// False when the connection has ended.
+// Returns false if the connection has ended.
 bool LocalWriter::SendParts() {
   {
     MutexLock lock(mutex_);
@@ -191,7 +191,7 @@ bool LocalWriter::SendParts() {
   }
 }
 
-// False when there is none, or no room for it now.
+// Returns false if there is none, or no room for it now.
 bool LocalWriter::NextPartLocked(Part& part) {
   if (closed_ || in_parts_.empty() || !unsent_.empty()) return false;
   InParts& message = in_parts_.front();
@@ -256,7 +256,7 @@ void LocalWriter::Forget(uint64_t call) {
   }
 }
 
-// False when the other end is gone; the loop finds that out by itself.
+// Returns false if the other end is gone; the loop finds that out by itself.
 bool LocalWriter::FlushLocked(Sent& sent) {
   while (!unsent_.empty()) {
     Unsent& next = unsent_.front();

@@ -1,9 +1,9 @@
 #pragma once
 
-// Memory of tensors that processes of this host may map: what is computed into it is sent without a
-// copy, and read by the other end where it lies. It is written again only when whoever it was sent
-// to has said that it was read; where that end is gone without a word, never.
-// Internal to common/wire: others get it from Transport::MemoryToSend.
+// Memory of tensors that processes of this host may map: values computed into it are sent without a
+// copy, and read by the other end in place. It is written again only when every receiver has said
+// that it has read them; if a receiver is gone without a word, never. Internal to common/wire:
+// others get it from Transport::MemoryToSend.
 
 #include <atomic>
 #include <cstddef>

@@ -117,7 +117,7 @@ class AutoChannel final : public Channel, public std::enable_shared_from_this<Au
     Ways ways;
     ways.frames = local_ != nullptr ? local_ : tcp_->open();
     if (ways.frames != nullptr) {
-      // What breaks that connection also breaks an idle one beside it, which would only find out
+      // A break of that connection also breaks an idle one beside it, which would only find out
       // when its first call is not answered. So later calls get a new connection.
       ended = std::exchange(grpc_, nullptr);
     } else if (grpc_ == nullptr) {

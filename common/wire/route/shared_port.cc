@@ -120,7 +120,7 @@ void SharedPort::GiveSilentOnes() {
   }
 }
 
-// False for one that is not here any more.
+// Returns false for a newcomer that is not here any more.
 bool SharedPort::BeginGiving(const std::shared_ptr<Newcomer>& newcomer) {
   MutexLock lock(mutex_);
   giving_ = !closed_ && newcomers_.count(newcomer) > 0;

@@ -38,8 +38,8 @@ class FrameRouter : public std::enable_shared_from_this<FrameRouter> {
   // from now on, also those that wait.
   void Only(const std::string& name);
 
-  // What a group records is told who asks, also when the group is over, until some later groups
-  // have been kept. The clock, by which it records, outlives this.
+  // Keeps a group's records for questions, also when the group is over, until some later groups
+  // have been kept. The clock, by which the group records, outlives this.
   static constexpr size_t kFlightsMax = 4;
   void Keep(std::shared_ptr<const FlightRecorder> recorder, const Clock& clock);
 

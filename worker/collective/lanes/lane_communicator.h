@@ -1,7 +1,7 @@
 #pragma once
 
 // The communicator between processes: the algorithms of plans.h over lanes. A rank watches every
-// other rank, so that a lost one is noticed by all at once, whoever waits for it.
+// other rank, so that all notice a lost one at once, whichever waits for it.
 
 #include <memory>
 #include <vector>

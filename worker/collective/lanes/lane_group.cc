@@ -510,7 +510,7 @@ void LaneGroup::TellAll() {
     });
   }
   const AbortCause& cause = agreement_.best();
-  // Whoever gave it up has waited for it, longer than for an answer here.
+  // The rank that gave it up has waited for it, longer than for an answer here.
   const int given_up = RankGivenUp(cause.status, options_.tasks);
   if (given_up >= 0) agreement_.Excuse(given_up);
   const uint64_t round = agreement_.round();

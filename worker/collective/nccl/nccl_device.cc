@@ -146,9 +146,9 @@ absl::Status NcclDevice::Check() {
   return Status(table_.stream_state(context_), "what runs on the device");
 }
 
-// NCCL's abort and what waits for the device have been seen to hang (nccl#1013). So they have a
-// thread of their own, which owns the device from here on and is left behind where they do: the one
-// thread that nobody joins.
+// NCCL's abort, and calls that wait for the device, have been seen to hang (nccl#1013). So they
+// have a thread of their own, which owns the device from here on and is left behind if they hang:
+// the one thread that nobody joins.
 bool NcclDevice::Abort(std::unique_ptr<NcclDevice> device, absl::Duration wait) {
   const auto ended = std::make_shared<Event>();  // shared with the thread
   std::thread ending([device = std::move(device), ended]() mutable {

@@ -37,7 +37,7 @@ inline void FutexWakeAll(std::atomic<uint32_t>& word) {
 }
 
 constexpr absl::Duration kLookAround = absl::Milliseconds(50);
-// A wake-up costs some 30 us: about twice as long whoever waits looks for the others.
+// How long a waiting rank looks for the others: about twice what a wake-up costs, some 30 us.
 constexpr std::chrono::microseconds kLookTime{60};
 constexpr std::chrono::microseconds kAloneTime{20};  // the part of it without letting others run
 constexpr int kLooksBetweenClocks = 64;

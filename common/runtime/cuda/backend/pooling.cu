@@ -145,7 +145,7 @@ COHORT_DEVICE inline int64_t CountOf(const SlideAxis& axis, bool count_padding, 
   return (inputs.end - inputs.first + inputs.step - 1) / inputs.step;
 }
 
-// A last window may lie behind the input; its sum is 0.
+// A last window may lie beyond the input; its sum is 0.
 COHORT_DEVICE inline double DivisorOf(const Slide& slide, bool count_padding, int64_t output) {
   const SlideAxis& b = slide.axes[1];
   const SlideAxis& c = slide.axes[2];

@@ -1,8 +1,8 @@
 #pragma once
 
-// One 2-D convolution, or a gradient of one, for fixed shapes on oneDNN. Tensors are plain
-// [N,C,H,W] outside. Inside oneDNN takes the layouts that it is fastest in, which costs a tenth of
-// the time for moving operands and halves that of the product itself (docs/PERFORMANCE.md).
+// A 2-D convolution, or a gradient of one, for fixed shapes on oneDNN. Tensors are plain [N,C,H,W]
+// outside. Inside, oneDNN takes the layouts in which it is fastest, which costs a tenth of the time
+// for moving operands and halves that of the product itself (docs/PERFORMANCE.md).
 
 #include <cstddef>
 #include <memory>
