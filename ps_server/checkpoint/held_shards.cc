@@ -43,6 +43,11 @@ void HeldShards::EnterLocked(uint64_t epoch) {
 absl::StatusOr<std::shared_ptr<const HeldShard>> HeldShards::FindOrRefuse(
     SaveId id, const std::string& prefix) {
   MutexLock lock(mutex_);
+  return FindOrRefuseLocked(id, prefix);
+}
+
+absl::StatusOr<std::shared_ptr<const HeldShard>> HeldShards::FindOrRefuseLocked(
+    SaveId id, const std::string& prefix) {
   if (id.epoch < epoch_) return SaveNotHeld(id.save, "its epoch has ended");
   EnterLocked(id.epoch);
   if (const auto found = held_.find(id.save); found != held_.end()) return found->second.shard;
@@ -55,10 +60,13 @@ absl::StatusOr<std::shared_ptr<const HeldShard>> HeldShards::FindOrRefuse(
   return nullptr;
 }
 
-absl::Status HeldShards::Hold(SaveId id, std::shared_ptr<HeldShard> shard, absl::Time now) {
+absl::StatusOr<std::shared_ptr<const HeldShard>> HeldShards::Hold(SaveId id,
+                                                                  std::shared_ptr<HeldShard> shard,
+                                                                  absl::Time now) {
   MutexLock lock(mutex_);
-  if (id.epoch < epoch_) return SaveNotHeld(id.save, "its epoch has ended");
   const std::string& prefix = shard->target().prefix;
+  ASSIGN_OR_RETURN(std::shared_ptr<const HeldShard> first, FindOrRefuseLocked(id, prefix));
+  if (first != nullptr) return first;
   const auto last = last_of_prefix_.find(prefix);
   if (last != last_of_prefix_.end()) EndLocked(last->second);
   last_of_prefix_[prefix] = id.save;
@@ -67,9 +75,9 @@ absl::Status HeldShards::Hold(SaveId id, std::shared_ptr<HeldShard> shard, absl:
         std::min_element(last_of_prefix_.begin(), last_of_prefix_.end(),
                          [](const auto& a, const auto& b) { return a.second < b.second; }));
   }
-  held_[id.save] = {std::move(shard), now};
+  held_[id.save] = {shard, now};
   if (held_.size() > kHeldShardsMax) EndLocked(held_.begin()->first);
-  return absl::OkStatus();
+  return shard;
 }
 
 void HeldShards::EndLocked(uint64_t save) {

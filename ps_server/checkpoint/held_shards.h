@@ -48,8 +48,11 @@ class HeldShards {
   // prefix.
   absl::StatusOr<std::shared_ptr<const HeldShard>> FindOrRefuse(SaveId id,
                                                                 const std::string& prefix);
-  // Errors: when the epoch has ended meanwhile.
-  absl::Status Hold(SaveId id, std::shared_ptr<HeldShard> shard, absl::Time now);
+  // Holds a shard that FindOrRefuse asked for, unless a repeated call of the save was faster: returns
+  // the one that is held. A snapshot that a late call took must not take the place of the one that
+  // was answered, behind which closures may run. Errors: those of FindOrRefuse.
+  absl::StatusOr<std::shared_ptr<const HeldShard>> Hold(SaveId id, std::shared_ptr<HeldShard> shard,
+                                                        absl::Time now);
 
   // Errors: when it is not held.
   absl::StatusOr<std::shared_ptr<const HeldShard>> Find(SaveId id, absl::Time now);
@@ -68,6 +71,9 @@ class HeldShards {
     std::shared_ptr<HeldShard> shard;  // shared with a call that reads it
     absl::Time used;
   };
+  absl::StatusOr<std::shared_ptr<const HeldShard>> FindOrRefuseLocked(SaveId id,
+                                                                      const std::string& prefix)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<Held*> FindLocked(SaveId id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EnterLocked(uint64_t epoch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndLocked(uint64_t save) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

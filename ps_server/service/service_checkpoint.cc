@@ -72,8 +72,7 @@ absl::StatusOr<Envelope<proto::HoldShardResponse>> PsService::HoldShard(
                      HoldShards({header.prefix(), header.shard(), header.num_shards()},
                                 SavedIn(header.shard(), contents->store.All()), extras,
                                 [&] { return push_gate_->Window(header.epoch()); }));
-    shard = made;
-    RETURN_IF_ERROR(held_.Hold(id, std::move(made), world_.clock.Now()));
+    ASSIGN_OR_RETURN(shard, held_.Hold(id, std::move(made), world_.clock.Now()));
     WatchIdle();
   }
   Envelope<proto::HoldShardResponse> response;
