@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/check.h"
+#include "common/base/invariants.h"
+
 namespace cohort {
 
 ByteBudget::Lease::~Lease() { budget_->Return(*this); }
@@ -23,6 +26,7 @@ void ByteBudget::Ask(size_t bytes, Granted granted) {
   if (Room room = TryTake(bytes)) return granted(std::move(room));
   {
     MutexLock lock(mutex_);
+    const InvariantsAfter check(*this);
     waiters_.push_back({bytes, std::move(granted)});
     stats_.waiting += bytes;
     ++stats_.waits;
@@ -32,18 +36,22 @@ void ByteBudget::Ask(size_t bytes, Granted granted) {
 
 ByteBudget::Room ByteBudget::TryTake(size_t bytes) {
   MutexLock lock(mutex_);
+  const InvariantsAfter check(*this);
   if (!waiters_.empty() || !FitsLocked(bytes)) return nullptr;
   return HoldLocked(bytes, /*asked=*/true);
 }
 
 ByteBudget::Room ByteBudget::Take(size_t bytes) {
   MutexLock lock(mutex_);
+  const InvariantsAfter check(*this);
   return HoldLocked(bytes, /*asked=*/false);
 }
 
 void ByteBudget::Return(const Lease& lease) {
   {
     MutexLock lock(mutex_);
+    const InvariantsAfter check(*this);
+    COHORT_DCHECK(stats_.held >= lease.bytes_, "room is given back once");
     stats_.held -= lease.bytes_;
     if (lease.asked_) --asked_held_;
   }
@@ -63,6 +71,7 @@ void ByteBudget::LetIn() {
     Room room;
     {
       MutexLock lock(mutex_);
+      const InvariantsAfter check(*this);
       if (waiters_.empty() || !FitsLocked(waiters_.front().bytes)) {
         letting_in_ = false;
         return;
@@ -85,6 +94,14 @@ void ByteBudget::CountAnew() {
   MutexLock lock(mutex_);
   stats_.held_max = stats_.held;
   stats_.waits = 0;
+}
+
+void ByteBudget::CheckInvariants() const {
+  COHORT_CHECK(stats_.held <= stats_.held_max, "the highest so far is not below what is held");
+  if (waiters_.size() > kInvariantWalkMax) return;
+  size_t waiting = 0;
+  for (const Waiter& waiter : waiters_) waiting += waiter.bytes;
+  COHORT_CHECK(waiting == stats_.waiting, "the bytes that wait are those of the waiters");
 }
 
 }  // namespace cohort

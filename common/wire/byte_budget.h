@@ -17,6 +17,7 @@
 #include <memory>
 
 #include "absl/functional/any_invocable.h"
+#include "common/base/invariants.h"
 #include "common/base/mutex.h"
 
 namespace cohort {
@@ -72,6 +73,11 @@ class ByteBudget : public std::enable_shared_from_this<ByteBudget> {
     Granted granted;
   };
 
+  friend class InvariantsAfter<ByteBudget>;
+
+  // Aborts unless the bytes that wait are those of the waiters. The bytes held are checked where
+  // leases end.
+  void CheckInvariants() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Return(const Lease& lease);
   void LetIn();
   bool FitsLocked(size_t bytes) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/check.h"
+#include "common/base/invariants.h"
 
 namespace cohort {
 
@@ -30,12 +31,14 @@ ClosureId ClosureQueue::Admit(const std::shared_ptr<Closure>& closure) {
 }
 
 ClosureId ClosureQueue::Put(std::shared_ptr<Closure> closure) {
+  const InvariantsAfter check(*this);
   const ClosureId id = Admit(closure);
   queue_.push_back(std::move(closure));
   return id;
 }
 
 ClosureId ClosureQueue::PutWaiting(std::shared_ptr<Closure> closure) {
+  const InvariantsAfter check(*this);
   const ClosureId id = Admit(closure);
   waiting_.emplace(id, std::move(closure));
   return id;
@@ -54,11 +57,13 @@ const Closure* ClosureQueue::FindQueued(ClosureId id) const {
 }
 
 void ClosureQueue::MakeReady(ClosureId id) {
+  const InvariantsAfter check(*this);
   COHORT_CHECK(waiting_.erase(id) == 1, "only a waiting closure becomes ready");
   PutBack(id);
 }
 
 std::shared_ptr<Closure> ClosureQueue::Take() {
+  const InvariantsAfter check(*this);
   if (queue_.empty()) return nullptr;
   std::shared_ptr<Closure> closure = std::move(queue_.front());
   queue_.pop_front();
@@ -67,6 +72,7 @@ std::shared_ptr<Closure> ClosureQueue::Take() {
 }
 
 std::shared_ptr<Closure> ClosureQueue::RemoveQueued(ClosureId id) {
+  const InvariantsAfter check(*this);
   if (const auto found = waiting_.find(id); found != waiting_.end()) {
     std::shared_ptr<Closure> closure = std::move(found->second);
     waiting_.erase(found);
@@ -83,6 +89,7 @@ std::shared_ptr<Closure> ClosureQueue::RemoveQueued(ClosureId id) {
 }
 
 void ClosureQueue::PutBack(ClosureId id) {
+  const InvariantsAfter check(*this);
   const auto found = unfinished_.find(id);
   COHORT_CHECK(found != unfinished_.end(), "a closure that is queued has not ended");
   // Oldest first, so that the watermark moves on and an old batch is not starved.
@@ -93,6 +100,7 @@ void ClosureQueue::PutBack(ClosureId id) {
 }
 
 void ClosureQueue::PutAgain(std::shared_ptr<Closure> closure) {
+  const InvariantsAfter check(*this);
   const ClosureId id = closure->id;
   closure->ForgetSteps();
   closure->record = AttemptRecord();
@@ -126,19 +134,25 @@ std::vector<std::shared_ptr<Closure>> ClosureQueue::Struck() const {
 }
 
 void ClosureQueue::SkipTo(ClosureId next) {
+  const InvariantsAfter check(*this);
   COHORT_CHECK(last_id_ < next.value, "ids only grow");
   last_id_ = next.value - 1;
 }
 
-void ClosureQueue::MarkDone(ClosureId id) { Finish(id); }
+void ClosureQueue::MarkDone(ClosureId id) {
+  const InvariantsAfter check(*this);
+  Finish(id);
+}
 
 void ClosureQueue::MarkFailed(ClosureId id, const absl::Status& error) {
+  const InvariantsAfter check(*this);
   COHORT_CHECK(!error.ok(), "a failure has an error");
   Finish(id);
   RecordError(error);
 }
 
 void ClosureQueue::RecordError(const absl::Status& error) {
+  const InvariantsAfter check(*this);
   if (error_.ok()) {
     error_ = error;
     return;
@@ -152,9 +166,13 @@ void ClosureQueue::RecordError(const absl::Status& error) {
   }
 }
 
-void ClosureQueue::MarkCancelled(ClosureId id) { Finish(id); }
+void ClosureQueue::MarkCancelled(ClosureId id) {
+  const InvariantsAfter check(*this);
+  Finish(id);
+}
 
 std::vector<std::shared_ptr<Closure>> ClosureQueue::CancelQueued() {
+  const InvariantsAfter check(*this);
   std::vector<std::shared_ptr<Closure>> cancelled;
   const std::deque<std::shared_ptr<Closure>> queued = std::exchange(queue_, {});
   for (const std::shared_ptr<Closure>& closure : queued) {
@@ -171,6 +189,7 @@ std::vector<std::shared_ptr<Closure>> ClosureQueue::CancelQueued() {
 }
 
 absl::Status ClosureQueue::TakeError() {
+  const InvariantsAfter check(*this);
   const absl::Status first = std::exchange(error_, absl::OkStatus());
   const std::vector<std::string> others = std::exchange(other_errors_, {});
   const bool left_out = std::exchange(errors_left_out_, false);
@@ -192,6 +211,29 @@ void ClosureQueue::Finish(ClosureId id) {
   replays_.erase(id);
   struck_.erase(id);
   if (unfinished_.size() < bound_ && unfinished_.size() <= bound_ - bound_ / 8) is_full_ = false;
+}
+
+void ClosureQueue::CheckInvariants() const {
+  const size_t size = unfinished_.size();
+  COHORT_CHECK(queue_.size() + waiting_.size() <= size, "what waits has not ended");
+  COHORT_CHECK(!is_full_ || size >= bound_ || size > bound_ - bound_ / 8,
+               "a queue with an eighth of its room free is not full");
+  COHORT_CHECK(size == 0 || unfinished_.rbegin()->first < next_id(), "ids are given once");
+  COHORT_CHECK(other_errors_.empty() || !error_.ok(), "other errors follow a first one");
+  if (size > kInvariantWalkMax) return;
+  const auto unfinished = [this](ClosureId id) { return unfinished_.count(id) > 0; };
+  COHORT_CHECK(absl::c_all_of(replays_, unfinished), "a replay has not ended");
+  COHORT_CHECK(absl::c_all_of(struck_, unfinished), "only what has not ended is struck");
+  ClosureId last{0};
+  for (const auto& queued : queue_) {
+    COHORT_CHECK(last < queued->id, "the queue ascends, and has each closure once");
+    COHORT_CHECK(unfinished(queued->id), "a queued closure has not ended");
+    COHORT_CHECK(waiting_.count(queued->id) == 0, "a closure waits or is queued");
+    last = queued->id;
+  }
+  for (const auto& [id, closure] : waiting_) {
+    COHORT_CHECK(closure->id == id && unfinished(id), "a waiting closure has not ended");
+  }
 }
 
 }  // namespace cohort

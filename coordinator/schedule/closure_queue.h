@@ -88,6 +88,10 @@ class ClosureQueue {
   // Gives the next closure this id. Only grows.
   void SkipTo(ClosureId next);
 
+  // Aborts unless each closure has one place, and what is counted of closures is about such that
+  // have not ended.
+  void CheckInvariants() const;
+
  private:
   ClosureId Admit(const std::shared_ptr<Closure>& closure);
   // Ends whatever is counted of a closure.

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/base/invariants.h"
 
 namespace cohort {
 
@@ -14,6 +15,7 @@ void GangLineup::EndPause() {
 }
 
 proto::Gang GangLineup::Send(ClosureId id, size_t steps, absl::Time now) {
+  const InvariantsAfter check(*this);
   COHORT_CHECK(IsOpen(now), "a broken generation ends before another one begins");
   if (broken_) {
     ++generation_;
@@ -29,6 +31,7 @@ proto::Gang GangLineup::Send(ClosureId id, size_t steps, absl::Time now) {
 }
 
 void GangLineup::End(ClosureId id, bool done, absl::Time now) {
+  const InvariantsAfter check(*this);
   if (sent_.erase(id) == 0) return;
   if (done) return EndPause();
   if (std::exchange(broken_, true)) return;  // this generation's first failure counts
@@ -39,28 +42,33 @@ void GangLineup::End(ClosureId id, bool done, absl::Time now) {
 }
 
 void GangLineup::TakeBack() {
+  const InvariantsAfter check(*this);
   sent_.clear();
   broken_ = true;
   EndPause();
 }
 
 void GangLineup::AllInStep() {
+  const InvariantsAfter check(*this);
   out_of_step_.clear();
   EndPause();
 }
 
 void GangLineup::OutOfStep(int worker) {
+  const InvariantsAfter check(*this);
   out_of_step_.insert(worker);
   broken_ = true;
   EndPause();
 }
 
 void GangLineup::Join(int worker) {
+  const InvariantsAfter check(*this);
   members_.insert(worker);
   joining_.insert(worker);
 }
 
 void GangLineup::Leave(int worker) {
+  const InvariantsAfter check(*this);
   if (members_.erase(worker) == 0) return;
   out_of_step_.erase(worker);
   joining_.erase(worker);
@@ -69,6 +77,7 @@ void GangLineup::Leave(int worker) {
 }
 
 void GangLineup::InStep(int worker) {
+  const InvariantsAfter check(*this);
   out_of_step_.erase(worker);
   joining_.erase(worker);
   broken_ = true;
@@ -76,23 +85,40 @@ void GangLineup::InStep(int worker) {
 }
 
 void GangLineup::SetApart(WorkersApart apart) {
+  const InvariantsAfter check(*this);
   apart_ = std::move(apart);
   EndPause();
 }
 
 void GangLineup::Hold(Held held) {
+  const InvariantsAfter check(*this);
   held_ = true;
   on_held_ = std::move(held);
 }
 
 void GangLineup::Release() {
+  const InvariantsAfter check(*this);
   held_ = false;
   on_held_ = nullptr;
 }
 
 GangLineup::Held GangLineup::TakeHeld() {
+  const InvariantsAfter check(*this);
   if (!sent_.empty()) return nullptr;
   return std::exchange(on_held_, nullptr);
+}
+
+void GangLineup::CheckInvariants() const {
+  COHORT_CHECK(broken_ || generation_ > 0, "what goes on was begun");
+  COHORT_CHECK(sent_.size() <= sequence_, "each gang sent has a place of its generation");
+  COHORT_CHECK(fenced_ <= session(), "no generation is fenced before it has begun");
+  COHORT_CHECK(failures_ > 1 || not_before_ == absl::InfinitePast(), "one failure costs no pause");
+  COHORT_CHECK(held_ || on_held_ == nullptr, "who waits for gangs holds them");
+  COHORT_CHECK(several_ || (members_.empty() && joining_.empty()),
+               "gangs of one worker have no members");
+  for (const int worker : joining_) {
+    COHORT_CHECK(members_.count(worker) > 0, "who is joining is a member");
+  }
 }
 
 }  // namespace cohort

@@ -93,6 +93,9 @@ class GangLineup {
   // Returns what Hold was given, once, when nothing that was sent is left.
   Held TakeHeld();
 
+  // Aborts unless what was sent is of one generation, and members alone are joining.
+  void CheckInvariants() const;
+
  private:
   void EndPause();
 

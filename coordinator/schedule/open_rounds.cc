@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/check.h"
+#include "common/base/invariants.h"
 
 namespace cohort {
 
@@ -12,6 +14,7 @@ bool OpenRounds::HasOlder(uint64_t round) const {
 }
 
 void OpenRounds::Begin(const Closure& closure) {
+  const InvariantsAfter check(*this);
   const uint64_t number = closure.round.number;
   if (number == 0) return;
   if (closure.gang) {
@@ -34,11 +37,13 @@ const uint64_t* OpenRounds::MayBeHalfApplied() const {
 }
 
 void OpenRounds::Hold(Ready ready) {
+  const InvariantsAfter check(*this);
   held_ = true;
   ready_ = std::move(ready);
 }
 
 OpenRounds::Ready OpenRounds::TakeReady(bool broken) {
+  const InvariantsAfter check(*this);
   if (MayBeHalfApplied() != nullptr && !broken) return nullptr;
   return std::exchange(ready_, nullptr);
 }
@@ -53,6 +58,7 @@ absl::Status OpenRounds::HoldStatus() const {
 }
 
 void OpenRounds::Release() {
+  const InvariantsAfter check(*this);
   held_ = false;
   ready_ = nullptr;
 }
@@ -71,6 +77,7 @@ bool OpenRounds::IsUnderWay(const Closure& closure) const {
 }
 
 OpenRounds::Closures OpenRounds::Answer(std::shared_ptr<Closure> closure) {
+  const InvariantsAfter check(*this);
   const uint64_t round = closure->round.number;
   if (closure->gang) {
     gangs_.erase(closure->id);
@@ -91,6 +98,7 @@ OpenRounds::Closures OpenRounds::Answer(std::shared_ptr<Closure> closure) {
 }
 
 OpenRounds::Closures OpenRounds::TakeAnswered() {
+  const InvariantsAfter check(*this);
   begun_.clear();
   gangs_.clear();
   return Answered();
@@ -100,6 +108,19 @@ OpenRounds::Closures OpenRounds::Answered() {
   Closures taken;
   for (auto& [id, closure] : std::exchange(answered_, {})) taken.push_back(std::move(closure));
   return taken;
+}
+
+void OpenRounds::CheckInvariants() const {
+  COHORT_CHECK(begun_.size() <= 1, "of rounds one is under way");
+  COHORT_CHECK(held_ || ready_ == nullptr, "who waits for rounds holds them");
+  if (answered_.size() > kInvariantWalkMax) return;
+  uint64_t last = applied_;
+  for (const auto& [id, closure] : answered_) {
+    const uint64_t round = closure->round.number;
+    COHORT_CHECK(closure->id == id, "an answer stands under its closure's id");
+    COHORT_CHECK(round > applied_ && round >= last, "answers that wait are of later rounds");
+    last = round;
+  }
 }
 
 }  // namespace cohort

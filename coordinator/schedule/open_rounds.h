@@ -60,6 +60,11 @@ class OpenRounds {
   // Forgets which rounds were applied: a restore may take rounds back, and slices report again
   // which they have.
   void Forget() { applied_ = 0; }
+  // Returns how many closures were answered and are not done.
+  size_t answered() const { return answered_.size(); }
+
+  // Aborts unless what is kept is of rounds that are not applied, and at most one was begun.
+  void CheckInvariants() const;
 
  private:
   Closures Answered();

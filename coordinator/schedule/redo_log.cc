@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/base/invariants.h"
 
 namespace cohort {
 
@@ -12,6 +13,7 @@ bool Cut::Covers(ClosureId id) const {
 }
 
 void RedoLog::Admit(std::shared_ptr<Closure> closure) {
+  const InvariantsAfter check(*this);
   if (!IsOn()) return;
   COHORT_CHECK(HasRoom(), "a closure is admitted only when there is room");
   const ClosureId id = closure->id;
@@ -20,10 +22,12 @@ void RedoLog::Admit(std::shared_ptr<Closure> closure) {
 }
 
 void RedoLog::MarkDone(ClosureId id) {
+  const InvariantsAfter check(*this);
   if (records_.count(id) > 0) done_.insert(id);
 }
 
 void RedoLog::Drop(ClosureId id) {
+  const InvariantsAfter check(*this);
   const auto record = records_.find(id);
   if (record == records_.end()) return;
   steps_ -= record->second->num_steps();
@@ -46,6 +50,7 @@ Cut RedoLog::BeginCut(ClosureId next) const {
 }
 
 void RedoLog::CommitCut(const Cut& cut) {
+  const InvariantsAfter check(*this);
   for (const Cut::Covered& covered : cut.covered) {
     const auto record = records_.find(covered.id);
     if (record == records_.end()) continue;
@@ -78,11 +83,26 @@ void RedoLog::ShrinkRounds() {
 }
 
 std::vector<std::shared_ptr<Closure>> RedoLog::TakeDone() {
+  const InvariantsAfter check(*this);
   ShrinkRounds();
   std::vector<std::shared_ptr<Closure>> closures;
   for (const ClosureId id : done_) closures.push_back(records_.at(id));
   done_.clear();
   return closures;
+}
+
+void RedoLog::CheckInvariants() const {
+  COHORT_CHECK(IsOn() || records_.empty(), "a log that is off keeps nothing");
+  COHORT_CHECK(done_.size() <= records_.size(), "what is done is recorded");
+  COHORT_CHECK(records_.empty() == (steps_ == 0), "steps are those of the records");
+  if (records_.size() > kInvariantWalkMax) return;
+  size_t steps = 0;
+  for (const auto& [id, closure] : records_) {
+    COHORT_CHECK(closure->id == id, "a record stands under its closure's id");
+    steps += closure->num_steps();
+  }
+  COHORT_CHECK(steps == steps_, "steps are those of the records");
+  for (const ClosureId id : done_) COHORT_CHECK(records_.count(id) > 0, "what is done is recorded");
 }
 
 }  // namespace cohort

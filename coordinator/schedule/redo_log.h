@@ -64,6 +64,9 @@ class RedoLog {
   // left.
   std::vector<std::shared_ptr<Closure>> TakeDone();
 
+  // Aborts unless the steps are those of the records, and only recorded closures are done.
+  void CheckInvariants() const;
+
  private:
   void ShrinkRounds();
 

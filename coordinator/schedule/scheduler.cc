@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/check.h"
+#include "common/base/invariants.h"
 #include "common/base/log.h"
 #include "common/base/status.h"
 #include "common/wire/error_detail.h"
@@ -189,6 +191,7 @@ void Scheduler::WorkerLost(int worker, const absl::Status& cause) {
 
 // Everything that may move after a change, in one place and in one order.
 void Scheduler::Pump(Effects& effects) {
+  const InvariantsAfter check(*this);
   RetireLanesLocked(effects);
   EndQueuedLocked(effects);
   for (const auto& struck : queue_.Struck()) QuarantineLocked(*struck, 0, effects);
@@ -380,6 +383,23 @@ void Scheduler::DispatchLocked(Effects& effects) {
     effects.push_back([self = shared_from_this(), run = std::move(run)]() mutable {
       self->Start(std::move(run));
     });
+  }
+}
+
+void Scheduler::CheckInvariants() const {
+  COHORT_CHECK(queue_.in_flight() == in_flight_.size() + rounds_.answered(),
+               "a closure that has not ended is queued, in flight or answered");
+  COHORT_CHECK(fetches_ >= 0, "a fetch ends once");
+  if (in_flight_.size() > kInvariantWalkMax) return;
+  std::map<int, int> running;
+  for (const auto& [id, run] : in_flight_) {
+    COHORT_CHECK(run.closure->id == id, "a run stands under its closure's id");
+    COHORT_CHECK(queue_.FindQueued(id) == nullptr, "what is in flight is not queued");
+    for (const GangMember& member : run.members) ++running[member.worker];
+  }
+  for (const auto& [worker, lane] : lanes_) {
+    COHORT_CHECK(lane.in_flight == running[worker], "a lane counts what it runs");
+    COHORT_CHECK(lane.session <= last_session_, "sessions are given in order");
   }
 }
 

@@ -26,6 +26,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/time/time.h"
 #include "common/base/clock.h"
+#include "common/base/invariants.h"
 #include "common/base/mutex.h"
 #include "common/wire/typed_call.h"
 #include "coordinator/schedule/closure.h"
@@ -138,6 +139,10 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
 
   Scheduler(Clock& clock, Options options);
   static void RunAll(Effects& effects);
+  friend class InvariantsAfter<Scheduler>;
+  // Aborts unless each closure that is not queued is in flight or answered, and lanes count what
+  // they run.
+  void CheckInvariants() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Pump(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ObserveErrorLocked(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AdmitLocked(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/check.h"
+#include "common/base/invariants.h"
 #include "common/base/status.h"
 #include "common/wire/error_detail.h"
 
@@ -28,6 +30,7 @@ absl::Status HeldNoLonger(uint64_t save) {
 
 void HeldShards::EnterEpoch(uint64_t epoch) {
   MutexLock lock(mutex_);
+  const InvariantsAfter check(*this);
   EnterLocked(epoch);
 }
 
@@ -64,6 +67,7 @@ absl::StatusOr<std::shared_ptr<const HeldShard>> HeldShards::Hold(SaveId id,
                                                                   std::shared_ptr<HeldShard> shard,
                                                                   absl::Time now) {
   MutexLock lock(mutex_);
+  const InvariantsAfter check(*this);
   const std::string& prefix = shard->target().prefix;
   ASSIGN_OR_RETURN(std::shared_ptr<const HeldShard> first, FindOrRefuseLocked(id, prefix));
   if (first != nullptr) return first;
@@ -102,6 +106,7 @@ absl::StatusOr<std::shared_ptr<const HeldShard>> HeldShards::Find(SaveId id, abs
 
 absl::StatusOr<std::shared_ptr<HeldShard>> HeldShards::TakeToWrite(SaveId id) {
   MutexLock lock(mutex_);
+  const InvariantsAfter check(*this);
   ASSIGN_OR_RETURN(Held * held, FindLocked(id));
   const std::shared_ptr<HeldShard> shard = std::move(held->shard);
   EndLocked(id.save);
@@ -110,6 +115,7 @@ absl::StatusOr<std::shared_ptr<HeldShard>> HeldShards::TakeToWrite(SaveId id) {
 
 void HeldShards::SetWritten(SaveId id, const proto::WriteShardResponse& answer) {
   MutexLock lock(mutex_);
+  const InvariantsAfter check(*this);
   if (id.epoch != epoch_) return;
   written_[id.save] = answer;
   if (written_.size() > kWritesRemembered) written_.erase(written_.begin());
@@ -124,12 +130,14 @@ std::optional<proto::WriteShardResponse> HeldShards::FindWritten(SaveId id) cons
 
 void HeldShards::Release(SaveId id) {
   MutexLock lock(mutex_);
+  const InvariantsAfter check(*this);
   EnterLocked(id.epoch);
   if (id.epoch == epoch_) EndLocked(id.save);
 }
 
 absl::Time HeldShards::DropIdle(absl::Time now) {
   MutexLock lock(mutex_);
+  const InvariantsAfter check(*this);
   std::vector<uint64_t> idle;
   absl::Time next = absl::InfiniteFuture();
   for (const auto& [save, held] : held_) {
@@ -146,6 +154,18 @@ absl::Time HeldShards::DropIdle(absl::Time now) {
 size_t HeldShards::held() const {
   MutexLock lock(mutex_);
   return held_.size();
+}
+
+void HeldShards::CheckInvariants() const {
+  COHORT_CHECK(held_.size() <= kHeldShardsMax, "so many shards are held at a time");
+  COHORT_CHECK(ended_.size() <= kEndedShardsRemembered, "so many ended shards are remembered");
+  std::set<std::string> prefixes;
+  for (const auto& [save, held] : held_) {
+    COHORT_CHECK(held.shard != nullptr, "a shard that is held is there");
+    COHORT_CHECK(ended_.count(save) == 0, "a shard that has ended is not held");
+    COHORT_CHECK(prefixes.insert(held.shard->target().prefix).second,
+                 "of a prefix only the latest shard is held");
+  }
 }
 
 }  // namespace cohort

@@ -19,6 +19,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/base/invariants.h"
 #include "common/base/mutex.h"
 #include "ps_server/checkpoint/held_shard.h"
 
@@ -48,9 +49,9 @@ class HeldShards {
   // prefix.
   absl::StatusOr<std::shared_ptr<const HeldShard>> FindOrRefuse(SaveId id,
                                                                 const std::string& prefix);
-  // Holds a shard that FindOrRefuse asked for, unless a repeated call of the save was faster: returns
-  // the one that is held. A snapshot that a late call took must not take the place of the one that
-  // was answered, behind which closures may run. Errors: those of FindOrRefuse.
+  // Holds a shard that FindOrRefuse asked for, unless a repeated call of the save was faster:
+  // returns the one that is held. A snapshot that a late call took must not take the place of the
+  // one that was answered, behind which closures may run. Errors: those of FindOrRefuse.
   absl::StatusOr<std::shared_ptr<const HeldShard>> Hold(SaveId id, std::shared_ptr<HeldShard> shard,
                                                         absl::Time now);
 
@@ -67,10 +68,13 @@ class HeldShards {
   size_t held() const;
 
  private:
+  friend class InvariantsAfter<HeldShards>;
   struct Held {
     std::shared_ptr<HeldShard> shard;  // shared with a call that reads it
     absl::Time used;
   };
+  // Aborts unless a number goes its way once, and of a prefix only the latest is held.
+  void CheckInvariants() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<std::shared_ptr<const HeldShard>> FindOrRefuseLocked(SaveId id,
                                                                       const std::string& prefix)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/invariants.h"
 #include "common/base/status.h"
 #include "common/wire/error_detail.h"
 
@@ -47,6 +48,7 @@ bool AppliedSet::Contains(uint64_t id) const {
 }
 
 absl::StatusOr<bool> AppliedSet::Insert(uint64_t id) {
+  const InvariantsAfter check(*this);
   if (Contains(id)) return false;
   const auto after = intervals_.begin() + (EndingFrom(id) - intervals_.cbegin());
   const bool joins_after = after != intervals_.end() && after->first - id == 1;
@@ -71,11 +73,25 @@ absl::StatusOr<bool> AppliedSet::Insert(uint64_t id) {
 }
 
 void AppliedSet::RaiseWatermark(uint64_t watermark) {
+  const InvariantsAfter check(*this);
   if (watermark <= watermark_) return;
   watermark_ = watermark;
   intervals_.erase(intervals_.cbegin(), EndingFrom(watermark));
   if (!intervals_.empty()) {
     intervals_.front().first = std::max(intervals_.front().first, watermark);
+  }
+}
+
+void AppliedSet::CheckInvariants() const {
+  COHORT_CHECK(intervals_.size() <= intervals_max_, "there is room for so many intervals");
+  if (intervals_.size() > kInvariantWalkMax) return;
+  for (size_t i = 0; i < intervals_.size(); ++i) {
+    const Interval& each = intervals_[i];
+    COHORT_CHECK(each.first >= watermark_ && each.first <= each.last,
+                 "intervals lie above the watermark");
+    COHORT_CHECK(
+        i == 0 || (each.first > intervals_[i - 1].last && each.first - intervals_[i - 1].last > 1),
+        "intervals ascend and do not touch");
   }
 }
 

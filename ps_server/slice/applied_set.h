@@ -56,6 +56,9 @@ class AppliedSet {
   // Returns the bytes of the intervals and the room for more.
   size_t memory_bytes() const { return intervals_.capacity() * sizeof(Interval); }
 
+  // Aborts unless the intervals are as described above.
+  void CheckInvariants() const;
+
  private:
   // Returns the first interval that ends at `id` or later.
   std::vector<Interval>::const_iterator EndingFrom(uint64_t id) const;

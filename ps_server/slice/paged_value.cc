@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/check.h"
+#include "common/base/invariants.h"
+
 namespace cohort {
 
 namespace {
@@ -27,6 +30,7 @@ PagedValue::PagedValue(const Tensor& value, VariableMemory& memory, const Pages&
                         memory, pages.spares_max);
     begin += elements;
   } while (begin < count);
+  const InvariantsAfter check(*this);
 }
 
 Payload PagedValue::Lease() const {
@@ -46,6 +50,7 @@ Payload PagedValue::Lease() const {
 }
 
 void PagedValue::Replace(absl::FunctionRef<void(std::byte* out, size_t size)> fill) {
+  const InvariantsAfter check(*this);
   for (ValueBuffer& page : pages_) {
     Tensor& next = page.Next();
     if (next.num_bytes() > 0) fill(next.mutable_raw(), next.num_bytes());
@@ -57,6 +62,17 @@ size_t PagedValue::resident_bytes() const {
   size_t bytes = 0;
   for (const ValueBuffer& page : pages_) bytes += page.resident_bytes();
   return bytes;
+}
+
+void PagedValue::CheckInvariants() const {
+  COHORT_CHECK(!pages_.empty(), "an empty value has one empty page");
+  if (pages_.size() > kInvariantWalkMax) return;
+  for (size_t i = 0; i < pages_.size(); ++i) {
+    const bool last = i + 1 == pages_.size();
+    COHORT_CHECK(last ? elements_of(i) <= elements_of(0) : elements_of(i) == elements_of(0),
+                 "only the last page is shorter");
+    pages_[i].CheckInvariants();
+  }
 }
 
 void PageWriter::Enter(size_t page) {

@@ -45,6 +45,9 @@ class PagedValue {
   // Returns the bytes of all pages with their spares.
   size_t resident_bytes() const;
 
+  // Aborts unless all pages but the last have the same number of elements.
+  void CheckInvariants() const;
+
  private:
   bool keeps_ = false;  // whether a tensor may keep a page
   std::vector<ValueBuffer> pages_;

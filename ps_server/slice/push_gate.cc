@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/check.h"
+#include "common/base/invariants.h"
 #include "common/base/status.h"
 #include "common/wire/error_detail.h"
 
@@ -19,6 +21,7 @@ absl::Status Stale(absl::string_view message) {
 
 void PushGate::StartEpoch(uint64_t epoch, uint64_t coordinator_incarnation) {
   MutexLock lock(mutex_);
+  const InvariantsAfter check(*this);
   epoch_ = epoch;
   if (coordinator_incarnation == window_.coordinator_incarnation) return;
   window_ = {coordinator_incarnation, 0};
@@ -52,6 +55,7 @@ absl::Status PushGate::Admit(const PushTicket& ticket) {
                      proto::APPLICATION);
   }
   MutexLock lock(mutex_);
+  const InvariantsAfter check(*this);
   RETURN_IF_ERROR(CheckSenderLocked(ticket));
   window_.watermark = std::max(window_.watermark, ticket.watermark);
   return absl::OkStatus();
@@ -71,6 +75,7 @@ absl::StatusOr<ClosureWindow> PushGate::Window(uint64_t epoch) const {
 
 absl::Status PushGate::Fence(const FenceOrder& order) {
   MutexLock lock(mutex_);
+  const InvariantsAfter check(*this);
   RETURN_IF_ERROR(CheckEpochLocked(order.epoch));
   AppliedSet fenced = fenced_;
   for (const uint64_t incarnation : order.worker_incarnations) {
@@ -87,9 +92,17 @@ absl::Status PushGate::Fence(const FenceOrder& order) {
 
 absl::Status PushGate::RestoreWatermark(uint64_t epoch, uint64_t watermark) {
   MutexLock lock(mutex_);
+  const InvariantsAfter check(*this);
   RETURN_IF_ERROR(CheckEpochLocked(epoch));
   window_.watermark = watermark;
   return absl::OkStatus();
+}
+
+void PushGate::CheckInvariants() const {
+  fenced_.CheckInvariants();
+  COHORT_CHECK(fenced_.watermark() == 0, "whom the gate fences it names");
+  COHORT_CHECK(epoch_ > 0 || (window_.watermark == 0 && fenced_.size() == 0),
+               "before its first epoch the gate knows no closure and no worker");
 }
 
 }  // namespace cohort

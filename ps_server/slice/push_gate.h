@@ -18,6 +18,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "common/base/invariants.h"
 #include "common/base/mutex.h"
 #include "ps_server/slice/applied_set.h"
 
@@ -75,6 +76,11 @@ class PushGate {
   absl::Status RestoreWatermark(uint64_t epoch, uint64_t watermark);
 
  private:
+  friend class InvariantsAfter<PushGate>;
+
+  // Aborts unless the fence is one of this coordinator's workers, and the watermark of its
+  // closures.
+  void CheckInvariants() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status CheckEpochLocked(uint64_t epoch) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status CheckSenderLocked(const PushTicket& ticket) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

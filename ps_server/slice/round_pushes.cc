@@ -5,6 +5,7 @@
 
 #include "absl/types/span.h"
 #include "common/base/check.h"
+#include "common/base/invariants.h"
 
 namespace cohort {
 
@@ -29,8 +30,14 @@ std::optional<RoundPushes::Kind> RoundPushes::kind() const {
 }
 
 void RoundPushes::Begin(uint64_t round) {
+  const InvariantsAfter check(*this);
   parts_.clear();
   round_ = round;
+}
+
+void RoundPushes::Keep(uint64_t closure, Part part) {
+  const InvariantsAfter check(*this);
+  parts_.emplace(closure, std::move(part));
 }
 
 std::shared_ptr<Buffer> RoundPushes::Join(const Parts& parts, proto::VariableAggregation how,
@@ -67,6 +74,7 @@ std::shared_ptr<Buffer> RoundPushes::Join(const Parts& parts, proto::VariableAgg
 }
 
 RoundPushes::Joined RoundPushes::Take(proto::VariableAggregation how, DType dtype) {
+  const InvariantsAfter check(*this);
   COHORT_CHECK(!parts_.empty(), "what is joined is something");
   Parts parts = std::exchange(parts_, {});
   Joined joined;
@@ -83,6 +91,17 @@ RoundPushes::Joined RoundPushes::Take(proto::VariableAggregation how, DType dtyp
     joined.elements.push_back(ByteSlice{elements, elements->data(), elements->size()});
   }
   return joined;
+}
+
+void RoundPushes::CheckInvariants() const {
+  COHORT_CHECK(parts_.empty() || round_ > 0, "what is kept is of a round");
+  if (parts_.size() > kInvariantWalkMax) return;
+  for (const auto& [closure, part] : parts_) {
+    COHORT_CHECK(part.kind == *kind(), "pushes of one round are of one kind");
+    COHORT_CHECK(part.elements != nullptr, "a push has elements");
+    COHORT_CHECK(part.kind == Kind::kSomeRows || part.rows.empty(),
+                 "only pushes of some rows name them");
+  }
 }
 
 }  // namespace cohort

@@ -37,7 +37,7 @@ class RoundPushes {
   // Begins a round; what was kept of an earlier one is given up.
   void Begin(uint64_t round);
   // Keeps a push of the same kind as the kept ones.
-  void Keep(uint64_t closure, Part part) { parts_.emplace(closure, std::move(part)); }
+  void Keep(uint64_t closure, Part part);
   // Drops the pushes of closures that have ended otherwise.
   void DropBelow(uint64_t closure) { parts_.erase(parts_.begin(), parts_.lower_bound(closure)); }
 
@@ -51,6 +51,9 @@ class RoundPushes {
     Payload elements;
   };
   Joined Take(proto::VariableAggregation how, DType dtype);
+
+  // Aborts unless what is kept is of one round and of one kind.
+  void CheckInvariants() const;
 
  private:
   using Parts = std::map<uint64_t, Part>;  // keyed by closure

@@ -4,6 +4,9 @@
 #include <cstring>
 #include <utility>
 
+#include "common/base/check.h"
+#include "common/base/invariants.h"
+
 namespace cohort {
 
 ValueBuffer::ValueBuffer(Tensor value, VariableMemory& memory, size_t spares_max)
@@ -46,6 +49,7 @@ std::shared_ptr<ValueBuffer::Block> ValueBuffer::TakeSpare() {
 }
 
 void ValueBuffer::Commit() {
+  const InvariantsAfter check(*this);
   std::swap(current_, next_);
   if (next_ != current_) {
     // The oldest spare goes first: if it is still leased, its memory is freed when the lease ends.
@@ -64,6 +68,16 @@ size_t ValueBuffer::Copy() {
 
 size_t ValueBuffer::resident_bytes() const {
   return (1 + spares_.size()) * current_->tensor.num_bytes();
+}
+
+void ValueBuffer::CheckInvariants() const {
+  COHORT_CHECK(current_ != nullptr && next_ == nullptr, "what was written is current");
+  COHORT_CHECK(spares_.size() <= spares_max_, "so many spare blocks are kept");
+  for (const auto& spare : spares_) {
+    COHORT_CHECK(spare != nullptr && spare != current_, "the current block is no spare one");
+    COHORT_CHECK(spare->tensor.num_bytes() == current_->tensor.num_bytes(),
+                 "blocks of a page have one size");
+  }
 }
 
 }  // namespace cohort

@@ -51,6 +51,10 @@ class ValueBuffer {
   // Returns the bytes of all blocks.
   size_t resident_bytes() const;
 
+  // Aborts unless the current block is no spare one, and all have one size; not between Next and
+  // Commit.
+  void CheckInvariants() const;
+
  private:
   struct Block {
     explicit Block(Tensor tensor_in) : tensor(std::move(tensor_in)) {}

@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/check.h"
+#include "common/base/invariants.h"
 #include "common/base/status.h"
 #include "common/wire/error_detail.h"
 
@@ -91,6 +93,7 @@ absl::StatusOr<std::vector<uint32_t>> VariableStore::Create(
   RETURN_IF_ERROR(admit());
   std::vector<uint32_t> created;
   MutexLock lock(mutex_);
+  const InvariantsAfter check(*this);
   for (std::unique_ptr<VariableSlice>& shard : made) {
     const uint32_t id = shard->layout().slice_id;
     if (shards_.emplace(id, std::move(shard)).second) created.push_back(id);
@@ -122,6 +125,15 @@ std::vector<VariableSlice*> VariableStore::All() const {
   all.reserve(shards_.size());
   for (const auto& [id, shard] : shards_) all.push_back(shard.get());
   return all;
+}
+
+void VariableStore::CheckInvariants() const {
+  if (shards_.size() > kInvariantWalkMax) return;
+  for (const auto& [id, slice] : shards_) {
+    COHORT_CHECK(slice != nullptr && slice->layout().slice_id == id, "a slice stands under its id");
+    COHORT_CHECK(slice->layout().mirrored || slice->layout().ps == options_.ps,
+                 "a slice lives at its home");
+  }
 }
 
 }  // namespace cohort

@@ -12,6 +12,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "common/base/invariants.h"
 #include "common/base/mutex.h"
 #include "google/protobuf/repeated_field.h"
 #include "proto/plan.pb.h"
@@ -48,6 +49,10 @@ class VariableStore {
   std::vector<VariableSlice*> All() const;
 
  private:
+  friend class InvariantsAfter<VariableStore>;
+
+  // Aborts unless each slice stands under its id, and its home is this ps.
+  void CheckInvariants() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<std::vector<SliceLayout>> MissingOf(const Layouts& layouts) const;
   absl::Status CheckMemory(absl::Span<const SliceLayout> missing) const;
   absl::StatusOr<std::unique_ptr<VariableSlice>> Make(const SliceLayout& slice) const;

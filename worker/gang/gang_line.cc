@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "common/base/check.h"
+#include "common/base/invariants.h"
 #include "common/wire/error_detail.h"
 
 namespace cohort {
@@ -29,6 +31,7 @@ void GangLine::Restart() {
   Turns refused;
   {
     MutexLock lock(mutex_);
+    const InvariantsAfter check(*this);
     refused = std::exchange(waiting_, {});
     generation_ = 0;
     next_ = 1;
@@ -42,6 +45,7 @@ void GangLine::Wait(const proto::Gang& gang, Turn turn) {
   bool is_next = false;
   {
     MutexLock lock(mutex_);
+    const InvariantsAfter check(*this);
     refused = EnterLocked(gang.generation());
     if (gang.generation() < generation_ || broken_ || gang.sequence() < next_) {
       refused.emplace(gang.sequence(), std::move(turn));
@@ -60,6 +64,7 @@ void GangLine::End(const proto::Gang& gang, bool ended_well) {
   Turn next;
   {
     MutexLock lock(mutex_);
+    const InvariantsAfter check(*this);
     refused = EnterLocked(gang.generation());
     if (gang.generation() == generation_ && !ended_well) {
       broken_ = true;
@@ -75,6 +80,12 @@ void GangLine::End(const proto::Gang& gang, bool ended_well) {
   }
   for (auto& [sequence, turn] : refused) turn(Refused());
   if (next) next(absl::OkStatus());
+}
+
+void GangLine::CheckInvariants() const {
+  COHORT_CHECK(waiting_.empty() || !broken_, "in a broken generation nothing waits");
+  COHORT_CHECK(waiting_.empty() || waiting_.begin()->first > next_,
+               "what waits is behind the one whose turn it is");
 }
 
 }  // namespace cohort

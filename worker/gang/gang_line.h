@@ -15,6 +15,7 @@
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
+#include "common/base/invariants.h"
 #include "common/base/mutex.h"
 #include "proto/worker.pb.h"
 
@@ -36,8 +37,12 @@ class GangLine {
   void End(const proto::Gang& gang, bool ended_well);
 
  private:
+  friend class InvariantsAfter<GangLine>;
   using Turns = std::map<uint64_t, Turn>;  // keyed by sequence
 
+  // Aborts unless what waits is behind the one whose turn it is, in a generation that is not
+  // broken.
+  void CheckInvariants() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Returns the turns that are refused because this generation is newer. The caller refuses them
   // outside the lock.
   Turns EnterLocked(uint64_t generation) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/invariants.h"
 
 namespace cohort {
 
@@ -15,7 +16,9 @@ SimWorld::SimWorld(uint64_t seed)
     : seed_(seed),
       rng_(seed),
       now_(absl::FromUnixSeconds(kStartUnixSeconds)),
-      trace_hash_(Mix64(seed)) {}
+      trace_hash_(Mix64(seed)) {
+  CheckInvariantsFromNowOn();
+}
 
 SimWorld::~SimWorld() {
   // A task's end may queue another (a reply that is dropped unsent), which is dropped in turn.

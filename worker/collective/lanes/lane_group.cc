@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
+#include "common/base/invariants.h"
 #include "common/wire/error_detail.h"
 
 namespace cohort {
@@ -81,6 +82,7 @@ void LaneGroup::Start(CollectiveCall call, Carries carries, Communicator::Done d
 }
 
 void LaneGroup::StartHere(CollectiveCall call, Carries carries, Communicator::Done done) {
+  const InvariantsAfter check(*this);
   if (settled_) return Tell(std::move(done), end_);
   const uint64_t sequence = next_sequence_++;
   absl::Status status = CheckCall(call, options_.rank, options_.size);
@@ -141,6 +143,7 @@ void LaneGroup::OnFrame(CollectiveFrame frame, Consumed consumed) {
 }
 
 void LaneGroup::HandleFrame(CollectiveFrame frame, Consumed consumed) {
+  const InvariantsAfter check(*this);
   if (agreement_.begun()) return consumed(absl::AbortedError("the group has been aborted here"));
   if (frame.from < 0 || frame.from >= options_.size || frame.from == options_.rank) {
     return consumed(absl::InvalidArgumentError(absl::StrCat("no rank ", frame.from, " here")));
@@ -213,6 +216,7 @@ void LaneGroup::Tell(Communicator::Done done, const absl::Status& status) {
 }
 
 void LaneGroup::OnRetired(uint64_t sequence) {
+  const InvariantsAfter check(*this);
   const auto found = calls_.find(sequence);
   if (found == calls_.end()) return;
   const std::shared_ptr<Operation> operation = found->second.operation;
@@ -228,6 +232,19 @@ void LaneGroup::OnRetired(uint64_t sequence) {
   calls_.erase(found);
   --under_way_;
   BeginNext();
+}
+
+void LaneGroup::CheckInvariants() const {
+  COHORT_CHECK(next_begin_ <= next_sequence_, "a call that was begun was started");
+  size_t begun = 0;
+  for (const auto& [sequence, state] : calls_) {
+    COHORT_CHECK(state.sequence == sequence, "a call stands under its number");
+    begun += sequence < next_begin_ ? 1 : 0;
+  }
+  COHORT_CHECK(begun == under_way_, "calls under way are begun and not retired");
+  size_t parked = 0;
+  for (const auto& [sequence, frames] : parked_) parked += frames.size();
+  COHORT_CHECK(parked == parked_frames_, "parked frames are those of all calls to come");
 }
 
 LaneCommunicator::LaneCommunicator(Clock& clock, Executor& executor,

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/invariants.h"
 #include "common/base/mutex.h"
 #include "common/base/strand.h"
 #include "worker/collective/lanes/abort_agreement.h"
@@ -49,6 +50,7 @@ class LaneGroup final : public LaneReceiver,
   void OnAskProgress(ProgressReply reply) override;
 
  private:
+  friend class InvariantsAfter<LaneGroup>;
   struct CallState {
     uint64_t sequence = 0;
     CollectiveCall call;
@@ -70,6 +72,9 @@ class LaneGroup final : public LaneReceiver,
     Consumed consumed;
   };
   using Missing = std::vector<std::string>;
+
+  // Aborts unless what is counted of calls and parked frames is what they say.
+  void CheckInvariants() const;
 
   // Calls and frames: lane_group.cc.
   void StartHere(CollectiveCall call, Carries carries, Communicator::Done done);

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
+#include "common/base/invariants.h"
 #include "common/base/rng.h"
 #include "worker/collective/lanes/frame_bytes.h"
 #include "worker/collective/plan/segments.h"
@@ -389,6 +390,7 @@ bool Operation::HasEnded() const {
 // meanwhile, so `self` holds the operation.
 void Operation::CheckEnd() {
   const auto self = shared_from_this();
+  const InvariantsAfter check(*this);
   const bool ends = !done_ && (failed_ || HasEnded());
   if (ends && !std::exchange(steps_ended_, true)) --memory_holds_;
   if (ends && memory_holds_ == 0) {
@@ -397,6 +399,23 @@ void Operation::CheckEnd() {
     host_.OnDone(setup_.sequence, status_);
   }
   if (retired()) host_.OnRetired(setup_.sequence);
+}
+
+void Operation::CheckInvariants() const {
+  int under_way = 0;
+  for (const PeerQueue& queue : peers_) {
+    COHORT_CHECK(queue.under_way >= 0, "a frame is answered once");
+    under_way += queue.under_way;
+  }
+  COHORT_CHECK(under_way == frames_under_way_, "frames under way are those to all peers");
+  COHORT_CHECK(0 <= hellos_under_way_ && hellos_under_way_ <= frames_under_way_,
+               "a hello is a frame");
+  COHORT_CHECK(!failed_ || stopped_, "an operation stops before it fails");
+  COHORT_CHECK(!done_ || steps_ended_, "an operation is done when its steps have ended");
+  if (states_.size() > kInvariantWalkMax) return;
+  size_t left = 0;
+  for (const StepState& state : states_) left += state.made ? 0 : 1;
+  COHORT_CHECK(left == steps_left_, "the steps that are left are not made");
 }
 
 }  // namespace cohort

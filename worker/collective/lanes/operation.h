@@ -95,6 +95,9 @@ class Operation : public std::enable_shared_from_this<Operation> {
   };
   const Counters& counters() const { return counters_; }
 
+  // Aborts unless what is counted of steps and frames is what they say.
+  void CheckInvariants() const;
+
  private:
   class Hold;
   struct StepState {
