@@ -22,6 +22,7 @@ GangLine::Turns GangLine::EnterLocked(uint64_t generation) {
   generation_ = generation;
   next_ = 1;
   broken_ = false;
+  // Waiting gangs of the older generation can never have their turn, so the caller refuses them.
   return std::exchange(waiting_, {});
 }
 
@@ -34,6 +35,7 @@ void GangLine::Restart() {
     next_ = 1;
     broken_ = false;
   }
+  // Turns are called outside the lock, because a refused gang calls End().
   for (auto& [sequence, turn] : refused) turn(Refused());
 }
 
@@ -43,6 +45,7 @@ void GangLine::Wait(const proto::Gang& gang, Turn turn) {
   {
     MutexLock lock(mutex_);
     refused = EnterLocked(gang.generation());
+    // Refuses a gang of an old generation, after a failed step, or with a number that has passed.
     if (gang.generation() < generation_ || broken_ || gang.sequence() < next_) {
       refused.emplace(gang.sequence(), std::move(turn));
     } else if (gang.sequence() == next_) {
@@ -51,6 +54,7 @@ void GangLine::Wait(const proto::Gang& gang, Turn turn) {
       waiting_[gang.sequence()] = std::move(turn);
     }
   }
+  // Turns are called outside the lock, because a gang may run and call End() at once.
   for (auto& [sequence, late] : refused) late(Refused());
   if (is_next) turn(absl::OkStatus());
 }
@@ -62,6 +66,7 @@ void GangLine::End(const proto::Gang& gang, bool ended_well) {
     MutexLock lock(mutex_);
     refused = EnterLocked(gang.generation());
     if (gang.generation() == generation_ && !ended_well) {
+      // One failed gang breaks the generation: later steps build on the variables that it updates.
       broken_ = true;
       refused.merge(waiting_);
       waiting_.clear();
@@ -73,6 +78,7 @@ void GangLine::End(const proto::Gang& gang, bool ended_well) {
       }
     }
   }
+  // Turns are called outside the lock, the refused ones before the next gang's.
   for (auto& [sequence, turn] : refused) turn(Refused());
   if (next) next(absl::OkStatus());
 }
