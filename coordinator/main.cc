@@ -25,6 +25,7 @@ namespace {
 
 using cohort::CoordinatorDaemon;
 
+// Collects what the daemon has to know about its machine and its environment variables.
 CoordinatorDaemon::Environment DescribeProcess(const cohort::Environment& environment,
                                                cohort::FileSystem& files) {
   CoordinatorDaemon::Environment result;
@@ -35,7 +36,8 @@ CoordinatorDaemon::Environment DescribeProcess(const cohort::Environment& enviro
   return result;
 }
 
-// Returns `code`, or that of a failure when nobody can be told the output, which stderr gets then.
+// Prints the output and returns `code`. If stdout cannot be written, prints the output to stderr
+// and returns a failure.
 int Report(const std::string& output, int code) {
   const absl::Status written = cohort::WriteToStdout(output);
   if (written.ok()) return code;
@@ -44,6 +46,7 @@ int Report(const std::string& output, int code) {
   return code == cohort::kExitOk ? cohort::kExitJobFailed : code;
 }
 
+// Runs one job on a thread of its own, while this thread waits for signals.
 int RunJob(cohort::CoordinatorOptions options, const cohort::Environment& environment) {
   cohort::SignalWaiter signals;
   cohort::RealWorld world(2, options.transport);
@@ -58,11 +61,12 @@ int RunJob(cohort::CoordinatorOptions options, const cohort::Environment& enviro
     ended.Notify();
     signals.Wake();
   });
+  // 0 means that the job has ended and has woken this thread.
   if (const int signal = signals.Wait(); signal != 0) {
     daemon.Interrupt(signal == SIGINT ? "SIGINT" : "SIGTERM");
     if (!ended.WaitFor(drain_timeout)) {
       Log(cohort::LogLevel::kError, "drain_timeout", {{"waits_for", daemon.GiveUp()}});
-      // The job's thread would lose the world under its feet.
+      // Ends without destructors, because the job's thread still uses the world of this function.
       _exit(cohort::kExitDrainTimeout);
     }
   }
@@ -71,6 +75,7 @@ int RunJob(cohort::CoordinatorOptions options, const cohort::Environment& enviro
   return Report(result.output, result.code);
 }
 
+// Runs `coordinator ctl`, which needs no job and no cluster.
 int RunCtlCommand(const std::vector<std::string>& arguments) {
   cohort::PosixFileSystem files;
   const auto command = cohort::ParseCtlCommandLine(arguments, files);
@@ -81,6 +86,7 @@ int RunCtlCommand(const std::vector<std::string>& arguments) {
   if (const auto* print = std::get_if<cohort::PrintAndExit>(&*command)) {
     return Report(print->text, print->exit_code);
   }
+  // Operators read the output, so the log says only errors.
   cohort::ConfigureLog(cohort::LogLevel::kError, "ctl");
   cohort::RealWorld world(1, cohort::TransportKind::kTcp);
   cohort::BlockingWaiter waiter;
@@ -96,6 +102,7 @@ int main(int argc, char** argv) {
   cohort::IgnoreBrokenPipes();
   cohort::TuneAllocator();
   cohort::SetTurns(cohort::Turns::kShort);
+  // `ctl` has flags of its own.
   if (argc > 1 && std::string(argv[1]) == "ctl") return RunCtlCommand({argv + 2, argv + argc});
   const cohort::Environment environment = cohort::ProcessEnvironment();
   cohort::PosixFileSystem files;
@@ -106,14 +113,6 @@ int main(int argc, char** argv) {
   }
   if (const auto* print = std::get_if<cohort::PrintAndExit>(&*command)) {
     return Report(print->text, print->exit_code);
-  }
-  if (const absl::Status polling = cohort::CheckPollStrategy(environment); !polling.ok()) {
-    std::fprintf(stderr, "error: %s\n", std::string(polling.message()).c_str());
-    return cohort::kExitBadConfig;
-  }
-  if (const absl::Status files_open = cohort::RaiseOpenFiles(); !files_open.ok()) {
-    std::fprintf(stderr, "error: %s\n", std::string(files_open.message()).c_str());
-    return cohort::kExitCannotListen;
   }
   if (const absl::Status polling = cohort::CheckPollStrategy(environment); !polling.ok()) {
     std::fprintf(stderr, "error: %s\n", std::string(polling.message()).c_str());

@@ -1,7 +1,8 @@
 #pragma once
 
-// The memory of a parameter server from start to start: the last epoch that it granted, and to
-// whom. Without it a server that was started again would grant that epoch to another coordinator.
+// The file that a parameter server remembers across restarts: the last epoch that the server
+// granted, and the coordinator that it was granted to. Without the file, a restarted server would
+// grant the same epoch to another coordinator.
 
 #include <string>
 
@@ -11,12 +12,12 @@
 
 namespace cohort {
 
-// Reads the grant; epoch 0 means that there is no such file yet. Errors: DATA_LOSS naming the file
-// and what to do; those of the file system.
+// Reads the granted epoch; epoch 0 means that there is no grant file yet. Errors: DATA_LOSS that
+// names the file and says what to do; those of the file system.
 absl::StatusOr<EpochGrant> ReadGrant(FileSystem& files, const std::string& path);
 
-// Writes the grant, which survives a crash from this return on. Errors: those of the file system,
-// naming the file.
+// Writes the granted epoch to the file; once the function has returned, the grant survives a crash.
+// Errors: those of the file system, naming the file.
 absl::Status WriteGrant(FileSystem& files, const std::string& path, const EpochGrant& grant);
 
 }  // namespace cohort

@@ -1,5 +1,5 @@
-// The program `ps`: a parameter server that serves until it is told to stop, by SIGTERM, SIGINT or
-// the Shutdown call. Exit codes: common/cluster/exit_codes.h.
+// The program `ps`: a parameter server that serves until SIGTERM, SIGINT or the Shutdown call stops
+// it. Exit codes: common/cluster/exit_codes.h.
 
 #include <atomic>
 #include <string>
@@ -18,8 +18,9 @@
 namespace cohort {
 namespace {
 
+// Runs the parameter server until it is stopped, and returns the exit code.
 int Serve(const RoleOptions& options) {
-  SignalWaiter signals;  // first: every thread inherits the blocked signals
+  SignalWaiter signals;  // made first, so that every thread inherits the blocked signals
   std::atomic<bool> orphaned{false};
   RealWorld machine(options.compute_threads > 0 ? options.compute_threads : ProcessorCount(),
                     options.transport);
@@ -33,6 +34,7 @@ int Serve(const RoleOptions& options) {
   task_options.send_bytes_max = static_cast<size_t>(options.send_buffer_mib) << 20;
   task_options.grant_file = options.grant_file;
   if (!options.grant_file.empty()) {
+    // A damaged grant file stops the start: without it an epoch could be granted twice.
     const absl::StatusOr<EpochGrant> granted = ReadGrant(world.files, options.grant_file);
     if (!granted.ok()) {
       Log(LogLevel::kError, "start_failed", {{"cause", granted.status().message()}});
@@ -40,6 +42,7 @@ int Serve(const RoleOptions& options) {
     }
     task_options.granted = *granted;
   }
+  // Both callbacks only wake the waiting thread, since they run on threads that must not block.
   task_options.on_shutdown = [&signals] { signals.Wake(); };
   task_options.orphan_timeout = options.orphan_timeout;
   task_options.on_orphaned = [&signals, &orphaned] {

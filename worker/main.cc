@@ -1,5 +1,5 @@
-// The program `worker`: runs closures for a coordinator until it is told to stop, by SIGTERM,
-// SIGINT or the Shutdown call. Exit codes: common/cluster/exit_codes.h.
+// The program `worker`. It runs closures for a coordinator until SIGTERM, SIGINT or the Shutdown
+// call tells it to stop. Exit codes: common/cluster/exit_codes.h.
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -26,24 +26,27 @@
 namespace cohort {
 namespace {
 
-// Batches, copies of large pulls, resources, and the variables that live here; programs have
-// threads of their own.
+// The number of threads for batches, copies of large pulls, resources, and the variables in this
+// process. Programs have their own threads.
 constexpr int kServiceThreads = 3;
 
-// OpenMP, under oneDNN, reads its variables when it is loaded, which is before main. Threads that
-// spin while they wait would take the processor from the parameter servers of the same machine.
+// Starts the process again with passive OpenMP threads. OpenMP, which oneDNN uses, reads its
+// variables when it is loaded, which happens before main. Threads that spin while they wait would
+// take the processor from the parameter servers on the same machine.
 void StartAgainWithPassiveOpenMp(const Environment& environment, char** argv) {
   if (environment("OMP_WAIT_POLICY").has_value()) return;
   setenv("OMP_WAIT_POLICY", "passive", 1);
-  // Starts by its own path: the kernel names a process after the file that it is told to run, and
-  // nobody looks for a worker under the name "exe".
+  // Starts the executable by its own path, because the kernel names a process after the file that
+  // it runs. Nobody looks for a worker under the name "exe".
   execv(ExecutablePath().c_str(), argv);
-  // The file was replaced since; and without /proc it goes on as it is, only slower.
+  // The first execv() fails if the executable was replaced meanwhile. Without /proc, the process
+  // goes on as it is, only slower.
   execv("/proc/self/exe", argv);
 }
 
+// Runs the worker until it is told to stop, and returns the exit code.
 int Serve(const RoleOptions& options) {
-  SignalWaiter signals;  // first: every thread inherits the blocked signals
+  SignalWaiter signals;  // before all threads, so that they inherit the blocked signals
   std::atomic<bool> orphaned{false};
   RealWorld machine(kServiceThreads, options.transport);
   const World world = machine.world();
@@ -57,15 +60,18 @@ int Serve(const RoleOptions& options) {
   task_options.compute_executor = [&compute](size_t replica) -> Executor& {
     return compute.Of(replica);
   };
+  // CUDA and NCCL are loaded only when a program asks for a GPU.
   task_options.find_cuda = [] { return LoadCuda(ModulePath("libcohort_cuda.so")); };
   task_options.find_nccl = [] { return LoadNccl(NcclModulePath()); };
   task_options.flight_directory = options.flight_directory;
   task_options.on_shutdown = [&signals] { signals.Wake(); };
   task_options.orphan_timeout = options.orphan_timeout;
   task_options.on_orphaned = [&signals, &orphaned] {
+    // The flag is set before the wake-up, because the waiting thread reads it.
     orphaned = true;
     signals.Wake();
   };
+  // Every worker can be a home of variables, even if the job has parameter servers.
   VariablesHomeOptions home;
   home.resident_bytes_max = PhysicalMemory();
   home.receive_bytes_max = static_cast<size_t>(options.receive_buffer_mib) << 20;

@@ -15,24 +15,26 @@ namespace cohort {
 
 namespace {
 
-// Version 1 says "no limit" with the largest number of whole pages.
+// Version 1 of control groups expresses "no limit" as the largest number of whole pages, which lies
+// above 2^62.
 constexpr uint64_t kNoMemoryLimit = uint64_t{1} << 62;
 
-// A hierarchy of groups: where it is mounted, and which of its groups is the mount's root.
+// A mounted hierarchy of control groups: the mount point, and the group that is the mount's root.
 struct Mount {
   std::string point;
   std::string root;
-  bool unified = false;               // version 2
-  std::set<std::string> controllers;  // version 1
+  bool unified = false;               // true for version 2 of control groups
+  std::set<std::string> controllers;  // only for version 1
 };
 
-// The group of this process in one hierarchy.
+// The control group of this process in one hierarchy.
 struct Membership {
-  std::set<std::string> controllers;  // empty: version 2
+  std::set<std::string> controllers;  // empty in version 2
   std::string path;
 };
 
-// Files of these file systems say that they have no bytes, so they are read to their end.
+// Returns the lines of a file. Files in proc and cgroup file systems report a size of 0, so the
+// file is read to its end.
 std::vector<std::string> ReadLines(const std::string& path) {
   std::ifstream file(path);
   std::vector<std::string> lines;
@@ -40,9 +42,11 @@ std::vector<std::string> ReadLines(const std::string& path) {
   return lines;
 }
 
+// Splits a list of controllers at its commas.
 std::set<std::string> Words(absl::string_view text) { return absl::StrSplit(text, ','); }
 
-// mountinfo writes a space, a tab, a newline and a backslash as three octal digits.
+// Undoes the escapes of mountinfo, which writes a space, a tab, a newline and a backslash as a
+// backslash and three octal digits.
 std::string Unescape(absl::string_view text) {
   constexpr size_t kEscapeBytes = 4;
   std::string plain;
@@ -59,13 +63,16 @@ std::string Unescape(absl::string_view text) {
   return plain;
 }
 
-// "31 23 0:28 / /sys/fs/cgroup/cpu rw,relatime [optional fields] - cgroup cgroup rw,cpu".
+// Returns the cgroup mounts in a mountinfo file, whose lines look like "31 23 0:28 /
+// /sys/fs/cgroup/cpu rw,relatime [optional fields] - cgroup cgroup rw,cpu".
 std::vector<Mount> MountsIn(const std::string& path) {
   constexpr size_t kRoot = 3;
   constexpr size_t kPoint = 4;
   std::vector<Mount> mounts;
   for (const std::string& line : ReadLines(path)) {
     const std::vector<absl::string_view> fields = absl::StrSplit(line, ' ');
+    // In a line of mountinfo, a lone dash ends the optional fields, whose number varies. The file
+    // system type follows the dash.
     const auto dash = std::find(fields.begin(), fields.end(), "-");
     if (fields.size() <= kPoint || fields.end() - dash < 4) continue;
     Mount mount{Unescape(fields[kPoint]), Unescape(fields[kRoot]), dash[1] == "cgroup2", {}};
@@ -76,10 +83,12 @@ std::vector<Mount> MountsIn(const std::string& path) {
   return mounts;
 }
 
-// "4:memory:/docker/1f2e" of version 1, "0::/docker/1f2e" of version 2.
+// Returns the groups in a file such as /proc/self/cgroup. A line looks like "4:memory:/docker/1f2e"
+// in version 1 and like "0::/docker/1f2e" in version 2.
 std::vector<Membership> MembershipsIn(const std::string& path) {
   std::vector<Membership> memberships;
   for (const std::string& line : ReadLines(path)) {
+    // The path of a control group may contain colons, so only the first two colons separate fields.
     const std::vector<std::string> fields = absl::StrSplit(line, absl::MaxSplits(':', 2));
     if (fields.size() != 3) continue;
     Membership membership{{}, fields[2]};
@@ -89,8 +98,9 @@ std::vector<Membership> MembershipsIn(const std::string& path) {
   return memberships;
 }
 
-// The directories of the process's group and of those above it. A path that leads out of the mount
-// is that of a namespace's outside: its own groups begin at the mount.
+// Returns the directories of the process's group and of all groups above it. A path that leads out
+// of the mount comes from outside a cgroup namespace; the groups that this process can see then
+// begin at the mount point.
 std::vector<std::string> GroupsOf(const Mount& mount, absl::string_view path) {
   if (mount.root != "/" && !absl::ConsumePrefix(&path, mount.root)) path = "";
   if (path.substr(0, 3) == "/..") path = "";
@@ -101,6 +111,7 @@ std::vector<std::string> GroupsOf(const Mount& mount, absl::string_view path) {
   return groups;
 }
 
+// Returns the words of a file that are separated by white space; no words if the file is missing.
 std::vector<std::string> ReadFields(const std::string& path) {
   std::ifstream file(path);
   std::vector<std::string> fields;
@@ -108,6 +119,8 @@ std::vector<std::string> ReadFields(const std::string& path) {
   return fields;
 }
 
+// Lowers the memory limit to the number in `file`. The word "max" is not a number and means no
+// limit.
 void LimitMemory(const std::string& file, CgroupLimits& limits) {
   const std::vector<std::string> fields = ReadFields(file);
   uint64_t bytes = 0;
@@ -115,7 +128,8 @@ void LimitMemory(const std::string& file, CgroupLimits& limits) {
   limits.memory_bytes = std::min(bytes, limits.memory_bytes.value_or(bytes));
 }
 
-// "max" and -1 are no quota.
+// Lowers the processor limit to quota / period. The quotas "max" and -1 mean that there is no
+// limit.
 void LimitProcessors(const std::vector<std::string>& quota_and_period, CgroupLimits& limits) {
   double quota = 0;
   double period = 0;
@@ -125,6 +139,7 @@ void LimitProcessors(const std::vector<std::string>& quota_and_period, CgroupLim
   limits.processors = std::min(quota / period, limits.processors.value_or(quota / period));
 }
 
+// Applies the limits of one control group to `limits`.
 void LimitBy(const std::string& group, const Mount& mount, CgroupLimits& limits) {
   const auto has = [&](const char* controller) {
     return mount.unified || mount.controllers.contains(controller);
@@ -134,6 +149,7 @@ void LimitBy(const std::string& group, const Mount& mount, CgroupLimits& limits)
   }
   if (!has("cpu")) return;
   if (mount.unified) return LimitProcessors(ReadFields(group + "/cpu.max"), limits);
+  // Version 1 keeps the quota and the period in two files; version 2 keeps both in cpu.max.
   std::vector<std::string> fields = ReadFields(group + "/cpu.cfs_quota_us");
   for (std::string& field : ReadFields(group + "/cpu.cfs_period_us")) {
     fields.push_back(std::move(field));
@@ -141,6 +157,7 @@ void LimitBy(const std::string& group, const Mount& mount, CgroupLimits& limits)
   LimitProcessors(fields, limits);
 }
 
+// Returns true if the membership belongs to the hierarchy that is mounted at `mount`.
 bool AreOfOneHierarchy(const Mount& mount, const Membership& membership) {
   if (mount.unified || membership.controllers.empty()) {
     return mount.unified && membership.controllers.empty();
@@ -158,6 +175,8 @@ CgroupLimits ReadCgroupLimits(const std::string& root) {
     for (const Membership& membership : memberships) {
       if (!AreOfOneHierarchy(mount, membership)) continue;
       for (const std::string& group : GroupsOf(mount, membership.path)) {
+        // The lowest limit on the way from the root to the process's own group is the effective
+        // limit.
         LimitBy(root + group, mount, limits);
       }
     }

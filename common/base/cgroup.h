@@ -1,8 +1,9 @@
 #pragma once
 
-// The limits that control groups set to this process: those of its own group and of every group
-// above it, as far as they can be seen, in both versions of control groups. A container's limits
-// are of this kind, and the system's own counts of memory and processors do not know them.
+// The limits that Linux control groups set for this process: the limits of its own group and of
+// every visible group above that group, in version 1 and in version 2 of control groups. A
+// container's limits are set in this way, and the system's own counts of memory and processors do
+// not reflect them.
 
 #include <cstdint>
 #include <optional>
@@ -12,11 +13,12 @@ namespace cohort {
 
 struct CgroupLimits {
   std::optional<uint64_t> memory_bytes;
-  std::optional<double> processors;  // quota per period: 1.5 is three halves of one processor
+  // The CPU quota divided by its period: 1.5 means one and a half processors.
+  std::optional<double> processors;
 };
 
-// Reads proc and cgroup file systems below `root` ("" but in tests). What cannot be read limits
-// nothing.
+// Reads the proc and cgroup file systems below the directory `root`, which is "" except in tests. A
+// limit whose file cannot be read is treated as absent.
 CgroupLimits ReadCgroupLimits(const std::string& root);
 
 }  // namespace cohort

@@ -1,8 +1,8 @@
 #pragma once
 
-// Time is part of the world that a component is given: real in the daemons, moved by hand in unit
-// tests and by the event queue in the simulator. A timer runs its task on the clock's own thread
-// (or event), so the task should only post to a strand.
+// A component receives its clock as a parameter: the daemons pass the real time, unit tests move
+// the clock by hand, and the simulator moves the clock with its event queue. A timer runs its task
+// on the clock's own thread (or event), so a timer's task should only post to a strand.
 
 #include <cstdint>
 
@@ -12,20 +12,20 @@
 namespace cohort {
 
 struct TimerId {
-  uint64_t value = 0;  // 0 is no timer
+  uint64_t value = 0;  // 0 means that there is no timer
 };
 
-// Thread-safe.
+// The source of time, and the timers, of one component. Thread-safe.
 class Clock {
  public:
   virtual ~Clock() = default;
 
   virtual absl::Time Now() const = 0;
 
-  // Runs `task` once, not before `when`.
+  // Runs `task` once, not before the time `when`.
   virtual TimerId CallAt(absl::Time when, Task task) = 0;
 
-  // Returns true if the task had not started; it will never run then.
+  // Cancels a timer. Returns true if the timer's task had not started; the task then never runs.
   virtual bool Cancel(TimerId timer) = 0;
 };
 

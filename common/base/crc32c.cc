@@ -8,6 +8,7 @@ namespace cohort {
 
 namespace {
 
+// Returns the CRC of each byte value, for the bit-reversed polynomial 0x82f63b78.
 constexpr std::array<uint32_t, 256> MakeTable() {
   std::array<uint32_t, 256> table{};
   for (uint32_t i = 0; i < 256; ++i) {
@@ -20,6 +21,7 @@ constexpr std::array<uint32_t, 256> MakeTable() {
 
 constexpr std::array<uint32_t, 256> kTable = MakeTable();
 
+// Extends a CRC state, which is the complement of a CRC, one byte at a time.
 uint32_t ExtendByTable(uint32_t state, const char* data, size_t size) {
   for (size_t i = 0; i < size; ++i) {
     state = kTable[(state ^ static_cast<unsigned char>(data[i])) & 0xff] ^ (state >> 8);
@@ -28,17 +30,19 @@ uint32_t ExtendByTable(uint32_t state, const char* data, size_t size) {
 }
 
 #if defined(__x86_64__)
-// The instruction takes three cycles and may begin each cycle, so three runs of the bytes are
-// summed at once.
+// The bytes are checksummed as three interleaved runs, because the CRC instruction takes three
+// cycles but can start in every cycle.
 constexpr size_t kRunBytes = 2048;
 
-// The effect of `count` zero bytes on a CRC state, as a table for each of its four bytes. Tables
-// suffice because the effect is linear.
+// The effect of `count` zero bytes on a CRC state, as one table for each of the state's four bytes.
+// Four tables suffice because the effect is linear over XOR.
 class ZeroBytes {
  public:
   explicit ZeroBytes(size_t count) {
     const std::string zeros(count, '\0');
     for (uint32_t bit = 0; bit < 32; ++bit) {
+      // The effect of zero bytes on a CRC state is the XOR of their effects on the state's bits
+      // that are set.
       const uint32_t after = ExtendByTable(uint32_t{1} << bit, zeros.data(), zeros.size());
       std::array<uint32_t, 256>& table = tables_[bit / 8];
       for (uint32_t byte = 0; byte < 256; ++byte) {
@@ -60,6 +64,8 @@ __attribute__((target("sse4.2"))) uint32_t ExtendByInstruction(uint32_t state, c
   static const ZeroBytes one_run(kRunBytes);
   uint64_t wide = state;
   for (; size >= 3 * kRunBytes; data += 3 * kRunBytes, size -= 3 * kRunBytes) {
+    // The second and the third run start from the CRC state 0, so an XOR can add them to the first
+    // run.
     uint64_t second = 0;
     uint64_t third = 0;
     for (size_t at = 0; at < kRunBytes; at += 8) {
@@ -71,6 +77,8 @@ __attribute__((target("sse4.2"))) uint32_t ExtendByInstruction(uint32_t state, c
       second = __builtin_ia32_crc32di(second, words[1]);
       third = __builtin_ia32_crc32di(third, words[2]);
     }
+    // CRC states are linear: the state after the bytes A and B is the state after A, moved over B's
+    // length, XOR the state after B.
     wide = one_run.Behind(static_cast<uint32_t>(wide)) ^ second;
     wide = one_run.Behind(static_cast<uint32_t>(wide)) ^ third;
   }

@@ -5,6 +5,7 @@
 namespace cohort {
 
 bool Event::WaitFor(absl::Duration timeout) const {
+  // An infinite timeout cannot be added to a time point, so an endless wait takes its own branch.
   const bool forever = timeout == absl::InfiniteDuration();
   const auto deadline = std::chrono::steady_clock::now() +
                         absl::ToChronoNanoseconds(forever ? absl::ZeroDuration() : timeout);
@@ -14,6 +15,7 @@ bool Event::WaitFor(absl::Duration timeout) const {
       wake_.Wait(mutex_);
       continue;
     }
+    // The remaining time is computed again after each wake-up, because a wake-up may be spurious.
     const auto left = deadline - std::chrono::steady_clock::now();
     if (left <= std::chrono::nanoseconds::zero()) return false;
     wake_.WaitFor(mutex_, absl::FromChrono(left));

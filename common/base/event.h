@@ -1,16 +1,16 @@
 #pragma once
 
-// A thing that happens once, and who waits for it. The blocking public API (Schedule, Join, Fetch)
-// waits through a Waiter and is otherwise asynchronous: a daemon's waiter blocks the calling
-// thread, the simulator's runs its event queue until the event has happened, so the same calls work
-// in both.
+// An event that happens once, and the waiters that block until the event has happened. The blocking
+// public API (Schedule, Join, Fetch) waits through a Waiter and is otherwise asynchronous. A
+// daemon's waiter blocks the calling thread, and the simulator's waiter runs the simulator's event
+// queue until the event has happened, so the same API calls work in both.
 
 #include "absl/time/time.h"
 #include "common/base/mutex.h"
 
 namespace cohort {
 
-// Thread-safe.
+// A flag that is set once and that threads can wait for. Thread-safe.
 class Event {
  public:
   void Notify() {
@@ -22,7 +22,7 @@ class Event {
     MutexLock lock(mutex_);
     return happened_;
   }
-  // Returns false if `timeout` passed first.
+  // Blocks until the event has happened. Returns false if `timeout` passed first.
   bool WaitFor(absl::Duration timeout) const;
 
  private:
@@ -31,16 +31,16 @@ class Event {
   bool happened_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-// Thread-safe.
+// The way in which a blocking API call waits for an event. Thread-safe.
 class Waiter {
  public:
   virtual ~Waiter() = default;
-  // Returns false if the time ran out first. Must not be called on a strand or on a transport's
-  // thread.
+  // Waits until `event` has happened. Returns false if `timeout` passed first. Must not be called
+  // on a strand or on a transport's thread.
   virtual bool Wait(const Event& event, absl::Duration timeout) = 0;
 };
 
-// Thread-safe.
+// The daemons' waiter, which blocks the calling thread. Thread-safe.
 class BlockingWaiter final : public Waiter {
  public:
   bool Wait(const Event& event, absl::Duration timeout) override { return event.WaitFor(timeout); }

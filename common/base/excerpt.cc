@@ -10,6 +10,7 @@ namespace {
 constexpr char kCut[] = "...";
 constexpr size_t kCutBytes = sizeof(kCut) - 1;
 
+// Returns a byte as text: the byte itself if it is printable, and \xNN otherwise.
 std::string Printable(unsigned char byte) {
   const std::string one(1, static_cast<char>(byte));
   return absl::ascii_isprint(byte) ? one : absl::CHexEscape(one);
@@ -19,10 +20,12 @@ std::string Printable(unsigned char byte) {
 
 std::string Excerpt(absl::string_view text) {
   std::string excerpt;
-  size_t room_for_cut = 0;  // length of `excerpt` behind which kCut still fits
+  size_t room_for_cut = 0;  // longest length of `excerpt` after which kCut still fits
   for (const char byte : text) {
     const std::string piece = Printable(static_cast<unsigned char>(byte));
     if (excerpt.size() + piece.size() > kExcerptBytesMax) {
+      // The excerpt is cut between the texts of two bytes, so an escape \xNN is never cut in the
+      // middle.
       return excerpt.substr(0, room_for_cut).append(kCut);
     }
     excerpt += piece;

@@ -1,7 +1,8 @@
 #pragma once
 
-// The part that an error quotes of a file, or of any text that somebody else has written: enough to
-// find the place, and never so much that a message hides its point or reveals what the file holds.
+// The excerpt that an error message quotes from a file or from other foreign text: long enough to
+// find the place in the text, and short enough that the excerpt neither hides the point of the
+// message nor reveals the content of the file.
 
 #include <cstddef>
 #include <string>
@@ -12,8 +13,8 @@ namespace cohort {
 
 inline constexpr size_t kExcerptBytesMax = 64;
 
-// Returns the beginning of `text` as at most kExcerptBytesMax printable ASCII bytes; other bytes
-// are written as \xNN. The result ends in "..." if something was left out.
+// Returns the beginning of `text` as at most kExcerptBytesMax printable ASCII bytes. Bytes that are
+// not printable are written as \xNN. The result ends in "..." if a part of `text` was left out.
 std::string Excerpt(absl::string_view text);
 
 }  // namespace cohort

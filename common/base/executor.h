@@ -1,7 +1,7 @@
 #pragma once
 
-// An Executor runs tasks, in any order and on any thread. Code that needs an order takes a Strand
-// (strand.h).
+// An Executor runs tasks, in any order and on any thread. Code that needs its tasks in order takes
+// a Strand (strand.h).
 
 #include "absl/functional/any_invocable.h"
 
@@ -9,12 +9,12 @@ namespace cohort {
 
 using Task = absl::AnyInvocable<void()>;
 
-// Thread-safe.
+// The interface of thread pools and of the simulated executor. Thread-safe.
 class Executor {
  public:
   virtual ~Executor() = default;
 
-  // Queues `task`; never runs it inside the call.
+  // Queues `task`; never runs `task` inside this call.
   virtual void Run(Task task) = 0;
 };
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// Durable bytes. A file is written once from its start, synced, closed and renamed into its final
-// name; nothing is changed in place. Every error names the path.
+// Durable files. A writer writes a file once from its start, syncs and closes the file, and renames
+// it to its final name; no file is changed in place. Every error names the path.
 
 #include <cstdint>
 #include <memory>
@@ -13,7 +13,7 @@
 
 namespace cohort {
 
-// Thread-compatible.
+// A new file that is open for appending. Thread-compatible.
 class WritableFile {
  public:
   virtual ~WritableFile() = default;
@@ -22,42 +22,44 @@ class WritableFile {
   virtual absl::Status Close() = 0;
 };
 
-// Thread-safe.
+// A file that is open for reading at any offset. Thread-safe.
 class ReadableFile {
  public:
   virtual ~ReadableFile() = default;
   virtual uint64_t size() const = 0;
-  // Fills `out` from `offset` on. Errors: OUT_OF_RANGE beyond the end of the file; UNAVAILABLE or
-  // INTERNAL from the system.
+  // Fills `out` with the file's bytes from `offset` on. Errors: OUT_OF_RANGE beyond the end of the
+  // file; UNAVAILABLE or INTERNAL from the system.
   virtual absl::Status Read(uint64_t offset, absl::Span<char> out) const = 0;
 };
 
-// Thread-safe.
+// The interface through which all durable files are read and written. Thread-safe.
 class FileSystem {
  public:
   virtual ~FileSystem() = default;
 
-  // Makes a new file. Errors: ALREADY_EXISTS, also for a symbolic link; NOT_FOUND without the
-  // directory; PERMISSION_DENIED; RESOURCE_EXHAUSTED. (temporary_file.h has what writers use.)
+  // Creates a new file at `path`. Errors: ALREADY_EXISTS, also if `path` is a symbolic link;
+  // NOT_FOUND if the directory does not exist; PERMISSION_DENIED; RESOURCE_EXHAUSTED. Writers
+  // usually go through temporary_file.h.
   virtual absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) = 0;
-  // Errors: NOT_FOUND, PERMISSION_DENIED.
+  // Opens a file for reading. Errors: NOT_FOUND, PERMISSION_DENIED.
   virtual absl::StatusOr<std::unique_ptr<ReadableFile>> Open(const std::string& path) = 0;
-  // Names (not paths) of the entries, sorted. Errors: NOT_FOUND.
+  // Returns the names (not the paths) of the directory's entries, sorted. Errors: NOT_FOUND.
   virtual absl::StatusOr<std::vector<std::string>> List(const std::string& directory) = 0;
-  // Moves a file over `to` in one step and makes the names in the directory of `to` durable.
-  // Errors: NOT_FOUND.
+  // Renames the file `from` to `to` in one step, replacing a file at `to`, and makes the entries of
+  // the directory of `to` durable. Errors: NOT_FOUND.
   virtual absl::Status Rename(const std::string& from, const std::string& to) = 0;
-  // Removes a file or an empty directory; a missing one is not an error. Errors:
+  // Removes a file or an empty directory. Removing a missing path succeeds. Errors:
   // FAILED_PRECONDITION for a directory with entries.
   virtual absl::Status Remove(const std::string& path) = 0;
-  // Makes the missing parents too, durably. Errors: FAILED_PRECONDITION when a part is a file.
+  // Creates the directory `path` and its missing parents, durably. Errors: FAILED_PRECONDITION if a
+  // part of the path is a file.
   virtual absl::Status MakeDirectories(const std::string& path) = 0;
 };
 
 absl::StatusOr<std::string> ReadFile(FileSystem& files, const std::string& path);
 
 std::string JoinPath(absl::string_view directory, absl::string_view name);
-std::string DirectoryOf(absl::string_view path);  // "." when there is none
+std::string DirectoryOf(absl::string_view path);  // returns "." for a path without a directory
 std::string BaseName(absl::string_view path);
 
 }  // namespace cohort

@@ -25,6 +25,7 @@ spdlog::level::level_enum ToSpdlog(LogLevel level) {
   return spdlog::level::err;
 }
 
+// Returns true for a value whose end a reader of key=value pairs could not find without quotes.
 bool NeedsQuotes(const std::string& value) {
   return value.empty() || value.find_first_of(" \"=\n") != std::string::npos;
 }
@@ -39,12 +40,14 @@ void AppendField(std::string& line, absl::string_view key, const std::string& va
                   "\"");
 }
 
-// The one process-wide object of this project: where the lines go belongs to the process, not to a
-// component.
+// Returns the one process-wide object of this project. The destination of log lines belongs to the
+// process, not to a component.
 spdlog::logger& Logger() {
+  // The logger is never destroyed, because threads may log while the process exits.
   static spdlog::logger* const logger = [] {
     auto* made = new spdlog::logger("cohort", std::make_shared<spdlog::sinks::stderr_sink_mt>());
     made->set_pattern("time=%Y-%m-%dT%H:%M:%S.%eZ level=%l %v", spdlog::pattern_time_type::utc);
+    // Each log line is flushed at once, so that the last lines of a crashed process are not lost.
     made->flush_on(spdlog::level::info);
     return made;
   }();
@@ -63,6 +66,7 @@ void Log(LogLevel level, absl::string_view event, std::initializer_list<LogField
 
 void ConfigureLog(LogLevel level, absl::string_view who) {
   Logger().set_level(ToSpdlog(level));
+  // A '%' in the task's name is doubled, because '%' begins a placeholder in the logger's pattern.
   Logger().set_pattern(absl::StrCat("time=%Y-%m-%dT%H:%M:%S.%eZ level=%l task=",
                                     absl::StrReplaceAll(who, {{"%", "%%"}}), " %v"),
                        spdlog::pattern_time_type::utc);

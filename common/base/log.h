@@ -1,7 +1,8 @@
 #pragma once
 
-// Daemons log events to stderr as one line of key=value each: time, level, event, then the fields.
-// Warnings mean that somebody should act. Nothing is logged per tensor or per step.
+// Daemons log each event to stderr as one line of key=value pairs: time, level, event, then the
+// event's own fields. A warning means that an operator should act. No code logs a line for each
+// tensor or each step.
 
 #include <initializer_list>
 #include <string>
@@ -20,13 +21,15 @@ struct LogField {
       : key(key_in), value(absl::StrCat(value_in)) {}
 
   absl::string_view key;
-  std::string value;  // quoted on output when it holds a space, a quote or '='
+  // The text of the value. Log() quotes a value that is empty or holds a space, a quote, '=' or a
+  // line break.
+  std::string value;
 };
 
-// Writes one line. Thread-safe.
+// Writes one log line to stderr. Thread-safe.
 void Log(LogLevel level, absl::string_view event, std::initializer_list<LogField> fields);
 
-// Drops lines below `level` from now on, and puts `who` (such as "worker:1") into every line.
+// Drops log lines below `level` from now on, and puts `who` (such as "worker:1") into every line.
 void ConfigureLog(LogLevel level, absl::string_view who);
 
 }  // namespace cohort

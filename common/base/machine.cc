@@ -14,7 +14,8 @@ namespace cohort {
 
 int ProcessorCount() {
   int count = static_cast<int>(std::thread::hardware_concurrency());
-  // Fails on machines with more processors than the set has bits: then all count.
+  // sched_getaffinity fails on machines with more processors than cpu_set_t has bits; all
+  // processors count in that case.
   cpu_set_t allowed;
   if (sched_getaffinity(0, sizeof(allowed), &allowed) == 0) {
     count = std::min(count, CPU_COUNT(&allowed));

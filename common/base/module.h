@@ -1,7 +1,7 @@
 #pragma once
 
-// Shared libraries that a program loads when somebody asks for what they have, because a machine
-// may lack what they are linked with.
+// Modules are shared libraries that a program loads only on request, because a machine may lack the
+// libraries that a module is linked with, such as CUDA.
 
 #include <string>
 
@@ -10,14 +10,14 @@
 
 namespace cohort {
 
-// Returns the path of a module: beside the executable, as a build has it, or in ../lib/cohort from
-// there, as an installation has it.
+// Returns the path of the module `name`: the directory of the executable, where a build puts
+// modules, or else "../lib/cohort" relative to that directory, where an installation puts modules.
 std::string ModulePath(absl::string_view name);
 
-// Loads the module at `path` and returns the address of a symbol in it, or null if the module has
-// no such symbol. The module stays loaded, because libraries such as CUDA do not survive being
-// unloaded. Nothing of the module becomes visible to other libraries. Thread-safe. Errors:
-// NOT_FOUND in the loader's words.
+// Loads the module at `path` and returns the address of `symbol` in the module, or null if the
+// module does not have that symbol. The module stays loaded, because libraries such as CUDA do not
+// survive being unloaded. The module's symbols do not become visible to other libraries.
+// Thread-safe. Errors: NOT_FOUND with the dynamic loader's message.
 absl::StatusOr<void*> LoadModule(const std::string& path, const char* symbol);
 
 }  // namespace cohort

@@ -1,8 +1,8 @@
 #pragma once
 
-// The only lock of this project. It is std::mutex under clang's thread-safety annotations, and not
-// absl::Mutex, because ThreadSanitizer sees pthread locks by itself but not those of Debian's
-// uninstrumented Abseil.
+// Mutex is the only lock type of this project. Mutex wraps std::mutex in Clang's thread-safety
+// annotations. The project does not use absl::Mutex, because ThreadSanitizer understands pthread
+// locks but not the locks of Debian's uninstrumented Abseil.
 
 #include <algorithm>
 #include <chrono>
@@ -14,7 +14,7 @@
 
 namespace cohort {
 
-// Thread-safe.
+// A std::mutex with annotations for Clang's thread-safety analysis. Thread-safe.
 class ABSL_LOCKABLE Mutex {
  public:
   Mutex() = default;
@@ -29,7 +29,7 @@ class ABSL_LOCKABLE Mutex {
   std::mutex mutex_;
 };
 
-// Holds a mutex for the length of a scope. Thread-compatible.
+// Locks a mutex and unlocks the mutex at the end of the scope. Thread-compatible.
 class ABSL_SCOPED_LOCKABLE MutexLock {
  public:
   explicit MutexLock(Mutex& mutex) ABSL_EXCLUSIVE_LOCK_FUNCTION(mutex) : mutex_(mutex) {
@@ -43,7 +43,8 @@ class ABSL_SCOPED_LOCKABLE MutexLock {
   Mutex& mutex_;
 };
 
-// Spurious wake-ups happen: wait in a loop over the condition. Thread-safe.
+// A condition variable for Mutex. Spurious wake-ups happen, so a caller waits in a loop over its
+// condition. Thread-safe.
 class CondVar {
  public:
   void Wait(Mutex& mutex) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
@@ -52,10 +53,11 @@ class CondVar {
     lock.release();
   }
 
-  // Returns false if `timeout` passed first.
+  // Waits for a notification. Returns false if `timeout` passed first.
   bool WaitFor(Mutex& mutex, absl::Duration timeout) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     std::unique_lock<std::mutex> lock(mutex.mutex_, std::adopt_lock);
-    // std::condition_variable adds this to the present time, which must not overflow.
+    // Bounded because std::condition_variable adds the timeout to the present time, and the sum
+    // must not overflow.
     const absl::Duration bounded = std::min(timeout, absl::Hours(24 * 365));
     const auto status = condition_.wait_for(lock, absl::ToChronoNanoseconds(bounded));
     lock.release();

@@ -17,6 +17,8 @@ int EditDistance(absl::string_view a, absl::string_view b) {
   b = b.substr(0, kNameBytesMax);
   const size_t width = b.size() + 1;
   std::vector<int> table((a.size() + 1) * width);
+  // at(i, j) is the distance between the first i characters of `a` and the first j characters of
+  // `b`.
   const auto at = [&](size_t i, size_t j) -> int& { return table[i * width + j]; };
   for (size_t i = 0; i <= a.size(); ++i) at(i, 0) = static_cast<int>(i);
   for (size_t j = 0; j <= b.size(); ++j) at(0, j) = static_cast<int>(j);
@@ -24,6 +26,7 @@ int EditDistance(absl::string_view a, absl::string_view b) {
     for (size_t j = 1; j <= b.size(); ++j) {
       const int substituted = at(i - 1, j - 1) + (a[i - 1] == b[j - 1] ? 0 : 1);
       at(i, j) = std::min({at(i - 1, j) + 1, at(i, j - 1) + 1, substituted});
+      // If the last two characters of both prefixes are swapped, the swap counts as one change.
       if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
         at(i, j) = std::min(at(i, j), at(i - 2, j - 2) + 1);
       }
@@ -39,6 +42,7 @@ std::vector<std::string> NearestNames(absl::string_view name,
   for (const std::string& candidate : candidates) {
     ranked.emplace_back(EditDistance(wanted, absl::AsciiStrToLower(candidate)), &candidate);
   }
+  // The sort is stable, so candidates at equal distance keep their order.
   std::stable_sort(ranked.begin(), ranked.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
   ranked.resize(std::min(count, ranked.size()));

@@ -1,6 +1,6 @@
 #pragma once
 
-// "Did you mean": the known names nearest to a mistyped one.
+// Suggestions for "Did you mean ...": the known names that are nearest to a mistyped name.
 
 #include <string>
 #include <vector>
@@ -10,18 +10,18 @@
 
 namespace cohort {
 
-// Insertions, deletions, substitutions and swaps of neighbours that turn one into the other
-// (optimal string alignment). Names are compared by their first 64 bytes, so that a damaged file
-// cannot make the work large.
+// Returns the number of insertions, deletions, substitutions and swaps of neighbouring characters
+// that turn `a` into `b` (optimal string alignment). Only the first 64 bytes of each name are
+// compared, so that a name from a damaged file cannot make the computation expensive.
 int EditDistance(absl::string_view a, absl::string_view b);
 
-// Returns at most `count` candidates, nearest first, ignoring case; equally near ones keep their
-// order.
+// Returns at most `count` of the candidates, nearest first, ignoring case. Candidates at equal
+// distance keep their order.
 std::vector<std::string> NearestNames(absl::string_view name,
                                       absl::Span<const std::string> candidates, size_t count);
 
-// Returns the nearest candidate, or "" if none is near (if more than half of the name would
-// change).
+// Returns the nearest candidate, or "" if even the nearest candidate is too far (if more than half
+// of `name` would change).
 std::string NearestName(absl::string_view name, absl::Span<const std::string> candidates);
 
 }  // namespace cohort

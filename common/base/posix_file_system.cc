@@ -16,6 +16,7 @@ namespace cohort {
 
 namespace {
 
+// A new file that is written through one file descriptor.
 class PosixWritableFile final : public WritableFile {
  public:
   PosixWritableFile(int fd, std::string path) : fd_(fd), path_(std::move(path)) {}
@@ -25,6 +26,7 @@ class PosixWritableFile final : public WritableFile {
 
   absl::Status Append(absl::string_view bytes) override {
     while (!bytes.empty()) {
+      // write() may write only a part of the bytes, and a signal may interrupt it (EINTR).
       const ssize_t written = write(fd_, bytes.data(), bytes.size());
       if (written < 0 && errno == EINTR) continue;
       if (written < 0) return ErrnoStatus(errno, absl::StrCat("cannot write ", path_));
@@ -39,6 +41,8 @@ class PosixWritableFile final : public WritableFile {
   }
 
   absl::Status Close() override {
+    // The file descriptor counts as closed even if close() fails, and a second close() could close
+    // another file.
     if (close(std::exchange(fd_, -1)) != 0) {
       return ErrnoStatus(errno, absl::StrCat("cannot close ", path_));
     }
@@ -66,6 +70,7 @@ class PosixReadableFile final : public ReadableFile {
           pread(fd_, out.data() + done, out.size() - done, static_cast<off_t>(offset + done));
       if (got < 0 && errno == EINTR) continue;
       if (got < 0) return ErrnoStatus(errno, absl::StrCat("cannot read ", path_));
+      // The wanted range reaches beyond the end of the file.
       if (got == 0) return BeyondTheEnd(offset, out.size());
       done += static_cast<size_t>(got);
     }
@@ -83,10 +88,12 @@ class PosixReadableFile final : public ReadableFile {
   const std::string path_;
 };
 
+// Makes the entries of a directory durable: fsync() of a file does not cover the file's name.
 absl::Status SyncDirectory(const std::string& path) {
   const int fd = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return ErrnoStatus(errno, absl::StrCat("cannot open directory ", path));
   const int result = fsync(fd);
+  // close() may change errno, so the error of fsync() is saved before close().
   const int error_number = errno;
   close(fd);
   if (result != 0) return ErrnoStatus(error_number, absl::StrCat("cannot sync directory ", path));
@@ -96,6 +103,7 @@ absl::Status SyncDirectory(const std::string& path) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<WritableFile>> PosixFileSystem::Create(const std::string& path) {
+  // O_EXCL and O_NOFOLLOW ensure that no file or symbolic link of another process is opened.
   const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
   if (fd < 0) return ErrnoStatus(errno, absl::StrCat("cannot create ", path));
   return std::make_unique<PosixWritableFile>(fd, path);
@@ -105,6 +113,7 @@ absl::StatusOr<std::unique_ptr<ReadableFile>> PosixFileSystem::Open(const std::s
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return ErrnoStatus(errno, absl::StrCat("cannot open ", path));
   struct stat info;
+  // open() also opens directories and devices, but their sizes mean nothing to a reader of files.
   if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
     close(fd);
     return absl::FailedPreconditionError(absl::StrCat(path, " is not a regular file"));
@@ -140,15 +149,18 @@ absl::Status PosixFileSystem::Remove(const std::string& path) {
 }
 
 absl::Status PosixFileSystem::MakeDirectories(const std::string& path) {
+  // Creates each prefix of the path that ends before a slash, and then the whole path.
   for (size_t end = 1; end <= path.size(); ++end) {
     if (end != path.size() && path[end] != '/') continue;
     const std::string prefix = path.substr(0, end);
     if (mkdir(prefix.c_str(), 0755) == 0) {
       RETURN_IF_ERROR(SyncDirectory(DirectoryOf(prefix)));
+      // Another process may have created the same directory, so EEXIST is not an error.
     } else if (errno != EEXIST) {
       return ErrnoStatus(errno, absl::StrCat("cannot make directory ", prefix));
     }
   }
+  // mkdir() also fails with EEXIST if a file has the name, so the type of the last part is checked.
   struct stat info;
   if (stat(path.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) {
     return absl::FailedPreconditionError(absl::StrCat(path, " is not a directory"));

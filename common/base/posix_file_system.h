@@ -4,7 +4,7 @@
 
 namespace cohort {
 
-// The machine's files. Thread-safe.
+// The file system of the machine, through POSIX calls. Thread-safe.
 class PosixFileSystem final : public FileSystem {
  public:
   absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) override;

@@ -1,7 +1,8 @@
 #pragma once
 
-// Asks for a line of memory that is used soon. Not __builtin_prefetch: GCC 12 takes a function of
-// nothing else for one without effect, and drops the calls of it.
+// PrefetchLine asks the processor to load a cache line that the program will use soon. On x86-64 it
+// uses inline assembly, because GCC 12 regards a function that only calls __builtin_prefetch as
+// free of effects and drops the calls of such a function.
 
 namespace cohort {
 

@@ -25,20 +25,25 @@ void RealClock::Stop() {
 }
 
 absl::Time RealClock::Now() const {
+  // A step of the wall clock after construction does not move Now().
   return wall_start_ + absl::FromChrono(std::chrono::steady_clock::now() - steady_start_);
 }
 
 TimerId RealClock::CallAt(absl::Time when, Task task) {
   MutexLock lock(mutex_);
   const uint64_t id = ++last_id_;
+  // The id makes the timers' keys unique. Timers of one time fire in the order of their ids.
   timers_.emplace(Key(when, id), std::move(task));
   time_of_.emplace(id, when);
+  // The new timer may be earlier than the timer for which the thread is waiting.
   wake_.NotifyAll();
   return TimerId{id};
 }
 
 bool RealClock::Cancel(TimerId timer) {
-  Task cancelled;  // declared before the lock, so destroyed after it: a task may own anything
+  // Declared before the lock and destroyed after the unlock, because destroying a task may call any
+  // code.
+  Task cancelled;
   MutexLock lock(mutex_);
   const auto found = time_of_.find(timer.value);
   if (found == time_of_.end()) return false;
@@ -61,11 +66,13 @@ void RealClock::Work() {
           wake_.WaitFor(mutex_, timers_.begin()->first.first - Now());
         }
       }
+      // Stop() drops the timers that have not fired, without running their tasks.
       if (stopping_) return;
       task = std::move(timers_.begin()->second);
       time_of_.erase(timers_.begin()->first.second);
       timers_.erase(timers_.begin());
     }
+    // The task runs outside the lock, so that it may set and cancel timers.
     task();
   }
 }

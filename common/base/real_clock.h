@@ -9,16 +9,16 @@
 
 namespace cohort {
 
-// The machine's time, with one timer thread. Timers follow the monotonic clock, so that a step of
-// the wall clock neither fires nor holds them; Now is anchored to the wall clock at construction.
-// Thread-safe.
+// The machine's time, with one timer thread. Timers follow the monotonic clock, so a step of the
+// wall clock neither fires nor delays a timer. Now() starts from the wall clock at construction and
+// then follows the monotonic clock. Thread-safe.
 class RealClock final : public Clock {
  public:
   RealClock();
   ~RealClock() override;
 
-  // Returns when no timer runs, and none will; Now goes on. Idempotent. Not from a timer; by one
-  // thread.
+  // Ends the timer thread. When Stop() returns, no timer's task is running and none will run; Now()
+  // keeps working. Idempotent. Must not be called from a timer's task, and only by one thread.
   void Stop();
 
   absl::Time Now() const override;
@@ -37,7 +37,7 @@ class RealClock final : public Clock {
   std::map<uint64_t, absl::Time> time_of_ ABSL_GUARDED_BY(mutex_);
   uint64_t last_id_ ABSL_GUARDED_BY(mutex_) = 0;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  std::thread thread_;  // last: it uses all of the above
+  std::thread thread_;  // declared last, because the thread uses all members above
 };
 
 }  // namespace cohort

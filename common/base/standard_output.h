@@ -1,6 +1,7 @@
 #pragma once
 
-// A program's output to the process that started it, with an error if nobody can read it.
+// Output of a program to the process that started the program, with an error if no process can read
+// the output.
 
 #include <string>
 
@@ -8,12 +9,13 @@
 
 namespace cohort {
 
-// Lets writing to a pipe or socket without a reader fail with an error, as on a full disk; by
-// default it kills the process (SIGPIPE). First in main: threads and programs started later inherit
-// it.
+// Makes a write to a pipe or socket without a reader fail with an error, as a write to a full disk
+// does; by default such a write kills the process (SIGPIPE). Call this function first in main,
+// because threads and programs started later inherit the setting.
 void IgnoreBrokenPipes();
 
-// Writes all of `text` to stdout, through every buffer. Errors: those of write, naming stdout.
+// Writes all of `text` to stdout and flushes all buffers. Errors: the errors of write(), with
+// "stdout" in the message.
 absl::Status WriteToStdout(const std::string& text);
 
 }  // namespace cohort

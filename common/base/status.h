@@ -1,8 +1,8 @@
 #pragma once
 
-// Errors that the world can cause travel as absl::Status and absl::StatusOr. A layer that knows
-// something the one below does not adds it with Annotate, once. Programmer errors go to check.h
-// instead.
+// Errors that the outside world can cause are returned as absl::Status and absl::StatusOr. A layer
+// that knows more than the layer below adds its knowledge once, with Annotate. Errors of the
+// programmer go through check.h instead.
 
 #include <utility>
 
@@ -12,12 +12,12 @@
 
 namespace cohort {
 
-// Returns the same code and payloads with "context: " before the message. An ok status stays as it
-// is.
+// Returns `status` with "context: " before its message, and with the same code and payloads. An ok
+// status is returned unchanged.
 [[nodiscard]] absl::Status Annotate(const absl::Status& status, absl::string_view context);
 
-// Returns the status that an error number of the operating system means, as "context: text of the
-// number".
+// Returns the status for an error number of the operating system, with the message "context: text
+// of the error number".
 [[nodiscard]] absl::Status ErrnoStatus(int error_number, absl::string_view context);
 
 }  // namespace cohort

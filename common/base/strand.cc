@@ -8,8 +8,8 @@
 namespace cohort {
 
 namespace {
-// A drain gives the thread back after this many tasks, so that one busy strand cannot starve the
-// others.
+// A drain of a strand gives its thread back after this number of tasks, so that one busy strand
+// cannot starve other strands.
 constexpr int kTasksPerDrainMax = 64;
 thread_local const void* current_strand = nullptr;
 }  // namespace
@@ -23,9 +23,9 @@ struct Strand::State {
   bool draining ABSL_GUARDED_BY(mutex) = false;
 };
 
-// The task that the executor runs. If the executor drops it instead, at the end of a simulated
-// world, the queued tasks are dropped too: a task that owns its strand would otherwise keep the
-// strand, and itself, for ever.
+// The task that drains a strand on the executor. If the executor drops this task instead, at the
+// end of a simulated world, the strand's queued tasks are dropped too. Otherwise a queued task that
+// owns its strand would keep the strand, and itself, alive for ever.
 class Strand::State::Turn {
  public:
   explicit Turn(std::shared_ptr<State> state) : state_(std::move(state)) {}
@@ -33,10 +33,11 @@ class Strand::State::Turn {
   Turn& operator=(Turn&&) = delete;
   ~Turn() {
     while (state_ != nullptr) {
-      std::deque<Task> dropped;  // declared before the lock, so destroyed after it
+      // Declared before the lock, so that the tasks are destroyed after the unlock.
+      std::deque<Task> dropped;
       MutexLock lock(state_->mutex);
       dropped.swap(state_->queue);
-      if (!dropped.empty()) continue;  // their end may post another
+      if (!dropped.empty()) continue;  // destroying the dropped tasks may post new tasks
       state_->draining = false;
       break;
     }
@@ -45,7 +46,7 @@ class Strand::State::Turn {
   void operator()() { Drain(std::exchange(state_, nullptr)); }
 
  private:
-  std::shared_ptr<State> state_;  // shared with the strand; none once it has run
+  std::shared_ptr<State> state_;  // shared with the strand; null once the turn has run
 };
 
 Strand::Strand(Executor& executor) : state_(std::make_shared<State>(executor)) {}
@@ -55,8 +56,11 @@ void Strand::Post(Task task) {
     MutexLock lock(state_->mutex);
     state_->queue.push_back(std::move(task));
     if (state_->draining) return;
+    // The caller that sets `draining` is the only caller that starts a drain until the queue is
+    // empty.
     state_->draining = true;
   }
+  // Called outside the lock: the executor may drop the turn, and the turn's destructor locks.
   state_->executor.Run(State::Turn(state_));
 }
 
@@ -67,12 +71,15 @@ void Strand::RunOrPost(Task task) {
     if (state_->draining) return;
     state_->draining = true;
   }
-  Drain(std::shared_ptr<State>(state_));  // a task may end the strand
+  // The pointer is copied, because a task may destroy the strand.
+  Drain(std::shared_ptr<State>(state_));
 }
 
 bool Strand::IsCurrent() const { return current_strand == state_.get(); }
 
 void Strand::Drain(const std::shared_ptr<State>& state) {
+  // RunOrPost may drain this strand inside a task of another strand, which is current again
+  // afterwards.
   const void* const outer = std::exchange(current_strand, state.get());
   for (int i = 0; i < kTasksPerDrainMax; ++i) {
     Task task;
@@ -86,9 +93,11 @@ void Strand::Drain(const std::shared_ptr<State>& state) {
       task = std::move(state->queue.front());
       state->queue.pop_front();
     }
+    // The task runs outside the lock, so that it may post to its own strand.
     task();
   }
   current_strand = outer;
+  // Tasks may be left in the queue, and `draining` is still true, so a new turn runs the rest.
   state->executor.Run(State::Turn(state));
 }
 

@@ -13,17 +13,19 @@ namespace {
 
 constexpr char kEnding[] = ".tmp";
 constexpr size_t kTokenDigits = 16;
-// 64 random bits: a second collision in a row says that something else is wrong.
+// A random name has 64 random bits, so a second collision in a row means that something else is
+// wrong.
 constexpr int kNamesTried = 4;
 
-// Draws from the system's randomness, not from a seed: two processes that write for one path must
-// differ, and nothing but the name follows from these bits.
+// Draws the name from the system's random numbers and not from a seed: two processes that write the
+// same path must get different names, and nothing but the name depends on the random bits.
 std::string RandomName(const std::string& path) {
   std::random_device random;
   const uint64_t token = (uint64_t{random()} << 32) | random();
   return absl::StrCat(path, ".", absl::Hex(token, absl::kZeroPad16), kEnding);
 }
 
+// Returns true if `text` has the form of the random part of a temporary name.
 bool IsToken(absl::string_view text) {
   if (text.size() != kTokenDigits) return false;
   for (const char digit : text) {
@@ -45,6 +47,8 @@ absl::StatusOr<std::unique_ptr<TemporaryFile>> TemporaryFile::Create(FileSystem&
           new TemporaryFile(files, path, std::move(name), *std::move(file)));
     }
     error = file.status();
+    // Only ALREADY_EXISTS is worth another try: the random name was taken, and a new one may not
+    // be.
     if (!absl::IsAlreadyExists(error)) break;
   }
   return error;
@@ -57,13 +61,15 @@ TemporaryFile::TemporaryFile(FileSystem& files, std::string path, std::string te
       temporary_(std::move(temporary)),
       file_(std::move(file)) {}
 
+// Removes the temporary file if `error` is an error, and returns `error`.
 absl::Status TemporaryFile::DiscardOn(const absl::Status& error) {
   if (!error.ok()) Discard();
   return error;
 }
 
 void TemporaryFile::Discard() {
-  // The error that kept it from its name is the one that counts.
+  // An error of the removal is ignored, because the caller reports the error that kept the file
+  // from its final name.
   files_.Remove(temporary_).IgnoreError();
 }
 
@@ -90,6 +96,7 @@ absl::string_view FinalName(absl::string_view name) {
   absl::string_view rest = name;
   if (!absl::ConsumeSuffix(&rest, kEnding)) return name;
   const size_t dot = rest.rfind('.');
+  // A name "path.tmp" without the random part also counts as temporary, with the final name "path".
   if (dot != absl::string_view::npos && IsToken(rest.substr(dot + 1))) rest = rest.substr(0, dot);
   return rest;
 }
@@ -107,6 +114,7 @@ void RemoveTemporaries(FileSystem& files, const std::string& path) {
 
 absl::Status ProbeDirectory(FileSystem& files, const std::string& directory) {
   RETURN_IF_ERROR(files.MakeDirectories(directory));
+  // Only creating a file shows whether the permissions and the file system allow writing.
   const auto made = TemporaryFile::Create(files, JoinPath(directory, "probe"));
   if (!made.ok()) {
     return Annotate(made.status(), absl::StrCat(directory, " cannot be written to"));

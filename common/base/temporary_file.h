@@ -1,10 +1,11 @@
 #pragma once
 
-// A file on its way to its final name. It is written under a name that no other writer has,
-// "path.<16 hexadecimal digits>.tmp", as a new file: a file or symbolic link of another process is
-// never written to, and no writer renames the half-written file of another. A file that cannot be
-// written is removed. A file that is given up without an error, or whose process was killed, stays
-// until somebody removes it (IsTemporaryName).
+// A file that has a temporary name until all of it is written. The temporary name, "path.<16
+// hexadecimal digits>.tmp", belongs to one writer, and the file is always new. So no writer writes
+// to a file or a symbolic link of another process, and no writer renames the half-written file of
+// another writer. The file is removed if writing fails. If a temporary file was abandoned without
+// an error, or its process was killed, the file stays until some process removes it (see
+// IsTemporaryName).
 
 #include <memory>
 #include <string>
@@ -15,21 +16,25 @@
 
 namespace cohort {
 
-// A file on its way to its final name. May be destroyed after the file system. Thread-compatible.
+// A file that is written under a temporary name and then renamed to its final name. May be
+// destroyed after the file system. Thread-compatible.
 class TemporaryFile {
  public:
-  // Errors: those of FileSystem::Create but ALREADY_EXISTS.
+  // Creates the temporary file for the final name `path`. Errors: the errors of FileSystem::Create
+  // except ALREADY_EXISTS.
   static absl::StatusOr<std::unique_ptr<TemporaryFile>> Create(FileSystem& files,
                                                                const std::string& path);
 
-  // Appends bytes. After an error of Append, Seal or Commit the file is gone, and this object must
-  // not be used any more.
+  // Appends bytes to the temporary file. After an error of Append, Seal or Commit, the file has
+  // been removed and this object must not be used any more.
   absl::Status Append(absl::string_view bytes);
-  // Syncs and closes: the bytes are durable, the final name is not there yet.
+  // Syncs and closes the temporary file. Afterwards its bytes are durable, but the file does not
+  // have its final name yet.
   absl::Status Seal();
-  // Renames a sealed file: a reader sees what was there before or all of this file.
+  // Renames the sealed file to its final name. A reader of that name sees the old content or all of
+  // the new content.
   absl::Status Commit();
-  // Removes a file that is not to be committed.
+  // Removes a temporary file that will not be committed.
   void Discard();
 
  private:
@@ -43,21 +48,23 @@ class TemporaryFile {
   const std::unique_ptr<WritableFile> file_;
 };
 
-// Writes a TemporaryFile and commits it: a reader sees the old content or the new, never a part.
+// Writes `bytes` to a TemporaryFile and commits the file: a reader of `path` sees the old content
+// or the new content, never a part.
 absl::Status WriteFileAtomically(FileSystem& files, const std::string& path,
                                  absl::string_view bytes);
 
-// Returns the name or path under which a temporary file would have been committed, and any other
-// name as it is.
+// Returns the final name or path of a temporary file, given its temporary name. A name that is not
+// temporary is returned unchanged.
 absl::string_view FinalName(absl::string_view name);
 bool IsTemporaryName(absl::string_view name);
 
-// Removes what writers that were killed have left of `path`. For its only writer: another one would
-// lose the file that it is writing. What cannot be removed stays.
+// Removes the temporary files that killed writers have left for `path`. Only the sole writer of
+// `path` may call this function, because the call would remove a file that another writer is still
+// writing. Temporary files that cannot be removed stay.
 void RemoveTemporaries(FileSystem& files, const std::string& path);
 
-// Makes the directory and proves that files can be made in it. Errors: the file system's, naming
-// the directory.
+// Creates the directory and checks that files can be created in it. Errors: the file system's
+// errors, with the directory in the message.
 absl::Status ProbeDirectory(FileSystem& files, const std::string& directory);
 
 }  // namespace cohort

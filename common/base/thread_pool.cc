@@ -13,6 +13,7 @@ ThreadPool::ThreadPool(Options options) {
   COHORT_CHECK(options.threads > 0, "a pool has at least one thread");
   for (int i = 0; i < options.threads; ++i) {
     threads_.emplace_back([this, turns = options.turns] { Work(turns); });
+    // Linux limits the name of a thread to 15 characters.
     const std::string name = absl::StrCat(options.name.substr(0, 12), "-", i);
     pthread_setname_np(threads_.back().native_handle(), name.substr(0, 15).c_str());
   }
@@ -28,7 +29,8 @@ ThreadPool::~ThreadPool() {
 }
 
 void ThreadPool::Run(Task task) {
-  // Notified inside the lock: as soon as the task can run, it may let the owner end the pool.
+  // The worker is notified inside the lock: as soon as the task can run, the task may let the owner
+  // destroy the pool.
   MutexLock lock(mutex_);
   queue_.push_back(std::move(task));
   wake_.NotifyOne();
@@ -41,10 +43,12 @@ void ThreadPool::Work(absl::optional<Turns> turns) {
     {
       MutexLock lock(mutex_);
       while (queue_.empty() && !stopping_) wake_.Wait(mutex_);
+      // A thread of a stopping pool ends only when the queue is empty, so every queued task runs.
       if (queue_.empty()) return;
       task = std::move(queue_.front());
       queue_.pop_front();
     }
+    // The task runs outside the lock, so that other threads can take tasks at the same time.
     task();
   }
 }

@@ -12,14 +12,15 @@
 
 namespace cohort {
 
-// A fixed number of named threads over one queue. The destructor runs what is queued, then joins.
-// Thread-safe.
+// A fixed number of named threads that take tasks from one queue. The destructor runs the queued
+// tasks and then joins the threads. Thread-safe.
 class ThreadPool final : public Executor {
  public:
   struct Options {
-    std::string name;  // the operating system shows at most 12 characters
+    std::string name;  // the operating system shows at most 12 characters of the name
     int threads = 1;
-    absl::optional<Turns> turns = absl::nullopt;  // none: those of the creating thread
+    // The length of the threads' turns; nullopt keeps the turns of the creating thread.
+    absl::optional<Turns> turns = absl::nullopt;
   };
 
   explicit ThreadPool(Options options);

@@ -12,20 +12,20 @@ namespace cohort {
 
 namespace {
 
-constexpr uint64_t kShortNanoseconds = 100'000;  // the kernel takes none that is shorter
+constexpr uint64_t kShortNanoseconds = 100'000;  // the kernel accepts no shorter turns
 constexpr uint64_t kLongNanoseconds = 3'000'000;
-// Seventy times the share of the others. With 15 steps (28 times) a hundredth of the small calls
-// still wait for a tick.
+// 19 steps of niceness give a thread 70 times the share of other threads. With 15 steps (28 times
+// the share), one small call in a hundred still waits for a scheduler tick.
 constexpr int kShortNiceSteps = 19;
 
-// The kernel's struct sched_attr; the C library has none.
+// The kernel's struct sched_attr, which the C library does not declare.
 struct SchedulingAttributes {
   uint32_t size = sizeof(SchedulingAttributes);
   uint32_t policy = SCHED_OTHER;
   uint64_t flags = 0;
   int32_t nice = 0;
   uint32_t priority = 0;
-  uint64_t turn_nanoseconds = 0;  // 0: the system's
+  uint64_t turn_nanoseconds = 0;  // 0 means the system's default length
   uint64_t deadline = 0;
   uint64_t period = 0;
 };
@@ -46,15 +46,20 @@ uint64_t NanosecondsOf(Turns turns) {
 }  // namespace
 
 void SetTurns(Turns turns) {
+  // The niceness of the process is read once, before the first change, so that kUsual can restore
+  // it.
   static const int nice_of_process = getpriority(PRIO_PROCESS, 0);
+  // Another scheduling policy was chosen from outside, so the thread is left unchanged.
   if (sched_getscheduler(0) != SCHED_OTHER) return;
   SchedulingAttributes attributes;
   attributes.nice = nice_of_process;
   if (turns == Turns::kShort) attributes.nice = std::max(nice_of_process - kShortNiceSteps, -20);
   attributes.turn_nanoseconds = NanosecondsOf(turns);
   if (syscall(SYS_sched_setattr, 0, &attributes, 0) == 0) return;
+  // Without permission to change the niceness, only the length of the turns is set.
   attributes.nice = getpriority(PRIO_PROCESS, 0);
-  // A failure is ignored: without the permission, calls wait longer and results stay the same.
+  // A failure is ignored: without the permission, calls only wait longer, and results stay the
+  // same.
   syscall(SYS_sched_setattr, 0, &attributes, 0);
 }
 

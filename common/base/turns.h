@@ -1,27 +1,29 @@
 #pragma once
 
-// Turns of threads on processors if more threads than processors want to run. Linux gives each its
-// turn, and looks whether to take a processor away when another thread wakes up, and a few hundred
-// times a second besides. A thread that wakes up with shorter turns than the running one's gets the
-// processor at once, if it has had less than its share so far; otherwise it may wait some ms for
-// it, which is many times what a small call takes. A thread with short turns is therefore given a
-// far greater share than the others, where the process may do that (root, CAP_SYS_NICE or
-// RLIMIT_NICE): it works little, so that it takes next to nothing from them.
+// The length of a thread's turns on a processor, for when more threads than processors want to run.
+// Linux decides whether to take a processor away from a thread when another thread wakes up, and a
+// few hundred times a second besides. A waking thread whose turns are shorter than the running
+// thread's turns gets the processor at once if it has used less than its share so far. Otherwise
+// the waking thread may wait some milliseconds for a processor, which is many times the duration of
+// a small call. A thread with short turns is therefore given a far greater share than other
+// threads, if the process has the permission (root, CAP_SYS_NICE or RLIMIT_NICE). Since such a
+// thread works little, it takes almost no time from other threads.
 //
-// Turns are of Linux 6.12 and later; on others only the shares change. Nothing changes for threads
-// that were given another scheduling policy from outside.
+// Lengths of turns exist in Linux 6.12 and later; on older kernels only the shares change. Threads
+// that were given another scheduling policy from outside are left unchanged.
 
 namespace cohort {
 
 enum class Turns {
-  kShort,  // much waiting and little work at a time
-  kUsual,  // the system's: for computing
-  kLong    // for copying what is large
+  kShort,  // for threads that wait much and work little at a time
+  kUsual,  // for computing: the system's default
+  kLong    // for copying large amounts of data
 };
 
-// Sets the turns of the calling thread and of the threads that it starts from now on; also of the
-// processes that it starts, so a child begins with kUsual, the turns that the process was started
-// with. May be called between fork and exec if it was called before the fork.
+// Sets the turns of the calling thread and of the threads and processes that the calling thread
+// starts from now on. A child process therefore calls SetTurns(kUsual), which restores the turns
+// with which this process was started. May be called between fork and exec if SetTurns was called
+// before the fork.
 void SetTurns(Turns turns);
 
 }  // namespace cohort

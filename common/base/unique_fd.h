@@ -6,7 +6,7 @@
 
 namespace cohort {
 
-// Owns a file descriptor. Thread-compatible.
+// A file descriptor that is closed when its owner is destroyed. Thread-compatible.
 class UniqueFd {
  public:
   UniqueFd() = default;
@@ -22,7 +22,7 @@ class UniqueFd {
 
   int get() const { return fd_; }
   bool ok() const { return fd_ >= 0; }
-  // Returns the descriptor, which belongs to the caller from now on.
+  // Returns the descriptor and gives it up: the caller must close the descriptor from now on.
   int Release() { return std::exchange(fd_, -1); }
 
  private:

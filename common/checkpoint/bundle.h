@@ -1,15 +1,17 @@
 #pragma once
 
-// TensorFlow V2 checkpoints ("tensor bundles"): prefix.index is a leveldb-format table from tensor
-// names to BundleEntryProto with a header entry under the empty key; prefix.data-0000i-of-0000N
-// hold the bytes. A partitioned variable is one logical entry that lists slices, each stored under
-// its own encoded key. A state file `checkpoint` names the latest. Format after
-// tensorflow/core/util/tensor_bundle and tensor_slice_util.
+// TensorFlow V2 checkpoints ("tensor bundles"). The file prefix.index is a table in LevelDB's
+// format that maps tensor names to BundleEntryProto, with a header entry under the empty key. The
+// files prefix.data-0000i-of-0000N hold the tensors' bytes. A partitioned variable is one logical
+// entry that lists its slices, each of which is stored under its own encoded key. A state file
+// `checkpoint` names the latest checkpoint. The format follows tensorflow/core/util/tensor_bundle
+// and tensor_slice_util.
 //
-// Writing: each task writes its data shard (DataShardWriter) and reports SavedSlices; the
-// coordinator writes the index last (WriteIndex) and then the state file, so a crash at any moment
-// leaves the previous checkpoint loadable. A prefix that has an index is complete and is never
-// written again: a save repeated late must not change bytes that the index vouches for.
+// To save, each task writes its data shard (DataShardWriter) and reports its SavedSlices. The
+// coordinator writes the index after all data shards (WriteIndex) and then the state file, so a
+// crash at any moment leaves the previous checkpoint loadable. A prefix that has an index is
+// complete and is never written again: a late repetition of a save must not change bytes that the
+// index describes.
 
 #include <cstdint>
 #include <map>
@@ -28,28 +30,29 @@
 
 namespace cohort {
 
-// Returns "prefix.data-00001-of-00003".
+// Returns the path of a data shard, such as "prefix.data-00001-of-00003".
 std::string DataShardPath(const std::string& prefix, int shard, int num_shards);
 
-// Writes one data shard: to a temporary name first, renamed when finished. A file that cannot be
-// finished is removed (temporary_file.h).
-// Thread-compatible.
+// The writer of one data shard. The shard is written under a temporary name and renamed when it is
+// finished. A shard that cannot be finished is removed (temporary_file.h). Thread-compatible.
 class DataShardWriter {
  public:
-  // Errors: INVALID_ARGUMENT for a shard number outside [0, num_shards); ALREADY_EXISTS when the
-  // prefix has an index; what FileSystem::Create returns.
+  // Creates the temporary file of a data shard. Errors: INVALID_ARGUMENT for a shard number outside
+  // [0, num_shards); ALREADY_EXISTS if the prefix has an index; the errors of FileSystem::Create.
   static absl::StatusOr<std::unique_ptr<DataShardWriter>> Create(FileSystem& files,
                                                                  const std::string& prefix,
                                                                  int shard, int num_shards);
-  // Rows `rows` of the logical tensor `name` of shape `full_shape`; `value` has exactly these rows.
-  // A scalar is saved whole, as {0, 1}. Errors: INVALID_ARGUMENT; what WritableFile::Append
-  // returns. After an error the writer is of no more use.
+  // Writes the rows `rows` of the logical tensor `name`, whose whole shape is `full_shape`; `value`
+  // holds exactly these rows. A scalar is saved whole, as the rows {0, 1}. Errors:
+  // INVALID_ARGUMENT; the errors of WritableFile::Append. After an error the writer must not be
+  // used any more.
   absl::Status Add(const std::string& name, const Shape& full_shape, RowRange rows,
                    const Tensor& value);
-  // Adds a slice as shard_layout.h describes it, whose bytes lie in several pieces.
+  // Writes a slice that DescribeSlice (shard_layout.h) has described, from bytes in several pieces.
   absl::Status Add(proto::SavedSlice slice, absl::Span<const absl::string_view> pieces);
-  // Syncs, closes and renames. The entries to report. Errors: ALREADY_EXISTS as Create; what the
-  // file system returns.
+  // Syncs and closes the shard and renames it to its final name. Returns the slices to report to
+  // the coordinator. Errors: ALREADY_EXISTS if the prefix now has an index; the file system's
+  // errors.
   absl::StatusOr<std::vector<proto::SavedSlice>> Finish();
 
  private:
@@ -64,9 +67,9 @@ class DataShardWriter {
   std::vector<proto::SavedSlice> saved_;
 };
 
-// Writes prefix.index. Errors: INVALID_ARGUMENT when a slice is malformed or slices of a tensor
-// overlap, leave a gap or disagree; FAILED_PRECONDITION when a data shard that the slices name is
-// missing or shorter than they say.
+// Writes prefix.index. Errors: INVALID_ARGUMENT if a slice is malformed, or if the slices of a
+// tensor overlap, leave a gap or disagree; FAILED_PRECONDITION if a data shard that the slices name
+// is missing or too short for the slices.
 absl::Status WriteIndex(FileSystem& files, const std::string& prefix, int num_shards,
                         absl::Span<const proto::SavedSlice> slices);
 
@@ -77,24 +80,28 @@ struct BundleTensor {
   Shape shape;
 };
 
-// Reads a checkpoint, written here or by TensorFlow. Thread-safe after Open.
+// A reader of one checkpoint that Cohort or TensorFlow has written. Thread-safe after Open.
 class BundleReader {
  public:
-  // Errors: NOT_FOUND without an index; DATA_LOSS naming the file when the index is damaged or a
-  // data shard is missing or short; UNIMPLEMENTED for a big-endian or newer format.
+  // Opens the checkpoint `prefix` and checks its index. Errors: NOT_FOUND without an index;
+  // DATA_LOSS that names the file if the index is damaged or a data shard is missing or short;
+  // UNIMPLEMENTED for a big-endian format or a newer format.
   static absl::StatusOr<std::unique_ptr<BundleReader>> Open(FileSystem& files,
                                                             const std::string& prefix);
   ~BundleReader();
 
-  // Returns the tensors whose element type Cohort has: not TensorFlow's strings (the object graph).
+  // Returns the checkpoint's tensors whose element type Cohort supports. Strings, such as
+  // TensorFlow's object graph, are left out.
   const std::map<std::string, BundleTensor>& tensors() const;
-  // Errors: NOT_FOUND; DATA_LOSS naming the data shard; INVALID_ARGUMENT for rows outside the
-  // tensor; UNIMPLEMENTED for an element type that Cohort has not. Every byte that is returned was
-  // covered by a verified checksum. The one row of a scalar is {0, 1}.
+  // Reads a tensor, or rows of a tensor. Every returned byte is covered by a verified checksum. The
+  // one row of a scalar is {0, 1}. Errors: NOT_FOUND; DATA_LOSS that names the data shard;
+  // INVALID_ARGUMENT for rows outside the tensor; UNIMPLEMENTED for an element type that Cohort
+  // does not support.
   absl::StatusOr<Tensor> Read(const std::string& name) const;
   absl::StatusOr<Tensor> ReadRows(const std::string& name, RowRange rows) const;
-  // Returns the same bytes in pieces, without memory for all of them, unless TensorFlow has cut the
-  // tensor along other axes than the first. The reader outlives the stream.
+  // Returns a stream of the bytes that ReadRows would return. The stream does not hold all bytes in
+  // memory, unless TensorFlow has cut the tensor along an axis other than the first. The reader
+  // must outlive the stream.
   absl::StatusOr<std::unique_ptr<RowStream>> StreamRows(const std::string& name,
                                                         RowRange rows) const;
 
@@ -104,16 +111,16 @@ class BundleReader {
   std::unique_ptr<Impl> impl_;
 };
 
-// The state file `checkpoint` of a directory (text form of tensorflow.CheckpointState).
-// Read errors: NOT_FOUND without one; DATA_LOSS when it cannot be parsed or names nothing. Paths
-// below the directory are returned relative to it, others as they are.
+// The content of a directory's state file `checkpoint` (text form of tensorflow.CheckpointState).
+// Paths below the directory are relative to the directory; other paths are kept as they are.
 struct CheckpointState {
-  std::string latest;            // prefix, relative to the directory
-  std::vector<std::string> all;  // oldest first
+  std::string latest;            // the prefix of the latest checkpoint
+  std::vector<std::string> all;  // all prefixes, oldest first
 };
 absl::StatusOr<CheckpointState> ReadCheckpointState(FileSystem& files,
                                                     const std::string& directory);
-// Replaces the file in one step. Errors: INVALID_ARGUMENT without a latest; the file system's.
+// Writes the state file in one step. Errors: INVALID_ARGUMENT if `latest` is empty; the file
+// system's errors.
 absl::Status WriteCheckpointState(FileSystem& files, const std::string& directory,
                                   const CheckpointState& state);
 

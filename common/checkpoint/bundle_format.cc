@@ -26,7 +26,8 @@ constexpr std::array<TypeNumber, 9> kTypeNumbers = {{{DType::kFloat32, 1},
                                                      {DType::kBfloat16, 14},
                                                      {DType::kFloat16, 19}}};
 
-// Number of bytes that follow, then these bytes, the most significant first.
+// Appends the number of bytes of `value`, and then these bytes with the most significant byte
+// first.
 void AppendOrderedUnsigned(uint64_t value, std::string& out) {
   std::string bytes;
   for (; value > 0; value >>= 8) bytes.insert(bytes.begin(), static_cast<char>(value & 0xff));
@@ -34,7 +35,8 @@ void AppendOrderedUnsigned(uint64_t value, std::string& out) {
   out += bytes;
 }
 
-// Zero and 0xff bytes are escaped so that the terminator 00 01 sorts before any continuation.
+// Appends `text` with an escape after each zero byte and each 0xff byte, so that the terminator 00
+// 01 sorts before any continuation of the text.
 void AppendOrderedString(absl::string_view text, std::string& out) {
   for (char c : text) {
     out.push_back(c);
@@ -44,9 +46,9 @@ void AppendOrderedString(absl::string_view text, std::string& out) {
   out.append("\0\x01", 2);
 }
 
-// Two's complement, big endian, in the least number n of bytes that leaves room for a header of n
-// bits: a one for each byte and then a zero, xor-ed over the sign bits, so that a negative number
-// gets the complement.
+// Appends a signed number in two's complement, big endian, in the smallest number n of bytes that
+// leaves room for a header of n bits. The header is a one for each byte and then a zero. The header
+// is XORed over the sign bits, so a negative number gets the complement of the header.
 void AppendOrderedSigned(int64_t value, std::string& out) {
   uint64_t magnitude = static_cast<uint64_t>(value < 0 ? ~value : value);
   int bits = 0;
@@ -55,6 +57,7 @@ void AppendOrderedSigned(int64_t value, std::string& out) {
   std::array<unsigned char, 10> bytes;
   for (int i = 0; i < 10; ++i) {
     const int shift = 8 * (9 - i);
+    // A shift by 64 or more is undefined in C++, so the sign fills the first bytes.
     const int64_t shifted = shift >= 64 ? (value < 0 ? -1 : 0) : value >> shift;
     bytes[static_cast<size_t>(i)] = static_cast<unsigned char>(shifted & 0xff);
   }
@@ -93,6 +96,7 @@ std::string SliceKey(absl::string_view tensor, const proto::BundleSlice& slice) 
   AppendOrderedString(tensor, key);
   AppendOrderedUnsigned(static_cast<uint64_t>(slice.extent_size()), key);
   for (const proto::BundleSlice::Extent& extent : slice.extent()) {
+    // TensorFlow encodes an axis that is not cut as start 0 and length -1.
     const bool everything =
         extent.has_length_case() == proto::BundleSlice::Extent::HAS_LENGTH_NOT_SET;
     AppendOrderedSigned(everything ? 0 : extent.start(), key);
@@ -117,6 +121,8 @@ absl::Status DamagedFile(const std::string& path, absl::string_view what) {
 absl::Status CheckNotComplete(FileSystem& files, const std::string& prefix) {
   const absl::Status status = files.Open(IndexPath(prefix)).status();
   if (absl::IsNotFound(status)) return absl::OkStatus();
+  // Any error except NOT_FOUND leaves open whether the checkpoint is complete, so the caller must
+  // not write.
   RETURN_IF_ERROR(status);
   return absl::AlreadyExistsError(absl::StrCat("checkpoint ", prefix,
                                                " is complete and is not written again; save "
@@ -129,8 +135,8 @@ absl::StatusOr<int64_t> CheckedBytes(DType dtype, absl::Span<const int64_t> dims
     return absl::InvalidArgumentError(
         absl::StrCat("rank ", dims.size(), " is above ", kBundleRankMax));
   }
-  // The product of the other extents is bounded too: a zero must not hide an overflow in
-  // row_elements().
+  // The product of the sizes along the other axes is bounded even if one size is 0: a zero must not
+  // hide an overflow in row_elements().
   int64_t bytes = static_cast<int64_t>(ElementSize(dtype));
   bool empty = false;
   for (int64_t dim : dims) {

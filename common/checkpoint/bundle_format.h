@@ -1,6 +1,7 @@
 #pragma once
 
-// Names, numbers and limits of the TensorFlow V2 checkpoint format that writer and reader share.
+// Names, numbers and limits of the TensorFlow V2 checkpoint format that Cohort's writer and reader
+// share.
 
 #include <cstdint>
 #include <string>
@@ -14,45 +15,46 @@
 
 namespace cohort {
 
-// The key of the header entry; no tensor may have this name.
+// The key of the index's header entry. No tensor may have this name.
 inline constexpr absl::string_view kBundleHeaderKey = "";
-// The version that TensorFlow's own writer declares; a reader refuses a bundle whose min_consumer
-// is above it.
+// The bundle version that TensorFlow's own writer declares. A reader refuses a bundle whose
+// min_consumer is higher than this version.
 inline constexpr int32_t kBundleVersion = 1;
-// TensorFlow's block size for prefix.index; with the same size the same entries give the same file.
+// TensorFlow's block size for prefix.index. With TensorFlow's block size, the same entries give the
+// same file as in TensorFlow.
 inline constexpr size_t kIndexBlockBytes = 256 << 10;
 
-inline constexpr int kBundleRankMax = 254;  // TensorFlow's own
+inline constexpr int kBundleRankMax = 254;  // TensorFlow's own limit
 inline constexpr int kBundleShardsMax = 65536;
 inline constexpr int kTensorSlicesMax = 16384;
 
-// Returns "prefix.index".
+// Returns the path of a checkpoint's index: "prefix.index".
 std::string IndexPath(const std::string& prefix);
 
-// Numbers of tensorflow.DataType. 0 for kUndefined; kUndefined for a type that Cohort has not
-// (strings, variants).
+// Converts between DType and the numbers of tensorflow.DataType. kUndefined has the number 0, and a
+// type that Cohort does not support (strings, variants) becomes kUndefined.
 int32_t TensorFlowDType(DType dtype);
 DType DTypeFromTensorFlow(int32_t number);
 
-// Returns the key under which the bytes of one slice are stored:
-// tensorflow::checkpoint::EncodeTensorNameSlice, an order-preserving encoding of 0, the name, the
-// rank and (start, length) of each axis, with -1 for a length that is unset.
+// Returns the key under which the index stores one slice of a tensor. The key is that of
+// tensorflow::checkpoint::EncodeTensorNameSlice: an order-preserving encoding of 0, the name, the
+// rank, and (start, length) of each axis, with -1 for a length that is not set.
 std::string SliceKey(absl::string_view tensor, const proto::BundleSlice& slice);
 
-// Checks that `name` may be the name of a tensor: it is neither the header's key nor of the form of
-// a slice key.
+// Checks that `name` may be the name of a tensor: it must be neither the header's key nor of the
+// form of a slice key.
 absl::Status CheckTensorName(absl::string_view name);
 
-// Makes the error for stored bytes that are not the ones that were written: DATA_LOSS "path: what;
-// remedy".
+// Returns the error for a checkpoint file whose bytes differ from the written bytes: DATA_LOSS with
+// the message "path: what; remedy".
 absl::Status DamagedFile(const std::string& path, absl::string_view what);
 
-// Checks that no checkpoint of this prefix is complete. Errors: ALREADY_EXISTS if the prefix has an
+// Checks that no complete checkpoint has this prefix. Errors: ALREADY_EXISTS if the prefix has an
 // index, which makes a checkpoint complete.
 absl::Status CheckNotComplete(FileSystem& files, const std::string& prefix);
 
-// Bytes of a tensor. Errors: INVALID_ARGUMENT for a negative extent, more than kBundleRankMax axes
-// or more than 2^62 bytes.
+// Returns the number of bytes of a tensor. Errors: INVALID_ARGUMENT for a negative size along an
+// axis, for more than kBundleRankMax axes, and for more than 2^62 bytes.
 absl::StatusOr<int64_t> CheckedBytes(DType dtype, absl::Span<const int64_t> dims);
 
 }  // namespace cohort

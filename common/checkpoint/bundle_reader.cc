@@ -13,19 +13,22 @@ namespace cohort {
 
 namespace {
 
-// Slices are read in pieces of this size, so that no slice but the wanted rows is held.
+// The size of the pieces in which slices are read, so that memory holds only the wanted rows and
+// one piece.
 constexpr int64_t kReadBytes = 1 << 20;
 
 struct DataShard {
   std::string path;
   std::unique_ptr<ReadableFile> file;
-  uint64_t named_bytes = 0;  // bytes that slices claim
+  // The sum of the sizes of the slices that the index places in this shard.
+  uint64_t named_bytes = 0;
 };
 
 using ShardMap = std::map<int, DataShard>;
 
-// A tensor's memory is bounded by the file's size only if no two slices share bytes, so what all
-// slices of a shard name together must fit into it.
+// Checks that a slice lies inside its data shard, and that all slices of the shard together are not
+// larger than the shard. Two slices that share bytes could otherwise make the memory of tensors
+// exceed the file's size.
 absl::Status CheckSlice(const StoredSlice& slice, DataShard& shard) {
   const uint64_t end = static_cast<uint64_t>(slice.offset) + static_cast<uint64_t>(slice.size);
   if (end > shard.file->size()) {
@@ -39,6 +42,7 @@ absl::Status CheckSlice(const StoredSlice& slice, DataShard& shard) {
   return absl::OkStatus();
 }
 
+// Opens each data shard that the index names, and checks all slices against their shards.
 absl::StatusOr<ShardMap> OpenShards(FileSystem& files, const std::string& prefix,
                                     const BundleIndex& index) {
   ShardMap shards;
@@ -48,6 +52,8 @@ absl::StatusOr<ShardMap> OpenShards(FileSystem& files, const std::string& prefix
       if (shard.file == nullptr) {
         shard.path = DataShardPath(prefix, slice.shard, index.num_shards);
         absl::StatusOr<std::unique_ptr<ReadableFile>> file = files.Open(shard.path);
+        // A missing index means that there is no checkpoint; a missing shard means that data is
+        // lost.
         if (absl::IsNotFound(file.status())) return DamagedFile(shard.path, "missing");
         RETURN_IF_ERROR(file.status());
         shard.file = *std::move(file);
@@ -58,12 +64,13 @@ absl::StatusOr<ShardMap> OpenShards(FileSystem& files, const std::string& prefix
   return shards;
 }
 
+// Returns true if the box holds at least one of the rows.
 bool SharesRows(const SliceBox& box, RowRange rows) {
   if (box.starts.empty()) return rows.count > 0;
   return box.starts[0] < rows.begin + rows.count && rows.begin < box.starts[0] + box.lengths[0];
 }
 
-// Returns the rows of the box that are among `rows`, counted from the box's own first row.
+// Returns the rows of the box that are among `rows`, counted from the box's first row.
 RowRange SharedRows(const SliceBox& box, RowRange rows) {
   if (box.starts.empty()) return {0, 1};
   const int64_t begin = std::max(box.starts[0], rows.begin);
@@ -71,6 +78,7 @@ RowRange SharedRows(const SliceBox& box, RowRange rows) {
   return {begin - box.starts[0], end - begin};
 }
 
+// Returns true if the box is cut only along axis 0, so that its rows are whole.
 bool HasWholeRows(const SliceBox& box, const Shape& shape) {
   for (size_t axis = 1; axis < box.lengths.size(); ++axis) {
     if (box.lengths[axis] != shape.dim(static_cast<int>(axis))) return false;
@@ -78,7 +86,7 @@ bool HasWholeRows(const SliceBox& box, const Shape& shape) {
   return true;
 }
 
-// Reads and checksums all of a slice, keeping what `copier` wants of it.
+// Reads all of a slice, verifies the slice's checksum and copies the wanted rows through `copier`.
 absl::Status ReadSlice(const DataShard& shard, const StoredSlice& slice, const SliceCopier& copier,
                        char* rows_begin) {
   std::vector<char> piece(static_cast<size_t>(std::min(slice.size, kReadBytes)));
@@ -88,6 +96,7 @@ absl::Status ReadSlice(const DataShard& shard, const StoredSlice& slice, const S
     const absl::Span<char> bytes(piece.data(), count);
     const absl::Status status =
         shard.file->Read(static_cast<uint64_t>(slice.offset + position), bytes);
+    // The data shard was long enough when it was opened, so it has been truncated since.
     if (absl::IsOutOfRange(status)) return DamagedFile(shard.path, status.message());
     RETURN_IF_ERROR(status);
     crc = ExtendCrc32c(crc, absl::string_view(bytes.data(), bytes.size()));
@@ -105,7 +114,7 @@ bool AllBools(const Tensor& tensor) {
 
 }  // namespace
 
-// Thread-safe.
+// The state of a BundleReader after Open. Thread-safe.
 class BundleReader::Impl {
  public:
   Impl(std::string prefix, BundleIndex index, ShardMap shards)
@@ -125,6 +134,8 @@ class BundleReader::Impl {
       return absl::NotFoundError(absl::StrCat("checkpoint ", prefix_, " has no tensor '", name,
                                               "'; it has ", tensors_.size(), " others"));
     }
+    // The checkpoint has the tensor, but in an unsupported type, which deserves another message
+    // than NOT_FOUND.
     return absl::UnimplementedError(absl::StrCat("tensor '", name, "' of checkpoint ", prefix_,
                                                  " has TensorFlow's type ", foreign->second,
                                                  ", which Cohort has not; leave it out"));
@@ -155,7 +166,7 @@ class BundleReader::Impl {
                                          reinterpret_cast<char*>(tensor.mutable_raw())),
                                absl::StrCat("tensor '", name, "'")));
     }
-    // Reading a bool that is neither 0 nor 1 is undefined behaviour.
+    // Reading a bool that is neither 0 nor 1 is undefined behavior in C++.
     if (tensor.dtype() == DType::kBool && !AllBools(tensor)) {
       return DamagedFile(IndexPath(prefix_),
                          absl::StrCat("tensor '", name, "' is bool but holds other bytes"));
@@ -171,6 +182,8 @@ class BundleReader::Impl {
     for (const StoredSlice& slice : stored.slices) {
       if (slice.size == 0 || !SharesRows(slice.box, rows)) continue;
       if (!HasWholeRows(slice.box, stored.shape)) {
+        // Slices along other axes than the first interleave their rows, so the rows are assembled
+        // in memory.
         ASSIGN_OR_RETURN(Tensor value, ReadRows(name, stored, rows));
         return std::make_unique<RowStream>(std::move(value));
       }
@@ -204,6 +217,7 @@ absl::StatusOr<std::unique_ptr<BundleReader>> BundleReader::Open(FileSystem& fil
                                                                  const std::string& prefix) {
   const std::string path = IndexPath(prefix);
   ASSIGN_OR_RETURN(const std::unique_ptr<ReadableFile> file, files.Open(path));
+  // The index is checked first, since it says which data shards to open.
   ASSIGN_OR_RETURN(BundleIndex index, ReadIndex(*file, path));
   ASSIGN_OR_RETURN(ShardMap shards, OpenShards(files, prefix, index));
   return std::unique_ptr<BundleReader>(

@@ -22,19 +22,22 @@ namespace {
 
 constexpr absl::string_view kIndexSuffix = ".index";
 constexpr absl::string_view kNameOfStep = "ckpt-";
-// The beginning of the names of recovery checkpoints, which may lie in the same directory and never
-// count as the latest.
+// The beginning of the names of recovery checkpoints. Recovery checkpoints may lie in the same
+// directory as the job's checkpoints, and never count as the latest checkpoint.
 constexpr absl::string_view kRecoveryBeginning = "recovery-";
 constexpr absl::string_view kStateFile = "checkpoint";
 constexpr int kNamesMax = 1000;
-constexpr size_t kNamedMax = 16;  // intact checkpoints, in an error
+constexpr size_t kNamedMax = 16;  // intact checkpoints that an error message lists
 
+// Removes a number of at least five digits from the beginning of `rest`, if there is one.
 bool TakeNumber(absl::string_view& rest) {
   const size_t end = std::min(rest.find_first_not_of("0123456789"), rest.size());
   rest.remove_prefix(end);
-  return end >= 5;  // "%05d"
+  return end >= 5;  // TensorFlow prints the number with "%05d"
 }
 
+// Returns true for the suffixes ".index" and ".data-<i>-of-<n>", also with the ending of a
+// temporary file.
 bool IsCheckpointSuffix(absl::string_view suffix) {
   suffix = FinalName(suffix);
   if (suffix == kIndexSuffix) return true;
@@ -42,7 +45,7 @@ bool IsCheckpointSuffix(absl::string_view suffix) {
          absl::ConsumePrefix(&suffix, "-of-") && TakeNumber(suffix) && suffix.empty();
 }
 
-// Reads "ckpt-<step>", or also "ckpt-<step>-<n>" of UnusedCheckpointName.
+// Returns the step in a name "ckpt-<step>", and nothing for any other name.
 std::optional<int64_t> StepOfName(absl::string_view name) {
   int64_t step = 0;
   if (!absl::ConsumePrefix(&name, kNameOfStep) || !absl::SimpleAtoi(name, &step)) {
@@ -51,6 +54,7 @@ std::optional<int64_t> StepOfName(absl::string_view name) {
   return step;
 }
 
+// Returns true for "ckpt-<step>", and for "ckpt-<step>-<n>" from UnusedCheckpointName.
 bool IsNameOfStep(absl::string_view base) {
   const size_t dash = base.rfind('-');
   int64_t number = 0;
@@ -59,7 +63,7 @@ bool IsNameOfStep(absl::string_view base) {
           StepOfName(base.substr(0, dash)).has_value());
 }
 
-// Names of the complete checkpoints of a directory, without those for recovery.
+// Returns the names of the complete checkpoints in a directory, without recovery checkpoints.
 absl::StatusOr<std::vector<std::string>> NamesIn(FileSystem& files, const std::string& directory) {
   ASSIGN_OR_RETURN(const std::vector<std::string> prefixes, ListCheckpoints(files, directory));
   std::vector<std::string> names;
@@ -70,12 +74,14 @@ absl::StatusOr<std::vector<std::string>> NamesIn(FileSystem& files, const std::s
   return names;
 }
 
+// Returns `error` with a list of the directory's intact checkpoints in its message.
 absl::Status WithRemedy(const absl::Status& error, FileSystem& files,
                         const std::string& directory) {
   return absl::Status(
       error.code(), absl::StrCat(error.message(), "; ", IntactCheckpointsRemedy(files, directory)));
 }
 
+// Returns the latest checkpoint of a directory without a state file, judged by the steps in names.
 absl::StatusOr<std::string> FindWithoutState(FileSystem& files, const std::string& directory) {
   const absl::StatusOr<std::vector<std::string>> names = NamesIn(files, directory);
   if (absl::IsNotFound(names.status())) return std::string();
@@ -129,6 +135,7 @@ absl::StatusOr<std::vector<std::string>> ListCheckpoints(FileSystem& files,
 
 absl::Status DeleteCheckpoint(FileSystem& files, const std::string& prefix) {
   ASSIGN_OR_RETURN(const std::vector<std::string> paths, ListCheckpointFiles(files, prefix));
+  // Without an index, the remaining files of the prefix no longer count as a checkpoint.
   RETURN_IF_ERROR(files.Remove(IndexPath(prefix)));
   for (const std::string& path : paths) RETURN_IF_ERROR(files.Remove(path));
   return absl::OkStatus();
@@ -143,6 +150,7 @@ void RemoveUnfinishedSaves(FileSystem& files, const std::string& directory) {
     const std::string base = name.substr(0, name.find('.'));
     if (!IsNameOfStep(base) || !IsCheckpointFile(name, base)) continue;
     const bool complete = all.count(absl::StrCat(base, kIndexSuffix)) > 0;
+    // The data shards of a complete checkpoint stay; temporary files go in any case.
     if (complete && !IsTemporaryName(name)) continue;
     files.Remove(JoinPath(directory, name)).IgnoreError();
   }
@@ -164,6 +172,8 @@ absl::StatusOr<std::string> FindCheckpoint(FileSystem& files, const std::string&
                                            const std::string& which) {
   if (which != "latest") {
     absl::string_view prefix = which;
+    // A checkpoint may itself be called "x.index"; its own index then wins over the shell's
+    // completion.
     const bool completed =
         absl::ConsumeSuffix(&prefix, kIndexSuffix) && !files.Open(IndexPath(which)).ok();
     return completed ? std::string(prefix) : which;
@@ -174,6 +184,8 @@ absl::StatusOr<std::string> FindCheckpoint(FileSystem& files, const std::string&
   RETURN_IF_ERROR(state.status());
   const std::string prefix =
       absl::StartsWith(state->latest, "/") ? state->latest : JoinPath(directory, state->latest);
+  // Any other error than NOT_FOUND is left to the later reader of the checkpoint, which reports it
+  // with more detail.
   if (!absl::IsNotFound(files.Open(IndexPath(prefix)).status())) return prefix;
   return WithRemedy(
       absl::NotFoundError(absl::StrCat(JoinPath(directory, kStateFile), " names '",
@@ -186,13 +198,15 @@ std::string IntactCheckpointsRemedy(FileSystem& files, const std::string& direct
   std::vector<std::string> intact;
   const absl::StatusOr<std::vector<std::string>> names = NamesIn(files, directory);
   for (const std::string& name : names.ok() ? *names : std::vector<std::string>()) {
+    // Opening a checkpoint checks its index and the sizes of its data shards, but not the bytes in
+    // the shards.
     if (BundleReader::Open(files, JoinPath(directory, name)).ok()) intact.push_back(name);
   }
   if (intact.empty()) {
     return absl::StrCat("no intact checkpoint lies in ", directory,
                         ": copy one there, or leave checkpoint.restore out to begin anew");
   }
-  // The most steps last.
+  // The checkpoint with the most steps comes last.
   std::stable_sort(intact.begin(), intact.end(), [](const std::string& a, const std::string& b) {
     return StepOfName(a) < StepOfName(b);
   });

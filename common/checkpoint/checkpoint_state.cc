@@ -15,7 +15,8 @@ namespace {
 
 constexpr uint64_t kStateBytesMax = 16 << 20;
 
-// Keeps the first error of a parse; without it protobuf would print to stderr. Thread-compatible.
+// A collector that keeps the first error of a parse. Without a collector, protobuf would print
+// errors to stderr. Thread-compatible.
 class FirstError final : public google::protobuf::io::ErrorCollector {
  public:
   const std::string& text() const { return text_; }
@@ -31,6 +32,7 @@ class FirstError final : public google::protobuf::io::ErrorCollector {
 
 std::string StatePath(const std::string& directory) { return JoinPath(directory, "checkpoint"); }
 
+// Returns `path` relative to `directory` if it lies below the directory, and unchanged otherwise.
 std::string RelativeTo(const std::string& directory, absl::string_view path) {
   return std::string(absl::StripPrefix(path, absl::StrCat(absl::StripSuffix(directory, "/"), "/")));
 }
@@ -42,6 +44,7 @@ absl::StatusOr<CheckpointState> ReadCheckpointState(FileSystem& files,
   const std::string path = StatePath(directory);
   {
     ASSIGN_OR_RETURN(const std::unique_ptr<ReadableFile> file, files.Open(path));
+    // The size of the state file is checked before the file is read into memory.
     if (file->size() > kStateBytesMax) {
       return absl::DataLossError(absl::StrCat(path, " has more than ", kStateBytesMax, " bytes"));
     }
@@ -51,7 +54,10 @@ absl::StatusOr<CheckpointState> ReadCheckpointState(FileSystem& files,
   FirstError error;
   google::protobuf::TextFormat::Parser parser;
   parser.RecordErrorsTo(&error);
+  // The state file of a newer TensorFlow may have fields that Cohort does not know.
   parser.AllowUnknownField(true);
+  // An empty state file would parse as an empty message, although a crash may have emptied the
+  // file.
   if (text.empty()) return absl::DataLossError(absl::StrCat(path, " is empty"));
   const std::string begins = absl::StrCat("; it begins with '", Excerpt(text), "'");
   if (!parser.ParseFromString(text, &message)) {

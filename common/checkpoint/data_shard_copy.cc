@@ -13,7 +13,7 @@ namespace cohort {
 
 namespace {
 
-// Checks the places alone; types and rows are checked with the index.
+// Checks only the shard and the places of the slices; WriteIndex checks types and rows.
 absl::Status CheckLayout(const DataShardCopy::Target& target,
                          absl::Span<const proto::SavedSlice> slices) {
   if (target.shard < 0 || target.shard >= target.num_shards ||
@@ -21,6 +21,8 @@ absl::Status CheckLayout(const DataShardCopy::Target& target,
     return absl::InvalidArgumentError(
         absl::StrCat("data shard ", target.shard, " of ", target.num_shards));
   }
+  // Each slice must begin where the slice before it ends, and the sum of the sizes must not
+  // overflow.
   int64_t offset = 0;
   for (const proto::SavedSlice& slice : slices) {
     if (slice.shard() != target.shard || slice.offset() != offset || slice.size() < 0 ||
@@ -46,6 +48,7 @@ absl::StatusOr<std::unique_ptr<DataShardCopy>> DataShardCopy::Create(
       TemporaryFile::Create(files, DataShardPath(target.prefix, target.shard, target.num_shards)));
   std::unique_ptr<DataShardCopy> copy(
       new DataShardCopy(files, target, std::move(slices), std::move(file)));
+  // Empty slices at the beginning of the shard are complete before any byte has arrived.
   copy->EndSlices();
   return copy;
 }
@@ -64,6 +67,7 @@ DataShardCopy::DataShardCopy(FileSystem& files, Target target,
 void DataShardCopy::EndSlices() {
   for (; slice_ < slices_.size(); ++slice_) {
     proto::SavedSlice& slice = slices_[slice_];
+    // Slices arrive in order, so the first incomplete slice ends the loop.
     if (received_ < static_cast<uint64_t>(slice.offset() + slice.size())) return;
     slice.set_crc32c(std::exchange(crc_, 0));
   }
@@ -76,6 +80,7 @@ absl::Status DataShardCopy::Append(absl::string_view bytes) {
                                                    " are missing"));
   }
   RETURN_IF_ERROR(file_->Append(bytes));
+  // One call may bring bytes of several slices, each of which has its own checksum.
   while (!bytes.empty()) {
     const proto::SavedSlice& slice = slices_[slice_];
     const uint64_t left = static_cast<uint64_t>(slice.offset() + slice.size()) - received_;
@@ -94,7 +99,8 @@ absl::StatusOr<std::vector<proto::SavedSlice>> DataShardCopy::Finish() {
         absl::StrCat(path_, ": ", received_, " of ", size_, " bytes have come"));
   }
   RETURN_IF_ERROR(file_->Seal());
-  // Asked again: another save of this prefix may have been completed meanwhile.
+  // The index is looked for a second time, because another save of this prefix may have completed
+  // since the copy was created.
   if (absl::Status complete = CheckNotComplete(files_, target_.prefix); !complete.ok()) {
     file_->Discard();
     return complete;

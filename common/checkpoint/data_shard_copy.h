@@ -1,8 +1,9 @@
 #pragma once
 
-// A data shard that another task has laid out, written here as its bytes come. The file is the one
-// that the other task would have written: the same name, the same bytes, complete or not there.
-// What comes is to be whole: the checksums of slices are computed here.
+// A copy of a data shard that another task has laid out, written while the shard's bytes arrive.
+// The file equals the file that the other task would have written: it has the same name and the
+// same bytes, and is either complete or absent. The transport must deliver the bytes intact,
+// because the checksums of the slices are computed from the received bytes.
 
 #include <cstdint>
 #include <memory>
@@ -17,7 +18,7 @@
 
 namespace cohort {
 
-// Thread-compatible.
+// The writer of one copied data shard. Thread-compatible.
 class DataShardCopy {
  public:
   struct Target {
@@ -25,27 +26,29 @@ class DataShardCopy {
     int shard = 0;
     int num_shards = 1;
   };
-  // Begins a copy of a shard that holds `slices`, without gaps and in order, whose checksums are
-  // not known yet. Errors: INVALID_ARGUMENT if the slices have gaps; those of
-  // DataShardWriter::Create.
+  // Creates the copy of a shard that holds `slices`, in order and without gaps. The slices'
+  // checksums need not be known yet. Errors: INVALID_ARGUMENT if the slices have gaps; the errors
+  // of DataShardWriter::Create.
   static absl::StatusOr<std::unique_ptr<DataShardCopy>> Create(
       FileSystem& files, const Target& target, std::vector<proto::SavedSlice> slices);
 
   uint64_t size() const { return size_; }
   uint64_t received() const { return received_; }
 
-  // Appends the next bytes, which may be cut anywhere. Errors: INVALID_ARGUMENT after the end; the
-  // file system's. After an error the copy must not be used any more.
+  // Appends the next bytes of the shard. The caller may divide the shard's bytes between calls at
+  // any position. Errors: INVALID_ARGUMENT for bytes beyond the end; the file system's errors.
+  // After an error the copy must not be used any more.
   absl::Status Append(absl::string_view bytes);
 
-  // Syncs, closes and renames. The slices with their checksums. Errors: FAILED_PRECONDITION when
-  // bytes are missing; those of DataShardWriter::Finish.
+  // Syncs and closes the copy and renames it to its final name. Returns the slices with their
+  // checksums. Errors: FAILED_PRECONDITION if bytes are missing; the errors of
+  // DataShardWriter::Finish.
   absl::StatusOr<std::vector<proto::SavedSlice>> Finish();
 
  private:
   DataShardCopy(FileSystem& files, Target target, std::vector<proto::SavedSlice> slices,
                 std::unique_ptr<TemporaryFile> file);
-  // Sets the checksums of slices that are whole now.
+  // Sets the checksum of each slice whose bytes have all arrived.
   void EndSlices();
 
   FileSystem& files_;
@@ -55,8 +58,8 @@ class DataShardCopy {
   std::vector<proto::SavedSlice> slices_;
   uint64_t size_ = 0;
   uint64_t received_ = 0;
-  size_t slice_ = 0;  // the one that the next byte belongs to
-  uint32_t crc_ = 0;  // CRC of the part of the slice that has come
+  size_t slice_ = 0;  // index of the slice to which the next byte belongs
+  uint32_t crc_ = 0;  // CRC of the received part of the current slice
 };
 
 }  // namespace cohort

@@ -10,10 +10,11 @@ namespace cohort {
 
 namespace {
 
-// A checkpoint is little endian, and tensors are written as they lie in memory.
+// A checkpoint is little endian, and the writer writes tensors as they lie in memory.
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
 
-// Writing in pieces lets the checksum run over bytes that are still in the cache.
+// The size of the pieces in which bytes are checksummed and written, so that the write finds a
+// piece still in the cache.
 constexpr size_t kAppendBytes = 1 << 20;
 
 }  // namespace
@@ -46,6 +47,7 @@ absl::Status DataShardWriter::Add(const std::string& name, const Shape& full_sha
                                   const Tensor& value) {
   absl::StatusOr<proto::SavedSlice> slice = DescribeSlice(name, {value.dtype(), full_shape}, rows);
   if (!slice.ok()) return Annotate(slice.status(), path_);
+  // The index will give the slice this shape, so the value must have exactly that shape.
   if (value.shape() != ShapeOfRows(full_shape, rows)) {
     return absl::InvalidArgumentError(
         absl::StrCat(path_, ": tensor '", name, "': a value of shape ", value.shape().ToString(),
@@ -72,6 +74,7 @@ absl::Status DataShardWriter::Add(proto::SavedSlice slice,
     return absl::InvalidArgumentError(absl::StrCat(path_, ": tensor '", slice.tensor(), "' has ",
                                                    size, " bytes for a slice of ", slice.size()));
   }
+  // Only the writer knows the place of the slice in the data shard: the current end of the shard.
   slice.set_shard(shard_);
   slice.set_offset(static_cast<int64_t>(offset_));
   slice.set_crc32c(crc);
@@ -82,7 +85,8 @@ absl::Status DataShardWriter::Add(proto::SavedSlice slice,
 
 absl::StatusOr<std::vector<proto::SavedSlice>> DataShardWriter::Finish() {
   RETURN_IF_ERROR(file_->Seal());
-  // Asked again: another save of this prefix may have been completed meanwhile.
+  // The index is looked for a second time, because another save of this prefix may have completed
+  // since the writer was created.
   if (absl::Status complete = CheckNotComplete(files_, prefix_); !complete.ok()) {
     file_->Discard();
     return complete;

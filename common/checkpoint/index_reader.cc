@@ -13,12 +13,14 @@ namespace {
 
 using EntryMap = std::map<std::string, proto::BundleEntryProto>;
 
+// Parses a message of limited size; protobuf takes sizes only as int.
 template <typename Message>
 bool Parse(absl::string_view bytes, Message& message) {
   return bytes.size() <= kTableBlockBytesMax &&
          message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
 }
 
+// Checks that this reader can read the checkpoint that the header describes.
 absl::Status CheckHeader(const proto::BundleHeaderProto& header, const std::string& path) {
   if (header.num_shards() < 1 || header.num_shards() > kBundleShardsMax) {
     return DamagedFile(path, absl::StrCat("header names ", header.num_shards(), " data shards"));
@@ -37,6 +39,7 @@ absl::Status CheckHeader(const proto::BundleHeaderProto& header, const std::stri
   return absl::OkStatus();
 }
 
+// Returns the shape of an entry if its size in bytes is within the limits.
 absl::StatusOr<Shape> ShapeOf(const proto::BundleEntryProto& entry, DType dtype) {
   if (entry.shape().unknown_rank()) return absl::InvalidArgumentError("shape of unknown rank");
   std::vector<int64_t> dims;
@@ -45,7 +48,7 @@ absl::StatusOr<Shape> ShapeOf(const proto::BundleEntryProto& entry, DType dtype)
   return Shape(absl::MakeConstSpan(dims));
 }
 
-// Returns where the bytes of `entry`, which has no slices, lie.
+// Returns the place of the bytes of `entry`, which must be an entry without slices.
 absl::StatusOr<StoredSlice> LocationOf(const proto::BundleEntryProto& entry, DType dtype,
                                        SliceBox box, int num_shards) {
   ASSIGN_OR_RETURN(const int64_t bytes, CheckedBytes(dtype, box.lengths));
@@ -61,6 +64,7 @@ absl::StatusOr<StoredSlice> LocationOf(const proto::BundleEntryProto& entry, DTy
                      UnmaskCrc32c(entry.crc32c())};
 }
 
+// Returns the box of a slice; an axis without a length is covered completely.
 SliceBox BoxOf(const proto::BundleSlice& slice, const Shape& shape) {
   SliceBox box;
   for (int axis = 0; axis < slice.extent_size(); ++axis) {
@@ -73,6 +77,7 @@ SliceBox BoxOf(const proto::BundleSlice& slice, const Shape& shape) {
   return box;
 }
 
+// Returns the place of one slice of a partitioned tensor, after checking the slice's own entry.
 absl::StatusOr<StoredSlice> FindSlice(const EntryMap& entries, const std::string& name,
                                       const proto::BundleEntryProto& tensor,
                                       const proto::BundleSlice& slice, SliceBox box,
@@ -91,6 +96,7 @@ absl::StatusOr<StoredSlice> FindSlice(const EntryMap& entries, const std::string
   return LocationOf(entry, dtype, std::move(box), num_shards);
 }
 
+// Returns a tensor with the places of all its slices.
 absl::StatusOr<StoredTensor> TensorOf(const EntryMap& entries, const std::string& name,
                                       const proto::BundleEntryProto& entry, int num_shards) {
   StoredTensor tensor;
@@ -109,6 +115,7 @@ absl::StatusOr<StoredTensor> TensorOf(const EntryMap& entries, const std::string
   std::vector<SliceBox> boxes;
   for (const proto::BundleSlice& slice : entry.slices())
     boxes.push_back(BoxOf(slice, tensor.shape));
+  // The slices must cover the tensor exactly once, which also bounds the memory for the tensor.
   RETURN_IF_ERROR(CheckBoxesTile(tensor.shape.dims(), boxes));
   for (int i = 0; i < entry.slices_size(); ++i) {
     ASSIGN_OR_RETURN(StoredSlice stored, FindSlice(entries, name, entry, entry.slices(i),
@@ -118,6 +125,7 @@ absl::StatusOr<StoredTensor> TensorOf(const EntryMap& entries, const std::string
   return tensor;
 }
 
+// Reads all entries of the table, and the header from the entry with the empty key.
 absl::Status ReadEntries(const ReadableFile& file, const std::string& path,
                          proto::BundleHeaderProto& header, EntryMap& entries) {
   bool has_header = false;
@@ -143,8 +151,11 @@ absl::StatusOr<BundleIndex> ReadIndex(const ReadableFile& file, const std::strin
   BundleIndex index;
   index.num_shards = header.num_shards();
   for (const auto& [name, entry] : entries) {
-    if (!CheckTensorName(name).ok()) continue;  // a slice, found through its tensor
+    // A key that is not a tensor name is the key of a slice, which is found through its tensor.
+    if (!CheckTensorName(name).ok()) continue;
     if (DTypeFromTensorFlow(entry.dtype()) == DType::kUndefined) {
+      // The names of unsupported tensors are kept, so that a request for such a tensor gets the
+      // reason.
       index.foreign[name] = entry.dtype();
       continue;
     }

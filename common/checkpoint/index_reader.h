@@ -1,7 +1,7 @@
 #pragma once
 
-// prefix.index, read and checked: what each tensor is and where each of its slices lies. The data
-// shards are not looked at here.
+// The reader and checker of prefix.index, which says what each tensor is and where each of its
+// slices lies. The reader does not look at the data shards.
 
 #include <map>
 #include <string>
@@ -20,23 +20,24 @@ struct StoredSlice {
   int shard = 0;
   int64_t offset = 0;
   int64_t size = 0;
-  uint32_t crc32c = 0;  // unmasked
+  uint32_t crc32c = 0;  // not masked, unlike the CRC in the file
 };
 
 struct StoredTensor {
   DType dtype = DType::kUndefined;
   Shape shape;
-  std::vector<StoredSlice> slices;  // cover the tensor exactly once; one when saved whole
+  std::vector<StoredSlice> slices;  // cover the tensor exactly once; one slice if saved whole
 };
 
 struct BundleIndex {
   int num_shards = 0;
   std::map<std::string, StoredTensor> tensors;
-  std::map<std::string, int> foreign;  // name to TensorFlow's number of a type that Cohort has not
+  // TensorFlow's type numbers of the tensors whose types Cohort does not support, by tensor name.
+  std::map<std::string, int> foreign;
 };
 
-// Errors: DATA_LOSS naming `path`; UNIMPLEMENTED for a big-endian or newer format; what
-// ReadableFile::Read returns.
+// Reads the index in `file` and checks every entry. Errors: DATA_LOSS that names `path`;
+// UNIMPLEMENTED for a big-endian format or a newer format; the errors of ReadableFile::Read.
 absl::StatusOr<BundleIndex> ReadIndex(const ReadableFile& file, const std::string& path);
 
 }  // namespace cohort

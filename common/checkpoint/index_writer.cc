@@ -18,8 +18,8 @@ namespace {
 
 using EntryMap = std::map<std::string, proto::BundleEntryProto>;
 
-// The file that leveldb writes a table to. An index is small, so it is built in memory and then
-// written in one piece. Thread-compatible.
+// The file in memory to which LevelDB writes a table. An index is small, so it is built in memory
+// and then written in one piece. Thread-compatible.
 class StringFile final : public leveldb::WritableFile {
  public:
   const std::string& bytes() const { return bytes_; }
@@ -36,14 +36,17 @@ class StringFile final : public leveldb::WritableFile {
   std::string bytes_;
 };
 
+// Returns the number of rows of the slice's whole tensor.
 int64_t RowsOf(const proto::SavedSlice& slice) {
   return slice.full_dims_size() == 0 ? 1 : slice.full_dims(0);
 }
 
+// Returns true if the slice holds all rows of its tensor.
 bool IsWhole(const proto::SavedSlice& slice) {
   return slice.row_begin() == 0 && slice.row_count() == RowsOf(slice);
 }
 
+// Returns the box of a slice of rows within its tensor.
 SliceBox BoxOf(const proto::SavedSlice& slice) {
   SliceBox box = WholeBox(slice.full_dims());
   if (!box.starts.empty()) {
@@ -53,7 +56,7 @@ SliceBox BoxOf(const proto::SavedSlice& slice) {
   return box;
 }
 
-// The fields come from other tasks.
+// Checks the fields of a slice, which come from other tasks.
 absl::Status CheckSavedSlice(const proto::SavedSlice& slice, int num_shards) {
   RETURN_IF_ERROR(CheckTensorName(slice.tensor()));
   ASSIGN_OR_RETURN(const DType dtype, DTypeFromNumber(slice.dtype()));
@@ -79,11 +82,13 @@ absl::Status CheckSavedSlice(const proto::SavedSlice& slice, int num_shards) {
 proto::BundleEntryProto EntryOf(const proto::SavedSlice& slice, absl::Span<const int64_t> dims) {
   proto::BundleEntryProto entry;
   entry.set_dtype(TensorFlowDType(static_cast<DType>(slice.dtype())));
+  // A scalar must have an empty shape, which differs from an absent shape.
   entry.mutable_shape();
   for (int64_t dim : dims) entry.mutable_shape()->add_dim()->set_size(dim);
   return entry;
 }
 
+// Returns the entry of a slice or of a whole tensor that is stored in a data shard.
 proto::BundleEntryProto LocatedEntryOf(const proto::SavedSlice& slice,
                                        absl::Span<const int64_t> dims) {
   proto::BundleEntryProto entry = EntryOf(slice, dims);
@@ -94,6 +99,7 @@ proto::BundleEntryProto LocatedEntryOf(const proto::SavedSlice& slice,
   return entry;
 }
 
+// Returns TensorFlow's form of a slice of rows: only axis 0 has a start and a length.
 proto::BundleSlice RowSlice(const proto::SavedSlice& slice) {
   proto::BundleSlice rows;
   for (int axis = 0; axis < slice.full_dims_size(); ++axis) rows.add_extent();
@@ -102,6 +108,8 @@ proto::BundleSlice RowSlice(const proto::SavedSlice& slice) {
   return rows;
 }
 
+// Adds the index entries of one tensor: one entry, and one more for each slice if the tensor is
+// partitioned.
 absl::Status AddTensor(const std::string& name, absl::Span<const proto::SavedSlice* const> slices,
                        EntryMap& entries) {
   const proto::SavedSlice& first = *slices[0];
@@ -123,6 +131,7 @@ absl::Status AddTensor(const std::string& name, absl::Span<const proto::SavedSli
     }
     boxes.push_back(BoxOf(*slice));
   }
+  // The slices must cover the tensor exactly once, or else the index would describe lost rows.
   RETURN_IF_ERROR(CheckBoxesTile(first.full_dims(), boxes));
   for (size_t i = 0; i < slices.size(); ++i) {
     const proto::BundleSlice rows = RowSlice(*slices[i]);
@@ -133,13 +142,15 @@ absl::Status AddTensor(const std::string& name, absl::Span<const proto::SavedSli
   return absl::OkStatus();
 }
 
-// Returns the entries in the order of rows, whatever the order in which tasks reported them: the
-// same slices give the same index.
+// Returns the index entries of all slices. Slices are ordered by their rows and not by the order in
+// which tasks reported them, so the same slices always give the same index.
 absl::StatusOr<EntryMap> EntriesOf(absl::Span<const proto::SavedSlice> slices, int num_shards) {
   std::map<std::string, std::map<std::pair<int64_t, size_t>, const proto::SavedSlice*>> by_tensor;
   for (size_t i = 0; i < slices.size(); ++i) {
     RETURN_IF_ERROR(Annotate(CheckSavedSlice(slices[i], num_shards),
                              absl::StrCat("tensor '", slices[i].tensor(), "'")));
+    // The position `i` is a part of the key, so that two slices that begin at one row are both
+    // checked.
     by_tensor[slices[i].tensor()][{slices[i].row_begin(), i}] = &slices[i];
   }
   EntryMap entries;
@@ -152,6 +163,7 @@ absl::StatusOr<EntryMap> EntriesOf(absl::Span<const proto::SavedSlice> slices, i
   return entries;
 }
 
+// Checks that every data shard is as long as its task reported.
 absl::Status CheckShardsExist(FileSystem& files, const std::string& prefix, int num_shards,
                               absl::Span<const proto::SavedSlice> slices) {
   std::map<int, uint64_t> ends;
@@ -178,6 +190,7 @@ std::string BuildTable(const EntryMap& entries, int num_shards) {
   header.set_num_shards(num_shards);
   header.mutable_version()->set_producer(kBundleVersion);
   leveldb::Options options;
+  // TensorFlow, too, writes the index of a checkpoint without compression.
   options.compression = leveldb::kNoCompression;
   options.block_size = kIndexBlockBytes;
   StringFile file;
@@ -200,6 +213,8 @@ absl::Status WriteIndex(FileSystem& files, const std::string& prefix, int num_sh
   }
   absl::StatusOr<EntryMap> entries = EntriesOf(slices, num_shards);
   RETURN_IF_ERROR(Annotate(entries.status(), path));
+  // The data shards are checked before the index is written, because an index makes the checkpoint
+  // complete.
   RETURN_IF_ERROR(CheckShardsExist(files, prefix, num_shards, slices));
   return WriteFileAtomically(files, path, BuildTable(*entries, num_shards));
 }

@@ -13,6 +13,7 @@
 namespace cohort {
 
 namespace {
+// The size of the pieces in which unwanted bytes are read for the checksum.
 constexpr int64_t kSkipBytes = 1 << 20;
 }  // namespace
 
@@ -34,6 +35,7 @@ absl::Status RowStream::Read(absl::Span<char> out) {
   }
   while (!out.empty()) {
     const Part& part = parts_[part_];
+    // ReadPart skips the bytes before part.begin, so these bytes are not counted as delivered.
     const int64_t from = std::max(position_, part.begin);
     const size_t count = std::min(out.size(), static_cast<size_t>(part.end - from));
     RETURN_IF_ERROR(ReadPart(part, out.first(count)));
@@ -60,17 +62,19 @@ absl::Status RowStream::SkipTo(const Part& part, int64_t end) {
 }
 
 absl::Status RowStream::ReadPart(const Part& part, absl::Span<char> out) {
+  // The checksum covers the whole slice, so the bytes before the wanted rows are read too.
   RETURN_IF_ERROR(SkipTo(part, part.begin));
   const absl::Status status = part.file->Read(static_cast<uint64_t>(part.offset + position_), out);
   if (absl::IsOutOfRange(status)) return DamagedFile(part.path, status.message());
   RETURN_IF_ERROR(status);
   crc_ = ExtendCrc32c(crc_, absl::string_view(out.data(), out.size()));
   position_ += static_cast<int64_t>(out.size());
-  // Reading a bool that is neither 0 nor 1 is undefined behaviour.
+  // Reading a bool that is neither 0 nor 1 is undefined behavior in C++.
   if (dtype_ == DType::kBool &&
       std::any_of(out.begin(), out.end(), [](char byte) { return byte != 0 && byte != 1; })) {
     return DamagedFile(part.path, "a bool holds other bytes");
   }
+  // The checksum of a slice is compared only after the last wanted byte of the slice.
   if (position_ < part.end) return absl::OkStatus();
   RETURN_IF_ERROR(SkipTo(part, part.size));
   if (crc_ != part.crc32c) {

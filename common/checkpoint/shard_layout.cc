@@ -8,12 +8,14 @@ namespace cohort {
 
 namespace {
 
+// Checks that the rows lie inside the tensor and that the tensor can be saved.
 absl::Status CheckSlice(const BundleTensor& tensor, RowRange rows) {
   if (TensorFlowDType(tensor.dtype) == 0) {
     return absl::InvalidArgumentError("the tensor has no value");
   }
   RETURN_IF_ERROR(CheckedBytes(tensor.dtype, tensor.shape.dims()).status());
   const int64_t rows_all = tensor.shape.rank() == 0 ? 1 : tensor.shape.dim(0);
+  // A tensor without rows is saved as one whole slice; other empty slices are refused.
   const bool whole = rows == RowRange{0, rows_all};
   if (rows.begin < 0 || rows.count < 0 || rows.count > rows_all ||
       rows.begin > rows_all - rows.count || (!whole && rows.count == 0)) {

@@ -1,6 +1,7 @@
 #pragma once
 
-// The index's entry for one slice of a data shard, before the place of the slice is known.
+// The index entry of one slice of a data shard, before the shard and the offset of the slice are
+// known.
 
 #include <string>
 
@@ -11,19 +12,20 @@
 
 namespace cohort {
 
-// The infix that follows a dynamic table's name in the names of the tensors with its rows; what
-// follows is the parameter servers' own (ps_server/checkpoint/table_parts.h).
+// The infix that follows a dynamic table's name in the names of the tensors that hold the table's
+// rows. The parameter servers define the text after the infix (ps_server/checkpoint/table_parts.h).
 inline constexpr char kTableRowsInfix[] = "/.COHORT_ROWS/";
 
-// Between a variable's name and "<optimizer>/<slot>", in the name of the tensor with a slot. Slots
-// of a dynamic table have "<optimizer>/<slot>" at the end of names below kTableRowsInfix.
+// The infix between a variable's name and "<optimizer>/<slot>" in the name of a slot's tensor. A
+// slot of a dynamic table instead has "<optimizer>/<slot>" at the end of a name with
+// kTableRowsInfix.
 inline constexpr char kSlotInfix[] = "/.OPTIMIZER_SLOT/";
 
-// Returns the shape of `rows` of a tensor; a scalar keeps its shape.
+// Returns the shape of the rows `rows` of a tensor. A scalar keeps its shape.
 Shape ShapeOfRows(const Shape& full_shape, RowRange rows);
 
-// Rows `rows` of the logical tensor `name`. Shard, offset and checksum are
-// left open. Errors: INVALID_ARGUMENT naming the tensor.
+// Returns the entry for the rows `rows` of the logical tensor `name`. The entry's shard, offset and
+// checksum are not set. Errors: INVALID_ARGUMENT that names the tensor.
 absl::StatusOr<proto::SavedSlice> DescribeSlice(const std::string& name, const BundleTensor& tensor,
                                                 RowRange rows);
 

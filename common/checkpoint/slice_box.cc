@@ -28,6 +28,7 @@ bool IsInside(const SliceBox& box, absl::Span<const int64_t> dims) {
   for (size_t axis = 0; axis < dims.size(); ++axis) {
     const int64_t start = box.starts[axis];
     const int64_t length = box.lengths[axis];
+    // This bounds check subtracts instead of adding, because start + length could overflow.
     if (start < 0 || length < 1 || length > dims[axis] || start > dims[axis] - length) return false;
   }
   return true;
@@ -41,7 +42,8 @@ bool Overlap(const SliceBox& a, const SliceBox& b) {
   return true;
 }
 
-// Sorted by the first row, only boxes that share rows are compared: linear for slices of rows.
+// Checks that no two boxes overlap. The boxes are sorted by their first row and only boxes that
+// share rows are compared, so the time is linear for slices along axis 0.
 absl::Status CheckDisjoint(absl::Span<const SliceBox> boxes) {
   std::vector<size_t> order(boxes.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -51,6 +53,7 @@ absl::Status CheckDisjoint(absl::Span<const SliceBox> boxes) {
     const SliceBox& box = boxes[order[i]];
     for (size_t j = i + 1; j < order.size(); ++j) {
       const SliceBox& other = boxes[order[j]];
+      // Boxes are sorted by their first row, so no later box shares rows with this box.
       if (!box.starts.empty() && other.starts[0] >= box.starts[0] + box.lengths[0]) break;
       if (Overlap(box, other)) {
         return absl::InvalidArgumentError(
@@ -76,7 +79,8 @@ absl::Status CheckBoxesTile(absl::Span<const int64_t> dims, absl::Span<const Sli
     }
   }
   RETURN_IF_ERROR(CheckDisjoint(boxes));
-  // Disjoint boxes inside a tensor cover it exactly when their volumes add up to its own.
+  // Disjoint boxes inside a tensor cover the tensor exactly if their volumes add up to the tensor's
+  // volume.
   for (const SliceBox& box : boxes) missing -= Volume(box.lengths);
   if (missing == 0) return absl::OkStatus();
   return absl::InvalidArgumentError(
@@ -87,8 +91,10 @@ SliceCopier::SliceCopier(const SliceBox& box, absl::Span<const int64_t> dims, in
                          RowRange rows) {
   const size_t rank = dims.size();
   std::vector<int64_t> strides(rank, element_bytes);
+  // The stride of an axis is the number of bytes from one index of the axis to the next.
   for (size_t axis = rank; axis-- > 1;) strides[axis - 1] = strides[axis] * dims[axis];
   size_t run_axis = rank == 0 ? 0 : rank - 1;
+  // Axes that the box covers completely are contiguous with the axis before them.
   while (run_axis > 0 && box.lengths[run_axis] == dims[run_axis]) --run_axis;
 
   run_bytes_ = rank == 0 ? element_bytes : box.lengths[run_axis] * strides[run_axis];
@@ -103,6 +109,7 @@ SliceCopier::SliceCopier(const SliceBox& box, absl::Span<const int64_t> dims, in
 int64_t SliceCopier::RunDestination(int64_t run) const {
   int64_t destination = origin_;
   for (size_t axis = lengths_.size(); axis-- > 0;) {
+    // The run number counts the indices of the axes in row-major order, with the last axis fastest.
     destination += run % lengths_[axis] * strides_[axis];
     run /= lengths_[axis];
   }
@@ -114,6 +121,8 @@ void SliceCopier::Copy(int64_t position, absl::Span<const char> bytes, char* row
     const int64_t within = position % run_bytes_;
     const int64_t count = std::min(run_bytes_ - within, static_cast<int64_t>(bytes.size()));
     const int64_t destination = RunDestination(position / run_bytes_) + within;
+    // The part of the run outside the wanted rows, which are contiguous in the destination, is cut
+    // off.
     const int64_t begin = std::max<int64_t>(destination, 0);
     const int64_t end = std::min(destination + count, out_bytes_);
     if (begin < end) {

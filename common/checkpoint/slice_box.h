@@ -1,7 +1,8 @@
 #pragma once
 
-// A slice of a tensor is a box: `lengths[a]` elements from `starts[a]` on, along each axis. Its
-// bytes are stored row major. Cohort writes slices along axis 0 alone; TensorFlow may write any.
+// A slice of a tensor is a box: along each axis `a`, the slice has `lengths[a]` elements from the
+// index `starts[a]` on. The bytes of a slice are stored in row-major order. Cohort writes only
+// slices along axis 0; TensorFlow may write any box.
 
 #include <cstdint>
 #include <vector>
@@ -17,36 +18,38 @@ struct SliceBox {
   std::vector<int64_t> lengths;
 };
 
-// Returns the box of a whole tensor.
+// Returns the box that covers a whole tensor.
 SliceBox WholeBox(absl::Span<const int64_t> dims);
 
-// Checks that `boxes` cover every element of a tensor of extents `dims` once. `dims` has passed
-// CheckedBytes. Errors: INVALID_ARGUMENT saying which boxes.
+// Checks that `boxes` cover every element of a tensor with the shape `dims` exactly once. `dims`
+// must have passed CheckedBytes. Errors: INVALID_ARGUMENT that names the offending boxes.
 absl::Status CheckBoxesTile(absl::Span<const int64_t> dims, absl::Span<const SliceBox> boxes);
 
-// Puts the stored bytes of one slice, as they come from a file, where they belong in a tensor that
-// holds rows `rows` of the whole. Thread-compatible.
+// A copier from the stored bytes of one slice to their places in a tensor that holds the rows
+// `rows` of the whole tensor. Thread-compatible.
 class SliceCopier {
  public:
-  // Copies the rows `rows` out of `box`, which lies inside `dims`; `rows` is {0, 1} for a scalar.
+  // Makes a copier for the rows `rows` of the slice `box`. The box must lie inside `dims`, and
+  // `rows` must be {0, 1} for a scalar.
   SliceCopier(const SliceBox& box, absl::Span<const int64_t> dims, int64_t element_bytes,
               RowRange rows);
 
-  // Copies `bytes`, which are those of the slice from byte `position` on; bytes of other rows are
-  // dropped.
+  // Copies `bytes`, which are the slice's bytes from the byte `position` on, into the rows at
+  // `rows_begin`. Bytes of other rows are dropped.
   void Copy(int64_t position, absl::Span<const char> bytes, char* rows_begin) const;
 
  private:
-  // Returns where the first byte of run `run` belongs, relative to the first wanted row.
+  // Returns the destination of the first byte of the run with number `run`, relative to the first
+  // wanted row.
   int64_t RunDestination(int64_t run) const;
 
-  // A run is a part of the slice that is contiguous in the tensor too: the box along axis
-  // `run_axis_` and all of the axes after it.
-  std::vector<int64_t> lengths_;  // lengths of the axes before run_axis_
-  std::vector<int64_t> strides_;  // bytes, of the axes before run_axis_
+  // A run is a part of the slice that is contiguous in the tensor too: the box's elements along one
+  // axis, the run axis, and along all axes after the run axis.
+  std::vector<int64_t> lengths_;  // lengths of the box along the axes before the run axis
+  std::vector<int64_t> strides_;  // strides in bytes of the axes before the run axis
   int64_t run_bytes_ = 0;
-  int64_t origin_ = 0;     // destination of the slice's first byte; negative before the rows
-  int64_t out_bytes_ = 0;  // bytes of all wanted rows
+  int64_t origin_ = 0;     // destination of the slice's first byte; negative before the wanted rows
+  int64_t out_bytes_ = 0;  // number of bytes of all wanted rows
 };
 
 }  // namespace cohort

@@ -13,26 +13,28 @@ namespace cohort {
 
 namespace {
 
-constexpr size_t kFooterBytes = 48;  // two handles, zeros, magic
+constexpr size_t kFooterBytes = 48;  // two block handles, padding zeros and the magic number
 constexpr size_t kMagicBytes = 8;
-constexpr size_t kTrailerBytes = 5;  // type, masked CRC-32C of block and type
+constexpr size_t kTrailerBytes = 5;  // the block's type and a masked CRC-32C of block and type
 constexpr uint64_t kTableMagic = 0xdb4775248b80fb57ull;
 constexpr char kUncompressed = 0;
 constexpr char kSnappy = 1;
 
 struct BlockHandle {
   uint64_t offset = 0;
-  uint64_t size = 0;  // without the trailer
+  uint64_t size = 0;  // without the block's trailer
 };
 
 using EntryVisitor = absl::FunctionRef<absl::Status(absl::string_view, absl::string_view)>;
 
+// Returns the number that at most eight bytes encode, the least significant byte first.
 uint64_t LittleEndian(absl::string_view bytes) {
   uint64_t value = 0;
   for (size_t i = bytes.size(); i-- > 0;) value = value << 8 | static_cast<unsigned char>(bytes[i]);
   return value;
 }
 
+// Removes a varint from the beginning of `in`; returns false if `in` ends before the varint does.
 bool TakeVarint(absl::string_view& in, uint64_t& value) {
   value = 0;
   for (int shift = 0; shift < 64 && !in.empty(); shift += 7) {
@@ -48,7 +50,7 @@ bool TakeHandle(absl::string_view& in, BlockHandle& handle) {
   return TakeVarint(in, handle.offset) && TakeVarint(in, handle.size);
 }
 
-// Thread-compatible.
+// The reader of one table file. Thread-compatible.
 class TableReader {
  public:
   TableReader(const ReadableFile& file, const std::string& path) : file_(file), path_(path) {}
@@ -57,12 +59,14 @@ class TableReader {
     BlockHandle metaindex;
     BlockHandle index;
     RETURN_IF_ERROR(ReadFooter(metaindex, index));
-    // Names filters, which are of no use here; read so that damage to it does not go unseen.
+    // The metaindex block names filters, which this reader does not need. The block is read only so
+    // that damage to the block is noticed.
     RETURN_IF_ERROR(ReadBlock(metaindex).status());
     ASSIGN_OR_RETURN(const std::string index_block, ReadBlock(index));
     std::string last_key;
     bool first = true;
     auto ascending = [&](absl::string_view key, absl::string_view value) -> absl::Status {
+      // The order of keys is checked across all blocks, so no key can occur twice in the table.
       if (!first && key <= last_key) return DamagedFile(path_, "keys are not in ascending order");
       first = false;
       last_key.assign(key.data(), key.size());
@@ -98,6 +102,7 @@ class TableReader {
   }
 
   absl::StatusOr<std::string> ReadBlock(const BlockHandle& handle) const {
+    // A block must end before the footer. The check subtracts, because adding could overflow.
     const uint64_t limit = file_.size() - kFooterBytes;
     if (handle.size > kTableBlockBytesMax || handle.offset > limit ||
         handle.size + kTrailerBytes > limit - handle.offset) {
@@ -106,6 +111,7 @@ class TableReader {
     }
     std::string block(static_cast<size_t>(handle.size) + kTrailerBytes, '\0');
     RETURN_IF_ERROR(file_.Read(handle.offset, absl::MakeSpan(block)));
+    // The checksum covers a block and its type byte, but not the checksum itself.
     const absl::string_view checked(block.data(), block.size() - 4);
     const uint32_t stored =
         static_cast<uint32_t>(LittleEndian(absl::string_view(block).substr(block.size() - 4)));
@@ -121,6 +127,7 @@ class TableReader {
 
   absl::StatusOr<std::string> Uncompress(const std::string& block) const {
     size_t size = 0;
+    // The uncompressed length is checked before memory is allocated for it.
     if (!snappy::GetUncompressedLength(block.data(), block.size(), &size) ||
         size > kTableBlockBytesMax) {
       return DamagedFile(path_, "malformed length of a compressed block");
@@ -132,11 +139,12 @@ class TableReader {
     return plain;
   }
 
-  // Entries of (shared, unshared, value length, rest of the key, value), then the restart points,
-  // which a scan in order does not need.
+  // Calls `visit` with each entry of a block. An entry is (shared, unshared, value length, rest of
+  // the key, value). The restart points after the entries are not needed for a scan in order.
   absl::Status ForEachInBlock(absl::string_view block, EntryVisitor visit) const {
     if (block.size() < 4) return DamagedFile(path_, "block without restart points");
     const uint64_t restarts = LittleEndian(block.substr(block.size() - 4));
+    // The last four bytes of a block count its restart points, which take four bytes each.
     if (restarts > (block.size() - 4) / 4) return DamagedFile(path_, "malformed restart points");
     block.remove_suffix(4 + 4 * static_cast<size_t>(restarts));
     std::string key;
@@ -147,6 +155,7 @@ class TableReader {
           value_size > block.size() - unshared) {
         return DamagedFile(path_, "malformed entry in a block");
       }
+      // The key of an entry shares its first `shared` bytes with the key before it.
       key.resize(static_cast<size_t>(shared));
       key.append(block.data(), static_cast<size_t>(unshared));
       block.remove_prefix(static_cast<size_t>(unshared));

@@ -1,9 +1,10 @@
 #pragma once
 
-// Reads leveldb's table format (doc/table_format.md there) as prefix.index uses it: data blocks,
-// a metaindex block, an index block of (last key, handle) and a footer. leveldb's own Table would
-// allocate whatever a block handle says; here every handle, size and length is checked against the
-// file before it is used, and every block against its checksum. Blocks may be snappy-compressed.
+// A reader of LevelDB's table format (doc/table_format.md in LevelDB) as prefix.index uses it: data
+// blocks, a metaindex block, an index block of (last key, handle) and a footer. LevelDB's own Table
+// class would allocate whatever size a block handle gives. This reader checks every handle, size
+// and length against the file before use, and every block against its checksum. Blocks may be
+// compressed with Snappy.
 
 #include <string>
 
@@ -14,11 +15,12 @@
 
 namespace cohort {
 
-// Upper bound of a block, once uncompressed. TensorFlow cuts blocks at 256 KiB.
+// The largest accepted size of an uncompressed block. TensorFlow cuts blocks at 256 KiB.
 inline constexpr size_t kTableBlockBytesMax = 64 << 20;
 
-// Calls `visit` with each entry, in the order of keys, which is strictly ascending; stops at its
-// first error and returns it. Errors: DATA_LOSS naming `path`; what ReadableFile::Read returns.
+// Calls `visit` with each entry of the table in strictly ascending order of keys. Stops at the
+// first error of `visit` and returns that error. Errors: DATA_LOSS that names `path`; the errors of
+// ReadableFile::Read.
 absl::Status ForEachTableEntry(
     const ReadableFile& file, const std::string& path,
     absl::FunctionRef<absl::Status(absl::string_view key, absl::string_view value)> visit);

@@ -16,8 +16,10 @@ namespace cohort {
 namespace {
 
 constexpr int kPortMax = 65535;
-constexpr size_t kUnixPathMax = 107;  // sun_path less its final zero
+// The size of sockaddr_un's sun_path without its final zero byte.
+constexpr size_t kUnixPathMax = 107;
 
+// Returns the error of an address, with an excerpt of the address and the accepted forms.
 absl::Status Bad(absl::string_view text, absl::string_view problem) {
   return absl::InvalidArgumentError(absl::StrCat("'", Excerpt(text),
                                                  "' is not an address: ", problem,
@@ -27,6 +29,7 @@ absl::Status Bad(absl::string_view text, absl::string_view problem) {
 absl::StatusOr<int> ParsePort(absl::string_view text, absl::string_view port) {
   if (port.empty()) return Bad(text, "the port is missing");
   int number = 0;
+  // SimpleAtoi would also accept a sign and white space, so the port must consist of digits.
   const bool digits = std::all_of(port.begin(), port.end(), absl::ascii_isdigit);
   if (!digits || !absl::SimpleAtoi(port, &number) || number > kPortMax) {
     return Bad(text, absl::StrCat("port '", Excerpt(port), "' is not a number from 0 to 65535"));
@@ -36,6 +39,7 @@ absl::StatusOr<int> ParsePort(absl::string_view text, absl::string_view port) {
 
 absl::StatusOr<Address> ParseUnix(absl::string_view text) {
   absl::string_view path = absl::StripPrefix(text, "unix:");
+  // gRPC also accepts "unix://" before an absolute path.
   if (absl::StartsWith(path, "//")) path.remove_prefix(2);
   if (path.empty()) return Bad(text, "the path is missing");
   if (path.size() > kUnixPathMax) return Bad(text, "the path is longer than 107 bytes");
@@ -50,7 +54,8 @@ absl::StatusOr<Address> ParseIpv6(absl::string_view text) {
   Address address;
   address.host = std::string(text.substr(1, close - 1));
   in6_addr unused;
-  const std::string number = address.host.substr(0, address.host.find('%'));  // without the scope
+  // inet_pton does not accept the scope after '%'.
+  const std::string number = address.host.substr(0, address.host.find('%'));
   if (inet_pton(AF_INET6, number.c_str(), &unused) != 1) {
     return Bad(text, absl::StrCat("'", Excerpt(address.host), "' is not an IPv6 address"));
   }
@@ -62,6 +67,7 @@ absl::StatusOr<Address> ParseIpv6(absl::string_view text) {
   return address;
 }
 
+// A host may contain '_', although DNS host names do not, because container names may contain it.
 bool IsHostCharacter(char c) {
   return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '-' || c == '_';
 }
@@ -73,6 +79,7 @@ absl::StatusOr<Address> ParseAddress(absl::string_view text) {
   if (absl::StartsWith(text, "unix:")) return ParseUnix(text);
   if (absl::StrContains(text, "://")) return Bad(text, "a scheme does not belong here");
   if (text.front() == '[') return ParseIpv6(text);
+  // A host with a colon before the last colon is an IPv6 literal without brackets.
   const size_t colon = text.rfind(':');
   if (colon == absl::string_view::npos) return Bad(text, "the port is missing");
   const absl::string_view host = text.substr(0, colon);
@@ -101,6 +108,8 @@ bool IsLoopback(absl::string_view host) {
 Address ListenAddressOf(const Address& own) {
   Address listen = own;
   if (own.unix_path.empty() && !IsLoopback(own.host)) {
+    // A task with an IPv6 host listens on all IPv6 interfaces, any other task on all IPv4
+    // interfaces.
     listen.host = absl::StrContains(own.host, ":") ? "::" : "0.0.0.0";
   }
   return listen;

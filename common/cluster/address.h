@@ -1,8 +1,8 @@
 #pragma once
 
-// The address of a task is text, as TensorFlow writes it: "host:port", with an IPv6 literal in
-// brackets ("[::1]:2222"), or "unix:PATH". Port 0 means "any free port" and is of use only to the
-// task that listens there.
+// The address of a task is text in TensorFlow's form: "host:port", with an IPv6 literal in brackets
+// ("[::1]:2222"), or "unix:PATH". Port 0 means "any free port" and is useful only to the task that
+// listens at the address.
 
 #include <string>
 
@@ -12,24 +12,25 @@
 namespace cohort {
 
 struct Address {
-  std::string host;       // without brackets; empty for a unix socket
-  int port = 0;           // 0 ... 65535; 0 for a unix socket
-  std::string unix_path;  // empty for TCP
+  std::string host;       // the host without brackets; empty for a Unix socket
+  int port = 0;           // 0 to 65535; 0 for a Unix socket
+  std::string unix_path;  // the path of a Unix socket; empty for TCP
 };
 
-// Errors: INVALID_ARGUMENT saying what is wrong with `text` and what is wanted.
+// Parses the text of an address. Errors: INVALID_ARGUMENT that says what is wrong with `text` and
+// which forms are accepted.
 absl::StatusOr<Address> ParseAddress(absl::string_view text);
 
-// Returns whether the host is written as an address of this machine alone: 127.x.x.x, ::1 or
-// localhost.
+// Returns true if `host` is written as an address that only this machine can reach: 127.x.x.x, ::1
+// or localhost.
 bool IsLoopback(absl::string_view host);
 
-// Returns the address on which a task listens that others reach at `own`: `own` alone if it is
-// loopback or a unix socket, else all interfaces, because the name by which others know this host
-// need not belong to an interface.
+// Returns the address on which a task listens if other tasks reach the task at `own`. This is `own`
+// itself if `own` is a loopback address or a Unix socket. Otherwise the task listens on all
+// interfaces, because the name by which other tasks know this host need not belong to an interface.
 Address ListenAddressOf(const Address& own);
 
-// Returns the text of `address`, with brackets where they are needed.
+// Returns the text of `address`, with brackets around an IPv6 host.
 std::string FormatAddress(const Address& address);
 
 }  // namespace cohort

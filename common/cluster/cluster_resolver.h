@@ -1,8 +1,8 @@
 #pragma once
 
-// A ClusterResolver is where a program learns its cluster from, under the names that users of
-// tf.distribute know. It is resolved once, when made: unlike TensorFlow's, it does not see a later
-// change of the environment.
+// A ClusterResolver tells a program its cluster and its own task, through methods that users of
+// tf.distribute know. The cluster is resolved once, at construction: unlike TensorFlow's resolver,
+// this class does not see a later change of the environment.
 
 #include <optional>
 #include <string>
@@ -15,10 +15,11 @@
 
 namespace cohort {
 
-// Immutable; thread-safe.
+// The cluster and the task of this program. Immutable; thread-safe.
 class ClusterResolver {
  public:
-  // Wraps a cluster that the caller knows. TensorFlow: SimpleClusterResolver.
+  // Wraps the configuration of a cluster that the caller knows, like TensorFlow's
+  // SimpleClusterResolver.
   explicit ClusterResolver(TfConfig config) : config_(std::move(config)) {}
 
   const ClusterSpec& cluster_spec() const { return config_.cluster; }
@@ -26,15 +27,15 @@ class ClusterResolver {
   std::optional<int> task_id() const;
   const std::string& rpc_layer() const { return config_.rpc_layer; }
   const std::optional<TaskId>& task() const { return config_.task; }
-  // Errors: those of Master in tf_config.h.
+  // Returns TensorFlow's master string (Master in tf_config.h). Errors: the errors of Master.
   absl::StatusOr<std::string> master() const { return Master(config_); }
 
  private:
   TfConfig config_;
 };
 
-// Reads TF_CONFIG of the process. TensorFlow: TFConfigClusterResolver. Errors: those of
-// ReadTfConfig.
+// Returns a resolver for the cluster in this process's TF_CONFIG, like TensorFlow's
+// TFConfigClusterResolver. Errors: the errors of ReadTfConfig.
 absl::StatusOr<ClusterResolver> TfConfigClusterResolver(const Environment& environment);
 
 }  // namespace cohort

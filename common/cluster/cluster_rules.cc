@@ -11,6 +11,7 @@ namespace cohort {
 
 namespace {
 
+// Returns the task of the role with the lowest index, or nothing if there is none.
 std::optional<TaskId> First(const ClusterSpec& cluster, Role role) {
   const std::vector<int> indices = cluster.Indices(role);
   if (indices.empty()) return std::nullopt;
@@ -29,6 +30,7 @@ absl::Status CheckDialable(const ClusterSpec& cluster, std::optional<TaskId> sel
     if (self && task == *self) continue;
     const auto address = ParseAddress(text);
     if (!address.ok()) {
+      // All problems are collected, so that one run of the program reports every wrong address.
       problems.push_back(absl::StrCat(task.ToString(), ": ", address.status().message()));
     } else if (address->unix_path.empty() && address->port == 0) {
       problems.push_back(absl::StrCat(task.ToString(), ": '", text,
@@ -73,6 +75,7 @@ std::optional<TaskId> CoordinationLeader(const ClusterSpec& cluster) {
 
 absl::StatusOr<std::string> Master(const TfConfig& config) {
   if (config.session_master) return *config.session_master;
+  // TensorFlow's resolver also returns "" for a cluster of one task.
   if (config.cluster.tasks().size() <= 1) return "";
   if (!config.task) {
     return absl::FailedPreconditionError("task: is missing, so there is no own address");

@@ -69,6 +69,8 @@ void FlagParser::Add(const std::string& name, std::optional<int>& value, const s
 void FlagParser::Add(const std::string& name, std::vector<std::string>& values,
                      const std::string& help) {
   app_->add_option("--" + name, values, help)
+      // Each occurrence of the flag takes one value. Otherwise the flag would also take positional
+      // arguments.
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
 }
@@ -87,7 +89,7 @@ void FlagParser::AddFooter(const std::string& text) { app_->footer(text); }
 absl::StatusOr<std::optional<PrintAndExit>> FlagParser::Parse(
     const std::vector<std::string>& arguments) {
   try {
-    // CLI11 takes the arguments from the back.
+    // CLI11 takes the arguments from the back of the vector, so they are passed in reverse order.
     app_->parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
   } catch (const CLI::CallForHelp&) {
     return PrintAndExit{app_->help()};

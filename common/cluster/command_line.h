@@ -1,7 +1,7 @@
 #pragma once
 
-// The part that the command lines of all programs share. It alone knows the library that parses
-// them.
+// The command-line code that all programs share. No other file uses the library that parses command
+// lines (CLI11).
 
 #include <memory>
 #include <optional>
@@ -19,55 +19,61 @@ class App;
 
 namespace cohort {
 
-// The answer of a command line that asks for text instead of a run: print it to stdout and exit.
+// The answer to a command line that asks for text, such as --help, and not for a run: the program
+// prints the text to stdout and exits.
 struct PrintAndExit {
-  std::string text;  // ends with a newline
+  std::string text;  // the text to print, which ends with a newline
   int exit_code = 0;
 };
 
-// Returns "debug", "info", "warning" or "error".
+// Returns the name of a log level: "debug", "info", "warning" or "error".
 const char* LogLevelName(LogLevel level);
-// Errors: INVALID_ARGUMENT naming the four.
+// Returns the log level with the given name. Errors: INVALID_ARGUMENT that lists the four names.
 absl::StatusOr<LogLevel> LogLevelFromName(absl::string_view name);
 
-// Reads "30s" or "2m"; "0" means never. Errors: INVALID_ARGUMENT for text that is not a duration,
-// and for less than a second or more than a year.
+// Parses a timeout such as "30s" or "2m"; "0" means that the time never runs out. Errors:
+// INVALID_ARGUMENT for text that is not a duration, and for a duration below a second or above a
+// year.
 absl::StatusOr<absl::Duration> TimeoutFromText(absl::string_view text);
 
-// Flags, each with the variable that it sets. A variable keeps its value where its flag is not
-// given. Thread-compatible.
+// The flags of a program, and for each flag the variable that the flag sets. A variable keeps its
+// value if its flag is not given. Thread-compatible.
 class FlagParser {
  public:
   FlagParser(const std::string& program, const std::string& description);
   ~FlagParser();
 
-  // Adds a flag. `name` has no dashes. The variables outlive the parser.
+  // Adds a flag. `name` has no dashes. The variables must outlive the parser.
   void Add(const std::string& name, std::string& value, const std::string& help);
   void Add(const std::string& name, std::optional<std::string>& value, const std::string& help);
   void Add(const std::string& name, int& value, const std::string& help);
   void Add(const std::string& name, std::optional<int>& value, const std::string& help);
-  // Adds a flag that may be given several times; each time adds a value.
+  // Adds a flag that may be given several times; each occurrence of the flag appends a value to
+  // `values`.
   void Add(const std::string& name, std::vector<std::string>& values, const std::string& help);
-  // Adds a flag without a value.
+  // Adds a flag without a value; `given` becomes true if the flag occurs.
   void Add(const std::string& name, bool& given, const std::string& help);
-  // Adds the arguments that are not flags. `name` is for --help.
+  // Adds the positional arguments, which are the arguments that are not flags. `name` appears in
+  // --help.
   void AddPositionals(const std::string& name, std::vector<std::string>& values,
                       const std::string& help);
-  // Adds the text that --help ends with.
+  // Adds a text that is printed at the end of --help.
   void AddFooter(const std::string& text);
 
-  // Parses `arguments`, which do not include the program's name. Returns nothing if they were read,
-  // or the text to print if they ask for help. Errors: INVALID_ARGUMENT naming the argument.
+  // Parses `arguments`, which must not include the program's name. Returns nothing if the flags
+  // were parsed, or the help text to print if the arguments ask for help. Errors: INVALID_ARGUMENT
+  // that names the wrong argument.
   absl::StatusOr<std::optional<PrintAndExit>> Parse(const std::vector<std::string>& arguments);
 
  private:
   const std::unique_ptr<CLI::App> app_;
 };
 
-// Returns "ps (Cohort) 0.2.0\n".
+// Returns the text that --version prints, such as "ps (Cohort) 0.2.0\n".
 std::string VersionText(absl::string_view program);
 
-// Returns "'colour' is unknown; did you mean 'color'?" or, if none is near, "...; known are a, b".
+// Returns an error text for an unknown name: "'colour' is unknown; did you mean 'color'?" if a
+// known name is near, and otherwise "'colour' is unknown; known are a, b".
 std::string UnknownName(absl::string_view name, const std::vector<std::string>& known);
 
 }  // namespace cohort

@@ -1,7 +1,7 @@
 #pragma once
 
-// The environment is read in this folder only, and through a getter, so that tests give their own;
-// and where the running program lies.
+// Access to environment variables and to the path of the running program. Only this folder reads
+// the environment, and it does so through a getter, so that tests can pass variables of their own.
 
 #include <functional>
 #include <map>
@@ -11,18 +11,19 @@
 
 namespace cohort {
 
-// The value of a variable; nothing when it is not set.
+// A getter that returns the value of an environment variable, or nothing if the variable is not
+// set.
 using Environment = std::function<std::optional<std::string>(const std::string& name)>;
 
-// Returns the variables of this process.
+// Returns a getter for the environment variables of this process.
 Environment ProcessEnvironment();
 
-// Returns "NAME=value" of every variable that a child process inherits, with those of `changes`
-// replaced or added.
+// Returns "NAME=value" for every variable of a child process: the variables of this process, with
+// the variables in `changes` replaced or added.
 std::vector<std::string> ChildEnvironment(const std::map<std::string, std::string>& changes);
 
-// Returns the file that this process runs, or "" without /proc. A file that was replaced or removed
-// meanwhile has a name that does not exist.
+// Returns the path of the executable that this process runs, or "" without /proc. If the file was
+// replaced or removed after the start, the returned path does not exist.
 std::string ExecutablePath();
 
 }  // namespace cohort

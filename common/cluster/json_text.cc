@@ -17,7 +17,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-// The parser quotes the token that it could not read, which may be most of the file.
+// Returns the JSON parser's error text with a shorter "last read" part: the parser quotes the token
+// that it could not read, which may be most of the file.
 std::string ShortLastRead(const std::string& text) {
   const std::string last_read = "last read: '";
   const size_t found = text.find(last_read);
@@ -28,7 +29,8 @@ std::string ShortLastRead(const std::string& text) {
                       text.substr(end));
 }
 
-// Listens to the parser's events. Thread-compatible.
+// The receiver of the JSON parser's events, which looks for repeated keys, for too many levels and
+// for the first syntax error. Thread-compatible.
 class JsonChecker final : public nlohmann::json_sax<Json> {
  public:
   bool null() override { return Value(); }
@@ -47,13 +49,15 @@ class JsonChecker final : public nlohmann::json_sax<Json> {
   bool key(string_t& name) override {
     Level& level = levels_.back();
     level.key = name;
+    // A repeated key does not stop the parser, so that all repeated keys are reported together.
     if (!level.keys.insert(name).second) repeated_.push_back(absl::StrCat(Path(), ": given twice"));
     return true;
   }
 
   bool parse_error(size_t position, const std::string&, const Json::exception& error) override {
     error_position_ = position;
-    // The parser's text is "[json.exception.x.n] parse error at line l, column c: what is wrong".
+    // The text of the parser's exception has the form "[json.exception.x.n] parse error at line l,
+    // column c: what is wrong".
     const std::string text = error.what();
     const size_t start = text.find(absl::StrContains(text, "column ") ? ": " : "] ");
     error_text_ = ShortLastRead(start == std::string::npos ? text : text.substr(start + 2));
@@ -66,6 +70,7 @@ class JsonChecker final : public nlohmann::json_sax<Json> {
   const std::vector<std::string>& repeated() const { return repeated_; }
 
  private:
+  // An open object or array on the way from the root of the JSON text to the current value.
   struct Level {
     bool is_array = false;
     size_t next_index = 0;
@@ -74,6 +79,7 @@ class JsonChecker final : public nlohmann::json_sax<Json> {
   };
 
   bool Value() {
+    // Only the paths of arrays use the index, but counting the values of objects does no harm.
     if (!levels_.empty()) ++levels_.back().next_index;
     return true;
   }
@@ -88,6 +94,7 @@ class JsonChecker final : public nlohmann::json_sax<Json> {
     levels_.pop_back();
     return Value();
   }
+  // Returns the JSON path of the current value, such as "cluster.worker[1]".
   std::string Path() const {
     std::string path;
     for (const Level& level : levels_) {
@@ -107,6 +114,7 @@ class JsonChecker final : public nlohmann::json_sax<Json> {
   std::string error_text_;
 };
 
+// Returns the line and the column of the byte at `position`, which the parser counts from 1.
 std::string LineAndColumn(absl::string_view text, size_t position) {
   const absl::string_view before = text.substr(0, position == 0 ? 0 : position - 1);
   const auto line = 1 + std::count(before.begin(), before.end(), '\n');
@@ -120,6 +128,7 @@ std::string LineAndColumn(absl::string_view text, size_t position) {
 absl::StatusOr<nlohmann::json> ParseJsonText(absl::string_view text) {
   JsonChecker checker;
   const bool parsed = Json::sax_parse(text.begin(), text.end(), &checker);
+  // A text that is too deep is tested for first, because it also makes sax_parse return false.
   if (checker.too_deep()) {
     return absl::InvalidArgumentError(
         absl::StrCat("not valid JSON: more than ", kJsonDepthMax, " levels deep"));
@@ -132,6 +141,7 @@ absl::StatusOr<nlohmann::json> ParseJsonText(absl::string_view text) {
   if (!checker.repeated().empty()) {
     return absl::InvalidArgumentError(absl::StrJoin(checker.repeated(), "\n"));
   }
+  // The checker found no error in the text, so parsing the text again cannot fail.
   return Json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
 }
 

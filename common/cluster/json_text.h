@@ -1,7 +1,8 @@
 #pragma once
 
-// Reading of JSON text that a person wrote: a parser that keeps quiet about repeated keys and about
-// the place of an error would make a bad file hard to mend. No exception leaves these functions.
+// Functions that read JSON text that a person wrote. A plain JSON parser ignores repeated keys and
+// does not report the place of an error, so a bad file would be hard to correct. These functions
+// throw no exceptions.
 
 #include <string>
 
@@ -11,18 +12,19 @@
 
 namespace cohort {
 
-// A reader that recurses must not run out of stack.
+// The largest number of nested levels in a JSON text, so that a recursive reader cannot run out of
+// stack.
 inline constexpr int kJsonDepthMax = 32;
 
-// Parses one value of at most kJsonDepthMax levels, in UTF-8, with nothing after it. Errors:
-// INVALID_ARGUMENT with line and column of the first syntax error, or with the path of each key
-// that occurs twice in one object.
+// Parses one JSON value in UTF-8, with at most kJsonDepthMax levels and with no text after the
+// value. Errors: INVALID_ARGUMENT with the line and column of the first syntax error, or with the
+// path of each key that occurs twice in one object.
 absl::StatusOr<nlohmann::json> ParseJsonText(absl::string_view text);
 
-// Returns the value on one line. Bytes that are not UTF-8 are replaced.
+// Returns the JSON value as one line of text. Bytes that are not UTF-8 are replaced.
 std::string JsonLine(const nlohmann::json& value);
 
-// Returns JsonLine cut short for a message.
+// Returns the JSON value as one line of ASCII text, shortened for an error message.
 std::string JsonExcerpt(const nlohmann::json& value);
 
 }  // namespace cohort

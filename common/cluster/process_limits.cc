@@ -26,6 +26,8 @@ std::string OpenFilesLimit() {
 
 absl::Status RaiseOpenFiles() {
   rlimit limit = {};
+  // An unknown limit on open files is no reason to refuse the start: opening files may still
+  // succeed.
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return absl::OkStatus();
   if (limit.rlim_cur < limit.rlim_max) {
     const rlimit raised = {limit.rlim_max, limit.rlim_max};
@@ -38,12 +40,15 @@ absl::Status RaiseOpenFiles() {
 }
 
 absl::Status CheckOpenFilesLeft() {
+  // Only opening a file also shows whether the system-wide limit on open files is reached.
   const int file = open("/dev/null", O_RDONLY | O_CLOEXEC);
   if (file >= 0) {
     close(file);
     return absl::OkStatus();
   }
   if (errno != EMFILE && errno != ENFILE) return absl::OkStatus();
+  // open() fails with EMFILE at the limit of this process and with ENFILE at the limit of the
+  // system.
   const bool own = errno == EMFILE;
   return absl::ResourceExhaustedError(
       own ? absl::StrCat("all ", OpenFilesLimit(),
@@ -54,7 +59,8 @@ absl::Status CheckOpenFilesLeft() {
 
 absl::Status CheckPollStrategy(const Environment& environment) {
   const std::string value = environment(kPollStrategy).value_or("");
-  // gRPC takes the first strategy of a list that the system has, and "all" begins with epoll1.
+  // GRPC_POLL_STRATEGY may hold a list. gRPC takes the first strategy of the list that the system
+  // has, and "all" begins with epoll1.
   const std::string first = value.substr(0, value.find(','));
   if (first.empty() || first == "epoll1" || first == "all") return absl::OkStatus();
   return absl::FailedPreconditionError(

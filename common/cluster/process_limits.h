@@ -1,24 +1,27 @@
 #pragma once
 
-// Checks of what a program needs from its process, made before anything is started.
+// Checks of the limits and settings of this process, made before a program starts anything.
 
 #include "absl/status/status.h"
 #include "common/cluster/environment.h"
 
 namespace cohort {
 
-// The number of files that a task of a small cluster has open at once, with some to spare.
+// The number of files that a task of a small cluster has open at once, plus a reserve.
 inline constexpr int kOpenFilesMin = 64;
 
-// Raises the soft limit of open files to the hard one. Errors: RESOURCE_EXHAUSTED naming the limit
-// and `ulimit -n`, where fewer than kOpenFilesMin may be open (kExitCannotListen).
+// Raises the process's soft limit on open files to the hard limit. Errors: RESOURCE_EXHAUSTED that
+// names the limit and `ulimit -n`, if fewer than kOpenFilesMin files may be open (exit code
+// kExitCannotListen).
 absl::Status RaiseOpenFiles();
 
-// Errors: RESOURCE_EXHAUSTED naming the limit, where this process cannot open another file now.
+// Checks that this process can open one more file now. Errors: RESOURCE_EXHAUSTED that names the
+// exhausted limit on open files.
 absl::Status CheckOpenFilesLeft();
 
-// Errors: FAILED_PRECONDITION for a GRPC_POLL_STRATEGY other than epoll1, under which the threads
-// that wait for gRPC's events are not woken (kExitBadConfig).
+// Checks the variable GRPC_POLL_STRATEGY. Errors: FAILED_PRECONDITION for a strategy other than
+// epoll1, because other strategies do not wake the threads that wait for gRPC's events (exit code
+// kExitBadConfig).
 absl::Status CheckPollStrategy(const Environment& environment);
 
 }  // namespace cohort

@@ -1,8 +1,8 @@
 #pragma once
 
-// The options of the two daemons that only serve, ps and worker. Each value comes from the first
-// source that has it: flag, TF_CONFIG (cluster, task and rpc_layer only), the --config file, the
-// default. Everything wrong is found before the daemon listens.
+// The options of the daemons ps and worker, which only serve. Each option is taken from the first
+// source that has a value: the flag, TF_CONFIG (only cluster, task and rpc_layer), the --config
+// file, the default. All wrong options are reported before the daemon listens.
 
 #include <string>
 #include <variant>
@@ -22,44 +22,47 @@ namespace cohort {
 struct RoleOptions {
   TaskId task;
   ClusterSpec cluster;
-  std::string own_address;     // this task's entry in the cluster; port 0 takes any free port
-  std::string listen_address;  // what to bind; default: ListenAddressOf(own_address)
-  // The file in which a task that has variables keeps the last epoch that it granted.
+  std::string own_address;     // this task's address in the cluster; port 0 means any free port
+  std::string listen_address;  // the address to bind; default: ListenAddressOf(own_address)
+  // The file in which a task with variables keeps the last epoch that the task granted; empty for
+  // no file.
   std::string grant_file;
-  std::string address_file;  // see AnnounceAddress; empty: none
-  // The bytes of requests, and of answers to pulls, that a task with variables holds at a time.
+  std::string address_file;  // the file that AnnounceAddress writes; empty for no file
+  // Limits on the bytes of requests, and of answers to pulls, that a task with variables holds at
+  // one time.
   int receive_buffer_mib = 1024;
   int send_buffer_mib = 1024;
-  int compute_threads = 0;  // 0: one per processor
+  int compute_threads = 0;  // 0 means one thread per processor
   TransportKind transport = TransportKind::kAuto;
-  // The directory to which a worker writes what the calls of failed groups did; empty: none.
+  // The directory to which a worker writes files about the collective calls of failed groups; empty
+  // for no files.
   std::string flight_directory;
   LogLevel log_level = LogLevel::kInfo;
-  // how long open calls may take after a request to stop
+  // How long open calls may take after a request to stop the daemon.
   absl::Duration drain_timeout = absl::Seconds(10);
-  // Ends the daemon when no coordinator came for so long; zero: never.
+  // How long the daemon waits for a coordinator before the daemon exits; zero means for ever.
   absl::Duration orphan_timeout = absl::ZeroDuration();
 };
 
 using RoleCommand = std::variant<RoleOptions, PrintAndExit>;
 
-// Parses `arguments`, which do not include the program's name, and reads the --config file through
-// `files`. Errors: INVALID_ARGUMENT with one line per problem, naming flag, variable or file
-// (kExitBadConfig).
+// Parses `arguments`, which must not include the program's name, and reads the --config file
+// through `files`. Errors: INVALID_ARGUMENT with one line for each problem, which names the flag,
+// variable or file (exit code kExitBadConfig).
 absl::StatusOr<RoleCommand> ParseRoleCommandLine(Role role,
                                                  const std::vector<std::string>& arguments,
                                                  const Environment& environment, FileSystem& files);
 
-// Returns the options as JSON that --config reads back.
+// Returns the options as JSON text that --config accepts.
 std::string RoleOptionsToJson(const RoleOptions& options);
 
-// Returns the address that others use for a task that is bound to `bound` ("0.0.0.0:43211"): the
-// host of its own address with the bound port.
+// Returns the address at which other tasks reach a task that is bound to `bound` (such as
+// "0.0.0.0:43211"): the host of the task's own address with the port of `bound`.
 std::string ReachableAddress(const RoleOptions& options, absl::string_view bound);
 
-// Writes ReachableAddress and a newline to options.address_file, all at once; does nothing without
-// such a file. The daemon calls it once it listens, so that a reader of the file can connect.
-// Errors: those of WriteFileAtomically.
+// Writes ReachableAddress and a newline to the file options.address_file in one step; does nothing
+// if the option is empty. The daemon calls this function when it already listens, so that a reader
+// of the file can connect. Errors: the errors of WriteFileAtomically.
 absl::Status AnnounceAddress(FileSystem& files, const RoleOptions& options,
                              absl::string_view bound);
 

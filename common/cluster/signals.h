@@ -1,27 +1,28 @@
 #pragma once
 
-// The waiting of a daemon's main. SIGTERM and SIGINT are blocked in every thread, so they interrupt
-// nothing; main takes them from a descriptor, together with a wake-up from inside the program (the
-// Shutdown call).
+// A SignalWaiter lets a daemon's main function wait for the end of the daemon. SIGTERM and SIGINT
+// are blocked in every thread, so these signals interrupt no thread. The main function reads the
+// signals from a descriptor, together with a wake-up from inside the program (the Shutdown call).
 
 namespace cohort {
 
-// Made first in main: only threads that start later inherit the blocked signals. Wake is
-// thread-safe; Wait belongs to the thread that made it.
+// A waiter for SIGTERM, SIGINT and Wake(). Must be created first in main, because only threads that
+// start later inherit the blocked signals. Wake is thread-safe; Wait must be called on the thread
+// that created the waiter.
 class SignalWaiter {
  public:
   SignalWaiter();
-  // Leaves the signals blocked: a second one that comes while the process is ending must not turn
-  // an orderly end into a failure.
+  // Leaves the signals blocked: a second signal that arrives while the process is ending must not
+  // turn an orderly end into a failure.
   ~SignalWaiter();
   SignalWaiter(const SignalWaiter&) = delete;
   SignalWaiter& operator=(const SignalWaiter&) = delete;
 
-  // Returns SIGTERM, SIGINT, or 0 when Wake was called. After SIGINT a second SIGINT ends the
-  // process at once; a second SIGTERM never does.
+  // Waits for a signal or for Wake(). Returns SIGTERM, SIGINT, or 0 after Wake(). After one SIGINT,
+  // a second SIGINT ends the process at once; a second SIGTERM never does.
   int Wait();
 
-  // Ends the present Wait, or the next one.
+  // Makes the current or the next call of Wait() return 0.
   void Wake();
 
  private:

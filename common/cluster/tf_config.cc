@@ -21,7 +21,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Reads one configuration and collects what is wrong with it. Thread-compatible.
+// The reader of one TF_CONFIG, which collects all problems of the configuration. Thread-compatible.
 class Reader {
  public:
   TfConfig Read(const Json& root);
@@ -43,23 +43,25 @@ class Reader {
 
   TfConfig config_;
   std::vector<std::string> problems_;
-  bool bad_cluster_ = false;                    // then the task cannot be judged against it
-  std::map<std::string, std::string> path_of_;  // address -> where it was first seen
+  bool bad_cluster_ = false;  // if true, the task is not checked against the cluster
+  std::map<std::string, std::string> path_of_;  // JSON path of the first use, by address
 };
 
-// Null counts as absent, as Python's None does.
+// Returns the value of `key`, or null if the key is absent. A JSON null counts as absent, like
+// Python's None in TensorFlow.
 const Json* Find(const Json& object, const char* key) {
   const auto found = object.find(key);
   return found == object.end() || found->is_null() ? nullptr : &*found;
 }
 
-// "Cluster", "cluster_spec", "sparseCluster", "clutser".
+// Returns true for keys such as "Cluster", "cluster_spec", "sparseCluster" and "clutser", which are
+// probably meant to be "cluster".
 bool IsLikeCluster(const std::string& key) {
   const std::string lower = absl::AsciiStrToLower(key);
   return absl::StrContains(lower, "cluster") || EditDistance(lower, "cluster") <= 2;
 }
 
-// "Task", "tasks".
+// Returns true for keys such as "Task" and "tasks", which are probably meant to be "task".
 bool IsLikeTask(const std::string& key) {
   return EditDistance(absl::AsciiStrToLower(key), "task") <= 1;
 }
@@ -80,6 +82,7 @@ TfConfig Reader::Read(const Json& root) {
   return config_;
 }
 
+// Returns a string value of the root object, or nothing if the key is absent or the value is wrong.
 std::optional<std::string> Reader::ReadText(const Json& root, const char* key) {
   const Json* value = Find(root, key);
   if (value == nullptr) return std::nullopt;
@@ -91,6 +94,8 @@ std::optional<std::string> Reader::ReadText(const Json& root, const char* key) {
 }
 
 void Reader::ReadCluster(const Json& cluster) {
+  // The number of problems tells whether the cluster is wrong; the task is not checked against a
+  // wrong cluster.
   const size_t before = problems_.size();
   if (!cluster.is_object()) {
     Problem("cluster",
@@ -132,6 +137,7 @@ void Reader::ReadJob(Role role, const std::string& path, const Json& job) {
       Problem(entry, "the index is not an integer");
     } else if (index < 0) {
       Problem(entry, "the index is negative");
+      // Keys of a sparse job such as "1" and "01" differ as JSON keys but give one index.
     } else if (config_.cluster.Address(TaskId{role, index}).ok()) {
       Problem(entry, absl::StrCat("index ", index, " is given twice"));
     } else {
@@ -152,7 +158,9 @@ void Reader::ReadAddress(TaskId task, const std::string& path, const Json& addre
     return;
   }
   config_.cluster.Add(task, text);
-  if (parsed->unix_path.empty() && parsed->port == 0) return;  // each gets a port of its own
+  // Several tasks may have port 0, since each of them gets a free port.
+  if (parsed->unix_path.empty() && parsed->port == 0) return;
+  // Two tasks at one address would be one process, whichever of them started first.
   const auto [first, is_new] = path_of_.emplace(text, path);
   if (!is_new) {
     Problem(path, absl::StrCat("'", text, "' is already the address of ", first->second));
@@ -176,6 +184,8 @@ void Reader::ReadTask(const Json& task) {
   const bool has_index = Find(task, "index") != nullptr;
   if (has_index && !has_type) Problem("task.type", "is missing beside task.index");
   if (has_type && !has_index) Problem("task.index", "is missing beside task.type");
+  // The task's type and index are both read even if one is wrong, so that all problems are
+  // reported.
   const std::optional<Role> role = has_type ? ReadRole(task) : std::nullopt;
   const std::optional<int> index = has_index ? ReadIndex(task) : std::nullopt;
   if (!role || !index) return;
@@ -189,7 +199,7 @@ std::optional<Role> Reader::ReadRole(const Json& task) {
     Problem("task.type", absl::StrCat("must be a string, not ", JsonExcerpt(type)));
     return std::nullopt;
   }
-  // TensorFlow casts: the number 1 is the type "1".
+  // TensorFlow converts the task's type to a string, so the number 1 means the type "1".
   const auto role = RoleFromName(type.is_string() ? type.get<std::string>() : JsonExcerpt(type));
   if (!role.ok()) {
     Problem("task.type", role.status().message());
@@ -200,6 +210,7 @@ std::optional<Role> Reader::ReadRole(const Json& task) {
 
 std::optional<int> Reader::ReadIndex(const Json& task) {
   const Json& value = *Find(task, "index");
+  // TensorFlow converts the task's index to an integer, so the string "1" means the index 1.
   const std::string text = value.is_string() ? value.get<std::string>() : JsonExcerpt(value);
   int index = 0;
   const bool number = value.is_number_integer() || value.is_string();
@@ -218,7 +229,7 @@ void Reader::CheckTaskInCluster(TaskId task) {
   const std::vector<int> indices = config_.cluster.Indices(task.role);
   const std::string job = RoleName(task.role);
   if (indices.empty()) {
-    if (task.role == Role::kEvaluator) return;  // nobody connects to an evaluator
+    if (task.role == Role::kEvaluator) return;  // no task connects to an evaluator
     Problem("task.type",
             absl::StrCat("'", job, "' is not a job of the cluster; add cluster.", job));
   } else if (!config_.cluster.Address(task).ok()) {
@@ -230,6 +241,7 @@ void Reader::CheckTaskInCluster(TaskId task) {
 }  // namespace
 
 absl::StatusOr<TfConfig> ParseTfConfig(absl::string_view json) {
+  // An empty TF_CONFIG counts as an unset TF_CONFIG.
   if (json.find_first_not_of(" \t\r\n") == absl::string_view::npos) return TfConfig();
   ASSIGN_OR_RETURN(const Json root, ParseJsonText(json));
   Reader reader;
@@ -246,6 +258,7 @@ absl::Status CheckMeantLocal(const TfConfig& config) {
   const std::string task = config.task.has_value()
                                ? absl::StrCat("names the task ", config.task->ToString(), " but ")
                                : "";
+  // A key similar to `cluster` suggests a spelling mistake, so the message names that key.
   const std::string key =
       config.cluster_lookalike.empty()
           ? ""

@@ -1,11 +1,12 @@
 #pragma once
 
-// TF_CONFIG is a JSON object that tells a task the cluster and its own place in it:
+// TF_CONFIG is a JSON object that tells a task its cluster and its own place in the cluster:
 //   {"cluster": {"worker": ["host:port", ...], "ps": {"3": "host:port"}, ...},
 //    "task": {"type": "worker", "index": 0}, "rpc_layer": "grpc", "session_master": "..."}
-// A job is a list, or an object from index to address (a sparse job). No cluster means local. The
-// forms are TensorFlow's; beyond its rules, everything that cannot work is refused here, and every
-// problem is reported at once with its JSON path.
+// A job is a list of addresses, or an object from index to address (a sparse job). Without a
+// cluster, the program is local. The forms are TensorFlow's. Beyond TensorFlow's rules, the parser
+// refuses every configuration that cannot work, and reports all problems at once with their JSON
+// paths.
 
 #include <optional>
 #include <string>
@@ -21,45 +22,50 @@ struct TfConfig {
   ClusterSpec cluster;
   std::optional<TaskId> task;
   std::string rpc_layer;
-  std::optional<std::string> session_master;  // present and empty is not the same as absent
-  std::string cluster_lookalike;  // an unknown key that may be meant to be `cluster`; empty: none
+  std::optional<std::string> session_master;  // present but empty differs from absent
+  std::string cluster_lookalike;  // an unknown key that probably means `cluster`; or empty
 };
 
-// Parses a TF_CONFIG. Empty text is an empty configuration; unknown keys are ignored. Port 0 is
-// accepted (CheckDialable). Errors: INVALID_ARGUMENT with one line "path: problem" for each
-// problem.
+// Parses the text of a TF_CONFIG. Empty text is an empty configuration, and unknown keys are
+// ignored. Port 0 is accepted (see CheckDialable). Errors: INVALID_ARGUMENT with one line "path:
+// problem" for each problem.
 absl::StatusOr<TfConfig> ParseTfConfig(absl::string_view json);
 
-// Parses the variable TF_CONFIG. Errors: those of ParseTfConfig, after "TF_CONFIG: ".
+// Parses the environment variable TF_CONFIG. Errors: the errors of ParseTfConfig, with "TF_CONFIG:
+// " before the message.
 absl::StatusOr<TfConfig> ReadTfConfig(const Environment& environment);
 
-// Checks the configuration of a program that trains by itself if there is no cluster. Errors:
-// INVALID_ARGUMENT for a configuration without a cluster that is meant to have one: it names a
-// task, or has a key like `cluster`.
+// Checks the configuration of a program that trains on this machine alone if there is no cluster.
+// Errors: INVALID_ARGUMENT for a configuration without a cluster that names a task or has a key
+// similar to `cluster`, because its author probably meant to give a cluster.
 absl::Status CheckMeantLocal(const TfConfig& config);
 
-// Checks that every task but `self` has a port. Errors: INVALID_ARGUMENT naming every task whose
-// port is 0, because nobody can connect to it.
+// Checks that every task except `self` has a port. Errors: INVALID_ARGUMENT that names every task
+// with port 0, because no task can connect to port 0.
 absl::Status CheckDialable(const ClusterSpec& cluster, std::optional<TaskId> self);
 
-// The questions of TensorFlow's multi_worker_util. A task is one of the cluster or the evaluator.
+// The functions below correspond to TensorFlow's multi_worker_util. Their `task` is a task of the
+// cluster or the evaluator.
 
-// Returns whether the task is the chief: chief and evaluator are, and worker 0 of a cluster without
-// a chief.
+// Returns true if the task is the chief. The chief and the evaluator count as chief, and so does
+// worker 0 of a cluster without a chief.
 bool IsChief(const ClusterSpec& cluster, TaskId task);
-// Counts chief and workers; for the evaluator, the evaluators. Errors: INVALID_ARGUMENT for a ps.
+// Returns the number of chiefs and workers, or the number of evaluators if `role` is the evaluator.
+// Errors: INVALID_ARGUMENT for a ps.
 absl::StatusOr<int> WorkerCount(const ClusterSpec& cluster, Role role);
-// Returns 0 for the chief, i + number of chiefs for worker i, and the evaluator's index. Errors:
-// INVALID_ARGUMENT for a ps.
+// Returns the task's id: 0 for the chief, i + number of chiefs for worker i, and the index for an
+// evaluator. Errors: INVALID_ARGUMENT for a ps.
 absl::StatusOr<int> IdInCluster(const ClusterSpec& cluster, TaskId task);
-// Returns the chief, else worker 0; nothing for a local program or for the evaluator.
+// Returns the task that leads collective calls: the chief, or else the first worker. Returns
+// nothing for a local program or for the evaluator.
 std::optional<TaskId> CollectiveLeader(const ClusterSpec& cluster, std::optional<TaskId> task);
-// Returns the first ps, else the chief, else the first worker; nothing for a local program.
+// Returns the task that leads the coordination: the first ps, else the chief, else the first
+// worker. Returns nothing for a local program.
 std::optional<TaskId> CoordinationLeader(const ClusterSpec& cluster);
 
-// Returns session_master if it is set, "" if the cluster has at most one task, else the task's own
-// address with "rpc_layer://" before it. Errors: FAILED_PRECONDITION without a task, NOT_FOUND if
-// the cluster does not have the task.
+// Returns TensorFlow's master string: session_master if it is set, "" if the cluster has at most
+// one task, and otherwise "rpc_layer://" and the task's own address. Errors: FAILED_PRECONDITION
+// without a task, NOT_FOUND if the cluster does not have the task.
 absl::StatusOr<std::string> Master(const TfConfig& config);
 
 }  // namespace cohort

@@ -7,26 +7,26 @@
 
 namespace cohort {
 
-// The ways in which a program's tensors reach others (common/wire/route/auto_transport.h):
+// The ways in which a program's tensors travel to other tasks (common/wire/route/auto_transport.h):
 //
-//   kAuto  shared memory between processes of one host that find each other, their local socket if
-//          one of them has no shared memory, plain TCP to all others, gRPC if the other end does
-//          not take TCP
-//   kTcp   plain TCP, and gRPC if the other end does not take it
-//   kGrpc  gRPC alone
-//   kUnix  the local socket alone; peers on other hosts are refused
-//   kShm   shared memory alone; peers on other hosts are refused
+//   kAuto  shared memory between processes of one host that find each other; the host's Unix socket
+//          if one of the two processes has no shared memory; plain TCP to all other hosts; gRPC if
+//          the other end does not accept TCP
+//   kTcp   plain TCP, and gRPC if the other end does not accept TCP
+//   kGrpc  only gRPC
+//   kUnix  only the host's Unix socket; tasks on other hosts are refused
+//   kShm   only shared memory; tasks on other hosts are refused
 enum class TransportKind { kAuto, kTcp, kGrpc, kUnix, kShm };
 
-// The text for --transport in every daemon's --help.
+// The help text of --transport, which is the same for every daemon.
 inline constexpr char kTransportHelp[] =
     "How tensors travel. auto: shared memory between processes of one host, else their local "
     "socket, else TCP; tcp: TCP, beside gRPC on its port; grpc: gRPC alone; unix, shm: that alone; "
     "default auto";
 
-// Returns "auto", "tcp", "grpc", "unix" or "shm".
+// Returns the name of a transport: "auto", "tcp", "grpc", "unix" or "shm".
 std::string TransportKindName(TransportKind kind);
-// Errors: INVALID_ARGUMENT naming the choices.
+// Returns the transport with the given name. Errors: INVALID_ARGUMENT that lists the names.
 absl::StatusOr<TransportKind> TransportKindFromName(absl::string_view name);
 
 }  // namespace cohort

@@ -20,6 +20,7 @@ absl::Status CheckAggregation(proto::VariableAggregation aggregation, DType dtyp
         absl::StrCat("invalid variable aggregation mode ", AggregationName(aggregation),
                      "; there are NONE, SUM, MEAN and ONLY_FIRST_REPLICA"));
   }
+  // Means over replicas are computed only in float32.
   if (aggregation != proto::AGGREGATION_MEAN || dtype == DType::kFloat32) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("aggregation MEAN does not fit ", DTypeName(dtype),
@@ -27,6 +28,7 @@ absl::Status CheckAggregation(proto::VariableAggregation aggregation, DType dtyp
 }
 
 bool ReplicaContext::Trains() const {
+  // assign_add adds a value to the variable, and no optimizer uses it.
   return update == ReplicaUpdate::kPush && rule.op() != "assign_add";
 }
 

@@ -1,9 +1,9 @@
 #pragma once
 
-// VariableAggregation: how what replicas assign or add to a variable, those of a synchronous round
-// or those of one worker, becomes one update of it, and where that has to be said. TensorFlow asks
-// for it wherever a variable is updated in replica context, but for gradients, which its optimizers
-// reduce themselves.
+// Rules for TensorFlow's VariableAggregation. When several replicas assign or add to one variable,
+// in a synchronous round or in one worker, the aggregation says how their values become one update.
+// As in TensorFlow, a variable needs an aggregation wherever it is updated in replica context,
+// except for gradients, which optimizers reduce themselves.
 
 #include <string>
 
@@ -13,13 +13,16 @@
 
 namespace cohort {
 
-// Returns "SUM", as in tf.VariableAggregation, or the number of an unknown mode.
+// Returns the name of an aggregation as in tf.VariableAggregation, such as "SUM", or the number of
+// an unknown mode.
 std::string AggregationName(proto::VariableAggregation aggregation);
 
-// Errors: INVALID_ARGUMENT for a mode that is none, and for a mean of whole numbers.
+// Checks an aggregation for a variable of an element type. Errors: INVALID_ARGUMENT for an unknown
+// mode, and for a mean of whole numbers.
 absl::Status CheckAggregation(proto::VariableAggregation aggregation, DType dtype);
 
-// A closure of a round assigns to a variable, or pushes what its rule adds or trains it with.
+// The kind of a replica's update: kAssign assigns to the variable, and kPush sends a gradient or a
+// value to add. ReplicaContext describes such an update in a synchronous round.
 enum class ReplicaUpdate { kAssign, kPush };
 struct ReplicaContext {
   const std::string& variable;
@@ -27,11 +30,13 @@ struct ReplicaContext {
   proto::VariableAggregation aggregation;
   ReplicaUpdate update = ReplicaUpdate::kPush;
 
-  // Errors: INVALID_ARGUMENT naming the variable and what to do, where it needs an aggregation.
+  // Checks that the variable has an aggregation if this update needs one. Errors: INVALID_ARGUMENT
+  // that names the variable and says what to do.
   absl::Status Check() const;
-  // Returns how the updates become one.
+  // Returns the aggregation by which the replicas' updates become one update.
   proto::VariableAggregation How() const;
-  // Gradients for an optimizer, which takes their mean.
+  // Returns true if the update is a gradient for an optimizer, which takes the mean of the
+  // gradients.
   bool Trains() const;
 };
 

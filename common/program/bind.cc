@@ -11,7 +11,8 @@
 namespace cohort {
 namespace {
 
-// Names on one side only: values of the graph without a binding and bindings without a value.
+// Reports names that are on one side only: values of the graph without a binding, and bindings
+// without a value.
 template <typename Values, typename Map>
 void Compare(const char* kind, const Values& values, const Map& bindings,
              std::vector<std::string>& problems) {
@@ -91,6 +92,8 @@ absl::StatusOr<proto::Program> BindProgram(const std::string& name, const onnx::
   proto::Program program;
   program.set_name(name);
   program.set_model(model.SerializeAsString());
+  // The bindings get the order of the graph's inputs and outputs, because LoadProgram compares them
+  // in order.
   for (const auto& input : model.graph().input()) {
     auto* binding = program.add_inputs();
     *binding = bindings.inputs.at(input.name());
@@ -101,6 +104,7 @@ absl::StatusOr<proto::Program> BindProgram(const std::string& name, const onnx::
     *binding = bindings.outputs.at(output.name());
     binding->set_output(output.name());
   }
+  // Loading runs every check, so the caller never holds a program that workers would refuse.
   RETURN_IF_ERROR(LoadProgram(program).status());
   return program;
 }

@@ -1,6 +1,6 @@
 #pragma once
 
-// Makes a Program out of a model and what its inputs and outputs are bound to, by name.
+// Functions that make a Program from a model and the bindings of the model's inputs and outputs.
 
 #include <cstdint>
 #include <map>
@@ -12,7 +12,8 @@
 
 namespace cohort {
 
-// Sources of inputs and sinks of outputs; BindProgram fills in the names.
+// The sources of a graph's inputs and the sinks of its outputs, by name. BindProgram fills in the
+// names inside the bindings.
 struct Bindings {
   std::map<std::string, proto::InputBinding> inputs;
   std::map<std::string, proto::OutputBinding> outputs;
@@ -21,15 +22,16 @@ struct Bindings {
 proto::InputBinding FromBatch(uint32_t component);
 proto::InputBinding FromVariable(const std::string& variable);
 proto::InputBinding FromArgument(uint32_t position);
-// Binds the replica's own row of an argument that has a row for each replica.
+// Returns a binding to the replica's own row of an argument that has one row for each replica.
 proto::InputBinding FromArgumentOfReplica(uint32_t position);
 proto::InputBinding FromContext(proto::ContextValue value);
 proto::OutputBinding ToFetch();
 proto::OutputBinding ToPush(const std::string& variable);
 proto::OutputBinding ToAssign(const std::string& variable);
 
-// Makes a program that passes LoadProgram. Errors: INVALID_ARGUMENT naming every graph input or
-// output without a binding and every binding without an input or output, or those of LoadProgram.
+// Makes a program from a model and its bindings. The result is a program that LoadProgram accepts.
+// Errors: INVALID_ARGUMENT that names every graph input or output without a binding and every
+// binding without an input or output; the errors of LoadProgram.
 absl::StatusOr<proto::Program> BindProgram(const std::string& name, const onnx::ModelProto& model,
                                            const Bindings& bindings);
 

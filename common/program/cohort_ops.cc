@@ -12,6 +12,7 @@ using onnx::AttributeProto;
 using onnx::InferenceContext;
 using onnx::OpSchema;
 
+// Returns a schema of the cohort domain with the type constraint T.
 OpSchema NewSchema(const char* name) {
   OpSchema schema;
   schema.SetName(name).SetDomain(kCohortDomain).SinceVersion(kCohortOpset);
@@ -20,13 +21,15 @@ OpSchema NewSchema(const char* name) {
   return schema;
 }
 
+// Adds a type constraint that every tensor type satisfies.
 OpSchema& AnyType(OpSchema& schema, const char* name) {
   return schema.TypeConstraint(name, OpSchema::all_tensor_types_with_bfloat(), "any");
 }
 
-// Output 0 has the element type of input `type` and the shape of input `shape`.
+// Gives output 0 the element type of input `type` and the shape of input `shape`.
 void SetOutput(InferenceContext& ctx, size_t type, size_t shape) {
   onnx::propagateElemTypeFromInputToOutput(ctx, type, 0);
+  // An input's unknown shape stays unknown in the output and is not an error.
   if (onnx::hasInputShape(ctx, shape)) onnx::propagateShapeFromInputToOutput(ctx, shape, 0);
 }
 
@@ -35,7 +38,8 @@ void LikeInput(InferenceContext& ctx) {
   SetOutput(ctx, kType, kShape);
 }
 
-// dy and y have one shape in these, so a contradiction between them is an error of the graph.
+// Infers the output of operators whose dy and y have one shape, so a contradiction between the two
+// shapes is an error of the graph.
 void ElementwiseGrad(InferenceContext& ctx) {
   SetOutput(ctx, 0, 1);
   if (!onnx::hasNInputShapes(ctx, 2)) return;
@@ -63,6 +67,7 @@ OpSchema SoftmaxGradSchema(const char* name) {
   return schema;
 }
 
+// Gives output i the type of dy and the shape of input i + 1.
 void ConcatGrad(InferenceContext& ctx) {
   for (size_t i = 0; i < ctx.getNumOutputs() && i + 1 < ctx.getNumInputs(); ++i) {
     onnx::propagateElemTypeFromInputToOutput(ctx, 0, i);
@@ -70,7 +75,7 @@ void ConcatGrad(InferenceContext& ctx) {
   }
 }
 
-// The loss has the shape of y_pred (input 1) without the axis.
+// Infers the loss's shape, which is the shape of y_pred (input 1) without the axis.
 void CrossentropyLoss(InferenceContext& ctx) {
   onnx::propagateElemTypeFromInputToOutput(ctx, 1, 0);
   if (!onnx::hasInputShape(ctx, 1)) return;
@@ -87,8 +92,8 @@ void CrossentropyLoss(InferenceContext& ctx) {
   }
 }
 
-// Labels agree with the loss's shape: [N] against [N,C]. A column of labels [N,1] is an error here,
-// because silent broadcasting would give an [N,N] loss.
+// Infers the loss's shape and checks that the labels have that shape: [N] for scores [N,C]. A
+// column of labels [N,1] is an error, because silent broadcasting would give an [N,N] loss.
 void SparseCrossentropyLoss(InferenceContext& ctx) {
   CrossentropyLoss(ctx);
   if (!onnx::hasNInputShapes(ctx, 2)) return;
@@ -100,6 +105,7 @@ void SparseCrossentropyLoss(InferenceContext& ctx) {
   }
 }
 
+// Infers the loss's shape and checks that y_true and y_pred have one shape.
 void CategoricalCrossentropyInference(InferenceContext& ctx) {
   CrossentropyLoss(ctx);
   if (!onnx::hasNInputShapes(ctx, 2)) return;
@@ -159,6 +165,7 @@ OpSchema ConcatGradSchema() {
   return schema;
 }
 
+// Gives output i the type and the shape of input i.
 void LikeEachInput(InferenceContext& ctx) {
   for (size_t i = 0; i < ctx.getNumOutputs() && i < ctx.getNumInputs(); ++i) {
     onnx::propagateElemTypeFromInputToOutput(ctx, i, i);
@@ -217,11 +224,12 @@ OpSchema SoftmaxCrossEntropyGradSchema() {
   return schema;
 }
 
-// Categorical with `labels` "T", sparse with "L"; the forward operator or, with `grad`, its
-// gradient.
+// Returns the schema of a crossentropy: categorical if `labels` is "T", sparse if `labels` is "L".
+// With `grad`, returns the schema of the gradient instead.
 OpSchema CrossentropySchema(const char* name, const char* labels, bool grad) {
   OpSchema schema = NewSchema(name);
   const bool sparse = std::string(labels) == "L";
+  // A gradient operator has dloss as its first input, before the inputs of the forward operator.
   const int first = grad ? 1 : 0;
   if (grad) schema.Input(0, "dloss", "", "T");
   schema.Input(first, "y_true", "", labels).Input(first + 1, "y_pred", "", "T");

@@ -7,8 +7,8 @@
 
 namespace cohort {
 
-// Returns the number of the GPU, as CUDA counts them, of a replica's device as plans name it
-// ("gpu:1"); nothing for any other device.
+// Returns CUDA's number of the GPU that a plan's device name means (1 for "gpu:1"), or nothing for
+// any other device.
 std::optional<int32_t> GpuNumber(absl::string_view device);
 inline bool IsGpu(absl::string_view device) { return GpuNumber(device).has_value(); }
 

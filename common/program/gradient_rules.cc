@@ -12,6 +12,7 @@ namespace cohort {
 ForwardGraph::ForwardGraph(const onnx::ModelProto& model) : types_(model.graph()) {
   for (const auto& tensor : model.graph().initializer()) constants_[tensor.name()] = &tensor;
   for (const auto& node : model.graph().node()) {
+    // A Constant node holds its value as an attribute, just as a weight holds it as an initializer.
     if (node.op_type() != "Constant" || !node.domain().empty()) continue;
     for (const auto& attribute : node.attribute()) {
       if (attribute.name() == "value") constants_[node.output(0)] = &attribute.t();
@@ -46,6 +47,7 @@ GradientSite::GradientSite(const onnx::NodeProto& node, const ForwardGraph& forw
       dx_(wanted_.size()) {}
 
 const std::string& GradientSite::input(int i) const {
+  // The empty string is never destroyed, since rules may run while the process exits.
   static const std::string& absent = *new std::string;
   return i < node_.input_size() ? node_.input(i) : absent;
 }
@@ -96,6 +98,7 @@ std::string GradientSite::Cohort(const std::string& op, std::vector<std::string>
 }
 
 std::string GradientSite::Scalar(double value) {
+  // The scalar must have the element type of the values with which it is combined.
   const bool wide = forward_.types().dtype(output(0)) == DType::kFloat64;
   return builder_.Constant(
       "gradient/" + node_.name() + "/scalar",
@@ -115,6 +118,8 @@ void GradientSite::Set(int input, const std::string& gradient) {
 
 void GradientSite::SetReduced(int input, const std::string& gradient) {
   const std::string& like = this->input(input);
+  // ReduceToShapeOf is left out if the shapes are known to be equal; otherwise it runs and may do
+  // nothing.
   const bool same = forward_.types().SameShape(like, output(0));
   Set(input, same ? gradient : Cohort("ReduceToShapeOf", {gradient, like}));
 }
@@ -131,6 +136,7 @@ GradientRules AllGradientRules() {
 
 bool StopsGradient(const onnx::NodeProto& node) {
   if (node.domain() == kCohortDomain) return node.op_type() == "ZerosLike";
+  // Operators of ONNX that round, draw random numbers or make constants.
   const std::set<std::string> stops = {"Bernoulli",
                                        "Ceil",
                                        "ConstantOfShape",

@@ -7,6 +7,7 @@
 namespace cohort {
 namespace {
 
+// Returns the attributes that describe the windows; the gradient needs the same windows.
 std::vector<onnx::AttributeProto> WindowAttributes(const GradientSite& site) {
   return site.CopyAttributes({"auto_pad", "kernel_shape", "strides", "dilations", "pads", "group",
                               "ceil_mode", "storage_order", "count_include_pad"});
@@ -22,12 +23,14 @@ absl::Status Conv(GradientSite& site) {
     site.Set(1,
              site.Cohort("ConvWeightGrad", {site.dy(), site.input(0), site.input(1)}, attributes));
   }
+  // The bias of a Conv is added to every position of its channel, so its gradient is a sum over all
+  // other axes.
   if (site.Wants(2)) {
     const auto rank = site.forward().types().rank(site.output(0));
     if (!rank) return absl::InvalidArgumentError("the rank of its result is unknown");
     std::vector<int64_t> axes(static_cast<size_t>(*rank) - 1);
     std::iota(axes.begin(), axes.end(), 1);
-    axes[0] = 0;  // all but the channels
+    axes[0] = 0;  // all axes except axis 1, the channels
     site.Set(2,
              site.Onnx("ReduceSum", {site.dy(), site.Int64s(axes)}, {IntAttribute("keepdims", 0)}));
   }
@@ -45,6 +48,8 @@ absl::Status AveragePool(GradientSite& site) {
 }
 
 absl::Status GlobalAveragePool(GradientSite& site) {
+  // The first two axes of the input are the batch and the channels; the mean is over all later
+  // axes.
   const auto rank = site.forward().types().rank(site.input(0));
   if (!rank) return absl::InvalidArgumentError("the rank of its input is unknown");
   std::vector<int64_t> axes(static_cast<size_t>(*rank) - 2);
@@ -54,7 +59,8 @@ absl::Status GlobalAveragePool(GradientSite& site) {
   return absl::OkStatus();
 }
 
-// The statistics that are given are data, and what becomes of the running ones is not trained.
+// Sets the gradients of x, scale and bias. A given mean and variance are data, and the running
+// statistics are not trained.
 absl::Status BatchNormalization(GradientSite& site) {
   for (int i = 1; i < site.node().output_size(); ++i) {
     if (!site.dy(i).empty()) {
@@ -66,6 +72,7 @@ absl::Status BatchNormalization(GradientSite& site) {
     return absl::InvalidArgumentError("the mean and variance that it is given have no gradient");
   }
   std::vector<std::string> inputs = {site.dy(), site.input(0), site.input(1)};
+  // In training mode, BatchNormalizationGrad computes the mean and the variance again from x.
   if (!training) {
     inputs.push_back(site.input(3));
     inputs.push_back(site.input(4));
@@ -79,8 +86,8 @@ absl::Status BatchNormalization(GradientSite& site) {
   return absl::OkStatus();
 }
 
-// Each replica's x is in every replica's result, as each result's gradient is in every dx, so the
-// gradient of one form is the other.
+// Sets the gradient of x, which is an AllReduce of dy with the other value of of_mean_losses. Each
+// replica's x enters every replica's result, just as each result's gradient enters every dx.
 absl::Status AllReduce(GradientSite& site) {
   auto attributes = site.CopyAttributes({"reduction"});
   attributes.push_back(IntAttribute("of_mean_losses", 1 - site.Int("of_mean_losses", 0)));

@@ -5,11 +5,13 @@
 namespace cohort {
 namespace {
 
-// AddGradients has made sure that the node gives log_prob, its second output.
+// Sets the gradient of the scores. AddGradients has ensured that the node has its second output,
+// log_prob.
 absl::Status SoftmaxCrossEntropyLoss(GradientSite& site) {
   if (!site.Wants(0)) return absl::OkStatus();
   const std::string& log_prob = site.output(1);
   std::string gradient;
+  // The scores get a gradient from the loss, and also from log_prob if later nodes use log_prob.
   if (!site.dy(0).empty()) {
     std::vector<std::string> inputs = {site.dy(0), log_prob, site.input(1)};
     if (!site.input(2).empty()) inputs.push_back(site.input(2));
@@ -25,16 +27,17 @@ absl::Status SoftmaxCrossEntropyLoss(GradientSite& site) {
   return absl::OkStatus();
 }
 
-// AddGradients has made sure that the node gives its mask, the second output.
+// Sets the gradient of x. AddGradients has ensured that the node has its second output, the mask.
 absl::Status Dropout(GradientSite& site) {
   if (!site.Wants(0)) return absl::OkStatus();
   std::vector<std::string> inputs = {site.dy(), site.output(1), site.input(1), site.input(2)};
+  // ONNX does not allow absent inputs at the end of the list.
   while (inputs.back().empty()) inputs.pop_back();
   site.Set(0, site.Cohort("DropoutGrad", std::move(inputs)));
   return absl::OkStatus();
 }
 
-// The labels get no gradient: Keras treats them as data.
+// Sets the gradient of y_pred. The labels get no gradient, because Keras treats them as data.
 absl::Status CategoricalCrossentropy(GradientSite& site) {
   if (!site.Wants(1)) return absl::OkStatus();
   site.Set(1, site.Cohort("CategoricalCrossentropyGrad", {site.dy(), site.input(0), site.input(1)},

@@ -3,6 +3,7 @@
 namespace cohort {
 namespace {
 
+// Sets both gradients to dy, summed over the axes along which an input was broadcast.
 absl::Status Add(GradientSite& site) {
   for (const int i : {0, 1}) {
     if (site.Wants(i)) site.SetReduced(i, site.dy());
@@ -18,12 +19,13 @@ absl::Status Sub(GradientSite& site) {
 
 absl::Status Mul(GradientSite& site) {
   for (const int i : {0, 1}) {
+    // The gradient of a factor is dy times the other factor.
     if (site.Wants(i)) site.SetReduced(i, site.Onnx("Mul", {site.dy(), site.input(1 - i)}));
   }
   return absl::OkStatus();
 }
 
-// y = a / b: da = dy / b, db = -dy * y / b.
+// Sets the gradients of y = a / b: da = dy / b and db = -dy * y / b.
 absl::Status Div(GradientSite& site) {
   const std::string ratio = site.Onnx("Div", {site.dy(), site.input(1)});
   if (site.Wants(0)) site.SetReduced(0, ratio);
@@ -38,7 +40,7 @@ absl::Status Neg(GradientSite& site) {
   return absl::OkStatus();
 }
 
-// dy / (2 y).
+// Sets the gradient of y = sqrt(x): dx = dy / (2 y).
 absl::Status Sqrt(GradientSite& site) {
   const std::string half = site.Onnx("Mul", {site.dy(), site.Scalar(0.5)});
   site.Set(0, site.Onnx("Div", {half, site.output(0)}));
@@ -46,6 +48,7 @@ absl::Status Sqrt(GradientSite& site) {
 }
 
 absl::Status Exp(GradientSite& site) {
+  // The derivative of exp(x) is exp(x), which is the node's output.
   site.Set(0, site.Onnx("Mul", {site.dy(), site.output(0)}));
   return absl::OkStatus();
 }

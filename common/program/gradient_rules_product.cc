@@ -6,12 +6,13 @@
 namespace cohort {
 namespace {
 
-// A factor of a Gemm: the matrix and whether it is transposed first.
+// A factor of a Gemm: a matrix, and whether the Gemm transposes the matrix first.
 struct Factor {
   std::string value;
   bool transposed;
 };
 
+// Adds a Gemm of two factors and returns the name of its result.
 std::string Product(GradientSite& site, const Factor& a, const Factor& b, float alpha = 1) {
   std::vector<onnx::AttributeProto> attributes = {IntAttribute("transA", a.transposed ? 1 : 0),
                                                   IntAttribute("transB", b.transposed ? 1 : 0)};
@@ -19,9 +20,9 @@ std::string Product(GradientSite& site, const Factor& a, const Factor& b, float 
   return site.Onnx("Gemm", {a.value, b.value}, std::move(attributes));
 }
 
-// Gradients of Y = alpha * op(A) op(B) for matrices, where op transposes or not:
-// d op(A) = alpha * dY op(B)', d op(B) = alpha * op(A)' dY, and a transposed factor takes the
-// transpose.
+// Sets the gradients of Y = alpha * op(A) op(B) for matrices, where op transposes or does nothing:
+// d op(A) = alpha * dY op(B)' and d op(B) = alpha * op(A)' dY. If a factor is transposed, its
+// gradient is the transpose of this.
 void SetMatrixGradients(GradientSite& site, const Factor& a, const Factor& b, float alpha) {
   const Factor dy = {site.dy(), false};
   const Factor dy_transposed = {site.dy(), true};
@@ -35,6 +36,7 @@ void SetMatrixGradients(GradientSite& site, const Factor& a, const Factor& b, fl
   }
 }
 
+// Adds a node that transposes each matrix of a batch.
 std::string SwapLastTwo(GradientSite& site, const std::string& value, int rank) {
   std::vector<int64_t> perm(static_cast<size_t>(rank));
   std::iota(perm.begin(), perm.end(), 0);
@@ -42,13 +44,14 @@ std::string SwapLastTwo(GradientSite& site, const std::string& value, int rank) 
   return site.Onnx("Transpose", {value}, {IntsAttribute("perm", perm)});
 }
 
-// The product as ONNX (and NumPy) defines it for other ranks: a vector becomes a matrix of one row
-// (A) or one column (B), leading axes are broadcast.
+// A factor of a MatMul with ranks other than 2. As in ONNX and NumPy, a vector becomes a matrix of
+// one row (A) or one column (B), and leading axes are broadcast.
 struct BatchedFactor {
   std::string value;
   int rank;
 };
 
+// Returns a factor of a MatMul as a matrix or a batch of matrices.
 BatchedFactor AsMatrix(GradientSite& site, int input, int rank) {
   if (rank >= 2) return {site.input(input), rank};
   const std::vector<int64_t> shape =
@@ -56,13 +59,16 @@ BatchedFactor AsMatrix(GradientSite& site, int input, int rank) {
   return {site.Onnx("Reshape", {site.input(input), site.Int64s(shape)}), 2};
 }
 
-// dY with the axes that vectors dropped: 0 copies a dimension.
+// Returns dY with the axes that MatMul dropped for vectors. In the shape for Reshape, 0 copies a
+// dimension.
 std::string WithDroppedAxes(GradientSite& site, int rank_a, int rank_b, int rank_y) {
   if (rank_a >= 2 && rank_b >= 2) return site.dy();
   std::vector<int64_t> shape(static_cast<size_t>(rank_y), 0);
   if (rank_a == 1 && rank_b == 1) {
+    // A product of two vectors is a scalar, which has no dimension to copy.
     shape = {1, 1};
   } else if (rank_a == 1) {
+    // The dropped axis of A is the second to last axis of the product of matrices.
     shape.back() = 1;
     shape.push_back(-1);
   } else {
@@ -71,6 +77,8 @@ std::string WithDroppedAxes(GradientSite& site, int rank_a, int rank_b, int rank
   return site.Onnx("Reshape", {site.dy(), site.Int64s(shape)});
 }
 
+// Sets an input's gradient from a batched product: broadcast axes are summed, vectors get their
+// rank.
 void SetBatched(GradientSite& site, int input, int rank, const BatchedFactor& factor,
                 const std::string& product) {
   const std::string reduced = site.Cohort("ReduceToShapeOf", {product, factor.value});
@@ -85,6 +93,7 @@ absl::Status MatMul(GradientSite& site) {
   if (!rank_a || !rank_b || !rank_y) {
     return absl::InvalidArgumentError("the ranks of its inputs are unknown");
   }
+  // Two matrices need no reshaping and no transposed copies, since Gemm can transpose its inputs.
   if (*rank_a == 2 && *rank_b == 2) {
     SetMatrixGradients(site, {site.input(0), false}, {site.input(1), false}, 1);
     return absl::OkStatus();
@@ -107,6 +116,7 @@ absl::Status Gemm(GradientSite& site) {
   SetMatrixGradients(site, {site.input(0), site.Int("transA", 0) != 0},
                      {site.input(1), site.Int("transB", 0) != 0}, site.Float("alpha", 1));
   if (site.Wants(2)) {
+    // The third input is added after scaling by beta, and it may have been broadcast.
     const float beta = site.Float("beta", 1);
     site.SetReduced(
         2, beta == 1 ? site.dy() : site.Onnx("Mul", {site.dy(), site.Scalar(double{beta})}));

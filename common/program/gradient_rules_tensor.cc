@@ -11,13 +11,14 @@ absl::Status Identity(GradientSite& site) {
   return absl::OkStatus();
 }
 
-// Reshape, Flatten: the same elements in the same order.
+// Sets the gradient of Reshape and Flatten, which keep the elements and their order.
 absl::Status SameElements(GradientSite& site) {
   if (site.Wants(0)) site.Set(0, site.Cohort("ReshapeLike", {site.dy(), site.input(0)}));
   return absl::OkStatus();
 }
 
-// Without perm the axes are reversed, both forwards and in the gradient.
+// Sets the gradient of Transpose. Without perm, Transpose reverses the axes, and so does its
+// gradient.
 absl::Status Transpose(GradientSite& site) {
   const auto* perm = site.Attribute("perm");
   if (perm == nullptr) {
@@ -26,6 +27,7 @@ absl::Status Transpose(GradientSite& site) {
   }
   std::vector<int64_t> inverse(static_cast<size_t>(perm->ints_size()));
   for (int i = 0; i < perm->ints_size(); ++i) {
+    // The gradient goes back through the inverse permutation.
     inverse[static_cast<size_t>(perm->ints(i))] = i;
   }
   site.Set(0, site.Onnx("Transpose", {site.dy()}, {IntsAttribute("perm", inverse)}));
@@ -35,6 +37,7 @@ absl::Status Transpose(GradientSite& site) {
 absl::Status Concat(GradientSite& site) {
   std::vector<std::string> inputs = {site.dy()};
   const int count = site.node().input_size();
+  // The inputs only lend their shapes, which may be unknown until the graph runs.
   for (int i = 0; i < count; ++i) inputs.push_back(site.input(i));
   const auto pieces = site.builder().OpN(
       "ConcatGrad", inputs, count, {IntAttribute("axis", site.Int("axis", 0))}, kCohortDomain);
@@ -45,6 +48,7 @@ absl::Status Concat(GradientSite& site) {
 }
 
 absl::Status Cast(GradientSite& site) {
+  // The gradient has the type of the input, not of the output.
   const DType from = site.forward().types().dtype(site.input(0));
   site.Set(0, site.Onnx("Cast", {site.dy()}, {IntAttribute("to", static_cast<int64_t>(from))}));
   return absl::OkStatus();
@@ -70,9 +74,11 @@ absl::Status ReduceSum(GradientSite& site) {
   std::vector<int64_t> axes;
   if (!site.input(1).empty()) {
     const auto constant = site.forward().ConstantInts(site.input(1));
+    // The gradient's axes are an attribute, so they must be known before the graph runs.
     if (!constant) return absl::InvalidArgumentError("its axes are not a constant");
     axes = *constant;
   }
+  // By default, empty axes mean all axes; with this attribute they mean no axes.
   if (axes.empty() && site.Int("noop_with_empty_axes", 0) != 0) return Identity(site);
   if (!axes.empty()) attributes.push_back(IntsAttribute("axes", axes));
   site.Set(0, site.Cohort("ReduceGrad", {site.dy(), site.input(0)}, std::move(attributes)));

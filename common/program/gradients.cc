@@ -16,12 +16,13 @@
 namespace cohort {
 namespace {
 
-// The part of the graph between the inputs and the loss.
+// The part of the graph between the wanted inputs and the loss.
 struct Path {
-  std::set<std::string> values;  // they depend on a wanted input, smoothly
-  std::set<int> nodes;           // their gradients are needed; positions in the graph
+  std::set<std::string> values;  // values that depend smoothly on a wanted input
+  std::set<int> nodes;           // positions of the nodes whose gradients are needed
 };
 
+// Returns the node's key in GradientRules.
 std::string RuleKey(const onnx::NodeProto& node) {
   return node.domain() == kCohortDomain ? absl::StrCat("cohort.", node.op_type())
          : node.domain().empty()        ? node.op_type()
@@ -36,9 +37,12 @@ bool AnyOf(const google::protobuf::RepeatedPtrField<std::string>& names,
   return false;
 }
 
+// Returns the values and nodes through which the loss depends on the inputs `wrt`.
 Path FindPath(const onnx::GraphProto& graph, const ValueTypes& types, const std::string& loss,
               absl::Span<const std::string> wrt) {
   Path path;
+  // Forwards through the graph: nodes are sorted, so one pass finds all values that depend on
+  // `wrt`.
   path.values.insert(wrt.begin(), wrt.end());
   for (const auto& node : graph.node()) {
     if (StopsGradient(node) || !AnyOf(node.input(), path.values)) continue;
@@ -46,6 +50,7 @@ Path FindPath(const onnx::GraphProto& graph, const ValueTypes& types, const std:
       if (types.IsReal(output)) path.values.insert(output);
     }
   }
+  // Backwards through the graph: only nodes whose results reach the loss need gradients.
   std::set<std::string> needed;
   if (path.values.count(loss) > 0) needed.insert(loss);
   for (int i = graph.node_size() - 1; i >= 0; --i) {
@@ -59,6 +64,7 @@ Path FindPath(const onnx::GraphProto& graph, const ValueTypes& types, const std:
   return path;
 }
 
+// Returns the text of an error about one node.
 std::string Offender(const onnx::NodeProto& node, absl::string_view reason) {
   return absl::StrCat("node \"", node.name(), "\" (",
                       node.domain().empty() ? "onnx" : node.domain(), ".", node.op_type(),
@@ -71,6 +77,7 @@ absl::Status OffendersStatus(const std::vector<std::string>& offenders) {
       absl::StrCat("the loss cannot be differentiated: ", absl::StrJoin(offenders, "; ")));
 }
 
+// Checks that every node on the path has a gradient rule and a type that has gradients.
 absl::Status CheckRules(const onnx::GraphProto& graph, const ValueTypes& types, const Path& path,
                         const GradientRules& rules) {
   std::vector<std::string> offenders;
@@ -89,6 +96,7 @@ absl::Status CheckRules(const onnx::GraphProto& graph, const ValueTypes& types, 
   return OffendersStatus(offenders);
 }
 
+// Checks that the loss has one element and that gradients are wanted only for real inputs.
 absl::Status CheckArguments(const onnx::GraphProto& graph, const ValueTypes& types,
                             const std::string& loss, absl::Span<const std::string> wrt) {
   const onnx::TensorShapeProto* shape = types.shape(loss);
@@ -97,6 +105,7 @@ absl::Status CheckArguments(const onnx::GraphProto& graph, const ValueTypes& typ
         absl::StrCat("loss \"", loss, "\" is not a real value of the graph"));
   }
   for (const auto& dim : shape->dim()) {
+    // An unknown or named dimension of the loss has the value 0, so it is refused too.
     if (dim.dim_value() != 1) {
       return absl::InvalidArgumentError(absl::StrCat(
           "loss \"", loss, "\" is ", TypeText(types.Find(loss)), ": it must have one element"));
@@ -115,7 +124,8 @@ absl::Status CheckArguments(const onnx::GraphProto& graph, const ValueTypes& typ
   return absl::OkStatus();
 }
 
-// The rules of these two read the second output, which a forward graph may leave out.
+// Adds the second output to Dropout and SoftmaxCrossEntropyLoss nodes that lack it. The gradient
+// rules of these operators read the second output, which a forward graph may omit.
 void AddSecondOutputs(const Path& path, onnx::GraphProto& graph) {
   std::set<std::string> used;
   for (const auto& input : graph.input()) used.insert(input.name());
@@ -127,19 +137,21 @@ void AddSecondOutputs(const Path& path, onnx::GraphProto& graph) {
     if (!dropout && node->op_type() != "SoftmaxCrossEntropyLoss") continue;
     if (node->output_size() > 1 && !node->output(1).empty()) continue;
     std::string name = absl::StrCat(node->name(), dropout ? ":mask" : ":log_prob");
+    // The forward graph may already use the name of the second output.
     while (!used.insert(name).second) name += "_";
     if (node->output_size() == 1) node->add_output();
     node->set_output(1, name);
   }
 }
 
+// Returns the gradient of the loss with respect to itself: 1 in the shape of the loss.
 Tensor Ones(DType dtype, const onnx::TensorShapeProto& shape) {
   const std::vector<int64_t> dims(static_cast<size_t>(shape.dim_size()), 1);
   return dtype == DType::kFloat64 ? Tensor::FromVector<double>({1}, Shape(dims))
                                   : Tensor::FromVector<float>({1}, Shape(dims));
 }
 
-// The backward half. Lives for one AddGradients. Thread-compatible.
+// The builder of the backward nodes, which lives for one call of AddGradients. Thread-compatible.
 class Backward {
  public:
   Backward(const onnx::ModelProto& model, const Path& path)
@@ -147,16 +159,17 @@ class Backward {
     for (const auto& output : graph_.output()) outputs_.insert(output.name());
   }
 
-  // Adds the nodes; gradients of every value on the path are known afterwards.
+  // Adds the backward nodes. Afterwards the gradient of every value on the path is known.
   absl::Status Run(const std::string& loss, const GradientRules& rules) {
     const ValueTypes& types = forward_.types();
     const Tensor ones = Ones(types.dtype(loss), *types.shape(loss));
     if (path_.values.count(loss) > 0) {
       const std::string seed = builder_.Constant("gradient/" + loss, ones);
       parts_[loss].push_back(seed);
-      outputs_.insert(seed);  // a weight is no output
+      outputs_.insert(seed);  // recorded, because a weight cannot also be a graph output
     }
     std::vector<std::string> offenders;
+    // In reverse order, all gradients of a node's outputs are complete before the node is visited.
     for (auto it = path_.nodes.rbegin(); it != path_.nodes.rend(); ++it) {
       const auto& node = graph_.node(*it);
       const absl::Status status = Visit(node, rules.at(RuleKey(node)));
@@ -165,12 +178,14 @@ class Backward {
     return OffendersStatus(offenders);
   }
 
-  // Makes the gradient of an input an output of the graph and returns its name.
+  // Makes the gradient of an input an output of the graph and returns the output's name.
   std::string Output(const std::string& input) {
     builder_.SetNamePrefix(absl::StrCat("gradient/", input, "/"));
     std::string gradient = Sum(input);
+    // A value without any gradient does not influence the loss, so its gradient is zeros.
     if (gradient.empty()) gradient = builder_.Op("ZerosLike", {input}, {}, kCohortDomain);
-    // Two inputs may share a gradient (both of an Add); each output is a value of its own.
+    // Two inputs may share one gradient (both inputs of an Add), but each graph output must be a
+    // value of its own.
     if (!outputs_.insert(gradient).second) {
       gradient = builder_.Op("Identity", {gradient});
       outputs_.insert(gradient);
@@ -190,7 +205,7 @@ class Backward {
       dy.push_back(output.empty() ? "" : Sum(output));
       any |= !dy.back().empty();
     }
-    // A rule upstream gave nothing, as for the labels of a loss.
+    // No gradient arrives if the rules of all later nodes gave none, as for the labels of a loss.
     if (!any) return absl::OkStatus();
     std::vector<bool> wanted;
     for (const auto& input : node.input()) wanted.push_back(path_.values.count(input) > 0);
@@ -203,13 +218,15 @@ class Backward {
     return absl::OkStatus();
   }
 
-  // The sum of all gradients that reached `value`, "" for none; a chain of Add in a fixed order.
+  // Returns the sum of all gradients that have reached `value`, or "" if there is none. The sum is
+  // a chain of Add nodes in a fixed order.
   std::string Sum(const std::string& value) {
     auto it = parts_.find(value);
     if (it == parts_.end()) return "";
     std::vector<std::string>& parts = it->second;
     std::string sum = parts[0];
     for (size_t i = 1; i < parts.size(); ++i) sum = builder_.Op("Add", {sum, parts[i]});
+    // The sum replaces its parts, so that a second request does not add the same nodes again.
     parts = {sum};
     return sum;
   }
@@ -218,7 +235,8 @@ class Backward {
   const ForwardGraph forward_;
   const Path& path_;
   GraphBuilder builder_;
-  std::map<std::string, std::vector<std::string>> parts_;  // value -> gradients that reached it
+  // The gradients that have reached each value.
+  std::map<std::string, std::vector<std::string>> parts_;
   std::set<std::string> outputs_;
 };
 
@@ -227,6 +245,7 @@ class Backward {
 absl::StatusOr<GradientGraph> AddGradients(const onnx::ModelProto& model, const std::string& loss,
                                            absl::Span<const std::string> wrt) {
   onnx::ModelProto forward = model;
+  // Backward nodes are named after forward nodes, so every forward node needs a name first.
   NameNodes(*forward.mutable_graph());
   RETURN_IF_ERROR(CheckAndInfer(forward));
   const ValueTypes types(forward.graph());
@@ -234,6 +253,7 @@ absl::StatusOr<GradientGraph> AddGradients(const onnx::ModelProto& model, const 
   const Path path = FindPath(forward.graph(), types, loss, wrt);
   const GradientRules rules = AllGradientRules();
   RETURN_IF_ERROR(CheckRules(forward.graph(), types, path, rules));
+  // The second outputs get their types when Finish infers the whole graph.
   AddSecondOutputs(path, *forward.mutable_graph());
   Backward backward(forward, path);
   RETURN_IF_ERROR(backward.Run(loss, rules));

@@ -1,7 +1,7 @@
 #pragma once
 
-// Reverse-mode differentiation as a graph-to-graph transformation: one rule per operator
-// (gradient_rules.cc).
+// Reverse-mode differentiation of a graph, as a transformation from graph to graph with one rule
+// for each operator (gradient_rules.cc).
 
 #include <string>
 #include <vector>
@@ -13,14 +13,14 @@
 namespace cohort {
 
 struct GradientGraph {
-  // The forward graph with the backward nodes added; gradients are outputs.
+  // The forward graph with the backward nodes added. The gradients are outputs of the graph.
   onnx::ModelProto model;
-  std::vector<std::string> gradients;  // one value name per requested input, in order
+  std::vector<std::string> gradients;  // one value name for each input in `wrt`, in order
 };
 
-// Adds the gradients of the scalar output `loss` with respect to graph inputs `wrt`. An input that
-// the loss does not depend on gets zeros. Errors: INVALID_ARGUMENT naming each node on the path
-// whose operator has no gradient.
+// Adds the gradients of the scalar output `loss` with respect to the graph inputs `wrt`. If the
+// loss does not depend on an input, the input's gradient is zeros. Errors: INVALID_ARGUMENT that
+// names each node on the path from an input to the loss whose operator has no gradient.
 absl::StatusOr<GradientGraph> AddGradients(const onnx::ModelProto& model, const std::string& loss,
                                            absl::Span<const std::string> wrt);
 

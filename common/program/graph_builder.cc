@@ -58,6 +58,7 @@ GraphBuilder::GraphBuilder(onnx::ModelProto model) : model_(std::move(model)) {
 
 std::string GraphBuilder::FreshName(const std::string& stem) {
   std::string name = stem;
+  // The last number is remembered for each stem, so that n equal stems cost n steps in total.
   for (int64_t& next = next_[stem]; !used_.insert(name).second;) {
     name = absl::StrCat(stem, "_", ++next);
   }
@@ -113,6 +114,7 @@ std::vector<std::string> GraphBuilder::OpN(const std::string& op,
   }
   std::vector<std::string> outputs;
   for (int i = 0; i < num_outputs; ++i) {
+    // Outputs are named after their node, which makes errors about values readable.
     outputs.push_back(FreshName(absl::StrCat(node->name(), ":", i)));
     node->add_output(outputs.back());
   }
@@ -126,9 +128,11 @@ void GraphBuilder::Output(const std::string& value) {
 void GraphBuilder::SetNamePrefix(const std::string& prefix) { prefix_ = prefix; }
 
 absl::StatusOr<onnx::ModelProto> GraphBuilder::Finish() {
+  // Works on a copy, so that the builder can add nodes and finish again.
   onnx::ModelProto model = model_;
   model.set_ir_version(kOnnxIrVersion);
   model.set_producer_name("cohort");
+  // The model imports exactly the two opsets from which the builder takes its operators.
   model.clear_opset_import();
   auto* onnx_opset = model.add_opset_import();
   onnx_opset->set_domain("");

@@ -1,7 +1,8 @@
 #pragma once
 
-// Builds an ONNX graph node by node. Values are names; every node gets a name. Errors are found
-// when the model is finished (Finish), not per call.
+// A builder for ONNX graphs that adds node after node. Values are referred to by their names, and
+// every node gets a name. Errors are reported when the model is finished (Finish), not by each
+// call.
 
 #include <cstdint>
 #include <map>
@@ -21,34 +22,37 @@ onnx::AttributeProto IntsAttribute(const std::string& name, absl::Span<const int
 onnx::AttributeProto FloatAttribute(const std::string& name, float value);
 onnx::AttributeProto StringAttribute(const std::string& name, const std::string& value);
 
-// A dimension of a graph input: a number, or -1 for the symbolic batch "N".
-// Thread-compatible.
+// The builder of one graph. A dimension of a graph input is a number, or -1 for the symbolic batch
+// size "N". Thread-compatible.
 class GraphBuilder {
  public:
   explicit GraphBuilder(const std::string& graph_name);
-  // Continues a graph: new values get names that it does not use.
+  // Continues an existing graph. New values get names that the graph does not use.
   explicit GraphBuilder(onnx::ModelProto model);
 
   std::string Input(const std::string& name, DType dtype, absl::Span<const int64_t> dims);
-  // Adds an input with another symbol than "N" for -1: a number that is not the batch's.
+  // Adds a graph input whose dimensions of -1 get the symbol `symbol` instead of "N", because their
+  // size is not the batch size.
   std::string Input(const std::string& name, DType dtype, absl::Span<const int64_t> dims,
                     const std::string& symbol);
-  // Adds a weight inside the model and returns its name: `name`, with a number if that is taken.
+  // Adds a weight to the model and returns the weight's name: `name`, with a number appended if the
+  // name is taken.
   std::string Constant(const std::string& name, const Tensor& value);
-  // Adds a node with one output and returns its value's name. `domain` "" is ONNX. An input "" is
-  // an absent optional one. Nodes are named prefix and operator, "dense_1/MatMul", then
-  // "dense_1/MatMul_1".
+  // Adds a node with one output and returns the name of the output value. The `domain` "" is ONNX's
+  // own. An input "" is an optional input that is absent. A node's name is the prefix and the
+  // operator, "dense_1/MatMul", then "dense_1/MatMul_1".
   std::string Op(const std::string& op, absl::Span<const std::string> inputs,
                  std::vector<onnx::AttributeProto> attributes = {}, const std::string& domain = "");
   std::vector<std::string> OpN(const std::string& op, absl::Span<const std::string> inputs,
                                int num_outputs, std::vector<onnx::AttributeProto> attributes = {},
                                const std::string& domain = "");
-  // Marks a value as graph output, under its own name.
+  // Makes a value a graph output under the value's own name.
   void Output(const std::string& value);
-  // Names of the nodes that follow begin with this ("dense_1/").
+  // Sets the prefix of the names of later nodes, such as "dense_1/".
   void SetNamePrefix(const std::string& prefix);
 
-  // Checks and infers shapes. Errors: INVALID_ARGUMENT listing every offending node.
+  // Returns the finished model after checking it and inferring shapes. Errors: INVALID_ARGUMENT
+  // that lists every wrong node.
   absl::StatusOr<onnx::ModelProto> Finish();
 
  private:
@@ -56,8 +60,8 @@ class GraphBuilder {
 
   onnx::ModelProto model_;
   std::string prefix_;
-  std::set<std::string> used_;           // names of values and nodes
-  std::map<std::string, int64_t> next_;  // stem -> last number given
+  std::set<std::string> used_;           // names of values and nodes in the graph
+  std::map<std::string, int64_t> next_;  // the last number appended to each stem
 };
 
 }  // namespace cohort

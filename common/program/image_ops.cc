@@ -3,7 +3,8 @@
 #include "common/program/cohort_ops.h"
 #include "common/program/opset.h"
 
-// Gradients of convolution, pooling and normalization, and what replicas of a step share.
+// Operators for the gradients of convolution, pooling and normalization, and operators that combine
+// values of the replicas of a step.
 
 namespace cohort {
 namespace {
@@ -20,7 +21,7 @@ OpSchema NewSchema(const char* name) {
   return schema;
 }
 
-// Output `output` is like input `input`.
+// Gives output `output` the type and the shape of input `input`.
 void Like(InferenceContext& ctx, size_t input, size_t output) {
   if (output >= ctx.getNumOutputs()) return;
   onnx::propagateElemTypeFromInputToOutput(ctx, input, output);
@@ -34,12 +35,14 @@ void LikeInput(InferenceContext& ctx) {
   Like(ctx, kInput, 0);
 }
 
+// Gives dx the shape of x, and dscale and dbias the shape of scale.
 void LikeXAndScale(InferenceContext& ctx) {
   Like(ctx, 1, 0);
   Like(ctx, 2, 1);
   Like(ctx, 2, 2);
 }
 
+// Adds the attributes that ONNX's convolutions and poolings share.
 void AddWindowAttributes(OpSchema& schema) {
   schema.Attr("auto_pad", "as in ONNX", AttributeProto::STRING, std::string("NOTSET"));
   for (const char* name : {"kernel_shape", "strides", "dilations", "pads"}) {
@@ -47,7 +50,8 @@ void AddWindowAttributes(OpSchema& schema) {
   }
 }
 
-// `operand` is the other factor, and dy and it make the gradient of what `like` is.
+// Returns the schema of a gradient of Conv. `operand` is the other factor of the convolution; the
+// gradient, computed from dy and `operand`, has the shape of `like`.
 OpSchema ConvGradSchema(const char* name, const char* operand, const char* like) {
   OpSchema schema = NewSchema(name);
   schema.Input(0, "dy", "", "T").Input(1, operand, "", "T").Input(2, like, "", "T");
@@ -58,6 +62,7 @@ OpSchema ConvGradSchema(const char* name, const char* operand, const char* like)
   return schema;
 }
 
+// Returns the schema of a pooling's gradient; `flag` is the attribute that only this pooling has.
 OpSchema PoolGradSchema(const char* name, const char* flag) {
   OpSchema schema = NewSchema(name);
   schema.Input(0, "dy", "", "T").Input(1, "x", "", "T").Output(0, "dx", "", "T");
@@ -91,7 +96,7 @@ OpSchema AllReduceSchema() {
   return schema;
 }
 
-// Rank and type of x, and its sizes but for that along the axis.
+// Infers the output of AllGather: the type and rank of x, and the sizes of x except along the axis.
 void InferAllGather(InferenceContext& ctx) {
   onnx::propagateElemTypeFromInputToOutput(ctx, 0, 0);
   if (!onnx::hasInputShape(ctx, 0)) return;
@@ -99,6 +104,7 @@ void InferAllGather(InferenceContext& ctx) {
   auto* const shape = ctx.getOutputType(0)->mutable_tensor_type()->mutable_shape();
   const int64_t axis = onnx::getAttribute(ctx, "axis", int64_t{0});
   const int64_t place = axis < 0 ? axis + shape->dim_size() : axis;
+  // Replicas may have different sizes along the gathered axis, so the sum of the sizes is unknown.
   if (place >= 0 && place < shape->dim_size()) shape->mutable_dim(static_cast<int>(place))->Clear();
 }
 

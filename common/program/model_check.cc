@@ -25,20 +25,20 @@ namespace cohort {
 
 namespace {
 
-// Inference loses the symbolic batch in Reshape([N,28,28], [-1,784]): the -1 becomes a symbol that
-// libonnx makes up ("unk__0"). Where the numbers prove that it equals the single named dimension of
-// the input, the name is put back.
-// Types of values, with names put back. Grows round by round.
+// The types of values in which names of dimensions have been restored; grows with each round of
+// inference. Inference loses the symbolic batch size in Reshape([N,28,28], [-1,784]): the -1
+// becomes a symbol that libonnx makes up ("unk__0"). If the numbers prove that this symbol equals
+// the only named dimension of the input, the name is restored.
 using NamedShapes = std::map<std::string, onnx::TypeProto>;
 
-// A shape as product * one dimension that is no number.
+// A shape written as a product of numbers times one dimension that is not a number.
 struct Factored {
   int64_t product = 1;
-  int open = -1;  // position of the dimension that is no number
+  int open = -1;  // position of the dimension that is not a number
 };
 
-// Returns nothing if no dimension or several dimensions are not numbers, or if a number is 0: such
-// a shape proves nothing.
+// Returns the factored form of a shape. Returns nothing if no dimension or several dimensions are
+// not numbers, or if a number is 0, because such a shape proves nothing.
 std::optional<Factored> Factor(const onnx::TensorShapeProto& shape) {
   Factored result;
   for (int i = 0; i < shape.dim_size(); ++i) {
@@ -53,16 +53,18 @@ std::optional<Factored> Factor(const onnx::TensorShapeProto& shape) {
   return result;
 }
 
-// Returns true for a symbol that libonnx made up.
+// Returns true for a dimension symbol that libonnx has made up.
 bool IsMadeUpSymbol(const std::string& dim_param) {
   return dim_param.empty() || dim_param.rfind("unk__", 0) == 0;
 }
 
-// Adds to `named` the Reshape outputs of an inferred graph whose made-up symbol is proven to be a
-// name. Returns whether it added any; the caller then infers again with them.
+// Adds to `named` the Reshape outputs of an inferred graph whose made-up symbol provably equals a
+// name. Returns true if it added any, in which case the caller infers types again with the new
+// names.
 bool NameReshapedDims(const onnx::GraphProto& graph, NamedShapes& named) {
   const ValueTypes types(graph);
-  std::map<std::string, std::string> names;  // made-up symbol -> name, so a chain needs one round
+  // The proven name of each made-up symbol, so that a chain of Reshapes needs only one round.
+  std::map<std::string, std::string> names;
   bool added = false;
   for (const auto& node : graph.node()) {
     if (node.op_type() != "Reshape" || !node.domain().empty()) continue;
@@ -71,6 +73,7 @@ bool NameReshapedDims(const onnx::GraphProto& graph, NamedShapes& named) {
     if (from == nullptr || to == nullptr) continue;
     const auto x = Factor(*from);
     const auto y = Factor(*to);
+    // A Reshape keeps the number of elements, so equal products mean equal open dimensions.
     if (!x || !y || x->product != y->product) continue;
     std::string name = from->dim(x->open).dim_param();
     if (const auto known = names.find(name); known != names.end()) name = known->second;
@@ -85,7 +88,7 @@ bool NameReshapedDims(const onnx::GraphProto& graph, NamedShapes& named) {
   return added;
 }
 
-// nullptr for a type that libonnx has no name for; then it throws.
+// Returns libonnx's name of a type, or nullptr for a type without a name, for which libonnx throws.
 onnx::DataType NamedType(const onnx::TypeProto& type) {
   try {
     return onnx::Utils::DataTypeUtils::ToType(type);
@@ -94,19 +97,20 @@ onnx::DataType NamedType(const onnx::TypeProto& type) {
   }
 }
 
-// Returns what is wrong with the element types of a node's inputs by its schema, one sentence each.
-// libonnx's own check stops at the first node of a graph; this one is made for every node. The
-// operator is known in `opset`.
+// Returns the reasons why the element types of a node's inputs contradict the operator's schema,
+// one sentence for each. libonnx's own check stops at the first wrong node of a graph; this check
+// runs for every node. The operator must be known in `opset`.
 std::vector<std::string> WrongInputTypes(const onnx::NodeProto& node, int opset,
                                          const ValueTypes& types) {
   const onnx::OpSchema* schema =
       onnx::OpSchemaRegistry::Schema(node.op_type(), opset, node.domain());
   std::vector<std::string> wrong;
   if (schema == nullptr || schema->inputs().empty()) return wrong;
-  std::map<std::string, std::string> bound;  // type parameter ("T") -> type
+  std::map<std::string, std::string> bound;  // the type of each type parameter ("T")
   for (int i = 0; i < node.input_size(); ++i) {
     const onnx::TypeProto* type = node.input(i).empty() ? nullptr : types.Find(node.input(i));
     if (type == nullptr) continue;
+    // The last formal input may be variadic and then stands for all further inputs.
     const size_t last = schema->inputs().size() - 1;
     const auto& formal = schema->inputs()[std::min(static_cast<size_t>(i), last)];
     const onnx::DataType data_type = NamedType(*type);
@@ -119,6 +123,7 @@ std::vector<std::string> WrongInputTypes(const onnx::NodeProto& node, int opset,
           absl::StrCat("input ", i, " (", formal.GetName(), ") cannot be ", *data_type));
       continue;
     }
+    // Only homogeneous inputs must agree on the type of their type parameter.
     if (!formal.GetIsHomogeneous()) continue;
     const auto& first = bound.emplace(formal.GetTypeStr(), *data_type).first->second;
     if (first != *data_type) {
@@ -130,12 +135,13 @@ std::vector<std::string> WrongInputTypes(const onnx::NodeProto& node, int opset,
   return wrong;
 }
 
-// A model lists so many problems; the rest is counted.
+// The number of problems that one error lists; further problems are only counted.
 constexpr size_t kProblemsMax = 50;
-// A round of inference names the Reshape outputs that the round before made provable.
+// The limit on rounds of inference. Each round names the Reshape outputs that the round before made
+// provable.
 constexpr int kInferenceRoundsMax = 8;
 
-// The problems of one model. Thread-compatible.
+// The collected problems of one model. Thread-compatible.
 class Problems {
  public:
   void Add(const onnx::NodeProto& node, const std::string& reason) {
@@ -146,7 +152,7 @@ class Problems {
   }
   void Add(const std::string& problem) { list_.push_back(problem); }
   bool empty() const { return list_.empty(); }
-  // Returns whether the node has problems. Nodes stay at their addresses while problems are
+  // Returns true if the node has problems. Nodes must stay at their addresses while problems are
   // collected.
   bool Has(const onnx::NodeProto& node) const { return nodes_.count(&node) > 0; }
 
@@ -167,6 +173,7 @@ class Problems {
 
 using Opsets = std::map<std::string, int>;
 
+// Returns the version of each domain that the model imports.
 Opsets OpsetsOf(const onnx::ModelProto& model) {
   Opsets opsets;
   for (const auto& import : model.opset_import()) {
@@ -175,12 +182,14 @@ Opsets OpsetsOf(const onnx::ModelProto& model) {
   return opsets;
 }
 
+// Returns true if the model imports the node's operator.
 bool IsKnown(const onnx::NodeProto& node, const Opsets& opsets) {
   const auto opset = opsets.find(node.domain());
   return opset != opsets.end() &&
          onnx::OpSchemaRegistry::Schema(node.op_type(), opset->second, node.domain()) != nullptr;
 }
 
+// Checks one node against the schema of its operator.
 void CheckNode(const onnx::NodeProto& node, const Opsets& opsets, Problems& problems) {
   const auto opset = opsets.find(node.domain());
   if (opset == opsets.end()) {
@@ -207,6 +216,7 @@ void CheckNode(const onnx::NodeProto& node, const Opsets& opsets, Problems& prob
 void CheckGraph(const onnx::GraphProto& graph, const Opsets& opsets, std::set<std::string> known,
                 Problems& problems);
 
+// Checks the graphs and tensors in a node's attributes.
 void CheckSubgraphs(const onnx::NodeProto& node, const Opsets& opsets,
                     const std::set<std::string>& known, Problems& problems) {
   for (const onnx::AttributeProto& attribute : node.attribute()) {
@@ -219,7 +229,8 @@ void CheckSubgraphs(const onnx::NodeProto& node, const Opsets& opsets,
   }
 }
 
-// `known` are the values of the enclosing graphs; those of this one are added as they appear.
+// Checks a graph and its subgraphs. `known` holds the values of the enclosing graphs; the values of
+// this graph are added as they appear.
 void CheckGraph(const onnx::GraphProto& graph, const Opsets& opsets, std::set<std::string> known,
                 Problems& problems) {
   std::set<std::string> inputs;
@@ -250,8 +261,11 @@ void CheckGraph(const onnx::GraphProto& graph, const Opsets& opsets, std::set<st
       }
     }
     CheckNode(node, opsets, problems);
+    // Subgraphs see the values of their enclosing graph that are made before the node.
     CheckSubgraphs(node, opsets, known, problems);
     for (const auto& output : node.output()) {
+      // ONNX is in static single assignment form: a name is given once, and not again in a
+      // subgraph.
       if (!output.empty() && !known.insert(output).second) {
         problems.Add(node, absl::StrCat("its output \"", output, "\" exists already"));
       }
@@ -264,8 +278,8 @@ void CheckGraph(const onnx::GraphProto& graph, const Opsets& opsets, std::set<st
   }
 }
 
-// Inference fills the type of an output that a node makes; one that passes an input or a weight
-// through is ours to fill.
+// Fills in the types of graph outputs that are inputs or weights passed through. Inference fills in
+// only the types of outputs that a node makes.
 void FillOutputTypes(onnx::GraphProto& graph) {
   const ValueTypes types(graph);
   for (auto& output : *graph.mutable_output()) {
@@ -274,8 +288,8 @@ void FillOutputTypes(onnx::GraphProto& graph) {
   }
 }
 
-// Names an exporter gave to dimensions of outputs only ("Gemm_dim_0") would hide what inference
-// finds.
+// Removes the names that an exporter gave only to dimensions of outputs ("Gemm_dim_0"), because
+// such names would hide what inference finds.
 void DropOutputOnlyNames(onnx::GraphProto& graph) {
   std::set<std::string> names;
   for (const auto& input : graph.input()) {
@@ -290,6 +304,7 @@ void DropOutputOnlyNames(onnx::GraphProto& graph) {
   }
 }
 
+// Writes the restored types into the graph, from where inference takes them.
 void PutTypes(const NamedShapes& named, onnx::GraphProto& graph) {
   std::set<std::string> outputs;
   for (auto& output : *graph.mutable_output()) {
@@ -305,8 +320,8 @@ void PutTypes(const NamedShapes& named, onnx::GraphProto& graph) {
   }
 }
 
-// Infers as much as the sound nodes tell of a model that is wrong elsewhere. The types that the
-// model claims for its outputs are not believed: a false one would stop libonnx.
+// Infers all types that follow from the correct nodes of a model that is wrong elsewhere. The types
+// that the model claims for its outputs are ignored, because a false claim would stop libonnx.
 void InferWhatCanBe(onnx::ModelProto& model) {
   for (auto& output : *model.mutable_graph()->mutable_output()) output.clear_type();
   const onnx::ModelProto untouched = model;
@@ -317,15 +332,19 @@ void InferWhatCanBe(onnx::ModelProto& model) {
   }
 }
 
-// `model` has no value_info. On failure `model` holds what could be inferred.
+// Runs inference once on a `model` without value_info. On failure, `model` holds the types that
+// could be inferred.
 absl::Status InferOnce(const NamedShapes& named, onnx::ModelProto& model) {
   PutTypes(named, *model.mutable_graph());
   const onnx::ModelProto untouched = model;
   try {
     onnx::shape_inference::InferShapes(model, onnx::OpSchemaRegistry::Instance(),
+                                       // Strict mode reports every contradiction; data propagation
+                                       // finds shapes that are constants.
                                        onnx::ShapeInferenceOptions(false, 1, true));
     return absl::OkStatus();
   } catch (const std::exception& error) {
+    // An exception may leave the model half inferred, so the model is restored.
     model = untouched;
     InferWhatCanBe(model);
     return absl::InvalidArgumentError(absl::StrCat("types and shapes: ", error.what()));
@@ -336,6 +355,8 @@ absl::Status InferAll(onnx::ModelProto& model) {
   const onnx::ModelProto bare = model;
   NamedShapes named;
   for (int round = 0; round < kInferenceRoundsMax; ++round) {
+    // Each round of inference starts from the bare model, without the symbols that the last round
+    // made up.
     model = bare;
     RETURN_IF_ERROR(InferOnce(named, model));
     if (!NameReshapedDims(model.graph(), named)) break;
@@ -343,11 +364,13 @@ absl::Status InferAll(onnx::ModelProto& model) {
   return absl::OkStatus();
 }
 
-// The types of a model with problems, as far as they follow from the nodes that have none.
+// Returns the types of a model with problems, as far as they follow from the nodes without
+// problems.
 ValueTypes TypesBeside(const Problems& problems, const onnx::ModelProto& model) {
   onnx::ModelProto sound = model;
   onnx::GraphProto& graph = *sound.mutable_graph();
   graph.clear_value_info();
+  // Nodes with problems or with subgraphs are left out, because they could stop inference.
   graph.clear_node();
   for (const auto& node : model.graph().node()) {
     bool sound_node = !problems.Has(node);
@@ -360,12 +383,14 @@ ValueTypes TypesBeside(const Problems& problems, const onnx::ModelProto& model) 
   return ValueTypes(graph);
 }
 
+// Adds the reasons why a node has no kernel to the model's problems.
 void AddKernelProblems(const onnx::NodeProto& node, const ValueTypes& types,
                        KernelProblems kernel_problems, Problems& problems) {
   for (const std::string& reason : kernel_problems(node, types)) problems.Add(node, reason);
 }
 
-// `inference` is what InferAll said; nodes with wrong types are told beside it.
+// Checks the types of all nodes after inference. `inference` is the result of InferAll; nodes with
+// wrong types are reported together with its error.
 absl::Status CheckTyped(const onnx::ModelProto& model, const absl::Status& inference,
                         KernelProblems kernel_problems) {
   const ValueTypes types(model.graph());
@@ -375,6 +400,8 @@ absl::Status CheckTyped(const onnx::ModelProto& model, const absl::Status& infer
     const auto wrong = WrongInputTypes(node, opsets.at(node.domain()), types);
     for (const std::string& reason : wrong) problems.Add(node, reason);
     for (const auto& output : node.output()) {
+      // After a failed inference, unknown types are consequences of the failure and are not
+      // reported.
       if (inference.ok() && !output.empty() && types.Find(output) == nullptr) {
         problems.Add(node, absl::StrCat("the type of its output \"", output, "\" is unknown"));
       }
@@ -390,6 +417,7 @@ absl::Status CheckTyped(const onnx::ModelProto& model, const absl::Status& infer
   if (!inference.ok()) problems.Add(std::string(inference.message()));
   if (problems.empty()) return absl::OkStatus();
   for (const auto& node : model.graph().node()) {
+    // A node with a problem must be corrected anyway, so its kernel is not looked for.
     if (!problems.Has(node)) AddKernelProblems(node, types, kernel_problems, problems);
   }
   return problems.ToStatus();
@@ -404,6 +432,7 @@ void NameNodes(onnx::GraphProto& graph) {
   for (auto& node : *graph.mutable_node()) {
     while (node.name().empty()) {
       const std::string name = absl::StrCat(node.op_type(), "_", next++);
+      // If the name is taken, the node stays unnamed and the loop tries the next number.
       if (used.insert(name).second) node.set_name(name);
     }
   }
@@ -417,6 +446,8 @@ absl::Status CheckNodes(const onnx::ModelProto& model, KernelProblems kernel_pro
   }
   CheckGraph(model.graph(), opsets, {}, problems);
   if (problems.empty()) return absl::OkStatus();
+  // Missing kernels are reported together with the problems, so that one corrected export is
+  // enough.
   const ValueTypes types = TypesBeside(problems, model);
   for (const auto& node : model.graph().node()) {
     if (IsKnown(node, opsets)) AddKernelProblems(node, types, kernel_problems, problems);
@@ -431,6 +462,8 @@ absl::Status CheckAndInfer(onnx::ModelProto& model) {
 absl::Status CheckAndInfer(onnx::ModelProto& model, KernelProblems kernel_problems) {
   RETURN_IF_ERROR(RegisterCohortSchemas());
   RETURN_IF_ERROR(CheckNodes(model, kernel_problems));
+  // The types that the model claims for its values are dropped, because a wrong claim would hide an
+  // error.
   model.mutable_graph()->clear_value_info();
   DropOutputOnlyNames(*model.mutable_graph());
   const absl::Status inference = InferAll(model);

@@ -2,9 +2,9 @@
 
 #include <string>
 #include <vector>
-// Checking a model: first our own walk, because libonnx accepts unknown operators in foreign
-// domains, stops at the first error and swallows some; then strict shape inference; then libonnx's
-// checker.
+// Checks of an ONNX model in three steps. The first step walks over the nodes with code of our own,
+// because libonnx accepts unknown operators in foreign domains, stops at the first error and hides
+// some errors. The second step is strict shape inference, and the third is libonnx's checker.
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
@@ -13,24 +13,26 @@
 
 namespace cohort {
 
-// Why a node cannot run in this process, one sentence each: its operator has no kernel, or none for
-// the types of its values. Values of unknown type are no reason.
+// A function that returns the reasons why a node cannot run in this process, one sentence for each:
+// the node's operator has no kernel, or no kernel for the types of the node's values. Values of
+// unknown type are not a reason.
 using KernelProblems = absl::FunctionRef<std::vector<std::string>(const onnx::NodeProto& node,
                                                                   const ValueTypes& types)>;
 
-// Gives a name to every node that has none, "MatMul_3", not used by another node.
+// Gives a name such as "MatMul_3", which no other node has, to every node without a name.
 void NameNodes(onnx::GraphProto& graph);
 
-// Checks nodes, names, order and weights of a model of any opset. Errors: INVALID_ARGUMENT listing
-// every offending node as "node NAME (DOMAIN.OP): reason", and beside them the nodes that no kernel
-// fits, by operator and by type as far as types can be inferred past the offending nodes.
+// Checks the nodes, names, node order and weights of a model of any opset. Errors: INVALID_ARGUMENT
+// that lists every wrong node as "node NAME (DOMAIN.OP): reason". The error also lists the nodes
+// for which no kernel exists, as far as types can be inferred in spite of the wrong nodes.
 absl::Status CheckNodes(const onnx::ModelProto& model, KernelProblems kernel_problems);
 
-// Runs CheckNodes, infers types and shapes of every value (replacing what value_info said), then
-// runs libonnx's checker. The model is of opset kOnnxOpset. Errors: INVALID_ARGUMENT listing every
-// offending node, and beside them the nodes that no kernel fits.
+// Runs CheckNodes, then infers the types and shapes of all values (which replace value_info), then
+// runs libonnx's checker. The model must be of opset kOnnxOpset. Errors: INVALID_ARGUMENT that
+// lists every wrong node, and also the nodes for which no kernel exists.
 absl::Status CheckAndInfer(onnx::ModelProto& model, KernelProblems kernel_problems);
-// Checks a model for a caller that runs nothing.
+// Checks a model and infers its types for a caller that does not run the model, so kernels are not
+// looked at.
 absl::Status CheckAndInfer(onnx::ModelProto& model);
 
 }  // namespace cohort

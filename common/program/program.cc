@@ -22,7 +22,8 @@ namespace cohort {
 
 namespace {
 
-// Eight bytes, the first lowest, whatever the machine's byte order; missing ones are 0.
+// Returns eight bytes as a number, the first byte lowest, whatever the machine's byte order.
+// Missing bytes count as 0.
 uint64_t Word(absl::string_view bytes) {
   uint64_t word = 0;
   for (size_t i = 0; i < bytes.size() && i < 8; ++i) {
@@ -31,11 +32,12 @@ uint64_t Word(absl::string_view bytes) {
   return word;
 }
 
-// Returns 128 bits of `bytes` as 32 hexadecimal digits, the same on every machine. Does not defend
-// against somebody who looks for collisions.
+// Returns 128 bits of hash of `bytes` as 32 hexadecimal digits, the same on every machine. The hash
+// does not resist a deliberate search for collisions.
 std::string ContentHash(absl::string_view bytes) {
-  // Two chains of Mix64 with different starts; each word enters both, and they cross, so neither is
-  // a function of the other. The length goes in first, so padding with zeros changes the hash.
+  // The hash is two chains of Mix64 with different starts. Each word enters both chains, and the
+  // chains cross, so neither chain is a function of the other. The length enters first, so padding
+  // with zeros changes the hash.
   uint64_t a = Mix64(bytes.size() + 0x9e3779b97f4a7c15u);
   uint64_t b = Mix64(bytes.size() ^ 0xc2b2ae3d27d4eb4fu);
   for (size_t at = 0; at < bytes.size(); at += 8) {
@@ -48,10 +50,11 @@ std::string ContentHash(absl::string_view bytes) {
   return absl::StrFormat("%016x%016x", a, b);
 }
 
-// The oldest opset whose operators libonnx's converter brings to kOnnxOpset.
+// The oldest ONNX opset that libonnx's converter can convert to kOnnxOpset.
 constexpr int kOldestOnnxOpset = 7;
 
-// "ai.onnx" and "" are two names of one domain; "" from here on.
+// Replaces the domain "ai.onnx" by "", which is the other name of the same domain, so that later
+// code sees only "".
 void NormaliseDomains(onnx::GraphProto& graph) {
   for (auto& node : *graph.mutable_node()) {
     if (node.domain() == "ai.onnx") node.set_domain("");
@@ -62,6 +65,7 @@ void NormaliseDomains(onnx::GraphProto& graph) {
   }
 }
 
+// Returns the version of ONNX's opset that the model imports, after checking all imports.
 absl::StatusOr<int> OnnxOpset(onnx::ModelProto& model) {
   std::map<std::string, int64_t> versions;
   for (auto& import : *model.mutable_opset_import()) {
@@ -87,20 +91,23 @@ absl::StatusOr<int> OnnxOpset(onnx::ModelProto& model) {
   return static_cast<int>(onnx->second);
 }
 
-// Before ONNX 4 every weight was listed as an input too, which a caller could override. Here a
-// weight is only a weight.
+// Removes the weights from the graph inputs. Before IR version 4, ONNX listed every weight as an
+// input too, so that a caller could override it. Cohort does not let a caller override a weight.
 void DropWeightInputs(onnx::GraphProto& graph) {
   std::set<std::string> weights;
   for (const auto& tensor : graph.initializer()) weights.insert(tensor.name());
   auto* inputs = graph.mutable_input();
+  // Inputs are deleted from the end, so that a deletion does not move inputs that are still to be
+  // checked.
   for (int i = inputs->size() - 1; i >= 0; --i) {
     if (weights.count(inputs->Get(i).name()) > 0) inputs->DeleteSubrange(i, 1);
   }
 }
 
+// Converts an older model to kOnnxOpset with libonnx's converter.
 absl::Status ConvertToCurrentOpset(onnx::ModelProto& model) {
   try {
-    // Some adapters ask for shapes (Softmax 12 to 13).
+    // Some of libonnx's converters need shapes, such as the one for Softmax from opset 12 to 13.
     onnx::shape_inference::InferShapes(model);
     model = onnx::version_conversion::ConvertVersion(model, kOnnxOpset);
   } catch (const std::exception& error) {
@@ -116,6 +123,7 @@ absl::Status BindingError(absl::string_view kind, const std::string& name,
   return absl::InvalidArgumentError(absl::StrCat(kind, " \"", name, "\": ", reason));
 }
 
+// Checks that the input for a context value has the type of this value.
 absl::Status CheckContextType(const onnx::ValueInfoProto& input, proto::ContextValue value) {
   const auto& type = input.type().tensor_type();
   const int need = value == proto::TRAINING ? onnx::TensorProto::BOOL : onnx::TensorProto::INT64;
@@ -130,6 +138,7 @@ absl::Status CheckContextType(const onnx::ValueInfoProto& input, proto::ContextV
   return absl::OkStatus();
 }
 
+// Checks that the bindings match the graph's inputs one by one, in order.
 absl::Status CheckInputs(const proto::Program& program, const onnx::GraphProto& graph) {
   if (program.inputs_size() != graph.input_size()) {
     return absl::InvalidArgumentError(absl::StrCat(program.inputs_size(), " input bindings for ",
@@ -155,6 +164,7 @@ absl::Status CheckInputs(const proto::Program& program, const onnx::GraphProto& 
   return absl::OkStatus();
 }
 
+// Checks that the bindings match the graph's outputs one by one, in order.
 absl::Status CheckOutputs(const proto::Program& program, const onnx::GraphProto& graph) {
   if (program.outputs_size() != graph.output_size()) {
     return absl::InvalidArgumentError(absl::StrCat(program.outputs_size(), " output bindings for ",
@@ -172,6 +182,7 @@ absl::Status CheckOutputs(const proto::Program& program, const onnx::GraphProto&
       return BindingError("output", name, "it is bound to nothing");
     }
     const std::string& variable = binding.has_push() ? binding.push() : binding.assign();
+    // Two changes of one variable in one step would have no defined order, so they are refused.
     if (!variable.empty() && !changed.insert(variable).second) {
       return BindingError("output", name,
                           absl::StrCat("variable \"", variable, "\" is changed twice"));
@@ -180,9 +191,10 @@ absl::Status CheckOutputs(const proto::Program& program, const onnx::GraphProto&
   return absl::OkStatus();
 }
 
-// The answer for a caller that runs nothing.
+// Reports no kernel problems, for a caller that does not run the program.
 std::vector<std::string> AnyKernel(const onnx::NodeProto&, const ValueTypes&) { return {}; }
 
+// Parses, checks, converts and infers a model. Errors also list the reasons in `kernel_problems`.
 absl::StatusOr<onnx::ModelProto> LoadModelToRun(absl::string_view serialized,
                                                 KernelProblems kernel_problems) {
   RETURN_IF_ERROR(RegisterCohortSchemas());
@@ -196,10 +208,13 @@ absl::StatusOr<onnx::ModelProto> LoadModelToRun(absl::string_view serialized,
   ASSIGN_OR_RETURN(const int opset, OnnxOpset(model));
   NormaliseDomains(*model.mutable_graph());
   NameNodes(*model.mutable_graph());
+  // The nodes are checked before the conversion, so that errors name the nodes of the caller's own
+  // model.
   RETURN_IF_ERROR(CheckNodes(model, kernel_problems));
   if (opset < kOnnxOpset) RETURN_IF_ERROR(ConvertToCurrentOpset(model));
   DropWeightInputs(*model.mutable_graph());
-  // Later IR versions add types, which CheckNodes refuses, and metadata, which nobody here reads.
+  // Later IR versions add types, which CheckNodes refuses, and metadata, which Cohort does not
+  // read.
   model.set_ir_version(kOnnxIrVersion);
   RETURN_IF_ERROR(CheckAndInfer(model, kernel_problems));
   return model;

@@ -1,8 +1,8 @@
 #pragma once
 
-// A Program is an ONNX graph and the bindings of its inputs and outputs (proto/program.proto). This
-// header makes, checks and names programs; graph_builder.h builds graphs node by node; gradients.h
-// differentiates them.
+// A Program is an ONNX graph with the bindings of its inputs and outputs (proto/program.proto).
+// This header loads, checks and identifies programs; graph_builder.h builds graphs node by node;
+// gradients.h differentiates graphs.
 
 #include <cstddef>
 #include <string>
@@ -15,28 +15,28 @@
 
 namespace cohort {
 
-// Upper bound of a serialized model; protobuf reads no more than this.
+// The largest size of a serialized model, because protobuf cannot parse a larger message.
 inline constexpr size_t kModelBytesMax = (size_t{1} << 31) - 1;
 
-// Returns the content hash: 32 hexadecimal digits of the serialized program, the same in every
-// process.
+// Returns the content hash of a program: 32 hexadecimal digits that are the same in every process.
 std::string ProgramId(const proto::Program& program);
 
-// Parses, converts to kOnnxOpset where the model is older, checks and infers shapes. Errors:
-// INVALID_ARGUMENT that lists every offending node (unknown operator, type, opset or a shape that
-// contradicts itself).
+// Parses a model, converts it to kOnnxOpset if it is older, checks it and infers its shapes.
+// Errors: INVALID_ARGUMENT that lists every wrong node (unknown operator, type or opset, or
+// contradictory shapes).
 absl::StatusOr<onnx::ModelProto> LoadModel(absl::string_view serialized);
 
-// Returns the model of a program, checked, with bindings checked against its inputs and outputs.
+// Returns the checked model of a program, after checking the program's bindings against the model's
+// inputs and outputs.
 absl::StatusOr<onnx::ModelProto> LoadProgram(const proto::Program& program);
 
-// Loads a program that is to run here: an error that lists offending nodes also lists those that no
-// kernel fits. A program without other problems is left to the compiler, which knows which nodes
-// are needed at all.
+// Loads a program that is to run in this process. An error that lists wrong nodes also lists the
+// nodes for which no kernel exists. If a missing kernel is the only problem, the program is
+// accepted, because only the compiler knows which nodes are needed.
 absl::StatusOr<onnx::ModelProto> LoadProgram(const proto::Program& program,
                                              KernelProblems kernel_problems);
 
-// Returns text for people: one line per node with domain, names and types.
+// Returns the program as text for people: one line for each node, with domain, names and types.
 std::string ProgramText(const proto::Program& program);
 
 }  // namespace cohort

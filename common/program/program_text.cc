@@ -8,7 +8,7 @@
 namespace cohort {
 namespace {
 
-constexpr int kListedMax = 8;  // elements of a list attribute that are shown
+constexpr int kListedMax = 8;  // how many elements of a list attribute are shown
 
 template <typename List>
 std::string ListText(const List& list) {
@@ -19,6 +19,7 @@ std::string ListText(const List& list) {
   return text + (list.size() > kListedMax ? ",...]" : "]");
 }
 
+// Returns an attribute as "name=value"; tensors and graphs are shown as "...".
 std::string AttributeText(const onnx::AttributeProto& attribute) {
   const std::string head = attribute.name() + "=";
   switch (attribute.type()) {
@@ -39,10 +40,12 @@ std::string AttributeText(const onnx::AttributeProto& attribute) {
   }
 }
 
+// Returns a value's name and type, such as "%x float32[N,784]".
 std::string Typed(const std::string& value, const ValueTypes& types) {
   return absl::StrCat("%", value, " ", TypeText(types.Find(value)));
 }
 
+// Returns one node as a line of text, with its name as a comment at the end.
 std::string NodeText(const onnx::NodeProto& node, const ValueTypes& types) {
   const auto named = [](std::string* out, const std::string& value) {
     absl::StrAppend(out, value.empty() ? "" : "%", value);
@@ -99,6 +102,7 @@ std::string SinkText(const proto::OutputBinding& binding) {
 std::string ProgramText(const proto::Program& program) {
   std::string text = absl::StrCat("program ", program.name(), "\n");
   const auto model = LoadModel(program.model());
+  // The text is meant for people, so the error of a bad model becomes a part of the text.
   if (!model.ok()) return absl::StrCat(text, "  no model: ", model.status().message(), "\n");
   const onnx::GraphProto& graph = model->graph();
   const ValueTypes types(graph);

@@ -11,6 +11,7 @@
 namespace cohort {
 namespace {
 
+// Registers the cohort domain and all its schemas with libonnx.
 absl::Status RegisterAll() {
   auto& domains = onnx::OpSchemaRegistry::DomainToVersionRange::Instance();
   if (domains.Map().count(kCohortDomain) == 0) {
@@ -23,7 +24,8 @@ absl::Status RegisterAll() {
     } catch (const std::exception& error) {
       return absl::InternalError(absl::StrCat("schema of cohort.", name, ": ", error.what()));
     }
-    // Registration prints some errors and goes on; only a look-up tells.
+    // libonnx prints some registration errors and continues, so only looking the schema up shows
+    // whether the registration succeeded.
     if (onnx::OpSchemaRegistry::Schema(name, kCohortOpset, kCohortDomain) == nullptr) {
       return absl::InternalError(
           absl::StrCat("schema of cohort.", name, " was refused by libonnx"));
@@ -32,13 +34,15 @@ absl::Status RegisterAll() {
   return absl::OkStatus();
 }
 
-// libonnx's registry belongs to the process, so the once and its outcome do too.
+// The once flag and the result of the registration. Both belong to the process, because libonnx's
+// registry does.
 struct Registration {
   absl::once_flag once;
   absl::Status status;
 };
 
 Registration& TheRegistration() {
+  // The registration is never destroyed, since threads may load models while the process exits.
   static auto* const registration = new Registration;
   return *registration;
 }

@@ -4,8 +4,8 @@
 
 namespace cohort {
 
-// Registers the schemas of the cohort domain with libonnx, once per process. Whatever loads, checks
-// or builds a model calls this function first. Thread-safe.
+// Registers the operator schemas of the cohort domain with libonnx, once in each process. Code that
+// loads, checks or builds a model must call this function first. Thread-safe.
 absl::Status RegisterCohortSchemas();
 
 }  // namespace cohort

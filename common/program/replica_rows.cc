@@ -11,12 +11,13 @@ namespace {
 
 Shape RowShape(const Shape& rows) { return Shape(rows.dims().subspan(1)); }
 
-// Adds up rows in the order of one balanced tree, like all sums over replicas.
+// Adds up the rows into row 0, in the order of one balanced tree, as all sums over replicas do.
 template <typename T>
 void SumRows(Tensor& rows) {
   const int64_t width = rows.shape().row_elements();
   T* const values = reinterpret_cast<T*>(rows.mutable_raw());
   const int64_t count = rows.shape().dim(0);
+  // In each pass, every row at a multiple of 2 * step takes in the row that is `step` further down.
   for (int64_t step = 1; step < count; step *= 2) {
     for (int64_t row = 0; row + step < count; row += 2 * step) {
       for (int64_t i = 0; i < width; ++i) {
@@ -27,7 +28,7 @@ void SumRows(Tensor& rows) {
 }
 
 void SumRowsOf(Tensor& rows) {
-  switch (rows.dtype()) {  // whole numbers wrap around
+  switch (rows.dtype()) {  // unsigned types, so that sums of whole numbers wrap around
     case DType::kInt32:
       return SumRows<uint32_t>(rows);
     case DType::kInt64:
@@ -42,6 +43,7 @@ void Divide(Tensor& value, int64_t by) {
   T* const values = value.mutable_data<T>();
   for (int64_t i = 0; i < value.num_elements(); ++i) {
     if constexpr (std::is_integral_v<T>) {
+      // As in TensorFlow, whole numbers are divided as doubles, so values above 2^53 lose bits.
       values[i] = static_cast<T>(static_cast<double>(values[i]) / static_cast<double>(by));
     } else {
       values[i] /= static_cast<T>(by);
@@ -77,6 +79,7 @@ absl::StatusOr<Tensor> ValueOfRows(const ReplicaRows& of, const Tensor& rows) {
         "ONLY_FIRST_REPLICA, or read it in replica context"));
   }
   if (of.aggregation == proto::AGGREGATION_ONLY_FIRST_REPLICA) return RowOfReplica(rows, 0).Clone();
+  // SumRowsOf overwrites rows, and the caller's rows must not change.
   Tensor sums = rows.Clone();
   SumRowsOf(sums);
   Tensor value = RowOfReplica(sums, 0);
@@ -86,6 +89,7 @@ absl::StatusOr<Tensor> ValueOfRows(const ReplicaRows& of, const Tensor& rows) {
 
 Tensor RowsOfValue(const ReplicaRows& of, const Tensor& value, int64_t replicas) {
   if (of.aggregation != proto::AGGREGATION_SUM) return RowsWithEach(value, replicas);
+  // With aggregation SUM, the rows of all replicas must add up to the value again.
   Tensor share = value.Clone();
   DivideBy(replicas, share);
   return RowsWithEach(share, replicas);

@@ -1,16 +1,16 @@
 #pragma once
 
-// Variables of synchronization ON_READ (VariableLayout.replicas): each replica has a value of its
-// own, which it alone reads and changes in replica context. The variable is [replicas, ...], a row
-// for each. Who is no replica (the coordinator, a checkpoint, an export) sees one value, which the
-// aggregation makes of the rows:
+// Variables with synchronization ON_READ (VariableLayout.replicas). Each replica has a value of its
+// own, which only that replica reads and changes in replica context. The variable has the shape
+// [replicas, ...], with one row for each replica. Readers outside the replicas (the coordinator, a
+// checkpoint, an export) see one value, which the aggregation makes from the rows:
 //
-//   SUM                 their sum; a value that is given is divided among the replicas
-//   MEAN                their mean; a value that is given is every replica's
-//   ONLY_FIRST_REPLICA  the first row; a value that is given is every replica's
-//   NONE                none: reading it and giving one is an error
+//   SUM                 the sum of the rows; a new value is divided among the replicas
+//   MEAN                the mean of the rows; a new value is given to every replica
+//   ONLY_FIRST_REPLICA  the first row; a new value is given to every replica
+//   NONE                no value: reading the variable, and setting its value, are errors
 //
-// Whole numbers are divided as in TensorFlow: what is left over is lost.
+// Whole numbers are divided as in TensorFlow: the remainder is lost.
 
 #include <cstdint>
 #include <string>
@@ -21,26 +21,26 @@
 
 namespace cohort {
 
-// Returns the variable's shape as a graph and a user know it, with or without rows of replicas.
+// Returns the variable's shape as a graph and a user see it: without the axis of the replicas.
 Shape ValueShape(const proto::VariableLayout& layout);
 
-// The variable that rows of replicas belong to.
+// The variable to which rows of replicas belong.
 struct ReplicaRows {
   const std::string& variable;
   proto::VariableAggregation aggregation;
 };
 
-// Returns the one value that the rows amount to. Errors: INVALID_ARGUMENT naming the variable and
-// what to do, if there is none.
+// Returns the one value that the aggregation makes from the rows. Errors: INVALID_ARGUMENT that
+// names the variable and says what to do, if the aggregation makes no value.
 absl::StatusOr<Tensor> ValueOfRows(const ReplicaRows& of, const Tensor& rows);
 
-// Returns the rows of so many replicas that amount to this value.
+// Returns rows for `replicas` replicas whose aggregation gives `value`.
 Tensor RowsOfValue(const ReplicaRows& of, const Tensor& value, int64_t replicas);
 
-// Returns [replicas, ...] with `row` in each row.
+// Returns a tensor [replicas, ...] in which every row is `row`.
 Tensor RowsWithEach(const Tensor& row, int64_t replicas);
 
-// Returns a replica's own value; shares the memory.
+// Returns the row of one replica as a tensor that shares the memory of `rows`.
 Tensor RowOfReplica(const Tensor& rows, int64_t replica);
 
 }  // namespace cohort

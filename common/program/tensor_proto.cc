@@ -9,13 +9,15 @@
 namespace cohort {
 namespace {
 
-// Elements of one weight; protobuf cannot carry more bytes than this anyway.
+// The largest number of elements of one weight. protobuf cannot carry more bytes than this number
+// anyway.
 constexpr int64_t kElementsMax = int64_t{1} << 31;
 
 absl::Status Bad(const onnx::TensorProto& proto, const std::string& reason) {
   return absl::InvalidArgumentError(absl::StrCat("weight \"", proto.name(), "\": ", reason));
 }
 
+// Returns the number of elements that a weight's dimensions give.
 absl::StatusOr<int64_t> CountElements(const onnx::TensorProto& proto) {
   int64_t count = 1;
   for (const int64_t dim : proto.dims()) {
@@ -27,7 +29,7 @@ absl::StatusOr<int64_t> CountElements(const onnx::TensorProto& proto) {
   return count;
 }
 
-// Number of values in the typed field that ONNX gives this element type.
+// Returns the number of values in the typed field that ONNX uses for this element type.
 int64_t TypedCount(const onnx::TensorProto& proto, DType dtype) {
   switch (dtype) {
     case DType::kFloat32:
@@ -37,6 +39,7 @@ int64_t TypedCount(const onnx::TensorProto& proto, DType dtype) {
     case DType::kInt64:
       return proto.int64_data_size();
     default:
+      // ONNX stores all integer types except int64, and all 16-bit types, in the int32 field.
       return proto.int32_data_size();
   }
 }
@@ -63,6 +66,7 @@ void CopyTyped(const onnx::TensorProto& proto, Tensor& tensor) {
       return CopyField<int8_t>(proto.int32_data(), tensor);
     case DType::kBool:
       return CopyField<bool>(proto.int32_data(), tensor);
+    // ONNX stores the 16 bits of a float16 or bfloat16 in the low half of an int32.
     case DType::kFloat16:
     case DType::kBfloat16:
       return CopyField<uint16_t>(proto.int32_data(), tensor);
@@ -84,6 +88,7 @@ absl::Status CheckTensorProto(const onnx::TensorProto& proto) {
   ASSIGN_OR_RETURN(const int64_t count, CountElements(proto));
   if (proto.has_raw_data()) {
     const auto bytes = static_cast<int64_t>(proto.raw_data().size());
+    // The product cannot overflow: count is at most 2^31, and an element has at most 8 bytes.
     if (bytes != count * static_cast<int64_t>(ElementSize(*dtype))) {
       return Bad(proto, absl::StrCat(bytes, " bytes of data for ", count, " elements"));
     }
@@ -109,6 +114,7 @@ absl::StatusOr<Tensor> FromTensorProto(const onnx::TensorProto& proto) {
                                                  static_cast<size_t>(proto.dims_size()))));
   if (!proto.has_raw_data()) {
     CopyTyped(proto, tensor);
+    // memcpy must not be called with the null pointer of an empty tensor.
   } else if (!proto.raw_data().empty()) {
     std::memcpy(tensor.mutable_raw(), proto.raw_data().data(), proto.raw_data().size());
   }

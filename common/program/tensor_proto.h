@@ -8,14 +8,14 @@
 
 namespace cohort {
 
-// Checks a weight's element type, dims and amount of data, without copying them. Errors:
-// INVALID_ARGUMENT naming the tensor: unsupported type, data outside the model file, negative or
-// overflowing dims, wrong amount of data.
+// Checks a weight's element type, dimensions and amount of data, without copying the data. Errors:
+// INVALID_ARGUMENT that names the weight, for an unsupported type, data outside the model file,
+// negative or too large dimensions, or a wrong amount of data.
 absl::Status CheckTensorProto(const onnx::TensorProto& proto);
 
-// Stores the tensor's values as raw data, under `name`.
+// Returns the tensor as a proto with the name `name`, with its values as raw data.
 onnx::TensorProto ToTensorProto(const std::string& name, const Tensor& tensor);
-// Errors: those of CheckTensorProto.
+// Returns the tensor in a proto. Errors: the errors of CheckTensorProto.
 absl::StatusOr<Tensor> FromTensorProto(const onnx::TensorProto& proto);
 
 }  // namespace cohort

@@ -16,12 +16,14 @@ namespace {
 
 using Range = ParameterRange;
 
+// An update operator and all parameters that the operator accepts.
 struct KnownRule {
   std::string op;
   std::vector<RuleParameter> parameters;
 };
 
-// The learning rate and the step travel in the push. Sorted by op.
+// Returns the operators and their own parameters, sorted by operator. The learning rate and the
+// step are not parameters, because they travel in the push.
 std::vector<KnownRule> OwnParameters() {
   const RuleParameter rho = {"rho", 0.9, Range::kFractionClosed};
   const RuleParameter momentum = {"momentum", 0, Range::kFractionClosed};
@@ -49,11 +51,12 @@ std::vector<KnownRule> OwnParameters() {
            {momentum, {"nesterov", 0, Range::kFlag}, {"momentum_of_gradients", 0, Range::kFlag}}}};
 }
 
+// Returns the table of all operators, with the parameters that all optimizers share.
 const std::vector<KnownRule>& KnownRules() {
   static const auto* const kRules = [] {
     auto* const rules = new std::vector<KnownRule>(OwnParameters());
     for (KnownRule& rule : *rules) {
-      if (rule.op == "assign_add") continue;  // not an optimizer
+      if (rule.op == "assign_add") continue;  // assign_add is not an optimizer
       rule.parameters.insert(rule.parameters.end(),
                              {{"weight_decay", 0},
                               {"use_ema", 0, Range::kFlag},
@@ -81,19 +84,24 @@ const RuleParameter* FindParameter(const KnownRule& rule, const std::string& nam
 
 constexpr const char* kSparseModes[] = {"dense_exact", "lazy", "lazy_compensated"};
 
-// Returns whether a gradient of zeros leaves everything as it is.
+// Returns true if a gradient of zeros leaves the value and all slots unchanged.
 bool ZerosChangeNothing(const proto::UpdateRule& rule) {
   const std::string& op = rule.op();
   if (op == "assign_add") return true;
+  // Weight decay changes the value, and the average moves towards the value, even without a
+  // gradient.
   if (ParameterOf(rule, "weight_decay") != 0 || ParameterOf(rule, "use_ema") != 0) return false;
   if (op == "sgd") return ParameterOf(rule, "momentum") == 0;
   return op == "adagrad" || op == "rowwise_adagrad";
 }
 
-// Missed steps of Adam move a value by beta_1^j / sqrt(beta_2^j) of one step's move, which must
-// fade; of Adamax by beta_1^j / beta_2^j.
+// Checks that the moves of missed steps fade, as LAZY_COMPENSATED needs. The j-th missed step of
+// Adam moves a value by beta_1^j / sqrt(beta_2^j) of one step's move, and that of Adamax by
+// beta_1^j / beta_2^j.
 absl::Status CheckFades(const proto::UpdateRule& rule) {
   const std::string& op = rule.op();
+  // With amsgrad, Adam divides by the largest v, which does not decay, so its moves fade in any
+  // case.
   const bool root = op == "nadam" || (op == "adam" && ParameterOf(rule, "amsgrad") == 0);
   if (!root && op != "adamax") return absl::OkStatus();
   const double beta_1 = ParameterOf(rule, "beta_1");
@@ -103,6 +111,7 @@ absl::Status CheckFades(const proto::UpdateRule& rule) {
                    " < beta_2; they are ", beta_1, " and ", ParameterOf(rule, "beta_2")));
 }
 
+// Checks that a rule can work in the sparse mode that it asks for.
 absl::Status CheckSparseMode(const proto::UpdateRule& rule) {
   if (!proto::SparseMode_IsValid(rule.sparse())) {
     return absl::InvalidArgumentError(absl::StrCat("sparse mode ", static_cast<int>(rule.sparse()),
@@ -120,7 +129,8 @@ absl::Status CheckSparseMode(const proto::UpdateRule& rule) {
   return rule.sparse() == proto::LAZY_COMPENSATED ? CheckFades(rule) : absl::OkStatus();
 }
 
-// Returns what the value must be, or "" if it is that. The comparisons are false for NaN.
+// Returns the requirement that a value violates, or "" if the value is in range. All comparisons
+// are false for NaN.
 const char* Needed(Range range, double value) {
   switch (range) {
     case Range::kFlag:
@@ -148,6 +158,7 @@ absl::Status UnknownParameter(const KnownRule& rule, const std::string& name) {
                    names.empty() ? "none" : absl::StrJoin(names, ", ")));
 }
 
+// Checks a rule's operator, and each parameter against its allowed range.
 absl::Status CheckRule(const proto::UpdateRule& rule) {
   const KnownRule* const known = FindRule(rule.op());
   if (known == nullptr) {
@@ -173,8 +184,10 @@ absl::Status CheckRule(const proto::UpdateRule& rule) {
   return absl::OkStatus();
 }
 
+// Returns the operator's own slots, with Keras's names and initial values.
 std::vector<SlotSpec> OwnSlots(const proto::UpdateRule& rule) {
   const std::string& op = rule.op();
+  // A rule with a momentum of 0 or a flag of 0 does without a slot, which saves memory on the ps.
   const auto has = [&](const char* name) { return ParameterOf(rule, name) > 0; };
   std::vector<SlotSpec> slots;
   if (op == "sgd") {
@@ -218,6 +231,7 @@ double ParameterOf(const proto::UpdateRule& rule, const std::string& name) {
   }
   const KnownRule* const known = FindRule(rule.op());
   const RuleParameter* const found = known ? FindParameter(*known, name) : nullptr;
+  // Callers of ParameterOf may ask only for parameters that the operator has.
   COHORT_CHECK(found != nullptr, "a parameter of the operator");
   return found->otherwise;
 }
@@ -228,11 +242,14 @@ absl::StatusOr<UpdateRuleSpec> DescribeUpdateRule(const proto::UpdateRule& rule)
   UpdateRuleSpec spec;
   spec.slots = OwnSlots(rule);
   const bool others_change = !ZerosChangeNothing(rule);
+  // A lazy rule leaves rows without a gradient alone, and so does a rule for which zeros change
+  // nothing.
   spec.sweeps = others_change && rule.sparse() == proto::DENSE_EXACT;
   if (others_change && rule.sparse() == proto::LAZY_COMPENSATED) {
     spec.slots.push_back({.name = kLastStepSlot, .per_row = true});
   }
-  // A push that comes before that of step 1 finds the value it started from, not zero.
+  // The average starts from the variable's initial value, because a push that is applied before the
+  // push of step 1 must not find zeros.
   if (rule.op() != "assign_add" && ParameterOf(rule, "use_ema") > 0) {
     spec.slots.push_back({.name = kAverageSlot, .starts_as_value = true});
   }

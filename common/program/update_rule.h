@@ -1,15 +1,16 @@
 #pragma once
 
-// An optimizer is an update rule: an operator, the slots it keeps beside each variable with their
-// start values, and hyper-parameters. The coordinator builds rules from Keras's configuration, the
-// ps allocates the slots. What each operator knows is one table (update_rule.cc).
+// An optimizer is an update rule: an operator, the slots that the operator keeps beside each
+// variable, the slots' initial values, and hyper-parameters. The coordinator makes rules from
+// Keras's configuration, and the ps allocates the slots. One table in update_rule.cc lists the
+// parameters of each operator.
 //
 // Operators and their parameters, with Keras's defaults:
 //   adadelta         rho 0.95, epsilon 1e-7
 //   adagrad          initial_accumulator_value 0.1, epsilon 1e-7, epsilon_outside_root 0
 //   adam             beta_1 0.9, beta_2 0.999, epsilon 1e-7, amsgrad 0 (AdamW: with weight_decay)
 //   adamax           beta_1 0.9, beta_2 0.999, epsilon 1e-7
-//   assign_add       none: value += gradient; also for whole numbers
+//   assign_add       no parameters: value += gradient; also for whole numbers
 //   ftrl             learning_rate_power -0.5, initial_accumulator_value 0.1, beta 0,
 //                    l1_regularization_strength 0, l2_regularization_strength 0,
 //                    l2_shrinkage_regularization_strength 0
@@ -17,27 +18,31 @@
 //   rmsprop          rho 0.9, momentum 0, epsilon 1e-7, centered 0, epsilon_outside_root 0
 //   rowwise_adagrad  as adagrad, with one accumulator for each row of a variable
 //   sgd              momentum 0, nesterov 0, momentum_of_gradients 0
-// All but assign_add also take weight_decay 0, use_ema 0, ema_momentum 0.99 and
+// All operators except assign_add also have weight_decay 0, use_ema 0, ema_momentum 0.99 and
 // ema_overwrite_frequency 0 (never). epsilon_outside_root and momentum_of_gradients give the
 // arithmetic of TensorFlow's older kernels (runtime/update/rules/updates.h).
 //
-// A push may bring the gradients of some rows only; those of one row are added up first, in the
-// order in which they came, and the row is updated once. What happens to the other rows is the
-// rule's sparse mode:
-//   DENSE_EXACT       what a gradient of zeros does, bit for bit, as Keras has it. Where that is
-//                     nothing (sgd without momentum, adagrad, rowwise_adagrad, assign_add, each
-//                     without weight decay and average) the other rows are not looked at; else the
-//                     push costs a pass over the slice. (Nothing: a -0 stays -0.)
-//   LAZY              nothing at all: slots and weights do not decay. TensorFlow's older sparse
-//                     kernels, and LazyAdam. Bias corrections are those of the push's step.
-//   LAZY_COMPENSATED  nothing yet: the next push that has the row first makes up for the steps that
-//                     the row missed (since kLastStepSlot), in closed form. Slots and weights decay
-//                     by all steps, and the value moves by what momenta would have moved it; for
-//                     that all missed steps have the learning rate and bias correction of the push,
-//                     and Adam's and its kin's epsilon decays like the root beside it. The average
-//                     takes up the value as it stood there to be read. So it is what DENSE_EXACT
-//                     gives, but for rounding: for sgd, adagrad, adadelta, rmsprop and ftrl at a
-//                     constant rate; for adam and its kin nearly.
+// A push may carry the gradients of only some rows. Several gradients of one row are first added up
+// in the order in which they came, and the row is then updated once. The rule's sparse mode says
+// what happens to the rows without a gradient:
+//   DENSE_EXACT       The rows change as with a gradient of zeros, bit for bit, as in Keras. If
+//                     zeros change nothing (sgd without momentum, adagrad, rowwise_adagrad,
+//                     assign_add, each without weight decay and average), the rows are not visited;
+//                     otherwise the push costs a pass over the slice. (A -0 stays -0 in a row that
+//                     is not visited.)
+//   LAZY              The rows do not change: slots and weights do not decay, as in TensorFlow's
+//                     older sparse kernels and in LazyAdam. Bias corrections are those of the
+//                     push's step.
+//   LAZY_COMPENSATED  The rows do not change yet. The next push with a gradient for a row first
+//                     makes up, in closed form, for the steps that the row missed (since
+//                     kLastStepSlot). Slots and weights decay by all missed steps, and the value
+//                     moves as far as the momenta would have moved it. The closed form assumes that
+//                     all missed steps have the learning rate and bias correction of the push, and
+//                     that the epsilon of Adam and related rules decays like the root beside it.
+//                     The average takes up the value as readers saw it during the missed steps.
+//                     Except for rounding, the result equals DENSE_EXACT for sgd, adagrad,
+//                     adadelta, rmsprop and ftrl at a constant learning rate, and comes close to it
+//                     for adam and related rules.
 
 #include <string>
 #include <vector>
@@ -49,22 +54,23 @@
 namespace cohort {
 
 struct SlotSpec {
-  std::string name;  // Keras's: "momentum", "velocity", "accumulator", "m", "v", "average"
+  std::string name;  // Keras's name: "momentum", "velocity", "accumulator", "m", "v", "average"
   float initial_value = 0;
-  bool per_row = false;          // one element for each row of the variable, else its shape
-  bool starts_as_value = false;  // it starts as the variable's own start value
+  bool per_row = false;          // true: one element for each row; false: the variable's shape
+  bool starts_as_value = false;  // true: the initial value is the variable's own
 };
 
-// The slot of LAZY_COMPENSATED rules whose rows change without a gradient: per row, the step of its
-// last update, as the bits of a uint32.
+// The name of the slot that a LAZY_COMPENSATED rule needs if rows change without a gradient. For
+// each row, the slot holds the step of the row's last update, as the bits of a uint32.
 inline constexpr char kLastStepSlot[] = "last_step";
 
-// The name of the slot with the moving average, which is the last one where there is one.
+// The name of the slot with the moving average. The slot is the last slot of a rule with an
+// average.
 inline constexpr char kAverageSlot[] = "average";
 
 struct UpdateRuleSpec {
   std::vector<SlotSpec> slots;
-  // A push of some rows changes the others too.
+  // True if a push for some rows changes the other rows too.
   bool sweeps = false;
 };
 
@@ -74,28 +80,31 @@ enum class ParameterRange {
   kFractionClosed,  // [0, 1]
   kNotNegative,
   kNotPositive,
-  kCount,  // a whole number >= 0
+  kCount,  // a whole number, 0 or larger
 };
 
 struct RuleParameter {
-  std::string name;  // Keras's
+  std::string name;  // Keras's name of the parameter
   double otherwise = 0;
   ParameterRange range = ParameterRange::kNotNegative;
 };
 
-// Returns the parameters of an operator, its own before those that all optimizers have; none for an
-// unknown operator.
+// Returns the parameters of an operator: its own parameters, then the parameters that all
+// optimizers share. Returns an empty list for an unknown operator.
 const std::vector<RuleParameter>& ParametersOf(const std::string& op);
 
-// Returns the slots of the rule: those of the operator, kLastStepSlot if there is one, and
-// kAverageSlot last with use_ema. Errors: INVALID_ARGUMENT naming the unknown op or parameter, or
-// the value and what it may be, or what the sparse mode cannot do.
+// Checks a rule and returns its slots: the operator's own slots, then kLastStepSlot if the rule
+// needs it, and last kAverageSlot if use_ema is set. Errors: INVALID_ARGUMENT that names the
+// unknown operator or parameter, the value and its allowed range, or the option that the sparse
+// mode does not support.
 absl::StatusOr<UpdateRuleSpec> DescribeUpdateRule(const proto::UpdateRule& rule);
 
-// Returns "dense_exact", "lazy", "lazy_compensated", by number.
+// Returns the names of the sparse modes, indexed by their numbers: "dense_exact", "lazy" and
+// "lazy_compensated".
 absl::Span<const char* const> SparseModeNames();
 
-// Returns the parameter's value, or its default. The operator has such a parameter.
+// Returns the value of a parameter in the rule, or the parameter's default. The operator must have
+// the parameter.
 double ParameterOf(const proto::UpdateRule& rule, const std::string& name);
 
 }  // namespace cohort

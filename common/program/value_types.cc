@@ -6,7 +6,8 @@
 namespace cohort {
 namespace {
 
-// The names of NumPy, as DTypeName gives them; of ONNX for the types that tensors here cannot have.
+// Returns NumPy's name of the element type, as DTypeName does, or ONNX's name for a type that
+// Cohort's tensors cannot have.
 std::string ElementName(const onnx::TypeProto& type) {
   if (!type.has_tensor_type()) return "non-tensor";
   const int32_t number = type.tensor_type().elem_type();
@@ -20,12 +21,14 @@ std::string ElementName(const onnx::TypeProto& type) {
 }  // namespace
 
 ValueTypes::ValueTypes(const onnx::GraphProto& graph) {
+  // The types that the graph declares for its inputs and outputs replace inferred types.
   for (const auto* list : {&graph.value_info(), &graph.output(), &graph.input()}) {
     for (const onnx::ValueInfoProto& info : *list) {
       if (info.type().value_case() != onnx::TypeProto::VALUE_NOT_SET)
         types_[info.name()] = info.type();
     }
   }
+  // A weight's own type and shape are certain, so they replace every other type of the value.
   for (const onnx::TensorProto& tensor : graph.initializer()) {
     onnx::TypeProto type;
     type.mutable_tensor_type()->set_elem_type(tensor.data_type());
@@ -49,6 +52,7 @@ DType ValueTypes::dtype(const std::string& value) const {
 
 std::string ValueTypes::ElementTypeName(const std::string& value) const {
   const onnx::TypeProto* type = Find(value);
+  // Element type 0 means undefined: the shape may be known, but the element type is not.
   const bool known =
       type != nullptr && !(type->has_tensor_type() && type->tensor_type().elem_type() == 0);
   return known ? ElementName(*type) : "";
@@ -83,6 +87,7 @@ bool ValueTypes::SameShape(const std::string& a, const std::string& b) const {
     const auto& q = y->dim(i);
     const bool same_number =
         p.has_dim_value() && q.has_dim_value() && p.dim_value() == q.dim_value();
+    // Two dimensions without a name and number may differ, so they do not count as equal.
     const bool same_name = p.has_dim_param() && q.has_dim_param() && !p.dim_param().empty() &&
                            p.dim_param() == q.dim_param();
     if (!same_number && !same_name) return false;

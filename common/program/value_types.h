@@ -1,8 +1,8 @@
 #pragma once
 
 // The results of shape inference: the element type and the shape of each value of a graph. A
-// dimension is a number, a name ("N") or unknown; two named dimensions are equal if their names
-// are.
+// dimension is a number, a name ("N") or unknown. Two named dimensions are equal if their names are
+// equal.
 
 #include <cstdint>
 #include <map>
@@ -15,30 +15,33 @@
 
 namespace cohort {
 
-// The types of one graph, without its subgraphs. Thread-compatible; reads the graph only in the
-// constructor.
+// The types of the values in one graph, without its subgraphs. Only the constructor reads the
+// graph. Thread-compatible.
 class ValueTypes {
  public:
   explicit ValueTypes(const onnx::GraphProto& graph);
 
-  // Returns nullptr for a value of unknown type.
+  // Returns the type of a value, or nullptr if the type is unknown.
   const onnx::TypeProto* Find(const std::string& value) const;
-  // Returns kUndefined for an unknown or foreign type (a sequence, a string tensor).
+  // Returns the element type of a value, or kUndefined for a type that is unknown or that Cohort
+  // does not have (a sequence, a string tensor).
   DType dtype(const std::string& value) const;
-  // Returns "float16", "string", "non-tensor", or "" for an unknown type.
+  // Returns the name of a value's element type, such as "float16", "string" or "non-tensor", or ""
+  // for an unknown type.
   std::string ElementTypeName(const std::string& value) const;
   bool IsReal(const std::string& value) const;
-  // Returns nullptr if not even the rank is known.
+  // Returns the shape of a value, or nullptr if even the rank is unknown.
   const onnx::TensorShapeProto* shape(const std::string& value) const;
   std::optional<int> rank(const std::string& value) const;
-  // Returns true only if every dimension of both is known, by number or by name, and equal.
+  // Returns true only if every dimension of both values is known, by number or by name, and is
+  // equal.
   bool SameShape(const std::string& a, const std::string& b) const;
 
  private:
   std::map<std::string, onnx::TypeProto> types_;
 };
 
-// Returns text such as "float32[N,784]", with "?" for what is unknown.
+// Returns a type as text, such as "float32[N,784]", with "?" for each unknown part.
 std::string TypeText(const onnx::TypeProto* type);
 
 }  // namespace cohort

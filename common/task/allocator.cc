@@ -15,9 +15,10 @@ constexpr int kTopPadBytes = 64 << 20;
 }  // namespace
 
 void TuneAllocator() {
-  // A C library that refuses a value keeps its own; nothing depends on it but speed.
+  // A C library may refuse a value and keep its own; only speed depends on these values.
   mallopt(M_MMAP_THRESHOLD, kMmapThresholdBytes);
   mallopt(M_TRIM_THRESHOLD, kTrimThresholdBytes);
+  // The heap grows in large steps, so that it grows rarely.
   mallopt(M_TOP_PAD, kTopPadBytes);
   mallopt(M_ARENA_MAX, std::max(2, ProcessorCount()));
 }

@@ -24,7 +24,8 @@ bool TaskHold::IsHeldBy(const EpochGrant& wanted) const {
 
 absl::Status TaskHold::Check(const EpochGrant& wanted, Manner manner, absl::Time now) const {
   if (IsHeldBy(wanted)) return absl::OkStatus();
-  // A lower epoch is of a coordinator that was taken over, and must hear so, whatever its job.
+  // A lower epoch comes from a coordinator that was taken over. That coordinator must get STALE,
+  // whatever its job is, so the job's hold is not checked for lower epochs.
   const bool kept = manner == Manner::kIfFree && !SameJob(wanted.job, grant_.job) &&
                     Kept(now) > absl::ZeroDuration();
   if (kept && wanted.epoch >= grant_.epoch) {
@@ -38,6 +39,7 @@ absl::Status TaskHold::Check(const EpochGrant& wanted, Manner manner, absl::Time
                      " ago"),
         proto::CONFIGURATION);
   }
+  // A higher epoch wins. The held epoch from another incarnation is stale, like a lower epoch.
   if (wanted.epoch > grant_.epoch) return absl::OkStatus();
   return MakeError(absl::StatusCode::kFailedPrecondition,
                    absl::StrCat("Attach with epoch ", wanted.epoch, " by coordinator incarnation ",
@@ -47,7 +49,7 @@ absl::Status TaskHold::Check(const EpochGrant& wanted, Manner manner, absl::Time
 }
 
 void TaskHold::Grant(EpochGrant wanted, absl::Time now) {
-  // A late repetition by a holder that has gone does not take the task back.
+  // A late repetition of Attach by a holder that has released the task must not take the task back.
   if (!IsHeldBy(wanted)) released_ = false;
   grant_ = std::move(wanted);
   Hear(now);
@@ -59,6 +61,7 @@ void TaskHold::Hear(absl::Time now) {
 }
 
 absl::Duration TaskHold::Kept(absl::Time now) const {
+  // Without a granted epoch there is no holder for whom the task could be kept.
   if (grant_.epoch == 0 || released_) return absl::ZeroDuration();
   return std::max(absl::ZeroDuration(), heard_at_ + grant_.lease - now);
 }

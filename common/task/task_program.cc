@@ -20,17 +20,19 @@ namespace cohort {
 
 namespace {
 
-// `code` of the process when everything ended in time.
+// Drains the task and returns `code` if all calls ended within `grace`. Otherwise ends the process.
 int DrainAndReport(const ServedTask& task, absl::Duration grace, const Clock& clock,
                    ExitCode code) {
   const absl::Time start = clock.Now();
   task.drain(grace);
   const absl::Duration took = clock.Now() - start;
+  // The drain returns early if all calls have ended, so using the whole grace time means a timeout.
   const bool timed_out = took >= grace;
   Log(timed_out ? LogLevel::kWarning : LogLevel::kInfo, "stopped",
       {{"drained", timed_out ? "no" : "yes"}, {"seconds", absl::ToDoubleSeconds(took)}});
   if (!timed_out) return code;
   std::fflush(nullptr);
+  // _exit ends the process without destructors, because open calls still use the objects.
   _exit(kExitDrainTimeout);
 }
 
@@ -41,7 +43,8 @@ int RunTaskProgram(Role role, const std::vector<std::string>& arguments,
   IgnoreBrokenPipes();
   TuneAllocator();
   SetTurns(Turns::kShort);
-  // A malformed message of a peer is answered with an error and not written to this task's log.
+  // A peer's malformed message is answered with an error, so protobuf must not write to this task's
+  // log as well.
   google::protobuf::SetLogHandler(nullptr);
   PosixFileSystem files;
   const absl::StatusOr<RoleCommand> command =
@@ -51,6 +54,7 @@ int RunTaskProgram(Role role, const std::vector<std::string>& arguments,
     return kExitBadConfig;
   }
   if (const PrintAndExit* const print = std::get_if<PrintAndExit>(&*command)) {
+    // A full disk or a closed pipe must not look like success to a script that reads the output.
     const absl::Status written = WriteToStdout(print->text);
     if (written.ok()) return print->exit_code;
     std::fprintf(stderr, "error: %s\n", std::string(written.message()).c_str());
@@ -64,15 +68,8 @@ int RunTaskProgram(Role role, const std::vector<std::string>& arguments,
     std::fprintf(stderr, "%s\n", std::string(files_open.message()).c_str());
     return kExitCannotListen;
   }
-  if (const absl::Status polling = CheckPollStrategy(ProcessEnvironment()); !polling.ok()) {
-    std::fprintf(stderr, "%s\n", std::string(polling.message()).c_str());
-    return kExitBadConfig;
-  }
-  if (const absl::Status files_open = RaiseOpenFiles(); !files_open.ok()) {
-    std::fprintf(stderr, "%s\n", std::string(files_open.message()).c_str());
-    return kExitCannotListen;
-  }
   const RoleOptions& options = std::get<RoleOptions>(*command);
+  // From here on, errors go to the log and not directly to stderr.
   ConfigureLog(options.log_level, options.task.ToString());
   Log(LogLevel::kInfo, "options", {{"json", RoleOptionsToJson(options)}});
   return serve(options);
@@ -80,6 +77,7 @@ int RunTaskProgram(Role role, const std::vector<std::string>& arguments,
 
 uint64_t NewIncarnation(const Clock& clock) {
   const auto now = static_cast<uint64_t>(absl::ToUnixNanos(clock.Now()));
+  // An incarnation is never 0, because 0 means an unknown incarnation.
   return std::max<uint64_t>(1, Mix64(Mix64(now) ^ static_cast<uint64_t>(getpid())));
 }
 
@@ -91,6 +89,7 @@ int ServeUntilStopped(const RoleOptions& options, const ServedTask& task, const 
     return kExitCannotListen;
   }
   Log(LogLevel::kInfo, "serving", {{"address", *address}, {"incarnation", task.incarnation}});
+  // The address is announced only now, because a reader of the address file may connect at once.
   const absl::Status announced = AnnounceAddress(files, options, *address);
   if (!announced.ok()) {
     Log(LogLevel::kError, "cannot_announce", {{"error", announced.message()}});

@@ -1,6 +1,6 @@
 #pragma once
 
-// The part that the programs ps and worker share, from the command line to the exit code.
+// The code that the programs ps and worker share, from the command line to the exit code.
 
 #include <atomic>
 #include <cstdint>
@@ -17,25 +17,29 @@
 
 namespace cohort {
 
-// Reads the command line, answers --help and its like, and otherwise calls `serve`. Returns the
-// exit code. Called by main before threads start.
+// Parses the command line, answers --help and similar flags, and otherwise calls `serve`. Returns
+// the exit code. Main calls this function before threads start.
 int RunTaskProgram(Role role, const std::vector<std::string>& arguments,
                    const std::function<int(const RoleOptions&)>& serve);
 
-// Differs from start to start, on one machine by the process id even within one tick of the clock.
+// Returns a number that differs in every start of a process. The process id makes the number unique
+// on one machine even within one tick of the clock.
 uint64_t NewIncarnation(const Clock& clock);
 
-// A task, put together, that does not listen yet.
+// A task that is fully constructed but does not listen yet.
 struct ServedTask {
   uint64_t incarnation = 0;
-  std::function<absl::StatusOr<std::string>()> start;  // the bound address
+  // Starts to listen and returns the bound address.
+  std::function<absl::StatusOr<std::string>()> start;
   std::function<void(absl::Duration grace)> drain;
-  const std::atomic<bool>* orphaned = nullptr;  // given; true before the Wake that says so
+  // Not null; set to true before the Wake that reports that the task is orphaned.
+  const std::atomic<bool>* orphaned = nullptr;
 };
 
-// Listens, announces the address, waits for a signal or a Wake, says why, and drains. The exit
-// code; but where calls outlive the drain the process ends here: they would lose the world under
-// them.
+// Runs a task until it is stopped: listens, announces the address, waits for a signal or a Wake,
+// logs the reason, and drains the open calls. Returns the exit code. If calls are still open after
+// the drain, the process exits here, because the objects that those calls use are about to be
+// destroyed.
 int ServeUntilStopped(const RoleOptions& options, const ServedTask& task, const Clock& clock,
                       FileSystem& files, SignalWaiter& signals);
 

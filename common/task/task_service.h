@@ -1,16 +1,18 @@
 #pragma once
 
-// The service that every ps and worker offers beside its own: Attach (which coordinator and epoch
-// it serves), Watch (the one call that is always open, so that the death of either end is noticed
-// at once), GetStatus (who holds the task), Shutdown and Release. task_hold.h says who may attach a
-// task. A takeover fails the open Watch of the old holder with STALE.
+// The service that every ps and every worker offers besides its own service. Its calls are Attach
+// (sets the coordinator and the epoch that the task serves), Watch (one call that is always open,
+// so that the death of either end is noticed at once), GetStatus (tells who holds the task),
+// Shutdown and Release. task_hold.h says which coordinator may attach a task. A takeover fails the
+// old holder's open Watch with STALE.
 //
-// Watch also carries which pairs of tasks do not reach each other: the answer lists the tasks that
-// this one does not reach, and the request lists the tasks that do not reach this one, which it
-// logs.
+// Watch also tells which pairs of tasks do not reach each other. Its answer lists the tasks that
+// this task does not reach. Its request lists the tasks that do not reach this task, and this task
+// logs them.
 //
-// A task is orphaned if no Watch has been open and no Attach was accepted for a given time, from
-// its start on. The Watch of a coordinator that vanished counts until its wait is over.
+// A task is orphaned if, for a given time, no Watch has been open and no Attach has been accepted;
+// the time starts to count when the task starts. A Watch from a coordinator that has vanished
+// counts as open until its wait is over.
 
 #include <memory>
 #include <vector>
@@ -22,10 +24,11 @@
 
 namespace cohort {
 
-// The part of a task's time to end that it waits for the coordinator's word before it drains.
+// The fraction of a task's time to stop in which the task waits for the coordinator's Shutdown. The
+// rest of the time is for the drain.
 inline constexpr double kLeavePart = 0.8;
 
-// Thread-safe.
+// The TaskService of one task. Thread-safe.
 class TaskService {
  public:
   using Options = TaskOptions;
@@ -33,32 +36,35 @@ class TaskService {
   TaskService(World world, Options options);
   ~TaskService();
 
-  // Returns the service to listen with. It keeps the state alive that it needs.
+  // Returns the service to register with a transport. The service keeps the state that it needs
+  // alive.
   Service service();
 
-  // Refuses a caller whose epoch is not the attached one. Errors: FAILED_PRECONDITION of class
-  // STALE naming both epochs, with this task as origin.
+  // Checks that a caller's epoch is the attached epoch. Errors: FAILED_PRECONDITION of class STALE
+  // that names both epochs, with this task as origin.
   absl::Status CheckEpoch(uint64_t epoch) const;
 
   // Reports DRAINING to Watch from now on, and refuses Attach with UNAVAILABLE.
   void StartDraining();
-  // Reports DRAINING like StartDraining and, if the coordinator wants it (AttachRequest.lets_go),
-  // tells Watch that the task serves on for `patience`.
+  // Reports DRAINING like StartDraining. If the coordinator lets a stopping task go with Shutdown
+  // (AttachRequest.lets_go), also tells Watch that the task keeps serving for `patience`.
   void StartLeaving(absl::Duration patience);
-  // Blocks until Shutdown, for at most `patience`, after a StartLeaving of which a living
-  // coordinator has heard; else not.
+  // Blocks until the Shutdown call, for at most `patience`, if a living coordinator has heard of
+  // the StartLeaving. Otherwise returns without waiting for the Shutdown call.
   void WaitToLeave(absl::Duration patience);
 
-  // Sets all peers that this task does not reach now. Watch tells the coordinator at once.
+  // Replaces the set of peers that this task does not reach. Watch reports the set to the
+  // coordinator at once.
   void SetUnreached(std::vector<proto::TaskRef> peers);
 
-  // Answers what is open with UNAVAILABLE, and from now on everything at once.
+  // Answers all open Watch calls with UNAVAILABLE, and answers every later Watch and Attach with an
+  // error at once.
   void Stop();
 
   proto::TaskRef task_ref() const;
 
  private:
-  const std::shared_ptr<TaskState> state_;  // shared: open Watch calls hold it
+  const std::shared_ptr<TaskState> state_;  // shared with open Watch calls
 };
 
 }  // namespace cohort

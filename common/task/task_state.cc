@@ -11,11 +11,12 @@
 namespace cohort {
 
 namespace {
-// A coordinator that lives hears at once that a task leaves, through its open Watch.
+// A living coordinator hears through its open Watch, well within this time, that a task is leaving.
 constexpr absl::Duration kHeardWithin = absl::Seconds(1);
-// A Watch is renewed by its caller, so nothing is lost when a huge wait is cut down.
+// The coordinator renews its Watch, so nothing is lost when a very long wait is shortened.
 constexpr int64_t kWatchWaitMsMax = 10 * 60 * 1000;
 
+// Returns the grant that an Attach asks for; a request without a lease gets the default lease.
 EpochGrant GrantOf(const proto::AttachRequest& request) {
   const absl::Duration lease = absl::Milliseconds(request.lease_ms());
   return {request.epoch(), request.coordinator_incarnation(), request.job(),
@@ -44,6 +45,7 @@ absl::Status TaskState::CheckEpoch(uint64_t epoch) const {
   {
     MutexLock lock(mutex_);
     held = epoch_;
+    // Epoch 0 is never valid, not even before the first Attach.
     if (held == epoch && held != 0) return absl::OkStatus();
     holder = hold_.Holder();
   }
@@ -64,6 +66,8 @@ absl::StatusOr<uint64_t> TaskState::TakeEpoch(const proto::AttachRequest& reques
   }
   const EpochGrant wanted = GrantOf(request);
   const absl::Time now = clock_.Now();
+  // The Attach is checked under the lock. No other Attach can change the hold afterwards, since
+  // Attach runs on the strand.
   absl::Status refused;
   bool is_held = false;
   bool ends = false;
@@ -82,6 +86,7 @@ absl::StatusOr<uint64_t> TaskState::TakeEpoch(const proto::AttachRequest& reques
         ref_);
   }
   if (!refused.ok()) return WithOrigin(Annotate(refused, TaskName(ref_)), ref_);
+  // Called outside the lock, because on_grant may block while it writes the grant to a file.
   if (!is_held && options_.on_grant) {
     if (absl::Status status = options_.on_grant(wanted); !status.ok()) {
       return WithOrigin(
@@ -92,6 +97,8 @@ absl::StatusOr<uint64_t> TaskState::TakeEpoch(const proto::AttachRequest& reques
   bool set_timer = false;
   {
     MutexLock lock(mutex_);
+    // The hold changes only after on_grant has succeeded, so a refused Attach leaves the old holder
+    // in place.
     hold_.Grant(wanted, now);
     lets_go_ = request.lets_go();
     before = std::exchange(epoch_, wanted.epoch);
@@ -113,11 +120,12 @@ void TaskState::AttachOnStrand(const proto::AttachRequest& request,
   const absl::StatusOr<uint64_t> before = TakeEpoch(request);
   if (!before.ok()) return reply(before.status());
   if (*before != request.epoch()) {
-    // Their coordinator is fenced off, and it is told so.
+    // The coordinators of the old epoch are fenced off, and their open Watch calls tell them so.
     for (WatchReply& waiter : TakeWaiters()) {
       waiter(Stale(absl::StrCat("epoch ", request.epoch(), " took over from ", *before)));
     }
   }
+  // on_attach is called before the answer, so that the coordinator's next call finds the new peers.
   if (options_.on_attach) options_.on_attach(request);
   Envelope<proto::AttachResponse> answer;
   *answer.header.mutable_task() = ref_;
@@ -137,6 +145,7 @@ void TaskState::GetStatus(Envelope<proto::GetStatusRequest> request,
     answer.header.set_epoch(hold_.grant().epoch);
     answer.header.set_coordinator_incarnation(hold_.grant().coordinator_incarnation);
     *answer.header.mutable_job() = hold_.grant().job;
+    // The time is rounded up, so that a caller that waits for this time does not come too early.
     const absl::Duration kept = absl::Ceil(hold_.Kept(now), absl::Milliseconds(1));
     answer.header.set_kept_ms(absl::ToInt64Milliseconds(kept));
     answer.header.set_heard(hold_.heard());
@@ -152,6 +161,7 @@ void TaskState::Shutdown(Envelope<proto::ShutdownRequest> request,
     MutexLock lock(mutex_);
     first = !std::exchange(shut_down_, true);
   }
+  // The Shutdown is answered first, because on_shutdown begins to stop the task.
   reply(Envelope<proto::ShutdownResponse>());
   may_leave_.Notify();
   if (first && options_.on_shutdown) options_.on_shutdown();
@@ -162,6 +172,7 @@ void TaskState::Release(Envelope<proto::ReleaseRequest> request,
   if (absl::Status epoch = CheckEpoch(request.header.epoch()); !epoch.ok()) return reply(epoch);
   {
     MutexLock lock(mutex_);
+    // Another coordinator may have attached since CheckEpoch, and its hold must stay.
     if (epoch_ == request.header.epoch()) hold_.Release();
   }
   reply(Envelope<proto::ReleaseResponse>());
@@ -171,6 +182,8 @@ void TaskState::StartLeaving(absl::Duration patience) {
   const absl::Time now = clock_.Now();
   {
     MutexLock lock(mutex_);
+    // Without a living holder that will send Shutdown, waiting would only delay the end of the
+    // task.
     const bool waits = lets_go_ && !shut_down_ && hold_.Kept(now) > absl::ZeroDuration();
     leaves_in_ = waits ? patience : absl::ZeroDuration();
     state_ = proto::DRAINING;
@@ -184,6 +197,8 @@ void TaskState::WaitToLeave(absl::Duration patience) {
     if (leaves_in_ <= absl::ZeroDuration()) return;
   }
   const absl::Time end = clock_.Now() + patience;
+  // A coordinator that is not heard from soon is dead or does not watch, so the long wait is
+  // skipped.
   if (heard_of_leave_.WaitFor(std::min(patience, kHeardWithin))) {
     may_leave_.WaitFor(end - clock_.Now());
   }
@@ -217,6 +232,7 @@ void TaskState::LogUnreachedBy(const proto::WatchRequest& request) {
   std::set<std::string> before;
   {
     MutexLock lock(mutex_);
+    // Only changes of the set are logged, since every Watch request repeats the whole set.
     before = std::exchange(unreached_by_, now);
   }
   for (const std::string& peer : now) {
@@ -241,7 +257,9 @@ void TaskState::Watch(Envelope<proto::WatchRequest> request, WatchReply reply) {
   {
     MutexLock lock(mutex_);
     answer = WatchAnswerLocked();
+    // A takeover or Stop() may have come between CheckEpoch and this lock.
     gone = stopped_ || epoch_ != request.header.epoch();
+    // A caller that does not know the task's state is answered at once; any other caller waits.
     const bool is_known =
         state_ == request.header.known_state() && reach_ == request.header.known_reach();
     if (!gone && is_known && wait_ms > 0) {
@@ -254,6 +272,7 @@ void TaskState::Watch(Envelope<proto::WatchRequest> request, WatchReply reply) {
     }
   }
   if (set_orphan_timer) SetOrphanTimer(now + options_.orphan_timeout);
+  // A caller that knows DRAINING has received the notice that the task is leaving.
   if (request.header.known_state() == proto::DRAINING) heard_of_leave_.Notify();
   if (gone) {
     absl::Status epoch = CheckEpoch(request.header.epoch());
@@ -268,12 +287,13 @@ void TaskState::Watch(Envelope<proto::WatchRequest> request, WatchReply reply) {
   {
     MutexLock lock(mutex_);
     const auto found = waiters_.find(id);
+    // Another thread may have answered the Watch while the timer was being set.
     if (found != waiters_.end()) {
       found->second.timer = timer;
       return;
     }
   }
-  clock_.Cancel(timer);  // answered in between
+  clock_.Cancel(timer);  // Watch was answered before its timer was stored
 }
 
 void TaskState::Wake(uint64_t waiter) {
@@ -285,6 +305,7 @@ void TaskState::Wake(uint64_t waiter) {
     MutexLock lock(mutex_);
     const auto found = waiters_.find(waiter);
     if (found == waiters_.end()) return;
+    // Only the thread that takes the reply out of the map answers, so a Watch is answered once.
     reply = std::move(found->second.reply);
     waiters_.erase(found);
     answer = WatchAnswerLocked();
@@ -298,6 +319,7 @@ std::vector<TypedReply<proto::WatchResponse>> TaskState::TakeWaiters() {
   std::map<uint64_t, Waiter> waiters;
   {
     MutexLock lock(mutex_);
+    // The replies run outside the lock, because a reply may call back into the task.
     waiters.swap(waiters_);
   }
   std::vector<WatchReply> replies;
@@ -311,6 +333,7 @@ std::vector<TypedReply<proto::WatchResponse>> TaskState::TakeWaiters() {
 void TaskState::SetUnreached(std::vector<proto::TaskRef> peers) {
   {
     MutexLock lock(mutex_);
+    // The new version of the set makes every Watch with the old version return at once.
     ++reach_;
     unreached_ = std::move(peers);
   }
@@ -324,6 +347,7 @@ void TaskState::WakeAll() {
   {
     MutexLock lock(mutex_);
     answer = WatchAnswerLocked();
+    // The open Watch calls, which end here, counted as a living coordinator until now.
     if (!waiters_.empty()) set_orphan_timer = HeardLocked(now);
   }
   if (set_orphan_timer) SetOrphanTimer(now + options_.orphan_timeout);
@@ -340,8 +364,8 @@ void TaskState::StartOrphanWatch() {
   if (set_timer) SetOrphanTimer(now + options_.orphan_timeout);
 }
 
-// One timer stands for all that is heard meanwhile: when it goes off too early it is set again, so
-// a Watch that is renewed every second costs no timer a second.
+// One timer serves for all calls that are heard while it runs: a timer that fires too early is set
+// again. So a Watch that is renewed every second does not set a timer every second.
 bool TaskState::HeardLocked(absl::Time now) {
   if (options_.orphan_timeout <= absl::ZeroDuration() || orphaned_) return false;
   last_heard_ = now;
@@ -360,9 +384,11 @@ void TaskState::OnOrphanTimer() {
   {
     MutexLock lock(mutex_);
     orphan_timer_set_ = false;
-    // The end of an open Watch sets the timer again; a task that ends anyway is left alone.
+    // The end of an open Watch sets the timer again. A task that is already stopping is not
+    // orphaned.
     if (stopped_ || shut_down_ || state_ != proto::SERVING || !waiters_.empty()) return;
     due = last_heard_ + options_.orphan_timeout;
+    // The timer's flags are set under the lock, so only one timer exists and on_orphaned runs once.
     (due > now ? orphan_timer_set_ : orphaned_) = true;
   }
   if (due > now) return SetOrphanTimer(due);

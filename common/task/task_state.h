@@ -1,7 +1,7 @@
 #pragma once
 
-// The state behind a TaskService: what its calls share, and what outlives the service while one of
-// its Watch calls is open.
+// The state behind a TaskService. The service's calls share the state, and the state outlives the
+// service while a Watch call is open.
 
 #include <functional>
 #include <map>
@@ -25,22 +25,26 @@ namespace cohort {
 
 struct TaskOptions {
   TaskId task;
-  uint64_t incarnation = 0;   // one process start
-  uint64_t memory_bytes = 0;  // memory that the process may have; 0: it does not say
+  uint64_t incarnation = 0;   // identifies one start of the process
+  uint64_t memory_bytes = 0;  // memory that the process may use; 0 for unknown
   EpochGrant granted;         // the grant of an earlier start of the task
-  // Runs before an epoch is granted, one after another; its error refuses the Attach. May block.
+  // Runs before an epoch is granted, for one epoch at a time. An error refuses the Attach. May
+  // block.
   std::function<absl::Status(const EpochGrant&)> on_grant;
-  // Runs before the answer to an accepted Attach, in the order of epochs; must not block. A
-  // repeat by the holder runs it again: peers may have moved.
+  // Runs before the answer to an accepted Attach, in the order of epochs; must not block. Also runs
+  // when the holder repeats its Attach, because peers may have moved to other addresses.
   std::function<void(const proto::AttachRequest&)> on_attach;
   // Runs once, after the answer to the first Shutdown of the attached epoch; must not block.
   std::function<void()> on_shutdown;
-  absl::Duration orphan_timeout = absl::ZeroDuration();  // zero: never orphaned
-  // Runs once, on the clock's thread; must not block. Not when the task ends anyway.
+  // How long no coordinator may be heard before the task is orphaned; zero means for ever.
+  absl::Duration orphan_timeout = absl::ZeroDuration();
+  // Runs once, on the clock's thread, when the task is orphaned; must not block. Does not run when
+  // the task is already stopping.
   std::function<void()> on_orphaned;
 };
 
-// Thread-safe. Attach runs on the strand, so that on_attach sees epochs in order.
+// The state that a TaskService's calls share. Attach runs on the strand, so that on_attach sees
+// epochs in order. Thread-safe.
 class TaskState : public std::enable_shared_from_this<TaskState> {
  public:
   TaskState(World world, TaskOptions options)
@@ -63,7 +67,7 @@ class TaskState : public std::enable_shared_from_this<TaskState> {
   void StartLeaving(absl::Duration patience);
   void WaitToLeave(absl::Duration patience);
   void Stop();
-  // Begins to count the time until the task is orphaned.
+  // Starts to count the time until the task is orphaned.
   void StartOrphanWatch();
 
  private:
@@ -75,22 +79,23 @@ class TaskState : public std::enable_shared_from_this<TaskState> {
   };
 
   void AttachOnStrand(const proto::AttachRequest& request, TypedReply<proto::AttachResponse> reply);
-  // Takes the epoch of the request and returns the one that was attached before. Runs on the strand
-  // alone. Errors: UNAVAILABLE from a task that ends: its coordinator would otherwise give it work
-  // that it refuses, again and again.
+  // Grants the epoch of the request to the request's coordinator. Returns the epoch that was
+  // attached before. Runs only on the strand. Errors: UNAVAILABLE from a task that is stopping:
+  // otherwise its coordinator would keep sending work that the task refuses.
   absl::StatusOr<uint64_t> TakeEpoch(const proto::AttachRequest& request);
   void Wake(uint64_t waiter);
   std::vector<WatchReply> TakeWaiters();
-  // Notes that the coordinator was heard. Returns true if the caller must set the orphan timer to
-  // `now` and the time-out later, once it has left the lock.
+  // Records that the coordinator was heard from at `now`. Returns true if the caller must set the
+  // orphan timer to `now` plus the timeout after it has released the lock.
   bool HeardLocked(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SetOrphanTimer(absl::Time due);
   void OnOrphanTimer();
   absl::Status Stale(absl::string_view what) const;
   Envelope<proto::WatchResponse> WatchAnswerLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Answers every open Watch with the present state.
+  // Answers every open Watch with the current state.
   void WakeAll();
-  // Logs which of the tasks are new, or are no longer, among those that do not reach this one.
+  // Logs each task that has stopped reaching this task, and each task that reaches it again, since
+  // the last Watch request.
   void LogUnreachedBy(const proto::WatchRequest& request);
 
   Clock& clock_;
@@ -99,16 +104,20 @@ class TaskState : public std::enable_shared_from_this<TaskState> {
   Strand strand_;
 
   mutable Mutex mutex_;
-  uint64_t epoch_ ABSL_GUARDED_BY(mutex_) = 0;  // 0: this process was not attached
-  TaskHold hold_ ABSL_GUARDED_BY(mutex_);       // the hold of epoch_, or of an earlier start
+  // The attached epoch; 0 if no coordinator has attached since this process started.
+  uint64_t epoch_ ABSL_GUARDED_BY(mutex_) = 0;
+  TaskHold hold_ ABSL_GUARDED_BY(mutex_);  // the hold of `epoch_`, or of an earlier start
   proto::TaskState state_ ABSL_GUARDED_BY(mutex_) = proto::SERVING;
-  uint64_t reach_ ABSL_GUARDED_BY(mutex_) = 0;  // WatchResponse.reach
+  // The version of `unreached_`, sent as WatchResponse.reach.
+  uint64_t reach_ ABSL_GUARDED_BY(mutex_) = 0;
   std::vector<proto::TaskRef> unreached_ ABSL_GUARDED_BY(mutex_);
-  // names of tasks, as the coordinator says
+  // The names of the tasks that do not reach this task, according to the coordinator.
   std::set<std::string> unreached_by_ ABSL_GUARDED_BY(mutex_);
   bool shut_down_ ABSL_GUARDED_BY(mutex_) = false;
-  bool lets_go_ ABSL_GUARDED_BY(mutex_) = false;      // whether the holder lets the task go
-  absl::Duration leaves_in_ ABSL_GUARDED_BY(mutex_);  // zero: it does not wait
+  // True if the holder lets a stopping task go with Shutdown (AttachRequest.lets_go).
+  bool lets_go_ ABSL_GUARDED_BY(mutex_) = false;
+  // How long a stopping task waits for Shutdown, as told to Watch; zero if it does not wait.
+  absl::Duration leaves_in_ ABSL_GUARDED_BY(mutex_);
   Event heard_of_leave_;
   Event may_leave_;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;

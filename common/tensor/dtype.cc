@@ -8,6 +8,7 @@ namespace cohort {
 
 namespace {
 
+// The size in bytes and NumPy's name of an element type.
 struct Entry {
   DType dtype;
   size_t size;

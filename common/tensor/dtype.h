@@ -1,7 +1,7 @@
 #pragma once
 
-// Element types, numbered as onnx.TensorProto.DataType numbers them, so that wire, programs and
-// kernels agree.
+// Element types of tensors. The numbers are those of onnx.TensorProto.DataType, so that messages,
+// programs and kernels agree on them.
 
 #include <cstddef>
 #include <cstdint>
@@ -24,11 +24,12 @@ enum class DType : int32_t {
   kBfloat16 = 16,
 };
 
-// Bytes of one element; 0 for kUndefined.
+// Returns the number of bytes of one element, or 0 for kUndefined.
 size_t ElementSize(DType dtype);
-// Returns NumPy's name: "float32", "int64", "bool".
+// Returns NumPy's name of the type, such as "float32", "int64" or "bool".
 absl::string_view DTypeName(DType dtype);
-// Errors: INVALID_ARGUMENT for a number or a name that is none of the above.
+// Returns the element type for a number or a name. Errors: INVALID_ARGUMENT for a number or a
+// name that no element type has.
 absl::StatusOr<DType> DTypeFromNumber(int32_t number);
 absl::StatusOr<DType> DTypeFromName(absl::string_view name);
 

@@ -13,38 +13,41 @@ namespace cohort {
 
 namespace {
 
-// A redraw is needed in 4.6 % of all draws, so 64 in a row have a probability of 1e-86.
+// A truncated normal is drawn again in 4.6 % of all draws, so 64 failures in a row have a
+// probability of 1e-86.
 constexpr uint64_t kRedrawsMax = 64;
-constexpr double kTruncation = 2.0;  // standard deviations
-constexpr double kExactInteger =
-    9007199254740992.0;  // 2^53: whole numbers up to here are exact doubles
+constexpr double kTruncation = 2.0;  // in standard deviations
+// All whole numbers up to 2^53 are exact doubles.
+constexpr double kExactInteger = 9007199254740992.0;
 
 bool IsNormal(const InitializerSpec& spec) {
   return spec.op == "random_normal" || spec.op == "truncated_normal";
 }
 bool IsRandom(const InitializerSpec& spec) { return spec.op == "random_uniform" || IsNormal(spec); }
 
-// The value that a constant op means.
+// Returns the value that a constant op ("zeros", "ones" or "constant") gives to every element.
 double ConstantOf(const InitializerSpec& spec) {
   if (spec.op == "ones") return 1.0;
   return spec.op == "constant" ? spec.a : 0.0;
 }
 
 double TruncatedNormal(const RandomStream& stream, uint64_t i) {
+  // Each redraw uses its own sub-stream, so redrawing element i changes no other element.
   for (uint64_t redraw = 0; redraw < kRedrawsMax; ++redraw) {
     const double z = stream.Child(redraw).Normal(i);
     if (std::fabs(z) <= kTruncation) return z;
   }
+  // All redraws failed, which has a probability of 1e-86: the mean is a valid value.
   return 0.0;
 }
 
-// `first` is the index of out[0] in the whole variable.
+// Fills `out` with uniform values. `first` is the index of out[0] in the stream.
 template <typename T>
 void FillUniform(const InitializerSpec& spec, const RandomStream& stream, uint64_t first,
                  absl::Span<T> out) {
   const T low = static_cast<T>(spec.a);
   const T high = static_cast<T>(spec.b);
-  // Rounding to T may reach the excluded end.
+  // Rounding to T may give `high`, which is excluded, so values end at the largest T below `high`.
   const T last = high > low ? std::nextafter(high, low) : low;
   for (size_t k = 0; k < out.size(); ++k) {
     const double u = stream.Uniform(first + k);
@@ -62,10 +65,11 @@ void FillNormal(const InitializerSpec& spec, const RandomStream& stream, uint64_
   }
 }
 
-// `first` is the index of out[0] in the stream.
+// Fills `out` in the distribution of `spec`. `first` is the index of out[0] in the stream.
 template <typename T>
 void FillSpan(const InitializerSpec& spec, const RandomStream& stream, uint64_t first,
               absl::Span<T> out) {
+  // CheckInitializer has refused random ops for element types that are not floating point.
   if constexpr (std::is_floating_point_v<T>) {
     if (spec.op == "random_uniform") return FillUniform<T>(spec, stream, first, out);
     if (IsNormal(spec)) return FillNormal<T>(spec, stream, first, out);
@@ -79,6 +83,7 @@ void Fill(const InitializerSpec& spec, absl::string_view variable, int64_t first
   FillSpan<T>(spec, RandomStream(spec.seed, variable), static_cast<uint64_t>(first), span);
 }
 
+// Returns true if T can hold `value`: exactly for an integer type, and in range for a float type.
 template <typename T>
 bool Represents(double value) {
   const bool in_range = value >= static_cast<double>(std::numeric_limits<T>::lowest()) &&
@@ -87,7 +92,8 @@ bool Represents(double value) {
   return in_range && std::floor(value) == value && std::fabs(value) <= kExactInteger;
 }
 
-// Calls `visit` with a value of the element type; false for a type that no initializer fills.
+// Calls `visit` with a value of the element type. Returns false for a type that no initializer can
+// fill.
 template <typename Visit>
 bool VisitElement(DType dtype, Visit visit) {
   switch (dtype) {
@@ -117,6 +123,7 @@ bool VisitElement(DType dtype, Visit visit) {
   }
 }
 
+// Checks the element type and the parameters of a random op.
 absl::Status CheckRandom(const InitializerSpec& spec, DType dtype) {
   if (dtype != DType::kFloat32 && dtype != DType::kFloat64) {
     return absl::InvalidArgumentError(absl::StrCat("initializer '", spec.op, "' makes float32 or ",
@@ -130,6 +137,7 @@ absl::Status CheckRandom(const InitializerSpec& spec, DType dtype) {
     return absl::InvalidArgumentError(
         absl::StrCat("initializer '", spec.op, "' has the negative standard deviation ", spec.b));
   }
+  // A normal draw from 64 random bits lies below 7 standard deviations, so results stay finite.
   const double most = dtype == DType::kFloat32 ? std::numeric_limits<float>::max() / 64
                                                : std::numeric_limits<double>::max() / 64;
   if (std::fabs(spec.a) > most || std::fabs(spec.b) > most) {
@@ -168,8 +176,10 @@ absl::StatusOr<Tensor> InitialRows(const InitializerSpec& spec, absl::string_vie
                                    DType dtype, const Shape& full_shape, RowRange rows) {
   RETURN_IF_ERROR(CheckInitializer(spec, dtype));
   const int64_t all_rows = full_shape.rank() == 0 ? 1 : full_shape.dim(0);
+  // This bounds check subtracts instead of adding, because begin + count could overflow.
   if (rows.begin < 0 || rows.count < 0 || rows.begin > all_rows - rows.count) {
-    // The message does not add begin and count: either may be anything.
+    // The message does not print begin + count, because the sum could overflow: either may be any
+    // number.
     return absl::InvalidArgumentError(absl::StrCat(rows.count, " rows from row ", rows.begin,
                                                    " on of ", variable, ", which has shape ",
                                                    full_shape.ToString()));
@@ -177,6 +187,7 @@ absl::StatusOr<Tensor> InitialRows(const InitializerSpec& spec, absl::string_vie
   absl::InlinedVector<int64_t, 4> dims(full_shape.dims().begin(), full_shape.dims().end());
   if (!dims.empty()) dims[0] = rows.count;
   Tensor out(dtype, Shape(absl::MakeConstSpan(dims)));
+  // `first` counts elements of the whole variable, so the values do not depend on how it is cut.
   const int64_t first = rows.begin * full_shape.row_elements();
   VisitElement(dtype, [&](auto element) { Fill<decltype(element)>(spec, variable, first, out); });
   return out;

@@ -1,12 +1,12 @@
 #pragma once
 
-// Start values of variables. Element i of the WHOLE variable depends on (seed, variable name, i)
-// alone, so a slice is filled where it lives and the values do not depend on how the variable is
-// cut.
+// Initial values of variables. Element i of the WHOLE variable depends only on (seed, variable
+// name, i). So each home can fill its own slice, and the values do not depend on how the variable
+// is cut into slices.
 //
-// Ops: "zeros", "ones", "constant" (a), "random_uniform" ([a, b)), "random_normal" (mean a,
-// standard deviation b) and "truncated_normal" (as random_normal, drawn again while further than 2
-// b from a, as Keras does).
+// The initializer ops are "zeros", "ones", "constant" (a), "random_uniform" (in [a, b)),
+// "random_normal" (mean a, standard deviation b) and "truncated_normal" (as random_normal, but
+// values further than 2 b from a are drawn again, as Keras does).
 
 #include <cstdint>
 #include <string>
@@ -27,18 +27,21 @@ struct InitializerSpec {
   uint64_t seed = 0;
 };
 
-// Errors: INVALID_ARGUMENT naming an unknown op, a parameter that is not finite, b < a of
-// random_uniform, b < 0 of a normal, or an element type that the op cannot fill (random ops:
-// float32 and float64; a constant must be representable).
+// Checks an initializer for an element type. Errors: INVALID_ARGUMENT that names an unknown op, a
+// parameter that is not finite, b < a in random_uniform, b < 0 in a normal distribution, or an
+// element type that the op cannot fill (random ops fill float32 and float64; a constant must be
+// representable in the type).
 absl::Status CheckInitializer(const InitializerSpec& spec, DType dtype);
 
-// Values of rows `rows` of the variable `variable` of shape `full_shape`. Errors: as
-// CheckInitializer; INVALID_ARGUMENT for rows outside the shape.
+// Returns the initial values of the rows `rows` of a variable with the name `variable` and the
+// shape `full_shape`. Errors: the errors of CheckInitializer; INVALID_ARGUMENT for rows outside the
+// shape.
 absl::StatusOr<Tensor> InitialRows(const InitializerSpec& spec, absl::string_view variable,
                                    DType dtype, const Shape& full_shape, RowRange rows);
 
 // Fills `out` with the first values of `stream` in the distribution of `spec`, which
-// CheckInitializer has accepted for float32. Meant for rows that have streams of their own.
+// CheckInitializer must have accepted for float32. Meant for table rows, each of which has its own
+// stream.
 void FillFromStream(const InitializerSpec& spec, const RandomStream& stream, absl::Span<float> out);
 
 }  // namespace cohort

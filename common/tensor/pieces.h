@@ -1,6 +1,6 @@
 #pragma once
 
-// Tensors joined along an axis, and parts of a tensor.
+// Functions that join tensors along an axis and copy a part of a tensor.
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
@@ -8,15 +8,16 @@
 
 namespace cohort {
 
-// Returns `axis` of a tensor of this rank, counted from 0. Errors: INVALID_ARGUMENT for an axis out
-// of range, and for scalars, which have no axis.
+// Returns the axis number, counted from 0, for an `axis` that may be negative. Errors:
+// INVALID_ARGUMENT for an axis out of range, and for scalars (rank 0), which have no axis.
 absl::StatusOr<int> AxisOf(int64_t axis, int rank);
 
-// Joins at least one part along `axis`, which may be negative. Errors: INVALID_ARGUMENT for
-// scalars, another rank or type, sizes that differ along another axis, and those of AxisOf.
+// Joins one or more parts along `axis`, which may be negative. Errors: INVALID_ARGUMENT for parts
+// that differ in rank, in type, or in their size along another axis; and the errors of AxisOf.
 absl::StatusOr<Tensor> Concatenated(absl::Span<const Tensor> parts, int64_t axis);
 
-// Returns `count` elements from `begin` on along axis number `axis`; they must lie inside.
+// Returns a copy of `count` indices of `whole` along `axis`, from the index `begin` on. The range
+// must lie inside the tensor.
 Tensor PieceOf(const Tensor& whole, int axis, int64_t begin, int64_t count);
 
 }  // namespace cohort

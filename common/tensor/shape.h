@@ -9,7 +9,7 @@
 
 namespace cohort {
 
-// The extent of a tensor along each axis, row major. A scalar has no axes and one element.
+// The size of a tensor along each axis, in row-major order. A scalar has no axes and one element.
 // Thread-compatible.
 class Shape {
  public:
@@ -20,11 +20,11 @@ class Shape {
   int rank() const { return static_cast<int>(dims_.size()); }
   int64_t dim(int axis) const { return dims_[static_cast<size_t>(axis)]; }
   absl::Span<const int64_t> dims() const { return dims_; }
-  // Returns 1 for a scalar and 0 if any extent is 0.
+  // Returns the number of elements: 1 for a scalar, and 0 if the size along any axis is 0.
   int64_t num_elements() const;
-  // Elements of one row along axis 0; 1 for a scalar.
+  // Returns the number of elements in one row along axis 0, or 1 for a scalar.
   int64_t row_elements() const;
-  // Returns text such as "[128,784]".
+  // Returns the shape as text, such as "[128,784]".
   std::string ToString() const;
 
   friend bool operator==(const Shape& a, const Shape& b) { return a.dims_ == b.dims_; }

@@ -1,8 +1,8 @@
 #pragma once
 
-// A variable is cut along axis 0 into slices of consecutive rows by TensorFlow's "div" rule: n
-// slices of d rows have d / n rows each, and the first d % n of them one more: 13 over 5 gives 3,
-// 3, 3, 2, 2. A scalar is one slice that counts as one row.
+// A variable is cut along axis 0 into slices of consecutive rows, by TensorFlow's "div" rule. Of d
+// rows in n slices, each slice has d / n rows, and the first d % n slices have one row more: 13
+// rows in 5 slices give 3, 3, 3, 2, 2. A scalar is one slice that counts as one row.
 
 #include <cstdint>
 #include <vector>
@@ -19,15 +19,17 @@ struct RowRange {
   }
 };
 
-// Divides `rows` into `slices`, or into as many slices as there are rows if `slices` is larger
-// (TensorFlow's min(n, dim0)). Both are at least 1.
+// Divides `rows` into `slices` ranges, or into one range for each row if `slices` is larger than
+// `rows` (TensorFlow's min(n, dim0)). Both arguments must be at least 1.
 std::vector<RowRange> DivRows(int64_t rows, int64_t slices);
 
-// The slice that holds `row`, by the closed form of the rule. `row` must be in [0, rows).
+// The slice that holds a row, and the row's position within that slice.
 struct SliceRow {
   int64_t slice = 0;
   int64_t local_row = 0;
 };
+// Returns the slice that holds `row`, computed from DivRows's rule in closed form. `row` must be in
+// [0, rows).
 SliceRow FindRow(int64_t row, int64_t rows, int64_t slices);
 
 }  // namespace cohort

@@ -9,10 +9,12 @@
 namespace cohort {
 
 namespace {
+// The size of a cache line and of the largest vector register (AVX-512).
 constexpr size_t kAlignment = 64;
-}
+}  // namespace
 
 std::shared_ptr<Buffer> Buffer::Allocate(size_t bytes) {
+  // aligned_alloc requires a size that is a multiple of the alignment.
   const size_t rounded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
   auto* data =
       static_cast<std::byte*>(std::aligned_alloc(kAlignment, std::max(rounded, kAlignment)));
@@ -27,6 +29,7 @@ std::shared_ptr<Buffer> Buffer::Of(std::shared_ptr<const BufferMemory> memory,
 }
 
 Buffer::~Buffer() {
+  // Memory that is not on the heap belongs to its owner, which this buffer only releases.
   if (memory_ == nullptr) std::free(data_);
 }
 

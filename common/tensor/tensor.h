@@ -1,8 +1,9 @@
 #pragma once
 
-// A tensor is an element type, a shape and a run of bytes in a reference-counted buffer, contiguous
-// and row major. Copying a tensor shares the buffer. The maker of a buffer may write it until it is
-// shared; after that it is immutable, because a transport may still be sending it.
+// A tensor has an element type, a shape and a contiguous, row-major range of bytes in a
+// reference-counted buffer. Copying a tensor shares the buffer. The creator of a buffer may write
+// the buffer until it is shared. Afterwards the buffer is immutable, because a transport may still
+// be sending it.
 
 #include <cstddef>
 #include <cstdint>
@@ -20,20 +21,23 @@
 
 namespace cohort {
 
-// The owner of a buffer's memory if that is not on the heap: a mapping, say. A transport that knows
-// the kind sends from it without a copy. Thread-safe.
+// The owner of a buffer's memory if the memory is not on the heap, such as a mapping. A transport
+// that knows the owner's class sends from the memory without a copy. Thread-safe.
 class BufferMemory {
  public:
   virtual ~BufferMemory() = default;
-  // Returns false if a reader out of reach may still read the memory; new values go elsewhere then.
+  // Returns false if a remote reader may still read the memory, in which case new values must be
+  // written to other memory.
   virtual bool writable() const { return true; }
 };
 
-// Host memory aligned to 64 bytes, not initialised. Thread-compatible.
+// A piece of host memory for tensors. Memory from Allocate is aligned to 64 bytes and not
+// initialized. Thread-compatible.
 class Buffer {
  public:
   static std::shared_ptr<Buffer> Allocate(size_t bytes);
-  // Wraps memory of another maker, such as a mapping, that lives as long as `memory`.
+  // Returns a buffer over memory that is not on the heap, such as a mapping. The memory `bytes`
+  // lives as long as `memory`, which the buffer keeps alive.
   static std::shared_ptr<Buffer> Of(std::shared_ptr<const BufferMemory> memory,
                                     absl::Span<std::byte> bytes);
 
@@ -44,8 +48,8 @@ class Buffer {
   std::byte* data() { return data_; }
   const std::byte* data() const { return data_; }
   size_t size() const { return size_; }
-  // Returns the owner of the memory, or null if that is the heap. Shared with messages that were
-  // sent from it.
+  // Returns the owner of the buffer's memory, or null if the memory is on the heap. The owner is
+  // shared with messages that were sent from this memory.
   const std::shared_ptr<const BufferMemory>& memory() const { return memory_; }
 
  private:
@@ -53,18 +57,19 @@ class Buffer {
       : data_(data), size_(size), memory_(std::move(memory)) {}
   std::byte* const data_;
   const size_t size_;
-  const std::shared_ptr<const BufferMemory> memory_;  // shared with others of its maker
+  const std::shared_ptr<const BufferMemory> memory_;  // shared with other buffers of one mapping
 };
 
-// Makes the memory of buffers, of any size. Thread-safe.
+// The function that allocates buffers of a given size. Thread-safe.
 using AllocateBuffer = std::function<std::shared_ptr<Buffer>(size_t bytes)>;
 
-// Thread-compatible.
+// A typed, shaped view of bytes in a shared buffer. Thread-compatible.
 class Tensor {
  public:
-  Tensor() = default;  // kUndefined: no value
+  Tensor() = default;  // makes a tensor of type kUndefined, which has no value
   Tensor(DType dtype, Shape shape);
-  // Makes a view of `buffer` from byte `offset` on; the bytes must lie inside it.
+  // Makes a view of `buffer` from the byte `offset` on. The tensor's bytes must lie inside the
+  // buffer.
   Tensor(DType dtype, Shape shape, std::shared_ptr<Buffer> buffer, size_t offset);
 
   static Tensor Zeros(DType dtype, Shape shape);
@@ -104,25 +109,28 @@ class Tensor {
   }
   template <typename T>
   absl::Span<const T> span() const {
-    return absl::Span<const T>(data<T>(), static_cast<size_t>(num_elements_));  // not {}: bool
+    // Not with braces: Span<const bool> would take the two arguments as a list of bools.
+    return absl::Span<const T>(data<T>(), static_cast<size_t>(num_elements_));
   }
 
-  // Returns the same bytes under another shape with the same number of elements.
+  // Returns a tensor with the same buffer and another shape, which must have the same number of
+  // elements.
   Tensor Reshaped(Shape shape) const;
-  // Rows [begin, begin + count) along axis 0, sharing the buffer. Rank at least 1.
+  // Returns the rows [begin, begin + count) along axis 0 as a tensor that shares the buffer. The
+  // rank must be at least 1.
   Tensor Rows(int64_t begin, int64_t count) const;
-  // Copies the tensor into a buffer of its own.
+  // Returns a copy of the tensor in a new buffer.
   Tensor Clone() const;
 
-  // Returns text such as "float32[128,784]".
+  // Returns the element type and the shape as text, such as "float32[128,784]".
   std::string TypeString() const;
 
  private:
   DType dtype_ = DType::kUndefined;
   Shape shape_;
   int64_t num_elements_ = 0;
-  std::shared_ptr<Buffer>
-      buffer_;  // shared: a view, a cache and a transport may hold the same bytes
+  // Shared, because a view, a cache and a transport may hold the bytes of one buffer.
+  std::shared_ptr<Buffer> buffer_;
   size_t offset_ = 0;
 };
 

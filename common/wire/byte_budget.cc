@@ -11,6 +11,8 @@ namespace cohort {
 ByteBudget::Lease::~Lease() { budget_->Return(*this); }
 
 bool ByteBudget::FitsLocked(size_t bytes) const {
+  // Without this rule, a request over the budget would never fit. Leases taken unasked do not
+  // count.
   if (asked_held_ == 0) return true;
   return stats_.held <= bytes_max_ && bytes <= bytes_max_ - stats_.held;
 }
@@ -23,6 +25,7 @@ ByteBudget::Room ByteBudget::HoldLocked(size_t bytes, bool asked) {
 }
 
 void ByteBudget::Ask(size_t bytes, Granted granted) {
+  // The callback runs outside the lock, because it may drop its lease, which takes the lock.
   if (Room room = TryTake(bytes)) return granted(std::move(room));
   {
     MutexLock lock(mutex_);
@@ -31,7 +34,7 @@ void ByteBudget::Ask(size_t bytes, Granted granted) {
     stats_.waiting += bytes;
     ++stats_.waits;
   }
-  LetIn();  // room may have come in between
+  LetIn();  // a lease may have ended between TryTake and the lock
 }
 
 ByteBudget::Room ByteBudget::TryTake(size_t bytes) {
@@ -58,8 +61,9 @@ void ByteBudget::Return(const Lease& lease) {
   LetIn();
 }
 
-// A grant that is dropped at once comes back in here: the loop that is under way sees what it
-// leaves, however many there are.
+// Serves waiting callers in order, one thread at a time. A callback that drops its lease at once
+// calls LetIn again, and that inner call returns at once: the outer loop sees the returned room. So
+// the stack does not grow, however many callbacks drop their leases.
 void ByteBudget::LetIn() {
   {
     MutexLock lock(mutex_);
@@ -72,6 +76,7 @@ void ByteBudget::LetIn() {
     {
       MutexLock lock(mutex_);
       const InvariantsAfter check(*this);
+      // Only the first waiter is tried, so that small requests cannot overtake a large one.
       if (waiters_.empty() || !FitsLocked(waiters_.front().bytes)) {
         letting_in_ = false;
         return;
@@ -81,6 +86,7 @@ void ByteBudget::LetIn() {
       stats_.waiting -= next.bytes;
       room = HoldLocked(next.bytes, /*asked=*/true);
     }
+    // The callback runs outside the lock, because it may ask for room or drop its lease.
     next.granted(std::move(room));
   }
 }

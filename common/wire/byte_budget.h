@@ -1,15 +1,16 @@
 #pragma once
 
-// The bytes that a server holds for its clients at a time: payloads of requests that are being
-// received or worked on, or of answers that have not been sent yet. A caller asks for room before
-// it brings bytes, and either gets room for all of them or waits. Waiting callers are served in the
-// order in which they asked, so that smaller requests do not pass a large one for ever. Bytes that
-// have arrived already are charged without asking; callers then wait the longer. A caller is always
-// let in eventually, whatever its size and whatever came unasked, so the bytes held are at most the
-// budget (or one message, if that is larger) and what came unasked.
+// Limits the bytes that a server holds for its clients at a time: payloads of requests that are
+// being received or worked on, or payloads of answers that have not been sent yet. A caller asks
+// for room before it sends bytes, and either gets room for all of the bytes or waits. Waiting
+// callers are served in the order in which they asked, so that smaller requests do not overtake a
+// large request for ever. Bytes that have already arrived are charged without asking, which makes
+// waiting callers wait longer. Every caller is let in eventually, whatever its size and whatever
+// arrived unasked. The bytes held are therefore at most the budget (or one message, if that message
+// is larger) plus the bytes that arrived unasked.
 //
-// Nobody holds room while waiting for more of the same budget, so room always comes back as long as
-// what was let in ends; a server with two budgets takes them in one order.
+// No caller holds room while it waits for more of the same budget, so room always comes back as
+// long as the admitted calls end. A server with two budgets takes them in one fixed order.
 
 #include <cstddef>
 #include <cstdint>
@@ -22,11 +23,11 @@
 
 namespace cohort {
 
-// Thread-safe. Always owned by a shared_ptr: leases hold it.
+// A budget of bytes that callers share. Thread-safe. Always owned by a shared_ptr: leases hold it.
 class ByteBudget : public std::enable_shared_from_this<ByteBudget> {
  public:
-  // Room for some bytes; its end gives the room back and runs, on the same thread, the callbacks of
-  // callers that waited for it. Thread-safe.
+  // Room for some bytes. The lease's destructor gives the room back and runs, on its own thread,
+  // the callbacks of callers that waited for room. Thread-safe.
   class Lease {
    public:
     ~Lease();
@@ -41,29 +42,32 @@ class ByteBudget : public std::enable_shared_from_this<ByteBudget> {
     const size_t bytes_;
     const bool asked_;
   };
-  using Room = std::shared_ptr<const Lease>;  // shared by the pieces of what it is for
+  // Shared by the pieces of the payload for which the room was granted.
+  using Room = std::shared_ptr<const Lease>;
   using Granted = absl::AnyInvocable<void(Room)>;
 
   explicit ByteBudget(size_t bytes_max) : bytes_max_(bytes_max) {}
 
-  // Asks for room. `granted` runs once, inside this call or inside the end of another lease; it
-  // must not block. A callback that no longer wants the room drops it.
+  // Asks for room for `bytes`. `granted` runs once, inside this call or inside the destructor of
+  // another lease; `granted` must not block. A callback that no longer wants the room drops the
+  // lease.
   void Ask(size_t bytes, Granted granted);
 
-  // Takes room at once. Returns null if callers wait, or if this one would have to.
+  // Takes room for `bytes` at once. Returns null if other callers wait, or if this caller would
+  // have to wait.
   Room TryTake(size_t bytes);
 
   // Charges `bytes` that have already arrived. Never waits, so the budget may be exceeded.
   Room Take(size_t bytes);
 
   struct Stats {
-    size_t held = 0;      // bytes
-    size_t held_max = 0;  // so far
-    size_t waiting = 0;   // bytes
-    uint64_t waits = 0;   // how often somebody had to wait
+    size_t held = 0;      // bytes that leases hold now
+    size_t held_max = 0;  // highest value of `held` so far
+    size_t waiting = 0;   // bytes for which callers wait
+    uint64_t waits = 0;   // number of requests for room that had to wait
   };
   Stats stats() const;
-  // Begins `held_max` and `waits` anew.
+  // Restarts the statistics `held_max` and `waits`.
   void CountAnew();
   size_t bytes_max() const { return bytes_max_; }
 
@@ -86,8 +90,9 @@ class ByteBudget : public std::enable_shared_from_this<ByteBudget> {
   const size_t bytes_max_;
   mutable Mutex mutex_;
   std::deque<Waiter> waiters_ ABSL_GUARDED_BY(mutex_);
-  bool letting_in_ ABSL_GUARDED_BY(mutex_) = false;  // one thread at a time lets callers in
-  uint64_t asked_held_ ABSL_GUARDED_BY(mutex_) = 0;  // leases
+  bool letting_in_ ABSL_GUARDED_BY(mutex_) = false;  // one thread at a time lets waiting callers in
+  // Number of live leases that were granted by Ask or TryTake.
+  uint64_t asked_held_ ABSL_GUARDED_BY(mutex_) = 0;
   Stats stats_ ABSL_GUARDED_BY(mutex_);
 };
 

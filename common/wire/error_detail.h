@@ -1,7 +1,7 @@
 #pragma once
 
-// Typed failures: a Status carries a proto::ErrorDetail as payload, and transports carry it across
-// calls.
+// Typed failures. A Status carries a proto::ErrorDetail as payload, and transports carry the detail
+// across calls.
 
 #include <string>
 
@@ -12,27 +12,29 @@ namespace cohort {
 
 absl::Status WithDetail(const absl::Status& status, const proto::ErrorDetail& detail);
 
-// Makes a status of class `error_class` with no origin yet.
+// Makes a status with an ErrorDetail of class `error_class` and without an origin.
 absl::Status MakeError(absl::StatusCode code, absl::string_view message,
                        proto::ErrorClass error_class);
 
-// Returns the detail, or one of ERROR_CLASS_UNKNOWN if the status has none.
+// Returns the ErrorDetail of a status, or a detail of ERROR_CLASS_UNKNOWN if the status has none.
 proto::ErrorDetail DetailOf(const absl::Status& status);
 proto::ErrorClass ClassOf(const absl::Status& status);
 
-// Fills the origin if the status has none yet. Ok stays ok.
+// Sets the task of origin in the status's ErrorDetail if the detail has none yet. Ok stays ok.
 absl::Status WithOrigin(const absl::Status& status, const proto::TaskRef& origin);
 
-// Fills what the detail leaves open: class `otherwise`, task `origin`. Ok stays ok.
+// Fills what the status's ErrorDetail leaves open: the class with `otherwise`, the task with
+// `origin`. Ok stays ok.
 absl::Status Attributed(const absl::Status& status, proto::ErrorClass otherwise,
                         const proto::TaskRef& origin);
 
-// Returns the failure of a call to `task` in the form in which its caller hands it on. A task's own
-// answer has a class. An error without a class comes from the transport: a task that cannot be
-// reached is lost (PS_LOST, WORKER_LOST), anything else is of class APPLICATION.
+// Returns the failure of a call to `task` in the form in which the caller passes it on. A failure
+// that the task itself answered has a class. An error without a class comes from the transport: a
+// task that cannot be reached is lost (PS_LOST, WORKER_LOST), and any other error gets class
+// APPLICATION.
 absl::Status AttributedCall(const absl::Status& status, const proto::TaskRef& task);
 
-// Returns "worker:1" or "worker:1 (incarnation 77)".
+// Returns the name of a task for texts: "worker:1" or "worker:1 (incarnation 77)".
 std::string TaskName(const proto::TaskRef& task);
 
 }  // namespace cohort

@@ -23,6 +23,7 @@ constexpr uint64_t kPayloadTag = kPayloadField << 3 | 2;
 constexpr uint64_t kSumField = 999;
 constexpr uint64_t kSumTag = kSumField << 3 | 5;
 constexpr size_t kSumBytes = sizeof(uint32_t);
+// A varint carries 7 bits in each byte, so 64 bits take at most 10 bytes.
 constexpr int kVarintBytesMax = 10;
 
 enum WireType : uint64_t { kVarint = 0, kFixed64 = 1, kLengthDelimited = 2, kFixed32 = 5 };
@@ -35,18 +36,19 @@ void AppendVarint(std::string& out, uint64_t value) {
   out.push_back(static_cast<char>(value));
 }
 
-// A position in the bytes of a frame, across slice borders. Thread-compatible.
+// Reads the bytes of a frame in order, across the borders of slices. Thread-compatible.
 class Cursor {
  public:
   explicit Cursor(const Payload& frame) : frame_(frame), left_(PayloadBytes(frame)) {}
 
   size_t left() const { return left_; }
 
-  // Returns false if the bytes end first or the number has more than 64 bits.
+  // Reads a varint. Returns false if the bytes end first or the number has more than 64 bits.
   bool ReadVarint(uint64_t& value) {
     value = 0;
     for (int i = 0; i < kVarintBytesMax && left_ > 0; ++i) {
       const uint64_t byte = NextByte();
+      // The tenth byte holds bit 63 alone; a larger value would overflow.
       if (i == kVarintBytesMax - 1 && byte > 1) return false;
       value |= (byte & 0x7f) << (7 * i);
       if (byte < 0x80) return true;
@@ -55,6 +57,7 @@ class Cursor {
   }
 
   bool Skip(uint64_t count) {
+    // The comparison comes first: a length from a peer may be any 64-bit number.
     if (count > left_) return false;
     left_ -= count;
     while (count > 0) {
@@ -66,7 +69,7 @@ class Cursor {
     return true;
   }
 
-  // Returns false if the bytes end first.
+  // Reads four bytes, little-endian. Returns false if the bytes end first.
   bool ReadFixed32(uint32_t& value) {
     if (left_ < kSumBytes) return false;
     value = 0;
@@ -74,7 +77,7 @@ class Cursor {
     return true;
   }
 
-  // Returns the rest of the frame, by reference.
+  // Returns the rest of the frame without copying bytes.
   Payload Rest() const {
     Payload rest;
     rest.reserve(frame_.size() - slice_);
@@ -104,6 +107,7 @@ class Cursor {
   size_t offset_ = 0;
 };
 
+// Moves the cursor past the value of a field. Returns false for a value that is cut short.
 bool SkipField(Cursor& cursor, uint64_t wire_type) {
   uint64_t value = 0;
   switch (wire_type) {
@@ -116,7 +120,7 @@ bool SkipField(Cursor& cursor, uint64_t wire_type) {
     case kLengthDelimited:
       return cursor.ReadVarint(value) && cursor.Skip(value);
     default:
-      return false;  // proto3 has no groups
+      return false;  // no other type exists: proto3 has no groups
   }
 }
 
@@ -124,6 +128,7 @@ absl::Status Malformed(size_t position, absl::string_view what) {
   return MalformedMessage(absl::StrCat("malformed message at byte ", position, ": ", what));
 }
 
+// Returns a copy of the first `count` bytes of the frame.
 std::string CopyFront(const Payload& frame, size_t count) {
   std::string out;
   out.reserve(count);
@@ -135,6 +140,7 @@ std::string CopyFront(const Payload& frame, size_t count) {
   return out;
 }
 
+// Returns the checksum S of a message: the CRC-32C of header and payload together.
 uint32_t SumOf(absl::string_view header, const Payload& payload) {
   return ExtendCrc32c(Crc32c(header), payload);
 }
@@ -144,6 +150,7 @@ void AppendSum(std::string& out, uint32_t sum) {
   for (size_t i = 0; i < kSumBytes; ++i) out.push_back(static_cast<char>(sum >> (8 * i)));
 }
 
+// Encodes a message, with the checksum S if `sum` is set.
 absl::StatusOr<Payload> Encode(Message message, size_t bytes_max, absl::optional<uint32_t> sum) {
   RETURN_IF_ERROR(CheckSize(message, bytes_max));
   const size_t payload_bytes = PayloadBytes(message.payload);
@@ -156,6 +163,7 @@ absl::StatusOr<Payload> Encode(Message message, size_t bytes_max, absl::optional
   }
   Payload frame;
   frame.reserve(1 + message.payload.size());
+  // Tag, length and checksum are appended to the header, so parts A to C are one slice.
   auto head = std::make_shared<const std::string>(std::move(message.header));
   const auto* data = reinterpret_cast<const std::byte*>(head->data());
   const size_t size = head->size();
@@ -182,6 +190,7 @@ absl::StatusOr<Message> DecodeFrame(const Payload& frame, size_t bytes_max) {
   const size_t total = cursor.left();
   size_t header_bytes = total;
   absl::optional<uint32_t> sum;
+  // Finds where the header ends: at the checksum, at the payload's tag, or at the end of the frame.
   while (cursor.left() > 0) {
     const size_t field_begin = total - cursor.left();
     uint64_t tag = 0;
@@ -190,6 +199,7 @@ absl::StatusOr<Message> DecodeFrame(const Payload& frame, size_t bytes_max) {
     }
     if (tag == kSumTag && !sum.has_value()) {
       if (!cursor.ReadFixed32(sum.emplace())) return Malformed(field_begin, "half a sum");
+      // The header ends before the checksum. After the checksum, only the payload may follow.
       header_bytes = field_begin;
       continue;
     }
@@ -206,6 +216,7 @@ absl::StatusOr<Message> DecodeFrame(const Payload& frame, size_t bytes_max) {
       return Malformed(field_begin, absl::StrCat("field ", tag >> 3));
     }
   }
+  // Sizes are checked before the header is copied.
   const size_t bytes = header_bytes + cursor.left();
   if (bytes > bytes_max || header_bytes > kHeaderBytesMax) {
     return absl::ResourceExhaustedError(

@@ -7,13 +7,13 @@
 //   C  length of the payload, varint                     |  has bytes
 //   D  the payload                                       /
 //
-// or, where bytes may change on the way, with a sum between A and B:
+// or, if bytes may change on the way, with a checksum between A and B:
 //
 //   S  field 999, fixed32: bd 3e, then the CRC-32C of A and D
 //
-// which are the bytes of the declared proto with `bytes payload = 1000` as last field, so any
-// protobuf program can read and write them. Encoding copies none of D; decoding copies A alone and
-// hands D on as slices of what was received.
+// A frame consists of the bytes of the declared proto with `bytes payload = 1000` as last field, so
+// any protobuf program can read and write frames. Encoding does not copy D. Decoding copies A only
+// and returns D as slices of the memory that was received.
 
 #include <cstddef>
 
@@ -23,14 +23,14 @@
 
 namespace cohort {
 
-// Encodes a message; A to C are the first slice. Errors: RESOURCE_EXHAUSTED for a message over
-// `bytes_max`.
+// Encodes a message; parts A to C of the frame are the first slice. Errors: RESOURCE_EXHAUSTED for
+// a message over `bytes_max`.
 absl::StatusOr<Payload> EncodeFrame(Message message, size_t bytes_max);
-// Encodes a message with S.
+// Encodes a message with its checksum, which is part S of the frame.
 absl::StatusOr<Payload> EncodeCheckedFrame(Message message, size_t bytes_max);
 
-// Walks the top-level fields of what a peer sent. Errors: MalformedMessage for bytes that are no
-// protobuf, where field 1000 is not last and only once, or where S is there and differs;
+// Decodes a frame by walking its top-level fields. Errors: MalformedMessage for bytes that are not
+// a protobuf, if field 1000 is not last or not unique, or if the checksum S is present and differs;
 // RESOURCE_EXHAUSTED over a limit.
 absl::StatusOr<Message> DecodeFrame(const Payload& frame, size_t bytes_max);
 

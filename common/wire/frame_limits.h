@@ -4,48 +4,52 @@
 
 namespace cohort {
 
-// The largest message, header and payload together. Protobuf stops at 2 GiB, and one message may be
-// allocated before anything of it is known to make sense.
+// The largest message, header and payload together. Protobuf's limit is 2 GiB, and a receiver may
+// allocate one whole message before it can check any of the content.
 inline constexpr size_t kMessageBytesMax = size_t{1} << 30;
 
-// The header holds ids, names and graphs, never tensors.
+// The largest header. A header holds ids, names and graphs, never tensors.
 inline constexpr size_t kHeaderBytesMax = size_t{256} << 20;
 
-// A payload that is larger travels in parts, so that its receiver puts it where it belongs while it
-// is still being sent, and small messages get between. One that is not larger is read where it
-// arrived.
+// A payload over kWholeBytesMax travels in parts of kPartBytes: its receiver puts each part in
+// place while later parts are still being sent, and small messages are sent between the parts. A
+// payload up to kWholeBytesMax is read from the memory in which it arrived.
 inline constexpr size_t kWholeBytesMax = size_t{4} << 20;
 inline constexpr size_t kPartBytes = size_t{1} << 20;
 
-// Limits of a payload that is read where its sender has it: the number of pieces, and the bytes of
-// the smallest one. Smaller pieces are copied sooner than lent.
+// Limits of a payload that the receiver reads in its sender's memory (a lent payload): the number
+// of pieces, and the bytes of the smallest piece. Copying a smaller piece is faster than lending
+// it.
 inline constexpr size_t kRangesMax = 1024;
 inline constexpr size_t kLentBytesMin = size_t{16} << 10;
 
-// Values of variables and their gradients travel in whole slices, as many in one call as fit into
-// so many bytes, and at least one: what either end holds of a call is bounded, however large the
-// model is. No slice that the coordinator cuts is larger, unless it is a single row.
+// The bytes of variables' values or gradients in one call. Values and gradients travel in whole
+// slices: one call takes as many slices as fit into kCallBytesMax, and at least one. So the memory
+// that either end needs for a call is bounded, however large the model is. No slice that the
+// coordinator cuts is larger, unless the slice is a single row.
 inline constexpr size_t kCallBytesMax = size_t{256} << 20;
 
-// A row travels whole, so it has to fit into one message with a header that describes it.
+// The largest row of a variable. A row travels whole, so it has to fit into one message together
+// with a header that describes it.
 inline constexpr size_t kRowBytesMax = kMessageBytesMax - (size_t{1} << 20);
 
-// The bytes of a part that one system call gives to the kernel, or takes from it: while the kernel
-// copies, it may keep the processor from a thread that wakes for a small call.
+// The bytes of a message part that one system call passes to the kernel or takes from it. A longer
+// copy in the kernel would keep the processor from a thread that wakes for a small call.
 inline constexpr size_t kSystemCallBytesMax = size_t{256} << 10;
 
-// A caller asks before it sends a request of more bytes, and waits until the server has room. Of
-// requests that are not larger it sends so many bytes unasked at a time over one connection, beside
-// those of requests that are small.
+// Limits of requests that are sent unasked, that is, before the server has granted room. A request
+// up to kSmallRequestBytesMax is always sent unasked. Larger requests up to kUnaskedBytesMax are
+// sent unasked as long as kUnaskedBytesMax over one connection hold them all. For any other
+// request, the caller first asks the server and waits until the server has room.
 inline constexpr size_t kUnaskedBytesMax = size_t{1} << 20;
 inline constexpr size_t kSmallRequestBytesMax = size_t{64} << 10;
 
-// Upper bound of a request's payload on a lane of frames (transport.h).
+// Upper bound of a request's payload on Lane::kFrames (transport.h).
 inline constexpr size_t kFrameBytesMax = kWholeBytesMax;
 
-// Shards that stream between a ps and the coordinator, or from home to home, come in chunks, so
-// that each end holds few bytes of them and other calls get their turn: 8 MiB are some ms of any
-// network.
+// The chunk size of shards that stream between a ps and the coordinator, or from home to home.
+// Chunks let each end hold few bytes of a shard and give other calls their turn: any network moves
+// 8 MiB in a few milliseconds.
 inline constexpr size_t kShardChunkBytes = size_t{8} << 20;
 inline constexpr size_t kShardChunkBytesMax = size_t{16} << 20;
 

@@ -13,8 +13,8 @@ namespace cohort {
 
 namespace {
 
-// A call from Start to its completion, whichever of reply, deadline, cancel and server stop comes
-// first. Thread-safe.
+// A call from Start to its completion. The first of reply, deadline, cancel and server stop
+// completes the call. Thread-safe.
 class PendingCall {
  public:
   PendingCall(Clock& clock, Executor& executor, Reply done)
@@ -38,8 +38,10 @@ class PendingCall {
       done = std::exchange(done_, nullptr);
       timer = timer_;
     }
+    // Another event has completed the call before, so this result is ignored.
     if (done == nullptr) return;
     clock_.Cancel(timer);
+    // The completion runs on the executor, because it must not run inside Start or Cancel.
     executor_.Run([done = std::move(done), result = std::move(result)]() mutable {
       done(std::move(result));
     });
@@ -49,7 +51,7 @@ class PendingCall {
   Clock& clock_;
   Executor& executor_;
   Mutex mutex_;
-  Reply done_ ABSL_GUARDED_BY(mutex_);  // empty when finished
+  Reply done_ ABSL_GUARDED_BY(mutex_);  // completion of the call; empty when the call has ended
   TimerId timer_ ABSL_GUARDED_BY(mutex_);
 };
 
@@ -59,10 +61,10 @@ class CancelHandle final : public Call {
   void Cancel() override { call_->Finish(absl::CancelledError("the caller cancelled the call")); }
 
  private:
-  const std::shared_ptr<PendingCall> call_;  // shared: reply, timer and canceller race for it
+  const std::shared_ptr<PendingCall> call_;  // shared: reply, timer and canceller race for the call
 };
 
-// The calls to a listening address. Thread-safe.
+// Serves the calls to one listening address. Thread-safe.
 class Listener {
  public:
   Listener(std::string address, std::vector<Service> services)
@@ -70,7 +72,7 @@ class Listener {
 
   const std::string& address() const { return address_; }
 
-  // 0 when no new call is taken.
+  // Registers a call and returns its id, or 0 if no new call is accepted.
   uint64_t Open(std::shared_ptr<PendingCall> call) {
     MutexLock lock(mutex_);
     if (!accepting_) return 0;
@@ -82,11 +84,11 @@ class Listener {
     return methods_.ReceiveBudgetOf(method);
   }
 
-  // Runs the handler of an open call, on the executor's thread.
+  // Runs the handler of an open call, on a thread of the executor.
   void Dispatch(uint64_t id, absl::string_view method, Message request, Reply reply) {
     {
       MutexLock lock(mutex_);
-      if (open_.count(id) == 0) return;  // finished, or the server stopped
+      if (open_.count(id) == 0) return;  // the call has ended, or the server stopped
       ++running_;
     }
     const Handler* handler = methods_.Find(method);
@@ -101,7 +103,8 @@ class Listener {
   }
 
   void Close(uint64_t id) {
-    std::shared_ptr<PendingCall> closed;  // dies after the lock: it owns the caller's completion
+    // The call dies after the lock is released, because it owns the caller's completion.
+    std::shared_ptr<PendingCall> closed;
     MutexLock lock(mutex_);
     const auto found = open_.find(id);
     if (found == open_.end()) return;
@@ -116,6 +119,7 @@ class Listener {
       accepting_ = false;
       out_of_grace_ = false;
     }
+    // The condition variable knows only real time, so the end of the grace comes from the clock.
     const TimerId timer = clock.CallAt(clock.Now() + BoundedWait(grace), [this] {
       MutexLock lock(mutex_);
       out_of_grace_ = true;
@@ -127,7 +131,7 @@ class Listener {
       while (!open_.empty() && !out_of_grace_) idle_.Wait(mutex_);
       timer_ran = out_of_grace_;
     }
-    // A timer that can no longer be cancelled is about to use this object.
+    // If Cancel fails, the timer's callback is about to use this object: wait until it has run.
     if (timer_ran || clock.Cancel(timer)) return;
     MutexLock lock(mutex_);
     while (!out_of_grace_) idle_.Wait(mutex_);
@@ -140,6 +144,7 @@ class Listener {
       accepting_ = false;
       open.swap(open_);
     }
+    // Calls are completed outside the lock: a completion may start or close other calls.
     for (const auto& [id, call] : open) {
       call->Finish(absl::UnavailableError(absl::StrCat("the server at ", address_, " stopped")));
     }
@@ -155,14 +160,14 @@ class Listener {
   CondVar idle_;
   std::map<uint64_t, std::shared_ptr<PendingCall>> open_ ABSL_GUARDED_BY(mutex_);
   uint64_t last_id_ ABSL_GUARDED_BY(mutex_) = 0;
-  int running_ ABSL_GUARDED_BY(mutex_) = 0;  // handlers inside their call
+  int running_ ABSL_GUARDED_BY(mutex_) = 0;  // number of handlers that have not returned yet
   bool accepting_ ABSL_GUARDED_BY(mutex_) = true;
   bool out_of_grace_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace
 
-// The listeners by address. Thread-safe.
+// The table of listeners by address. Thread-safe.
 class InProcessTransport::Network {
  public:
   Network(Clock& clock, Executor& executor, Options options)
@@ -220,7 +225,8 @@ class InProcessTransport::InProcessServer final : public Server {
 
  private:
   const std::shared_ptr<Network> network_;
-  const std::shared_ptr<Listener> listener_;  // shared: calls on their way hold it
+  // Shared with calls that are being dispatched.
+  const std::shared_ptr<Listener> listener_;
 };
 
 class InProcessTransport::InProcessChannel final : public Channel {
@@ -233,6 +239,7 @@ class InProcessTransport::InProcessChannel final : public Channel {
     Clock& clock = network_->clock();
     auto call = std::make_shared<PendingCall>(clock, network_->executor(), std::move(done));
     const std::string name(method);
+    // The timer holds the call weakly, so a finished call does not live until its deadline.
     call->SetTimer(
         clock.CallAt(clock.Now() + BoundedWait(timeout), [weak = std::weak_ptr(call), name] {
           if (auto late = weak.lock()) {
@@ -245,6 +252,8 @@ class InProcessTransport::InProcessChannel final : public Channel {
   }
 
  private:
+  // Passes the request to the listener, at once or when the service's budget has room. An error
+  // means that the handler will not run.
   absl::Status Send(const std::string& method, Message request,
                     const std::shared_ptr<PendingCall>& call) {
     const size_t limit = network_->options().message_bytes_max;
@@ -254,13 +263,17 @@ class InProcessTransport::InProcessChannel final : public Channel {
     if (id == 0) return absl::UnavailableError(absl::StrCat("no server at ", address_));
     const size_t bytes = PayloadBytes(request.payload);
     ByteBudget* const budget = listener->ReceiveBudgetOf(method);
+    // The budget runs this function when it grants room, perhaps long after Start has returned.
     ByteBudget::Granted dispatch = [&executor = network_->executor(), listener, id, call, limit,
                                     method,
                                     request = std::move(request)](ByteBudget::Room room) mutable {
       if (call->finished()) return listener->Close(id);
-      // Weak: a service may keep replies, and the listener keeps the service.
+      // The reply holds the listener weakly: a service may keep replies, and the listener keeps the
+      // service.
       Reply reply = [weak = std::weak_ptr(listener), id, call, limit,
                      room = std::move(room)](absl::StatusOr<Message> result) mutable {
+        // The budget's room is given back before the caller learns of the answer and sends its next
+        // request.
         room.reset();
         absl::Status fits = result.ok() ? CheckSize(*result, limit) : absl::OkStatus();
         call->Finish(fits.ok() ? std::move(result) : std::move(fits));
@@ -271,6 +284,7 @@ class InProcessTransport::InProcessChannel final : public Channel {
             listener->Dispatch(id, method, std::move(request), std::move(reply));
           });
     };
+    // As over a network, only large requests wait for room; smaller ones are charged on arrival.
     if (budget == nullptr) {
       dispatch(nullptr);
     } else if (bytes > kUnaskedBytesMax) {

@@ -1,8 +1,8 @@
 #pragma once
 
 // Calls between tasks of one process: no sockets, no encoding, real threads and real deadlines. An
-// address is any string; "host:0" takes a port of its own. What a handler receives shares its
-// payload memory with the sender.
+// address is any string; "host:0" gets a port number that is not in use. The request that a handler
+// receives shares its payload memory with the sender.
 
 #include <memory>
 #include <string>
@@ -15,19 +15,20 @@
 
 namespace cohort {
 
-// Handlers and completions run on the executor. Servers and channels may outlive the transport, but
-// not the clock or the executor. Thread-safe.
+// A transport within one process. Handlers and completions run on the executor. Servers and
+// channels may outlive the transport, but not the clock or the executor. Thread-safe.
 class InProcessTransport final : public Transport {
  public:
   struct Options {
-    size_t message_bytes_max = kMessageBytesMax;  // header and payload of one message
+    size_t message_bytes_max = kMessageBytesMax;  // limit of header and payload of one message
   };
 
   InProcessTransport(Clock& clock, Executor& executor);
   InProcessTransport(Clock& clock, Executor& executor, Options options);
   ~InProcessTransport() override;
 
-  // Errors: ALREADY_EXISTS naming the address; INVALID_ARGUMENT for an empty one.
+  // Serves `services` at `address`. Errors: ALREADY_EXISTS naming the address; INVALID_ARGUMENT for
+  // an empty address.
   absl::StatusOr<std::unique_ptr<Server>> Listen(const std::string& address,
                                                  std::vector<Service> services) override;
   std::shared_ptr<Channel> Connect(const std::string& address, Lane lane) override;
@@ -36,7 +37,7 @@ class InProcessTransport final : public Transport {
   class Network;
   class InProcessServer;
   class InProcessChannel;
-  const std::shared_ptr<Network> network_;  // shared: servers and channels use it
+  const std::shared_ptr<Network> network_;  // the listeners, shared with servers and channels
 };
 
 }  // namespace cohort

@@ -1,10 +1,11 @@
 #pragma once
 
-// One message shape for every call: a small protobuf header, then tensors as raw memory. On the
-// wire the whole is byte-compatible with the declared proto, whose last field is `bytes payload =
-// 1000` (frame.h holds the codec). Payload slices share ownership of the memory they point at;
-// nothing is copied on the way out, and a receiver copies once, from the slices in which the bytes
-// arrived into the tensor that it wants them in. A large payload comes in parts and is one slice.
+// The one shape of a message, for every call: a small protobuf header, then tensors as raw memory.
+// On the wire a message is byte-compatible with the declared proto, whose last field is `bytes
+// payload = 1000` (frame.h holds the codec). Payload slices share ownership of the memory that they
+// point at. A sender copies nothing; a receiver copies once, from the slices in which the bytes
+// arrived into the tensor that wants them. A large payload arrives in parts that are put together
+// in one slice.
 
 #include <cstddef>
 #include <memory>
@@ -21,13 +22,16 @@ namespace cohort {
 
 // Memory that stays valid and unchanged as long as `owner` lives.
 struct ByteSlice {
-  std::shared_ptr<const void> owner;  // shared: the transport releases it when the bytes have left
+  // The owner of the memory. Shared: the transport releases it when the bytes have been sent.
+  std::shared_ptr<const void> owner;
   const std::byte* data = nullptr;
   size_t size = 0;
-  // The memory, where a tensor may keep it instead of a copy: it came in parts and was put together
-  // for this message alone, or is lent by a home in this process (ps_server/slice/paged_value.h).
+  // The slice's memory as a Buffer, set only if a tensor may keep the Buffer instead of a copy. The
+  // Buffer was assembled from parts for this message alone, or is lent by a home in this process
+  // (ps_server/slice/paged_value.h).
   std::shared_ptr<Buffer> buffer = nullptr;
-  // The memory of bytes to be sent, if it is not the heap's.
+  // The owner of the bytes' memory if the memory is not on the heap. A transport that knows the
+  // owner's type sends the bytes without a copy.
   std::shared_ptr<const BufferMemory> memory = nullptr;
 };
 
@@ -39,48 +43,53 @@ struct Message {
   std::string header;  // the serialized proto without its payload field
   Payload payload;
   // The approximate bytes of the answer's payload, if the caller of a request knows them. The
-  // transport picks a way by this number; an answer of any other size arrives as well.
+  // transport chooses a route by this number; an answer of any other size arrives as well.
   size_t answer_bytes = 0;
 };
 
-// Upper bound of a received tensor: it arrives in one message.
+// Upper bound of a received tensor: a tensor arrives in one message.
 inline constexpr size_t kTensorBytesMax = size_t{1} << 30;
 
-// Returns the meta of a tensor. SliceOf returns the slice that sends its bytes without a copy.
+// Returns the type and shape of a tensor as a proto. SliceOf returns the slice that sends the
+// tensor's bytes without a copy.
 proto::TensorMeta MetaOf(const Tensor& tensor);
 ByteSlice SliceOf(const Tensor& tensor);
-// A part of a tensor's bytes.
+// A range of a tensor's bytes.
 struct ByteRange {
   size_t begin = 0;
   size_t count = 0;
 };
 ByteSlice SliceOf(const Tensor& tensor, ByteRange bytes);
 
-// Errors: INVALID_ARGUMENT for an unknown type, a negative or overflowing extent, and from
-// AllocateFor for more than kTensorBytesMax.
+// Allocates the tensor that `meta` describes; BytesOf only returns its size. Errors:
+// INVALID_ARGUMENT for an unknown type, a negative or overflowing extent, and from AllocateFor for
+// more than kTensorBytesMax.
 absl::StatusOr<Tensor> AllocateFor(const proto::TensorMeta& meta);
 absl::StatusOr<size_t> BytesOf(const proto::TensorMeta& meta);
 
-// Reads a payload from its start, across slice borders. Thread-compatible.
+// Reads a payload from its start, across the borders of slices. Thread-compatible.
 class PayloadReader {
  public:
   explicit PayloadReader(const Payload& payload)
       : payload_(payload), left_(PayloadBytes(payload)) {}
 
-  // Errors: INVALID_ARGUMENT when fewer bytes are left.
+  // Copies the next bytes of the payload to `out`. Errors: INVALID_ARGUMENT if fewer bytes are
+  // left.
   absl::Status Read(absl::Span<std::byte> out);
-  // Reads a tensor. A tensor that is most of a `buffer` keeps the buffer, without a copy.
+  // Reads the next tensor of the payload. A tensor that fills at least half of a slice keeps the
+  // slice's `buffer`, if it has one, without a copy.
   absl::StatusOr<Tensor> ReadTensor(const proto::TensorMeta& meta);
   size_t remaining() const { return left_; }
 
  private:
-  // Returns where the next bytes lie if a tensor may keep them, else null.
+  // Returns the Buffer that holds the next bytes of the payload if a tensor may keep the Buffer,
+  // else null.
   std::shared_ptr<Buffer> Kept(size_t bytes, size_t element_bytes);
   void Pass(size_t count);
 
   const Payload& payload_;
   size_t slice_ = 0;
-  size_t offset_ = 0;  // in payload_[slice_]
+  size_t offset_ = 0;  // position of the next byte in payload_[slice_]
   size_t left_;
 };
 

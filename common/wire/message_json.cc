@@ -7,6 +7,7 @@ namespace cohort {
 
 absl::StatusOr<std::string> MessageToJson(const google::protobuf::Message& message) {
   google::protobuf::util::JsonPrintOptions options;
+  // Fields with the value 0 are written too, so that a reader sees which fields there are.
   options.always_print_primitive_fields = true;
   options.preserve_proto_field_names = true;
   std::string text;

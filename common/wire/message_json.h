@@ -1,6 +1,6 @@
 #pragma once
 
-// Messages as JSON: Protobuf's own mapping, with fields named as in the .proto files.
+// Protobuf messages as JSON: Protobuf's own mapping, with fields named as in the .proto files.
 
 #include <string>
 
@@ -9,11 +9,12 @@
 
 namespace cohort {
 
-// Returns one line, without its end, that contains every field, set or not. Errors: INTERNAL.
+// Writes a message as one line of JSON, without a line end. Primitive fields that are not set
+// appear too. Errors: INTERNAL.
 absl::StatusOr<std::string> MessageToJson(const google::protobuf::Message& message);
 
-// Fields that `message` does not know are passed over: a later version wrote them. Errors:
-// INVALID_ARGUMENT saying what is wrong.
+// Reads a message from JSON. Fields that `message` does not know are ignored: a later version of
+// the program wrote them. Errors: INVALID_ARGUMENT saying what is wrong.
 absl::Status MessageFromJson(absl::string_view json, google::protobuf::Message& message);
 
 }  // namespace cohort

@@ -47,13 +47,16 @@ const FindPlace* MethodTable::FindPlaceOf(absl::string_view full_name) const {
 void MethodTable::ReceiveInPlace(absl::string_view full_name, Message& request) const {
   const FindPlace* const find_place = FindPlaceOf(full_name);
   const size_t bytes = PayloadBytes(request.payload);
+  // A request without payload needs no memory, so the handler is not asked for a place.
   if (find_place == nullptr || bytes == 0) return;
   std::shared_ptr<ReceivePlace> place = (*find_place)(request.header, bytes);
   if (place == nullptr) return;
-  place->Use([&](absl::Span<std::byte> memory) {
+  const bool used = place->Use([&](absl::Span<std::byte> memory) {
     PayloadReader reader(request.payload);
     COHORT_CHECK(reader.Read(memory).ok(), "a place is as large as its payload");
   });
+  // The handler has revoked the place meanwhile, and gets its request without a payload.
+  if (!used) return request.payload.clear();
   const std::byte* const data = place->memory().data();
   request.payload = {{std::move(place), data, bytes}};
 }

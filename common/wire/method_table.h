@@ -1,7 +1,7 @@
 #pragma once
 
-// The part that the transports share: full method names, the answers of a server that cannot serve
-// a call, and the limit of a message.
+// Code that all transports share: full method names, the answers of a server that cannot serve a
+// call, and the size limit of a message.
 
 #include <map>
 #include <string>
@@ -15,21 +15,21 @@
 
 namespace cohort {
 
-// Returns "/cohort.proto.PsService/Pull".
+// Returns the full name of a method, for example "/cohort.proto.PsService/Pull".
 std::string FullMethodName(const google::protobuf::MethodDescriptor& method);
 
-// Handlers by full method name. A handler for a method that its descriptor lacks, or a service
-// without descriptor, is a programmer error. Immutable; thread-safe.
+// Handlers by full method name. It is a programmer error to give a handler for a method that the
+// service's descriptor lacks, or a service without descriptor. Immutable; thread-safe.
 class MethodTable {
  public:
   explicit MethodTable(const std::vector<Service>& services);
 
-  // Returns null for a method that is not served.
+  // Returns the handler of a method, or null for a method that is not served.
   const Handler* Find(absl::string_view full_name) const;
-  // Returns null for a method without one.
+  // Returns the FindPlace function of a method, or null for a method without one.
   const FindPlace* FindPlaceOf(absl::string_view full_name) const;
-  // Puts the payload of a request that is here where the method wants it, if it does: what a
-  // transport does while it receives.
+  // Moves the payload of a complete request into the ReceivePlace of the method's handler, if the
+  // handler has one. For transports that do not receive into a ReceivePlace directly.
   void ReceiveInPlace(absl::string_view full_name, Message& request) const;
   // Returns the receive budget of the method's service, or null if it has none.
   ByteBudget* ReceiveBudgetOf(absl::string_view full_name) const;
@@ -37,7 +37,7 @@ class MethodTable {
  private:
   struct Method {
     Handler handler;
-    FindPlace find_place;  // may be empty
+    FindPlace find_place;  // empty if the handler has no place for payloads
     std::shared_ptr<ByteBudget> receive_budget;
   };
   const Method* MethodOf(absl::string_view full_name) const;
@@ -45,16 +45,18 @@ class MethodTable {
   std::map<std::string, Method, std::less<>> methods_;
 };
 
-// Returns a wait that clocks can add to a time without overflow: between zero and a year.
+// Clamps a wait to between zero and a year, so that clocks can add the wait to a time without
+// overflow.
 absl::Duration BoundedWait(absl::Duration wait);
 
-// Returns the error of a call whose time is over: DEADLINE_EXCEEDED naming the method.
+// Returns the error of a call whose deadline has passed: DEADLINE_EXCEEDED naming the method.
 absl::Status NoAnswerInTime(absl::string_view method);
 
-// Returns UNIMPLEMENTED naming both.
+// Returns UNIMPLEMENTED naming the method and the server's address.
 absl::Status UnknownMethod(absl::string_view method, absl::string_view address);
 
-// Errors: RESOURCE_EXHAUSTED naming the size and the limit.
+// Checks a message against the limits of message and header. Errors: RESOURCE_EXHAUSTED naming the
+// size and the limit.
 absl::Status CheckSize(const Message& message, size_t bytes_max);
 
 }  // namespace cohort

@@ -15,15 +15,17 @@ void OpenCalls::Started(uint64_t id, std::shared_ptr<Call> call) {
   {
     MutexLock lock(mutex_);
     const auto found = calls_.find(id);
+    // The call has already ended, inside its own start.
     if (found == calls_.end()) return;
     found->second.call = call;
     if (!found->second.cancelled) return;
   }
+  // The call is cancelled outside the lock, because its completion may call Ended.
   if (call != nullptr) call->Cancel();
 }
 
 void OpenCalls::Ended(uint64_t id) {
-  Open ended;  // dies after the lock
+  Open ended;  // the call's handle dies after the lock is released
   MutexLock lock(mutex_);
   const auto found = calls_.find(id);
   if (found == calls_.end()) return;
@@ -32,6 +34,7 @@ void OpenCalls::Ended(uint64_t id) {
 }
 
 void OpenCalls::CancelAll() {
+  // Copied first: a cancelled call may end, and so erase itself, while the others are cancelled.
   std::vector<std::shared_ptr<Call>> started;
   {
     MutexLock lock(mutex_);

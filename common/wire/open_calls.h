@@ -1,6 +1,7 @@
 #pragma once
 
-// Calls under way that can be cancelled together. Internal to the code that starts them.
+// Calls under way that can be cancelled together. Each OpenCalls belongs to the code that starts
+// the calls.
 
 #include <cstdint>
 #include <map>
@@ -11,21 +12,23 @@
 
 namespace cohort {
 
-// Thread-safe.
+// A set of calls under way. Thread-safe.
 class OpenCalls {
  public:
-  // Announces a call before its start, because it may end inside its start. Returns its id.
+  // Announces a call before its start, because a call may end inside its start. Returns the call's
+  // id.
   uint64_t Enter();
-  // Notes that the call that Enter announced was started; it may have ended since. Cancels it at
-  // once if CancelAll ran in between.
+  // Stores the handle of a call that Enter announced; the call may have ended since. Cancels the
+  // call at once if CancelAll ran after Enter.
   void Started(uint64_t id, std::shared_ptr<Call> call);
   void Ended(uint64_t id);
-  // Cancels the calls that are under way, and none that is entered later.
+  // Cancels the calls that are under way. Calls that are entered later are not cancelled.
   void CancelAll();
 
  private:
   struct Open {
-    std::shared_ptr<Call> call = nullptr;  // null: being started. Shared with its starter.
+    // Null while the call is being started. Shared with the code that starts the call.
+    std::shared_ptr<Call> call = nullptr;
     bool cancelled = false;
   };
   Mutex mutex_;

@@ -6,9 +6,9 @@
 
 namespace cohort {
 
-// Returns the CRC-32C of all bytes, unmasked.
+// Returns the CRC-32C of all bytes of a payload, unmasked.
 uint32_t PayloadCrc32c(const Payload& payload);
-// Continues `crc`, that of what is before the payload.
+// Continues `crc`, the CRC-32C of the bytes before the payload, over the payload.
 uint32_t ExtendCrc32c(uint32_t crc, const Payload& payload);
 
 }  // namespace cohort

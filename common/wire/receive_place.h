@@ -1,7 +1,7 @@
 #pragma once
 
-// Memory of a handler's own into which the payload of one request is received, so that nobody
-// copies it there later. The handler may take the memory back at any time.
+// Memory of a handler into which a transport receives the payload of one request directly, so that
+// no copy is needed later. The handler may take the memory back at any time.
 
 #include <cstddef>
 #include <functional>
@@ -14,24 +14,25 @@
 
 namespace cohort {
 
-// Thread-safe.
+// Memory of a handler for one payload. Thread-safe.
 class ReceivePlace {
  public:
-  // Wraps memory of the handler, which stays valid until the payload has come or Revoke returns.
+  // Wraps memory of the handler. The memory must stay valid until the payload has arrived or Revoke
+  // returns.
   explicit ReceivePlace(absl::Span<std::byte> memory) : memory_(memory) {}
 
   absl::Span<std::byte> memory() const { return memory_; }
 
-  // Runs `write` with the memory, for no longer than a look at a socket takes, because Revoke waits
-  // for it. False, without a run: it was revoked.
+  // Runs `write` with the memory. `write` may take no longer than one read of a socket, because
+  // Revoke waits for it. Returns false, without running `write`, if the place was revoked.
   bool Use(absl::FunctionRef<void(absl::Span<std::byte> memory)> write) {
     MutexLock lock(mutex_);
     if (!revoked_) write(memory_);
     return !revoked_;
   }
 
-  // Keeps the memory from being written from when this returns. The rest of the payload is received
-  // and forgotten: the handler gets its request without a payload.
+  // Takes the memory back: nothing is written to the memory after Revoke returns. The rest of the
+  // payload is received and discarded, and the handler gets its request without a payload.
   void Revoke() {
     MutexLock lock(mutex_);
     revoked_ = true;
@@ -43,10 +44,11 @@ class ReceivePlace {
   bool revoked_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-// Returns the place for a payload, asked once the header of a request is there and before its
-// payload is read, if the transport can receive into memory of others. The place has as many bytes
-// as the payload; null: none. A payload that came in the place is one slice, whose owner is the
-// place. Runs on a thread of the transport and must not block.
+// Returns the ReceivePlace for the payload of a request, or null if the handler has none. A
+// transport that can receive into memory of others calls it when the header of a request has
+// arrived, before it reads the payload. The place has as many bytes as the payload. A payload that
+// was received in the place is one slice, whose owner is the place. Runs on a thread of the
+// transport and must not block.
 using FindPlace =
     std::function<std::shared_ptr<ReceivePlace>(absl::string_view header, size_t payload_bytes)>;
 

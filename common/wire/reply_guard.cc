@@ -6,6 +6,7 @@ namespace cohort {
 
 namespace {
 
+// A reply that is sent at most once, and answers INTERNAL if it is destroyed unsent.
 // Thread-compatible.
 class GuardedReply {
  public:
@@ -22,6 +23,7 @@ class GuardedReply {
 
   void operator()(absl::StatusOr<Message> result) {
     if (target_ == nullptr) return;
+    // The guard is emptied before the call, because the target may destroy this object.
     Reply target = std::exchange(target_, nullptr);
     target(std::move(result));
   }

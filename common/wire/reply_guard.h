@@ -1,7 +1,8 @@
 #pragma once
 
-// The one place that keeps the promise of transport.h: a reply is sent once, and dropping it unsent
-// answers INTERNAL. Every transport hands its handlers a guarded reply.
+// Keeps the promise of transport.h about replies, for all transports: a reply is sent once, and a
+// reply that is dropped unsent answers INTERNAL. Every transport gives its handlers a guarded
+// reply.
 
 #include <memory>
 #include <utility>
@@ -12,8 +13,8 @@
 
 namespace cohort {
 
-// Returns a reply that passes its result to `target`, or INTERNAL naming `method` if it is
-// destroyed uncalled. A second call of the reply does nothing.
+// Returns a reply that passes its result to `target`, or passes INTERNAL naming `method` if the
+// reply is destroyed uncalled. A second call of the reply does nothing.
 Reply GuardReply(absl::string_view method, Reply target);
 
 }  // namespace cohort

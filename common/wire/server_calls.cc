@@ -16,6 +16,7 @@ void ServerCalls::AskForRoom(const std::string& method, size_t bytes, ByteBudget
 }
 
 ByteBudget::Room ServerCalls::TakeRoom(const std::string& method, size_t bytes) {
+  // A request without a payload needs no room, even if the budget is exhausted.
   ByteBudget* const budget = bytes > 0 ? methods_.ReceiveBudgetOf(method) : nullptr;
   return budget == nullptr ? nullptr : budget->Take(bytes);
 }
@@ -32,9 +33,13 @@ void ServerCalls::Handle(std::shared_ptr<OpenCall> call, const std::string& meth
     if (call->Claim()) call->Stop("the server is stopping");
     return;
   }
-  // Weak: a service may keep replies, and the methods here keep the service.
+  // The reply holds this object weakly: a service may keep replies, and `methods_` keeps the
+  // service.
   Reply reply = [weak = weak_from_this(), call](absl::StatusOr<Message> result) {
+    // The deadline, a cancel or Stop may have ended the call already.
     if (!call->Claim()) return;
+    // The budget's room is given back before the caller learns of the answer and sends its next
+    // request.
     call->DropRoom();
     call->Finish(std::move(result));
     if (const auto self = weak.lock()) self->Remove(call);
@@ -86,9 +91,11 @@ void ServerCalls::Stop() {
     accepting_ = false;
     open.swap(open_);
   }
+  // The calls are stopped outside the lock, because OpenCall::Stop may run the caller's code.
   for (const std::shared_ptr<OpenCall>& call : open) {
     if (call->Claim()) call->Stop(absl::StrCat("the server at ", address_, " stopped"));
   }
+  // Stop waits for running handlers, because they use this object and the services.
   MutexLock lock(mutex_);
   while (running_ > 0) changed_.Wait(mutex_);
 }

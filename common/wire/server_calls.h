@@ -1,7 +1,7 @@
 #pragma once
 
-// The calls of one listening server, whatever they came by: each is handled, answered once, and on
-// the way down waited for or stopped. Internal to common/wire.
+// The calls of one listening server, over any transport. Each call is handled and answered once. A
+// server that shuts down waits for its calls or stops them. Internal to common/wire.
 
 #include <atomic>
 #include <memory>
@@ -20,17 +20,18 @@ class OpenCall {
  public:
   virtual ~OpenCall() = default;
 
-  // Returns true for the first caller: answer and stop race for the right to end the call.
+  // Claims the right to end the call, for which answer and stop race. Returns true for the first
+  // caller only.
   bool Claim() { return !claimed_.exchange(true); }
 
-  // Sets the room of the request's payload, held until the call is answered. Called before the call
-  // is handled.
+  // Stores the budget's room for the request's payload, held until the call is answered. Runs
+  // before the call is handled.
   void SetRoom(ByteBudget::Room room) { room_ = std::move(room); }
   void DropRoom() { room_.reset(); }
 
-  // Ends the call. Called once, by the code that claimed it.
+  // Ends the call with an answer or an error. Runs once, in the code that claimed the call.
   virtual void Finish(absl::StatusOr<Message> result) = 0;
-  // Ends the call with a failure of the transport, not of the handler: UNAVAILABLE.
+  // Ends the call with UNAVAILABLE, a failure of the transport and not of the handler.
   virtual void Stop(const std::string& text) = 0;
 
  private:
@@ -38,29 +39,33 @@ class OpenCall {
   ByteBudget::Room room_;
 };
 
-// Thread-safe. Always owned by a shared_ptr: replies that come late look whether it is still there.
+// The open calls of one server. Thread-safe. Always owned by a shared_ptr: late replies check
+// whether the ServerCalls still exists.
 class ServerCalls : public std::enable_shared_from_this<ServerCalls> {
  public:
   // Serves the methods of `services`; `address` is for error texts.
   ServerCalls(const std::vector<Service>& services, std::string address)
       : methods_(services), address_(std::move(address)) {}
 
-  // Asks for room for a request of so many bytes. `granted` runs when the method's service has it.
+  // Asks for room for a request of `bytes`. `granted` runs as soon as the budget of the method's
+  // service has the room.
   void AskForRoom(const std::string& method, size_t bytes, ByteBudget::Granted granted);
   // Reserves room for a request whose payload has already arrived.
   ByteBudget::Room TakeRoom(const std::string& method, size_t bytes);
 
-  // Returns where the payload of a request may be received (FindPlace). Null: anywhere.
+  // Returns the ReceivePlace for the payload of a request. Null: the payload may be received
+  // anywhere.
   std::shared_ptr<ReceivePlace> PlaceFor(const std::string& method, absl::string_view header,
                                          size_t bytes) const;
 
-  // Runs the method's handler inside the call, or answers why not.
+  // Runs the method's handler, or answers the error if there is no such method or no readable
+  // request. Returns after the handler has returned; the answer may come later.
   void Handle(std::shared_ptr<OpenCall> call, const std::string& method,
               absl::StatusOr<Message> request);
 
-  // Drains like Server::Drain.
+  // Stops taking calls and waits up to `grace` for open calls, like Server::Drain.
   void Drain(absl::Duration grace);
-  // Stops open calls and waits for handlers that are inside their call.
+  // Stops open calls and waits for handlers that have not returned yet.
   void Stop();
 
  private:
@@ -73,8 +78,9 @@ class ServerCalls : public std::enable_shared_from_this<ServerCalls> {
 
   Mutex mutex_;
   CondVar changed_;
-  std::set<std::shared_ptr<OpenCall>> open_ ABSL_GUARDED_BY(mutex_);  // the order is never used
-  int running_ ABSL_GUARDED_BY(mutex_) = 0;                           // handlers inside their call
+  // The calls that wait for their answers. Ordered by pointer, an order that is never used.
+  std::set<std::shared_ptr<OpenCall>> open_ ABSL_GUARDED_BY(mutex_);
+  int running_ ABSL_GUARDED_BY(mutex_) = 0;  // number of handlers that have not returned yet
   bool accepting_ ABSL_GUARDED_BY(mutex_) = true;
 };
 

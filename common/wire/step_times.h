@@ -1,6 +1,6 @@
 #pragma once
 
-// The time of several steps, added up by phase.
+// The times of several steps, added up by phase.
 
 #include "proto/worker.pb.h"
 

@@ -1,6 +1,7 @@
 #pragma once
 
-// Typed ends of a call: the header proto is serialized and parsed here, the payload passes through.
+// Typed ends of a call. The header is serialized from a proto and parsed into a proto here; the
+// payload passes through unchanged.
 
 #include <memory>
 #include <string>
@@ -15,12 +16,12 @@
 
 namespace cohort {
 
-// A proto header with the payload that came or goes with it.
+// A message with a typed header: the header as a proto, and the payload.
 template <typename Proto>
 struct Envelope {
   Proto header;
   Payload payload;
-  size_t answer_bytes = 0;  // as in Message
+  size_t answer_bytes = 0;  // approximate bytes of the answer's payload, as in Message
 };
 
 template <typename Proto>
@@ -29,7 +30,7 @@ Message Pack(Envelope<Proto> envelope) {
                  envelope.answer_bytes};
 }
 
-// Errors: MalformedMessage.
+// Parses the header of a message as a `Proto`. Errors: MalformedMessage.
 template <typename Proto>
 absl::StatusOr<Envelope<Proto>> Unpack(Message message) {
   Envelope<Proto> envelope;
@@ -43,7 +44,7 @@ absl::StatusOr<Envelope<Proto>> Unpack(Message message) {
 template <typename Response>
 using TypedReply = absl::AnyInvocable<void(absl::StatusOr<Envelope<Response>>)>;
 
-// Handler of one method. `handle` is called on a transport thread as
+// Makes the Handler of one method. `handle` is called on a transport thread as
 // handle(Envelope<Request>, TypedReply<Response>).
 template <typename Request, typename Response, typename Handle>
 Handler MakeHandler(Handle handle) {

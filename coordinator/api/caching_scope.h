@@ -1,11 +1,12 @@
 #pragma once
 
-// TensorFlow's cache_variable_reads(): while a thread is inside the scope, each variable that it
-// reads (ClusterCoordinator::Read, ShardedVariable::ConvertToTensor) comes from the parameter
-// servers once; later reads give that value again, also where it has been changed meanwhile, by
-// this thread or another. Rows and slices that are asked for by number, and what other threads
-// read, pass it by. A new scope begins with nothing. Closures need no scope: each pulls a variable
-// once, and all of its reads are of what it pulled.
+// A scope with the meaning of TensorFlow's cache_variable_reads(). While a thread is inside the
+// scope, each variable that the thread reads (ClusterCoordinator::Read,
+// ShardedVariable::ConvertToTensor) is fetched from the parameter servers once. Later reads return
+// the fetched value again, even if this thread or another has changed the variable since. The cache
+// does not serve reads of single rows or slices, nor reads by other threads. A new scope begins
+// with an empty cache. Closures need no scope: a closure pulls each variable once, and all of its
+// reads see the pulled value.
 
 #include <memory>
 #include <thread>
@@ -15,10 +16,12 @@
 
 namespace cohort {
 
-// The scope lasts as long as the object; the coordinator outlives it. Thread-compatible.
+// A caching scope of one thread, which lasts as long as this object. The coordinator outlives the
+// scope. Thread-compatible.
 class CachingScope {
  public:
-  // Errors: INVALID_ARGUMENT inside another scope of this thread: scopes are not nested.
+  // Begins a caching scope of the calling thread. Errors: INVALID_ARGUMENT if the thread is already
+  // inside a scope: scopes are not nested.
   static absl::StatusOr<std::unique_ptr<CachingScope>> Enter(ClusterCoordinator& coordinator);
   ~CachingScope();
   CachingScope(const CachingScope&) = delete;

@@ -24,20 +24,24 @@ constexpr char kEpochName[] = "epochs_done";
 constexpr char kPassName[] = "data_pass";
 constexpr char kExamplesName[] = "data_examples";
 
-// A dynamic table has no tensor of its name, but parts below it.
+// Returns whether the checkpoint has a dynamic table. A table has no tensor of its own name, but
+// parts whose names begin with it.
 bool HasTable(const BundleReader& reader, const std::string& variable) {
   const std::string parts = absl::StrCat(variable, kTableRowsInfix);
   const auto first = reader.tensors().lower_bound(parts);
   return first != reader.tensors().end() && absl::StartsWith(first->first, parts);
 }
 
+// Checks that the checkpoint has every variable in its present shape, and names all that do not
+// fit.
 absl::Status CheckModel(const BundleReader& reader, const std::string& prefix,
                         absl::Span<const proto::VariableLayout> variables) {
   std::vector<std::string> problems;
   for (const proto::VariableLayout& variable : variables) {
     const Shape shape = ValueShape(variable);
     const auto found = reader.tensors().find(variable.name());
-    const bool no_value =  // but those of replicas, which their home finds
+    // NONE has no joint value; the home of such a variable looks for the values of replicas itself.
+    const bool no_value =
         variable.replicas() > 0 && variable.aggregation() == proto::AGGREGATION_NONE;
     if (no_value) continue;
     if (variable.has_dynamic()) {
@@ -57,15 +61,15 @@ absl::Status CheckModel(const BundleReader& reader, const std::string& prefix,
                    "checkpoint.directory"));
 }
 
-// Slots of optimizers: what this job has, and what a checkpoint has.
+// The numbers of optimizer slots that this job has, and that a checkpoint has.
 struct SlotCount {
   int64_t wanted = 0;
-  int64_t missing = 0;  // those of them that are not in the checkpoint
+  int64_t missing = 0;  // wanted slots that are not in the checkpoint
   int64_t stored = 0;
-  int64_t untaken = 0;  // those of them that are not wanted
+  int64_t untaken = 0;  // stored slots that the job does not want
 };
 
-// Returns the slots that a checkpoint has as "<variable> <optimizer>/<slot>".
+// Returns the optimizer slots that a checkpoint has, each as "<variable> <optimizer>/<slot>".
 std::set<std::string> StoredSlots(const BundleReader& reader) {
   std::set<std::string> slots;
   for (const auto& [name, tensor] : reader.tensors()) {
@@ -73,6 +77,7 @@ std::set<std::string> StoredSlots(const BundleReader& reader) {
       slots.insert(absl::StrCat(name.substr(0, at), " ", name.substr(at + sizeof(kSlotInfix) - 1)));
     } else if (const size_t rows = name.find(kTableRowsInfix); rows != std::string::npos) {
       // "<variable>/.COHORT_ROWS/<buckets>/<part>/<optimizer>/<slot>"
+      // The two last fields of such a name are the optimizer and the slot.
       const std::vector<std::string> parts =
           absl::StrSplit(name.substr(rows + sizeof(kTableRowsInfix) - 1), '/');
       if (parts.size() == 4) {
@@ -83,6 +88,7 @@ std::set<std::string> StoredSlots(const BundleReader& reader) {
   return slots;
 }
 
+// Compares the slots that the variables' update rules need with the slots in the checkpoint.
 absl::StatusOr<SlotCount> CountSlots(const BundleReader& reader,
                                      absl::Span<const proto::VariableLayout> variables) {
   std::set<std::string> stored = StoredSlots(reader);
@@ -97,10 +103,12 @@ absl::StatusOr<SlotCount> CountSlots(const BundleReader& reader,
       if (taken == 0) ++count.missing;
     }
   }
+  // Slots that no rule has taken out of `stored` are left.
   count.untaken = static_cast<int64_t>(stored.size());
   return count;
 }
 
+// Logs how many slots a restore took, made new or left in the checkpoint, unless all were taken.
 absl::Status SaySlots(const BundleReader& reader, absl::Span<const proto::VariableLayout> variables,
                       bool weights_only) {
   ASSIGN_OR_RETURN(SlotCount slots, CountSlots(reader, variables));
@@ -116,12 +124,14 @@ absl::Status SaySlots(const BundleReader& reader, absl::Span<const proto::Variab
   return absl::OkStatus();
 }
 
+// Adds to an error the names of the intact checkpoints beside the damaged one.
 absl::Status WithOthers(const absl::Status& error, FileSystem& files, const std::string& prefix) {
   return absl::Status(
       error.code(),
       absl::StrCat(error.message(), "; ", IntactCheckpointsRemedy(files, DirectoryOf(prefix))));
 }
 
+// Reads a counter; 0 if the checkpoint, perhaps TensorFlow's own, has no such counter.
 int64_t ReadCounter(const BundleReader& reader, const std::string& name) {
   const absl::StatusOr<Tensor> value = reader.Read(name);
   if (!value.ok() || value->dtype() != DType::kInt64 || value->num_elements() != 1) return 0;
@@ -146,7 +156,7 @@ absl::StatusOr<std::string> CheckpointManager::Save(
       UnusedCheckpointName(files_, options_.directory, CheckpointNameOfStep(progress.global_step)));
   const std::string prefix = JoinPath(options_.directory, name);
   if (absl::Status written = Write(prefix, progress, variables); !written.ok()) {
-    // Without an index nothing names what was written.
+    // Without an index no reader finds these files, so a failed removal only costs disk space.
     DeleteCheckpoint(files_, prefix).IgnoreError();
     return written;
   }
@@ -158,6 +168,7 @@ absl::StatusOr<std::string> CheckpointManager::Save(
 absl::Status CheckpointManager::Write(const std::string& prefix, const Progress& progress,
                                       absl::Span<const proto::VariableLayout> variables) {
   std::map<std::string, Tensor> extras;
+  // The load record is an extra tensor of the checkpoint, beside the counters of progress.
   if (!variables.empty()) {
     ASSIGN_OR_RETURN(const proto::PsStatsResponse stats, coordinator_.ps().Stats());
     extras = loads_.Take(stats, variables);
@@ -174,8 +185,10 @@ absl::Status CheckpointManager::Write(const std::string& prefix, const Progress&
 absl::Status CheckpointManager::MakeLatest(const std::string& name) {
   CheckpointState state;
   if (auto held = ReadCheckpointState(files_, options_.directory); held.ok()) {
+    // The state file of earlier saves goes on.
     state = *std::move(held);
   } else if (!absl::IsNotFound(held.status())) {
+    // A damaged state file is replaced: it lists old checkpoints only.
     if (!absl::IsDataLoss(held.status())) return held.status();
     Log(LogLevel::kWarning, "checkpoint_state_replaced",
         {{"cause", held.status().message()},
@@ -184,15 +197,17 @@ absl::Status CheckpointManager::MakeLatest(const std::string& name) {
   state.latest = name;
   state.all.erase(std::remove(state.all.begin(), state.all.end(), name), state.all.end());
   state.all.push_back(name);
+  // At least one checkpoint is kept, whatever max_to_keep says.
   std::vector<std::string> dropped;
   const size_t keep = static_cast<size_t>(std::max<int64_t>(options_.max_to_keep, 1));
   while (state.all.size() > keep) {
     dropped.push_back(state.all.front());
     state.all.erase(state.all.begin());
   }
+  // The state file is written first, so that it never names a checkpoint that is deleted already.
   RETURN_IF_ERROR(WriteCheckpointState(files_, options_.directory, state));
   for (const std::string& old : dropped) {
-    // Left-over files cost room only.
+    // A failed removal is ignored: files that are left behind only cost disk space.
     DeleteCheckpoint(files_, absl::StartsWith(old, "/") ? old : JoinPath(options_.directory, old))
         .IgnoreError();
   }
@@ -211,10 +226,12 @@ absl::StatusOr<std::optional<Progress>> CheckpointManager::Restore(
   absl::StatusOr<std::unique_ptr<BundleReader>> opened = BundleReader::Open(files_, prefix);
   if (!opened.ok()) return WithOthers(opened.status(), files_, prefix);
   const std::unique_ptr<BundleReader> reader = *std::move(opened);
+  // The ps restore any tensor with a fitting name, so a wrong model must be refused here.
   RETURN_IF_ERROR(CheckModel(*reader, prefix, variables));
   RETURN_IF_ERROR(coordinator_.ps().Restore(
       prefix, options_.weights_only ? PsControl::Slots::kNew : PsControl::Slots::kOfCheckpoint));
   Progress progress;
+  // Weights alone begin a new training, at step 0.
   if (!options_.weights_only) {
     progress = {ReadCounter(*reader, kStepName),
                 ReadCounter(*reader, kEpochName),

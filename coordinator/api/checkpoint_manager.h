@@ -1,9 +1,9 @@
 #pragma once
 
-// Keeps the checkpoints of a job in one directory of the coordinator: ckpt-<step>.index and its
-// data shards, one per ps, and the state file `checkpoint`. A checkpoint is visible only when its
-// index is in place, and the index is written last, so a crash at any moment leaves the previous
-// one loadable.
+// The checkpoints of a job in one directory of the coordinator: ckpt-<step>.index with its data
+// shards, one per ps, and the state file `checkpoint`. The index is written last, and a checkpoint
+// is visible only when its index is in place. So a crash at any moment leaves the previous
+// checkpoint loadable.
 
 #include <cstdint>
 #include <optional>
@@ -18,41 +18,45 @@
 
 namespace cohort {
 
-// Thread-compatible.
+// Saves and restores the checkpoints of a job in one directory. Thread-compatible.
 class CheckpointManager {
  public:
   struct Options {
-    std::string directory;  // empty: nothing is saved
+    std::string directory;  // where checkpoints are saved; empty: nothing is saved
     int64_t max_to_keep = 3;
-    bool weights_only = false;  // Restore leaves slots, steps and epochs as they begin
+    // True: Restore takes the variables only, and slots, steps and epochs keep their initial
+    // values.
+    bool weights_only = false;
   };
 
   CheckpointManager(FileSystem& files, ClusterCoordinator& coordinator, Options options);
 
   bool IsSaving() const { return !options_.directory.empty(); }
 
-  // Removes what saves of processes that were killed left in the directory: before the first Save.
+  // Removes the files of unfinished saves that killed processes left in the directory. Called
+  // before the first Save.
   void RemoveUnfinished();
 
-  // Returns the prefix of the new checkpoint, and removes what was written where it fails. Deletes
-  // those beyond max_to_keep. What the parameter servers moved for the slices of `variables` since
-  // the last one is saved with it (load_record.h).
+  // Writes a checkpoint and returns its prefix; a failed save removes the files that it wrote.
+  // Deletes the oldest checkpoints beyond max_to_keep. The checkpoint also records how many bytes
+  // the parameter servers moved for the slices of `variables` since the last save (load_record.h).
   absl::StatusOr<std::string> Save(const Progress& progress,
                                    absl::Span<const proto::VariableLayout> variables = {});
 
-  // Restores variables and slots. Slots that the checkpoint does not have begin as new; they are
-  // counted in the log, as are those that nobody takes. `which` is what FindCheckpoint takes.
-  // Nothing when "latest" finds no checkpoint, which is logged. Errors: those of FindCheckpoint;
-  // NOT_FOUND and DATA_LOSS naming the file and the intact checkpoints beside it;
-  // FAILED_PRECONDITION for a checkpoint of another model, listing every variable that is missing
-  // or has another shape.
+  // Restores variables and slots. Slots that the checkpoint lacks begin as new; the log counts
+  // these slots, and the stored slots that the job does not have. `which` has the form that
+  // FindCheckpoint takes. Returns nothing if "latest" finds no checkpoint, and logs that. Errors:
+  // those of FindCheckpoint; NOT_FOUND and DATA_LOSS naming the file and the intact checkpoints
+  // beside it; FAILED_PRECONDITION for a checkpoint of another model, listing every variable that
+  // is missing or has another shape.
   absl::StatusOr<std::optional<Progress>> Restore(
       const std::string& which, absl::Span<const proto::VariableLayout> variables);
 
  private:
   absl::Status Write(const std::string& prefix, const Progress& progress,
                      absl::Span<const proto::VariableLayout> variables);
-  // Names it in the state file, and deletes those beyond max_to_keep.
+  // Names the checkpoint as the latest one in the state file, and deletes checkpoints beyond
+  // max_to_keep.
   absl::Status MakeLatest(const std::string& name);
 
   FileSystem& files_;

@@ -12,8 +12,8 @@ namespace cohort {
 
 namespace {
 
-// `what` made by Register, MakeIterator or CreatePerWorkerDataset of the coordinator `owner`. Ids
-// are a coordinator's own: those of another would name something else here.
+// Checks that a handle exists and that the coordinator `owner` made it. Ids are a coordinator's
+// own: the id of another coordinator's program or data set would name something else in this one.
 template <typename Handle>
 absl::Status CheckHandle(const Handle* handle, absl::string_view what, absl::string_view maker,
                          uint64_t owner) {
@@ -31,6 +31,7 @@ bool IsShardedByWorker(const proto::DatasetSpec& spec) {
                      [](const auto& transform) { return transform.shard().by_worker(); });
 }
 
+// Checks the parts of a closure one by one: the program, the arguments and the input.
 absl::Status CheckParts(const RegisteredProgram* program, const ScheduleOptions& options,
                         uint64_t owner) {
   RETURN_IF_ERROR(CheckHandle(program, "program", "Register", owner));
@@ -60,7 +61,8 @@ absl::Status CheckParts(const RegisteredProgram* program, const ScheduleOptions&
   return absl::OkStatus();
 }
 
-// A closure of a round is one of several replicas, or has several.
+// Checks that the program may update its variables in a round. The update is in replica context if
+// the round has several closures or the closure has several replicas.
 absl::Status CheckInReplicaContext(const RegisteredProgram& program,
                                    const ScheduleOptions& closure) {
   const Round& round = closure.round;
@@ -73,7 +75,8 @@ absl::Status CheckInReplicaContext(const RegisteredProgram& program,
   }
   for (const proto::VariableLayout& layout : program.request.variables()) {
     const auto update = updates.find(layout.name());
-    if (update == updates.end() || layout.replicas() > 0) continue;  // each updates its own
+    // A variable with one value per replica is skipped: each replica updates its own value.
+    if (update == updates.end() || layout.replicas() > 0) continue;
     const ReplicaContext replicas{layout.name(), layout.rule(), layout.aggregation(),
                                   update->second};
     if (!alone) RETURN_IF_ERROR(replicas.Check());
@@ -84,7 +87,8 @@ absl::Status CheckInReplicaContext(const RegisteredProgram& program,
                    "' changes no variable: a round waits for updates; schedule it without one"));
 }
 
-// A round that waits for its last closures has to leave room for them.
+// Checks the rules of rounds and gangs. A round that waits for its last closures has to leave room
+// for them in the queue.
 absl::Status CheckRound(const RegisteredProgram& program, const ScheduleOptions& closure,
                         const ClusterCoordinatorOptions& options) {
   RETURN_IF_ERROR(CheckInReplicaContext(program, closure));
@@ -99,6 +103,8 @@ absl::Status CheckRound(const RegisteredProgram& program, const ScheduleOptions&
         "a gang of several workers shares out one batch, and an iterator gives each worker "
         "another: schedule it with a SplitInput");
   }
+  // A round takes at most half of the queue, and half of the closures that may run again after a
+  // loss.
   const size_t room = std::min(options.queue_bound, options.redo_max) / 2;
   if (closure.round.aggregate < 1 || closure.round.aggregate > room) {
     return absl::InvalidArgumentError(
@@ -110,6 +116,7 @@ absl::Status CheckRound(const RegisteredProgram& program, const ScheduleOptions&
       "closures of a round have to be replayable, and staleness is not bounded besides");
 }
 
+// Checks the rules of closures with several steps.
 absl::Status CheckSteps(const ScheduleOptions& closure) {
   if (closure.later_steps.empty()) return absl::OkStatus();
   const size_t steps = 1 + closure.later_steps.size();

@@ -2,7 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
-// Checks that Schedule makes of a closure before it takes it.
+// The checks that ClusterCoordinator::Schedule makes before it accepts a closure.
 
 #include "absl/status/status.h"
 #include "coordinator/api/coordinator_options.h"
@@ -10,16 +10,18 @@
 
 namespace cohort {
 
-// Upper bound of the steps of one closure: its answer carries what all of them fetch.
+// The upper bound of the steps of one closure: the closure's answer carries the fetches of all its
+// steps.
 inline constexpr size_t kClosureStepsMax = 4096;
 
 struct ClosureRules {
   const ClusterCoordinatorOptions& options;
-  uint64_t owner = 0;  // the coordinator whose handles it takes
+  uint64_t owner = 0;  // the incarnation of the coordinator that made the closure's handles
 };
 
-// Errors: INVALID_ARGUMENT naming what is missing, another coordinator's, without value or against
-// the rules of rounds and gangs, and what to do.
+// Checks a closure before it is scheduled. Errors: INVALID_ARGUMENT for a program, data set,
+// iterator or argument that is missing, has no value or belongs to another coordinator, and for a
+// closure that breaks the rules of rounds and gangs. The text says what to do.
 absl::Status CheckClosure(const RegisteredProgram* program, const ScheduleOptions& closure,
                           const ClosureRules& rules);
 

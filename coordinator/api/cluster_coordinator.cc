@@ -22,6 +22,7 @@ namespace cohort {
 
 namespace {
 
+// Checks that the cluster has the tasks that the homes and the limits of workers require.
 absl::Status CheckCluster(const ClusterSpec& cluster, Role homes, bool mirrored,
                           const WorkerLimits& limits) {
   if (homes == Role::kWorker && cluster.NumTasks(Role::kPs) > 0) {
@@ -53,14 +54,14 @@ absl::Status CheckCluster(const ClusterSpec& cluster, Role homes, bool mirrored,
       workers > limits.max ? absl::StrCat(" and cluster.max_workers ", limits.max) : ""));
 }
 
-// A wait that ran out: what was waited for, and the tasks that do not answer. The one that has been
-// silent for longest is the origin.
+// Returns the error of a wait that ran out. The text names the awaited event and the tasks that do
+// not answer. The task that has been silent for longest is the origin.
 absl::Status TimedOut(absl::Duration timeout, absl::string_view what, const Scheduler& scheduler,
                       const Cluster& cluster) {
   std::string text = absl::StrCat("waited ", absl::FormatDuration(timeout), " for ", what, ": ",
                                   scheduler.DescribeWait());
   proto::ErrorDetail detail;
-  detail.set_error_class(proto::TRANSIENT);  // nothing is lost: it can be waited for again
+  detail.set_error_class(proto::TRANSIENT);  // nothing is lost: the caller may wait again
   absl::Duration longest;
   for (const Cluster::Silent& silent : cluster.silent()) {
     const bool serves = silent.since < absl::InfiniteDuration();
@@ -125,6 +126,7 @@ absl::StatusOr<Variable> ClusterCoordinator::CreateVariable(const VariableSpec& 
   {
     MutexLock lock(mutex_);
     ASSIGN_OR_RETURN(layout, creator_.CreateVariable(spec, rule, of_strategy));
+    // The lock also covers the slice ids, which must be unique among all variables.
     CutPieces(options_.slice_bytes_max, next_slice_id_, layout);
   }
   layout.set_mirrored(options_.mirrored);
@@ -133,6 +135,7 @@ absl::StatusOr<Variable> ClusterCoordinator::CreateVariable(const VariableSpec& 
 }
 
 absl::Status ClusterCoordinator::CreateVariables(absl::Span<const proto::VariableLayout> layouts) {
+  // Memory is checked before any home creates a variable.
   RETURN_IF_ERROR(memory_->Add(layouts));
   if (copies_ != nullptr) copies_->AddVariables({layouts.begin(), layouts.end()});
   RETURN_IF_ERROR(ps_->CreateVariables(layouts));
@@ -140,6 +143,7 @@ absl::Status ClusterCoordinator::CreateVariables(absl::Span<const proto::Variabl
     MutexLock lock(mutex_);
     for (const proto::VariableLayout& layout : layouts) layouts_[layout.name()] = layout;
   }
+  // A checkpoint without the new variables could not be restored, so a new one is awaited.
   if (recovery_ == nullptr) return absl::OkStatus();
   return WaitFor("a checkpoint with the new variables", [&](Recovery::Done done) {
     recovery_->AddVariables({layouts.begin(), layouts.end()}, std::move(done));
@@ -158,6 +162,7 @@ absl::StatusOr<std::vector<Tensor>> ClusterCoordinator::LocalResults(const Varia
     return std::vector<Tensor>(1, std::move(value));
   }
   ASSIGN_OR_RETURN(const Tensor rows, ps_->ReadAll(layout));
+  // Homes keep the values of replicas as the rows of one tensor.
   std::vector<Tensor> values;
   for (int64_t replica = 0; replica < layout.replicas(); ++replica) {
     values.push_back(RowOfReplica(rows, replica));
@@ -174,11 +179,12 @@ absl::Status ClusterCoordinator::Change(const Variable& variable, const Variable
     return absl::InvalidArgumentError(absl::StrCat(
         "variable ", variable.name(), " lives with the coordinator: make it inside a scope"));
   }
-  // One change after another, also while this one waits: slices remember the last number alone.
+  // Changes are made one after another, even while this one waits: a slice remembers the number of
+  // its last change only.
   MutexLock lock(change_mutex_);
   const uint64_t update = ps_->NextUpdate();
-  // No closure would bring the value back. After a recovery a slice has the change if the restored
-  // checkpoint has it, and says so; the others make it again.
+  // A change is not a closure, so no replay repeats it. After a recovery a slice has the change if
+  // the restored checkpoint contains it, and then ignores it; the other slices make it again.
   while (true) {
     const uint64_t epoch = cluster_->epoch();
     RETURN_IF_ERROR(ps_->Change(variable.layout(), change, update));
@@ -194,6 +200,7 @@ absl::StatusOr<ProgramHandle> ClusterCoordinator::Register(const proto::Program&
   registered->request.set_program_id(registered->id);
   *registered->request.mutable_program() = program;
   registered->request.set_seed(options_.seed);
+  // The request carries the layout of each variable that the program reads, pushes to or assigns.
   std::map<std::string, bool> wanted;
   for (const proto::InputBinding& input : program.inputs()) {
     if (input.has_variable()) wanted[input.variable()] = true;
@@ -239,6 +246,7 @@ absl::StatusOr<proto::CreateDatasetResponse> ClusterCoordinator::DescribeDataset
       const proto::ExpectedData data,
       AskForData(world_, waiter_, *cluster_,
                  {dataset->id, dataset->spec, options_.connect_timeout, options_.call_timeout}));
+  // Workers that join later compare their data with these.
   dataset->expected->Set(data);
   proto::CreateDatasetResponse described;
   *described.mutable_element_spec() = data.element_spec();
@@ -259,6 +267,7 @@ absl::StatusOr<ClusterShape> ClusterCoordinator::ShapeFor(const Strategy& strate
 
 absl::StatusOr<RemoteValue> ClusterCoordinator::Schedule(const ProgramHandle& program,
                                                          ScheduleOptions options) {
+  // A closure that breaks a rule is refused before it takes a place in the queue.
   RETURN_IF_ERROR(CheckClosure(program.get(), options, {options_, owner()}));
   if (recovery_ != nullptr && !resumed_) {
     return absl::FailedPreconditionError(
@@ -277,6 +286,7 @@ absl::StatusOr<RemoteValue> ClusterCoordinator::Schedule(const ProgramHandle& pr
   closure->deadline = world_.clock.Now() + options.timeout;
   closure->replayable = options.replayable;
   closure->result = result;
+  // The closure runs after this returns; only the place in the queue is awaited.
   RETURN_IF_ERROR(Wait(options.queue_timeout, "room in the queue", [&](Scheduler::Done done) {
     return scheduler_->Schedule(std::move(closure), std::move(done));
   }));
@@ -317,6 +327,8 @@ absl::Status ClusterCoordinator::Wait(absl::Duration timeout, absl::string_view 
 absl::StatusOr<FetchedTensors> ClusterCoordinator::Fetch(const RemoteValue& value,
                                                          absl::Duration timeout) {
   if (!value.has_value()) return absl::InvalidArgumentError("Fetch of an empty RemoteValue");
+  // While a fetch waits, an error that no call has observed must not stop the closures that it
+  // needs.
   scheduler_->BeginFetch();
   const bool came = waiter_.Wait(value.state().event(), timeout);
   scheduler_->EndFetch();
@@ -350,6 +362,7 @@ absl::StatusOr<Tensor> ReadCache::Read(const std::string& variable,
       if (value != scope->second.end()) return value->second.Clone();
     }
   }
+  // Read outside the lock, because the read waits for parameter servers.
   ASSIGN_OR_RETURN(Tensor value, read());
   MutexLock lock(mutex_);
   const auto scope = scopes_.find(std::this_thread::get_id());

@@ -1,4 +1,5 @@
-// The assembly of the coordinator's parts, their connection to the cluster and resumption.
+// The assembly of the coordinator's parts, the callbacks that connect them, and the start and
+// resumption of a job.
 
 #include <utility>
 
@@ -16,6 +17,7 @@ namespace cohort {
 
 namespace {
 
+// Sends a fence to every home under the present epoch.
 void FenceAll(const Cluster& cluster, proto::FenceRequest fence, absl::Duration timeout,
               absl::AnyInvocable<void(absl::Status)> done) {
   const absl::StatusOr<std::vector<TaskLink>> links = cluster.ps();
@@ -28,6 +30,8 @@ void FenceAll(const Cluster& cluster, proto::FenceRequest fence, absl::Duration 
       [done = std::move(done)](auto answers) mutable { done(answers.status()); });
 }
 
+// Returns the identity that the coordinator shows to tasks. Without a given incarnation the clock
+// makes one; without settings the job equals no other job.
 CoordinatorIdentity IdentityOf(const ClusterCoordinatorOptions& options, absl::Time now) {
   CoordinatorIdentity self;
   self.incarnation = options.incarnation != 0
@@ -40,8 +44,9 @@ CoordinatorIdentity IdentityOf(const ClusterCoordinatorOptions& options, absl::T
   return self;
 }
 
-// Ends a job that has lost variables for good. What is in flight would wait for the lost server
-// longer than the job: the servers that are left are told to refuse what it may still push.
+// Ends a job that has lost variables for good. Closures in flight would wait for the lost server
+// longer than the job lives. So the servers that are left are first told to refuse all pushes of
+// these closures.
 void EndForLoss(const Cluster& cluster, std::shared_ptr<Scheduler> scheduler, absl::Duration lease,
                 const absl::Status& error) {
   std::vector<TaskLink> left;
@@ -51,6 +56,7 @@ void EndForLoss(const Cluster& cluster, std::shared_ptr<Scheduler> scheduler, ab
   Envelope<proto::FenceRequest> request;
   request.header.set_epoch(cluster.epoch());
   request.header.set_watermark(scheduler->NextId().value);
+  // The job is closed when all servers have answered, or after a lease.
   std::vector<Envelope<proto::FenceRequest>> requests(left.size(), request);
   CallEach<proto::FenceResponse>(
       left, "/cohort.proto.PsService/Fence", std::move(requests), lease,
@@ -72,10 +78,13 @@ ClusterCoordinator::ClusterCoordinator(World world, Waiter& waiter, Options opti
       memory_(std::make_shared<HomeMemory>(HomeMemory::Options{
           options_.homes, options_.cluster.Indices(options_.homes), options_.one_machine})),
       creator_(options_.cluster.Indices(options_.homes), options_.partitioner, options_.placement) {
+  // The callbacks below find each other through `parts`, whose pointers are set once the parts
+  // exist.
   auto parts = std::make_shared<Parts>();
   scheduler_ = Scheduler::Create(world_.clock, SchedulerOptionsFor(parts));
   cluster_ = Cluster::Create(world_, ClusterOptionsFor(parts));
   parts->cluster = cluster_;
+  // Checkpoints of a user and recovery checkpoints use the same transfer.
   ShardTransfer::Options transfer;
   transfer.mode = options_.checkpoint_mode;
   transfer.call_timeout = options_.call_timeout;
@@ -103,7 +112,8 @@ ClusterCoordinator::ClusterCoordinator(World world, Waiter& waiter, Options opti
     control.when_stable = [scheduler = scheduler_](auto done) {
       scheduler->WhenStable(std::move(done));
     };
-    // Another copy answers as soon as the one that was lost is known to be.
+    // Another copy answers as soon as the loss of the first one is known, so no recovery is waited
+    // for.
     if (recovery_ == nullptr) control.recovery_timeout = 2 * options_.lease;
   }
   if (options_.mirrored) MakeCopies(parts);
@@ -128,6 +138,7 @@ Scheduler::Options ClusterCoordinator::SchedulerOptionsFor(
   options.queue_bound = options_.queue_bound;
   options.closures_in_flight = options_.closures_in_flight;
   if (options_.mirrored) {
+    // A mirrored job runs gangs of all workers that the cluster names.
     options.gang_size = options_.cluster.NumTasks(Role::kWorker);
     const std::vector<int> workers = options_.cluster.Indices(Role::kWorker);
     options.gang_workers = {workers.begin(), workers.end()};
@@ -137,6 +148,7 @@ Scheduler::Options ClusterCoordinator::SchedulerOptionsFor(
       if (const auto copies = parts->copies.lock()) copies->OnOutOfStep(workers, cause);
       const auto recovery = parts->recovery.lock();
       if (recovery == nullptr) return;
+      // A checkpoint that one of these workers is writing must begin anew elsewhere.
       std::set<int> away;
       for (const auto& [worker, session] : workers) away.insert(worker);
       recovery->OnHomesAway(away, cause);
@@ -151,6 +163,7 @@ Scheduler::Options ClusterCoordinator::SchedulerOptionsFor(
   options.stop_at_first_error = options_.stop_at_first_error;
   options.setup_timeout = options_.connect_timeout;
   options.closure_timeout = options_.closure_timeout;
+  // Without recovery no closure can run again after the loss of a home, so none is kept.
   options.redo_max = options_.recovery_directory.empty() ? 0 : options_.redo_max;
   options.checkpoint_every = options_.recovery_interval_closures;
   options.on_checkpoint_due = [parts] {
@@ -174,7 +187,7 @@ Scheduler::Options ClusterCoordinator::SchedulerOptionsFor(
                              const std::set<uint64_t>& sessions, auto done) {
     const auto cluster = parts->cluster.lock();
     if (cluster == nullptr) return done(absl::OkStatus());
-    // Whatever a lost home could still change is lost with it.
+    // A lost home needs no fence: its pushes go to its own copy, which is lost with it.
     if (homes == Role::kWorker && !cluster->ps().ok()) return done(absl::OkStatus());
     proto::FenceRequest request;
     for (const uint64_t session : sessions) request.add_worker_incarnations(session);
@@ -195,6 +208,7 @@ Cluster::Options ClusterCoordinator::ClusterOptionsFor(
   options.address = options_.address;
   options.mirrored = options_.mirrored;
   ListenToTasks(parts, options);
+  // The advice depends on what was lost: variables, or a member of the group.
   if (options_.recovery_directory.empty()) {
     options.ps_lost_remedy = absl::StrCat(
         options_.mirrored ? "; synchronous training needs all of its workers"
@@ -207,10 +221,13 @@ Cluster::Options ClusterCoordinator::ClusterOptionsFor(
 
 void ClusterCoordinator::ListenToTasks(const std::shared_ptr<const Parts>& parts,
                                        Cluster::Options& options) const {
+  // Closures that ran again count as well: any progress shows that the job is not stuck.
   const auto done = [scheduler = scheduler_] {
     const Scheduler::Stats stats = scheduler->stats();
     return stats.done + stats.replayed;
   };
+  // Recovery, if there is any, closes the scheduler itself, and also ends the waits for
+  // checkpoints.
   const auto end_job = [scheduler = scheduler_, parts](const absl::Status& error) {
     if (const auto recovery = parts->recovery.lock()) return recovery->EndJob(error);
     scheduler->Close(error);
@@ -241,9 +258,11 @@ void ClusterCoordinator::ListenToTasks(const std::shared_ptr<const Parts>& parts
   options.on_ps_lost = [scheduler = scheduler_, memory = memory_, parts, done, end_job,
                         lease = options_.lease](const absl::Status& error) {
     const absl::Status hopeless = memory->OnLost(DetailOf(error).origin().index(), done());
+    // A home that lacks memory would be lost again after every recovery.
     if (!hopeless.ok()) return end_job(hopeless);
     if (const auto copies = parts->copies.lock()) {
-      // A process that was started again may have been lost without anybody noticing.
+      // A home may have been restarted without its loss being noticed, so the scheduler may not
+      // know it.
       scheduler->OutOfStep({DetailOf(error).origin().index()}, error);
       return copies->OnLost(error);
     }
@@ -254,7 +273,7 @@ void ClusterCoordinator::ListenToTasks(const std::shared_ptr<const Parts>& parts
   options.on_superseded = end_job;
   options.on_leaving = [scheduler = scheduler_, parts, homes = options.homes](
                            TaskId task, absl::Duration patience, auto let_go) {
-    // A worker's results are where the variables are: it only has to end what it runs.
+    // A worker that is not a home keeps nothing: it only has to end the closures that it runs.
     if (task.role != homes) return scheduler->RemoveWorker(task.index, std::move(let_go));
     const auto recovery = parts->recovery.lock();
     if (recovery == nullptr) return let_go();
@@ -262,6 +281,7 @@ void ClusterCoordinator::ListenToTasks(const std::shared_ptr<const Parts>& parts
   };
 }
 
+// The parts are shared with calls in flight, so each is told to stop before its owner goes.
 ClusterCoordinator::~ClusterCoordinator() {
   if (recovery_ != nullptr) recovery_->Stop();
   if (copies_ != nullptr) copies_->Stop();
@@ -272,6 +292,7 @@ absl::Status ClusterCoordinator::WaitForCluster() {
   uint64_t floor = 0;
   if (recovery_ != nullptr) {
     ASSIGN_OR_RETURN(const RecoveryStore::Left left, ReadLeft());
+    // The new epoch must be above that of every checkpoint, so that file names stay in order.
     floor = left.epoch;
   }
   const absl::Time deadline = world_.clock.Now() + options_.connect_timeout;
@@ -287,6 +308,7 @@ absl::Status ClusterCoordinator::WaitForCluster() {
                       [&](auto done) { cluster_->Claim(floor, std::move(done)); });
   if (!epoch.ok()) return not_ready(epoch.status());
   scheduler_->SetEpoch(*epoch);
+  // The workers share the rest of the time that the ps have left.
   const absl::Status ready =
       Await<bool>(waiter_, deadline - world_.clock.Now(), "the tasks", [&](auto done) {
         cluster_->WhenReady(options_.workers.min,
@@ -328,7 +350,8 @@ absl::StatusOr<std::optional<proto::CoordinatorState>> ClusterCoordinator::LeftS
 absl::StatusOr<std::optional<proto::CoordinatorState>> ClusterCoordinator::ResumeState() {
   if (recovery_ == nullptr) return std::optional<proto::CoordinatorState>();
   ASSIGN_OR_RETURN(RecoveryStore::Left left, ReadLeft());
-  // Servers that an earlier coordinator has used hold what nothing tells the origin of.
+  // Servers that an earlier coordinator used may hold values of unknown origin, so even a job
+  // without a checkpoint puts them back, to the initial values.
   const bool starts_anew = left.checkpoints.empty();
   for (const RecoveryStore::Committed& one : left.checkpoints) {
     if (one.state.job() == options_.job) continue;
@@ -338,6 +361,7 @@ absl::StatusOr<std::optional<proto::CoordinatorState>> ClusterCoordinator::Resum
                      "': give each job a directory of its own, or remove the files to start anew"));
   }
   if (!left.damage.ok()) {
+    // The newest checkpoint cannot be read, so an older one is taken.
     Log(LogLevel::kWarning, "recovery_checkpoint_damaged",
         {{"cause", left.damage.message()}, {"taken", left.checkpoints.front().prefix}});
   }
@@ -370,6 +394,7 @@ bool ClusterCoordinator::CheckpointAndHold(absl::Duration patience, Recovery::Do
 
 absl::Status ClusterCoordinator::ForgetState() {
   if (recovery_ == nullptr) return absl::OkStatus();
+  // A coordinator that has taken over goes on from these checkpoints, so they must stay.
   RETURN_IF_ERROR(CheckHeld(waiter_, *cluster_));
   return WaitFor("the recovery checkpoints to be removed",
                  [&](Recovery::Done done) { recovery_->Forget(std::move(done)); });

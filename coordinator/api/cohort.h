@@ -3,12 +3,14 @@
 // The whole C++ API, under TensorFlow's names where TensorFlow has one:
 //
 //   Runtime              threads, clock, files and network of the program
-//   ClusterResolver      the cluster, from TF_CONFIG; LocalCluster starts one of its own
-//   ClusterCoordinator   Schedule, Join, Fetch, and what belongs to them: VariableScope, Variable,
-//                        ShardedVariable, CachingScope, RemoteValue, InputPipeline
-//   GraphBuilder         a step's graph; AddGradients differentiates it, BindProgram makes a
-//   program CheckpointManager    checkpoints in TensorFlow's format MakeStrategy         the plans
-//   behind the strategies of a job file
+//   ClusterResolver      the cluster, from TF_CONFIG; LocalCluster starts a cluster of its own
+//   ClusterCoordinator   Schedule, Join and Fetch, with the classes that belong to them:
+//                        VariableScope, Variable, ShardedVariable, CachingScope, RemoteValue,
+//                        InputPipeline
+//   GraphBuilder         a step's graph; AddGradients differentiates the graph, BindProgram makes
+//                        a program of it
+//   CheckpointManager    checkpoints in TensorFlow's format
+//   MakeStrategy         the plans behind the strategies of a job file
 //
 // docs/examples has five programs of at most 80 lines, with a CMakeLists.txt.
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// Options of a ClusterCoordinator.
+// The options of a ClusterCoordinator: cluster, homes, limits, time-outs and recovery.
 
 #include <cstdint>
 #include <functional>
@@ -21,47 +21,62 @@ namespace cohort {
 
 struct ClusterCoordinatorOptions {
   ClusterSpec cluster;
-  Role homes = Role::kPs;  // kWorker: the workers of a cluster without a ps
-  // Whether every worker is a home of every variable, and gang closures run on all of them.
-  // Otherwise a cluster whose workers are homes has one worker.
+  Role homes = Role::kPs;  // kWorker: variables live in the workers, and there is no ps
+  // True: every worker is a home of every variable, and gang closures run on all workers. False: a
+  // cluster whose workers are homes has exactly one worker.
   bool mirrored = false;
-  // The replicas of a strategy that mirrors variables; variables of synchronization ON_READ made in
-  // a scope have a value for each of them. 0: such variables are like others.
+  // The number of replicas of a strategy that mirrors variables. A variable of synchronization
+  // ON_READ that is made in a scope has one value per replica. 0: such variables are like all
+  // others.
   int64_t replicas = 0;
-  bool one_machine = false;            // all tasks are on one, whose memory their variables share
-  uint64_t shared_memory = 0;          // for such gangs: Gang.shared_memory
-  std::optional<int32_t> nccl_device;  // for such gangs: Gang.nccl_device
-  // The job is its name with a fingerprint of what it trains, and how: a coordinator of the same
-  // job takes the tasks over, one of another job waits for them (EpochClaim). Without a fingerprint
-  // every coordinator is of another job.
+  // True: all tasks run on one machine, so that the variables share its memory.
+  bool one_machine = false;
+  // The value of Gang.shared_memory for gang closures of mirrored workers.
+  uint64_t shared_memory = 0;
+  // The value of Gang.nccl_device for gang closures of mirrored workers.
+  std::optional<int32_t> nccl_device;
+  // The job's name. Together with `settings`, a fingerprint of the training, the name identifies
+  // the job: a coordinator of the same job takes its tasks over, and a coordinator of another job
+  // waits for the tasks (EpochClaim). Without a fingerprint every coordinator counts as another
+  // job.
   std::string job = "job";
   std::optional<uint64_t> settings;
-  bool take_over = false;  // tasks of other jobs too, also while these live
+  // True: the coordinator takes over tasks of other jobs, too, even while those jobs live.
+  bool take_over = false;
   uint64_t seed = 0;
-  std::shared_ptr<const Partitioner> partitioner;            // nullptr: nothing is partitioned
-  PlacementPolicy placement = PlacementPolicy::kRoundRobin;  // for variables made in a scope
-  size_t slice_bytes_max = kCallBytesMax;  // for a variable made in a scope (CutPieces)
-  WorkerLimits workers;  // the job starts when `min` serve, and later ones may come and go
+  std::shared_ptr<const Partitioner> partitioner;  // nullptr: no variable is partitioned
+  // The policy that places variables made in a scope.
+  PlacementPolicy placement = PlacementPolicy::kRoundRobin;
+  // The largest slice of a variable made in a scope (CutPieces).
+  size_t slice_bytes_max = kCallBytesMax;
+  WorkerLimits workers;  // the job starts when `min` workers serve; later workers may come and go
   int worker_threads = 0;
   size_t queue_bound = 262144;
   int closures_in_flight = 2;
-  std::optional<uint64_t> steps_ahead_max;  // bounded staleness; absent: asynchronous
+  std::optional<uint64_t> steps_ahead_max;  // how far steps may run ahead; absent: asynchronous
   uint32_t attempts_max = 10;
-  size_t quarantine_after = 3;  // worker processes that end together with one closure
+  // Number of worker processes that end while they run a closure before the closure is quarantined.
+  size_t quarantine_after = 3;
   Quarantine quarantine = Quarantine::kFail;
-  bool stop_at_first_error = true;  // false, as in TensorFlow: when a call observes it
+  // True: an error ends the job at once. False: an error ends the job when a call observes the
+  // error, as in TensorFlow.
+  bool stop_at_first_error = true;
   absl::Duration connect_timeout = absl::Seconds(60);
   absl::Duration lease = absl::Seconds(5);
   absl::Duration call_timeout = absl::Seconds(60);
   absl::Duration closure_timeout = absl::Minutes(10);
-  std::function<std::string(TaskId)> address;  // the present address of a task; default: the spec's
-  uint64_t incarnation = 0;                    // that of this process start; 0: from the clock
+  // Returns the present address of a task. By default this is the address in the spec.
+  std::function<std::string(TaskId)> address;
+  uint64_t incarnation = 0;  // the incarnation of this process; 0: made from the clock
   CheckpointMode checkpoint_mode = CheckpointMode::kAuto;
-  size_t checkpoint_chunk_bytes = kShardChunkBytes;  // for a shard that streams
-  std::string recovery_directory;  // empty: the loss of a parameter server is an error
+  size_t checkpoint_chunk_bytes = kShardChunkBytes;  // chunk size of a streamed checkpoint shard
+  // The directory of recovery checkpoints; empty: the loss of a ps is an error.
+  std::string recovery_directory;
   absl::Duration recovery_interval = absl::Seconds(10);
-  size_t recovery_interval_closures = 0;  // done since the last one; 0: only time counts
-  size_t redo_max = 65536;                // closures between two checkpoints
+  // Number of closures after which a recovery checkpoint is taken; 0: only the time interval
+  // counts.
+  size_t recovery_interval_closures = 0;
+  size_t redo_max = 65536;  // the most closures between two recovery checkpoints
 };
 
 }  // namespace cohort

@@ -1,6 +1,6 @@
 #pragma once
 
-// Input pipelines under tf.data's names:
+// Input pipelines, under the names of TensorFlow's tf.data:
 //   InputPipeline::FromTensorSlices({x, y}).Shuffle(4).Repeat().Batch(4).spec()
 
 #include <cstdint>
@@ -12,24 +12,26 @@
 
 namespace cohort {
 
-// Thread-compatible.
+// A data set that is described step by step and read by the workers. Thread-compatible.
 class InputPipeline {
  public:
-  // Axis 0 of every tensor counts the elements.
+  // Makes a data set of the rows of tensors: axis 0 of every tensor counts the elements.
   static InputPipeline FromTensorSlices(const std::vector<Tensor>& tensors);
   static InputPipeline Range(int64_t begin, int64_t end);
-  // Reads IDX files, one per component, which must be readable on every worker.
+  // Makes a data set of IDX files (MNIST's format), one file per component of an element. Every
+  // worker must be able to read the files.
   static InputPipeline FromIdxFiles(const std::vector<std::string>& paths);
 
-  // Return this data set with one more transform (proto/plan.proto says what each does).
+  // Return this data set with one more transform appended (proto/plan.proto defines each
+  // transform).
   InputPipeline Shuffle(int64_t buffer_size, uint64_t seed = 0) const;
   InputPipeline Repeat(int64_t times = -1) const;
   InputPipeline Batch(int64_t size) const;
   InputPipeline Prefetch(int64_t elements) const;
-  // Takes element i if i mod num_shards is index.
+  // Keeps the elements i of the data set with i mod num_shards == index.
   InputPipeline Shard(int64_t num_shards, int64_t index) const;
-  // Takes, on each worker, the shard of its own index, which counts the workers from 0, mod
-  // num_shards: a worker that came late shares its shard with another.
+  // Keeps, on each worker, one shard of the data set: shard number (the worker's position, from 0)
+  // mod num_shards. A worker that joins late therefore shares its shard with another worker.
   InputPipeline ShardByWorker(int64_t num_shards) const;
 
   const proto::DatasetSpec& spec() const { return spec_; }

@@ -1,9 +1,9 @@
 #pragma once
 
-// The bytes that the parameter servers moved for the rows of each variable, kept with every
-// checkpoint as the int64 tensor `<variable>/.COHORT_LOAD` of [slices, 3]: first row, number of
-// rows, bytes. The next job that restores it may place its variables by that
-// (strategy/placement.h), however it cuts them.
+// The bytes that the parameter servers moved for the rows of each variable. Every checkpoint keeps
+// them as the int64 tensor `<variable>/.COHORT_LOAD` of shape [slices, 3]: first row, number of
+// rows, bytes. The next job that restores the checkpoint may place its variables by these loads
+// (strategy/placement.h), however it cuts the variables.
 
 #include <cstdint>
 #include <map>
@@ -19,23 +19,23 @@
 
 namespace cohort {
 
-// Thread-compatible.
+// Turns the byte counters of parameter servers into load records of checkpoints. Thread-compatible.
 class LoadRecord {
  public:
-  // Returns what was moved since the last call, by the name of its tensor. A server that was
-  // started again has counted from then on.
+  // Returns the bytes that were moved since the last call, keyed by the name of the checkpoint
+  // tensor. A server that was restarted has counted only from its restart on.
   std::map<std::string, Tensor> Take(const proto::PsStatsResponse& stats,
                                      absl::Span<const proto::VariableLayout> variables);
 
  private:
-  std::map<uint32_t, uint64_t> taken_;  // bytes by slice id
+  std::map<uint32_t, uint64_t> taken_;  // bytes that earlier calls have returned, by slice id
 };
 
-// Reads the loads in the checkpoint `prefix`. Errors: those of BundleReader; DATA_LOSS for a
+// Reads the load records in the checkpoint `prefix`. Errors: those of BundleReader; DATA_LOSS for a
 // malformed tensor.
 absl::StatusOr<MeasuredLoads> ReadLoads(FileSystem& files, const std::string& prefix);
-// Reads the loads in the checkpoint that the job restores; nothing if there is none, or if its
-// placement does not ask for them.
+// Reads the load records in the checkpoint that the job restores. Returns an empty map if the job
+// restores no checkpoint or its placement does not use loads.
 absl::StatusOr<MeasuredLoads> ReadJobLoads(FileSystem& files, const JobSpec& job);
 
 }  // namespace cohort

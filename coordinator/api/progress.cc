@@ -5,7 +5,7 @@
 namespace cohort {
 
 proto::IteratorPosition BatchAfter(const DataPosition& begin, int64_t step, const PassShape& pass) {
-  // If another job's pass was longer, this one's is over.
+  // A job with a longer pass may have written `begin`; then this job's pass counts as over.
   const int64_t begun = std::clamp<int64_t>(begin.examples / pass.batch_size, 0, pass.batches);
   proto::IteratorPosition position;
   position.set_epoch(begin.pass + (begun + step) / pass.batches);

@@ -1,6 +1,6 @@
 #pragma once
 
-// The progress of a training: what its checkpoints say beside the variables.
+// The progress of a training run, which its checkpoints record beside the variables.
 
 #include <cstdint>
 
@@ -8,25 +8,27 @@
 
 namespace cohort {
 
-// How far the data were read: an epoch of fit.steps_per_epoch steps is more or less than a pass
-// over them, and the next one goes on there.
+// The position up to which the data were read. An epoch of fit.steps_per_epoch steps may be more or
+// less than one pass over the data, and the next epoch goes on at this position.
 struct DataPosition {
   int64_t pass = 0;
-  int64_t examples = 0;  // read of that pass: another batch size goes on there, too
+  // Examples read of that pass. The unit is not batches, so that a job with another batch size can
+  // go on here.
+  int64_t examples = 0;
 
   friend bool operator==(const DataPosition&, const DataPosition&) = default;
 };
 
-// The shape of a pass: data of so many batches (at least one) of this size. BatchAfter returns the
-// batch that is read `step` steps after `begin`: the first batch of the next pass follows the last
-// one.
+// The shape of one pass over the data: `batches` batches (at least one) of `batch_size` examples.
+// BatchAfter returns the batch that is read `step` steps after `begin`; after the last batch of a
+// pass comes the first batch of the next pass.
 struct PassShape {
   int64_t batch_size = 1;
   int64_t batches = 1;
 };
 proto::IteratorPosition BatchAfter(const DataPosition& begin, int64_t step, const PassShape& pass);
 
-// The progress to go on from.
+// The progress from which a restored training goes on.
 struct Progress {
   int64_t global_step = 0;
   int64_t epochs_done = 0;

@@ -14,11 +14,13 @@ namespace cohort {
 
 namespace {
 
+// Returns whether values of this type can be summed.
 bool IsNumber(DType dtype) {
   return dtype == DType::kFloat32 || dtype == DType::kFloat64 || dtype == DType::kInt32 ||
          dtype == DType::kInt64;
 }
 
+// Checks that there is a value, and that all values have one type and one rank.
 absl::Status CheckValues(absl::Span<const Tensor> replicas) {
   if (replicas.empty()) return absl::InvalidArgumentError("there are no values of replicas");
   for (const Tensor& value : replicas) {
@@ -40,6 +42,7 @@ absl::Status CheckNumbers(absl::Span<const Tensor> replicas) {
                                                  ", which has no sum: cast it to float32"));
 }
 
+// Returns the axis counted from the front, or an error for an axis that is out of range.
 absl::StatusOr<int> ReadAxis(int64_t axis, int rank) {
   if (axis >= -rank && axis < rank) return static_cast<int>(axis < 0 ? axis + rank : axis);
   return absl::InvalidArgumentError(
@@ -57,7 +60,8 @@ absl::StatusOr<std::set<int>> ReadAxes(absl::Span<const int64_t> axes, int rank)
   return read;
 }
 
-// The sum of one replica over some axes, and how many elements each sum has.
+// The sum of one replica's value over some axes, and the number of elements in each element of the
+// sum.
 struct PartialSum {
   Tensor sum;
   int64_t count = 1;
@@ -76,7 +80,7 @@ PartialSum SumOver(const Tensor& value, const std::set<int>& axes) {
     }
   }
   partial.sum = Tensor::Zeros(value.dtype(), Shape(absl::MakeConstSpan(dims)));
-  // The stride of each axis in the sum.
+  // The stride of each axis in the sum; a reduced axis has stride 0, so all its elements meet.
   std::vector<int64_t> strides(static_cast<size_t>(rank), 0);
   int64_t stride = 1;
   for (int axis = rank - 1; axis >= 0; --axis) {
@@ -84,6 +88,7 @@ PartialSum SumOver(const Tensor& value, const std::set<int>& axes) {
     strides[static_cast<size_t>(axis)] = stride;
     stride *= value.shape().dim(axis);
   }
+  // `at` is the index of the element that is added next, and `target` its place in the sum.
   std::vector<int64_t> at(static_cast<size_t>(rank), 0);
   int64_t target = 0;
   T* const sums = partial.sum.mutable_data<T>();
@@ -92,6 +97,7 @@ PartialSum SumOver(const Tensor& value, const std::set<int>& axes) {
     for (int axis = rank - 1; axis >= 0; --axis) {
       const auto place = static_cast<size_t>(axis);
       target += strides[place];
+      // The index counts like an odometer: an axis that overflows goes back to 0 and carries over.
       if (++at[place] < value.shape().dim(axis)) break;
       target -= strides[place] * at[place];
       at[place] = 0;
@@ -107,6 +113,7 @@ absl::StatusOr<Tensor> ReduceOf(ReplicaReduce op, absl::Span<const Tensor> repli
   int64_t count = 0;
   for (const Tensor& value : replicas) {
     PartialSum partial = SumOver<T>(value, axes);
+    // Sizes may differ along reduced axes only, which the sum no longer has.
     if (!sums.empty() && partial.sum.shape() != sums[0].shape()) {
       return absl::InvalidArgumentError(absl::StrCat(
           "replicas have ", replicas[0].TypeString(), " and ", value.TypeString(),
@@ -116,6 +123,8 @@ absl::StatusOr<Tensor> ReduceOf(ReplicaReduce op, absl::Span<const Tensor> repli
     sums.push_back(std::move(partial.sum));
     count += partial.count;
   }
+  // The sums are added up in a balanced tree over ranks, so the order of additions, and with it the
+  // rounding, is always the same.
   for (size_t step = 1; step < sums.size(); step *= 2) {
     for (size_t i = 0; i + step < sums.size(); i += 2 * step) {
       T* const to = sums[i].template mutable_data<T>();
@@ -124,6 +133,7 @@ absl::StatusOr<Tensor> ReduceOf(ReplicaReduce op, absl::Span<const Tensor> repli
     }
   }
   if (op == ReplicaReduce::kSum) return sums[0];
+  // A float mean of no elements is NaN, as in TensorFlow; integers have no NaN.
   if (std::is_integral_v<T> && count == 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("the mean of no elements: replicas have ", replicas[0].TypeString()));
@@ -135,6 +145,7 @@ absl::StatusOr<Tensor> ReduceOf(ReplicaReduce op, absl::Span<const Tensor> repli
   return sums[0];
 }
 
+// Calls ReduceOf for the values' type, which CheckNumbers has accepted.
 absl::StatusOr<Tensor> ReduceAny(ReplicaReduce op, absl::Span<const Tensor> replicas,
                                  const std::set<int>& axes, bool by_axes) {
   switch (replicas[0].dtype()) {
@@ -149,6 +160,7 @@ absl::StatusOr<Tensor> ReduceAny(ReplicaReduce op, absl::Span<const Tensor> repl
   }
 }
 
+// Returns whether all bytes of the value are zero.
 bool IsZeros(const Tensor& value) {
   return std::all_of(value.raw(), value.raw() + value.num_bytes(),
                      [](std::byte byte) { return byte == std::byte{0}; });
@@ -166,6 +178,7 @@ absl::StatusOr<Tensor> ValuesFromFunction(
   std::vector<Tensor> rows;
   for (int64_t replica = 0; replica < num_replicas_in_sync; ++replica) {
     ASSIGN_OR_RETURN(const Tensor value, function({replica, num_replicas_in_sync}));
+    // Each value becomes one row: it gets a leading axis of extent 1.
     std::vector<int64_t> sizes = {1};
     sizes.insert(sizes.end(), value.shape().dims().begin(), value.shape().dims().end());
     const Shape row(sizes);

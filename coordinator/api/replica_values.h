@@ -1,9 +1,9 @@
 #pragma once
 
-// Values of replicas, as tf.distribute has them in cross-replica context. What a program fetches
-// with EACH_REPLICA comes as one tensor of each replica; here they become one: Strategy.reduce and
-// Strategy.gather. Sums of floats are taken in the order of a balanced tree over ranks, those of
-// rows in their order.
+// Values of replicas, as tf.distribute has them in cross-replica context. A fetch of kind
+// EACH_REPLICA returns one tensor per replica; the functions below combine these tensors into one,
+// like Strategy.reduce and Strategy.gather. Sums of floats over replicas are taken in the order of
+// a balanced tree over ranks; sums over the rows of one replica are taken in row order.
 
 #include <string>
 #include <vector>
@@ -16,46 +16,48 @@
 
 namespace cohort {
 
-// tf.distribute.experimental.ValueContext.
+// The replica for which a value is made. TensorFlow: tf.distribute.experimental.ValueContext.
 struct ValueContext {
   int64_t replica_id_in_sync_group = 0;
   int64_t num_replicas_in_sync = 1;
 };
 
-// Returns the function's result for each replica, a row each, as an argument of a closure whose
-// program takes it with FromArgumentOfReplica (common/program/bind.h). TensorFlow:
-// Strategy.experimental_distribute_values_from_function. Errors: the function's; INVALID_ARGUMENT
-// for values whose types or shapes differ, and for no replicas.
+// Calls the function once per replica and returns the results as rows of one tensor. A closure
+// takes the tensor as an argument if its program is bound with FromArgumentOfReplica
+// (common/program/bind.h). TensorFlow: Strategy.experimental_distribute_values_from_function.
+// Errors: the function's; INVALID_ARGUMENT for values whose types or shapes differ, and for no
+// replicas.
 absl::StatusOr<Tensor> ValuesFromFunction(
     int64_t num_replicas_in_sync,
     absl::FunctionRef<absl::StatusOr<Tensor>(const ValueContext&)> function);
 
-// tf.distribute.ReduceOp.
+// The operation that combines the values of replicas. TensorFlow: tf.distribute.ReduceOp.
 enum class ReplicaReduce { kSum, kMean };
-// Reads "SUM" or "mean", in any case. Errors: INVALID_ARGUMENT naming the two.
+// Reads "SUM" or "MEAN", in upper or lower case. Errors: INVALID_ARGUMENT naming the two.
 absl::StatusOr<ReplicaReduce> ReplicaReduceFromName(absl::string_view name);
 
-// Reduces element by element over replicas; MEAN divides by their number. Takes float32, float64,
-// int32 and int64; a mean of whole numbers is cut to a whole one. TensorFlow: Strategy.reduce(op,
-// values, axis=None). Errors: INVALID_ARGUMENT for no value, types and shapes that differ, and
-// other types.
+// Reduces values element by element over replicas; MEAN divides by the number of replicas. Accepts
+// float32, float64, int32 and int64; a mean of integers is truncated to an integer. TensorFlow:
+// Strategy.reduce(op, values, axis=None). Errors: INVALID_ARGUMENT for no value, types and shapes
+// that differ, and other types.
 absl::StatusOr<Tensor> ReduceReplicas(ReplicaReduce op, absl::Span<const Tensor> replicas);
 
-// Reduces over these axes, which may be negative, in every replica, then over replicas. MEAN
-// divides by how many elements were summed in all, so that a replica counts by its size. Errors: as
-// above, but sizes along the axes may differ; INVALID_ARGUMENT naming an axis that is out of range,
-// or given twice.
+// Reduces each replica's value over `axes`, which may be negative, and then over replicas. MEAN
+// divides by the number of elements that were summed in all, so a replica counts by its size.
+// Errors: those of the overload without axes, except that sizes may differ along `axes`;
+// INVALID_ARGUMENT naming an axis that is out of range or given twice.
 absl::StatusOr<Tensor> ReduceReplicas(ReplicaReduce op, absl::Span<const Tensor> replicas,
                                       absl::Span<const int64_t> axes);
 
-// Reduces a value that is the same on all replicas, because no replica made it. MEAN returns it.
-// SUM returns it if there is one replica or if it is zeros. Errors: INVALID_ARGUMENT for any other
-// SUM: nobody can tell whether to count the value once or once per replica.
+// Reduces a value that is the same on all replicas because no replica made it. MEAN returns the
+// value. SUM returns the value if there is one replica or if it is all zeros. Errors:
+// INVALID_ARGUMENT for any other SUM, because it is unknown whether the value counts once or once
+// per replica.
 absl::StatusOr<Tensor> ReduceShared(ReplicaReduce op, const Tensor& value, int64_t replicas);
 
-// Joins values along `axis`, which may be negative. TensorFlow: Strategy.gather. Errors:
-// INVALID_ARGUMENT for no value, scalars, another rank or type, sizes that differ along another
-// axis, and an axis that is out of range.
+// Concatenates the values of replicas along `axis`, which may be negative. TensorFlow:
+// Strategy.gather. Errors: INVALID_ARGUMENT for no value, scalars, another rank or type, sizes that
+// differ along another axis, and an axis that is out of range.
 absl::StatusOr<Tensor> GatherReplicas(absl::Span<const Tensor> replicas, int64_t axis);
 
 }  // namespace cohort

@@ -1,7 +1,7 @@
 #pragma once
 
-// Everything of a program that its cluster uses: threads, clock, files, network, and the waiter on
-// which the blocking calls of the API block.
+// The services of a program that its cluster uses: threads, clock, files, network, and the waiter
+// on which the blocking calls of the API wait.
 
 #include "common/base/event.h"
 #include "common/cluster/transport_kind.h"
@@ -10,11 +10,12 @@
 
 namespace cohort {
 
-// Outlives every coordinator, local cluster and checkpoint manager that is made with it.
-// Thread-safe.
+// The runtime of a program, which outlives every coordinator, local cluster and checkpoint manager
+// made with it. Thread-safe.
 class Runtime {
  public:
-  // Makes a runtime whose pool of `threads` runs everything but the short work of calls themselves.
+  // Makes a runtime with a pool of `threads` threads, which run everything except the short work
+  // inside calls.
   explicit Runtime(int threads = 2, TransportKind transport = TransportKind::kAuto)
       : world_(threads, transport) {}
 

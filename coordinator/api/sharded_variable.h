@@ -1,10 +1,11 @@
 #pragma once
 
-// A variable with the operations of TensorFlow's ShardedVariable, whether it is cut or not, for the
-// coordinator's own code: initialising, inspecting, correcting. Training goes through closures. A
-// read asks the parameter servers for the rows that it needs, each once and all servers at a time;
-// rows come in the order in which they were asked for, duplicates kept (TensorFlow's sparse_read
-// gives them in the order of the shards). Like there, a read is of one instant for each slice only.
+// A variable with the operations of TensorFlow's ShardedVariable, whether the variable is cut or
+// not. The operations are meant for the coordinator's own code, which initializes, inspects and
+// corrects values; training goes through closures. A read asks all parameter servers in parallel,
+// and asks for each row once. The result has the rows in the order of the ids, with duplicates
+// (TensorFlow's sparse_read returns them in the order of the shards). As in TensorFlow, a read is
+// consistent within each slice only.
 
 #include <utility>
 
@@ -16,40 +17,43 @@
 namespace cohort {
 
 // A variable with TensorFlow's reads and changes. Every method's errors: those of PsControl. Ids
-// are checked before anything is sent: OUT_OF_RANGE naming the variable and the id. Thread-safe;
+// are checked before any request is sent: OUT_OF_RANGE naming the variable and the id. Thread-safe;
 // the coordinator outlives it.
 class ShardedVariable {
  public:
-  // Wraps a variable with a home on parameter servers, or a local one, which is only read.
+  // Wraps a variable. It lives on parameter servers, or it is a local one, which can only be read.
   ShardedVariable(ClusterCoordinator& coordinator, Variable variable)
       : coordinator_(coordinator), variable_(std::move(variable)) {}
 
   const Variable& variable() const { return variable_; }
 
-  // Reads the whole value. TensorFlow: tf.convert_to_tensor(v), v.numpy().
+  // Reads the whole value of the variable. TensorFlow: tf.convert_to_tensor(v), v.numpy().
   absl::StatusOr<Tensor> ConvertToTensor() const { return coordinator_.Read(variable_); }
-  // Reads v[...]. Errors: those of PlanSlicing, naming the variable.
+  // Reads a part of the variable, as v[...] does in TensorFlow. Errors: those of PlanSlicing,
+  // naming the variable.
   absl::StatusOr<Tensor> Slice(absl::Span<const SliceItem> items) const;
-  // Reads the rows for which a bool[rows] is true. TensorFlow: v[mask], tf.boolean_mask. Errors:
-  // INVALID_ARGUMENT for another type or shape.
+  // Reads the rows whose element in the bool[rows] tensor `mask` is true. TensorFlow: v[mask],
+  // tf.boolean_mask. Errors: INVALID_ARGUMENT for a mask of another type or shape.
   absl::StatusOr<Tensor> BooleanMask(const Tensor& mask) const;
   // Reads rows by int32 or int64 ids of any shape; the result has shape ids.shape + v.shape[1:].
   // TensorFlow: v.sparse_read(ids), tf.nn.embedding_lookup(v, ids).
   absl::StatusOr<Tensor> SparseRead(const Tensor& ids) const;
-  // Reads elements or parts: the last axis of `indices` (int32 or int64) is an index of as many
-  // axes of the variable as it is long, at least one. TensorFlow: tf.gather_nd(v, indices).
+  // Reads elements or sub-tensors of the variable. The last axis of `indices` (int32 or int64)
+  // holds one index per leading axis of the variable, for at least one axis. TensorFlow:
+  // tf.gather_nd(v, indices).
   absl::StatusOr<Tensor> GatherNd(const Tensor& indices) const;
 
-  // Change the variable. A change is not a push: slots, versions and the closures that a slice
-  // knows stay. It is made once on each slice, whatever has to be repeated, and with a recovery
-  // directory it is durable when this returns. Errors: INVALID_ARGUMENT naming the variable, for
-  // another type or shape, a whole number divided by 0, or a local variable. Nothing was changed
-  // then.
+  // Change the variable. A change is not a push: the slots, the version and the set of applied
+  // closures of each slice stay. Each slice makes the change once, however often the request is
+  // repeated. With a recovery directory the change is durable when the method returns. Errors:
+  // INVALID_ARGUMENT naming the variable, for another type or shape, an integer division by 0, or a
+  // local variable. Nothing was changed then.
   absl::Status Assign(const Tensor& value) const;
   absl::Status AssignAdd(const Tensor& delta) const;
   absl::Status AssignSub(const Tensor& delta) const;
-  // Rows `updates[i]` of `ids[i]`, one after another where an id is there more than once. int32 or
-  // int64 ids [n]; TensorFlow's batch_scatter_update of such ids is its scatter_update.
+  // Change the rows `ids[i]` (int32 or int64 [n]) with the rows `updates[i]`, one after another if
+  // an id occurs more than once. For such ids TensorFlow's batch_scatter_update equals
+  // scatter_update.
   absl::Status ScatterUpdate(const Tensor& ids, const Tensor& updates) const;
   absl::Status ScatterAdd(const Tensor& ids, const Tensor& updates) const;
   absl::Status ScatterSub(const Tensor& ids, const Tensor& updates) const;

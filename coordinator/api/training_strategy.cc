@@ -13,22 +13,24 @@ absl::StatusOr<ClusterCoordinator*> TrainingStrategy::Coordinator() {
   {
     MutexLock lock(mutex_);
     if (coordinator_ != nullptr) return coordinator_.get();
+    // The first thread without a coordinator makes the attempt; later threads wait for its end.
     mine = attempt_ == nullptr;
     if (mine) attempt_ = std::make_shared<Attempt>();
     attempt = attempt_;
   }
   if (mine) {
-    // Outside the lock: it waits for the cluster.
+    // Connects outside the lock, because connecting waits for the cluster.
     auto connected = ClusterCoordinator::Connect(world_, waiter_, options_);
     attempt->status = connected.status();
     {
       MutexLock lock(mutex_);
       if (connected.ok()) coordinator_ = *std::move(connected);
+      // After a failure the next call makes a new attempt.
       attempt_ = nullptr;
     }
     attempt->ended.Notify();
   }
-  // The attempt ends: Connect has a deadline.
+  // The wait needs no time-out of its own: Connect has a deadline.
   waiter_.Wait(attempt->ended, absl::InfiniteDuration());
   if (!attempt->status.ok()) return attempt->status;
   MutexLock lock(mutex_);

@@ -1,8 +1,8 @@
 #pragma once
 
-// A variable as the user of the C++ API holds it: made inside a strategy's scope it lives in slices
-// on parameter servers, or in the worker where there are none, made outside it stays with the
-// coordinator.
+// A variable as the user of the C++ API holds it. A variable made inside a strategy's scope lives
+// in slices on parameter servers, or in the worker if the cluster has no parameter servers. A
+// variable made outside a scope stays in the coordinator.
 
 #include <optional>
 #include <string>
@@ -14,19 +14,19 @@
 
 namespace cohort {
 
-// A component of a sharded variable.
+// A component of a sharded variable, as TensorFlow's `ShardedVariable.variables` lists them.
 struct VariableComponent {
-  std::string name;  // "embedding/part_0"; the variable's own name when it is not cut
+  std::string name;  // "embedding/part_0", or the variable's own name if it is not cut
   Shape shape;
   std::string device;  // "/job:ps/replica:0/task:1/device:CPU:0"
 };
 
-// Immutable handle; thread-safe.
+// An immutable handle of a variable; thread-safe.
 class Variable {
  public:
-  // Makes a variable of the coordinator's own.
+  // Makes a variable whose value stays in the coordinator.
   static Variable Local(std::string name, Tensor value);
-  // Makes a variable in slices on tasks of this role.
+  // Makes a handle of a variable whose slices live on tasks of the role `homes`.
   Variable(proto::VariableLayout layout, Role homes);
 
   const std::string& name() const { return layout_.name(); }
@@ -34,10 +34,10 @@ class Variable {
   DType dtype() const;
   bool is_local() const { return local_value_.has_value(); }
   const Tensor& local_value() const { return *local_value_; }
-  // Returns the device of the first shard.
+  // Returns the device of the variable's first component.
   std::string device() const { return variables().front().device; }
-  // Returns the components in row order, TensorFlow's `variables` of a sharded variable; the
-  // replicas' values, if each replica has one.
+  // Returns the components in row order, like `variables` of TensorFlow's ShardedVariable. If each
+  // replica has a value of its own, returns one component per replica.
   std::vector<VariableComponent> variables() const;
   const proto::VariableLayout& layout() const { return layout_; }
 

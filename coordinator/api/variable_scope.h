@@ -10,14 +10,15 @@ namespace cohort {
 
 class ClusterCoordinator;
 
-// Variables made through a scope go to the parameter servers, one after another as the
-// coordinator's placement says (strategy/placer.h); colocated ones are never partitioned.
+// A scope whose new variables live on the parameter servers. Each variable is placed by the
+// coordinator's placement policy (strategy/placer.h); colocated variables are never partitioned.
 // Thread-compatible; the coordinator outlives it.
 class VariableScope {
  public:
-  // Errors: INVALID_ARGUMENT (variable_creator.h); what the parameter servers answer.
+  // Creates a variable on its homes. Errors: INVALID_ARGUMENT (variable_creator.h); those that the
+  // parameter servers answer.
   absl::StatusOr<Variable> CreateVariable(const VariableSpec& spec);
-  // Returns a scope whose variables live beside `variable`.
+  // Returns a scope whose new variables live on the same parameter servers as `variable`.
   VariableScope ColocateVarsWith(const Variable& variable) const;
 
  private:

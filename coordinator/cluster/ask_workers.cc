@@ -8,6 +8,7 @@ namespace cohort {
 
 namespace {
 
+// The pause between two rounds of questions.
 constexpr absl::Duration kPause = absl::Milliseconds(50);
 
 }  // namespace
@@ -18,6 +19,7 @@ bool MayAnswerLater(const absl::Status& status) {
       error_class == proto::WORKER_LOST) {
     return true;
   }
+  // Without a class the error comes from the transport, so the worker has not refused the call.
   return error_class == proto::ERROR_CLASS_UNKNOWN &&
          (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status));
 }
@@ -27,6 +29,7 @@ std::vector<TaskLink> ServingWorkers(const Cluster& cluster) {
   for (const TaskLink& link : cluster.serving()) {
     if (link.task.role() == RoleName(Role::kWorker)) workers.push_back(link);
   }
+  // Workers are sorted by index, so that answers and error texts have a fixed order.
   std::sort(workers.begin(), workers.end(),
             [](const TaskLink& a, const TaskLink& b) { return a.task.index() < b.task.index(); });
   return workers;
@@ -37,6 +40,7 @@ absl::Status PauseForWorkers(World world, Waiter& waiter, const Cluster& cluster
     world.clock.CallAt(world.clock.Now() + kPause, [done]() mutable { done(true); });
   };
   RETURN_IF_ERROR(Await<bool>(waiter, absl::InfiniteDuration(), "a while", after_pause).status());
+  // An aborted job ends the loop of questions here.
   return cluster.ended();
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// A question to several workers at once, and the answer of each.
+// A question to several workers at once, with one answer per worker.
 
 #include <memory>
 #include <string>
@@ -20,31 +20,32 @@
 
 namespace cohort {
 
-// Returns whether the same worker, or another process in its place, may answer later.
+// Returns whether the failed call may succeed later, in the same worker process or in one that
+// takes its place.
 bool MayAnswerLater(const absl::Status& status);
 
 // Returns the serving workers of `cluster`, by ascending index.
 std::vector<TaskLink> ServingWorkers(const Cluster& cluster);
 
-// Waits until it may be known whether workers that did not answer are lost, and whether lost ones
-// are back. Errors: that of Cluster::Abort.
+// Waits a short time, after which the coordinator may know whether workers that did not answer are
+// lost, and whether lost workers are back. Errors: that of Cluster::Abort.
 absl::Status PauseForWorkers(World world, Waiter& waiter, const Cluster& cluster);
 
 struct WorkerQuestion {
-  std::string method;           // "/cohort.proto.WorkerService/ListDevices"
-  std::string what;             // "workers to list their devices": for the error of a time-out
-  absl::Duration call_timeout;  // for each call
+  std::string method;  // "/cohort.proto.WorkerService/ListDevices"
+  std::string what;    // the purpose, for the error of a time-out: "workers to list their devices"
+  absl::Duration call_timeout;  // how long one call may take
 };
 
 template <typename Response>
 struct WorkerAnswer {
   proto::TaskRef task;
-  absl::Status status;  // attributed to the worker, unless MayAnswerLater
+  absl::Status status;  // names the worker as origin, unless MayAnswerLater
   Response response;
 };
 
-// Asks one worker. The answer of a worker that is lost first is its loss, which is known sooner
-// than a call to one that stands still runs out of its time.
+// Asks one worker. If the worker is lost before it answers, the loss is its answer: a loss is known
+// sooner than a call to a stopped worker times out.
 template <typename Response, typename Request>
 void AskWorker(Cluster& cluster, const TaskLink& link, const WorkerQuestion& question,
                const Request& request,
@@ -71,8 +72,8 @@ void AskWorker(Cluster& cluster, const TaskLink& link, const WorkerQuestion& que
                       });
 }
 
-// Asks each of `links` and blocks until each worker has answered or is lost; the answers are in the
-// same order.
+// Asks each of `links` and blocks until each worker has answered or is lost. The answers have the
+// order of `links`.
 template <typename Response, typename Request>
 absl::StatusOr<std::vector<WorkerAnswer<Response>>> AskWorkers(Waiter& waiter, Cluster& cluster,
                                                                const std::vector<TaskLink>& links,
@@ -89,7 +90,7 @@ absl::StatusOr<std::vector<WorkerAnswer<Response>>> AskWorkers(Waiter& waiter, C
       });
 }
 
-// Returns the error of a worker that serves and has not answered the question for so long.
+// Returns the error of a worker that serves but has not answered the question for `lasted`.
 template <typename Request>
 absl::Status UnansweredQuestion(const WorkerQuestion& question, const Request& request,
                                 const proto::TaskRef& worker, absl::Duration lasted,

@@ -1,6 +1,6 @@
 #pragma once
 
-// Turns an asynchronous form into a blocking one.
+// Helpers that turn an asynchronous call into a blocking one.
 
 #include <atomic>
 #include <cstdint>
@@ -18,8 +18,8 @@
 
 namespace cohort {
 
-// Runs start(done) and waits until done(StatusOr<T>) was called. `what` says what is waited for.
-// Errors: what `done` got; DEADLINE_EXCEEDED naming `what`.
+// Runs start(done) and waits until done(StatusOr<T>) was called. `what` names the awaited event for
+// the error text. Errors: those that `done` got; DEADLINE_EXCEEDED naming `what`.
 template <typename T, typename Start>
 absl::StatusOr<T> Await(Waiter& waiter, absl::Duration timeout, absl::string_view what,
                         Start start) {
@@ -27,7 +27,8 @@ absl::StatusOr<T> Await(Waiter& waiter, absl::Duration timeout, absl::string_vie
     Event event;
     absl::StatusOr<T> result;  // written before the event, read after it
   };
-  auto state = std::make_shared<State>();  // shared: a late answer finds it after a time-out
+  // shared: a late answer finds the state even after a time-out
+  auto state = std::make_shared<State>();
   start([state](absl::StatusOr<T> result) {
     state->result = std::move(result);
     state->event.Notify();
@@ -39,7 +40,7 @@ absl::StatusOr<T> Await(Waiter& waiter, absl::Duration timeout, absl::string_vie
   return std::move(state->result);
 }
 
-// Turns the `done` of an Await<bool> into one that gets a status.
+// Turns the `done` of an Await<bool> into a callback that takes a status.
 template <typename Done>
 auto StatusTo(Done done) {
   return [done = std::move(done)](absl::Status status) mutable {
@@ -48,8 +49,8 @@ auto StatusTo(Done done) {
   };
 }
 
-// Gives `done` the first of several results and drops the later ones. Thread-safe. Shared by all
-// that may give one.
+// Gives `done` the first of several results and drops the later ones. Shared by all callbacks that
+// may give a result. Thread-safe.
 template <typename T>
 class FirstResult {
  public:
@@ -63,9 +64,9 @@ class FirstResult {
   absl::AnyInvocable<void(absl::StatusOr<T>)> done_;
 };
 
-// Awaits calls to a task, or without a task to homes of variables. The wait ends with the task's
-// loss, which is known sooner than a call to a task that stands still runs out of time. Later
-// answers are dropped.
+// Awaits calls to a task or, without a task, to the homes of variables. The wait ends with the loss
+// of the task or of a home, which is known sooner than a call to a stopped task times out. Answers
+// after the loss are dropped.
 template <typename T, typename Watched, typename Start>
 absl::StatusOr<T> AwaitUnlessLost(Waiter& waiter, absl::Duration timeout, absl::string_view what,
                                   const std::shared_ptr<Watched>& cluster,
@@ -80,8 +81,9 @@ absl::StatusOr<T> AwaitUnlessLost(Waiter& waiter, absl::Duration timeout, absl::
   return result;
 }
 
-// Awaits something that can be given up: start(done) returns its id, and abandon(id) whether `done`
-// will never run. `timed_out` makes the error when the time has run out.
+// Awaits an operation that can be given up: start(done) returns the operation's id, and abandon(id)
+// gives the operation up and returns whether `done` will never run. `timed_out` makes the error
+// when the time has run out.
 template <typename T, typename Start, typename Abandon>
 absl::StatusOr<T> AwaitOrAbandon(Waiter& waiter, absl::Duration timeout,
                                  absl::FunctionRef<absl::Status()> timed_out, Start start,
@@ -90,7 +92,7 @@ absl::StatusOr<T> AwaitOrAbandon(Waiter& waiter, absl::Duration timeout,
     Event event;
     absl::StatusOr<T> result;  // written before the event, read after it
   };
-  auto state = std::make_shared<State>();  // shared with `done`
+  auto state = std::make_shared<State>();  // shared with `done`, which may run after a time-out
   const auto id = start([state](absl::StatusOr<T> result) {
     state->result = std::move(result);
     state->event.Notify();
@@ -98,7 +100,8 @@ absl::StatusOr<T> AwaitOrAbandon(Waiter& waiter, absl::Duration timeout,
   if (!waiter.Wait(state->event, timeout)) {
     const absl::Status error = timed_out();
     if (abandon(id)) return error;
-    waiter.Wait(state->event, absl::InfiniteDuration());  // `done` is about to run
+    // It was too late to abandon: `done` is about to run.
+    waiter.Wait(state->event, absl::InfiniteDuration());
   }
   return std::move(state->result);
 }

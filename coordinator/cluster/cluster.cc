@@ -13,6 +13,7 @@ namespace cohort {
 
 namespace {
 
+// Makes the error of a lost home, of class PS_LOST, with the advice `remedy` at its end.
 absl::Status PsLost(TaskId task, uint64_t incarnation, absl::string_view cause,
                     absl::string_view remedy) {
   proto::ErrorDetail detail;
@@ -35,7 +36,7 @@ uint64_t LossWatches::Add(std::optional<TaskId> task, Lost lost) {
 }
 
 void LossWatches::Forget(uint64_t watch) {
-  Watch forgotten;  // destroyed after the lock
+  Watch forgotten;  // destroyed after the lock: the callback may own other objects
   MutexLock lock(mutex_);
   const auto found = watches_.find(watch);
   if (found == watches_.end()) return;
@@ -44,6 +45,7 @@ void LossWatches::Forget(uint64_t watch) {
 }
 
 void LossWatches::Tell(std::optional<TaskId> task, const absl::Status& cause) {
+  // The callbacks are collected first and run outside the lock, because they may add watches.
   std::vector<Lost> told;
   {
     MutexLock lock(mutex_);
@@ -63,7 +65,7 @@ std::shared_ptr<Cluster> Cluster::Create(World world, Options options) {
   const std::shared_ptr<Cluster> cluster(new Cluster(world, std::move(options)));
   ReachWatch::Options reach;
   reach.lease = cluster->options_.self.lease;
-  // Weak: the watcher belongs to the cluster.
+  // Weak pointers, because the cluster owns the watch.
   reach.is_heard = [weak = std::weak_ptr(cluster)](TaskId task) {
     const auto self = weak.lock();
     return self != nullptr && self->IsHeard(task);
@@ -88,6 +90,7 @@ proto::AttachRequest Cluster::MakeAttachLocked(uint64_t epoch, TaskId task) cons
   attach.set_compute_threads(options_.worker_threads);
   attach.set_worker_position(roster_.Find(task)->position);
   for (const TaskId ps : roster_.Tasks(options_.homes)) {
+    // Every task is told where all homes are, and in which incarnation.
     proto::Peer* const peer = attach.add_ps();
     peer->mutable_task()->set_role(RoleName(ps.role));
     peer->mutable_task()->set_index(ps.index);
@@ -100,6 +103,7 @@ proto::AttachRequest Cluster::MakeAttachLocked(uint64_t epoch, TaskId task) cons
 uint64_t Cluster::IncarnationLocked(TaskId ps) const {
   const auto link = links_.find(ps);
   if (link != links_.end()) return link->second.task.incarnation();
+  // A home that does not serve yet may have answered the claim already.
   return claim_ == nullptr ? 0 : claim_->IncarnationOf(ps);
 }
 
@@ -107,7 +111,7 @@ std::shared_ptr<TaskConnection> Cluster::MakeConnectionLocked(TaskId task) {
   TaskConnection::Options options;
   options.task = task;
   options.lease = options_.self.lease;
-  // Weak: the connection must not keep the cluster that owns it.
+  // Weak pointers, because the cluster owns the connection.
   const std::weak_ptr<Cluster> weak = weak_from_this();
   options.address = [weak, task, last = AddressOfLocked(task)] {
     const auto self = weak.lock();
@@ -131,8 +135,8 @@ std::shared_ptr<TaskConnection> Cluster::MakeConnectionLocked(TaskId task) {
       self->options_.on_leaving(task, patience, std::move(let_go));
     };
   }
-  // A coordinator that takes over a job takes the job's first tasks; an added one may be another
-  // job's.
+  // A coordinator that takes over this job takes all of its first tasks. The loss of a worker that
+  // was added later proves nothing: another job may have taken that worker.
   if (!roster_.Find(task)->added) {
     options.on_superseded = [weak](const absl::Status& cause) {
       if (const auto self = weak.lock()) self->OnSuperseded(TakenOver(cause));
@@ -155,28 +159,32 @@ void Cluster::Claim(uint64_t floor, absl::AnyInvocable<void(absl::StatusOr<uint6
   {
     MutexLock lock(mutex_);
     ended = ended_;
+    // Homes without a first copy are asked like workers: they hold no variables to put back.
     for (const int home : HomesLocked()) options.ps.push_back({options_.homes, home});
     if (options_.homes != Role::kWorker) options.workers = roster_.Tasks(Role::kWorker);
     for (const int worker : joining_) options.workers.push_back({Role::kWorker, worker});
     options.floor = std::max(floor, epoch_);
     options.held = epoch_;
     claiming_ = true;
+    // From here on no task of the old epoch counts as serving, and none is reported as lost.
     for (const auto& [task, connection] : connections_) connection->Suspend();
     links_.clear();
     first_incarnation_.clear();
-    dropped_.clear();  // all are put back
-    ++changes_;        // so a copy that is under way is none of what they will have
+    dropped_.clear();  // the restore after the claim gives all homes their values
+    ++changes_;        // a copy under way has values from before the restore
     claim = EpochClaim::Create(
         world_, std::move(options),
         [weak = weak_from_this(), done = std::move(done)](absl::StatusOr<uint64_t> epoch) mutable {
           if (const auto self = weak.lock()) {
             if (epoch.ok()) self->OnClaimed(*epoch);
+            // A claim that finds a successor ends this coordinator's job.
             if (ClassOf(epoch.status()) == proto::STALE) self->OnSuperseded(epoch.status());
           }
           done(epoch);
         });
     replaced = std::exchange(claim_, claim);
   }
+  // Outside the lock: both calls may run callbacks at once.
   if (replaced != nullptr) replaced->Cancel();
   if (!ended.ok()) return claim->Abort(ended);
   claim->Start();
@@ -195,6 +203,7 @@ void Cluster::OnClaimed(uint64_t epoch) {
       renewals.emplace_back(connection, MakeAttachLocked(epoch, task));
     }
   }
+  // Outside the lock: a connection may call back.
   for (auto& [connection, attach] : renewals) connection->Renew(std::move(attach));
 }
 
@@ -229,6 +238,7 @@ void Cluster::WhenReady(int min_workers, absl::AnyInvocable<void(absl::Status)> 
   {
     MutexLock lock(mutex_);
     ended = ended_;
+    // OnReady runs the callback when the last awaited task serves.
     if (ended.ok() && !IsReadyLocked(min_workers)) {
       ready_waits_.push_back({min_workers, std::move(done)});
       return;
@@ -254,12 +264,14 @@ void Cluster::EndWaits(const absl::Status& why) {
     ended_ = why;
     waits = std::exchange(ready_waits_, {});
   }
+  // Outside the lock: a callback may start the next wait.
   for (ReadyWait& wait : waits) wait.done(why);
 }
 
 void Cluster::OnSuperseded(const absl::Status& cause) {
   {
     MutexLock lock(mutex_);
+    // The first report names the coordinator that has taken over.
     if (superseded_.ok()) superseded_ = cause;
   }
   EndWaits(cause);
@@ -281,6 +293,7 @@ bool Cluster::IsReadyLocked(int min_workers) const {
   int ps = 0;
   for (const auto& [task, link] : links_) {
     workers += task.role == Role::kWorker ? 1 : 0;
+    // A worker that waits for its first copy counts as a worker, but not as a home.
     ps += task.role == options_.homes && joining_.count(task.index) == 0 ? 1 : 0;
   }
   return workers >= min_workers && ps == static_cast<int>(HomesLocked().size());
@@ -313,8 +326,10 @@ void Cluster::Suspect(TaskId task, std::optional<uint64_t> incarnation) {
     const auto link = links_.find(task);
     if (found == connections_.end() || link == links_.end()) return;
     connection = found->second;
+    // A suspicion of a ps concerns the process that serves now.
     if (!incarnation.has_value()) incarnation = link->second.task.incarnation();
   }
+  // Outside the lock: the connection reports a loss through OnLost.
   connection->Suspect(*incarnation, absl::UnavailableError("a call to it failed"));
 }
 
@@ -323,15 +338,18 @@ void Cluster::OnReady(TaskId task, const TaskLink& link) {
   bool ps_restarted = false;
   {
     MutexLock lock(mutex_);
-    if (roster_.Find(task) == nullptr) return;  // it is being removed
+    if (roster_.Find(task) == nullptr) return;  // the worker is being removed
     links_[task] = link;
     const uint64_t incarnation = link.task.incarnation();
+    // The first incarnation that serves in an epoch is the one that holds the variables.
     uint64_t& first = first_incarnation_.emplace(task, incarnation).first->second;
     ps_restarted = task.role == options_.homes && first != incarnation;
-    if (options_.mirrored) first = incarnation;  // it gets a copy, and is like any other
+    // A restarted home gets a copy, so its new incarnation counts.
+    if (options_.mirrored) first = incarnation;
     ready = TakeReadyLocked();
   }
   reach_->OnServing(link.task);
+  // The old process was lost unnoticed, so its loss is told before the return is.
   if (ps_restarted) {
     const absl::Status lost =
         PsLost(task, link.task.incarnation(), "the process was restarted", options_.ps_lost_remedy);
@@ -341,7 +359,8 @@ void Cluster::OnReady(TaskId task, const TaskLink& link) {
   if (task.role == options_.homes && options_.on_home_serving) options_.on_home_serving(link);
   if (task.role == Role::kWorker) {
     options_.on_worker_ready(task.index, link);
-    // The worker was removed meanwhile: the receiver of the removal's news hears of it again.
+    // The worker may have been removed while on_worker_ready ran. Then the removal is told again,
+    // because the receiver may have added the worker anew.
     if (!IsMember(task)) options_.on_worker_removed(task.index, [] {});
   }
   for (ReadyWait& wait : ready) wait.done(absl::OkStatus());
@@ -357,7 +376,8 @@ void Cluster::OnLost(TaskId task, const absl::Status& cause) {
     if (found != links_.end()) {
       incarnation = found->second.task.incarnation();
       links_.erase(found);
-      first_incarnation_.erase(task);  // reported now, not again when the task is back
+      first_incarnation_.erase(task);  // the loss is reported now, not again when the task is back
+      // Without a link the loss was told before, unless the task is a worker on its way out.
     } else if (leaving_.count(task) == 0) {
       return;
     }
@@ -365,7 +385,7 @@ void Cluster::OnLost(TaskId task, const absl::Status& cause) {
   reach_->OnLost(task);
   if (task.role == Role::kWorker) options_.on_worker_lost(task.index, cause);
   const absl::Status lost = PsLost(task, incarnation, cause.message(), options_.ps_lost_remedy);
-  if (is_home) options_.on_ps_lost(lost);  // one that leaves is none
+  if (is_home) options_.on_ps_lost(lost);  // a worker that is being removed is no longer a home
   TellOfLoss(task, is_home ? lost : cause);
 }
 
@@ -381,6 +401,7 @@ absl::StatusOr<std::vector<TaskLink>> Cluster::ps() const {
     links.push_back(found->second);
   }
   if (!links.empty()) return links;
+  // All copies are lost: the first home stands for all of them in the error.
   const TaskId first{options_.homes, HomesLocked().front()};
   return PsLost(first, 0, "as were all others that had the variables", options_.ps_lost_remedy);
 }
@@ -389,6 +410,7 @@ absl::StatusOr<size_t> Cluster::PositionOfPs(uint32_t index) const {
   std::vector<int> indices;
   {
     MutexLock lock(mutex_);
+    // The order must be that of ps(), into whose result the position points.
     indices = HomesInStepLocked();
   }
   const auto found = std::find(indices.begin(), indices.end(), static_cast<int>(index));

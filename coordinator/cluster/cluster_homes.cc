@@ -1,4 +1,4 @@
-// The homes that have copies of mirrored variables, and the news of a home's loss.
+// The set of homes that have valid copies of mirrored variables, and the news of a home's loss.
 
 #include <algorithm>
 #include <utility>
@@ -11,6 +11,7 @@ namespace cohort {
 
 namespace {
 
+// Makes the error of a lost task, of class WORKER_LOST, with the task as origin.
 absl::Status WorkerLost(TaskId task, absl::string_view cause) {
   proto::ErrorDetail detail;
   detail.set_error_class(proto::WORKER_LOST);
@@ -45,6 +46,7 @@ int Cluster::num_ps() const {
 
 absl::StatusOr<std::vector<TaskLink>> Cluster::savers() const {
   absl::StatusOr<std::vector<TaskLink>> links = ps();
+  // All copies are equal, so one of them makes the whole checkpoint.
   if (links.ok() && options_.mirrored) links->resize(1);
   return links;
 }
@@ -59,11 +61,13 @@ bool Cluster::DropHome(int index) {
 bool Cluster::TakeHome(int index, const proto::TaskRef& process, uint64_t changes) {
   MutexLock lock(mutex_);
   const auto link = links_.find(TaskId{options_.homes, index});
+  // A change that the copy does not contain, or a restart of the process, makes the copy worthless.
   if (changes != changes_ || open_changes_ > 0 || link == links_.end() ||
       link->second.task.incarnation() != process.incarnation()) {
     return false;
   }
   dropped_.erase(index);
+  // The home is now the youngest member of its group (edges.h).
   joined_[index] = ++last_joined_;
   joining_.erase(index);
   return true;
@@ -77,6 +81,7 @@ bool Cluster::IsHeard(TaskId task) const {
     if (found == connections_.end()) return false;
     connection = found->second;
   }
+  // Outside the lock: the connection has a lock of its own.
   return connection->IsServing() && connection->silence() == absl::ZeroDuration();
 }
 
@@ -88,6 +93,8 @@ Apart Cluster::FindApart() const {
   const std::set<TaskPair> broken = reach_->broken();
   MutexLock lock(mutex_);
   const std::vector<TaskId> workers = roster_.Tasks(Role::kWorker);
+  // Without copies, a worker that does not reach all servers waits; a worker with the variables in
+  // itself needs no server.
   if (!options_.mirrored) {
     if (options_.homes != Role::kPs) return {};
     return PartFromServers(workers, roster_.Tasks(Role::kPs), broken);
@@ -98,7 +105,7 @@ Apart Cluster::FindApart() const {
     const bool has_copy = dropped_.count(worker.index) + joining_.count(worker.index) == 0;
     (has_copy ? in_step : others).push_back(worker);
   }
-  // A home that has never left comes first, by index.
+  // Sorted by age: homes that have had a copy from the beginning come first, by index.
   const auto joined = [&](TaskId task) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     const auto found = joined_.find(task.index);
     return found == joined_.end() ? 0 : found->second;
@@ -122,7 +129,7 @@ bool Cluster::IsReached(TaskId task) const {
 
 uint64_t Cluster::WatchLoss(std::optional<TaskId> task, LossWatches::Lost lost) {
   const uint64_t watch = loss_watches_.Add(task, std::move(lost));
-  // Lost before: nobody would tell of it again.
+  // A loss that happened before the watch was set would not be told again, so it is told here.
   absl::Status cause = ps().status();
   if (task.has_value()) {
     MutexLock lock(mutex_);
@@ -133,6 +140,7 @@ uint64_t Cluster::WatchLoss(std::optional<TaskId> task, LossWatches::Lost lost) 
 }
 
 void Cluster::TellOfLoss(TaskId task, const absl::Status& of_home) {
+  // A watch of the task itself gets its loss as a worker; watches of homes get the loss of a home.
   loss_watches_.Tell(task, WorkerLost(task, of_home.message()));
   if (task.role == options_.homes) loss_watches_.Tell(std::nullopt, of_home);
 }

@@ -1,4 +1,4 @@
-// The coming and going of workers, and the members that people are shown.
+// The addition and removal of workers, and the description of the members for people.
 
 #include <utility>
 
@@ -21,6 +21,7 @@ std::string Cluster::AddressOfLocked(TaskId task) const {
     member = &found->second.member;
   }
   if (member == nullptr) return kNowhere;
+  // The address with which a worker was added is its own; options_.address knows the other tasks.
   const bool own = member->added && !member->address.empty();
   return options_.address && !own ? options_.address(task) : member->address;
 }
@@ -41,22 +42,28 @@ absl::Status Cluster::AddWorker(TaskId task, std::string address) {
           absl::StrCat(task.ToString(), " is being removed: add it when it has ended"));
     }
     RETURN_IF_ERROR(roster_.Add(task, address));
+    // Before the first claim all homes begin with the same initial values; later workers need a
+    // copy.
     is_joining = options_.mirrored && (epoch_ > 0 || claiming_);
     if (is_joining) joining_.insert(task.index);
+    // A claim that is under way attaches the worker when it is granted.
     if (epoch_ > 0 && !claiming_) {
       connection = connections_[task] = MakeConnectionLocked(task);
       attach = MakeAttachLocked(epoch_, task);
     }
   }
   Log(LogLevel::kInfo, "worker_added", {{"task", task.ToString()}, {"address", address}});
+  // Outside the lock, and before the worker is attached: its waiting for a copy must be known
+  // first.
   if (is_joining) options_.on_home_added(task.index);
   if (connection != nullptr) connection->Renew(std::move(attach));
   return absl::OkStatus();
 }
 
 absl::Status Cluster::CheckLeavesACopyLocked(TaskId task) const {
-  // The last worker of all is refused for what it is.
+  // The last worker of all is refused by the roster, which knows the better reason.
   if (!options_.mirrored || roster_.Tasks(Role::kWorker).size() == 1) return absl::OkStatus();
+  // A claim puts all homes back, so afterwards every home has a copy.
   const std::vector<int> have = claiming_ ? HomesLocked() : HomesInStepLocked();
   if (have != std::vector<int>{task.index}) return absl::OkStatus();
   return absl::FailedPreconditionError(
@@ -87,13 +94,15 @@ void Cluster::RemoveWorker(TaskId task, Farewell farewell,
       joining_.erase(task.index);
       leaving_[task] = {member, connections_[task]};
       connections_.erase(task);
-      ready = TakeReadyLocked();  // nobody waits for it
+      ready = TakeReadyLocked();  // waits for the removed worker may end now
     }
   }
   if (!refused.ok()) return done(refused);
   Log(LogLevel::kInfo, "worker_leaves", {{"task", task.ToString()}, {"address", address}});
+  // Outside the lock: the claim may be granted at once, without this home.
   if (claim != nullptr) claim->Leave(task);
   for (ReadyWait& wait : ready) wait.done(absl::OkStatus());
+  // The scheduler runs the callback when the worker has no closure in flight.
   options_.on_worker_removed(task.index, [weak = weak_from_this(), task, farewell, address, epoch,
                                           done = std::move(done)]() mutable {
     const auto self = weak.lock();
@@ -106,11 +115,12 @@ void Cluster::RemoveWorker(TaskId task, Farewell farewell,
     }
     if (connection != nullptr) connection->Stop();
     Log(LogLevel::kInfo, "worker_removed", {{"task", task.ToString()}});
-    // Another coordinator may have taken the worker in by now.
+    // Under another coordinator the worker must live on, so it is not told to end.
     if (!self->superseded().ok()) return done(absl::OkStatus());
     SayFarewell(self->world_.transport.Connect(address, Lane::kControl), epoch, farewell,
                 [task, done = std::move(done)](const absl::Status& said) mutable {
-                  // Lost already, or another coordinator's by now: nothing is owed to it.
+                  // The worker is lost or belongs to another coordinator by now: in both cases it
+                  // is done with.
                   if (!said.ok()) {
                     Log(LogLevel::kInfo, "farewell_unheard",
                         {{"task", task.ToString()}, {"cause", said.message()}});
@@ -125,6 +135,7 @@ bool Cluster::MoveWorker(TaskId task, std::string address) {
     MutexLock lock(mutex_);
     const Member* const member = roster_.Find(task);
     if (member == nullptr || task.role != Role::kWorker || links_.count(task) > 0) return false;
+    // The connection asks for the address before each attempt, so it finds the new one by itself.
     if (member->address == address) return true;
     roster_.Move(task, address);
   }
@@ -145,6 +156,7 @@ std::vector<Cluster::TaskStatus> Cluster::TaskStatuses() const {
     }
     status.text = DescribeLocked(task);
   }
+  // Workers that are being removed are shown until their closures in flight have ended.
   for (const auto& [task, leaving] : leaving_) {
     TaskStatus& status = statuses.emplace_back();
     status.task = task;

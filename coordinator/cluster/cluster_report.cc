@@ -1,4 +1,4 @@
-// A cluster's descriptions of its tasks for people.
+// The texts in which a cluster describes its tasks for people.
 
 #include <map>
 #include <set>
@@ -34,6 +34,7 @@ std::string Cluster::ReportMissing() const {
 bool Cluster::AnswersLocked(TaskId task) const {
   const auto found = connections_.find(task);
   if (found != connections_.end()) return found->second->IsServing();
+  // Before the first claim is granted there are no connections, only the answers to the claim.
   return claim_ == nullptr || claim_->LastError(task).ok();
 }
 
@@ -46,6 +47,7 @@ std::vector<Cluster::Silent> Cluster::silent() const {
     if (since > absl::ZeroDuration()) silent.push_back({task, since});
   };
   for (const auto& [task, connection] : connections_) ask(task, connection);
+  // A worker that is being removed may still hold up the calls that wait for it.
   for (const auto& [task, leaving] : leaving_) ask(task, leaving.connection);
   return silent;
 }
@@ -53,7 +55,7 @@ std::vector<Cluster::Silent> Cluster::silent() const {
 std::vector<std::string> Cluster::ReportApart() const {
   const std::set<TaskPair> broken = reach_->broken();
   if (broken.empty()) return {};
-  std::map<TaskId, size_t> workers_of;  // workers that do not reach this server
+  std::map<TaskId, size_t> workers_of;  // number of workers that do not reach each server
   size_t workers = 0;
   {
     MutexLock lock(mutex_);
@@ -72,6 +74,7 @@ std::vector<std::string> Cluster::ReportApart() const {
   }
   std::vector<std::string> report;
   for (const auto& [ps, count] : workers_of) {
+    // One line replaces a line per worker if no worker reaches a server.
     if (count == workers) report.push_back(absl::StrCat("no worker reaches ", ps.ToString()));
   }
   for (const TaskPair& pair : broken) {

@@ -14,10 +14,11 @@ namespace cohort {
 
 namespace {
 constexpr absl::Duration kRetry = absl::Milliseconds(100);
-constexpr absl::Duration kAskAgain = absl::Seconds(1);  // for tasks that have answered
+constexpr absl::Duration kAskAgain = absl::Seconds(1);  // the interval for tasks that have answered
 constexpr char kGetStatus[] = "/cohort.proto.TaskService/GetStatus";
 constexpr char kAttach[] = "/cohort.proto.TaskService/Attach";
 
+// Makes the error of a task that is kept for another job whose coordinator is silent.
 absl::Status KeptFor(const proto::GetStatusResponse& answer) {
   return WithOrigin(
       MakeError(absl::StatusCode::kFailedPrecondition,
@@ -29,6 +30,7 @@ absl::Status KeptFor(const proto::GetStatusResponse& answer) {
       answer.task());
 }
 
+// Makes the error of a task whose job lives: its coordinator was heard from during the claim.
 absl::Status Lives(const proto::GetStatusResponse& answer) {
   return WithOrigin(
       MakeError(absl::StatusCode::kFailedPrecondition,
@@ -74,6 +76,7 @@ EpochClaim::EpochClaim(World world, Options options, Done done)
 }
 
 void EpochClaim::Start() {
+  // All tasks are asked at once; the last answer begins the attachment.
   for (const TaskId task : options_.ps) Probe(task);
   for (const TaskId task : options_.workers) Probe(task);
 }
@@ -83,6 +86,7 @@ void EpochClaim::Leave(TaskId home) {
     MutexLock lock(mutex_);
     if (done_ == nullptr || !left_.insert(home).second) return;
     unanswered_.erase(home);
+    // The home that leaves was the last one awaited, so attaching begins now.
     if (epoch_ != 0 || !unanswered_.empty()) return;
     epoch_ = highest_ + 1;
   }
@@ -112,6 +116,7 @@ void EpochClaim::Later(absl::Duration wait, absl::AnyInvocable<void()> retry) {
                       [self = shared_from_this(), retry = std::move(retry)]() mutable {
                         {
                           MutexLock lock(self->mutex_);
+                          // A finished claim asks no more.
                           if (self->done_ == nullptr) return;
                         }
                         retry();
@@ -120,6 +125,7 @@ void EpochClaim::Later(absl::Duration wait, absl::AnyInvocable<void()> retry) {
 
 void EpochClaim::Probe(TaskId task) {
   std::string address = options_.address(task);
+  // A new channel for each attempt, because a restarted task may have another address.
   const std::shared_ptr<Channel> channel = world_.transport.Connect(address, Lane::kControl);
   StartCall<proto::GetStatusResponse>(
       *channel, kGetStatus, Envelope<proto::GetStatusRequest>(), options_.call_timeout,
@@ -133,6 +139,7 @@ void EpochClaim::Probe(TaskId task) {
 }
 
 bool EpochClaim::IsTakenOver(const Answer& answer) {
+  // A first claim takes over any holder; only a coordinator that has held an epoch can lose it.
   if (options_.held == 0 || !answer.ok() || answer->epoch() <= options_.held ||
       answer->coordinator_incarnation() == options_.self.incarnation) {
     return false;
@@ -159,14 +166,18 @@ bool EpochClaim::IsHome(TaskId task) const {
 }
 
 bool EpochClaim::IsKept(TaskId task, const Answer& answer) {
-  // The holder of an epoch has the tasks; IsTakenOver handles a later one of another job.
+  // A coordinator that has held an epoch has the tasks already; if another job has taken them
+  // since, IsTakenOver finds it.
   if (options_.held != 0 || options_.self.take_over || !answer.ok()) return false;
+  // The task is free, or kept for this very job.
   if (answer->kept_ms() == 0 || SameJob(answer->job(), options_.self.job)) return false;
   bool lives = false;
   {
     MutexLock lock(mutex_);
     if (done_ == nullptr) return true;
     const auto [last, first] = kept_.emplace(task, *answer);
+    // The same process has heard from its coordinator between two answers, so that coordinator
+    // lives.
     lives = !first && last->second.task().incarnation() == answer->task().incarnation() &&
             last->second.heard() != answer->heard();
     last->second = *answer;
@@ -178,11 +189,13 @@ bool EpochClaim::IsKept(TaskId task, const Answer& answer) {
 }
 
 bool EpochClaim::CountLocked(TaskId task, const Answer& answer) {
-  // A draining process is about to end and grants nothing for long.
+  // A draining process will end soon, so an epoch that it grants would not last.
   const bool serves = answer.ok() && answer->state() == proto::SERVING;
   errors_[task] =
       serves || !answer.ok() ? answer.status() : absl::UnavailableError("it is shutting down");
+  // The new epoch must be above the epochs of all tasks that answer.
   if (serves) highest_ = std::max(highest_, answer->epoch());
+  // A worker that does not answer at once is not waited for; a home is.
   if (serves || !IsHome(task)) unanswered_.erase(task);
   if (epoch_ != 0 || !unanswered_.empty()) return false;
   epoch_ = highest_ + 1;
@@ -190,6 +203,7 @@ bool EpochClaim::CountLocked(TaskId task, const Answer& answer) {
 }
 
 void EpochClaim::OnProbed(TaskId task, const Answer& answer) {
+  // IsTakenOver has ended the claim if it returns true.
   if (HasLeft(task) || IsTakenOver(answer)) return;
   bool attach = false;
   if (!IsKept(task, answer)) {
@@ -197,6 +211,7 @@ void EpochClaim::OnProbed(TaskId task, const Answer& answer) {
     if (done_ == nullptr) return;
     attach = CountLocked(task, answer);
   }
+  // Tasks are asked again until the claim ends, so that LastError stays true.
   Later(LastError(task).ok() ? kAskAgain : kRetry, [this, task] { Probe(task); });
   if (attach) Attach(0);
 }
@@ -206,8 +221,10 @@ void EpochClaim::Attach(size_t position) {
   {
     MutexLock lock(mutex_);
     epoch = epoch_;
+    // Homes that have left meanwhile are passed over.
     while (position < options_.ps.size() && left_.count(options_.ps[position]) > 0) ++position;
   }
+  // All homes have granted the epoch.
   if (position == options_.ps.size()) return Finish(epoch);
   const std::shared_ptr<Channel> channel =
       world_.transport.Connect(options_.address(options_.ps[position]), Lane::kControl);
@@ -225,7 +242,7 @@ void EpochClaim::OnAttached(size_t position, const absl::StatusOr<proto::AttachR
   const absl::Status& status = answer.status();
   const TaskId task = options_.ps[position];
   if (HasLeft(task)) return Attach(position + 1);
-  // Another job was faster. Whether it stays is asked for as at the beginning.
+  // Another job has attached the home first. The claim returns to asking whether that job lives.
   const bool kept = ClassOf(status) == proto::CONFIGURATION && options_.held == 0;
   {
     MutexLock lock(mutex_);
@@ -239,9 +256,11 @@ void EpochClaim::OnAttached(size_t position, const absl::StatusOr<proto::AttachR
   }
   if (status.ok()) return Attach(position + 1);
   if (kept) return;
+  // The home has granted a higher epoch to another coordinator, or belongs to another job.
   if (ClassOf(status) == proto::STALE || ClassOf(status) == proto::CONFIGURATION) {
     return Finish(TakenOver(status));
   }
+  // Any other failure is repeated: a home that is away may come back.
   Later(kRetry, [this, position] { Attach(position); });
 }
 
@@ -251,6 +270,7 @@ void EpochClaim::Finish(absl::StatusOr<uint64_t> result) {
     MutexLock lock(mutex_);
     done = std::exchange(done_, nullptr);
   }
+  // Outside the lock, and only once: `done` may start the next claim.
   if (done != nullptr) done(std::move(result));
 }
 

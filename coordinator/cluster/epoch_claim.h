@@ -1,17 +1,19 @@
 #pragma once
 
-// Claims a new epoch for a coordinator. Every task is asked which epoch it holds, then the
-// parameter servers are attached one after another, in index order, under an epoch above all of
-// them. A server grants an epoch to the first who claims it, so of two coordinators that claim the
-// same one, the loser finds out at the first server, before it holds any.
+// The claim of a new epoch for a coordinator. First every task is asked which epoch it holds. Then
+// the parameter servers are attached one after another, in index order, under an epoch above all of
+// these. A server grants an epoch to the first coordinator that claims it. So if two coordinators
+// claim the same epoch, the loser finds out at the first server, before it holds any.
 //
-// Parameter servers are waited for: one that is away may come back. Workers that answer at once are
-// asked as well, so that one that a former job has left behind can be taken over. All are asked
-// again as long as the claim lasts, so that LastError says who does not answer now.
+// The claim waits for parameter servers, because a server that is away may come back. Workers that
+// answer at once are asked as well, so that a worker that a former job has left behind can be taken
+// over. All tasks are asked again as long as the claim lasts, so that LastError tells which tasks
+// do not answer now.
 //
-// A task that is kept for another job (common/task/task_hold.h) is waited for too, until it is free
-// or its job is seen to live: one whose coordinator was killed is free after its lease, and one
-// whose coordinator was heard from between two answers is not going to be.
+// The claim also waits for a task that is kept for another job (common/task/task_hold.h), until the
+// task is free or the other job is seen to live. A task whose coordinator was killed becomes free
+// after its lease. If the task has heard from its coordinator between two answers, that job lives,
+// and the claim ends with an error.
 
 #include <cstdint>
 #include <functional>
@@ -30,53 +32,55 @@
 
 namespace cohort {
 
-// A coordinator's description of itself to tasks.
+// The description of itself that a coordinator gives to tasks.
 struct CoordinatorIdentity {
   uint64_t incarnation = 0;
   proto::JobRef job;
-  bool take_over = false;  // tasks of other jobs too, also while these live
+  // True: the coordinator takes over tasks of other jobs, too, even while those jobs live.
+  bool take_over = false;
   absl::Duration lease = absl::Seconds(5);
 };
 
-// Makes the part of an Attach that identifies the coordinator.
+// Makes the part of an Attach request that identifies the coordinator.
 proto::AttachRequest MakeAttach(const CoordinatorIdentity& self, uint64_t epoch);
 
-// Returns the error of a coordinator that was taken over, made from what a task has told it: of
-// class STALE.
+// Returns the error, of class STALE, of a coordinator whose job another coordinator has taken over.
+// `cause` is the error that a task has answered.
 absl::Status TakenOver(const absl::Status& cause);
 
-// Thread-safe. Shared: open calls and timers hold it.
+// One attempt to claim a new epoch. Thread-safe. Shared: open calls and timers hold it.
 class EpochClaim : public std::enable_shared_from_this<EpochClaim> {
  public:
   struct Options {
     std::vector<TaskId> ps;       // homes of variables, in index order
-    std::vector<TaskId> workers;  // those that are not homes
-    // Returns a task's address; called before each call: a restarted task may move.
+    std::vector<TaskId> workers;  // workers that are not homes of variables
+    // Returns a task's address. Called before each call, because a restarted task may have moved.
     std::function<std::string(TaskId)> address;
-    uint64_t floor = 0;  // the epoch is above this one
-    // The epoch that this coordinator has held until now. A coordinator with a higher one by now
-    // has taken over: the claim ends and takes nothing back. 0: none; any holder of a task is taken
-    // over.
+    uint64_t floor = 0;  // the new epoch is larger than this number
+    // The epoch that this coordinator has held until now. If another coordinator has a higher epoch
+    // by now, the other one has taken over: the claim ends and takes nothing back. 0: this
+    // coordinator has held no epoch, and takes over any holder of a task.
     uint64_t held = 0;
     CoordinatorIdentity self;
     absl::Duration call_timeout = absl::Seconds(1);
   };
-  // The receiver of the epoch that every ps has granted. Errors: of class STALE, naming who holds
-  // which server; FAILED_PRECONDITION of class CONFIGURATION, naming the other job that lives on a
-  // task.
+  // The receiver of the epoch that every ps has granted. Errors: of class STALE, naming the
+  // coordinator that holds a server; FAILED_PRECONDITION of class CONFIGURATION, naming the other
+  // job that lives on a task.
   using Done = absl::AnyInvocable<void(absl::StatusOr<uint64_t>)>;
 
   static std::shared_ptr<EpochClaim> Create(World world, Options options, Done done);
   void Start();
-  // Ends the claim: `done` runs with the error, unless the claim has ended.
+  // Ends the claim: `done` runs with the error, unless the claim has already ended.
   void Abort(const absl::Status& why) { Finish(why); }
-  // Takes a home out of the claim: it is neither waited for nor attached any more.
+  // Takes a home out of the claim, which then neither waits for the home nor attaches it.
   void Leave(TaskId home);
-  // Keeps `done` from running, unless it is running now.
+  // Cancels the claim: `done` does not run any more, unless it is running now.
   void Cancel();
-  // Returns the error of the last call to a task; OK: it answered, or has not been asked yet.
+  // Returns the error of the last call to a task. OK: the task answered, or has not been asked yet.
   absl::Status LastError(TaskId task) const;
-  // Returns the incarnation of the process that has granted the epoch; 0: none has yet.
+  // Returns the incarnation of the ps process that has granted the epoch. 0: the ps has not granted
+  // it yet.
   uint64_t IncarnationOf(TaskId ps) const;
 
  private:
@@ -86,15 +90,17 @@ class EpochClaim : public std::enable_shared_from_this<EpochClaim> {
   void Probe(TaskId task);
   bool IsHome(TaskId task) const;
   bool HasLeft(TaskId task) const;
-  // Returns whether another coordinator has taken over; then the claim has ended.
+  // Returns whether the answer shows that another coordinator has taken over. If so, the claim has
+  // ended.
   bool IsTakenOver(const Answer& answer);
   // Returns whether the task is kept for another job. If that job is seen to live, the claim has
   // ended.
   bool IsKept(TaskId task, const Answer& answer);
   void OnProbed(TaskId task, const Answer& answer);
-  // Returns whether all awaited tasks have answered, so that the ps are to be attached now.
+  // Counts the answer of a task. Returns true if all awaited tasks have answered now, so that the
+  // caller must begin to attach the ps.
   bool CountLocked(TaskId task, const Answer& answer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Attaches options_.ps[position] and those after it.
+  // Attaches options_.ps[position] and all later ps, one after another.
   void Attach(size_t position);
   void OnAttached(size_t position, const absl::StatusOr<proto::AttachResponse>& answer);
   void Finish(absl::StatusOr<uint64_t> result);
@@ -103,15 +109,15 @@ class EpochClaim : public std::enable_shared_from_this<EpochClaim> {
   const World world_;
   const Options options_;
   mutable Mutex mutex_;
-  Done done_ ABSL_GUARDED_BY(mutex_);  // empty: finished or cancelled
+  Done done_ ABSL_GUARDED_BY(mutex_);  // null: the claim is finished or cancelled
   std::set<TaskId> unanswered_ ABSL_GUARDED_BY(mutex_);
   std::set<TaskId> left_ ABSL_GUARDED_BY(mutex_);
   uint64_t highest_ ABSL_GUARDED_BY(mutex_);
-  // the epoch under which ps are being attached; 0: not yet
+  // The epoch under which the ps are being attached; 0: attaching has not begun.
   uint64_t epoch_ ABSL_GUARDED_BY(mutex_) = 0;
   std::map<TaskId, absl::Status> errors_ ABSL_GUARDED_BY(mutex_);
   std::map<TaskId, uint64_t> incarnations_ ABSL_GUARDED_BY(mutex_);
-  // The last answers of tasks that were kept for another job.
+  // The last answer of each task that is kept for another job.
   std::map<TaskId, proto::GetStatusResponse> kept_ ABSL_GUARDED_BY(mutex_);
 };
 

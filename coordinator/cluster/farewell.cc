@@ -9,11 +9,12 @@ namespace cohort {
 
 namespace {
 
-// A task that has ended answers nothing: it is not waited for longer.
+// A task that has ended never answers, so a farewell waits no longer than this.
 constexpr absl::Duration kTimeout = absl::Seconds(4);
 
 using Done = absl::AnyInvocable<void(absl::Status)>;
 
+// Makes one call to a task, and holds the channel until the call has ended.
 template <typename Response, typename Request>
 void Tell(const std::shared_ptr<Channel>& control, const char* method, Request request, Done done) {
   StartCall<Response>(
@@ -40,7 +41,8 @@ void SayFarewell(const std::shared_ptr<Channel>& control, uint64_t epoch, Farewe
 }
 
 void AskWhetherHeld(const std::shared_ptr<Channel>& control, uint64_t epoch, Done done) {
-  proto::WatchRequest request;  // without a state: it is answered at once
+  // The request names no known state, so the task answers at once.
+  proto::WatchRequest request;
   request.set_epoch(epoch);
   Tell<proto::WatchResponse>(control, "/cohort.proto.TaskService/Watch", std::move(request),
                              std::move(done));

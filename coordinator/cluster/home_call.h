@@ -4,8 +4,9 @@
 
 namespace cohort {
 
-// Returns the error of a call to a home of variables, whatever its role: if nobody answered, the
-// home's variables are lost as far as the caller can tell. The class of an answered error stays.
+// Returns the error of a failed call to a home of variables, whatever the home's role. If the home
+// did not answer, the class is PS_LOST: the variables are lost as far as the caller can tell. An
+// error that the home answered keeps its class.
 inline absl::Status AttributedHomeCall(const absl::Status& status, const proto::TaskRef& home) {
   const bool unreachable =
       absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) || absl::IsCancelled(status);

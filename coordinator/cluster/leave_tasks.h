@@ -1,12 +1,14 @@
 #pragma once
 
-// The way a coordinator leaves its tasks: they end, or they stay and are free for any job.
+// The farewell of a coordinator to all of its tasks at the end of a job: the tasks end, or they
+// stay and are free for any job.
 //
 // A task that another coordinator has attached by now refuses the farewell (farewell.h). But a
-// takeover comes to one task after another, to the homes of variables first (epoch_claim.h), and
-// tasks that it has not come to yet would obey. So a home is asked before all other tasks, in the
-// order of the claim: if it refuses, the tasks are another coordinator's, and none is told
-// anything; if it obeys, it grants no epoch any more, and nobody takes over.
+// takeover reaches one task after another, homes of variables first (epoch_claim.h), and tasks that
+// the takeover has not reached yet would obey. So LeaveTasks asks a home before all other tasks, in
+// the order of the claim. If the home refuses, the tasks belong to another coordinator, and no
+// other task is told anything. If the home obeys, it grants no epoch any more, so no coordinator
+// can take over.
 
 #include "absl/status/status.h"
 #include "common/base/event.h"
@@ -15,13 +17,13 @@
 
 namespace cohort {
 
-// Tells all that serve, and waits a few seconds for answers; the cluster is stopped. A task that
-// does not answer is as good as one that does: it may have ended before its answer left. Errors:
-// of class STALE when another coordinator has taken over, and then no task was told.
+// Says farewell to all serving tasks, and waits a few seconds for answers; stops the cluster. A
+// task that does not answer counts as told: it may have ended before its answer was sent. Errors:
+// of class STALE when another coordinator has taken over; then no task was told.
 absl::Status LeaveTasks(Waiter& waiter, Cluster& cluster, Farewell farewell);
 
-// Asks the homes, one after another until one answers, whether the tasks are still this
-// coordinator's. Errors: of class STALE when another one has taken over.
+// Asks the homes, one after another until one answers, whether this coordinator still holds the
+// tasks. Errors: of class STALE when another coordinator has taken over.
 absl::Status CheckHeld(Waiter& waiter, const Cluster& cluster);
 
 }  // namespace cohort

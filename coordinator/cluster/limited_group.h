@@ -1,6 +1,6 @@
 #pragma once
 
-// A number of asynchronous operations of which only some run at once.
+// A group of asynchronous operations of which only a limited number run at once.
 
 #include <functional>
 #include <memory>
@@ -13,9 +13,9 @@
 
 namespace cohort {
 
-// Runs start(i, done) for each i below `count`, at most `limit` at once, and then `done` with the
-// results in order, or with the first error. After an error no more are started, and those that
-// have been are waited for. Thread-safe. Shared: the operations hold it.
+// Runs start(i, done) for each i below `count`, at most `at_once` of them in parallel. Then runs
+// `done` with the results in order, or with the first error. After an error the group starts no
+// more operations and waits for those under way. Thread-safe. Shared: the operations hold it.
 template <typename T>
 class LimitedGroup : public std::enable_shared_from_this<LimitedGroup<T>> {
  public:
@@ -74,7 +74,7 @@ class LimitedGroup : public std::enable_shared_from_this<LimitedGroup<T>> {
 
   const Limits limits_;
   const Start start_;
-  absl::AnyInvocable<void(Result)> done_;  // called once, by the operation that ends last
+  absl::AnyInvocable<void(Result)> done_;  // called once, after the last operation
   Mutex mutex_;
   size_t next_ ABSL_GUARDED_BY(mutex_) = 0;
   size_t open_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -1,7 +1,8 @@
 #pragma once
 
-// The coordinator's side of the reports of tasks that do not reach each other: the pairs (edges.h),
-// the time that they need to be believed, and the log. Cluster decides what follows.
+// The coordinator's side of the reports that tasks do not reach each other: the reported pairs
+// (edges.h), the time after which a report is believed, and the log. Cluster decides what follows
+// from a broken pair.
 
 #include <functional>
 #include <map>
@@ -17,28 +18,30 @@
 
 namespace cohort {
 
-// Thread-safe. Shared: timers hold it weakly.
+// Collects the tasks' reports and tells when pairs break or heal. Thread-safe. Shared: timers hold
+// it weakly.
 class ReachWatch : public std::enable_shared_from_this<ReachWatch> {
  public:
   struct Options {
     absl::Duration lease = absl::Seconds(5);
     // Returns whether the coordinator hears the task at this moment.
     std::function<bool(TaskId)> is_heard;
-    // Tells that broken() has changed. Like is_heard it runs outside the lock and must not block.
+    // Tells that the set broken() has changed. Like is_heard, the callback runs outside the lock
+    // and must not block.
     std::function<void()> on_change;
   };
-  // Makes a watch; the clock outlives it.
+  // Makes a watch without any reports; the clock outlives the watch.
   ReachWatch(Clock& clock, Options options);
 
-  // Reports all peers that the process does not reach now. Tasks that no cluster may have are left
-  // out.
+  // Replaces the report of the process `from` with the peers that it does not reach now. Tasks of
+  // roles that have no peers are ignored.
   void Report(const proto::TaskRef& from, const std::vector<proto::TaskRef>& peers);
-  // Notes that the process serves: the reports of an earlier one in its place are forgotten.
+  // Notes that a process serves. Reports of an earlier process in its place are forgotten.
   void OnServing(const proto::TaskRef& task);
   void OnLost(TaskId task);
 
   std::set<TaskPair> broken() const;
-  // Returns the tasks that do not reach this one, for its own log.
+  // Returns the tasks that do not reach `task`, which are sent to the task for its log.
   std::vector<proto::TaskRef> UnreachedBy(TaskId task) const;
 
  private:
@@ -48,7 +51,8 @@ class ReachWatch : public std::enable_shared_from_this<ReachWatch> {
   const Options options_;
   mutable Mutex mutex_;
   Edges edges_ ABSL_GUARDED_BY(mutex_);
-  std::map<TaskId, uint64_t> reporters_ ABSL_GUARDED_BY(mutex_);  // incarnations
+  // Incarnation of each reporting task.
+  std::map<TaskId, uint64_t> reporters_ ABSL_GUARDED_BY(mutex_);
   bool timer_set_ ABSL_GUARDED_BY(mutex_) = false;
 };
 

@@ -6,11 +6,13 @@
 namespace cohort {
 
 namespace {
+// The slowest transfer, in bytes per second, that still counts as progress.
 constexpr double kBytesPerSecondMin = 1 << 20;
-}
+}  // namespace
 
 std::string MethodName(absl::string_view path) {
-  return std::string(path.substr(path.rfind('/') + 1));  // npos + 1 is 0
+  // Without '/' the whole path: npos + 1 is 0.
+  return std::string(path.substr(path.rfind('/') + 1));
 }
 
 absl::Duration TimeFor(absl::Duration silence, size_t bytes) {

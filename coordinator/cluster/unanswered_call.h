@@ -1,7 +1,7 @@
 #pragma once
 
-// A call that a task does not answer although it is there, and answers others: the network carries
-// some bytes between the two and not these.
+// A call that a task does not answer although the task is there and answers other calls. The likely
+// cause is a network that loses this call's large packets but carries smaller ones.
 
 #include <algorithm>
 #include <string>
@@ -14,16 +14,16 @@
 
 namespace cohort {
 
-// The known facts of such a call.
+// The known facts of an unanswered call.
 struct UnansweredCall {
   std::string method;
-  size_t bytes = 0;  // bytes of its largest request; 0: not known
+  size_t bytes = 0;  // bytes of the call's largest request; 0: not known
 };
 
-// Returns the last part of the path of a method: "Pull" of "/cohort.proto.PsService/Pull".
+// Returns the name of a method without its path: "Pull" for "/cohort.proto.PsService/Pull".
 std::string MethodName(absl::string_view path);
 
-// Bytes of the largest.
+// Returns the bytes of the largest request.
 template <typename Request>
 size_t LargestOf(const std::vector<Envelope<Request>>& requests) {
   size_t largest = 0;
@@ -33,12 +33,12 @@ size_t LargestOf(const std::vector<Envelope<Request>>& requests) {
   return largest;
 }
 
-// Returns how long a call may take: `silence` and the time that its bytes need at a megabyte a
-// second, so that a call that makes progress is not given up.
+// Returns how long a call may take: `silence`, plus the time that its bytes need at a megabyte per
+// second. So a call that makes progress is not given up.
 absl::Duration TimeFor(absl::Duration silence, size_t bytes);
 
-// Returns `failure`, of class PS_LOST or WORKER_LOST with the task as origin, with the call, its
-// bytes, both ends, and the path MTU as a likely cause.
+// Returns `failure` with a text that names the call, its bytes, both ends, and the path MTU as a
+// likely cause. `failure` is of class PS_LOST or WORKER_LOST and has the task as origin.
 absl::Status UnansweredError(const UnansweredCall& call, absl::Duration lasted,
                              const absl::Status& failure);
 

@@ -14,8 +14,8 @@ namespace {
 
 using Answer = WorkerAnswer<proto::CreateDatasetResponse>;
 
-// Asks `links` at once. A worker that serves and has not answered in time is named with the call.
-// Errors: what a worker answers for good.
+// Asks `links` in parallel. If a worker serves but has not answered in time, its status names the
+// call. Errors: a refusal that the worker would repeat.
 absl::StatusOr<std::vector<Answer>> Ask(Waiter& waiter, Cluster& cluster,
                                         const DataQuestion& question,
                                         const std::vector<TaskLink>& links,
@@ -40,7 +40,8 @@ absl::StatusOr<std::vector<Answer>> Ask(Waiter& waiter, Cluster& cluster,
   return answers;
 }
 
-// Asks one worker and, where that does not answer, all others at once. Errors: that of one of them.
+// Asks one worker and, if that worker does not answer, all others in parallel. Errors: that of one
+// of the workers.
 absl::StatusOr<proto::ExpectedData> FirstAnswer(Waiter& waiter, Cluster& cluster,
                                                 const DataQuestion& question) {
   absl::Status error =
@@ -53,13 +54,14 @@ absl::StatusOr<proto::ExpectedData> FirstAnswer(Waiter& waiter, Cluster& cluster
                        [&](const TaskLink& link) { return asked.count(link.task.index()) > 0; }),
         links.end());
     if (links.empty()) return error;
+    // One worker is enough at first: a data set may be costly to build.
     if (asked.empty()) links.erase(links.begin() + 1, links.end());
     for (const TaskLink& link : links) asked.insert(link.task.index());
     ASSIGN_OR_RETURN(const std::vector<Answer> answers,
                      Ask(waiter, cluster, question, links, nullptr));
     for (const Answer& answer : answers) {
       if (!answer.status.ok()) {
-        // A silence is reported before a connection that broke over it.
+        // A silent worker explains more than a broken connection, so its error is kept.
         if (!absl::IsDeadlineExceeded(error)) error = answer.status;
         continue;
       }
@@ -84,7 +86,8 @@ absl::StatusOr<proto::ExpectedData> AskForData(World world, Waiter& waiter, Clus
     first = FirstAnswer(waiter, cluster, question);
     if (first.ok()) break;
     if (!MayAnswerLater(first.status()) || world.clock.Now() >= deadline) return first.status();
-    // A home that is away is not waited for: any worker answers.
+    // The wait ends when any worker serves: each of them can answer, so no particular one is
+    // awaited.
     RETURN_IF_ERROR(PauseForWorkers(world, waiter, cluster));
   }
   std::vector<TaskLink> others = ServingWorkers(cluster);
@@ -93,6 +96,7 @@ absl::StatusOr<proto::ExpectedData> AskForData(World world, Waiter& waiter, Clus
                                 return link.task.index() == first->worker().index();
                               }),
                others.end());
+  // Each of the other workers compares its data with `first`, and refuses if they differ.
   RETURN_IF_ERROR(Ask(waiter, cluster, question, others, &*first).status());
   return first;
 }

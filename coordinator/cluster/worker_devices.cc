@@ -16,8 +16,9 @@ namespace cohort {
 namespace {
 
 using Answer = WorkerAnswer<proto::ListDevicesResponse>;
-using Answers = std::map<int, proto::ListDevicesResponse>;  // keyed by worker
+using Answers = std::map<int, proto::ListDevicesResponse>;  // answers by worker index
 
+// Returns those of the workers that are still members of the job.
 std::vector<int> MembersOf(const Cluster& cluster, const std::vector<int>& workers) {
   std::vector<int> members;
   for (const int worker : workers) {
@@ -26,6 +27,7 @@ std::vector<int> MembersOf(const Cluster& cluster, const std::vector<int>& worke
   return members;
 }
 
+// Returns links to those of the workers that serve and have not answered yet.
 std::vector<TaskLink> LinksOf(const Cluster& cluster, const std::vector<int>& workers,
                               const Answers& without) {
   std::vector<TaskLink> links;
@@ -42,6 +44,7 @@ bool HaveAnswered(const Answers& answers, const std::vector<int>& workers) {
                      [&](int worker) { return answers.count(worker) > 0; });
 }
 
+// Logs which workers the job begins without.
 void LogLeftOut(const Answers& answers, const std::vector<int>& workers) {
   std::vector<int> left_out;
   for (const int worker : workers) {
@@ -58,7 +61,7 @@ std::string Describe(int worker, const proto::ListDevicesResponse& answer) {
       answer.no_gpu_reason().empty() ? "" : absl::StrCat(" (", answer.no_gpu_reason(), ")"));
 }
 
-// Returns the devices of all workers if these have the same.
+// Returns the devices that all workers have, or an error if their devices differ.
 absl::StatusOr<std::vector<std::string>> InCommon(const Answers& answers) {
   const auto& [first, wanted] = *answers.begin();
   for (const auto& [worker, answer] : answers) {
@@ -74,6 +77,7 @@ absl::StatusOr<std::vector<std::string>> InCommon(const Answers& answers) {
   return std::vector<std::string>(wanted.devices().begin(), wanted.devices().end());
 }
 
+// Logs why workers use no GPU, one line for each reason.
 void LogReasons(const Answers& answers) {
   std::map<std::string, std::vector<int>> reasons;
   for (const auto& [worker, answer] : answers) {
@@ -84,7 +88,7 @@ void LogReasons(const Answers& answers) {
   }
 }
 
-// Returns whether the job can begin with the serving ones of `workers`.
+// Returns whether enough of `workers` serve for the job to begin.
 bool AreEnough(const Cluster& cluster, const std::vector<int>& workers) {
   return static_cast<int>(LinksOf(cluster, workers, {}).size()) >=
          std::max(1, cluster.limits().min);
@@ -106,7 +110,7 @@ absl::StatusOr<std::vector<std::string>> AskForDevices(World world, Waiter& wait
                                 "workers to list their devices", question.call_timeout};
   Answers answers;
   const absl::Duration absence = std::min(cluster.self().lease, question.timeout / 2);
-  absl::Time last_asked = world.clock.Now();  // somebody who serves
+  absl::Time last_asked = world.clock.Now();  // when a serving worker was asked last
   RETURN_IF_ERROR(cluster.ended());
   while (true) {
     const std::vector<int> workers = MembersOf(cluster, question.workers);
@@ -127,7 +131,9 @@ absl::StatusOr<std::vector<std::string>> AskForDevices(World world, Waiter& wait
       }
     }
     if (HaveAnswered(answers, workers) && !answers.empty()) break;
+    // The absence counts from the last question, since a worker that serves may still answer.
     if (!links.empty()) last_asked = world.clock.Now();
+    // A worker that was lost does not hold up a job that has enough others.
     if (world.clock.Now() >= last_asked + absence && AreEnough(cluster, workers)) {
       LogLeftOut(answers, workers);
       break;

@@ -32,7 +32,7 @@ absl::Status WorkerLimits::CheckHasRoom(size_t workers) const {
 }
 
 WorkerRoster::WorkerRoster(const ClusterSpec& spec, WorkerLimits limits) : limits_(limits) {
-  int workers = 0;  // tasks come in index order
+  int workers = 0;  // the spec lists tasks in the order of their indices
   for (const auto& [task, address] : spec.tasks()) {
     if (task.role != Role::kPs && task.role != Role::kWorker) continue;
     members_[task] = Member{address, task.role == Role::kWorker ? workers++ : 0, false};
@@ -47,6 +47,7 @@ absl::Status WorkerRoster::Add(TaskId task, std::string address) {
                      member->address.empty() ? "" : absl::StrCat(", at ", member->address)));
   }
   for (const auto& [other, member] : members_) {
+    // Two members must not share an address: they would be one process.
     if (address.empty() || member.address != address) continue;
     return absl::AlreadyExistsError(absl::StrCat(address, " is the address of ", other.ToString()));
   }

@@ -1,9 +1,9 @@
 #pragma once
 
 // The members of the job: its parameter servers, which stay, and its workers, which come and go
-// within two limits. A worker has a task index, which is its name, and a position, from 0, which
-// programs and data sets see. The positions of the first workers follow their indices; a later one
-// gets the lowest free position, and no position ever changes.
+// within two limits. A worker has a task index, which is its name, and a position, counted from 0,
+// which programs and data sets see. The first workers get positions in the order of their indices.
+// A later worker gets the lowest free position, and no position ever changes.
 
 #include <limits>
 #include <map>
@@ -18,40 +18,42 @@ namespace cohort {
 struct WorkerLimits {
   int min = 1;
   int max = std::numeric_limits<int>::max();
-  // The strategy.type that limits `max`; empty: cluster.max_workers does.
+  // The strategy.type that limits `max`; empty: the limit is cluster.max_workers.
   std::string max_of_strategy = {};
-  // Returns FAILED_PRECONDITION naming the limit if a job with so many workers takes no more.
+  // Checks that a job that has `workers` workers may take one more. Errors: FAILED_PRECONDITION
+  // naming the limit.
   absl::Status CheckHasRoom(size_t workers) const;
 };
 
 struct Member {
-  std::string address;  // empty: whoever started the task knows it
-  int position = 0;     // a worker's
-  bool added = false;   // came after the job began
+  std::string address;  // empty: ClusterOptions.address knows the address
+  int position = 0;     // position of a worker
+  bool added = false;   // whether the worker came after the job began
 };
 
-// An address where nobody listens: a call fails at once.
+// An address at which nothing listens, so a call to it fails at once.
 inline constexpr char kNowhere[] = "127.0.0.1:1";
 
-// Thread-compatible.
+// The list of the job's members with their addresses and positions. Thread-compatible.
 class WorkerRoster {
  public:
-  // Takes ps and workers of the spec; evaluators and the coordinator are no members.
+  // Starts with the ps and workers of the spec; evaluators and the coordinator are not members.
   WorkerRoster(const ClusterSpec& spec, WorkerLimits limits);
 
-  // Errors: INVALID_ARGUMENT for a task that is no worker; ALREADY_EXISTS when the task is a member
-  // or the address is one's; FAILED_PRECONDITION when there are as many workers as may be.
+  // Adds a worker. Errors: INVALID_ARGUMENT for a task that is not a worker; ALREADY_EXISTS when
+  // the task or the address belongs to a member already; FAILED_PRECONDITION when the job has the
+  // maximum number of workers.
   absl::Status Add(TaskId task, std::string address);
-  // Errors: INVALID_ARGUMENT for a task that is no worker; NOT_FOUND naming the workers;
-  // FAILED_PRECONDITION when there are as few workers as must be.
+  // Removes a worker. Errors: INVALID_ARGUMENT for a task that is not a worker; NOT_FOUND naming
+  // the workers; FAILED_PRECONDITION when the job has the minimum number of workers.
   absl::Status Remove(TaskId task);
-  // Moves the member to another address.
+  // Changes the address of a member; does nothing for any other task.
   void Move(TaskId task, std::string address);
 
   const std::map<TaskId, Member>& members() const { return members_; }
-  // Returns nullptr for a task that is not a member.
+  // Returns the member, or nullptr for a task that is not a member.
   const Member* Find(TaskId task) const;
-  // Returns tasks in ascending order.
+  // Returns the members of a role in ascending order of their indices.
   std::vector<TaskId> Tasks(Role role) const;
   const WorkerLimits& limits() const { return limits_; }
 

@@ -19,10 +19,11 @@ namespace cohort {
 
 namespace {
 
-// The part of the time that an interrupted job has to end, for closures in flight; their checkpoint
-// has as much again.
+// The part of the drain time that closures in flight have to end after an interruption. Their
+// checkpoint gets the same part again, and the tasks get the rest.
 constexpr double kKeepPart = 0.4;
 
+// Returns the exit code for the class of the job's error.
 ExitCode CodeOf(const absl::Status& status) {
   switch (ClassOf(status)) {
     case proto::PS_LOST:
@@ -35,6 +36,7 @@ ExitCode CodeOf(const absl::Status& status) {
   }
 }
 
+// Gives an error the class unless it has a class already.
 absl::Status OfClass(const absl::Status& status, proto::ErrorClass error_class) {
   if (status.ok() || ClassOf(status) != proto::ERROR_CLASS_UNKNOWN) return status;
   proto::ErrorDetail detail;
@@ -42,23 +44,25 @@ absl::Status OfClass(const absl::Status& status, proto::ErrorClass error_class) 
   return WithDetail(status, detail);
 }
 
-// Keeps homes: a task that has the variables neither comes nor goes; but one that has a copy may be
-// away.
+// Adapts the options of a job whose workers are the homes. A task that has the variables neither
+// joins nor leaves; only in mirrored training may a home be away for a time.
 void KeepHomes(const JobSpec& job, TransportKind transport, ClusterCoordinator::Options& options) {
   if (options.homes != Role::kWorker) return;
   options.mirrored = job.strategy.type == kMultiWorkerMirrored;
   options.nccl_device = NcclDeviceOf(job.strategy);
-  // Plans count on no more, and where the job allows fewer it is refused.
+  // A plan is made for this number of workers at most. If the job allows fewer, the stricter limit
+  // stays.
   const int workers = options.cluster.NumTasks(Role::kWorker);
   if (workers < options.workers.max) {
     options.workers.max = workers;
     options.workers.max_of_strategy = job.strategy.type;
   }
   if (!options.mirrored) options.workers.min = options.workers.max;
-  // A job that asks for another way does not want memory to be shared.
+  // A job that names a transport other than auto or shm does not want shared memory.
   const bool shares = transport == TransportKind::kAuto || transport == TransportKind::kShm;
   if (!options.mirrored || !shares) return;
   std::random_device random;
+  // A random number that is never 0, which would mean no shared memory.
   options.shared_memory = (uint64_t{random()} << 32) | random() | 1;
 }
 
@@ -73,6 +77,7 @@ CoordinatorDaemon::CoordinatorDaemon(World world, Waiter& waiter, CoordinatorOpt
 
 CoordinatorDaemon::Result CoordinatorDaemon::Run() {
   absl::StatusOr<std::string> summary = RunJob();
+  // Local tasks are stopped even if the job has failed.
   if (local_ != nullptr) local_->Stop(waiter_, options_.drain_timeout);
   Result result;
   if (summary.ok()) {
@@ -82,6 +87,7 @@ CoordinatorDaemon::Result CoordinatorDaemon::Run() {
   result.code = CodeOf(summary.status());
   {
     MutexLock lock(interruption_->mutex);
+    // If another error ended the job before the interruption, it keeps its own exit code.
     if (interruption_->kept && absl::IsCancelled(summary.status())) {
       result.code = kExitInterrupted;
     }
@@ -97,15 +103,17 @@ void CoordinatorDaemon::Interrupt(absl::string_view reason) {
                 proto::CANCELLED);
   ClusterCoordinator* const connected = interruption_->connected;
   if (connected == nullptr) return;
-  // The rest of the time is for the tasks to end.
+  // The checkpoint uses a part of the drain time; the rest is for the tasks to end.
   const bool waits = connected->CheckpointAndHold(
       options_.drain_timeout * kKeepPart,
       [interruption = interruption_](absl::Status kept) { EndInterrupted(*interruption, kept); });
+  // Without recovery there is nothing to wait for.
   if (!waits) connected->Abort(interruption_->error);
 }
 
 void CoordinatorDaemon::EndInterrupted(Interruption& interruption, const absl::Status& kept) {
   MutexLock lock(interruption.mutex);
+  // The job may have ended while the checkpoint was written.
   if (interruption.connected == nullptr) return;
   interruption.kept = kept.ok();
   const std::string what =
@@ -137,6 +145,7 @@ absl::StatusOr<std::string> CoordinatorDaemon::RunJob() {
   {
     MutexLock lock(interruption_->mutex);
     interruption_->connected = coordinator->get();
+    // The signal may have come before the coordinator existed.
     if (!interruption_->error.ok()) (*coordinator)->Abort(interruption_->error);
   }
   const absl::Status ready = OfClass((*coordinator)->WaitForCluster(), proto::WORKER_LOST);
@@ -145,20 +154,21 @@ absl::StatusOr<std::string> CoordinatorDaemon::RunJob() {
   bool interrupted = false;
   {
     MutexLock lock(interruption_->mutex);
+    // From here on a signal must not reach the coordinator, which is about to go.
     interruption_->connected = nullptr;
     interrupted = !interruption_->error.ok();
   }
   if (local_ != nullptr) {
-    // The tasks end with it, and none must wait for its word.
+    // The tasks end together with the local cluster, so they must not wait for a farewell to end.
     (*coordinator)->Leave(Farewell::kKeep).IgnoreError();
     return summary;
   }
-  // Tasks that waited in vain for others wait for the next coordinator.
+  // Tasks of a cluster that never became ready are kept, so that the next coordinator finds them.
   const bool is_over = ready.ok() || interrupted;
   const absl::Status left =
       (*coordinator)
           ->Leave(is_over && !options_.keep_tasks ? Farewell::kShutDown : Farewell::kKeep);
-  // Whatever else has failed, has failed for that.
+  // The takeover by another coordinator is the cause of any other error, so it is reported.
   if (!left.ok() && !summary.ok() && !interrupted) return left;
   return summary;
 }
@@ -166,7 +176,7 @@ absl::StatusOr<std::string> CoordinatorDaemon::RunJob() {
 absl::StatusOr<std::string> CoordinatorDaemon::RunConnected(ClusterCoordinator& coordinator) {
   ASSIGN_OR_RETURN(Operation operation, Operate(coordinator));
   absl::StatusOr<std::string> summary = Train(coordinator);
-  operation.ctl.reset();  // nobody changes the members of a job that has ended
+  operation.ctl.reset();  // the members of a job that has ended must not change
   if (operation.watch != nullptr) operation.watch->Stop();
   if (!options_.ctl_address_file.empty()) {
     world_.files.Remove(options_.ctl_address_file).IgnoreError();
@@ -179,7 +189,8 @@ absl::StatusOr<ClusterCoordinator::Options> CoordinatorDaemon::ConnectOptions() 
   ClusterCoordinator::Options options;
   options.job = job.name;
   options.settings = SettingsOf(job);
-  // Nobody but this process has the state directory of local tasks: the former owner has ended.
+  // The lock on the state directory proves that the earlier coordinator of local tasks has ended,
+  // so its tasks may be taken over.
   options.take_over = options_.take_over || options_.local.has_value();
   options.seed = job.seed;
   options.closures_in_flight = static_cast<int>(job.fit.closures_in_flight);
@@ -212,7 +223,7 @@ absl::StatusOr<ClusterCoordinator::Options> CoordinatorDaemon::ConnectOptions() 
   local.workers = options_.local->workers;
   local.binary_directory = environment_.binary_directory;
   local.state_directory = options_.state_directory;
-  // Workers of one machine share its processors.
+  // All workers run on this machine, so they share its processors.
   local.worker_threads = std::max(1, environment_.processors / local.workers);
   options.worker_threads = local.worker_threads;
   local.transport = options_.transport;
@@ -269,7 +280,8 @@ absl::StatusOr<std::string> CoordinatorDaemon::Train(ClusterCoordinator& coordin
   Trainer trainer(world_, waiter_, coordinator, options_.job, std::move(sources));
   ASSIGN_OR_RETURN(const TrainSummary summary, trainer.Run());
   if (const absl::Status forgotten = coordinator.ForgetState(); !forgotten.ok()) {
-    // A file that is left does not lose what was trained; but the next job would go on from it.
+    // Files that are left behind do not lose the trained model, but the next job would resume from
+    // them.
     Log(LogLevel::kWarning, "recovery_not_removed",
         {{"cause", forgotten.message()},
          {"remedy", absl::StrCat("remove ", RecoveryDirectory(),
@@ -278,7 +290,7 @@ absl::StatusOr<std::string> CoordinatorDaemon::Train(ClusterCoordinator& coordin
   return SummaryToJson(summary);
 }
 
-// Operators and membership lists, beside the training.
+// From here on: the service for operators and the membership list, which run beside the training.
 
 absl::StatusOr<CoordinatorDaemon::Operation> CoordinatorDaemon::Operate(
     ClusterCoordinator& coordinator) {
@@ -289,7 +301,7 @@ absl::StatusOr<CoordinatorDaemon::Operation> CoordinatorDaemon::Operate(
     };
     options.stop_local = [local = local_](TaskId task) { local->RemoveWorker(task); };
   }
-  // A local child is stopped by its parent: it would be started again otherwise.
+  // A local child that is told to end would be started again, so its parent stops it instead.
   const bool keep = local_ != nullptr || options_.keep_tasks;
   options.farewell = keep ? Farewell::kKeep : Farewell::kShutDown;
   const auto changes = WorkerChanges::Create(world_, coordinator.members(), std::move(options));
@@ -315,7 +327,8 @@ absl::Status CoordinatorDaemon::ServeOperators(ClusterCoordinator& coordinator,
   if (!server.ok()) {
     const absl::Status error = Annotate(server.status(), "operators cannot be served");
     if (options_.ctl_required) return error;
-    // The address of a chief in TF_CONFIG is often one that nobody was meant to dial.
+    // The chief's address in TF_CONFIG often exists only because the format requires it. So a job
+    // that did not ask for --ctl_address runs without the service.
     Log(LogLevel::kWarning, "ctl_unavailable", {{"cause", error.message()}});
     return absl::OkStatus();
   }

@@ -1,7 +1,7 @@
 #pragma once
 
-// The coordinator as a program: starts local tasks where asked to, connects to the cluster, trains,
-// reports. One job, one run.
+// The coordinator as a program, which runs one job: it starts local tasks if asked to, connects to
+// the cluster, trains, and reports the result.
 
 #include <memory>
 #include <string>
@@ -17,11 +17,11 @@
 
 namespace cohort {
 
-// Thread-compatible, but for Interrupt.
+// The run of one job. Thread-compatible, but for Interrupt.
 class CoordinatorDaemon {
  public:
   struct Environment {
-    std::string binary_directory;  // as LocalCluster takes it
+    std::string binary_directory;  // the directory of the daemons, as in LocalCluster::Options
     int processors = 1;
     MnistSearch mnist;
   };
@@ -31,44 +31,48 @@ class CoordinatorDaemon {
 
   struct Result {
     ExitCode code = kExitOk;
-    std::string output;  // for stdout: the summary
-    std::string error;   // for stderr
+    std::string output;  // the summary of the job, for stdout
+    std::string error;   // the error of the job, for stderr
   };
-  // Blocks until the job ended and its tasks have been stopped.
+  // Runs the job. Blocks until the job has ended and its tasks have been stopped.
   Result Run();
 
-  // Ends the job with an error as soon as closures in flight have ended, or at once if it waits for
-  // a task that is away. With recovery a checkpoint of all that is done is taken first, and the
-  // code is kExitInterrupted. Thread-safe.
+  // Ends the job with an error as soon as closures in flight have ended, or at once if the job
+  // waits for a task that is away. With recovery, first takes a checkpoint of all closures that are
+  // done; the exit code is then kExitInterrupted. Thread-safe.
   void Interrupt(absl::string_view reason);
-  // Gives up an interrupted job that did not end in time, as this process ends without it: local
-  // tasks are killed. Returns what the job waited for. Thread-safe.
+  // Gives up an interrupted job that did not end in time, because the process is about to end
+  // without waiting for it. Kills local tasks. Returns a description of what the job was waiting
+  // for. Thread-safe.
   std::string GiveUp();
 
  private:
-  // The state of an interruption. Shared with the checkpoint that it waits for.
+  // The state of an interruption. Shared with the callback of the checkpoint that the interruption
+  // waits for.
   struct Interruption {
     Mutex mutex;
-    ClusterCoordinator* connected ABSL_GUARDED_BY(mutex) = nullptr;  // set while it lives
-    absl::Status error ABSL_GUARDED_BY(mutex);                       // that of an interrupted job
-    bool kept ABSL_GUARDED_BY(mutex) = false;  // a checkpoint has all that was done
+    // Set while the coordinator lives.
+    ClusterCoordinator* connected ABSL_GUARDED_BY(mutex) = nullptr;
+    absl::Status error ABSL_GUARDED_BY(mutex);  // the error with which an interrupted job ends
+    bool kept ABSL_GUARDED_BY(mutex) = false;   // whether a checkpoint has everything that was done
   };
   static void EndInterrupted(Interruption& interruption, const absl::Status& kept);
 
   absl::StatusOr<std::string> RunJob();
   absl::StatusOr<std::string> RunConnected(ClusterCoordinator& coordinator);
   absl::StatusOr<ClusterCoordinator::Options> ConnectOptions();
-  // Returns the directory of recovery checkpoints; empty: none.
+  // Returns the directory of recovery checkpoints; empty if the job keeps none.
   std::string RecoveryDirectory() const;
-  // Proves, before anything starts, that what the job is told to write can be written. Errors: the
-  // file system's, naming the directory and the field of the job.
+  // Checks, before any task starts, that the job can write to the directories that it names.
+  // Errors: the file system's, naming the directory and the field of the job.
   absl::Status ProbeDirectories() const;
-  // The activities beside the training, until the job ends.
+  // The activities that run beside the training until the job ends.
   struct Operation {
-    std::shared_ptr<MembershipWatch> watch;  // shared with its timers
+    std::shared_ptr<MembershipWatch> watch;  // the watch, shared with its own timers
     std::unique_ptr<Server> ctl;
   };
-  // Errors: those of listening, where the address was asked for; those of the address file.
+  // Starts the service for operators and the watch on the membership list. Errors: those of
+  // listening, if the command line names the address; those of writing the address file.
   absl::StatusOr<Operation> Operate(ClusterCoordinator& coordinator);
   absl::Status ServeOperators(ClusterCoordinator& coordinator,
                               std::shared_ptr<WorkerChanges> changes, Operation& operation);
@@ -78,10 +82,12 @@ class CoordinatorDaemon {
   Waiter& waiter_;
   CoordinatorOptions options_;
   const Environment environment_;
-  std::shared_ptr<LocalCluster> local_;  // shared with its timers; set by the job's thread
+  // The local tasks. Shared with their timers; set by the job's thread.
+  std::shared_ptr<LocalCluster> local_;
   SystemHostResolver resolver_;
   Mutex mutex_;
-  std::shared_ptr<LocalCluster> to_kill_ ABSL_GUARDED_BY(mutex_);  // local_, for other threads
+  // A copy of local_ for other threads.
+  std::shared_ptr<LocalCluster> to_kill_ ABSL_GUARDED_BY(mutex_);
   const std::shared_ptr<Interruption> interruption_ = std::make_shared<Interruption>();
 };
 

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
 #include <string>
 #include <utility>
 #include <vector>
@@ -32,7 +33,7 @@ namespace cohort {
 
 namespace {
 
-// Binds a socket to a free loopback port. The port, or a negative error number.
+// Binds a socket to a free loopback port. Returns the port, or a negative error number.
 int BindFreePort(int socket_fd) {
   sockaddr_in address{};
   address.sin_family = AF_INET;
@@ -45,10 +46,10 @@ int BindFreePort(int socket_fd) {
   return ntohs(address.sin_port);
 }
 
-// `count` different loopback ports that were free a moment ago, one a line: for scripts that write
-// a TF_CONFIG.
+// Returns `count` different loopback ports that were free a moment ago, one per line. Scripts use
+// them to write a TF_CONFIG.
 absl::StatusOr<std::string> FreePortsText(int count) {
-  // All sockets stay open until the end, so that the ports differ.
+  // All sockets stay open until every port is found, so that the ports differ.
   std::vector<int> sockets;
   std::string text;
   absl::Status error;
@@ -67,6 +68,7 @@ absl::StatusOr<std::string> FreePortsText(int count) {
 constexpr int kLocalTasksMax = 256;
 constexpr int kDrainTimeoutMaxS = 24 * 3600;
 
+// The values of the flags, as they were given on the command line.
 struct Flags {
   std::string job_file, local, state_directory, membership, ctl_address;
   std::string orphan_timeout = "30s", transport = "auto", log_level = "info";
@@ -78,6 +80,7 @@ struct Flags {
   bool print_plan = false, json = false;
 };
 
+// Declares all flags with their help texts.
 void Declare(FlagParser& parser, Flags& flags) {
   parser.Add("job", flags.job_file, "Job file (JSON): model, data, optimizer, strategy");
   parser.Add("set", flags.overrides,
@@ -121,15 +124,19 @@ void Declare(FlagParser& parser, Flags& flags) {
       "was lost, 5 asked to stop and not done in time.");
 }
 
-std::string DefaultStateDirectory(const Environment& environment, FileSystem& files) {
+// Makes a new directory under TMPDIR. Errors: FAILED_PRECONDITION with the remedy.
+absl::StatusOr<std::string> NewStateDirectory(const Environment& environment) {
   std::string base = environment("TMPDIR").value_or("/tmp");
   if (base.empty()) base = "/tmp";
   std::string path = JoinPath(base, "cohort-XXXXXX");
-  // mkdtemp only: the name must not be guessable in a shared directory.
-  return mkdtemp(path.data()) == nullptr ? JoinPath(base, "cohort") : path;
+  // mkdtemp makes a name that cannot be guessed, because other users may write to this directory.
+  if (mkdtemp(path.data()) != nullptr) return path;
+  return absl::FailedPreconditionError(absl::StrCat("no directory can be made in '", base, "' (",
+                                                    std::strerror(errno),
+                                                    "): set TMPDIR, or give --state_dir"));
 }
 
-// Takes a part of the result or notes its error.
+// Stores a parsed value in `out`, or adds its error to the list of problems.
 template <typename T>
 void Take(absl::StatusOr<T> value, T& out, std::vector<std::string>& problems) {
   if (value.ok()) {
@@ -139,6 +146,8 @@ void Take(absl::StatusOr<T> value, T& out, std::vector<std::string>& problems) {
   }
 }
 
+// Finds the cluster: local tasks of --local, the cluster of TF_CONFIG, or else a default of local
+// tasks.
 void ResolveCluster(const Flags& flags, const Environment& environment, CoordinatorOptions& options,
                     std::vector<std::string>& problems) {
   if (!flags.local.empty()) {
@@ -157,6 +166,7 @@ void ResolveCluster(const Flags& flags, const Environment& environment, Coordina
     return;
   }
   if (config->cluster.empty()) {
+    // Without --local and TF_CONFIG the job gets one task of each role that it needs.
     options.local = LocalTasks{HomesOf(options.job.strategy) == Role::kPs ? 1 : 0, 1};
     return;
   }
@@ -171,6 +181,7 @@ void ResolveCluster(const Flags& flags, const Environment& environment, Coordina
   options.cluster = config->cluster;
 }
 
+// Returns the task indices that a strategy plans for.
 ClusterShape ShapeOf(const CoordinatorOptions& options) {
   ClusterShape cluster;
   if (options.local.has_value()) {
@@ -185,7 +196,7 @@ ClusterShape ShapeOf(const CoordinatorOptions& options) {
   return cluster;
 }
 
-// Checks that the strategy exists, and fits the cluster.
+// Checks that the job's strategy exists and fits the cluster.
 void CheckStrategy(const CoordinatorOptions& options, std::vector<std::string>& problems) {
   const auto strategy = MakeStrategy(options.job.strategy);
   if (!strategy.ok()) {
@@ -197,14 +208,15 @@ void CheckStrategy(const CoordinatorOptions& options, std::vector<std::string>& 
   if (!fits.ok()) problems.push_back(absl::StrCat(source, ": ", fits.message()));
 }
 
-// Checks what a start would find out later, from tasks and data. With other problems it may be
-// wrong about the cause.
+// Checks, without connecting, what a real start would find out later from tasks and data. Called
+// only if there is no other problem, because the causes that it names could then be wrong.
 void CheckPlan(const CoordinatorOptions& options, std::vector<std::string>& problems) {
   const JobSpec& job = options.job;
   const ClusterShape cluster = ShapeOf(options);
   const auto workers = static_cast<int64_t>(cluster.workers.size());
   const char* const source = options.local.has_value() ? "--local" : "TF_CONFIG";
   const bool may_change = HomesOf(job.strategy) == Role::kPs;
+  // A strategy with all variables in one worker ignores the limits of workers.
   const bool counts = may_change || job.strategy.type == kMultiWorkerMirrored;
   if (counts && workers < job.cluster.min_workers) {
     problems.push_back(absl::StrCat(source, ": the cluster has ", workers,
@@ -222,7 +234,8 @@ void CheckPlan(const CoordinatorOptions& options, std::vector<std::string>& prob
   if (!good.ok()) problems.push_back(absl::StrCat(options.job_file, ": ", good.message()));
 }
 
-// Runs after the cluster is known: defaults follow from it.
+// Resolves --membership and --ctl_address. Runs after the cluster is known, because the default
+// address depends on it.
 void ResolveMembers(const Flags& flags, CoordinatorOptions& options,
                     std::vector<std::string>& problems) {
   options.membership = flags.membership;
@@ -245,10 +258,12 @@ void ResolveMembers(const Flags& flags, CoordinatorOptions& options,
   if (!address.ok()) {
     problems.push_back(absl::StrCat("--ctl_address: ", address.status().message()));
   } else if (!options.ctl_required) {
+    // The chief's name may not be an address of this machine, so the default listens at its port.
     options.ctl_address = FormatAddress(ListenAddressOf(*address));
   }
 }
 
+// Reads the job file and applies the overrides of --set.
 void ResolveJob(const Flags& flags, FileSystem& files, CoordinatorOptions& options,
                 std::vector<std::string>& problems) {
   if (flags.job_file.empty()) {
@@ -264,6 +279,7 @@ void ResolveJob(const Flags& flags, FileSystem& files, CoordinatorOptions& optio
   options.job_file = flags.job_file;
 }
 
+// Makes the plan without connecting to any task, and returns its text.
 absl::StatusOr<CoordinatorCommand> PrintPlan(const CoordinatorOptions& options, FileSystem& files,
                                              PlanFormat format) {
   ClusterShape cluster = ShapeOf(options);
@@ -272,12 +288,14 @@ absl::StatusOr<CoordinatorCommand> PrintPlan(const CoordinatorOptions& options, 
   return PrintAndExit{PlanToText(plan, options.job.strategy, cluster, format)};
 }
 
+// Turns the flags into options. All problems are collected, so that the user sees them at once.
 absl::StatusOr<CoordinatorCommand> Resolve(const Flags& flags, const Environment& environment,
                                            FileSystem& files) {
   CoordinatorOptions options;
   std::vector<std::string> problems;
   ResolveJob(flags, files, options, problems);
   ResolveCluster(flags, environment, options, problems);
+  // These checks need a good job and a good cluster.
   if (problems.empty()) CheckStrategy(options, problems);
   if (problems.empty() && flags.check_config) CheckPlan(options, problems);
   ResolveMembers(flags, options, problems);
@@ -304,8 +322,9 @@ absl::StatusOr<CoordinatorCommand> Resolve(const Flags& flags, const Environment
     return PrintPlan(options, files, flags.json ? PlanFormat::kJson : PlanFormat::kText);
   }
   if (flags.check_config) return PrintAndExit{"the configuration is good\n"};
+  // Only a real start makes the directory, so this comes after the commands that only print.
   if (options.local.has_value() && options.state_directory.empty()) {
-    options.state_directory = DefaultStateDirectory(environment, files);
+    ASSIGN_OR_RETURN(options.state_directory, NewStateDirectory(environment));
   }
   if (options.local.has_value() && !options.ctl_address.empty()) {
     options.ctl_address_file = JoinPath(options.state_directory, kCtlAddressFile);

@@ -1,8 +1,8 @@
 #pragma once
 
-// The command line of the coordinator: flags, TF_CONFIG, the job file. Flags win over TF_CONFIG,
-// TF_CONFIG over the job file, the job file over defaults. Everything wrong is found before
-// anything is started.
+// The command line of the coordinator: flags, TF_CONFIG and the job file. A flag overrides
+// TF_CONFIG, TF_CONFIG overrides the job file, and the job file overrides defaults. All mistakes
+// are found before any task is started.
 
 #include <optional>
 #include <string>
@@ -21,7 +21,7 @@
 
 namespace cohort {
 
-// The tasks that the coordinator starts itself.
+// The numbers of tasks that the coordinator starts itself.
 struct LocalTasks {
   int ps = 0;
   int workers = 0;
@@ -30,31 +30,37 @@ struct LocalTasks {
 struct CoordinatorOptions {
   std::string job_file;
   JobSpec job;
-  std::optional<LocalTasks> local;  // absent: the cluster is TF_CONFIG's
-  ClusterSpec cluster;              // from TF_CONFIG; empty with --local
-  std::string state_directory;      // for local tasks: addresses, process ids and logs
-  absl::Duration orphan_timeout = absl::Seconds(30);  // for local tasks; zero: never
-  // The address for operators, and a file that gets the address. Empty: none.
+  std::optional<LocalTasks> local;  // absent: the cluster is that of TF_CONFIG
+  ClusterSpec cluster;              // the cluster of TF_CONFIG; empty with --local
+  std::string state_directory;      // where local tasks keep addresses, process ids and logs
+  // After this time without a coordinator, a local task ends by itself; zero: never.
+  absl::Duration orphan_timeout = absl::Seconds(30);
+  // The address at which the coordinator serves operators, and a file to which it writes that
+  // address. Empty: none.
   std::string ctl_address;
   std::string ctl_address_file;
-  bool ctl_required = false;  // --ctl_address was given: without it the job does not begin
-  std::string membership;     // membership_source.h; empty: the workers are the cluster's
-  absl::Duration drain_timeout = absl::Seconds(10);  // after SIGTERM
-  bool keep_tasks = false;  // leave TF_CONFIG's tasks running for the next job
-  bool take_over = false;   // take TF_CONFIG's tasks from another job that lives
+  // True: the flag --ctl_address was given, so the job must not begin unless it can serve
+  // operators.
+  bool ctl_required = false;
+  std::string membership;  // the list of workers (membership_source.h); empty: the cluster's
+  absl::Duration drain_timeout = absl::Seconds(10);  // how long tasks may drain after SIGTERM
+  // True: the tasks of TF_CONFIG run on after the job, for the next job.
+  bool keep_tasks = false;
+  // True: the job takes the tasks of TF_CONFIG even from another job that lives.
+  bool take_over = false;
   TransportKind transport = TransportKind::kAuto;
   LogLevel log_level = LogLevel::kInfo;
 };
 
 using CoordinatorCommand = std::variant<CoordinatorOptions, PrintAndExit>;
 
-// Parses `arguments`, which do not include the program's name. Errors: INVALID_ARGUMENT with one
-// line per problem; NOT_FOUND (the job file).
+// Parses the command line `arguments`, which do not include the program's name. Errors:
+// INVALID_ARGUMENT with one line per problem; NOT_FOUND (the job file).
 absl::StatusOr<CoordinatorCommand> ParseCoordinatorCommandLine(
     const std::vector<std::string>& arguments, const Environment& environment, FileSystem& files);
 
-// Parses "ps=2,worker=3", or "worker=1" for a strategy without ps. Errors: INVALID_ARGUMENT naming
-// what is wrong.
+// Parses the value of --local: "ps=2,worker=3", or "worker=1" for a strategy without ps. Errors:
+// INVALID_ARGUMENT naming the mistake.
 absl::StatusOr<LocalTasks> ParseLocalTasks(absl::string_view text);
 
 }  // namespace cohort

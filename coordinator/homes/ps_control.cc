@@ -20,14 +20,15 @@ namespace cohort {
 
 namespace {
 
-// A killed server refuses calls so often within this time that it is known to be gone.
+// The time within which a killed server has refused enough calls to be known as lost.
 constexpr absl::Duration kLossNoticed = absl::Milliseconds(500);
 
 constexpr char kCreateVariables[] = "CreateVariables";
 constexpr char kPull[] = "Pull";
 constexpr char kGetStats[] = "GetStats";
 
-// A call by which variables change, while this lives.
+// Marks the time of a call by which variables may change: a copy that was made meanwhile is not
+// accepted (Cluster::TakeHome). Pull and GetStats change nothing.
 class ChangeOf {
  public:
   ChangeOf(Cluster& cluster, absl::string_view method)
@@ -42,19 +43,20 @@ class ChangeOf {
   Cluster* const cluster_;
 };
 
-// Returns so many empty requests, at least one; the epoch is filled in when they are sent.
+// Returns `count` empty requests, at least one. The epoch is filled in when they are sent.
 template <typename Request>
 std::vector<Envelope<Request>> ForEach(int count) {
   return std::vector<Envelope<Request>>(static_cast<size_t>(std::max(count, 1)));
 }
 
+// Returns an uninitialized tensor with the type and shape of the variable as it is kept.
 absl::StatusOr<Tensor> AllocateVariable(const proto::VariableLayout& variable) {
   ASSIGN_OR_RETURN(const DType dtype, DTypeFromNumber(variable.dtype()));
   return Tensor(dtype, Shape(absl::MakeConstSpan(variable.dims().data(),
                                                  static_cast<size_t>(variable.dims_size()))));
 }
 
-// The bytes of one slice inside the whole variable.
+// Returns the range of bytes of one slice inside the whole variable.
 ByteRange BytesOfSlice(const Tensor& whole, const proto::SliceHome& slice) {
   const size_t row = static_cast<size_t>(whole.shape().row_elements()) * ElementSize(whole.dtype());
   return {static_cast<size_t>(slice.row_begin()) * row,
@@ -82,7 +84,8 @@ PsControl::PsControl(World world, std::shared_ptr<Cluster> cluster,
 template <typename T, typename Start>
 absl::StatusOr<T> PsControl::AwaitHomes(absl::Duration timeout, absl::string_view what,
                                         Start start) {
-  // Copies take over from one that is lost, and no change of theirs may be under way then.
+  // If one copy is lost, the others take over. The call under way has to end first, because a
+  // change must not be under way when it is repeated.
   if (cluster_->IsMirrored()) return Await<T>(waiter_, timeout, what, std::move(start));
   return AwaitUnlessLost<T>(waiter_, timeout, what, cluster_, std::nullopt, std::move(start));
 }
@@ -92,14 +95,17 @@ absl::StatusOr<std::vector<Envelope<Response>>> PsControl::CallAllOnce(
     const std::string& method, std::vector<Envelope<Request>> requests) {
   const ChangeOf change(*cluster_, method);
   ASSIGN_OR_RETURN(std::vector<TaskLink> links, cluster_->ps());
-  // A request that is the same for all copies goes to all present ones, or to the first if it asks.
+  // The single request for mirrored variables goes to every present copy. A Pull goes to the first
+  // copy only, since all copies are equal.
   if (method == kPull && requests.size() == 1) links.resize(1);
   if (links.size() != requests.size()) requests.resize(links.size(), requests.front());
   for (Envelope<Request>& request : requests) request.header.set_epoch(cluster_->epoch());
   absl::Duration silence = options_.timeout;
-  // The first call of a job that is large enough to be lost on its path: twice within the time.
+  // CreateVariables is the first call of a job that is large enough to be lost on the path. With
+  // half of the time it is tried twice before the job gives up.
   if (method == kCreateVariables) silence = std::min(silence, options_.unanswered_max / 2);
   const absl::Duration timeout = TimeFor(silence, LargestOf(requests));
+  // Each call has its own timeout and may be repeated once, hence twice the time.
   return AwaitHomes<std::vector<Envelope<Response>>>(
       timeout * 2, absl::StrCat(method, " on all parameter servers"), [&](auto done) {
         CallEach<Response>(links, absl::StrCat("/cohort.proto.PsService/", method),
@@ -109,7 +115,8 @@ absl::StatusOr<std::vector<Envelope<Response>>> PsControl::CallAllOnce(
 
 absl::Status PsControl::WaitUntilStable(absl::Time deadline, const absl::Status& loss) {
   if (!loss.ok()) {
-    // The coordinator's own connection says whether the server is gone; give it time to.
+    // Only the coordinator's own connection tells whether the server is gone, so it gets the time
+    // to find out.
     cluster_->SuspectPs(DetailOf(loss).origin().index());
     Event never;
     waiter_.Wait(never, kLossNoticed);
@@ -119,29 +126,34 @@ absl::Status PsControl::WaitUntilStable(absl::Time deadline, const absl::Status&
       .status();
 }
 
-// A loss may take as long as its recovery; without one the task is there and only calls to it fail,
-// by silence or, where large packets are lost, by a broken connection: that may take less long.
+// Two cases are told apart. If a home was lost, the call waits as long as the recovery takes. If
+// the home is there and only calls to it fail, by silence or, where the network loses large
+// packets, by a broken connection, the call is given up earlier.
 template <typename T, typename Once>
 absl::StatusOr<T> PsControl::UntilStable(const UnansweredCall& call, Once once) {
   const absl::Time deadline = world_.clock.Now() + options_.recovery_timeout;
   absl::Status loss;
-  uint64_t epoch = 0;  // under which calls are unanswered
+  uint64_t epoch = 0;  // the epoch in which the unanswered calls were made
   absl::Duration unanswered;
-  int silences = 0;  // one may be that of a message which was lost with its connection
+  // Unanswered attempts. One alone may be due to a message that was lost with its connection.
+  int silences = 0;
   while (true) {
     if (options_.when_stable) RETURN_IF_ERROR(WaitUntilStable(deadline, loss));
     if (std::exchange(epoch, cluster_->epoch()) != epoch) {
+      // A recovery has ended since, so the count of silences starts anew.
       unanswered = absl::ZeroDuration();
       silences = 0;
     }
     const absl::Time start = world_.clock.Now();
     absl::StatusOr<T> result = once();
     loss = result.status();
+    // Any other error would be the same at the next attempt.
     if (ClassOf(loss) != proto::PS_LOST && ClassOf(loss) != proto::STALE) return result;
     if (absl::IsDeadlineExceeded(loss) || absl::IsUnavailable(loss)) {
       unanswered += world_.clock.Now() - start;
       ++silences;
     }
+    // The home is there if its connection still serves after the call has failed.
     const bool there = ClassOf(loss) == proto::PS_LOST && cluster_->ps().ok();
     const bool ends = !options_.when_stable || world_.clock.Now() >= deadline;
     const bool silent = silences > 1 && unanswered >= options_.unanswered_max;
@@ -160,6 +172,7 @@ absl::StatusOr<std::vector<Envelope<Response>>> PsControl::CallAll(
 absl::StatusOr<std::vector<size_t>> PsControl::HomesOf(
     const proto::VariableLayout& variable) const {
   std::vector<size_t> homes;
+  // A single request serves all copies, so every slice belongs to request 0.
   if (variable.mirrored()) return std::vector<size_t>(static_cast<size_t>(variable.slices_size()));
   for (const proto::SliceHome& slice : variable.slices()) {
     const absl::StatusOr<size_t> position = cluster_->PositionOfPs(slice.ps());
@@ -172,7 +185,7 @@ absl::StatusOr<std::vector<size_t>> PsControl::HomesOf(
 }
 
 absl::Status PsControl::CreateVariables(absl::Span<const proto::VariableLayout> variables) {
-  // A slice without a home would be made nowhere, and nobody would say so.
+  // A slice without a home would not be made at all, and no ps would report an error.
   for (const proto::VariableLayout& variable : variables) {
     RETURN_IF_ERROR(HomesOf(variable).status());
   }
@@ -191,6 +204,7 @@ absl::Status PsControl::CreateVariables(absl::Span<const proto::VariableLayout> 
 void PsControl::SayReplaced(absl::Span<const Envelope<proto::CreateVariablesResponse>> answers) {
   uint64_t slices = 0;
   for (const auto& answer : answers) slices += answer.header.replaced_slices();
+  // Said once: the variables of a job are created in several calls.
   if (slices == 0 || said_replaced_.exchange(true)) return;
   Log(LogLevel::kInfo, "variables_replaced",
       {{"slices", slices},
@@ -246,7 +260,8 @@ absl::StatusOr<Tensor> PsControl::ReadRows(const proto::VariableLayout& variable
   dims[0] = static_cast<int64_t>(ids.size());
   Tensor rows(dtype, Shape(absl::MakeConstSpan(dims)));
   if (rows.num_bytes() == 0) return rows;
-  // Asks each home for at most so many rows, however they are spread.
+  // In the worst case one home has all rows, so a call asks for no more rows than one response may
+  // carry.
   const size_t row_bytes = rows.num_bytes() / ids.size();
   const size_t most = std::max<size_t>(options_.call_bytes_max / row_bytes, 1);
   for (size_t first = 0; first < ids.size(); first += most) {
@@ -264,6 +279,7 @@ absl::Status PsControl::ReadSomeRows(const proto::VariableLayout& variable,
   std::vector<Tensor> wanted(homes.size());
   auto requests = ForEach<proto::PullRequest>(NumRequests(variable.mirrored()));
   for (size_t i = 0; i < homes.size(); ++i) {
+    // A row that occurs several times is transferred once.
     wanted[i] = EachOnce(split[i].ids);
     if (split[i].ids.empty()) continue;
     auto& request = requests[homes[i]];
@@ -285,7 +301,8 @@ absl::Status PsControl::ReadSomeRows(const proto::VariableLayout& variable,
 }
 
 uint64_t PsControl::NextUpdate() {
-  // A later coordinator has a higher epoch, which is a small number: one more with each claim.
+  // The epoch fills the upper bits, so the numbers of a later coordinator are larger. The epoch is
+  // a small number, because each claim raises it by one.
   constexpr int kUpdatesOfEpochBits = 32;
   const uint64_t first = (cluster_->epoch() << kUpdatesOfEpochBits) + 1;
   MutexLock lock(update_mutex_);
@@ -297,6 +314,7 @@ absl::Status PsControl::Change(const proto::VariableLayout& variable, const Vari
                                uint64_t update) {
   std::vector<VariablePart> parts;
   if (variable.replicas() > 0) {
+    // The homes keep the values of replicas as rows, so the change is made to all rows.
     ASSIGN_OR_RETURN(const VariableChange of_all, ChangeOfReplicas(variable, change));
     ASSIGN_OR_RETURN(parts, PartsOf(variable, of_all));
   } else {
@@ -307,6 +325,7 @@ absl::Status PsControl::Change(const proto::VariableLayout& variable, const Vari
   for (size_t i = 0; i < homes.size(); ++i) {
     loads.push_back({homes[i], parts[i].ids.num_bytes() + parts[i].operand.num_bytes()});
   }
+  // All rounds carry the same number: each slice makes the change once.
   proto::AssignRequest numbered;
   numbered.set_op(change.op);
   numbered.set_update(update);
@@ -326,7 +345,8 @@ absl::Status PsControl::ChangeSlices(const proto::VariableLayout& variable,
   for (const size_t i : slices) {
     AddPart(variable.slices(static_cast<int>(i)), parts[i], requests[homes[i]]);
   }
-  // An answer that was lost is asked for again: a slice knows by the number that it is done.
+  // If an answer is lost, the request is sent again: a slice knows by the number that it has made
+  // the change.
   for (int attempt = 1;; ++attempt) {
     const absl::Status status = CallAll<proto::AssignResponse>("Assign", requests).status();
     if (ClassOf(status) != proto::PS_LOST || attempt == kCallAttemptsMax) return status;
@@ -360,7 +380,8 @@ absl::StatusOr<std::vector<proto::SavedSlice>> PsControl::Save(
   using Slices = std::vector<proto::SavedSlice>;
   return UntilStable<Slices>({"Save"}, [&] {
     order.epoch = cluster_->epoch();
-    // Each of its calls has a deadline; the variables determine how many there are.
+    // A save needs no deadline of its own: each of its calls has one, and the variables determine
+    // the number of calls.
     return AwaitHomes<Slices>(absl::InfiniteDuration(), "the shards to be saved",
                               [&](auto done) { transfer_->Save(order, std::move(done)); });
   });

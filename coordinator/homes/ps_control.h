@@ -1,8 +1,8 @@
 #pragma once
 
-// The coordinator's own calls to the parameter servers: make variables, read and set them, save and
-// restore. Blocks on the waiter; training traffic never passes here. While a lost server is
-// recovered, a call waits and is made again.
+// The coordinator's own calls to the parameter servers: they make variables, read and set values,
+// save and restore. The calls block on the waiter; training traffic never goes through PsControl.
+// While a lost server is recovered, a call waits and is then made again.
 
 #include <atomic>
 #include <functional>
@@ -28,98 +28,109 @@
 
 namespace cohort {
 
-// The coordinator's own calls to homes. Every method's errors: UNAVAILABLE (PS_LOST) naming the ps;
-// DEADLINE_EXCEEDED; the ps's own errors. Thread-safe.
+// The coordinator's own blocking calls to the homes of variables. Every method's errors:
+// UNAVAILABLE (PS_LOST) naming the ps; DEADLINE_EXCEEDED; the ps's own errors. Thread-safe.
 class PsControl {
  public:
-  // Runs its argument once variables are what the job's results say, or with why they never will.
+  // Runs its argument once the variables hold what the job's results imply, or with the reason why
+  // they never will.
   using WhenStable = std::function<void(absl::AnyInvocable<void(absl::Status)>)>;
   struct Options {
-    absl::Duration timeout = absl::Seconds(60);           // for one call
-    size_t call_bytes_max = kCallBytesMax;                // CallRounds'
-    WhenStable when_stable;                               // empty: a loss is an error
-    absl::Duration recovery_timeout = absl::Minutes(10);  // for a call with the waits before it
-    // How long calls in a row may get no answer from tasks that are there.
+    absl::Duration timeout = absl::Seconds(60);  // time-out of one call
+    size_t call_bytes_max = kCallBytesMax;       // the limit that CallRounds gets
+    WhenStable when_stable;                      // empty: the loss of a home is an error at once
+    // The time-out of one call, including waits for recoveries.
+    absl::Duration recovery_timeout = absl::Minutes(10);
+    // The time for which calls in a row may stay unanswered by tasks that are there.
     absl::Duration unanswered_max = absl::Seconds(60);
   };
   PsControl(World world, std::shared_ptr<Cluster> cluster, std::shared_ptr<ShardTransfer> transfer,
             Waiter& waiter, Options options);
 
-  // Makes them anew, under the present epoch, whatever an earlier coordinator has left; of that it
-  // logs one line.
+  // Makes the variables new, under the present epoch, and replaces variables that an earlier
+  // coordinator has left; logs one line if there were any.
   absl::Status CreateVariables(absl::Span<const proto::VariableLayout> variables);
-  // Reads the whole value, slices joined; the joint value, if replicas have values of their own.
-  // Errors: INVALID_ARGUMENT if these have no joint value (common/program/replica_rows.h).
+  // Reads the whole value with its slices joined. If each replica has a value of its own, returns
+  // the joint value of the replicas. Errors: INVALID_ARGUMENT if the replicas' values have no joint
+  // value (common/program/replica_rows.h).
   absl::StatusOr<Tensor> Read(const proto::VariableLayout& variable);
-  // Reads the value as it is kept: with a row for each replica, if each has a value.
+  // Reads the value as the homes keep it: with one row per replica, if each replica has a value.
   absl::StatusOr<Tensor> ReadAll(const proto::VariableLayout& variable);
-  // Reads these rows, in this order; the variable has axis 0, and the ids are its rows, or keys of
-  // a dynamic table. Rows that take several calls may be of different instants. Errors:
-  // INVALID_ARGUMENT for a variable with values of replicas.
+  // Reads the rows `ids` in this order. The variable must have an axis 0; the ids are row numbers,
+  // or keys of a dynamic table. If several calls are needed, rows of different calls may be of
+  // different instants. Errors: INVALID_ARGUMENT for a variable with one value per replica.
   absl::StatusOr<Tensor> ReadRows(const proto::VariableLayout& variable,
                                   absl::Span<const int64_t> ids);
 
-  // Returns a number above all of this and of earlier coordinators.
+  // Returns the number of a new update: larger than all numbers of this and of earlier
+  // coordinators.
   uint64_t NextUpdate();
-  // Changes the variable: each slice makes the change with this number once, however often this is
-  // called, unless it has made a later one. Changes are made one at a time. Errors:
-  // INVALID_ARGUMENT for an operand of another type or shape, naming the variable, and those of
-  // ChangeOfReplicas; OUT_OF_RANGE naming the variable and the id; then nothing was changed.
+  // Changes the variable under the number `update`. Each slice makes the change once, however often
+  // this is called with the number, and not at all if it has made a later change. Changes must be
+  // made one at a time. Errors: INVALID_ARGUMENT naming the variable, for an operand of another
+  // type or shape, and those of ChangeOfReplicas; OUT_OF_RANGE naming the variable and the id.
+  // Nothing was changed then.
   absl::Status Change(const proto::VariableLayout& variable, const VariableChange& change,
                       uint64_t update);
-  // Sets each variable to its moving average. Errors: INVALID_ARGUMENT for one without.
+  // Sets each variable to its moving average. Errors: INVALID_ARGUMENT for a variable without a
+  // moving average.
   absl::Status AssignAverages(absl::Span<const proto::VariableLayout> variables);
-  // Writes the data shards of the checkpoint `prefix`, one per ps, in a directory that exists;
-  // `extras` go into the first. What was written.
+  // Writes the data shards of the checkpoint `prefix`, one per ps, into a directory that exists;
+  // the first shard also gets `extras`. Returns the slices that were written.
   absl::StatusOr<std::vector<proto::SavedSlice>> Save(const std::string& prefix,
                                                       const std::map<std::string, Tensor>& extras);
-  // Slots that the checkpoint does not have, or all of them, begin as new.
+  // The choice of optimizer slots that a restore takes from the checkpoint. Slots that the
+  // checkpoint lacks begin as new; with kNew, all slots do.
   enum class Slots { kOfCheckpoint, kNew };
   absl::Status Restore(const std::string& prefix, Slots slots);
-  // Returns sums over all ps, and maxima of maxima.
+  // Returns the counters of all ps: sums over the ps, and for maxima the largest.
   absl::StatusOr<proto::PsStatsResponse> Stats();
 
   int num_ps() const { return cluster_->num_ps(); }
-  int num_savers() const { return cluster_->num_savers(); }  // shards of a checkpoint
+  // The number of data shards of a checkpoint.
+  int num_savers() const { return cluster_->num_savers(); }
 
  private:
   template <typename Response, typename Request>
   absl::StatusOr<std::vector<Envelope<Response>>> CallAll(const std::string& method,
                                                           std::vector<Envelope<Request>> requests);
-  // Returns how many requests CallAll needs: one for each home, or one for all copies. Copies come
-  // and go, so nothing is counted or placed by their present number.
+  // Returns how many requests CallAll needs: one for each home or, for mirrored variables, a single
+  // one that goes to all copies. Copies come and go, so the number of requests never depends on the
+  // number of copies.
   int NumRequests(bool mirrored) const { return mirrored ? 1 : num_ps(); }
-  // Returns for each slice the position of its home among the requests and responses of CallAll.
+  // Returns, for each slice, the position of its home among the requests and responses of CallAll.
   // Errors: INVALID_ARGUMENT for a home that the cluster does not have.
   absl::StatusOr<std::vector<size_t>> HomesOf(const proto::VariableLayout& variable) const;
 
-  // Reads these slices, by their places in the variable, by one call to each home.
+  // Reads the slices with the places `slices` in the variable, by one call to each home.
   absl::Status ReadSlices(const proto::VariableLayout& variable, absl::Span<const size_t> homes,
                           absl::Span<const size_t> slices, Tensor& whole);
-  // Reads these by one call to each home.
+  // Reads the rows `ids` by one call to each home, and writes them to `out`.
   absl::Status ReadSomeRows(const proto::VariableLayout& variable, absl::Span<const int64_t> ids,
                             size_t row_bytes, std::byte* out);
-  // Changes these slices by one call to each holder, with what `numbered` says of the change.
+  // Changes the slices with the places `slices` in the variable, by one call to each home.
+  // `numbered` holds the operation and the number of the change.
   absl::Status ChangeSlices(const proto::VariableLayout& variable,
                             absl::Span<const VariablePart> parts, absl::Span<const size_t> slices,
                             const proto::AssignRequest& numbered);
 
-  // Returns the result of `start`, or the loss of a home.
+  // Waits for and returns the result of `start`, or the loss of a home.
   template <typename T, typename Start>
   absl::StatusOr<T> AwaitHomes(absl::Duration timeout, absl::string_view what, Start start);
-  // Returns the result of `once`, which is called again after a recovery while a ps was lost.
+  // Returns the result of `once`. After an attempt that failed because a ps was lost, waits for the
+  // recovery and calls `once` again.
   template <typename T, typename Once>
   absl::StatusOr<T> UntilStable(const UnansweredCall& call, Once once);
   template <typename Response, typename Request>
   absl::StatusOr<std::vector<Envelope<Response>>> CallAllOnce(
       const std::string& method, std::vector<Envelope<Request>> requests);
-  // Logs how many slices of an earlier coordinator gave way, once.
+  // Logs, only once, how many slices of an earlier coordinator were replaced.
   void SayReplaced(absl::Span<const Envelope<proto::CreateVariablesResponse>> answers);
   absl::Status WaitUntilStable(absl::Time deadline, const absl::Status& loss);
 
   const World world_;
-  const std::shared_ptr<Cluster> cluster_;         // shared with the coordinator
-  const std::shared_ptr<ShardTransfer> transfer_;  // shared with what is under way
+  const std::shared_ptr<Cluster> cluster_;         // the cluster, shared with the coordinator
+  const std::shared_ptr<ShardTransfer> transfer_;  // shared with the transfers under way
   Waiter& waiter_;
   const Options options_;
   std::atomic<bool> said_replaced_{false};

@@ -1,6 +1,6 @@
 #pragma once
 
-// One call to many tasks at once: to the homes of variables, as its errors show.
+// One call to many homes of variables at once.
 
 #include <memory>
 #include <string>
@@ -16,9 +16,9 @@
 
 namespace cohort {
 
-// Calls all links and returns the responses in the order of `links`, or the first error, when all
-// calls have ended. `requests` has one entry per link. For idempotent methods: a malformed message
-// is sent again.
+// Calls all links in parallel. When all calls have ended, `done` gets the responses in the order of
+// `links`, or the first error, which names the home. `requests` has one entry per link. Only for
+// idempotent methods, because a call with a malformed message is made again.
 template <typename Response, typename Request>
 void CallEach(const std::vector<TaskLink>& links, absl::string_view method,
               std::vector<Envelope<Request>> requests, absl::Duration timeout,

@@ -22,7 +22,8 @@ void AddTables(const proto::DynamicTableUse& one, proto::DynamicTableUse& sum) {
   sum.set_evicted_rows(sum.evicted_rows() + one.evicted_rows());
 }
 
-// Adds the counters of a copy, which has counted since it became one: all that was done, or less.
+// Takes the larger counters of a mirrored table. A copy counts from the time when it was made, so
+// the largest count is that of the oldest copy.
 void TakeMirrored(const proto::DynamicTableUse& one, proto::DynamicTableUse& of_all) {
   of_all.set_rows(std::max(of_all.rows(), one.rows()));
   of_all.set_bytes(std::max(of_all.bytes(), one.bytes()));
@@ -56,6 +57,7 @@ void AddPsStats(const proto::PsStatsResponse& one, proto::PsStatsResponse& sum) 
     TakeMirrored(one.mirrored_tables(), *sum.mutable_mirrored_tables());
   }
   auto& histogram = *sum.mutable_staleness_histogram();
+  // The histograms may differ in length, since empty buckets at the end are left out.
   histogram.Resize(std::max(histogram.size(), one.staleness_histogram_size()), 0);
   for (int i = 0; i < one.staleness_histogram_size(); ++i) {
     histogram.Set(i, histogram.Get(i) + one.staleness_histogram(i));
@@ -65,6 +67,7 @@ void AddPsStats(const proto::PsStatsResponse& one, proto::PsStatsResponse& sum) 
 std::optional<proto::DynamicTableUse> TablesOf(const proto::PsStatsResponse& sum) {
   if (!sum.has_tables() && !sum.has_mirrored_tables()) return std::nullopt;
   proto::DynamicTableUse all = sum.tables();
+  // The mirrored tables are one copy's by now, so they are added like any other table.
   AddTables(sum.mirrored_tables(), all);
   return all;
 }

@@ -1,9 +1,9 @@
 #pragma once
 
-// Calls that are made again, of methods that are idempotent: StartUntilWhole when a message of it
-// came malformed, and StartRetried also when the transport has failed it, or when the task says
-// that another try may end better (TRANSIENT), for what is part of something that would be long to
-// begin anew.
+// Calls of idempotent methods that are repeated after a failure. StartUntilWhole repeats a call if
+// one of its messages arrived malformed. StartRetried also repeats a call that the transport has
+// failed, or that the task refused with class TRANSIENT, for steps of a long operation that would
+// be costly to begin anew.
 
 #include <memory>
 #include <string>
@@ -19,7 +19,8 @@ namespace cohort {
 
 inline constexpr int kCallAttemptsMax = 3;
 
-// Makes a call again while a message of it comes malformed: it may come whole the next time.
+// Makes a call, and repeats it, up to kCallAttemptsMax attempts in all, while one of its messages
+// arrives malformed.
 template <typename Response, typename Request>
 void StartUntilWhole(std::shared_ptr<Channel> channel, std::string method,
                      Envelope<Request> request, absl::Duration timeout, TypedReply<Response> done,
@@ -38,7 +39,8 @@ void StartUntilWhole(std::shared_ptr<Channel> channel, std::string method,
       });
 }
 
-// Calls a home of variables. A failure names the home (AttributedHomeCall).
+// Calls a home of variables, and repeats the call if the transport failed or the home answered
+// TRANSIENT, up to kCallAttemptsMax attempts in all. A failure names the home (AttributedHomeCall).
 template <typename Response, typename Request>
 void StartRetried(const TaskLink& link, const std::string& method, Envelope<Request> request,
                   absl::Duration timeout, TypedReply<Response> done, int attempt = 1) {

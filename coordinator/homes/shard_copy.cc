@@ -13,23 +13,25 @@ namespace cohort {
 
 namespace {
 
-// The time for a chunk to go from the one home to the other. Gangs stand meanwhile, so two homes
-// that do not reach each other must be given up before a connection is (5 s).
+// The time in which one chunk must get from the source home to the target home. Gangs are held
+// meanwhile, so two homes that do not reach each other are given up earlier than a connection would
+// be (5 s).
 constexpr absl::Duration kFetchTimeout = absl::Seconds(4);
 
 constexpr int64_t kNumberMax = std::numeric_limits<int64_t>::max();
 
-// Returns whether a message may say that so many rows have so many bytes.
+// Returns whether `count` rows from row `begin` on may have `bytes` bytes in all. False for counts
+// from the network that would overflow or leave a remainder.
 bool AreRows(int64_t begin, int64_t count, uint64_t bytes) {
   if (begin < 0 || count < 0 || begin > kNumberMax - count) return false;
   if (bytes > static_cast<uint64_t>(kNumberMax)) return false;
   return count == 0 ? bytes == 0 : bytes % static_cast<uint64_t>(count) == 0;
 }
 
-// Saved slices by their first rows.
+// The saved slices of one tensor, by their first rows.
 using Slices = std::map<int64_t, const proto::SavedSlice*>;
 
-// Appends where these rows lie. How many bytes of them there are.
+// Appends the byte ranges that hold the rows. Returns how many of their bytes were found.
 uint64_t AddPieces(const proto::StagedRows& rows, const Slices& slices,
                    std::vector<ShardPiece>& pieces) {
   const int64_t end = rows.row_begin() + rows.row_count();
@@ -37,10 +39,12 @@ uint64_t AddPieces(const proto::StagedRows& rows, const Slices& slices,
   int64_t next = rows.row_begin();
   for (const auto& [begin, slice] : slices) {
     const int64_t until = std::min(end, begin + slice->row_count());
+    // Skips slices before or after a gap, and slices whose rows have another size.
     if (begin > next || until <= next || slice->size() / slice->row_count() != row_bytes) continue;
     const ShardPiece piece{static_cast<uint64_t>(slice->offset() + (next - begin) * row_bytes),
                            static_cast<uint64_t>((until - next) * row_bytes)};
     next = until;
+    // Byte ranges that follow each other are joined into one, so that fewer chunks are fetched.
     if (!pieces.empty() && pieces.back().offset + pieces.back().size == piece.offset) {
       pieces.back().size += piece.size;
     } else {
@@ -56,6 +60,7 @@ absl::StatusOr<std::vector<ShardPiece>> PiecesOf(const std::vector<proto::Staged
                                                  const std::vector<proto::SavedSlice>& layout) {
   std::map<std::string, Slices> tensors;
   for (const proto::SavedSlice& slice : layout) {
+    // The layout comes from another process, so it is checked before it is used in arithmetic.
     const bool possible = AreRows(slice.row_begin(), slice.row_count(), slice.size()) &&
                           slice.offset() >= 0 && slice.offset() <= kNumberMax - slice.size();
     if (!possible) {
@@ -71,6 +76,7 @@ absl::StatusOr<std::vector<ShardPiece>> PiecesOf(const std::vector<proto::Staged
           absl::StrCat("the target wants of '", wanted.tensor(), "': ", wanted.ShortDebugString()));
     }
     const uint64_t found = AddPieces(wanted, tensors[wanted.tensor()], pieces);
+    // A source that lacks rows cannot be a source; the copy is tried from another home.
     if (found == wanted.size()) continue;
     return absl::InternalError(absl::StrCat("of '", wanted.tensor(), "' ", wanted.size(),
                                             " bytes are wanted from row ", wanted.row_begin(),
@@ -131,13 +137,15 @@ void ShardCopy::FetchNext() {
   request.set_save(options_.save);
   request.set_shard_offset(piece.offset + fetched_);
   request.set_max_bytes(std::min<uint64_t>(piece.size - fetched_, options_.chunk_bytes));
-  // Less than the call's own time, so that its answer says who did not answer.
+  // Less than the call's own time-out, so that the target can still answer which home was silent.
   const absl::Duration timeout = std::min(kFetchTimeout, options_.call_timeout / 2);
   request.set_timeout_ms(std::max<int64_t>(absl::ToInt64Milliseconds(timeout), 1));
   Call<proto::FetchStagedResponse>(
       options_.target, "FetchStaged", std::move(request), [this](const auto& answer) {
         if (!answer.ok()) return End(answer.status());
         const uint64_t bytes = answer->header.bytes();
+        // An answer of 0 bytes would repeat for ever, and too many bytes would run into the next
+        // range.
         if (bytes == 0 || bytes > pieces_[piece_].size - fetched_) {
           return End(absl::InternalError(absl::StrCat("FetchStaged answered ", bytes, " bytes")));
         }
@@ -160,7 +168,7 @@ void ShardCopy::End(absl::Status status) {
   proto::ReleaseShardRequest request;
   request.set_epoch(options_.request.epoch());
   request.set_save(options_.save);
-  // The release is not waited for: a shard that is not released goes when nobody reads it.
+  // The release is not waited for: the source drops an unreleased shard that nobody reads.
   Call<proto::ReleaseShardResponse>(options_.source, "ReleaseShard", std::move(request),
                                     [](const auto&) {});
   done_(std::move(status));

@@ -1,13 +1,13 @@
 #pragma once
 
-// The copy of one home's content to another that has the same slices. The bytes go from the one to
-// the other; only the orders pass here:
+// The copy of one home's content to another home that has the same slices. The bytes go directly
+// from the source home to the target home; only the orders come from the coordinator:
 //
 //   StageRestore --> FetchStaged, ... --> RestoreShard     to the target, which asks the source
-//                --> ReleaseShard                          to the source, in the end
+//                 --> ReleaseShard                          to the source, in the end
 //
-// The target changes its slices with the last of its calls alone. Every chunk has its checksum: a
-// damaged one is fetched again. Held by the calls under way; ends by itself.
+// The target changes its slices only in RestoreShard, its last call. Every chunk has a checksum: a
+// damaged chunk is fetched again. The calls under way hold the ShardCopy, which ends by itself.
 
 #include <cstdint>
 #include <memory>
@@ -25,31 +25,33 @@
 
 namespace cohort {
 
-// Bytes of a shard.
+// A range of bytes in a shard.
 struct ShardPiece {
   uint64_t offset = 0;
   uint64_t size = 0;
   friend bool operator==(const ShardPiece&, const ShardPiece&) = default;
 };
-// Returns where the bytes of these rows, one after another, lie in a shard of this layout. Errors:
-// INTERNAL naming the tensor of which the shard does not have all rows.
+// Returns the byte ranges in a shard of this layout that hold the rows, one row after another.
+// Errors: INTERNAL naming the tensor if the shard does not have all of its rows.
 absl::StatusOr<std::vector<ShardPiece>> PiecesOf(const std::vector<proto::StagedRows>& rows,
                                                  const std::vector<proto::SavedSlice>& layout);
 
-// Lives on its strand.
+// One copy under way from a source home to a target home. Lives on its strand.
 class ShardCopy : public std::enable_shared_from_this<ShardCopy> {
  public:
   using Done = absl::AnyInvocable<void(absl::Status)>;
   struct Options {
     TaskLink source;
     TaskLink target;
-    uint64_t save = 0;                      // the save that the source holds
-    std::vector<proto::SavedSlice> layout;  // layout of that save
-    proto::RestoreShardRequest request;     // a staged one
+    uint64_t save = 0;                      // number of the save that the source holds
+    std::vector<proto::SavedSlice> layout;  // layout of the shard of that save
+    // The request that ends the copy; it names a staged restore.
+    proto::RestoreShardRequest request;
     absl::Duration call_timeout;
     size_t chunk_bytes;
   };
-  // Errors: PS_LOST; what the homes answer; those of PiecesOf. `done` runs on any thread.
+  // Starts a copy. `done` runs on any thread. Errors: PS_LOST; those that the homes answer; those
+  // of PiecesOf.
   static void Start(World world, Options options, Done done);
 
  private:
@@ -63,12 +65,12 @@ class ShardCopy : public std::enable_shared_from_this<ShardCopy> {
 
   const Options options_;
   Strand strand_;
-  // Used on the strand alone.
+  // The members below are used on the strand only.
   Done done_;
   std::vector<ShardPiece> pieces_;
-  size_t piece_ = 0;      // the piece that is being fetched
-  uint64_t fetched_ = 0;  // bytes of that piece that have come
-  uint64_t offset_ = 0;   // bytes fetched, in all rows
+  size_t piece_ = 0;      // index of the piece that is being fetched
+  uint64_t fetched_ = 0;  // bytes of that piece that the target has fetched
+  uint64_t offset_ = 0;   // bytes fetched in all pieces
 };
 
 }  // namespace cohort

@@ -39,6 +39,7 @@ void ShardDownload::Call(const char* method, Request header, Then then) {
 }
 
 void ShardDownload::ReadNext() {
+  // One chunk is asked for after another, so only one is in memory.
   if (copy_->received() == copy_->size()) return End(copy_->Finish());
   proto::ReadShardRequest request;
   request.set_epoch(options_.save.epoch());
@@ -52,6 +53,7 @@ void ShardDownload::ReadNext() {
 }
 
 void ShardDownload::OnChunk(const Envelope<proto::ReadShardResponse>& chunk) {
+  // A damaged chunk was not appended, so the same offset is read again.
   if (PayloadCrc32c(chunk.payload) != chunk.header.crc32c()) {
     if (++damaged_ == kCallAttemptsMax) return End(Damaged());
     return ReadNext();
@@ -82,7 +84,7 @@ void ShardDownload::End(absl::StatusOr<std::vector<proto::SavedSlice>> result) {
   proto::ReleaseShardRequest request;
   request.set_epoch(options_.save.epoch());
   request.set_save(options_.save.save());
-  // The release is not waited for: a shard that is not released goes when nobody reads it.
+  // The release is not waited for: the ps drops an unreleased shard that nobody reads.
   Call<proto::ReleaseShardResponse>("ReleaseShard", std::move(request), [](const auto&) {});
   done_(std::move(result));
 }

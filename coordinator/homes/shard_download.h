@@ -1,11 +1,11 @@
 #pragma once
 
-// The shard that one ps holds, read from its memory in chunks and written here:
+// The download of the shard that one ps holds in memory into a file of the coordinator, in chunks:
 //
 //   ReadShard, ... --> file complete --> ReleaseShard
 //
-// One chunk is here at a time, and every chunk has its checksum: a damaged one is read again.
-// Held by the calls under way; ends by itself.
+// The coordinator holds one chunk at a time. Every chunk has a checksum: a damaged chunk is read
+// again. The calls under way hold the ShardDownload, which ends by itself.
 
 #include <memory>
 #include <string>
@@ -22,25 +22,26 @@
 
 namespace cohort {
 
-// Lives on its strand, which also writes the file.
+// One download of a shard. Lives on its strand, which also writes the file.
 class ShardDownload : public std::enable_shared_from_this<ShardDownload> {
  public:
   using Done = absl::AnyInvocable<void(absl::StatusOr<std::vector<proto::SavedSlice>>)>;
   struct Options {
     TaskLink link;
-    proto::WriteShardRequest save;  // the save that the ps holds
+    proto::WriteShardRequest save;  // identifies the save that the ps holds
     DataShardCopy::Target target;
-    std::vector<proto::SavedSlice> layout;  // as the ps reported it
+    std::vector<proto::SavedSlice> layout;  // layout of the shard, as the ps reported it
     absl::Duration call_timeout;
     size_t chunk_bytes;
   };
   // Starts a download. `done` runs on any thread. Errors: PS_LOST; the ps's own; those of
-  // DataShardCopy; DATA_LOSS (TRANSIENT) naming the ps whose chunk keeps coming damaged.
+  // DataShardCopy; DATA_LOSS (TRANSIENT) naming the ps if a chunk arrives damaged in
+  // kCallAttemptsMax attempts in a row.
   static void Start(World world, Options options, Done done);
 
  private:
   ShardDownload(World world, Options options, Done done);
-  // Runs `then` on the strand with the answer.
+  // Calls the ps and runs `then` on the strand with the answer.
   template <typename Response, typename Request, typename Then>
   void Call(const char* method, Request header, Then then);
   void ReadNext();
@@ -52,10 +53,10 @@ class ShardDownload : public std::enable_shared_from_this<ShardDownload> {
   const World world_;
   const Options options_;
   Strand strand_;
-  // Used on the strand alone.
+  // The members below are used on the strand only.
   Done done_;
   std::unique_ptr<DataShardCopy> copy_;
-  int damaged_ = 0;  // damaged chunks in a row
+  int damaged_ = 0;  // number of damaged chunks in a row
 };
 
 }  // namespace cohort

@@ -30,11 +30,11 @@ constexpr char kReleaseShard[] = "/cohort.proto.PsService/ReleaseShard";
 constexpr char kRestoreShard[] = "/cohort.proto.PsService/RestoreShard";
 constexpr char kProbeDirectory[] = "/cohort.proto.PsService/ProbeDirectory";
 
-// New closures may wait for a hold, which only takes leases.
+// New closures may have to wait for a hold. A hold only takes leases on slices, so it is short.
 constexpr absl::Duration kHoldTimeout = absl::Seconds(5);
 constexpr char kProbePrefix[] = "cohort-probe-";
 
-// Returns the request that is the same for every ps of a save.
+// Makes a request about a held save; it is the same for every ps.
 template <typename Request>
 Request About(const ShardTransfer::Held& held) {
   Request request;
@@ -43,7 +43,7 @@ Request About(const ShardTransfer::Held& held) {
   return request;
 }
 
-// Removes probes of coordinators that died in the middle of one.
+// Removes the probe files of coordinators that died before they could remove them.
 void RemoveOldProbes(FileSystem& files, const std::string& directory, uint64_t epoch) {
   const absl::StatusOr<std::vector<std::string>> names = files.List(directory);
   if (!names.ok()) return;
@@ -56,8 +56,9 @@ void RemoveOldProbes(FileSystem& files, const std::string& directory, uint64_t e
   }
 }
 
-// A ps that was started again may be attached before its loss is known here. It holds no variable,
-// and a checkpoint of that would take the place of a good one.
+// Checks that the held shards come from the expected processes. A ps that was restarted may be
+// attached before its loss is known to the coordinator. It holds no variables, and a checkpoint of
+// nothing would replace a good one.
 absl::Status CheckHolders(const std::vector<TaskLink>& links,
                           const std::vector<Envelope<proto::HoldShardResponse>>& answers) {
   for (size_t i = 0; i < links.size(); ++i) {
@@ -73,6 +74,7 @@ absl::Status CheckHolders(const std::vector<TaskLink>& links,
   return absl::OkStatus();
 }
 
+// Returns the slices of all shards in one list, in the order of the shards.
 Slices Join(std::vector<Slices> shards) {
   Slices all;
   for (Slices& shard : shards) {
@@ -104,6 +106,7 @@ std::optional<bool> ShardTransfer::Known(const std::string& directory, uint64_t 
   if (options_.mode != CheckpointMode::kAuto) return options_.mode == CheckpointMode::kShared;
   MutexLock lock(mutex_);
   const auto found = shared_.find(directory);
+  // A later epoch may have other tasks, on other machines, so it probes again.
   if (probed_epoch_ != epoch || found == shared_.end()) return std::nullopt;
   return found->second;
 }
@@ -122,12 +125,14 @@ void ShardTransfer::Probe(const std::string& directory, uint64_t epoch, const Li
   const uint64_t number = cluster_->NextSave();
   const std::string path = JoinPath(directory, absl::StrCat(kProbePrefix, epoch, "-", number));
   RemoveOldProbes(world_.files, directory, epoch);
-  // No other process start has the incarnation, so no file left behind has the token.
+  // No other process has this incarnation, so a probe file that is left behind cannot have the
+  // token.
   const RandomStream stream(cluster_->self().incarnation, "checkpoint probe");
   const std::string token =
       absl::StrFormat("%016x%016x", stream.Child(epoch).Bits(number), stream.Bits(number));
   if (absl::Status written = WriteFileAtomically(world_.files, path, token); !written.ok()) {
-    // A directory may be readable without being writable; the coordinator can at least read.
+    // A directory may be readable but not writable. Then the coordinator reads the files and
+    // streams them.
     Log(LogLevel::kInfo, "checkpoint_directory_not_probed", {{"cause", written.message()}});
     OnProbed(directory, epoch, false);
     return done(false);
@@ -141,10 +146,11 @@ void ShardTransfer::Probe(const std::string& directory, uint64_t epoch, const Li
       links, kProbeDirectory, std::move(requests), options_.call_timeout,
       [self = shared_from_this(), directory, epoch, path,
        done = std::move(done)](auto answers) mutable {
-        // Files are not for a thread of the transport.
+        // File operations may block, so they do not run on a thread of the transport.
         self->world_.executor.Run([self, directory, epoch, path, done = std::move(done),
                                    answers = std::move(answers)]() mutable {
-          self->world_.files.Remove(path).IgnoreError();  // 32 bytes
+          // The probe; a failed removal leaves only 32 bytes.
+          self->world_.files.Remove(path).IgnoreError();
           if (!answers.ok()) return done(answers.status());
           const bool shared = std::all_of(answers->begin(), answers->end(),
                                           [](const auto& one) { return one.header.seen(); });
@@ -158,6 +164,7 @@ void ShardTransfer::OnProbed(const std::string& directory, uint64_t epoch, bool 
   Log(LogLevel::kInfo, "checkpoint_mode",
       {{"directory", directory}, {"epoch", epoch}, {"mode", shared ? "shared" : "stream"}});
   MutexLock lock(mutex_);
+  // A late result of an older epoch is not kept.
   if (epoch < probed_epoch_) return;
   if (epoch > probed_epoch_) shared_.clear();
   probed_epoch_ = epoch;
@@ -176,6 +183,7 @@ void ShardTransfer::Hold(const SaveOrder& order,
     request.set_prefix(order.prefix);
     request.set_shard(static_cast<int32_t>(i));
     request.set_num_shards(static_cast<int32_t>(requests.size()));
+    // The extra tensors are written once, with the first shard.
     if (i == 0) *request.mutable_extras() = {order.extras.begin(), order.extras.end()};
   }
   CallEach<proto::HoldShardResponse>(
@@ -197,7 +205,7 @@ void ShardTransfer::Hold(const SaveOrder& order,
 void ShardTransfer::Release(const Held& held) {
   const Envelope<proto::ReleaseShardRequest> request = {About<proto::ReleaseShardRequest>(held),
                                                         {}};
-  // The release is not waited for: a shard that is not released goes when nobody asks for it.
+  // The release is not waited for: a ps drops an unreleased shard that no call asks for.
   CallEach<proto::ReleaseShardResponse>(
       held.links, kReleaseShard,
       std::vector<Envelope<proto::ReleaseShardRequest>>(held.links.size(), request),
@@ -263,7 +271,7 @@ void ShardTransfer::WriteStreamed(const Held& held, SaveDone done) {
       [self = shared_from_this(), held,
        done = std::move(done)](absl::StatusOr<std::vector<Slices>> shards) mutable {
         if (!shards.ok()) {
-          self->Release(held);  // also those that were not begun
+          self->Release(held);  // releases even the shards whose download has not begun
           return done(shards.status());
         }
         done(Join(*std::move(shards)));
@@ -285,7 +293,8 @@ void ShardTransfer::Restore(RestoreOrder order, absl::AnyInvocable<void(absl::St
   request.set_new_slots(order.new_slots);
   request.set_applied(order.applied);
   request.set_watermark(order.watermark);
-  if (order.prefix.empty()) return RestoreShared(request, *links, std::move(done));  // no files
+  // Initial values need no files.
+  if (order.prefix.empty()) return RestoreShared(request, *links, std::move(done));
   Choose(order.prefix, order.epoch, *links,
          [self = shared_from_this(), request, links = *links,
           done = std::move(done)](absl::StatusOr<bool> shared) mutable {
@@ -310,6 +319,7 @@ void ShardTransfer::RestoreStreamed(const proto::RestoreShardRequest& request, c
       BundleReader::Open(world_.files, request.prefix());
   if (!reader.ok()) return done(reader.status());
   proto::RestoreShardRequest staged = request;
+  // One number for all uploads: each ps has a staging area of its own.
   staged.set_staged(cluster_->NextSave());
   LimitedGroup<bool>::Run(
       {links.size(), kStreamedAtOnce},

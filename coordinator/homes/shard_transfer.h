@@ -6,11 +6,13 @@
 //   shared   every ps writes and reads the files itself: its directory is the coordinator's
 //   stream   the coordinator writes and reads all files; their bytes travel in chunks
 //
-// A save has two steps. First every ps freezes what it holds, at once; then the frozen shards are
-// written, which may take long while training goes on. Both ways make the same files, and each can
-// restore what the other made. Which way it is, unless it was said, a probe decides once per
-// directory and epoch: the coordinator writes a file with a token that only it knows, and every ps
-// says whether it sees that file. A directory of the same name on another disk does not have it.
+// A save has two steps. First every ps freezes its slices at the same time; then the frozen shards
+// are written, which may take long while training goes on. Both ways make the same files, and each
+// way can restore the files of the other.
+//
+// Unless the job names a way, a probe decides once per directory and epoch: the coordinator writes
+// a file with a token that only this coordinator knows, and every ps says whether it sees that
+// file. A directory of the same name on another disk does not have the file.
 
 #include <cstdint>
 #include <map>
@@ -32,15 +34,17 @@ namespace cohort {
 
 enum class CheckpointMode { kAuto, kShared, kStream };
 
-// Reads "auto", "shared" or "stream". Errors: INVALID_ARGUMENT.
+// Returns the mode with the name "auto", "shared" or "stream". Errors: INVALID_ARGUMENT for any
+// other name.
 absl::StatusOr<CheckpointMode> CheckpointModeFromName(absl::string_view name);
 
-// Shards that are streamed at once: a slice of each is in the coordinator's memory.
+// The number of shards that are streamed at once: the coordinator holds one chunk of each in
+// memory.
 inline constexpr size_t kStreamedAtOnce = 4;
 
-// Errors of every operation: UNAVAILABLE (PS_LOST) naming the ps; what a ps answers; those of
-// files.
-// Completions run on any thread. Thread-safe. Shared: operations under way hold it.
+// Saves and restores the shards of checkpoints. Errors of every operation: UNAVAILABLE (PS_LOST)
+// naming the ps; those that a ps answers; those of files. Completions run on any thread.
+// Thread-safe. Shared: operations under way hold it.
 class ShardTransfer : public std::enable_shared_from_this<ShardTransfer> {
  public:
   struct Options {
@@ -53,28 +57,30 @@ class ShardTransfer : public std::enable_shared_from_this<ShardTransfer> {
 
   struct SaveOrder {
     uint64_t epoch = 0;
-    std::string prefix;                      // its directory exists when it is written
-    std::vector<proto::NamedTensor> extras;  // saved in the first shard
+    std::string prefix;                      // the directory must exist when shards are written
+    std::vector<proto::NamedTensor> extras;  // tensors that are saved in the first shard
   };
-  // The shards that every ps holds of one checkpoint, until they are written or released: by a
-  // later save of the prefix, by the end of an epoch, and by two minutes of nothing.
+  // The frozen shards that every ps holds for one checkpoint, until they are written or released. A
+  // ps releases them at a later save of the prefix, at the end of the epoch, and after two minutes
+  // without a call for them.
   struct Held {
     uint64_t epoch = 0;
     uint64_t save = 0;
     std::string prefix;
     std::vector<TaskLink> links;
-    std::vector<std::vector<proto::SavedSlice>> layouts;  // one per link
+    std::vector<std::vector<proto::SavedSlice>> layouts;  // layout of each shard, one per link
   };
   void Hold(const SaveOrder& order, absl::AnyInvocable<void(absl::StatusOr<Held>)> done);
   using SaveDone = absl::AnyInvocable<void(absl::StatusOr<std::vector<proto::SavedSlice>>)>;
-  // Writes all data shards. Returns what is in them; the caller writes the index.
+  // Writes all held data shards; `done` gets the slices that were written. The caller writes the
+  // index.
   void Write(Held held, SaveDone done);
-  // Takes both steps.
+  // Holds the shards and then writes them.
   void Save(const SaveOrder& order, SaveDone done);
 
   struct RestoreOrder {
     uint64_t epoch = 0;
-    std::string prefix;  // empty: the initial values
+    std::string prefix;  // empty: restore the initial values
     bool slots = false;
     bool new_slots = false;
     bool applied = false;
@@ -87,7 +93,8 @@ class ShardTransfer : public std::enable_shared_from_this<ShardTransfer> {
   using WhenChosen = absl::AnyInvocable<void(absl::StatusOr<bool> shared)>;
 
   ShardTransfer(World world, Options options, std::shared_ptr<Cluster> cluster);
-  // Finds out whether files of this directory are shared.
+  // Tells `done` whether the ps share the directory of `prefix` with the coordinator, from the
+  // options, an earlier probe or a new one.
   void Choose(const std::string& prefix, uint64_t epoch, const Links& links, WhenChosen done);
   void Probe(const std::string& directory, uint64_t epoch, const Links& links, WhenChosen done);
   void OnProbed(const std::string& directory, uint64_t epoch, bool shared);
@@ -102,9 +109,9 @@ class ShardTransfer : public std::enable_shared_from_this<ShardTransfer> {
 
   const World world_;
   const Options options_;
-  const std::shared_ptr<Cluster> cluster_;  // shared with the coordinator
+  const std::shared_ptr<Cluster> cluster_;  // the cluster, shared with the coordinator
   mutable Mutex mutex_;
-  // The findings of this epoch's probes, by directory.
+  // The results of the probes in the epoch probed_epoch_, by directory.
   uint64_t probed_epoch_ ABSL_GUARDED_BY(mutex_) = 0;
   std::map<std::string, bool> shared_ ABSL_GUARDED_BY(mutex_);
 };

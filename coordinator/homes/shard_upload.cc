@@ -19,6 +19,7 @@ void ShardUpload::Start(World world, Options options, Done done) {
       [self = upload.get()](auto answer) {
         if (!answer.ok()) return self->done_(answer.status());
         self->rows_.assign(answer->header.rows().begin(), answer->header.rows().end());
+        // The ps answers which rows of which tensors it needs.
         for (const proto::StagedRows& row : self->rows_) self->size_ += row.size();
         self->SendNext();
       });
@@ -52,6 +53,7 @@ absl::Status ShardUpload::OpenRow() {
   const proto::StagedRows& row = rows_[row_];
   ASSIGN_OR_RETURN(stream_,
                    options_.reader->StreamRows(row.tensor(), {row.row_begin(), row.row_count()}));
+  // Both sides compute the size, so a difference shows that they read the layout differently.
   if (stream_->left() == row.size()) return absl::OkStatus();
   return absl::InternalError(absl::StrCat("'", row.tensor(), "' has ", stream_->left(),
                                           " bytes where the ps asks for ", row.size()));
@@ -60,6 +62,7 @@ absl::Status ShardUpload::OpenRow() {
 absl::StatusOr<Payload> ShardUpload::NextChunk() {
   const size_t size = std::min<uint64_t>(options_.chunk_bytes, size_ - offset_);
   if (size == 0) return Payload();
+  // A chunk may hold the end of one entry and the beginning of the next.
   const std::shared_ptr<Buffer> buffer = Buffer::Allocate(size);
   absl::Span<char> room(reinterpret_cast<char*>(buffer->data()), size);
   while (!room.empty()) {
@@ -83,6 +86,7 @@ void ShardUpload::SendNext() {
   request.header.set_restore(options_.request.staged());
   request.header.set_offset(offset_);
   request.header.set_crc32c(PayloadCrc32c(*chunk));
+  // The offset moves on before the answer: StartRetried repeats this very request if it fails.
   offset_ += PayloadBytes(*chunk);
   request.payload = *std::move(chunk);
   Call<proto::WriteStagedResponse>("WriteStaged", std::move(request), [this](auto answer) {

@@ -1,12 +1,13 @@
 #pragma once
 
-// The part of a checkpoint that one ps needs, read here and sent in chunks:
+// The upload of the part of a checkpoint that one ps needs. The coordinator reads the files and
+// sends the bytes in chunks:
 //
 //   StageRestore --> WriteStaged, ... --> RestoreShard
 //
-// The ps changes its slices with the last call alone. Checksums of files are compared before it.
-// One chunk is here at a time.
-// Held by the calls under way; ends by itself.
+// The ps changes its slices only in RestoreShard, the last call. The checksums of the files are
+// compared before that call. The coordinator holds one chunk at a time. The calls under way hold
+// the ShardUpload, which ends by itself.
 
 #include <cstdint>
 #include <memory>
@@ -25,18 +26,20 @@
 
 namespace cohort {
 
-// Lives on its strand, which also reads the files.
+// One upload to one ps. Lives on its strand, which also reads the files.
 class ShardUpload : public std::enable_shared_from_this<ShardUpload> {
  public:
   using Done = absl::AnyInvocable<void(absl::Status)>;
   struct Options {
     TaskLink link;
     std::shared_ptr<const BundleReader> reader;  // shared with the uploads to other ps
-    proto::RestoreShardRequest request;          // a staged one
+    // The request that ends the upload; it names a staged restore.
+    proto::RestoreShardRequest request;
     absl::Duration call_timeout;
     size_t chunk_bytes;
   };
-  // Errors: PS_LOST; what the ps answers; those of BundleReader. `done` runs on any thread.
+  // Starts an upload. `done` runs on any thread. Errors: PS_LOST; those that the ps answers; those
+  // of BundleReader.
   static void Start(World world, Options options, Done done);
 
  private:
@@ -45,21 +48,23 @@ class ShardUpload : public std::enable_shared_from_this<ShardUpload> {
   void Call(const char* method, Envelope<Request> request, Then then);
   proto::StageRestoreRequest StageRequest() const;
   void SendNext();
-  // Returns the next bytes of the rows, a chunk if as many are left. Empty after the last row.
+  // Returns the next bytes of the wanted rows: a full chunk, or fewer bytes at the end. Returns an
+  // empty payload after the last row.
   absl::StatusOr<Payload> NextChunk();
-  // Errors: those of BundleReader; INTERNAL when the ps asks for another size.
+  // Opens the stream of the next wanted rows. Errors: those of BundleReader; INTERNAL when the ps
+  // wants another number of bytes than the checkpoint has.
   absl::Status OpenRow();
   void Restore();
 
   const Options options_;
   Strand strand_;
-  // Used on the strand alone.
+  // The members below are used on the strand only.
   Done done_;
   std::vector<proto::StagedRows> rows_;
-  size_t row_ = 0;                     // the row that is being sent
-  std::unique_ptr<RowStream> stream_;  // bytes of that row; null before it was opened
-  uint64_t offset_ = 0;                // bytes sent, in all rows
-  uint64_t size_ = 0;                  // bytes of all rows
+  size_t row_ = 0;                     // index of the rows_ entry that is being sent
+  std::unique_ptr<RowStream> stream_;  // unread bytes of that entry; null before it is opened
+  uint64_t offset_ = 0;                // bytes of all entries that were sent
+  uint64_t size_ = 0;                  // bytes of all entries
 };
 
 }  // namespace cohort

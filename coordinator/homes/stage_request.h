@@ -4,7 +4,8 @@
 
 namespace cohort {
 
-// Makes the request that begins a staged restore, without the available tensors.
+// Makes the request that begins a staged restore. The caller still has to add the list of stored
+// tensors.
 inline proto::StageRestoreRequest StagingOf(const proto::RestoreShardRequest& restore) {
   proto::StageRestoreRequest request;
   request.set_epoch(restore.epoch());

@@ -14,11 +14,13 @@ namespace cohort {
 
 namespace {
 
+// Returns the rows of a slice without copying them; a scalar is whole.
 Tensor SliceView(const Tensor& whole, const proto::SliceHome& slice) {
   if (whole.shape().rank() == 0) return whole;
   return whole.Rows(slice.row_begin(), slice.row_count());
 }
 
+// Returns whether an integer tensor contains 0, by which no integer can be divided.
 bool HasWholeZero(const Tensor& tensor) {
   const auto has_zero = [](auto span) {
     return std::find(span.begin(), span.end(), 0) != span.end();
@@ -27,6 +29,7 @@ bool HasWholeZero(const Tensor& tensor) {
   return tensor.dtype() == DType::kInt64 && has_zero(tensor.span<int64_t>());
 }
 
+// Checks that the ids exist and that the operand fits the variable and the operation.
 absl::Status CheckOperand(const proto::VariableLayout& variable, const VariableChange& change) {
   std::vector<int64_t> dims(variable.dims().begin(), variable.dims().end());
   if (change.ids.has_value()) {
@@ -35,6 +38,7 @@ absl::Status CheckOperand(const proto::VariableLayout& variable, const VariableC
           absl::StrCat("variable ", variable.name(), " is a scalar: it has no rows"));
     }
     RETURN_IF_ERROR(CheckRows(variable.name(), dims[0], *change.ids));
+    // The operand of a scatter has one row for each id.
     dims[0] = static_cast<int64_t>(change.ids->size());
   }
   const Shape expected{absl::MakeConstSpan(dims)};
@@ -50,6 +54,7 @@ absl::Status CheckOperand(const proto::VariableLayout& variable, const VariableC
       expected.ToString(), ", the value is ", change.operand.TypeString()));
 }
 
+// Returns the rows of the operand at the given places, in their order.
 Tensor PickRows(const Tensor& operand, absl::Span<const size_t> places) {
   absl::InlinedVector<int64_t, 4> dims(operand.shape().dims().begin(),
                                        operand.shape().dims().end());
@@ -64,6 +69,7 @@ Tensor PickRows(const Tensor& operand, absl::Span<const size_t> places) {
   return rows;
 }
 
+// Makes the error of a change that a variable with one value per replica does not take.
 absl::Status Refused(const proto::VariableLayout& variable, absl::string_view why) {
   return absl::InvalidArgumentError(
       absl::StrCat("variable ", variable.name(),
@@ -80,6 +86,7 @@ void AddPart(const proto::SliceHome& slice, const VariablePart& part,
     *request.header.add_ids() = MetaOf(part.ids);
     if (part.ids.num_bytes() > 0) request.payload.push_back(SliceOf(part.ids));
   }
+  // An empty tensor has no bytes in the payload, only its description in the header.
   if (part.operand.num_bytes() > 0) request.payload.push_back(SliceOf(part.operand));
 }
 
@@ -115,6 +122,7 @@ absl::StatusOr<VariableChange> ChangeOfReplicas(const proto::VariableLayout& var
                    "with aggregation NONE it has no one value to change in cross-replica context; "
                    "make it with SUM, MEAN or ONLY_FIRST_REPLICA");
   }
+  // The value is split over the replicas' rows so that their joint value is the operand.
   if (change.op == proto::CHANGE_SET) {
     const ReplicaRows of{variable.name(), variable.aggregation()};
     return VariableChange{change.op, std::nullopt,

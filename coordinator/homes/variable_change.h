@@ -1,8 +1,8 @@
 #pragma once
 
-// A change that the coordinator makes to a variable, and what each of its slices gets of the
-// change. Of a variable with a value for each replica (common/program/replica_rows.h) the
-// coordinator, which is no replica, changes all of them.
+// A change that the coordinator makes to a variable, and its split into one part per slice. If a
+// variable has one value per replica (common/program/replica_rows.h), the coordinator, which is not
+// a replica, changes the values of all replicas.
 
 #include <cstdint>
 #include <optional>
@@ -16,30 +16,32 @@
 
 namespace cohort {
 
-// value = value op operand, of all rows or, where there are ids, row after row of these.
+// A change of the form value = value op operand. The change applies to all rows or, if there are
+// ids, to these rows one after another.
 struct VariableChange {
   proto::ChangeOp op = proto::CHANGE_SET;
   std::optional<std::vector<int64_t>> ids;
   Tensor operand;
 };
-// The part of a change that one slice gets.
+// The part of a variable's change that goes to one slice.
 struct VariablePart {
   Tensor ids;
   Tensor operand;
 };
 
-// Returns a part for each slice. Errors: those of PsControl::Change for an operand that does not
-// fit the variable.
+// Splits a change into one part per slice. Errors: those of PsControl::Change for an operand that
+// does not fit the variable.
 absl::StatusOr<std::vector<VariablePart>> PartsOf(const proto::VariableLayout& variable,
                                                   const VariableChange& change);
 
 void AddPart(const proto::SliceHome& slice, const VariablePart& part,
              Envelope<proto::AssignRequest>& request);
 
-// Returns the change of all rows that makes this change. As in TensorFlow nothing is added to a
-// sum, as nobody could say which replica it is added to, aggregation NONE takes nothing, and there
-// is no scatter. Errors: INVALID_ARGUMENT for these and for an operand of another type or shape;
-// naming the variable.
+// Turns a change of a variable with one value per replica into a change of all the replicas' rows.
+// As in TensorFlow, a variable with aggregation SUM takes no addition, because it is unknown which
+// replica would get the summand; a variable with aggregation NONE takes no change at all; and there
+// is no scatter update. Errors: INVALID_ARGUMENT naming the variable, for these cases and for an
+// operand of another type or shape.
 absl::StatusOr<VariableChange> ChangeOfReplicas(const proto::VariableLayout& variable,
                                                 const VariableChange& change);
 

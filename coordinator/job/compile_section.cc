@@ -14,7 +14,8 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 
 constexpr int64_t kStepsPerExecutionMax = 4096;
-constexpr NumberRange kFraction = {.min = 0, .max = 1, .max_excluded = true};  // [0, 1)
+// The interval [0, 1).
+constexpr NumberRange kFraction = {.min = 0, .max = 1, .max_excluded = true};
 
 struct LossClass {
   LossKind kind;
@@ -28,9 +29,11 @@ constexpr LossClass kLosses[] = {
      "sparse_categorical_crossentropy"},
 };
 
+// Reads a loss from its name or its class form.
 LossSpec ReadLoss(const json& value, const std::string& path, JsonErrors& errors) {
   LossSpec spec;
   const ClassForm form = ReadClassForm(value, path, errors);
+  // A wrong form has been reported already, so the default stands in for it.
   if (form.class_name.empty() && !form.is_name_only) return spec;
   const LossClass* found = nullptr;
   std::vector<std::string> names;
@@ -51,6 +54,7 @@ LossSpec ReadLoss(const json& value, const std::string& path, JsonErrors& errors
   } else {
     config.OnlyNeutral("ignore_class", nullptr);
   }
+  // Both accepted reductions mean the mean over the batch, so the choice is not kept.
   std::string reduction;
   config.Choice("reduction", {"sum_over_batch_size", "auto"}, &reduction);
   config.Ignore("name");
@@ -62,7 +66,7 @@ LossSpec ReadLoss(const json& value, const std::string& path, JsonErrors& errors
 
 struct MetricClass {
   MetricKind kind;
-  const char* class_name;  // "" where Keras has only the string
+  const char* class_name;  // "" if Keras has only the string form
   const char* short_name;
 };
 
@@ -82,6 +86,7 @@ std::optional<MetricSpec> ReadMetric(const json& value, const std::string& path,
   for (const MetricClass& one : kMetrics) {
     const bool matches =
         form.class_name == one.short_name || (*one.class_name && form.class_name == one.class_name);
+    // The known names that an error lists have the form that the user wrote.
     names.push_back(*one.class_name && !form.is_name_only ? one.class_name : one.short_name);
     if (!matches) continue;
     MetricSpec spec{.kind = one.kind, .name = one.short_name};
@@ -104,6 +109,7 @@ std::vector<MetricSpec> ReadMetrics(const json& value, const std::string& path,
                                   "; it must be a list such as [\"accuracy\"]"));
     return metrics;
   }
+  // A metric must not hide one of the numbers that every step reports.
   std::set<std::string> names = {"loss", "loss_sum", "count"};
   for (size_t i = 0; i < value.size(); ++i) {
     const std::string item_path = JoinPath(path, absl::StrCat(i));
@@ -142,6 +148,7 @@ ordered_json ToJson(const MetricSpec& metric) {
   std::string class_name;
   for (const MetricClass& one : kMetrics) {
     if (one.kind != metric.kind) continue;
+    // The short name alone is enough if the metric has its default name.
     if (metric.name == one.short_name) return metric.name;
     if (class_name.empty()) class_name = *one.class_name ? one.class_name : one.short_name;
   }
@@ -157,7 +164,7 @@ absl::string_view LossName(LossKind kind) {
 CompileSpec ReadCompile(const json& value, const std::string& path, JsonErrors& errors) {
   CompileSpec compile;
   ObjectReader reader(value, path, errors);
-  const json rmsprop = "rmsprop";  // Keras's default
+  const json rmsprop = "rmsprop";  // Keras's default optimizer
   const json* optimizer = reader.Find("optimizer");
   compile.optimizer =
       ReadOptimizer(optimizer ? *optimizer : rmsprop, JoinPath(path, "optimizer"), errors);
@@ -167,6 +174,7 @@ CompileSpec ReadCompile(const json& value, const std::string& path, JsonErrors& 
   if (const json* metrics = reader.Find("metrics")) {
     compile.metrics = ReadMetrics(*metrics, JoinPath(path, "metrics"), errors);
   }
+  // Keys of Keras's compile() that are accepted only if they change nothing.
   reader.OnlyNeutral("loss_weights", nullptr);
   reader.OnlyNeutral("weighted_metrics", nullptr);
   reader.OnlyNeutral("run_eagerly", false);

@@ -1,7 +1,7 @@
 #pragma once
 
-// The arguments of Keras's compile(): optimizer, loss, metrics and steps_per_execution. String
-// forms ("rmsprop") are resolved to the class with Keras's defaults when the job is read.
+// The arguments of Keras's compile(): optimizer, loss, metrics and steps_per_execution. A string
+// form ("rmsprop") is resolved, when the job is read, to the class with Keras's defaults.
 
 #include <map>
 #include <string>
@@ -11,34 +11,37 @@
 
 namespace cohort {
 
-// The clipping of gradients before they are pushed; at most one is set, 0: none.
+// The clipping of gradients before they are pushed. At most one member is set; 0 means not set.
 struct ClippingSpec {
-  double clipnorm = 0;         // the largest norm of each variable's gradient
-  double global_clipnorm = 0;  // norm of all gradients together
-  double clipvalue = 0;        // the largest size of an element
+  double clipnorm = 0;         // upper bound of the norm of each variable's gradient
+  double global_clipnorm = 0;  // upper bound of the norm of all gradients together
+  double clipvalue = 0;        // upper bound of the absolute value of an element
 
   friend bool operator==(const ClippingSpec&, const ClippingSpec&) = default;
 };
 
-// A Keras schedule of the learning rate; without a class name the rate is constant.
+// A Keras schedule of the learning rate. If the class name is empty, the rate is constant.
 struct ScheduleSpec {
-  std::string class_name;  // "CosineDecay"
-  // Parameters by Keras's names; booleans are 0 or 1. "warmup_target" is absent without a warm-up.
+  std::string class_name;  // Keras's class name, such as "CosineDecay"
+  // Parameters by Keras's names; booleans are 0 or 1. "warmup_target" is absent if there is no
+  // warm-up.
   std::map<std::string, double> parameters;
-  std::vector<double> boundaries, values;  // for PiecewiseConstantDecay
+  // Lists of PiecewiseConstantDecay; empty for other classes.
+  std::vector<double> boundaries, values;
 
   friend bool operator==(const ScheduleSpec&, const ScheduleSpec&) = default;
 };
 
 struct OptimizerSpec {
-  std::string class_name = "SGD";  // Keras's
-  std::string op = "sgd";          // the update rule's
-  double learning_rate = 0.01;     // without a schedule
+  std::string class_name = "SGD";  // Keras's class name of the optimizer
+  std::string op = "sgd";          // name of the optimizer's update rule
+  double learning_rate = 0.01;     // the constant learning rate; used if there is no schedule
   ScheduleSpec schedule;
-  // Every parameter of the class by Keras's name; booleans are 0 or 1.
+  // The value of every parameter of the optimizer class, by Keras's name; booleans are 0 or 1.
   std::map<std::string, double> parameters;
   ClippingSpec clipping;
-  // Sparse mode ("lazy") by variable, or under "" that of all. Others are dense_exact.
+  // The sparse mode ("lazy") of variables by name; the entry "" holds for all variables. A variable
+  // without an entry is dense_exact.
   std::map<std::string, std::string> sparse_updates;
 
   friend bool operator==(const OptimizerSpec&, const OptimizerSpec&) = default;
@@ -46,23 +49,23 @@ struct OptimizerSpec {
 
 enum class LossKind { kCategoricalCrossentropy, kSparseCategoricalCrossentropy };
 
-// Keras's function name: "categorical_crossentropy".
+// Returns Keras's function name of the loss, such as "categorical_crossentropy".
 absl::string_view LossName(LossKind kind);
 
 struct LossSpec {
   LossKind kind = LossKind::kCategoricalCrossentropy;
   bool from_logits = false;
-  double label_smoothing = 0;  // categorical only
+  double label_smoothing = 0;  // amount of label smoothing; only for kCategoricalCrossentropy
 
   friend bool operator==(const LossSpec&, const LossSpec&) = default;
 };
 
-// kAccuracy is resolved by the loss: categorical or sparse.
+// The kind of a metric. kAccuracy becomes categorical or sparse, as the loss requires.
 enum class MetricKind { kAccuracy, kCategoricalAccuracy, kSparseCategoricalAccuracy };
 
 struct MetricSpec {
   MetricKind kind = MetricKind::kAccuracy;
-  std::string name = "accuracy";  // the reported name
+  std::string name = "accuracy";  // the name under which the metric is reported
 
   friend bool operator==(const MetricSpec&, const MetricSpec&) = default;
 };
@@ -71,7 +74,8 @@ struct CompileSpec {
   OptimizerSpec optimizer;
   LossSpec loss;
   std::vector<MetricSpec> metrics;
-  int64_t steps_per_execution = 1;  // in a closure; the last one of a pass may have fewer
+  // Steps in one closure; the last closure of a pass may have fewer.
+  int64_t steps_per_execution = 1;
 
   friend bool operator==(const CompileSpec&, const CompileSpec&) = default;
 };

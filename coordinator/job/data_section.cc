@@ -15,7 +15,7 @@ using nlohmann::ordered_json;
 constexpr int64_t kExamplesMax = int64_t{1} << 40;
 constexpr int64_t kClassesMax = int64_t{1} << 20;
 constexpr size_t kTransformsMax = 100;
-constexpr size_t kCategories = 26;  // in a click log
+constexpr size_t kCategories = 26;  // categories of an example of a click log
 
 MnistSpec ReadMnist(ObjectReader& config, const std::string& split) {
   MnistSpec source;
@@ -23,6 +23,7 @@ MnistSpec ReadMnist(ObjectReader& config, const std::string& split) {
   config.Choice("split", {"train", "test"}, &source.split);
   config.String("images", &source.images);
   config.String("labels", &source.labels);
+  // Labels must belong to their images, so one path without the other is an error.
   if (source.images.empty() != source.labels.empty()) {
     config.AddError(source.images.empty() ? "images" : "labels",
                     "is missing; give the paths of both images and labels, or neither");
@@ -30,6 +31,7 @@ MnistSpec ReadMnist(ObjectReader& config, const std::string& split) {
   std::string otherwise;
   config.Choice("otherwise", {"synthetic_digits"}, &otherwise);
   source.or_synthetic_digits = !otherwise.empty();
+  // The fallback is only for MNIST files that the daemon searches for.
   if (source.or_synthetic_digits && !source.images.empty()) {
     config.AddError("otherwise",
                     "stands beside images, the files to train on; leave one of the "
@@ -42,6 +44,7 @@ std::vector<std::string> ReadPaths(ObjectReader& config) {
   std::vector<std::string> names;
   const json* paths = config.Require("paths");
   if (paths == nullptr) return names;
+  // The whole list is refused if one of its items is not a string.
   bool valid = paths->is_array() && !paths->empty();
   if (valid) {
     for (const json& path : *paths) {
@@ -56,7 +59,7 @@ std::vector<std::string> ReadPaths(ObjectReader& config) {
   return names;
 }
 
-// A number for all categories, or one for each.
+// Reads one number that holds for all categories, or a list with one number for each.
 std::vector<int64_t> ReadBuckets(ObjectReader& config) {
   constexpr IntRange kBuckets = {.min = 1, .max = INT32_MAX};
   const std::vector<int64_t> otherwise(kCategories, 1000);
@@ -69,6 +72,7 @@ std::vector<int64_t> ReadBuckets(ObjectReader& config) {
   }
   const std::string path = JoinPath(config.path(), "hash_buckets");
   const std::optional<std::vector<int64_t>> all = ReadInts(*value, path, kBuckets, config.errors());
+  // ReadInts has reported the error; the default stands in for the list.
   if (!all) return otherwise;
   if (all->size() == kCategories) return *all;
   config.AddError("hash_buckets", absl::StrCat("has ", all->size(),
@@ -89,6 +93,7 @@ ClickLogSpec ReadClickLog(const std::string& class_name, ObjectReader& config) {
   return source;
 }
 
+// Reads a data set. `split` is the part of MNIST that is taken if the job names none.
 DataSourceSpec ReadSource(const json& value, const std::string& path, const std::string& split,
                           JsonErrors& errors) {
   const ClassForm form = ReadClassForm(value, path, errors);
@@ -123,6 +128,7 @@ std::optional<TransformSpec> ReadTransform(const json& value, const std::string&
   if (form.class_name.empty() && !form.is_name_only) return std::nullopt;
   TransformSpec transform;
   ObjectReader config(form.config ? *form.config : EmptyJsonObject(), form.config_path, errors);
+  // By default a transform changes the first column, which holds x or the dense values.
   std::string component = columns.front();
   if (form.class_name == "Flatten") {
     transform.kind = TransformSpec::Kind::kFlatten;
@@ -133,6 +139,7 @@ std::optional<TransformSpec> ReadTransform(const json& value, const std::string&
     config.Number("offset", {}, &transform.offset);
   } else if (form.class_name == "CategoryEncoding") {
     transform.kind = TransformSpec::Kind::kCategoryEncoding;
+    // By default the labels, which are the last column, are encoded.
     component = columns.back();
     config.Require("num_tokens");
     config.Int("num_tokens", {.min = 1, .max = kClassesMax}, &transform.num_tokens);
@@ -144,6 +151,7 @@ std::optional<TransformSpec> ReadTransform(const json& value, const std::string&
     return std::nullopt;
   }
   config.Choice("component", columns, &component);
+  // Choice() accepted `component`, or left the default, so it is one of the columns.
   transform.component =
       static_cast<uint32_t>(std::find(columns.begin(), columns.end(), component) - columns.begin());
   config.Ignore("name");
@@ -176,6 +184,7 @@ ordered_json ToJson(const ClickLogSpec& source) {
     config["paths"] = source.paths;
   }
   config["hash_buckets"] = source.hash_buckets;
+  // The class name tells log files from generated rows.
   return ClassFormToJson(source.paths.empty() ? "SyntheticClickLog" : "ClickLog",
                          std::move(config));
 }
@@ -213,6 +222,7 @@ DataSpec ReadData(const json& value, const std::string& path, JsonErrors& errors
     data.test = ReadSource(*test, JoinPath(path, "test"), "test", errors);
   }
   if (const json* pipeline = reader.Find("pipeline")) {
+    // Columns are those of the training data; the test data must have the same.
     const std::string list_path = JoinPath(path, "pipeline");
     if (!pipeline->is_array() || pipeline->size() > kTransformsMax) {
       errors.Add(list_path,

@@ -12,12 +12,14 @@ namespace {
 
 constexpr int64_t kExampleElementsMax = int64_t{1} << 40;
 
+// Returns a component's type for error messages, such as "uint8[-1,28,28]".
 std::string TypeText(const proto::ComponentSpec& component) {
   const absl::StatusOr<DType> dtype = DTypeFromNumber(component.dtype());
   return absl::StrCat(dtype.ok() ? DTypeName(*dtype) : "?", "[",
                       absl::StrJoin(component.dims(), ","), "]");
 }
 
+// Changes the shape of a component: joins all dimensions but the batch.
 absl::Status Flatten(proto::ComponentSpec& component) {
   if (component.dims_size() < 1) {
     return absl::InvalidArgumentError("it must have a batch dimension");
@@ -25,6 +27,7 @@ absl::Status Flatten(proto::ComponentSpec& component) {
   int64_t joined = 1;
   for (int i = 1; i < component.dims_size(); ++i) {
     const int64_t dim = component.dims(i);
+    // Dividing the limit keeps the product from overflowing.
     if (dim < 1 || joined > kExampleElementsMax / dim) {
       return absl::InvalidArgumentError("every dimension but the batch must be known and small");
     }
@@ -37,6 +40,7 @@ absl::Status Flatten(proto::ComponentSpec& component) {
   return absl::OkStatus();
 }
 
+// Changes the type of a component from class numbers to one-hot rows of `depth` float32 elements.
 absl::Status ToOneHot(int64_t depth, proto::ComponentSpec& component) {
   if (!HasLabels(component)) {
     return absl::InvalidArgumentError("it must be one integer per example");
@@ -47,11 +51,13 @@ absl::Status ToOneHot(int64_t depth, proto::ComponentSpec& component) {
   return absl::OkStatus();
 }
 
+// The transform's name for messages, and the component that it changes.
 struct Target {
   const char* name;
   uint32_t component;
 };
 
+// Returns the name of a component for messages; data without named columns have x and y.
 std::string NameOf(const proto::ElementSpec& element, uint32_t component) {
   if (component < static_cast<uint32_t>(element.components_size())) {
     const std::string& name = element.components(static_cast<int>(component)).name();
@@ -73,9 +79,11 @@ bool HasLabels(const proto::ComponentSpec& component) {
 proto::ComponentSpec ClassLabels(const proto::ComponentSpec& component) {
   proto::ComponentSpec labels = component;
   const auto dtype = static_cast<DType>(component.dtype());
+  // Class numbers that files hold as floats become int64.
   if (dtype == DType::kFloat32 || dtype == DType::kFloat64) {
     labels.set_dtype(static_cast<int32_t>(DType::kInt64));
   }
+  // Labels [N,1] become [N].
   labels.mutable_dims()->Truncate(1);
   return labels;
 }
@@ -83,6 +91,7 @@ proto::ComponentSpec ClassLabels(const proto::ComponentSpec& component) {
 std::vector<std::string> ColumnNames(const DataSourceSpec& source) {
   if (!std::holds_alternative<ClickLogSpec>(source)) return {"x", "y"};
   std::vector<std::string> names = {"dense"};
+  // Criteo's click logs have 26 categories, C1 to C26.
   for (int i = 1; i <= 26; ++i) names.push_back(absl::StrCat("C", i));
   names.push_back("label");
   return names;
@@ -127,6 +136,7 @@ absl::StatusOr<proto::ElementSpec> TransformElement(
       case proto::DatasetTransform::kOneHot:
         target = {"CategoryEncoding", transform.one_hot().component()};
         break;
+      // Other transforms, such as Batch and Shuffle, change no component.
       default:
         continue;
     }
@@ -145,6 +155,7 @@ absl::StatusOr<proto::ElementSpec> TransformElement(
     } else if (transform.kind_case() == proto::DatasetTransform::kOneHot) {
       RETURN_IF_ERROR(Annotate(ToOneHot(transform.one_hot().depth(), component), context));
     } else {
+      // Rescaling gives float32.
       component.set_dtype(static_cast<int32_t>(DType::kFloat32));
     }
   }

@@ -1,4 +1,4 @@
-// `dynamic` of an embedding's config: a table with rows under keys.
+// Reads and writes `dynamic` of an embedding's config: a table whose rows have keys.
 
 #include <string>
 #include <vector>
@@ -13,11 +13,11 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-// Limits of the parameter servers (ps_server/table/row_policy.h).
+// Limits that the parameter servers set (ps_server/table/row_policy.h).
 constexpr int64_t kAdmitAfterMax = 200;
 constexpr int64_t kTableBytesLeast = int64_t{8} << 20;
 constexpr int64_t kTableBytesMax = int64_t{1} << 50;
-constexpr double kTtlSecondsMax = 1e8;  // three years
+constexpr double kTtlSecondsMax = 1e8;  // in seconds: about three years
 
 const std::vector<std::string>& EvictNames() {
   static const auto* const kNames = new std::vector<std::string>{"lru", "lfu"};
@@ -37,6 +37,7 @@ DynamicTableSpec ReadDynamicTable(const json& value, const std::string& path, Js
   reader.Int("admit_after", {.min = 1, .max = kAdmitAfterMax}, &table.admit_after);
   reader.Number("admit_probability", {.min = 0, .max = 1, .min_excluded = true},
                 &table.admit_probability);
+  // An absent key means that rows never expire, so the range has no value for it.
   if (reader.Find("ttl_seconds") != nullptr) {
     double seconds = 1;
     reader.Number("ttl_seconds", {.min = 0, .max = kTtlSecondsMax, .min_excluded = true}, &seconds);
@@ -62,7 +63,8 @@ ordered_json DynamicTableToJson(const DynamicTableSpec& table) {
   return section;
 }
 
-// The number of inputs is what those are scaled by.
+// The Glorot, He and Lecun families scale by the number of inputs, which for a table is its number
+// of rows.
 bool NeedsInputDim(const KerasInitializerSpec& initializer) {
   for (const char* family : {"Glorot", "He", "Lecun"}) {
     if (absl::StartsWith(initializer.class_name, family)) return true;

@@ -11,6 +11,7 @@ namespace cohort {
 using nlohmann::ordered_json;
 
 ordered_json FunctionalToJson(const ModelSpec& model) {
+  // Keras names a tensor by [layer, number of the layer's use, 0].
   std::vector<int64_t> uses(model.layers.size(), 0);
   std::vector<ordered_json> tensors;
   std::vector<ordered_json> nodes(model.layers.size(), ordered_json::array());
@@ -21,6 +22,7 @@ ordered_json FunctionalToJson(const ModelSpec& model) {
       node.push_back(tensors[input]);
       if (!call.training) node.back().push_back({{"training", false}});
     }
+    // An InputLayer has a call without inputs, and Keras writes no node for it.
     if (!node.empty()) nodes[call.layer].push_back(std::move(node));
   }
   ordered_json layers = ordered_json::array();

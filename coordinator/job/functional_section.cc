@@ -18,14 +18,14 @@ using nlohmann::json;
 
 constexpr size_t kCallsMax = 10000;
 
-// Keras's name of a tensor: output 0 of the `node`-th use of a layer.
+// Keras's name of a tensor: output 0 of use number `node` of a layer.
 struct TensorName {
   std::string layer;
   int64_t node = 0;
-  std::string path;  // path of the field that names it
+  std::string path;  // path of the field that holds the name
 };
 
-// A use of a layer before what it is given has been found.
+// A use of a layer whose inputs are still names.
 struct UnresolvedCall {
   size_t layer = 0;
   int64_t node = 0;
@@ -33,7 +33,7 @@ struct UnresolvedCall {
   bool training = true;  // LayerCall::training
 };
 
-// Reads [layer, node, tensor]; Keras 2's inbound nodes have more entries.
+// Reads [layer, node, tensor]. Keras 2's inbound nodes have a fourth entry, which the caller reads.
 std::optional<TensorName> ReadTensorName(const json& value, const std::string& path,
                                          JsonErrors& errors) {
   const bool valid = value.is_array() && value.size() >= 3 && value[0].is_string() &&
@@ -44,8 +44,9 @@ std::optional<TensorName> ReadTensorName(const json& value, const std::string& p
   return std::nullopt;
 }
 
-// Reads the arguments of a layer's call. Keras 3 writes `training` false unasked for each Dropout,
-// and its fit takes none: there it says nothing.
+// Reads the arguments of a layer's call. Keras 3 writes `training` false for each Dropout, even if
+// the user did not ask for it, and its fit ignores the value; so a false from Keras 3 is ignored
+// too.
 void ReadArguments(const json& value, const std::string& path, bool is_keras3, JsonErrors& errors,
                    UnresolvedCall& call) {
   ObjectReader kwargs(value, path, errors);
@@ -56,14 +57,15 @@ void ReadArguments(const json& value, const std::string& path, bool is_keras3, J
   kwargs.Finish();
 }
 
-// Reads the layers one after another and then finds what each use of them is given. Lives for one
-// ReadFunctional. Thread-compatible.
+// Reads the layers one after another, and then connects the uses of layers with their inputs. Lives
+// for one ReadFunctional. Thread-compatible.
 class FunctionalReader {
  public:
   FunctionalReader(const KerasFile& file, ModelSpec& model, JsonErrors& errors)
       : file_(file), model_(model), errors_(errors) {}
 
   void AddLayer(const json& value, const std::string& path) {
+    // The keys beside the class form are taken out, so that ReadLayer knows all that are left.
     json form = value;
     const bool has_module = file_.has_module || (form.is_object() && form.contains("module"));
     const json name = Take(form, "name");
@@ -80,13 +82,14 @@ class FunctionalReader {
       if (!nodes.is_null() && nodes != json::array()) {
         errors_.Add(JoinPath(path, "inbound_nodes"), "must be [], because nothing goes into it");
       }
+      // An InputLayer has one use, which has no inputs.
       unresolved_.push_back({model_.layers.size() - 1});
       return;
     }
     AddCalls(nodes, JoinPath(path, "inbound_nodes"), has_module);
   }
 
-  // Connects inputs and outputs, after all layers.
+  // Connects the inputs and outputs of the model, after all layers are read.
   void Connect(const json& inputs, const std::string& inputs_path, const json& outputs,
                const std::string& outputs_path) {
     if (!Resolve()) return;
@@ -96,6 +99,7 @@ class FunctionalReader {
     for (const TensorName& tensor : *input_tensors) {
       const std::optional<size_t> call = Find(tensor);
       if (!call) return;
+      // An InputLayer may be an input of the model only once.
       if (!IsInput(*call) || std::count(model_.inputs.begin(), model_.inputs.end(), *call) > 0) {
         errors_.Add(tensor.path, absl::StrCat("names '", tensor.layer,
                                               "', which is not an InputLayer, or is named twice"));
@@ -115,6 +119,7 @@ class FunctionalReader {
   }
 
  private:
+  // Removes a key and returns its value, or null if the key is absent.
   static json Take(json& form, const char* key) {
     if (!form.is_object() || !form.contains(key)) return nullptr;
     json value = std::move(form[key]);
@@ -122,7 +127,7 @@ class FunctionalReader {
     return value;
   }
 
-  // Reads a layer's name, which stands beside the config, in it, or in both.
+  // Reads a layer's name, which is in the config, beside the config, or in both.
   bool NameLayer(const json& name, const std::string& path, LayerSpec& layer) {
     std::string& own = std::visit([](auto& one) -> std::string& { return one.name; }, layer);
     if (own.empty() && name.is_string()) own = name.get<std::string>();
@@ -141,12 +146,14 @@ class FunctionalReader {
     return true;
   }
 
-  // The form of a node tells Keras 3 from a Keras 2 that writes modules, too.
+  // Returns whether Keras 3 wrote the node. A Keras 2 that writes modules too is told apart by the
+  // form of the node.
   bool IsKeras3(const json& node, bool has_module) const {
     if (file_.major_version.has_value()) return *file_.major_version >= 3;
     return has_module && node.is_object();
   }
 
+  // Adds one unresolved call for each inbound node of the last layer.
   void AddCalls(const json& nodes, const std::string& path, bool has_module) {
     if (!nodes.is_array() || nodes.empty() || unresolved_.size() + nodes.size() > kCallsMax) {
       errors_.Add(path, absl::StrCat("is ", JsonExcerpt(nodes),
@@ -160,6 +167,7 @@ class FunctionalReader {
       const bool read = nodes[i].is_array() ? ReadListNode(nodes[i], node_path, is_keras3, call)
                                             : ReadObjectNode(nodes[i], node_path, is_keras3, call);
       if (!read) continue;
+      // Only a Concatenate layer takes several tensors.
       const bool joins = std::holds_alternative<ConcatenateSpec>(model_.layers[call.layer]);
       if (call.inputs.empty() || (!joins && call.inputs.size() != 1)) {
         errors_.Add(node_path, absl::StrCat("gives '", LayerName(model_.layers[call.layer]), "' ",
@@ -171,7 +179,7 @@ class FunctionalReader {
     }
   }
 
-  // Keras 2: a list of [layer, node, tensor, kwargs].
+  // Reads a node of Keras 2: a list of [layer, node, tensor, kwargs].
   bool ReadListNode(const json& node, const std::string& path, bool is_keras3,
                     UnresolvedCall& call) {
     for (size_t i = 0; i < node.size(); ++i) {
@@ -186,7 +194,7 @@ class FunctionalReader {
     return true;
   }
 
-  // Keras 3: {"args": [a tensor, or a list of them], "kwargs": {}}.
+  // Reads a node of Keras 3: {"args": [a tensor, or a list of tensors], "kwargs": {}}.
   bool ReadObjectNode(const json& node, const std::string& path, bool is_keras3,
                       UnresolvedCall& call) {
     ObjectReader reader(node, path, errors_);
@@ -221,6 +229,7 @@ class FunctionalReader {
       return false;
     }
     ObjectReader config(*form.config, form.config_path, errors_);
+    // The shape and type of a tensor follow from the layers.
     config.Ignore("shape");
     config.Ignore("dtype");
     const json* history = config.Require("keras_history");
@@ -232,7 +241,8 @@ class FunctionalReader {
     return true;
   }
 
-  // input_layers and output_layers: a tensor, a list of them, or an object of them by name.
+  // Reads input_layers or output_layers: a tensor, a list of tensors, or an object of tensors by
+  // name.
   std::optional<std::vector<TensorName>> ReadEnds(const json& value, const std::string& path) {
     std::vector<TensorName> ends;
     const bool one = value.is_array() && !value.empty() && value[0].is_string();
@@ -255,8 +265,10 @@ class FunctionalReader {
     return ends;
   }
 
-  // Puts the calls into an order in which each comes after what it is given.
+  // Puts the calls into an order in which each call comes after the calls that give its inputs.
+  // Returns false after an error.
   bool Resolve() {
+    // Unknown names are reported first, so that only a circle can keep a call from being ready.
     for (const UnresolvedCall& call : unresolved_) {
       for (const TensorName& input : call.inputs) {
         if (!Exists(input)) return false;
@@ -264,6 +276,7 @@ class FunctionalReader {
     }
     std::vector<UnresolvedCall> left = std::move(unresolved_);
     while (!left.empty()) {
+      // Each pass appends the calls whose inputs are all there.
       std::vector<UnresolvedCall> later;
       for (UnresolvedCall& call : left) {
         const bool ready =
@@ -276,6 +289,7 @@ class FunctionalReader {
           later.push_back(std::move(call));
         }
       }
+      // If a pass appends no call, the layers form a circle.
       if (later.size() == left.size()) {
         errors_.Add(later[0].inputs[0].path, "closes a circle of layers");
         return false;
@@ -294,6 +308,8 @@ class FunctionalReader {
     model_.calls.push_back(std::move(resolved));
   }
 
+  // Returns whether the model has the use of a layer that the tensor names; reports an error if
+  // not.
   bool Exists(const TensorName& tensor) {
     const auto layer = by_name_.find(tensor.layer);
     if (layer == by_name_.end()) {
@@ -323,9 +339,11 @@ class FunctionalReader {
     return std::holds_alternative<InputLayerSpec>(model_.layers[model_.calls[call].layer]);
   }
 
+  // Reports layers that the output does not depend on, and InputLayers that are not inputs.
   void CheckAllUsed(const std::string& inputs_path, const std::string& outputs_path) {
     std::vector<bool> used(model_.calls.size(), false);
     used[model_.output] = true;
+    // Calls come after their inputs, so one pass backwards reaches all calls that are used.
     for (size_t i = model_.calls.size(); i-- > 0;) {
       if (!used[i]) continue;
       for (const size_t input : model_.calls[i].inputs) used[input] = true;
@@ -345,7 +363,8 @@ class FunctionalReader {
   JsonErrors& errors_;
   std::map<std::string, size_t> by_name_;
   std::vector<UnresolvedCall> unresolved_;
-  std::map<std::pair<size_t, int64_t>, size_t> resolved_;  // (layer, node) to call
+  // Maps (layer, node) to the index of the call.
+  std::map<std::pair<size_t, int64_t>, size_t> resolved_;
 };
 
 }  // namespace
@@ -368,6 +387,7 @@ void ReadFunctional(ObjectReader& config, const KerasFile& file, ModelSpec& mode
   for (size_t i = 0; i < layers->size(); ++i) {
     reader.AddLayer((*layers)[i], JoinPath(path, absl::StrCat(i)));
   }
+  // Connecting would only repeat errors of layers that could not be read.
   if (errors.size() > errors_before) return;
   reader.Connect(*inputs, JoinPath(config.path(), "input_layers"), *outputs,
                  JoinPath(config.path(), "output_layers"));

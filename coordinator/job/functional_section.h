@@ -1,7 +1,7 @@
 #pragma once
 
-// A functional model: which layers there are, what each use of one is given, and what is the
-// model's input and output, in the form of Keras 3's get_config. Private to this folder.
+// A functional model in the form of Keras 3's get_config: its layers, the inputs of each use of a
+// layer, and the model's inputs and output. Private to this folder.
 
 #include <optional>
 #include <string>
@@ -14,14 +14,14 @@ namespace cohort {
 
 inline constexpr size_t kLayersMax = 1000;
 
-// The writer of a model, as far as its class form says. Neither version nor module: written by
-// hand.
+// The program that wrote a model, as far as the model's class form shows it. If neither the version
+// nor a module is given, the model was written by hand.
 struct KerasFile {
-  std::optional<int> major_version;  // from `keras_version`
+  std::optional<int> major_version;  // the major version in `keras_version`
   bool has_module = false;
 };
 
-// Reads `config` into `model`, whose name is read already, and finishes the reader.
+// Reads `config` into `model`, whose name has been read before, and finishes the reader.
 void ReadFunctional(ObjectReader& config, const KerasFile& file, ModelSpec& model);
 
 nlohmann::ordered_json FunctionalToJson(const ModelSpec& model);

@@ -13,7 +13,7 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-// Reads the keys that all layers of images have.
+// Reads the keys that all layers for images have.
 void ReadCommon(LayerReader& reader) {
   reader.OnlyFloat32();
   reader.config.OnlyNeutral("data_format", "channels_last");
@@ -25,7 +25,7 @@ ordered_json PairToJson(const Extents& extents) {
   return ordered_json::array({extents[0], extents[1]});
 }
 
-// A number, or Keras 2's list of one.
+// Reads the axis: a number, or Keras 2's list of one number.
 void ReadAxis(LayerReader& reader, int64_t* axis) {
   const json* value = reader.config.Find("axis");
   if (value == nullptr) return;
@@ -48,6 +48,7 @@ Conv2DSpec ReadConv2D(LayerReader& reader) {
   Conv2DSpec layer;
   layer.name = reader.Name();
   ReadCommon(reader);
+  // An absent key is an error here, although the readers below would take a default.
   reader.config.Require("filters");
   reader.config.Require("kernel_size");
   reader.config.Int("filters", {.min = 1, .max = kDimMax}, &layer.filters);
@@ -61,7 +62,7 @@ Conv2DSpec ReadConv2D(LayerReader& reader) {
                                                   layer.filters, " filters"));
   }
   const Extents one = {1, 1};
-  if (layer.strides != one && layer.dilation_rate != one) {  // Keras refuses that, too
+  if (layer.strides != one && layer.dilation_rate != one) {  // Keras refuses this combination, too
     reader.config.AddError("dilation_rate", "stands beside strides; one of the two must be 1");
   }
   layer.activation = reader.ReadActivation();
@@ -83,6 +84,7 @@ Pooling2DSpec ReadPooling2D(PoolKind kind, LayerReader& reader) {
   layer.kind = kind;
   ReadCommon(reader);
   reader.Pair("pool_size", &layer.pool_size);
+  // Without strides the windows of a pooling layer lie side by side.
   layer.strides = layer.pool_size;
   reader.Pair("strides", &layer.strides);
   reader.Padding(&layer.same_padding);
@@ -117,6 +119,7 @@ BatchNormalizationSpec ReadBatchNormalization(LayerReader& reader) {
   for (const char* key : {"beta_constraint", "gamma_constraint"}) {
     reader.config.OnlyNeutral(key, nullptr);
   }
+  // renorm is from Keras 2, which writes the parameters of renorm even if renorm is off.
   reader.config.OnlyNeutral("renorm", false);
   reader.config.OnlyNeutral("renorm_clipping", nullptr);
   reader.config.Ignore("renorm_momentum");
@@ -132,6 +135,7 @@ ReshapeSpec ReadReshape(LayerReader& reader) {
   const auto dims = ReadInts(*shape, JoinPath(reader.config.path(), "target_shape"),
                              {.min = -1, .max = kDimMax}, reader.config.errors());
   if (!dims) return layer;
+  // Only one dimension of the target shape can be computed from the other dimensions.
   const bool bad = dims->size() > kRankMax || std::count(dims->begin(), dims->end(), 0) > 0 ||
                    std::count(dims->begin(), dims->end(), -1) > 1;
   if (bad) {

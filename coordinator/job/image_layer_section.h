@@ -1,6 +1,6 @@
 #pragma once
 
-// The layers of image models, read and written. Private to this folder.
+// Reads and writes the layers of image models. Private to this folder.
 
 #include "coordinator/job/image_layer_spec.h"
 #include "coordinator/job/layer_reader.h"

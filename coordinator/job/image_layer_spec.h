@@ -1,7 +1,7 @@
 #pragma once
 
-// The layers of image models (layer_spec.h). An image is [rows, columns, channels], as Keras's
-// data_format "channels_last" has it.
+// The layers of image models (layer_spec.h). The shape of an image is [rows, columns, channels], as
+// in Keras's data_format "channels_last".
 
 #include <array>
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace cohort {
 
-// Extents of rows and of columns.
+// The extent along rows, then the extent along columns.
 using Extents = std::array<int64_t, 2>;
 
 struct Conv2DSpec {
@@ -20,7 +20,7 @@ struct Conv2DSpec {
   int64_t filters = 1;
   Extents kernel_size = {1, 1};
   Extents strides = {1, 1};
-  bool same_padding = false;  // "same"; else "valid"
+  bool same_padding = false;  // true: Keras's "same"; false: "valid"
   Extents dilation_rate = {1, 1};
   int64_t groups = 1;
   Activation activation = Activation::kLinear;
@@ -33,18 +33,18 @@ struct Conv2DSpec {
 
 enum class PoolKind { kMax, kAverage };
 
-// MaxPooling2D and AveragePooling2D.
+// Keras's MaxPooling2D or AveragePooling2D.
 struct Pooling2DSpec {
   std::string name;
   PoolKind kind = PoolKind::kMax;
   Extents pool_size = {2, 2};
-  Extents strides = {2, 2};  // pool_size by default
+  Extents strides = {2, 2};  // strides of the pooling window; by default equal to pool_size
   bool same_padding = false;
 
   friend bool operator==(const Pooling2DSpec&, const Pooling2DSpec&) = default;
 };
 
-// The mean over rows and columns.
+// Keras's layer that takes the mean over rows and columns.
 struct GlobalAveragePooling2DSpec {
   std::string name;
   bool keepdims = false;
@@ -53,24 +53,25 @@ struct GlobalAveragePooling2DSpec {
                          const GlobalAveragePooling2DSpec&) = default;
 };
 
-// Over all axes but that of the channels, which is the last.
+// Normalization over all axes except the axis of the channels, which is the last one.
 struct BatchNormalizationSpec {
   std::string name;
-  int64_t axis = -1;       // counts the batch as 0
-  double momentum = 0.99;  // what the moving statistics keep in a step
+  int64_t axis = -1;       // the axis of the channels, where axis 0 is the batch
+  double momentum = 0.99;  // the fraction of the moving statistics that a step keeps
   double epsilon = 1e-3;
-  bool center = true;  // has beta
-  bool scale = true;   // has gamma
+  bool center = true;  // true: the layer has beta
+  bool scale = true;   // true: the layer has gamma
   KerasInitializerSpec beta_initializer{.class_name = "Zeros"};
   KerasInitializerSpec gamma_initializer{.class_name = "Ones"};
   KerasInitializerSpec moving_mean_initializer{.class_name = "Zeros"};
   KerasInitializerSpec moving_variance_initializer{.class_name = "Ones"};
-  bool synchronized = false;  // statistics of all replicas of the step
+  bool synchronized = false;  // true: the statistics are those of all replicas of a step
 
   friend bool operator==(const BatchNormalizationSpec&, const BatchNormalizationSpec&) = default;
 };
 
-// The elements of an example under another shape, in the same order; one -1 is what is left.
+// Gives the elements of an example another shape; their order stays. One dimension may be -1, and
+// is then computed from the others.
 struct ReshapeSpec {
   std::string name;
   std::vector<int64_t> target_shape;

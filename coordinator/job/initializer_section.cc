@@ -12,8 +12,8 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-// A class, its string form, and what Keras calls the two numbers of its configuration ("" where it
-// has none).
+// A class, its string form, and Keras's names of the two numbers in its config ("" if the class has
+// no such number).
 struct InitializerClass {
   const char* class_name;
   const char* short_name;
@@ -40,7 +40,7 @@ constexpr InitializerClass kClasses[] = {
 };
 
 const InitializerClass* FindClass(const std::string& name) {
-  // Keras has these names, too
+  // Keras accepts the initializer names "uniform" and "normal" as well.
   if (name == "uniform" || name == "normal") return FindClass("random_" + name);
   for (const InitializerClass& one : kClasses) {
     if (name == one.class_name || absl::AsciiStrToLower(name) == one.short_name) return &one;
@@ -54,7 +54,8 @@ std::vector<std::string> ClassNames() {
   return names;
 }
 
-// Keras's initializers that are a VarianceScaling. Releases before 2.3 wrote all of them so.
+// Keras's initializers that are special cases of VarianceScaling. Keras before 2.3 wrote all of
+// them in this form.
 struct VarianceScaling {
   double scale;
   const char* mode;
@@ -75,7 +76,7 @@ KerasInitializerSpec ReadVarianceScaling(const ClassForm& form, JsonErrors& erro
   std::string distribution = "truncated_normal";
   config.Number("scale", {.min = 0, .min_excluded = true}, &scale);
   config.Choice("mode", {"fan_in", "fan_out", "fan_avg"}, &mode);
-  // "normal" is Keras's old name of the truncated one.
+  // "normal" is Keras's old name of the truncated normal distribution.
   config.Choice("distribution", {"uniform", "truncated_normal", "normal", "untruncated_normal"},
                 &distribution);
   config.OptionalSeed("seed", &spec.seed);
@@ -85,6 +86,7 @@ KerasInitializerSpec ReadVarianceScaling(const ClassForm& form, JsonErrors& erro
     if (scale != one.scale || mode != one.mode || (distribution == "uniform") != one.uniform) {
       continue;
     }
+    // No named class draws from the untruncated normal distribution.
     if (distribution == "untruncated_normal") continue;
     spec.class_name = one.class_name;
     return spec;
@@ -114,6 +116,7 @@ KerasInitializerSpec ReadInitializer(const json& value, const std::string& path,
     return spec;
   }
   spec.class_name = found->class_name;
+  // The defaults depend on the class, so they are set before the config is read.
   spec.a = found->a_default;
   spec.b = found->b_default;
   ObjectReader config(form.config ? *form.config : EmptyJsonObject(), form.config_path, errors);
@@ -121,6 +124,7 @@ KerasInitializerSpec ReadInitializer(const json& value, const std::string& path,
   if (*found->b_key) config.Number(found->b_key, {}, &spec.b);
   if (found->has_seed) config.OptionalSeed("seed", &spec.seed);
   config.Ignore("dtype");
+  // The axes of an initializer cannot be chosen.
   config.OnlyNeutral("input_axes", nullptr);
   config.OnlyNeutral("output_axes", nullptr);
   config.Finish();

@@ -1,7 +1,7 @@
 #pragma once
 
-// The sections of a job file, each read into its typed form and written back. Readers report into
-// `errors` and leave what they could not read at its default. Private to this folder.
+// Reads the sections of a job file into typed values, and writes them back. The readers report to
+// `errors`, and leave a value that they could not read at its default. Private to this folder.
 
 #include <string>
 
@@ -23,7 +23,7 @@ DataSpec ReadData(const nlohmann::json& value, const std::string& path, JsonErro
 StrategySpec ReadStrategy(const nlohmann::json& value, const std::string& path, JsonErrors& errors);
 DynamicTableSpec ReadDynamicTable(const nlohmann::json& value, const std::string& path,
                                   JsonErrors& errors);
-// Returns whether the values depend on how many rows a table has.
+// Returns whether the initializer's values depend on the number of rows of a table.
 bool NeedsInputDim(const KerasInitializerSpec& initializer);
 KerasInitializerSpec ReadInitializer(const nlohmann::json& value, const std::string& path,
                                      JsonErrors& errors);
@@ -37,7 +37,7 @@ nlohmann::ordered_json StrategyToJson(const StrategySpec& strategy);
 nlohmann::ordered_json DynamicTableToJson(const DynamicTableSpec& table);
 nlohmann::ordered_json InitializerToJson(const KerasInitializerSpec& initializer);
 
-// Writes {"class_name": ..., "config": ...}.
+// Returns {"class_name": ..., "config": ...}.
 nlohmann::ordered_json ClassFormToJson(const std::string& class_name,
                                        nlohmann::ordered_json config);
 

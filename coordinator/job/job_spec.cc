@@ -16,15 +16,15 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-// A heartbeat is asked for each tenth of the lease, and a task that has not answered one after a
-// third of the lease is suspected (coordinator/cluster/task_connection.cc): below this healthy
-// tasks are lost.
+// A heartbeat is sent every tenth of the lease, and a task that has not answered for a third of the
+// lease is suspected (coordinator/cluster/task_connection.cc). With a shorter lease, healthy tasks
+// would be declared lost.
 constexpr absl::Duration kLeaseMin = absl::Milliseconds(100);
 constexpr int64_t kCountMax = 1'000'000'000;
 constexpr int64_t kBatchSizeMax = 1 << 20;
 constexpr int64_t kClosuresInFlightMax = 256;
 constexpr int64_t kQueueSizeMax = 1 << 20;
-constexpr int64_t kRedoMax = 65536;  // so many closures the slices' once-only records always hold
+constexpr int64_t kRedoMax = 65536;  // the slices' once-only records always hold this many closures
 constexpr int64_t kWorkersMax = 1 << 20;
 constexpr int64_t kDayMs = 24 * 3600 * 1000;
 
@@ -65,6 +65,7 @@ CheckpointSpec ReadCheckpoint(const json& value, const std::string& path, JsonEr
   reader.Bool("weights_only", &checkpoint.weights_only);
   const std::vector<std::string> modes = {"auto", "shared", "stream"};
   reader.Choice("mode", modes, &checkpoint.mode);
+  // restore "latest" looks for the newest checkpoint in checkpoint.directory.
   if (checkpoint.restore == "latest" && checkpoint.directory.empty()) {
     reader.AddError("restore", "is 'latest', which needs checkpoint.directory");
   }
@@ -81,6 +82,7 @@ ordered_json ToJson(const CheckpointSpec& checkpoint) {
           {"weights_only", checkpoint.weights_only}, {"mode", checkpoint.mode}};
 }
 
+// Reads a duration in whole milliseconds; an absent key leaves `out` unchanged.
 void ReadMilliseconds(const std::string& key, ObjectReader& reader, absl::Duration* out) {
   int64_t ms = absl::ToInt64Milliseconds(*out);
   reader.Int(key, {.min = 1, .max = kDayMs}, &ms);
@@ -126,6 +128,7 @@ ClusterOptionsSpec ReadCluster(const json& value, const std::string& path, JsonE
   reader.Int("queue_size", {.min = 1, .max = kQueueSizeMax}, &cluster.queue_size);
   reader.Int("min_workers", {.min = 1, .max = kWorkersMax}, &cluster.min_workers);
   reader.OptionalInt("max_workers", {.min = 1, .max = kWorkersMax}, &cluster.max_workers);
+  // Without max_workers, min_workers has no upper bound to respect.
   if (cluster.max_workers.value_or(kWorkersMax) < cluster.min_workers) {
     reader.AddError("max_workers", absl::StrCat("is ", *cluster.max_workers,
                                                 ", less than cluster.min_workers, which is ",
@@ -149,7 +152,8 @@ ordered_json ToJson(const ClusterOptionsSpec& cluster) {
   return section;
 }
 
-// Checks the window, of which a round that waits for its last steps takes at most half.
+// Checks the limits against the size of a round: a round that waits for its last steps may take at
+// most half of each limit.
 void CheckRounds(const JobSpec& job, JsonErrors& errors) {
   const SynchronousSpec* const synchronous = job.strategy.synchronous();
   if (synchronous == nullptr) return;
@@ -160,6 +164,7 @@ void CheckRounds(const JobSpec& job, JsonErrors& errors) {
   };
   at_least("cluster.queue_size", job.cluster.queue_size);
   at_least("recovery.max_steps", job.recovery.max_steps);
+  // A round that lacks a skipped step would never be complete.
   if (job.cluster.skip_quarantined) {
     errors.Add("cluster.skip_quarantined",
                "is true, but synchronous training needs every step of a round");
@@ -172,7 +177,7 @@ void CheckRounds(const JobSpec& job, JsonErrors& errors) {
   }
 }
 
-// Checks the export: the trained model leaves as one file of whole tensors.
+// Checks the export, which writes the trained model as one file of whole tensors.
 void CheckExport(const JobSpec& job, JsonErrors& errors) {
   if (job.export_to.onnx.empty()) return;
   for (const LayerSpec& layer : job.model.layers) {
@@ -213,6 +218,7 @@ JobSpec ReadJob(const json& value, JsonErrors& errors) {
   if (const json* cluster = reader.Find("cluster")) {
     job.cluster = ReadCluster(*cluster, "cluster", errors);
   }
+  // Checks across sections come last, when every section has its values.
   CheckRounds(job, errors);
   CheckExport(job, errors);
   reader.Finish();
@@ -228,8 +234,10 @@ absl::StatusOr<JobSpec> ParseJob(absl::string_view text, absl::string_view file_
                                                    " bytes; at most ", kJobFileBytesMax,
                                                    " are read"));
   }
+  // The text is limited before it is parsed, and the parser limits its depth.
   absl::StatusOr<json> parsed = ParseJsonText(text);
   if (!parsed.ok()) return Annotate(parsed.status(), file_name);
+  // Overrides change the parsed text, so overridden values are checked like the rest of the file.
   RETURN_IF_ERROR(ApplyOverrides(overrides, *parsed));
   JsonErrors errors;
   JobSpec job = ReadJob(*parsed, errors);
@@ -249,6 +257,7 @@ std::string JobToJson(const JobSpec& job) {
                               {"recovery", ToJson(job.recovery)},
                               {"export", {{"onnx", job.export_to.onnx}}},
                               {"cluster", ToJson(job.cluster)}};
+  // Strings that are not UTF-8 are replaced, so that the dump cannot fail.
   return whole.dump(2, ' ', /*ensure_ascii=*/false, ordered_json::error_handler_t::replace);
 }
 

@@ -1,10 +1,10 @@
 #pragma once
 
-// A job file says what to train, on what data, how, and where results go. It is JSON; models,
-// optimizers, losses and metrics have the form in which Keras serialises them (docs/JOB_FILE.md
-// lists every key). ParseJob turns the text into the typed values below, checked one by one;
-// whether the parts fit together (shapes, labels) is found when programs are built
-// (coordinator/model/model_programs.h).
+// A job file says what to train, on which data, how, and where the results go. The file is JSON.
+// Models, optimizers, losses and metrics have the form in which Keras serialises them
+// (docs/JOB_FILE.md lists every key). ParseJob turns the text into the typed values of this file,
+// and checks each value by itself. Whether the parts fit together (shapes, labels) is checked when
+// programs are built (coordinator/model/model_programs.h).
 
 #include <cstdint>
 #include <optional>
@@ -21,63 +21,68 @@
 
 namespace cohort {
 
-// Keras's fit(), and how many closures a worker holds at once.
+// The arguments of Keras's fit(), and the number of closures that a worker holds at once.
 struct FitSpec {
   int64_t epochs = 1;
   int64_t batch_size = 32;
-  std::optional<int64_t> steps_per_epoch;        // absent: one pass over the data
-  double validation_split = 0;                   // the LAST fraction of the data, before shuffling
-  std::optional<int64_t> validation_batch_size;  // absent: batch_size; also for the test data
+  std::optional<int64_t> steps_per_epoch;  // steps of an epoch; absent: one pass over the data
+  double validation_split = 0;             // the LAST fraction of the data, taken before shuffling
+  std::optional<int64_t> validation_batch_size;  // for validation and test data; absent: batch_size
   bool shuffle = true;
-  int64_t closures_in_flight = 2;  // per worker
+  int64_t closures_in_flight = 2;  // closures that a worker holds at once
 
   friend bool operator==(const FitSpec&, const FitSpec&) = default;
 };
 
 struct CheckpointSpec {
-  std::string directory;  // empty: no checkpoints
+  std::string directory;  // directory of checkpoints; empty: none are saved
   int64_t max_to_keep = 3;
-  int64_t every_epochs = 1;  // and one at the end
-  // Empty: start anew; "latest": the newest in `directory`, if any; else a prefix.
+  int64_t every_epochs = 1;  // one more checkpoint is saved after the last epoch
+  // The checkpoint to start from: empty for none, "latest" for the newest one in `directory`, if
+  // any, or a prefix.
   std::string restore;
-  // Takes variables alone from there: slots, steps and epochs begin anew.
+  // Restores only the variables from that checkpoint; slots, steps and epochs begin anew.
   bool weights_only = false;
-  // The reader and writer of the files, also of those for recovery: "shared", each ps; "stream",
-  // the coordinator; "auto": each ps if all see the coordinator's directory, else the coordinator.
+  // The tasks that read and write the files of checkpoints, including recovery checkpoints:
+  // "shared" means each ps, "stream" means the coordinator. "auto" means each ps if all ps see the
+  // coordinator's directory, else the coordinator.
   std::string mode = "auto";
 
   friend bool operator==(const CheckpointSpec&, const CheckpointSpec&) = default;
 };
 
-// Checkpoints from which the job goes on by itself when a ps or the coordinator was lost.
+// Checkpoints from which the job recovers by itself after the loss of a ps or of the coordinator.
 struct RecoverySpec {
   bool enabled = true;
-  // The coordinator's. Empty: `recovery` in checkpoint.directory, else with local tasks in their
-  // state directory, else there are none.
+  // A directory that the coordinator uses. If empty: `recovery` in checkpoint.directory, else the
+  // state directory of local tasks, else there are no recovery checkpoints.
   std::string directory;
   absl::Duration interval = absl::Seconds(10);
-  int64_t interval_steps = 0;  // steps that ask for one before `interval` does; 0: only time does
-  int64_t max_steps = 65536;   // steps that may run again after a loss
+  // A checkpoint is due after this many steps, even before `interval`; 0: only `interval` counts.
+  int64_t interval_steps = 0;
+  int64_t max_steps = 65536;  // upper bound of the steps that run again after a loss
 
   friend bool operator==(const RecoverySpec&, const RecoverySpec&) = default;
 };
 
 struct ExportSpec {
-  std::string onnx;  // path of the trained model; empty: none
+  std::string onnx;  // path of the ONNX file of the trained model; empty: nothing is exported
 
   friend bool operator==(const ExportSpec&, const ExportSpec&) = default;
 };
 
 struct ClusterOptionsSpec {
-  absl::Duration connect_timeout = absl::Seconds(60);  // until every task has answered once
-  absl::Duration lease_timeout = absl::Seconds(5);     // a task silent for so long is lost
-  absl::Duration call_timeout = absl::Seconds(60);     // deadline of one call
-  int64_t max_attempts = 10;                           // for one closure, before it has failed
-  int64_t quarantine_after = 3;        // worker processes that end together with one closure
-  bool skip_quarantined = false;       // go on without it
-  int64_t queue_size = 256;            // closures queued and in flight
-  int64_t min_workers = 1;             // the job starts with, and is never left with fewer
-  std::optional<int64_t> max_workers;  // absent: any number
+  // How long the job waits until every task has answered once.
+  absl::Duration connect_timeout = absl::Seconds(60);
+  absl::Duration lease_timeout = absl::Seconds(5);  // a task that is silent for this long is lost
+  absl::Duration call_timeout = absl::Seconds(60);  // time limit of one call
+  int64_t max_attempts = 10;                        // the number of faults at which a closure fails
+  // Worker processes that may end together with a closure before the closure is not run again.
+  int64_t quarantine_after = 3;
+  bool skip_quarantined = false;  // true: the job continues without quarantined closures
+  int64_t queue_size = 256;       // upper bound of the closures queued and in flight
+  int64_t min_workers = 1;  // the job starts with this many workers, and never continues with fewer
+  std::optional<int64_t> max_workers;  // upper bound of the workers; absent: no limit
 
   friend bool operator==(const ClusterOptionsSpec&, const ClusterOptionsSpec&) = default;
 };
@@ -98,17 +103,17 @@ struct JobSpec {
   friend bool operator==(const JobSpec&, const JobSpec&) = default;
 };
 
-// Parses a job. `file_name` begins each message. `overrides` are "a.b.2=value" (overrides.h),
-// applied before anything is checked. Errors: INVALID_ARGUMENT that lists every wrong key and value
-// with its path, what it was and what it may be; text that is not JSON, is too long or too deep, or
-// names a key twice.
+// Parses a job. `file_name` begins each message. `overrides` have the form "a.b.2=value"
+// (overrides.h) and are applied before anything is checked. Errors: INVALID_ARGUMENT listing every
+// wrong key and value with its path, what was found and what is allowed; INVALID_ARGUMENT for text
+// that is not JSON, is too long or too deeply nested, or contains a key twice.
 absl::StatusOr<JobSpec> ParseJob(absl::string_view text, absl::string_view file_name,
                                  absl::Span<const std::string> overrides);
 
-// Returns the whole job, defaults written out; ParseJob reads it back to the same value.
+// Returns the whole job as JSON, defaults included. ParseJob reads the text back to the same value.
 std::string JobToJson(const JobSpec& job);
 
-// The longest job file that is read.
+// Upper bound of the size of a job file in bytes.
 inline constexpr size_t kJobFileBytesMax = 1 << 20;
 
 }  // namespace cohort

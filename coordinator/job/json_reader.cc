@@ -17,15 +17,18 @@ namespace {
 
 using nlohmann::json;
 
+// Upper bound of the errors in one message.
 constexpr size_t kErrorsMax = 30;
 
-// R and Python front ends write 128 as 128.0 at times, so a whole number counts as an integer.
+// Returns the integer, or nothing if the value is not a whole number. R and Python front ends
+// sometimes write 128 as 128.0, so a float with a whole value counts too.
 std::optional<int64_t> AsInt(const json& value) {
   constexpr double kExactMax = 9007199254740992.0;  // 2^53
   if (value.is_number_unsigned() && value.get<uint64_t>() > INT64_MAX) return std::nullopt;
   if (value.is_number_integer()) return value.get<int64_t>();
   if (!value.is_number_float()) return std::nullopt;
   const double number = value.get<double>();
+  // Above 2^53 not every integer is a double, so the value may not be what was written.
   if (std::floor(number) != number || std::abs(number) > kExactMax) return std::nullopt;
   return static_cast<int64_t>(number);
 }
@@ -45,7 +48,7 @@ std::string Describe(NumberRange range) {
                       range.max_excluded ? ")" : "]");
 }
 
-// Names that older releases of Keras wrote, and what they are called now.
+// Names that older releases of Keras wrote, with their present names.
 constexpr std::pair<absl::string_view, absl::string_view> kRenamed[] = {
     {"lr", "learning_rate"},
     {"Model", "Functional"},
@@ -74,8 +77,10 @@ constexpr std::pair<absl::string_view, absl::string_view> kRenamed[] = {
     {"BatchNormalizationV2", "BatchNormalization"},
 };
 
+// Returns the end of a message about an unknown name: the present name, or the nearest known name.
 std::string Nearest(absl::string_view name, absl::Span<const std::string> known) {
   for (const auto& [old, now] : kRenamed) {
+    // The present name helps only if it is a name of this object.
     if (old != name || std::find(known.begin(), known.end(), now) == known.end()) continue;
     return absl::StrCat("; it is called '", now, "' now (known: ", absl::StrJoin(known, ", "), ")");
   }
@@ -90,7 +95,7 @@ bool InRange(double value, NumberRange range) {
   return range.max_excluded ? value < range.max : value <= range.max;
 }
 
-// A class of somebody's own may have the name of one of Keras's.
+// Reports a class that is not Keras's, although its name may be the same as that of a Keras class.
 void OnlyKerasNames(ObjectReader& reader, const std::string& class_name) {
   std::string module;
   reader.String("module", &module);
@@ -104,6 +109,7 @@ void OnlyKerasNames(ObjectReader& reader, const std::string& class_name) {
   }
   std::string registered;
   reader.String("registered_name", &registered);
+  // Keras writes "package>Class" for a class that is registered under a package.
   const size_t end = registered.find('>');
   if (end != std::string::npos && registered.substr(0, end) != "Keras") {
     reader.AddError("registered_name",
@@ -121,6 +127,7 @@ void JsonErrors::Add(const std::string& path, const std::string& message) {
 absl::Status JsonErrors::ToStatus(absl::string_view file_name) const {
   if (messages_.empty()) return absl::OkStatus();
   std::string text;
+  // A long list of errors helps nobody; the first errors often cause the rest.
   for (size_t i = 0; i < std::min(messages_.size(), kErrorsMax); ++i) {
     absl::StrAppend(&text, i == 0 ? "" : "\n", file_name, ": ", messages_[i]);
   }
@@ -143,6 +150,7 @@ ObjectReader::ObjectReader(const json& value, std::string path, JsonErrors& erro
 }
 
 const json* ObjectReader::Find(const std::string& key) {
+  // The key counts as known even if it is absent.
   known_.push_back(key);
   if (value_ == nullptr) return nullptr;
   const auto found = value_->find(key);
@@ -151,6 +159,7 @@ const json* ObjectReader::Find(const std::string& key) {
 
 const json* ObjectReader::Require(const std::string& key) {
   const json* found = Find(key);
+  // An ObjectReader of a value that is not an object has reported that already.
   if (found == nullptr && value_ != nullptr) AddError(key, "is missing; it must be given");
   return found;
 }
@@ -171,6 +180,7 @@ void ObjectReader::OptionalInt(const std::string& key, IntRange range,
   int64_t number = range.min;
   const size_t before = errors_.size();
   Int(key, range, &number);
+  // Int() leaves the number at the range's minimum if the key is absent, which is not a value.
   if (errors_.size() == before && value_ != nullptr && Find(key) != nullptr) *out = number;
 }
 
@@ -245,6 +255,7 @@ void ObjectReader::AddError(const std::string& key, const std::string& message) 
 
 void ObjectReader::Finish() {
   if (value_ == nullptr) return;
+  // Finish() searches the known keys, so they are sorted.
   std::sort(known_.begin(), known_.end());
   known_.erase(std::unique(known_.begin(), known_.end()), known_.end());
   for (const auto& item : value_->items()) {
@@ -279,6 +290,7 @@ ClassForm ReadClassForm(const json& value, const std::string& path, JsonErrors& 
   if (reader.Require("class_name") != nullptr) reader.String("class_name", &form.class_name);
   form.config = reader.Find("config");
   OnlyKerasNames(reader, form.class_name);
+  // Keras 3 writes these keys beside the config; none of them changes the object.
   for (const char* key : {"build_config", "compile_config", "keras_version", "backend"}) {
     reader.Ignore(key);
   }
@@ -314,7 +326,8 @@ std::string UnknownName(absl::string_view what, absl::string_view name,
 }
 
 const json& EmptyJsonObject() {
-  static const json* const kEmpty = new json(json::object());  // never destroyed
+  // Never destroyed, so that destructors of static objects may still use the empty object.
+  static const json* const kEmpty = new json(json::object());
   return *kEmpty;
 }
 

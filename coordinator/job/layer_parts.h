@@ -12,18 +12,20 @@ namespace cohort {
 
 enum class Activation { kLinear, kRelu, kSigmoid, kTanh, kSoftmax };
 
-// Keras's name: "linear", "relu", "sigmoid", "tanh", "softmax".
+// Returns Keras's name of the activation: "linear", "relu", "sigmoid", "tanh", "softmax".
 absl::string_view ActivationName(Activation activation);
 
-// A start value by rule: "Zeros", "Ones", "Constant", "RandomUniform", "RandomNormal",
-// "TruncatedNormal", "GlorotUniform", "GlorotNormal", "HeUniform", "HeNormal", "LecunUniform",
-// "LecunNormal" (Keras's class names).
+// The rule for a variable's start value, by Keras's class name: "Zeros", "Ones", "Constant",
+// "RandomUniform", "RandomNormal", "TruncatedNormal", "GlorotUniform", "GlorotNormal", "HeUniform",
+// "HeNormal", "LecunUniform", "LecunNormal".
 struct KerasInitializerSpec {
   std::string class_name = "Zeros";
-  // Constant: value; RandomUniform: minval; RandomNormal, TruncatedNormal: mean.
+  // The first number of the config. For Constant: value; for RandomUniform: minval; for
+  // RandomNormal and TruncatedNormal: mean.
   double a = 0;
-  double b = 0;  // RandomUniform: maxval; RandomNormal, TruncatedNormal: stddev
-  std::optional<uint64_t> seed = {};  // absent: the job's seed
+  // Second number: maxval of RandomUniform, stddev of RandomNormal and TruncatedNormal.
+  double b = 0;
+  std::optional<uint64_t> seed = {};  // seed of the initializer; absent: the job's seed is used
 
   friend bool operator==(const KerasInitializerSpec&, const KerasInitializerSpec&) = default;
 };

@@ -25,12 +25,14 @@ const std::vector<std::string>& ActivationNames() {
 
 LayerReader::LayerReader(const ClassForm& form, JsonErrors& errors)
     : config(form.config ? *form.config : EmptyJsonObject(), form.config_path, errors) {
+  // A layer that is not trained is not supported, so only true is accepted.
   config.OnlyNeutral("trainable", true);
 }
 
 std::string LayerReader::Name() {
   std::string name;
   config.String("name", &name);
+  // Names become parts of variables' names and of checkpoint keys.
   const bool valid = std::all_of(name.begin(), name.end(), [](unsigned char c) {
     return absl::ascii_isalnum(c) || c == '_' || c == '-' || c == '.';
   });
@@ -46,6 +48,7 @@ DType LayerReader::ElementType() {
   const json* value = config.Find("dtype");
   if (value == nullptr) return DType::kFloat32;
   const json* name = value;
+  // Keras 3's DTypePolicy holds the name in its config.
   if (value->is_object() && value->contains("config") && (*value)["config"].is_object() &&
       (*value)["config"].contains("name")) {
     name = &(*value)["config"]["name"];
@@ -73,6 +76,7 @@ Activation LayerReader::ReadActivation() {
   if (name) {
     const std::vector<std::string>& names = ActivationNames();
     const auto found = std::find(names.begin(), names.end(), *name);
+    // The names have the order of the enum Activation.
     if (found != names.end()) return static_cast<Activation>(found - names.begin());
     config.errors().Add(path, UnknownName("activation", *name, names));
   } else {
@@ -93,6 +97,7 @@ std::optional<std::vector<int64_t>> LayerReader::ExampleShape(InputDim input_dim
                        config.errors());
     }
   }
+  // For a table, `input_dim` counts rows.
   if (input_dim == InputDim::kShape) {
     std::optional<int64_t> dim;
     config.OptionalInt("input_dim", {.min = 1, .max = kDimMax}, &dim);
@@ -112,6 +117,7 @@ void LayerReader::OnlyNeutralRegularizer(const char* key) {
   bool adds_nothing = false;
   if (value->is_object() && value->contains("config") && (*value)["config"].is_object()) {
     const json& strengths = (*value)["config"];
+    // Regularizers with strengths of 0 add nothing to the loss.
     adds_nothing =
         !strengths.empty() && std::all_of(strengths.begin(), strengths.end(),
                                           [](const json& strength) { return strength == 0; });
@@ -131,6 +137,7 @@ void LayerReader::Initializer(const char* key, KerasInitializerSpec* out) {
 void LayerReader::Pair(const char* key, Extents* out) {
   const json* value = config.Find(key);
   if (value == nullptr) return;
+  // A single number stands for both rows and columns.
   const json both = value->is_number() ? json::array({*value, *value}) : *value;
   const auto extents =
       ReadInts(both, JoinPath(config.path(), key), {.min = 1, .max = kDimMax}, config.errors());
@@ -150,6 +157,7 @@ void LayerReader::Padding(bool* same) {
 }
 
 std::optional<std::vector<int64_t>> LayerReader::WithoutBatch(const char* key, const json& value) {
+  // Keras writes null for the batch, which has no fixed size.
   if (!value.is_array() || value.empty() || !value[0].is_null()) {
     config.AddError(key, absl::StrCat("is ", JsonExcerpt(value),
                                       "; it must be a list that begins with null, the batch"));

@@ -1,6 +1,7 @@
 #pragma once
 
-// The config of one layer, with the keys that Keras's layers share. Private to this folder.
+// Reads the config of one layer: the keys that Keras's layers have in common. Private to this
+// folder.
 
 #include <optional>
 #include <string>
@@ -13,7 +14,7 @@
 
 namespace cohort {
 
-// Limits of one dimension, and of the shape of an example.
+// Upper bounds of one dimension, and of the number of dimensions of an example.
 inline constexpr int64_t kDimMax = int64_t{1} << 24;
 inline constexpr size_t kRankMax = 8;
 
@@ -23,22 +24,23 @@ class LayerReader {
   LayerReader(const ClassForm& form, JsonErrors& errors);
 
   std::string Name();
-  // Reads "float32", or Keras 3's {"class_name": "DTypePolicy", "config": {"name": "float32"}}.
+  // Reads the layer's element type, as "float32" or as Keras 3's {"class_name": "DTypePolicy",
+  // "config": {"name": "float32"}}.
   DType ElementType();
   void OnlyFloat32();
   Activation ReadActivation();
-  // Leaves `out` as it is where the key is absent.
+  // Reads an initializer; leaves `out` unchanged if the key is absent.
   void Initializer(const char* key, KerasInitializerSpec* out);
-  // Reads a number for both, or a list of two.
+  // Reads a list of two numbers, or one number that stands for both.
   void Pair(const char* key, Extents* out);
-  // Reads "valid" or "same".
+  // Reads the padding, which is "valid" or "same".
   void Padding(bool* same);
-  // Returns the shape of one example under any of Keras's names for it; `input_dim` is one of them,
-  // but not for a table, where that key counts rows.
+  // Returns the shape of one example, under any of Keras's names for this key. `input_dim` is one
+  // of these names, except for a table, where the key `input_dim` counts rows.
   enum class InputDim { kShape, kRows };
   std::optional<std::vector<int64_t>> ExampleShape(InputDim input_dim);
-  // Accepts only absent, null, or a regularizer that adds nothing, for a part of Keras's form that
-  // is not supported.
+  // Accepts only an absent key, null, or a regularizer that adds nothing, for a key of Keras's form
+  // that is not supported.
   void OnlyNeutralRegularizer(const char* key);
 
   ObjectReader config;

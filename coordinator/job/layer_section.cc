@@ -19,6 +19,7 @@ using nlohmann::ordered_json;
 constexpr int64_t kRowsMax = int64_t{1} << 40;
 constexpr int64_t kDynamicWidthMax = 4096;
 
+// The order is that of the enum Combiner.
 const std::vector<std::string>& CombinerNames() {
   static const auto* const kNames = new std::vector<std::string>{"sum", "mean", "sqrtn"};
   return *kNames;
@@ -40,6 +41,7 @@ DenseSpec ReadDense(LayerReader& reader) {
   DenseSpec layer;
   layer.name = reader.Name();
   reader.OnlyFloat32();
+  // Int() accepts an absent key, so Require() reports it.
   reader.config.Require("units");
   reader.config.Int("units", {.min = 1, .max = kDimMax}, &layer.units);
   layer.activation = reader.ReadActivation();
@@ -92,6 +94,8 @@ ConcatenateSpec ReadConcatenate(LayerReader& reader) {
   return layer;
 }
 
+// Reads the key `dynamic` of a table's config. Beside `dynamic`, the key `input_dim` and
+// initializers that need `input_dim` are errors.
 template <typename Spec>
 void TakeDynamic(const json& value, LayerReader& reader, Spec& layer) {
   layer.dynamic =
@@ -107,10 +111,11 @@ void TakeDynamic(const json& value, LayerReader& reader, Spec& layer) {
                      "number of rows, and a dynamic table has none; use RandomUniform, "
                      "RandomNormal, TruncatedNormal, Zeros, Ones or Constant"));
   }
+  // Keys are spread over this many buckets, which are the rows that slices share out.
   layer.input_dim = kKeyBuckets;
 }
 
-// Reads the keys that Embedding and EmbeddingBag share.
+// Reads the keys that Embedding and EmbeddingBag have in common.
 template <typename Spec>
 Spec ReadTable(LayerReader& reader) {
   Spec layer;
@@ -130,6 +135,7 @@ Spec ReadTable(LayerReader& reader) {
   for (const char* key : {"embeddings_constraint", "weights", "lora_rank", "quantization_config"}) {
     reader.config.OnlyNeutral(key, nullptr);
   }
+  // Layers have no masks, so mask_zero must be off.
   reader.config.OnlyNeutral("mask_zero", false);
   reader.config.Ignore("input_length");
   return layer;
@@ -181,6 +187,7 @@ std::optional<LayerSpec> ReadLayerOfClass(const std::string& class_name, LayerRe
   return std::nullopt;
 }
 
+// Writes an InputLayer. The first dimension is the batch, which Keras writes as null.
 ordered_json ToJson(const InputLayerSpec& layer) {
   ordered_json shape = ordered_json::array({nullptr});
   for (const int64_t dim : layer.shape) shape.push_back(dim);
@@ -219,6 +226,7 @@ ordered_json ToJson(const ConcatenateSpec& layer) {
   return ClassFormToJson("Concatenate", {{"name", layer.name}, {"axis", layer.axis}});
 }
 
+// Returns the config of an Embedding or EmbeddingBag, without the combiner.
 template <typename Spec>
 ordered_json TableConfig(const Spec& layer) {
   ordered_json config = {{"name", layer.name}};
@@ -255,6 +263,7 @@ ReadLayerResult ReadLayer(const json& value, const std::string& path, JsonErrors
   }
   LayerReader reader(form, errors);
   result.layer = ReadLayerOfClass(form.class_name, reader);
+  // The caller reports errors of the input's shape with this path.
   result.config_path = form.config_path;
   const bool is_table = form.class_name == "Embedding" || form.class_name == "EmbeddingBag";
   if (form.class_name != "InputLayer") {

@@ -1,6 +1,6 @@
 #pragma once
 
-// A layer of a job's model, read into its typed form and written back. Private to this folder.
+// Reads a layer of a job's model into its typed form, and writes it back. Private to this folder.
 
 #include <optional>
 #include <string>
@@ -13,8 +13,8 @@
 namespace cohort {
 
 struct ReadLayerResult {
-  std::optional<LayerSpec> layer;  // empty after an error
-  // The shape of an example, where a layer that is no InputLayer gives it.
+  std::optional<LayerSpec> layer;  // the layer that was read; empty after an error
+  // The shape of an example, if a layer other than an InputLayer gives the shape.
   std::optional<std::vector<int64_t>> input_shape;
   std::string config_path;
 };

@@ -1,8 +1,8 @@
 #pragma once
 
-// The layers of a model and how they are put together, as plain values. Each layer mirrors the
-// `config` of the Keras layer of that name, with Keras's defaults; names are already unique within
-// the model ("dense", "dense_1", ...).
+// The layers of a model and their connections, as plain values. Each layer mirrors the `config` of
+// the Keras layer of the same name, with Keras's defaults. Names are already unique within the
+// model ("dense", "dense_1", ...).
 
 #include <cstdint>
 #include <optional>
@@ -18,8 +18,8 @@
 
 namespace cohort {
 
-// An input, only the first layer in a Sequential model. `shape` is that of one example, without the
-// batch.
+// An input of the model; in a Sequential model only the first layer is one. `shape` is the shape of
+// one example, without the batch.
 struct InputLayerSpec {
   std::string name;
   std::vector<int64_t> shape;
@@ -60,7 +60,7 @@ struct ActivationSpec {
   friend bool operator==(const ActivationSpec&, const ActivationSpec&) = default;
 };
 
-// Joins what it is given along `axis`, which counts the batch as 0.
+// Concatenates the inputs of the layer along `axis`, where axis 0 is the batch.
 struct ConcatenateSpec {
   std::string name;
   int64_t axis = -1;
@@ -68,23 +68,25 @@ struct ConcatenateSpec {
   friend bool operator==(const ConcatenateSpec&, const ConcatenateSpec&) = default;
 };
 
-// Cohort's own: a table without a number of rows. Ids are keys, any integers; a key's row begins
-// when it is first pushed, or when the table admits it.
+// A table without a fixed number of rows, which only Cohort has. Ids are keys, and may be any
+// integers. A key's row begins when the key is first pushed, or when the table admits the key.
 struct DynamicTableSpec {
-  int64_t admit_after = 1;                                 // pushes of a key until it has a row
-  double admit_probability = 1;                            // applies to each such push
-  std::optional<double> ttl_seconds = std::nullopt;        // without a push; absent: for ever
-  std::optional<int64_t> max_bytes_per_ps = std::nullopt;  // absent: no limit
-  std::string evict = "lru";                               // at the limit; or "lfu"
-  DType dtype = DType::kFloat32;                           // type of rows; also the 16-bit floats
+  int64_t admit_after = 1;       // the number of pushes after which a key gets a row
+  double admit_probability = 1;  // the probability with which each such push admits the key
+  // How long a row is kept without a push; absent: for ever.
+  std::optional<double> ttl_seconds = std::nullopt;
+  // Memory limit of the table on each ps; absent: no limit.
+  std::optional<int64_t> max_bytes_per_ps = std::nullopt;
+  std::string evict = "lru";      // which row is removed at the limit: "lru" or "lfu"
+  DType dtype = DType::kFloat32;  // element type of the rows; the 16-bit floats are allowed too
 
   friend bool operator==(const DynamicTableSpec&, const DynamicTableSpec&) = default;
 };
 
-// A row of a table for each id.
+// A table and the lookup of one row for each id.
 struct EmbeddingSpec {
   std::string name;
-  int64_t input_dim = 1;  // rows; kKeyBuckets of a dynamic table
+  int64_t input_dim = 1;  // number of rows; kKeyBuckets for a dynamic table
   int64_t output_dim = 1;
   KerasInitializerSpec embeddings_initializer{.class_name = "RandomUniform", .a = -0.05, .b = 0.05};
   std::optional<DynamicTableSpec> dynamic = std::nullopt;
@@ -92,8 +94,9 @@ struct EmbeddingSpec {
   friend bool operator==(const EmbeddingSpec&, const EmbeddingSpec&) = default;
 };
 
-// The rows of an example's ids in one; Keras has no such layer. A negative id is none, so that
-// examples may have different numbers of them; an example without ids gives zeros.
+// The way in which the rows of an example's ids are combined into one row; Keras has no such layer.
+// A negative id stands for no id, so that examples may have different numbers of ids. An example
+// without ids gives zeros.
 enum class Combiner { kSum, kMean, kSqrtn };
 
 struct EmbeddingBagSpec {
@@ -107,7 +110,7 @@ struct EmbeddingBagSpec {
   friend bool operator==(const EmbeddingBagSpec&, const EmbeddingBagSpec&) = default;
 };
 
-// Returns "sum", "mean", "sqrtn".
+// Returns the name of the combiner: "sum", "mean", "sqrtn".
 absl::string_view CombinerName(Combiner combiner);
 
 using LayerSpec =
@@ -116,28 +119,29 @@ using LayerSpec =
                  GlobalAveragePooling2DSpec, BatchNormalizationSpec, ReshapeSpec>;
 
 const std::string& LayerName(const LayerSpec& layer);
-// Returns the dynamic table of an embedding; null for all other layers.
+// Returns the dynamic table of an embedding, or null for any other layer.
 const DynamicTableSpec* DynamicTableOf(const LayerSpec& layer);
 
-// A use of a layer. A layer that is used twice has the same variables in both.
+// A use of a layer. All uses of a layer share the layer's variables.
 struct LayerCall {
   size_t layer = 0;
-  std::vector<size_t> inputs;  // calls before this one, in the order in which the layer takes them
-  bool training = true;        // false: in a training step the layer computes as in evaluation
+  std::vector<size_t> inputs;  // earlier calls whose outputs the layer takes, in order
+  bool training = true;  // false: even in a training step, the layer computes as in evaluation
 
   friend bool operator==(const LayerCall&, const LayerCall&) = default;
 };
 
-// A model. In a Sequential model each layer takes the output of the one before it; an `input_shape`
-// or `batch_input_shape` in the first layer's config becomes an InputLayer in front of it. A
-// functional model names the inputs of each use of a layer.
+// A model. In a Sequential model each layer takes the output of the layer before it; an
+// `input_shape` or `batch_input_shape` in the first layer's config becomes an InputLayer before
+// that layer. A functional model names the inputs of each use of a layer.
 struct ModelSpec {
   std::string name = "sequential";
   std::vector<LayerSpec> layers;
-  // Set for a functional model only, in an order in which the calls can be computed.
+  // The uses of layers in a functional model, in an order in which they can be computed; empty for
+  // a Sequential model.
   std::vector<LayerCall> calls;
   std::vector<size_t> inputs;  // calls of InputLayers, in the order of the model's inputs
-  size_t output = 0;           // call
+  size_t output = 0;           // the call whose output is the model's output
 
   bool functional() const { return !calls.empty(); }
 

@@ -21,8 +21,8 @@ std::string ShapeText(const std::vector<int64_t>& shape) {
   return absl::StrCat("[", absl::StrJoin(shape, ","), "]");
 }
 
-// Takes the shape that a layer declares for its input. tf.keras 2 writes it twice, in an InputLayer
-// and in the layer after it.
+// Takes the shape that a layer declares for its input. tf.keras 2 writes this shape twice: in an
+// InputLayer and in the layer after it.
 void TakeInputShape(std::vector<int64_t> shape, const std::string& path, JsonErrors& errors,
                     std::vector<LayerSpec>& layers) {
   if (layers.empty()) {
@@ -41,7 +41,7 @@ void TakeInputShape(std::vector<int64_t> shape, const std::string& path, JsonErr
   }
 }
 
-// Appends the layer, and in front of a first one that gives an input shape an InputLayer.
+// Appends the layer. If the first layer gives an input shape, an InputLayer is put before it.
 void AppendLayer(const json& value, const std::string& path, JsonErrors& errors,
                  std::vector<LayerSpec>& layers) {
   ReadLayerResult read = ReadLayer(value, path, errors);
@@ -74,8 +74,9 @@ const char* Stem(const GlobalAveragePooling2DSpec&) { return "global_average_poo
 const char* Stem(const BatchNormalizationSpec&) { return "batch_normalization"; }
 const char* Stem(const ReshapeSpec&) { return "reshape"; }
 
-// Layers without a name get Keras's: the class in lower case, then "_1", "_2", ...
+// Gives each layer without a name Keras's name: the class in lower case, then "_1", "_2" and so on.
 void NameLayers(const std::string& path, JsonErrors& errors, std::vector<LayerSpec>& layers) {
+  // Names that the user gave are taken first, so that no generated name repeats one.
   std::set<std::string> used;
   for (const LayerSpec& layer : layers) {
     const std::string& name = LayerName(layer);
@@ -118,6 +119,7 @@ void ReadSequential(ObjectReader& config, ModelSpec& model) {
   ReadLayers(*layers, JoinPath(config.path(), "layers"), config.errors(), model);
 }
 
+// Reads which Keras wrote the model; a model written by hand has neither a version nor a module.
 KerasFile FileOf(const json& value) {
   KerasFile file;
   if (!value.is_object()) return file;
@@ -136,7 +138,7 @@ ModelSpec ReadModel(const json& value, const std::string& path, JsonErrors& erro
   ModelSpec model;
   const ClassForm form = ReadClassForm(value, path, errors);
   if (form.class_name.empty() && !form.is_name_only) return model;
-  // Before TensorFlow 2.2 a functional model was a Model.
+  // Before TensorFlow 2.2 a functional model had the class name Model.
   const bool functional = form.class_name == "Functional" || form.class_name == "Model";
   if (!functional && form.class_name != "Sequential") {
     errors.Add(path, UnknownName("model", form.class_name, {"Sequential", "Functional"}));

@@ -18,12 +18,14 @@ using nlohmann::ordered_json;
 
 constexpr NumberRange kNotNegative = {.min = 0};
 
-// Parameters, their defaults and ranges are those of the update rule (update_rule.h).
+// A Keras class and its update rule. The parameters with their defaults and ranges are those of the
+// update rule (update_rule.h).
 struct OptimizerClass {
   const char* class_name;
   const char* op;
-  double learning_rate;                     // Keras's default
-  std::optional<double> weight_decay = {};  // set if its default is not that of the others
+  double learning_rate;  // Keras's default learning rate
+  // The class's default weight decay, if it differs from that of the update rule.
+  std::optional<double> weight_decay = {};
 };
 
 constexpr OptimizerClass kOptimizers[] = {
@@ -36,10 +38,10 @@ constexpr OptimizerClass kOptimizers[] = {
     {"Ftrl", "ftrl", 0.001},
     {"Nadam", "nadam", 0.001},
     {"RMSprop", "rmsprop", 0.001},
-    {"RowwiseAdagrad", "rowwise_adagrad", 0.001},  // Keras has none
+    {"RowwiseAdagrad", "rowwise_adagrad", 0.001},  // not in Keras
 };
 
-// The class by its name, or by its string form in any case.
+// Finds a class by its name, or by its string form in upper or lower case.
 const OptimizerClass* FindOptimizer(const std::string& name) {
   for (const OptimizerClass& one : kOptimizers) {
     if (absl::AsciiStrToLower(name) == absl::AsciiStrToLower(one.class_name)) return &one;
@@ -63,6 +65,7 @@ NumberRange RangeOf(ParameterRange range) {
   return {};
 }
 
+// Reads one parameter as a double; flags become 0 or 1.
 double ReadParameter(const RuleParameter& parameter, double otherwise, ObjectReader& config) {
   if (parameter.range == ParameterRange::kFlag) {
     bool flag = otherwise != 0;
@@ -79,7 +82,7 @@ double ReadParameter(const RuleParameter& parameter, double otherwise, ObjectRea
   return number;
 }
 
-// `lr` is what Keras before 2.3 called it.
+// Reads the learning rate, which Keras before 2.3 called `lr`.
 void ReadLearningRate(ObjectReader& config, OptimizerSpec& spec) {
   const json* const old = config.Find("lr");
   const json* const rate = config.Find("learning_rate");
@@ -94,8 +97,8 @@ void ReadLearningRate(ObjectReader& config, OptimizerSpec& spec) {
   }
 }
 
-// Keras's older classes of two optimizers divide by another root; the others' arithmetic is the
-// same.
+// Refuses the older Adagrad and RMSprop, whose arithmetic divides by another root. The older
+// classes of the other optimizers compute the same as today's.
 void OnlyTodaysArithmetic(const std::string& class_name, ObjectReader& config) {
   bool legacy = false;
   config.Bool("is_legacy_optimizer", &legacy);
@@ -112,6 +115,7 @@ ClippingSpec ReadClipping(ObjectReader& config) {
                                                   {"global_clipnorm", &clipping.global_clipnorm},
                                                   {"clipvalue", &clipping.clipvalue}};
   const char* first = nullptr;
+  // A limit of 0 counts as given, although it clips nothing.
   for (const auto& [key, value] : keys) {
     if (config.Find(key) == nullptr) continue;
     config.Number(key, kNotNegative, value);
@@ -124,7 +128,7 @@ ClippingSpec ReadClipping(ObjectReader& config) {
   return clipping;
 }
 
-// A mode for all variables, or an object of modes by variable.
+// Reads one sparse mode for all variables, or an object of modes by variable.
 std::map<std::string, std::string> ReadSparseUpdates(ObjectReader& config) {
   const std::vector<std::string> modes(SparseModeNames().begin(), SparseModeNames().end());
   std::map<std::string, std::string> by_variable;
@@ -133,6 +137,7 @@ std::map<std::string, std::string> ReadSparseUpdates(ObjectReader& config) {
   if (!value->is_object()) {
     std::string mode;
     config.Choice("sparse_updates", modes, &mode);
+    // The mode dense_exact is the default, so it needs no entry.
     if (!mode.empty() && mode != modes[proto::DENSE_EXACT]) by_variable[""] = mode;
     return by_variable;
   }
@@ -168,6 +173,7 @@ OptimizerSpec ReadOptimizer(const json& value, const std::string& path, JsonErro
   ObjectReader config(form.config ? *form.config : EmptyJsonObject(), form.config_path, errors);
   ReadLearningRate(config, spec);
   for (const RuleParameter& parameter : ParametersOf(spec.op)) {
+    // AdamW is Adam with another default of weight_decay.
     const bool own = parameter.name == "weight_decay" && found->weight_decay.has_value();
     spec.parameters[parameter.name] =
         ReadParameter(parameter, own ? *found->weight_decay : parameter.otherwise, config);
@@ -176,6 +182,7 @@ OptimizerSpec ReadOptimizer(const json& value, const std::string& path, JsonErro
   OnlyTodaysArithmetic(spec.class_name, config);
   spec.clipping = ReadClipping(config);
   spec.sparse_updates = ReadSparseUpdates(config);
+  // Keys of Keras's optimizers that are accepted only if they change nothing.
   config.OnlyNeutral("loss_scale_factor", nullptr);
   config.OnlyNeutral("gradient_accumulation_steps", nullptr);
   config.OnlyNeutral("decay", 0.0);
@@ -208,6 +215,7 @@ ordered_json OptimizerToJson(const OptimizerSpec& optimizer) {
   if (clipping.clipnorm > 0) config["clipnorm"] = clipping.clipnorm;
   if (clipping.global_clipnorm > 0) config["global_clipnorm"] = clipping.global_clipnorm;
   if (clipping.clipvalue > 0) config["clipvalue"] = clipping.clipvalue;
+  // The entry "" of sparse_updates stands for all variables.
   const auto of_all = optimizer.sparse_updates.find("");
   if (of_all != optimizer.sparse_updates.end()) {
     config["sparse_updates"] = of_all->second;

@@ -14,8 +14,9 @@ namespace {
 
 using nlohmann::json;
 
-// The child of `parent` named `part`, made when an object lacks it.
+// Returns the child of `parent` named `part`, which is added if an object lacks it.
 absl::StatusOr<json*> Child(json& parent, const std::string& part, const std::string& so_far) {
+  // A null parent, or one that was just made, becomes an object.
   if (parent.is_null()) parent = json::object();
   if (parent.is_object()) return &parent[part];
   if (!parent.is_array()) {
@@ -24,6 +25,7 @@ absl::StatusOr<json*> Child(json& parent, const std::string& part, const std::st
                      ", which has no fields; set the whole of it, or write it as an object"));
   }
   uint32_t index = 0;
+  // Lists do not grow: an index after the last item is an error.
   if (!absl::SimpleAtoi(part, &index) || index >= parent.size()) {
     return absl::InvalidArgumentError(absl::StrCat("'", so_far, "' is a list of ", parent.size(),
                                                    " items, which has no item '", part,
@@ -40,6 +42,7 @@ absl::Status ApplyOne(const std::string& override_text, json& job) {
   const std::string path = override_text.substr(0, equals);
   const std::string text = override_text.substr(equals + 1);
   const std::vector<std::string> parts = absl::StrSplit(path, '.');
+  // The path may not be deeper than a job file may be.
   if (parts.size() > static_cast<size_t>(kJsonDepthMax)) {
     return absl::InvalidArgumentError(
         absl::StrCat("its path has more than ", kJsonDepthMax, " parts"));
@@ -51,6 +54,7 @@ absl::Status ApplyOne(const std::string& override_text, json& job) {
     ASSIGN_OR_RETURN(target, Child(*target, part, so_far));
     absl::StrAppend(&so_far, so_far.empty() ? "" : ".", part);
   }
+  // Text that is not JSON is a string, so that quotes are not needed.
   absl::StatusOr<json> value = ParseJsonText(text);
   *target = value.ok() ? *std::move(value) : json(text);
   return absl::OkStatus();

@@ -1,8 +1,8 @@
 #pragma once
 
-// --set a.b.2=value: changes one field of a parsed job file. Parts of the path are keys, and
-// numbers where the value is a list. The text after '=' is parsed as JSON and otherwise taken as a
-// string. Missing or null objects on the path are created.
+// Changes one field of a parsed job file, as --set a.b.2=value asks. The parts of the path are
+// keys, or numbers if the value is a list. The text after '=' is parsed as JSON, and otherwise
+// taken as a string. Missing or null objects on the path are created.
 
 #include <string>
 
@@ -12,7 +12,8 @@
 
 namespace cohort {
 
-// Errors: INVALID_ARGUMENT naming the override and the part of its path that leads nowhere.
+// Applies the overrides to the job. Errors: INVALID_ARGUMENT naming the override and the part of
+// its path that does not exist.
 absl::Status ApplyOverrides(absl::Span<const std::string> overrides, nlohmann::json& job);
 
 }  // namespace cohort

@@ -34,7 +34,8 @@ struct ScheduleClass {
 };
 
 // Keras's parameters and defaults (keras/src/optimizers/schedules/learning_rate_schedule.py). A
-// t_mul below 1 is left out: there the periods end at a step, and Keras gives NaN from it on.
+// t_mul below 1 is refused: the periods would then end at some step, and Keras gives NaN from that
+// step on.
 const std::vector<ScheduleClass>& ScheduleClasses() {
   static const auto* const kClasses = [] {
     const Parameter start = {"initial_learning_rate", kNotNegative};
@@ -79,6 +80,8 @@ void ReadParameter(const Parameter& parameter, ObjectReader& config, ScheduleSpe
   const json* const given = parameter.presence == Presence::kRequired
                                 ? config.Require(parameter.name)
                                 : config.Find(parameter.name);
+  // An optional parameter stays absent: CosineDecay without `warmup_target` has no warm-up, which
+  // no number could express.
   if (given == nullptr && parameter.presence == Presence::kOptional) return;
   double number = parameter.otherwise;
   if (parameter.is_bool) {
@@ -113,6 +116,7 @@ void ReadPieces(ObjectReader& config, ScheduleSpec& spec) {
   const size_t errors = config.errors().size();
   spec.boundaries = ReadNumbers("boundaries", config);
   spec.values = ReadNumbers("values", config);
+  // Lists with errors have been reported, so their lengths mean nothing.
   if (config.errors().size() > errors) return;
   if (spec.boundaries.empty() || spec.values.size() != spec.boundaries.size() + 1) {
     config.AddError(
@@ -120,6 +124,7 @@ void ReadPieces(ObjectReader& config, ScheduleSpec& spec) {
                                " boundaries; it needs one more than there are "
                                "boundaries, of which there must be one"));
   }
+  // Boundaries must ascend strictly, so that each value has a range of steps.
   for (size_t i = 1; i < spec.boundaries.size(); ++i) {
     if (spec.boundaries[i] > spec.boundaries[i - 1]) continue;
     config.AddError("boundaries", "must grow");
@@ -143,6 +148,7 @@ ScheduleSpec ReadSchedule(const json& value, const std::string& path, JsonErrors
   spec.class_name = found->class_name;
   ObjectReader config(form.config ? *form.config : EmptyJsonObject(), form.config_path, errors);
   for (const Parameter& parameter : found->parameters) ReadParameter(parameter, config, spec);
+  // PiecewiseConstantDecay is the only class that has lists in place of parameters.
   if (found->parameters.empty()) ReadPieces(config, spec);
   config.Ignore("name");
   config.Finish();
@@ -157,6 +163,7 @@ ordered_json ScheduleToJson(const ScheduleSpec& schedule) {
   }
   for (const Parameter& parameter : FindSchedule(schedule.class_name)->parameters) {
     const auto value = schedule.parameters.find(parameter.name);
+    // An optional parameter that was not given stays absent.
     if (value == schedule.parameters.end()) continue;
     if (parameter.is_bool) {
       config[parameter.name] = value->second != 0;

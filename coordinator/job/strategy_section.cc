@@ -31,6 +31,7 @@ std::optional<PartitionerSpec> ReadPartitioner(const json& value, const std::str
   ObjectReader config(form.config ? *form.config : EmptyJsonObject(), form.config_path, errors);
   std::optional<PartitionerSpec> result;
   if (form.class_name == kFixed) {
+    // TensorFlow has no default for num_shards and max_shard_bytes, so they are required.
     FixedShardsPartitionerSpec spec;
     config.Require("num_shards");
     config.Int("num_shards", kAtLeastOne, &spec.num_shards);
@@ -82,6 +83,7 @@ ConsistencySpec ReadConsistency(const json& value, const std::string& path, Json
   return result;
 }
 
+// Reads a list of device names; the strategy checks the names.
 void ReadDevices(const std::string& key, ObjectReader& reader, std::vector<std::string>* out) {
   const json* const value = reader.Find(key);
   if (value == nullptr) return;
@@ -155,6 +157,7 @@ ordered_json ToJson(const MaxSizePartitionerSpec& spec) {
 StrategySpec ReadStrategy(const json& value, const std::string& path, JsonErrors& errors) {
   StrategySpec strategy;
   ObjectReader reader(value, path, errors);
+  // The options of every type are read, whichever type the job has.
   reader.Choice("type", StrategyTypes(), &strategy.type);
   if (const json* partitioner = reader.Find("partitioner")) {
     strategy.partitioner = ReadPartitioner(*partitioner, JoinPath(path, "partitioner"), errors);
@@ -191,6 +194,7 @@ const std::vector<std::string>& StrategyTypes() {
 
 ordered_json StrategyToJson(const StrategySpec& strategy) {
   ordered_json section = {{"type", strategy.type}};
+  // The key is written even without a partitioner, so that a reader of the job sees the option.
   section["partitioner"] = nullptr;
   if (strategy.partitioner) {
     section["partitioner"] =

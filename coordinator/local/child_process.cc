@@ -22,6 +22,7 @@ namespace cohort {
 
 namespace {
 
+// Returns the texts in the form that execve takes: pointers, and null at the end.
 std::vector<char*> Pointers(std::vector<std::string>& texts) {
   std::vector<char*> pointers;
   for (std::string& text : texts) pointers.push_back(text.data());
@@ -29,7 +30,7 @@ std::vector<char*> Pointers(std::vector<std::string>& texts) {
   return pointers;
 }
 
-// The child waits at it until its parent opens it. Thread-compatible.
+// A gate at which the child waits until its parent opens it. Thread-compatible.
 class Gate {
  public:
   Gate() {
@@ -41,13 +42,14 @@ class Gate {
   bool ok() const { return read_end_.ok(); }
 
   void Open() const {
-    // The read end is open here too, so this neither blocks nor raises SIGPIPE.
+    // The parent has the read end open too, so this write neither blocks nor raises SIGPIPE.
     [[maybe_unused]] const ssize_t written = write(write_end_.get(), "", 1);
   }
 
-  // Waits in the child; returns false if the parent ended without opening the gate.
-  // Async-signal-safe.
+  // Waits, in the child process, until the gate is open. Returns false if the parent ended without
+  // opening the gate. Async-signal-safe.
   bool Pass() const {
+    // While the child itself has the write end, it would not notice the parent's death.
     close(write_end_.get());
     char byte = 0;
     ssize_t got = 0;
@@ -61,6 +63,7 @@ class Gate {
   UniqueFd read_end_, write_end_;
 };
 
+// Records the child, and kills it if that fails: it still waits at the gate.
 absl::Status RecordChild(const ChildOptions& options, pid_t pid) {
   if (!options.record) return absl::OkStatus();
   const absl::Status recorded = options.record(pid);
@@ -78,6 +81,7 @@ absl::StatusOr<pid_t> StartChild(const ChildOptions& options) {
   }
   std::vector<std::string> arguments = options.arguments;
   arguments.insert(arguments.begin(), options.program);
+  // All memory is allocated before the fork, because the child must not allocate.
   std::vector<char*> argv = Pointers(arguments);
   std::vector<std::string> environment = ChildEnvironment(options.environment);
   std::vector<char*> envp = Pointers(environment);
@@ -93,7 +97,7 @@ absl::StatusOr<pid_t> StartChild(const ChildOptions& options) {
   const pid_t parent = getpid();
   const pid_t pid = fork();
   if (pid == 0) {
-    // Only async-signal-safe calls here: the parent has threads.
+    // Only async-signal-safe calls in the child: another thread of the parent may have held a lock.
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -101,6 +105,7 @@ absl::StatusOr<pid_t> StartChild(const ChildOptions& options) {
     setpgid(0, 0);
     if (!outlives_parent) {
       prctl(PR_SET_PDEATHSIG, SIGTERM);
+      // The parent may have died before prctl, and then no signal would come.
       if (getppid() != parent) _exit(127);
     }
     if (!gate.Pass()) _exit(127);
@@ -112,7 +117,8 @@ absl::StatusOr<pid_t> StartChild(const ChildOptions& options) {
   const int error_number = errno;
   close(output);
   if (pid < 0) return ErrnoStatus(error_number, absl::StrCat("cannot start ", options.program));
-  setpgid(pid, pid);  // here too: whoever signals this group next no longer meets the child
+  // The parent does it too: signals to its own group miss the child from here on.
+  setpgid(pid, pid);
   RETURN_IF_ERROR(RecordChild(options, pid));
   gate.Open();
   return pid;
@@ -133,13 +139,14 @@ absl::StatusOr<SupervisedProcess> SupervisedProcess::Start(const ChildOptions& o
 }
 
 absl::StatusOr<SupervisedProcess> SupervisedProcess::Adopt(const ProcessId& id) {
-  // glibc 2.36 has no C++ header for these calls.
+  // System calls by number: glibc 2.36 declares them in no header that C++ can include.
   UniqueFd descriptor(static_cast<int>(syscall(SYS_pidfd_open, id.pid, 0)));
   if (!descriptor.ok() && errno == ESRCH) return absl::NotFoundError("the process has ended");
   if (!descriptor.ok()) {
     return ErrnoStatus(errno, absl::StrCat("cannot watch the process ", id.pid));
   }
-  // Asked after the descriptor is open: what it shows is what the descriptor stands for.
+  // The identity is read after the descriptor is open, so it is the identity of the descriptor's
+  // process.
   ASSIGN_OR_RETURN(const ProcessId present, IdentifyProcess(id.pid));
   if (!(present == id)) {
     return absl::NotFoundError(absl::StrCat("the number ", id.pid, " is another process's now"));
@@ -149,7 +156,7 @@ absl::StatusOr<SupervisedProcess> SupervisedProcess::Adopt(const ProcessId& id) 
 
 void SupervisedProcess::Signal(int signal) const {
   if (!adopted()) {
-    kill(pid_, signal);  // nobody else can have its number before it was reaped
+    kill(pid_, signal);  // until it is reaped, no other process can have its number
   } else {
     syscall(SYS_pidfd_send_signal, descriptor_.get(), signal, nullptr, 0);
   }

@@ -7,10 +7,11 @@
 
 namespace cohort {
 
-// Finds the daemon "ps" or "worker": in `directory` as "cohort-ps", as an installation has it, or
-// as "ps", as a build has it. An empty directory stands for that of this program and, if the daemon
-// is not there, for PATH, in which only "cohort-ps" counts: another program is called ps. Returns
-// its path. Errors: NOT_FOUND naming what was looked for, where, and the remedy.
+// Returns the path of the daemon `name`, "ps" or "worker". Looks in `directory` for "cohort-ps",
+// the name in an installation, and for "ps", the name in a build. If `directory` is empty, looks in
+// the directory of this program and then along PATH; along PATH only "cohort-ps" counts, because
+// another program is called ps. Errors: NOT_FOUND naming the files, the places that were searched,
+// and the remedy.
 absl::StatusOr<std::string> FindDaemon(absl::string_view name, const std::string& directory);
 
 }  // namespace cohort

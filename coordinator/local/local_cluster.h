@@ -1,13 +1,13 @@
 #pragma once
 
-// The embedded default of `coordinator --local ps=2,worker=3`: the coordinator starts the other
-// daemons itself, as real processes on free loopback ports with TF_CONFIG, restarts those that die,
-// and stops them at the end. A child binds port 0 and writes the address it got to a file in the
-// state directory.
+// The cluster of `coordinator --local ps=2,worker=3`. The coordinator itself starts the other
+// daemons with TF_CONFIG, as real processes on free loopback ports, restarts children that die, and
+// stops all of them at the end. A child binds port 0 and writes the address that it got to a file
+// in the state directory.
 //
-// Children outlive a coordinator that is killed. The next one with the same state directory adopts
-// those that it would have started in the same way, and ends the others; a child to which no
-// coordinator comes ends by itself after the orphan time-out.
+// Children outlive a coordinator that is killed. The next coordinator with the same state directory
+// adopts the children that it would have started in the same way, and ends the others. A child that
+// no coordinator calls ends by itself after the orphan time-out.
 
 #include <signal.h>
 
@@ -29,55 +29,59 @@
 
 namespace cohort {
 
-// Thread-safe. Shared: its timers hold it.
+// The child processes of a local cluster, and their supervision. Thread-safe. Shared: its timers
+// hold it.
 class LocalCluster : public std::enable_shared_from_this<LocalCluster> {
  public:
   struct Options {
     int ps = 0;
     int workers = 0;
-    // Where the daemons lie, as `cohort-ps` and `cohort-worker` or as `ps` and `worker`. Empty: the
-    // directory of this program or, if they are not there, PATH, which has them by the longer
-    // names only: other programs are called ps.
+    // The directory of the daemons, which are called `cohort-ps` and `cohort-worker`, or `ps` and
+    // `worker`. Empty: the directory of this program or, if it has no daemons, PATH. In PATH only
+    // the longer names count, because other programs are called ps.
     std::string binary_directory;
-    std::string state_directory;  // see StateDirectory
+    std::string state_directory;  // where the tasks are recorded (StateDirectory)
     int worker_threads = 1;
     TransportKind transport = TransportKind::kAuto;
     absl::Duration start_timeout = absl::Seconds(30);
-    absl::Duration orphan_timeout = absl::Seconds(30);  // zero: children never end by themselves
+    // Time after which a child without a coordinator ends; zero: it never ends by itself.
+    absl::Duration orphan_timeout = absl::Seconds(30);
   };
 
-  // Returns when every child listens and those that are not wanted have ended. Errors: NOT_FOUND
-  // (a binary); DEADLINE_EXCEEDED or FAILED_PRECONDITION naming the child and its log file; those
-  // of StateDirectory.
+  // Starts or adopts the children. Returns when every child listens and every child that is not
+  // wanted has ended. Errors: NOT_FOUND (a binary); DEADLINE_EXCEEDED or FAILED_PRECONDITION naming
+  // the child and its log file; those of StateDirectory.
   static absl::StatusOr<std::shared_ptr<LocalCluster>> Start(World world, Waiter& waiter,
                                                              Options options);
 
   ClusterSpec spec() const;
-  // Returns the present address: a restarted child has another port.
+  // Returns the present address of a child, which changes with each restart.
   std::string Address(TaskId task) const;
   std::map<TaskId, pid_t> pids() const;
 
-  // Adds a worker under the lowest index that is free here and not in `taken`. Its address is known
-  // once it listens. Errors: those of StartChild and StateDirectory; CANCELLED after Stop.
+  // Adds a worker under the lowest index that no child has and that is not in `taken`. Its address
+  // is known once the worker listens. Errors: those of StartChild and StateDirectory; CANCELLED
+  // after Stop.
   absl::StatusOr<TaskId> AddWorker(const std::set<int>& taken);
-  // Asks the child to end, and sees to it. Nothing for a task that is no child.
+  // Asks a worker's process to end, and kills it if it does not end in time. Does nothing for a
+  // task that is not a child.
   void RemoveWorker(TaskId task);
 
-  // Sends SIGTERM, gives the children up to `grace` to drain, then sends SIGKILL. Blocks on
+  // Sends SIGTERM to all children, gives them up to `grace` to drain, then sends SIGKILL. Blocks on
   // `waiter`.
   void Stop(Waiter& waiter, absl::Duration grace);
-  // Sends SIGKILL, for a process that has no more time.
+  // Sends SIGKILL to all children, for a coordinator that has no more time to wait.
   void Kill() { Signal(SIGKILL); }
 
  private:
   struct Child {
     std::optional<SupervisedProcess> process;
-    std::string address;  // empty until it listens
+    std::string address;  // address of the child; empty until the child listens
     int restarts = 0;
     absl::Time started_at;
-    absl::Time restart_at = absl::InfinitePast();  // set while there is no process
+    absl::Time restart_at = absl::InfinitePast();  // when a missing process is started again
   };
-  // A process of the coordinator before, or of a worker that was removed, asked to end.
+  // A process that was asked to end: an earlier coordinator started it, or its worker was removed.
   struct Leftover {
     SupervisedProcess process;
     absl::Time kill_at;
@@ -85,7 +89,7 @@ class LocalCluster : public std::enable_shared_from_this<LocalCluster> {
 
   LocalCluster(World world, Options options, std::unique_ptr<StateDirectory> directory);
   absl::Status Begin();
-  // Signals every child and leftover; none is started any more.
+  // Signals every child and leftover process. No child is started after that.
   void Signal(int signal);
   absl::Status TakeOverLocked(const std::map<TaskId, StateDirectory::Record>& records)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -105,9 +109,9 @@ class LocalCluster : public std::enable_shared_from_this<LocalCluster> {
   const World world_;
   const Options options_;
   const std::unique_ptr<StateDirectory> directory_;
-  std::map<Role, std::string> programs_;  // constant after Start
-  Event listening_;                       // every child listens
-  Event ended_;                           // stopping, and every child has ended
+  std::map<Role, std::string> programs_;  // paths of the daemons; constant after Start
+  Event listening_;                       // happens when every child listens
+  Event ended_;                           // happens when, while stopping, every child has ended
   mutable Mutex mutex_;
   std::map<TaskId, Child> children_ ABSL_GUARDED_BY(mutex_);
   std::map<TaskId, Leftover> leftovers_ ABSL_GUARDED_BY(mutex_);

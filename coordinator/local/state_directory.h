@@ -1,13 +1,13 @@
 #pragma once
 
-// The record of a local cluster, so that a coordinator that was started again finds the
-// tasks of the one before:
-//   coordinator.lock  held by the living coordinator, its process number in it
-//   ROLE-INDEX.process  which process a task is and how it was started
+// The record of a local cluster on disk, by which a restarted coordinator finds the tasks that the
+// earlier coordinator has left:
+//   coordinator.lock  held by the living coordinator, with its process number
+//   ROLE-INDEX.process  the identity of a task's process, and how the process was started
 //   ROLE-INDEX.address  written by the task once it listens
-//   ROLE-INDEX.log      what it writes to stdout and stderr
-//   cohort-worker-INDEX-TIME.flight.json  what calls of a group did that has failed (--flight_dir)
-// The lock goes with its process, however that ends.
+//   ROLE-INDEX.log      stdout and stderr of the task
+//   cohort-worker-INDEX-TIME.flight.json  calls of a group that has failed (--flight_dir)
+// The system frees the lock when the process of its holder ends, however it ends.
 
 #include <map>
 #include <memory>
@@ -22,31 +22,33 @@
 
 namespace cohort {
 
-// Thread-safe.
+// The state directory of one coordinator, which holds its lock. Thread-safe.
 class StateDirectory {
  public:
   struct Record {
     ProcessId process;
     std::string program;
-    std::vector<std::string> arguments;  // those that must be equal to adopt the task
+    std::vector<std::string> arguments;  // arguments that must be equal to adopt the task
   };
 
-  // Makes the directory where there is none. Errors: FAILED_PRECONDITION of class CONFIGURATION
-  // when another coordinator has it, naming its process; the system's error otherwise.
+  // Opens and locks the directory, and creates it if it does not exist. Errors: FAILED_PRECONDITION
+  // of class CONFIGURATION naming the process of another coordinator that has the directory; the
+  // system's error otherwise.
   static absl::StatusOr<std::unique_ptr<StateDirectory>> Open(FileSystem& files,
                                                               const std::string& path);
 
   const std::string& path() const { return path_; }
   std::string AddressFile(TaskId task) const { return FileOf(task, ".address"); }
-  // Stays when the task ends: its next start reads it.
+  // Returns the grant file of a task. The file stays when the task ends, because the task's next
+  // process reads it.
   std::string GrantFile(TaskId task) const { return FileOf(task, ".grant"); }
   std::string LogFile(TaskId task) const { return FileOf(task, ".log"); }
 
   absl::Status Write(TaskId task, const Record& record);
-  // Removes record and address: the task has ended.
+  // Removes the record and the address of a task that has ended.
   absl::Status Remove(TaskId task);
-  // Reads all records. Errors: FAILED_PRECONDITION of class CONFIGURATION naming a file that is
-  // damaged.
+  // Reads the records of all tasks. Errors: FAILED_PRECONDITION of class CONFIGURATION naming a
+  // damaged file.
   absl::StatusOr<std::map<TaskId, Record>> Read();
 
  private:

@@ -23,13 +23,14 @@ namespace {
 constexpr char kVerbs[] =
     "status, add-worker [HOST:PORT], remove-worker INDEX|HOST:PORT or flight-record [CALLS] "
     "[FILE...]";
-constexpr int kCallsMax = 4096;  // workers keep so many calls of a group
+constexpr int kCallsMax = 4096;  // workers keep this many calls of a group
 
+// Makes the error of a wrong command line, with the list of verbs.
 absl::Status Wrong(absl::string_view text) {
   return absl::InvalidArgumentError(absl::StrCat(text, "; write ", kVerbs));
 }
 
-// "[CALLS] [FILE...]"
+// Reads the words after flight-record, "[CALLS] [FILE...]".
 absl::Status ReadFlightWords(std::vector<std::string> words, CtlOptions& options) {
   int calls = 0;
   if (!words.empty() && absl::SimpleAtoi(words.front(), &calls)) {
@@ -44,6 +45,7 @@ absl::Status ReadFlightWords(std::vector<std::string> words, CtlOptions& options
   return absl::OkStatus();
 }
 
+// Reads the verb and the words after it into the options.
 absl::Status ReadVerb(const std::vector<std::string>& words, CtlOptions& options) {
   if (words.empty()) return Wrong("ctl needs a verb");
   const std::string& verb = words.front();
@@ -56,6 +58,7 @@ absl::Status ReadVerb(const std::vector<std::string>& words, CtlOptions& options
   if (verb == "remove-worker" && words.size() == 2) {
     options.verb = CtlOptions::Verb::kRemoveWorker;
     absl::string_view index = words[1];
+    // "3" and "worker:3" are both task indices; anything else must be an address.
     absl::ConsumePrefix(&index, "worker:");
     if (absl::SimpleAtoi(index, &options.index) && options.index >= 0) return absl::OkStatus();
     options.worker = words[1];
@@ -69,6 +72,7 @@ absl::Status ReadVerb(const std::vector<std::string>& words, CtlOptions& options
   return Wrong(absl::StrCat("'", verb, "' is not a verb, or too few or too many words follow it"));
 }
 
+// Reads the coordinator's address from its state directory.
 absl::StatusOr<std::string> AddressIn(const std::string& directory, FileSystem& files) {
   const std::string file = JoinPath(directory, kCtlAddressFile);
   const absl::StatusOr<std::string> text = ReadFile(files, file);
@@ -95,6 +99,7 @@ absl::StatusOr<std::string> JsonLine(const google::protobuf::Message& answer) {
   return absl::StrCat(text, "\n");
 }
 
+// Makes the call that belongs to the verb, and returns the answer as text.
 absl::StatusOr<std::string> Ask(World world, Waiter& waiter, const CtlOptions& options) {
   if (options.verb == CtlOptions::Verb::kAddWorker) {
     proto::AddWorkerRequest request;
@@ -125,6 +130,7 @@ absl::StatusOr<std::string> Ask(World world, Waiter& waiter, const CtlOptions& o
   return options.json ? JsonLine(status) : StatusText(status);
 }
 
+// Shows flight files without any coordinator.
 CtlResult ShowFlightFiles(FileSystem& files, const CtlOptions& options) {
   const auto records = ReadFlightFiles(files, options.files, options.calls_max);
   if (!records.ok()) {
@@ -134,10 +140,12 @@ CtlResult ShowFlightFiles(FileSystem& files, const CtlOptions& options) {
   return {kExitOk, JsonLine(*records).value_or(""), ""};
 }
 
+// Returns a line with the histogram of staleness, or nothing if it is empty.
 std::string StalenessText(const proto::GetJobStatusResponse& status) {
   if (status.staleness_histogram().empty()) return "";
   std::string text = "staleness of updates, by slice:";
   for (int bucket = 0; bucket < status.staleness_histogram_size(); ++bucket) {
+    // Bucket 0 counts staleness 0; bucket b counts the range from 2^(b-1) to 2^b - 1.
     const uint64_t low = bucket == 0 ? 0 : uint64_t{1} << (bucket - 1);
     const uint64_t high = bucket == 0 ? 0 : 2 * low - 1;
     absl::StrAppend(&text, " ", low, high > low ? absl::StrCat("-", high) : "", ": ",
@@ -170,10 +178,12 @@ absl::StatusOr<CtlCommand> ParseCtlCommandLine(const std::vector<std::string>& a
         "flight-record ", options.files.front(),
         ": a file is read without a coordinator; leave out --address and --state_dir"));
   }
+  // Exactly one of the two flags must name the coordinator.
   if (options.address.empty() == state_directory.empty()) {
     return absl::InvalidArgumentError("name the coordinator: --address HOST:PORT or --state_dir");
   }
   ASSIGN_OR_RETURN(options.timeout, TimeoutFromText(timeout));
+  // A time-out of 0 means no limit; a day is as good as none.
   if (options.timeout == absl::ZeroDuration()) options.timeout = absl::Hours(24);
   if (options.address.empty()) {
     ASSIGN_OR_RETURN(options.address, AddressIn(state_directory, files));
@@ -190,7 +200,7 @@ CtlResult RunCtl(World world, Waiter& waiter, const CtlOptions& options) {
     result.output = *answer;
     return result;
   }
-  // The coordinator's own refusals are none of these.
+  // These three codes mean that no coordinator has answered; its own refusals have other codes.
   const bool unheard = absl::IsUnavailable(answer.status()) ||
                        absl::IsDeadlineExceeded(answer.status()) ||
                        absl::IsUnimplemented(answer.status());

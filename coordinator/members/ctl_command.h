@@ -1,6 +1,7 @@
 #pragma once
 
-// `coordinator ctl`: what an operator asks of a running coordinator.
+// The command `coordinator ctl`, with which an operator inspects a running job and changes its
+// workers.
 
 #include <string>
 #include <variant>
@@ -16,26 +17,29 @@
 
 namespace cohort {
 
-// The file in a state directory that says where its coordinator serves operators.
+// The name of the file, in a state directory, with the address at which the coordinator serves
+// operators.
 inline constexpr char kCtlAddressFile[] = "coordinator.address";
 
 struct CtlOptions {
   enum class Verb { kStatus, kAddWorker, kRemoveWorker, kFlightRecord };
   std::string address;
   Verb verb = Verb::kStatus;
-  // An address. Empty: kAddWorker lets the coordinator start one, kRemoveWorker means `index`.
+  // The address of a worker. If empty, kAddWorker lets the coordinator start a worker, and
+  // kRemoveWorker removes the worker `index`.
   std::string worker;
   int index = 0;
-  int calls_max = 16;              // for kFlightRecord, of each group
-  std::vector<std::string> files;  // for the same: read instead of asking a coordinator
+  int calls_max = 16;  // for kFlightRecord: the most calls to show of each group
+  // Files that kFlightRecord reads instead of asking a coordinator.
+  std::vector<std::string> files;
   bool json = false;
   absl::Duration timeout = absl::Seconds(60);
 };
 
 using CtlCommand = std::variant<CtlOptions, PrintAndExit>;
 
-// Parses the arguments after "ctl". Errors: INVALID_ARGUMENT; NOT_FOUND for a state directory
-// without a running coordinator.
+// Parses the command-line arguments after the word "ctl". Errors: INVALID_ARGUMENT; NOT_FOUND for a
+// state directory without a running coordinator.
 absl::StatusOr<CtlCommand> ParseCtlCommandLine(const std::vector<std::string>& arguments,
                                                FileSystem& files);
 
@@ -44,11 +48,11 @@ struct CtlResult {
   std::string output;
   std::string error;
 };
-// Blocks on `waiter`. Exit codes: 0 done, 1 refused, 2 a file cannot be used, 4 no coordinator
-// answers.
+// Runs the command and blocks on `waiter` until the coordinator answers. Exit codes: 0 done, 1
+// refused, 2 a file cannot be used, 4 no coordinator answers.
 CtlResult RunCtl(World world, Waiter& waiter, const CtlOptions& options);
 
-// Returns one line per member, then the state of the job.
+// Returns the status as text: one line per member, then the state of the job.
 std::string StatusText(const proto::GetJobStatusResponse& status);
 
 }  // namespace cohort

@@ -33,10 +33,12 @@ void AddWorker(const CtlParts& parts, const proto::AddWorkerRequest& request,
     if (!added.ok()) return reply(added.status());
     reply(AddAnswer(*added));
   };
+  // An empty address asks the coordinator to start a worker of its own.
   if (!request.address().empty()) return parts.changes->Add(request.address(), std::move(answer));
   answer(parts.changes->AddLocal());
 }
 
+// Returns the worker that a request names, by address or by index.
 absl::StatusOr<TaskId> Named(const CtlParts& parts, const proto::RemoveWorkerRequest& request) {
   if (request.address().empty()) return TaskId{Role::kWorker, request.index()};
   for (const Cluster::TaskStatus& member : parts.cluster->TaskStatuses()) {
@@ -64,7 +66,8 @@ proto::MemberState StateOf(const Cluster::TaskStatus& member) {
   return member.serving ? proto::MEMBER_SERVING : proto::MEMBER_AWAY;
 }
 
-// A status has to come also where a parameter server is silent.
+// The time that parameter servers have for their counters: a silent server must not hold up the
+// status.
 constexpr absl::Duration kStatsTimeout = absl::Seconds(1);
 
 }  // namespace
@@ -80,6 +83,7 @@ proto::GetJobStatusResponse JobStatus(const CtlParts& parts) {
     shown.set_address(member.address);
     shown.set_state(StateOf(member));
     shown.set_text(member.text);
+    // Only workers run closures, so other members have no counts of closures.
     if (member.task.role != Role::kWorker) continue;
     shown.set_closures_done(workers[member.task.index].done);
     shown.set_in_flight(workers[member.task.index].in_flight);
@@ -109,6 +113,7 @@ void AnswerJobStatus(const CtlParts& parts, TypedReply<proto::GetJobStatusRespon
       std::vector<Envelope<proto::PsStatsRequest>>(links->size(), request), kStatsTimeout,
       [answer = std::move(answer), reply = std::move(reply)](auto stats) mutable {
         proto::PsStatsResponse sum;
+        // Without the counters the status has an empty histogram.
         if (stats.ok()) {
           for (const auto& one : *stats) AddPsStats(one.header, sum);
         }

@@ -1,7 +1,7 @@
 #pragma once
 
-// The coordinator's service for operators: the members of the job and its state, and workers in and
-// out (proto/ctl.proto).
+// The coordinator's service for operators: it shows the members and the state of the job, and adds
+// and removes workers (proto/ctl.proto).
 
 #include <memory>
 #include <string>
@@ -14,8 +14,8 @@
 
 namespace cohort {
 
-// The parts that the service speaks for; all shared with the coordinator, and kept by the service's
-// handlers.
+// The parts of the coordinator that the service shows and changes. The service's handlers keep
+// them; all are shared with the coordinator.
 struct CtlParts {
   std::string job;
   std::shared_ptr<Cluster> cluster;
@@ -23,12 +23,13 @@ struct CtlParts {
   std::shared_ptr<WorkerChanges> changes;
 };
 
-// Errors of AddWorker and RemoveWorker: those of WorkerChanges.
+// Makes the service. Errors of AddWorker and RemoveWorker: those of WorkerChanges.
 Service MakeCtlService(const CtlParts& parts);
 
-// Returns what the coordinator knows by itself.
+// Returns the part of the job's status that the coordinator knows without asking other tasks.
 proto::GetJobStatusResponse JobStatus(const CtlParts& parts);
-// Adds what the parameter servers count, if all of them answer soon.
+// Answers with the job's status, and adds the counters of the parameter servers if all of them
+// answer soon.
 void AnswerJobStatus(const CtlParts& parts, TypedReply<proto::GetJobStatusResponse> reply);
 
 }  // namespace cohort

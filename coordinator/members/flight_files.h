@@ -1,7 +1,7 @@
 #pragma once
 
-// The files with which workers keep what the calls of aborted groups did
-// (worker/gang/flight_file.h), as if the workers were asked.
+// The flight files, in which workers keep the calls of aborted groups (worker/gang/flight_file.h).
+// The files are read into the form in which workers answer the question for flight records.
 
 #include <string>
 #include <vector>
@@ -12,8 +12,8 @@
 
 namespace cohort {
 
-// Returns the newest `calls_max` calls of each file, by task. Errors: INVALID_ARGUMENT naming a
-// file that is not a flight file, and those of ReadFile.
+// Returns the newest `calls_max` calls of each file, grouped by worker. Errors: INVALID_ARGUMENT
+// naming a file that is not a flight file, and those of ReadFile.
 absl::StatusOr<proto::AskFlightRecordsResponse> ReadFlightFiles(
     FileSystem& files, const std::vector<std::string>& paths, int calls_max);
 

@@ -10,18 +10,18 @@ namespace cohort {
 
 namespace {
 
-// The time for answers: a worker that is stopped does not answer, and this is asked when something
-// stands.
+// The time that workers have to answer. A stopped worker never answers, and an operator asks this
+// question when something has stopped.
 constexpr absl::Duration kAnswerWait = absl::Seconds(2);
 
-// The answers so far. Shared by the calls. Thread-safe.
+// The answers that have arrived so far. Shared by the calls to all workers. Thread-safe.
 struct Answers {
   Mutex mutex;
   size_t open ABSL_GUARDED_BY(mutex) = 0;
   Envelope<proto::AskFlightRecordsResponse> all ABSL_GUARDED_BY(mutex);
   TypedReply<proto::AskFlightRecordsResponse> reply ABSL_GUARDED_BY(mutex);
 
-  // `worker` is its place in the answer.
+  // Stores the answer of one worker; `worker` is its place in the list of workers.
   void Take(int worker, absl::StatusOr<Envelope<proto::GetFlightRecordResponse>> answer) {
     {
       MutexLock lock(mutex);
@@ -35,7 +35,7 @@ struct Answers {
     CloseOne();
   }
 
-  // The last one replies.
+  // Counts one ended call; the last call sends the reply.
   void CloseOne() {
     TypedReply<proto::AskFlightRecordsResponse> last;
     Envelope<proto::AskFlightRecordsResponse> whole;
@@ -62,6 +62,7 @@ void AskFlightRecords(const Cluster& cluster, const proto::AskFlightRecordsReque
     record.mutable_task()->set_role(RoleName(member.task.role));
     record.mutable_task()->set_index(member.task.index);
     record.set_address(member.address);
+    // A worker that does not serve keeps this text as its answer.
     record.set_error(member.text);
     for (const TaskLink& link : serving) {
       if (link.task.role() != record.task().role() || link.task.index() != record.task().index()) {
@@ -74,6 +75,7 @@ void AskFlightRecords(const Cluster& cluster, const proto::AskFlightRecordsReque
   auto answers = std::make_shared<Answers>();
   {
     MutexLock lock(answers->mutex);
+    // One more than the calls: the reply must wait until all calls have been started.
     answers->open = asked.size() + 1;
     answers->all.header = std::move(workers);
     answers->reply = std::move(reply);

@@ -1,7 +1,8 @@
 #pragma once
 
-// The records that the workers' groups keep of their calls, for the question why a step stands: all
-// workers are asked, and their records of one group are laid side by side, call by call.
+// The flight records that the workers of a group keep of their collective calls. They tell why a
+// training step does not go on: all workers are asked, and the records of one group are shown side
+// by side, call by call.
 
 #include <string>
 
@@ -12,18 +13,19 @@
 
 namespace cohort {
 
-// Replies with one answer for each worker of the job, by index; for a worker that does not answer
-// within two seconds, or is away, with the reason. Has no errors.
+// Asks all workers of the job and replies with one answer per worker, by index. For a worker that
+// is away or does not answer within two seconds the answer is the reason. Has no errors.
 void AskFlightRecords(const Cluster& cluster, const proto::AskFlightRecordsRequest& request,
                       TypedReply<proto::AskFlightRecordsResponse> reply);
 
-// Descriptions of a rank whose worker is not in the records.
+// The descriptions of a rank whose worker does not occur in the records.
 inline constexpr char kNoWorkerOfTheJob[] = "is not a worker of the job";
 inline constexpr char kNoFileOfIt[] = "has no file here";
 
-// Returns text for people: for each group where each rank is, a line for each call, and who waits
-// for whom in the oldest call that is under way, or did in the oldest that has failed. `absent`:
-// one of the above.
+// Returns the records as text for people. For each group the text has the state of each rank, a
+// line per call, and the ranks that wait for each other in the oldest call under way or, if there
+// is none, in the oldest failed call. `absent` describes missing ranks: kNoWorkerOfTheJob or
+// kNoFileOfIt.
 std::string FlightText(const proto::AskFlightRecordsResponse& records, absl::string_view absent);
 
 }  // namespace cohort

@@ -22,7 +22,7 @@ std::string NameOf(const proto::TaskRef& task) {
   return absl::StrCat(task.role(), ":", task.index());
 }
 
-// The records of one group, by rank. Thread-compatible.
+// The flight records of one generation of a group, arranged by rank. Thread-compatible.
 class GroupView {
  public:
   GroupView(const proto::AskFlightRecordsResponse& records, std::string group, uint64_t generation,
@@ -49,8 +49,8 @@ class GroupView {
 
  private:
   struct Rank {
-    std::string task;                     // empty: nobody says who it is
-    const GroupFlight* flight = nullptr;  // null: it has not answered
+    std::string task;                     // empty: no record names the task of this rank
+    const GroupFlight* flight = nullptr;  // null: the task has not answered
   };
 
   void Add(const proto::WorkerFlightRecord& worker, const GroupFlight& flight) {
@@ -74,6 +74,7 @@ class GroupView {
     return absl::StrCat("rank ", rank, task.empty() ? "" : absl::StrCat(", ", task));
   }
 
+  // Returns how far a rank has come or, without its record, why there is none.
   std::string StateOf(uint32_t rank) const {
     if (const GroupFlight* const flight = ranks_[rank].flight; flight != nullptr) {
       return absl::StrCat(flight->calls_started(),
@@ -85,11 +86,13 @@ class GroupView {
     return absl::StrCat("does not answer: ", worker->second->error());
   }
 
+  // Returns the text of one call at one rank: its state, its time, and the ranks that it waits for.
   std::string Cell(const std::map<uint32_t, const FlightOperation*>& call, uint64_t sequence,
                    uint32_t rank) const {
     const GroupFlight* const flight = ranks_[rank].flight;
     if (flight == nullptr) return "?";
     const auto found = call.find(rank);
+    // A call before the oldest recorded one has dropped out of the rank's record.
     if (found == call.end()) return sequence >= flight->calls_started() ? "not started" : "-";
     const FlightOperation& operation = *found->second;
     const std::string took = absl::FormatDuration(absl::Microseconds(operation.took_us()));
@@ -101,7 +104,7 @@ class GroupView {
             : absl::StrCat(", not heard of ", absl::StrJoin(operation.waits_for(), ",")));
   }
 
-  // A column for each rank.
+  // Returns the table of calls: one line per call, and one column per rank.
   std::string Table() const {
     if (calls_.empty()) return "";
     std::vector<std::vector<std::string>> rows = {{"call", "operation", "bytes"}};
@@ -116,6 +119,7 @@ class GroupView {
         rows.back().push_back(Cell(call, sequence, rank));
       }
     }
+    // Each column is as wide as its widest cell.
     std::vector<size_t> widths(rows[0].size());
     for (const auto& row : rows) {
       for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
@@ -131,6 +135,7 @@ class GroupView {
     return text;
   }
 
+  // Tells who waits now or, if no call is under way, who waited in the oldest failed call.
   std::string Verdict() const {
     const std::string waits = WhoWaits(FlightOperation::UNDER_WAY, " waits", " wait");
     if (!waits.empty()) return waits;
@@ -138,7 +143,8 @@ class GroupView {
     return waited.empty() ? "no call is under way\n" : waited;
   }
 
-  // Returns who waits in the oldest call of the state; empty without one.
+  // Returns which ranks wait in the oldest call of the given state, and for which ranks; empty if
+  // there is no such call.
   std::string WhoWaits(FlightOperation::State state, absl::string_view one_waits,
                        absl::string_view several_wait) const {
     for (const auto& [sequence, call] : calls_) {
@@ -158,6 +164,7 @@ class GroupView {
     return "";
   }
 
+  // Returns the ranks that have not started the call, or may not have: those without a record.
   std::vector<std::string> AwaitedIn(uint64_t sequence) const {
     std::vector<std::string> awaited;
     for (uint32_t rank = 0; rank < ranks_.size(); ++rank) {
@@ -174,21 +181,22 @@ class GroupView {
     return awaited;
   }
 
-  static constexpr uint32_t kRanksShownMax = 1024;  // whatever a worker says
+  static constexpr uint32_t kRanksShownMax = 1024;  // a limit for sizes that a worker reports
 
   const std::string name_;
   const uint64_t generation_;
   const absl::string_view absent_;
   std::map<std::string, const proto::WorkerFlightRecord*> workers_;
   std::vector<Rank> ranks_;
-  std::map<uint64_t, std::map<uint32_t, const FlightOperation*>> calls_;  // by sequence and rank
+  // The calls, by their number in the sequence of the group and by rank.
+  std::map<uint64_t, std::map<uint32_t, const FlightOperation*>> calls_;
   std::string ended_with_;
 };
 
 }  // namespace
 
 std::string FlightText(const proto::AskFlightRecordsResponse& records, absl::string_view absent) {
-  std::set<std::pair<std::string, uint64_t>> groups;  // name, generation
+  std::set<std::pair<std::string, uint64_t>> groups;  // name and generation of each group
   std::string text;
   for (const proto::WorkerFlightRecord& worker : records.workers()) {
     for (const GroupFlight& flight : worker.groups()) {

@@ -1,12 +1,12 @@
 #pragma once
 
-// Sources for the list of a job's workers while it runs: a file, or a DNS name with one address per
-// worker, such as a Kubernetes headless service.
+// The sources of the list of a job's workers while the job runs: a file, or a DNS name with one
+// address per worker, such as a Kubernetes headless service.
 //
-// A file has one worker "host:port" a line ("#" begins a comment), or is JSON in the form of
-// TF_CONFIG or of its cluster. The file decides alone: a worker that is not in it leaves. A DNS
-// name forgets workers that are away for a moment, so a worker that vanishes from it leaves only
-// once it is lost.
+// A file has one worker "host:port" per line ("#" begins a comment), or is JSON in the form of
+// TF_CONFIG or of its cluster. A worker that is missing from the file leaves the job at once. A DNS
+// name may omit workers that are away for a moment, so a worker that vanishes from the name leaves
+// only after it is lost.
 
 #include <memory>
 #include <string>
@@ -20,19 +20,19 @@
 
 namespace cohort {
 
-// Asks what addresses a host name has. Thread-safe.
+// Looks up the addresses of a host name. Thread-safe.
 class HostResolver {
  public:
-  // IP literals without brackets, in any order.
+  // The receiver of the addresses: IP literals without brackets, in any order.
   using Done = absl::AnyInvocable<void(absl::StatusOr<std::vector<std::string>>)>;
 
   virtual ~HostResolver() = default;
-  // Errors: NOT_FOUND, UNAVAILABLE.
+  // Looks up a host name. Errors: NOT_FOUND, UNAVAILABLE.
   virtual void Resolve(const std::string& host, Done done) = 0;
 };
 
-// The machine's own, on a thread of its own, because an answer may take seconds. The destructor
-// waits for it. Thread-safe.
+// The machine's own resolver. It runs on a thread of its own, because an answer may take seconds;
+// the destructor waits for a lookup under way. Thread-safe.
 class SystemHostResolver final : public HostResolver {
  public:
   void Resolve(const std::string& host, Done done) override;
@@ -41,28 +41,32 @@ class SystemHostResolver final : public HostResolver {
   ThreadPool thread_{{"resolver", 1}};
 };
 
-// Thread-safe.
+// A source of the list of workers' addresses. Thread-safe.
 class MembershipSource {
  public:
-  // The time at which a worker that is no longer on the list leaves.
+  // The time at which a worker that vanished from the list leaves the job: at once, or only after
+  // it is lost.
   enum class Departure { kAtOnce, kWhenLost };
   using Done = absl::AnyInvocable<void(absl::StatusOr<std::vector<std::string>>)>;
 
   virtual ~MembershipSource() = default;
-  // Reads the addresses, sorted, at least one. Errors: whatever is wrong; nothing changes then.
+  // Reads the list of addresses; `done` gets them sorted, at least one. After an error the members
+  // of the job do not change.
   virtual void Read(Done done) = 0;
   virtual Departure departure() const = 0;
   virtual absl::Duration interval() const = 0;
 };
 
-// Checks "FILE" or "dns:NAME:PORT". Errors: INVALID_ARGUMENT saying what is wanted.
+// Checks a name of a source: "FILE" or "dns:NAME:PORT". Errors: INVALID_ARGUMENT naming the
+// expected form.
 absl::Status CheckMembership(absl::string_view text);
-// Makes a source for text that CheckMembership accepts. `files` and `resolver` outlive it.
+// Makes a source from a name that CheckMembership accepts. `files` and `resolver` outlive the
+// source.
 std::unique_ptr<MembershipSource> MakeMembershipSource(absl::string_view text, FileSystem& files,
                                                        HostResolver& resolver);
 
-// Returns the addresses in a membership file's text, sorted. Errors: INVALID_ARGUMENT naming the
-// line or the JSON path, or that there are none.
+// Returns the sorted addresses in the text of a membership file. Errors: INVALID_ARGUMENT naming
+// the line or the JSON path, or saying that the text names no worker.
 absl::StatusOr<std::vector<std::string>> ParseMembership(absl::string_view text);
 
 }  // namespace cohort

@@ -25,7 +25,8 @@ MembershipWatch::MembershipWatch(World world, std::unique_ptr<MembershipSource> 
       strand_(world.executor) {}
 
 void MembershipWatch::Post(absl::AnyInvocable<void()> task) {
-  // Weak: the strand is this object's own, and a task that never runs would keep it.
+  // A weak pointer, because the strand belongs to this object: a task that never runs would keep
+  // both alive.
   strand_.Post([weak = weak_from_this(), task = std::move(task)]() mutable {
     const auto self = weak.lock();
     if (self != nullptr && !self->stopped_) task();
@@ -43,7 +44,8 @@ void MembershipWatch::Tick() {
     const auto self = weak.lock();
     if (self == nullptr) return;
     self->Post([self = self.get()] {
-      // The next reading begins when this one has ended.
+      // The next reading begins when this one has ended, so a slow source is not read twice at
+      // once.
       self->source_->Read([weak = self->weak_from_this()](absl::StatusOr<List> list) {
         const auto self = weak.lock();
         if (self == nullptr) return;
@@ -59,11 +61,13 @@ void MembershipWatch::Tick() {
 void MembershipWatch::OnRead(const absl::StatusOr<List>& list) {
   Trouble("the list", list.status());
   if (!list.ok()) {
+    // The next list needs two readings again.
     last_read_.clear();
     return;
   }
+  // Two readings in a row must agree.
   if (std::exchange(last_read_, *list) != *list) return;
-  // The answers to the list before are still on their way.
+  // Calls for the previous list are still under way; the next reading goes on with the new list.
   if (!asked_.empty()) return;
   list_ = *list;
   seen_.insert(list_.begin(), list_.end());
@@ -71,7 +75,8 @@ void MembershipWatch::OnRead(const absl::StatusOr<List>& list) {
 }
 
 void MembershipWatch::AddListed() {
-  // Asks all but those that serve there by that name: another process may have got the address.
+  // All listed addresses are asked, except those where a member serves: another process may have
+  // got an address.
   asked_ = std::set<std::string>(list_.begin(), list_.end());
   for (const Cluster::TaskStatus& member : cluster_->TaskStatuses()) {
     if (member.leaving) continue;
@@ -79,6 +84,7 @@ void MembershipWatch::AddListed() {
     if (member.serving) asked_.erase(member.address);
   }
   if (asked_.empty()) return RemoveUnlisted();
+  // The loop runs over a copy of asked_, because OnAdded changes asked_.
   for (const std::string& address : List(asked_.begin(), asked_.end())) {
     changes_->Add(address,
                   [self = shared_from_this(), address](absl::StatusOr<WorkerChanges::Added> added) {
@@ -103,6 +109,7 @@ void MembershipWatch::RemoveUnlisted() {
     const auto found = found_.find(address);
     if (found != found_.end()) listed.insert(found->second.ToString());
   }
+  // Tasks that were ever found at a listed address.
   std::set<std::string> known;
   for (const auto& [address, task] : found_) {
     if (seen_.count(address) > 0) known.insert(task.ToString());
@@ -111,7 +118,7 @@ void MembershipWatch::RemoveUnlisted() {
   for (const Cluster::TaskStatus& member : cluster_->TaskStatuses()) {
     const std::string name = member.task.ToString();
     if (member.task.role != Role::kWorker || member.leaving || listed.count(name) > 0) continue;
-    // Whom a name never had is somebody else's worker.
+    // A worker that the DNS name never listed was added in another way, so it stays.
     if (at_once || (!member.serving && known.count(name) > 0)) Remove(member.task);
   }
 }
@@ -125,6 +132,7 @@ void MembershipWatch::Remove(TaskId task) {
 void MembershipWatch::Trouble(const std::string& about, const absl::Status& status) {
   std::string& known = troubles_[about];
   const std::string text(status.message());
+  // The error was logged already and has not changed.
   if (known == text) return;
   known = text;
   if (status.ok()) return;

@@ -1,9 +1,10 @@
 #pragma once
 
-// Keeps the workers of a job equal to a list that others keep (membership_source.h): reads the list
-// again and again, takes in new workers, then lets the missing ones go. A list counts if two
-// readings in a row agree, so that a file that is being written, or a name whose servers disagree
-// for a moment, moves nobody. A list that cannot be read or is empty changes nothing and is logged.
+// A watch that keeps the workers of a job equal to an external list (membership_source.h). It reads
+// the list again and again, adds new workers, and then removes the missing ones. A list is used
+// only if two successive readings agree, so that a file that is being written, or DNS servers that
+// disagree for a moment, change nothing. A list that cannot be read or is empty changes nothing and
+// is logged.
 
 #include <map>
 #include <memory>
@@ -18,7 +19,7 @@
 
 namespace cohort {
 
-// Thread-safe. Shared: its timers and calls hold it.
+// Follows one membership source for one job. Thread-safe. Shared: its timers and calls hold it.
 class MembershipWatch : public std::enable_shared_from_this<MembershipWatch> {
  public:
   static std::shared_ptr<MembershipWatch> Create(World world,
@@ -26,7 +27,7 @@ class MembershipWatch : public std::enable_shared_from_this<MembershipWatch> {
                                                  std::shared_ptr<Cluster> cluster,
                                                  std::shared_ptr<WorkerChanges> changes);
   void Start();
-  // Stops all changes but those under way.
+  // Stops the watch: no new change begins, but changes under way still end.
   void Stop();
 
  private:
@@ -41,22 +42,23 @@ class MembershipWatch : public std::enable_shared_from_this<MembershipWatch> {
   void OnAdded(const std::string& address, const absl::StatusOr<WorkerChanges::Added>& added);
   void RemoveUnlisted();
   void Remove(TaskId task);
-  // Logs a trouble once, until it is over.
+  // Logs the error `status` of `about` once, until the error changes or ends.
   void Trouble(const std::string& about, const absl::Status& status);
 
   const World world_;
   const std::unique_ptr<MembershipSource> source_;
-  const std::shared_ptr<Cluster> cluster_;        // shared with the coordinator
-  const std::shared_ptr<WorkerChanges> changes_;  // shared with the ctl service
+  const std::shared_ptr<Cluster> cluster_;  // the cluster, shared with the coordinator
+  // Adds and removes workers; shared with the ctl service.
+  const std::shared_ptr<WorkerChanges> changes_;
   Strand strand_;
-  // Used on the strand alone.
+  // The members below are used on the strand only.
   bool stopped_ = false;
   List last_read_;
-  List list_;                    // agreed on
-  std::set<std::string> asked_;  // addresses whose worker is not known yet
-  // the worker that answered last at an address, or is to live there
+  List list_;                    // the last list on which two readings agreed
+  std::set<std::string> asked_;  // listed addresses that were asked and have not answered
+  // The worker that answered last at an address, or that the cluster expects there.
   std::map<std::string, TaskId> found_;
-  std::set<std::string> seen_;  // addresses that were ever on the list
+  std::set<std::string> seen_;  // every address that was ever on the list
   std::map<std::string, std::string> troubles_;
 };
 

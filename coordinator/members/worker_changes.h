@@ -1,8 +1,8 @@
 #pragma once
 
-// Takes workers into a running job and lets them go, for operators (ctl_service.h) and for a
-// membership file (membership_watch.h). A worker is asked for its index before it is taken in: the
-// worker knows it, and the operator who names an address need not.
+// The addition of workers to a running job, and their removal, for operators (ctl_service.h) and
+// for a membership list (membership_watch.h). A worker is asked for its task index before it is
+// added, so an operator needs to name only its address.
 
 #include <functional>
 #include <memory>
@@ -17,16 +17,18 @@
 
 namespace cohort {
 
-// Thread-safe. Shared: its open calls hold it.
+// Adds and removes the workers of one job. Thread-safe. Shared: its open calls hold it.
 class WorkerChanges : public std::enable_shared_from_this<WorkerChanges> {
  public:
   struct Options {
     Farewell farewell = Farewell::kShutDown;
     absl::Duration call_timeout = absl::Seconds(5);
-    // Starts a task, if the coordinator does so itself; must not block. `taken` are indices of
-    // others.
+    // Starts a local worker process under an index that is not in `taken`, and returns its task;
+    // must not block. Null: the coordinator starts no tasks itself.
     std::function<absl::StatusOr<TaskId>(const std::set<int>& taken)> start_local;
-    std::function<void(TaskId)> stop_local;  // the worker has left; nothing for another's task
+    // Stops the process of a worker that has left. Does nothing for a task that is not a local
+    // child.
+    std::function<void(TaskId)> stop_local;
   };
   struct Added {
     TaskId task;
@@ -36,14 +38,16 @@ class WorkerChanges : public std::enable_shared_from_this<WorkerChanges> {
   static std::shared_ptr<WorkerChanges> Create(World world, std::shared_ptr<Cluster> cluster,
                                                Options options);
 
-  // Adds the worker at an address. A member that does not serve and answers here now has moved.
-  // Errors: INVALID_ARGUMENT for text that is not an address or a task that is not a worker;
-  // NOT_FOUND if nobody answers; FAILED_PRECONDITION for a worker of another coordinator; those of
-  // Cluster::AddWorker.
+  // Adds the worker that listens at `address`. If the worker is already a member that does not
+  // serve, it has moved to this address. Errors: INVALID_ARGUMENT for text that is not an address
+  // or a task that is not a worker; NOT_FOUND if nothing answers; FAILED_PRECONDITION for a worker
+  // of another coordinator; those of Cluster::AddWorker.
   void Add(std::string address, absl::AnyInvocable<void(absl::StatusOr<Added>)> done);
-  // Starts a worker. Errors: FAILED_PRECONDITION without local tasks; those of the start.
+  // Starts a local worker and adds it. Errors: FAILED_PRECONDITION without local tasks; those of
+  // starting the worker.
   absl::StatusOr<Added> AddLocal();
-  // Removes a worker like Cluster::RemoveWorker.
+  // Removes a worker like Cluster::RemoveWorker, and then stops its process if the worker is a
+  // local child.
   void Remove(TaskId task, absl::AnyInvocable<void(absl::Status)> done);
 
  private:
@@ -53,7 +57,7 @@ class WorkerChanges : public std::enable_shared_from_this<WorkerChanges> {
                            const proto::GetStatusResponse& answer) const;
 
   const World world_;
-  const std::shared_ptr<Cluster> cluster_;  // shared with the coordinator
+  const std::shared_ptr<Cluster> cluster_;  // the cluster, shared with the coordinator
   const Options options_;
 };
 

@@ -9,7 +9,7 @@
 namespace cohort {
 namespace {
 
-// Adds the nodes of one use of the layer. Lives for one call. Thread-compatible.
+// Adds the nodes of one use of a BatchNormalization layer. Lives for one call. Thread-compatible.
 class BatchNormNodes {
  public:
   BatchNormNodes(const BatchNormalizationSpec& layer, const ChannelledValue& x,
@@ -21,11 +21,13 @@ class BatchNormNodes {
         mean_(layer.name + "/moving_mean"),
         variance_(layer.name + "/moving_variance") {}
 
+  // Adds a normalization by the moving statistics.
   std::string Evaluate() {
     return graph_.Op("BatchNormalization", {x_.value, Gamma(), Beta(), Now(mean_), Now(variance_)},
                      {Epsilon()});
   }
 
+  // Adds a normalization by the statistics of this replica's batch, and their new moving values.
   std::string Train() {
     const auto outputs =
         graph_.OpN("BatchNormalization", {x_.value, Gamma(), Beta(), Now(mean_), Now(variance_)}, 3,
@@ -36,8 +38,9 @@ class BatchNormNodes {
     return outputs[0];
   }
 
-  // Over the batches of all replicas of the step, which may have different numbers of examples:
-  // sums, sums of squares and the number of elements travel together.
+  // Adds a normalization by the batches of all replicas of the step. Replicas may have different
+  // numbers of examples, so the sums, the sums of squares and the number of elements travel
+  // together in one AllReduce.
   std::string TrainSynchronized() {
     const std::string axes = Ints("axes", AxesOfSums());
     const auto sum = [&](const std::string& value) {
@@ -52,6 +55,7 @@ class BatchNormNodes {
     const std::string count = Part(all, 2 * x_.channels, 1);
     const std::string mean = graph_.Op("Div", {Part(all, 0, x_.channels), count});
     const std::string mean_square = graph_.Op("Div", {Part(all, x_.channels, x_.channels), count});
+    // The population variance is E[x^2] - E[x]^2.
     const std::string variance = graph_.Op("Sub", {mean_square, graph_.Op("Mul", {mean, mean})});
     Move(mean_, mean);
     Move(variance_, variance);
@@ -62,10 +66,12 @@ class BatchNormNodes {
   onnx::AttributeProto Epsilon() const {
     return FloatAttribute("epsilon", static_cast<float>(layer_.epsilon));
   }
+  // A layer without gamma or beta normalizes with constants, because ONNX's operator needs both.
   std::string Gamma() { return layer_.scale ? layer_.name + "/gamma" : Filled("scale", 1); }
   std::string Beta() { return layer_.center ? layer_.name + "/beta" : Filled("shift", 0); }
 
-  // Returns the value that an earlier use of the layer in the same step left.
+  // Returns the name of the variable's present value: the value that an earlier use of the layer in
+  // the same step left, if there is one.
   std::string Now(const std::string& variable) const {
     const auto found = state_.find(variable);
     return found == state_.end() ? variable : found->second;
@@ -85,7 +91,7 @@ class BatchNormNodes {
                            Tensor::FromVector(values, {static_cast<int64_t>(values.size())}));
   }
 
-  // Returns all axes but that of the channels, 1.
+  // Returns all axes except axis 1, the channels.
   std::vector<int64_t> AxesOfSums() const {
     std::vector<int64_t> axes(static_cast<size_t>(x_.rank) - 1);
     std::iota(axes.begin(), axes.end(), 1);
@@ -93,7 +99,7 @@ class BatchNormNodes {
     return axes;
   }
 
-  // Elements of one channel in this replica's batch, float32[1].
+  // Returns the number of elements of one channel in this replica's batch, as float32[1].
   std::string CountOfChannel() {
     const std::string size = graph_.Op("Cast", {graph_.Op("Size", {x_.value})},
                                        {IntAttribute("to", static_cast<int64_t>(DType::kFloat32))});
@@ -102,18 +108,22 @@ class BatchNormNodes {
     return graph_.Op("Reshape", {count, Ints("one", {1})});
   }
 
+  // Returns `count` elements of the vector `value`, from index `first` on.
   std::string Part(const std::string& value, int64_t first, int64_t count) {
     std::vector<int64_t> indices(static_cast<size_t>(count));
     std::iota(indices.begin(), indices.end(), first);
     return graph_.Op("Gather", {value, Ints("part", indices)}, {IntAttribute("axis", 0)});
   }
 
+  // Moves the variable towards a value: variable * momentum + towards * (1 - momentum).
   void Move(const std::string& variable, const std::string& towards) {
     const std::string kept = graph_.Op("Mul", {Now(variable), Number("kept", layer_.momentum)});
     const std::string added = graph_.Op("Mul", {towards, Number("added", 1 - layer_.momentum)});
     state_[variable] = graph_.Op("Add", {kept, added});
   }
 
+  // Computes x * factor + offset, with factor = gamma / sqrt(variance + epsilon) and offset = beta
+  // - mean * factor.
   std::string Normalize(const std::string& mean, const std::string& variance) {
     const std::string root =
         graph_.Op("Sqrt", {graph_.Op("Add", {variance, Number("epsilon", layer_.epsilon)})});
@@ -122,7 +132,7 @@ class BatchNormNodes {
     return graph_.Op("Add", {graph_.Op("Mul", {x_.value, AsChannels(factor)}), AsChannels(offset)});
   }
 
-  // Returns [channels] with as many axes appended as x has after its channels.
+  // Returns [channels] reshaped so that it broadcasts over the axes of x that follow the channels.
   std::string AsChannels(const std::string& value) {
     if (x_.rank == 2) return value;
     std::vector<int64_t> dims(static_cast<size_t>(x_.rank) - 1, 1);

@@ -1,9 +1,9 @@
 #pragma once
 
-// BatchNormalization as nodes of a graph. Training normalizes by the mean and variance of the batch
-// and moves the moving ones towards them, by Keras's arithmetic: moving = moving * momentum +
-// batch * (1 - momentum), the variance that of the population. Everything else normalizes by the
-// moving ones.
+// Adds BatchNormalization to a graph. Training normalizes by the mean and variance of the batch,
+// and moves the moving statistics towards them by Keras's formula: moving = moving * momentum +
+// batch * (1 - momentum), with the population variance. Evaluation and prediction normalize by the
+// moving statistics.
 
 #include <cstdint>
 #include <string>
@@ -13,15 +13,15 @@
 
 namespace cohort {
 
-// [N, channels, ...] of this many axes.
+// A value of the graph with shape [N, channels, ...] and `rank` axes.
 struct ChannelledValue {
   std::string value;
   int64_t channels = 1;
   int64_t rank = 2;
 };
 
-// Returns the normalized value. In training the moving statistics are in the target's state
-// afterwards.
+// Returns the name of the normalized value. In training, the new moving statistics are then in the
+// target's state.
 std::string AddBatchNorm(const BatchNormalizationSpec& layer, const ChannelledValue& x,
                          const LayerTarget& target);
 

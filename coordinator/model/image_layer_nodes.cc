@@ -9,6 +9,7 @@
 namespace cohort {
 namespace {
 
+// Returns the image in ONNX's order, [N,channels,rows,columns].
 std::string ChannelsFirst(const ModelOutput& input, GraphBuilder& graph) {
   if (input.channels_first) return input.value;
   return graph.Op("Transpose", {input.value}, {IntsAttribute("perm", {0, 3, 1, 2})});
@@ -21,9 +22,11 @@ std::string ReshapeTo(const std::string& value, std::vector<int64_t> dims, Graph
       {value, graph.Constant("shape", Tensor::FromVector<int64_t>(std::move(dims), {rank}))});
 }
 
-// ONNX's pads for Keras's padding: all begins, then all ends.
+// Returns ONNX's pads for Keras's padding: first the pads before rows and columns, then the pads
+// after them.
 std::vector<int64_t> Pads(const Shape& image, const Extents& extents, const Extents& strides,
                           bool same) {
+  // Padding "valid" adds nothing to an image.
   if (!same) return {0, 0, 0, 0};
   const SamePadding rows = PadSame(image.dim(0), extents[0], strides[0]);
   const SamePadding columns = PadSame(image.dim(1), extents[1], strides[1]);
@@ -32,13 +35,15 @@ std::vector<int64_t> Pads(const Shape& image, const Extents& extents, const Exte
 
 }  // namespace
 
-// Kernels are Keras's, [rows, columns, inputs, outputs], so that checkpoints exchange.
+// Adds a convolution. The kernel variable has Keras's order, [rows, columns, inputs, outputs], so
+// that checkpoints can be exchanged with Keras.
 ModelOutput AddNodes(const Conv2DSpec& layer, const LayerInputs& inputs,
                      const LayerTarget& target) {
   GraphBuilder& graph = target.graph;
   const std::string x = ChannelsFirst(inputs.values[0], graph);
   const std::string kernel =
       graph.Op("Transpose", {layer.name + "/kernel"}, {IntsAttribute("perm", {3, 2, 0, 1})});
+  // A dilated kernel covers (size - 1) * dilation + 1 positions.
   Extents extents = {};
   for (size_t i = 0; i < 2; ++i) {
     extents[i] = (layer.kernel_size[i] - 1) * layer.dilation_rate[i] + 1;
@@ -71,10 +76,12 @@ ModelOutput AddNodes(const GlobalAveragePooling2DSpec& layer, const LayerInputs&
   GraphBuilder& graph = target.graph;
   const std::string y = graph.Op("GlobalAveragePool", {ChannelsFirst(inputs.values[0], graph)});
   if (layer.keepdims) return {y, "", true};
+  // Without rows and columns the order of the elements is the same in Keras and ONNX.
   return {graph.Op("Flatten", {y}, {IntAttribute("axis", 1)}), ""};
 }
 
-// The channels have to be axis 1. Examples of other ranks than an image's become rows of channels.
+// Adds a BatchNormalization, which needs the channels at axis 1. Examples that are not images are
+// reshaped to rows of channels.
 ModelOutput AddNodes(const BatchNormalizationSpec& layer, const LayerInputs& inputs,
                      const LayerTarget& target) {
   GraphBuilder& graph = target.graph;
@@ -86,6 +93,7 @@ ModelOutput AddNodes(const BatchNormalizationSpec& layer, const LayerInputs& inp
   }
   const std::string& x = inputs.values[0].value;
   if (shape.rank() == 1) return {AddBatchNorm(layer, {x, channels, 2}, target), ""};
+  // The statistics of a channel do not depend on the other axes, so these join the batch.
   const std::string rows = ReshapeTo(x, {-1, channels}, graph);
   std::vector<int64_t> dims = {-1};
   dims.insert(dims.end(), shape.dims().begin(), shape.dims().end());
@@ -95,6 +103,7 @@ ModelOutput AddNodes(const BatchNormalizationSpec& layer, const LayerInputs& inp
 ModelOutput AddNodes(const ReshapeSpec& layer, const LayerInputs& inputs,
                      const LayerTarget& target) {
   const ModelOutput x = ChannelsLast(inputs.values[0], target.graph);
+  // LayerOutputShape has accepted this input before, so OutputShape gives no error.
   const Shape shape = *OutputShape(layer, inputs.first_shape);
   std::vector<int64_t> dims = {-1};
   dims.insert(dims.end(), shape.dims().begin(), shape.dims().end());

@@ -1,6 +1,6 @@
 #pragma once
 
-// The layers of image models as nodes of a graph (layer_target.h), before their activation.
+// Adds the layers of image models to a graph (layer_target.h), without their activation.
 
 #include "coordinator/job/image_layer_spec.h"
 #include "coordinator/model/layer_target.h"

@@ -10,12 +10,13 @@
 namespace cohort {
 namespace {
 
-// A window of a layer along rows or columns.
+// The window of a layer along rows or along columns.
 struct SlidingWindow {
   int64_t extent = 1;
   int64_t stride = 1;
   bool same_padding = false;
 
+  // Returns how many positions the window has over `size` elements, by Keras's formulas.
   int64_t Positions(int64_t size) const {
     return same_padding ? (size + stride - 1) / stride : (size - extent) / stride + 1;
   }
@@ -28,7 +29,7 @@ absl::Status CheckImage(const std::string& layer, const Shape& input) {
                     "channels one, with target_shape [rows, columns, 1]");
 }
 
-// [rows, columns, channels] of what the windows give.
+// Returns [rows, columns, channels] of the output of the windows.
 absl::StatusOr<Shape> Slide(const std::string& layer, const Shape& input,
                             const std::array<SlidingWindow, 2>& windows, int64_t channels) {
   std::vector<int64_t> dims;
@@ -42,6 +43,7 @@ absl::StatusOr<Shape> Slide(const std::string& layer, const Shape& input,
                                      i == 0 ? " rows" : " columns", "; padding 'same' makes room"));
     }
     dims.push_back(window.Positions(size));
+    // Dividing the limit keeps the product from overflowing.
     if (elements > kElementsMax / dims.back()) {
       return WrongInput(layer, input, "it would give more than 2^31 elements");
     }
@@ -60,6 +62,7 @@ absl::Status WrongInput(absl::string_view layer, const Shape& shape, absl::strin
 
 SamePadding PadSame(int64_t size, int64_t extent, int64_t stride) {
   const int64_t positions = (size + stride - 1) / stride;
+  // The last window may end after the last element; its overhang is the padding.
   const int64_t pads = std::max<int64_t>((positions - 1) * stride + extent - size, 0);
   return {pads / 2, pads - pads / 2};
 }
@@ -76,6 +79,7 @@ absl::StatusOr<Shape> OutputShape(const Conv2DSpec& layer, const Shape& input) {
   for (size_t i = 0; i < 2; ++i) {
     windows[i] = {(layer.kernel_size[i] - 1) * layer.dilation_rate[i] + 1, layer.strides[i],
                   layer.same_padding};
+    // The kernel has weights = rows * columns * inputs per group * outputs elements.
     if (weights > kElementsMax / layer.kernel_size[i]) {
       return WrongInput(layer.name, input, "its kernel would have more than 2^31 elements");
     }
@@ -104,6 +108,7 @@ absl::StatusOr<Shape> OutputShape(const BatchNormalizationSpec& layer, const Sha
   if (rank < 1) {
     return WrongInput(layer.name, input, "it needs at least one dimension beside the batch");
   }
+  // Keras also takes other axes, but the nodes of this layer need the channels last.
   if (layer.axis == -1 || layer.axis == rank) return input;
   return WrongInput(layer.name, input,
                     absl::StrCat("its axis ", layer.axis, " is not their last, -1 or ", rank));
@@ -118,6 +123,7 @@ absl::StatusOr<Shape> OutputShape(const ReshapeSpec& layer, const Shape& input) 
     if (dim > 0) fits = fits && !__builtin_mul_overflow(known, dim, &known);
   }
   const int64_t elements = input.num_elements();
+  // `known` is the product of all dimensions but the open one.
   fits = fits && elements % known == 0;
   if (fits && open != dims.end()) *open = elements / known;
   if (fits && Shape(dims).num_elements() == elements) return Shape(dims);
@@ -144,13 +150,14 @@ std::vector<VariableSpec> Variables(const BatchNormalizationSpec& layer, const S
   const auto add = [&](const char* name, const KerasInitializerSpec& initializer) {
     variables.push_back(MakeVariable(layer.name + name, channels, initializer, seed));
   };
+  // Keras's order: gamma and beta are trained, the moving statistics are not.
   if (layer.scale) add("/gamma", layer.gamma_initializer);
   if (layer.center) add("/beta", layer.beta_initializer);
   add("/moving_mean", layer.moving_mean_initializer);
   add("/moving_variance", layer.moving_variance_initializer);
   for (size_t i = variables.size() - 2; i < variables.size(); ++i) {
     variables[i].trainable = false;
-    variables[i].aggregation = proto::AGGREGATION_MEAN;  // Keras's aggregation
+    variables[i].aggregation = proto::AGGREGATION_MEAN;  // Keras's aggregation of moving statistics
   }
   return variables;
 }

@@ -11,7 +11,7 @@
 
 namespace cohort {
 
-// elements of one example or one variable
+// Upper bound of the number of elements of one example or one variable.
 inline constexpr int64_t kElementsMax = int64_t{1} << 31;
 
 absl::Status WrongInput(absl::string_view layer, const Shape& shape, absl::string_view need);
@@ -26,8 +26,8 @@ std::vector<VariableSpec> Variables(const Conv2DSpec& layer, const Shape& input,
 std::vector<VariableSpec> Variables(const BatchNormalizationSpec& layer, const Shape& input,
                                     uint64_t seed);
 
-// The padding of Keras's "same" before and after `size` positions, more after if the number is odd;
-// a window covers `extent` of them.
+// The padding of Keras's "same" before and after `size` positions, for a window that covers
+// `extent` positions. If the total padding is odd, the extra position comes after.
 struct SamePadding {
   int64_t before = 0;
   int64_t behind = 0;

@@ -8,8 +8,8 @@
 namespace cohort {
 namespace {
 
-// A normal cut at two standard deviations has this standard deviation:
-// scipy.stats.truncnorm.std(a=-2, b=2).
+// The standard deviation of a standard normal distribution that is cut off at two standard
+// deviations: scipy.stats.truncnorm.std(a=-2, b=2).
 constexpr double kTruncatedNormalStddev = 0.87962566103423978;
 
 void Set(proto::Initializer& initializer, const char* op, double a, double b) {
@@ -18,12 +18,14 @@ void Set(proto::Initializer& initializer, const char* op, double a, double b) {
   initializer.set_b(b);
 }
 
+// The numbers of inputs and outputs of a variable, by which variance scaling divides.
 struct Fans {
   double in = 1;
   double out = 1;
 };
 
-// Keras's compute_fans: a kernel is [positions ..., inputs, outputs].
+// Returns the fans of a variable like Keras's compute_fans: a kernel has the shape [positions ...,
+// inputs, outputs].
 Fans FansOf(const Shape& shape) {
   const int rank = shape.rank();
   if (rank == 0) return {};
@@ -36,6 +38,7 @@ Fans FansOf(const Shape& shape) {
   return fans;
 }
 
+// Sets the rule of a Glorot, He or Lecun initializer.
 void SetVarianceScaling(const std::string& class_name, const Shape& shape,
                         proto::Initializer& initializer) {
   const auto [fan_in, fan_out] = FansOf(shape);
@@ -47,9 +50,11 @@ void SetVarianceScaling(const std::string& class_name, const Shape& shape,
     variance = scale / std::max(1.0, fan_in);
   }
   if (absl::EndsWith(class_name, "Uniform")) {
+    // A uniform distribution over [-limit, limit] has the variance limit^2 / 3.
     const double limit = std::sqrt(3.0 * variance);
     Set(initializer, "random_uniform", -limit, limit);
   } else {
+    // Cutting off lowers the deviation, so the distribution starts from a wider one, as in Keras.
     Set(initializer, "truncated_normal", 0, std::sqrt(variance) / kTruncatedNormalStddev);
   }
 }

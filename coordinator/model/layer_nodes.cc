@@ -12,7 +12,7 @@ std::string CastTo(DType dtype, const std::string& value, GraphBuilder& graph) {
   return graph.Op("Cast", {value}, {IntAttribute("to", static_cast<int64_t>(dtype))});
 }
 
-// Adds nodes of one layer. Lives for one call. Thread-compatible.
+// Adds the nodes of one layer. Lives for one call. Thread-compatible.
 class LayerNodes {
  public:
   LayerNodes(const LayerInputs& inputs, const LayerTarget& target)
@@ -25,6 +25,7 @@ class LayerNodes {
     const std::string bias = layer.name + "/bias";
     const std::string x = ChannelsLast(x_, graph_).value;
     std::string y;
+    // Gemm takes matrices only; MatMul works on the last axis of any shape.
     if (layer.use_bias && inputs_.first_shape.rank() == 1) {
       y = graph_.Op("Gemm", {x, kernel, bias});
     } else {
@@ -34,7 +35,7 @@ class LayerNodes {
     return Activate(layer.activation, {y, ""});
   }
 
-  // If nothing is dropped, Keras hands its input through, logits included.
+  // Adds a Dropout. If nothing is dropped, the input passes through with its logits, as in Keras.
   ModelOutput operator()(const DropoutSpec& layer) {
     if (target_.mode != ModelMode::kTraining || layer.rate == 0) return x_;
     const std::string ratio =
@@ -47,6 +48,7 @@ class LayerNodes {
   }
 
   ModelOutput operator()(const FlattenSpec&) {
+    // An example with one dimension is flat already.
     if (inputs_.first_shape.rank() == 1) return {x_.value, ""};
     const std::string x = ChannelsLast(x_, graph_).value;
     return {graph_.Op("Flatten", {x}, {IntAttribute("axis", 1)}), ""};
@@ -66,31 +68,36 @@ class LayerNodes {
     return Activate(layer.activation, AddNodes(layer, inputs_, target_));
   }
 
+  // Adds the nodes of any other layer of image models.
   template <typename ImageSpec>
   ModelOutput operator()(const ImageSpec& layer) {
     return AddNodes(layer, inputs_, target_);
   }
 
   ModelOutput operator()(const EmbeddingSpec& layer) {
+    // Gather replaces each id by its row of the table.
     return {graph_.Op("Gather", {TableOf(layer), x_.value}, {IntAttribute("axis", 0)}), ""};
   }
 
-  // ONNX has no bag, so it is spelled out: a negative id reads row 0, times 0.
+  // Adds an EmbeddingBag in ONNX's own operators, which have no bag: a negative id reads row 0 and
+  // multiplies it by 0.
   ModelOutput operator()(const EmbeddingBagSpec& layer) {
     const std::string ids = CastTo(DType::kInt64, x_.value, graph_);
     const std::string one = graph_.Constant(layer.name + "/one", Tensor::Scalar<int64_t>(1));
+    // relu(id + 1) is 0 exactly for negative ids, because ids are whole numbers.
     const std::string marks = graph_.Op("Relu", {graph_.Op("Add", {ids, one})});
     const std::string mask = IsNotZero(marks);
     const std::string safe = graph_.Op("Relu", {ids});
     const std::string rows = graph_.Op("Gather", {TableOf(layer), safe}, {IntAttribute("axis", 0)});
     const std::string column = graph_.Constant(
-        layer.name + "/column", Tensor::FromVector<int64_t>({0, 0, 1}, {3}));  // 0 keeps
+        layer.name + "/column", Tensor::FromVector<int64_t>({0, 0, 1}, {3}));  // 0 keeps a dim
     const std::string kept = graph_.Op("Mul", {rows, graph_.Op("Reshape", {mask, column})});
     const std::string axis =
         graph_.Constant(layer.name + "/axis", Tensor::FromVector<int64_t>({1}, {1}));
     const std::string sum = graph_.Op("ReduceSum", {kept, axis}, {IntAttribute("keepdims", 0)});
     if (layer.combiner == Combiner::kSum) return {sum, ""};
     const std::string count = graph_.Op("ReduceSum", {mask, axis}, {IntAttribute("keepdims", 1)});
+    // The mean divides by the number of ids, sqrtn by its square root.
     std::string divisor = OrOne(layer.name, count);
     if (layer.combiner == Combiner::kSqrtn) divisor = graph_.Op("Sqrt", {divisor});
     return {graph_.Op("Div", {sum, divisor}), ""};
@@ -101,7 +108,7 @@ class LayerNodes {
     return CastTo(DType::kFloat32, CastTo(DType::kBool, value, graph_), graph_);
   }
 
-  // 1 in the place of 0, so that an example without ids gives 0 and not 0 / 0.
+  // Returns `count` with 1 in the place of 0, so that an example without ids gives 0 and not 0 / 0.
   std::string OrOne(const std::string& layer, const std::string& count) {
     const std::string one = graph_.Constant(layer + "/least", Tensor::Scalar(1.0f));
     return graph_.Op("Add", {count, graph_.Op("Sub", {one, IsNotZero(count)})});
@@ -116,6 +123,7 @@ class LayerNodes {
       case Activation::kTanh:
         return {graph_.Op("Tanh", {input.value}), "", input.channels_first};
       case Activation::kSigmoid: {
+        // Softmax and sigmoid end with Keras's order, and keep their input as logits for the loss.
         const std::string x = ChannelsLast(input, graph_).value;
         return {graph_.Op("Sigmoid", {x}), x};
       }

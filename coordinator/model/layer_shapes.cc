@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kTableElementsMax = int64_t{1} << 40;
 
-// Finds the shape that one layer gives. Lives for one call. Thread-compatible.
+// Finds the output shape of one layer. Lives for one call. Thread-compatible.
 class ShapeFinder {
  public:
   explicit ShapeFinder(absl::Span<const Shape> inputs) : inputs_(inputs) {}
@@ -26,6 +26,7 @@ class ShapeFinder {
       return WrongInput(layer.name, shape, "Dense needs at least one dimension beside the batch");
     }
     const int64_t inputs = shape.dim(shape.rank() - 1);
+    // Neither the kernel nor an example of the output may exceed the limit.
     if (inputs > kElementsMax / layer.units ||
         shape.num_elements() / inputs > kElementsMax / layer.units) {
       return WrongInput(layer.name, shape,
@@ -39,10 +40,11 @@ class ShapeFinder {
   absl::StatusOr<Shape> operator()(const DropoutSpec&) const { return inputs_[0]; }
 
   absl::StatusOr<Shape> operator()(const FlattenSpec&) const {
-    return Shape({inputs_[0].num_elements()});  // Keras makes [N,1] of one number per example
+    return Shape({inputs_[0].num_elements()});  // for one number per example Keras gives [N,1] too
   }
 
   absl::StatusOr<Shape> operator()(const ActivationSpec& layer) const {
+    // Softmax needs an axis to sum over.
     if (layer.activation == Activation::kSoftmax && inputs_[0].rank() < 1) {
       return WrongInput(layer.name, inputs_[0],
                         "softmax needs at least one dimension beside the batch");
@@ -52,7 +54,7 @@ class ShapeFinder {
 
   absl::StatusOr<Shape> operator()(const ConcatenateSpec& layer) const {
     const int rank = inputs_[0].rank();
-    // The axis counts the batch.
+    // The layer's axis counts the batch, but the shapes do not.
     const int64_t axis = layer.axis < 0 ? layer.axis + rank : layer.axis - 1;
     if (axis < 0 || axis >= rank) {
       return WrongInput(layer.name, inputs_[0],
@@ -60,6 +62,7 @@ class ShapeFinder {
     }
     std::vector<int64_t> joined(inputs_[0].dims().begin(), inputs_[0].dims().end());
     for (const Shape& shape : inputs_.subspan(1)) {
+      // The inputs must be equal in all dimensions but the joined one.
       bool fits = shape.rank() == rank;
       for (int i = 0; fits && i < rank; ++i) fits = i == axis || shape.dim(i) == joined[i];
       if (!fits) {
@@ -98,6 +101,7 @@ class ShapeFinder {
   }
 
  private:
+  // Checks the number of elements of the table and of an example of the output.
   template <typename Spec>
   absl::Status CheckTable(const Spec& layer) const {
     const bool fits = layer.input_dim <= kTableElementsMax / layer.output_dim &&
@@ -111,19 +115,24 @@ class ShapeFinder {
   const absl::Span<const Shape> inputs_;
 };
 
+// Returns the table's settings as the parameter servers take them.
 proto::DynamicTable MakeDynamicTable(const DynamicTableSpec& spec) {
   proto::DynamicTable table;
   table.set_row_dtype(static_cast<int32_t>(spec.dtype));
   table.set_admit_after(static_cast<uint32_t>(spec.admit_after));
   table.set_admit_probability(spec.admit_probability);
   if (spec.ttl_seconds) {
+    // The time is rounded up, so that a short time does not become 0, which means that rows never
+    // expire.
     table.set_ttl_ms(static_cast<int64_t>(std::ceil(*spec.ttl_seconds * 1000)));
   }
+  // The value 0 stands for a table without a memory limit.
   table.set_max_bytes(static_cast<uint64_t>(spec.max_bytes_per_ps.value_or(0)));
   table.set_evict_least_frequent(spec.evict == "lfu");
   return table;
 }
 
+// Returns the variable of an embedding's table.
 template <typename Spec>
 VariableSpec Table(const Spec& layer, uint64_t seed) {
   VariableSpec table = MakeVariable(TableOf(layer), Shape({layer.input_dim, layer.output_dim}),
@@ -158,6 +167,7 @@ std::vector<VariableSpec> LayerVariables(const LayerSpec& layer, const Shape& in
   } else if (const auto* norm = std::get_if<BatchNormalizationSpec>(&layer)) {
     variables = Variables(*norm, input, seed);
   }
+  // Layers of all other kinds have no variables.
   return variables;
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// Shapes and variables of layers. Shapes are those of one example, without the batch.
+// Shapes and variables of layers. A shape is that of one example, without the batch.
 
 #include <vector>
 
@@ -12,15 +12,15 @@
 
 namespace cohort {
 
-// Returns the layer's output shape for inputs of these shapes; an InputLayer returns its input.
-// Errors: INVALID_ARGUMENT naming the layer and the shape that it cannot take.
+// Returns the layer's output shape for inputs of these shapes; for an InputLayer, the input shape
+// itself. Errors: INVALID_ARGUMENT naming the layer and the shape that it cannot take.
 absl::StatusOr<Shape> LayerOutputShape(const LayerSpec& layer, absl::Span<const Shape> inputs);
 
-// Returns the variables of a layer for inputs that LayerOutputShape takes, in Keras's order. `seed`
-// is for initializers without one.
+// Returns the variables of a layer in Keras's order, for an input that LayerOutputShape accepts.
+// Initializers without a seed use `seed`.
 std::vector<VariableSpec> LayerVariables(const LayerSpec& layer, const Shape& input, uint64_t seed);
 
-// Returns the name of an embedding's table; empty for a layer that looks nothing up.
+// Returns the name of an embedding's table, or "" for a layer that looks nothing up.
 std::string TableOf(const LayerSpec& layer);
 
 }  // namespace cohort

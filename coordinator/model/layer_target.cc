@@ -2,7 +2,8 @@
 
 namespace cohort {
 
-// The order of logits is never an image's: what gives them has turned it over.
+// Brings the output into Keras's order. Logits need nothing: the layer that gives logits has
+// brought its value into Keras's order.
 ModelOutput ChannelsLast(const ModelOutput& output, GraphBuilder& graph) {
   if (!output.channels_first) return output;
   return {graph.Op("Transpose", {output.value}, {IntsAttribute("perm", {0, 2, 3, 1})}), ""};

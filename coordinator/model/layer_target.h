@@ -1,10 +1,11 @@
 #pragma once
 
-// The target of the nodes of layers, and what layers hand on to each other.
+// The graph to which layers add their nodes, and the values that layers pass to each other.
 //
-// Keras's images are [N,rows,columns,channels] and ONNX's [N,channels,rows,columns]. Between layers
-// that compute on images they stay in ONNX's order (ModelOutput::channels_first); a layer to which
-// the order of the elements matters gets them in Keras's. Shapes are Keras's throughout.
+// Keras's images are [N,rows,columns,channels], and ONNX's are [N,channels,rows,columns]. Between
+// layers that compute on images, values stay in ONNX's order (ModelOutput::channels_first). A layer
+// to which the order of elements matters gets its input in Keras's order. Shapes are always in
+// Keras's order.
 
 #include <map>
 #include <string>
@@ -15,35 +16,35 @@
 
 namespace cohort {
 
-// Training drops out, and normalizes by the batch. Prediction reads tables whole: its graph is an
-// ordinary ONNX model.
+// The use of a graph. Only training applies dropout and normalizes by the batch. Prediction reads
+// tables whole, so that its graph is an ordinary ONNX model.
 enum class ModelMode { kTraining, kEvaluation, kPrediction };
 
-// The output of a layer, or a model, in a graph.
+// The output of a layer, or of a model, in a graph.
 struct ModelOutput {
   std::string value;
-  // The input of the softmax or sigmoid at the end; empty if the model ends otherwise. Keras
-  // computes a cross-entropy from it (its `_keras_logits`), for a sigmoid too.
+  // The input of the final softmax or sigmoid; empty if the model ends in another way. Keras
+  // computes a cross-entropy from this input (its `_keras_logits`), for a sigmoid too.
   std::string logits;
-  bool channels_first = false;  // an image, and value is [N,channels,rows,columns]
+  bool channels_first = false;  // true: an image whose value is [N,channels,rows,columns]
 };
 
-// The value that a training step gives each variable that it does not train but changes.
+// The new value in a training step of each variable that the step changes without training it.
 using StateValues = std::map<std::string, std::string>;
 
 struct LayerInputs {
-  absl::Span<const ModelOutput> values;  // the ids, for a layer that looks up
-  const Shape& first_shape;              // that of one example
+  absl::Span<const ModelOutput> values;  // for a layer that looks up rows: the ids
+  const Shape& first_shape;              // shape of one example of the first input
 };
 
-// The place where the nodes of layers go. They get the builder's name prefix.
+// The place to which layers add their nodes. The nodes get the builder's name prefix.
 struct LayerTarget {
   GraphBuilder& graph;
-  const ModelMode mode;  // kEvaluation also in a training step, of a call with `training` false
-  StateValues& state;    // of the layers so far; theirs are added
+  const ModelMode mode;  // kEvaluation also in a training step, for a call with `training` false
+  StateValues& state;    // new values from all layers so far; each layer adds its own
 };
 
-// Returns the output with an image in Keras's order.
+// Returns the output; an image is brought into Keras's order.
 ModelOutput ChannelsLast(const ModelOutput& output, GraphBuilder& graph);
 
 }  // namespace cohort

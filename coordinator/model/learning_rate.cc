@@ -9,13 +9,13 @@ namespace {
 
 constexpr double kPi = 3.14159265358979323846;
 
-// Returns a parameter of the schedule; the job's reader put in all that have a default.
+// Returns a parameter of the schedule; the job's reader has filled in all defaults.
 double Get(const ScheduleSpec& schedule, const std::string& name) {
   const auto found = schedule.parameters.find(name);
   return found == schedule.parameters.end() ? 0 : found->second;
 }
 
-// Steps as a number of decays.
+// Returns the number of decays after `step` steps, rounded down with staircase.
 double Decays(const ScheduleSpec& schedule, double step) {
   const double decays = step / Get(schedule, "decay_steps");
   return Get(schedule, "staircase") != 0 ? std::floor(decays) : decays;
@@ -23,6 +23,7 @@ double Decays(const ScheduleSpec& schedule, double step) {
 
 double Piecewise(const ScheduleSpec& schedule, double step) {
   size_t piece = 0;
+  // A boundary itself belongs to the piece before it, as in Keras.
   while (piece < schedule.boundaries.size() && step > schedule.boundaries[piece]) ++piece;
   return piece < schedule.values.size() ? schedule.values[piece] : 0;
 }
@@ -32,6 +33,7 @@ double Polynomial(const ScheduleSpec& schedule, double step) {
   if (Get(schedule, "cycle") == 0) {
     step = std::min(step, period);
   } else if (step > 0) {
+    // With cycle, the period grows by whole multiples until it covers the step.
     period *= std::ceil(step / period);
   }
   const double end = Get(schedule, "end_learning_rate");
@@ -40,7 +42,8 @@ double Polynomial(const ScheduleSpec& schedule, double step) {
          end;
 }
 
-// The share of the start that is left after the fraction of a half wave.
+// Returns the fraction of the initial rate that is left after `fraction` of half a cosine wave,
+// which ends at `alpha`.
 double Wave(double fraction, double alpha) {
   return (1 - alpha) * 0.5 * (1 + std::cos(kPi * fraction)) + alpha;
 }
@@ -54,20 +57,23 @@ double Cosine(const ScheduleSpec& schedule, double step) {
   }
   const double target = Get(schedule, "warmup_target");
   const double warmup = Get(schedule, "warmup_steps");
+  // The warm-up is linear, and the decay begins after the warm-up.
   if (step < warmup) return start + (target - start) * (step / warmup);
   return target * Wave(std::min(step - warmup, period) / period, alpha);
 }
 
-// Periods of lengths 1, t, t^2, ...: the sum of the first n.
+// Returns the sum of the lengths 1, t, t^2, ... of the first n periods.
 double PeriodsUntil(double t, double n) { return t == 1 ? n : (std::pow(t, n) - 1) / (t - 1); }
 
 double CosineRestarts(const ScheduleSpec& schedule, double step) {
   const double t = Get(schedule, "t_mul");
   const double alpha = Get(schedule, "alpha");
   const double periods = step / Get(schedule, "first_decay_steps");
+  // The inverse of PeriodsUntil: the number of periods whose lengths sum up to `periods`.
   double restarts = t == 1 ? periods : std::log1p(periods * (t - 1)) / std::log(t);
   restarts = std::floor(restarts);
-  // The logarithm may round to the wrong side of a whole number.
+  // The logarithm may be rounded to the wrong side of a whole number, so the number of restarts is
+  // checked.
   if (PeriodsUntil(t, restarts + 1) <= periods) restarts += 1;
   if (PeriodsUntil(t, restarts) > periods) restarts -= 1;
   const double fraction = (periods - PeriodsUntil(t, restarts)) / std::pow(t, restarts);
@@ -93,6 +99,7 @@ double LearningRateAt(const OptimizerSpec& optimizer, int64_t steps_before) {
   if (name == "PolynomialDecay") return Polynomial(schedule, step);
   if (name == "CosineDecay") return Cosine(schedule, step);
   if (name == "CosineDecayRestarts") return CosineRestarts(schedule, step);
+  // Without a schedule the rate is constant.
   return optimizer.learning_rate;
 }
 

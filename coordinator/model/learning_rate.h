@@ -1,10 +1,10 @@
 #pragma once
 
-// The learning rate of a step, as Keras's LearningRateSchedule classes give it
-// (keras/src/optimizers/schedules/learning_rate_schedule.py), in double. Keras asks with the number
-// of updates that came before. With several workers TensorFlow reads that number when an update
-// arrives; here a closure's place in the training decides, so that it has the same rate whichever
-// worker runs it, and when it runs again.
+// The learning rate of a step, as Keras's LearningRateSchedule classes compute it
+// (keras/src/optimizers/schedules/learning_rate_schedule.py), in double. Keras computes the rate
+// from the number of earlier updates. With several workers, TensorFlow reads this number when an
+// update arrives. Here the position of a closure in the training decides, so that the closure has
+// the same rate on every worker and in every run.
 
 #include <cstdint>
 
@@ -12,7 +12,7 @@
 
 namespace cohort {
 
-// Returns the rate; `steps_before` is 0 for the first step.
+// Returns the learning rate of the step that follows `steps_before` earlier steps.
 double LearningRateAt(const OptimizerSpec& optimizer, int64_t steps_before);
 
 }  // namespace cohort

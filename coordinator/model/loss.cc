@@ -22,11 +22,13 @@ std::string ArgMax(const std::string& value, GraphBuilder& graph) {
   return graph.Op("ArgMax", {value}, {IntAttribute("axis", -1), IntAttribute("keepdims", 0)});
 }
 
+// Adds the number of equal elements as a float32 scalar.
 std::string CountEqual(const std::string& a, const std::string& b, GraphBuilder& graph) {
   const std::string equal = CastTo(DType::kFloat32, graph.Op("Equal", {a, b}), graph);
   return graph.Op("ReduceSum", {equal}, {IntAttribute("keepdims", 0)});
 }
 
+// Adds Keras's label smoothing: y * (1 - s) + s / classes.
 std::string Smooth(const LossSpec& loss, const std::string& y, int64_t classes,
                    GraphBuilder& graph) {
   const std::string keep =
@@ -40,6 +42,7 @@ std::string Smooth(const LossSpec& loss, const std::string& y, int64_t classes,
 }  // namespace
 
 absl::Status CheckMetrics(const CompileSpec& compile) {
+  // Each loss excludes the metric for the other kind of labels.
   const MetricKind wrong = IsSparse(compile.loss) ? MetricKind::kCategoricalAccuracy
                                                   : MetricKind::kSparseCategoricalAccuracy;
   for (const MetricSpec& metric : compile.metrics) {
@@ -61,6 +64,7 @@ absl::Status CheckLabels(const CompileSpec& compile, const Shape& output,
         absl::StrCat("compile.loss '", loss, "' needs one score per class, but the model gives ",
                      output.ToString(), " per example; end it with Dense, or put Flatten before"));
   }
+  // Metrics read the same labels as the loss, so their labels are checked with it.
   if (IsSparse(compile.loss) && !HasLabels(y)) {
     return absl::InvalidArgumentError(absl::StrCat(
         "compile.loss '", loss, "' needs one integer label per example, but labels are ", type,
@@ -82,10 +86,12 @@ bool TakesClasses(const LossSpec& loss) { return IsSparse(loss); }
 std::string AddLoss(const LossSpec& loss, const ModelOutput& output, const std::string& y,
                     DType y_dtype, int64_t classes, GraphBuilder& graph) {
   graph.SetNamePrefix("loss/");
+  // The input of a final softmax or sigmoid is more exact than its output.
   const bool from_logits = loss.from_logits || !output.logits.empty();
   const std::string prediction = output.logits.empty() ? output.value : output.logits;
   const onnx::AttributeProto logits_attribute = IntAttribute("from_logits", from_logits ? 1 : 0);
   if (IsSparse(loss)) {
+    // The operator SparseCategoricalCrossentropy does not take int8 labels.
     const std::string labels = y_dtype == DType::kInt8 ? CastTo(DType::kInt64, y, graph) : y;
     return graph.Op("SparseCategoricalCrossentropy", {labels, prediction}, {logits_attribute},
                     kCohortDomain);
@@ -99,17 +105,20 @@ std::string AddLoss(const LossSpec& loss, const ModelOutput& output, const std::
 std::vector<std::string> AddCounts(const CompileSpec& compile, const ModelOutput& output,
                                    const std::string& y, DType y_dtype, GraphBuilder& graph) {
   graph.SetNamePrefix("metrics/");
-  // softmax and sigmoid keep the order of the scores, so the class is the same before them.
+  // Softmax and sigmoid keep the order of the scores, so the best class is the same in the logits.
   const std::string predicted = ArgMax(output.logits.empty() ? output.value : output.logits, graph);
-  // Standard operators have no cheaper count of a symbolic batch: a class equals itself.
+  // Counts the examples: each predicted class equals itself. ONNX's operators have no cheaper way
+  // to count a symbolic batch.
   std::vector<std::string> sums = {CountEqual(predicted, predicted, graph)};
   if (compile.metrics.empty()) return sums;
   std::string labels = y;
   if (!IsSparse(compile.loss)) {
+    // The class of a one-hot row is the position of its largest element.
     labels = ArgMax(y, graph);
   } else if (y_dtype != DType::kInt64) {
     labels = CastTo(DType::kInt64, y, graph);
   }
+  // Every known metric counts the examples whose class is right.
   for (size_t i = 0; i < compile.metrics.size(); ++i) {
     sums.push_back(CountEqual(predicted, labels, graph));
   }

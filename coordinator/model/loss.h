@@ -1,8 +1,8 @@
 #pragma once
 
-// Adds a loss and metrics to a graph, with Keras's meaning. Where the model ends in softmax or
-// sigmoid the loss is computed from the values before it, as Keras does; probabilities from
-// elsewhere are normalised and clipped as Keras does.
+// Adds a loss and metrics to a graph, with Keras's meaning. If the model ends in softmax or
+// sigmoid, the loss is computed from the input of that softmax or sigmoid, as in Keras. Other
+// probabilities are normalised and clipped, as in Keras.
 
 #include <string>
 
@@ -15,22 +15,26 @@
 
 namespace cohort {
 
-// Errors: INVALID_ARGUMENT naming a metric that cannot read the labels of the loss.
+// Checks that the metrics can read the labels of the loss. Errors: INVALID_ARGUMENT naming a metric
+// that cannot.
 absl::Status CheckMetrics(const CompileSpec& compile);
 
-// Errors: INVALID_ARGUMENT where labels of type `y` or the model's output [classes] do not fit the
-// loss or a metric, with the remedy.
+// Checks the labels. Errors: INVALID_ARGUMENT, with the remedy, if labels of type `y` or the
+// model's output [classes] do not fit the loss or a metric.
 absl::Status CheckLabels(const CompileSpec& compile, const Shape& output,
                          const proto::ComponentSpec& y);
 
-// Returns whether labels are class numbers (proto::ClassLabels), not one-hot rows.
+// Returns whether the loss takes labels that are class numbers (proto::ClassLabels), not one-hot
+// rows.
 bool TakesClasses(const LossSpec& loss);
 
-// Adds the per-example loss [N]. `y` is the graph's name of the labels, whose type is `y_dtype`.
+// Adds the per-example loss [N] and returns its name. `y` is the name of the labels in the graph,
+// and `y_dtype` their type.
 std::string AddLoss(const LossSpec& loss, const ModelOutput& output, const std::string& y,
                     DType y_dtype, int64_t classes, GraphBuilder& graph);
 
-// Adds float32 scalars: the number of examples, then each metric's sum over the batch.
+// Adds float32 scalars and returns their names: the number of examples, then each metric's sum over
+// the batch.
 std::vector<std::string> AddCounts(const CompileSpec& compile, const ModelOutput& output,
                                    const std::string& y, DType y_dtype, GraphBuilder& graph);
 

@@ -12,9 +12,10 @@
 namespace cohort {
 namespace {
 
-constexpr int64_t kElementsMax = int64_t{1} << 31;  // elements of one example
+constexpr int64_t kElementsMax = int64_t{1} << 31;  // upper bound of the elements of one example
 constexpr char kLabelColumn[] = "label";
 
+// Checks that a column has a batch and known dimensions of bounded size.
 absl::Status CheckColumn(const std::string& name, const proto::ComponentSpec& x) {
   RETURN_IF_ERROR(DTypeFromNumber(x.dtype()).status());
   if (x.dims_size() < 1) {
@@ -33,7 +34,7 @@ absl::Status CheckColumn(const std::string& name, const proto::ComponentSpec& x)
   return absl::OkStatus();
 }
 
-// The dimensions of a component with a symbolic batch.
+// Returns the dimensions of a component with a symbolic batch, written as -1.
 std::vector<int64_t> SymbolicDims(const proto::ComponentSpec& component) {
   std::vector<int64_t> dims(component.dims().begin(), component.dims().end());
   dims[0] = -1;
@@ -45,8 +46,9 @@ bool IsInteger(DType dtype) {
          dtype == DType::kInt64 || dtype == DType::kBool;
 }
 
-// Keras casts its input to the type that an InputLayer declares. Nothing is cast here, so the cast
-// must be one that changes no value: to float32, in which layers compute, or to a wider type.
+// Checks the type that an InputLayer declares. Keras casts the data to this type. Here nothing is
+// cast, so the cast must not change any value: the declared type may be float32, in which layers
+// compute, float64, or a wider integer type.
 absl::Status CheckDeclaredType(const InputLayerSpec& layer, DType data) {
   if (layer.dtype == data || layer.dtype == DType::kFloat32 || layer.dtype == DType::kFloat64) {
     return absl::OkStatus();
@@ -60,16 +62,19 @@ absl::Status CheckDeclaredType(const InputLayerSpec& layer, DType data) {
                    DTypeName(data), data == DType::kFloat32 ? "" : " or float32"));
 }
 
+// Returns whether the data are images without a channel where the model declares one channel.
 bool LacksChannels(const Shape& declared, const Shape& actual) {
   return declared.rank() == 3 && declared.dim(2) == 1 && actual.rank() == 2 &&
          declared.dim(0) == actual.dim(0) && declared.dim(1) == actual.dim(1);
 }
 
+// Returns the name of the graph input with the ids of a column in the looked-up rows of a table.
 std::string LookupName(const std::string& table, const std::string& column) {
   return absl::StrCat(table, ":", column);
 }
 
-// Keras gives a layer [N,1] where the data has one number per example.
+// Reshapes a value to the declared shape. Keras gives a layer [N,1] if the data have one number per
+// example.
 std::string ToShape(const std::string& value, const Shape& from, const Shape& to,
                     GraphBuilder& graph) {
   if (from == to) return value;
@@ -92,16 +97,18 @@ absl::StatusOr<Model> Model::Create(const ModelSpec& spec, uint64_t seed,
   for (size_t i = 0; i < model.calls_.size(); ++i) {
     RETURN_IF_ERROR(model.TakeCall(model.calls_[i], seed));
   }
-  // Checked after the layers, whose errors say more about what they cannot look up.
+  // Checked after the layers, because a layer's error about its ids says more than the declared
+  // type.
   for (const size_t input : model.inputs_) {
     const Call& call = model.calls_[input];
     RETURN_IF_ERROR(CheckDeclaredType(std::get<InputLayerSpec>(model.layers_[call.layer]),
                                       model.columns_[static_cast<size_t>(call.column)].dtype));
   }
+  // If the model's output is an input, the graph needs the values of that column.
   if (model.calls_[model.output_].column >= 0) {
     model.columns_[static_cast<size_t>(model.calls_[model.output_].column)].is_value = true;
   }
-  // Sorts in the order of the layers, whatever the order of their uses.
+  // Orders the variables like the layers, whatever the order of the layers' uses.
   std::vector<size_t> order(model.variables_.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
@@ -126,8 +133,10 @@ void Model::TakeLayers(const ModelSpec& spec) {
     output_ = spec.output;
   } else {
     if (layers_.empty() || !std::holds_alternative<InputLayerSpec>(layers_[0])) {
-      layers_.insert(layers_.begin(), InputLayerSpec());  // takes the data's shape
+      // An InputLayer that takes the shape of the data.
+      layers_.insert(layers_.begin(), InputLayerSpec());
     }
+    // In a Sequential model each layer is used once, with the output of the layer before it.
     for (size_t i = 0; i < layers_.size(); ++i) {
       Call& taken = calls_.emplace_back();
       taken.layer = i;
@@ -144,6 +153,7 @@ absl::Status Model::TakeColumns(const ModelSpec& spec, const proto::ElementSpec&
     const std::string& name = LayerName(layers_[calls_[inputs_[i]].layer]);
     Column column;
     column.name = spec.functional() ? name : "x";
+    // A model with an input "y" needs another name for its labels.
     if (column.name == labels_name_) labels_name_ = "labels";
     if (spec.functional()) {
       ASSIGN_OR_RETURN(column.component, FindComponent(name, i, batch));
@@ -154,6 +164,7 @@ absl::Status Model::TakeColumns(const ModelSpec& spec, const proto::ElementSpec&
     column.shape = Shape(
         absl::MakeConstSpan(component.dims().data(), static_cast<size_t>(component.dims_size()))
             .subspan(1));
+    // A model without an InputLayer takes the shape of the data.
     if (!spec.functional() && !std::holds_alternative<InputLayerSpec>(spec.layers.front())) {
       std::get<InputLayerSpec>(layers_[0])
           .shape.assign(column.shape.dims().begin(), column.shape.dims().end());
@@ -171,6 +182,7 @@ absl::StatusOr<uint32_t> Model::FindComponent(const std::string& name, size_t po
     known.push_back(batch.components(i).name());
     if (known.back() == name) return static_cast<uint32_t>(i);
   }
+  // Data with named columns are never read by position.
   if (!known.empty() && !known[0].empty()) {
     return absl::InvalidArgumentError(absl::StrCat("the model reads '", name,
                                                    "', but the data has no such column; it has ",
@@ -186,6 +198,7 @@ absl::Status Model::TakeInput(const InputLayerSpec& layer, Call& call) {
   const Shape declared(layer.shape);
   const Shape& actual = columns_[static_cast<size_t>(call.column)].shape;
   call.shape = declared;
+  // [N] may be declared as [N,1], because ToShape adds the dimension.
   if (declared == actual || (actual.rank() == 0 && declared == Shape({1}))) {
     return absl::OkStatus();
   }
@@ -203,6 +216,7 @@ absl::Status Model::TakeInput(const InputLayerSpec& layer, Call& call) {
 absl::Status Model::TakeCall(Call& call, uint64_t seed) {
   const LayerSpec& layer = layers_[call.layer];
   if (const auto* input = std::get_if<InputLayerSpec>(&layer)) return TakeInput(*input, call);
+  // Tables look up ids; every other layer computes with the values of its columns.
   if (!TableOf(layer).empty()) {
     RETURN_IF_ERROR(TakeLookup(layer, call));
   } else {
@@ -230,6 +244,7 @@ absl::Status Model::TakeLookup(const LayerSpec& layer, const Call& call) {
         absl::StrCat("layer '", LayerName(layer), "' looks up '", column.name, "', which is ",
                      DTypeName(column.dtype), "; ids are int32 or int64"));
   }
+  // Two uses of a table with the same column share one lookup.
   const std::string table = TableOf(layer);
   const bool known = std::any_of(column.lookups.begin(), column.lookups.end(),
                                  [&](const Lookup& lookup) { return lookup.table == table; });
@@ -241,7 +256,7 @@ absl::Status Model::TakeLookup(const LayerSpec& layer, const Call& call) {
   return absl::OkStatus();
 }
 
-// A layer that is used again keeps the variables of its first use.
+// Adds the variables of a layer. A layer that is used again keeps the variables of its first use.
 absl::Status Model::TakeVariables(const Call& call, const Shape& input, uint64_t seed) {
   std::vector<VariableSpec> variables = LayerVariables(layers_[call.layer], input, seed);
   for (VariableSpec& variable : variables) {
@@ -262,6 +277,7 @@ absl::Status Model::TakeVariables(const Call& call, const Shape& input, uint64_t
 }
 
 bool Model::IsByRows(ModelMode mode, const std::string& variable) const {
+  // In predictions only dynamic tables are read by rows, since they cannot be read whole.
   return (mode == ModelMode::kPrediction ? dynamic_tables_ : tables_).contains(variable);
 }
 
@@ -275,6 +291,7 @@ void Model::AddColumns(ModelMode mode, GraphBuilder& graph, proto::Program& prog
     return binding;
   };
   for (const Column& column : columns_) {
+    // The graph needs the ids themselves if it has the whole table.
     const bool reads_ids =
         std::any_of(column.lookups.begin(), column.lookups.end(),
                     [&](const Lookup& lookup) { return !IsByRows(mode, lookup.table); });
@@ -299,6 +316,7 @@ void Model::AddLabels(const proto::ComponentSpec& labels, GraphBuilder& graph,
 void Model::AddVariables(ModelMode mode, GraphBuilder& graph, proto::Program& program) const {
   for (const VariableSpec& variable : variables_) {
     std::vector<int64_t> dims(variable.shape.dims().begin(), variable.shape.dims().end());
+    // The number of rows of a table that a batch names varies.
     if (IsByRows(mode, variable.name)) {
       dims[0] = -1;
       graph.Input(variable.name, variable.dtype, dims, absl::StrCat(variable.name, ":rows"));
@@ -312,6 +330,7 @@ void Model::AddVariables(ModelMode mode, GraphBuilder& graph, proto::Program& pr
 }
 
 ModelOutput Model::AddInput(const Column& column, const Call& call, GraphBuilder& graph) const {
+  // A column that is only looked up has ids and no value.
   if (!column.is_value) return {};
   std::string value = column.name;
   if (column.dtype != DType::kFloat32) {
@@ -327,6 +346,7 @@ std::string Model::AddIds(const Column& column, const Call& call, const std::str
 }
 
 ModelOutput Model::AddLayers(ModelMode mode, GraphBuilder& graph, StateValues& state) const {
+  // Calls come after their inputs, so each input has its output already.
   std::vector<ModelOutput> outputs(calls_.size());
   for (size_t i = 0; i < calls_.size(); ++i) {
     const Call& call = calls_[i];
@@ -345,6 +365,7 @@ ModelOutput Model::AddLayers(ModelMode mode, GraphBuilder& graph, StateValues& s
     } else {
       for (const size_t input : call.inputs) values.push_back(outputs[input]);
     }
+    // A call with `training` false computes as in evaluation, in a training step too.
     const bool frozen = mode == ModelMode::kTraining && !call.training;
     const LayerTarget target{graph, frozen ? ModelMode::kEvaluation : mode, state};
     outputs[i] = AddLayerNodes(layer, {values, first.shape}, target);

@@ -23,16 +23,18 @@ namespace cohort {
 
 namespace {
 
-// Gradient clipping as Keras does it, in the workers' program: there a gradient is whole, however
-// its variable is cut into slices, and only what is left of it travels. Where several replicas
-// compute gradients, what is clipped is their mean.
+// Gradient clipping as in Keras, within the workers' program. There a gradient is whole, even if
+// its variable is cut into slices, and only the clipped gradient travels. If several replicas
+// compute gradients, their mean is clipped.
 onnx::AttributeProto Limit(const char* name, double value) {
   return FloatAttribute(name, static_cast<float>(value));
 }
 
+// Adds the job's clipping and returns the clipped gradients in the same order.
 std::vector<std::string> AddClipping(const std::vector<std::string>& gradients,
                                      const ClippingSpec& clipping, GraphBuilder& builder) {
   builder.SetNamePrefix("clip/");
+  // The norm of all gradients together is computed by one node.
   if (clipping.global_clipnorm > 0) {
     return builder.OpN("ClipByNorm", gradients, static_cast<int>(gradients.size()),
                        {Limit("clip_norm", clipping.global_clipnorm)}, kCohortDomain);
@@ -52,10 +54,12 @@ bool Clips(const ClippingSpec& clipping) {
   return clipping.clipnorm > 0 || clipping.global_clipnorm > 0 || clipping.clipvalue > 0;
 }
 
-// The graph with clipped gradients as its outputs instead. Errors: INVALID_ARGUMENT from the graph.
+// Replaces the gradients among the graph's outputs by clipped ones. Errors: INVALID_ARGUMENT from
+// the graph.
 absl::StatusOr<GradientGraph> ClipGradients(GradientGraph graph, const ClippingSpec& clipping) {
   const int count = static_cast<int>(graph.gradients.size());
   if (!Clips(clipping) || count == 0) return graph;
+  // The gradients are the last outputs of the graph.
   auto* const outputs = graph.model.mutable_graph()->mutable_output();
   outputs->DeleteSubrange(outputs->size() - count, count);
   GraphBuilder builder(std::move(graph.model));
@@ -65,8 +69,9 @@ absl::StatusOr<GradientGraph> ClipGradients(GradientGraph graph, const ClippingS
   return graph;
 }
 
-// A graph that takes these gradients, one of each variable, by name, and gives the clipped ones in
-// the same order: Program.joined_model. Errors: as above.
+// Returns the graph for Program.joined_model: its inputs are the gradients by name, one for each
+// variable, and its outputs are the clipped gradients in the same order. Errors: INVALID_ARGUMENT
+// from the graph.
 absl::StatusOr<onnx::ModelProto> ClippingGraph(const std::vector<std::string>& gradients,
                                                const std::vector<VariableSpec>& variables,
                                                const ClippingSpec& clipping) {
@@ -74,7 +79,7 @@ absl::StatusOr<onnx::ModelProto> ClippingGraph(const std::vector<std::string>& g
   for (size_t i = 0; i < gradients.size(); ++i) {
     const Shape& shape = variables[i].shape;
     std::vector<int64_t> dims(shape.dims().begin(), shape.dims().end());
-    if (!dims.empty()) dims[0] = -1;  // for a table, the rows of the batch
+    if (!dims.empty()) dims[0] = -1;  // a table's gradient has only the rows that the batch names
     builder.Input(gradients[i], variables[i].dtype, dims, absl::StrCat("R", i));
   }
   for (const std::string& clipped : AddClipping(gradients, clipping, builder)) {
@@ -90,6 +95,7 @@ struct Parts {
   const proto::ComponentSpec& labels;
 };
 
+// Binds a fetched output. `of_replicas` says how the values of several replicas become one.
 void BindFetch(const std::string& output, proto::FetchOfReplicas of_replicas,
                proto::Program& program) {
   proto::OutputBinding* binding = program.add_outputs();
@@ -107,7 +113,8 @@ absl::StatusOr<proto::Program> BuildPredict(const Parts& parts) {
   StateValues state;
   std::string output = parts.model.AddLayers(ModelMode::kPrediction, graph, state).value;
   graph.SetNamePrefix("");
-  output = graph.Op("Identity", {output});  // an output is no input, even of a model without nodes
+  // An output must not be an input, even in a model without nodes.
+  output = graph.Op("Identity", {output});
   graph.Output(output);
   ASSIGN_OR_RETURN(const onnx::ModelProto model, graph.Finish());
   program.set_model(model.SerializeAsString());
@@ -115,11 +122,13 @@ absl::StatusOr<proto::Program> BuildPredict(const Parts& parts) {
   return program;
 }
 
-// A loss that is computed from logits leaves the model's last activation without a reader.
+// Removes nodes that no output depends on. A loss that is computed from logits leaves the model's
+// last activation without a reader.
 void RemoveUnreadNodes(onnx::GraphProto& graph) {
   std::set<std::string> read;
   for (const onnx::ValueInfoProto& output : graph.output()) read.insert(output.name());
   std::vector<onnx::NodeProto> kept;
+  // Nodes come after their inputs, so one pass backwards sees every reader first.
   for (int i = graph.node_size() - 1; i >= 0; --i) {
     onnx::NodeProto& node = *graph.mutable_node(i);
     const bool is_read = std::any_of(node.output().begin(), node.output().end(),
@@ -137,8 +146,8 @@ void RemoveUnreadNodes(onnx::GraphProto& graph) {
   *graph.mutable_value_info() = std::move(types);
 }
 
-// The graph of a step with its outputs in order, fetched ones before those of the state, and the
-// name of the mean loss. The program has the inputs bound.
+// The graph of a step with its outputs in order (first the fetched values, then the state) and the
+// name of the mean loss. The inputs of the program are bound.
 struct StepGraph {
   proto::Program program;
   onnx::ModelProto model;
@@ -147,6 +156,7 @@ struct StepGraph {
   std::string mean_loss;
 };
 
+// Builds the graph that train_step and eval_step have in common.
 absl::StatusOr<StepGraph> BuildStep(const Parts& parts, ModelMode mode, const char* name) {
   StepGraph step;
   GraphBuilder graph(name);
@@ -160,6 +170,7 @@ absl::StatusOr<StepGraph> BuildStep(const Parts& parts, ModelMode mode, const ch
   const std::string losses =
       AddLoss(parts.job.compile.loss, output, y, y_dtype, parts.model.output_shape().dim(0), graph);
   step.fetches = {graph.Op("ReduceSum", {losses}, {IntAttribute("keepdims", 0)})};
+  // Gradients are those of the mean; the fetched sum is for the figures of an epoch.
   if (mode == ModelMode::kTraining) {
     step.mean_loss = graph.Op("ReduceMean", {losses}, {IntAttribute("keepdims", 0)});
   }
@@ -168,9 +179,11 @@ absl::StatusOr<StepGraph> BuildStep(const Parts& parts, ModelMode mode, const ch
   }
   for (const std::string& fetch : step.fetches) graph.Output(fetch);
   for (const auto& [variable, value] : step.state) graph.Output(value);
-  if (mode == ModelMode::kTraining) graph.Output(step.mean_loss);  // so that it is kept
+  // The mean loss is an output for now, so that its nodes are not removed.
+  if (mode == ModelMode::kTraining) graph.Output(step.mean_loss);
   ASSIGN_OR_RETURN(step.model, graph.Finish());
   RemoveUnreadNodes(*step.model.mutable_graph());
+  // The mean loss is not fetched; it was an output only for the removal.
   if (mode == ModelMode::kTraining) step.model.mutable_graph()->mutable_output()->RemoveLast();
   return step;
 }
@@ -183,7 +196,7 @@ absl::StatusOr<proto::Program> BuildEvalStep(const Parts& parts) {
   return std::move(program);
 }
 
-// Returns whether replicas join values while they compute.
+// Returns whether the program's replicas join values while they compute.
 bool HasExchange(const proto::Program& program) {
   onnx::ModelProto model;
   model.ParseFromString(program.model());
@@ -193,6 +206,7 @@ bool HasExchange(const proto::Program& program) {
   });
 }
 
+// Builds train_step. `replicated` clips in joined_model, after the replicas' gradients are joined.
 absl::StatusOr<proto::Program> BuildTrainStep(const Parts& parts, bool replicated) {
   ASSIGN_OR_RETURN(StepGraph step, BuildStep(parts, ModelMode::kTraining, "train_step"));
   std::vector<std::string> names;
@@ -219,6 +233,7 @@ absl::StatusOr<proto::Program> BuildTrainStep(const Parts& parts, bool replicate
     binding->set_output(value);
     binding->set_assign(variable);
   }
+  // The gradients are the last outputs of the program, in the order of the trained variables.
   for (size_t i = 0; i < names.size(); ++i) {
     proto::OutputBinding* binding = program.add_outputs();
     binding->set_output(gradients.gradients[i]);
@@ -238,11 +253,12 @@ absl::StatusOr<ModelPrograms> BuildPrograms(const JobSpec& job, const proto::Ele
   ASSIGN_OR_RETURN(const Model model, Model::Create(job.model, job.seed, batch));
   ModelPrograms programs;
   programs.variables = model.variables();
-  // First what no data can change.
+  // Errors that do not depend on the data are found first.
   RETURN_IF_ERROR(SetUpdates(job.compile.optimizer, programs.variables));
   const proto::ComponentSpec& labels = batch.components(static_cast<int>(model.labels()));
   RETURN_IF_ERROR(CheckLabels(job.compile, model.output_shape(), labels));
   proto::ComponentSpec given = labels;
+  // Data sets turn the labels into class numbers, so the programs see the type after that.
   if (TakesClasses(job.compile.loss)) {
     programs.labels.emplace();
     programs.labels->mutable_class_labels()->set_component(model.labels());
@@ -252,6 +268,7 @@ absl::StatusOr<ModelPrograms> BuildPrograms(const JobSpec& job, const proto::Ele
   const Parts parts{job, model, given};
   ASSIGN_OR_RETURN(programs.train_step, BuildTrainStep(parts, /*replicated=*/false));
   programs.exchanges = HasExchange(programs.train_step);
+  // Without clipping the train step is the same for any number of replicas.
   if (Clips(job.compile.optimizer.clipping)) {
     ASSIGN_OR_RETURN(programs.replicated_train_step, BuildTrainStep(parts, /*replicated=*/true));
   }

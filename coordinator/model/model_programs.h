@@ -1,17 +1,18 @@
 #pragma once
 
-// From a job to the three programs that train it. A program's graph inputs are the columns of a
-// batch that the model reads ("x", or the names of a functional model's inputs; symbolic batch N;
-// an embedding's ids bound to rows of its table), the labels ("y") where they are used, and the
-// variables, bound by name; its outputs are, in this order,
+// Builds the three programs of a job. The graph inputs of a program are the columns of a batch that
+// the model reads ("x", or the names of a functional model's inputs; symbolic batch N; an
+// embedding's ids are bound to rows of its table), the labels ("y") if the program uses them, and
+// the variables, bound by name. The outputs are, in this order:
+//
 //   train_step  loss_sum, count, one sum per metric (fetched), then the new value of each variable
-//               that it changes without training it (assigned; by name), then one gradient per
-//               variable that it trains (pushed)
+//               that the step changes without training it (assigned, by name), then one gradient
+//               per variable that the step trains (pushed)
 //   eval_step   loss_sum, count, one sum per metric (fetched); no dropout
 //   predict     the model's output (fetched); no labels, tables whole
-// loss_sum is float32, the sum of the per-example losses; count and the metric sums are float32 too
-// (examples, examples counted correct), so that an epoch's figure is sum / count over all its
-// batches. The pushed gradient is that of the MEAN loss over the batch.
+// loss_sum is the float32 sum of the losses of the examples. count and the metric sums are float32
+// too (the number of examples, the number of correct examples), so that the figure of an epoch is
+// sum / count over all its batches. The pushed gradient is that of the MEAN loss over the batch.
 
 #include <optional>
 #include <string>
@@ -27,24 +28,27 @@ namespace cohort {
 
 struct ModelPrograms {
   proto::Program train_step;
-  // The programs for several replicas where they differ; an empty name where they do not. Gradients
-  // are clipped when they are joined.
+  // The train step for several replicas, if it differs from train_step; otherwise its name is
+  // empty. It clips gradients after they are joined.
   proto::Program replicated_train_step;
   proto::Program eval_step;
   proto::Program predict;
-  std::vector<VariableSpec> variables;  // in creation order, which is placement order
-  // The names of what train_step and eval_step fetch: "loss_sum", "count", "accuracy".
+  std::vector<VariableSpec> variables;  // in creation order, which is the order of placement
+  // The names of the values that train_step and eval_step fetch: "loss_sum", "count", "accuracy".
   std::vector<std::string> fetch_names;
-  proto::UpdateRule update_rule;  // for every trainable variable, but for its sparse mode
-  // The transform that data sets apply to the labels after the job's pipeline if the loss wants
-  // classes. Integer labels [N] are checked and stay as they are.
+  // The update rule of every trainable variable, without the sparse mode, which each variable has
+  // itself.
+  proto::UpdateRule update_rule;
+  // The transform that data sets apply to the labels after the job's pipeline, if the loss takes
+  // classes. Integer labels [N] are checked and stay unchanged.
   std::optional<proto::DatasetTransform> labels;
-  bool exchanges = false;  // train_step has values that its replicas join (cohort.AllReduce)
+  // Replicas of train_step join values while they compute (cohort.AllReduce).
+  bool exchanges = false;
 };
 
 // Builds the programs. `batch` is the type of a batch of training data after the pipeline
-// (TransformElement); model.h says which component is what. Errors: INVALID_ARGUMENT naming the
-// layer, loss or metric, the type or shape it was given and the remedy.
+// (TransformElement); model.h says which component is which input. Errors: INVALID_ARGUMENT naming
+// the layer, loss or metric, the type or shape that it was given, and the remedy.
 absl::StatusOr<ModelPrograms> BuildPrograms(const JobSpec& job, const proto::ElementSpec& batch);
 
 }  // namespace cohort

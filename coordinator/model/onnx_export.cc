@@ -12,6 +12,8 @@
 namespace cohort {
 namespace {
 
+// Describes the variable of a graph input. Errors: INVALID_ARGUMENT for an axis without a fixed
+// size.
 absl::StatusOr<ExportedVariable> VariableOf(const proto::InputBinding& binding,
                                             const onnx::ValueInfoProto& input) {
   ExportedVariable exported{binding.input(), binding.variable(), DType::kUndefined, Shape()};
@@ -30,6 +32,7 @@ absl::StatusOr<ExportedVariable> VariableOf(const proto::InputBinding& binding,
   return exported;
 }
 
+// Checks that the graph has only operators that every ONNX runtime knows.
 absl::Status CheckStandardOperators(const onnx::GraphProto& graph) {
   std::vector<std::string> offenders;
   for (const onnx::NodeProto& node : graph.node()) {
@@ -50,6 +53,7 @@ absl::StatusOr<OnnxExport> PlanOnnxExport(const proto::Program& predict) {
   onnx::GraphProto& graph = *exported.model.mutable_graph();
   RETURN_IF_ERROR(CheckStandardOperators(graph));
   google::protobuf::RepeatedPtrField<onnx::ValueInfoProto> batch_inputs;
+  // The inputs of the graph have the order of the program's bindings.
   for (int i = 0; i < predict.inputs_size(); ++i) {
     const proto::InputBinding& binding = predict.inputs(i);
     if (binding.source_case() == proto::InputBinding::kBatchComponent) {
@@ -63,13 +67,15 @@ absl::StatusOr<OnnxExport> PlanOnnxExport(const proto::Program& predict) {
     ASSIGN_OR_RETURN(ExportedVariable variable, VariableOf(binding, graph.input(i)));
     exported.variables.push_back(std::move(variable));
   }
-  // Importing a domain that no node uses would make other runtimes refuse the file.
+  // A domain that no node uses is not imported, because some runtimes refuse a file with an unknown
+  // domain.
   google::protobuf::RepeatedPtrField<onnx::OperatorSetIdProto> imports;
   for (const onnx::OperatorSetIdProto& import : exported.model.opset_import()) {
     if (import.domain().empty()) *imports.Add() = import;
   }
   *exported.model.mutable_opset_import() = std::move(imports);
-  // Checked while the variables are still inputs: as initializers they have the same types.
+  // The model is checked while the variables are still inputs; as initializers they have the same
+  // types.
   RETURN_IF_ERROR(
       Annotate(LoadModel(exported.model.SerializeAsString()).status(), "the exported model"));
   *graph.mutable_input() = std::move(batch_inputs);

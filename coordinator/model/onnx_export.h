@@ -1,9 +1,9 @@
 #pragma once
 
-// The trained model as an ordinary ONNX model: the predict program with each variable's value
-// inside as an initializer. What the model is made of follows from the program alone, so whether it
-// can be exported is known before anything is trained; the values are added as the file is written
-// (onnx_file.h).
+// The trained model as an ordinary ONNX model: the predict program with the value of each variable
+// as an initializer. The structure of the model follows from the program alone, so it is known
+// before the training whether the model can be exported. The values are added when the file is
+// written (onnx_file.h).
 
 #include <string>
 #include <vector>
@@ -15,9 +15,9 @@
 
 namespace cohort {
 
-// A variable whose whole value (slices joined) is one of the model's initializers.
+// A variable whose whole value (all slices joined) is an initializer of the model.
 struct ExportedVariable {
-  std::string initializer;  // the name in the graph
+  std::string initializer;  // name of the initializer in the graph
   std::string variable;
   DType dtype = DType::kUndefined;
   Shape shape;
@@ -25,13 +25,14 @@ struct ExportedVariable {
 };
 
 struct OnnxExport {
-  onnx::ModelProto model;  // complete but for the variables
+  onnx::ModelProto model;  // complete except for the values of variables
   std::vector<ExportedVariable> variables;
 };
 
-// Plans the export of a model with standard operators only, a symbolic batch, and libonnx's checks
-// passed. Errors: INVALID_ARGUMENT for an input that is neither batch nor variable, for a variable
-// whose shape the program does not say, and for an operator outside ONNX's own domain, naming it.
+// Plans the export: the model has only standard operators and a symbolic batch, and passes
+// libonnx's checks. Errors: INVALID_ARGUMENT for an input that is neither batch nor variable, for a
+// variable whose shape the program does not tell, and for an operator outside ONNX's own domain,
+// naming the operator.
 absl::StatusOr<OnnxExport> PlanOnnxExport(const proto::Program& predict);
 
 }  // namespace cohort

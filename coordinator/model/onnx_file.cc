@@ -10,12 +10,13 @@
 namespace cohort {
 namespace {
 
-// The alignment at which a runtime can map a tensor's bytes into memory, as ONNX advises.
+// The alignment that ONNX advises, so that a runtime can map a tensor's bytes into memory.
 constexpr size_t kDataAlignment = 4096;
-// The bytes of a value that go into the file at a time.
+// How many bytes of a value are written to the file at a time.
 constexpr size_t kWriteBytes = size_t{64} << 20;
 
-// A file that is written under another name until it is whole. Removed unless it is committed.
+// A file that is written under a temporary name until it is complete. The file is removed unless it
+// is committed.
 class TemporaryFile {
  public:
   static absl::StatusOr<std::unique_ptr<TemporaryFile>> Create(FileSystem& files,
@@ -30,6 +31,7 @@ class TemporaryFile {
   }
 
   absl::Status Append(absl::string_view bytes) { return file_->Append(bytes); }
+  // Makes the bytes of the file durable, before the file gets its final name.
   absl::Status Seal() {
     RETURN_IF_ERROR(file_->Sync());
     return file_->Close();
@@ -55,15 +57,16 @@ class TemporaryFile {
   bool committed_ = false;
 };
 
-constexpr uint32_t kLengthDelimited = 2;  // the wire type of messages and bytes
+constexpr uint32_t kLengthDelimited = 2;  // protobuf's wire type of messages and bytes
 
+// Appends a number in protobuf's encoding: 7 bits a byte, the lowest first.
 void AppendVarint(uint64_t value, std::string& out) {
   constexpr uint64_t kLow = 0x7f;
   for (; value > kLow; value >>= 7) out.push_back(static_cast<char>((value & kLow) | (kLow + 1)));
   out.push_back(static_cast<char>(value));
 }
 
-// Returns the bytes that precede a message or bytes field.
+// Returns the bytes that precede the content of a message or bytes field.
 std::string FieldHead(int field, size_t bytes) {
   std::string head;
   AppendVarint(static_cast<uint64_t>(field) << 3 | kLengthDelimited, head);
@@ -71,7 +74,7 @@ std::string FieldHead(int field, size_t bytes) {
   return head;
 }
 
-// The initializer but for its bytes.
+// Returns an initializer without its bytes.
 onnx::TensorProto MetaOf(const ExportedVariable& variable) {
   onnx::TensorProto tensor;
   tensor.set_name(variable.initializer);
@@ -80,6 +83,7 @@ onnx::TensorProto MetaOf(const ExportedVariable& variable) {
   return tensor;
 }
 
+// Reads a variable and checks that the value is the one that the program reads.
 absl::StatusOr<Tensor> ReadChecked(const ExportedVariable& variable, ReadVariable read) {
   ASSIGN_OR_RETURN(Tensor value, read(variable.variable));
   if (value.dtype() == variable.dtype && value.shape() == variable.shape) return value;
@@ -97,17 +101,19 @@ absl::Status AppendBytes(const Tensor& value, TemporaryFile& file) {
   return absl::OkStatus();
 }
 
-// A message in pieces whose sizes are known before the values are. Fields may come in any order,
-// and a reader joins them: the model without its graph, then the graph without the variables, then
-// the variables.
+// A protobuf message in parts whose sizes are known before the values are read. The fields of a
+// message may come in any order, and a reader joins them: first the model without its graph, then
+// the graph without the variables, then the variables.
 struct InlineModel {
   std::string model;
   std::string graph;
-  // One head per variable: that of the field with the tensor's meta, and that of its bytes.
+  // The heads of the variables. Each one joins the head of the initializer field, with the tensor's
+  // name, type and shape, and the head of the tensor's bytes.
   std::vector<std::string> heads;
   size_t graph_bytes = 0;
 };
 
+// Computes all parts and sizes from the types and shapes alone.
 InlineModel LayOut(const OnnxExport& exported) {
   InlineModel laid;
   onnx::ModelProto rest = exported.model;
@@ -119,6 +125,7 @@ InlineModel LayOut(const OnnxExport& exported) {
     const std::string meta =
         absl::StrCat(MetaOf(variable).SerializeAsString(),
                      FieldHead(onnx::TensorProto::kRawDataFieldNumber, variable.bytes()));
+    // The length of a field covers the tensor's metadata and its bytes.
     const std::string head = absl::StrCat(
         FieldHead(onnx::GraphProto::kInitializerFieldNumber, meta.size() + variable.bytes()), meta);
     laid.graph_bytes += head.size() + variable.bytes();
@@ -127,6 +134,7 @@ InlineModel LayOut(const OnnxExport& exported) {
   return laid;
 }
 
+// Writes the model into one file, with one value in memory at a time.
 absl::Status WriteInline(FileSystem& files, const std::string& path, const OnnxExport& exported,
                          const InlineModel& laid, ReadVariable read) {
   ASSIGN_OR_RETURN(const std::unique_ptr<TemporaryFile> file, TemporaryFile::Create(files, path));
@@ -142,6 +150,7 @@ absl::Status WriteInline(FileSystem& files, const std::string& path, const OnnxE
   return file->Commit();
 }
 
+// Returns an initializer that refers to bytes in the data file.
 onnx::TensorProto ExternalTensor(const ExportedVariable& variable, const std::string& location,
                                  size_t offset) {
   onnx::TensorProto tensor = MetaOf(variable);
@@ -157,6 +166,7 @@ onnx::TensorProto ExternalTensor(const ExportedVariable& variable, const std::st
   return tensor;
 }
 
+// Writes the values into a data file, and the model without values into its own file.
 absl::Status WriteExternal(FileSystem& files, const std::string& path, const OnnxExport& exported,
                            ReadVariable read) {
   const std::string data_path = absl::StrCat(path, ".data");
@@ -166,6 +176,7 @@ absl::Status WriteExternal(FileSystem& files, const std::string& path, const Onn
   size_t offset = 0;
   for (const ExportedVariable& variable : exported.variables) {
     const size_t begin = (offset + kDataAlignment - 1) / kDataAlignment * kDataAlignment;
+    // The gap before an aligned value is filled with zeros.
     RETURN_IF_ERROR(data->Append(std::string(begin - offset, '\0')));
     *model.mutable_graph()->add_initializer() =
         ExternalTensor(variable, BaseName(data_path), begin);
@@ -177,6 +188,7 @@ absl::Status WriteExternal(FileSystem& files, const std::string& path, const Onn
   ASSIGN_OR_RETURN(const std::unique_ptr<TemporaryFile> file, TemporaryFile::Create(files, path));
   RETURN_IF_ERROR(file->Append(model.SerializeAsString()));
   RETURN_IF_ERROR(file->Seal());
+  // The old model is removed first, because it must never refer to the new data.
   RETURN_IF_ERROR(files.Remove(path));
   RETURN_IF_ERROR(data->Commit());
   return file->Commit();
@@ -186,6 +198,7 @@ absl::Status WriteExternal(FileSystem& files, const std::string& path, const Onn
 
 absl::Status WriteOnnx(FileSystem& files, const std::string& path, const OnnxExport& exported,
                        ReadVariable read, size_t file_bytes_max) {
+  // The size of the whole model decides between one file and two, before any value is read.
   const InlineModel laid = LayOut(exported);
   const std::string graph_head = FieldHead(onnx::ModelProto::kGraphFieldNumber, laid.graph_bytes);
   const size_t bytes = laid.model.size() + graph_head.size() + laid.graph_bytes;

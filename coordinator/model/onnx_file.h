@@ -1,8 +1,8 @@
 #pragma once
 
-// An exported model on its way to a file, variable after variable, so that one value at a time is
-// in memory. A file of ONNX is one protobuf message, of at most 2 GiB less a byte; a larger model
-// keeps its variables in a second file beside it, `path.data`, as ONNX's external data.
+// Writes an exported model to a file, variable by variable, so that only one value at a time is in
+// memory. An ONNX file is one protobuf message of less than 2 GiB. A larger model keeps its
+// variables in a second file beside the first, `path.data`, as ONNX's external data.
 
 #include <string>
 
@@ -15,13 +15,13 @@ namespace cohort {
 
 inline constexpr size_t kOnnxFileBytesMax = (size_t{1} << 31) - 1;
 
-// The whole value of a variable, asked for once, in the model's order.
+// Returns the whole value of a variable; called once for each variable, in the model's order.
 using ReadVariable = absl::FunctionRef<absl::StatusOr<Tensor>(const std::string& variable)>;
 
-// Writes the model. What was at `path` before is replaced when all is written; the data file comes
-// first, so that there is never a model with another one's data. `file_bytes_max` is
-// kOnnxFileBytesMax, or less. Errors: those of `read` and of files; INVALID_ARGUMENT for a value of
-// another type or shape, naming the variable.
+// Writes the model. An existing model at `path` is replaced only when everything is written, and is
+// removed before its data file is replaced, so that a model never refers to the data of another
+// model. `file_bytes_max` is kOnnxFileBytesMax, or less in tests. Errors: those of `read` and of
+// the file system; INVALID_ARGUMENT for a value of another type or shape, naming the variable.
 absl::Status WriteOnnx(FileSystem& files, const std::string& path, const OnnxExport& exported,
                        ReadVariable read, size_t file_bytes_max);
 

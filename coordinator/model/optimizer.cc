@@ -13,13 +13,14 @@ namespace cohort {
 
 namespace {
 
-// The names come from the job's reader, which knows no others.
+// Returns the sparse mode of this name. The job's reader accepts only known names.
 proto::SparseMode ModeOf(const std::string& name) {
   const absl::Span<const char* const> names = SparseModeNames();
   return static_cast<proto::SparseMode>(std::find(names.begin(), names.end(), name) -
                                         names.begin());
 }
 
+// Checks that sparse_updates names only trainable variables.
 absl::Status CheckNames(const OptimizerSpec& optimizer,
                         const std::vector<VariableSpec>& variables) {
   std::vector<std::string> names;
@@ -41,6 +42,7 @@ absl::Status CheckNames(const OptimizerSpec& optimizer,
 proto::UpdateRule MakeUpdateRule(const OptimizerSpec& optimizer) {
   proto::UpdateRule rule;
   rule.set_op(optimizer.op);
+  // The map of parameters is sorted, so equal optimizers give equal rules.
   for (const auto& [name, value] : optimizer.parameters) {
     proto::HyperParameter* parameter = rule.add_parameters();
     parameter->set_name(name);
@@ -59,12 +61,14 @@ absl::Status SetUpdates(const OptimizerSpec& optimizer, std::vector<VariableSpec
   for (VariableSpec& variable : variables) {
     if (!variable.trainable) continue;
     auto found = optimizer.sparse_updates.find(variable.name);
+    // A variable without a mode of its own takes the mode of all variables.
     if (found == optimizer.sparse_updates.end()) found = optimizer.sparse_updates.find("");
     if (found != optimizer.sparse_updates.end()) variable.sparse = ModeOf(found->second);
     rule.set_sparse(variable.sparse);
     const std::string context = absl::StrCat("compile.optimizer: variable '", variable.name, "'");
     const absl::StatusOr<UpdateRuleSpec> described = DescribeUpdateRule(rule);
     RETURN_IF_ERROR(Annotate(described.status(), context));
+    // A sweeping rule changes every row in each step, and a dynamic table has no list of all rows.
     if (!variable.dynamic.has_value() || !described->sweeps) continue;
     return absl::InvalidArgumentError(absl::StrCat(
         context,

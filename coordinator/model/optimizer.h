@@ -1,6 +1,6 @@
 #pragma once
 
-// Keras's optimizer as an update rule for the ps.
+// Turns Keras's optimizer into an update rule for the ps.
 
 #include <vector>
 
@@ -11,13 +11,14 @@
 
 namespace cohort {
 
-// Parameters sorted by name. The learning rate is not part of the rule: it travels in the push.
-// The sparse mode is that of a variable.
+// Makes the rule, with its parameters sorted by name. The learning rate is not part of the rule,
+// because it travels in the push. The sparse mode is set per variable.
 proto::UpdateRule MakeUpdateRule(const OptimizerSpec& optimizer);
 
-// Checks that there is something to train and sets the variables' sparse modes; neither depends on
-// any shape. Errors: INVALID_ARGUMENT if no variable is trainable, for a name that no trainable
-// variable has, and for a mode that the optimizer or a dynamic table cannot have.
+// Checks that at least one variable is trainable, and sets the variables' sparse modes; neither
+// depends on any shape. Errors: INVALID_ARGUMENT if no variable is trainable, for a name that is
+// not a trainable variable's, and for a mode that the optimizer or a dynamic table does not
+// support.
 absl::Status SetUpdates(const OptimizerSpec& optimizer, std::vector<VariableSpec>& variables);
 
 }  // namespace cohort

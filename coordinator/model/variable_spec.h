@@ -1,6 +1,6 @@
 #pragma once
 
-// A variable of a model, before any strategy has placed it.
+// A variable of a model, before a strategy has placed it.
 
 #include <optional>
 #include <string>
@@ -11,22 +11,22 @@
 
 namespace cohort {
 
-// tf.VariableSynchronization. kOnRead: each replica of a strategy that mirrors variables has a
-// value of its own (common/program/replica_rows.h); under other strategies it is like kOnWrite,
-// which kAuto is everywhere. kNone is refused under every strategy.
+// tf.VariableSynchronization. With kOnRead, each replica of a strategy that mirrors variables has
+// its own value (common/program/replica_rows.h); under other strategies kOnRead is like kOnWrite.
+// kAuto is like kOnWrite under every strategy. kNone is refused under every strategy.
 enum class VariableSynchronization { kAuto, kNone, kOnWrite, kOnRead };
 
 struct VariableSpec {
-  std::string name;  // Keras's: "dense/kernel", "dense_1/bias"
+  std::string name;  // Keras's name: "dense/kernel", "dense_1/bias"
   DType dtype = DType::kFloat32;
   Shape shape;
-  proto::Initializer initializer;  // an empty op: no initial value
+  proto::Initializer initializer;  // an empty op means no initial value
   bool trainable = true;
-  proto::SparseMode sparse = proto::DENSE_EXACT;  // the update rule's mode
-  // Rows under keys; the shape is [kKeyBuckets, width].
+  proto::SparseMode sparse = proto::DENSE_EXACT;  // the sparse mode of the variable's update rule
+  // Set for a variable whose rows have keys; the shape is then [kKeyBuckets, width].
   std::optional<proto::DynamicTable> dynamic = std::nullopt;
-  // The aggregation of what the closures of a synchronous round assign or add to the variable;
-  // gradients need none.
+  // The aggregation of values that the closures of a synchronous round assign or add to the
+  // variable; gradients do not need an aggregation.
   proto::VariableAggregation aggregation = proto::AGGREGATION_NONE;
   VariableSynchronization synchronization = VariableSynchronization::kAuto;
 };

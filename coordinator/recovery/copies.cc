@@ -15,13 +15,17 @@ namespace cohort {
 
 namespace {
 
-constexpr absl::Duration kRetryDelay = absl::Milliseconds(100);  // doubles with each failure
-// Much longer than gangs stand for a copy between two workers that do not reach each other.
+// The delay before a copy is tried again; doubles with each failure.
+constexpr absl::Duration kRetryDelay = absl::Milliseconds(100);
+// Much longer than a failed copy between two workers that do not reach each other holds the gangs.
 constexpr absl::Duration kRetryDelayMax = absl::Seconds(30);
 constexpr char kPsService[] = "/cohort.proto.PsService/";
-// One prefix for all: what a source still holds of a failed copy ends with its next one.
+// One prefix for all copies: when a source holds the next copy, it drops what it still holds of a
+// failed one.
 constexpr char kHeldPrefix[] = "/copy";
 
+// Makes the error for the loss of all copies, of class PS_LOST; its origin is the worker that was
+// lost last.
 absl::Status NoneLeft(const absl::Status& cause) {
   proto::ErrorDetail detail = DetailOf(cause);
   detail.set_error_class(proto::PS_LOST);
@@ -49,7 +53,8 @@ Copies::Copies(World world, Options options, std::shared_ptr<Cluster> cluster,
       strand_(world.executor) {}
 
 void Copies::Post(absl::AnyInvocable<void()> task) {
-  // Weak: the strand is this object's own, and a task that never runs would keep it.
+  // A weak pointer, because the strand belongs to this object: a task that never runs would keep
+  // both alive.
   strand_.Post([weak = weak_from_this(), task = std::move(task)]() mutable {
     if (const auto self = weak.lock()) task();
   });
@@ -63,6 +68,7 @@ void Copies::AddVariables(std::vector<proto::VariableLayout> layouts) {
 
 void Copies::OnOutOfStep(const std::map<int, uint64_t>& workers, const absl::Status& cause) {
   bool any_left = true;
+  // At once, not on the strand: the next call to homes must not go to a copy that is out of step.
   for (const auto& [worker, session] : workers) any_left = cluster_->DropHome(worker);
   Post([this, workers, cause, any_left] {
     if (phase_ == Phase::kAway) return;
@@ -70,6 +76,7 @@ void Copies::OnOutOfStep(const std::map<int, uint64_t>& workers, const absl::Sta
       Log(LogLevel::kWarning, "worker_out_of_step",
           {{"worker", worker}, {"cause", cause.message()}});
       uint64_t& last = out_of_step_[worker].session;
+      // The latest session of the worker is the one to fence.
       last = std::max(last, session);
     }
     if (any_left) return MakeNext();
@@ -82,6 +89,7 @@ void Copies::OnOutOfStep(const std::map<int, uint64_t>& workers, const absl::Sta
 void Copies::GoAway() {
   phase_ = Phase::kAway;
   ++round_;
+  // Answers of these copies find no entry and are ignored.
   makings_.clear();
 }
 
@@ -89,14 +97,16 @@ void Copies::OnLost(const absl::Status& error) {
   Post([this, error] {
     const int lost = DetailOf(error).origin().index();
     const auto waiting = out_of_step_.find(lost);
+    // A worker that never had a copy loses no variables.
     const bool is_joining = waiting != out_of_step_.end() && waiting->second.joining;
     if (phase_ == Phase::kAway && !stopped_ && !is_joining) options_.on_all_lost(error);
-    // A copy that is made for it, or of it, holds the gangs: it is not waited for.
+    // A copy that has the lost worker as target or source holds the gangs, so it ends now.
     EndCopiesOf(lost, error);
   });
 }
 
 void Copies::EndCopiesOf(int worker, const absl::Status& status) {
+  // The copies are collected first, because End changes makings_.
   std::vector<Making> concerned;
   for (const auto& [save, making] : makings_) {
     if (making.worker() == worker || making.source.task.index() == worker) {
@@ -122,7 +132,7 @@ void Copies::OnRemoved(int worker) {
 
 void Copies::OnServing(int worker) {
   Post([this, worker] {
-    // Requests to it from before it was a suspect may never be answered.
+    // Requests that were sent before the worker became a suspect may never be answered.
     EndCopiesOf(worker, absl::UnavailableError("it was attached anew"));
     const auto waiting = out_of_step_.find(worker);
     if (waiting != out_of_step_.end()) waiting->second.not_before = absl::InfinitePast();
@@ -141,6 +151,7 @@ void Copies::Restored() {
   Post([this] {
     phase_ = Phase::kWatching;
     for (auto waiting = out_of_step_.begin(); waiting != out_of_step_.end();) {
+      // The restore has put every home back; only workers that never had a copy still wait.
       waiting = waiting->second.joining ? std::next(waiting) : out_of_step_.erase(waiting);
     }
     MakeNext();
@@ -157,7 +168,8 @@ void Copies::Stop() {
 void Copies::OnReach() {
   Post([this] {
     for (auto& [worker, waiting] : out_of_step_) waiting.not_before = absl::InfinitePast();
-    // Gangs stand for copies: one for a worker that would be left out is not waited for.
+    // Gangs are held while copies are made. A copy for a worker that the group would leave out is
+    // not worth that.
     std::vector<Making> in_vain;
     for (const auto& [save, making] : makings_) {
       if (!cluster_->MayJoin(making.worker())) in_vain.push_back(making);
@@ -175,7 +187,7 @@ std::vector<TaskLink> Copies::Ready() const {
     const auto waiting = out_of_step_.find(link.task.index());
     if (link.task.role() != RoleName(Role::kWorker) || waiting == out_of_step_.end()) continue;
     if (waiting->second.not_before > world_.clock.Now()) continue;
-    // The group would leave it out again.
+    // A copy would be in vain: the group would leave this worker out again.
     if (!cluster_->MayJoin(waiting->first)) continue;
     if (cluster_->IsReached({Role::kWorker, waiting->first})) ready.push_back(link);
   }
@@ -183,10 +195,11 @@ std::vector<TaskLink> Copies::Ready() const {
 }
 
 void Copies::MakeNext() {
+  // Gangs are held already.
   if (phase_ == Phase::kMaking) return BeginCopies();
   if (phase_ != Phase::kWatching || Ready().empty()) return;
   phase_ = Phase::kHolding;
-  // Weak: the scheduler is this object's own.
+  // A weak pointer, because this object holds the scheduler.
   scheduler_->HoldGangs([weak = weak_from_this(), round = ++round_](absl::Status) {
     const auto self = weak.lock();
     if (self == nullptr) return;
@@ -204,15 +217,17 @@ void Copies::BeginCopies() {
   const absl::StatusOr<std::vector<TaskLink>> in_step = cluster_->ps();
   for (const TaskLink& target : Ready()) {
     Waiting& waiting = out_of_step_[target.task.index()];
+    // One attempt per round, so that a worker whose copies fail does not hold the gangs for long.
     if (waiting.tried == round_) continue;
     if (!in_step.ok()) {
       PutOff(target.task.index(), in_step.status());
       continue;
     }
     const TaskLink* const source = SourceFor(target.task.index(), *in_step);
-    if (source == nullptr) break;  // later, when one of those under way has ended
+    if (source == nullptr) break;  // every source is busy: more copies begin when one has ended
     waiting.tried = round_;
     const uint64_t save = cluster_->NextSave();
+    // The number of changes is noted first: a change during the copy makes it worthless.
     makings_[save] = {save, waiting.session, cluster_->changes(), *source, target};
     Fence(makings_[save]);
   }
@@ -223,7 +238,8 @@ void Copies::BeginCopies() {
 }
 
 const TaskLink* Copies::SourceFor(int worker, const std::vector<TaskLink>& in_step) const {
-  // After a failure takes another source: the two may not reach each other.
+  // After a failure takes another source, because this worker and the first source may not reach
+  // each other.
   const auto failures = static_cast<size_t>(out_of_step_.at(worker).failures);
   for (size_t i = 0; i < in_step.size(); ++i) {
     const TaskLink& source = in_step[(failures + i) % in_step.size()];
@@ -256,8 +272,8 @@ void Copies::Call(uint64_t save, const TaskLink& link, const char* method, Reque
                       });
 }
 
-// Fences the pushes that the worker may still make of what it got before it was out of step: they
-// would come on top of the copy.
+// Fences the late pushes of the worker's earlier session, which would be applied on top of the
+// copy.
 void Copies::Fence(Making making) {
   if (making.session == 0) return CreateVariables(std::move(making));
   proto::FenceRequest request;
@@ -293,6 +309,7 @@ void Copies::Hold(Making making) {
       making.save, source, "HoldShard", std::move(request),
       [this, making = std::move(making)](const auto& answer) mutable {
         if (!answer.ok()) return End(making, answer.status());
+        // A restarted source holds no variables.
         if (answer->incarnation() != making.source.task.incarnation()) {
           return End(making, absl::UnavailableError("the source was started again"));
         }
@@ -303,10 +320,11 @@ void Copies::Hold(Making making) {
 void Copies::Copy(const Making& making, std::vector<proto::SavedSlice> layout) {
   proto::RestoreShardRequest request;
   request.set_epoch(cluster_->epoch());
-  // Another one for each: a home restores a cut of one prefix once.
+  // A new prefix for each copy, because a home restores a cut of one prefix only once.
   request.set_prefix(absl::StrCat(kHeldPrefix, "-", making.save));
   request.set_slots(true);
   request.set_applied(true);
+  // No gang is under way, so every closure below the watermark is in the source's copy.
   request.set_watermark(scheduler_->BeginCut().watermark.value);
   request.set_staged(cluster_->NextSave());
   ShardCopy::Start(world_,
@@ -321,7 +339,8 @@ void Copies::Copy(const Making& making, std::vector<proto::SavedSlice> layout) {
 
 void Copies::End(const Making& making, const absl::Status& status) {
   makings_.erase(making.save);
-  // Not if the coordinator itself has changed something since: the copy may lack it.
+  // TakeHome refuses the copy if the coordinator has changed variables since: the copy may lack the
+  // change.
   if (status.ok() && cluster_->TakeHome(making.worker(), making.target.task, making.changes)) {
     out_of_step_.erase(making.worker());
     Log(LogLevel::kInfo, "worker_in_step",
@@ -337,6 +356,7 @@ void Copies::PutOff(int worker, const absl::Status& status) {
   Log(LogLevel::kInfo, "copy_failed", {{"worker", worker}, {"cause", status.message()}});
   Waiting& waiting = out_of_step_[worker];
   const absl::Duration delay =
+      // The exponent is limited, so that the delay cannot overflow.
       std::min(kRetryDelay * std::exp2(std::min(waiting.failures++, 10)), kRetryDelayMax);
   waiting.not_before = world_.clock.Now() + delay;
   world_.clock.CallAt(waiting.not_before, [weak = weak_from_this()] {

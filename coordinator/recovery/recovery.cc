@@ -13,6 +13,7 @@ namespace cohort {
 
 namespace {
 
+// Runs all waiting callbacks with one status.
 void RunAll(std::vector<Recovery::Done> waiting, const absl::Status& status) {
   for (Recovery::Done& done : waiting) done(status);
 }
@@ -38,7 +39,8 @@ Recovery::Recovery(World world, Options options, std::shared_ptr<Cluster> cluste
       store_(world.files, options_.directory) {}
 
 void Recovery::Post(absl::AnyInvocable<void()> task) {
-  // Weak: the strand is this object's own, and a task that never runs would keep it.
+  // A weak pointer, because the strand belongs to this object: a task that never runs would keep
+  // both alive.
   strand_.Post([weak = weak_from_this(), task = std::move(task)]() mutable {
     if (const auto self = weak.lock()) task();
   });
@@ -60,6 +62,8 @@ void Recovery::EndJob(const absl::Status& error) {
 
 void Recovery::StopFor(const absl::Status& why) {
   phase_ = Phase::kStopped;
+  // The new round makes answers of calls under way void. Then every waiting callback gets the
+  // reason.
   stopped_ = why;
   ++round_;
   for (std::vector<Done>* waiting : {&asked_, &saving_}) RunAll(std::exchange(*waiting, {}), why);
@@ -75,6 +79,7 @@ void Recovery::AddVariables(std::vector<proto::VariableLayout> layouts, Done don
   Post([this, layouts = std::move(layouts), done = std::move(done)]() mutable {
     if (phase_ == Phase::kStopped) return done(stopped_);
     for (proto::VariableLayout& layout : layouts) variables_[layout.name()] = std::move(layout);
+    // Without a checkpoint a restore gives the initial values, which need none.
     if (committed_.prefix.empty()) return done(absl::OkStatus());
     asked_.push_back(std::move(done));
     SaveIfAsked();
@@ -83,6 +88,7 @@ void Recovery::AddVariables(std::vector<proto::VariableLayout> layouts, Done don
 
 void Recovery::Forget(Done done) {
   Post([this, done = std::move(done)]() mutable {
+    // Stopped first, so that no save writes a checkpoint after Clear.
     StopFor(absl::CancelledError("the job has ended"));
     done(store_.Clear());
   });
@@ -94,7 +100,7 @@ void Recovery::Tick() {
     if (self == nullptr) return;
     self->Post([self] {
       if (self->phase_ == Phase::kStopped) return;
-      // The last checkpoint covers all that is done: another would be the same.
+      // If the last checkpoint covers every closure that is done, a new one would be equal to it.
       if (self->phase_ == Phase::kWatching && !self->scheduler_->BeginCut().covered.empty()) {
         self->asked_.push_back([](const absl::Status&) {});
         self->SaveIfAsked();
@@ -124,9 +130,11 @@ proto::CoordinatorState Recovery::MakeState(const Cut& cut) const {
 }
 
 Cut Recovery::WithWhatIsLeft(Cut cut) const {
+  // A program that has come past the ids of the last state has nothing left from it.
   const ClosureId next{committed_.state.next_id()};
   if (!(cut.next < next)) return cut;
   for (const uint64_t id : committed_.state.open()) {
+    // Smaller ids were scheduled again, so the cut itself knows whether they are open.
     if (id >= cut.next.value) cut.open.push_back(ClosureId{id});
   }
   cut.next = next;
@@ -137,11 +145,12 @@ Cut Recovery::WithWhatIsLeft(Cut cut) const {
 void Recovery::SaveIfAsked() {
   if (phase_ != Phase::kWatching || asked_.empty()) return;
   phase_ = Phase::kSaving;
+  // Callers that ask from here on wait for the next checkpoint, which includes their closures.
   saving_ = std::exchange(asked_, {});
   ++saves_begun_;
   savers_.clear();
   if (absl::Status prepared = store_.Prepare(); !prepared.ok()) return EndSave(prepared);
-  // Weak: the scheduler is this object's own.
+  // A weak pointer, because this object holds the scheduler.
   const auto held = scheduler_->HoldRounds([weak = weak_from_this(), round = round_](auto status) {
     const auto self = weak.lock();
     if (self == nullptr) return;
@@ -154,7 +163,8 @@ void Recovery::SaveIfAsked() {
 
 void Recovery::OnRoundsHeld(const absl::Status& status) {
   if (!status.ok()) return EndSave(status);
-  // Made before any ps takes its snapshot, so that all snapshots contain what the cut covers.
+  // The cut is made before any ps takes its snapshot, so that all snapshots contain every closure
+  // that the cut covers.
   const Cut cut = WithWhatIsLeft(scheduler_->BeginSnapshots());
   Saving saving{round_, saves_begun_, "", MakeState(cut), cut};
   saving.prefix = store_.NewPrefix(saving.state.epoch());
@@ -162,6 +172,7 @@ void Recovery::OnRoundsHeld(const absl::Status& status) {
   order.epoch = saving.state.epoch();
   order.prefix = saving.prefix;
   proto::NamedTensor& extra = order.extras.emplace_back();
+  // The coordinator's state is an extra tensor, so one index commits it together with the slices.
   extra.set_name(kCoordinatorStateName);
   const Tensor bytes = CoordinatorStateTensor(saving.state);
   extra.mutable_tensor()->set_dtype(static_cast<int32_t>(bytes.dtype()));
@@ -178,7 +189,7 @@ void Recovery::OnRoundsHeld(const absl::Status& status) {
 }
 
 void Recovery::OnHeld(const Saving& saving, absl::StatusOr<ShardTransfer::Held> held) {
-  // A recovery has begun since: the cut is one of a past that was taken back.
+  // After a recovery this cut belongs to a past that was taken back.
   if (!IsPresent(saving)) return;
   if (!held.ok()) return EndSave(held.status());
   scheduler_->EndSnapshots();  // training goes on while the shards are written
@@ -193,11 +204,13 @@ void Recovery::OnSaved(const Saving& saving,
   if (!IsPresent(saving)) return;
   const absl::Status committed =
       saved.ok() ? store_.Commit(saving.prefix, cluster_->num_savers(), *saved) : saved.status();
+  // Without an index no reader finds the files, so they are removed.
   if (!committed.ok()) {
     store_.Discard(saving.prefix);
     return EndSave(committed);
   }
   committed_ = {saving.prefix, saving.state};
+  // The redo log drops the covered closures only now that the checkpoint survives a crash.
   scheduler_->CommitCut(saving.cut);
   Log(LogLevel::kInfo, "recovery_checkpoint",
       {{"prefix", saving.prefix},
@@ -224,8 +237,10 @@ void Recovery::EndSave(const absl::Status& status) {
   scheduler_->EndSnapshots();
   if (!status.ok()) {
     Log(LogLevel::kError, "recovery_checkpoint_failed", {{"cause", status.message()}});
+    // A loss may pass, so the callers keep waiting.
     if (IsLoss(status)) return SaveLater();
-    // Without room in the redo log the job would wait for ever for a disk that stays full.
+    // The redo log is full and only a checkpoint empties it, so the job would wait for ever for a
+    // disk that stays full.
     if (scheduler_->IsHeldByRedoLog()) {
       scheduler_->RecordError(Annotate(
           status, absl::StrCat("no recovery checkpoint could be written to ", store_.directory())));

@@ -6,11 +6,13 @@
 //   any --a ps was lost--> claiming (every ps is waited for) --> restoring --> watching
 //   any --another coordinator has taken over, or a restore cannot be done--> stopped
 //
-// Saving: a cut is begun (redo_log.h), every ps freezes what it holds, that is written while
-// training goes on (shard_transfer.h), the index makes it one checkpoint, and what the cut covers
-// is durable. Restoring: the scheduler is paused, the next epoch claimed, every ps, also those that
-// never died, is put back to the last committed cut, or to the initial values, and what the cut
-// does not cover runs again.
+// Saving: a cut is begun (redo_log.h), every ps freezes its slices, and the frozen slices are
+// written while training goes on (shard_transfer.h). The index turns the files into one checkpoint;
+// from then on every closure that the cut covers is durable.
+//
+// Restoring: the scheduler is paused and the next epoch claimed. Every ps, even one that was never
+// lost, is put back to the last committed cut, or to the initial values. Then the closures that the
+// cut does not cover run again.
 //
 // All state is touched on one strand, which also writes the files.
 
@@ -35,22 +37,24 @@
 
 namespace cohort {
 
+// Saves recovery checkpoints of a job, and puts the job back to the last one after a loss.
 // Thread-safe. Shared: calls and timers hold it.
 class Recovery : public std::enable_shared_from_this<Recovery> {
  public:
   struct Options {
     std::string job;
     std::string directory;
-    absl::Duration interval = absl::Seconds(10);  // from the end of one checkpoint to the next
+    // The time from the end of one checkpoint to the beginning of the next.
+    absl::Duration interval = absl::Seconds(10);
     absl::Duration call_timeout = absl::Seconds(60);
-    // Tell that a way back to a checkpoint begins, perhaps anew, and ends well. They must not
-    // block.
+    // Tell that a recovery begins, or begins anew, and that it has ended well. The callbacks must
+    // not block.
     std::function<void()> on_recovering;
     std::function<void()> on_recovered;
   };
   using Done = absl::AnyInvocable<void(absl::Status)>;
-  // Returns what the training loop needs to go on from a cut. Runs on the strand; must not call
-  // back.
+  // Returns the state that the training loop needs to go on from a cut. Runs on the strand and must
+  // not call this object.
   using ApplicationState = std::function<std::string(const Cut&)>;
 
   static std::shared_ptr<Recovery> Create(World world, Options options,
@@ -58,54 +62,54 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
                                           std::shared_ptr<Scheduler> scheduler,
                                           std::shared_ptr<ShardTransfer> transfer);
 
-  // Begins to watch the time.
+  // Begins to take checkpoints at regular intervals.
   void Start();
-  // Stops for good; whatever waits ends with CANCELLED.
+  // Stops for good; every waiting callback gets CANCELLED.
   void Stop();
 
   void SetApplicationState(ApplicationState state);
-  // Variables that a restore makes again, on servers that have lost them. `done` runs when the last
-  // checkpoint, if there is one, holds them too: it could not be restored without. Errors: as
-  // Checkpoint.
+  // Adds variables, which a restore creates again on servers that have lost them. `done` runs when
+  // the last checkpoint, if there is one, contains the variables too, because it could not be
+  // restored otherwise. Errors: as Checkpoint.
   void AddVariables(std::vector<proto::VariableLayout> layouts, Done done);
 
   void OnPsLost(const absl::Status& cause);
-  // Homes of mirrored variables that others have, too, are away: a checkpoint of theirs begins
-  // anew with another one.
+  // Notes that homes of mirrored variables are away while other homes still have copies. A
+  // checkpoint that one of these homes was saving begins anew with another home.
   void OnHomesAway(const std::set<int>& homes, const absl::Status& cause);
-  // Ends the job: whatever waits ends with the error.
+  // Ends the job: every waiting callback gets the error.
   void EndJob(const absl::Status& error);
   // Takes a checkpoint that begins after this call, or after the recovery under way. Errors: those
   // of the parameter servers and of files.
   void Checkpoint(Done done);
-  // Lets closures in flight end, for at most `patience`, and takes a checkpoint; no other closure
-  // begins until Release, or until what is lost was recovered. `done` runs within twice that time,
-  // so that a process which has to end can. One that waits for another's checkpoint gets the same.
-  // Errors: as Checkpoint; UNAVAILABLE where the job waits for a parameter server or has not begun;
-  // DEADLINE_EXCEEDED.
+  // Lets closures in flight end, for at most `patience`, and takes a checkpoint. No other closure
+  // begins until Release, or until a recovery has ended. `done` runs within twice `patience`, so
+  // that a process that has to end can do so. A call that finds another call's checkpoint under way
+  // shares its result. Errors: as Checkpoint; UNAVAILABLE if the job waits for a parameter server
+  // or has not begun; DEADLINE_EXCEEDED.
   void CheckpointAndHold(absl::Duration patience, Done done);
-  // Lets closures begin again; called once for each CheckpointAndHold, after its end. They begin
-  // after the last one.
+  // Lets closures begin again. Called once after the end of each CheckpointAndHold; closures begin
+  // after the last of these calls.
   void Release();
-  // Does both for a task that leaves within `patience`: `let_go` runs, once, when the task may
-  // leave.
+  // Calls CheckpointAndHold and Release for a task that leaves within `patience`. `let_go` runs
+  // once, when the task may leave.
   void SaveBeforeLeave(const std::string& task, absl::Duration patience,
                        absl::AnyInvocable<void()> let_go);
-  // Puts every ps back to the first of `left` that is whole, newest first, which an earlier
-  // coordinator left: before the first closure. None: to the initial values. `done` gets the state
-  // that was taken. Errors: DATA_LOSS or NOT_FOUND naming the file of the newest one when none is
-  // whole.
+  // Puts every ps back to the first whole checkpoint in `left`, which holds the checkpoints of an
+  // earlier coordinator, newest first. Without any checkpoint, puts the ps back to the initial
+  // values. Called before the first closure. `done` gets the state in that checkpoint. Errors:
+  // DATA_LOSS or NOT_FOUND naming the file of the newest checkpoint when none is whole.
   using Adopted = absl::AnyInvocable<void(absl::StatusOr<proto::CoordinatorState>)>;
   void Adopt(std::vector<RecoveryStore::Committed> left, Adopted done);
-  // Removes all checkpoints, as the job has ended. Nothing more is saved.
+  // Removes all checkpoints because the job has ended. No checkpoint is taken afterwards.
   void Forget(Done done);
 
  private:
   enum class Phase { kWatching, kSaving, kRecovering, kStopped };
-  // The checkpoint that is under way.
+  // A checkpoint under way.
   struct Saving {
     uint64_t round = 0;
-    uint64_t number = 0;  // number of the begun ones
+    uint64_t number = 0;  // number among the saves that have begun
     std::string prefix;
     proto::CoordinatorState state;
     Cut cut;
@@ -115,8 +119,8 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
            std::shared_ptr<Scheduler> scheduler, std::shared_ptr<ShardTransfer> transfer);
   void Post(absl::AnyInvocable<void()> task);
   void Tick();
-  // Parts of a CheckpointAndHold: the request for its checkpoint, once; and its end, in time or
-  // not.
+  // The parts of a CheckpointAndHold: SaveHeld requests its checkpoint, once; EndHold and
+  // EndLateHold end the waits, in time or too late.
   void SaveHeld(uint64_t hold);
   void EndHold(uint64_t hold, const absl::Status& status);
   void EndLateHold(uint64_t waiter);
@@ -126,7 +130,8 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
   void OnSaved(const Saving& saving, const absl::StatusOr<std::vector<proto::SavedSlice>>& saved);
   bool IsPresent(const Saving& saving) const;
   void EndSave(const absl::Status& status);
-  // Saves later, because a ps was away: it is asked again, or found to be lost.
+  // Saves again a little later, because a ps was away. By then the ps answers, or is known to be
+  // lost.
   void SaveLater();
   void Recover(const absl::Status& cause);
   void OnClaimed(uint64_t round, absl::StatusOr<uint64_t> epoch);
@@ -134,46 +139,52 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
   void Restore(uint64_t round);
   void OnRestored(uint64_t round, const absl::Status& status);
   void StopFor(const absl::Status& why);
-  // Ends the job with the error.
+  // Closes the scheduler with the error and stops for good.
   void GiveUp(const absl::Status& error);
-  // Tries again if a ps was at fault, or with an older checkpoint; else the job ends.
+  // Recovers again if a ps was at fault, or with an older checkpoint; otherwise ends the job.
   void Retry(uint64_t round, const absl::Status& status);
-  // Takes the next of `older_` in the place of a damaged one. False: there is none.
+  // Replaces a damaged checkpoint by the next one of `older_`. Returns false if there is none.
   bool TakeOlder(const absl::Status& damage);
   proto::CoordinatorState MakeState(const Cut& cut) const;
-  // Adds what the last state leaves open. A program that resumes gives the ids of the last state
-  // again, one after another: those that it has not come to stay as that state has them.
+  // Adds to a cut the closures that the last committed state leaves open. A resumed program
+  // schedules these closures again under their ids, one after another. Those that it has not
+  // scheduled yet must stay open as that state has them.
   Cut WithWhatIsLeft(Cut cut) const;
 
   const World world_;
   const Options options_;
-  const std::shared_ptr<Cluster> cluster_;         // shared with the coordinator
-  const std::shared_ptr<Scheduler> scheduler_;     // shared with the coordinator
-  const std::shared_ptr<ShardTransfer> transfer_;  // shared with what is under way
+  const std::shared_ptr<Cluster> cluster_;         // the cluster, shared with the coordinator
+  const std::shared_ptr<Scheduler> scheduler_;     // the scheduler, shared with the coordinator
+  const std::shared_ptr<ShardTransfer> transfer_;  // shared with the transfers under way
   Strand strand_;
-  // Used on the strand alone.
+  // The members below are used on the strand only.
   Phase phase_ = Phase::kWatching;
-  uint64_t round_ = 0;  // counts recoveries: what a former round still answers is ignored
+  // Counts recoveries: answers that belong to an earlier round are ignored.
+  uint64_t round_ = 0;
   RecoveryStore store_;
   ApplicationState application_;
   std::map<std::string, proto::VariableLayout> variables_;
-  RecoveryStore::Committed committed_;  // without a prefix: the initial values
+  RecoveryStore::Committed committed_;  // the last checkpoint; without a prefix: the initial values
   uint64_t saves_begun_ = 0;
-  std::set<int> savers_;      // for mirrored variables, those of the save under way
-  std::vector<Done> asked_;   // wait for a checkpoint that has not begun
-  std::vector<Done> saving_;  // wait for the one that is under way
-  uint64_t hold_ = 0;         // counts the times that closures were held back
-  uint64_t held_ = 0;         // the last one whose checkpoint was asked for
+  // The homes that write the save under way. They matter only for mirrored variables.
+  std::set<int> savers_;
+  std::vector<Done> asked_;   // callers of the next checkpoint, which has not begun
+  std::vector<Done> saving_;  // callers of the checkpoint under way
+  uint64_t hold_ = 0;         // the number of the last CheckpointAndHold, counting shared ones once
+  uint64_t held_ = 0;         // the last hold_ whose checkpoint was requested
   uint64_t last_waiter_ = 0;
-  std::map<uint64_t, Done> on_held_;             // wait for that of the last one
-  int holders_ = 0;                              // CheckpointAndHold without Release
-  bool adopted_ = false;                         // what an earlier coordinator left, or the start
-  Adopted adopting_;                             // null: nobody waits
-  std::vector<RecoveryStore::Committed> older_;  // than committed_, newest first; while adopting
-  absl::Status damage_;                          // that of the newest checkpoint that was left
+  std::map<uint64_t, Done> on_held_;  // callers of CheckpointAndHold that wait now
+  int holders_ = 0;                   // calls of CheckpointAndHold without their Release
+  // True: the ps have the state that an earlier coordinator left, or the initial state.
+  bool adopted_ = false;
+  Adopted adopting_;  // the caller of Adopt; null: no caller waits
+  // Checkpoints that are older than committed_, newest first; empty when Adopt has ended.
+  std::vector<RecoveryStore::Committed> older_;
+  // The error of the newest checkpoint that an earlier coordinator left.
+  absl::Status damage_;
   absl::Time recovering_since_;
-  int failed_restores_ = 0;  // failures in a row that no lost ps explains
-  absl::Status stopped_;     // why, in that phase
+  int failed_restores_ = 0;  // failed restores in a row that no lost ps explains
+  absl::Status stopped_;     // why the phase is kStopped
 };
 
 }  // namespace cohort

@@ -1,4 +1,5 @@
-// The way back to the newest checkpoint: a new epoch, the variables made anew, and their values.
+// The way back to the newest checkpoint: a new epoch, then variables that are created anew, then
+// their values from the checkpoint.
 
 #include <utility>
 
@@ -15,11 +16,12 @@ namespace cohort {
 
 namespace {
 
-// A disk may fail a read and be well again; so many failures in a row are the job's end.
+// A disk may fail a read and then recover, so restores are repeated; this many failures in a row
+// end the job.
 constexpr int kFailedRestoresMax = 50;
 constexpr char kPsService[] = "/cohort.proto.PsService/";
 
-// Returns whether the checkpoint itself is at fault, so that reading it again ends in the same way.
+// Returns whether the checkpoint itself is at fault, so that reading it again would fail again.
 bool IsForGood(const absl::Status& status) {
   return absl::IsNotFound(status) || absl::IsDataLoss(status) || absl::IsInvalidArgument(status) ||
          absl::IsFailedPrecondition(status);
@@ -30,6 +32,7 @@ bool IsForGood(const absl::Status& status) {
 void Recovery::Adopt(std::vector<RecoveryStore::Committed> left, Adopted done) {
   Post([this, left = std::move(left), done = std::move(done)]() mutable {
     if (phase_ == Phase::kStopped) return done(stopped_);
+    // This coordinator has the epoch now, so no earlier one can finish a save.
     store_.RemoveLeftovers(cluster_->epoch());
     older_ = std::move(left);
     if (!older_.empty()) {
@@ -42,6 +45,7 @@ void Recovery::Adopt(std::vector<RecoveryStore::Committed> left, Adopted done) {
 }
 
 bool Recovery::TakeOlder(const absl::Status& damage) {
+  // Keeps the first error, which belongs to the newest checkpoint.
   damage_.Update(damage);
   if (older_.empty()) return false;
   const std::string damaged = std::move(committed_.prefix);
@@ -62,15 +66,17 @@ void Recovery::Recover(const absl::Status& cause) {
   if (phase_ != Phase::kRecovering) recovering_since_ = world_.clock.Now();
   phase_ = Phase::kRecovering;
   const uint64_t round = ++round_;
-  // A checkpoint that was under way begins anew afterwards.
+  // A checkpoint under way is worthless now; its callers wait for the next one after the recovery.
   for (Done& done : std::exchange(saving_, {})) asked_.push_back(std::move(done));
   if (!cause.ok()) {
     Log(LogLevel::kWarning, "recovery_started", {{"cause", cause.message()}});
   }
   if (options_.on_recovering) options_.on_recovering();
+  // No closure may run while homes are put back.
   scheduler_->Pause(cause.ok() ? "the job is resumed" : cause.message());
   EndHold(hold_, absl::UnavailableError("a task was lost before the checkpoint was done"));
   scheduler_->EndDrain();
+  // The new epoch makes homes refuse every call of the time before the recovery.
   cluster_->Claim(
       committed_.state.epoch(), [self = shared_from_this(), round](absl::StatusOr<uint64_t> epoch) {
         self->Post([self = self.get(), round, epoch] { self->OnClaimed(round, epoch); });
@@ -79,7 +85,9 @@ void Recovery::Recover(const absl::Status& cause) {
 
 void Recovery::OnClaimed(uint64_t round, absl::StatusOr<uint64_t> epoch) {
   if (round != round_) return;
+  // A claim fails only if another coordinator has taken over, or the job was aborted.
   if (!epoch.ok()) return GiveUp(epoch.status());
+  // Only the homes are needed for a restore; workers may come later.
   cluster_->WhenReady(0, [self = shared_from_this(), round](absl::Status ready) {
     if (!ready.ok()) return self->EndJob(ready);
     self->Post([self = self.get(), round] { self->CreateVariables(round); });
@@ -110,6 +118,7 @@ void Recovery::Restore(uint64_t round) {
   order.epoch = cluster_->epoch();
   order.prefix = committed_.prefix;
   order.slots = true;
+  // With the log of applied closures, so that pushes of closures that run again are counted once.
   order.applied = true;
   order.watermark = committed_.state.watermark();
   transfer_->Restore(std::move(order), [self = shared_from_this(), round](absl::Status status) {
@@ -130,6 +139,7 @@ void Recovery::OnRestored(uint64_t round, const absl::Status& status) {
   scheduler_->Resume(cluster_->epoch());
   older_.clear();
   adopted_ = true;
+  // The caller of Adopt may schedule closures from here on.
   if (adopting_) std::exchange(adopting_, {})(committed_.state);
   SaveIfAsked();
 }
@@ -141,13 +151,15 @@ void Recovery::GiveUp(const absl::Status& error) {
 
 void Recovery::Retry(uint64_t round, const absl::Status& status) {
   if (round != round_) return;
-  // A coordinator that has just started has done nothing, so it may begin at an older cut. One that
-  // has lived longer no longer has the closures between that cut and the newest.
+  // A coordinator that has just started has run no closure, so it may begin at an older cut. A
+  // coordinator that has lived longer no longer has the closures between the older cut and the
+  // newest one.
   const bool damaged = absl::IsDataLoss(status) || absl::IsNotFound(status);
   if (!IsLoss(status) && damaged && adopting_ && TakeOlder(status)) {
     return Recover(absl::OkStatus());
   }
   if (!IsLoss(status) && (IsForGood(status) || ++failed_restores_ >= kFailedRestoresMax)) {
+    // The error of the newest checkpoint tells more than that of the last one tried.
     const absl::Status& first = adopting_ && !damage_.ok() ? damage_ : status;
     return GiveUp(Annotate(
         first, damaged && !adopting_
@@ -160,6 +172,7 @@ void Recovery::Retry(uint64_t round, const absl::Status& status) {
     const auto self = weak.lock();
     if (self == nullptr) return;
     self->Post([self, round, status] {
+      // Another loss may have begun a newer recovery meanwhile.
       if (round == self->round_ && self->phase_ == Phase::kRecovering) self->Recover(status);
     });
   });

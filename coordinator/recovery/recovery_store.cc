@@ -19,16 +19,18 @@ namespace cohort {
 
 namespace {
 
+// The number of complete checkpoints that Commit keeps.
 constexpr size_t kKept = 2;
 
-// Epoch and number of a recovery checkpoint.
+// The epoch and the number of a recovery checkpoint, in which order newer ones are larger.
 using Place = std::pair<uint64_t, uint64_t>;
 
 std::string PrefixOf(const std::string& directory, const Place& place) {
   return JoinPath(directory, absl::StrCat("recovery-", place.first, "-", place.second));
 }
 
-// Returns the place that a file of a recovery checkpoint belongs to; nothing for another file.
+// Returns the epoch and number of the recovery checkpoint that the file belongs to; nothing for any
+// other file.
 std::optional<Place> PlaceOf(absl::string_view name) {
   const absl::string_view base = name.substr(0, name.find('.'));
   const std::vector<absl::string_view> parts = absl::StrSplit(base, '-');
@@ -41,13 +43,15 @@ std::optional<Place> PlaceOf(absl::string_view name) {
   return place;
 }
 
+// The files of one recovery checkpoint.
 struct Files {
   std::vector<std::string> names;
-  bool complete = false;  // it has an index
+  bool complete = false;  // whether the checkpoint has an index
 };
-using Places = std::map<Place, Files, std::greater<>>;  // newest first
+using Places = std::map<Place, Files, std::greater<>>;  // files by epoch and number, newest first
 
-// Errors: those of List but NOT_FOUND, which is an empty directory.
+// Lists the recovery checkpoints in a directory; a missing directory counts as empty. Errors: those
+// of List, except NOT_FOUND.
 absl::StatusOr<Places> ListPlaces(FileSystem& files, const std::string& directory) {
   const absl::StatusOr<std::vector<std::string>> names = files.List(directory);
   if (absl::IsNotFound(names.status())) return Places();
@@ -64,15 +68,18 @@ absl::StatusOr<Places> ListPlaces(FileSystem& files, const std::string& director
   return places;
 }
 
-// Left-over files cost room only.
+// Removes the files of one checkpoint. Failures are ignored: files that are left behind only cost
+// disk space.
 void RemoveFiles(FileSystem& files, const std::string& directory, const Place& place,
                  const Files& left) {
+  // The index goes first, so that no reader finds a checkpoint without its shards.
   files.Remove(IndexPath(PrefixOf(directory, place))).IgnoreError();
   for (const std::string& name : left.names) {
     files.Remove(JoinPath(directory, name)).IgnoreError();
   }
 }
 
+// Reads the coordinator's state from a recovery checkpoint.
 absl::StatusOr<proto::CoordinatorState> ReadState(FileSystem& files, const std::string& prefix) {
   ASSIGN_OR_RETURN(const std::unique_ptr<BundleReader> reader, BundleReader::Open(files, prefix));
   ASSIGN_OR_RETURN(const Tensor bytes, reader->Read(kCoordinatorStateName));
@@ -104,12 +111,14 @@ absl::StatusOr<RecoveryStore::Left> RecoveryStore::ReadLeft() const {
   Left left;
   for (const auto& [place, of_place] : places) {
     if (!of_place.complete) continue;
+    // Even a damaged checkpoint shows that its epoch was held.
     left.epoch = std::max(left.epoch, place.first);
     Committed committed;
     committed.prefix = PrefixOf(directory_, place);
     absl::StatusOr<proto::CoordinatorState> state = ReadState(files_, committed.prefix);
     if (!state.ok()) {
-      // A disk that cannot be read now may hold the newest one whole.
+      // A disk that cannot be read now may still hold the newest checkpoint whole, so no older one
+      // is taken.
       if (!absl::IsDataLoss(state.status()) && !absl::IsNotFound(state.status())) {
         return state.status();
       }
@@ -133,12 +142,13 @@ std::string RecoveryStore::NewPrefix(uint64_t epoch) {
 
 absl::Status RecoveryStore::Commit(const std::string& prefix, int num_shards,
                                    absl::Span<const proto::SavedSlice> slices) {
+  // With its index the checkpoint is complete; what follows only removes old files.
   RETURN_IF_ERROR(WriteIndex(files_, prefix, num_shards, slices));
   const absl::StatusOr<Places> places = ListPlaces(files_, directory_);
   if (!places.ok()) return absl::OkStatus();  // the next Commit removes what is old
   size_t kept = 0;
   for (const auto& [place, of_place] : *places) {
-    // A newer, incomplete checkpoint may be one that a successor is writing.
+    // A newer, incomplete checkpoint may belong to a successor that is writing it now.
     if (kept == 0 && !of_place.complete) continue;
     if (of_place.complete && kept < kKept) {
       ++kept;
@@ -157,6 +167,7 @@ void RecoveryStore::RemoveLeftovers(uint64_t epoch) {
   const absl::StatusOr<Places> places = ListPlaces(files_, directory_);
   if (!places.ok()) return;
   for (const auto& [place, of_place] : *places) {
+    // Complete checkpoints stay, whatever their epoch.
     if (place.first < epoch && !of_place.complete) {
       RemoveFiles(files_, directory_, place, of_place);
     }

@@ -1,6 +1,6 @@
 #pragma once
 
-// Rules for trying saves and recoveries again: after which failures, and how long after.
+// The rules for repeating failed saves and recoveries: after which failures, and after which delay.
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -9,7 +9,7 @@ namespace cohort {
 
 inline constexpr absl::Duration kRetryDelay = absl::Milliseconds(100);
 
-// Returns true if another try may end better: the server was away, or was started again.
+// Returns true if another attempt may succeed, because a server was away or was restarted.
 bool IsLoss(const absl::Status& status);
 
 }  // namespace cohort

@@ -11,6 +11,7 @@ namespace cohort {
 
 namespace {
 
+// Returns whether both references name the same process of the same worker.
 bool IsSame(const proto::TaskRef& one, const proto::TaskRef& other) {
   return one.index() == other.index() && one.incarnation() == other.incarnation();
 }
@@ -29,7 +30,7 @@ void AttemptRecord::EndSilence() {
 }
 
 absl::Status AttemptRecord::Silence(absl::Duration silence_max) const {
-  // A single one may be that of a message that was lost with its connection.
+  // A single silent call may only mean that its message was lost with its connection.
   return silences_ > 1 && silent_for_ >= silence_max ? silence_ : absl::OkStatus();
 }
 
@@ -37,6 +38,7 @@ void AttemptRecord::AddUnanswered(uint32_t attempt, const proto::TaskRef& proces
                                   const absl::Status& cause) {
   const auto known = std::find_if(unanswered_.begin(), unanswered_.end(),
                                   [&](const Unanswered& u) { return IsSame(u.process, process); });
+  // A process can end only once, so a later attempt on it replaces the earlier one.
   if (known != unanswered_.end()) {
     known->attempt = attempt;
   } else {
@@ -54,9 +56,11 @@ void AttemptRecord::OnGivenUp(const proto::TaskRef& process) {
 }
 
 void AttemptRecord::OnServing(const proto::TaskRef& process) {
+  // The process itself serves, so its unanswered calls are no casualties.
   unanswered_.erase(std::remove_if(unanswered_.begin(), unanswered_.end(),
                                    [&](const Unanswered& u) { return IsSame(u.process, process); }),
                     unanswered_.end());
+  // The worker has another process now, so all its earlier ones have ended.
   for (Unanswered& u : unanswered_) {
     u.ended = u.ended || u.process.index() == process.index();
   }
@@ -70,6 +74,7 @@ bool AttemptRecord::IsPoison(size_t after, bool only_worker, uint32_t ends_now) 
     attempts.insert(u.attempt);
     workers.insert(u.process.index());
   }
+  // Several calls of one attempt count once, since all members of a gang may end at the same time.
   return attempts.size() >= after && (workers.size() > 1 || only_worker);
 }
 
@@ -77,6 +82,7 @@ std::string AttemptRecord::Casualties(uint32_t ends_now) const {
   size_t count = 0;
   std::string causes;
   for (const Unanswered& u : unanswered_) {
+    // As in IsPoison, a process that may not have ended counts only for the attempt that ends now.
     if (!u.ended && u.attempt != ends_now) continue;
     ++count;
     absl::StrAppend(&causes, causes.empty() ? "" : "; ", TaskName(u.process), ": ",

@@ -10,6 +10,7 @@ namespace cohort {
 void Closure::TakeSteps(size_t steps, FetchedTensors fetches) {
   steps_done += steps;
   for (Tensor& tensor : fetches) fetched.push_back(std::move(tensor));
+  // Earlier attempts failed at a step that is done now, so they say nothing about the next step.
   record = AttemptRecord();
 }
 

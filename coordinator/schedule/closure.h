@@ -1,19 +1,19 @@
 #pragma once
 
-// A closure is one run of a program, or several on consecutive batches: its arguments, its input
-// and where its result goes. It is in exactly one state:
+// A closure is one run of a program, or several runs on consecutive batches, with its arguments,
+// its input and the place of its result. A closure is in exactly one state:
 //
-//   waiting -> queued                  (the results that it takes as arguments are there)
+//   waiting -> queued                  (the results that it takes as arguments have arrived)
 //   queued -> in flight -> done
-//     ^           |------> failed      (an application error: recorded, raised by Schedule, Join or
-//     Done)
+//     ^           |------> failed      (an application error: recorded, and raised by Schedule,
+//     |           |                     Join or Done)
 //     |-----------|                    (put back: its worker was lost, or the fault was transient)
 //   waiting, queued, in flight -> cancelled     (after another closure's error was observed)
-//   in flight -> quarantined           (it ended with too many worker processes: it may have killed
-//                                       them; failed, or skipped, as the job says)
+//   in flight -> quarantined           (too many worker processes ended with the closure, which may
+//                                       have killed them; failed or skipped, as the job says)
 //   done -> queued                     (a restore took its effect back: redo_log.h)
-//   in flight -> answered -> done      (of a round: its update waits for the others')
-//                   |------> queued, cancelled
+//   in flight -> answered -> done      (a closure of a round: the update of the round waits for
+//                   |------> queued, cancelled          the other closures of the round)
 
 #include <cstdint>
 #include <memory>
@@ -36,22 +36,24 @@
 
 namespace cohort {
 
-// Counts from 1 in the order of scheduling; 0 is none.
+// The id of a closure. Ids count from 1 in the order of scheduling; 0 means no closure.
 struct ClosureId {
   uint64_t value = 0;
   friend bool operator==(ClosureId a, ClosureId b) { return a.value == b.value; }
   friend bool operator<(ClosureId a, ClosureId b) { return a.value < b.value; }
 };
 
-// A program that workers can be given: registered on a worker before its first closure there.
-// Immutable.
+// A program that workers can be given. Each worker gets the program before the first closure that
+// needs the program. Immutable.
 struct RegisteredProgram {
-  std::string id;      // content hash
-  uint64_t owner = 0;  // incarnation of the coordinator that made it, as in the two below
-  proto::RegisterProgramRequest request;  // epoch is filled in when sent
+  std::string id;  // content hash of the program
+  // Incarnation of the coordinator that made the program; the next two structs have one as well.
+  uint64_t owner = 0;
+  proto::RegisterProgramRequest request;  // its epoch is filled in when the request is sent
 };
 
-// The data that every worker must find, once workers were asked. Thread-safe.
+// The first worker's answer about a data set, which all other workers must match; empty until a
+// worker has answered. Thread-safe.
 class ExpectedOfWorkers {
  public:
   void Set(proto::ExpectedData expected) {
@@ -68,91 +70,103 @@ class ExpectedOfWorkers {
   std::optional<proto::ExpectedData> expected_ ABSL_GUARDED_BY(mutex_);
 };
 
-// A data set that workers build. Immutable but for what is expected of it.
+// A data set that workers build. Immutable but for `expected`.
 struct RegisteredDataset {
   uint64_t id = 0;
   uint64_t owner = 0;
   proto::DatasetSpec spec;
-  // Shared: closures that name this data set have a const one.
+  // Shared, because closures hold this data set as const and `expected` is set later.
   std::shared_ptr<ExpectedOfWorkers> expected = std::make_shared<ExpectedOfWorkers>();
 };
 
-// A data set's iterators, one per worker. Immutable; the resource catalog keeps positions.
+// The iterators of a data set, one on each worker. Immutable; the resource catalog keeps their
+// positions.
 struct RegisteredIterator {
   uint64_t id = 0;
   uint64_t owner = 0;
   std::shared_ptr<const RegisteredDataset> dataset;
 };
 
-// The same examples on every attempt, wherever it runs.
+// An input that names a position in a data set: every attempt reads the same examples, on whichever
+// worker it runs.
 struct SplitInput {
   std::shared_ptr<const RegisteredDataset> dataset;
   proto::IteratorPosition position;
 };
 
-// Programs, data sets and iterators are shared: many closures name one.
+// The input of a closure: none, the next element of an iterator, or a fixed position. Data sets and
+// iterators are shared, because many closures name the same one.
 using InputChoice =
     std::variant<std::monostate, std::shared_ptr<const RegisteredIterator>, SplitInput>;
 
-// A tensor, or the result of another closure: the tensors that it fetches, in order.
+// An argument of a closure: a tensor, or the result of another closure, which stands for the
+// tensors that the other closure fetches, in order.
 using Argument = std::variant<Tensor, RemoteValue>;
 
-// Synchronous training: closures of a round read the same values, and what the first `aggregate` of
-// them push is applied as one, once; what the others push is dropped. All of a round change the
-// same variables. A Join waits for as many as the round needs: they are scheduled before it.
+// The round of a closure in synchronous training. All closures of a round read the same values and
+// change the same variables. The pushes of the first `aggregate` closures are applied once, as a
+// single update; later pushes of the round are dropped. A Join waits until `aggregate` closures
+// have ended, so at least that many must be scheduled before the Join.
 struct Round {
-  uint64_t number = 0;  // ascends with the closures, and is the optimizer's step; 0: none
+  uint64_t number = 0;  // ascends with the ids of closures and is the optimizer's step; 0: no round
   uint32_t aggregate = 1;
 };
 
-// A step that a closure of several runs after its first one.
+// A step of a closure with several steps, other than its first step.
 struct LaterStep {
-  proto::IteratorPosition position;  // position in the data set of the closure's split
+  proto::IteratorPosition position;  // position in the data set of the closure's SplitInput
   double learning_rate = 0;
 };
 
-// Synchronous training in a group of replicas: a gang closure is run by all members of the group
-// or by none. Gangs run strictly in the order of their ids, one after another; the next ones are
-// delivered meanwhile (gang_lineup.h). Each is a round of its own. One that changes no variable
-// reads what the round of its number reads: it has the number of the next update. Its later steps
-// count on, which changes nothing of what they read.
+// Synchronous training in a group of replicas: all members of the group run a gang closure, or none
+// does. Gangs run one after another, strictly in the order of their ids; the next gangs are
+// delivered to the workers meanwhile (gang_lineup.h). Each gang is a round of its own. A gang that
+// changes no variable has the number of the next update, and reads the values that the next
+// update's round reads. Later steps of such a gang count on from that number, which does not change
+// what they read.
 
 struct Closure {
   ClosureId id;
   std::shared_ptr<const RegisteredProgram> program;
-  std::vector<Argument> arguments;  // tensors alone, once it is queued
-  size_t inputs_left = 0;           // arguments that are not there yet
+  std::vector<Argument> arguments;  // only tensors once the closure is queued
+  size_t inputs_left = 0;           // number of arguments that have not arrived yet
   InputChoice input;
-  // The element that it read of its iterator when it was done, and reads when it runs again.
+  // The element that the closure read from its iterator when it was done; a replay reads the same
+  // element again.
   std::optional<SplitInput> taken;
   double learning_rate = 0;
   uint64_t step = 0;
-  // when it was first sent: the time of its steps in every run
+  // The time when the closure was first sent, which every run of the closure uses for its steps.
   absl::Time time = absl::InfinitePast();
   Round round;
   bool gang = false;
-  // Further steps. The closure has as many ids as steps, from its own on, and as many steps and,
-  // for a gang, rounds: each step leaves behind what a closure of its own would leave.
+  // The steps after the first one. The closure takes as many consecutive ids as it has steps,
+  // starting with its own, and as many step numbers; a gang also takes as many rounds. Each step
+  // has the same effect as a closure of its own would have.
   std::vector<LaterStep> later_steps;
-  // Steps that have ended well and run again only after a restore; and what they fetched.
+  // The number of steps that have ended well, which run again only after a restore, and the tensors
+  // that these steps fetched.
   size_t steps_done = 0;
   FetchedTensors fetched;
-  bool round_applied = false;  // as a worker reports of the closure's last run
-  uint32_t attempt = 0;        // counts from 1 when it first runs
-  AttemptRecord record;        // how its attempts ended, those that a restore took back left out
-  bool replayable = true;      // false: it must not begin twice, and is lost where it would have to
-  bool begun = false;          // a worker was told to run it
-  absl::Time deadline = absl::InfiniteFuture();  // not done by then is failed
+  // True if a worker reported, in the closure's last run, that the round was applied.
+  bool round_applied = false;
+  uint32_t attempt = 0;  // counts from 1 when the closure first runs
+  AttemptRecord record;  // how the attempts ended, without attempts that a restore took back
+  // False: the closure must not begin twice, and is lost if it would have to.
+  bool replayable = true;
+  bool begun = false;                            // whether a worker was told to run the closure
+  absl::Time deadline = absl::InfiniteFuture();  // a closure that is not done by then fails
   std::weak_ptr<RemoteValueState> result;
 
   size_t num_steps() const { return 1 + later_steps.size(); }
-  // Counts steps that have ended well; a failure concerns another step now.
+  // Counts `steps` more steps as ended well, and begins a new record of attempts, because a later
+  // failure concerns another step.
   void TakeSteps(size_t steps, FetchedTensors fetches);
-  // Forgets that, so that after a restore all of its steps run.
+  // Forgets which steps have ended well, so that all steps run after a restore.
   void ForgetSteps();
 };
 
-// Returns the error of a closure that would have to begin twice, and must not. `why`: why it would.
+// Returns the error of a closure that must not begin twice, but would have to because of `why`.
 absl::Status LostForGood(const Closure& closure, absl::string_view why);
 
 }  // namespace cohort

@@ -13,8 +13,9 @@ namespace cohort {
 
 namespace {
 
-// Puts in the steps that are left.
+// Fills in the steps of the closure from step `first` on.
 void SetSteps(const Closure& closure, size_t first, proto::RunClosureRequest& request) {
+  // Step i of a closure has the ids, numbers and rounds of the closure's first step plus i.
   request.set_closure_id(closure.id.value + first);
   request.set_step((closure.step == 0 ? closure.id.value : closure.step) + first);
   request.set_round(closure.round.number == 0 ? 0 : closure.round.number + first);
@@ -29,6 +30,7 @@ void SetSteps(const Closure& closure, size_t first, proto::RunClosureRequest& re
                  std::get_if<std::shared_ptr<const RegisteredIterator>>(&closure.input)) {
     request.set_iterator_id((*iterator)->id);
   }
+  // A worker reads and runs the remaining steps in this order, without another call.
   for (size_t step = first + 1; step < closure.num_steps(); ++step) {
     proto::LaterStep& later = *request.add_later_steps();
     *later.mutable_position() = closure.later_steps[step - 1].position;
@@ -48,8 +50,10 @@ Envelope<proto::RunClosureRequest> MakeRunRequest(const WorkerRun& run, uint64_t
   header.set_program_id(closure.program->id);
   header.set_watermark(watermark.value);
   header.set_time_ms(static_cast<uint64_t>(std::max<int64_t>(absl::ToUnixMillis(closure.time), 0)));
+  // Nobody can see the result any more, so its tensors need not travel.
   header.set_discard_fetches(closure.result.expired());
   SetSteps(closure, run.first_step, header);
+  // A closure is queued only once its arguments are resolved, so each argument is a tensor here.
   for (const Argument& argument : closure.arguments) {
     const Tensor& tensor = std::get<Tensor>(argument);
     *header.add_arguments() = MetaOf(tensor);
@@ -63,13 +67,16 @@ PartOfSteps TakePart(const WorkerRun& run, RunAnswer& response) {
   if (!response.ok()) return part;
   absl::StatusOr<FetchedTensors> fetched =
       ReadTensors(response->header.fetches(), response->payload);
+  // The worker answered, but the answer was damaged on the way; another attempt may end better.
   if (!fetched.ok()) {
     response = WithOrigin(MalformedMessage(fetched.status().message()), run.task());
     return part;
   }
   part.fetched = *std::move(fetched);
+  // An answer without a failure is an answer for all steps.
   if (!response->header.has_failure()) return part;
   const proto::StepFailure failure = response->header.failure();
+  // A failed run has at least one step that is not done.
   if (failure.steps_done() >= run.num_steps()) {
     response = absl::OutOfRangeError(
         absl::StrCat(failure.steps_done(), " steps are said to be done of ", run.num_steps()));

@@ -1,7 +1,8 @@
 #pragma once
 
-// The content of the call for a closure, each way. For a closure of several steps it carries those
-// that are not done, and if one of them fails the answer has what those before it fetched.
+// The content of the RunClosure call and of its answer. The call of a closure with several steps
+// carries the steps that are not done. If one of these steps fails, the answer holds what the steps
+// before the failed one fetched.
 
 #include <cstdint>
 
@@ -14,21 +15,22 @@ namespace cohort {
 
 using RunAnswer = absl::StatusOr<Envelope<proto::RunClosureResponse>>;
 
-// Makes the request without the place and the time limit of the run.
+// Makes the RunClosure request, except for the gang, the session and the time limit of the run.
 Envelope<proto::RunClosureRequest> MakeRunRequest(const WorkerRun& run, uint64_t epoch,
                                                   ClosureId watermark);
 
-// The content of an answer.
+// The successful steps in an answer whose last step failed.
 struct PartOfSteps {
-  size_t steps = 0;  // steps done before one that has failed; 0 for any other answer
+  size_t steps = 0;  // steps done before the step that failed; 0 for any other answer
   FetchedTensors fetched;
 };
-// Reads the answer, and leaves the error of a failed step in its place. An answer with more steps
-// than the run has is OUT_OF_RANGE; one whose tensors cannot be read is malformed
-// (common/wire/malformed.h).
+// Reads the answer, and replaces `response` by the step's error if a step failed. Errors left in
+// `response`: OUT_OF_RANGE if the answer claims more steps than the run has; a malformed message
+// (common/wire/malformed.h) if its tensors cannot be read.
 PartOfSteps TakePart(const WorkerRun& run, RunAnswer& response);
 
-// Returns what all of its steps fetched: `before` by the steps that were done before, then `last`.
+// Returns what all steps of the closure fetched: `before` from the steps of earlier runs, then
+// `last`.
 FetchedTensors JoinFetches(FetchedTensors before, FetchedTensors last);
 
 }  // namespace cohort

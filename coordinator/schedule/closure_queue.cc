@@ -13,7 +13,7 @@
 namespace cohort {
 
 namespace {
-// Besides the first; a message must stay readable.
+// Upper bound of the later errors in a message, so that the message stays readable.
 constexpr size_t kOtherErrorsMax = 7;
 }  // namespace
 
@@ -24,6 +24,7 @@ ClosureQueue::ClosureQueue(size_t bound) : bound_(bound) {
 ClosureId ClosureQueue::Admit(const std::shared_ptr<Closure>& closure) {
   COHORT_CHECK(HasRoom(), "a closure is put only when there is room");
   closure->id = next_id();
+  // Every step of the closure has an id of its own.
   last_id_ += closure->num_steps();
   unfinished_.emplace(closure->id, closure);
   if (unfinished_.size() >= bound_) is_full_ = true;
@@ -50,6 +51,7 @@ Closure* ClosureQueue::FindWaiting(ClosureId id) const {
 }
 
 const Closure* ClosureQueue::FindQueued(ClosureId id) const {
+  // The search for a closure is linear; only deadlines of closures cause it.
   if (const Closure* const closure = FindWaiting(id)) return closure;
   const auto place = std::find_if(queue_.begin(), queue_.end(),
                                   [&](const auto& queued) { return queued->id == id; });
@@ -59,6 +61,7 @@ const Closure* ClosureQueue::FindQueued(ClosureId id) const {
 void ClosureQueue::MakeReady(ClosureId id) {
   const InvariantsAfter check(*this);
   COHORT_CHECK(waiting_.erase(id) == 1, "only a waiting closure becomes ready");
+  // The closure may be older than queued closures, so it takes the place that its id gives it.
   PutBack(id);
 }
 
@@ -79,6 +82,7 @@ std::shared_ptr<Closure> ClosureQueue::RemoveQueued(ClosureId id) {
     Finish(id);
     return closure;
   }
+  // A closure that is in flight is in neither container, and stays there.
   const auto place = std::find_if(queue_.begin(), queue_.end(),
                                   [&](const auto& waiting) { return waiting->id == id; });
   if (place == queue_.end()) return nullptr;
@@ -92,7 +96,7 @@ void ClosureQueue::PutBack(ClosureId id) {
   const InvariantsAfter check(*this);
   const auto found = unfinished_.find(id);
   COHORT_CHECK(found != unfinished_.end(), "a closure that is queued has not ended");
-  // Oldest first, so that the watermark moves on and an old batch is not starved.
+  // Keeps the queue ordered by id, so that the watermark moves on and an old batch is not starved.
   const auto place =
       std::upper_bound(queue_.begin(), queue_.end(), id,
                        [](ClosureId wanted, const auto& waiting) { return wanted < waiting->id; });
@@ -103,6 +107,7 @@ void ClosureQueue::PutAgain(std::shared_ptr<Closure> closure) {
   const InvariantsAfter check(*this);
   const ClosureId id = closure->id;
   closure->ForgetSteps();
+  // Attempts from before the restore say nothing about the closure's next run.
   closure->record = AttemptRecord();
   replays_.insert(id);
   COHORT_CHECK(unfinished_.emplace(id, std::move(closure)).second,
@@ -158,6 +163,7 @@ void ClosureQueue::RecordError(const absl::Status& error) {
     return;
   }
   const std::string text(error.message());
+  // Many closures fail for the same reason: each text is kept once.
   if (text == error_.message() || absl::c_linear_search(other_errors_, text)) return;
   if (other_errors_.size() < kOtherErrorsMax) {
     other_errors_.push_back(text);
@@ -174,6 +180,7 @@ void ClosureQueue::MarkCancelled(ClosureId id) {
 std::vector<std::shared_ptr<Closure>> ClosureQueue::CancelQueued() {
   const InvariantsAfter check(*this);
   std::vector<std::shared_ptr<Closure>> cancelled;
+  // Replays stay queued: callers have already seen their results.
   const std::deque<std::shared_ptr<Closure>> queued = std::exchange(queue_, {});
   for (const std::shared_ptr<Closure>& closure : queued) {
     if (IsReplay(closure->id)) {
@@ -184,6 +191,7 @@ std::vector<std::shared_ptr<Closure>> ClosureQueue::CancelQueued() {
   }
   for (const auto& [id, closure] : waiting_) cancelled.push_back(closure);
   waiting_.clear();
+  // Finish() changes `unfinished_`, so it runs after both containers are emptied.
   for (const auto& closure : cancelled) Finish(closure->id);
   return cancelled;
 }
@@ -194,6 +202,7 @@ absl::Status ClosureQueue::TakeError() {
   const std::vector<std::string> others = std::exchange(other_errors_, {});
   const bool left_out = std::exchange(errors_left_out_, false);
   if (others.empty()) return first;
+  // The details of the first error decide what becomes of the job, so they are kept.
   absl::Status error(first.code(),
                      absl::StrCat(first.message(), "; after it: ", absl::StrJoin(others, "; "),
                                   left_out ? "; and others" : ""));
@@ -203,6 +212,7 @@ absl::Status ClosureQueue::TakeError() {
 }
 
 ClosureId ClosureQueue::watermark() const {
+  // `unfinished_` is ordered by id, so its first closure is the oldest.
   return unfinished_.empty() ? next_id() : unfinished_.begin()->first;
 }
 
@@ -210,6 +220,7 @@ void ClosureQueue::Finish(ClosureId id) {
   COHORT_CHECK(unfinished_.erase(id) == 1, "a closure ends once");
   replays_.erase(id);
   struck_.erase(id);
+  // Admission reopens only with an eighth of the bound free, so that callers wake up in batches.
   if (unfinished_.size() < bound_ && unfinished_.size() <= bound_ - bound_ / 8) is_full_ = false;
 }
 

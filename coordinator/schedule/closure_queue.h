@@ -1,8 +1,8 @@
 #pragma once
 
 // The queue of closures, as a pure state machine: no threads, no calls. An in-flight closure keeps
-// its place under the bound, so putting it back never waits. The first error wins and is kept until
-// somebody observes it, with the texts of those that followed.
+// its place under the bound, so putting the closure back never waits. The first error wins. The
+// queue keeps it, with the texts of later errors, until a caller observes it.
 
 #include <deque>
 #include <map>
@@ -20,72 +20,74 @@ namespace cohort {
 // Thread-compatible.
 class ClosureQueue {
  public:
-  // Makes a queue; `bound` limits waiting, queued and in flight together.
+  // Makes a queue; `bound` limits the sum of waiting, queued and in-flight closures.
   explicit ClosureQueue(size_t bound);
 
-  // Returns whether the queue takes more. A queue that was full has room again when an eighth of it
-  // is free, so that waiting callers come in batches: to wake one for each closure that ends costs
-  // half of the throughput.
+  // Returns whether the queue takes another closure. A queue that was full has room again when an
+  // eighth of the bound is free, so that waiting callers come in batches: waking one caller for
+  // each closure that ends costs half of the throughput.
   bool HasRoom() const { return !is_full_ && unfinished_.size() < bound_; }
   bool IsIdle() const { return unfinished_.empty(); }
   size_t queued() const { return queue_.size(); }
   size_t waiting() const { return waiting_.size(); }
   size_t in_flight() const { return unfinished_.size() - queue_.size() - waiting_.size(); }
 
-  // Gives the closure its id, gives its further steps the ids after that, and queues it. There must
-  // be room.
+  // Queues the closure. Gives the closure the next id, and its later steps the ids after that.
+  // There must be room.
   ClosureId Put(std::shared_ptr<Closure> closure);
-  // Puts a closure that waits for MakeReady before it is queued.
+  // Admits a closure that waits until MakeReady queues it.
   ClosureId PutWaiting(std::shared_ptr<Closure> closure);
-  // Returns nullptr if the closure does not wait (any more).
+  // Returns the waiting closure, or nullptr if the closure does not wait (any more).
   Closure* FindWaiting(ClosureId id) const;
   void MakeReady(ClosureId id);
-  // Finds a closure that waits or is queued; nullptr for another one.
+  // Returns the closure if it waits or is queued, else nullptr.
   const Closure* FindQueued(ClosureId id) const;
   // Puts the oldest queued closure in flight; returns nullptr if none is queued.
   std::shared_ptr<Closure> Take();
-  // Removes a closure, which ends without a result. Returns nullptr if it neither waits nor is
-  // queued (any more).
+  // Removes and returns a closure that ends without a result, or returns nullptr if the closure
+  // neither waits nor is queued (any more).
   std::shared_ptr<Closure> RemoveQueued(ClosureId id);
-  // Puts a closure back to the front: it is older than all that wait.
+  // Puts a closure back into the queue before all younger closures.
   void PutBack(ClosureId id);
   void MarkDone(ClosureId id);
-  // Ends the closure with an error; the first one is recorded.
+  // Ends the closure with an error, and records the error.
   void MarkFailed(ClosureId id, const absl::Status& error);
   // Ends the closure because it was cancelled; no error is recorded.
   void MarkCancelled(ClosureId id);
-  // Records an error that no closure reported; the first one wins, as in MarkFailed.
+  // Records an error, which need not come from a closure. The first error wins; the texts of later
+  // errors are kept.
   void RecordError(const absl::Status& error);
-  // Queues a closure that was done before a restore to run again, under its id and whether there is
-  // room or not. Until it ends, however it ends, it is a replay: nothing cancels it.
+  // Queues a closure that was done before a restore to run again under its old id, even if the
+  // queue is full. The closure is a replay until it ends in any way; nothing cancels a replay.
   void PutAgain(std::shared_ptr<Closure> closure);
   size_t replays() const { return replays_.size(); }
   bool IsReplay(ClosureId id) const { return replays_.count(id) > 0; }
   bool HasQueuedReplay() const;
-  // Returns the closure that Take returns next, or nullptr.
+  // Returns the closure that the next Take() returns, or nullptr.
   const Closure* Front() const { return queue_.empty() ? nullptr : queue_.front().get(); }
-  // Makes all steps of all closures run again.
+  // Makes all unfinished closures run all of their steps again.
   void ForgetSteps();
   // Forgets which closures are replays.
   void ForgetReplays() { replays_.clear(); }
-  // Notes that a worker process may have ended with the closure: it is among Struck() until it
-  // ends, and its record hears what becomes of worker processes.
+  // Notes that a worker process may have ended because of the closure. The closure is among
+  // Struck() until it ends, and its record is told what becomes of worker processes.
   void Strike(ClosureId id) { struck_.insert(id); }
   std::vector<std::shared_ptr<Closure>> Struck() const;
   void OnGivenUp(const proto::TaskRef& process);
   void OnServing(const proto::TaskRef& process);
-  // Removes every waiting and queued closure but replays, and returns them.
+  // Removes and returns every waiting and queued closure except replays.
   std::vector<std::shared_ptr<Closure>> CancelQueued();
 
   bool HasError() const { return !error_.ok(); }
-  // Returns the first error; its message ends with the other ones, each text once and not too many.
+  // Returns and forgets the first error. Its message ends with the texts of up to 7 different later
+  // errors.
   absl::Status TakeError();
 
   // Returns the watermark: every closure below it has ended.
   ClosureId watermark() const;
-  // Returns the id of the closure that is put next.
+  // Returns the id that the next closure gets.
   ClosureId next_id() const { return ClosureId{last_id_ + 1}; }
-  // Gives the next closure this id. Only grows.
+  // Makes `next` the id of the next closure. Ids only grow.
   void SkipTo(ClosureId next);
 
   // Aborts unless each closure has one place, and what is counted of closures is about such that
@@ -94,16 +96,18 @@ class ClosureQueue {
 
  private:
   ClosureId Admit(const std::shared_ptr<Closure>& closure);
-  // Ends whatever is counted of a closure.
+  // Removes the closure from everything that counts unfinished closures.
   void Finish(ClosureId id);
 
   const size_t bound_;
   bool is_full_ = false;
   uint64_t last_id_ = 0;
   std::deque<std::shared_ptr<Closure>> queue_;
-  std::map<ClosureId, std::shared_ptr<Closure>> unfinished_;  // all of them
+  // All closures that have not ended, by id.
+  std::map<ClosureId, std::shared_ptr<Closure>> unfinished_;
   std::map<ClosureId, std::shared_ptr<Closure>> waiting_;
-  std::set<ClosureId> replays_, struck_;  // subsets of unfinished_
+  // Ids of replays and of struck closures, which are subsets of unfinished_.
+  std::set<ClosureId> replays_, struck_;
   absl::Status error_;
   std::vector<std::string> other_errors_;
   bool errors_left_out_ = false;

@@ -20,11 +20,12 @@ namespace {
 
 constexpr char kRunClosure[] = "/cohort.proto.WorkerService/RunClosure";
 constexpr char kEndGangs[] = "/cohort.proto.WorkerService/EndGangs";
-// How long the end of a gang is told to a member. A member that does not hear of it is lost: its
-// connection, or the caller, finds that out.
+// How long the channel tries to tell a member that a gang has ended. A member that does not hear of
+// the end is lost; its connection, or the caller, finds that out.
 constexpr absl::Duration kEndTimeout = absl::Seconds(5);
 
-// Returns how much an error says, in comparison; the lower the more.
+// Returns the rank of an error among the errors of a gang; the error with the lowest rank says most
+// and is reported.
 int RankOf(const absl::Status& status) {
   switch (ClassifyOutcome(status)) {
     case Outcome::kFailed:
@@ -45,16 +46,16 @@ int RankOf(const absl::Status& status) {
   return 6;
 }
 
-// Returns whether the error comes from the transport, or from the code that watches the member, and
-// not from the member itself.
+// Returns whether the error comes from the transport or from the code that watches the member, not
+// from the member itself.
 bool IsUnanswered(const absl::Status& error) {
   return ClassOf(error) == proto::ERROR_CLASS_UNKNOWN &&
          ClassifyOutcome(error) == Outcome::kWorkerLost;
 }
 
-// Returns whether a member's error leaves open how far it came, or says that it has no variables: a
-// process that was started again, or knows another epoch. An error about another member's fault
-// says that this one has not made the step.
+// Returns whether the error leaves the member's progress unknown, or says that the member has no
+// variables because its process was restarted or knows another epoch. An error about another
+// member's fault means that this member has not made the step.
 bool IsOpen(const absl::Status& error, const GangMember& member) {
   const proto::ErrorDetail detail = DetailOf(error);
   const proto::ErrorClass error_class = detail.error_class();
@@ -64,8 +65,8 @@ bool IsOpen(const absl::Status& error, const GangMember& member) {
   return IsMalformed(error) || IsUnanswered(error);
 }
 
-// Returns what the others are told of a member's failure. The error of a call names an address
-// only.
+// Returns the error that the other members are told after a member's failure. The error names the
+// member, because the error of a call names only an address.
 absl::Status FailureOf(const absl::Status& error, const proto::TaskRef& member, bool given_up) {
   const bool named = DetailOf(error).has_origin();
   const absl::Status failure =
@@ -75,21 +76,22 @@ absl::Status FailureOf(const absl::Status& error, const proto::TaskRef& member, 
   return WithDetail(failure, detail);
 }
 
-// The way a member's answer, or the lack of one, is known.
+// How the channel knows a member's answer, or that there is none.
 enum class Source {
   kItself,
-  kLost,     // another says so, or nobody answers; it may be there
-  kGivenUp,  // ErrorDetail
+  kLost,     // another member says so, or nobody answers; the member may still be alive
+  kGivenUp,  // the member was given up (ErrorDetail.given_up)
 };
 
-// A member's answer, and how far it came.
+// The answer of a member, with the number of steps that the member has done.
 struct Answer {
-  // Takes the answer of a call other than RunClosure.
+  // Makes the answer to a call other than RunClosure: the member did all of the call, or nothing.
   explicit Answer(absl::StatusOr<Message> its_message)
       : message(std::move(its_message)),
         error(message.status()),
         steps(message.ok() ? kAllSteps : 0) {}
 
+  // Makes the answer to RunClosure, which may have failed after some of its steps.
   static Answer Of(absl::StatusOr<Message> message) {
     Answer answer(std::move(message));
     proto::RunClosureResponse response;
@@ -101,7 +103,7 @@ struct Answer {
     return answer;
   }
 
-  // Returns what it has done, with the error that tells most.
+  // Returns the answer with the error `why` in place of the member's own error.
   Message With(const absl::Status& why) && {
     proto::RunClosureResponse response;
     response.ParseFromString(message->header);
@@ -113,15 +115,15 @@ struct Answer {
   }
 
   static constexpr size_t kAllSteps = std::numeric_limits<size_t>::max();
-  bool told = false;  // the scheduler said that it is lost
+  bool told = false;  // true: the scheduler reported that the member is lost
   absl::StatusOr<Message> message;
-  absl::Status error;  // the error of a step, if those before it were done
+  absl::Status error;  // the error of the step after the `steps` that are done
   size_t steps = 0;
 };
 
 }  // namespace
 
-// A call to all members. Thread-safe. Shared with the calls.
+// A call to all members. Thread-safe. Shared with the calls to the single members.
 class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
  public:
   GangCall(std::vector<GangMember> members, std::shared_ptr<Fate> fate, OutOfStep out_of_step,
@@ -136,6 +138,7 @@ class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
     for (size_t i = 0; i < members_.size(); ++i) awaited_.insert(i);
   }
 
+  // An answer may come before the next call starts: answers_ has its size from the beginning.
   void Start(absl::Duration timeout) {
     for (size_t i = 0; i < members_.size(); ++i) {
       members_[i].channel->Start(method_, request_, timeout,
@@ -159,14 +162,15 @@ class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
     Take(member, std::move(answer), Source::kItself);
   }
 
-  // Loses a member; its answers while it was there do not count either.
+  // Takes the loss of a member. The loss also replaces an answer that the member gave before.
   void Lost(size_t member, absl::string_view cause, Source source, bool told = false) {
     Answer answer(absl::UnavailableError(cause));
     answer.told = told;
     Take(member, std::move(answer), source);
   }
 
-  // Takes an answer, or none; the one that is there counts.
+  // Takes a member's answer, or the confirmation that the answer it already gave counts (`answer`
+  // is empty).
   void Take(size_t member, std::optional<Answer> answer, Source source) {
     const absl::Status status = answer.has_value() ? answer->error : absl::OkStatus();
     std::set<size_t> to_tell;
@@ -175,13 +179,16 @@ class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
     {
       MutexLock lock(mutex_);
       const bool awaited = awaited_.erase(member) > 0;
+      // The loss of a member that has answered RunClosure still counts until the call is over.
       const bool counts = awaited || (source != Source::kItself && method_ == kRunClosure);
-      if (over_ || !counts) return;  // the news of its loss precedes its late answer
+      if (over_ || !counts) return;  // a late answer of a member that is known to be lost
+      // Only the first failure is told: it ends the gang on all members that still run.
       if (!status.ok() && !std::exchange(failed_, true)) to_tell = awaited_;
       if (answer.has_value()) answers_[member] = std::move(answer);
       if (awaited_.empty()) doubted = TakeDoubtedLocked();
       last = over_ = awaited_.empty();
     }
+    // Called outside the lock: a call may end at once and come back here.
     if (method_ == kRunClosure) {
       const absl::Status failure =
           FailureOf(status, members_[member].task, source == Source::kGivenUp);
@@ -191,10 +198,12 @@ class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
     if (last) Finish();
   }
 
-  // Takes the members that another one says were lost, if that one came less far. Their answers
-  // would make the others out of step with a member that may be gone.
+  // Takes the members that must be asked whether they are still there: another member, which came
+  // less far, says that they were lost. Their answers alone would put the others out of step with a
+  // process that may be gone.
   std::map<size_t, absl::Status> TakeDoubtedLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     std::map<size_t, absl::Status> doubted;
+    // Each call asks once; the answers to the question then count as they are.
     if (method_ != kRunClosure || std::exchange(asked_, true)) return doubted;
     for (const std::optional<Answer>& other : answers_) {
       const proto::ErrorDetail detail = DetailOf(other->error);
@@ -203,12 +212,14 @@ class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
         if (members_[i].task.index() != detail.origin().index()) continue;
         if (answers_[i]->steps <= other->steps || IsOpen(answers_[i]->error, members_[i])) continue;
         doubted.emplace(i, other->error);
+        // The call is not over until the doubted member has answered again, or is lost.
         awaited_.insert(i);
       }
     }
     return doubted;
   }
 
+  // Asks a member with EndGangs whether it is still there, and takes the outcome.
   void Ask(size_t member, const absl::Status& why) {
     Tell(member, why, [self = shared_from_this(), member](const absl::Status& status) {
       if (!status.ok()) return self->Lost(member, status.message(), Source::kLost);
@@ -216,8 +227,10 @@ class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
     });
   }
 
+  // Tells a member to end the gang; `heard` runs with the end of that call.
   void Tell(size_t member, const absl::Status& why,
             absl::AnyInvocable<void(absl::Status)> heard = nullptr) {
+    // The gang and its epoch are those of the request that all members got.
     proto::RunClosureRequest header;
     header.ParseFromString(request_.header);
     Envelope<proto::EndGangsRequest> request;
@@ -234,9 +247,11 @@ class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
         });
   }
 
+  // Answers the call once no member is awaited.
   void Finish() {
     std::vector<Answer> answers;
     {
+      // `over_` is set, so no answer changes any more.
       MutexLock lock(mutex_);
       for (auto& answer : answers_) answers.push_back(*std::move(answer));
     }
@@ -248,11 +263,13 @@ class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
       if (answers[i].steps == 0 || IsOpen(answers[i].error, members_[i])) continue;
       if (first == nullptr || answers[i].steps > first->steps) first = &answers[i];
     }
+    // Calls for set-up succeed only if they do on all members.
     if (method_ != kRunClosure) {
       if (!error.ok()) return done_(error);
       return done_(*std::move(first->message));
     }
     error = WithWhatItSays(error, answers);
+    // Members that came less far than `first`, or whose progress is unknown, are out of step.
     const size_t steps = first == nullptr ? 0 : first->steps;
     std::set<int> out_of_step;
     for (size_t i = 0; i < answers.size(); ++i) {
@@ -260,6 +277,7 @@ class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
         out_of_step.insert(members_[i].worker);
       }
     }
+    // The scheduler reads the sets of unanswered members as soon as one of the callbacks runs.
     NoteUnanswered(answers);
     if (!out_of_step.empty()) out_of_step_(out_of_step, error);
     if (first == nullptr) return done_(error);
@@ -267,6 +285,7 @@ class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
     done_(std::move(*first).With(error));
   }
 
+  // Records which members did not answer themselves, for AttemptRecord.
   void NoteUnanswered(const std::vector<Answer>& answers) {
     MutexLock lock(fate_->mutex);
     for (size_t i = 0; i < answers.size(); ++i) {
@@ -276,15 +295,18 @@ class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
     }
   }
 
-  // A member that another one does not reach, and that answers here, is heard itself.
+  // Returns the error with the words of the member that it blames, if that member answers: one
+  // member may not reach another that is alive and knows more.
   absl::Status WithWhatItSays(const absl::Status& error, const std::vector<Answer>& answers) const {
     const proto::ErrorDetail detail = DetailOf(error);
     if (detail.error_class() != proto::WORKER_LOST) return error;
     for (size_t i = 0; i < answers.size(); ++i) {
       if (members_[i].task.index() != detail.origin().index()) continue;
       const absl::Status& own = answers[i].error;
-      if (ClassOf(own) == proto::ERROR_CLASS_UNKNOWN) return error;  // it does not answer
+      // The member that the error blames does not answer.
+      if (ClassOf(own) == proto::ERROR_CLASS_UNKNOWN) return error;
       absl::string_view says = own.message();
+      // A relayed error may begin with the same text, which is then not repeated.
       if (!absl::ConsumePrefix(&says, error.message())) {
         return AlsoSaying(error, absl::StrCat("; ", TaskName(members_[i].task), " says: ", says));
       }
@@ -299,17 +321,18 @@ class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
   }
 
   const std::vector<GangMember> members_;
-  const std::shared_ptr<Fate> fate_;  // shared with the channel
+  const std::shared_ptr<Fate> fate_;  // shared with the channel, which may end before this call
   const OutOfStep out_of_step_;
   const std::string method_;
-  const Message request_;  // the same for all
-  Reply done_;             // called with the last answer
+  const Message request_;  // the request, which is the same for every member
+  Reply done_;             // called once the last member has answered
   Mutex mutex_;
-  // By rank; for a lost member, that it is lost.
+  // The answers by rank; a lost member's answer is the error of its loss.
   std::vector<std::optional<Answer>> answers_ ABSL_GUARDED_BY(mutex_);
-  std::set<size_t> awaited_ ABSL_GUARDED_BY(mutex_);  // members
+  std::set<size_t> awaited_ ABSL_GUARDED_BY(mutex_);  // ranks of members without an answer
   bool failed_ ABSL_GUARDED_BY(mutex_) = false;
-  bool asked_ ABSL_GUARDED_BY(mutex_) = false;  // whether members are still there
+  // True once members whose answers are doubted were asked whether they are still there.
+  bool asked_ ABSL_GUARDED_BY(mutex_) = false;
   bool over_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
@@ -326,6 +349,7 @@ std::unique_ptr<Call> GangChannel::Start(absl::string_view method, Message reque
                                          absl::Duration timeout, Reply done) {
   const auto call = std::make_shared<GangCall>(members_, fate_, out_of_step_, method,
                                                std::move(request), std::move(done));
+  // Members that were lost before this call will not answer it either.
   std::vector<std::pair<int, absl::Status>> lost;
   {
     MutexLock lock(mutex_);
@@ -354,6 +378,7 @@ void GangChannel::Lose(int worker, const absl::Status& cause) {
     lost_.emplace_back(worker, cause);
     calls = calls_;
   }
+  // Called outside the lock: the end of a call may start other calls or lose other members.
   for (const auto& weak : calls) {
     if (const auto call = weak.lock()) call->Lose(worker, cause);
   }

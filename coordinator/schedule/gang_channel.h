@@ -1,18 +1,20 @@
 #pragma once
 
-// The members of a gang as one worker: a call goes to all of them, and is answered when all have
-// answered or are lost, with the answer of the first that has one. Or with an error, the one that
-// says most: what is wrong with the program, then who was lost, and at last that a member was told
-// of another's failure. When a member fails to run a closure, the others are told to end what they
-// run with it (EndGangs): they may wait for it.
+// A channel that presents the members of a gang as one worker. A call goes to all members, and is
+// answered when each member has answered or is lost. The answer is that of the first member with an
+// answer, or else the error that says most: first what is wrong with the program, then which worker
+// was lost, and last that a member was told of another member's failure. When a member fails to run
+// a closure, the channel tells the other members to end the gang (EndGangs), because they may wait
+// for the failed member.
 //
-// A member is out of step if nobody knows how far it came: its call broke, or it has lost its
-// variables. One that has answered, and is lost, says one that came less far, is asked whether it
-// is still there (EndGangs, too) before its answer counts: a step that it alone had made would put
-// all others out of step with a process that is gone. Of the others, one that came less far than
-// another is out of step as well. So those that are in step have done the same closures, and of one
-// of several steps the same steps: the answer is that of the first of them, of all steps or of
-// those that are done.
+// A member is out of step if its progress is unknown: its call broke, or it has lost its variables.
+// Suppose that a member has answered, and that another member, which came less far, reports the
+// first one as lost. The channel then asks the first member with EndGangs whether it is still
+// there, before its answer counts: otherwise a step that only this member made would put all others
+// out of step with a process that is gone. Among the remaining members, a member that came less far
+// than another one is out of step as well. So all members in step have done the same closures and,
+// of a closure with several steps, the same steps. The answer is that of the first member in step,
+// for all steps or for the steps that are done.
 
 #include <atomic>
 #include <cstdint>
@@ -33,29 +35,29 @@ namespace cohort {
 // Thread-safe.
 class GangChannel final : public Channel {
  public:
-  // Tells the members that are out of step, before the call is answered; must not block.
+  // Tells which members are out of step, before the call is answered; must not block.
   using OutOfStep = std::function<void(const std::set<int>& workers, const absl::Status& cause)>;
   GangChannel(std::vector<GangMember> members, OutOfStep out_of_step);
   ~GangChannel() override;
 
-  // Calls are not cancelled: the handle is null.
+  // Starts the call on all members. Calls are not cancelled, so the returned handle is null.
   std::unique_ptr<Call> Start(absl::string_view method, Message request, absl::Duration timeout,
                               Reply done) override;
-  // Stops waiting for the member's answers, now and later.
+  // Stops waiting for answers of this member, in calls under way and in later ones.
   void Lose(int worker, const absl::Status& cause);
   // Keeps later answers from putting members out of step.
   void Retire() { fate_->retired.store(true); }
-  // Returns the members that did not answer RunClosure themselves: the call to them broke, or they
-  // were lost.
+  // Returns the members that did not answer RunClosure themselves, because the call to the member
+  // broke or the member was lost.
   std::set<int> Unanswered() const;
-  // Returns those of them to which the call broke: nobody has said before that they are lost.
+  // Returns the members of Unanswered() whose own call broke, before anybody reported them as lost.
   std::set<int> Broken() const;
 
  private:
   class GangCall;
 
-  const std::vector<GangMember> members_;  // at least one, by rank
-  // Shared with its calls, which may outlive it.
+  const std::vector<GangMember> members_;  // the members of the gang, at least one, by rank
+  // State shared with the channel's calls, which may outlive the channel.
   struct Fate {
     std::atomic<bool> retired{false};
     Mutex mutex;
@@ -63,9 +65,10 @@ class GangChannel final : public Channel {
     std::set<int> broken ABSL_GUARDED_BY(mutex);
   };
   const std::shared_ptr<Fate> fate_ = std::make_shared<Fate>();
-  const OutOfStep out_of_step_;  // unless it is retired
+  const OutOfStep out_of_step_;  // does nothing once the channel is retired
   Mutex mutex_;
-  std::vector<std::weak_ptr<GangCall>> calls_ ABSL_GUARDED_BY(mutex_);  // held by their answers
+  // Each call is kept alive by the callbacks of its answers.
+  std::vector<std::weak_ptr<GangCall>> calls_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::pair<int, absl::Status>> lost_ ABSL_GUARDED_BY(mutex_);
 };
 

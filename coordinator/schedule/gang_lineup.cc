@@ -17,6 +17,7 @@ void GangLineup::EndPause() {
 proto::Gang GangLineup::Send(ClosureId id, size_t steps, absl::Time now) {
   const InvariantsAfter check(*this);
   COHORT_CHECK(IsOpen(now), "a broken generation ends before another one begins");
+  // Sequences start anew, so members can tell gangs of this generation from older ones.
   if (broken_) {
     ++generation_;
     sequence_ = 0;
@@ -26,6 +27,7 @@ proto::Gang GangLineup::Send(ClosureId id, size_t steps, absl::Time now) {
   proto::Gang gang;
   gang.set_generation(generation_);
   gang.set_sequence(sequence_ + 1);
+  // Each step has its own place, so the next gang follows the last step of this one.
   sequence_ += steps;
   return gang;
 }
@@ -34,9 +36,10 @@ void GangLineup::End(ClosureId id, bool done, absl::Time now) {
   const InvariantsAfter check(*this);
   if (sent_.erase(id) == 0) return;
   if (done) return EndPause();
-  if (std::exchange(broken_, true)) return;  // this generation's first failure counts
-  // One failure costs nothing: the next gang is sent at once.
+  if (std::exchange(broken_, true)) return;  // only the first failure of a generation counts
+  // A single failure costs no pause: the next gang is sent at once.
   if (++failures_ == 1) return;
+  // The pause doubles with each failure; the cap on the exponent keeps exp2 finite.
   const double doubled = std::exp2(std::min(failures_ - 2, 30));
   not_before_ = now + std::min(kPauseMin * doubled, kPauseMax);
 }
@@ -57,6 +60,7 @@ void GangLineup::AllInStep() {
 void GangLineup::OutOfStep(int worker) {
   const InvariantsAfter check(*this);
   out_of_step_.insert(worker);
+  // The members change, so the next gang begins a generation, and old failures no longer count.
   broken_ = true;
   EndPause();
 }
@@ -72,7 +76,7 @@ void GangLineup::Leave(int worker) {
   if (members_.erase(worker) == 0) return;
   out_of_step_.erase(worker);
   joining_.erase(worker);
-  broken_ = true;  // the remaining members begin a generation
+  broken_ = true;  // the remaining members begin a new generation
   EndPause();
 }
 
@@ -104,6 +108,7 @@ void GangLineup::Release() {
 
 GangLineup::Held GangLineup::TakeHeld() {
   const InvariantsAfter check(*this);
+  // A gang that is in flight may still change variables.
   if (!sent_.empty()) return nullptr;
   return std::exchange(on_held_, nullptr);
 }

@@ -17,11 +17,14 @@ void OpenRounds::Begin(const Closure& closure) {
   const InvariantsAfter check(*this);
   const uint64_t number = closure.round.number;
   if (number == 0) return;
+  // Several gangs may be under way at once, so each one is tracked by its id.
   if (closure.gang) {
     gangs_[closure.id] = number;
     return;
   }
-  if (!begun_.empty() && number < begun_.rbegin()->first) return;  // late
+  // A late closure of an earlier round changes nothing.
+  if (!begun_.empty() && number < begun_.rbegin()->first) return;
+  // Closures are sent in the order of their rounds, so earlier rounds are complete.
   begun_.erase(begun_.begin(), begun_.lower_bound(number));
   Begun& begun = begun_[number];
   begun.aggregate = closure.round.aggregate;
@@ -29,6 +32,7 @@ void OpenRounds::Begin(const Closure& closure) {
 }
 
 const uint64_t* OpenRounds::MayBeHalfApplied() const {
+  // A gang that was sent may be on some members and not on others.
   if (!gangs_.empty()) return &gangs_.begin()->second;
   for (const auto& [number, begun] : begun_) {
     if (!IsApplied(number) && begun.IsFull()) return &number;
@@ -44,6 +48,7 @@ void OpenRounds::Hold(Ready ready) {
 
 OpenRounds::Ready OpenRounds::TakeReady(bool broken) {
   const InvariantsAfter check(*this);
+  // An unobserved error leaves the round as it is, so waiting longer would not help.
   if (MayBeHalfApplied() != nullptr && !broken) return nullptr;
   return std::exchange(ready_, nullptr);
 }
@@ -65,6 +70,7 @@ void OpenRounds::Release() {
 
 bool OpenRounds::IsHeld(const Closure& closure) const {
   const uint64_t round = closure.round.number;
+  // A round that is full may be half applied already: holding the rest back would not end that.
   if (!held_ || IsApplied(round) || gangs_.count(closure.id) > 0) return false;
   const auto begun = begun_.find(round);
   return begun == begun_.end() || !begun->second.IsFull();
@@ -85,13 +91,17 @@ OpenRounds::Closures OpenRounds::Answer(std::shared_ptr<Closure> closure) {
   }
   const auto aggregate = static_cast<std::ptrdiff_t>(closure->round.aggregate);
   if (IsApplied(round)) return {std::move(closure)};
-  // After a restore the slices know of rounds that are not counted here.
+  // Slices may report rounds as applied that were answered before a restore and are not counted
+  // here.
   const bool applied = closure->round_applied;
   answered_.emplace(closure->id, std::move(closure));
   const std::ptrdiff_t answers =
       std::count_if(answered_.begin(), answered_.end(),
                     [&](const auto& answered) { return answered.second->round.number == round; });
+  // Slices may only have kept the pushes so far.
   if (!applied && answers < aggregate) return {};
+  // The round is applied, so all of its answered closures are done, and so are those of earlier
+  // rounds.
   applied_ = round;
   begun_.clear();
   return Answered();
@@ -105,6 +115,7 @@ OpenRounds::Closures OpenRounds::TakeAnswered() {
 }
 
 OpenRounds::Closures OpenRounds::Answered() {
+  // `answered_` is ordered by id, as callers require.
   Closures taken;
   for (auto& [id, closure] : std::exchange(answered_, {})) taken.push_back(std::move(closure));
   return taken;

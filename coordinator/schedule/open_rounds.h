@@ -1,17 +1,19 @@
 #pragma once
 
-// Synchronous closures. Those of a round read the same values, and each slice applies the first so
-// many of them that it gets as one (ps_server/slice/round_pushes.h). So a closure that was answered
-// is done only when so many are: a slice may have kept its push until then, and no checkpoint has
-// what is kept. What is answered later was dropped by the slices, and is done. Rounds ascend with
-// the closures' ids.
+// The state of synchronous rounds. The closures of a round read the same values, and each slice
+// applies the first `aggregate` pushes of the round as one update (ps_server/slice/round_pushes.h).
+// So an answered closure is done only when `aggregate` closures of its round are answered: until
+// then a slice may only have kept the push, and no checkpoint contains kept pushes. A closure that
+// is answered after that is done at once, because the slices have dropped its push. The numbers of
+// rounds ascend with the ids of closures.
 //
-// Between the moment that so many closures of a round have begun and the moment that it is known to
-// be applied, some slices may have it and others not. No checkpoint is taken then: a step that runs
-// again after a restore would read values of before and after its own round. Until a checkpoint has
-// its snapshots, no round comes to that point. Of rounds one may be at it, the last. Gangs are
-// rounds of one closure each, and each is known by itself: several may be under way, and be
-// answered in any order. One that changes nothing has the number of the round behind it.
+// A round may be half applied, which means in some slices and not in others, from the moment when
+// `aggregate` of its closures have begun until the round is known to be applied. No checkpoint is
+// taken in that time: a step that runs again after a restore would read values of before and after
+// its own round. Until the snapshots of a checkpoint are taken, no round is allowed to become half
+// applied. Only the last round can be half applied. Gangs are rounds of one closure each, and each
+// gang is tracked by itself: several gangs may be under way, and may be answered in any order. A
+// gang that changes nothing has the number of the round after it.
 
 #include <cstdint>
 #include <map>
@@ -30,35 +32,40 @@ class OpenRounds {
  public:
   using Closures = std::vector<std::shared_ptr<Closure>>;
 
-  // Returns whether slices have applied the round, as far as is known.
+  // Returns whether all slices are known to have applied the round.
   bool IsApplied(uint64_t round) const { return round <= applied_; }
-  // Returns whether an earlier round than this one has answers that wait for more.
+  // Returns whether an earlier round has answered closures that wait for more answers of their
+  // round.
   bool HasOlder(uint64_t round) const;
   bool empty() const { return answered_.empty(); }
 
-  // Notes that a closure of a round is sent to a worker.
+  // Notes that a closure is sent to a worker; a closure without a round changes nothing.
   void Begin(const Closure& closure);
-  // Keeps rounds from coming to that point until Release.
+  // Keeps rounds from becoming half applied until Release().
   using Ready = absl::AnyInvocable<void(absl::Status)>;
   void Hold(Ready ready);
-  // Returns what Hold was given, once, when no round is there any more, or if `broken`: an error
-  // has ended what is there, and nobody has heard of it.
+  // Returns, once, the callback that Hold was given, if no round may be half applied. `broken` says
+  // that an error has ended the round and that no caller has observed the error; the callback is
+  // then returned too.
   Ready TakeReady(bool broken);
-  // Returns why there is no checkpoint then.
+  // Returns OK, or FAILED_PRECONDITION naming the broken round that keeps a checkpoint from being
+  // taken.
   absl::Status HoldStatus() const;
   void Release();
-  // Returns whether closures of its round have begun and it takes more, or the closure itself has.
+  // Returns whether the closure's round has begun and is not known to be applied. For a gang:
+  // whether the gang itself has begun.
   bool IsUnderWay(const Closure& closure) const;
-  // Returns whether the closure has to wait for that.
+  // Returns whether the closure must wait until Release(), because its round might become half
+  // applied.
   bool IsHeld(const Closure& closure) const;
 
-  // Takes the answer of a closure of a round. Returns the closures that are done with it, by
-  // ascending ids.
+  // Takes the answer of a closure of a round. Returns the closures that are done because of this
+  // answer, by ascending ids.
   Closures Answer(std::shared_ptr<Closure> closure);
-  // Takes what was answered and is not done; it is given up, and so is the round.
+  // Returns the closures that are answered but not done, and gives up their rounds.
   Closures TakeAnswered();
-  // Forgets which rounds were applied: a restore may take rounds back, and slices report again
-  // which they have.
+  // Forgets which rounds were applied. A restore may take rounds back, and slices then report again
+  // which rounds they have applied.
   void Forget() { applied_ = 0; }
   // Returns how many closures were answered and are not done.
   size_t answered() const { return answered_.size(); }
@@ -68,10 +75,10 @@ class OpenRounds {
 
  private:
   Closures Answered();
-  // Returns a round that only some slices may have, or nullptr.
+  // Returns the number of a round that only some slices may have applied, or nullptr.
   const uint64_t* MayBeHalfApplied() const;
 
-  // A round that closures were sent of.
+  // A round of which at least one closure was sent.
   struct Begun {
     uint32_t aggregate = 1;
     std::set<ClosureId> closures;
@@ -79,10 +86,11 @@ class OpenRounds {
   };
 
   uint64_t applied_ = 0;
-  std::map<ClosureId, std::shared_ptr<Closure>> answered_;  // answers of rounds after `applied_`
-  std::map<uint64_t, Begun> begun_;                         // by number; not done
-  // Rounds of gangs that were sent, or put back since, and are not done. Also of those that change
-  // nothing: one that runs again must find what it found.
+  // Closures that are answered but not done; their rounds are later than `applied_`.
+  std::map<ClosureId, std::shared_ptr<Closure>> answered_;
+  std::map<uint64_t, Begun> begun_;  // rounds that have begun and are not done, by number
+  // The rounds of gangs that were sent, or put back since, and are not done. Gangs that change
+  // nothing are included: when such a gang runs again, it must find the same values.
   std::map<ClosureId, uint64_t> gangs_;
   bool held_ = false;
   Ready ready_;

@@ -10,14 +10,15 @@ Outcome ClassifyOutcome(const absl::Status& status) {
     case proto::WORKER_LOST:
       return Outcome::kWorkerLost;
     case proto::TRANSIENT:
+      // NOT_FOUND: the worker no longer knows the program, the data set or the iterator.
       return absl::IsNotFound(status) ? Outcome::kForgotten : Outcome::kTransient;
     case proto::PS_LOST:
       return Outcome::kPsLost;
     case proto::STALE:
-      // A parameter server that was started again knows no epoch.
+      // A parameter server that was restarted knows no epoch.
       if (DetailOf(status).origin().role() == "ps") return Outcome::kPsLost;
-      // The worker was attached by another epoch, or this call reached it before its Attach: it is
-      // attached anew.
+      // The worker was attached by another epoch, or the call arrived before the worker's Attach.
+      // The worker is attached again.
       return Outcome::kWorkerLost;
     case proto::ERROR_CLASS_UNKNOWN:
       // Without a detail the error comes from the transport, not from the worker.
@@ -33,6 +34,7 @@ Outcome ClassifyOutcome(const absl::Status& status) {
 
 absl::Status ErrorOf(const proto::StepFailure& failure) {
   const absl::Status error(static_cast<absl::StatusCode>(failure.code()), failure.message());
+  // A step that failed must not look like success, even if the worker sent code OK.
   return WithDetail(error.ok() ? absl::UnknownError("a step has failed") : error, failure.detail());
 }
 

@@ -9,6 +9,8 @@
 namespace cohort {
 
 bool Cut::Covers(ClosureId id) const {
+  // An id is covered if it was given before the cut and is not open: it is done, dropped or
+  // durable.
   return id < next && !std::binary_search(open.begin(), open.end(), id);
 }
 
@@ -23,6 +25,7 @@ void RedoLog::Admit(std::shared_ptr<Closure> closure) {
 
 void RedoLog::MarkDone(ClosureId id) {
   const InvariantsAfter check(*this);
+  // Closures that change nothing were dropped from the log, or never admitted.
   if (records_.count(id) > 0) done_.insert(id);
 }
 
@@ -45,6 +48,7 @@ Cut RedoLog::BeginCut(ClosureId next) const {
       cut.open.push_back(id);
     }
   }
+  // Everything below the oldest open closure is covered by this cut or durable.
   cut.watermark = cut.open.empty() ? next : cut.open.front();
   return cut;
 }
@@ -52,6 +56,7 @@ Cut RedoLog::BeginCut(ClosureId next) const {
 void RedoLog::CommitCut(const Cut& cut) {
   const InvariantsAfter check(*this);
   for (const Cut::Covered& covered : cut.covered) {
+    // A closure may have been dropped since the cut began.
     const auto record = records_.find(covered.id);
     if (record == records_.end()) continue;
     durable_round_ = std::max(durable_round_, record->second->round.number);
@@ -64,19 +69,21 @@ ClosureId RedoLog::Watermark(ClosureId next) const {
 }
 
 void RedoLog::ShrinkRounds() {
+  // If errors have ended closures of an applied round, the rest could never fill the round again.
   struct Members {
     uint32_t count = 0;
     bool applied = false;
   };
   std::map<uint64_t, Members> rounds;
   for (const auto& [id, closure] : records_) {
-    if (closure->round.number <= durable_round_) continue;  // all slices have it
+    if (closure->round.number <= durable_round_) continue;  // every slice has the round durably
     Members& members = rounds[closure->round.number];
     ++members.count;
     members.applied = members.applied || done_.count(id) > 0;
   }
   for (const auto& [id, closure] : records_) {
     const auto members = rounds.find(closure->round.number);
+    // Only rounds that were applied before the restore are made smaller.
     if (members == rounds.end() || !members->second.applied) continue;
     closure->round.aggregate = std::min(closure->round.aggregate, members->second.count);
   }

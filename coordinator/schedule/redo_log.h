@@ -1,13 +1,14 @@
 #pragma once
 
 // The closures that must run again after a restore. A closure is *done* when all its pushes are
-// applied and *durable* when a committed checkpoint covers it. Until then its record stays here:
-// the closure with its arguments and the place of its first result. Pure state: no threads, no
-// calls.
+// applied and *durable* when a committed checkpoint covers the closure. Until the closure is
+// durable, the log keeps its record: the closure with its arguments and the place of its first
+// result. Pure state: no threads, no calls.
 //
 //   admitted -> done -> durable (CommitCut), or dropped (it failed, was cancelled, changes nothing)
 //
-// The watermark is the durable point: every closure below has ended for good, also after a restore.
+// The watermark is the durable point: every closure with a lower id has ended for good, even after
+// a restore.
 
 #include <cstdint>
 #include <map>
@@ -19,27 +20,29 @@
 
 namespace cohort {
 
-// Closures that a checkpoint covers: those that were done before its first ps took its snapshot.
+// The closures that a checkpoint covers: those that were done before its first ps took its
+// snapshot.
 struct Cut {
   struct Covered {
     ClosureId id;
-    std::shared_ptr<RemoteValueState> result;  // that of the first run; nullptr if nobody holds it
+    // The result of the first run; nullptr if nobody holds it.
+    std::shared_ptr<RemoteValueState> result;
     size_t steps = 1;
   };
-  std::vector<Covered> covered;  // ascending; not durable before
-  std::vector<ClosureId> open;   // ascending; admitted, and neither covered nor durable
-  ClosureId next;                // given to no closure yet
+  std::vector<Covered> covered;  // ascending by id; not durable before this cut
+  std::vector<ClosureId> open;  // ascending; admitted closures that are neither covered nor durable
+  ClosureId next;               // the first id that no closure has yet
   bool Covers(ClosureId id) const;
-  // The watermark of the parameter servers' logs in this cut: every closure below it is durable
-  // once the cut is committed.
+  // The watermark of the parameter servers' logs in this cut: once the cut is committed, every
+  // closure below the watermark is durable.
   ClosureId watermark;
 };
 
 // Thread-compatible.
 class RedoLog {
  public:
-  // Makes a log; steps_max limits the steps of the closures that are held; the last one may exceed
-  // it. 0: nothing is kept and nothing can run again.
+  // Makes a log that holds closures with `steps_max` steps together; the last closure may exceed
+  // the limit. With 0 the log keeps nothing, and nothing can run again.
   explicit RedoLog(size_t steps_max) : steps_max_(steps_max) {}
 
   bool IsOn() const { return steps_max_ > 0; }
@@ -48,20 +51,20 @@ class RedoLog {
 
   void Admit(std::shared_ptr<Closure> closure);
   void MarkDone(ClosureId id);
-  // Drops a closure, which will not run again whatever happens.
+  // Drops a closure that will not run again, whatever happens.
   void Drop(ClosureId id);
 
-  // Begins a cut; `next` is the id of the closure that is admitted next.
+  // Begins a cut; `next` is the id that the next admitted closure gets.
   Cut BeginCut(ClosureId next) const;
-  // Makes durable what the cut covers.
+  // Makes the closures that the cut covers durable, and drops their records.
   void CommitCut(const Cut& cut);
 
-  // Returns the oldest closure that is not durable, or `next`.
+  // Returns the id of the oldest closure that is not durable, or `next` if there is none.
   ClosureId Watermark(ClosureId next) const;
 
-  // Takes done closures in the order of their ids; they are no longer done and are to be queued
-  // again. Errors may have ended some closures of an applied round since: it needs no more than are
-  // left.
+  // Returns the done closures in the order of their ids, to be queued again; they no longer count
+  // as done. Errors may have ended some closures of an applied round since. Such a round then needs
+  // only as many closures as are left.
   std::vector<std::shared_ptr<Closure>> TakeDone();
 
   // Aborts unless the steps are those of the records, and only recorded closures are done.
@@ -71,9 +74,9 @@ class RedoLog {
   void ShrinkRounds();
 
   const size_t steps_max_;
-  size_t steps_ = 0;  // steps in records_
+  size_t steps_ = 0;  // the sum of the steps of records_
   std::map<ClosureId, std::shared_ptr<Closure>> records_;
-  std::set<ClosureId> done_;  // subset of records_
+  std::set<ClosureId> done_;  // ids of done closures; a subset of records_
   uint64_t durable_round_ = 0;
 };
 

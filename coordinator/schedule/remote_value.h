@@ -1,8 +1,8 @@
 #pragma once
 
-// The future result of one closure: the tensors that its program fetches. It is not ready until the
-// closure ended; then it holds the tensors or the error for good, also when the worker that made
-// them has died.
+// The future result of one closure: the tensors that its program fetches. The result is ready when
+// the closure has ended. From then on it holds the tensors or the error for good, even if the
+// worker that made the tensors dies.
 
 #include <cstdint>
 #include <functional>
@@ -23,25 +23,26 @@ class RemoteValueState {
  public:
   using Callback = std::function<void(const absl::StatusOr<FetchedTensors>&)>;
 
-  // Sets the result; the first one wins, and a later one is dropped.
+  // Sets the result. The first call wins; the results of later calls are dropped.
   void Set(absl::StatusOr<FetchedTensors> result);
   bool IsReady() const;
-  // Runs `callback` when the result is there: now, if it already is.
+  // Runs `callback` when the result is ready: at once if the result is ready already.
   void OnReady(Callback callback);
   const Event& event() const { return ready_; }
   // Returns the result. Must not be called before event() has happened.
   const absl::StatusOr<FetchedTensors>& result() const;
 
  private:
-  Event ready_;  // synchronises itself
+  Event ready_;  // the event synchronizes itself
   mutable Mutex mutex_;
   absl::StatusOr<FetchedTensors> result_ ABSL_GUARDED_BY(mutex_);
   std::vector<Callback> callbacks_ ABSL_GUARDED_BY(mutex_);
   bool set_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-// Handle; copies share the value. As long as one lives, the result travels to the coordinator; when
-// all are dropped before the closure ends, it does not. Thread-safe.
+// Handle to a result; copies share the value. The result travels to the coordinator as long as one
+// copy of the handle lives. If all copies are dropped before the closure ends, the result is not
+// fetched. Thread-safe.
 class RemoteValue {
  public:
   RemoteValue() = default;
@@ -54,7 +55,7 @@ class RemoteValue {
   RemoteValueState& state() const { return *state_; }
 
  private:
-  // Shared with the caller's copies; the closure holds it weakly.
+  // Shared with the caller's copies of the handle; the closure holds a weak pointer.
   std::shared_ptr<RemoteValueState> state_;
   uint64_t owner_ = 0;
 };

@@ -19,6 +19,7 @@ std::string ProgramKey(const Closure& closure) {
 std::string DatasetKey(uint64_t id) { return absl::StrCat("dataset:", id); }
 std::string IteratorKey(uint64_t id) { return absl::StrCat("iterator:", id); }
 
+// Returns the data set that the closure reads, or nullptr if it reads none.
 const RegisteredDataset* DatasetOf(const Closure& closure) {
   if (const auto* split = std::get_if<SplitInput>(&closure.input)) return split->dataset.get();
   if (const auto* iterator =
@@ -41,6 +42,7 @@ Message Pack(const Proto& header) {
 }  // namespace
 
 std::vector<std::string> ResourceCatalog::KeysFor(const Closure& closure) {
+  // The keys are in the order of creation: an iterator needs its data set first.
   std::vector<std::string> keys = {ProgramKey(closure)};
   if (const RegisteredDataset* dataset = DatasetOf(closure)) {
     keys.push_back(DatasetKey(dataset->id));
@@ -64,6 +66,7 @@ ResourceRequest ResourceCatalog::Request(const Closure& closure, const std::stri
     request.set_epoch(epoch_);
     request.set_dataset_id(dataset->id);
     *request.mutable_spec() = dataset->spec;
+    // A worker refuses to build a data set that differs from what other workers found.
     if (auto expected = dataset->expected->Get(); expected.has_value()) {
       *request.mutable_expected() = *std::move(expected);
     }
@@ -76,6 +79,7 @@ ResourceRequest ResourceCatalog::Request(const Closure& closure, const std::stri
   request.set_iterator_id(iterator->id);
   request.set_dataset_id(iterator->dataset->id);
   const auto position = positions_.find({iterator->id, worker});
+  // A restarted worker continues at the position after the last closure that was answered.
   if (position != positions_.end()) *request.mutable_position() = position->second;
   return {key, "/cohort.proto.WorkerService/CreateIterator", Pack(request)};
 }
@@ -83,18 +87,22 @@ ResourceRequest ResourceCatalog::Request(const Closure& closure, const std::stri
 SplitInput ResourceCatalog::ElementOf(const std::shared_ptr<const RegisteredDataset>& dataset,
                                       int64_t worker_position,
                                       const proto::IteratorPosition& position) {
+  // Without a shard per worker, every worker sees the same elements at the same positions.
   const auto& transforms = dataset->spec.transforms();
   const bool is_own = std::any_of(transforms.begin(), transforms.end(), [](const auto& transform) {
     return transform.shard().by_worker();
   });
   if (!is_own) return {dataset, position};
-  // Above all ids that a coordinator gives, which count from 1.
+  // The high half holds the worker's position, so the id is above all ids that a coordinator gives,
+  // which count from 1.
   const uint64_t id = dataset->id | (static_cast<uint64_t>(worker_position) + 1) << 32;
   std::shared_ptr<const RegisteredDataset>& held = shards_[id];
   if (held == nullptr) {
     auto shard = std::make_shared<RegisteredDataset>(*dataset);
     shard->id = id;
-    shard->expected = std::make_shared<ExpectedOfWorkers>();  // each worker's shard has its own
+    // Each worker's shard has its own content, so its answers are compared with nobody's.
+    shard->expected = std::make_shared<ExpectedOfWorkers>();
+    // A fixed index makes every worker build the shard that this worker had.
     for (proto::DatasetTransform& transform : *shard->spec.mutable_transforms()) {
       if (!transform.shard().by_worker()) continue;
       transform.mutable_shard()->set_by_worker(false);
@@ -110,6 +118,7 @@ void ResourceCatalog::TakePositions(int worker, const proto::RunClosureResponse&
   if (!answer.has_next_position()) return;
   const auto* iterator = std::get_if<std::shared_ptr<const RegisteredIterator>>(&closure.input);
   if (iterator == nullptr) return;
+  // The position is for the next closure on this worker; `taken` is for another run of this one.
   SetPosition((*iterator)->id, worker, answer.next_position());
   closure.taken = ElementOf((*iterator)->dataset, answer.worker_position(), answer.position());
 }
@@ -117,7 +126,7 @@ void ResourceCatalog::TakePositions(int worker, const proto::RunClosureResponse&
 void ResourceCatalog::SetPosition(uint64_t iterator_id, int worker,
                                   const proto::IteratorPosition& position) {
   proto::IteratorPosition& held = positions_[{iterator_id, worker}];
-  // Replies of closures that ran side by side come in any order: the furthest position counts.
+  // Closures that ran side by side may be answered in any order, so the furthest position counts.
   const auto at = [](const proto::IteratorPosition& p) {
     return std::make_pair(p.epoch(), p.element());
   };

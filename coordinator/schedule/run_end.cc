@@ -12,9 +12,11 @@ namespace cohort {
 
 bool NoteLoss(const WorkerRun& run, const absl::Status& cause) {
   AttemptRecord& record = run.closure->record;
-  // A process that ends while it is given programs and data does not end with the closure.
+  // A process that ends while it receives programs and data does not end because of the closure.
   if (!run.called) return false;
   std::set<int> unanswered;
+  // A gang knows which members did not answer; a single worker's error without a detail comes from
+  // the transport.
   if (run.gang_channel != nullptr) {
     unanswered = run.gang_channel->Unanswered();
   } else if (ClassOf(cause) == proto::ERROR_CLASS_UNKNOWN) {
@@ -27,7 +29,8 @@ bool NoteLoss(const WorkerRun& run, const absl::Status& cause) {
 }
 
 bool NoteSilence(const WorkerRun& run, const SetUpEnd& end) {
-  // If the path loses large packets, the connection breaks before the call runs out of time.
+  // If the path loses large packets, the connection may break before the call runs out of time, so
+  // UNAVAILABLE counts as silence too.
   const bool silent = (absl::IsDeadlineExceeded(end.status) || absl::IsUnavailable(end.status)) &&
                       ClassifyOutcome(end.status) == Outcome::kWorkerLost;
   if (!silent) return false;
@@ -48,13 +51,14 @@ absl::Status GiveUp(const WorkerRun& run, const absl::Status& status, Outcome ou
   }
   if (IsMalformed(status)) {
     const uint32_t malformed = record.AddMalformed();
+    // Unreadable messages have a limit of their own: the closure may not have run at all.
     if (malformed < AttemptRecord::kMalformedMax) return absl::OkStatus();
     return Annotate(status, absl::StrCat("closure ", closure.id.value, ": ", malformed,
                                          " messages about it could not be read, the last time"));
   }
-  // Only the answer of a worker that ran the closure is the closure's fault. So is the answer of
-  // all members of a gang that they do not reach one another, but not that of a gang which was
-  // refused only because an older one had failed.
+  // Only the answer of a worker that ran the closure counts as a fault. All members of a gang may
+  // answer that they do not reach one another, which is a fault too. A gang that was refused only
+  // because an older gang failed has no fault.
   const bool apart = outcome == Outcome::kWorkerLost && run.gang_channel != nullptr &&
                      ClassOf(status) == proto::WORKER_LOST && !record.HasUnanswered(run.attempt);
   const bool refused = outcome == Outcome::kTransient && closure.gang && rule.behind;

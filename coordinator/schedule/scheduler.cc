@@ -15,6 +15,7 @@ namespace cohort {
 
 namespace {
 
+// Returns the lineup with the first members of gangs, or without members if one worker runs a gang.
 GangLineup LineupFor(const SchedulerOptions& options) {
   if (options.gang_size <= 1) return GangLineup();
   std::set<int> workers = options.gang_workers;
@@ -27,6 +28,7 @@ GangLineup LineupFor(const SchedulerOptions& options) {
 }  // namespace
 
 void Scheduler::RunAll(Effects& effects) {
+  // Effects are callbacks and calls, which may come back to the scheduler: the lock is not held.
   for (auto& effect : effects) effect();
 }
 
@@ -74,7 +76,8 @@ WaitId Scheduler::CheckDone(absl::AnyInvocable<void(absl::StatusOr<bool>)> done)
     MutexLock lock(mutex_);
     if (queue_.HasError()) {
       wait = waiting_.AddDone([done = std::move(done)](absl::Status error) mutable {
-        if (error.ok()) return done(true);  // another call took the error; nothing is left
+        // Another call received the error, and no closure is left.
+        if (error.ok()) return done(true);
         done(error);
       });
       Pump(effects);
@@ -93,7 +96,7 @@ bool Scheduler::Abandon(WaitId wait) {
   {
     MutexLock lock(mutex_);
     removed = waiting_.Remove(wait);
-    Pump(effects);  // a Join that is gone holds nobody back
+    Pump(effects);  // a Join that has gone holds no other call back
   }
   RunAll(effects);
   return removed;
@@ -130,8 +133,9 @@ void Scheduler::WorkerReady(int worker, const proto::TaskRef& task, const std::s
   {
     MutexLock lock(mutex_);
     WorkerSlots& lane = lanes_[worker];
-    if (!lane.on_drained.empty()) return;  // it is being removed
+    if (!lane.on_drained.empty()) return;  // the worker is being removed
     done_on_.emplace(worker, 0);
+    // Another process has none of the resources that the last one was given.
     if (lane.task.incarnation() != task.incarnation()) {
       lane.prepared.clear();
       lane.hold_until = absl::InfinitePast();
@@ -139,6 +143,7 @@ void Scheduler::WorkerReady(int worker, const proto::TaskRef& task, const std::s
     queue_.OnServing(task);
     lane.task = task;
     lane.address = address;
+    // A new session lets pushes from before a loss be fenced without those of this attachment.
     lane.session = ++last_session_;
     lane.channel = std::move(channel);
     lane.ready = true;
@@ -165,10 +170,13 @@ void Scheduler::WorkerLost(int worker, const absl::Status& cause) {
     for (const auto& [id, run] : in_flight_) {
       if (!run.Involves(worker)) continue;
       const bool of_session = run.Member(worker)->session == lane->second.session;
+      // Only a run of this attachment that was called may have ended the process.
       if (run.called && of_session) {
         run.closure->record.AddUnanswered(run.attempt, lane->second.task, attributed);
         queue_.Strike(id);
       }
+      // A gang waits for its other members' answers; a run on one worker is taken back by its
+      // session.
       if (run.gang_channel != nullptr) {
         gangs.push_back(run.gang_channel);
       } else {
@@ -176,6 +184,7 @@ void Scheduler::WorkerLost(int worker, const absl::Status& cause) {
       }
     }
     queue_.OnGivenUp(lane->second.task);
+    // The late pushes of the gangs' generation are fenced with the worker that leaves it.
     if (options_.gang_size > 1 && gangs_.IsInStep(worker)) {
       OutOfStepLocked({{worker, gangs_.session()}}, attributed, effects);
       fencing = fencing_;
@@ -183,15 +192,17 @@ void Scheduler::WorkerLost(int worker, const absl::Status& cause) {
     Pump(effects);
   }
   RunAll(effects);
-  // The worker is no home any more: fences that may be waiting for it are asked again without it.
+  // The worker is not a home of variables any more: fences that may wait for the worker are asked
+  // again without it.
   if (!fencing.empty()) AskForFence(fencing, attributed, 1);
   for (const auto& gang : gangs) gang->Lose(worker, attributed);
   FenceAndTakeBack(sessions, attributed);
 }
 
-// Everything that may move after a change, in one place and in one order.
+// Moves on everything that may move after a change, in one place and in one order.
 void Scheduler::Pump(Effects& effects) {
   const InvariantsAfter check(*this);
+  // Closures and errors end first, so that room and idleness are known before calls are admitted.
   RetireLanesLocked(effects);
   EndQueuedLocked(effects);
   for (const auto& struck : queue_.Struck()) QuarantineLocked(*struck, 0, effects);
@@ -206,6 +217,7 @@ void Scheduler::Pump(Effects& effects) {
 
 void Scheduler::ObserveErrorLocked(Effects& effects) {
   if (!queue_.HasError()) return;
+  // No call waits that could observe the error, so the error stays recorded.
   if (waiting_.empty()) return;
   const absl::Status cancelled = MakeError(
       absl::StatusCode::kCancelled,
@@ -214,14 +226,17 @@ void Scheduler::ObserveErrorLocked(Effects& effects) {
     CancelLocked(std::move(closure), cancelled, effects);
   }
   EndBrokenRoundLocked();
-  if (!queue_.IsIdle()) return;  // closures in flight are awaited
+  if (!queue_.IsIdle()) return;  // the error waits for closures in flight
   if (!IsFencedLocked(effects)) return;
   absl::Status error = queue_.TakeError();
+  // A closed scheduler raises its error again at every later call.
   if (!closed_.ok()) queue_.RecordError(closed_);
   WaitingCalls::Admission observer = waiting_.TakeObserver();
+  // A Schedule that observes the error is cancelled with its closure, which was never admitted.
   if (observer.closure != nullptr) CancelLocked(std::move(observer.closure), cancelled, effects);
   effects.push_back(
       [observer = std::move(observer.admitted), error]() mutable { observer(error); });
+  // The other Done calls saw an error that is delivered now, so their answer is an empty queue.
   for (Done& other : waiting_.TakeDones()) {
     effects.push_back([other = std::move(other)]() mutable { other(absl::OkStatus()); });
   }
@@ -229,11 +244,11 @@ void Scheduler::ObserveErrorLocked(Effects& effects) {
 
 bool Scheduler::IsFencedLocked(Effects& effects) {
   if (fence_.state == Fence::kNotNeeded || !options_.fence) return true;
-  // Late pushes belong to an epoch that ends, and a fence in the next one would refuse what runs
-  // again.
+  // Late pushes belong to an epoch that ends. A fence in the next epoch would refuse closures that
+  // run again.
   if (!paused_.empty()) return true;
-  // A slice that is saved with the fence's watermark would take what its cut has open, and the next
-  // coordinator runs again, for ended.
+  // A slice that is saved with the fence's watermark would take closures for ended that its cut has
+  // open, and that the next coordinator runs again.
   if (snapshots_.before.has_value() && fence_.state == Fence::kNeeded) return false;
   if (fence_.state == Fence::kUnderWay) return false;
   fence_.state = Fence::kUnderWay;
@@ -245,14 +260,14 @@ bool Scheduler::IsFencedLocked(Effects& effects) {
   return false;
 }
 
-// A ps that cannot be told is lost, and with it what a late push could have changed: the error that
-// waits is not held back by it.
+// Takes the answer of a fence. A ps that cannot be told of the fence is lost, and with it every
+// variable that a late push could have changed, so the waiting error is delivered in any case.
 void Scheduler::OnFenced(uint64_t round, const absl::Status& status) {
   if (!status.ok()) Log(LogLevel::kWarning, "fence_failed", {{"cause", status.message()}});
   Effects effects;
   {
     MutexLock lock(mutex_);
-    // A fence from before a restore says nothing about what has run since.
+    // A fence from before a restore says nothing about closures that have run since.
     if (round != fence_.round || fence_.state != Fence::kUnderWay) return;
     fence_.state = Fence::kNotNeeded;
     Pump(effects);
@@ -271,11 +286,13 @@ void Scheduler::CancelLocked(std::shared_ptr<Closure> closure, const absl::Statu
                              Effects& effects) {
   DropLocked(closure->id);
   effects.push_back([closure = std::move(closure), status] {
+    // The result is set outside the lock, because it runs callbacks.
     if (const auto result = closure->result.lock()) result->Set(status);
   });
 }
 
 void Scheduler::FinishJoinsLocked(Effects& effects) {
+  // A paused scheduler may get more replays, so it is not idle.
   if (queue_.HasError() || !queue_.IsIdle() || !paused_.empty()) return;
   for (Done& join : waiting_.TakeJoins()) {
     effects.push_back([join = std::move(join)]() mutable { join(absl::OkStatus()); });
@@ -283,14 +300,17 @@ void Scheduler::FinishJoinsLocked(Effects& effects) {
 }
 
 void Scheduler::AdmitLocked(Effects& effects) {
-  // A Join is a cut: what is scheduled while it waits is not its business, so it waits in turn.
+  // A Join is a cut: a closure that is scheduled while a Join waits does not belong to the Join, so
+  // the closure waits in turn.
   while (!queue_.HasError() && !waiting_.HasJoin() && waiting_.HasSchedule() && queue_.HasRoom()) {
+    // The redo log gets room only when a checkpoint makes closures durable.
     if (!redo_.HasRoom()) {
       if (options_.on_checkpoint_due) effects.push_back(options_.on_checkpoint_due);
       return;
     }
     WaitingCalls::Admission admission = waiting_.TakeSchedule();
     const std::shared_ptr<Closure> closure = std::move(admission.closure);
+    // A closure that takes results of other closures waits until all of them are there.
     closure->inputs_left = static_cast<size_t>(
         std::count_if(closure->arguments.begin(), closure->arguments.end(),
                       [](const Argument& a) { return std::holds_alternative<RemoteValue>(a); }));
@@ -299,6 +319,7 @@ void Scheduler::AdmitLocked(Effects& effects) {
     redo_.Admit(closure);
     if (closure->inputs_left > 0) WatchInputs(closure, effects);
     if (closure->deadline != absl::InfiniteFuture()) {
+      // The timer holds a weak pointer, because the timer may outlive the scheduler.
       timers_[id] = clock_.CallAt(closure->deadline, [weak = weak_from_this(), id] {
         if (const auto self = weak.lock()) self->Expire(id);
       });
@@ -308,11 +329,13 @@ void Scheduler::AdmitLocked(Effects& effects) {
   }
 }
 
-// Returns whether the next closure must wait. What a lost worker had, and what runs again after a
-// restore, has not ended: the bound holds then too. The oldest closure is never too far ahead.
+// Returns whether the next closure must wait because of bounded staleness. Closures that a lost
+// worker had, and closures that run again after a restore, have not ended, so the bound holds for
+// them too. The oldest closure is never too far ahead.
 bool Scheduler::IsTooFarAheadLocked() const {
   const Closure* const next = queue_.Front();
   if (next == nullptr || next->id == queue_.watermark()) return false;
+  // The last step of the closure counts, since it reads the values last.
   const uint64_t last = next->id.value + next->num_steps() - 1;
   return last - queue_.watermark().value > options_.steps_ahead_max;
 }
@@ -321,14 +344,15 @@ bool Scheduler::IsBehindARoundLocked() const {
   const Closure* const front = queue_.Front();
   const uint64_t next = front == nullptr ? 0 : front->round.number;
   if (front != nullptr && rounds_.IsHeld(*front)) return true;
+  // Gangs need no round to end before: the lineup keeps their order on the workers.
   if (front != nullptr && front->gang) return !gangs_.IsOpen(clock_.Now());
   if (rounds_.IsApplied(next)) return false;
   for (const auto& [id, run] : in_flight_) {
-    // The first one is of the oldest round.
+    // `in_flight_` is ordered by id, so the first round that is not applied is the oldest one.
     const uint64_t round = run.closure->round.number;
     if (!rounds_.IsApplied(round)) return round < next || rounds_.HasOlder(next);
   }
-  // A round that an error broke off, unobserved, holds back nobody.
+  // A round that an error broke off holds no closure back, even if nobody has observed the error.
   return rounds_.HasOlder(next) && !queue_.HasError();
 }
 
@@ -336,16 +360,17 @@ bool Scheduler::IsRoundBrokenLocked() const {
   return queue_.HasError() && in_flight_.empty() && !queue_.HasQueuedReplay();
 }
 
-// Ends a broken round: its answers count as ended, though not as done. But results of replays were
-// given: those that are left run again as a smaller round.
+// Ends a broken round: its answered closures count as ended, though not as done. Results of replays
+// were given out before, so the replays that are left run again as a smaller round.
 void Scheduler::EndBrokenRoundLocked() {
   if (!IsRoundBrokenLocked()) return;
-  if (!rounds_.empty()) fence_.state = Fence::kNeeded;  // slices forget what they have kept
+  if (!rounds_.empty()) fence_.state = Fence::kNeeded;  // slices must forget the pushes they kept
   const OpenRounds::Closures answered = rounds_.TakeAnswered();
-  std::map<uint64_t, uint32_t> left;  // replays, by round
+  std::map<uint64_t, uint32_t> left;  // replays that are left, by round
   for (const auto& closure : answered) left[closure->round.number] += queue_.IsReplay(closure->id);
   for (const auto& closure : answered) {
     if (queue_.IsReplay(closure->id)) {
+      // The round's aggregate must not exceed the closures of the round that can still be answered.
       closure->round.aggregate = std::min(closure->round.aggregate, left[closure->round.number]);
       queue_.PutBack(closure->id);
     } else {
@@ -363,6 +388,7 @@ void Scheduler::FinishHoldLocked(Effects& effects) {
     effects.push_back(
         [idle = std::exchange(*drain_, nullptr)]() mutable { idle(absl::OkStatus()); });
   }
+  // A broken round never becomes ready, so whoever waits for it is told why.
   OpenRounds::Ready ready = rounds_.TakeReady(IsRoundBrokenLocked());
   if (ready == nullptr) return;
   effects.push_back(
@@ -372,14 +398,17 @@ void Scheduler::FinishHoldLocked(Effects& effects) {
 void Scheduler::DispatchLocked(Effects& effects) {
   if (!paused_.empty() || !closed_.ok()) return;
   while (queue_.queued() > 0) {
-    // What is queued after an error will be cancelled, unless somebody waits for its effects.
+    // Closures that are queued after an error will be cancelled, unless a call waits for their
+    // effects.
     const bool stops = options_.stop_at_first_error && fetches_ == 0 && stable_waits_.empty();
     if (queue_.HasError() && stops && !queue_.IsReplay(queue_.Front()->id)) return;
+    // Snapshots must not contain effects of closures that their cut does not know.
     if (snapshots_.before.has_value() && !(queue_.Front()->id < *snapshots_.before)) return;
     if (IsTooFarAheadLocked() || IsBehindARoundLocked() || IsDrainedLocked()) return;
     const std::vector<int> workers = LanesForFrontLocked();
     if (workers.empty()) return;
     Run run = TakeFrontLocked(workers);
+    // The run is started outside the lock, because its call may end at once.
     effects.push_back([self = shared_from_this(), run = std::move(run)]() mutable {
       self->Start(std::move(run));
     });

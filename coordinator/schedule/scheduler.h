@@ -1,17 +1,19 @@
 #pragma once
 
-// Runs closures on workers. It joins the queue (closure_queue.h), a lane per worker with K slots,
-// and what workers must hold (resource_catalog.h). All forms are asynchronous: a completion runs
-// once, on the calling thread or on the transport's, and must not block.
+// Runs closures on workers. The scheduler joins the queue (closure_queue.h), a lane with K slots
+// for each worker, and the resources that workers must hold (resource_catalog.h). All calls are
+// asynchronous: a completion runs once, on the calling thread or on the transport's thread, and
+// must not block.
 //
-// The first-error protocol: the first application error is recorded; the next Schedule, Join or
-// Done observes it: every queued closure is cancelled, closures in flight are awaited, then the
-// error is delivered to that one call and cleared. Nothing runs then, and the scheduler is usable.
-// A worker that was lost may still be at work, so its closures are fenced on the parameter servers
-// before the error is delivered.
+// The first-error protocol: the scheduler records the first application error. The next Schedule,
+// Join or Done observes the error: every queued closure is cancelled, closures in flight are
+// awaited, then the error is delivered to that one call and cleared. Nothing runs at that moment,
+// and the scheduler is usable again. A lost worker may still be at work, so its closures are fenced
+// on the parameter servers before the error is delivered.
 //
-// Recovery (coordinator/recovery): Pause takes every closure back from the workers. Resume, once
-// the parameter servers hold a cut again, queues what it does not cover, under the old ids.
+// Recovery (coordinator/recovery): Pause takes every closure back from the workers. Once the
+// parameter servers hold a cut again, Resume queues the closures that the cut does not cover, under
+// their old ids.
 
 #include <cstddef>
 #include <cstdint>
@@ -42,100 +44,113 @@
 
 namespace cohort {
 
-// Whether an attempt ended without its worker's word since the last fence.
+// The state of the fence against late pushes, which must be fenced before an error is delivered. A
+// fence is needed once an attempt has ended without an answer of its worker.
 enum class Fence { kNotNeeded, kNeeded, kUnderWay };
 
 struct ErrorFence {
   Fence state = Fence::kNotNeeded;
-  uint64_t round = 0;  // so many were begun
+  uint64_t round = 0;  // the number of fences begun; an answer to an older fence is ignored
 };
 
-// The state of the checkpoint that is being taken, or comes next.
+// The state of the checkpoint that is being taken, or else of the next one.
 struct SnapshotState {
-  std::optional<ClosureId> before;  // while they are taken: only older closures run
-  ClosureId watermark;              // their cut's; no push is above it
-  size_t done_since = 0;            // steps since the last ones; what a checkpoint is due for
-  bool asked = false;               // a checkpoint was asked for since the last ones
+  std::optional<ClosureId> before;  // while snapshots are taken: only closures with a lower id run
+  ClosureId watermark;  // the watermark of the snapshots' cut; no push carries a higher one
+  // Steps done since the last snapshots; options.checkpoint_every limits them.
+  size_t done_since = 0;
+  bool asked = false;  // true if a checkpoint was asked for since the last snapshots
 };
 
 struct SetUpEnd;
 
-// Thread-safe. Shared: calls in flight hold it.
+// Thread-safe. Shared: calls in flight hold the scheduler.
 class Scheduler : public std::enable_shared_from_this<Scheduler> {
  public:
   using Options = SchedulerOptions;
   using Stats = SchedulerStats;
   using Done = WaitingCalls::Done;
-  static std::shared_ptr<Scheduler> Create(Clock& clock, Options options);  // clock: outlives it
-  // Admits the closure when there is room and no Join is waiting. Errors: a recorded one; the
-  // closure is then cancelled.
+  // `clock` outlives the scheduler
+  static std::shared_ptr<Scheduler> Create(Clock& clock, Options options);
+  // Admits the closure when there is room and no Join is waiting, then runs `admitted`. If an error
+  // is recorded, `admitted` may get the error, and the closure is then cancelled.
   WaitId Schedule(std::shared_ptr<Closure> closure, Done admitted);
-  WaitId Join(Done done);  // ends when nothing is queued or in flight; errors: a recorded one
-  WaitId CheckDone(absl::AnyInvocable<void(absl::StatusOr<bool>)> done);  // would Join end now?
-  // Gives up a wait: its completion will not run, and a closure that was not admitted never is.
-  // Returns false if the completion has run or is about to.
+  // Runs `done` when nothing is queued or in flight, or with a recorded error.
+  WaitId Join(Done done);
+  // Tells `done` whether a Join would end now, or gives a recorded error.
+  WaitId CheckDone(absl::AnyInvocable<void(absl::StatusOr<bool>)> done);
+  // Gives up a wait: its completion will not run, and a closure that was not admitted yet never is.
+  // Returns false if the completion has run or is about to run.
   bool Abandon(WaitId wait);
-  void RecordError(const absl::Status& error);  // an error that no closure reported: a ps was lost
-  void Close(const absl::Status& error);  // like RecordError, for all that goes on and comes later
-  // Enclose a wait for a result, which an unobserved error must not keep from coming.
+  // Records an error that no closure reported, such as a lost ps.
+  void RecordError(const absl::Status& error);
+  // Records an error like RecordError, and ends all closures and calls that come later.
+  void Close(const absl::Status& error);
+  // Enclose a wait for a result. In between, an error that nobody has observed does not stop the
+  // closures that the result may need.
   void BeginFetch();
   void EndFetch();
-  void SetEpoch(uint64_t epoch);  // for what runs from now on; Resume sets it too
-  // Pauses: no closure runs until Resume, and those in flight are queued again, whatever their
-  // calls answer. Nothing ends but by a deadline; a Join waits. `why` is for people.
+  void SetEpoch(uint64_t epoch);  // sets the epoch of later calls; Resume sets it too
+  // Pauses: no closure runs until Resume, and closures in flight are queued again, whatever their
+  // calls answer. Until Resume a closure ends only at its deadline, and a Join waits. `why` is
+  // shown to people.
   void Pause(absl::string_view why);
-  // Resumes: the parameter servers hold what the last committed cut covers; every other closure
-  // runs again.
+  // Resumes after a restore: the parameter servers hold what the last committed cut covers, and
+  // every other closure runs again.
   void Resume(uint64_t epoch);
-  Cut BeginCut() const;  // what a checkpoint would cover whose first snapshot is taken later
-  // Holds rounds: until EndSnapshots no round gets into some slices before others (open_rounds.h).
-  // Returns nothing if `ready` will tell, unless a Pause comes before. Errors: FAILED_PRECONDITION
-  // naming a broken round.
+  Cut BeginCut() const;  // what a checkpoint covers whose first snapshot is taken after this call
+  // Holds rounds: until EndSnapshots no round becomes half applied (open_rounds.h). Returns the
+  // result at once if it is known. Otherwise returns nothing, and `ready` gets the result later,
+  // unless a Pause comes first. Errors: FAILED_PRECONDITION naming a broken round.
   std::optional<absl::Status> HoldRounds(Done ready);
-  // Begins the cut of a checkpoint that is taken now. Until EndSnapshots nothing runs that is
-  // admitted later: snapshots would hold it under an id that the next coordinator may give to other
-  // work.
+  // Begins the cut of a checkpoint whose snapshots are taken now. Closures that are admitted after
+  // this call do not run until EndSnapshots: the snapshots would hold their effect under ids that
+  // the next coordinator may give to other closures.
   Cut BeginSnapshots();
   void EndSnapshots();
-  void CommitCut(const Cut& cut);  // its checkpoint is committed
-  bool IsHeldByRedoLog() const;    // whether Schedule waits for a checkpoint
-  // Lets nothing begin until EndDrain, but what a round under way waits for. `idle` runs when
-  // nothing is in flight.
+  void CommitCut(const Cut& cut);  // makes the cut durable: its checkpoint is committed
+  bool IsHeldByRedoLog() const;    // true if Schedule waits until a checkpoint makes room
+  // Lets no closure begin until EndDrain, except closures that a round under way needs. `idle` runs
+  // when nothing is in flight.
   void Drain(Done idle);
   void EndDrain();
-  // Runs `done` once nothing is paused and every closure that was done before a restore is done
-  // again: variables then show all that results tell. Errors: that of Close.
+  // Runs `done` once the scheduler is not paused and every closure that was done before a restore
+  // is done again: variables then reflect all results that callers have seen. Errors: the error
+  // given to Close.
   void WhenStable(Done done);
-  // Gives the next closure this id; the ids that are left out ended in an earlier process. Only
-  // grows.
+  // Makes `next` the id of the next closure; the ids in between belong to an earlier process. Ids
+  // only grow.
   void SkipTo(ClosureId next);
   ClosureId NextId() const;
   void WorkerReady(int worker, const proto::TaskRef& task, const std::string& address,
                    std::shared_ptr<Channel> channel);
-  // Notes that the process is as good as gone: when every ps has fenced it, its closures in flight
-  // are put back, whatever their calls wait for. The lane takes nothing until WorkerReady.
+  // Notes that the worker's process was given up. When every ps has fenced the process, its
+  // closures in flight are put back, whatever their calls wait for. The lane takes nothing until
+  // WorkerReady.
   void WorkerLost(int worker, const absl::Status& cause);
-  // Gangs run on the others, until InStep.
+  // Puts workers out of step: gangs run on the other members until InStep.
   void OutOfStep(const std::set<int>& workers, const absl::Status& cause);
-  // Puts a worker in step, unless the process that has got a copy no longer serves: `incarnation`,
-  // or any (0).
+  // Puts a worker in step, unless the process that received the copy of the variables no longer
+  // serves. `incarnation` names that process; 0 accepts any.
   void InStep(int worker, uint64_t incarnation = 0);
-  // Adds a worker to gangs of several: it is out of step until InStep.
+  // Adds a worker to gangs of several workers. The worker is out of step until InStep.
   void JoinGangs(int worker);
-  void SetApart(const WorkersApart& apart);  // these from now on, and no others
-  // Sends no gang until ReleaseGangs; `held` runs when none is in flight.
+  void SetApart(const WorkersApart& apart);  // replaces the set of workers that are apart
+  // Sends no gang until ReleaseGangs. `held` runs when no gang is in flight.
   void HoldGangs(Done held);
   void ReleaseGangs();
-  // Removes a worker: it takes nothing more, and gangs run without it; `drained` runs when no
-  // closure is in flight there.
+  // Removes a worker: the worker takes nothing more, and gangs run without it. `drained` runs when
+  // no closure is in flight there.
   void RemoveWorker(int worker, absl::AnyInvocable<void()> drained);
   Stats stats() const;
-  std::map<int, WorkerStats> workers() const;  // those that have not been removed
-  std::string DescribeWait() const;  // shown to people: closures in flight and where, and who waits
+  std::map<int, WorkerStats> workers() const;  // every worker that has not been removed
+  // Describes for people which closures are in flight, on which workers, and which calls wait.
+  std::string DescribeWait() const;
 
  private:
   using Run = WorkerRun;
-  using Effects = std::vector<absl::AnyInvocable<void()>>;  // to run once the lock is released
+  // Callbacks that run after the lock is released.
+  using Effects = std::vector<absl::AnyInvocable<void()>>;
 
   Scheduler(Clock& clock, Options options);
   static void RunAll(Effects& effects);
@@ -150,39 +165,41 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   void FinishJoinsLocked(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DispatchLocked(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsTooFarAheadLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Returns whether the closure is of a round that is held, or whether an earlier one waits for its
-  // mean.
+  // Returns whether the front closure must wait because of rounds: its round is held, or an earlier
+  // round is not applied yet.
   bool IsBehindARoundLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Returns whether an error has ended some of a round, and nothing under way can fill it.
+  // Returns whether an error has ended some closures of a round, and no closure under way can
+  // complete the round.
   bool IsRoundBrokenLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndBrokenRoundLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void FinishHoldLocked(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool IsDrainedLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);  // none may begin
+  // Returns whether a Drain keeps the front closure from beginning.
+  bool IsDrainedLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::vector<int> LanesForFrontLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OutOfStepLocked(const std::map<int, uint64_t>& workers, const absl::Status& cause,
                        Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Run TakeFrontLocked(const std::vector<int>& workers) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void RetireLanesLocked(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool IsFencedLocked(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);  // else it waits
+  // Returns whether no late push can be applied; if false, the caller waits until OnFenced.
+  bool IsFencedLocked(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OnFenced(uint64_t round, const absl::Status& status);
   void EndQueuedLocked(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CancelLocked(std::shared_ptr<Closure> closure, const absl::Status& status, Effects& effects)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void WatchInputs(const std::shared_ptr<Closure>& closure, Effects& effects)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void OnInput(ClosureId id);  // one of the results that the closure takes is there
+  void OnInput(ClosureId id);  // an argument of the closure has become ready
   void FailQueuedLocked(ClosureId id, const absl::Status& error, Effects& effects)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Drops a closure, which will not run again, whatever happens.
+  // Drops a closure that will not run again, whatever happens.
   void DropLocked(ClosureId id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndTimerLocked(ClosureId id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Expire(ClosureId id);  // its deadline has come
+  void Expire(ClosureId id);  // ends a queued closure at its deadline
   bool IsCurrentLocked(const Run& run) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Makes the lanes of a run whose call broke, as `status` says, wait until their workers attach
-  // again.
+  // Takes away the lanes of a run whose call broke with `status`, until their workers attach again.
   void SuspectLocked(const Run& run, const absl::Status& status, Effects& effects)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Puts back what is in flight of these sessions, when every ps has fenced them.
+  // Puts back what is in flight in these sessions, once every ps has fenced the sessions.
   void FenceAndTakeBack(const std::set<uint64_t>& sessions, const absl::Status& cause);
   void AskForFence(const std::set<uint64_t>& sessions, const absl::Status& cause, int tries);
   void TakeBack(const std::set<uint64_t>& sessions, const absl::Status& cause);
@@ -191,8 +208,8 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   bool TakeSetUp(const Run& run, const SetUpEnd& end);  // false: the run has been taken back
   void Call(Run run);
   void End(const Run& run, absl::StatusOr<Envelope<proto::RunClosureResponse>> response);
-  // Returns whether a queued closure counts as the cause of its casualties (attempts.h); it has
-  // ended then.
+  // Returns whether a queued closure counts as the cause of its casualties (attempts.h), and ends
+  // such a closure.
   bool QuarantineLocked(const Closure& closure, uint32_t ends_now, Effects& effects)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndLocked(const Run& run, const absl::Status& status, Outcome outcome, Effects& effects)
@@ -206,24 +223,27 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   const Options options_;
   mutable Mutex mutex_;
   uint64_t epoch_ ABSL_GUARDED_BY(mutex_);
-  std::string paused_ ABSL_GUARDED_BY(mutex_);  // why; empty: not
+  // Why the scheduler is paused; empty if it is not paused.
+  std::string paused_ ABSL_GUARDED_BY(mutex_);
   absl::Status closed_ ABSL_GUARDED_BY(mutex_);
   ClosureQueue queue_ ABSL_GUARDED_BY(mutex_);
   RedoLog redo_ ABSL_GUARDED_BY(mutex_);
   SnapshotState snapshots_ ABSL_GUARDED_BY(mutex_);
-  std::optional<Done> drain_ ABSL_GUARDED_BY(mutex_);  // told by Drain, until EndDrain
-  int fetches_ ABSL_GUARDED_BY(mutex_) = 0;            // fetches that wait
+  // The callback of Drain; set until EndDrain, and null once called.
+  std::optional<Done> drain_ ABSL_GUARDED_BY(mutex_);
+  int fetches_ ABSL_GUARDED_BY(mutex_) = 0;  // number of BeginFetch calls without their EndFetch
   std::vector<Done> stable_waits_ ABSL_GUARDED_BY(mutex_);
   ResourceCatalog resources_ ABSL_GUARDED_BY(mutex_);
   std::map<int, WorkerSlots> lanes_ ABSL_GUARDED_BY(mutex_);
-  std::map<int, uint64_t> done_on_ ABSL_GUARDED_BY(mutex_);  // closures, by worker ever ready
+  // Closures done, by each worker that was ever ready.
+  std::map<int, uint64_t> done_on_ ABSL_GUARDED_BY(mutex_);
   int last_lane_ ABSL_GUARDED_BY(mutex_) = -1;
   uint64_t last_session_ ABSL_GUARDED_BY(mutex_) = 0;
   std::map<ClosureId, Run> in_flight_ ABSL_GUARDED_BY(mutex_);
   OpenRounds rounds_ ABSL_GUARDED_BY(mutex_);
   GangLineup gangs_ ABSL_GUARDED_BY(mutex_);
-  std::set<uint64_t> fencing_ ABSL_GUARDED_BY(mutex_);  // sessions that wait for their fence
-  // timers of closures with a deadline
+  std::set<uint64_t> fencing_ ABSL_GUARDED_BY(mutex_);  // sessions whose fence is not confirmed yet
+  // The timers of closures with a deadline.
   std::map<ClosureId, TimerId> timers_ ABSL_GUARDED_BY(mutex_);
   WaitingCalls waiting_ ABSL_GUARDED_BY(mutex_);
   ErrorFence fence_ ABSL_GUARDED_BY(mutex_);

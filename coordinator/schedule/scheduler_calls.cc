@@ -1,4 +1,4 @@
-// The scheduler's calls to workers, and what their ends mean.
+// The scheduler's calls to workers, and what the end of each call means.
 
 #include <algorithm>
 #include <utility>
@@ -19,8 +19,8 @@ namespace {
 constexpr absl::Duration kMillisecond = absl::Milliseconds(1);
 constexpr int kFenceTriesMax = 3;
 constexpr absl::Duration kFenceRetry = absl::Milliseconds(100);
-// A worker that could not reach a parameter server is given nothing for so long: the server comes
-// back or is declared lost, and closures do not fail in a circle meanwhile.
+// How long a worker that could not reach a parameter server is given nothing. Meanwhile the server
+// comes back or is declared lost, and closures do not fail again and again.
 constexpr absl::Duration kHold = absl::Milliseconds(250);
 constexpr char kRunClosure[] = "/cohort.proto.WorkerService/RunClosure";
 
@@ -28,6 +28,7 @@ bool EndsTheClosure(Outcome outcome) {
   return outcome == Outcome::kDone || outcome == Outcome::kFailed || outcome == Outcome::kExpired;
 }
 
+// Returns the error of a closure whose deadline passed while it was in flight on the task.
 absl::Status ExpiredOn(const proto::TaskRef& task, const Closure& closure) {
   proto::ErrorDetail detail;
   detail.set_error_class(proto::APPLICATION);
@@ -40,14 +41,15 @@ absl::Status ExpiredOn(const proto::TaskRef& task, const Closure& closure) {
                     detail);
 }
 
-// Returns `timeout` or what is left of the closure's time.
+// Returns the smaller of `timeout` and the time until the closure's deadline, at least 1 ms.
 absl::Duration UntilDeadline(const WorkerRun& run, absl::Duration timeout, absl::Time now) {
-  // A call that starts too late ends at once, in the same way.
+  // A call that starts after the deadline ends at once with the same error.
   return std::min(timeout, std::max(run.closure->deadline - now, kMillisecond));
 }
 
-// Returns the time of one call. Four in a row end within `silence`, so that no few messages that
-// were lost with their connections do; a worker that reads files may take all of it.
+// Returns the time limit of one set-up call. Four calls in a row end within `silence`, so that a
+// few messages lost with their connections do not use it up. CreateDataset may take all of
+// `silence`, because the worker reads files.
 absl::Duration TimeOfSetUp(const UnansweredCall& call, absl::Duration silence) {
   return TimeFor(call.method == "CreateDataset" ? silence : silence / 4, call.bytes);
 }
@@ -60,10 +62,12 @@ bool Scheduler::IsCurrentLocked(const Run& run) const {
 }
 
 void Scheduler::FenceAndTakeBack(const std::set<uint64_t>& sessions, const absl::Status& cause) {
+  // Without `fence_worker` there is no fence to wait for, so the runs are taken back at once.
   if (!options_.fence_worker) return TakeBack(sessions, cause);
   std::set<uint64_t> not_asked;
   {
     MutexLock lock(mutex_);
+    // A session that is being fenced is not asked again: its first answer takes the runs back.
     for (const uint64_t session : sessions) {
       if (fencing_.insert(session).second) not_asked.insert(session);
       gangs_.SetFenced(session);
@@ -78,8 +82,8 @@ void Scheduler::AskForFence(const std::set<uint64_t>& sessions, const absl::Stat
       sessions, [self = shared_from_this(), sessions, cause, tries](const absl::Status& fenced) {
         if (fenced.ok()) return self->TakeBack(sessions, cause);
         Log(LogLevel::kWarning, "fence_failed", {{"cause", fenced.message()}});
-        // A ps that cannot be told is lost, and with it what a late push could have changed. That
-        // one message was lost does not say so yet.
+        // A ps that cannot be told of the fence is lost, and with it every variable that a late
+        // push could have changed. A single lost message does not prove this yet.
         if (tries == kFenceTriesMax) return self->TakeBack(sessions, cause);
         self->clock_.CallAt(self->clock_.Now() + kFenceRetry,
                             [weak = self->weak_from_this(), sessions, cause, tries] {
@@ -95,9 +99,11 @@ void Scheduler::TakeBack(const std::set<uint64_t>& sessions, const absl::Status&
   {
     MutexLock lock(mutex_);
     for (const uint64_t session : sessions) fencing_.erase(session);
+    // EndLocked changes `in_flight_`, so the runs are collected first.
     std::vector<Run> runs;
     for (const auto& [id, run] : in_flight_) {
-      // A gang may have been made on some members, which its other answers tell; all of them come.
+      // Some members may have made the step of a gang, which the other answers show. All of these
+      // answers arrive.
       if (run.gang_channel != nullptr && !run.waits_for_fence) continue;
       if (sessions.count(run.session) > 0) runs.push_back(run);
     }
@@ -124,6 +130,7 @@ void Scheduler::Prepare(Run run) {
     if (!IsCurrentLocked(run)) return;
     request = resources_.Request(*run.closure, run.missing.front(), run.worker());
   }
+  // The request is made under the lock, and sent outside it.
   Channel& channel = *run.channel;
   const UnansweredCall call = {
       MethodName(request.method),
@@ -133,6 +140,8 @@ void Scheduler::Prepare(Run run) {
   channel.Start(request.method, std::move(request.message), timeout,
                 [self = shared_from_this(), run = std::move(run), call, timeout,
                  start = clock_.Now()](const absl::StatusOr<Message>& response) mutable {
+                  // A call that ran out of time counts with its whole time limit, whatever the
+                  // clock says.
                   const absl::Duration lasted = absl::IsDeadlineExceeded(response.status())
                                                     ? timeout
                                                     : self->clock_.Now() - start;
@@ -147,9 +156,11 @@ bool Scheduler::TakeSetUp(const Run& run, const SetUpEnd& end) {
   MutexLock lock(mutex_);
   if (!IsCurrentLocked(run)) return false;
   if (end.status.ok()) {
+    // The answer of a set-up call shows that the worker can be reached.
     run.closure->record.EndSilence();
     for (const GangMember& member : run.members) {
       WorkerSlots& lane = lanes_[member.worker];
+      // A process that replaced this member in the meantime has not got the resource.
       if (lane.task.incarnation() != member.task.incarnation()) continue;
       lane.prepared.insert(run.missing.front());
     }
@@ -157,7 +168,7 @@ bool Scheduler::TakeSetUp(const Run& run, const SetUpEnd& end) {
   }
   if (clock_.Now() >= run.closure->deadline || !NoteSilence(run, end)) return true;
   if (run.gang_channel != nullptr) return true;
-  // Another worker may answer; this one is given nothing until the same time has passed again.
+  // Another worker may answer, so this worker is given nothing until as much time has passed again.
   const bool others = std::any_of(lanes_.begin(), lanes_.end(), [&](const auto& lane) {
     return lane.first != run.worker() && lane.second.ready &&
            lane.second.hold_until <= clock_.Now();
@@ -174,14 +185,17 @@ void Scheduler::Call(Run run) {
   {
     MutexLock lock(mutex_);
     if (!IsCurrentLocked(run)) return;
+    // Once the worker is told to run the closure, the closure may have an effect on variables.
     run.closure->begun = true;
     in_flight_[run.closure->id].called = run.called = true;
     watermark = redo_.IsOn() ? redo_.Watermark(queue_.next_id()) : queue_.watermark();
-    // Closures that have failed since the cut are open in it, and may run again.
+    // Closures that have failed since the cut are open in it, and may run again, so the watermark
+    // must not pass them.
     if (snapshots_.before.has_value()) watermark = std::min(watermark, snapshots_.watermark);
     epoch = epoch_;
   }
   Channel& channel = *run.channel;
+  // closure_timeout is the limit of one step, and a run may have several steps.
   const absl::Duration of_steps = options_.closure_timeout * static_cast<double>(run.num_steps());
   const absl::Duration timeout = UntilDeadline(run, of_steps, clock_.Now());
   Envelope<proto::RunClosureRequest> request = MakeRunRequest(run, epoch, watermark);
@@ -197,6 +211,7 @@ void Scheduler::Call(Run run) {
 }
 
 void Scheduler::End(const Run& run, absl::StatusOr<Envelope<proto::RunClosureResponse>> response) {
+  // Steps before a failed one are done: they count even if the run is repeated.
   PartOfSteps part = TakePart(run, response);
   const absl::Status as_it_came = response.status();
   Outcome outcome = ClassifyOutcome(as_it_came);
@@ -211,14 +226,14 @@ void Scheduler::End(const Run& run, absl::StatusOr<Envelope<proto::RunClosureRes
   Effects effects;
   {
     MutexLock lock(mutex_);
-    if (!IsCurrentLocked(run)) return;  // taken back: it runs again
+    if (!IsCurrentLocked(run)) return;  // the run was taken back, and its closure runs again
     fetched_before = run.closure->fetched;
     if (part.steps > 0) {
       run.closure->TakeSteps(part.steps, std::move(part.fetched));
       gangs_.Advance();
     }
-    // Recorded before the errors of closures that take its result. Nobody is told while it is in
-    // flight.
+    // Recorded before closures that take the result get their errors. Nobody is told of the error
+    // while this closure is in flight.
     if (outcome == Outcome::kFailed || outcome == Outcome::kExpired) queue_.RecordError(status);
     if (outcome == Outcome::kWorkerLost) {
       Run& lost = in_flight_[run.closure->id];
@@ -229,10 +244,11 @@ void Scheduler::End(const Run& run, absl::StatusOr<Envelope<proto::RunClosureRes
   }
   if (outcome == Outcome::kWorkerLost && options_.fence_worker) {
     RunAll(effects);
-    return FenceAndTakeBack({run.session}, status);  // it may still push, as far as is known
+    // The worker may still push, as far as the scheduler knows.
+    return FenceAndTakeBack({run.session}, status);
   }
   if (EndsTheClosure(outcome)) {
-    // Set before the queue moves on, so that a finished Join finds every result set.
+    // The result is set before the queue moves on, so that every result is set when a Join ends.
     if (const auto result = run.closure->result.lock()) {
       if (response.ok()) {
         result->Set(JoinFetches(std::move(fetched_before), std::move(part.fetched)));
@@ -261,13 +277,16 @@ void Scheduler::EndLocked(const Run& run, const absl::Status& status, Outcome ou
   const ClosureId id = run.closure->id;
   in_flight_.erase(id);
   gangs_.End(id, outcome == Outcome::kDone, clock_.Now());
+  // A growing pause between failed generations ends by itself, without any other change.
   if (gangs_.not_before() > clock_.Now()) PumpAtLocked(gangs_.not_before());
+  // The worker may still push for this closure, although nobody waits for it any more.
   if (outcome == Outcome::kWorkerLost || outcome == Outcome::kExpired) {
     fence_.state = Fence::kNeeded;
   }
   if (outcome == Outcome::kDone) {
     for (const GangMember& member : run.members) ++done_on_[member.worker];
     if (run.closure->round.number == 0) return MarkDoneLocked(*run.closure);
+    // A closure of a round is done only when enough closures of its round are answered.
     for (const auto& done : rounds_.Answer(run.closure)) MarkDoneLocked(*done);
     return;
   }
@@ -287,6 +306,7 @@ void Scheduler::EndLocked(const Run& run, const absl::Status& status, Outcome ou
     }
   }
   if (outcome == Outcome::kForgotten) {
+    // The worker refused the closure because resources were missing, so the closure has not begun.
     run.closure->begun = false;
     for (const GangMember& member : run.members) {
       WorkerSlots& lane = lanes_[member.worker];
@@ -294,6 +314,7 @@ void Scheduler::EndLocked(const Run& run, const absl::Status& status, Outcome ou
     }
   }
   if (outcome == Outcome::kWorkerLost) SuspectLocked(run, status, effects);
+  // The closure is queued again from here on, unless one of its limits is reached.
   queue_.PutBack(id);
   const GiveUpRule rule = {options_.attempts_max, options_.setup_timeout, queue_.watermark() < id};
   if (const absl::Status error = GiveUp(run, status, outcome, rule); !error.ok()) {

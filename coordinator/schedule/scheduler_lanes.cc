@@ -1,6 +1,6 @@
-// The choice of the workers for the next closure: the one with the most room or, for a gang, all
-// that are in step. A gang that waits for room is the front of the queue, so that nothing takes a
-// slot before it.
+// The choice of the workers for the next closure: the worker with the most room or, for a gang, all
+// workers that are in step. A gang that waits for room stays at the front of the queue, so that no
+// other closure takes a slot before the gang.
 
 #include <algorithm>
 #include <utility>
@@ -24,9 +24,11 @@ std::vector<int> Scheduler::LanesForFrontLocked() {
     for (const int worker : gangs_.members()) {
       if (!gangs_.IsInStep(worker)) continue;
       const auto lane = lanes_.find(worker);
-      if (lane == lanes_.end() || !has_room(worker, lane->second)) return {};  // all or none
+      // A gang runs on all members or on none.
+      if (lane == lanes_.end() || !has_room(worker, lane->second)) return {};
       workers.push_back(worker);
     }
+    // With too few members in step the gang waits for others to come back.
     const bool are_enough = workers.size() >= static_cast<size_t>(options_.gang_min);
     return are_enough ? workers : std::vector<int>();
   }
@@ -39,7 +41,8 @@ std::vector<int> Scheduler::LanesForFrontLocked() {
                               best = &lane;
                               worker = index;
                             };
-  // Ties go round: the search starts after the lane that was served last.
+  // The search starts after the lane that was served last, so that workers with equal room take
+  // turns.
   for (auto it = lanes_.upper_bound(last_lane_); it != lanes_.end(); ++it) {
     consider(it->first, it->second);
   }
@@ -54,10 +57,13 @@ std::vector<int> Scheduler::LanesForFrontLocked() {
 WorkerRun Scheduler::TakeFrontLocked(const std::vector<int>& workers) {
   Run run;
   run.closure = queue_.Take();
+  // The run keeps its attempt: IsCurrentLocked compares it to tell this run from later ones.
   run.attempt = run.closure->attempt;
   run.first_step = run.closure->steps_done;
+  // The time of the first sending is kept for every later run of the closure.
   if (run.closure->time == absl::InfinitePast()) run.closure->time = clock_.Now();
   if (run.closure->gang) run.gang = gangs_.Send(run.closure->id, run.num_steps(), clock_.Now());
+  // Only a gang of several workers names its members; a worker alone needs no peers.
   const bool alone = options_.gang_size <= 1 || !run.closure->gang;
   for (const int worker : workers) {
     WorkerSlots& lane = lanes_[worker];
@@ -75,6 +81,7 @@ WorkerRun Scheduler::TakeFrontLocked(const std::vector<int>& workers) {
     run.gang.set_shared_memory(options_.shared_memory);
     if (options_.nccl_device) run.gang.set_nccl_device(*options_.nccl_device);
     run.session = gangs_.session();
+    // The channel holds a weak pointer, because the channel may outlive the scheduler.
     run.gang_channel = std::make_shared<GangChannel>(
         run.members,
         [weak = weak_from_this()](const std::set<int>& workers, const absl::Status& cause) {
@@ -84,6 +91,7 @@ WorkerRun Scheduler::TakeFrontLocked(const std::vector<int>& workers) {
   }
   in_flight_[run.closure->id] = run;
   rounds_.Begin(*run.closure);
+  // A resource that one member lacks is made on all members: the channel calls them together.
   for (std::string& key : ResourceCatalog::KeysFor(*run.closure)) {
     const auto is_there = [&](int worker) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
       return lanes_[worker].prepared.count(key) > 0;
@@ -96,20 +104,25 @@ WorkerRun Scheduler::TakeFrontLocked(const std::vector<int>& workers) {
 
 void Scheduler::SuspectLocked(const Run& run, const absl::Status& status, Effects& effects) {
   const GangMember* const at_fault = run.AtFault(status);
+  // An error that names a member as its origin concerns that member alone.
   for (const GangMember& member : run.members) {
     if (at_fault != nullptr && at_fault != &member) continue;
     const bool in_group = run.gang_channel != nullptr && at_fault != nullptr;
     if (in_group && gangs_.IsAlive(member.worker)) continue;
-    // Another member's word is no sign either: its own call has not broken.
+    // Another member's word does not make this member a suspect either, as long as its own call has
+    // not broken.
     if (in_group && run.called && ClassOf(status) == proto::WORKER_LOST &&
         run.gang_channel->Broken().count(member.worker) == 0) {
       continue;
     }
-    // Its refusals were fenced here.
+    // A member that refuses pushes of a fenced generation is not to blame: the scheduler itself
+    // asked for the fence.
     if (in_group && ClassOf(status) == proto::STALE && gangs_.IsFenced(run.session)) continue;
     WorkerSlots& lane = lanes_[member.worker];
-    // A call from before the worker was lost and came back says nothing about it now.
+    // A call from before the worker was lost and came back says nothing about the worker's present
+    // state.
     if (lane.session != member.session || !lane.ready) continue;
+    // Nothing is sent to the worker until WorkerReady is called again.
     lane.ready = false;
     if (!options_.on_suspect) continue;
     effects.push_back([self = shared_from_this(), worker = member.worker,
@@ -127,6 +140,7 @@ void Scheduler::SetApart(const WorkersApart& apart) {
     Pump(effects);
   }
   RunAll(effects);
+  // Members that cannot rejoin yet leave the group, so that the remaining members go on.
   if (apart.left_out.empty()) return;
   OutOfStep(apart.left_out,
             MakeError(absl::StatusCode::kUnavailable,
@@ -141,11 +155,12 @@ void Scheduler::OutOfStep(const std::set<int>& workers, const absl::Status& caus
   {
     MutexLock lock(mutex_);
     std::map<int, uint64_t> newly;
+    // Workers that are out of step already were reported before.
     for (const int worker : workers) {
       if (gangs_.IsInStep(worker)) newly[worker] = gangs_.session();
     }
     if (newly.empty()) return;
-    // Its other gangs end without it.
+    // The other gangs of these workers end without these workers.
     for (const auto& [id, run] : in_flight_) {
       for (const auto& [worker, session] : newly) {
         if (run.gang_channel == nullptr || !run.Involves(worker)) continue;
@@ -157,7 +172,7 @@ void Scheduler::OutOfStep(const std::set<int>& workers, const absl::Status& caus
     Pump(effects);
   }
   RunAll(effects);
-  // Fences may wait for these workers, which are no homes any more: they are not waited for.
+  // These workers are not homes of variables any more, so fences must not wait for them.
   if (!fencing.empty()) AskForFence(fencing, cause, 1);
   for (const auto& [gang, worker] : others) gang->Lose(worker, cause);
 }
@@ -175,11 +190,11 @@ void Scheduler::InStep(int worker, uint64_t incarnation) {
   Effects effects;
   {
     MutexLock lock(mutex_);
-    if (gangs_.members().count(worker) == 0) return;  // it was removed
+    if (gangs_.members().count(worker) == 0) return;  // the worker was removed meanwhile
     const auto lane = lanes_.find(worker);
     const bool serves = lane != lanes_.end() && lane->second.ready &&
                         (incarnation == 0 || lane->second.task.incarnation() == incarnation);
-    // After a pause all copies are put back, also this one.
+    // After a pause all copies are put back, including the copy of this worker.
     gangs_.InStep(worker);
     if (!serves && paused_.empty()) {
       OutOfStepLocked({{worker, 0}}, absl::UnavailableError("it was lost when it had got its copy"),

@@ -12,6 +12,7 @@ void Scheduler::RemoveWorker(int worker, absl::AnyInvocable<void()> drained) {
     MutexLock lock(mutex_);
     WorkerSlots& lane = lanes_[worker];
     lane.ready = false;
+    // The lane stays until its closures have ended; RetireLanesLocked then removes it.
     lane.on_drained.push_back(std::move(drained));
     gangs_.Leave(worker);
     Pump(effects);
@@ -25,6 +26,7 @@ void Scheduler::RetireLanesLocked(Effects& effects) {
       ++it;
       continue;
     }
+    // A lane without closures in flight is not used any more.
     for (auto& drained : it->second.on_drained) effects.push_back(std::move(drained));
     done_on_.erase(it->first);
     it = lanes_.erase(it);
@@ -34,6 +36,7 @@ void Scheduler::RetireLanesLocked(Effects& effects) {
 std::map<int, WorkerStats> Scheduler::workers() const {
   MutexLock lock(mutex_);
   std::map<int, WorkerStats> workers;
+  // Workers that were ever ready are reported, even if their lanes are gone after a pause.
   for (const auto& [worker, done] : done_on_) workers[worker].done = done;
   for (const auto& [worker, lane] : lanes_) {
     workers[worker].ready = lane.ready;

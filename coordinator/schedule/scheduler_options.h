@@ -17,58 +17,66 @@
 
 namespace cohort {
 
-// The effect of a quarantined closure on the others. Its own result is the error in both cases.
+// The effect of a quarantined closure on the job. The closure's own result is an error in both
+// cases.
 enum class Quarantine {
-  kFail,  // an error like any other
-  kSkip,  // the job goes on without it; Stats and the log count it
+  kFail,  // recorded as an error like any other
+  kSkip,  // the job goes on without the closure; Stats and the log count it
 };
 
 struct SchedulerOptions {
   uint64_t epoch = 0;
-  size_t queue_bound = 262144;         // TensorFlow's
-  int closures_in_flight = 2;          // K, per worker
-  int gang_size = 1;                   // workers that run a gang closure: all that are in step
-  std::set<int> gang_workers;          // they, of several, at first; empty: those below gang_size
-  int gang_min = 1;                    // for gangs of several: with fewer in step they wait
-  uint64_t shared_memory = 0;          // for gangs of several workers: Gang.shared_memory
-  std::optional<int32_t> nccl_device;  // for such gangs: Gang.nccl_device
-  // Bounded staleness: a closure starts only when its last step is at most so many ids ahead of the
-  // oldest one that has not ended. So what was scheduled more than that before it is in what it
-  // reads.
+  size_t queue_bound = 262144;  // upper bound of unfinished closures; TensorFlow's default
+  int closures_in_flight = 2;   // K, the closures that a worker holds at once
+  int gang_size = 1;            // workers that run a gang closure; fewer if some are out of step
+  std::set<int> gang_workers;   // the first members of gangs; if empty, the workers below gang_size
+  int gang_min = 1;             // gangs of several workers wait while fewer members are in step
+  uint64_t shared_memory = 0;   // value of Gang.shared_memory, for gangs of several workers
+  std::optional<int32_t> nccl_device;  // value of Gang.nccl_device, for gangs of several workers
+  // Bounded staleness: a closure starts only when its last step is at most `steps_ahead_max` ids
+  // ahead of the oldest closure that has not ended. So a closure reads the effect of every closure
+  // that is more than `steps_ahead_max` ids older.
   uint64_t steps_ahead_max = std::numeric_limits<uint64_t>::max();
-  uint32_t attempts_max = 10;  // for one closure
-  // A closure that ended together with so many worker processes is quarantined: not run again.
+  uint32_t attempts_max = 10;  // the number of faults at which a closure fails
+  // The number of worker processes that may end together with a closure before the closure is
+  // quarantined, which means not run again.
   size_t quarantine_after = 3;
-  // Whether an error stops the queue at once or, as in TensorFlow, when a call observes it.
+  // True if an error stops the queue at once. If false, the queue stops when a call observes the
+  // error, as in TensorFlow.
   bool stop_at_first_error = true;
   Quarantine quarantine = Quarantine::kFail;
-  // How long a worker that is there may leave set-up calls unanswered.
+  // How long a running worker may leave set-up calls unanswered.
   absl::Duration setup_timeout = absl::Seconds(60);
   absl::Duration closure_timeout = absl::Minutes(10);
-  // Steps of closures that are kept until they are durable, to run again after a restore; a
-  // full log asks for a checkpoint and then holds Schedule back. 0: none, nothing is recovered.
+  // The number of steps of closures that are kept until they are durable, to run again after a
+  // restore. A full log asks for a checkpoint, and then holds Schedule back. With 0 nothing is
+  // kept, and nothing is recovered.
   size_t redo_max = 0;
-  // Steps of closures done since the last snapshots; 0: only a full log asks.
+  // The number of steps done after which a checkpoint is due. With 0 only a full log asks for a
+  // checkpoint.
   size_t checkpoint_every = 0;
-  // Runs outside the lock, must not block; may be repeated.
+  // Tells that a checkpoint is due. Runs outside the lock, must not block; may be called
+  // repeatedly.
   std::function<void()> on_checkpoint_due;
-  // Tells that a worker could not reach this ps; runs outside the lock, must not block.
+  // Tells that a worker could not reach this ps. Runs outside the lock, must not block.
   std::function<void(int ps)> on_ps_suspect;
-  // Tells every ps that each closure below `watermark` has ended, so that none of its pushes is
-  // applied any more, and says when all of them know. Runs outside the lock, must not block.
+  // Tells every ps that each closure below `watermark` has ended, so that no push of these closures
+  // is applied any more. Calls `done` when every ps has confirmed. Runs outside the lock, must not
+  // block.
   std::function<void(uint64_t watermark, absl::AnyInvocable<void(absl::Status)> done)> fence;
-  // Fences all that a lost worker may still push in these sessions (RunClosureRequest.session),
-  // like `fence`.
+  // Makes every ps refuse what a lost worker may still push in these sessions
+  // (RunClosureRequest.session); otherwise like `fence`.
   std::function<void(const std::set<uint64_t>& sessions,
                      absl::AnyInvocable<void(absl::Status)> done)>
       fence_worker;
-  // Tells, with gangs of several workers, which are out of step (coordinator/recovery/copies.h), by
-  // index, with the session by which their late pushes are fenced, or 0. Gangs run on the others
-  // until InStep. Runs outside the lock, before anything else does, and must not block.
+  // Tells, for gangs of several workers, which workers are out of step
+  // (coordinator/recovery/copies.h). `workers` maps a worker's index to the session by which its
+  // late pushes are fenced, or to 0. Gangs run on the other members until InStep. Runs outside the
+  // lock, before any other effect, and must not block.
   std::function<void(const std::map<int, uint64_t>& workers, const absl::Status& cause)>
       on_out_of_step;
-  // Tells that a worker's call failed in a way that makes it a suspect; runs outside the lock, must
-  // not block.
+  // Tells that a worker's call failed in a way that makes the worker a suspect. Runs outside the
+  // lock, must not block.
   std::function<void(int worker, uint64_t incarnation)> on_suspect;
 };
 
@@ -76,11 +84,11 @@ struct SchedulerStats {
   uint64_t done = 0;
   uint64_t put_back = 0;
   uint64_t failed = 0;
-  uint64_t quarantined = 0;  // among the failed
-  uint64_t replayed = 0;     // done once more after a restore
-  uint64_t recoveries = 0;   // restores
-  uint64_t checkpoints = 0;  // committed ones, for recovery
-  size_t queued = 0;         // or waiting for its arguments
+  uint64_t quarantined = 0;  // quarantined closures, which `failed` counts as well
+  uint64_t replayed = 0;     // closures done once more after a restore
+  uint64_t recoveries = 0;   // number of restores
+  uint64_t checkpoints = 0;  // number of committed recovery checkpoints
+  size_t queued = 0;         // closures that are queued or wait for arguments
   size_t in_flight = 0;
   int workers_ready = 0;
   proto::StepTimes times;  // sums over the answers of closures that were done
@@ -91,7 +99,7 @@ struct SchedulerStats {
 struct WorkerStats {
   bool ready = false;
   int in_flight = 0;
-  uint64_t done = 0;  // closures, by all of its processes
+  uint64_t done = 0;  // closures done by all processes of the worker
 };
 
 }  // namespace cohort

@@ -1,4 +1,4 @@
-// Closures before they are in flight: results of others that they take as arguments arrive, their
+// Closures before they are in flight: the results that they take as arguments arrive, their
 // deadline comes, or they turn out to end worker processes.
 
 #include <utility>
@@ -13,8 +13,8 @@ namespace cohort {
 
 namespace {
 
-// Puts the tensors of results in their place. Errors: that of the first result without tensors, as
-// class INPUT.
+// Replaces results among the arguments by their tensors. Errors: the error of the first result
+// without tensors, with class INPUT.
 absl::Status Resolve(Closure& closure) {
   std::vector<Argument> resolved;
   for (Argument& argument : closure.arguments) {
@@ -26,6 +26,7 @@ absl::Status Resolve(Closure& closure) {
     const absl::StatusOr<FetchedTensors>& result = value->state().result();
     if (!result.ok()) {
       proto::ErrorDetail detail = DetailOf(result.status());
+      // The class INPUT says that the closure itself is not at fault.
       detail.set_error_class(proto::INPUT);
       return WithDetail(
           Annotate(result.status(), absl::StrCat("an argument of closure ", closure.id.value)),
@@ -43,6 +44,7 @@ void Scheduler::WatchInputs(const std::shared_ptr<Closure>& closure, Effects& ef
   for (const Argument& argument : closure->arguments) {
     const auto* value = std::get_if<RemoteValue>(&argument);
     if (value == nullptr) continue;
+    // Watched outside the lock: a result that is ready runs its callback at once.
     effects.push_back([weak = weak_from_this(), value = *value, id = closure->id] {
       value.state().OnReady([weak, id](const absl::StatusOr<FetchedTensors>&) {
         if (const auto self = weak.lock()) self->OnInput(id);
@@ -56,6 +58,8 @@ void Scheduler::OnInput(ClosureId id) {
   {
     MutexLock lock(mutex_);
     Closure* const closure = queue_.FindWaiting(id);
+    // The last missing result decides; a closure that was cancelled meanwhile does not wait any
+    // more.
     if (closure == nullptr || --closure->inputs_left > 0) return;
     const absl::Status resolved = Resolve(*closure);
     if (resolved.ok()) {
@@ -69,7 +73,8 @@ void Scheduler::OnInput(ClosureId id) {
   RunAll(effects);
 }
 
-// The caller records the error, if it is one of the queue.
+// Ends a queued closure with an error. The caller records the error, if it is an error of the
+// queue.
 void Scheduler::FailQueuedLocked(ClosureId id, const absl::Status& error, Effects& effects) {
   const std::shared_ptr<Closure> closure = queue_.RemoveQueued(id);
   ++stats_.failed;
@@ -80,7 +85,8 @@ void Scheduler::FailQueuedLocked(ClosureId id, const absl::Status& error, Effect
 }
 
 bool Scheduler::QuarantineLocked(const Closure& closure, uint32_t ends_now, Effects& effects) {
-  if (in_flight_.count(closure.id) > 0) return false;  // it may end well
+  if (in_flight_.count(closure.id) > 0) return false;  // the closure's attempt may end well
+  // A single worker cannot be compared with another one, so its crashes alone count.
   const bool only_worker = done_on_.size() <= 1;
   if (!closure.record.IsPoison(options_.quarantine_after, only_worker, ends_now)) return false;
   const std::string casualties = closure.record.Casualties(ends_now);
@@ -89,7 +95,7 @@ bool Scheduler::QuarantineLocked(const Closure& closure, uint32_t ends_now, Effe
       {{"closure", closure.id.value}, {"causes", casualties}});
   const absl::Status error = absl::UnavailableError(
       absl::StrCat("closure ", closure.id.value, " is quarantined: ", casualties));
-  // A round has to have as many as it waits for.
+  // A round needs all of its closures, so none of them may be skipped.
   const bool skipped = options_.quarantine == Quarantine::kSkip && closure.round.number == 0;
   if (!skipped) queue_.RecordError(error);
   FailQueuedLocked(closure.id, error, effects);
@@ -108,13 +114,15 @@ void Scheduler::EndTimerLocked(ClosureId id) {
   timers_.erase(timer);
 }
 
-// Expires a closure before it is in flight: a call for it ends by itself at the deadline.
+// Ends a closure whose deadline has come before the closure is in flight. A call for the closure
+// ends at the deadline by itself.
 void Scheduler::Expire(ClosureId id) {
   Effects effects;
   {
     MutexLock lock(mutex_);
     timers_.erase(id);
     const Closure* const closure = queue_.FindQueued(id);
+    // A closure that is in flight or has ended does not expire here.
     if (closure == nullptr) return;
     const absl::Status error =
         MakeError(absl::StatusCode::kDeadlineExceeded,

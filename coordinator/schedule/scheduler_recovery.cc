@@ -13,7 +13,7 @@ namespace cohort {
 
 namespace {
 
-// Returns whether the program leaves a trace on a parameter server.
+// Returns whether the program changes variables, so that a restore may take its effect back.
 bool ChangesVariables(const Closure& closure) {
   const auto& outputs = closure.program->request.program().outputs();
   return std::any_of(outputs.begin(), outputs.end(), [](const proto::OutputBinding& output) {
@@ -26,6 +26,7 @@ bool ChangesVariables(const Closure& closure) {
 void Scheduler::MarkDoneLocked(Closure& closure) {
   ++(queue_.IsReplay(closure.id) ? stats_.replayed : stats_.done);
   EndTimerLocked(closure.id);
+  // Only closures that change variables need a checkpoint; the others never run again.
   if (ChangesVariables(closure)) {
     redo_.MarkDone(closure.id);
     snapshots_.done_since += closure.num_steps();
@@ -43,6 +44,7 @@ void Scheduler::AskForCheckpointLocked(Effects& effects) {
 }
 
 void Scheduler::PumpAtLocked(absl::Time when) {
+  // The timer holds a weak pointer, because the timer may outlive the scheduler.
   clock_.CallAt(when, [weak = weak_from_this()] {
     const auto self = weak.lock();
     if (self == nullptr) return;
@@ -63,8 +65,8 @@ void Scheduler::Close(const absl::Status& error) {
     closed_ = error;
     queue_.RecordError(error);
     TakeBackLocked(effects);
-    fence_.state = Fence::kNotNeeded;  // whoever holds the job has another epoch
-    // Nothing will run the replays any more.
+    fence_.state = Fence::kNotNeeded;  // the coordinator that holds the job now has another epoch
+    // A closed scheduler runs nothing, so replays end here.
     for (const std::shared_ptr<Closure>& replay : redo_.TakeDone()) redo_.Drop(replay->id);
     queue_.ForgetReplays();
     Pump(effects);
@@ -73,15 +75,18 @@ void Scheduler::Close(const absl::Status& error) {
 }
 
 void Scheduler::TakeBackLocked(Effects& effects) {
+  // The workers attach again in the next epoch, and then get new lanes.
   for (auto& [worker, lane] : lanes_) lane.in_flight = 0;
   RetireLanesLocked(effects);
   lanes_.clear();
   for (const auto& [id, run] : in_flight_) {
     queue_.PutBack(id);
+    // Late answers of a retired channel must not put workers out of step in the next epoch.
     if (run.gang_channel != nullptr) run.gang_channel->Retire();
   }
   in_flight_.clear();
   gangs_.TakeBack();
+  // A restore takes back the effect of single steps, too.
   queue_.ForgetSteps();
   for (const auto& closure : rounds_.TakeAnswered()) queue_.PutBack(closure->id);
   rounds_.Forget();
@@ -93,6 +98,7 @@ void Scheduler::Pause(absl::string_view why) {
   {
     MutexLock lock(mutex_);
     paused_ = std::string(why);
+    // A closure that must not begin twice cannot be put back, so it ends here.
     std::vector<Run> lost;
     for (const auto& [id, run] : in_flight_) {
       if (run.closure->begun && !run.closure->replayable) lost.push_back(run);
@@ -105,15 +111,15 @@ void Scheduler::Pause(absl::string_view why) {
       });
     }
     EndLostLocked(why, effects);
-    snapshots_.before.reset();  // that checkpoint will not be one
+    snapshots_.before.reset();  // the checkpoint that is under way will not be committed
     TakeBackLocked(effects);
     Pump(effects);
   }
   RunAll(effects);
 }
 
-// A closure that was lost with its worker counts as lost, also if a home of variables was lost with
-// it.
+// Ends the runs whose worker is lost as lost with their worker, even if a home of variables was
+// lost at the same time.
 void Scheduler::EndLostLocked(absl::string_view why, Effects& effects) {
   std::vector<std::pair<Run, proto::TaskRef>> lost;
   const auto is_away = [&](const GangMember& member) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
@@ -125,6 +131,8 @@ void Scheduler::EndLostLocked(absl::string_view why, Effects& effects) {
     if (away != run.members.end()) {
       lost.emplace_back(run, away->task);
     } else if (fencing_.count(run.session) > 0) {
+      // The session's fence is not confirmed, so the worker was lost, even if its lane is ready
+      // again.
       lost.emplace_back(run, run.task());
     }
   }
@@ -139,10 +147,10 @@ void Scheduler::Resume(uint64_t epoch) {
   {
     MutexLock lock(mutex_);
     paused_.clear();
-    gangs_.AllInStep();  // every copy was put back
+    gangs_.AllInStep();  // the restore has put every copy back
     epoch_ = epoch;
     resources_.SetEpoch(epoch);
-    fence_.state = Fence::kNotNeeded;  // whatever ran before is of an older epoch
+    fence_.state = Fence::kNotNeeded;  // everything that ran before belongs to an older epoch
     ++stats_.recoveries;
     snapshots_.done_since = 0;
     if (closed_.ok()) {
@@ -152,7 +160,9 @@ void Scheduler::Resume(uint64_t epoch) {
           queue_.RecordError(LostForGood(*closure, "its effect was taken back by a restore"));
           continue;
         }
+        // A replay reads the element that the closure read when it was done.
         if (closure->taken.has_value()) closure->input = *closure->taken;
+        // The closure was done in time once; its replay must not fail at the deadline.
         closure->deadline = absl::InfiniteFuture();
         queue_.PutAgain(closure);
       }
@@ -167,13 +177,14 @@ void Scheduler::Resume(uint64_t epoch) {
 Cut Scheduler::BeginCut() const {
   MutexLock lock(mutex_);
   Cut cut = redo_.BeginCut(queue_.next_id());
-  if (!redo_.IsOn()) cut.watermark = queue_.watermark();  // no open one is known
+  if (!redo_.IsOn()) cut.watermark = queue_.watermark();  // without a log no open closure is known
   return cut;
 }
 
 std::optional<absl::Status> Scheduler::HoldRounds(Done ready) {
   MutexLock lock(mutex_);
   rounds_.Hold(std::move(ready));
+  // HoldRounds knows the result at once if no round may be half applied, or if the round is broken.
   if (rounds_.TakeReady(IsRoundBrokenLocked()) == nullptr) return std::nullopt;
   return rounds_.HoldStatus();
 }
@@ -193,7 +204,7 @@ void Scheduler::EndSnapshots() {
   {
     MutexLock lock(mutex_);
     snapshots_.before.reset();
-    // A checkpoint that has failed before its snapshots is due again after as many closures.
+    // A checkpoint that failed before its snapshots is due again after as many steps as usual.
     if (std::exchange(snapshots_.asked, false)) snapshots_.done_since = 0;
     rounds_.Release();
     Pump(effects);
@@ -238,6 +249,7 @@ void Scheduler::EndDrain() {
 }
 
 bool Scheduler::IsDrainedLocked() const {
+  // A round under way needs its remaining closures, or it would never become idle.
   const Closure* const front = queue_.Front();
   return drain_.has_value() && (front == nullptr || !rounds_.IsUnderWay(*front));
 }

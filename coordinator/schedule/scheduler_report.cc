@@ -6,7 +6,7 @@
 namespace cohort {
 
 namespace {
-// A long list helps nobody.
+// Upper bound of the closures in a description: a long list helps nobody.
 constexpr size_t kClosuresShownMax = 3;
 }  // namespace
 

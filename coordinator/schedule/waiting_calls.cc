@@ -17,6 +17,7 @@ Call WaitingCalls::TakeFirst(std::map<uint64_t, Call>& calls) {
 
 template <typename Call>
 WaitId WaitingCalls::Add(std::map<uint64_t, Call>& calls, Call call) {
+  // All kinds of calls share one row of ids, so Remove() needs no kind.
   calls.emplace(++last_id_, std::move(call));
   return WaitId{last_id_};
 }
@@ -48,6 +49,7 @@ std::vector<WaitingCalls::Done> WaitingCalls::TakeDones() {
 }
 
 WaitingCalls::Admission WaitingCalls::TakeObserver() {
+  // An error goes to a waiting Done first, then to a Join, and last to a Schedule.
   if (!dones_.empty()) return {nullptr, TakeFirst(dones_)};
   if (!joins_.empty()) return {nullptr, TakeFirst(joins_)};
   return TakeFirst(schedules_);

@@ -1,8 +1,8 @@
 #pragma once
 
-// The calls that wait at the scheduler: Schedule for room, Join for the end of everything, Done for
-// the end of what an error leaves in flight. A waiting call may give up; then its completion never
-// runs and it holds nobody else back.
+// The calls that wait at the scheduler: Schedule waits for room, Join for the end of all closures,
+// Done for the end of the closures that an error left in flight. A waiting call may give up; then
+// its completion never runs, and it no longer holds other calls back.
 
 #include <cstdint>
 #include <map>
@@ -17,7 +17,7 @@
 
 namespace cohort {
 
-// Counts from 1; 0 is no wait.
+// The id of a waiting call. Ids count from 1; 0 means no wait.
 struct WaitId {
   uint64_t value = 0;
 };
@@ -34,23 +34,24 @@ class WaitingCalls {
   WaitId AddSchedule(Admission admission);
   WaitId AddJoin(Done done);
   WaitId AddDone(Done done);
-  // Removes a wait. Returns false if it has been taken already.
+  // Removes a waiting call. Returns false if the call has been taken already.
   bool Remove(WaitId id);
 
   bool empty() const { return schedules_.empty() && joins_.empty() && dones_.empty(); }
   bool HasJoin() const { return !joins_.empty(); }
   bool HasSchedule() const { return !schedules_.empty(); }
 
-  // Each takes the oldest first. There must be one.
+  // Take the oldest call first. At least one call of the kind must wait.
   Admission TakeSchedule();
   std::vector<Done> TakeJoins();
-  // Takes each Done that saw an error which another call was given.
+  // Takes each Done that saw an error which was delivered to another call.
   std::vector<Done> TakeDones();
-  // Takes the one call that is given an error: a Done before a Join before a Schedule, whose
-  // closure is then to be cancelled (nullptr for the others). There must be a call.
+  // Takes the one call that receives an error: a Done before a Join before a Schedule. The closure
+  // of a Schedule is then to be cancelled; for the others it is nullptr. At least one call must
+  // wait.
   Admission TakeObserver();
 
-  // Returns "2 Join, 3 Schedule".
+  // Returns the calls that wait, as "2 Join, 3 Schedule".
   std::string ToString() const;
 
  private:

@@ -16,6 +16,7 @@ const GangMember* WorkerRun::Member(int worker) const {
 
 const GangMember* WorkerRun::AtFault(const absl::Status& status) const {
   const proto::TaskRef origin = DetailOf(status).origin();
+  // Only workers run closures: an error of a ps names no member.
   if (origin.role() != RoleName(Role::kWorker)) return nullptr;
   return Member(origin.index());
 }

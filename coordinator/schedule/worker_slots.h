@@ -1,6 +1,6 @@
 #pragma once
 
-// A worker as the scheduler sees it, and what runs there.
+// A worker as the scheduler sees it, and the runs of closures there.
 
 #include <cstdint>
 #include <memory>
@@ -22,48 +22,54 @@ class GangChannel;
 
 struct WorkerSlots {
   bool ready = false;
-  // Counts WorkerReady: pushes carry it, so that those from before a loss can be fenced, and those
-  // after the return of the same process are not.
+  // The number of the WorkerReady call that made this lane ready. Pushes carry the session, so that
+  // pushes from before a loss can be fenced, and pushes after the return of the same process are
+  // not.
   uint64_t session = 0;
   proto::TaskRef task;
   std::string address;
-  std::shared_ptr<Channel> channel;  // shared with runs
+  std::shared_ptr<Channel> channel;  // the channel to the worker, shared with runs
   int in_flight = 0;
-  absl::Time hold_until = absl::InfinitePast();  // takes nothing before
+  absl::Time hold_until = absl::InfinitePast();  // the lane takes nothing before this time
   std::set<std::string> prepared;
-  std::vector<absl::AnyInvocable<void()>> on_drained;  // not empty: it is being removed
+  std::vector<absl::AnyInvocable<void()>> on_drained;  // not empty: the worker is being removed
 };
 
-// A worker that runs a closure.
+// A worker that runs a closure, alone or as a member of a gang.
 struct GangMember {
   int worker = 0;
-  uint64_t session = 0;  // the lane's when it began
+  uint64_t session = 0;  // the lane's session when the run began
   proto::TaskRef task;
   std::shared_ptr<Channel> channel;
 };
 
-// A closure on one worker process, or on all of a gang.
+// A run of a closure on one worker process, or on all members of a gang.
 struct WorkerRun {
-  std::shared_ptr<Closure> closure;  // shared with the queue
-  std::vector<GangMember> members;   // by rank
+  std::shared_ptr<Closure> closure;  // the closure, shared with the queue
+  std::vector<GangMember> members;   // by rank; one worker alone, or all members of the gang
   uint32_t attempt = 0;
-  size_t first_step = 0;  // the closure's steps before it are done
-  // its pushes are fenced by it: the lane's, or that of the gang's generation
+  size_t first_step = 0;  // the closure's steps before this one are done
+  // The session by which the run's pushes are fenced: that of the lane, or that of the gang's
+  // generation.
   uint64_t session = 0;
-  std::shared_ptr<Channel> channel;           // to all members
-  std::shared_ptr<GangChannel> gang_channel;  // the same, of a gang of several workers
-  proto::Gang gang;                           // a gang closure's place among those of the members
-  bool called = false;  // its members were told to run it; before, they are given what it needs
-  bool waits_for_fence = false;      // its calls have ended, and it may not run again yet
-  std::vector<std::string> missing;  // resources still to be made, first one first
+  std::shared_ptr<Channel> channel;  // to the worker, or to all members at once
+  // The channel to a gang of several workers, which is then the same as `channel`; null for a
+  // single worker.
+  std::shared_ptr<GangChannel> gang_channel;
+  proto::Gang gang;  // a gang closure's generation and place among the members' gangs
+  // True once members were told to run the closure; before that, they get its resources.
+  bool called = false;
+  // The run's calls have ended, but the closure may not run again yet.
+  bool waits_for_fence = false;
+  std::vector<std::string> missing;  // keys of resources that the members still lack, in order
 
   const proto::TaskRef& task() const { return members.front().task; }
   int worker() const { return members.front().worker; }
   size_t num_steps() const { return closure->num_steps() - first_step; }
-  // Returns null if it does not run there.
+  // Returns the member that is this worker, or null if the worker is not a member.
   const GangMember* Member(int worker) const;
   bool Involves(int worker) const { return Member(worker) != nullptr; }
-  // Returns the member that the error is about, or null.
+  // Returns the member that the error names as its origin, or null.
   const GangMember* AtFault(const absl::Status& status) const;
 };
 

@@ -15,12 +15,14 @@ namespace cohort {
 absl::StatusOr<std::string> CanonicalDevice(absl::string_view name) {
   const std::string lower = absl::AsciiStrToLower(name);
   absl::string_view rest = lower;
+  // TensorFlow's full names end with the device, after the last '/'.
   if (const size_t last = rest.rfind('/'); last != absl::string_view::npos) {
     rest.remove_prefix(last + 1);
   }
   absl::ConsumePrefix(&rest, "device:");
   const absl::string_view kind = rest.substr(0, rest.find(':'));
   int index = -1;
+  // A number must follow the ':', so "cpu" and "gpu:" are not devices.
   const bool numbered = rest.size() > kind.size() &&
                         absl::SimpleAtoi(rest.substr(kind.size() + 1), &index) && index >= 0;
   if ((kind == "cpu" || kind == "gpu") && numbered) return absl::StrCat(kind, ":", index);
@@ -35,6 +37,7 @@ absl::StatusOr<std::vector<std::string>> ReplicaDevices(const std::string& field
   for (const std::string& name : names) {
     absl::StatusOr<std::string> device = CanonicalDevice(name);
     if (!device.ok()) return Annotate(device.status(), field);
+    // Replicas may share a GPU, but not the name of a processor.
     if (!seen.insert(*device).second && !IsGpu(*device)) {
       return absl::InvalidArgumentError(
           absl::StrCat(field, ": ", *device,
@@ -49,6 +52,7 @@ absl::StatusOr<std::vector<std::string>> ReplicaDevices(const std::string& field
 std::vector<std::string> DevicesIn(const std::vector<std::string>& named,
                                    const std::vector<std::string>& all) {
   if (!named.empty()) return named;
+  // If no devices are known, a worker still has its processor.
   return all.empty() ? std::vector<std::string>{"cpu:0"} : all;
 }
 

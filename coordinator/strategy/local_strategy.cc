@@ -17,6 +17,7 @@ namespace {
 constexpr char kMirrored[] = "mirrored";
 constexpr char kCentralStorage[] = "central_storage";
 
+// Returns TensorFlow's way of summing by its name; any other name means the automatic choice.
 proto::CrossDeviceOps CrossDeviceOpsOf(const std::string& name) {
   if (name == "nccl") return proto::NCCL_ALL_REDUCE;
   if (name == "hierarchical_copy") return proto::HIERARCHICAL_COPY;
@@ -27,6 +28,7 @@ proto::CrossDeviceOps CrossDeviceOpsOf(const std::string& name) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<const Strategy>> LocalStrategy::Make(const StrategySpec& spec) {
+  // The default strategy has one replica on the processor.
   std::vector<std::string> devices = {"cpu:0"};
   std::string parameter_device;
   if (spec.type == "one_device") {
@@ -43,16 +45,19 @@ absl::StatusOr<std::unique_ptr<const Strategy>> LocalStrategy::Make(const Strate
   }
   std::unique_ptr<const LocalStrategy> made(
       new LocalStrategy(spec, std::move(devices), std::move(parameter_device)));
+  // Devices that are not listed are known only in MakePlan, and are checked there.
   RETURN_IF_ERROR(made->CheckCrossDeviceOps(made->devices_));
   return made;
 }
 
-// Checks the way of summing. On processors each of TensorFlow's ways gives the same sum, in the
-// order of join_replicas.h; but a way for GPUs says what the user believes to have.
+// Checks the way of summing. On processors, each of TensorFlow's ways gives the same sum, in the
+// order of join_replicas.h. But 'nccl' is refused there, because a user who asks for it believes to
+// have GPUs.
 absl::Status LocalStrategy::CheckCrossDeviceOps(absl::Span<const std::string> devices) const {
   if (type_ != kMirrored || cross_device_ops_ != "nccl") return absl::OkStatus();
   std::set<std::string> seen;
   for (size_t i = 0; i < devices.size(); ++i) {
+    // NCCL allows a GPU only once in a communicator.
     const bool twice = !seen.insert(devices[i]).second;
     if (IsGpu(devices[i]) && !twice) continue;
     return absl::InvalidArgumentError(absl::StrCat(
@@ -63,8 +68,8 @@ absl::Status LocalStrategy::CheckCrossDeviceOps(absl::Span<const std::string> de
   return absl::OkStatus();
 }
 
-// Returns the GPU of the variables. As in TensorFlow, the only GPU that computes keeps them, unless
-// the job says otherwise.
+// Returns the GPU that holds the variables. As in TensorFlow, a GPU that computes alone holds them,
+// unless the job says otherwise.
 std::string LocalStrategy::ParameterGpu(absl::Span<const std::string> devices) const {
   if (IsGpu(parameter_device_)) return parameter_device_;
   const bool to_choose =
@@ -74,8 +79,8 @@ std::string LocalStrategy::ParameterGpu(absl::Span<const std::string> devices) c
   return to_choose && one && !devices.empty() && IsGpu(devices[0]) ? devices[0] : "";
 }
 
-// Sets the way of summing for programs that train: two communicators of NCCL on one GPU at a time
-// may wait for each other for ever.
+// Sets the way of summing in a program that trains. Other programs do not use it: two communicators
+// of NCCL that run on one GPU at a time may wait for each other for ever.
 void LocalStrategy::SetSums(proto::Replicas& replicas) const {
   if (type_ == kMirrored) {
     replicas.set_cross_device_ops(CrossDeviceOpsOf(cross_device_ops_));
@@ -110,10 +115,11 @@ absl::StatusOr<Plan> LocalStrategy::MakePlan(const ModelPrograms& model,
   how.devices = DevicesIn(devices_, cluster.devices);
   how.replicas = NumReplicasInSync(cluster);
   how.parameter_device = ParameterGpu(how.devices);
-  // As in TensorFlow, all replicas share one value of variables that are not mirrored.
+  // As in TensorFlow, all replicas share one value of a variable that is not mirrored.
   how.own_values = type_ == kMirrored ? how.replicas : 0;
   ASSIGN_OR_RETURN(Plan plan, PlanReplicated(model, how));
   SetSums(*plan.train_step.mutable_replicas());
+  // A plan that was made offline shows cpu:0 in place of the devices.
   if (TakesAllDevices() && cluster.devices.empty()) plan.notes.emplace_back(kDevicesUnknown);
   return plan;
 }

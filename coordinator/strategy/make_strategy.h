@@ -8,7 +8,8 @@
 
 namespace cohort {
 
-// Errors: INVALID_ARGUMENT for an unknown type, naming the known ones, or options that are wrong.
+// Makes the strategy that the job names. Errors: INVALID_ARGUMENT for an unknown type, naming the
+// known types, or for wrong options.
 absl::StatusOr<std::unique_ptr<const Strategy>> MakeStrategy(const StrategySpec& spec);
 
 }  // namespace cohort

@@ -20,6 +20,8 @@ constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
 
 int64_t Plus(int64_t a, int64_t b) { return a > kMost - b ? kMost : a + b; }
 
+// Returns the bytes of a slice's value, or the largest int64 if the product overflows; 0 for a
+// dynamic table, whose rows are read one by one.
 int64_t ValueBytes(const proto::VariableLayout& layout, const proto::SliceHome& slice) {
   if (layout.has_dynamic()) return 0;
   int64_t bytes = static_cast<int64_t>(ElementSize(static_cast<DType>(layout.dtype())));
@@ -50,11 +52,12 @@ std::map<int, MemoryNeed> MemoryNeeds(absl::Span<const proto::VariableLayout> va
     need.values = Plus(need.values, values);
   };
   for (const proto::VariableLayout& layout : variables) {
-    // Variables in the memory of a device take none of the process's.
+    // A variable in the memory of a device takes none of the process's memory.
     if (!layout.device().empty()) continue;
     for (const proto::SliceHome& slice : layout.slices()) {
       const int64_t values = ValueBytes(layout, slice);
       const int64_t resident = values == kMost ? kMost : PieceBytes(layout, slice);
+      // A mirrored variable has a copy on each home, whatever its slice says.
       if (!layout.mirrored()) {
         add(static_cast<int>(slice.ps()), resident, values);
         continue;
@@ -80,6 +83,7 @@ absl::Status CheckMemory(const std::map<int, MemoryNeed>& needs, const MemoryLim
                                    "have ",
                                    limit->second));
   }
+  // On a machine that all homes share, the smallest limit holds for all homes together.
   if (!lacking.empty()) return TooLittle(absl::StrJoin(lacking, "; "));
   if (!limits.shared || static_cast<uint64_t>(together) <= least) return absl::OkStatus();
   return TooLittle(absl::StrCat("the ", needs.size(),

@@ -31,6 +31,7 @@ absl::StatusOr<proto::Communication> ReadCommunication(const CommunicationSpec& 
 
 absl::Status MultiWorkerMirroredStrategy::CheckImplementation(
     absl::Span<const std::string> devices) const {
+  // The workers join by their first GPU, so every replica must be on a GPU.
   for (size_t i = 0; implementation_ == kNccl && i < devices.size(); ++i) {
     if (IsGpu(devices[i])) continue;
     return absl::InvalidArgumentError(absl::StrCat(
@@ -45,6 +46,7 @@ std::optional<int32_t> NcclDeviceOf(const StrategySpec& spec) {
   if (spec.type != kMultiWorkerMirrored || spec.communication.implementation != kNccl) {
     return std::nullopt;
   }
+  // Without a list of devices all GPUs are used, and they are numbered from 0.
   if (spec.devices.empty()) return 0;
   const absl::StatusOr<std::string> first = CanonicalDevice(spec.devices[0]);
   return first.ok() ? GpuNumber(*first) : std::nullopt;
@@ -80,6 +82,7 @@ absl::StatusOr<Plan> MultiWorkerMirroredStrategy::MakePlan(const ModelPrograms& 
   RETURN_IF_ERROR(CheckCluster(cluster));
   if (TakesAllDevices()) RETURN_IF_ERROR(CheckImplementation(cluster.devices));
   ReplicatedTraining how;
+  // Readers of a mirrored variable use the copy of the first worker.
   how.home.assign(cluster.workers.begin(), cluster.workers.begin() + 1);
   how.reason = "every worker has a copy; this one is read";
   how.devices = DevicesIn(devices_, cluster.devices);
@@ -87,6 +90,7 @@ absl::StatusOr<Plan> MultiWorkerMirroredStrategy::MakePlan(const ModelPrograms& 
   ASSIGN_OR_RETURN(Plan plan, PlanReplicated(model, how));
   for (proto::VariableLayout& layout : plan.variables) layout.set_mirrored(true);
   *plan.train_step.mutable_replicas()->mutable_communication() = communication_;
+  // A plan that was made offline shows cpu:0 in place of the devices.
   if (TakesAllDevices() && cluster.devices.empty()) plan.notes.emplace_back(kDevicesUnknown);
   return plan;
 }

@@ -1,13 +1,15 @@
 #pragma once
 
 // Synchronous training in all workers of the cluster, without parameter servers. Every worker's
-// process is a home of every variable and runs a replica on each of strategy.devices; without a
-// list on all its devices, which are as many in every worker (ClusterShape.devices). A step is a
-// gang closure of all of them: the batch, which is the global one, is shared out over the replicas
-// of all workers, their gradients are added up between the workers, and each worker makes the same
-// update of its own variables. The number of replicas is that of workers times that of devices.
+// process is a home of every variable and runs a replica on each of strategy.devices. Without such
+// a list a worker runs a replica on each of its devices, whose number is the same in every worker
+// (ClusterShape.devices). A step is a gang closure of all workers: the global batch is shared out
+// over the replicas of all workers, their gradients are added up between the workers, and each
+// worker makes the same update of its own variables. The number of replicas is the number of
+// workers times the number of devices.
 //
-// Evaluation and prediction are closures of single workers, which all have the same values.
+// Evaluation and prediction are closures of single workers, because all workers have the same
+// values.
 
 #include <cstdint>
 #include <memory>
@@ -21,15 +23,15 @@
 
 namespace cohort {
 
-// Returns the number of the GPU by which each worker joins the others over NCCL, its first one;
-// nothing if they do not use NCCL.
+// Returns the number of each worker's first GPU, by which the workers join one another over NCCL,
+// or nothing if they do not use NCCL.
 std::optional<int32_t> NcclDeviceOf(const StrategySpec& spec);
 
 // Immutable; thread-safe.
 class MultiWorkerMirroredStrategy final : public Strategy {
  public:
-  // Errors: INVALID_ARGUMENT naming the field, the device that is none, a processor named twice, or
-  // of a kind that the field does not take.
+  // Makes the strategy. Errors: INVALID_ARGUMENT naming the field, for a name that is not a
+  // device's, a processor that is named twice, or a kind of device that the field does not take.
   static absl::StatusOr<std::unique_ptr<const Strategy>> Make(const StrategySpec& spec);
 
   absl::StatusOr<Plan> MakePlan(const ModelPrograms& model,
@@ -46,7 +48,8 @@ class MultiWorkerMirroredStrategy final : public Strategy {
         communication_(std::move(communication)) {}
   absl::Status CheckImplementation(absl::Span<const std::string> devices) const;
 
-  const std::vector<std::string> devices_;  // canonical, of the replicas of a worker; none: all
+  // Canonical, one for each replica of a worker; empty: all devices of the worker.
+  const std::vector<std::string> devices_;
   const std::string implementation_;
   const proto::Communication communication_;
 };

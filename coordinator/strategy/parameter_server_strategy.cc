@@ -10,6 +10,7 @@
 namespace cohort {
 namespace {
 
+// Sets the program's compression, unless the job asks for none.
 absl::Status Compress(const CompressionSpec& spec, proto::Program& program) {
   if (spec == CompressionSpec()) return absl::OkStatus();
   ASSIGN_OR_RETURN(const DType pull, DTypeFromName(spec.pull_dtype));
@@ -21,7 +22,8 @@ absl::Status Compress(const CompressionSpec& spec, proto::Program& program) {
   return absl::OkStatus();
 }
 
-// Outside of rounds a step is one replica, and what it would exchange is its own.
+// Returns the number of replicas that make one update. Outside of rounds each step is one replica,
+// which exchanges values only with itself.
 int64_t ReplicasInAStep(const ConsistencySpec& consistency) {
   const auto* rounds = std::get_if<SynchronousSpec>(&consistency);
   return rounds == nullptr ? 1 : rounds->aggregate + rounds->backup_steps;
@@ -59,6 +61,7 @@ absl::StatusOr<Plan> ParameterServerStrategy::MakePlan(const ModelPrograms& mode
   RETURN_IF_ERROR(CheckPrograms(model));
   RETURN_IF_ERROR(CheckExchanges(model, kParameterServer, ReplicasInAStep(consistency_)));
   std::shared_ptr<const Partitioner> partitioner = partitioner_;
+  // The policies that look at sizes need pieces that are small enough to share out.
   if (partitioner == nullptr && policy_ != PlacementPolicy::kRoundRobin) {
     MinSizePartitionerSpec spec;
     spec.max_shards = static_cast<int64_t>(cluster.ps.size());
@@ -67,11 +70,12 @@ absl::StatusOr<Plan> ParameterServerStrategy::MakePlan(const ModelPrograms& mode
   Plan plan;
   VariableCreator creator(cluster.ps, partitioner);
   ASSIGN_OR_RETURN(plan.variables, LayOutVariables(model, creator, /*replicas=*/0));
+  // The creator placed pieces one by one; the policy places them again with all sizes known.
   plan.placement =
       PlacePieces({cluster.ps, policy_, cluster.loads}, absl::MakeSpan(plan.variables));
   CutPieces(plan);
   plan.train_step = model.train_step;
-  // Evaluation and prediction see the values as they are.
+  // Only training is compressed: evaluation and prediction read the exact values.
   RETURN_IF_ERROR(Compress(compression_, plan.train_step));
   plan.eval_step = model.eval_step;
   plan.predict = model.predict;

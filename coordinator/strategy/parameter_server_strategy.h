@@ -1,8 +1,8 @@
 #pragma once
 
-// Asynchronous parameter-server training: every variable is cut by the partitioner and its slices
-// are dealt out to the parameter servers by the placement policy; workers pull all slices and push
-// gradients to each slice's home.
+// Parameter-server training: the partitioner cuts every variable into slices, and the placement
+// policy deals the slices out to the parameter servers. Workers pull all slices and push gradients
+// to each slice's home.
 
 #include <memory>
 
@@ -14,16 +14,16 @@ namespace cohort {
 // Immutable; thread-safe.
 class ParameterServerStrategy final : public Strategy {
  public:
-  // Makes a strategy. Without a `partitioner` nothing is cut, unless the policy looks at sizes; it
-  // gets pieces to share out by TensorFlow's MinSizePartitioner with as many shards as there are
-  // parameter servers. Shared with the variable creators that plans use.
+  // Makes a strategy. Without a `partitioner` nothing is cut, unless the policy looks at sizes:
+  // then TensorFlow's MinSizePartitioner cuts variables into at most as many shards as there are
+  // parameter servers. The partitioner is shared with the variable creators that plans use.
   explicit ParameterServerStrategy(std::shared_ptr<const Partitioner> partitioner,
                                    PlacementPolicy policy = PlacementPolicy::kRoundRobin,
                                    CompressionSpec compression = {},
                                    ConsistencySpec consistency = {});
 
-  // Errors also: INVALID_ARGUMENT for a model whose replicas exchange values while they compute, if
-  // a round has several.
+  // Makes a plan. Errors, beside those of Strategy: INVALID_ARGUMENT for a model whose replicas
+  // exchange values while they compute, if a round has several replicas.
   absl::StatusOr<Plan> MakePlan(const ModelPrograms& model,
                                 const ClusterShape& cluster) const override;
   absl::Status CheckCluster(const ClusterShape& cluster) const override;

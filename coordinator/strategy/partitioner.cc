@@ -18,6 +18,7 @@ absl::Status CheckArgument(absl::string_view partitioner, absl::string_view argu
       absl::StrCat(partitioner, ": ", argument, " is ", value, "; it must be at least 1"));
 }
 
+// Errors: INVALID_ARGUMENT for a scalar and for a shape with an unknown dimension.
 absl::Status CheckShape(const Shape& shape) {
   if (shape.rank() == 0) {
     return absl::InvalidArgumentError("a scalar has no axis 0 to partition along");
@@ -35,6 +36,7 @@ int64_t RowBytes(DType dtype, const Shape& shape) {
   return shape.row_elements() * static_cast<int64_t>(ElementSize(dtype));
 }
 
+// Returns the answer of a partitioner that cuts axis 0 into `slices` and no other axis.
 std::vector<int64_t> AlongAxisZero(const Shape& shape, int64_t slices) {
   std::vector<int64_t> result(static_cast<size_t>(shape.rank()), 1);
   result[0] = slices;
@@ -64,8 +66,8 @@ class MinSizePartitioner final : public Partitioner {
     RETURN_IF_ERROR(CheckShape(shape));
     const int64_t rows = shape.dim(0);
     const int64_t row_bytes = RowBytes(dtype, shape);
-    // The smallest of n slices has floor(rows / n) rows, so n <= rows / rows_needed keeps all at
-    // the minimum.
+    // The smallest of n slices has floor(rows / n) rows, so n <= rows / rows_needed keeps every
+    // slice at the minimum or above.
     const int64_t wanted = spec_.strict_minimum ? rows / CeilDiv(spec_.min_shard_bytes, row_bytes)
                                                 : CeilDiv(rows * row_bytes, spec_.min_shard_bytes);
     return AlongAxisZero(shape, std::max<int64_t>(1, std::min({rows, spec_.max_shards, wanted})));
@@ -82,6 +84,7 @@ class MaxSizePartitioner final : public Partitioner {
 
   absl::StatusOr<std::vector<int64_t>> Partition(DType dtype, const Shape& shape) const override {
     RETURN_IF_ERROR(CheckShape(shape));
+    // A single row is never cut, even if it has more bytes than a shard may have.
     const int64_t rows_per_shard =
         std::max<int64_t>(1, spec_.max_shard_bytes / RowBytes(dtype, shape));
     const int64_t shards = CeilDiv(shape.dim(0), rows_per_shard);

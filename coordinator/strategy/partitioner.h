@@ -2,11 +2,12 @@
 
 // The number of slices that a variable is cut into along axis 0, by TensorFlow's formulas
 // (tensorflow/python/distribute/sharded_variable.py):
+//
 //   FixedShards  min(num_shards, dim0)
-//   MinSize      max(1, min(dim0, max_shards, ceil(total_bytes / min_shard_bytes))); because of the
-//   rounding up a
-//                shard may be smaller than the minimum. Strict: the largest n for which every slice
-//                has at least min_shard_bytes, capped by max_shards, else 1.
+//   MinSize      max(1, min(dim0, max_shards, ceil(total_bytes / min_shard_bytes))). Because of the
+//                rounding up, a shard may be smaller than the minimum. With strict_minimum: the
+//                largest n for which every slice has at least min_shard_bytes, capped by
+//                max_shards, else 1.
 //   MaxSize      ceil(dim0 / max(1, floor(max_shard_bytes / row_bytes))), capped by max_shards
 // Rows are shared out by the "div" rule (common/tensor/slice_spec.h).
 
@@ -25,12 +26,13 @@ namespace cohort {
 class Partitioner {
  public:
   virtual ~Partitioner() = default;
-  // Returns slices per axis, one entry per axis, which the caller checks (variable_creator.h).
-  // Errors: INVALID_ARGUMENT for a shape that has no axis 0 or whose size is not known.
+  // Returns the number of slices along each axis, one entry per axis. The caller checks the answer
+  // (variable_creator.h). Errors: INVALID_ARGUMENT for a shape without an axis 0 or of unknown
+  // size.
   virtual absl::StatusOr<std::vector<int64_t>> Partition(DType dtype, const Shape& shape) const = 0;
 };
 
-// Errors: INVALID_ARGUMENT naming the argument that is below 1.
+// Makes a partitioner. Errors: INVALID_ARGUMENT naming the argument that is below 1.
 absl::StatusOr<std::unique_ptr<const Partitioner>> MakePartitioner(const PartitionerSpec& spec);
 
 }  // namespace cohort

@@ -10,17 +10,19 @@
 namespace cohort {
 namespace {
 
-// The load of one server so far.
+// The bytes and loads that one server has been given so far.
 struct Given {
   int64_t bytes = 0;
   int64_t load = 0;
 };
 
-// The measured bytes of some rows: a measurement counts for all of its rows alike.
+// Returns the measured bytes of a slice's rows. The bytes of a measurement count for all of its
+// rows alike.
 int64_t LoadOf(const std::vector<RowsLoad>& measured, const proto::SliceHome& slice) {
   double load = 0;
   const int64_t end = slice.row_begin() + slice.row_count();
   for (const RowsLoad& part : measured) {
+    // Only the rows that the slice shares with the measured range count.
     const int64_t shared = std::min(end, part.rows.begin + part.rows.count) -
                            std::max(slice.row_begin(), part.rows.begin);
     if (shared <= 0) continue;
@@ -30,6 +32,8 @@ int64_t LoadOf(const std::vector<RowsLoad>& measured, const proto::SliceHome& sl
   return std::llround(load);
 }
 
+// Lists the pieces of all layouts with their sizes and loads. Only pieces of dynamic tables have a
+// server already.
 std::vector<PiecePlacement> PiecesOf(absl::Span<proto::VariableLayout> layouts,
                                      const MeasuredLoads& loads) {
   std::vector<PiecePlacement> pieces;
@@ -64,8 +68,9 @@ void PlaceRoundRobin(const std::vector<int>& ps, std::vector<PiecePlacement>& pi
   }
 }
 
-// A greedy packing, largest first: the fullest server is above the mean by less than the smallest
-// of the pieces that it got last, so by little unless few pieces hold nearly everything.
+// Places pieces greedily, the largest first. The fullest server then exceeds the mean by less than
+// the smallest of the pieces that it got last. That is little, unless a few pieces hold nearly all
+// bytes.
 void PlaceLargestFirst(const std::vector<int>& ps, std::vector<PiecePlacement>& pieces) {
   std::vector<Given> given(ps.size());
   std::vector<size_t> order;
@@ -76,16 +81,19 @@ void PlaceLargestFirst(const std::vector<int>& ps, std::vector<PiecePlacement>& 
       continue;
     }
     const auto home = std::find(ps.begin(), ps.end(), static_cast<int>(piece.ps));
+    // Dynamic tables are on their servers before any other piece is placed.
     Given& has = given[static_cast<size_t>(home - ps.begin())];
     has.bytes += piece.bytes;
     has.load += piece.load;
   }
+  // A stable sort keeps the creation order of equal pieces, so that equal jobs get equal plans.
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
     return std::make_pair(pieces[a].load, pieces[a].bytes) >
            std::make_pair(pieces[b].load, pieces[b].bytes);
   });
   for (size_t rank = 0; rank < order.size(); ++rank) {
     PiecePlacement& piece = pieces[order[rank]];
+    // Pieces without a measured load come last, and are placed by their bytes.
     const bool by_load = piece.load > 0;
     const auto least =
         std::min_element(given.begin(), given.end(), [&](const Given& a, const Given& b) {
@@ -120,6 +128,7 @@ std::vector<PiecePlacement> PlacePieces(const PlacementInput& input,
   } else {
     PlaceLargestFirst(input.ps, pieces);
   }
+  // `pieces` has the order of the slices.
   auto piece = pieces.begin();
   for (proto::VariableLayout& layout : layouts) {
     for (proto::SliceHome& slice : *layout.mutable_slices()) slice.set_ps((piece++)->ps);
@@ -140,6 +149,7 @@ void PlaceAt(absl::Span<const uint32_t> homes, absl::Span<const int> ps,
   const bool known = std::all_of(homes.begin(), homes.end(), [&](uint32_t home) {
     return std::find(ps.begin(), ps.end(), static_cast<int>(home)) != ps.end();
   });
+  // Homes that another model or another cluster had do not fit, so the slices stay.
   if (!known || homes.size() != HomesOf(layouts).size()) return;
   auto home = homes.begin();
   for (proto::VariableLayout& layout : layouts) {
@@ -156,6 +166,7 @@ double MaxOverMean(absl::Span<const PiecePlacement> pieces, absl::Span<const int
     sum += piece.*weight;
   }
   if (sum == 0) return 1;
+  // max / (sum / P) = max * P / sum, for P servers.
   int64_t most = 0;
   for (const auto& [index, held] : by_ps) most = std::max(most, held);
   return static_cast<double>(most) * static_cast<double>(ps.size()) / static_cast<double>(sum);

@@ -1,10 +1,11 @@
 #pragma once
 
-// Deals pieces out to parameter servers one after another, while more may come that nobody knows of
-// yet. Round robin, TensorFlow's order: the k-th piece goes to server k mod P of the P servers in
-// index order, slices and scalars alike. By bytes: to the server that has been given the fewest so
-// far, the first of equals. What is colocated with another variable takes no turn, but its bytes
-// count. Servers are named by task index, so a cluster may have holes.
+// Deals pieces out to parameter servers one after another, without knowing which pieces follow.
+// Round robin, TensorFlow's order: the k-th piece goes to server k mod P of the P servers in index
+// order; slices and scalars count alike. By bytes: the piece goes to the server that has been given
+// the fewest bytes so far, and to the first such server if several have equally few. A piece that
+// is colocated with another variable takes no turn, but its bytes count. Servers are named by task
+// index, so the indices of a cluster may have gaps.
 
 #include <algorithm>
 #include <cstdint>
@@ -20,8 +21,8 @@ enum class PlacementPolicy { kRoundRobin, kBytes, kMeasured };
 // Thread-compatible.
 class Placer {
  public:
-  // Makes a placer for these task indices, ascending. Nothing has been measured of variables that
-  // are created one by one: that policy goes by bytes here.
+  // Makes a placer for these task indices, in ascending order. There are no measurements of
+  // variables that are created one by one, so kMeasured counts bytes here, like kBytes.
   Placer(std::vector<int> ps, PlacementPolicy policy)
       : ps_(std::move(ps)), policy_(policy), given_(ps_.size(), 0) {
     COHORT_CHECK(!ps_.empty(), "placement needs at least one ps");
@@ -42,7 +43,7 @@ class Placer {
  private:
   const std::vector<int> ps_;
   const PlacementPolicy policy_;
-  std::vector<int64_t> given_;  // bytes, by position
+  std::vector<int64_t> given_;  // bytes given to each server, by position in `ps_`
   uint64_t counter_ = 0;
 };
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// The part that planners share.
+// The parts of planning that all strategies share.
 
 #include <cstdint>
 #include <string>
@@ -13,45 +13,46 @@
 
 namespace cohort {
 
-// Layouts of the model's variables, in creation order; those that are trained have its rule.
-// `replicas` as VariableOptions.replicas.
+// Returns the layouts of the model's variables, in creation order. Trained variables get the
+// model's update rule. `replicas` has the meaning of VariableOptions.replicas.
 absl::StatusOr<std::vector<proto::VariableLayout>> LayOutVariables(const ModelPrograms& model,
                                                                    VariableCreator& creator,
                                                                    int64_t replicas);
 
-// Cuts the pieces of a plan whose variables are all placed into the slices that travel
+// Cuts the pieces of a plan, whose variables are all placed, into slices small enough to travel
 // (variable_pieces.h).
 void CutPieces(Plan& plan);
 
-// Returns the program with a replica on each of the devices.
+// Returns the program with one replica on each of the devices.
 proto::Program OnDevices(const proto::Program& program, absl::Span<const std::string> devices);
 
-// The note of a plan whose devices are not known.
+// The note in a plan whose devices are not known.
 inline constexpr char kDevicesUnknown[] =
     "no devices are named, which means all of each worker; which these are the workers say when "
     "the job starts, and this plan has cpu:0 in their place";
 
-// Synchronous training without parameter servers.
+// The facts from which PlanReplicated plans synchronous training without parameter servers.
 struct ReplicatedTraining {
-  std::vector<int> home;             // the worker that keeps the variables
-  std::string reason;                // why there, for people
-  std::vector<std::string> devices;  // canonical, of the replicas of a worker
-  int64_t replicas = 1;              // on all workers
-  int64_t own_values = 0;            // VariableOptions.replicas
-  // "gpu:0": in its memory are the variables that are trained as a whole; none: in the processor's.
+  std::vector<int> home;             // task indices of the workers that keep the variables
+  std::string reason;                // for people: why the variables are there
+  std::vector<std::string> devices;  // canonical, one for each replica of a worker
+  int64_t replicas = 1;              // replicas on all workers together
+  int64_t own_values = 0;            // value of VariableOptions.replicas
+  // The GPU whose memory holds the variables that are trained as a whole, such as "gpu:0"; empty:
+  // they are in the processor's memory.
   std::string parameter_device = {};
 };
 
-// Plans every variable in one piece, every program on all devices of a worker, every step as a
-// gang. Errors: those of CheckPrograms and LayOutVariables.
+// Makes a plan with every variable in one piece, every program on all devices of a worker, and
+// every training step as a gang. Errors: those of CheckPrograms and LayOutVariables.
 absl::StatusOr<Plan> PlanReplicated(const ModelPrograms& model, const ReplicatedTraining& how);
 
-// Errors: INVALID_ARGUMENT naming a program that is bound to a variable that the model does not
-// have.
+// Checks the programs' bindings. Errors: INVALID_ARGUMENT naming a program that is bound to a
+// variable that the model does not have.
 absl::Status CheckPrograms(const ModelPrograms& model);
 
-// Checks exchanges. Errors: INVALID_ARGUMENT for a model whose replicas exchange values while they
-// compute, if a step of the strategy has several.
+// Checks that replicas may exchange values. Errors: INVALID_ARGUMENT for a model whose replicas
+// exchange values while they compute, if a step of the strategy has several replicas.
 absl::Status CheckExchanges(const ModelPrograms& model, const std::string& type, int64_t replicas);
 
 }  // namespace cohort

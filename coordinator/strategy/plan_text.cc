@@ -13,9 +13,10 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// A ratio above which a plan is worth another look.
+// The ratio of the fullest server to the mean above which the text suggests a better plan.
 constexpr double kEvenEnough = 1.15;
 
+// The sums of one server's pieces.
 struct Server {
   int64_t pieces = 0;
   int64_t bytes = 0;
@@ -23,13 +24,14 @@ struct Server {
 };
 
 struct Summary {
-  std::map<int, Server> servers;  // by task index, also those without a piece
+  std::map<int, Server> servers;  // by task index; also servers without a piece
   Server all;
   double max_over_mean = 1;
-  bool measured = false;  // loads decided
+  bool measured = false;  // true: measured loads decided the placement
   Role homes = Role::kPs;
 };
 
+// Returns whether each home has a copy of all variables.
 bool IsMirrored(const Plan& plan) {
   return !plan.variables.empty() && plan.variables.front().mirrored();
 }
@@ -41,13 +43,16 @@ std::string ReplicasText(const Plan& plan, size_t workers) {
                       absl::StrJoin(devices, ", "));
 }
 
+// Sums up the pieces of each server and of all servers together.
 Summary Summarise(const Plan& plan, const StrategySpec& spec, const ClusterShape& cluster) {
   Summary summary;
   const std::vector<int>& homes = plan.homes == Role::kPs ? cluster.ps : cluster.workers;
+  // Servers without a piece are shown, too.
   for (const int index : homes) summary.servers[index];
   for (const PiecePlacement& piece : plan.placement) {
     std::vector<Server*> holders = {&summary.all};
     for (auto& [index, server] : summary.servers) {
+      // A mirrored piece is on every home.
       if (IsMirrored(plan) || index == static_cast<int>(piece.ps)) holders.push_back(&server);
     }
     for (Server* server : holders) {
@@ -64,6 +69,7 @@ Summary Summarise(const Plan& plan, const StrategySpec& spec, const ClusterShape
   return summary;
 }
 
+// Returns the first lines of the text, with a hint if the servers are filled unevenly.
 std::string Heading(const Plan& plan, const StrategySpec& spec, const Summary& summary) {
   if (plan.homes != Role::kPs) {
     return absl::StrFormat("strategy %s: %s; %d variables, %d bytes with slots\n", spec.type,
@@ -81,6 +87,7 @@ std::string Heading(const Plan& plan, const StrategySpec& spec, const Summary& s
   const auto largest = std::max_element(
       plan.placement.begin(), plan.placement.end(),
       [](const PiecePlacement& a, const PiecePlacement& b) { return a.bytes < b.bytes; });
+  // The hints concern bytes, so a placement by measured loads gets none.
   if (summary.max_over_mean <= kEvenEnough || summary.measured) return text;
   const int64_t mean = summary.all.bytes / static_cast<int64_t>(summary.servers.size());
   if (largest->bytes > mean) {
@@ -101,6 +108,7 @@ std::string ToText(const Plan& plan, const StrategySpec& spec, const Summary& su
     if (summary.measured) absl::StrAppendFormat(&text, " %14d load", server.load);
     absl::StrAppend(&text, "\n");
   }
+  // The names are padded to the longest one, so that columns line up.
   size_t width = 0;
   for (const PiecePlacement& piece : plan.placement) width = std::max(width, piece.name.size());
   for (const PiecePlacement& piece : plan.placement) {

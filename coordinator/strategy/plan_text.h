@@ -1,7 +1,7 @@
 #pragma once
 
-// A plan's placement as `coordinator --print_plan` shows it: bytes per parameter server, and for
-// each piece where it goes and why.
+// The placement of a plan as `coordinator --print_plan` shows it: the bytes on each parameter
+// server, and the server of each piece with the reason for it.
 
 #include <string>
 
@@ -11,7 +11,7 @@ namespace cohort {
 
 enum class PlanFormat { kText, kJson };
 
-// Returns text for a plan that was made with `spec` for `cluster`.
+// Returns the text of a plan that was made with `spec` for `cluster`.
 std::string PlanToText(const Plan& plan, const StrategySpec& spec, const ClusterShape& cluster,
                        PlanFormat format);
 

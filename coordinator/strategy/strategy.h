@@ -1,7 +1,7 @@
 #pragma once
 
-// A strategy is a planner: a pure function from a model's programs and the cluster's shape to
-// a plan. It opens no socket and computes nothing, so it is tested by equality of plans.
+// A strategy is a planner: a pure function from a model's programs and the cluster's shape to a
+// plan. A strategy opens no socket and computes nothing, so it is tested by equality of plans.
 
 #include <cstdint>
 #include <memory>
@@ -18,48 +18,50 @@
 
 namespace cohort {
 
-// The facts about the cluster that a plan depends on: which tasks there are, not where. Task
-// indices, ascending; a sparse cluster has holes.
+// The facts about the cluster that a plan depends on: which tasks there are, not where they run.
+// Task indices are ascending and may have gaps.
 struct ClusterShape {
   std::vector<int> ps = {};
   std::vector<int> workers = {};
-  // measured by an earlier run's parameter servers; empty: nothing was measured
+  // Measured by the parameter servers of an earlier run; empty: nothing was measured.
   MeasuredLoads loads = {};
-  // The devices of each worker, as reported (Strategy::TakesAllDevices); empty: nobody was asked.
+  // The devices of each worker, as the workers reported them (Strategy::TakesAllDevices); empty:
+  // the workers were not asked.
   std::vector<std::string> devices = {};
 };
 
-// The plan that is sent out: where variables live and what workers run.
+// A plan: where variables live, and what workers run.
 struct Plan {
-  std::vector<proto::VariableLayout> variables;  // in creation order
+  std::vector<proto::VariableLayout> variables;  // layouts of the variables, in creation order
   proto::Program train_step;
   proto::Program eval_step;
   proto::Program predict;
-  std::vector<PiecePlacement> placement;  // one per piece, in the same order: for people
-  Role homes = Role::kPs;                 // the slices'
-  bool gangs = false;                     // train steps are gang closures, each of them an update
-  std::vector<std::string> notes = {};    // shown to people: what the strategy's options come to
+  // The placement of each piece, in the order of the pieces; shown to people.
+  std::vector<PiecePlacement> placement;
+  Role homes = Role::kPs;  // the role of the tasks that hold slices
+  bool gangs = false;      // train steps are gang closures, and each gang is one update
+  std::vector<std::string> notes = {};  // for people: what the strategy's options amount to
 };
 
 // Immutable; thread-safe.
 class Strategy {
  public:
   virtual ~Strategy() = default;
-  // Errors: those of CheckCluster; INVALID_ARGUMENT for a program that reads or pushes a variable
-  // that the model does not have.
+  // Makes a plan. Errors: those of CheckCluster; INVALID_ARGUMENT for a program that reads or
+  // pushes a variable that the model does not have.
   virtual absl::StatusOr<Plan> MakePlan(const ModelPrograms& model,
                                         const ClusterShape& cluster) const = 0;
-  // Errors: INVALID_ARGUMENT for a cluster without the tasks that the strategy needs, or with some
-  // that it has no use for, naming them and the remedy.
+  // Checks the cluster. Errors: INVALID_ARGUMENT for a cluster without the tasks that the strategy
+  // needs, or with tasks that the strategy does not use, naming the tasks and the remedy.
   virtual absl::Status CheckCluster(const ClusterShape& cluster) const = 0;
-  // Returns whether the plan depends on ClusterShape.devices: no list says where replicas run,
-  // which means all devices of each worker.
+  // Returns whether the plan depends on ClusterShape.devices. It does if the job lists no devices,
+  // which means that replicas run on all devices of each worker.
   virtual bool TakesAllDevices() const = 0;
   // Returns the number of replicas whose gradients make one update.
   virtual int64_t NumReplicasInSync(const ClusterShape& cluster) const = 0;
 };
 
-// Returns where the strategy keeps variables.
+// Returns the role of the tasks in which the strategy keeps variables.
 inline Role HomesOf(const StrategySpec& spec) {
   return spec.type == kParameterServer ? Role::kPs : Role::kWorker;
 }

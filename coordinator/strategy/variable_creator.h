@@ -1,8 +1,9 @@
 #pragma once
 
 // Creates layouts of variables one after another, as TensorFlow's parameter-server strategy does
-// inside its scope. The decision, first match wins:
-//   per-worker            no slice: every worker keeps its own
+// inside its scope. The first matching line decides:
+//
+//   per-worker            no slice: every worker keeps its own value
 //   dynamic table         a slice on every ps, of equal shares of the keys; takes no turn
 //   colocated             one slice on the ps of the named variable or slice; takes no turn; never
 //                         cut
@@ -11,10 +12,10 @@
 //   scalar
 //   the partitioner's     min(n, dim0) slices by the "div" rule, each to the next ps in turn
 //   answer n for axis 0
-// The answer must be non-empty, its first entry above 0 and all others 1. Slots of an optimizer are
-// no variables here: a ps keeps them beside each slice. Slice ids count up over all variables in
-// creation order. What this calls a slice is a piece: large ones are cut further before they travel
-// (variable_pieces.h).
+// The partitioner's answer must not be empty, its first entry must be above 0 and all others 1. An
+// optimizer's slots are not variables here, because a ps keeps them beside each slice. Slice ids
+// count up over all variables in creation order. A slice in this file is a piece: large pieces are
+// cut further before they travel (variable_pieces.h).
 
 #include <cstdint>
 #include <map>
@@ -31,32 +32,36 @@
 namespace cohort {
 
 struct VariableOptions {
-  // Name of a variable with one slice, or of a slice ("dense/kernel/part_1").
+  // The name of a variable with one slice, or of a slice ("dense/kernel/part_1"), whose ps the new
+  // variable shares.
   std::string colocate_with;
   bool per_worker = false;
-  bool loading = false;  // the value comes from a checkpoint: no initial value is needed
-  int64_t replicas = 0;  // replicas with values of their own of ON_READ variables; 0: none has
+  bool loading = false;  // the value comes from a checkpoint, so no initial value is needed
+  // The number of replicas with own values of ON_READ variables; 0: replicas have no own values.
+  int64_t replicas = 0;
 };
 
 // Thread-compatible.
 class VariableCreator {
  public:
-  // Makes a creator for these task indices, ascending, at least one. `partitioner` may be nullptr.
-  // Shared: one partitioner serves every scope of a strategy.
+  // Makes a creator for these task indices of parameter servers: ascending, at least one.
+  // `partitioner` may be nullptr; it is shared, because one partitioner serves every scope of a
+  // strategy.
   VariableCreator(std::vector<int> ps, std::shared_ptr<const Partitioner> partitioner,
                   PlacementPolicy policy = PlacementPolicy::kRoundRobin);
 
-  // Errors: INVALID_ARGUMENT for a name used before, a negative or zero dimension, no initial
-  // value, an aggregation or synchronization that does not fit, a partitioner's answer that is
-  // none, or a row that is too large to travel; NOT_FOUND for a `colocate_with` that names nothing;
-  // FAILED_PRECONDITION where it names a variable that is cut.
+  // Creates the layout of a variable. Errors: INVALID_ARGUMENT for a name that was used before, a
+  // negative or zero dimension, a missing initial value, an aggregation or synchronization that
+  // does not fit, an invalid answer of the partitioner, or a row that is too large to travel;
+  // NOT_FOUND if `colocate_with` names no variable or slice; FAILED_PRECONDITION if `colocate_with`
+  // names a variable that is cut.
   absl::StatusOr<proto::VariableLayout> CreateVariable(const VariableSpec& spec,
                                                        const proto::UpdateRule& rule,
                                                        const VariableOptions& options);
 
  private:
   absl::StatusOr<int64_t> NumSlices(const VariableSpec& spec) const;
-  // Returns the slice's ps.
+  // Returns the ps on which the slice is placed.
   uint32_t Place(const VariableSpec& spec, int slice, int64_t bytes);
   absl::StatusOr<uint32_t> ColocatedPs(const VariableSpec& spec, const std::string& with) const;
 

@@ -12,8 +12,8 @@ namespace cohort {
 
 namespace {
 
-// Returns the bytes of a row, which is the value of a variable without axis 0, or the largest
-// number there is when they are more.
+// Returns the bytes of a row, or the largest size_t if they overflow. A variable without an axis 0
+// is one row.
 size_t RowBytes(const proto::VariableLayout& layout) {
   size_t bytes = ElementSize(static_cast<DType>(layout.dtype()));
   for (int axis = 1; axis < layout.dims_size(); ++axis) {
@@ -28,12 +28,14 @@ size_t RowBytes(const proto::VariableLayout& layout) {
 std::vector<VariablePiece> PiecesOf(const proto::VariableLayout& layout) {
   std::vector<VariablePiece> pieces;
   for (const proto::SliceHome& slice : layout.slices()) {
+    // A slice that continues a piece adds its rows to the piece.
     if (slice.same_piece() && !pieces.empty()) {
       pieces.back().rows.count += slice.row_count();
     } else {
       pieces.push_back({layout.name(), {slice.row_begin(), slice.row_count()}, slice.ps()});
     }
   }
+  // Only a variable with several pieces gets numbered names.
   for (size_t i = 0; pieces.size() > 1 && i < pieces.size(); ++i) {
     absl::StrAppend(&pieces[i].name, "/part_", i);
   }
@@ -56,6 +58,7 @@ absl::Status CheckRowBytes(const proto::VariableLayout& layout) {
 }
 
 void CutPieces(size_t slice_bytes_max, uint32_t& next_slice_id, proto::VariableLayout& layout) {
+  // Tables, values of replicas and variables on a device are never cut, nor are scalars.
   const bool is_cut = !layout.has_dynamic() && layout.replicas() == 0 && layout.device().empty() &&
                       layout.dims_size() > 0;
   const auto rows_max = static_cast<int64_t>(
@@ -63,6 +66,7 @@ void CutPieces(size_t slice_bytes_max, uint32_t& next_slice_id, proto::VariableL
   google::protobuf::RepeatedPtrField<proto::SliceHome> slices;
   for (const proto::SliceHome& piece : layout.slices()) {
     const int64_t rows = piece.row_count();
+    // ceil(rows / rows_max) slices, so that none has more than rows_max rows.
     const int64_t count = is_cut ? (rows - 1) / rows_max + 1 : 1;
     for (const RowRange& range : DivRows(rows, std::max<int64_t>(count, 1))) {
       proto::SliceHome& slice = *slices.Add();
@@ -70,6 +74,7 @@ void CutPieces(size_t slice_bytes_max, uint32_t& next_slice_id, proto::VariableL
       slice.set_slice_id(next_slice_id++);
       slice.set_row_begin(piece.row_begin() + range.begin);
       slice.set_row_count(range.count);
+      // Every slice of a piece except the first one continues the piece.
       slice.set_same_piece(range.begin > 0);
     }
   }
@@ -87,7 +92,7 @@ int64_t PieceBytes(const proto::VariableLayout& layout, const proto::SliceHome& 
   for (int axis = 1; axis < layout.dims_size(); ++axis) row_elements *= layout.dims(axis);
   const int64_t elements = slice.row_count() * row_elements;
   int64_t bytes = elements * static_cast<int64_t>(ElementSize(static_cast<DType>(layout.dtype())));
-  // A rule that is none is the parameter server's to refuse.
+  // An unknown update rule is refused by the parameter server, not here.
   const absl::StatusOr<UpdateRuleSpec> rule = DescribeUpdateRule(layout.rule());
   if (!rule.ok()) return bytes;
   for (const SlotSpec& slot : rule->slots) {

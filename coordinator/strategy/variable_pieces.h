@@ -1,10 +1,10 @@
 #pragma once
 
-// The pieces of a variable: what the partitioner cuts it into, each with one home. People, names
-// and placement know pieces. What travels are slices, and a piece above what one call moves is
-// several of them, one after another on the piece's home (SliceHome.same_piece): it stays one
-// piece, and the variable one variable of one name. In the memory of a device, and with values of
-// replicas, a variable is one slice, whatever its size.
+// The pieces of a variable: the parts that the partitioner cuts the variable into, each with one
+// home. People, names and placement deal with pieces. Slices are what travels. A piece that is
+// larger than one call may carry consists of several slices, one after another on the piece's home
+// (SliceHome.same_piece); it still is one piece of one variable with one name. A variable in the
+// memory of a device, or with own values of replicas, is one slice, whatever its size.
 
 #include <cstddef>
 #include <cstdint>
@@ -18,25 +18,27 @@
 namespace cohort {
 
 struct VariablePiece {
-  std::string name;  // "dense/kernel/part_1"; the variable's own name when it is not cut
+  std::string name;  // "dense/kernel/part_1", or the variable's own name if it is not cut
   RowRange rows;
   uint32_t ps = 0;
 };
 std::vector<VariablePiece> PiecesOf(const proto::VariableLayout& layout);
 
-// Returns "dense/kernel/part_1", or the variable's own name if it is not cut.
+// Returns the name of a slice: "dense/kernel/part_1", or the variable's own name if it is not cut.
 std::string SliceName(const proto::VariableLayout& layout, int slice);
 
-// Bytes of a slice's value and of the slots that its rule keeps beside it; of a dynamic table its
-// limit, or 0.
+// Returns the bytes of a slice's value and of the slots that its update rule keeps beside the
+// value. For a dynamic table: its memory limit, or 0 without a limit.
 int64_t PieceBytes(const proto::VariableLayout& layout, const proto::SliceHome& slice);
 
-// Errors: INVALID_ARGUMENT naming the variable, its bytes and the limit, for a row that no message
-// has room for, and for values of replicas, which travel together.
+// Checks that the rows of a variable can travel. Errors: INVALID_ARGUMENT naming the variable, its
+// bytes and the limit, for a row that is larger than a message may be. The own values of replicas
+// travel together, so together they count as one row.
 absl::Status CheckRowBytes(const proto::VariableLayout& layout);
 
-// Cuts the layout's slices, each of which is a piece, so that none has more than `slice_bytes_max`
-// unless it is a single row, and numbers them from `next_slice_id` on, which it advances.
+// Cuts the layout's slices, each of which is a piece, so that no slice has more than
+// `slice_bytes_max` bytes unless the slice is a single row. Numbers the slices from `next_slice_id`
+// on, and advances `next_slice_id`.
 void CutPieces(size_t slice_bytes_max, uint32_t& next_slice_id, proto::VariableLayout& layout);
 
 }  // namespace cohort

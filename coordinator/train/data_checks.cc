@@ -11,7 +11,8 @@
 namespace cohort {
 namespace {
 
-// "uint8[N,28,28]"; axes that vary are N.
+// Returns a component's type for people, such as "uint8[N,28,28]"; N stands for an axis that
+// varies.
 std::string TypeOf(const proto::ComponentSpec& component) {
   return absl::StrCat(DTypeName(static_cast<DType>(component.dtype())), "[",
                       absl::StrJoin(component.dims(), ",",
@@ -45,7 +46,7 @@ absl::Status CheckTestBatch(const proto::ElementSpec& train, const proto::Elemen
 }
 
 absl::StatusOr<int64_t> TrainingExamples(int64_t all, double validation_split) {
-  // Keras splits off the last fraction, before any shuffling.
+  // As in Keras, the last fraction is split off, before any shuffling.
   const auto count =
       static_cast<int64_t>(std::floor(static_cast<double>(all) * (1.0 - validation_split)));
   if (count > 0) return count;

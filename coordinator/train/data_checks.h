@@ -11,15 +11,16 @@
 
 namespace cohort {
 
-// Errors: INVALID_ARGUMENT if examples of data.test consist of another number of components.
+// Checks the number of components. Errors: INVALID_ARGUMENT if examples of data.test have a
+// different number of components than examples of data.train.
 absl::Status CheckTestComponents(size_t train, size_t test);
 
-// Checks, before anything is trained, that the programs that are made for batches of `data.train`
-// can read those of `data.test` too. Errors: INVALID_ARGUMENT naming the component and both types.
+// Checks that the programs, which are made for batches of `data.train`, can read batches of
+// `data.test` too. Errors: INVALID_ARGUMENT naming the component and both types.
 absl::Status CheckTestBatch(const proto::ElementSpec& train, const proto::ElementSpec& test);
 
-// Returns how many of `all` examples are left to train, the first ones. Errors: INVALID_ARGUMENT if
-// fit.validation_split leaves none.
+// Returns how many of `all` examples, counted from the first, are used for training. Errors:
+// INVALID_ARGUMENT if fit.validation_split leaves none.
 absl::StatusOr<int64_t> TrainingExamples(int64_t all, double validation_split);
 
 }  // namespace cohort

@@ -10,7 +10,7 @@ namespace cohort {
 
 namespace {
 
-// The sizes of MNIST, so that epochs and steps stay the same.
+// Numbers of examples in MNIST, so that epochs and steps are the same with synthetic digits.
 constexpr int64_t kSyntheticTrain = 60000;
 constexpr int64_t kSyntheticTest = 10000;
 
@@ -37,7 +37,7 @@ proto::DatasetSource Idx(const std::vector<std::string>& paths) {
   return source;
 }
 
-// Finds MNIST once for both splits.
+// Finds the sources of a job, and searches for MNIST only once for both splits.
 class SourceFinder {
  public:
   SourceFinder(World world, Waiter& waiter, const MnistSearch& search, uint64_t seed)
@@ -63,6 +63,7 @@ class SourceFinder {
   absl::StatusOr<proto::DatasetSource> FindMnistSplit(const MnistSpec& spec, std::string& name) {
     name = "mnist";
     if (!spec.images.empty()) return Idx({spec.images, spec.labels});
+    // Training and test data use the result of one search for MNIST.
     if (!files_.has_value()) files_ = FindMnist(world_, waiter_, search_);
     const bool train = spec.split == "train";
     if (files_->ok()) {
@@ -70,6 +71,7 @@ class SourceFinder {
       return train ? Idx({files.train_images, files.train_labels})
                    : Idx({files.test_images, files.test_labels});
     }
+    // Files that exist but cannot be used are an error, not a reason to take other data.
     if (!absl::IsNotFound(files_->status())) return files_->status();
     if (!spec.or_synthetic_digits) {
       return absl::NotFoundError(absl::StrCat(
@@ -84,6 +86,7 @@ class SourceFinder {
                                  " data are digits that the program makes, not "
                                  "MNIST, and easier")},
          {"remedy", "set COHORT_DATA_DIR to a directory that holds mnist/"}});
+    // The test split has another seed, so that its digits are new to the model.
     name = "synthetic_digits";
     return Synthetic(train ? seed_ : seed_ + 1, train ? kSyntheticTrain : kSyntheticTest);
   }

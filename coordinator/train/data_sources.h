@@ -1,7 +1,7 @@
 #pragma once
 
-// The way from the job's data section to the sources that workers build: files are found and, if
-// there is no MNIST, the synthetic digits take its place if the job says so.
+// Turns the job's data section into the sources that workers build. Files are searched for. If
+// MNIST is not found, the synthetic digits replace it, provided that the job allows this.
 
 #include <optional>
 #include <string>
@@ -14,15 +14,15 @@
 namespace cohort {
 
 struct DataSources {
-  // The name in the summary: "mnist", "synthetic_digits", "idx", "click_log",
+  // The name of the data in the summary: "mnist", "synthetic_digits", "idx", "click_log",
   // "synthetic_click_log".
   std::string name;
   proto::DatasetSource train;
   std::optional<proto::DatasetSource> test;
 };
 
-// Errors: those of FindMnist. A missing file of the job itself is reported by the worker that opens
-// it.
+// Finds the sources of the training and test data. Errors: those of FindMnist. A missing file that
+// the job names itself is reported later, by the worker that opens the file.
 absl::StatusOr<DataSources> FindDataSources(World world, Waiter& waiter, const DataSpec& data,
                                             const MnistSearch& search, uint64_t seed);
 

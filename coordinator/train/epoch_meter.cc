@@ -6,6 +6,7 @@ namespace cohort {
 
 namespace {
 
+// Returns the number in a fetched scalar; 0 for a tensor that no program of a trainer fetches.
 double ScalarOf(const Tensor& tensor) {
   if (tensor.num_elements() != 1) return 0;
   if (tensor.dtype() == DType::kFloat32) return *tensor.data<float>();
@@ -20,6 +21,7 @@ std::vector<EpochMeter::Sums> EpochMeter::StepsOf(const absl::StatusOr<FetchedTe
                                                   size_t steps) {
   std::vector<Sums> sums;
   if (!fetches.ok()) return sums;
+  // A closure's fetches are those of its steps one after another, equally many for each step.
   const size_t fetched_by_step = fetches->size() / steps;
   for (size_t step = 0; step < steps; ++step) {
     Sums& of_step = sums.emplace_back();
@@ -33,6 +35,7 @@ std::vector<EpochMeter::Sums> EpochMeter::StepsOf(const absl::StatusOr<FetchedTe
 
 void EpochMeter::Sums::Add(const Sums& other) {
   steps += other.steps;
+  // The first step decides the number of values; an empty sum takes any.
   values.resize(std::max(values.size(), other.values.size()), 0.0);
   for (size_t i = 0; i < other.values.size(); ++i) values[i] += other.values[i];
 }
@@ -47,8 +50,10 @@ EpochMeter::Reading EpochMeter::Read() const {
   Reading reading;
   reading.steps = sums_.steps;
   const std::vector<double>& values = sums_.values;
+  // Before the first step reports, there are no sums to divide.
   if (values.size() < 2) return reading;
   reading.examples = values[1];
+  // With 0 examples all sums are 0, and so are the means.
   const double divisor = std::max(reading.examples, 1.0);
   reading.loss = values[0] / divisor;
   for (size_t i = 2; i < values.size(); ++i) reading.metrics.push_back(values[i] / divisor);

@@ -1,8 +1,8 @@
 #pragma once
 
-// Sums up what the steps of one pass report: loss_sum, count and one sum per metric, in the order
-// of the program's fetches (coordinator/model/model_programs.h). Closures report from transport
-// threads.
+// Sums up what the steps of one pass over the data report: loss_sum, count and one sum per metric,
+// in the order of the program's fetches (coordinator/model/model_programs.h). Closures report on
+// transport threads.
 
 #include <string>
 #include <vector>
@@ -12,26 +12,27 @@
 
 namespace cohort {
 
-// Thread-safe. Shared: the callbacks of results hold it.
+// Thread-safe. Shared: the callbacks of results hold the meter.
 class EpochMeter {
  public:
-  // Sums of what some steps reported, fetch by fetch.
+  // Sums over some steps of each value that the steps fetch, in the order of the fetches.
   struct Sums {
     int64_t steps = 0;
     std::vector<double> values;
     void Add(const Sums& other);
   };
-  // Returns the sums of each step of a closure; none for an error, which the queue has recorded.
+  // Returns the sums of each step of a closure. Returns no sums for an error, which the queue has
+  // recorded.
   static std::vector<Sums> StepsOf(const absl::StatusOr<FetchedTensors>& fetches, size_t steps);
 
-  // Adds steps one after another, as if each were a closure of its own.
+  // Adds the sums of steps one after another, as if each step were a closure of its own.
   void Add(const std::vector<Sums>& steps);
 
   struct Reading {
-    int64_t steps = 0;  // steps that reported
+    int64_t steps = 0;  // number of steps that have reported
     double examples = 0;
-    double loss = 0;              // mean over examples
-    std::vector<double> metrics;  // means over examples
+    double loss = 0;              // mean loss over the examples
+    std::vector<double> metrics;  // mean of each metric over the examples
   };
   Reading Read() const;
 

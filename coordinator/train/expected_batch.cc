@@ -14,12 +14,13 @@
 namespace cohort {
 namespace {
 
-// An input of the model, which reads the component of the same position.
+// An input of the model, which reads the component at the input's position.
 struct ModelInput {
   const InputLayerSpec& layer;
-  bool is_looked_up = false;  // some layer takes it for ids
+  bool is_looked_up = false;  // some layer takes the input for ids
 };
 
+// Returns the type of a batch of such examples; -1 stands for the batch size.
 proto::ComponentSpec Batched(DType dtype, absl::Span<const int64_t> example) {
   proto::ComponentSpec component;
   component.set_dtype(static_cast<int32_t>(dtype));
@@ -28,11 +29,13 @@ proto::ComponentSpec Batched(DType dtype, absl::Span<const int64_t> example) {
   return component;
 }
 
+// Returns whether the examples are digits of MNIST's form.
 bool HasDigits(const DataSourceSpec& source) {
   if (const auto* mnist = std::get_if<MnistSpec>(&source)) return mnist->images.empty();
   return std::holds_alternative<SyntheticDigitsSpec>(source);
 }
 
+// Returns a batch of digits before the pipeline: images and class numbers.
 proto::ElementSpec Digits() {
   proto::ElementSpec element;
   *element.add_components() = Batched(DType::kUint8, {28, 28});
@@ -40,6 +43,8 @@ proto::ElementSpec Digits() {
   return element;
 }
 
+// Returns a batch of click logs before the pipeline: 13 numbers, and an id for each category and
+// the label.
 proto::ElementSpec Clicks(const ClickLogSpec& clicks) {
   proto::ElementSpec element;
   for (const std::string& name : ColumnNames(clicks)) {
@@ -50,8 +55,10 @@ proto::ElementSpec Clicks(const ClickLogSpec& clicks) {
   return element;
 }
 
+// Returns the model's inputs, which must be declared.
 std::vector<ModelInput> InputsOf(const ModelSpec& model) {
   if (!model.functional()) {
+    // In a Sequential model only the second layer can look up ids of the input.
     const bool is_looked_up = model.layers.size() > 1 && !TableOf(model.layers[1]).empty();
     return {{std::get<InputLayerSpec>(model.layers.front()), is_looked_up}};
   }
@@ -67,6 +74,7 @@ std::vector<ModelInput> InputsOf(const ModelSpec& model) {
   return inputs;
 }
 
+// Returns whether the pipeline turns the component's class numbers into one-hot rows.
 bool IsEncoded(const JobSpec& job, size_t component) {
   return std::any_of(job.data.pipeline.begin(), job.data.pipeline.end(),
                      [&](const TransformSpec& transform) {
@@ -75,16 +83,20 @@ bool IsEncoded(const JobSpec& job, size_t component) {
                      });
 }
 
+// Returns the type of a component of class numbers.
 proto::ComponentSpec Classes() { return Batched(DType::kUint8, {}); }
 
-// A component that the model can read as this input, in front of the pipeline.
+// Returns the type of a component that becomes this input after the pipeline.
 proto::ComponentSpec Readable(const ModelInput& input) {
+  // An input that is looked up may be declared as float32, the default; its data are integers
+  // anyway.
   const bool is_id = input.layer.dtype == DType::kInt32 || input.layer.dtype == DType::kInt64;
   const DType dtype = input.is_looked_up && !is_id ? DType::kInt32 : input.layer.dtype;
   return Batched(dtype, input.layer.shape);
 }
 
-// Labels that the loss can read: classes, or a row of as many numbers as the model gives.
+// Returns the type of labels that the loss can read: class numbers, or as many numbers per example
+// as the model's output has.
 proto::ComponentSpec Labels(const JobSpec& job, const Shape& output) {
   if (TakesClasses(job.compile.loss) || output.rank() != 1) return Classes();
   return Batched(DType::kFloat32, output.dims());
@@ -122,6 +134,7 @@ absl::StatusOr<proto::ElementSpec> ExpectedBatch(const JobSpec& job) {
   }
   const std::vector<ModelInput> inputs = InputsOf(job.model);
   const std::vector<proto::DatasetTransform> pipeline = PipelineTransforms(job.data);
+  // Files may hold any type that the model can read, so one such type stands for all.
   proto::ElementSpec files;
   for (size_t i = 0; i < NumComponents(job.data.train); ++i) {
     *files.add_components() =
@@ -130,7 +143,8 @@ absl::StatusOr<proto::ElementSpec> ExpectedBatch(const JobSpec& job) {
   ASSIGN_OR_RETURN(proto::ElementSpec batch, TransformElement(files, pipeline));
   const size_t labels = inputs.size();
   if (labels >= NumComponents(job.data.train) || IsEncoded(job, labels)) return batch;
-  // The labels' type follows from the model's output.
+  // The type of the labels follows from the model's output, so the model is built once without
+  // them.
   ASSIGN_OR_RETURN(const Model model, Model::Create(job.model, job.seed, batch));
   *files.mutable_components(static_cast<int>(labels)) = Labels(job, model.output_shape());
   return TransformElement(files, pipeline);

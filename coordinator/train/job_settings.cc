@@ -5,6 +5,7 @@
 namespace cohort {
 
 uint32_t SettingsOf(const JobSpec& job) {
+  // Everything that may differ between two processes of the same job gets one value.
   JobSpec same = job;
   same.fit.epochs = 1;
   same.fit.closures_in_flight = 1;

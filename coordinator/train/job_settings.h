@@ -6,9 +6,9 @@
 
 namespace cohort {
 
-// Returns a fingerprint of what a job trains, and how: with its name it says whether two
-// coordinators are of the same job, and one can go on with what the other did. The length of the
-// training, where things lie and how the cluster is watched may change.
+// Returns a fingerprint of what a job trains and how. Two coordinators with the same job name and
+// the same fingerprint run the same job, so that one can continue what the other did. The length of
+// the training, paths, and the options for watching the cluster do not count.
 uint32_t SettingsOf(const JobSpec& job);
 
 }  // namespace cohort

@@ -1,6 +1,6 @@
 #pragma once
 
-// Says once that a training has gone wrong: at the first step whose loss is no finite number.
+// Logs once that a training has gone wrong: at the first step whose loss is not a finite number.
 
 #include <atomic>
 #include <cstdint>
@@ -10,11 +10,12 @@
 
 namespace cohort {
 
-// Thread-safe. Shared: the callbacks of results hold it.
+// Thread-safe. Shared: the callbacks of results hold the watch.
 class LossWatch {
  public:
-  // Logs the first loss that is not finite, as `loss_not_finite`. `first_step` is the number of the
-  // update that the first of `steps` belongs to.
+  // Looks at the losses of `steps` and logs the first loss that is not finite, as
+  // `loss_not_finite`. `first_step` is the number of the update to which the first of `steps`
+  // belongs.
   void See(int64_t first_step, const std::vector<EpochMeter::Sums>& steps);
 
  private:

@@ -24,7 +24,7 @@ struct KnownFile {
   const char* sha256;
 };
 
-// The files of Yann LeCun's original distribution, gzip as published.
+// The files of Yann LeCun's original distribution, compressed with gzip as published.
 constexpr std::array<KnownFile, 4> kFiles = {
     {{"train-images-idx3-ubyte.gz",
       "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609"},
@@ -42,17 +42,19 @@ constexpr std::array<const char*, 2> kMirrors = {
 constexpr absl::Duration kDownloadTimeout = absl::Minutes(3);
 constexpr absl::Duration kPollInterval = absl::Milliseconds(20);
 
+// Returns the paths of the four files in `directory`, in the order of kFiles.
 MnistFiles FilesIn(const std::string& directory) {
   return {JoinPath(directory, kFiles[0].name), JoinPath(directory, kFiles[1].name),
           JoinPath(directory, kFiles[2].name), JoinPath(directory, kFiles[3].name)};
 }
 
-// The files that are not in `directory`. Errors: those of a file that is there and cannot be
-// opened, naming it and why.
+// Returns the names of the files that are not in `directory`. Errors: those of a file that exists
+// and cannot be opened, naming the file and the reason.
 absl::StatusOr<std::vector<std::string>> Missing(FileSystem& files, const std::string& directory) {
   std::vector<std::string> missing;
   for (const KnownFile& file : kFiles) {
     const absl::Status opened = files.Open(JoinPath(directory, file.name)).status();
+    // Only a file that does not exist may be downloaded; any other error needs the user.
     if (absl::IsNotFound(opened)) {
       missing.push_back(file.name);
     } else if (!opened.ok()) {
@@ -69,6 +71,7 @@ absl::Status Incomplete(const std::string& directory, const std::vector<std::str
                    "; put what is missing there, or remove the other files"));
 }
 
+// Polls the child process until it has ended, without a thread of its own.
 void PollUntilEnd(World world, pid_t pid,
                   absl::AnyInvocable<void(absl::StatusOr<std::string>)> done) {
   if (const std::optional<std::string> end = PollChild(pid)) return done(*end);
@@ -78,11 +81,12 @@ void PollUntilEnd(World world, pid_t pid,
                      });
 }
 
-// Downloads with curl, an ordinary program of the system: this project has no HTTP client of its
-// own.
+// Downloads a file with curl, an ordinary program of the system, because this project has no HTTP
+// client.
 absl::Status Fetch(World world, Waiter& waiter, const std::string& url, const std::string& path) {
   ChildOptions options;
   options.program = "/usr/bin/curl";
+  // curl's limit of 150 s ends before kDownloadTimeout, so that its own message is reported.
   options.arguments = {"--fail", "--silent",   "--show-error", "--location", "--connect-timeout",
                        "5",      "--max-time", "150",          "--output",   path,
                        url};
@@ -98,9 +102,11 @@ absl::Status Fetch(World world, Waiter& waiter, const std::string& url, const st
   return absl::UnavailableError(absl::StrCat("curl ", url, ": ", end, " ", said));
 }
 
+// Downloads one file from the first mirror that has it with the right checksum.
 absl::Status Download(World world, Waiter& waiter, const KnownFile& file,
                       const std::string& directory) {
   const std::string path = JoinPath(directory, file.name);
+  // A file gets its final name only when it is complete and verified.
   const std::string temporary = absl::StrCat(path, ".part");
   absl::Status last;
   for (const char* mirror : kMirrors) {
@@ -111,6 +117,7 @@ absl::Status Download(World world, Waiter& waiter, const KnownFile& file,
     last = absl::DataLossError(
         absl::StrCat(mirror, "/", file.name, " has SHA-256 ", sum, ", expected ", file.sha256));
   }
+  // No mirror had the file: what is left of the last download is removed.
   RETURN_IF_ERROR(world.files.Remove(temporary));
   return last;
 }
@@ -128,6 +135,7 @@ absl::Status DownloadAll(World world, Waiter& waiter, const std::vector<std::str
 }  // namespace
 
 absl::StatusOr<std::string> Sha256OfFile(FileSystem& files, const std::string& path) {
+  // The largest file has 10 MB, so it is read as a whole.
   ASSIGN_OR_RETURN(const std::string bytes, ReadFile(files, path));
   unsigned char digest[EVP_MAX_MD_SIZE];
   unsigned int size = 0;
@@ -143,6 +151,8 @@ absl::StatusOr<MnistFiles> FindMnist(World world, Waiter& waiter, const MnistSea
     const std::string directory = JoinPath(search.data_directory, "mnist");
     ASSIGN_OR_RETURN(const std::vector<std::string> missing, Missing(world.files, directory));
     if (missing.empty()) return FilesIn(directory);
+    // The user meant this directory, so a part of the files is an error and not a reason to
+    // download.
     if (missing.size() < kFiles.size()) return Incomplete(directory, missing, "");
     looked = absl::StrCat("there is none in ", directory);
   }
@@ -161,6 +171,7 @@ absl::StatusOr<MnistFiles> FindMnist(World world, Waiter& waiter, const MnistSea
   const std::string why = status.ok() ? ""
                                       : absl::StrCat(", and the download failed: ",
                                                      absl::StripAsciiWhitespace(status.message()));
+  // A failed download may have brought some of the files.
   ASSIGN_OR_RETURN(const std::vector<std::string> still, Missing(world.files, cache));
   if (still.size() < kFiles.size()) return Incomplete(cache, still, why);
   return absl::NotFoundError(absl::StrCat("no MNIST: ", looked, ", nor in ", cache, why));

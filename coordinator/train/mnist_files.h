@@ -1,8 +1,8 @@
 #pragma once
 
-// Finds the four IDX files of MNIST: in <data directory>/mnist, then in the user's cache, then from
-// public mirrors with their checksums verified. Files that are there and cannot be used are an
-// error: only where there are none may the caller take other data, if the job says so.
+// Finds the four IDX files of MNIST: in <data directory>/mnist, then in the user's cache, then at
+// public mirrors, whose files are verified by checksums. Existing files that cannot be used are an
+// error: the caller may use other data only if no files exist and the job allows other data.
 
 #include <string>
 #include <vector>
@@ -14,18 +14,19 @@
 namespace cohort {
 
 struct MnistFiles {
-  std::string train_images, train_labels, test_images, test_labels;  // paths
+  std::string train_images, train_labels, test_images, test_labels;  // paths of the four files
 };
 
 struct MnistSearch {
-  std::string data_directory;   // COHORT_DATA_DIR; may be empty
-  std::string cache_directory;  // ~/.cache/cohort; may be empty
+  std::string data_directory;   // value of COHORT_DATA_DIR; may be empty
+  std::string cache_directory;  // directory of the user's cache, ~/.cache/cohort; may be empty
   bool download = true;
 };
 
-// Errors: NOT_FOUND where there is nothing, which says where was looked and what the download
-// answered; FAILED_PRECONDITION naming the files that are missing beside others; that of the file
-// system for a file that cannot be opened (PERMISSION_DENIED, RESOURCE_EXHAUSTED).
+// Finds or downloads the files. Errors: NOT_FOUND if there are no files, naming the places that
+// were searched and the result of the download; FAILED_PRECONDITION naming the files that are
+// missing while others exist; the file system's error for a file that cannot be opened
+// (PERMISSION_DENIED, RESOURCE_EXHAUSTED).
 absl::StatusOr<MnistFiles> FindMnist(World world, Waiter& waiter, const MnistSearch& search);
 
 // Returns the SHA-256 of a file in hexadecimal digits.

@@ -18,7 +18,7 @@
 namespace cohort {
 namespace {
 
-// Returns the number of examples that the program makes itself.
+// Returns the number of examples of a source that the program generates, or nothing for files.
 std::optional<int64_t> KnownCount(const DataSourceSpec& source) {
   if (const auto* digits = std::get_if<SyntheticDigitsSpec>(&source)) return digits->count;
   const auto* clicks = std::get_if<ClickLogSpec>(&source);
@@ -26,8 +26,10 @@ std::optional<int64_t> KnownCount(const DataSourceSpec& source) {
   return std::nullopt;
 }
 
-// Checks what no data can change, of a model that takes examples of any shape.
+// Checks the parts of a training that do not depend on the data, for a model that takes examples of
+// any shape.
 absl::Status CheckTraining(const JobSpec& job) {
+  // The checks do not depend on shapes, so any shape serves.
   const Shape any({1, 1, 1});
   std::vector<VariableSpec> variables;
   for (const LayerSpec& layer : job.model.layers) {
@@ -51,6 +53,7 @@ absl::Status CheckTestSource(const JobSpec& job) {
       return CheckTestBatch(train_batch, test_batch);
     }
   }
+  // Without the types, only the number of components can be compared.
   return CheckTestComponents(NumComponents(train), NumComponents(test));
 }
 
@@ -66,6 +69,7 @@ absl::StatusOr<Plan> MakeOfflinePlan(const JobSpec& job, const ClusterShape& clu
 absl::Status CheckJob(const JobSpec& job, const ClusterShape& cluster,
                       std::optional<uint64_t> memory_bytes) {
   RETURN_IF_ERROR(CheckTestSource(job));
+  // The number of examples in files is known only to the workers.
   if (const std::optional<int64_t> count = KnownCount(job.data.train); count.has_value()) {
     RETURN_IF_ERROR(TrainingExamples(*count, job.fit.validation_split).status());
   }
@@ -74,9 +78,11 @@ absl::Status CheckJob(const JobSpec& job, const ClusterShape& cluster,
   if (!job.export_to.onnx.empty()) {
     RETURN_IF_ERROR(Annotate(PlanOnnxExport(plan.predict).status(), "export.onnx"));
   }
+  // Without a common machine, each task reports its own memory when it starts.
   if (!memory_bytes.has_value()) return absl::OkStatus();
   const std::vector<int>& homes = plan.homes == Role::kPs ? cluster.ps : cluster.workers;
   MemoryLimits limits{plan.homes, {}, /*shared=*/true};
+  // All tasks share the memory of one machine, so each home has the same limit.
   for (const int home : homes) limits.bytes[home] = *memory_bytes;
   return CheckMemory(MemoryNeeds(plan.variables, homes), limits);
 }

@@ -1,7 +1,7 @@
 #pragma once
 
-// The plan of a job before its cluster is there: which variables it has follows from the job file
-// alone, if the file says enough about its data.
+// The plan of a job before its cluster exists. The job file alone determines the variables, if it
+// says enough about its data.
 
 #include <cstdint>
 #include <optional>
@@ -13,15 +13,16 @@
 namespace cohort {
 
 // Makes the plan. Errors: INVALID_ARGUMENT for a job that no cluster could run, and for data whose
-// shape only the workers that open it know, if the model does not say it either.
+// shape neither the job file nor the model says, because only the workers that open the data know
+// the shape.
 absl::StatusOr<Plan> MakeOfflinePlan(const JobSpec& job, const ClusterShape& cluster);
 
-// Finds what would end the job, however long it had trained by then, as far as job file and cluster
-// tell. `memory_bytes` is that of the one machine that runs all tasks; none: each has its own. What
-// only the data themselves can tell, such as whether files hold what the model declares, is left to
-// the workers; of a model that declares nothing, what its optimizer and metrics need is checked.
-// Errors: those of MakeOfflinePlan, CheckTestBatch, TrainingExamples, CheckMemory and
-// PlanOnnxExport.
+// Finds errors that would end the job after any amount of training, as far as the job file and the
+// cluster show them. `memory_bytes` is the memory of the one machine that runs all tasks; if it is
+// absent, each task has its own machine. Errors that only the data can show, for example files that
+// do not hold what the model declares, are left to the workers. For a model that declares no
+// inputs, the needs of its optimizer and metrics are checked. Errors: those of MakeOfflinePlan,
+// CheckTestBatch, TrainingExamples, CheckMemory and PlanOnnxExport.
 absl::Status CheckJob(const JobSpec& job, const ClusterShape& cluster,
                       std::optional<uint64_t> memory_bytes);
 

@@ -19,6 +19,7 @@ std::string FormatProgress(const ProgressLine& line) {
   const int64_t steps = std::max<int64_t>(line.steps, 1);
   const int filled = static_cast<int>(kBarWidth * std::min(line.step, steps) / steps);
   std::string bar(static_cast<size_t>(filled), '=');
+  // The bar's last position shows '=' only when all steps are done.
   if (filled < kBarWidth) bar += '>';
   bar.resize(kBarWidth, '.');
   const double per_step_ms =
@@ -35,6 +36,8 @@ std::string FormatProgress(const ProgressLine& line) {
 ProgressBar::ProgressBar() : is_terminal_(isatty(STDERR_FILENO) == 1) {}
 
 void ProgressBar::Update(const ProgressLine& line) {
+  // The bar is redrawn only some time after the last drawing, so that fast steps do not flood the
+  // terminal.
   if (!is_terminal_ || line.elapsed - last_drawn_ < kRedraw) return;
   last_drawn_ = line.elapsed;
   std::fprintf(stderr, "\rEpoch %lld/%lld %s", static_cast<long long>(line.epoch),
@@ -42,6 +45,7 @@ void ProgressBar::Update(const ProgressLine& line) {
 }
 
 void ProgressBar::Finish(const ProgressLine& line) {
+  // The next epoch begins at elapsed time 0, and must draw its first line at once.
   last_drawn_ = -absl::InfiniteDuration();
   std::fprintf(stderr, "%sEpoch %lld/%lld %s\n", is_terminal_ ? "\r" : "",
                static_cast<long long>(line.epoch), static_cast<long long>(line.epochs),

@@ -1,7 +1,7 @@
 #pragma once
 
-// Keras's progress line on stderr: a bar that is redrawn on a terminal, one line per epoch
-// elsewhere.
+// Keras's progress line on stderr: a bar that is redrawn if stderr is a terminal, otherwise one
+// line per epoch.
 
 #include <cstdint>
 #include <string>
@@ -13,22 +13,23 @@
 namespace cohort {
 
 struct ProgressLine {
-  int64_t epoch = 0;  // counts from 1
+  int64_t epoch = 0;  // number of the epoch, from 1
   int64_t epochs = 0;
   int64_t step = 0;
   int64_t steps = 0;
   absl::Duration elapsed;
-  std::vector<std::pair<std::string, double>> values;  // "loss", 0.1234
+  // Names and values to show, such as "loss", 0.1234.
+  std::vector<std::pair<std::string, double>> values;
 };
 
-// Returns "120/375 [=====>....] - 3s 8ms/step - loss: 0.3121 - accuracy: 0.9012".
+// Returns the line as "120/375 [=====>....] - 3s 8ms/step - loss: 0.3121 - accuracy: 0.9012".
 std::string FormatProgress(const ProgressLine& line);
 
 // Thread-compatible.
 class ProgressBar {
  public:
   ProgressBar();
-  // Redraws at most every 100 ms, and only on a terminal.
+  // Redraws the bar at most every 100 ms, and only on a terminal.
   void Update(const ProgressLine& line);
   void Finish(const ProgressLine& line);
 

@@ -18,6 +18,7 @@ absl::Status TrainProgress::Load(const proto::CoordinatorState& state) {
   if (!train.ParseFromString(state.application())) {
     return absl::DataLossError("the recovery checkpoint holds no state of a training");
   }
+  // Closures of another job would mean other steps under the same ids.
   if (train.settings() != settings_) {
     return absl::FailedPreconditionError(
         "the recovery checkpoint was made by a job with another model, optimizer, learning rate, "
@@ -28,6 +29,7 @@ absl::Status TrainProgress::Load(const proto::CoordinatorState& state) {
   MutexLock lock(mutex_);
   RETURN_IF_ERROR(CheckDataLocked(train));
   const std::vector<std::string> devices(train.devices().begin(), train.devices().end());
+  // A saved state without devices comes from a job that names its devices.
   if (!devices.empty() && devices != devices_) {
     return absl::FailedPreconditionError(absl::StrCat(
         "the recovery checkpoint was made on all devices of each worker, which were ",
@@ -39,6 +41,7 @@ absl::Status TrainProgress::Load(const proto::CoordinatorState& state) {
   progress_ = {train.global_step(), train.epochs_done(),
                DataPosition{train.data_pass(), train.data_examples()}};
   totals_ = {train.examples(), train.seconds()};
+  // No epoch was under way when the state was saved.
   if (train.first_id() == 0) return absl::OkStatus();
   Begun begun;
   begun.first = ClosureId{train.first_id()};
@@ -53,6 +56,7 @@ absl::Status TrainProgress::Load(const proto::CoordinatorState& state) {
 absl::Status TrainProgress::CheckDataLocked(const proto::TrainState& train) const {
   const DataIdentity before{train.data_length(), train.data_content()};
   if (before == data_) return absl::OkStatus();
+  // The length is compared first, because it tells the user more than a checksum.
   const std::string change =
       before.length != data_.length
           ? absl::StrCat("had ", before.length, " examples, and now there are ", data_.length)
@@ -67,6 +71,7 @@ absl::Status TrainProgress::CheckDataLocked(const proto::TrainState& train) cons
 
 std::vector<uint32_t> TrainProgress::HomesIn(const proto::CoordinatorState& state) {
   proto::TrainState train;
+  // A state that cannot be read has no homes; Load() reports the error.
   if (!train.ParseFromString(state.application())) return {};
   return {train.homes().begin(), train.homes().end()};
 }
@@ -83,6 +88,7 @@ TrainProgress::Totals TrainProgress::totals() const {
 
 std::optional<TrainProgress::Begun> TrainProgress::BeginEpoch(ClosureId first) {
   MutexLock lock(mutex_);
+  // Only the first epoch of a process continues an epoch of an earlier one.
   std::optional<Begun> begun = std::exchange(begun_, std::nullopt);
   first_ = begun.has_value() ? begun->first : first;
   sums_before_ = begun.has_value() ? begun->sums : EpochMeter::Sums();
@@ -136,7 +142,9 @@ std::string TrainProgress::Save(const Cut& cut) {
   train.set_data_length(data_.length);
   train.set_data_content(data_.content);
   train.set_first_id(first_.value);
+  // Between two epochs no closure of an epoch is covered.
   if (first_.value == 0) return train.SerializeAsString();
+  // A closure has no sums if nobody holds its result or the result is not ready.
   for (const Cut::Covered& covered : cut.covered) {
     if (covered.id < first_ || covered.result == nullptr || !covered.result->IsReady()) continue;
     EpochMeter::Sums& reported = reported_[covered.id] = {};
@@ -146,7 +154,7 @@ std::string TrainProgress::Save(const Cut& cut) {
   }
   EpochMeter::Sums sums = sums_before_;
   for (const auto& [id, reported] : reported_) {
-    // A closure that a restore took back is counted when it is covered again.
+    // The sums of a closure that a restore took back count only when a cut covers it again.
     if (cut.Covers(id)) sums.Add(reported);
   }
   train.set_steps(sums.steps);

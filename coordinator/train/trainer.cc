@@ -35,11 +35,13 @@ absl::StatusOr<TrainSummary> Trainer::Run() {
   RETURN_IF_ERROR(PrepareData());
   RETURN_IF_ERROR(PrepareModel());
   RETURN_IF_ERROR(Restore());
+  // Checkpoints that an earlier process left unfinished are removed before new ones are written.
   if (progress_->progress().epochs_done < job_.fit.epochs) checkpoints_.RemoveUnfinished();
   while (progress_->progress().epochs_done < job_.fit.epochs) {
     RETURN_IF_ERROR(TrainEpoch(progress_->progress().epochs_done));
   }
   RETURN_IF_ERROR(TakeAverages());
+  // The test data are read once, after the training.
   if (test_.has_value()) {
     ASSIGN_OR_RETURN(const EpochMeter::Reading reading, Evaluate(*test_));
     summary_.test_loss = reading.loss;
@@ -55,6 +57,7 @@ absl::StatusOr<TrainSummary> Trainer::Run() {
 
 absl::Status Trainer::PrepareModel() {
   RETURN_IF_ERROR(PlanVariables());
+  // The programs refer to variables, so the variables must exist first.
   RETURN_IF_ERROR(coordinator_.CreateVariables(plan_.variables));
   ASSIGN_OR_RETURN(train_program_, coordinator_.Register(plan_.train_step));
   ASSIGN_OR_RETURN(eval_program_, coordinator_.Register(plan_.eval_step));
@@ -69,7 +72,8 @@ absl::Status Trainer::PlanVariables() {
   for (const std::string& note : plan_.notes) Log(LogLevel::kInfo, "plan", {{"note", note}});
   progress_->SetDevices(shape.devices);
   if (!IsMeasured()) return absl::OkStatus();
-  // Another checkpoint may be the latest one by now; the slices lie where they lay.
+  // By now the measured loads may give other homes, but the slices still are where the earlier
+  // process put them.
   ASSIGN_OR_RETURN(const std::optional<proto::CoordinatorState> left, coordinator_.LeftState());
   if (left.has_value()) {
     PlaceAt(TrainProgress::HomesIn(*left), shape.ps, absl::MakeSpan(plan_.variables));
@@ -89,16 +93,18 @@ absl::Status Trainer::Restore() {
     const Progress progress = progress_->progress();
     Log(LogLevel::kInfo, "training_resumed",
         {{"epochs_done", progress.epochs_done}, {"open", left->open_size()}});
+    // The process continues where the last recovery checkpoint left off, so its summary does, too.
     summary_.steps = progress.global_step;
     summary_.epochs = progress.epochs_done;
     summary_.examples = progress_->totals().examples;
     summary_.train_time = absl::Seconds(progress_->totals().seconds);
   }
+  // Each recovery checkpoint saves this progress, so the function is set before any step runs.
   coordinator_.SetApplicationState(
       [progress = progress_](const Cut& cut) { return progress->Save(cut); });
   if (left.has_value()) return absl::OkStatus();
   RETURN_IF_ERROR(RestoreCheckpoint());
-  // A successor must find the homes, whatever checkpoint is the latest one by then.
+  // The process that takes over must find the homes, whatever checkpoint is the latest by then.
   return IsMeasured() ? coordinator_.MakeDurable() : absl::OkStatus();
 }
 
@@ -108,7 +114,8 @@ absl::Status Trainer::RestoreCheckpoint() {
                    checkpoints_.Restore(job_.checkpoint.restore, plan_.variables));
   if (!progress.has_value()) return absl::OkStatus();
   progress_->SetProgress(*progress);
-  // No closure would bring the values back.
+  // No closure would bring the values of the checkpoint back after a loss, so they are made
+  // durable.
   return coordinator_.MakeDurable();
 }
 
@@ -126,6 +133,7 @@ absl::Status Trainer::TrainEpoch(int64_t epoch) {
   pass.training = true;
   const absl::Time start = world_.clock.Now();
   ASSIGN_OR_RETURN(const EpochMeter::Reading reading, RunPass(pass));
+  // The time of an epoch does not include its validation.
   line.elapsed = world_.clock.Now() - start;
   summary_.train_time += line.elapsed;
   summary_.epoch_times.push_back(line.elapsed);
@@ -134,6 +142,7 @@ absl::Status Trainer::TrainEpoch(int64_t epoch) {
   summary_.epochs = epoch + 1;
   summary_.train_loss = reading.loss;
   summary_.train_metrics = NamedMetrics(reading);
+  // A pass may end within the data: the next epoch continues at that batch.
   const proto::IteratorPosition end = BatchAfter(pass.begin, pass.steps, train_.pass);
   progress_->EndEpoch(UpdatesOf(pass.steps), {end.epoch(), end.element() * train_.pass.batch_size},
                       {reading.examples, absl::ToDoubleSeconds(line.elapsed)});
@@ -141,6 +150,7 @@ absl::Status Trainer::TrainEpoch(int64_t epoch) {
   line.values = {{"loss", reading.loss}};
   line.values.insert(line.values.end(), summary_.train_metrics.begin(),
                      summary_.train_metrics.end());
+  // As in Keras, the validation data are evaluated after each epoch.
   if (validation_.has_value()) {
     ASSIGN_OR_RETURN(const EpochMeter::Reading validation, Evaluate(*validation_));
     summary_.validation_loss = validation.loss;
@@ -151,6 +161,7 @@ absl::Status Trainer::TrainEpoch(int64_t epoch) {
     }
   }
   bar_.Finish(line);
+  // A checkpoint is always saved after the last epoch.
   const bool last = epoch + 1 == job_.fit.epochs;
   const int64_t every = std::max<int64_t>(job_.checkpoint.every_epochs, 1);
   if (checkpoints_.IsSaving() && (last || (epoch + 1) % every == 0)) return SaveCheckpoint();
@@ -160,11 +171,12 @@ absl::Status Trainer::TrainEpoch(int64_t epoch) {
 absl::Status Trainer::TakeAverages() {
   if (ParameterOf(model_.update_rule, "use_ema") == 0) return absl::OkStatus();
   std::vector<proto::VariableLayout> averaged;
+  // Averages exist only for trained variables, which have the model's rule.
   for (const proto::VariableLayout& layout : plan_.variables) {
     if (layout.rule().op() == model_.update_rule.op()) averaged.push_back(layout);
   }
   RETURN_IF_ERROR(coordinator_.ps().AssignAverages(averaged));
-  // No closure would bring the values back.
+  // No closure would bring the averages back after a loss, so they are made durable.
   return coordinator_.MakeDurable();
 }
 
@@ -177,9 +189,11 @@ int64_t Trainer::UpdatesOf(int64_t steps) const {
   return (steps + StepsOfRound() - 1) / StepsOfRound();
 }
 
-// The last round of an epoch may have fewer steps: then backups are missing first.
+// Sets the round of a closure. The last round of an epoch may have fewer steps; then backup steps
+// are missing first.
 void Trainer::SetRound(const PassOptions& options, int64_t step, ScheduleOptions& closure) const {
   const SynchronousSpec* const synchronous = job_.strategy.synchronous();
+  // Each gang is an update of its own, so its round is the number of the update.
   if (plan_.gangs) {
     closure.gang = true;
     closure.round.number = static_cast<uint64_t>(options.first_step + step + 1);
@@ -188,6 +202,7 @@ void Trainer::SetRound(const PassOptions& options, int64_t step, ScheduleOptions
   const int64_t round = step / StepsOfRound();
   const int64_t steps = std::min(StepsOfRound(), options.steps - round * StepsOfRound());
   closure.round.number = static_cast<uint64_t>(options.first_step + round + 1);
+  // A round must not wait for more steps than the epoch has.
   closure.round.aggregate = static_cast<uint32_t>(std::min(synchronous->aggregate, steps));
 }
 
@@ -195,6 +210,7 @@ LaterStep Trainer::StepOf(const PassOptions& options, int64_t step) const {
   LaterStep made;
   made.position = BatchAfter(options.begin, step, options.data->pass);
   if (options.training) {
+    // All steps of a round belong to one update, and get its learning rate.
     made.learning_rate =
         LearningRateAt(job_.compile.optimizer, options.first_step + step / StepsOfRound());
   }
@@ -207,6 +223,7 @@ absl::StatusOr<RemoteValue> Trainer::ScheduleSteps(const PassOptions& options,
   const LaterStep first = StepOf(options, execution.first);
   closure.input = SplitInput{options.data->handle, first.position};
   closure.learning_rate = first.learning_rate;
+  // Step numbers count on over epochs, backup steps included.
   closure.step = static_cast<uint64_t>(options.first_step * StepsOfRound() + execution.first + 1);
   for (int64_t i = 1; i < execution.steps; ++i) {
     closure.later_steps.push_back(StepOf(options, execution.first + i));
@@ -219,24 +236,29 @@ absl::StatusOr<EpochMeter::Reading> Trainer::RunPass(const PassOptions& options)
   auto meter = std::make_shared<EpochMeter>();
   ClosureId first = coordinator_.NextId();
   std::optional<TrainProgress::Begun> begun;
+  // An evaluation is not part of recovery checkpoints, and runs again as a whole.
   if (options.training) begun = progress_->BeginEpoch(first);
   if (begun.has_value()) {
     first = begun->first;
     meter->Add({begun->sums});
   }
   const absl::Time start = world_.clock.Now();
-  // Held until the end of the pass: a result travels only as long as somebody holds it.
+  // The results are held until the end of the pass, because a result travels only as long as a
+  // handle to it exists.
   std::vector<RemoteValue> results;
   results.reserve(static_cast<size_t>(options.steps));
   Execution next;
   for (; next.first < options.steps; next.first += next.steps) {
     next.steps = std::min(job_.compile.steps_per_execution, options.steps - next.first);
     const ClosureId id{first.value + static_cast<uint64_t>(next.first)};
+    // Closures keep the ids that the earlier process gave them; ids of closures that are done are
+    // skipped.
     if (begun.has_value()) {
       if (!begun->IsLeft(id)) continue;
       if (coordinator_.NextId() < id) coordinator_.SkipTo(id);
     }
     ASSIGN_OR_RETURN(RemoteValue result, ScheduleSteps(options, next));
+    // The callback runs on a transport thread, and may outlive this pass.
     result.state().OnReady(
         [meter, watch = options.training ? loss_watch_ : nullptr,
          update = options.first_step + UpdatesOf(next.first + 1),
@@ -246,6 +268,7 @@ absl::StatusOr<EpochMeter::Reading> Trainer::RunPass(const PassOptions& options)
           meter->Add(made);
         });
     results.push_back(std::move(result));
+    // The progress bar shows the steps that have reported, not the steps that are scheduled.
     if (options.progress != nullptr) {
       const EpochMeter::Reading now = meter->Read();
       options.progress->step = now.steps;
@@ -256,6 +279,7 @@ absl::StatusOr<EpochMeter::Reading> Trainer::RunPass(const PassOptions& options)
     }
   }
   const ClosureId behind{first.value + static_cast<uint64_t>(options.steps)};
+  // The ids of this epoch are used up, even if its last closures were skipped.
   if (begun.has_value() && coordinator_.NextId() < behind) coordinator_.SkipTo(behind);
   RETURN_IF_ERROR(coordinator_.Join());
   return meter->Read();
@@ -280,6 +304,7 @@ absl::Status Trainer::Export() {
   for (const proto::VariableLayout& layout : plan_.variables) layouts[layout.name()] = &layout;
   ASSIGN_OR_RETURN(const OnnxExport exported, PlanOnnxExport(plan_.predict));
   RETURN_IF_ERROR(world_.files.MakeDirectories(DirectoryOf(job_.export_to.onnx)));
+  // A temporary file that an earlier process left is removed.
   RemoveTemporaries(world_.files, job_.export_to.onnx);
   RETURN_IF_ERROR(WriteOnnx(
       world_.files, job_.export_to.onnx, exported,
@@ -293,6 +318,7 @@ std::vector<std::pair<std::string, double>> Trainer::NamedMetrics(
     const EpochMeter::Reading& reading) const {
   std::vector<std::pair<std::string, double>> named;
   for (size_t i = 0; i < reading.metrics.size(); ++i) {
+    // The first two fetches are loss_sum and count.
     named.emplace_back(model_.fetch_names[i + 2], reading.metrics[i]);
   }
   return named;

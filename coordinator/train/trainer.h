@@ -1,10 +1,11 @@
 #pragma once
 
 // Keras's fit and evaluate over a cluster. Every closure names the batch that it reads (epoch,
-// index of the batch), so a retried closure re-reads the same examples, an epoch sees each training
-// example exactly once with any number of workers, and an evaluation sees each test example exactly
-// once. An epoch is scheduled as a whole and joined. A trainer whose process was lost goes on in
-// the next one where the last recovery checkpoint left off (train_progress.h).
+// index of the batch). So a retried closure reads the same examples again, an epoch sees each
+// training example exactly once with any number of workers, and an evaluation sees each test
+// example exactly once. An epoch is scheduled as a whole and joined. If the process of a trainer is
+// lost, the trainer of the next process continues from the last recovery checkpoint
+// (train_progress.h).
 
 #include <memory>
 #include <optional>
@@ -28,21 +29,21 @@ struct TrainSummary {
   std::string data;
   int64_t epochs = 0;
   int64_t steps = 0;
-  absl::Duration train_time;                // the epochs alone, without validation and checkpoints
-  std::vector<absl::Duration> epoch_times;  // parts of train_time
+  absl::Duration train_time;  // the time of the epochs alone, without validation and checkpoints
+  std::vector<absl::Duration> epoch_times;  // the time of each epoch; the parts of train_time
   double examples = 0;
-  double train_loss = 0;  // that of the last epoch; nothing if epoch_times is empty
+  double train_loss = 0;  // loss of the last epoch; not set if epoch_times is empty
   std::optional<double> validation_loss;
   std::optional<double> test_loss;
   int64_t test_examples = 0;
   std::vector<std::pair<std::string, double>> train_metrics, validation_metrics, test_metrics;
-  std::string checkpoint;  // prefix of the last one
+  std::string checkpoint;  // path prefix of the last checkpoint
   std::string model;       // path of the exported ONNX file
   Scheduler::Stats closures;
   proto::PsStatsResponse ps;
 };
 
-// Returns one line of JSON, the last line of the job's stdout.
+// Returns one line of JSON, the last line that the job writes to stdout.
 std::string SummaryToJson(const TrainSummary& summary);
 
 // Thread-compatible; blocks on the coordinator's waiter.
@@ -52,8 +53,8 @@ class Trainer {
           DataSources sources);
 
   // Builds the programs, makes or restores the variables, trains, evaluates, saves and exports.
-  // Errors: INVALID_ARGUMENT (the job does not fit its data), and those of the steps' closures, of
-  // checkpoints and of files.
+  // Errors: INVALID_ARGUMENT if the job does not fit its data, and the errors of the steps'
+  // closures, of checkpoints and of files.
   absl::StatusOr<TrainSummary> Run();
 
  private:
@@ -61,41 +62,43 @@ class Trainer {
   struct Data {
     DatasetHandle handle;
     PassShape pass;
-    proto::ElementSpec element;  // type of a batch
+    proto::ElementSpec element;  // type of a batch of the data set
   };
   struct PassOptions {
     const Data* data = nullptr;
     ProgramHandle program;
-    DataPosition begin;  // position of its first batch
+    DataPosition begin;  // position of the pass's first batch
     int64_t steps = 0;
-    int64_t first_step = 0;  // global step, which counts updates, before the pass
+    int64_t first_step = 0;  // the number of updates (global step) before the pass
     ProgressLine* progress = nullptr;
-    bool training = false;  // its progress is part of recovery checkpoints
+    bool training = false;  // the progress of this pass is part of recovery checkpoints
   };
 
   absl::Status PrepareData();
-  // Returns the type of a batch after the job's pipeline, of examples of this type.
+  // Returns the type of a batch of such examples after the job's pipeline.
   absl::StatusOr<proto::ElementSpec> BatchOf(const proto::ElementSpec& example) const;
   absl::StatusOr<Data> MakeData(const proto::DatasetSource& source, int64_t skip, int64_t take,
                                 int64_t batch_size, bool shuffle);
   absl::Status PrepareModel();
   absl::Status PlanVariables();
-  // Returns whether homes of slices follow from an earlier run's measurements.
+  // Returns whether the homes of slices follow from an earlier run's measurements.
   bool IsMeasured() const;
-  // Restores from a recovery checkpoint, or as the job says.
+  // Restores variables from a recovery checkpoint if there is one, else as the job says.
   absl::Status Restore();
   absl::Status RestoreCheckpoint();
   absl::Status TrainEpoch(int64_t epoch);
-  // Makes the averages the model with use_ema, as Keras's fit does at its end.
+  // Replaces the model's variables by their averages if the optimizer uses use_ema, as Keras's fit
+  // does at its end.
   absl::Status TakeAverages();
-  // Returns the steps that make one update, with backups; 1 if each step is an update.
+  // Returns the number of steps that make one update, backup steps included; 1 if each step is an
+  // update.
   int64_t StepsOfRound() const;
-  // Updates that so many steps of an epoch make.
+  // Returns the number of updates that `steps` steps of an epoch make.
   int64_t UpdatesOf(int64_t steps) const;
   void SetRound(const PassOptions& options, int64_t step, ScheduleOptions& closure) const;
-  // Returns the batch that a step of a pass reads, and its learning rate.
+  // Returns the batch that a step of a pass reads, and the learning rate of the step.
   LaterStep StepOf(const PassOptions& options, int64_t step) const;
-  // Steps that run one after another.
+  // Steps of a pass that one closure runs one after another.
   struct Execution {
     int64_t first = 0;
     int64_t steps = 1;
@@ -119,7 +122,8 @@ class Trainer {
   Plan plan_;
   ProgramHandle train_program_, eval_program_;
   CheckpointManager checkpoints_;
-  const std::shared_ptr<TrainProgress> progress_;  // shared with the recovery
+  // Shared with the recovery, which saves the progress.
+  const std::shared_ptr<TrainProgress> progress_;
   const std::shared_ptr<LossWatch> loss_watch_ = std::make_shared<LossWatch>();
   TrainSummary summary_;
   ProgressBar bar_;

@@ -28,6 +28,7 @@ absl::Status NoExamples(absl::string_view key, const proto::DatasetSource& sourc
 absl::StatusOr<proto::ElementSpec> Trainer::BatchOf(const proto::ElementSpec& example) const {
   proto::ElementSpec batch;
   for (const proto::ComponentSpec& component : example.components()) {
+    // The batch becomes axis 0, whose size varies.
     proto::ComponentSpec& of_batch = *batch.add_components();
     of_batch = component;
     of_batch.clear_dims();
@@ -42,10 +43,12 @@ absl::Status Trainer::PrepareData() {
   *raw.mutable_source() = sources_.train;
   ASSIGN_OR_RETURN(const proto::CreateDatasetResponse all,
                    coordinator_.DescribeDataset(coordinator_.CreatePerWorkerDataset(raw)));
+  // Load() compares these data with the data of the recovery checkpoint.
   progress_->SetData({all.cardinality(), all.content()});
   if (all.cardinality() == 0) return NoExamples("data.train", sources_.train);
   ASSIGN_OR_RETURN(const proto::ElementSpec batch, BatchOf(all.element_spec()));
   ASSIGN_OR_RETURN(model_, BuildPrograms(job_, batch));
+  // An export that is impossible ends the job before the training, not after it.
   if (!job_.export_to.onnx.empty()) {
     RETURN_IF_ERROR(Annotate(PlanOnnxExport(model_.predict).status(), "export.onnx"));
   }
@@ -54,6 +57,7 @@ absl::Status Trainer::PrepareData() {
   const int64_t evaluation_batch = job_.fit.validation_batch_size.value_or(job_.fit.batch_size);
   ASSIGN_OR_RETURN(train_,
                    MakeData(sources_.train, 0, train_count, job_.fit.batch_size, job_.fit.shuffle));
+  // The examples that validation_split leaves out of the training are the validation data.
   if (train_count < all.cardinality()) {
     ASSIGN_OR_RETURN(validation_, MakeData(sources_.train, train_count, -1, evaluation_batch,
                                            /*shuffle=*/false));
@@ -61,6 +65,7 @@ absl::Status Trainer::PrepareData() {
   if (sources_.test.has_value()) {
     ASSIGN_OR_RETURN(test_, MakeData(*sources_.test, 0, -1, evaluation_batch, /*shuffle=*/false));
     if (test_->pass.batches == 0) return NoExamples("data.test", *sources_.test);
+    // The same programs read training and test batches.
     RETURN_IF_ERROR(CheckTestBatch(train_.element, test_->element));
   }
   return absl::OkStatus();
@@ -74,10 +79,13 @@ absl::StatusOr<Trainer::Data> Trainer::MakeData(const proto::DatasetSource& sour
   if (take >= 0) spec.add_transforms()->set_take(take);
   if (shuffle) {
     proto::Shuffle* const shuffling = spec.add_transforms()->mutable_shuffle();
+    // The shuffle buffer holds any number of examples, so the whole data set is shuffled, as in
+    // Keras's fit.
     shuffling->set_buffer_size(std::numeric_limits<int64_t>::max());
     shuffling->set_seed(job_.seed);
     shuffling->set_reshuffle_each_iteration(true);
   }
+  // The pipeline's transforms work on whole batches, so they follow the batch transform.
   spec.add_transforms()->mutable_batch()->set_size(batch_size);
   for (const proto::DatasetTransform& transform : PipelineTransforms(job_.data)) {
     *spec.add_transforms() = transform;

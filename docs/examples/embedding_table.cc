@@ -36,7 +36,7 @@ absl::Status Train(Runtime& runtime, ClusterSpec cluster) {
                    ClusterCoordinator::Connect(runtime.world(), runtime.waiter(), options));
   proto::UpdateRule adagrad;
   adagrad.set_op("adagrad");
-  VariableSpec spec{"table", DType::kFloat32, {kKeyBuckets, 4}};
+  VariableSpec spec{"table", DType::kFloat32, {kKeyBuckets, 4}, {}};
   spec.initializer.set_op("zeros");
   spec.sparse = proto::LAZY;
   spec.dynamic.emplace();  // rows under keys, on every ps

@@ -34,7 +34,7 @@ absl::Status Train(Runtime& runtime, ClusterSpec cluster) {
                    ClusterCoordinator::Connect(runtime.world(), runtime.waiter(), options));
   proto::UpdateRule sgd;
   sgd.set_op("sgd");
-  VariableSpec spec{"w", DType::kFloat32, {2, 1}};
+  VariableSpec spec{"w", DType::kFloat32, {2, 1}, {}};
   spec.initializer.set_op("zeros");
   RETURN_IF_ERROR(coordinator->Scope(sgd).CreateVariable(spec).status());
   ASSIGN_OR_RETURN(const ProgramHandle train_step, Step(*coordinator, true));

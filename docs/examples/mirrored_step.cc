@@ -13,7 +13,7 @@ absl::StatusOr<proto::Program> TrainStep() {
   const std::string w = graph.Input("w", DType::kFloat32, {});
   const std::string own = graph.Op("ReduceMean", {x}, {IntAttribute("keepdims", 0)});
   const std::string mean =
-      graph.Op("AllReduce", {own}, {StringAttribute("reduction", "mean")}, kCohortDomain);
+      graph.Op("AllReduce", {own}, {StringAttribute("reduction", "mean")}, "cohort");
   const std::string error = graph.Op("Sub", {w, mean});
   const std::string loss = graph.Op("Mul", {error, error});
   for (const std::string& output : {loss, mean}) graph.Output(output);
@@ -40,7 +40,7 @@ absl::Status Train(Runtime& runtime, ClusterSpec cluster) {
                    ClusterCoordinator::Connect(runtime.world(), runtime.waiter(), options));
   proto::UpdateRule sgd;
   sgd.set_op("sgd");
-  VariableSpec spec{"w", DType::kFloat32, {}};
+  VariableSpec spec{"w", DType::kFloat32, {}, {}};
   spec.initializer.set_op("zeros");
   ASSIGN_OR_RETURN(const Variable w, coordinator->Scope(sgd).CreateVariable(spec));
   ASSIGN_OR_RETURN(const proto::Program program, TrainStep());

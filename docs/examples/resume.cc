@@ -30,7 +30,7 @@ absl::Status Count(Runtime& runtime, const std::shared_ptr<LocalCluster>& tasks,
                    ClusterCoordinator::Connect(runtime.world(), runtime.waiter(), options));
   proto::UpdateRule rule;
   rule.set_op("assign_add");
-  VariableSpec spec{"counter", DType::kFloat32, {}};
+  VariableSpec spec{"counter", DType::kFloat32, {}, {}};
   spec.initializer.set_op("zeros");
   ASSIGN_OR_RETURN(const Variable counter, coordinator->Scope(rule).CreateVariable(spec));
   ASSIGN_OR_RETURN(const proto::Program program, Increment());

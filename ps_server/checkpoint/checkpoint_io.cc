@@ -24,7 +24,7 @@ namespace {
 
 constexpr size_t kNearestNamesMax = 3;
 
-// Finds a tensor of the layout's shape.
+// Checks that the checkpoint has a tensor of this name with the expected type and shape.
 absl::Status CheckTensor(const BundleTensors& tensors, const RestoreSource& source,
                          const std::string& name, BundleTensor expected) {
   const auto found = tensors.find(name);
@@ -45,12 +45,13 @@ absl::Status CheckTensor(const BundleTensors& tensors, const RestoreSource& sour
   return absl::OkStatus();
 }
 
-// Returns whether replicas get the one value of all, not each its own.
+// Returns whether a restore gives all replicas the one value that is saved for all of them. A cut,
+// or a variable without an aggregation, restores each replica's own value.
 bool TakesOneValue(const RestoreSource& source, const SliceLayout& layout) {
   return layout.replicas > 0 && !source.applied && layout.aggregation != proto::AGGREGATION_NONE;
 }
 
-// Returns where a restore finds the values of the slice.
+// Returns the tensor and the rows in which a restore finds the value of the slice.
 WantedRows WantedValue(const RestoreSource& source, const SliceLayout& layout) {
   if (TakesOneValue(source, layout)) {
     const Shape shape(layout.full_shape.dims().subspan(1));
@@ -60,13 +61,14 @@ WantedRows WantedValue(const RestoreSource& source, const SliceLayout& layout) {
           layout.full_shape, layout.rows};
 }
 
-// The logical tensors that a restore of these shards reads from a checkpoint that has `stored`, but
-// for those of dynamic tables.
+// Returns the logical tensors that a restore of these slices reads from a checkpoint that has
+// `stored`, without those of dynamic tables.
 BundleTensors TensorsOf(const BundleTensors& stored, const RestoreSource& source,
                         absl::Span<VariableSlice* const> shards) {
   BundleTensors tensors;
   for (const VariableSlice* shard : shards) {
     const SliceLayout& layout = shard->layout();
+    // PlanTableParts checks the tensors of dynamic tables.
     if (layout.dynamic.has_value()) continue;
     const WantedRows value = WantedValue(source, layout);
     tensors[value.tensor] = {value.dtype, value.full_shape};
@@ -79,8 +81,8 @@ BundleTensors TensorsOf(const BundleTensors& stored, const RestoreSource& source
   return tensors;
 }
 
-// Counts the tensors of a restore; the rows of a dynamic table count as one, and so does each of
-// their slots.
+// Counts the tensors of a restore. All rows of a dynamic table count as one tensor, and each slot
+// of the table as another.
 uint32_t CountTensors(const RestoreSource& source, absl::Span<VariableSlice* const> shards) {
   const bool slots = source.slots || source.applied;
   const RestoreSource all = {source.prefix, source.slots, source.applied, /*new_slots=*/false};
@@ -114,6 +116,8 @@ absl::StatusOr<std::vector<ExtraTensor>> ExtrasOf(const proto::HoldShardRequest&
     const absl::StatusOr<size_t> bytes = BytesOf(meta);
     if (!bytes.ok()) return Annotate(bytes.status(), context);
     const std::string& data = named.tensor().data();
+    // The bytes come from a peer and are copied to a tensor below, so their number must be the
+    // tensor's.
     if (named.name().empty() || data.size() != *bytes) {
       return absl::InvalidArgumentError(
           absl::StrCat(context, " needs a name and ", *bytes, " bytes; it has ", data.size()));
@@ -127,6 +131,7 @@ absl::StatusOr<std::vector<ExtraTensor>> ExtrasOf(const proto::HoldShardRequest&
 
 namespace {
 
+// Adds a tensor as a single slice that has all of the tensor's rows.
 absl::Status AddWhole(HeldShard& held, const std::string& name, const Tensor& value) {
   const Shape& shape = value.shape();
   Payload bytes;
@@ -135,6 +140,8 @@ absl::Status AddWhole(HeldShard& held, const std::string& name, const Tensor& va
                   std::move(bytes));
 }
 
+// Adds the rows of all replicas and, if the variable has an aggregation, the one value made of
+// them.
 absl::Status AddReplicas(HeldShard& held, const SliceLayout& layout, const Payload& value) {
   Tensor rows(layout.dtype, layout.full_shape);
   PayloadReader reader(value);
@@ -145,6 +152,7 @@ absl::Status AddReplicas(HeldShard& held, const SliceLayout& layout, const Paylo
   return AddWhole(held, layout.variable, one);
 }
 
+// Adds a slice: its value and slots or its table, and last its history, as AddWanted() expects.
 absl::Status AddSnapshot(HeldShard& held, const SliceLayout& layout, SliceSnapshot snapshot) {
   if (snapshot.table.has_value()) {
     for (const PartTensor& tensor : TablePartsOf(layout, *snapshot.table)) {
@@ -175,6 +183,7 @@ absl::StatusOr<std::shared_ptr<HeldShard>> HoldShards(ShardTarget target,
                                                       VariableSlice::AskGate gate) {
   auto held = std::make_shared<HeldShard>(std::move(target));
   for (VariableSlice* shard : shards) {
+    // TakeSnapshot locks one slice at a time, so pushes to the other slices go on meanwhile.
     ASSIGN_OR_RETURN(SliceSnapshot snapshot, shard->TakeSnapshot(gate));
     RETURN_IF_ERROR(AddSnapshot(*held, shard->layout(), std::move(snapshot)));
   }
@@ -186,8 +195,9 @@ absl::StatusOr<std::shared_ptr<HeldShard>> HoldShards(ShardTarget target,
 
 namespace {
 
-// Adds what one slice wants: value and slots or parts of a table, and then its history if that is
-// wanted, in the layout of AddSnapshot: a copy of everything is one piece of the shard.
+// Adds the tensors that one slice reads: value and slots, or parts of a table, and then the history
+// for a cut. The order is that of AddSnapshot, so a copy of everything is one contiguous piece of a
+// shard.
 absl::Status AddWanted(const BundleTensors& tensors, const RestoreSource& source,
                        const SliceLayout& layout, std::vector<WantedRows>& plan) {
   std::optional<WantedRows> history;
@@ -209,14 +219,14 @@ absl::Status AddWanted(const BundleTensors& tensors, const RestoreSource& source
   return absl::OkStatus();
 }
 
-// Assembles a slice from what AddWanted has asked for: its part of the plan, and the rows that
-// came.
+// Assembles the state of a slice from the slice's part of the plan and the rows that were read.
 absl::StatusOr<SliceState> AssembleShard(const RestoreSource& source, const SliceLayout& layout,
                                          absl::Span<const WantedRows> plan,
                                          absl::Span<Tensor> rows) {
   SliceState state;
   if (source.applied) {
     ASSIGN_OR_RETURN(state.history, ReadHistory(rows.back(), source, layout));
+    // AddWanted() puts a slice's history last in the plan, so the history is taken off the end.
     rows.remove_suffix(1);
     plan.remove_suffix(1);
   }
@@ -231,6 +241,7 @@ absl::StatusOr<SliceState> AssembleShard(const RestoreSource& source, const Slic
   }
   size_t at = 1;
   for (const SlotSpec& slot : layout.rule_spec.slots) {
+    // The plan leaves out slots that are not read, so a tensor's name decides which slot it is.
     if (at < rows.size() && plan[at].tensor == SlotTensorName(layout, slot.name)) {
       state.slots.push_back(std::move(rows[at++]));
     } else if (source.new_slots) {
@@ -245,6 +256,7 @@ absl::StatusOr<SliceState> AssembleShard(const RestoreSource& source, const Slic
 absl::StatusOr<std::vector<WantedRows>> PlanRestore(const BundleTensors& tensors,
                                                     const RestoreSource& source,
                                                     absl::Span<VariableSlice* const> shards) {
+  // All tensors' names and shapes are checked before any row is read.
   for (const auto& [name, tensor] : TensorsOf(tensors, source, shards)) {
     RETURN_IF_ERROR(CheckTensor(tensors, source, name, tensor));
   }
@@ -267,6 +279,7 @@ absl::StatusOr<LoadedShards> AssembleShards(const RestoreSource& source,
   size_t at = 0;
   for (size_t i = 0; i < shards.size(); ++i) {
     const size_t first = at;
+    // The plan lists the rows of each slice together, in the order of the slices.
     while (at < plan.size() && plan[at].shard == i) ++at;
     ASSIGN_OR_RETURN(SliceState state,
                      AssembleShard(source, shards[i]->layout(), plan.subspan(first, at - first),

@@ -1,14 +1,16 @@
 #pragma once
 
-// Slices of one ps to and from a TensorFlow V2 checkpoint. A variable has its own name there
-// ("dense/kernel"), a slot is "<variable>/.OPTIMIZER_SLOT/<op>/<slot>"
-// ("dense/kernel/.OPTIMIZER_SLOT/rmsprop/velocity"). Both are logical tensors of the whole
-// variable's shape, so that any number of parameter servers can read them back.
+// Writes the slices of one home to a TensorFlow V2 checkpoint, and reads them from one. A variable
+// has its own name in the checkpoint ("dense/kernel"); a slot is named
+// "<variable>/.OPTIMIZER_SLOT/<op>/<slot>" ("dense/kernel/.OPTIMIZER_SLOT/rmsprop/velocity"). Both
+// are logical tensors of the whole variable's shape, so any number of parameter servers can read
+// them back.
 //
-// A checkpoint is also a cut (slice_history.h), for the same slices alone; others can read it, but
-// not as a cut. Rows of dynamic tables are as table_parts.h says. Of a variable with a value for
-// each replica (common/program/replica_rows.h) the variable's name has the one value of all, where
-// there is one, and "<variable>/.COHORT_REPLICAS" the rows, to which a cut goes back.
+// A checkpoint is also a cut (slice_history.h), but only for slices with the same rows; a home with
+// other slices can read it as an ordinary checkpoint. The rows of dynamic tables are saved as
+// table_parts.h says. For a variable with a value for each replica (common/program/replica_rows.h),
+// the variable's name has the one value that its aggregation makes of them, if there is one, and
+// "<variable>/.COHORT_REPLICAS" has the replicas' rows, which the restore of a cut reads.
 
 #include <cstdint>
 #include <map>
@@ -31,18 +33,19 @@ namespace cohort {
 std::string SlotTensorName(const SliceLayout& layout, const std::string& slot);
 std::string ReplicasTensorName(const SliceLayout& layout);
 
-// A tensor that the coordinator has saved beside the slices, whole.
+// A whole tensor that the coordinator saves beside the slices.
 struct ExtraTensor {
   std::string name;
   Tensor value;
 };
 
-// Errors: INVALID_ARGUMENT naming the tensor when its type, shape and bytes do not agree.
+// Returns the extra tensors of a request. Errors: INVALID_ARGUMENT that names a tensor whose type,
+// shape and bytes do not agree.
 absl::StatusOr<std::vector<ExtraTensor>> ExtrasOf(const proto::HoldShardRequest& request);
 
-// Leases all slices, which copies nothing but rows of dynamic tables and keeps values and slots as
-// they are. Errors: those of
-// the gate; INVALID_ARGUMENT for an extra of a bad name.
+// Makes a shard of all slices, which are leased: only the rows of dynamic tables and of replicas
+// are copied, and values and slots stay as they are now. Errors: those of the gate;
+// INVALID_ARGUMENT for an extra tensor with a bad name.
 absl::StatusOr<std::shared_ptr<HeldShard>> HoldShards(ShardTarget target,
                                                       absl::Span<VariableSlice* const> shards,
                                                       absl::Span<const ExtraTensor> extras,
@@ -50,28 +53,31 @@ absl::StatusOr<std::shared_ptr<HeldShard>> HoldShards(ShardTarget target,
 
 struct LoadedShards {
   std::vector<SliceState> states;  // in the order of the slices
-  uint32_t tensors = 0;            // logical ones: variables and slots
+  uint32_t tensors = 0;            // number of logical tensors: variables and slots
 };
 
-// Plans a restore from a checkpoint that has these tensors. A restore has three steps: which rows
-// of which tensors it needs, their values from anywhere, and what the slices get from them. Errors:
-// NOT_FOUND listing the nearest names that the checkpoint has; INVALID_ARGUMENT for another type or
-// shape; FAILED_PRECONDITION for a cut of other slices; DATA_LOSS.
+// Plans a restore from a checkpoint that has `tensors`. A restore has three steps: this function
+// says which rows of which tensors it needs, the caller gets the rows from anywhere, and
+// AssembleShards makes the slices' states of them. Errors: NOT_FOUND that lists the nearest names
+// in the checkpoint; INVALID_ARGUMENT for another type or shape; FAILED_PRECONDITION for a cut of
+// other slices; DATA_LOSS.
 absl::StatusOr<std::vector<WantedRows>> PlanRestore(const BundleTensors& tensors,
                                                     const RestoreSource& source,
                                                     absl::Span<VariableSlice* const> shards);
-// Assembles the slices from `rows`, which are what `plan` wants. Errors: FAILED_PRECONDITION for a
-// cut of other slices; DATA_LOSS.
+// Assembles the states of the slices from `rows`, the rows that `plan` asks for. Errors:
+// FAILED_PRECONDITION for a cut of other slices; DATA_LOSS.
 absl::StatusOr<LoadedShards> AssembleShards(const RestoreSource& source,
                                             absl::Span<VariableSlice* const> shards,
                                             absl::Span<const WantedRows> plan,
                                             std::vector<Tensor> rows);
 
-// Runs all three steps with files. Errors: those of the steps and of BundleReader.
+// Runs all three steps of a restore from the files of a checkpoint. Errors: those of PlanRestore,
+// AssembleShards and BundleReader.
 absl::StatusOr<LoadedShards> LoadShards(FileSystem& files, const RestoreSource& source,
                                         absl::Span<VariableSlice* const> shards);
 
-// Returns the cut before the first push. Errors: INVALID_ARGUMENT from an initializer.
+// Returns the states that the slices have before the first push. Errors: INVALID_ARGUMENT from an
+// initializer.
 absl::StatusOr<LoadedShards> InitialShards(absl::Span<VariableSlice* const> shards);
 
 }  // namespace cohort

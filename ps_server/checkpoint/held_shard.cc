@@ -22,13 +22,14 @@ absl::Status HeldShard::Add(const std::string& name, const BundleTensor& tensor,
 }
 
 Payload HeldShard::Read(uint64_t offset, uint64_t bytes_max) const {
-  // The first slice that ends after the offset.
+  // The first saved slice that ends after the offset.
   const auto first = std::upper_bound(
       layout_.begin(), layout_.end(), offset, [](uint64_t at, const proto::SavedSlice& slice) {
         return at < static_cast<uint64_t>(slice.offset() + slice.size());
       });
   Payload payload;
   for (auto slice = first; slice != layout_.end() && bytes_max > 0; ++slice) {
+    // Only the first slice is read from its middle; all later slices are read from their begin.
     uint64_t skip = offset - static_cast<uint64_t>(slice->offset());
     for (const ByteSlice& bytes : pieces_[static_cast<size_t>(slice - layout_.begin())]) {
       const uint64_t passed = std::min<uint64_t>(skip, bytes.size);
@@ -44,6 +45,7 @@ Payload HeldShard::Read(uint64_t offset, uint64_t bytes_max) const {
 }
 
 absl::StatusOr<std::vector<proto::SavedSlice>> HeldShard::Write(FileSystem& files) {
+  // The shard is emptied before the file is written, so it is empty after an error too.
   auto pieces = std::exchange(pieces_, {});
   const auto layout = std::exchange(layout_, {});
   size_ = 0;
@@ -51,6 +53,8 @@ absl::StatusOr<std::vector<proto::SavedSlice>> HeldShard::Write(FileSystem& file
       const std::unique_ptr<DataShardWriter> writer,
       DataShardWriter::Create(files, target_.prefix, target_.shard, target_.num_shards));
   for (size_t i = 0; i < pieces.size(); ++i) {
+    // The lease of each tensor ends once the tensor is written, so pushes soon write in place
+    // again.
     const Payload bytes = std::move(pieces[i]);
     std::vector<absl::string_view> views;
     for (const ByteSlice& slice : bytes) {

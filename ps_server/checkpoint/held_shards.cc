@@ -19,6 +19,7 @@ absl::Status SaveNotHeld(uint64_t save, absl::string_view why) {
                    absl::StrCat("the shard of save ", save, " is not held: ", why), proto::STALE);
 }
 
+// The error for a save whose shard was held once, or may have been.
 absl::Status HeldNoLonger(uint64_t save) {
   return SaveNotHeld(save,
                      absl::StrCat("it was written or released, a later one took its place, or "
@@ -87,12 +88,14 @@ absl::StatusOr<std::shared_ptr<const HeldShard>> HeldShards::Hold(SaveId id,
 void HeldShards::EndLocked(uint64_t save) {
   held_.erase(save);
   ended_.insert(save);
+  // FindOrRefuse treats numbers below the remembered ones as ended, so the lowest may be forgotten.
   if (ended_.size() > kEndedShardsRemembered) ended_.erase(ended_.begin());
 }
 
 absl::StatusOr<HeldShards::Held*> HeldShards::FindLocked(SaveId id) {
   EnterLocked(id.epoch);
   const auto found = held_.find(id.save);
+  // EnterLocked has raised the table's epoch, so a different epoch in `id` is an older one.
   if (id.epoch != epoch_ || found == held_.end()) return HeldNoLonger(id.save);
   return &found->second;
 }
@@ -108,6 +111,7 @@ absl::StatusOr<std::shared_ptr<HeldShard>> HeldShards::TakeToWrite(SaveId id) {
   MutexLock lock(mutex_);
   const InvariantsAfter check(*this);
   ASSIGN_OR_RETURN(Held * held, FindLocked(id));
+  // The save is ended before its file is written: a repeated call must not write the file again.
   const std::shared_ptr<HeldShard> shard = std::move(held->shard);
   EndLocked(id.save);
   return shard;
@@ -132,6 +136,7 @@ void HeldShards::Release(SaveId id) {
   MutexLock lock(mutex_);
   const InvariantsAfter check(*this);
   EnterLocked(id.epoch);
+  // A save that is not held yet is ended too, so that a late HoldShard call for it is refused.
   if (id.epoch == epoch_) EndLocked(id.save);
 }
 
@@ -147,6 +152,7 @@ absl::Time HeldShards::DropIdle(absl::Time now) {
       next = std::min(next, held.used + kIdleMax);
     }
   }
+  // Idle shards are ended after the loop, because EndLocked erases from held_.
   for (const uint64_t save : idle) EndLocked(save);
   return next;
 }

@@ -1,14 +1,15 @@
 #pragma once
 
-// The shards that a ps holds for its coordinator, by the number of the save, and what became of the
-// last ones. All of it belongs to one epoch and goes with it, and what nobody asked for in two
-// minutes goes too: a coordinator that has died pins no memory.
+// The shards that a home holds for its coordinator, by the number of the save, and the outcomes of
+// the last saves. Everything belongs to one epoch and is dropped with the epoch. A shard that no
+// call has asked for in two minutes is dropped too, so a coordinator that has died occupies no
+// memory.
 //
-//   to be made --Hold--> held --TakeToWrite--> written
-//                          `----Release, a later save of its prefix, too many, idle----> ended
+//   not made yet --Hold--> held --TakeToWrite--> written
+//                            `---Release, a later save of its prefix, too many, idle---> ended
 //
-// A number goes this way once. So a call that comes late, or again, changes no file: what it would
-// write is not held any more.
+// Each save goes this way once. So a late or repeated call changes no file: the shard that it would
+// write is no longer held.
 
 #include <cstdint>
 #include <map>
@@ -25,28 +26,30 @@
 
 namespace cohort {
 
-// A recovery checkpoint, one that the job asks for, and a copy for another home.
+// The maximum number of held shards: a recovery checkpoint, a checkpoint that the job asks for, and
+// a copy for another home.
 inline constexpr size_t kHeldShardsMax = 3;
 inline constexpr size_t kEndedShardsRemembered = 16;
 inline constexpr size_t kSavedPrefixesRemembered = 16;
 inline constexpr size_t kWritesRemembered = 4;
-// Longer than a call that is repeated may take.
+// How long a shard is held after the last call that asked for it. A call of a save is repeated for
+// a shorter time.
 inline constexpr absl::Duration kIdleMax = absl::Minutes(2);
 
-// The shards that a ps holds. Every error is FAILED_PRECONDITION (STALE), unless said otherwise.
-// Thread-safe.
+// The table of held shards by their saves. Every error is FAILED_PRECONDITION (STALE), unless said
+// otherwise. Thread-safe.
 class HeldShards {
  public:
   struct SaveId {
     uint64_t epoch = 0;
     uint64_t save = 0;
   };
-  // Drops everything if the epoch is higher than the one before.
+  // Enters an epoch: drops everything if the epoch is higher than the present one.
   void EnterEpoch(uint64_t epoch);
 
-  // Returns the shard under this number, or nothing if it is to be made. Errors: for a shard that
-  // is written or has ended, or that is older than the remembered ones, or than another one of its
-  // prefix.
+  // Returns the save's shard, or null if the shard is still to be made. Errors: for a shard that
+  // was written or has ended, and for a save that is older than the remembered ones or than another
+  // save of the prefix.
   absl::StatusOr<std::shared_ptr<const HeldShard>> FindOrRefuse(SaveId id,
                                                                 const std::string& prefix);
   // Holds a shard that FindOrRefuse asked for, unless a repeated call of the save was faster:
@@ -55,22 +58,24 @@ class HeldShards {
   absl::StatusOr<std::shared_ptr<const HeldShard>> Hold(SaveId id, std::shared_ptr<HeldShard> shard,
                                                         absl::Time now);
 
-  // Errors: when it is not held.
+  // Returns the save's shard and notes that it was used. Errors: if the shard is not held.
   absl::StatusOr<std::shared_ptr<const HeldShard>> Find(SaveId id, absl::Time now);
-  // Takes the shard, which nobody else sees from now on. Errors: if it is not held.
+  // Takes the save's shard out of the table, so that no other call can find it. Errors: if the
+  // shard is not held.
   absl::StatusOr<std::shared_ptr<HeldShard>> TakeToWrite(SaveId id);
   void SetWritten(SaveId id, const proto::WriteShardResponse& answer);
   std::optional<proto::WriteShardResponse> FindWritten(SaveId id) const;
   void Release(SaveId id);
 
-  // Drops what was last asked for kIdleMax ago. When the next one will be: InfiniteFuture for none.
+  // Drops the shards that no call has asked for since kIdleMax. Returns when the next shard will be
+  // dropped, or InfiniteFuture without shards.
   absl::Time DropIdle(absl::Time now);
   size_t held() const;
 
  private:
   friend class InvariantsAfter<HeldShards>;
   struct Held {
-    std::shared_ptr<HeldShard> shard;  // shared with a call that reads it
+    std::shared_ptr<HeldShard> shard;  // shared with a call that reads the shard
     absl::Time used;
   };
   // Aborts unless a number goes its way once, and of a prefix only the latest is held.
@@ -85,9 +90,9 @@ class HeldShards {
   mutable Mutex mutex_;
   uint64_t epoch_ ABSL_GUARDED_BY(mutex_) = 0;
   std::map<uint64_t, Held> held_ ABSL_GUARDED_BY(mutex_);
-  // The highest numbers that are held no longer.
+  // The highest numbers of saves whose shards are no longer held.
   std::set<uint64_t> ended_ ABSL_GUARDED_BY(mutex_);
-  // The highest number that was held, by prefix.
+  // The highest number of a save for each prefix.
   std::map<std::string, uint64_t> last_of_prefix_ ABSL_GUARDED_BY(mutex_);
   std::map<uint64_t, proto::WriteShardResponse> written_ ABSL_GUARDED_BY(mutex_);
 };

@@ -12,7 +12,8 @@ bool TakesSlot(const BundleTensors& tensors, const RestoreSource& source, const 
                const std::string& name) {
   if (source.applied) return true;
   if (!source.slots) return false;
-  // Steps of before the checkpoint would count as missed by every row.
+  // The last-step slot must come from the checkpoint: if it began anew, all steps before the
+  // checkpoint would count as missed by every row.
   return !source.new_slots || slot.name == kLastStepSlot || tensors.count(name) > 0;
 }
 
@@ -21,6 +22,7 @@ Tensor NewSlot(const SlotSpec& slot, const Shape& shape, const Tensor& value) {
   Tensor made(DType::kFloat32, shape);
   float* const floats = made.mutable_data<float>();
   if (slot.starts_as_value) {
+    // Rows of dynamic tables may have 16-bit values, but slots are float32.
     const auto* const halves = reinterpret_cast<const uint16_t*>(value.raw());
     const auto count = static_cast<size_t>(made.num_elements());
     if (value.dtype() == DType::kFloat16) {

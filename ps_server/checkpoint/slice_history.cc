@@ -10,7 +10,7 @@ namespace cohort {
 
 namespace {
 
-// Positions in a slice's history tensor.
+// The positions of the fields in a slice's history tensor; intervals of closures follow in pairs.
 enum HistoryField { kRows, kVersion, kWatermark, kUpdate, kRound, kIntervals };
 
 absl::StatusOr<SliceHistory> DecodeHistory(absl::Span<const int64_t> fields) {
@@ -28,6 +28,7 @@ absl::StatusOr<SliceHistory> DecodeHistory(absl::Span<const int64_t> fields) {
   return history;
 }
 
+// The error for a checkpoint that has no history for this slice, and so is not a cut for it.
 absl::Status OtherSlices(const RestoreSource& source, const SliceLayout& layout) {
   return absl::FailedPreconditionError(
       absl::StrCat("checkpoint ", source.prefix,
@@ -66,6 +67,8 @@ absl::StatusOr<WantedRows> WantedHistory(const BundleTensors& tensors, const Res
     return OtherSlices(source, layout);
   }
   const int64_t fields = found->second.shape.num_elements();
+  // The number of fields is checked before memory is allocated, since the checkpoint may be
+  // damaged.
   constexpr int64_t kFieldsMax = int64_t{kIntervals} + 2 * int64_t{kAppliedIntervalsMax};
   if (fields < kIntervals || (fields - kIntervals) % 2 != 0 || fields > kFieldsMax) {
     return absl::DataLossError(
@@ -76,6 +79,7 @@ absl::StatusOr<WantedRows> WantedHistory(const BundleTensors& tensors, const Res
 
 absl::StatusOr<SliceHistory> ReadHistory(const Tensor& fields, const RestoreSource& source,
                                          const SliceLayout& layout) {
+  // The name of the history tensor has only the first row, so the number of rows is compared here.
   if (fields.data<int64_t>()[kRows] != layout.rows.count) return OtherSlices(source, layout);
   absl::StatusOr<SliceHistory> history = DecodeHistory(fields.span<int64_t>());
   if (history.ok()) return history;

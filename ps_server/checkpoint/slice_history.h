@@ -1,9 +1,10 @@
 #pragma once
 
 // The history of a slice in a checkpoint. It makes the checkpoint a cut, to which training can go
-// back exactly: beside each slice lies a whole int64 tensor "<variable>/.COHORT_APPLIED/<first
-// row>", taken at the same instant: number of rows, version, watermark, update, round, and then
-// first and last id of each interval of applied closures.
+// back exactly. Beside each slice the checkpoint has a whole int64 tensor
+// "<variable>/.COHORT_APPLIED/<first row>", taken at the same instant as the slice. Its elements
+// are the number of rows, version, watermark, update and round, and then the first and the last id
+// of each interval of applied closures.
 
 #include <string>
 
@@ -18,12 +19,13 @@ std::string HistoryTensorName(const SliceLayout& layout);
 
 Tensor EncodeHistory(const SliceLayout& layout, const SliceHistory& history);
 
-// Returns what a restore reads for the slice's history, from a checkpoint that has these tensors.
-// Errors: FAILED_PRECONDITION if the checkpoint was made with other slices; DATA_LOSS.
+// Returns the tensor that a restore reads for the slice's history, from a checkpoint that has
+// `tensors`. Errors: FAILED_PRECONDITION if the checkpoint was made with other slices; DATA_LOSS.
 absl::StatusOr<WantedRows> WantedHistory(const BundleTensors& tensors, const RestoreSource& source,
                                          const SliceLayout& layout);
 
-// Reads the history from `fields`, which WantedHistory asked for. Errors: those of WantedHistory.
+// Decodes a slice's history from `fields`, the tensor that WantedHistory asked for. Errors: those
+// of WantedHistory.
 absl::StatusOr<SliceHistory> ReadHistory(const Tensor& fields, const RestoreSource& source,
                                          const SliceLayout& layout);
 

@@ -44,6 +44,7 @@ proto::StageRestoreResponse StagedRestore::Describe() const {
 
 absl::Status StagedRestore::Write(uint64_t offset, uint32_t crc32c, const Payload& payload) {
   const uint64_t bytes = PayloadBytes(payload);
+  // Compares by a difference, because a peer's offset could make the sum overflow.
   if (offset > size_ || bytes > size_ - offset) {
     return absl::InvalidArgumentError(
         absl::StrCat("bytes ", offset, "+", bytes, " of a restore that needs ", size_));
@@ -52,6 +53,7 @@ absl::Status StagedRestore::Write(uint64_t offset, uint32_t crc32c, const Payloa
     return MakeError(absl::StatusCode::kDataLoss,
                      absl::StrCat("bytes ", offset, "+", bytes, " came damaged"), proto::TRANSIENT);
   }
+  // A chunk that has arrived already is sent again if the first answer was lost.
   if (offset + bytes <= received_) return absl::OkStatus();
   if (offset != received_) {
     return MakeError(
@@ -63,6 +65,8 @@ absl::Status StagedRestore::Write(uint64_t offset, uint32_t crc32c, const Payloa
   while (reader.remaining() > 0) {
     Tensor& row = rows_[row_];
     const size_t count = std::min(row.num_bytes() - row_bytes_, reader.remaining());
+    // The current tensor is full, or empty from the start, so the bytes continue in the next
+    // tensor.
     if (count == 0) {
       ++row_;
       row_bytes_ = 0;
@@ -88,18 +92,21 @@ absl::StatusOr<std::vector<Tensor>> StagedRestore::Take(size_t num_shards) {
 
 void Staging::EnterEpoch(uint64_t epoch) {
   if (epoch == epoch_) return;
+  // The numbers of restores start anew with each epoch.
   *this = Staging();
   epoch_ = epoch;
 }
 
 absl::StatusOr<StagedRestore*> Staging::FindOrRefuse(uint64_t restore) {
   if (staged_ != nullptr && restore == last_) return staged_.get();
+  // Restores have ascending numbers: a lower one is a late call, and the last one was taken or
+  // dropped.
   if (restore <= last_) return NotStaged(restore);
   return nullptr;
 }
 
 StagedRestore* Staging::Stage(uint64_t restore, StagedRestore::Plan plan, absl::Time now) {
-  staged_ = nullptr;  // before room is made for the next
+  staged_ = nullptr;  // frees the former rows before the next ones are allocated
   staged_ = std::make_unique<StagedRestore>(std::move(plan));
   last_ = restore;
   used_ = now;

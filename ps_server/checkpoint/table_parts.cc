@@ -36,13 +36,13 @@ std::string PartName(const SliceLayout& layout, RowRange buckets, int64_t part) 
   return absl::StrCat(SliceName(layout, buckets), part, "/");
 }
 
-// A tensor of a part, or of a slice's state, under its name there.
+// A tensor of a part, or of a slice's state, with its name below that of the part or the slice.
 struct PartColumn {
   std::string name;
   BundleTensor tensor;
 };
 
-// The state of a slice; sights are there only where keys were seen.
+// Returns the tensors of a slice's state; `sights` is false if no key was seen.
 std::vector<PartColumn> StateColumns(bool sights) {
   std::vector<PartColumn> columns = {{kClock, {DType::kInt64, Shape{kClockFields}}},
                                      {kStripes, {DType::kInt64, TableState::StripesShape()}}};
@@ -54,7 +54,7 @@ std::string SlotColumn(const SliceLayout& layout, const SlotSpec& slot) {
   return absl::StrCat(layout.rule.op(), "/", slot.name);
 }
 
-// Returns the columns of `rows` rows: the taken slots.
+// Returns the tensors of a part with `rows` rows, with only the slots that `takes` accepts.
 std::vector<PartColumn> ColumnsOf(
     const SliceLayout& layout, int64_t rows,
     absl::FunctionRef<bool(const SlotSpec& slot, const std::string& name)> takes) {
@@ -70,6 +70,8 @@ std::vector<PartColumn> ColumnsOf(
   return columns;
 }
 
+// Returns the maximum number of rows in a part, so that the part's longest tensor has at most
+// kPartBytesMax.
 int64_t PartRows(const SliceLayout& layout) {
   const auto width = static_cast<int64_t>(layout.row_width() * sizeof(float));
   return std::max<int64_t>(kPartBytesMax / std::max<int64_t>(width, sizeof(int64_t)), 1);
@@ -79,10 +81,10 @@ struct StoredPart {
   int64_t number = 0;
   int64_t rows = 0;
 };
-// The stored slices, keyed by the first bucket and the one after the last.
+// The saved slices of a table, keyed by the first bucket and the bucket after the last.
 using StoredSlices = std::map<std::pair<int64_t, int64_t>, std::vector<StoredPart>>;
 
-// The parts of a table, by the names of their keys.
+// Finds the saved slices of a table and their parts, by the names of the parts' key tensors.
 StoredSlices FindSlices(const BundleTensors& tensors, const SliceLayout& layout) {
   StoredSlices slices;
   const std::string table = TableName(layout);
@@ -90,6 +92,8 @@ StoredSlices FindSlices(const BundleTensors& tensors, const SliceLayout& layout)
        it != tensors.end() && absl::StartsWith(it->first, table); ++it) {
     const std::vector<std::string> path =
         absl::StrSplit(absl::StripPrefix(it->first, table), absl::ByAnyChar("-/"));
+    // The path of a key tensor is: first bucket, bucket after the last, part, "keys". Other
+    // tensors, as those of states, are skipped.
     if (path.size() != 4 || path[3] != kKeys || it->second.shape.rank() != 1) continue;
     std::pair<int64_t, int64_t> buckets;
     StoredPart part;
@@ -107,6 +111,7 @@ StoredSlices FindSlices(const BundleTensors& tensors, const SliceLayout& layout)
   return slices;
 }
 
+// Checks that the saved slices cover every bucket once, and that no slice lacks a part.
 absl::Status CheckWhole(const StoredSlices& slices, const RestoreSource& source,
                         const SliceLayout& layout) {
   if (slices.empty()) {
@@ -117,6 +122,7 @@ absl::Status CheckWhole(const StoredSlices& slices, const RestoreSource& source,
   int64_t covered = 0;
   bool whole = true;
   for (const auto& [buckets, parts] : slices) {
+    // Part numbers count from 0, so the last one tells how many parts there must be.
     whole = whole && buckets.first == covered && buckets.second > covered &&
             parts.back().number + 1 == static_cast<int64_t>(parts.size());
     covered = buckets.second;
@@ -126,6 +132,7 @@ absl::Status CheckWhole(const StoredSlices& slices, const RestoreSource& source,
       "checkpoint ", source.prefix, " lacks parts of the dynamic table '", layout.variable, "'"));
 }
 
+// Appends the tensors of a slice's state. Numbers are saved as the bits of int64.
 void AddState(const std::string& name, const TableState& state, std::vector<PartTensor>& tensors) {
   const auto bits = [](uint64_t number) { return static_cast<int64_t>(number); };
   const StepClock& clock = state.clock;
@@ -146,7 +153,7 @@ TableState StateOf(const Tensor& clock, const Tensor& stripes) {
   return {{bits(0), {bits(1), bits(2)}}, stripes, Tensor(DType::kUint8, Shape{0})};
 }
 
-// Finds a column of a part or a state.
+// Checks that the checkpoint has a tensor of a part or a state with the wanted type and shape.
 absl::Status CheckColumn(const BundleTensors& tensors, const RestoreSource& source,
                          const WantedRows& wanted) {
   const auto found = tensors.find(wanted.tensor);
@@ -174,6 +181,7 @@ std::vector<PartTensor> TablePartsOf(const SliceLayout& layout, const SavedTable
   const int64_t in_part = PartRows(layout);
   std::vector<Tensor> columns = {rows.keys, rows.uses, rows.values};
   columns.insert(columns.end(), rows.slots.begin(), rows.slots.end());
+  // A slice without rows has one empty part, so that CheckWhole finds the slice.
   for (int64_t part = 0, begin = 0; part == 0 || begin < count; ++part, begin += in_part) {
     const int64_t taken = std::min(in_part, count - begin);
     const std::string name = PartName(layout, layout.rows, part);
@@ -197,6 +205,7 @@ absl::StatusOr<std::vector<WantedRows>> PlanTableParts(const BundleTensors& tens
   std::vector<WantedRows> plan;
   for (const auto& [buckets, parts] : slices) {
     const RowRange range = {buckets.first, buckets.second - buckets.first};
+    // Two ranges of buckets overlap if each begins before the other ends.
     const bool shares =
         range.begin < layout.rows.begin + layout.rows.count && layout.rows.begin < buckets.second;
     if (!shares) continue;
@@ -212,6 +221,7 @@ absl::StatusOr<std::vector<WantedRows>> PlanTableParts(const BundleTensors& tens
       return absl::OkStatus();
     };
     const std::string name = SliceName(layout, range);
+    // The sights of a slice are saved only if a key was seen.
     const bool sights = tensors.count(absl::StrCat(name, kSights)) > 0;
     RETURN_IF_ERROR(add(name, StateColumns(sights)));
     for (const StoredPart& part : parts) {
@@ -234,6 +244,8 @@ LoadedTable JoinTableParts(const RestoreSource& source, const SliceLayout& layou
   };
   LoadedTable table;
   for (size_t at = 0; at < tensors.size();) {
+    // The plan lists each saved slice as clock, stripes, sights if there are any, and then its
+    // parts.
     if (is(at, kClock)) {
       table.states.push_back(StateOf(tensors[at], tensors[at + 1]));
       at += 2;

@@ -1,7 +1,7 @@
 #pragma once
 
-// Values and gradients that travel in 16 bits, or as some elements alone: to and from the float32
-// in which a ps keeps values and does all arithmetic.
+// Conversions of values and gradients that travel in 16 bits or as single elements, to and from
+// float32. A home keeps values, and does all arithmetic on them, in float32.
 
 #include <cstdint>
 #include <vector>
@@ -13,14 +13,15 @@
 
 namespace cohort {
 
-// Returns the floats of a payload as float16 or bfloat16, in one piece.
+// Returns the floats of a payload converted to float16 or bfloat16, in one piece of memory.
 ByteSlice NarrowPayload(const Payload& floats, DType dtype);
 
-// Returns the next `count` elements of float16 or bfloat16 as floats.
+// Returns the next `count` elements of the cursor, float16 or bfloat16, converted to float32.
 Payload WidenNext(PayloadCursor& cursor, size_t count, DType dtype);
 
-// Returns `size` floats: the cursor's next ones, of float32 or one of these types, at their
-// positions, and zeros elsewhere. The positions were checked.
+// Returns `size` floats that are zero except at `positions`. Takes one element for each position
+// from the cursor; the elements are float32, float16 or bfloat16. The caller has checked that the
+// positions lie below `size`.
 Payload ScatterNext(PayloadCursor& cursor, absl::Span<const int32_t> positions, DType dtype,
                     size_t size);
 

@@ -23,12 +23,13 @@ template <typename Request, typename Response>
 void PsService::Respond(Method<Request, Response> method, Envelope<Request> request,
                         TypedReply<Response> reply) {
   Answer<Response> answer = (this->*method)(request);
-  // Memory that the caller lent goes back with the answer, instead of after it.
+  // Memory that the caller lent must be free when the answer arrives, not some time later.
   request.payload.clear();
   reply(std::move(answer));
 }
 
 template <typename Request, typename Response>
+// Runs a method at its place: on this thread, on a strand or on the executor.
 void PsService::Dispatch(Place place, Method<Request, Response> method, Envelope<Request> request,
                          TypedReply<Response> reply) {
   const bool small = PayloadBytes(request.payload) <= kInlineBytesMax;
@@ -64,7 +65,8 @@ void PsService::BindHandler(Service& service, const char* name, Handle handle) {
         if (!epoch.ok()) return reply(epoch);
         handle(std::move(request), std::move(reply));
       });
-  // Outermost, so that a malformed message is answered in the same form.
+  // The outermost handler sees every error, so a malformed message is also answered with an
+  // ErrorDetail.
   service.handlers[name] = [self = shared_from_this(), typed = std::move(typed)](Message message,
                                                                                  Reply reply) {
     typed(std::move(message),

@@ -1,21 +1,23 @@
 #pragma once
 
-// Answers the calls of proto/ps.proto, one file per verb family (service_*.cc). Pulls of
-// whole slices and what is small are answered on the transport's thread: they hold a slice's lock
-// for one pass over little memory. Large pushes and assigns, and pulls of many rows, go to the
-// executor. What makes, freezes or restores slices goes
-// through one strand, in the order in which it was asked for; what writes or sends a frozen shard
-// goes through a second one, so that no freezing waits for a disk.
+// Answers the calls of proto/ps.proto; each family of verbs has its own file (service_*.cc). Pulls
+// of whole slices and small calls are answered on the transport's thread, because they hold a
+// slice's lock for only one pass over little memory. Large pushes and assigns, and pulls of many
+// rows, run on the executor. Calls that make, freeze or restore slices run on one strand, in the
+// order of their arrival. Calls that write or send a frozen shard run on a second strand, so that
+// no freezing waits for a disk.
 //
-// What is held for clients is bounded twice: the requests that are received or worked on, by the
-// transport (Service::receive_budget), and the answers to pulls until they have been sent. A pull
-// that waits for the second one holds its request's ids in the first; nothing waits for the first
-// while it holds the second.
+// The memory held for clients is bounded twice: requests, from their arrival to their answer, by
+// the transport (Service::receive_budget); and answers to pulls, until they have been sent, by the
+// send budget. A pull that waits for the send budget holds its request's ids in the receive budget.
+// No call waits for the receive budget while it holds the send budget, so the two cannot block each
+// other.
 //
-// Slices and counters are of one coordinator: another one that makes variables begins with none.
+// Slices and counters belong to one coordinator: if another coordinator makes variables, it begins
+// without any.
 //
-// Every call checks the epoch, those that change state once more at the change. Every error carries
-// an ErrorDetail with this ps as origin.
+// Every call checks the epoch; calls that change state check it again at the change. Every error
+// carries an ErrorDetail with this task as its origin.
 
 #include <cstdint>
 #include <memory>
@@ -39,24 +41,26 @@
 
 namespace cohort {
 
-// Payloads above this are handled on the executor. A pass over 64 KiB takes about as long as
-// handing over a task.
+// The largest payload that is handled on the transport's thread; larger ones go to the executor. A
+// pass over 64 KiB takes about as long as handing over a task.
 inline constexpr size_t kInlineBytesMax = size_t{64} << 10;
 
-// Thread-safe. Always owned by a shared_ptr: calls that are under way keep it alive.
+// The service of the Ps calls, on a parameter server or on a worker that is a home of variables.
+// Thread-safe. Always owned by a shared_ptr: calls that are under way keep the service alive.
 class PsService : public std::enable_shared_from_this<PsService> {
  public:
   struct Parts {
-    // Shared with the attach callback and with calls under way.
+    // The task service and the gate are shared with the attach callback and with calls under way,
+    // which may outlive the service.
     std::shared_ptr<TaskService> task_service;
     std::shared_ptr<PushGate> push_gate;
-    // Shared with calls and answers under way.
+    // The budgets are shared with calls and answers under way, which may outlive the service.
     std::shared_ptr<ByteBudget> receive_budget;
     std::shared_ptr<ByteBudget> send_budget;
   };
   PsService(World world, Parts parts, VariableStore::Options options);
 
-  // Returns the service to listen with, which keeps this object alive.
+  // Returns the service that the transport listens with; the result keeps this object alive.
   Service service();
 
  private:
@@ -64,12 +68,12 @@ class PsService : public std::enable_shared_from_this<PsService> {
   using Answer = absl::StatusOr<Envelope<Response>>;
   template <typename Request, typename Response>
   using Method = Answer<Response> (PsService::*)(const Envelope<Request>&);
-  // The place where a method runs.
+  // The thread or strand on which a method runs.
   enum class Place { kTransport, kByPayloadSize, kStrand, kShardStrand };
 
   template <typename Request, typename Response>
   void Bind(Service& service, const char* name, Place place, Method<Request, Response> method);
-  // Binds `handle`, which gets calls of the present epoch.
+  // Binds `handle` to the calls of `name`; calls of another epoch than the present one are refused.
   template <typename Request, typename Response, typename Handle>
   void BindHandler(Service& service, const char* name, Handle handle);
   template <typename Request, typename Response>
@@ -79,32 +83,33 @@ class PsService : public std::enable_shared_from_this<PsService> {
   void Dispatch(Place place, Method<Request, Response> method, Envelope<Request> request,
                 TypedReply<Response> reply);
 
-  // Slices that one coordinator made here, and what was counted of them. A call under way keeps the
-  // contents, so slices live as long as the call does.
+  // The slices that one coordinator has made, and the counters of their calls. Each call under way
+  // keeps its contents, so the slices live as long as the call.
   struct Contents {
     explicit Contents(const VariableStore::Options& options) : store(options) {}
     VariableStore store;
     PsStats stats;
-    uint64_t made_by = 0;   // coordinator incarnation; 0: nobody has made anything
-    uint32_t replaced = 0;  // slices of the contents before
+    uint64_t made_by = 0;   // incarnation of the coordinator; 0: no coordinator has made slices yet
+    uint32_t replaced = 0;  // number of slices of the former coordinator
   };
   std::shared_ptr<Contents> contents() const;
-  // Returns the contents of this epoch's coordinator, new ones if another's are here. Runs on the
-  // strand. Errors: STALE for an old epoch.
+  // Returns the contents that belong to the coordinator of this epoch. If the present contents are
+  // those of another coordinator, new and empty ones replace them. Runs on the strand. Errors:
+  // STALE for an old epoch.
   absl::StatusOr<std::shared_ptr<Contents>> ContentsOfHolder(uint64_t epoch);
 
   Answer<proto::CreateVariablesResponse> CreateVariables(
       const Envelope<proto::CreateVariablesRequest>& request);
-  // Pulls once there is room for the answer.
+  // Answers a pull once the send budget has room for the answer.
   void PullWithRoom(Envelope<proto::PullRequest> request, TypedReply<proto::PullResponse> reply);
   Answer<proto::PullResponse> PullHolding(const Envelope<proto::PullRequest>& request,
                                           ByteBudget::Room room);
-  // Returns about how many bytes the answer will have; 0 for a pull that will be refused.
+  // Returns the approximate bytes of a pull's answer, or 0 for a pull that will be refused.
   size_t AnswerBytes(const proto::PullRequest& request) const;
   Answer<proto::PullResponse> Pull(const Envelope<proto::PullRequest>& request);
   Answer<proto::PushResponse> Push(const Envelope<proto::PushRequest>& request);
   Answer<proto::AssignResponse> Assign(const Envelope<proto::AssignRequest>& request);
-  // Makes a numbered change.
+  // Makes a change that has a number, so that it is made only once.
   Answer<proto::AssignResponse> Change(const Envelope<proto::AssignRequest>& request,
                                        absl::Span<VariableSlice* const> shards);
   Answer<proto::HoldShardResponse> HoldShard(const Envelope<proto::HoldShardRequest>& request);
@@ -120,7 +125,8 @@ class PsService : public std::enable_shared_from_this<PsService> {
       const Envelope<proto::WriteStagedRequest>& request);
   void FetchStaged(const proto::FetchStagedRequest& request,
                    TypedReply<proto::FetchStagedResponse> reply);
-  // Fetches on the strand, as do the two parts of it.
+  // Fetch a chunk from another home into the staged restore. FetchStaged posts to the strand;
+  // StartFetch and EndFetch run on the strand.
   void StartFetch(const proto::FetchStagedRequest& request,
                   TypedReply<proto::FetchStagedResponse> reply);
   Answer<proto::FetchStagedResponse> EndFetch(const proto::FetchStagedRequest& request,
@@ -131,21 +137,22 @@ class PsService : public std::enable_shared_from_this<PsService> {
   Answer<proto::PsStatsResponse> GetStats(const Envelope<proto::PsStatsRequest>& request);
 
   Answer<proto::PushResponse> CheckAndApply(const Envelope<proto::PushRequest>& request);
-  // Applies a push that the gate has admitted.
+  // Applies a push that the gate has admitted, slice by slice.
   Answer<proto::PushResponse> Apply(const Envelope<proto::PushRequest>& request,
                                     absl::Span<VariableSlice* const> shards,
                                     absl::Span<const PushedRows> rows, PsStats& stats);
 
   absl::StatusOr<uint32_t> LoadAndRestore(const proto::RestoreShardRequest& request);
-  // Loads what LoadAndRestore brings to the slices, wherever it comes from.
+  // Loads the states that LoadAndRestore gives to the slices: from initializers, from files, or
+  // from the staged restore.
   absl::StatusOr<LoadedShards> Load(const proto::RestoreShardRequest& request,
                                     absl::Span<VariableSlice* const> shards);
-  // Drops what an older epoch held or staged. Errors: STALE for an old epoch.
+  // Enters an epoch: drops what an older epoch held or staged. Errors: STALE for an old epoch.
   absl::Status EnterEpoch(uint64_t epoch);
-  // Drops what is held or staged and idle, as long as there is any.
+  // Drops idle shards and an idle staged restore, and calls itself again as long as any are left.
   void WatchIdle();
 
-  // Returns the status as it leaves: with a class and this ps as origin.
+  // Returns an error as it is sent: with an error class and with this task as its origin.
   absl::Status Refusal(const absl::Status& status) const;
 
   World world_;
@@ -156,19 +163,20 @@ class PsService : public std::enable_shared_from_this<PsService> {
   const VariableStore::Options store_options_;
   mutable Mutex mutex_;
   std::shared_ptr<Contents> contents_ ABSL_GUARDED_BY(mutex_);  // never null
-  // The cut that was restored last.
+  // The cut that this home restored last.
   struct RestoredCut {
-    uint64_t epoch = 0;  // 0: none
+    uint64_t epoch = 0;  // 0: no cut was restored
     std::string prefix;
     uint64_t watermark = 0;
     uint32_t tensors = 0;
   };
   HeldShards held_;
-  // Used on the strand alone.
+  // The members from here to fetch_channel_ are used only on strand_.
   RestoredCut restored_cut_;
   Staging staging_;
   bool watches_idle_ = false;
-  // Another home, from which this one fetched last. Shared with calls under way.
+  // The home from which a chunk was fetched last, and the channel to it. The channel is shared with
+  // calls under way, which may outlive the service.
   std::string fetched_from_;
   std::shared_ptr<Channel> fetch_channel_;
   Strand strand_;

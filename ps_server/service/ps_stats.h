@@ -1,7 +1,7 @@
 #pragma once
 
-// Counters of a ps: calls, slices, bytes and staleness. A push's staleness on a slice is the number
-// of other pushes that were applied between its pull and its own apply.
+// Counters of a home: calls, slices, bytes and staleness. The staleness of a push on a slice is the
+// number of other pushes that were applied between the push's pull and its own application.
 
 #include <cstdint>
 #include <map>
@@ -12,10 +12,10 @@
 
 namespace cohort {
 
-// Thread-safe.
+// The counters of the calls that pulled and pushed slices. Thread-safe.
 class PsStats {
  public:
-  // Bytes that moved for one slice.
+  // The bytes that a call moved for one slice.
   struct SliceBytes {
     uint32_t slice_id = 0;
     uint64_t bytes = 0;
@@ -28,7 +28,7 @@ class PsStats {
   void AddPull(const Pull& pull);
 
   struct Push {
-    std::vector<uint64_t> staleness;  // one per applied slice
+    std::vector<uint64_t> staleness;  // one element for each applied slice
     uint64_t duplicates = 0;
     uint64_t dropped = 0;
     uint64_t bytes = 0;
@@ -38,7 +38,7 @@ class PsStats {
 
   void AddRefusedPush();
 
-  // Fills in the counters of the response; the gauges are left alone.
+  // Fills in the counters of the response; gauges such as resident_bytes are left alone.
   void FillIn(proto::PsStatsResponse& response) const;
 
  private:

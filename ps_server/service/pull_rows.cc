@@ -33,6 +33,7 @@ absl::Status CheckIds(const VariableSlice& shard, absl::Span<const int64_t> ids)
 absl::StatusOr<std::vector<std::vector<int64_t>>> ReadRowIds(
     const Envelope<proto::PullRequest>& request, absl::Span<VariableSlice* const> shards) {
   std::vector<std::vector<int64_t>> ids;
+  // The ids of all slices lie one after another in the payload.
   PayloadReader reader(request.payload);
   size_t bytes = 0;
   for (size_t i = 0; i < shards.size(); ++i) {
@@ -43,6 +44,7 @@ absl::StatusOr<std::vector<std::vector<int64_t>>> ReadRowIds(
     ASSIGN_OR_RETURN(const Tensor tensor, reader.ReadTensor(meta));
     const absl::Span<const int64_t> span = tensor.span<int64_t>();
     RETURN_IF_ERROR(CheckIds(*shards[i], span));
+    // The limit is checked after each slice, so the sum of bytes cannot overflow.
     bytes += span.size() * RowBytes(*shards[i]);
     if (bytes > kTensorBytesMax) {
       return Bad(*shards[i], absl::StrCat("the answer would be more than ", kTensorBytesMax,
@@ -57,9 +59,9 @@ absl::StatusOr<std::vector<std::vector<int64_t>>> ReadRowIds(
   return ids;
 }
 
-// Returns the type in which values travel. A variable that no optimizer trains is read and assigned
-// again by steps (moving statistics): rounded each time, it would stop moving once it moves by less
-// than its last digit.
+// A variable that no optimizer trains (rule assign_add) is never narrowed: steps read it and assign
+// it again, as moving statistics. If it were rounded each time, it would stop moving as soon as its
+// changes are smaller than its last digit.
 DType TravelDType(const SliceLayout& layout, DType asked) {
   const bool narrows = layout.dtype == DType::kFloat32 && IsHalf(asked);
   return narrows && layout.rule.op() != "assign_add" ? asked : layout.dtype;
@@ -74,6 +76,7 @@ size_t AnswerRows(absl::Span<const std::vector<int64_t>> ids,
   for (size_t i = 0; i < shards.size(); ++i) {
     bytes += elements(i) * ElementSize(TravelDType(shards[i]->layout(), asked));
   }
+  // All rows go into one buffer, so that the answer has few pieces of memory.
   const std::shared_ptr<Buffer> buffer = Buffer::Allocate(bytes);
   std::byte* out = buffer->data();
   std::vector<float> floats;
@@ -84,6 +87,7 @@ size_t AnswerRows(absl::Span<const std::vector<int64_t>> ids,
     if (dtype == layout.dtype) {
       response.header.add_versions(shards[i]->ReadRowsFor(round, ids[i], {out, size}));
     } else {
+      // Rows are read as float32 under the slice's lock, and narrowed outside it.
       floats.resize(elements(i));
       const ByteSlice wide = {nullptr, reinterpret_cast<std::byte*>(floats.data()),
                               floats.size() * sizeof(float)};

@@ -1,6 +1,6 @@
 #pragma once
 
-// The rows that a pull asks for of slices that it does not want whole.
+// Pulls of some rows: reading the requested row ids, and answering with the rows.
 
 #include <cstdint>
 #include <vector>
@@ -13,21 +13,23 @@
 
 namespace cohort {
 
-// Returns the ids of each of `request.rows`, whose slices are `shards`, checked. Errors:
-// INVALID_ARGUMENT naming the slice and the id outside it, or a payload that does not have all ids.
+// Returns the row ids of each element of `request.rows`; `shards` are the slices of these elements.
+// Errors: INVALID_ARGUMENT that names the slice and an id outside the slice, or that says that the
+// payload does not have all ids.
 absl::StatusOr<std::vector<std::vector<int64_t>>> ReadRowIds(
     const Envelope<proto::PullRequest>& request, absl::Span<VariableSlice* const> shards);
 
-// Returns the type in which the values of a slice travel if `asked` is wanted
+// Returns the type in which the values of a slice are sent if the pull asks for `asked`
 // (PullRequest.value_dtype).
 DType TravelDType(const SliceLayout& layout, DType asked);
 
-// Adds the rows, as the round reads them, to the answer, all in one piece of memory, in their
-// TravelDType. Returns the number of bytes.
+// The round for which rows are read, and the type that the pull asks for.
 struct RowsRead {
   RoundRead round;
-  DType asked = DType::kUndefined;  // PullRequest.value_dtype
+  DType asked = DType::kUndefined;  // the type that PullRequest.value_dtype names
 };
+// Adds the rows, as the round reads them, to the response, in one piece of memory and in each
+// slice's TravelDType. Returns the number of bytes that the rows take.
 size_t AnswerRows(absl::Span<const std::vector<int64_t>> ids,
                   absl::Span<VariableSlice* const> shards, const RowsRead& read,
                   Envelope<proto::PullResponse>& response);

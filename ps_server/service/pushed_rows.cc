@@ -20,7 +20,8 @@ absl::Status Bad(const proto::PushSlice& slice, const SliceLayout& layout, absl:
                                                  ", rows of ", layout.variable, ": ", what));
 }
 
-// The shape that the gradient must have. Checks what can be without the ids themselves.
+// Returns the shape that the slice's gradient must have, and checks ids or positions as far as
+// their metadata allows.
 absl::StatusOr<Shape> GradientShape(const proto::PushSlice& slice, const VariableSlice& shard) {
   const SliceLayout& layout = shard.layout();
   if (slice.has_positions()) {
@@ -48,7 +49,8 @@ absl::StatusOr<Shape> GradientShape(const proto::PushSlice& slice, const Variabl
   return Shape(absl::MakeConstSpan(dims));
 }
 
-// Returns the meta of the tensor as it is kept: 16 bits are widened.
+// Returns the metadata of a gradient in the type in which the slice keeps it: 16-bit floats become
+// float32.
 proto::TensorMeta AsKept(proto::TensorMeta meta, const VariableSlice& shard) {
   if (shard.layout().dtype == DType::kFloat32 && IsHalf(static_cast<DType>(meta.dtype()))) {
     meta.set_dtype(static_cast<int32_t>(DType::kFloat32));
@@ -56,7 +58,7 @@ proto::TensorMeta AsKept(proto::TensorMeta meta, const VariableSlice& shard) {
   return meta;
 }
 
-// Checks that each tensor fits its slice, and that the payload has just their bytes.
+// Checks that each tensor fits its slice, and that the payload has exactly the tensors' bytes.
 absl::Status CheckShapes(const Envelope<proto::PushRequest>& request,
                          absl::Span<VariableSlice* const> shards) {
   const size_t came = PayloadBytes(request.payload);
@@ -70,13 +72,15 @@ absl::Status CheckShapes(const Envelope<proto::PushRequest>& request,
     if (slice.has_ids() || slice.has_positions()) {
       ASSIGN_OR_RETURN(ids_bytes, BytesOf(slice.has_ids() ? slice.ids() : slice.positions()));
     }
-    // Sums of what a peer says may overflow.
+    // Each number is compared with the payload first, because the sum of a peer's numbers may
+    // overflow.
     if (bytes > came || ids_bytes > came) return CheckPayload(std::max(bytes, ids_bytes), came);
     expected += bytes + ids_bytes;
   }
   return CheckPayload(expected, came);
 }
 
+// Reads the positions of one slice and checks that they ascend, so none occurs twice.
 absl::Status ReadPositions(const proto::PushSlice& slice, const VariableSlice& shard,
                            PayloadCursor& cursor, PushedRows& pushed) {
   pushed.has_positions = true;
@@ -97,8 +101,8 @@ absl::Status ReadPositions(const proto::PushSlice& slice, const VariableSlice& s
   return absl::OkStatus();
 }
 
-// Reads the rows of a push whose shapes fit its payload. Errors: INVALID_ARGUMENT naming an id
-// outside its slice.
+// Reads the ids or positions of a push whose shapes fit its payload. Errors: INVALID_ARGUMENT that
+// names an id or position outside its slice.
 absl::StatusOr<std::vector<PushedRows>> ReadRows(const Envelope<proto::PushRequest>& request,
                                                  absl::Span<VariableSlice* const> shards) {
   std::vector<PushedRows> rows(shards.size());
@@ -125,6 +129,7 @@ absl::StatusOr<std::vector<PushedRows>> ReadRows(const Envelope<proto::PushReque
   return rows;
 }
 
+// Checks the round of a synchronous push, and that the slices' pushes can be joined.
 absl::Status CheckRound(const proto::PushRequest& push, absl::Span<VariableSlice* const> shards) {
   if (push.round() > 0 && push.aggregate() == 0) {
     return absl::InvalidArgumentError("PushRequest.aggregate is 0; a round takes at least one");
@@ -137,7 +142,7 @@ absl::Status CheckRound(const proto::PushRequest& push, absl::Span<VariableSlice
           absl::StrCat("PushRequest.slices of ", layout.ToString(),
                        ": assign is for whole slices, and in a round; else there is Assign"));
     }
-    if (push.aggregate() <= 1) continue;  // a push alone is joined with nothing
+    if (push.aggregate() <= 1) continue;  // one push alone is not joined with others
     const auto update = slice.assign() ? ReplicaUpdate::kAssign : ReplicaUpdate::kPush;
     const ReplicaContext replicas{layout.variable, layout.rule, layout.aggregation, update};
     RETURN_IF_ERROR(replicas.Check());
@@ -150,6 +155,7 @@ absl::Status CheckRound(const proto::PushRequest& push, absl::Span<VariableSlice
 absl::StatusOr<std::vector<PushedRows>> CheckPush(const Envelope<proto::PushRequest>& request,
                                                   absl::Span<VariableSlice* const> shards) {
   const proto::PushRequest& push = request.header;
+  // A slice that occurs twice would look like a duplicate of its own first push.
   std::set<uint32_t> seen;
   for (const proto::PushSlice& slice : push.slices()) {
     if (!seen.insert(slice.slice_id()).second) {

@@ -1,7 +1,7 @@
 #pragma once
 
-// The part of a slice that a push changes: all rows, some of them by their ids, or some elements by
-// their positions; in full precision or in 16 bits. All of it is checked before anything is
+// The part of a slice that a push changes: all rows, some rows by their ids, or some elements by
+// their positions; in float32 or in 16 bits. A push is checked completely before any slice is
 // changed.
 
 #include <cstdint>
@@ -17,20 +17,21 @@ namespace cohort {
 
 struct PushedRows {
   bool all = true;
-  std::vector<int64_t> ids;  // ids in the whole variable, unless all
+  std::vector<int64_t> ids;  // row ids in the whole variable, or keys; unused if `all`
   bool has_positions = false;
-  std::vector<int32_t> positions;   // positions in the slice, ascending
-  DType dtype = DType::kUndefined;  // type in which values travel
+  std::vector<int32_t> positions;   // positions of elements in the slice, ascending
+  DType dtype = DType::kUndefined;  // the type in which the values were sent
 
-  // Returns the number of bytes before the values.
+  // Returns the number of bytes that ids or positions take before the values in the payload.
   size_t index_bytes() const {
     return ids.size() * sizeof(int64_t) + positions.size() * sizeof(int32_t);
   }
 };
 
-// Reads the rows of each of the push's slices, which are `shards`. Errors: INVALID_ARGUMENT naming
-// a slice that occurs twice, a tensor that does not fit its slice, an id or position outside it, a
-// payload of another size, a learning rate that is not finite, or a step that an optimizer needs.
+// Checks a push and reads the part of each slice that it changes; `shards` are the push's slices.
+// Errors: INVALID_ARGUMENT that names a slice that occurs twice, a tensor that does not fit its
+// slice, an id or position outside its slice, a payload of another size, a learning rate that is
+// not finite, or a missing step that an optimizer needs.
 absl::StatusOr<std::vector<PushedRows>> CheckPush(const Envelope<proto::PushRequest>& request,
                                                   absl::Span<VariableSlice* const> shards);
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// Checks that several calls make of what came. Every error is INVALID_ARGUMENT.
+// Checks of requests that several calls share. Every error is INVALID_ARGUMENT.
 
 #include <cstddef>
 
@@ -11,13 +11,13 @@
 
 namespace cohort {
 
-// Errors: INVALID_ARGUMENT for a slice of a dynamic table, which has no whole value.
+// Refuses a slice of a dynamic table, which has no whole value. Errors: INVALID_ARGUMENT.
 absl::Status CheckIsWhole(const VariableSlice& shard);
-// Checks that a tensor is of its shard's type and of this shape. Errors: INVALID_ARGUMENT naming
-// the variable, what came and what must.
+// Checks that a tensor of a request has the slice's type and the shape `shape`. Errors:
+// INVALID_ARGUMENT that names the variable, the tensor's shape and the right one.
 absl::Status CheckTensor(const proto::TensorMeta& meta, const VariableSlice& shard,
                          const Shape& shape);
-// Errors: INVALID_ARGUMENT where a payload has not as many bytes as its tensors need.
+// Checks that a payload has as many bytes as its tensors need. Errors: INVALID_ARGUMENT.
 absl::Status CheckPayload(size_t expected, size_t came);
 
 }  // namespace cohort

@@ -1,4 +1,4 @@
-// Assign with a number: values that are set or changed once.
+// The call Assign with a number: values that are set or changed exactly once.
 
 #include <algorithm>
 #include <cstddef>
@@ -18,14 +18,18 @@ namespace cohort {
 
 namespace {
 
-// Whole numbers are added as unsigned ones: a peer's numbers must not be undefined behaviour.
+// The type in which numbers are added: unsigned for integers, because signed overflow by a peer's
+// numbers would be undefined behaviour.
 template <typename T>
 using Wrapping = typename std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>,
                                              std::type_identity<T>>::type;
 
 template <typename T>
+// Divides two numbers; no two integers make the division undefined.
 T Divided(T a, T b) {
   if constexpr (std::is_integral_v<T>) {
+    // CheckOperand refuses 0 for integers. The quotient by -1 would overflow for the smallest
+    // integer.
     if (b == 0) return a;
     if (b == -1) return static_cast<T>(0 - static_cast<Wrapping<T>>(a));
   }
@@ -66,9 +70,9 @@ void ChangeAs(proto::ChangeOp op, std::byte* value, const std::byte* operand, si
   Change(op, reinterpret_cast<T*>(value), reinterpret_cast<const T*>(operand), bytes / sizeof(T));
 }
 
-// Computes value[i] = value[i] op operand[i], for `bytes` of whole elements of float32, int32 or
-// int64, aligned for them. Whole numbers wrap around; an operand of 0 does not divide: the check of
-// the message refuses it.
+// Computes value[i] = value[i] op operand[i] for `bytes` of whole elements of float32, int32 or
+// int64, which are aligned. Integers wrap around. No integer operand is 0 in a division, since
+// CheckOperand refuses such requests.
 void ChangeElements(proto::ChangeOp op, DType dtype, std::byte* value, const std::byte* operand,
                     size_t bytes) {
   if (dtype == DType::kInt32) return ChangeAs<int32_t>(op, value, operand, bytes);
@@ -81,6 +85,7 @@ Shape ShapeOf(const proto::TensorMeta& meta) {
 }
 
 template <typename T>
+// Returns whether one of the next `count` elements is 0; passes over all of them.
 bool HasZero(PayloadCursor& cursor, size_t count) {
   bool found = false;
   T element{};
@@ -91,7 +96,7 @@ bool HasZero(PayloadCursor& cursor, size_t count) {
   return found;
 }
 
-// Whole numbers are not divided by 0. Passes over the operand.
+// Checks that no integer is divided by 0. Moves the cursor past the operand.
 absl::Status CheckOperand(proto::ChangeOp op, const SliceLayout& layout, size_t bytes,
                           PayloadCursor& cursor) {
   bool zero = false;
@@ -107,7 +112,7 @@ absl::Status CheckOperand(proto::ChangeOp op, const SliceLayout& layout, size_t 
       absl::StrCat("variable ", layout.variable, ": a whole number is divided by 0"));
 }
 
-// Reads the ids of a slice, and checks them.
+// Reads the row ids of one slice, and checks that they lie in the slice.
 absl::StatusOr<std::vector<int64_t>> ReadIds(const proto::TensorMeta& meta,
                                              const SliceLayout& layout, PayloadCursor& cursor) {
   std::vector<int64_t> ids(static_cast<size_t>(meta.dims(0)));
@@ -121,11 +126,12 @@ absl::StatusOr<std::vector<int64_t>> ReadIds(const proto::TensorMeta& meta,
   return ids;
 }
 
-// Types and shapes of one slice's part. The bytes of its ids and of its operand.
+// The bytes that one slice's ids and operand take in the payload.
 struct PartBytes {
   size_t ids = 0;
   size_t operand = 0;
 };
+// Checks the types and shapes of one slice's ids and operand against the slice.
 absl::StatusOr<PartBytes> CheckPart(const proto::AssignRequest& request, int i,
                                     const VariableSlice& shard) {
   const SliceLayout& layout = shard.layout();
@@ -154,6 +160,8 @@ absl::StatusOr<PartBytes> CheckPart(const proto::AssignRequest& request, int i,
   return bytes;
 }
 
+// Checks a whole request before any slice is changed, and returns each slice's change without its
+// operand.
 absl::StatusOr<std::vector<VariableSlice::ValueChange>> CheckChange(
     const Envelope<proto::AssignRequest>& request, absl::Span<VariableSlice* const> shards) {
   const proto::AssignRequest& header = request.header;
@@ -169,13 +177,15 @@ absl::StatusOr<std::vector<VariableSlice::ValueChange>> CheckChange(
   size_t expected = 0;
   for (int i = 0; i < count; ++i) {
     ASSIGN_OR_RETURN(const PartBytes bytes, CheckPart(header, i, *shards[static_cast<size_t>(i)]));
-    // Sums of what a peer says may overflow.
+    // Each number is compared with the payload first, because the sum of a peer's numbers may
+    // overflow.
     if (bytes.ids > came || bytes.operand > came) {
       return CheckPayload(std::max(bytes.ids, bytes.operand), came);
     }
     expected += bytes.ids + bytes.operand;
     parts.push_back(bytes);
   }
+  // The payload has the expected size, so the cursor can read all ids and operands.
   RETURN_IF_ERROR(CheckPayload(expected, came));
   PayloadCursor cursor(request.payload);
   std::vector<VariableSlice::ValueChange> changes(shards.size());
@@ -213,6 +223,7 @@ absl::StatusOr<bool> VariableSlice::Change(const ValueChange& change, PayloadCur
   MutexLock lock(mutex_);
   ASSIGN_OR_RETURN(const ClosureWindow window, gate());
   EnterLocked(window);
+  // The call was repeated, or a later change has overtaken it: the change must not be made again.
   if (change.update <= history_.update) {
     operand.Skip(change.all ? num_bytes_ : change.rows.size() * RowBytes());
     return false;
@@ -221,6 +232,7 @@ absl::StatusOr<bool> VariableSlice::Change(const ValueChange& change, PayloadCur
   before_.Forget();
   const auto change_bytes = [&](size_t page, size_t begin,
                                 size_t size) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    // InPlace() copies a page that is being read, so readers keep the value before the change.
     if (size == 0) return;
     std::byte* const out = value_.page(page).InPlace(copied_bytes_).mutable_raw() + begin;
     for (size_t done = 0; done < size;) {
@@ -232,6 +244,7 @@ absl::StatusOr<bool> VariableSlice::Change(const ValueChange& change, PayloadCur
   for (size_t page = 0; change.all && page < value_.num_pages(); ++page) {
     change_bytes(page, 0, value_.elements_of(page) * ElementSize(layout_.dtype));
   }
+  // Rows are changed one after another, so a repeated row is changed more than once.
   for (const int64_t row : change.rows) {
     const size_t place = PlaceOf(row);
     change_bytes(place / page_rows_, place % page_rows_ * RowBytes(), RowBytes());

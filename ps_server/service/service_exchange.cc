@@ -1,6 +1,6 @@
-// Calls for a coordinator whose directory this ps does not see, and for another home that gets a
-// copy: ReadShard, StageRestore and WriteStaged, and the question whether the ps sees the
-// directory. Also the end of what is held or staged.
+// Calls for a coordinator whose checkpoint directory this home does not see, and for another home
+// that gets a copy: ReadShard, ReleaseShard, StageRestore, WriteStaged, and ProbeDirectory, which
+// asks whether the home sees the directory. Also the end of held shards and staged restores.
 
 #include <algorithm>
 #include <utility>
@@ -17,6 +17,7 @@ namespace cohort {
 
 namespace {
 
+// Reads the list of a checkpoint's tensors, and checks their types and shapes.
 absl::StatusOr<BundleTensors> TensorsOf(const proto::StageRestoreRequest& request) {
   BundleTensors tensors;
   for (const proto::StoredTensorInfo& info : request.tensors()) {
@@ -35,7 +36,8 @@ absl::StatusOr<BundleTensors> TensorsOf(const proto::StageRestoreRequest& reques
   return tensors;
 }
 
-// Another file under this path may be of any size.
+// Returns whether the file has the token as its whole content. The size is compared first, because
+// a different file at this path may be of any size.
 bool Holds(FileSystem& files, const std::string& path, const std::string& token) {
   const auto file = files.Open(path);
   if (!file.ok() || (*file)->size() != token.size()) return false;
@@ -53,11 +55,14 @@ absl::Status PsService::EnterEpoch(uint64_t epoch) {
 }
 
 void PsService::WatchIdle() {
+  // One timer at a time is enough, since it is set for the earliest time at which something is
+  // dropped.
   if (watches_idle_) return;
   const absl::Time now = world_.clock.Now();
   const absl::Time next = std::min(held_.DropIdle(now), staging_.DropIdle(now));
   if (next == absl::InfiniteFuture()) return;
   watches_idle_ = true;
+  // The timer holds a weak pointer, so that it does not keep the service alive.
   world_.clock.CallAt(next, [weak = weak_from_this()] {
     const auto self = weak.lock();
     if (self == nullptr) return;
@@ -80,6 +85,7 @@ absl::StatusOr<Envelope<proto::ReadShardResponse>> PsService::ReadShard(
                                                    shard->size()));
   }
   Envelope<proto::ReadShardResponse> response;
+  // The chunk refers to the held memory without a copy; its checksum lets the reader notice damage.
   response.payload =
       shard->Read(header.offset(), std::min<uint64_t>(header.max_bytes(), kShardChunkBytesMax));
   response.header.set_crc32c(PayloadCrc32c(response.payload));
@@ -104,6 +110,7 @@ absl::StatusOr<Envelope<proto::StageRestoreResponse>> PsService::StageRestore(
     ASSIGN_OR_RETURN(const BundleTensors tensors, TensorsOf(header));
     StagedRestore::Plan plan;
     plan.source = {header.prefix(), header.slots(), header.applied(), header.new_slots()};
+    // The plan has pointers to slices, so ContentsOfHolder drops it when the slices are replaced.
     plan.shards = contents()->store.All();
     ASSIGN_OR_RETURN(plan.wanted, PlanRestore(tensors, plan.source, plan.shards));
     staged = staging_.Stage(header.restore(), std::move(plan), world_.clock.Now());

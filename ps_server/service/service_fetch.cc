@@ -1,4 +1,4 @@
-// Fetching what is staged for a restore from another home of the same variables.
+// The call FetchStaged: fetches rows for a staged restore from another home of the same variables.
 
 #include <utility>
 
@@ -11,8 +11,9 @@ namespace cohort {
 
 namespace {
 
-// A connection that broke may be there when it is asked for again. Who does not answer in time is
-// not waited for twice: gangs stand meanwhile.
+// Returns the error of a fetch with its class. A broken connection may work when the call is
+// repeated (TRANSIENT). A home that does not answer in time counts as lost, because gangs stand
+// still meanwhile.
 absl::Status FetchError(const absl::Status& status, const proto::TaskRef& from) {
   if (absl::IsDeadlineExceeded(status)) return Attributed(status, proto::PS_LOST, from);
   return Attributed(status, absl::IsUnavailable(status) ? proto::TRANSIENT : proto::APPLICATION,
@@ -36,13 +37,15 @@ void PsService::StartFetch(const proto::FetchStagedRequest& request,
     status = absl::InvalidArgumentError("FetchStagedRequest needs an address and a timeout");
   }
   if (!status.ok()) return reply(std::move(status));
-  // Another process is another connection, also where it has the same name.
+  // `from` includes the incarnation: a restarted process needs a new connection, even at the same
+  // address.
   const std::string from =
       absl::StrCat(request.from().address(), " ", request.from().task().incarnation());
   if (fetched_from_ != from) {
     fetched_from_ = from;
     fetch_channel_ = world_.transport.Connect(request.from().address(), Lane::kData);
   }
+  // The strand does not wait for the answer; EndFetch continues on the strand when it arrives.
   Envelope<proto::ReadShardRequest> read;
   read.header.set_epoch(request.epoch());
   read.header.set_save(request.save());
@@ -64,11 +67,14 @@ absl::StatusOr<Envelope<proto::FetchStagedResponse>> PsService::EndFetch(
     const proto::FetchStagedRequest& request, const Answer<proto::ReadShardResponse>& fetched) {
   if (!fetched.ok()) return FetchError(fetched.status(), request.from().task());
   const size_t bytes = PayloadBytes(fetched->payload);
+  // An empty answer would make the coordinator ask for the same bytes for ever.
   if (bytes == 0 || bytes > request.max_bytes()) {
     return Attributed(absl::InternalError(absl::StrCat("ReadShard answered ", bytes,
                                                        " bytes of at most ", request.max_bytes())),
                       proto::APPLICATION, request.from().task());
   }
+  // The epoch and the staged restore may have changed during the fetch, so both are looked up
+  // again.
   RETURN_IF_ERROR(EnterEpoch(request.epoch()));
   ASSIGN_OR_RETURN(StagedRestore * staged, staging_.Find(request.restore(), world_.clock.Now()));
   RETURN_IF_ERROR(staged->Write(request.offset(), fetched->header.crc32c(), fetched->payload));

@@ -1,4 +1,4 @@
-// Pull.
+// The call Pull.
 
 #include <algorithm>
 #include <iterator>
@@ -17,7 +17,8 @@ namespace cohort {
 
 namespace {
 
-// Keeps the room until the last byte has gone: slices are sent in their order.
+// Keeps the room in the send budget until the payload's last slice, and so all of it, has been
+// sent.
 void HoldUntilSent(ByteBudget::Room room, Payload& payload) {
   if (room == nullptr || payload.empty()) return;
   struct Held {
@@ -39,6 +40,7 @@ std::vector<uint32_t> RowSlicesOf(const proto::PullRequest& request) {
 size_t PsService::AnswerBytes(const proto::PullRequest& request) const {
   const std::shared_ptr<Contents> contents = this->contents();
   const VariableStore& store = contents->store;
+  // AnswerBytes() refuses no request, because Pull() finds the same errors and reports them.
   const absl::StatusOr<std::vector<VariableSlice*>> shards = store.Find(request.slice_ids());
   const absl::StatusOr<std::vector<VariableSlice*>> row_shards = store.Find(RowSlicesOf(request));
   if (!shards.ok() || !row_shards.ok()) return 0;
@@ -56,6 +58,7 @@ size_t PsService::AnswerBytes(const proto::PullRequest& request) const {
     const VariableSlice& shard = *(*row_shards)[i];
     const size_t row_bytes = shard.layout().row_width() * element_bytes(shard);
     const size_t rows = *ids / sizeof(int64_t);
+    // Divides instead of multiplying, because the number of rows comes from a peer.
     if (rows > kTensorBytesMax / std::max<size_t>(row_bytes, 1)) return 0;
     bytes += rows * row_bytes;
   }
@@ -65,17 +68,19 @@ size_t PsService::AnswerBytes(const proto::PullRequest& request) const {
 void PsService::PullWithRoom(Envelope<proto::PullRequest> request,
                              TypedReply<proto::PullResponse> reply) {
   const size_t bytes = AnswerBytes(request.header);
-  // A small answer is on its way at once. It counts, and large ones wait for it.
+  // A small answer is sent at once. Its bytes count in the budget, so large answers wait for it.
   ByteBudget::Room room =
       bytes <= kInlineBytesMax ? send_budget_->Take(bytes) : send_budget_->TryTake(bytes);
   const bool at_once = room != nullptr && PayloadBytes(request.payload) <= kInlineBytesMax;
   if (at_once) return reply(PullHolding(request, std::move(room)));
   auto pull = [self = shared_from_this(), request = std::move(request),
                reply = std::move(reply)](ByteBudget::Room granted) mutable {
+    // The epoch is checked again, since it may have ended while the pull waited for room.
     const absl::Status epoch = self->task_service_->CheckEpoch(request.header.epoch());
     reply(epoch.ok() ? self->PullHolding(request, std::move(granted)) : epoch);
   };
-  // The room may come on the thread on which another answer has gone: the executor goes on.
+  // Room may become free on the thread that has sent another answer, so the pull continues on the
+  // executor.
   auto run = [self = shared_from_this(), pull = std::move(pull)](ByteBudget::Room granted) mutable {
     self->world_.executor.Run([pull = std::move(pull), granted = std::move(granted)]() mutable {
       pull(std::move(granted));
@@ -107,11 +112,14 @@ absl::StatusOr<Envelope<proto::PullResponse>> PsService::Pull(
         "PullRequest.value_dtype is ", request.header.value_dtype(), "; float16, bfloat16 or 0"));
   }
   RoundRead round{request.header.round(), 0};
+  // Rounds are counted by one coordinator, so the round is read together with its incarnation.
   if (round.round != 0) {
     ASSIGN_OR_RETURN(const ClosureWindow window, push_gate_->Window(request.header.epoch()));
     round.coordinator = window.coordinator_incarnation;
   }
   Envelope<proto::PullResponse> response;
+  // Each slice is read under its own lock only, so the slices of one pull may have different
+  // versions.
   response.payload.reserve(shards.size() + 1);
   PsStats::Pull counted;
   for (const VariableSlice* shard : shards) {
@@ -122,6 +130,7 @@ absl::StatusOr<Envelope<proto::PullResponse>> PsService::Pull(
     const absl::Span<const int64_t> dims = shard->shape().dims();
     meta.mutable_dims()->Add(dims.begin(), dims.end());
     response.header.add_versions(reading.version);
+    // Narrowing makes a copy and so ends the lease on the slice's pages.
     if (dtype != shard->layout().dtype) reading.bytes = {NarrowPayload(reading.bytes, dtype)};
     const size_t bytes = PayloadBytes(reading.bytes);
     counted.slices += 1;

@@ -1,4 +1,4 @@
-// Push and Fence.
+// The calls Push and Fence.
 
 #include <algorithm>
 #include <vector>
@@ -24,6 +24,8 @@ PushTicket TicketOf(const proto::PushRequest& push) {
   return {push.epoch(), push.closure_id(), push.worker_incarnation(), push.watermark()};
 }
 
+// Adds the push's closure and attempt to an error's detail, so that the coordinator knows what
+// failed.
 absl::Status WithClosure(const absl::Status& status, const proto::PushRequest& push) {
   proto::ErrorDetail detail = DetailOf(status);
   detail.set_closure_id(push.closure_id());
@@ -31,7 +33,8 @@ absl::Status WithClosure(const absl::Status& status, const proto::PushRequest& p
   return WithDetail(status, detail);
 }
 
-// The floats of a slice's gradient, where they did not come as such; else nothing.
+// Returns the next slice's gradient converted to float32 and to all elements, if it was sent in 16
+// bits or by positions; otherwise nothing.
 Payload Widened(const VariableSlice& shard, const PushedRows& pushed, PayloadCursor& cursor) {
   const auto elements = static_cast<size_t>(shard.shape().num_elements());
   if (pushed.has_positions) {
@@ -57,6 +60,8 @@ absl::StatusOr<Envelope<proto::PushResponse>> PsService::CheckAndApply(
   const std::vector<uint32_t> ids = SliceIdsOf(request.header);
   const std::shared_ptr<Contents> contents = this->contents();
   ASSIGN_OR_RETURN(const std::vector<VariableSlice*> shards, contents->store.Find(ids));
+  // The whole push is checked before the gate is asked, so a bad request does not raise the
+  // watermark.
   ASSIGN_OR_RETURN(const std::vector<PushedRows> rows, CheckPush(request, shards));
   RETURN_IF_ERROR(push_gate_->Admit(TicketOf(request.header)));
   return Apply(request, shards, rows, contents->stats);
@@ -78,10 +83,11 @@ absl::StatusOr<Envelope<proto::PushResponse>> PsService::Apply(
   counted.bytes = PayloadBytes(request.payload);
   for (size_t i = 0; i < shards.size(); ++i) {
     const proto::PushSlice& slice = push.slices(static_cast<int>(i));
+    // The gate is asked again under each slice's lock: the worker may have been fenced after Admit.
     const auto gate = [&] { return push_gate_->Check(ticket); };
     context.assign = slice.assign();
     cursor.Skip(rows[i].index_bytes());
-    // A copy for each slice that did not come as float32: the payload is smaller for it.
+    // A gradient that was not sent as float32 is converted to a copy, one slice at a time.
     const Payload widened = Widened(*shards[i], rows[i], cursor);
     PayloadCursor own(widened);
     PayloadCursor& gradient = widened.empty() ? cursor : own;
@@ -89,6 +95,7 @@ absl::StatusOr<Envelope<proto::PushResponse>> PsService::Apply(
                      rows[i].all ? shards[i]->Apply(gradient, context, gate)
                                  : shards[i]->ApplyRows(rows[i].ids, gradient, context, gate));
     if (applied.kept) ++open_rounds;
+    // A repeated push may find some slices updated and others not; each slice decides for itself.
     if (applied.duplicate || applied.dropped) {
       ++(applied.duplicate ? counted.duplicates : counted.dropped);
       continue;
@@ -97,7 +104,8 @@ absl::StatusOr<Envelope<proto::PushResponse>> PsService::Apply(
     if (rows[i].has_positions) response.header.add_taken(slice.slice_id());
     counted.traffic.push_back({slice.slice_id(), BytesOf(slice.tensor()).value_or(0)});
     if (applied.kept) continue;
-    // A version from before a restart of this ps may lie above the one held.
+    // A version that was pulled before a restart of this home may be higher than the present one;
+    // the staleness is then 0.
     const uint64_t pulled = std::min(slice.pulled_version(), applied.version_before);
     counted.staleness.push_back(applied.version_before - pulled);
   }
@@ -114,7 +122,8 @@ absl::StatusOr<Envelope<proto::FenceResponse>> PsService::Fence(
   const proto::FenceRequest& header = request.header;
   RETURN_IF_ERROR(
       push_gate_->Fence({header.epoch(), header.worker_incarnations(), header.watermark()}));
-  // A push that the gate let through before is applied before the answer.
+  // A push that the gate admitted before the fence may still hold a slice's lock. Settle waits for
+  // the lock, so the push is applied before the answer.
   const std::shared_ptr<Contents> contents = this->contents();
   for (VariableSlice* shard : contents->store.All()) {
     const auto gate = [&] { return push_gate_->Window(header.epoch()); };

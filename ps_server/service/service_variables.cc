@@ -1,4 +1,4 @@
-// CreateVariables and Assign.
+// The calls CreateVariables and Assign.
 
 #include <utility>
 #include <vector>
@@ -16,17 +16,18 @@ absl::StatusOr<std::shared_ptr<PsService::Contents>> PsService::ContentsOfHolder
   std::shared_ptr<Contents> before = contents();
   if (before->made_by == window.coordinator_incarnation) return before;
   RETURN_IF_ERROR(EnterEpoch(epoch));
-  staging_ = Staging();  // it points at the slices that go
+  staging_ = Staging();  // the staging has pointers to the slices that are replaced
   const auto slices = static_cast<uint32_t>(before->store.All().size());
   before.reset();
   {
-    // The old slices go first: there may be no room for both.
+    // The old slices are freed before new ones are made, since memory may not suffice for both.
     std::shared_ptr<Contents> made = std::make_shared<Contents>(store_options_);
     made->made_by = window.coordinator_incarnation;
     made->replaced = slices;
     MutexLock lock(mutex_);
     contents_.swap(made);
   }
+  // The statistics of both budgets restart for the new coordinator.
   receive_budget_->CountAnew();
   send_budget_->CountAnew();
   return contents();
@@ -60,6 +61,7 @@ absl::StatusOr<Envelope<proto::AssignResponse>> PsService::Assign(
   ASSIGN_OR_RETURN(const std::vector<VariableSlice*> shards,
                    contents->store.Find(header.slice_ids()));
   const auto admit = [&] { return task_service_->CheckEpoch(header.epoch()); };
+  // All slices are checked for an average before the first one is changed.
   if (header.averages()) {
     for (const VariableSlice* shard : shards) RETURN_IF_ERROR(shard->CheckHasAverage());
     for (VariableSlice* shard : shards) RETURN_IF_ERROR(shard->AssignAverage(admit));
@@ -76,6 +78,7 @@ absl::StatusOr<Envelope<proto::AssignResponse>> PsService::Assign(
                                                    " slice_ids and ", header.tensors_size(),
                                                    " tensors"));
   }
+  // Types, shapes and the size of the payload are checked before the first slice is changed.
   size_t expected = 0;
   for (size_t i = 0; i < shards.size(); ++i) {
     const proto::TensorMeta& meta = header.tensors(static_cast<int>(i));

@@ -1,7 +1,8 @@
 #pragma once
 
-// The rows of a slice that is a part of a dynamic table: a RowTable with its time, which goes on
-// with the pushes that are applied. The slice's lock is held around all but the making.
+// The rows of a slice that belongs to a dynamic table: a RowTable and its clock, which advances
+// with the pushes that are applied. The caller holds the slice's lock around every method except
+// Create.
 
 #include <cstdint>
 #include <memory>
@@ -16,39 +17,42 @@
 
 namespace cohort {
 
-// The whole content of a slice of a dynamic table.
+// The whole content of a dynamic table's slice, as a snapshot saves it.
 struct SavedTable {
   TableState state;
   TableRows rows;
 };
 
-// The content that a restore brings to such a slice, from any slices that share buckets with it.
+// The content that a restore brings to a dynamic table's slice, from any saved slices that share
+// buckets with it.
 struct LoadedTable {
-  std::vector<TableState> states;  // at most one per slice
+  std::vector<TableState> states;  // at most one for each saved slice
   std::vector<TableRows> rows;
 };
 
-// Thread-compatible.
+// The rows and the clock of one slice of a dynamic table. Thread-compatible.
 class DynamicRows {
  public:
-  // Makes the rows of a layout that SlicesOf has made. Errors: those of RowTable::Create.
+  // Makes the empty rows of a slice whose layout comes from SlicesOf. Errors: those of
+  // RowTable::Create.
   static absl::StatusOr<std::unique_ptr<DynamicRows>> Create(const SliceLayout& layout);
 
-  // Returns the time of the applied pushes: a row that has expired since then is read as it was
-  // before it began.
+  // Returns the table's time, which applied pushes advance. A row that has expired by this time is
+  // read as if it had never been trained.
   absl::Time now() const { return clock_.Now(); }
-  // Values at such a time in the order of the keys, float32, into memory for just these, at any
-  // alignment.
+  // Copies the rows of `keys`, as they are at time `at`, as float32 into `out`, in the order of the
+  // keys. `out` has exactly their size and may have any alignment.
   void Read(absl::Span<const int64_t> keys, absl::Time at, absl::Span<std::byte> out) const;
-  // Takes a row of gradient for each key from the cursor. Those of one key are added up first, in
-  // this order, and its row is updated once.
+  // Takes a row of gradient for each key from the cursor. The gradients of a key that occurs more
+  // than once are added up first, in the order of the keys, and the key's row is updated once.
   void Push(absl::Span<const int64_t> keys, PayloadCursor& gradient, const PushRates& rates,
             const StepClock::StepTime& time);
-  // Makes each row its moving average, the last of its slots.
+  // Replaces each row by its moving average, which is the last of the row's slots.
   void TakeAverages() { table_->AssignFromLastSlot(); }
 
   SavedTable Save() const;
-  // Replaces all rows by those whose keys belong to this slice, and the state.
+  // Replaces all rows by the loaded rows whose keys belong to this slice, and replaces the clock
+  // and the table's state.
   void Load(const LoadedTable& loaded);
 
   RowTableUse Use() const { return table_->Use(); }

@@ -1,9 +1,9 @@
 #pragma once
 
-// The memory of one slice's value, or of one of its slots, in pages of whole rows. Each page is
-// readable while it is replaced (value_buffer.h), so a push of some rows that finds readers copies
-// the pages that have these rows, and never the whole. The pages of a value and of its slots begin
-// at the same rows.
+// The memory of one slice's value, or of one of its slots, in pages of whole rows. Each page stays
+// readable while it is replaced (value_buffer.h), so a push of some rows copies at most the pages
+// that hold these rows and have readers, never the whole value. The pages of a value and of its
+// slots begin at the same rows.
 
 #include <cstddef>
 #include <vector>
@@ -16,17 +16,17 @@
 
 namespace cohort {
 
-// Upper bound of a page of the value, unless a single row is longer.
+// The upper bound of the bytes in a page of a slice's value, unless a single row is longer.
 inline constexpr size_t kPageBytes = size_t{64} << 10;
 
-// Thread-compatible, as ValueBuffer.
+// The value, or one slot, of a slice as a list of pages. Thread-compatible, as ValueBuffer.
 class PagedValue {
  public:
   struct Pages {
-    size_t elements = 0;  // elements of each, whole rows
+    size_t elements = 0;  // elements of each page, a whole number of rows
     size_t spares_max = 0;
   };
-  // Makes pages of the bytes of `value`, which lies in `memory`, which outlives this.
+  // Makes the pages from the bytes of `value`, a tensor in `memory`. `memory` outlives the pages.
   PagedValue(const Tensor& value, VariableMemory& memory, const Pages& pages);
 
   size_t num_pages() const { return pages_.size(); }
@@ -36,41 +36,44 @@ class PagedValue {
     return static_cast<size_t>(pages_[page].current().num_elements());
   }
 
-  // Leases all bytes as they are now. A tensor may keep bytes in a device's memory, and then holds
-  // the lease.
+  // Leases the bytes of all pages as they are now. For a device's memory, tensors may keep the
+  // leased bytes; such a tensor then holds the lease.
   Payload Lease() const;
-  // Replaces the value: `fill` writes each page's bytes, in order.
+  // Replaces the whole value: `fill` is called for each page in order and writes all bytes of the
+  // page.
   void Replace(absl::FunctionRef<void(std::byte* out, size_t size)> fill);
 
-  // Returns the bytes of all pages with their spares.
+  // Returns the bytes of all pages and their spare blocks.
   size_t resident_bytes() const;
 
   // Aborts unless all pages but the last have the same number of elements.
   void CheckInvariants() const;
 
  private:
-  bool keeps_ = false;  // whether a tensor may keep a page
+  bool keeps_ = false;  // whether a tensor may keep the bytes of a page
   std::vector<ValueBuffer> pages_;
 };
 
-// Goes through the pages of a value and its slots together, by ascending rows, to write all of
-// them anew, and has the update steps' spans in them. Thread-compatible.
+// The writer that replaces a value and its slots page by page, in ascending order of rows, and
+// points an update step at the spans of a page. Thread-compatible.
 class PageWriter {
  public:
-  // Begins to write. `widths` are the elements of the value for one element of each slot. All three
-  // outlive the writer.
+  // Begins to write. `widths` has for each slot the number of value elements that share one element
+  // of the slot. `value`, `slots` and `widths` outlive the writer.
   PageWriter(PagedValue& value, std::vector<PagedValue>& slots, absl::Span<const size_t> widths)
       : value_(value), slots_(slots), widths_(widths) {}
-  // Makes what was written current.
+  // Makes the pages that were written current.
   ~PageWriter() { Leave(); }
   PageWriter(const PageWriter&) = delete;
   PageWriter& operator=(const PageWriter&) = delete;
 
-  // Comes to a page; what is not written of it is undefined.
+  // Begins to write a page. Elements of the page that are not written are undefined.
   void Enter(size_t page);
-  // Elements of the value in the page that was entered, counted from its begin.
+  // Points the step at `count` elements of the value, from `begin` on, and at the slots' elements
+  // beside them. `begin` counts from the start of the entered page.
   void SetSpans(size_t begin, size_t count, UpdateStep& step);
-  // Enters the page of a row, and spans what it has of `count` rows.
+  // Enters the page of row `first` and points the step at those of the `count` rows from `first` on
+  // that lie in the page. Returns their number.
   size_t SetRowSpans(size_t first, size_t count, size_t row_width, UpdateStep& step);
 
  private:
@@ -84,12 +87,13 @@ class PageWriter {
   size_t page_ = kNone;
 };
 
-// The places of some rows of a value and its slots, to be changed in place. Rows of pages that are
-// being read lie in copies, which are the current pages from now on. Thread-compatible.
+// The addresses of single rows of a value and its slots, which are then changed in place. Rows of a
+// page that is being read are copied first, and the copy is the current page from then on.
+// Thread-compatible.
 class RowPlaces {
  public:
-  // Begins to change rows. `widths` are PageWriter's; all that are not 1 are the row's. Nobody
-  // takes a lease as long as this lives.
+  // Begins to change rows. `widths` is as for PageWriter; each width is 1 or `row_width`. The
+  // caller takes no lease as long as the RowPlaces object lives.
   RowPlaces(PagedValue& value, std::vector<PagedValue>& slots, absl::Span<const size_t> widths,
             size_t row_width);
 
@@ -108,7 +112,7 @@ class RowPlaces {
   const size_t row_width_;
   const size_t page_rows_;
   size_t page_ = kNone;
-  RowUpdate first_ = {};  // the first row of that page
+  RowUpdate first_ = {};  // the addresses of the first row of `page_`
   size_t copied_bytes_ = 0;
 };
 

@@ -9,10 +9,11 @@
 namespace cohort {
 
 namespace {
-constexpr size_t kElementAlignment = 8;  // that of the widest element type
+constexpr size_t kElementAlignment = 8;  // the alignment of the widest element type
 }
 
 size_t PayloadCursor::AtHand() {
+  // Passes over empty memory slices too, so at least one byte is at hand afterwards.
   while (slice_ < payload_.size() && offset_ == payload_[slice_].size) {
     ++slice_;
     offset_ = 0;
@@ -24,6 +25,7 @@ size_t PayloadCursor::AtHand() {
 const std::byte* PayloadCursor::InPlace(size_t size) {
   const size_t at_hand = AtHand();
   const std::byte* const here = payload_[slice_].data + offset_;
+  // Reading elements from unaligned memory is undefined, so such bytes must be copied.
   if (at_hand < size || reinterpret_cast<uintptr_t>(here) % kElementAlignment != 0) return nullptr;
   offset_ += size;
   return here;

@@ -23,6 +23,7 @@ void PushGate::StartEpoch(uint64_t epoch, uint64_t coordinator_incarnation) {
   MutexLock lock(mutex_);
   const InvariantsAfter check(*this);
   epoch_ = epoch;
+  // The same coordinator keeps its closure ids in a new epoch, so watermark and fence stay.
   if (coordinator_incarnation == window_.coordinator_incarnation) return;
   window_ = {coordinator_incarnation, 0};
   fenced_ = AppliedSet(kFencedIntervalsMax);
@@ -57,6 +58,7 @@ absl::Status PushGate::Admit(const PushTicket& ticket) {
   MutexLock lock(mutex_);
   const InvariantsAfter check(*this);
   RETURN_IF_ERROR(CheckSenderLocked(ticket));
+  // Pushes may overtake each other, so a push's older watermark must not lower the present one.
   window_.watermark = std::max(window_.watermark, ticket.watermark);
   return absl::OkStatus();
 }
@@ -77,6 +79,8 @@ absl::Status PushGate::Fence(const FenceOrder& order) {
   MutexLock lock(mutex_);
   const InvariantsAfter check(*this);
   RETURN_IF_ERROR(CheckEpochLocked(order.epoch));
+  // Incarnations are added to a copy of the fence, so an order that exceeds the limit fences no
+  // worker.
   AppliedSet fenced = fenced_;
   for (const uint64_t incarnation : order.worker_incarnations) {
     if (fenced.Insert(incarnation).ok()) continue;
@@ -94,6 +98,8 @@ absl::Status PushGate::RestoreWatermark(uint64_t epoch, uint64_t watermark) {
   MutexLock lock(mutex_);
   const InvariantsAfter check(*this);
   RETURN_IF_ERROR(CheckEpochLocked(epoch));
+  // Only a restore may lower the watermark: closures that the restored cut does not cover run
+  // again.
   window_.watermark = watermark;
   return absl::OkStatus();
 }

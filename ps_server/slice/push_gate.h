@@ -1,17 +1,18 @@
 #pragma once
 
-// The decision who may push, and what. A push is first admitted (Admit), which lets its watermark
-// count; then it is checked again under the lock of each slice (Check), because a fence or another
-// epoch may have come in between. Which closures a slice has already taken is the slice's own
-// knowledge (applied_set.h): it lies, and is saved and restored, with the value. The gate tells the
-// slice how to read that knowledge, by the window: whose closures these are, and below which id all
-// have ended.
+// The gate decides which pushes may change slices. A push is first admitted (Admit), which makes
+// its watermark count. The push is then checked again under the lock of each slice (Check), because
+// a fence or another epoch may have arrived in between. Each slice knows which closures it has
+// applied (applied_set.h); this knowledge is saved and restored with the slice's value. The gate
+// gives a slice the window by which to read its knowledge: the coordinator whose closure ids these
+// are, and the watermark.
 //
-// The watermark only grows: a push below it is stale, never applied again. Only the restore of a
-// cut may take it back, because closures that the cut does not cover run again under their old ids;
-// that happens under a raised epoch, so no push from before can pass afterwards. Closure ids are a
-// coordinator's own: with another coordinator incarnation watermark and fence start anew, and
-// slices forget.
+// The watermark only rises: a push of a closure below the watermark is stale and never applied
+// again. Only the restore of a cut may lower the watermark, because closures that the cut does not
+// cover run again under their old ids. A restore happens under a raised epoch, so no push sent
+// before the restore can pass afterwards. Each coordinator counts its own closure ids: with another
+// coordinator incarnation the watermark and the fence start anew, and slices forget the closures
+// that they have applied.
 
 #include <cstddef>
 #include <cstdint>
@@ -24,12 +25,12 @@
 
 namespace cohort {
 
-// Intervals of worker incarnations that one coordinator may fence. A coordinator numbers what it
-// gives to workers from 1 on (RunClosureRequest.session), and all but the last of each worker are
-// fenced sooner or later: a few intervals.
+// The maximum number of intervals of worker incarnations that one coordinator may fence. A
+// coordinator numbers the sessions of its workers from 1 on (RunClosureRequest.session), and all
+// sessions but each worker's last are fenced sooner or later, so a few intervals hold them.
 inline constexpr size_t kFencedIntervalsMax = 4096;
 
-// A push's description of its sender.
+// The sender of a push: its epoch, closure and worker incarnation, and the watermark that it knew.
 struct PushTicket {
   uint64_t epoch = 0;
   uint64_t closure_id = 0;
@@ -38,28 +39,29 @@ struct PushTicket {
 };
 
 struct ClosureWindow {
-  uint64_t coordinator_incarnation = 0;  // whose ids
-  uint64_t watermark = 0;                // every closure below has ended everywhere
+  uint64_t coordinator_incarnation = 0;  // the coordinator whose closure ids count
+  uint64_t watermark = 0;                // every closure with a lower id has ended everywhere
 };
 
-// Thread-safe.
+// The epoch, the fence and the watermark of one home, which decide over pushes. Thread-safe.
 class PushGate {
  public:
-  // Pushes of lower epochs are stale from now on. Another coordinator incarnation than the last one
-  // takes the watermark back to 0 and empties the fence.
+  // Starts an epoch: pushes of lower epochs are stale from now on. A coordinator incarnation other
+  // than the last one sets the watermark to 0 and empties the fence.
   void StartEpoch(uint64_t epoch, uint64_t coordinator_incarnation);
 
-  // Lets a push in and raises the watermark. Errors: INVALID_ARGUMENT for closure 0 or a watermark
-  // above the closure; FAILED_PRECONDITION (STALE) for an epoch that is not the current one, a
-  // fenced worker, or a closure below the watermark.
+  // Admits a push and raises the watermark to the push's own. Errors: INVALID_ARGUMENT for closure
+  // 0 or a watermark above the closure's id; FAILED_PRECONDITION (STALE) for an epoch that is not
+  // the current one, a fenced worker, or a closure below the watermark.
   absl::Status Admit(const PushTicket& ticket);
 
-  // Checks a push under the lock of the slice that is about to change. Errors: FAILED_PRECONDITION
-  // (STALE) if the sender was fenced or its closure ended since Admit.
+  // Checks a push again, under the lock of the slice that is about to change. Errors:
+  // FAILED_PRECONDITION (STALE) if the sender was fenced, its closure ended or the epoch changed
+  // after Admit.
   absl::StatusOr<ClosureWindow> Check(const PushTicket& ticket) const;
 
-  // Returns the window for a call that is not a push. Errors: FAILED_PRECONDITION (STALE) for
-  // another epoch than the current one.
+  // Returns the window for a call that is not a push. Errors: FAILED_PRECONDITION (STALE) if
+  // `epoch` is not the current one.
   absl::StatusOr<ClosureWindow> Window(uint64_t epoch) const;
 
   struct FenceOrder {
@@ -67,12 +69,13 @@ class PushGate {
     absl::Span<const uint64_t> worker_incarnations;
     uint64_t watermark = 0;
   };
-  // Pushes of these workers, and of closures below the watermark, are stale from now on. Errors:
-  // those of Window; RESOURCE_EXHAUSTED; and then nothing is fenced.
+  // Fences worker incarnations: their pushes, and pushes of closures below the order's watermark,
+  // are stale from now on. Errors: those of Window; RESOURCE_EXHAUSTED for too many intervals.
+  // After an error nothing is fenced.
   absl::Status Fence(const FenceOrder& order);
 
-  // Sets the watermark, also to a lower one, before the slices of a cut are restored. Errors: those
-  // of Window.
+  // Sets the watermark, possibly to a lower one, before the slices of a cut are restored. Errors:
+  // those of Window.
   absl::Status RestoreWatermark(uint64_t epoch, uint64_t watermark);
 
  private:
@@ -88,7 +91,7 @@ class PushGate {
   mutable Mutex mutex_;
   uint64_t epoch_ ABSL_GUARDED_BY(mutex_) = 0;
   ClosureWindow window_ ABSL_GUARDED_BY(mutex_);
-  AppliedSet fenced_ ABSL_GUARDED_BY(mutex_){kFencedIntervalsMax};  // worker incarnations
+  AppliedSet fenced_ ABSL_GUARDED_BY(mutex_){kFencedIntervalsMax};  // incarnations of workers
 };
 
 }  // namespace cohort

@@ -1,7 +1,8 @@
 #pragma once
 
-// The description of one slice: the variable that it is a piece of, the rows, and how pushes change
-// it. Layouts come from a peer, so everything about them is checked here, before anything is made.
+// The description of one slice: the variable that the slice belongs to, the slice's rows, and how
+// pushes change them. Layouts come from a peer, so every field is checked here, before memory is
+// allocated.
 
 #include <cstdint>
 #include <optional>
@@ -18,8 +19,8 @@
 
 namespace cohort {
 
-// The additional description of a slice of a dynamic table; its rows are buckets of keys
-// (key_bucket.h).
+// The part of a layout that only slices of dynamic tables have. The rows of such a slice are
+// buckets of keys (key_bucket.h).
 struct DynamicLayout {
   DType row_dtype = DType::kFloat32;
   RowPolicy policy;
@@ -30,9 +31,11 @@ struct DynamicLayout {
 struct SliceLayout {
   uint32_t slice_id = 0;
   uint32_t ps = 0;
-  bool mirrored = false;  // every home has it
-  int64_t replicas = 0;   // whose rows these are (common/program/replica_rows.h); 0: of none
-  std::string device;     // the device in whose memory it lies: "gpu:1"; empty: the processor
+  bool mirrored = false;  // whether every home has a copy of the slice
+  // The number of replicas with a row each (common/program/replica_rows.h); 0 means none.
+  int64_t replicas = 0;
+  // The device in whose memory the slice lies, as "gpu:1"; empty for the processor.
+  std::string device;
   std::string variable;
   DType dtype = DType::kUndefined;
   Shape full_shape;
@@ -42,35 +45,38 @@ struct SliceLayout {
   InitializerSpec initializer;
   std::optional<DynamicLayout> dynamic;
 
-  // Returns whether the id of a row, or the key, belongs to the slice.
+  // Returns whether a row id, or a key of a dynamic table, belongs to the slice.
   bool Holds(int64_t id) const;
-  // Says why it does not: "id 9 is not in [0, 5)".
+  // Explains in an error message why `id` does not belong to the slice: "id 9 is not in [0, 5)".
   std::string WhyOutside(int64_t id) const;
   proto::VariableAggregation aggregation = proto::AGGREGATION_NONE;
 
-  // Returns the shape of this slice's rows; a scalar keeps its shape.
+  // Returns the shape of this slice's rows; a scalar variable's slice is a scalar.
   Shape shape() const;
-  // Return the shape of a slot beside the whole variable, and beside these rows.
+  // Return a slot's shape for the whole variable (full_shape_of), and for this slice's rows
+  // (shape_of).
   Shape full_shape_of(const SlotSpec& slot) const;
   Shape shape_of(const SlotSpec& slot) const;
-  // Elements of a row, at least 1; those of a scalar or a vector are rows.
+  // Returns the number of elements in a row, at least 1. Each element of a scalar or a vector is a
+  // row.
   size_t row_width() const;
-  // Returns the bytes of the value and its slots; of a dynamic table's rows, their limit if there
-  // is one.
+  // Returns the bytes of the slice's value and slots. For a dynamic table, returns the limit of the
+  // rows' bytes, or 0 without a limit.
   size_t resident_bytes() const;
-  // Returns "slice 3: dense/kernel float32[784,256] rows 0 to 391, rmsprop(rho=0.9) lazy, zeros".
+  // Describes the layout: "slice 3: dense/kernel float32[784,256] rows 0 to 391, rmsprop(rho=0.9)
+  // lazy, zeros".
   std::string ToString() const;
 };
 
-// Returns the slices of a variable, in row order. Errors: INVALID_ARGUMENT naming the variable and
-// the field: no name, an unknown type, a negative or overflowing shape, slices that leave a gap or
-// overlap, an unknown rule or initializer, a rule that does not fit the type; for a dynamic table
-// also those of RowLayout and CheckRowPolicy; a device that is not a GPU, and what a GPU does not
-// keep.
+// Returns the slices of a variable, in row order. Errors: INVALID_ARGUMENT that names the variable
+// and the field, for no name, an unknown type, a negative or overflowing shape, slices that leave a
+// gap or overlap, an unknown rule or initializer, a rule that does not fit the type, a device that
+// is not a GPU, or a variable that a GPU does not keep; for a dynamic table also the errors of
+// RowLayout and CheckRowPolicy.
 absl::StatusOr<std::vector<SliceLayout>> SlicesOf(const proto::VariableLayout& layout);
 
-// Compares everything but the initializer's seed and parameters: those matter only when a slice is
-// made.
+// Returns whether two layouts are equal in everything but the initializer, which matters only when
+// a slice is made.
 bool SameLayout(const SliceLayout& a, const SliceLayout& b);
 
 }  // namespace cohort

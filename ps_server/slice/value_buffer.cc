@@ -17,7 +17,8 @@ ValueBuffer::ValueBuffer(Tensor value, VariableMemory& memory, size_t spares_max
 std::shared_ptr<const BufferMemory> ValueBuffer::Lease() const {
   struct LeaseHolder : public BufferMemory {
     explicit LeaseHolder(std::shared_ptr<Block> block_in) : block(std::move(block_in)) {
-      // Called under the owner's lock, like the writer's look at the count.
+      // Relaxed order is enough: leases begin under the lock of the page's owner, and a writer
+      // reads the number of readers under the same lock.
       block->readers.fetch_add(1, std::memory_order_relaxed);
     }
     ~LeaseHolder() override { block->readers.fetch_sub(1, std::memory_order_release); }
@@ -38,6 +39,7 @@ std::shared_ptr<ValueBuffer::Block> ValueBuffer::TakeSpare() {
   const auto found = std::find_if(spares_.begin(), spares_.end(),
                                   [](const auto& spare) { return IsFree(*spare); });
   if (found == spares_.end()) {
+    // All spare blocks are being read, so the writer allocates one more block rather than wait.
     const Tensor& like = current_->tensor;
     absl::StatusOr<std::shared_ptr<Buffer>> buffer = memory_->Allocate(like.num_bytes());
     COHORT_CHECK(buffer.ok(), buffer.status().ToString().c_str());
@@ -61,6 +63,7 @@ void ValueBuffer::Commit() {
 
 size_t ValueBuffer::Copy() {
   const size_t bytes = current_->tensor.num_bytes();
+  // The current block is being read, so Next() returns another block and source and target differ.
   std::memcpy(Next().mutable_raw(), current_->tensor.raw(), bytes);
   Commit();
   return bytes;

@@ -1,7 +1,7 @@
 #pragma once
 
-// The slices that live on one ps, by id. Slices are only added, never removed, so a pointer to one
-// is good as long as the store lives.
+// The slices that live on one parameter server or other home, by id. Slices are added but never
+// removed, so a pointer to a slice is valid as long as the store lives.
 
 #include <cstdint>
 #include <map>
@@ -20,29 +20,31 @@
 
 namespace cohort {
 
-// Thread-safe.
+// The slices of one home. Thread-safe.
 class VariableStore {
  public:
   struct Options {
-    uint32_t ps = 0;  // index of this ps
-    // The limit of all values and slots, without spare blocks, and of dynamic tables' own limits.
+    uint32_t ps = 0;  // the index of this parameter server
+    // The limit of the bytes of all values and slots, without spare blocks; dynamic tables count
+    // with their own limits.
     size_t resident_bytes_max = 0;
-    FindVariableMemory find_memory = nullptr;  // null: the processor's alone
+    FindVariableMemory find_memory = nullptr;  // null: only the processor's memory is available
   };
   explicit VariableStore(Options options) : options_(std::move(options)) {}
 
   using Layouts = google::protobuf::RepeatedPtrField<proto::VariableLayout>;
-  // Makes the slices whose home is this ps and that are not here yet, all or none, and returns the
-  // ids of the new ones. `admit` is asked before they become visible. Errors: those of `admit`;
-  // INVALID_ARGUMENT from SlicesOf, for an id or a name that occurs twice, or printing both layouts
-  // if one differs from the slice held; RESOURCE_EXHAUSTED (CONFIGURATION) if they do not fit into
-  // the memory limit; FAILED_PRECONDITION (CONFIGURATION) for the memory of a device that cannot be
-  // used.
+  // Makes the slices whose home is this task and that the store lacks, all of them or none, and
+  // returns the ids of the new slices. `admit` is asked before the new slices become visible.
+  // Errors: those of `admit`; INVALID_ARGUMENT from SlicesOf, for an id or a name that occurs
+  // twice, or, with both layouts in the message, if a layout differs from that of the slice in the
+  // store; RESOURCE_EXHAUSTED (CONFIGURATION) if the slices exceed the memory limit;
+  // FAILED_PRECONDITION (CONFIGURATION) if a device's memory cannot be used.
   absl::StatusOr<std::vector<uint32_t>> Create(const Layouts& layouts,
                                                absl::FunctionRef<absl::Status()> admit);
 
-  // Returns the slices in the order of the ids. Errors: NOT_FOUND naming the id, of class PS_LOST
-  // if the store is empty: a ps that was started again knows no slice.
+  // Returns the slices with the given ids, in the order of the ids. Errors: NOT_FOUND that names a
+  // missing id, with the class PS_LOST if the store is empty, since a parameter server that was
+  // started again has no slices.
   absl::StatusOr<std::vector<VariableSlice*>> Find(absl::Span<const uint32_t> slice_ids) const;
 
   // Returns all slices by ascending id.

@@ -1,7 +1,7 @@
 #pragma once
 
-// Memory of the system's own, in huge pages where it has them: what is reached at random needs few
-// entries of the processor's table of pages then.
+// Memory taken directly from the system, in huge pages where the system has them. Memory that is
+// accessed at random then needs few entries of the processor's page-table cache.
 
 #include <cstddef>
 #include <utility>
@@ -10,11 +10,13 @@ namespace cohort {
 
 inline constexpr size_t kHugePage = size_t{2} << 20;
 
-// Asks for huge pages for what lies wholly in this memory and was not touched yet. Without them it
-// is slower to fill, and as good.
+// Asks the system for huge pages for the part of [begin, begin + bytes) that was not touched yet,
+// in whole pages. If the system has no huge pages, the memory works all the same but is filled more
+// slowly.
 void AdviseHugePages(std::byte* begin, size_t bytes);
 
-// Zeros, aligned to a huge page. What is never touched takes no memory. Thread-compatible.
+// A piece of memory that starts as zeros and is aligned to a huge page. Pages that are never
+// touched take no physical memory. Thread-compatible.
 class HugePages {
  public:
   HugePages() = default;
@@ -29,7 +31,7 @@ class HugePages {
   ~HugePages();
 
   std::byte* begin() const { return begin_; }
-  // Returns the size asked for, rounded up to whole pages.
+  // Returns the size that was asked for, rounded up to whole huge pages.
   size_t bytes() const { return bytes_; }
 
  private:

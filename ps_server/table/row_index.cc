@@ -4,7 +4,8 @@ namespace cohort {
 
 namespace {
 
-// The size from which on an index is of huge pages: half of the first one may be unused.
+// The size from which on an index lies in huge pages; at this size half of its first huge page may
+// be unused.
 constexpr size_t kLargeBytes = kHugePage / 2;
 
 }  // namespace
@@ -20,6 +21,8 @@ RowIndex::Groups::Groups(size_t size) : size_(size) {
 }
 
 size_t RowIndex::SizeAfter(size_t groups) {
+  // Growth by a quarter leaves little memory unused. The max() makes an index of few groups grow
+  // too.
   const size_t grown = std::max(groups + 1, groups / 4 * 5);
   if (grown * sizeof(Group) < kLargeBytes) return grown;
   constexpr size_t kInPage = kHugePage / sizeof(Group);
@@ -34,7 +37,7 @@ size_t RowIndex::BytesFor(size_t rows) {
 
 void RowIndex::Place(Groups& groups, uint64_t hash, uint32_t row) {
   size_t at = GroupOf(hash, groups.size());
-  // Ends: there are more places than rows.
+  // The loop ends at a free place, because the index has more places than rows.
   while (true) {
     Group& group = groups[at];
     const uint32_t empty = Matches(group, 0);
@@ -44,6 +47,7 @@ void RowIndex::Place(Groups& groups, uint64_t hash, uint32_t row) {
       group.rows[place] = row;
       return;
     }
+    // A `passed` count at its maximum stays there, since it could not be lowered exactly later.
     if (group.passed < kPassedMax) ++group.passed;
     at = at + 1 == groups.size() ? 0 : at + 1;
   }
@@ -52,6 +56,8 @@ void RowIndex::Place(Groups& groups, uint64_t hash, uint32_t row) {
 void RowIndex::Erase(uint64_t hash, uint32_t row) {
   const uint8_t tag = TagOf(hash);
   size_t at = GroupOf(hash);
+  // Searches the groups in the order of Place(), and lowers `passed` in each full group before the
+  // row.
   for (size_t tried = 0; tried < groups_.size(); ++tried, at = Next(at)) {
     Group& group = groups_[at];
     for (uint32_t match = Matches(group, tag); match != 0; match &= match - 1) {
@@ -61,7 +67,7 @@ void RowIndex::Erase(uint64_t hash, uint32_t row) {
       --rows_;
       return;
     }
-    // A count that stands still at its end has lost count.
+    // A `passed` count at its maximum has lost the true number, so it must not be lowered.
     if (group.passed > 0 && group.passed < kPassedMax) --group.passed;
   }
   COHORT_CHECK(false, "the row is in the index");

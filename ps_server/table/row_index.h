@@ -1,18 +1,19 @@
 #pragma once
 
-// Finds the row of a key. The index holds neither keys nor values: 5 bytes for a row, which are a
-// tag (8 bits of the key's hash) and the row's number. The caller looks into the row whether its
-// key is the right one; a tag is wrong in 1 of 255 cases.
+// An index that finds the row of a key. The index holds neither keys nor values, only 5 bytes for a
+// row: a tag (8 bits of the key's hash) and the row's number. The caller must compare the key in
+// the row with the key that it looks for: the tag of another key matches in 1 of 255 cases.
 //
-// A group is one cache line of up to 12 rows. A row belongs into the group that its hash names, or,
-// while that is full, into the first of the following that is not; each full group it had to pass
-// counts it in `passed`. So a search ends at the first group that nothing has passed, and erasing a
-// row leaves no tombstone: it clears the tag and takes the row off the counts. A count that reaches
-// 255 stays there until the next growth, which only makes searches longer.
+// A group is one cache line with up to 12 rows. A row belongs in the group that its hash names; if
+// that group is full, the row goes into the first group after it that is not full. Each full group
+// that a row was moved past counts the row in `passed`. So a search ends at the first group whose
+// `passed` is 0, and erasing a row leaves no tombstone: the erasure clears the tag and lowers the
+// counts. A count that reaches 255 stays at 255 until the next growth, which only makes searches
+// longer.
 //
-// The group of a hash is its upper part scaled to the number of groups, so any number of groups
-// will do, and the index grows by a quarter (when it is large, by whole huge pages); the lower 8
-// bits are free for the choice of a stripe, the next 8 are the tag.
+// The group of a hash is the hash's upper part scaled to the number of groups. Any number of groups
+// is therefore possible, and the index grows by a quarter (a large index by whole huge pages). The
+// lowest 8 bits of the hash are left for the choice of a stripe, and the next 8 bits are the tag.
 
 #include <algorithm>
 #include <cstdint>
@@ -28,7 +29,7 @@
 
 namespace cohort {
 
-// Thread-compatible.
+// The index from the hashes of keys to row numbers. Thread-compatible.
 class RowIndex {
  public:
   static constexpr uint32_t kNone = 0xffffffff;
@@ -38,15 +39,15 @@ class RowIndex {
 
   void Prefetch(uint64_t hash) const { PrefetchLine(&groups_[GroupOf(hash)]); }
 
-  // Returns a row of the hash's own group that has its tag, or kNone: mostly the row that Find
-  // would find.
+  // Returns a row of the hash's own group that has the hash's tag, or kNone. In most cases Find
+  // would return the same row.
   uint32_t Guess(uint64_t hash) const {
     const Group& group = groups_[GroupOf(hash)];
     const uint32_t match = Matches(group, TagOf(hash));
     return match == 0 ? kNone : group.rows[__builtin_ctz(match)];
   }
 
-  // Returns the row for which is_row(row) is true, among those inserted under `hash`, or kNone.
+  // Returns the row for which is_row(row) is true among the rows inserted under `hash`, or kNone.
   template <typename IsRow>
   uint32_t Find(uint64_t hash, IsRow is_row) const {
     const uint8_t tag = TagOf(hash);
@@ -62,9 +63,10 @@ class RowIndex {
     return kNone;
   }
 
-  // Calls visit(row) for each row that was inserted under a hash from `first` to `last` (0 follows
-  // the largest hash), once, and for some others. So what a caller picks among those rows by their
-  // hashes follows from the rows that are there, however they came here.
+  // Calls visit(row) once for each row that was inserted under a hash from `first` to `last` (0
+  // follows the largest hash), and also for some rows outside that range. A caller that filters the
+  // visited rows by their hashes gets a result that depends only on which rows exist, not on how
+  // they were inserted.
   template <typename Visit>
   void VisitFrom(uint64_t first, uint64_t last, Visit visit) const {
     const size_t begin = GroupOf(first);
@@ -73,18 +75,19 @@ class RowIndex {
     size_t at = begin;
     for (size_t visited = 0; visited < groups_.size(); ++visited, at = Next(at)) {
       VisitRows(groups_[at], visit);
-      // A row that belongs into one of these groups has gone past all between that one and its own.
+      // A row that belongs in one of the visited groups but lies further on has moved past all
+      // groups between, so a group that no row has passed ends the search.
       if (visited >= further && groups_[at].passed == 0) return;
     }
   }
 
-  // Returns true if the next row needs a Grow first.
+  // Returns true if the index must Grow before the next row is inserted.
   bool full() const { return rows_ >= groups_.size() * kLoadOfGroup; }
 
-  // Returns what an index takes that never had more than so many rows.
+  // Returns the bytes of an index that has never held more than `rows` rows.
   static size_t BytesFor(size_t rows);
 
-  // Inserts a row that is not there yet; the index must not be full().
+  // Inserts a row that is not in the index yet; the index must not be full().
   void Insert(uint64_t hash, uint32_t row) {
     COHORT_CHECK(!full(), "a full index grows first");
     Place(groups_, hash, row);
@@ -94,8 +97,8 @@ class RowIndex {
   // Erases a row that was inserted under `hash`.
   void Erase(uint64_t hash, uint32_t row);
 
-  // Doubles the index. hash_of(row) is the hash under which the row was inserted; prefetch(row)
-  // announces that it is asked soon.
+  // Grows the index by a quarter. hash_of(row) returns the hash under which the row was inserted;
+  // prefetch(row) is called some groups before hash_of(row).
   template <typename HashOf, typename Prefetch>
   void Grow(HashOf hash_of, Prefetch prefetch) {
     Groups grown(SizeAfter(groups_.size()));
@@ -108,21 +111,21 @@ class RowIndex {
 
  private:
   static constexpr uint32_t kWidth = 12;
-  // Rows for a group on average when the index is full: 83 %, at which one search in twelve or so
-  // goes on to a second group.
+  // The average number of rows in a group when the index is full. The groups are then 83 % full,
+  // and about one search in twelve goes on to a second group.
   static constexpr size_t kLoadOfGroup = 10;
   static constexpr size_t kAhead = 4;
   static constexpr uint8_t kPassedMax = 255;
 
   struct alignas(64) Group {
-    uint8_t tags[kWidth] = {};  // 0: empty
+    uint8_t tags[kWidth] = {};  // 0 marks an empty place
     uint8_t passed = 0;
-    uint8_t unused[3] = {};  // tags are compared sixteen at a time
+    uint8_t unused[3] = {};  // tags are compared sixteen bytes at a time
     uint32_t rows[kWidth] = {};
   };
   static_assert(sizeof(Group) == 64);
 
-  // An array of empty groups; a large one is of huge pages. Thread-compatible.
+  // An array of empty groups; a large array lies in huge pages. Thread-compatible.
   class Groups {
    public:
     explicit Groups(size_t size);
@@ -148,7 +151,7 @@ class RowIndex {
   size_t GroupOf(uint64_t hash) const { return GroupOf(hash, groups_.size()); }
   size_t Next(size_t at) const { return at + 1 == groups_.size() ? 0 : at + 1; }
 
-  // Returns a mask with bit i set if tag i is `tag`.
+  // Returns a mask in which bit i is set if the group's tag i is `tag`.
   static uint32_t Matches(const Group& group, uint8_t tag) {
 #if defined(__SSE2__)
     const __m128i tags = _mm_load_si128(reinterpret_cast<const __m128i*>(&group));

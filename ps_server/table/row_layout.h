@@ -1,8 +1,8 @@
 #pragma once
 
-// The layout of a row of a dynamic table: its header, its values in the table's type, and in
-// float32 the slots of the table's update rule, each as long as the values or, with
-// SlotSpec::per_row, one element. The size is rounded up to 8 bytes.
+// The layout of a row of a dynamic table: the row's header, its values in the table's type, and the
+// slots of the table's update rule in float32. Each slot is as long as the values or, with
+// SlotSpec::per_row, has one element. The size of a row is rounded up to 8 bytes.
 
 #include <cstdint>
 #include <string>
@@ -19,33 +19,34 @@ namespace cohort {
 
 struct RowHeader {
   uint64_t key;
-  uint32_t stamp;  // RowTime of the last push
-  uint32_t uses;   // pushes, as far as they can be counted; 0: no row is here
+  uint32_t stamp;  // RowTime of the row's last push
+  uint32_t uses;   // number of pushes, up to the largest uint32; 0: the place has no row
 };
 static_assert(sizeof(RowHeader) == 16);
 
 struct RowSpec {
   std::string table;
-  size_t width = 0;               // elements of a row
-  DType dtype = DType::kFloat32;  // or 16-bit floats
+  size_t width = 0;               // number of elements in a row
+  DType dtype = DType::kFloat32;  // float32 or a 16-bit float type
   InitializerSpec initializer;
 };
 
-// Immutable; thread-safe.
+// The places of the values and slots in a row, and the initial content of a new row. Immutable;
+// thread-safe.
 class RowLayout {
  public:
   struct Slot {
-    size_t offset = 0;  // bytes from the row's begin
+    size_t offset = 0;  // bytes from the begin of the row
     size_t elements = 0;
-    bool per_row = false;  // a slot with one element, whatever the values' shape
+    bool per_row = false;  // whether the slot has one element, whatever the width of the values
     float initial_value = 0;
     bool starts_as_value = false;
     bool is_last_step = false;
   };
 
-  // Errors: INVALID_ARGUMENT for a width that is not in 1 ... kWidthMax, another type, an
-  // initializer that makes no float32 values, and a rule that changes rows without a gradient:
-  // there is no end of them.
+  // Makes the layout of a table's rows. Errors: INVALID_ARGUMENT for a width that is not in 1 ...
+  // kWidthMax, a type that is not a float of 16 or 32 bits, an initializer that makes no float32
+  // values, and a rule that changes rows without a gradient, since a dynamic table has no last row.
   static absl::StatusOr<RowLayout> Make(const RowSpec& spec, const proto::UpdateRule& rule);
 
   static constexpr size_t kWidthMax = 1 << 20;
@@ -60,23 +61,23 @@ class RowLayout {
   DType dtype() const { return dtype_; }
   bool is_float32() const { return dtype_ == DType::kFloat32; }
   const std::vector<Slot>& slots() const { return slots_; }
-  // Returns the shape in which so many rows of a slot are saved, here and in checkpoints.
+  // Returns the shape in which `rows` rows of a slot are saved, in TableRows and in checkpoints.
   static Shape SlotShape(bool per_row, int64_t rows, int64_t width) {
     return per_row ? Shape{rows} : Shape{rows, width};
   }
   size_t row_bytes() const { return row_bytes_; }
   size_t value_bytes() const { return width_ * ElementSize(dtype_); }
-  // Values and slots: what would be there without keys, too.
+  // Returns the bytes of a row's values and slots, without its header and padding.
   size_t payload_bytes() const { return payload_bytes_; }
   const RandomStream& stream() const { return stream_; }
 
   void Read(const std::byte* row, float* out) const;
-  // Writes values, rounded to the table's type.
+  // Writes values into a row, rounded to the table's type.
   void Write(const float* values, std::byte* row) const;
 
-  // Fills in a row's first values, which depend on the seed, the table and the key alone.
+  // Computes a row's initial values, which depend only on the seed, the table and the key.
   void FillValues(uint64_t key, float* out) const;
-  // Fills a new row, made by the push of this step, with slots as the rule starts them.
+  // Fills a new row, made by a push of step `step`, with its initial values and slots.
   void Fill(uint64_t key, uint64_t step, std::byte* row) const;
 
  private:

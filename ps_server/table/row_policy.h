@@ -1,7 +1,7 @@
 #pragma once
 
-// The policy of a dynamic table: which keys get rows, and which rows make room again. Only pushes
-// count: a pull changes nothing, however often a transport repeats it.
+// The policy of a dynamic table: which keys get rows, and which rows are removed to make room. Only
+// pushes count; a pull changes nothing, so a transport may repeat it.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,17 +13,19 @@
 namespace cohort {
 
 struct RowPolicy {
-  // Pushes of a key, among those lately, until it gets its row with the last of them. What came
-  // before is dropped.
+  // The number of recent pushes after which a key gets its row; the gradients of the pushes before
+  // the last of them are dropped.
   uint32_t admit_after = 1;
-  // The probability that such a push makes the row; the draw depends on (seed, table, key, step)
-  // alone.
+  // The probability that an admitted push makes the key's row. The random draw depends only on
+  // (seed, table, key, step).
   double admit_probability = 1;
-  // A row that had no push for so long is as if it had never been.
+  // How long a row lives after its last push. An expired row is read and pushed as if it had never
+  // existed.
   absl::Duration ttl = absl::InfiniteDuration();
-  // The limit of rows and their index; 0: no limit. At the limit a new row takes the place of an
-  // old one: of some that are drawn, the one that was pushed longest ago, or least often. The draw
-  // depends on (new key, step) and on which rows there are, not on how these came here.
+  // The limit of the bytes of rows and their index; 0: no limit. At the limit a new row takes the
+  // place of an old one: of some rows that are drawn, the one that was pushed longest ago, or least
+  // often. The draw depends only on (new key, step) and on which rows exist, not on the order in
+  // which they were made.
   size_t bytes_max = 0;
   enum class Evict { kLeastRecentlyUsed, kLeastFrequentlyUsed };
   Evict evict = Evict::kLeastRecentlyUsed;
@@ -31,13 +33,15 @@ struct RowPolicy {
   friend bool operator==(const RowPolicy&, const RowPolicy&) = default;
 };
 
-// Errors: INVALID_ARGUMENT naming the table, the field and what it may be.
+// Checks a policy. Errors: INVALID_ARGUMENT that names the table, the field and the permitted
+// values.
 absl::Status CheckRowPolicy(absl::string_view table, const RowPolicy& policy);
 
+// The upper bound of RowPolicy::admit_after: a sight counter has 8 bits.
 inline constexpr uint32_t kAdmitAfterMax = 200;
 
-// The stamp of a row: sixteenths of a second of its table's time (step_clock.h), which wrap around
-// after eight years. Thread-safe.
+// The time stamp of a row: sixteenths of a second of its table's time (step_clock.h), which wrap
+// around after eight years. Thread-safe.
 class RowTime {
  public:
   static uint32_t At(absl::Time now) {

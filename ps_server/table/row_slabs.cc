@@ -10,6 +10,7 @@ namespace cohort {
 namespace {
 
 constexpr size_t kRegionBytesMax = size_t{128} << 20;
+// The largest block that one stripe takes from the regions at a time.
 constexpr size_t kBlockBytesMax = size_t{64} << 10;
 
 // Returns log2 of the largest power-of-two number of rows that fits in `bytes` (at least one row).
@@ -27,7 +28,8 @@ RowRegions::RowRegions(size_t row_bytes)
       mask_((uint32_t{1} << shift_) - 1),
       rows_in_block_(RowsInBlock(row_bytes)) {
   COHORT_CHECK(row_bytes > 0 && row_bytes % 8 == 0, "rows of whole words");
-  // kNoRow is in the last region that there could be, which is never used whole.
+  // The row number kNoRow lies in the last possible region. That region is never used, so kNoRow is
+  // never handed out.
   begins_.resize(std::min(kRegionsMax, (size_t{1} << 32) >> shift_));
 }
 
@@ -37,6 +39,7 @@ uint32_t RowRegions::RowsInBlock(size_t row_bytes) {
 
 uint32_t RowRegions::Carve() {
   MutexLock lock(mutex_);
+  // Blocks and regions both have a power of two of rows, so a block never crosses regions.
   const size_t region = carved_ >> shift_;
   if (region + 1 >= begins_.size()) return kNoRow;
   if (region == regions_.size()) {
@@ -51,6 +54,7 @@ uint32_t RowRegions::Carve() {
 size_t RowRegions::bytes() const {
   MutexLock lock(mutex_);
   if (regions_.empty()) return 0;
+  // All regions but the last are used up. Of the last region, only the huge pages with rows count.
   const uint64_t in_last = carved_ - (static_cast<uint64_t>(regions_.size() - 1) << shift_);
   const size_t last = (in_last * row_bytes_ + kHugePage - 1) / kHugePage * kHugePage;
   return (regions_.size() - 1) * regions_[0].bytes() + last;
@@ -59,6 +63,7 @@ size_t RowRegions::bytes() const {
 uint32_t RowSlabs::Allocate() {
   if (first_free_ != kNoRow) {
     const uint32_t row = first_free_;
+    // The list of free rows is kept in the rows themselves and takes no memory of its own.
     std::memcpy(&first_free_, At(row), sizeof(first_free_));
     return row;
   }
@@ -70,7 +75,7 @@ uint32_t RowSlabs::Allocate() {
   return RowAt(used_++);
 }
 
-// A vector has room for up to twice as many numbers as it holds.
+// Counts two numbers for each block, because a vector may have room for twice as many as it holds.
 size_t RowSlabs::BytesFor(size_t rows, size_t row_bytes) {
   const size_t in_block = RowRegions::RowsInBlock(row_bytes);
   const size_t blocks = (rows + in_block - 1) / in_block;

@@ -1,12 +1,12 @@
 #pragma once
 
-// Memory for rows of one size. RowRegions maps regions of huge pages and numbers the rows in them,
-// one number after the other; it hands them out in blocks of up to 64 KiB. A RowSlabs makes single
-// rows of its blocks. Many RowSlabs (one for each stripe of a table) share the regions, so what
-// they hold beyond their rows is a block each, not a huge page each.
+// Memory for rows of one size. RowRegions maps regions of huge pages, numbers their rows
+// consecutively and hands the rows out in blocks of up to 64 KiB. A RowSlabs divides its blocks
+// into single rows. Many RowSlabs (one for each stripe of a table) share the regions, so each of
+// them wastes at most a block, not a huge page.
 //
-// Rows never move. Row r is in region r >> shift: regions have a power of two of rows, and there
-// are so few that where they begin is always in the cache.
+// Rows never move. Row r is in region r >> shift, because each region has a power of two of rows.
+// There are so few regions that the array of their addresses is always in the cache.
 
 #include <cstddef>
 #include <cstdint>
@@ -17,25 +17,26 @@
 
 namespace cohort {
 
-// Thread-safe.
+// The regions of huge pages from which all stripes of a table take blocks of rows. Thread-safe.
 class RowRegions {
  public:
   static constexpr uint32_t kNoRow = 0xffffffff;
 
-  // Makes regions for rows of `row_bytes`, a multiple of 8.
+  // Makes regions for rows of `row_bytes` bytes, a multiple of 8.
   explicit RowRegions(size_t row_bytes);
 
-  // Returns the bytes of a row that was handed out to this thread, or to one that it has
-  // synchronised with.
+  // Returns the memory of a row. The row was handed out to this thread, or to a thread with which
+  // this thread has synchronised.
   std::byte* At(uint32_t row) const { return begins_[row >> shift_] + (row & mask_) * row_bytes_; }
 
   static uint32_t RowsInBlock(size_t row_bytes);
   uint32_t rows_in_block() const { return rows_in_block_; }
-  // Returns the first of rows_in_block() rows, all bytes zero, or kNoRow if there are about 2^32
-  // rows.
+  // Returns the number of the first of rows_in_block() new rows, all bytes zero, or kNoRow if about
+  // 2^32 rows are handed out.
   uint32_t Carve();
 
-  // Returns how much of the system's memory has been carved or lost between.
+  // Returns the bytes of the system's memory that were handed out as blocks, rounded up to huge
+  // pages.
   size_t bytes() const;
 
  private:
@@ -45,46 +46,48 @@ class RowRegions {
   const uint32_t shift_;
   const uint32_t mask_;
   const uint32_t rows_in_block_;
-  // An entry is written once, before a row of its region is handed out.
+  // The address of each region, written once, before the first row of the region is handed out.
   std::vector<std::byte*> begins_;
 
   mutable Mutex mutex_;
   std::vector<HugePages> regions_ ABSL_GUARDED_BY(mutex_);
-  uint64_t carved_ ABSL_GUARDED_BY(mutex_) = 0;  // rows
+  uint64_t carved_ ABSL_GUARDED_BY(mutex_) = 0;  // number of rows handed out
 };
 
-// Thread-compatible.
+// The rows of one stripe, allocated from blocks of the shared regions. Thread-compatible.
 class RowSlabs {
  public:
   static constexpr uint32_t kNoRow = RowRegions::kNoRow;
 
-  // Takes rows from `regions`, which outlives this.
+  // Makes an allocator that takes its rows from `regions`, which outlives the allocator.
   explicit RowSlabs(RowRegions& regions) : regions_(regions) {}
 
   std::byte* At(uint32_t row) const { return regions_.At(row); }
 
-  // Returns a row with undefined bytes, or kNoRow.
+  // Returns the number of a row whose bytes are undefined, or kNoRow if the regions have no more
+  // rows.
   uint32_t Allocate();
-  // Frees an allocated row. The first 4 bytes of it change.
+  // Frees an allocated row. The first 4 bytes of the row change.
   void Free(uint32_t row);
 
-  // Rows that were ever allocated; what was freed since is among them.
+  // Returns the number of rows that were ever taken from blocks, including rows that are free now.
   uint32_t places() const { return used_; }
   uint32_t RowAt(uint32_t place) const {
     const uint32_t in_block = regions_.rows_in_block();
     return blocks_[place / in_block] + place % in_block;
   }
 
-  // Returns the bytes of the numbering beside the rows.
+  // Returns the bytes that the list of blocks takes beside the rows.
   size_t table_bytes() const { return blocks_.capacity() * sizeof(uint32_t); }
-  // Returns what so many rows of this size take at the most, with their numbering.
+  // Returns the maximum number of bytes that `rows` rows of `row_bytes` take, with the list of
+  // blocks.
   static size_t BytesFor(size_t rows, size_t row_bytes);
 
  private:
   RowRegions& regions_;
-  std::vector<uint32_t> blocks_;  // their first rows
+  std::vector<uint32_t> blocks_;  // the first row of each block
   uint32_t used_ = 0;
-  uint32_t first_free_ = kNoRow;  // each free row begins with the number of the next
+  uint32_t first_free_ = kNoRow;  // each free row begins with the number of the next free one
 };
 
 }  // namespace cohort

@@ -13,19 +13,22 @@ namespace cohort {
 
 namespace {
 
-// Rounded up to ticks.
+// Returns the lifetime of a row in ticks of RowTime, rounded up; 0 means that rows never expire.
 int32_t TtlTicks(absl::Duration ttl) {
   if (ttl == absl::InfiniteDuration()) return 0;
   return static_cast<int32_t>((ttl + RowTime::kTick - absl::Nanoseconds(1)) / RowTime::kTick);
 }
 
-// Returns the most rows that a stripe may have within its share of the policy's limit; 0: any
-// number. The last huge page of the table may be begun only.
+// Returns the maximum number of rows that a stripe may have within its share of the policy's limit,
+// or 0 without a limit. One huge page is left out of the shares, because the table's last huge page
+// may be used only in part.
 size_t StripeRowsMax(const RowPolicy& policy, size_t row_bytes) {
   if (policy.bytes_max == 0) return 0;
   const size_t bytes = (policy.bytes_max - kHugePage) / RowTable::kStripes -
                        (policy.admit_after > 1 ? SightCounts::kBytes : 0);
   size_t fits = 1;
+  // A binary search finds the limit, because the bytes of an index do not grow evenly with its
+  // rows.
   for (size_t most = bytes / row_bytes; fits < most;) {
     const size_t rows = fits + (most - fits + 1) / 2;
     if (RowSlabs::BytesFor(rows, row_bytes) + RowIndex::BytesFor(rows) <= bytes) {
@@ -40,8 +43,8 @@ size_t StripeRowsMax(const RowPolicy& policy, size_t row_bytes) {
 }  // namespace
 
 struct RowTable::Batch {
-  std::vector<KeyAt> keys;    // in the batch's order
-  std::vector<KeyAt> sorted;  // sorted by stripe
+  std::vector<KeyAt> keys;    // keys in the order of the batch
+  std::vector<KeyAt> sorted;  // keys sorted by stripe
 };
 
 RowTable::RowTable(RowRules rules, std::unique_ptr<UpdateKernel> kernel)
@@ -82,6 +85,8 @@ void RowTable::ForStripes(
   std::unique_ptr<Batch> batch = TakeBatch();
   batch->keys.resize(keys.size());
   batch->sorted.resize(keys.size());
+  // A counting sort by stripe keeps the order of the keys within a stripe: equal keys must be
+  // updated in the order of the batch.
   std::array<uint32_t, kStripes + 1> begins = {};
   for (size_t i = 0; i < keys.size(); ++i) {
     const uint64_t hash = RowStripe::HashOf(keys[i]);
@@ -91,8 +96,8 @@ void RowTable::ForStripes(
   for (size_t i = 0; i < kStripes; ++i) begins[i + 1] += begins[i];
   std::array<uint32_t, kStripes + 1> ends = begins;
   for (const KeyAt& key : batch->keys) batch->sorted[ends[key.hash % kStripes]++] = key;
-  // Batches of several threads begin in different places, so that they do not follow one another
-  // from lock to lock.
+  // Batches of several threads begin at different stripes, so that they do not wait for each other
+  // at one lock after another.
   const size_t first = keys.empty() ? 0 : batch->keys[0].hash % kStripes;
   for (size_t i = 0; i < kStripes; ++i) {
     const size_t stripe = (first + i) % kStripes;
@@ -120,6 +125,7 @@ void RowTable::Push(absl::Span<const uint64_t> keys, absl::Span<const float> gra
   step.step = rates.step;
   step.row_width = layout().width();
   for (const RowLayout::Slot& slot : layout().slots()) {
+    // The kernel needs only the lengths of the slots in `step`; each row brings the addresses.
     step.slots.push_back({{nullptr, slot.elements}, {nullptr, slot.elements}});
   }
   const RowPush push = {*kernel_, gradients.data(), step, RowTime::At(now)};

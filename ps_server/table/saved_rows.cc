@@ -1,5 +1,5 @@
-// Passes over all rows of a table: Save, CheckRows, Load and AssignFromLastSlot; and the table's
-// state.
+// The methods of RowTable that go through all rows (Save, CheckRows, Load and AssignFromLastSlot),
+// and those that save and load the table's state.
 
 #include <algorithm>
 #include <array>
@@ -18,6 +18,7 @@ namespace cohort {
 
 namespace {
 
+// The addresses in saved tensors at which the next row's key, uses, values and slots are written.
 struct Columns {
   int64_t* keys;
   int32_t* uses;
@@ -25,6 +26,7 @@ struct Columns {
   std::vector<float*> slots;
 };
 
+// Allocates the tensors for `count` saved rows.
 TableRows MakeRows(const RowLayout& layout, size_t count) {
   const auto rows = static_cast<int64_t>(count);
   const auto width = static_cast<int64_t>(layout.width());
@@ -38,7 +40,7 @@ TableRows MakeRows(const RowLayout& layout, size_t count) {
   return all;
 }
 
-// Returns where the row with this number goes.
+// Returns the addresses in saved tensors at which row `number` is saved.
 Columns ColumnsAt(const RowLayout& layout, TableRows& rows, size_t number) {
   Columns columns{rows.keys.mutable_data<int64_t>() + number,
                   rows.uses.mutable_data<int32_t>() + 2 * number,
@@ -51,6 +53,7 @@ Columns ColumnsAt(const RowLayout& layout, TableRows& rows, size_t number) {
   return columns;
 }
 
+// Copies one row of a table to the saved tensors at `out`, and moves `out` on to the next row.
 void CopyRow(const RowLayout& layout, std::byte* row, uint32_t now, Columns& out) {
   const RowHeader& header = RowLayout::Header(row);
   *out.keys++ = static_cast<int64_t>(header.key);
@@ -65,11 +68,11 @@ void CopyRow(const RowLayout& layout, std::byte* row, uint32_t now, Columns& out
   }
 }
 
-// Below this a thread costs more than it saves.
+// The number of bytes below which starting threads costs more time than it saves.
 constexpr size_t kBytesForThreads = size_t{16} << 20;
 
-// Calls visit(i) for each i below `count`: on all processors where there are so many bytes to copy,
-// because pushes and pulls wait meanwhile.
+// Calls visit(i) for each i below `count`. If there are many bytes to copy, all processors share
+// the calls, because pushes and pulls wait meanwhile.
 void ForEachAtOnce(size_t count, size_t bytes, absl::FunctionRef<void(size_t)> visit) {
   std::atomic<size_t> next = 0;
   const auto take = [&] {
@@ -89,14 +92,17 @@ TableRows RowTable::Save(absl::Time now) const {
   const uint32_t at = RowTime::At(now);
   const RowLayout& layout = rules_.layout;
   const size_t bytes = regions_.bytes();
-  std::array<size_t, kStripes + 1> begins = {};  // where each stripe's rows begin in the saved ones
+  std::array<size_t, kStripes + 1> begins = {};  // index of each stripe's first saved row
   for (size_t i = 0; i < kStripes; ++i) {
     MutexLock lock(stripes_[i]->mutex);
     begins[i + 1] = begins[i] + stripes_[i]->rows.rows();
   }
+  // No push changes the table during Save, so the numbers of rows stay valid after the locks are
+  // released.
   TableRows all = MakeRows(layout, begins.back());
   AdviseHugePages(all.values.mutable_raw(), all.values.num_bytes());
   for (Tensor& slot : all.slots) AdviseHugePages(slot.mutable_raw(), slot.num_bytes());
+  // Each stripe writes its own part of the tensors, so the threads never write the same bytes.
   ForEachAtOnce(kStripes, bytes, [&](size_t i) {
     Columns out = ColumnsAt(layout, all, begins[i]);
     MutexLock lock(stripes_[i]->mutex);
@@ -109,6 +115,8 @@ absl::Status RowTable::CheckRows(const TableRows& rows) const {
   const auto same = [](const Tensor& a, const Tensor& b) {
     return a.dtype() == b.dtype() && a.shape() == b.shape();
   };
+  // Compares the saved tensors with tensors of the right types and shapes for the same number of
+  // keys.
   if (rows.keys.dtype() == DType::kInt64 && rows.keys.shape().rank() == 1 &&
       rows.slots.size() == layout().slots().size()) {
     const TableRows like = MakeRows(layout(), static_cast<size_t>(rows.keys.num_elements()));
@@ -130,11 +138,15 @@ void RowTable::LoadRow(const TableRows& rows, size_t at, uint32_t now) {
   LockedStripe& stripe = *stripes_[hash % kStripes];
   MutexLock lock(stripe.mutex);
   std::byte* const row = stripe.rows.Add({hash, key, 0}, now);
+  // The table has no row number left, so the row is left out, as rows beyond the memory limit are.
   if (row == nullptr) return;
   if (rows.slots.empty()) layout().Fill(key, /*step=*/1, row);
   const int32_t* const uses = rows.uses.data<int32_t>() + 2 * at;
   RowHeader& header = RowLayout::Header(row);
+  // Saved rows have ages instead of stamps, because this table's clock may differ from the saved
+  // one.
   header.stamp = now - static_cast<uint32_t>(uses[0]);
+  // A row with 0 uses would count as an empty place.
   header.uses = std::max(static_cast<uint32_t>(uses[1]), 1u);
   const size_t value_bytes = layout().value_bytes();
   std::memcpy(RowLayout::Values(row), rows.values.raw() + at * value_bytes, value_bytes);
@@ -179,6 +191,7 @@ TableState RowTable::SaveState() const {
     const SightCounts& sights = stripes_[i]->rows.sights();
     *fields++ = static_cast<int64_t>(sights.sights());
     *fields++ = static_cast<int64_t>(stripes_[i]->rows.swept());
+    // A stripe that has seen no key keeps its zeros; without any sight the tensor stays empty.
     if (sights.current().empty()) continue;
     if (state.sights.num_elements() == 0) {
       state.sights = Tensor::Zeros(DType::kUint8, TableState::SightsShape());
@@ -196,6 +209,8 @@ void RowTable::LoadState(absl::Span<const TableState> parts) {
     for (size_t i = 0; i < kStripes; ++i) {
       MutexLock lock(stripes_[i]->mutex);
       RowStripe& stripe = stripes_[i]->rows;
+      // Of several states the last one decides where the search for expired rows continues. Any
+      // place is correct, because the search goes round the whole table.
       stripe.SweepFrom(static_cast<uint64_t>(fields[2 * i + 1]));
       if (state.sights.num_elements() == 0) continue;
       const absl::Span<const uint8_t> counters =

@@ -1,10 +1,11 @@
 #pragma once
 
-// The time of a dynamic table: how long it has been trained. It goes on with the steps that are
-// applied, by the times that come with them, and never by the clock of the process that holds the
-// table. So copies of a table that have applied the same steps have the same time, and so has a
-// table that a step is applied to once more behind a restore. Times of two coordinators do not
-// compare, nor does time pass between them: under another one it goes on from where it was.
+// The time of a dynamic table: how long the table has been trained. The time advances with the
+// steps that are applied, by the times that the steps bring, and never by the clock of the process
+// that holds the table. So copies of a table that have applied the same steps have the same time,
+// and so has a restored table that applies a step again. The times of two coordinators cannot be
+// compared, and no time passes between them: with another coordinator the table's time continues
+// from where it was.
 
 #include <cstdint>
 
@@ -12,18 +13,19 @@
 
 namespace cohort {
 
-// Thread-compatible.
+// The clock of a dynamic table, advanced by applied steps only. Thread-compatible.
 struct StepClock {
-  // The time at which a step was first sent to a worker, by the clock of its coordinator.
+  // The time at which a step was first sent to a worker, by the clock of the step's coordinator.
   struct StepTime {
     uint64_t ms = 0;
-    uint64_t coordinator = 0;  // the coordinator's incarnation
+    uint64_t coordinator = 0;  // the incarnation of the coordinator
   };
 
   uint64_t ms = 0;  // the table's time
-  StepTime last;    // the latest of all applied steps
+  StepTime last;    // the latest send time of all applied steps
 
-  // Advances to an applied step. A step that was sent before the latest one changes nothing.
+  // Advances the table's time to an applied step. A step that was sent before the latest applied
+  // step changes nothing.
   void Advance(const StepTime& step) {
     if (step.coordinator != last.coordinator) {
       last = step;

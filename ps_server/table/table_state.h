@@ -1,8 +1,8 @@
 #pragma once
 
-// The state that decides about a table's keys and rows beside the rows themselves: its time, the
-// sights of keys that have no row yet, and where the search for expired rows goes on. A copy of a
-// table that has this state too treats every later step as the table itself does.
+// The state of a dynamic table beside its rows: the table's time, the sights of keys that have no
+// row yet, and the place where the search for expired rows continues. A copy of a table that has
+// rows and this state treats every later step as the table itself does.
 
 #include <cstdint>
 
@@ -14,10 +14,10 @@ namespace cohort {
 
 struct TableState {
   StepClock clock;
-  // int64[kStripes, 2]: sights in the current generation; the hash at which the search for expired
-  // rows goes on (bits of a uint64).
+  // The fields of each stripe, int64[kStripes, 2]: the number of sights in the current generation,
+  // and the hash at which the search for expired rows continues (the bits of a uint64).
   Tensor stripes;
-  // uint8[kStripes, 2, kCounters]: the counters of the current generation and of the one before.
+  // The sight counters, uint8[kStripes, 2, kCounters], of the current and of the last generation.
   // No elements: no key was seen.
   Tensor sights;
 

@@ -41,7 +41,8 @@ absl::Status Refuse(const CollectiveCall& call, absl::string_view why) {
   return absl::InvalidArgumentError(absl::StrCat(DescribeCall(call), ": ", why));
 }
 
-// Sums of counts times 8 bytes must not overflow.
+// The upper bound of a call's elements: neither sums of counts nor sizes of 8 bytes an element may
+// overflow 64 bits.
 constexpr int64_t kElementsMax = int64_t{1} << 50;
 
 absl::Status CheckCounts(const CollectiveCall& call, const std::vector<int64_t>& counts,
@@ -52,6 +53,7 @@ absl::Status CheckCounts(const CollectiveCall& call, const std::vector<int64_t>&
   }
   int64_t sum = 0;
   for (const int64_t count : counts) {
+    // The comparison with the remaining room keeps the sum itself from overflowing.
     if (count < 0 || count > kElementsMax - sum) {
       return Refuse(call, absl::StrCat(field, " has the number ", count, "; give 0 to ",
                                        kElementsMax, " in all"));
@@ -61,7 +63,8 @@ absl::Status CheckCounts(const CollectiveCall& call, const std::vector<int64_t>&
   return absl::OkStatus();
 }
 
-// Checks the part that a rank keeps, which is compared with no other rank's call.
+// Checks that a rank of an all-to-all sends itself as many elements as it means to receive from
+// itself. No other rank compares these two numbers.
 absl::Status CheckOwnPart(const CollectiveCall& call, int rank) {
   const int64_t sent = call.counts[static_cast<size_t>(rank)];
   const int64_t received = call.receive_counts[static_cast<size_t>(rank)];
@@ -102,6 +105,7 @@ absl::Status CheckType(const CollectiveCall& call) {
   return absl::OkStatus();
 }
 
+// Checks that the caller's memory has exactly the bytes of `elements` elements.
 absl::Status CheckSpan(const CollectiveCall& call, absl::string_view field, size_t bytes,
                        int64_t elements) {
   const size_t wanted = static_cast<size_t>(elements) * ElementSize(call.dtype);
@@ -134,6 +138,7 @@ std::string DescribeCall(const CollectiveCall& call) {
   std::string text(OpName(call.op));
   if (Reduces(call.op)) absl::StrAppend(&text, " ", ReduceName(call.reduce));
   if (call.op != CollectiveOp::kBarrier) {
+    // The counts of an all-to-all differ between ranks, so this number may differ, too.
     const int64_t elements = HasCounts(call.op) ? Sum(call.counts) : call.count;
     absl::StrAppend(&text, " ", DTypeName(call.dtype), "[", elements, "]");
   }
@@ -149,12 +154,14 @@ std::string DescribeCall(const CollectiveCall& call) {
 
 uint64_t FingerprintOf(const CollectiveCall& call) {
   uint64_t hash = StableHash(call.name);
+  // Each field is mixed with the hash of the fields before it, so the order of fields counts.
   const auto add = [&hash](uint64_t value) {
     hash = Mix64(hash + 0x9e3779b97f4a7c15u + value * 0xff51afd7ed558ccdu);
   };
   add(static_cast<uint64_t>(call.op));
   if (Reduces(call.op)) add(static_cast<uint64_t>(call.reduce));
   if (call.op != CollectiveOp::kBarrier) add(static_cast<uint64_t>(call.dtype));
+  // The counts of an all-to-all differ between ranks: FrameFingerprint compares them in pairs.
   if (call.op == CollectiveOp::kReduceScatter || call.op == CollectiveOp::kAllGather) {
     for (const int64_t count : call.counts) add(static_cast<uint64_t>(count));
   } else if (call.op != CollectiveOp::kAllToAll) {
@@ -204,6 +211,7 @@ int64_t OutputElements(const CollectiveCall& call, int rank) {
 }
 
 absl::Status CheckCall(const CollectiveCall& call, int rank, int size) {
+  // The numbers are checked first, because InputElements reads `counts` at index `rank`.
   RETURN_IF_ERROR(CheckNumbers(call, rank, size));
   RETURN_IF_ERROR(CheckType(call));
   RETURN_IF_ERROR(CheckSpan(call, "input", call.input.size(), InputElements(call, rank)));

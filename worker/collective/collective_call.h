@@ -1,8 +1,8 @@
 #pragma once
 
 // One rank's request for a collective operation. All ranks of a group make the same calls in the
-// same order; what must be equal on all of them is in the fingerprint that travels with every
-// frame, and in words in the description that an error shows.
+// same order. The fields that must be equal on all ranks go into a fingerprint that travels with
+// every frame; DescribeCall puts the same fields into words for error messages.
 //
 // Sizes are in elements, 64 bits wide. n is the size of the group, r the rank of the caller.
 //
@@ -12,13 +12,15 @@
 //   broadcast      count at root, else 0      count                   -
 //   reduce-scatter sum of counts              counts[r]               n, the same on all ranks
 //   all-gather     counts[r]                  sum of counts           n, the same on all ranks
-//   all-to-all     sum of counts              sum of receive_counts   n, what r sends to each;
-//                                                                     receive_counts: gets of each
+//   all-to-all     sum of counts              sum of receive_counts   n: what r sends to each rank;
+//                                                                     receive_counts: what r gets
+//                                                                     from each rank
 //   barrier        0                          0                       -
 //
-// In place: all-reduce, reduce and broadcast may have input == output; reduce-scatter may have
-// output == its own part of input, and all-gather input == its own part of output. Otherwise the
-// two must not overlap. Where a reduction is not in place the input is not written.
+// In-place operation: all-reduce, reduce and broadcast may have input == output; reduce-scatter may
+// have output == its own part of input, and all-gather input == its own part of output. In every
+// other call input and output must not overlap. A reduction that is not in place does not write its
+// input.
 
 #include <cstddef>
 #include <cstdint>
@@ -44,64 +46,68 @@ enum class CollectiveOp : uint8_t {
   kBarrier,
 };
 
-// kMean divides the sum by n once, in the accumulator; it is refused for integers. Integer sums and
-// products wrap. A NaN makes kMin and kMax NaN; of zeros of both signs they give either, the same
-// on all ranks.
+// The arithmetic of a reduction. kMean divides the sum by n once, in the accumulator type; kMean is
+// refused for integers. Integer sums and products wrap. A NaN operand makes kMin and kMax NaN. For
+// zeros of both signs kMin and kMax give either zero, the same zero on all ranks.
 enum class ReduceOp : uint8_t { kSum, kMean, kMin, kMax, kProd };
 
-// kAuto lets the implementation choose from static facts alone (algorithm_choice.h). An
-// implementation that has one way only, such as shared memory, ignores the wish, as the bits are
-// the same; only kRing sums in another order. NCCL has an order of its own and ignores the wish.
+// The algorithm that a caller wishes for. kAuto lets the implementation choose from static facts
+// alone (algorithm_choice.h). An implementation that has only one algorithm, such as shared memory,
+// ignores the wish; the result bits are the same, except that kRing sums in another order. NCCL has
+// its own order of sums and ignores the wish.
 enum class CollectiveAlgorithm : uint8_t {
   kAuto,
-  kOneShot,            // everybody sends all to everybody
-  kTwoShot,            // slices to their owners, sums back
+  kOneShot,  // every rank sends all its elements to every other rank
+  kTwoShot,  // every rank sends each slice to the slice's owner, and owners send the sums back
   kRecursiveDoubling,  // log2 n exchanges
-  kRing,               // what tf.distribute calls RING
+  kRing,               // the algorithm that tf.distribute calls RING
   kTree,               // broadcast and reduce along a binary tree
   kChain,              // broadcast in segments from rank to rank
-  kHierarchical,       // within each host, then across hosts
+  kHierarchical,       // a sum within each host, then a sum across hosts
 };
 
 struct CollectiveCall {
   CollectiveOp op = CollectiveOp::kBarrier;
-  ReduceOp reduce = ReduceOp::kSum;  // for reductions
-  // float32, float64, float16, bfloat16, int32 or int64; any type where nothing is reduced. 16-bit
-  // floats are summed in float32 and rounded once.
+  ReduceOp reduce = ReduceOp::kSum;  // the arithmetic; used by reductions only
+  // The element type: float32, float64, float16, bfloat16, int32 or int64 in a reduction, any type
+  // in other operations. 16-bit floats are summed in float32 and rounded once.
   DType dtype = DType::kFloat32;
-  std::string name;  // shown to people: "dense/kernel", "bucket 3"; the same on all ranks
+  std::string name;  // shown in messages: "dense/kernel", "bucket 3"; the same on all ranks
   int64_t count = 0;
   std::vector<int64_t> counts;
   std::vector<int64_t> receive_counts;
   int root = 0;
-  // Hash of how several tensors lie in these elements; the same on all ranks.
+  // A hash of how several tensors are laid out in the elements of this call; the same on all ranks.
   uint64_t layout = 0;
-  CollectiveAlgorithm algorithm = CollectiveAlgorithm::kAuto;  // the same on all ranks
-  // The group is aborted with DEADLINE_EXCEEDED when the call takes longer.
+  CollectiveAlgorithm algorithm = CollectiveAlgorithm::kAuto;  // the wish; equal on all ranks
+  // How long the call may take; after this time the group is aborted with DEADLINE_EXCEEDED.
   absl::Duration timeout = absl::InfiniteDuration();
-  // The caller's memory. It stays valid, the input unchanged and the output unread, until done.
+  // The caller's memory. Until the call is done, the memory stays valid, the caller does not change
+  // the input, and the caller does not read the output.
   absl::Span<const std::byte> input;
   absl::Span<std::byte> output;
 };
 
-absl::string_view OpName(CollectiveOp op);                  // "all-reduce"
-absl::string_view ReduceName(ReduceOp reduce);              // "sum"
-absl::string_view AlgorithmName(CollectiveAlgorithm name);  // "two-shot"
+absl::string_view OpName(CollectiveOp op);                  // for example "all-reduce"
+absl::string_view ReduceName(ReduceOp reduce);              // for example "sum"
+absl::string_view AlgorithmName(CollectiveAlgorithm name);  // for example "two-shot"
 
-// Returns "all-reduce sum float32[1000] 'dense/kernel'" or "broadcast float32[4] from rank 2
-// 'bias'".
+// Returns the call in words: "all-reduce sum float32[1000] 'dense/kernel'" or "broadcast float32[4]
+// from rank 2 'bias'".
 std::string DescribeCall(const CollectiveCall& call);
 
-// Returns a number that is equal on two ranks if their calls fit together: op, reduction, type,
-// counts that all ranks share, root, layout, algorithm and name. The same in every process and
-// build.
+// Returns a hash of a call that is equal on two ranks if their calls fit together. The hash covers
+// op, reduction, type, the counts that all ranks share, root, layout, algorithm and name. The hash
+// is the same in every process and build.
 uint64_t FingerprintOf(const CollectiveCall& call);
 
-// Return the elements of the caller's input and output, as in the table.
+// Return how many elements the caller's input and output have, by the table at the top of this
+// file.
 int64_t InputElements(const CollectiveCall& call, int rank);
 int64_t OutputElements(const CollectiveCall& call, int rank);
 
-// Errors: INVALID_ARGUMENT naming the call, the field, its value and the remedy.
+// Checks a call of rank `rank` in a group of `size` ranks. Errors: INVALID_ARGUMENT that names the
+// call, the wrong field with its value, and the remedy.
 absl::Status CheckCall(const CollectiveCall& call, int rank, int size);
 
 }  // namespace cohort

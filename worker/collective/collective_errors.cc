@@ -11,6 +11,7 @@
 namespace cohort {
 
 absl::Status MismatchError(uint64_t sequence, RankCall one, RankCall other) {
+  // The lower rank comes first, so that all ranks word the same mismatch alike.
   if (one.rank > other.rank) std::swap(one, other);
   return MakeError(absl::StatusCode::kFailedPrecondition,
                    absl::StrCat("rank ", one.rank, ", call ", sequence, ": ", one.description,
@@ -48,6 +49,7 @@ void LogStalledCall(const StalledCall& stalled) {
 int RankGivenUp(const absl::Status& cause, const std::vector<proto::TaskRef>& tasks) {
   const proto::ErrorDetail detail = DetailOf(cause);
   if (!detail.given_up()) return -1;
+  // The cause names the task that is given up; the rank is the position of this task in `tasks`.
   for (size_t rank = 0; rank < tasks.size(); ++rank) {
     if (TaskName(tasks[rank]) == TaskName(detail.origin())) return static_cast<int>(rank);
   }

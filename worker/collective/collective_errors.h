@@ -1,7 +1,7 @@
 #pragma once
 
-// The causes for which a group ends, in words. The words do not depend on the rank that finds them,
-// so that all ranks show the same.
+// The errors with which a group ends. The text of an error does not depend on the rank that finds
+// the failure, so all ranks show the same text.
 
 #include <cstdint>
 #include <string>
@@ -13,47 +13,51 @@
 
 namespace cohort {
 
-// The name of a group and its generation, for people.
+// The name of a group and its generation, as error messages show them.
 struct GroupName {
-  std::string name;         // "workers"
-  uint64_t generation = 0;  // grows with each re-forming of the group
+  std::string name;         // for example "workers"
+  uint64_t generation = 0;  // grows each time the group is formed
 };
 
-// A rank's call in DescribeCall's words.
+// A rank and the call that it made, as DescribeCall words the call.
 struct RankCall {
   int rank = 0;
   std::string description;
 };
 
-// Returns FAILED_PRECONDITION: "rank 2, call 417: ... against rank 3: ...".
+// Returns FAILED_PRECONDITION for two ranks that made different calls: "rank 2, call 417: ...
+// against rank 3: ...".
 absl::Status MismatchError(uint64_t sequence, RankCall one, RankCall other);
 
-// Returns DEADLINE_EXCEEDED naming the ranks that have not started the call; `missing` is empty if
-// all have.
+// Returns DEADLINE_EXCEEDED for a call that was not done within `timeout`. `missing` names the
+// ranks that have not started the call; an empty `missing` says that all ranks have started.
 absl::Status LateError(uint64_t sequence, const std::string& description, absl::Duration timeout,
                        const std::vector<std::string>& missing);
 
-// Returns "rank 1 (last done there: call 416, all-reduce 'w')".
+// Returns the text for a rank that is missing from a call: "rank 1 (last done there: call 416,
+// all-reduce 'w')".
 std::string MissingRank(int rank, const std::string& last_done);
 
-// A call that takes long, as one rank sees it; the group may still complete it.
+// A call that takes longer than expected, as one rank sees the call. The group may still complete
+// the call.
 struct StalledCall {
   GroupName group;
   int rank = 0;
   uint64_t sequence = 0;
   std::string description;
   absl::Duration under_way;
-  // ranks that have not started the call, or have not come as far
+  // The ranks that have not started the call, or have not come as far in the call.
   std::vector<std::string> missing;
 };
-// Logs the event collective_stall.
+// Logs the event collective_stall with the fields of `stalled`.
 void LogStalledCall(const StalledCall& stalled);
 
-// Returns the rank that the cause says is given up (ErrorDetail), or -1. `tasks` are those of the
-// ranks, or empty.
+// Returns the rank that the ErrorDetail of `cause` names as given up, or -1 if `cause` names no
+// rank. `tasks` holds the task of each rank, or is empty.
 int RankGivenUp(const absl::Status& cause, const std::vector<proto::TaskRef>& tasks);
 
-// Returns the cause as every rank shows it: "group 'workers' of generation 3 was aborted: ...".
+// Returns `cause` in the words that every rank shows: "group 'workers' of generation 3 was aborted:
+// ...".
 absl::Status AbortedBy(const GroupName& group, const absl::Status& cause);
 
 }  // namespace cohort

@@ -24,18 +24,20 @@ absl::string_view StateName(FlightRecord::State state) {
   return "";
 }
 
-// Returns the time since the start, "-" for an event that has not happened.
+// Returns the time from `start` to `when` in microseconds, or "-" for an event that has not
+// happened.
 std::string After(absl::Time start, absl::Time when) {
   if (when == absl::InfinitePast()) return "-";
   return absl::StrCat(absl::ToInt64Microseconds(when - start), "us");
 }
 
+// Returns the name of a record's algorithm; a record without an algorithm shows the owner's way.
 absl::string_view Algorithm(const FlightRecord& record, const FlightRecorder::Owner& owner) {
   if (record.algorithm == CollectiveAlgorithm::kAuto) return owner.way;
   return AlgorithmName(record.algorithm);
 }
 
-// Returns the line without its end.
+// Returns one record as a line of text, without a line end.
 std::string Line(const FlightRecord& record, const FlightRecorder::Owner& owner) {
   return absl::StrCat(
       record.sequence, " ", OpName(record.op), " '", record.name, "' ", record.bytes, " ",
@@ -59,6 +61,7 @@ proto::FlightOperation::State StateOf(FlightRecord::State state) {
   return proto::FlightOperation::NONE;
 }
 
+// Fills in the message that shows one record. A call under way is timed up to `now`.
 void FillOperation(const FlightRecord& record, const FlightRecorder::Owner& owner, absl::Time now,
                    proto::FlightOperation& shown) {
   const absl::string_view dtype =
@@ -101,6 +104,7 @@ void FlightRecorder::Started(Begin begin, absl::Time now) {
   record.ended = absl::InfinitePast();
   record.waits_for = std::move(begin.waits_for);
   MutexLock lock(mutex_);
+  // The ring is allocated by the first call, so a group without calls takes no memory.
   if (records_.empty()) records_.resize(kFlightRecordsMax);
   calls_started_ = std::max(calls_started_, begin.sequence + 1);
   SlotOf(begin.sequence) = std::move(record);
@@ -110,6 +114,7 @@ void FlightRecorder::Heard(uint64_t sequence, int rank, absl::Time now) {
   MutexLock lock(mutex_);
   if (records_.empty()) return;
   FlightRecord& record = SlotOf(sequence);
+  // A newer call has taken over the slot.
   if (record.sequence != sequence) return;
   const auto found = std::find(record.waits_for.begin(), record.waits_for.end(), rank);
   if (found == record.waits_for.end()) return;
@@ -121,10 +126,12 @@ void FlightRecorder::Ended(uint64_t sequence, const absl::Status& status, absl::
   MutexLock lock(mutex_);
   if (records_.empty()) return;
   FlightRecord& record = SlotOf(sequence);
+  // A newer call has taken over the slot.
   if (record.sequence != sequence) return;
   record.state = status.ok() ? FlightRecord::State::kDone : FlightRecord::State::kFailed;
   record.ended = now;
   ended_with_.Update(status);
+  // Calls may end out of order; the successful call with the highest number counts.
   const bool newer =
       last_done_.state == FlightRecord::State::kNone || last_done_.sequence < record.sequence;
   if (status.ok() && newer) last_done_ = record;
@@ -158,6 +165,7 @@ proto::GroupFlight FlightRecorder::ToProto(size_t calls_max, absl::Time now) con
   flight.set_rank(static_cast<uint32_t>(owner_.rank));
   flight.set_size(static_cast<uint32_t>(owner_.size));
   for (const proto::TaskRef& task : owner_.tasks) *flight.add_tasks() = task;
+  // LastDone takes the lock itself, so it is called outside the lock.
   flight.set_last_done(LastDone());
   {
     MutexLock lock(mutex_);

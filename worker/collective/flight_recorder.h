@@ -1,8 +1,9 @@
 #pragma once
 
-// A record of one rank's last operations in a group, for the question that is asked when a group
-// stands still or has been aborted: who waits for whom, and since when. Operations have the same
-// sequence numbers on all ranks, so the records of several ranks can be laid side by side.
+// A record of one rank's last operations in a group. The record answers the question which rank
+// waits for which rank, and since when, after a group has stalled or was aborted. Operations have
+// the same sequence numbers on all ranks, so the records of several ranks can be compared line by
+// line.
 
 #include <array>
 #include <cstdint>
@@ -29,25 +30,27 @@ struct FlightRecord {
   CollectiveAlgorithm algorithm = CollectiveAlgorithm::kAuto;
   State state = State::kNone;
   std::string name;
-  size_t bytes = 0;  // bytes of the larger of input and output
+  size_t bytes = 0;  // the bytes of the larger of input and output
   absl::Time started;
-  absl::Time last_heard;  // when the last missing rank was heard; past: some are still missing
+  // The time when a frame of a missing rank came last; InfinitePast if none has come.
+  absl::Time last_heard;
   absl::Time ended;
-  absl::InlinedVector<int, 8> waits_for;  // ranks of which nothing has come
+  absl::InlinedVector<int, 8> waits_for;  // the ranks from which no frame of the operation has come
 };
 
-// Keeps the last kFlightRecordsMax operations. Thread-safe.
+// The last kFlightRecordsMax operations of one rank. Thread-safe.
 class FlightRecorder {
  public:
   static constexpr size_t kFlightRecordsMax = 4096;
 
-  // The rank whose calls are recorded.
+  // The rank whose calls are recorded, and the group of that rank.
   struct Owner {
     GroupName group;
     int rank = 0;
     int size = 1;
-    std::vector<proto::TaskRef> tasks;  // one per rank; or empty
-    // The description of calls that have no algorithm, such as "shared memory".
+    std::vector<proto::TaskRef> tasks;  // one task per rank, or empty
+    // The text that is shown as the algorithm of a call whose algorithm is kAuto, such as "shared
+    // memory".
     std::string way = "auto";
   };
   explicit FlightRecorder(Owner owner) : owner_(std::move(owner)) {}
@@ -55,24 +58,25 @@ class FlightRecorder {
   struct Begin {
     uint64_t sequence = 0;
     const CollectiveCall* call = nullptr;
-    CollectiveAlgorithm algorithm = CollectiveAlgorithm::kAuto;  // the algorithm that runs
-    absl::InlinedVector<int, 8> waits_for;                       // ranks that must start it too
+    CollectiveAlgorithm algorithm = CollectiveAlgorithm::kAuto;  // the algorithm that runs the call
+    absl::InlinedVector<int, 8> waits_for;  // the ranks that must start the call too
   };
   void Started(Begin begin, absl::Time now);
-  // Notes that something of the operation has come from the rank.
+  // Notes that a frame of operation `sequence` has come from `rank`.
   void Heard(uint64_t sequence, int rank, absl::Time now);
   void Ended(uint64_t sequence, const absl::Status& status, absl::Time now);
 
-  // Returns the records from the oldest on.
+  // Returns the kept records, the oldest first.
   std::vector<FlightRecord> Records() const;
 
-  // Returns at most so many of the newest records in one line.
+  // Returns the newest records, at most `calls_max`, in one line of text.
   std::string Newest(size_t calls_max) const;
-  // Returns at most so many of the newest records, as of `now`.
+  // Returns the newest records, at most `calls_max`, with the age of a call under way measured at
+  // `now`.
   proto::GroupFlight ToProto(size_t calls_max, absl::Time now) const;
 
-  // Returns the last call that has ended well here, "call 416, all-reduce 'bucket 3'", or "no
-  // call".
+  // Returns the newest call of this rank that succeeded, in words: "call 416, all-reduce 'bucket
+  // 3'". Returns "no call" if no call has succeeded.
   std::string LastDone() const;
 
  private:
@@ -80,13 +84,14 @@ class FlightRecorder {
 
   const Owner owner_;
   mutable Mutex mutex_;
-  std::vector<FlightRecord> records_ ABSL_GUARDED_BY(mutex_);  // a ring, by sequence
+  // A ring buffer: the slot of a call is the call's sequence modulo the buffer's size.
+  std::vector<FlightRecord> records_ ABSL_GUARDED_BY(mutex_);
   FlightRecord last_done_ ABSL_GUARDED_BY(mutex_);
   uint64_t calls_started_ ABSL_GUARDED_BY(mutex_) = 0;
-  absl::Status ended_with_ ABSL_GUARDED_BY(mutex_);  // the first error of a call
+  absl::Status ended_with_ ABSL_GUARDED_BY(mutex_);  // the first error with which a call ended
 };
 
-// Returns "call 416, all-reduce 'bucket 3'".
+// Returns the recorded call in words: "call 416, all-reduce 'bucket 3'".
 std::string NameOf(const FlightRecord& record);
 
 }  // namespace cohort

@@ -9,7 +9,7 @@ namespace cohort {
 
 namespace {
 
-// Integers wrap: the operations run on their unsigned twins.
+// Adds two numbers. Integers are added as unsigned numbers, so that an overflow wraps.
 template <typename T>
 COHORT_INLINE T Add(T a, T b) {
   if constexpr (std::is_integral_v<T>) {
@@ -30,7 +30,8 @@ COHORT_INLINE T Multiply(T a, T b) {
   }
 }
 
-// A NaN in a is chosen by its own test; one in b because no comparison with it holds.
+// Returns the lesser of two numbers, or NaN if one of them is NaN. A NaN in `a` is chosen by the
+// test a != a; a NaN in `b` is chosen because no comparison with NaN holds.
 template <typename T>
 COHORT_INLINE T Least(T a, T b) {
   return ((a < b) | (a != a)) ? a : b;
@@ -40,6 +41,7 @@ COHORT_INLINE T Greatest(T a, T b) {
   return ((a > b) | (a != a)) ? a : b;
 }
 
+// Defines the loops over two and over four operands, for one type and one operation.
 #define COHORT_REDUCE_LOOPS(NAME, T, COMBINE)                                                      \
   COHORT_SIMD void NAME##Two(const Unaligned<T>* a, const Unaligned<T>* b, size_t count,           \
                              Unaligned<T>* out) {                                                  \
@@ -68,6 +70,8 @@ COHORT_REDUCE_TYPE(Int64, int64_t)
 
 }  // namespace
 
+// Defines LoopsOf for one type. The entries are in the order of ReduceOp: sum, mean, min, max,
+// prod.
 #define COHORT_LOOPS_OF(NAME, T)                                                  \
   template <>                                                                     \
   const ReduceLoops<T>& LoopsOf<T>(ReduceOp op) {                                 \

@@ -1,7 +1,7 @@
 #pragma once
 
-// The loops under reduce_tree.h, one pass over memory each, vectorised. Internal to
-// worker/collective.
+// The vectorised loops that reduce_tree.h is built on. Each loop passes over memory once. Internal
+// to worker/collective.
 
 #include <cstddef>
 
@@ -9,7 +9,7 @@
 
 namespace cohort {
 
-// Elements of any address.
+// An element that may lie at any address, aligned or not.
 template <typename T>
 struct __attribute__((packed, may_alias)) Unaligned {
   T value;
@@ -19,11 +19,13 @@ template <typename T>
 struct ReduceLoops {
   using In = const Unaligned<T>*;
   using Out = Unaligned<T>*;
-  void (*two)(In a, In b, size_t count, Out out);               // a.b
-  void (*four)(In a, In b, In c, In d, size_t count, Out out);  // (a.b).(c.d)
+  // Computes out[i] = a[i].b[i], where . is the operation of the reduction.
+  void (*two)(In a, In b, size_t count, Out out);
+  void (*four)(In a, In b, In c, In d, size_t count, Out out);  // out[i] = (a[i].b[i]).(c[i].d[i])
 };
 
-// Returns the loops for float, double, int32_t and int64_t. Those of kMean are those of kSum.
+// Returns the loops of `op` for float, double, int32_t or int64_t. The loops of kMean are those of
+// kSum.
 template <typename T>
 const ReduceLoops<T>& LoopsOf(ReduceOp op);
 

@@ -14,12 +14,13 @@ namespace cohort {
 
 namespace {
 
-// A block of each operand and of the sums between stays in the first cache.
+// The elements of a block: the blocks of all operands and partial sums stay in the first-level
+// cache.
 constexpr size_t kBlockElements = 1024;
-// The depth of the tree of kRanksMax ranks; a level needs two blocks of memory.
+// The depth of the tree over kRanksMax ranks; each level needs two blocks of memory.
 constexpr int kLevelsMax = 11;
 
-// Walks the tree over one block of elements of type T. Thread-compatible.
+// The walk of the summation tree over one block of elements of type T. Thread-compatible.
 template <typename T>
 class BlockTree {
  public:
@@ -29,8 +30,8 @@ class BlockTree {
   BlockTree(const Reduction& reduction, absl::Span<const Operand> operands)
       : loops_(LoopsOf<T>(reduction.op)), dtype_(reduction.dtype), operands_(operands) {}
 
-  // Elements [first, first + count) of the tree over all operands to `out`, which may be where an
-  // operand is: it is written by the last loop alone.
+  // Combines elements [first, first + count) of all operands into `out`. `out` may be the place of
+  // an operand, because only the last loop writes to `out`.
   void Combine(size_t first, size_t count, Out out) {
     first_ = first;
     count_ = count;
@@ -38,21 +39,24 @@ class BlockTree {
   }
 
  private:
-  // Returns where the values of a subtree are: in memory of an operand, or in `into`.
+  // Returns the address of the values of a subtree: in an operand's memory, or in `into`.
   In Values(size_t begin, size_t size, int level, Out into) {
     if (size == 1 && !IsNarrow(begin)) return Leaf(begin);
     Subtree(begin, size, level, into);
     return into;
   }
 
+  // Writes the values of the subtree over operands [begin, begin + size) to `out`.
   void Subtree(size_t begin, size_t size, int level, Out out) {
     COHORT_CHECK(level < kLevelsMax, "at most kRanksMax ranks");
     if (size == 1) return CopyLeaf(begin, out);
+    // One loop over four operands reads each operand once and keeps the tree's order, (a.b).(c.d).
     if (size == 4 && !IsNarrow(begin) && !IsNarrow(begin + 1) && !IsNarrow(begin + 2) &&
         !IsNarrow(begin + 3)) {
       return loops_.four(Leaf(begin), Leaf(begin + 1), Leaf(begin + 2), Leaf(begin + 3), count_,
                          out);
     }
+    // The left subtree takes the largest power of two of operands below `size` (reduce_tree.h).
     const size_t left_size = std::bit_floor(size - 1);
     auto& [left, right] = levels_[static_cast<size_t>(level)];
     const In a = Values(begin, left_size, level + 1, left.data());
@@ -60,6 +64,7 @@ class BlockTree {
     loops_.two(a, b, count_, out);
   }
 
+  // Returns whether an operand has 16-bit floats, which are widened before they are combined.
   bool IsNarrow(size_t index) const { return IsHalf(dtype_) && !operands_[index].partial; }
   In Leaf(size_t index) const { return reinterpret_cast<In>(operands_[index].data) + first_; }
   void CopyLeaf(size_t index, Out out) {
@@ -86,15 +91,18 @@ class BlockTree {
   size_t count_ = 0;
   std::array<Level, kLevelsMax> levels_;
   alignas(64) std::array<uint16_t, kBlockElements> narrow_;
-  alignas(64) std::array<float, kBlockElements> wide_;  // `out` may be at any address
+  // WidenFloats needs an aligned result, and `out` may be at any address
+  alignas(64) std::array<float, kBlockElements> wide_;
 };
 
+// Divides a mean's sums. Means of integers are refused by CheckCall, so integers are left alone.
 template <typename T>
 void Divide(Unaligned<T>* values, size_t count, int64_t divisor) {
   if constexpr (std::is_same_v<T, float>) DivideFloats(values, count, static_cast<T>(divisor));
   if constexpr (std::is_same_v<T, double>) DivideDoubles(values, count, static_cast<T>(divisor));
 }
 
+// Combines the operands block by block; a mean is divided while its block is in the cache.
 template <typename T>
 void CombineAs(const Reduction& reduction, absl::Span<const Operand> operands, size_t count,
                const Result& result) {
@@ -107,6 +115,7 @@ void CombineAs(const Reduction& reduction, absl::Span<const Operand> operands, s
   }
 }
 
+// Combines 16-bit floats in float32 and rounds each element once, after the division of a mean.
 void CombineHalf(const Reduction& reduction, absl::Span<const Operand> operands, size_t count,
                  const Result& result) {
   if (result.partial) return CombineAs<float>(reduction, operands, count, result);

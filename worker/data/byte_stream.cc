@@ -12,23 +12,28 @@ namespace cohort {
 
 namespace {
 
+// The size of the buffer of packed bytes that one read of the file fills.
 constexpr size_t kInputChunkBytes = 256 << 10;
-constexpr size_t kOutputChunkBytes = 64 << 20;  // zlib counts in 32 bits
+// Output bytes of one inflate() call, since zlib counts in 32 bits.
+constexpr size_t kOutputChunkBytes = 64 << 20;
+// The largest factor by which deflate can expand data.
 constexpr uint64_t kDeflateExpansionMax = 1032;
-constexpr int kGzipWindowBits = 15 + 16;  // +16: gzip with its header and checksum, nothing else
+// The window bits for inflateInit2(): +16 accepts only streams with gzip's header and checksum.
+constexpr int kGzipWindowBits = 15 + 16;
 
 absl::Status Damaged(const std::string& path, absl::string_view what) {
   return absl::DataLossError(
       absl::StrCat(path, ": ", what, "; the file is damaged: fetch it again"));
 }
 
-// Thread-compatible.
+// A plain file, whose bytes are the stream. Thread-compatible.
 class PlainStream final : public ByteStream {
  public:
   PlainStream(std::string path, std::unique_ptr<ReadableFile> file)
       : path_(std::move(path)), file_(std::move(file)) {}
 
   absl::Status Read(absl::Span<char> out) override {
+    // A file that is too short fails before any byte is copied to `out`.
     if (out.size() > file_->size() - offset_) {
       return Damaged(path_, absl::StrCat("ends at byte ", file_->size(), ", ",
                                          out.size() - (file_->size() - offset_), " bytes early"));
@@ -51,7 +56,7 @@ class PlainStream final : public ByteStream {
   uint64_t offset_ = 0;
 };
 
-// Thread-compatible.
+// A file that holds one gzip member. Thread-compatible.
 class GzipStream final : public ByteStream {
  public:
   GzipStream(std::string path, std::unique_ptr<ReadableFile> file)
@@ -61,6 +66,7 @@ class GzipStream final : public ByteStream {
   }
 
   absl::Status Init() {
+    // With valid arguments, inflateInit2() fails only for a lack of memory.
     if (inflateInit2(&zlib_, kGzipWindowBits) != Z_OK) {
       return absl::ResourceExhaustedError(absl::StrCat(path_, ": no memory to unpack"));
     }
@@ -69,6 +75,7 @@ class GzipStream final : public ByteStream {
   }
 
   absl::Status Read(absl::Span<char> out) override {
+    // Large reads of the gzip stream are split, since zlib's counters have 32 bits.
     while (!out.empty()) {
       const size_t wanted = std::min(out.size(), kOutputChunkBytes);
       ASSIGN_OR_RETURN(const size_t got, Inflate(out.subspan(0, wanted)));
@@ -79,15 +86,18 @@ class GzipStream final : public ByteStream {
   }
 
   absl::Status ExpectEnd() override {
+    // Inflating one byte more makes zlib read the member's trailer, which checks the checksum.
     char extra = 0;
     ASSIGN_OR_RETURN(const size_t got, Inflate(absl::MakeSpan(&extra, 1)));
     if (got > 0) return Damaged(path_, "more data unpacks than the header says");
+    // Bytes after the gzip member may still lie in zlib's input buffer.
     const uint64_t left = zlib_.avail_in + (file_->size() - file_offset_);
     if (left == 0) return absl::OkStatus();
     return Damaged(path_, absl::StrCat(left, " bytes follow the end of the gzip data"));
   }
 
   uint64_t max_bytes() const override {
+    // Returns the largest number if the product of file size and expansion would overflow.
     return file_->size() > kUnlimited / kDeflateExpansionMax ? kUnlimited
                                                              : file_->size() * kDeflateExpansionMax;
   }
@@ -97,6 +107,7 @@ class GzipStream final : public ByteStream {
 
   absl::Status Refill() {
     const uint64_t left = file_->size() - file_offset_;
+    // inflate() asks for input only inside the gzip member, so a file that has ended was cut off.
     if (left == 0) return Damaged(path_, "the gzip data is cut off");
     const size_t size = static_cast<size_t>(std::min<uint64_t>(left, input_.size()));
     RETURN_IF_ERROR(file_->Read(file_offset_, absl::MakeSpan(input_.data(), size)));
@@ -106,7 +117,8 @@ class GzipStream final : public ByteStream {
     return absl::OkStatus();
   }
 
-  // Bytes written; fewer than asked for only at the verified end of the gzip member.
+  // Unpacks into `out` and returns the number of bytes written. Only the verified end of the gzip
+  // member makes the number smaller than `out`.
   absl::StatusOr<size_t> Inflate(absl::Span<char> out) {
     zlib_.next_out = reinterpret_cast<Bytef*>(out.data());
     zlib_.avail_out = static_cast<uInt>(out.size());
@@ -141,6 +153,7 @@ absl::StatusOr<std::unique_ptr<ByteStream>> OpenByteStream(FileSystem& files,
   if (file->size() < magic.size()) {
     return Damaged(path, absl::StrCat("only ", file->size(), " bytes long"));
   }
+  // The first two bytes tell a gzip file from a plain one, whatever the file is named.
   RETURN_IF_ERROR(file->Read(0, absl::MakeSpan(magic)));
   if (magic[0] != '\x1f' || magic[1] != '\x8b') {
     return std::make_unique<PlainStream>(path, std::move(file));

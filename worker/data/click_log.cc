@@ -17,21 +17,23 @@ namespace cohort {
 
 namespace {
 
-// Values in each column of Criteo's display advertising challenge.
+// The number of values in each category column of Criteo's display advertising challenge.
 constexpr std::array<uint32_t, kClickCategories> kVocabularies = {
     1460, 583,   10131227, 2202608, 305,  24,   12517, 633,     3,  93145, 5683,   8351593, 3194,
     27,   14992, 5461306,  10,      5652, 2173, 4,     7046547, 18, 15,    286181, 105,     142572};
+// Shares of missing values in integer and category columns, then the weights of the click model.
 constexpr double kMissingIntegers = 0.15;
 constexpr double kMissingCategories = 0.03;
 constexpr double kBias = -1.2;
-constexpr double kIntegerWeight = 0.35;  // standard deviations
+constexpr double kIntegerWeight = 0.35;  // standard deviation of the weight of an integer column
 constexpr double kCategoryWeight = 0.55;
 constexpr size_t kReadBytes = size_t{1} << 20;
 constexpr size_t kLineBytesMax = 4096;
 
+// Maps 53 random bits to a double in [0, 1).
 double Unit(uint64_t bits) { return static_cast<double>(bits >> 11) * 0x1.0p-53; }
 
-// The weight of one cause of a click, the same for every seed.
+// Returns the weight of one cause of a click. The weight does not depend on the seed of the rows.
 double Weight(uint64_t column, uint64_t value) {
   return RandomStream(0, "click_weights").Child(column).Normal(value);
 }
@@ -52,16 +54,18 @@ absl::Status CheckBuckets(const proto::ClickLog& log) {
                    " numbers; it must have 26, each from 1 to 2^31 - 1"));
 }
 
-// Collects rows by column. Thread-compatible.
+// Collects click rows into columns. Thread-compatible.
 class ClickTable {
  public:
   explicit ClickTable(const proto::ClickLog& log)
       : buckets_(log.buckets().begin(), log.buckets().end()), categories_(kClickCategories) {}
 
   void Add(const ClickRow& row) {
+    // A missing or negative integer counts as 0. log1p compresses the large counts.
     for (const std::optional<int32_t>& value : row.integers) {
       integers_.push_back(std::log1p(static_cast<float>(std::max(value.value_or(0), 0))));
     }
+    // The modulus folds a category's 32-bit value into the buckets; a missing value is bucket 0.
     for (size_t i = 0; i < kClickCategories; ++i) {
       const int64_t id = row.categories[i].has_value() ? *row.categories[i] % buckets_[i] : 0;
       categories_[i].push_back(static_cast<int32_t>(id));
@@ -91,6 +95,7 @@ class ClickTable {
   std::vector<int32_t> labels_;
 };
 
+// Parses one line of a click log and adds its row to `table`. Errors name the number of the line.
 absl::Status AddLine(absl::string_view line, const std::string& path, ClickTable& table) {
   const absl::StatusOr<ClickRow> row = ParseClickRow(line);
   if (!row.ok()) {
@@ -105,21 +110,24 @@ absl::Status AddLine(absl::string_view line, const std::string& path, ClickTable
   return absl::OkStatus();
 }
 
+// Reads a click log in chunks of kReadBytes; memory holds a chunk and a partial line at most.
 absl::Status ReadFileLines(const std::string& path, FileSystem& files, ClickTable& table) {
   ASSIGN_OR_RETURN(const std::unique_ptr<ReadableFile> file, files.Open(path));
-  std::string text;  // begins at a line's start
+  std::string text;  // text that is not parsed yet; always begins at the start of a line
   for (uint64_t offset = 0; offset < file->size();) {
     const size_t before = text.size();
     const uint64_t size = std::min<uint64_t>(kReadBytes, file->size() - offset);
     text.resize(before + size);
     RETURN_IF_ERROR(file->Read(offset, absl::MakeSpan(text.data() + before, size)));
     offset += size;
+    // Parses every complete line of the chunk. A partial line at the end waits for the next chunk.
     size_t begin = 0;
     for (size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n', begin)) {
       RETURN_IF_ERROR(AddLine(absl::string_view(text).substr(begin, end - begin), path, table));
       begin = end + 1;
     }
     text.erase(0, begin);
+    // Without a bound, a file that has no line ends would be read into memory as a whole.
     if (text.size() > kLineBytesMax && offset < file->size()) {
       return absl::DataLossError(absl::StrCat(path, ": line ", table.size() + 1, " is longer than ",
                                               kLineBytesMax, " bytes"));
@@ -131,15 +139,18 @@ absl::Status ReadFileLines(const std::string& path, FileSystem& files, ClickTabl
 }  // namespace
 
 ClickRow MakeClickRow(uint64_t seed, uint64_t index) {
+  // Each value of a row has its own random draw from (seed, index), so rows are independent.
   const RandomStream stream = RandomStream(seed, "click_log").Child(index);
   uint64_t draw = 0;
   const auto next = [&] { return Unit(stream.Bits(draw++)); };
   ClickRow row;
   double logit = kBias;
   for (size_t i = 0; i < kClickIntegers; ++i) {
+    // A missing value uses up its random draws, too, so the draws of later columns do not move.
     const bool missing = next() < kMissingIntegers;
     const double size = next();
     if (missing) continue;
+    // Squaring the uniform draw makes small counts frequent; the largest count is exp(6) - 1.
     row.integers[i] = static_cast<int32_t>(std::expm1(6 * size * size));
     logit += kIntegerWeight * Weight(i, 0) * (std::log1p(*row.integers[i]) / 2 - 1);
   }
@@ -147,15 +158,18 @@ ClickRow MakeClickRow(uint64_t seed, uint64_t index) {
     const bool missing = next() < kMissingCategories;
     const double rank = next();
     if (missing) continue;
+    // The vocabulary's size to the power of a uniform draw: value k has a frequency of about 1 / k.
     const auto value = static_cast<uint64_t>(std::pow(kVocabularies[i], rank)) - 1;
     row.categories[i] = static_cast<uint32_t>(Mix64(((i + 1) << 32) + value));
     logit += kCategoryWeight * Weight(kClickIntegers + i, value);
   }
   row.click = next() < 1 / (1 + std::exp(-logit));
+  // The logistic function turns the sum of the weights into the probability of a click.
   return row;
 }
 
 absl::StatusOr<ClickRow> ParseClickRow(absl::string_view line) {
+  // Files with Windows line ends leave a carriage return at the end of a line.
   if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
   const std::vector<absl::string_view> fields = absl::StrSplit(line, '\t');
   if (fields.size() != 1 + kClickIntegers + kClickCategories) {
@@ -211,6 +225,7 @@ absl::StatusOr<std::vector<ClickColumn>> ReadClickLog(const proto::ClickLog& log
   for (const std::string& path : log.paths()) {
     RETURN_IF_ERROR(ReadFileLines(path, files, table));
   }
+  // If `log` names files, their rows are returned and no synthetic rows are made.
   if (!log.paths().empty()) return table.Take();
   if (log.count() < 1 || log.count() > kClickRowsMax) {
     return absl::InvalidArgumentError(

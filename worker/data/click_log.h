@@ -1,13 +1,13 @@
 #pragma once
 
-// Rows in the format of Criteo's click logs: a label, 13 integers and 26 categories, of which any
-// integer or category may be missing. In a file a row is a line of 40 fields between tabs, the
+// Rows in the format of Criteo's click logs: a label, 13 integers and 26 categories. Any integer or
+// category may be missing. In a file, a row is a line of 40 tab-separated fields, with the
 // categories as 8 hexadecimal digits.
 //
-// Made-up rows: row i of a seed depends on (seed, i) alone. Every seed draws from the same
-// vocabularies, of the sizes of Criteo's own, where value k comes about k times less often than the
-// first; and a click has the same causes in all of them: each value of a category has a weight, and
-// so does each integer, so that what was learnt from one seed holds for another.
+// Synthetic rows: row i of a seed depends on (seed, i) alone. All seeds share the vocabularies,
+// which have the sizes of Criteo's own; value k of a vocabulary appears about k times less often
+// than its first value. All seeds also share the causes of a click: each value of a category has a
+// weight, and so does each integer. A model trained on one seed is therefore valid for another.
 
 #include <array>
 #include <cstdint>
@@ -26,6 +26,7 @@ inline constexpr size_t kClickIntegers = 13;
 inline constexpr size_t kClickCategories = 26;
 inline constexpr int64_t kClickRowsMax = int64_t{1} << 26;
 
+// One row of a click log. An empty optional is a missing value.
 struct ClickRow {
   bool click = false;
   std::array<std::optional<int32_t>, kClickIntegers> integers;
@@ -34,22 +35,26 @@ struct ClickRow {
   friend bool operator==(const ClickRow&, const ClickRow&) = default;
 };
 
+// Returns synthetic row `index` of `seed`.
 ClickRow MakeClickRow(uint64_t seed, uint64_t index);
 
-// Parses a line without its end. Errors: INVALID_ARGUMENT naming the field.
+// Parses a line that has no line end. Errors: INVALID_ARGUMENT naming the bad field.
 absl::StatusOr<ClickRow> ParseClickRow(absl::string_view line);
+// Formats `row` as a line of a click log, without the line end.
 std::string ClickRowText(const ClickRow& row);
 
-// Returns "dense", "C1" ... "C26", "label".
+// Returns the column names "dense", "C1" ... "C26", "label".
 std::vector<std::string> ClickColumnNames();
 
-// The columns of proto::ClickLog, in its order.
+// One column of a proto::ClickLog, for example all labels or all values of category C1.
 struct ClickColumn {
   std::string name;
   Tensor values;
 };
-// Errors: INVALID_ARGUMENT for buckets that are not 26 numbers from 1 to 2^31 - 1 or a count
-// outside [1, kClickRowsMax]; DATA_LOSS naming file, line and field; those of the file system.
+// Reads the files of `log`, or makes its synthetic rows if it names no files, and returns the
+// columns in the order of ClickColumnNames(). Errors: INVALID_ARGUMENT for buckets that are not 26
+// numbers from 1 to 2^31 - 1 or a row count outside [1, kClickRowsMax]; DATA_LOSS naming file, line
+// and field; those of the file system.
 absl::StatusOr<std::vector<ClickColumn>> ReadClickLog(const proto::ClickLog& log,
                                                       FileSystem& files);
 

@@ -13,6 +13,7 @@ namespace {
 
 constexpr int64_t kOneHotDepthMax = 1 << 24;
 
+// Converts one row of type T to floats and applies value * scale + offset.
 template <typename T>
 void RescaleRow(const std::byte* in, int64_t count, float scale, float offset, float* out) {
   const T* values = reinterpret_cast<const T*>(in);
@@ -21,6 +22,7 @@ void RescaleRow(const std::byte* in, int64_t count, float scale, float offset, f
 
 using RescaleFunction = void (*)(const std::byte*, int64_t, float, float, float*);
 
+// Returns the conversion for a source type, or null if the type cannot be rescaled.
 RescaleFunction RescaleOf(DType dtype) {
   switch (dtype) {
     case DType::kFloat32:
@@ -81,10 +83,11 @@ void WriteInteger(DType dtype, int64_t value, std::byte* out) {
   }
 }
 
-// Rows lie anywhere in a source that no cache holds, and ids are short: what is read soon is asked
-// for now.
+// The number of rows that CopyRows prefetches ahead. Rows are read at random positions of a source
+// that no processor cache holds, so memory latency would dominate the copy of such short rows.
 constexpr size_t kRowsAhead = 32;
 
+// Copies short rows. The row size is a constant, so each copy is a single move instruction.
 template <size_t kBytes>
 void CopyRows(const std::byte* in, absl::Span<const int64_t> rows, std::byte* out) {
   const auto row = [in](int64_t index) { return in + static_cast<size_t>(index) * kBytes; };
@@ -103,6 +106,7 @@ Shape Prepend(int64_t rows, const Shape& shape) {
 }  // namespace
 
 absl::Status ComponentAssembler::AddClassLabels(const proto::ClassLabels& labels) {
+  // Labels are checked as they are in the data: a rescaled or one-hot label is no class number.
   if (rescale_.has_value() || one_hot_depth_ > 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("labels (component ", component_,
@@ -119,6 +123,7 @@ absl::Status ComponentAssembler::AddClassLabels(const proto::ClassLabels& labels
     return absl::InvalidArgumentError(
         absl::StrCat("class_labels.classes is ", labels.classes(), ", not 1 to ", kOneHotDepthMax));
   }
+  // Each label becomes a scalar: sparse losses take one number per example.
   label_classes_ = labels.classes();
   element_shape_ = Shape();
   if (IsFloat(dtype_)) dtype_ = DType::kInt64;
@@ -131,6 +136,7 @@ absl::Status ComponentAssembler::AddRescale(const proto::Rescale& rescale) {
         absl::StrCat("rescale of component ", component_, " cannot take labels"));
   }
   const Affine affine{static_cast<float>(rescale.scale()), static_cast<float>(rescale.offset())};
+  // After a first rescale or one_hot the values are floats, so further rescales run on the output.
   if (rescale_.has_value() || one_hot_depth_ > 0) {
     rescale_more_.push_back(affine);
     return absl::OkStatus();
@@ -145,6 +151,7 @@ absl::Status ComponentAssembler::AddRescale(const proto::Rescale& rescale) {
 }
 
 absl::Status ComponentAssembler::AddOneHot(const proto::OneHot& one_hot) {
+  // one_hot of labels checks the labels as class numbers, so that errors name the example.
   if (one_hot.of_labels()) {
     proto::ClassLabels labels;
     labels.set_classes(one_hot.depth());
@@ -159,6 +166,7 @@ absl::Status ComponentAssembler::AddOneHot(const proto::OneHot& one_hot) {
     return absl::InvalidArgumentError(
         absl::StrCat("one_hot.depth is ", one_hot.depth(), ", not 1 to ", kOneHotDepthMax));
   }
+  // A class number at or above the one_hot depth would be written outside its row.
   if (label_classes_ > one_hot.depth()) {
     return absl::InvalidArgumentError(
         absl::StrCat("one_hot.depth is ", one_hot.depth(), ", below ", label_classes_, " classes"));
@@ -180,6 +188,7 @@ absl::StatusOr<ComponentAssembler> ComponentAssembler::Build(const SourceCompone
   result.dtype_ = source.dtype();
   result.element_shape_ = source.element_shape();
   result.source_values_ = result.element_shape_.num_elements();
+  // Value transforms apply in pipeline order. IndexPlan handles the transforms that pick elements.
   for (const proto::DatasetTransform& transform : spec.transforms()) {
     if (transform.has_rescale() && transform.rescale().component() == component) {
       RETURN_IF_ERROR(result.AddRescale(transform.rescale()));
@@ -192,6 +201,7 @@ absl::StatusOr<ComponentAssembler> ComponentAssembler::Build(const SourceCompone
       result.element_shape_ = Shape{result.element_shape_.num_elements()};
     }
   }
+  // Bounds the bytes of one element, so that Assemble() can multiply them by the batch size.
   int64_t bytes = static_cast<int64_t>(ElementSize(result.dtype_));
   for (const int64_t dim : result.element_shape_.dims()) {
     if (__builtin_mul_overflow(bytes, dim, &bytes) || bytes > kComponentBytesMax) {
@@ -216,6 +226,7 @@ absl::StatusOr<Tensor> ComponentAssembler::Assemble(absl::Span<const int64_t> in
                                                     Shape shape) const {
   const int64_t row_bytes = output_values_ * static_cast<int64_t>(ElementSize(dtype_));
   const auto rows = static_cast<int64_t>(indices.size());
+  // Divides by the row size instead of multiplying, so the check of the batch size cannot overflow.
   if (row_bytes > 0 && rows > kComponentBytesMax / row_bytes) {
     return absl::ResourceExhaustedError(absl::StrCat("component ", component_, " of a batch of ",
                                                      rows, " is larger than ", kComponentBytesMax,
@@ -245,6 +256,7 @@ bool ComponentAssembler::CopiesShortRows() const {
 absl::Status ComponentAssembler::FillRow(int64_t index, std::byte* out) const {
   const int64_t range_value = source_.range_begin + index;
   const auto source_bytes = static_cast<size_t>(source_values_) * ElementSize(source_.dtype());
+  // A range has no array: its value is computed on the stack and converted like a row of an array.
   const std::byte* const in = source_.array != nullptr
                                   ? source_.array->raw() + static_cast<size_t>(index) * source_bytes
                                   : reinterpret_cast<const std::byte*>(&range_value);
@@ -258,6 +270,7 @@ absl::Status ComponentAssembler::FillRow(int64_t index, std::byte* out) const {
   } else {
     std::memcpy(out, in, source_bytes);
   }
+  // Further rescales work in place, since `out` holds floats after the first rescale or one_hot.
   for (const Affine& affine : rescale_more_) {
     RescaleRow<float>(out, output_values_, affine.scale, affine.offset, floats);
   }
@@ -268,6 +281,7 @@ std::string ComponentAssembler::OfFile() const {
   return source_.from.empty() ? "" : absl::StrCat(" of ", source_.from);
 }
 
+// Checks one label and writes it to `out` as an integer of the output's type.
 absl::Status ComponentAssembler::FillLabel(int64_t index, const std::byte* in,
                                            std::byte* out) const {
   const auto refuse = [&](auto label) {
@@ -282,20 +296,22 @@ absl::Status ComponentAssembler::FillLabel(int64_t index, const std::byte* in,
   int64_t label = 0;
   if (IsFloat(source_.dtype())) {
     const double value = FloatAt(source_.dtype(), in);
-    // The comparison is also false for NaN.
+    // The negated comparison also refuses a label that is NaN.
     if (!(value >= 0 && value < static_cast<double>(label_classes_))) return refuse(value);
     label = static_cast<int64_t>(value);
+    // A fractional label such as 1.5 changes when converted to an integer.
     if (static_cast<double>(label) != value) return refuse(value);
   } else {
     label = IntegerAt(source_.dtype(), in, 0);
     if (label < 0 || label >= label_classes_) return refuse(label);
   }
-  // A one-hot row is made of the label itself.
+  // FillOneHot reads the label as an int64, whatever the output's type is.
   WriteInteger(one_hot_depth_ > 0 ? DType::kInt64 : dtype_, label, out);
   return absl::OkStatus();
 }
 
 absl::Status ComponentAssembler::FillOneHot(int64_t index, const std::byte* in, float* out) const {
+  // The one-hot row is zeroed first, since only one position per value is set.
   std::fill_n(out, output_values_, 0.0f);
   if (label_classes_ > 0) {
     int64_t label = 0;

@@ -10,6 +10,7 @@ namespace cohort {
 
 namespace {
 
+// Returns the value of the last prefetch transform, at most kPrefetchMax.
 absl::StatusOr<int64_t> PrefetchOf(const proto::DatasetSpec& spec) {
   constexpr int64_t kAutotune = -1;
   constexpr int64_t kAutotuneElements = 2;
@@ -21,11 +22,13 @@ absl::StatusOr<int64_t> PrefetchOf(const proto::DatasetSpec& spec) {
                                                      transform.prefetch(),
                                                      ": use -1 (automatic) or a count"));
     }
+    // A later prefetch transform replaces an earlier one, since an iterator has one buffer.
     prefetch = transform.prefetch() == kAutotune ? kAutotuneElements : transform.prefetch();
   }
   return std::min(prefetch, kPrefetchMax);
 }
 
+// Refuses a transform of `spec` that names a component which the source does not have.
 absl::Status CheckComponents(const proto::DatasetSpec& spec, size_t components) {
   for (const proto::DatasetTransform& transform : spec.transforms()) {
     uint32_t component = 0;
@@ -71,15 +74,17 @@ void Dataset::DescribeElement() {
     proto::ComponentSpec* const spec = element_spec_.add_components();
     spec->set_dtype(static_cast<int32_t>(component.dtype()));
     spec->set_name(component.name());
-    // A batch has no fixed number of rows if the last one may be short, as in tf.data.
+    // A batch has no fixed number of rows if the last batch may be short, as in tf.data.
     if (plan_.batched()) spec->add_dims(plan_.drop_remainder() ? plan_.batch_size() : -1);
     for (const int64_t dim : component.element_shape().dims()) spec->add_dims(dim);
   }
 }
 
 absl::StatusOr<Element> Dataset::ElementAt(const proto::IteratorPosition& position) const {
+  // A cursor keeps its reader's shuffle orders, so sequential reads need no lookup in the cache.
   OrderCursor cursor = TakeCursor();
   const absl::StatusOr<std::vector<int64_t>> indices = plan_.Locate(position, cursor);
+  // The cursor is returned before the rows are copied, so other readers can use it meanwhile.
   ReturnCursor(std::move(cursor));
   RETURN_IF_ERROR(indices.status());
   return Assemble(*indices);
@@ -106,12 +111,14 @@ OrderCursor Dataset::TakeCursor() const {
 
 void Dataset::ReturnCursor(OrderCursor cursor) const {
   MutexLock lock(mutex_);
+  // Surplus cursors are dropped. Their next readers only have to look up the shuffle order again.
   if (cursors_.size() < kCursorsMax) cursors_.push_back(std::move(cursor));
 }
 
 absl::StatusOr<std::unique_ptr<DatasetIterator>> Dataset::MakeIterator(
     const proto::IteratorPosition& position) const {
   const int64_t elements = plan_.elements_per_epoch();
+  // The position just after the last element is valid, since a finished iterator reports it.
   if (position.epoch() < 0 || position.element() < 0 ||
       (elements != kEndless && position.element() > elements)) {
     return absl::InvalidArgumentError(
@@ -124,8 +131,7 @@ absl::StatusOr<std::unique_ptr<DatasetIterator>> Dataset::MakeIterator(
 DatasetIterator::DatasetIterator(std::shared_ptr<const Dataset> dataset,
                                  proto::IteratorPosition position)
     : dataset_(std::move(dataset)), start_epoch_(position.epoch()), position_(position) {
-  // The position after an epoch's last element is the next epoch's start if epochs follow each
-  // other.
+  // If epochs follow each other, the position after an epoch is the start of the next epoch.
   if (position_.element() > 0 && position_.element() == dataset_->plan().elements_per_epoch()) {
     position_.set_element(position_.element() - 1);
     position_ = dataset_->plan().Next(position_);
@@ -134,6 +140,7 @@ DatasetIterator::DatasetIterator(std::shared_ptr<const Dataset> dataset,
 
 absl::StatusOr<std::optional<Element>> DatasetIterator::Next() {
   if (dataset_->plan().AtEnd(position_, start_epoch_)) return std::nullopt;
+  // The iterator's position moves only after a success, so a failed element can be asked for again.
   ASSIGN_OR_RETURN(Element element, dataset_->ElementAt(position_));
   position_ = dataset_->plan().Next(position_);
   return element;

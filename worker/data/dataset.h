@@ -1,9 +1,10 @@
 #pragma once
 
-// A data set is a source and the transforms of a proto::DatasetSpec, as tf.data names them. Every
+// A data set is a source and the transforms of a proto::DatasetSpec, named as in tf.data. Every
 // element can be made from its position alone (index_plan.h), so the same position gives the same
-// examples on every worker and attempt; an iterator is a data set and a position. An element is one
-// tensor for each component of the source; after batch, axis 0 of each counts its examples.
+// examples on every worker and in every attempt. An iterator is a data set and a position. An
+// element is one tensor for each component of the source; after batch, axis 0 of each tensor counts
+// the examples.
 
 #include <cstdint>
 #include <memory>
@@ -23,6 +24,7 @@ namespace cohort {
 
 using Element = std::vector<Tensor>;
 
+// The largest number of elements that a prefetch transform holds ready.
 inline constexpr int64_t kPrefetchMax = 64;
 
 class DatasetIterator;
@@ -30,23 +32,27 @@ class DatasetIterator;
 // Thread-safe.
 class Dataset : public std::enable_shared_from_this<Dataset> {
  public:
-  // Reads the files: slow. Shared: iterators and closures in flight use it after its release.
-  // Errors: those of SourceCache::Open, IndexPlan::Build and ComponentAssembler::Build;
-  // INVALID_ARGUMENT for a transform of a component that the source does not have.
+  // Builds the data set and reads its files, which is slow. The result is shared because iterators
+  // and running closures use a data set after its release. Errors: those of SourceCache::Open,
+  // IndexPlan::Build and ComponentAssembler::Build; INVALID_ARGUMENT for a transform that names a
+  // component the source does not have.
   static absl::StatusOr<std::shared_ptr<const Dataset>> Build(const proto::DatasetSpec& spec,
                                                               SourceCache& sources);
 
   const proto::ElementSpec& element_spec() const { return element_spec_; }
-  int64_t cardinality() const { return plan_.cardinality(); }  // kEndless when endless
-  uint32_t content() const { return content_; }                // of its source: Source::content
+  int64_t cardinality() const { return plan_.cardinality(); }  // kEndless for endless data
+  uint32_t content() const { return content_; }  // checksum of the source's data (Source::content)
   const IndexPlan& plan() const { return plan_; }
-  // Elements to hold ready, from the last prefetch transform, at most kPrefetchMax; 0 without one.
+  // Returns how many elements an iterator holds ready: the value of the last prefetch transform, at
+  // most kPrefetchMax, or 0 without a prefetch transform.
   int64_t prefetch() const { return prefetch_; }
 
-  // Errors: OUT_OF_RANGE past the end; INVALID_ARGUMENT for a bad position or a bad class.
+  // Returns the element at `position`. Errors: OUT_OF_RANGE past the end of the data;
+  // INVALID_ARGUMENT for a bad position or an example with a bad class.
   absl::StatusOr<Element> ElementAt(const proto::IteratorPosition& position) const;
 
-  // Errors: INVALID_ARGUMENT for a position outside the data set; its very end is allowed.
+  // Makes an iterator that starts at `position`. Errors: INVALID_ARGUMENT for a position outside
+  // the data set; the position just after the last element is allowed.
   absl::StatusOr<std::unique_ptr<DatasetIterator>> MakeIterator(
       const proto::IteratorPosition& position) const;
 
@@ -57,7 +63,9 @@ class Dataset : public std::enable_shared_from_this<Dataset> {
   OrderCursor TakeCursor() const;
   void ReturnCursor(OrderCursor cursor) const;
 
-  static constexpr size_t kCursorsMax = 4;  // readers at one time that find their order at once
+  // The number of cursors that are kept for later readers, so the number of concurrent readers that
+  // find their shuffle order at once.
+  static constexpr size_t kCursorsMax = 4;
 
   const IndexPlan plan_;
   const std::vector<ComponentAssembler> components_;
@@ -68,20 +76,21 @@ class Dataset : public std::enable_shared_from_this<Dataset> {
   mutable std::vector<OrderCursor> cursors_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Thread-compatible.
+// A data set and the position of its next element. Thread-compatible.
 class DatasetIterator {
  public:
   DatasetIterator(std::shared_ptr<const Dataset> dataset, proto::IteratorPosition position);
 
-  // Returns the next element, or nothing at the end. Errors: those of Dataset::ElementAt; the
-  // position stays.
+  // Returns the next element, or nullopt at the end of the data. Errors: those of
+  // Dataset::ElementAt; the position then stays where it was.
   absl::StatusOr<std::optional<Element>> Next();
 
-  // Returns the position of the element that Next returns.
+  // Returns the position of the element that Next() will return.
   const proto::IteratorPosition& position() const { return position_; }
 
  private:
-  const std::shared_ptr<const Dataset> dataset_;  // shared with other iterators
+  // The data set that the iterator reads; shared with other iterators.
+  const std::shared_ptr<const Dataset> dataset_;
   const int64_t start_epoch_;
   proto::IteratorPosition position_;
 };

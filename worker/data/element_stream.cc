@@ -18,6 +18,7 @@ ElementStream::ElementStream(Executor& executor, std::unique_ptr<DatasetIterator
       prefetch_(static_cast<size_t>(options.prefetch)),
       iterator_(std::move(iterator)) {}
 
+// Takes the answer to one request: a ready element if there is one, else the end or the error.
 bool ElementStream::TakeReadyLocked(absl::StatusOr<std::optional<Item>>& result) {
   if (!ready_.empty()) {
     result = std::move(ready_.front());
@@ -37,18 +38,21 @@ void ElementStream::Next(Done done) {
   absl::StatusOr<std::optional<Item>> result = std::nullopt;
   {
     MutexLock lock(mutex_);
-    // Queues behind earlier requests: answers keep the order of requests.
+    // A request queues after earlier requests, so that answers keep the order of the requests.
     if (!waiting_.empty() || !TakeReadyLocked(result)) {
       waiting_.push_back(std::move(done));
     }
   }
+  // Starts to make the next element before answering, so it is made while the caller works.
   FillIfNeeded();
+  // `done` is called outside the lock, because it may ask for the next element.
   if (done) done(std::move(result));
 }
 
 void ElementStream::FillIfNeeded() {
   {
     MutexLock lock(mutex_);
+    // At most one fill task runs at a time, since the iterator is not thread-safe.
     if (filling_ || ended_.has_value()) return;
     if (ready_.size() >= prefetch_ + waiting_.size()) return;
     filling_ = true;
@@ -57,6 +61,7 @@ void ElementStream::FillIfNeeded() {
 }
 
 void ElementStream::FillOne() {
+  // The iterator is used without the lock: filling_ makes this task its only user.
   const proto::IteratorPosition position = iterator_->position();
   absl::StatusOr<std::optional<Element>> element = iterator_->Next();
   std::vector<std::pair<Done, absl::StatusOr<std::optional<Item>>>> answers;
@@ -70,6 +75,7 @@ void ElementStream::FillOne() {
     } else {
       ready_.push_back(Item{**std::move(element), position, iterator_->position()});
     }
+    // Elements made before the end or the error are still given to waiting requests, in order.
     absl::StatusOr<std::optional<Item>> result = std::nullopt;
     while (!waiting_.empty() && TakeReadyLocked(result)) {
       answers.emplace_back(std::move(waiting_.front()), std::move(result));
@@ -77,6 +83,7 @@ void ElementStream::FillOne() {
     }
   }
   FillIfNeeded();
+  // `done` is called outside the lock, because it may ask for the next element.
   for (auto& [done, result] : answers) done(std::move(result));
 }
 

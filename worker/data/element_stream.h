@@ -1,8 +1,9 @@
 #pragma once
 
-// An iterator that works ahead: up to `prefetch` elements are made on the executor before they are
-// asked for. Requests are answered in the order of their arrival, each with the position that
-// follows its element; what was prefetched and not handed out does not count.
+// An iterator that works ahead: it makes up to `prefetch` elements on the executor before a caller
+// asks for them. Requests are answered in the order of their arrival, each with the position that
+// follows its element. An element that was prefetched but not returned does not advance the
+// reported position.
 
 #include <deque>
 #include <memory>
@@ -16,23 +17,23 @@
 
 namespace cohort {
 
-// Thread-safe.
+// A queue of elements in front of a DatasetIterator, shared by its readers. Thread-safe.
 class ElementStream : public std::enable_shared_from_this<ElementStream> {
  public:
   struct Item {
     Element element;
-    proto::IteratorPosition position;  // the element's
+    proto::IteratorPosition position;  // position of `element` in the data set
     proto::IteratorPosition next_position;
   };
-  // The receiver of an element, or of nothing at the end of the data. Errors: those of
-  // DatasetIterator::Next, from then on for ever.
+  // Receives the next element, or nullopt at the end of the data. Errors: those of
+  // DatasetIterator::Next; after an error, every further request gets the same error.
   using Done = absl::AnyInvocable<void(absl::StatusOr<std::optional<Item>>)>;
 
   struct Options {
-    int64_t prefetch = 0;  // 0: an element is made when it is asked for
+    int64_t prefetch = 0;  // 0: an element is made only when a caller asks for it
   };
 
-  // Starts to fill. Shared: the pending fill task holds it.
+  // Starts to fill the stream. The result is shared because the pending fill task holds it.
   static std::shared_ptr<ElementStream> Start(Executor& executor,
                                               std::unique_ptr<DatasetIterator> iterator,
                                               Options options);
@@ -50,12 +51,14 @@ class ElementStream : public std::enable_shared_from_this<ElementStream> {
 
   Executor& executor_;
   const size_t prefetch_;
-  const std::unique_ptr<DatasetIterator> iterator_;  // touched only by the one that set filling_
+  // Used only by the fill task that has set filling_.
+  const std::unique_ptr<DatasetIterator> iterator_;
   Mutex mutex_;
   bool filling_ ABSL_GUARDED_BY(mutex_) = false;
   std::deque<Item> ready_ ABSL_GUARDED_BY(mutex_);
   std::deque<Done> waiting_ ABSL_GUARDED_BY(mutex_);
-  // Set when the iterator ended (no value) or failed: the answer to every further request.
+  // The end of the stream: OK after the last element, or the error that stopped the iterator. Every
+  // further request gets this answer.
   std::optional<absl::Status> ended_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -10,10 +10,13 @@ namespace cohort {
 
 namespace {
 
-// Iterations below an endless repeat that is itself repeated must differ from pass to pass.
+// The number of iterations that are reserved for an endless repeat inside another repeat. The
+// stride gives the iterations of each outer pass their own numbers.
 constexpr uint64_t kEndlessStride = uint64_t{1} << 32;
+// The upper bound of the epoch in a position.
 constexpr int64_t kEpochsMax = int64_t{1} << 32;
 
+// Returns an error that names a transform of the pipeline, its bad value and the remedy.
 absl::Status Bad(absl::string_view transform, int64_t value, absl::string_view remedy) {
   return absl::InvalidArgumentError(
       absl::StrCat("transform ", transform, " has the value ", value, ": ", remedy));
@@ -39,6 +42,7 @@ absl::StatusOr<IndexPlan::Stage> IndexPlan::MakeShuffle(const proto::Shuffle& sh
   if (shuffle.buffer_size() < 1) {
     return Bad("shuffle.buffer_size", shuffle.buffer_size(), "it must be at least 1");
   }
+  // The order of a shuffle is an array in memory, so endless data cannot be shuffled.
   if (input == kEndless || input > kShuffleElementsMax) {
     return absl::InvalidArgumentError(absl::StrCat(
         "transform shuffle reads ", input == kEndless ? "endless" : "too much",
@@ -63,6 +67,7 @@ absl::StatusOr<IndexPlan::Stage> IndexPlan::MakeStage(const proto::DatasetTransf
     case proto::DatasetTransform::kTake: {
       const int64_t count = transform.take();
       if (count < -1) return Bad("take", count, "use -1 for all, or a count");
+      // A take transform with a count makes endless data finite.
       const int64_t output = count == -1 ? input : endless ? count : std::min(input, count);
       return Stage{Kind::kTake, input, output, 0, 0, nullptr};
     }
@@ -71,6 +76,7 @@ absl::StatusOr<IndexPlan::Stage> IndexPlan::MakeStage(const proto::DatasetTransf
       const int64_t index = transform.shard().index();
       if (num < 1) return Bad("shard.num_shards", num, "it must be at least 1");
       if (index < 0 || index >= num) return Bad("shard.index", index, "use 0 to num_shards - 1");
+      // A shard has the input elements index, index + num, index + 2 * num and so on.
       const int64_t output = endless ? kEndless : input > index ? (input - index - 1) / num + 1 : 0;
       return Stage{Kind::kShard, input, output, num, index, nullptr};
     }
@@ -79,6 +85,7 @@ absl::StatusOr<IndexPlan::Stage> IndexPlan::MakeStage(const proto::DatasetTransf
       if (size < 1 || size > kBatchMax) {
         return Bad("batch.size", size, absl::StrCat("use 1 to ", kBatchMax));
       }
+      // The incomplete last batch counts as an element unless drop_remainder is set.
       const int64_t rest = transform.batch().drop_remainder() ? 0 : input % size != 0;
       return Stage{Kind::kBatch, input, endless ? kEndless : input / size + rest, size, 0, nullptr};
     }
@@ -92,6 +99,7 @@ absl::StatusOr<IndexPlan::Stage> IndexPlan::MakeStage(const proto::DatasetTransf
 }
 
 absl::Status IndexPlan::Add(Stage stage) {
+  // A second batch transform would make batches of batches, which Locate() cannot return.
   if (stage.kind == Kind::kBatch) {
     if (batched()) return Bad("batch", stage.a, "only one batch transform is supported");
     batch_stage_ = stages_.size();
@@ -101,11 +109,13 @@ absl::Status IndexPlan::Add(Stage stage) {
   return absl::OkStatus();
 }
 
+// Bounds the factor by which indices of endless data grow between the output and the source.
 absl::Status IndexPlan::CheckScale() const {
   int64_t scale = 1;
   for (const Stage& stage : stages_) {
     if (stage.output != kEndless) continue;
     if (stage.kind != Kind::kBatch && stage.kind != Kind::kShard) continue;
+    // Divides by the scale instead of multiplying, so the check itself cannot overflow.
     if (stage.a > kEndlessScaleMax / scale) {
       return Bad("shard or batch", stage.a, "too large for endless data: put repeat last");
     }
@@ -124,6 +134,8 @@ absl::StatusOr<IndexPlan> IndexPlan::Build(int64_t source_elements,
                                                    " transforms, more than ", kTransformsMax));
   }
   for (const proto::DatasetTransform& transform : spec.transforms()) {
+    // Transforms of values (rescale, one_hot, class_labels, flatten) and prefetch do not move
+    // indices.
     if (transform.has_rescale() || transform.has_one_hot() || transform.has_class_labels() ||
         transform.kind_case() == proto::DatasetTransform::kFlatten ||
         transform.kind_case() == proto::DatasetTransform::kPrefetch) {
@@ -135,6 +147,7 @@ absl::StatusOr<IndexPlan> IndexPlan::Build(int64_t source_elements,
     RETURN_IF_ERROR(plan.Add(std::move(stage)));
   }
   RETURN_IF_ERROR(plan.CheckScale());
+  // A final repeat is not a stage: the epoch of a position is its repetition.
   if (!plan.stages_.empty() && plan.stages_.back().kind == Kind::kRepeat) {
     plan.epochs_ = plan.stages_.back().a;
     plan.final_repeat_ = true;
@@ -151,7 +164,7 @@ int64_t IndexPlan::cardinality() const {
   const int64_t elements = elements_per_epoch();
   if (elements == 0 || epochs_ == 0) return 0;
   if (elements == kEndless || epochs_ == kEndless) return kEndless;
-  return elements * epochs_;  // Build refused an overflow
+  return elements * epochs_;  // Build() refused plans whose product overflows
 }
 
 IndexPlan::Place IndexPlan::Through(size_t index, Place place, OrderCursor& cursor) const {
@@ -164,6 +177,7 @@ IndexPlan::Place IndexPlan::Through(size_t index, Place place, OrderCursor& curs
     case Kind::kShard:
       return {place.iteration, place.index * stage.a + stage.b};
     case Kind::kRepeat: {
+      // Every pass of a repeat is an iteration of its own, so each pass has its own shuffle order.
       const uint64_t times = stage.a == kEndless ? kEndlessStride : static_cast<uint64_t>(stage.a);
       if (stage.input == kEndless) return {place.iteration * times, place.index};
       const auto pass = static_cast<uint64_t>(place.index / stage.input);
@@ -171,6 +185,7 @@ IndexPlan::Place IndexPlan::Through(size_t index, Place place, OrderCursor& curs
     }
     case Kind::kShuffle: {
       OrderCursor::Entry& entry = cursor.entries[index];
+      // Sequential reads stay in one iteration of the shuffle, so they ask the cache once.
       if (entry.iteration != place.iteration || entry.order == nullptr) {
         entry = {place.iteration, stage.orders->Get(place.iteration)};
       }
@@ -195,6 +210,7 @@ absl::StatusOr<std::vector<int64_t>> IndexPlan::Locate(const proto::IteratorPosi
                                                    ", element ", position.element(),
                                                    ") is not in any data set"));
   }
+  // Elements of endless data are bounded here, so no index overflows below (see CheckScale).
   const int64_t elements = elements_per_epoch();
   if (position.element() >= (elements == kEndless ? kEndlessElementsMax : elements) ||
       (final_repeat_ && epochs_ != kEndless && position.epoch() >= epochs_)) {
@@ -204,9 +220,11 @@ absl::StatusOr<std::vector<int64_t>> IndexPlan::Locate(const proto::IteratorPosi
   cursor.entries.resize(stages_.size());
   const Place top{static_cast<uint64_t>(position.epoch()), position.element()};
   if (!batched()) return std::vector<int64_t>{Descend(stages_.size(), 0, top, cursor).index};
+  // Stages after the batch move whole batches. Stages before the batch move single examples.
   const Place first = Descend(stages_.size(), batch_stage_, top, cursor);
   const int64_t input = stages_[batch_stage_].input;
   const int64_t count =
+      // Only the last batch of finite data can be shorter than batch_size_.
       input == kEndless ? batch_size_ : std::min(batch_size_, input - first.index);
   std::vector<int64_t> indices(static_cast<size_t>(count));
   for (int64_t i = 0; i < count; ++i) {
@@ -219,6 +237,7 @@ absl::StatusOr<std::vector<int64_t>> IndexPlan::Locate(const proto::IteratorPosi
 proto::IteratorPosition IndexPlan::Next(const proto::IteratorPosition& position) const {
   proto::IteratorPosition next = position;
   next.set_element(position.element() + 1);
+  // Without a final repeat, a position never moves on to the next epoch by itself.
   if (final_repeat_ && next.element() == elements_per_epoch()) {
     next.set_epoch(position.epoch() + 1);
     next.set_element(0);
@@ -228,6 +247,7 @@ proto::IteratorPosition IndexPlan::Next(const proto::IteratorPosition& position)
 
 bool IndexPlan::AtEnd(const proto::IteratorPosition& position, int64_t start_epoch) const {
   const int64_t elements = elements_per_epoch();
+  // An epoch without elements is always at its end, since it would otherwise repeat for ever.
   if (elements == 0) return true;
   if (final_repeat_) return epochs_ != kEndless && position.epoch() >= epochs_;
   return position.epoch() > start_epoch || (elements != kEndless && position.element() >= elements);

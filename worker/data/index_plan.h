@@ -1,14 +1,16 @@
 #pragma once
 
-// An input pipeline seen as arithmetic on indices. Every source here is an array, so each transform
-// that picks or orders elements (skip, take, shard, shuffle, repeat, batch) is a function from an
-// index of its output to an index of its input, and a pipeline is their composition: any element is
-// found from its position alone, which makes iterators restorable and splits independent.
+// An input pipeline expressed as arithmetic on indices. Every source is an array. Each transform
+// that picks or orders elements (skip, take, shard, shuffle, repeat, batch) is therefore a function
+// from an index of its output to an index of its input, and a pipeline is the composition of these
+// functions. Any element is found from its position alone, so iterators can be restored and splits
+// are independent.
 //
-// A position is (epoch, element). When the last such transform is a repeat, epoch is the
-// repetition and element counts inside it. Otherwise the pipeline is one repetition long, and other
-// epochs name further passes over it, each with its own shuffle order; elements of a stream that is
-// batched after its repeat are counted through. An element is a batch when the pipeline batches.
+// A position is (epoch, element). If the pipeline's last transform that picks elements is a repeat,
+// the epoch is the repetition and the element counts inside the repetition. Otherwise the pipeline
+// is one repetition long, and other epochs name further passes over the pipeline, each with its own
+// shuffle order. If batch comes after repeat, elements are counted through all repetitions. An
+// element is a batch if the pipeline batches.
 
 #include <cstdint>
 #include <memory>
@@ -21,16 +23,18 @@
 
 namespace cohort {
 
-inline constexpr int64_t kEndless = -1;  // an endless number of elements or epochs
+// Stands for an endless number of elements or epochs.
+inline constexpr int64_t kEndless = -1;
 inline constexpr int64_t kBatchMax = 1 << 20;
 inline constexpr int kTransformsMax = 64;
-// Bounds on endless data, so that no index overflows: the element of a position, one skip, and the
-// product of batch size and shard counts.
+// Bounds on endless data, so that no index overflows: the element of a position, the count of one
+// skip, and the product of the batch size and all shard counts.
 inline constexpr int64_t kEndlessElementsMax = int64_t{1} << 38;
 inline constexpr int64_t kEndlessSkipMax = int64_t{1} << 36;
 inline constexpr int64_t kEndlessScaleMax = 1 << 20;
 
-// The shuffle orders that a reader used last, by stage. Thread-compatible.
+// The shuffle orders that a reader used last, one entry for each stage of the plan.
+// Thread-compatible.
 struct OrderCursor {
   struct Entry {
     uint64_t iteration = 0;
@@ -39,44 +43,49 @@ struct OrderCursor {
   std::vector<Entry> entries;
 };
 
-// Immutable after construction but for the orders' cache; thread-safe.
+// The index arithmetic of one pipeline. Immutable after construction except for the shuffle orders'
+// cache; thread-safe.
 class IndexPlan {
  public:
-  // Transforms that change only values (rescale, one_hot, flatten) or timing (prefetch) are passed
-  // over. Errors: INVALID_ARGUMENT naming the transform, its value and the remedy.
+  // Builds the plan of `spec`. Transforms that change only values (rescale, one_hot, flatten) or
+  // timing (prefetch) are skipped. Errors: INVALID_ARGUMENT naming the transform, its value and the
+  // remedy.
   static absl::StatusOr<IndexPlan> Build(int64_t source_elements, const proto::DatasetSpec& spec);
 
   bool batched() const { return batch_size_ > 0; }
   int64_t batch_size() const { return batch_size_; }
   bool drop_remainder() const { return drop_remainder_; }
-  int64_t source_elements() const { return source_elements_; }  // before all transforms
-  // Elements over all epochs of a final repeat.
+  // Elements of the source before all transforms.
+  int64_t source_elements() const { return source_elements_; }
+  // Returns the number of elements over all epochs of a final repeat.
   int64_t cardinality() const;
   int64_t elements_per_epoch() const;
 
-  // Returns the source indices of the element: one, or those of its batch. Errors: OUT_OF_RANGE
-  // past the end; INVALID_ARGUMENT for a negative position.
+  // Returns the source indices of the element at `position`: one index, or the indices of a batch.
+  // Errors: OUT_OF_RANGE past the end; INVALID_ARGUMENT for a negative position.
   absl::StatusOr<std::vector<int64_t>> Locate(const proto::IteratorPosition& position,
                                               OrderCursor& cursor) const;
 
-  // Returns the position after this one, in its canonical form (a full epoch becomes the next one's
-  // start).
+  // Returns the position after `position` in canonical form: the end of an epoch becomes the start
+  // of the next epoch.
   proto::IteratorPosition Next(const proto::IteratorPosition& position) const;
-  // Returns true if an iterator that was started in `start_epoch` is at its end here.
+  // Returns true if `position` is the end of an iterator that was started in `start_epoch`.
   bool AtEnd(const proto::IteratorPosition& position, int64_t start_epoch) const;
 
  private:
   enum class Kind { kSkip, kShard, kTake, kShuffle, kRepeat, kBatch };
   struct Stage {
     Kind kind;
-    int64_t input = 0;  // elements of one iteration of what this reads, or kEndless
+    int64_t input = 0;  // elements that one iteration of the stage's input has, or kEndless
     int64_t output = 0;
-    int64_t a = 0;  // skip: count; shard: number; repeat: times; batch: size
-    int64_t b = 0;  // shard: index
-    std::shared_ptr<ShuffleOrders> orders;  // shared: copies of a plan use one cache
+    // Parameter of the stage: skip's count, shard's number of shards, repeat's times, batch's size.
+    int64_t a = 0;
+    int64_t b = 0;  // second parameter of a shard stage: its index
+    // Shuffle orders, shared: copies of a plan use one cache.
+    std::shared_ptr<ShuffleOrders> orders;
   };
   struct Place {
-    uint64_t iteration = 0;  // wraps: it only names a shuffle order
+    uint64_t iteration = 0;  // number that names a shuffle order; may wrap around
     int64_t index = 0;
   };
 
@@ -86,10 +95,12 @@ class IndexPlan {
   absl::Status Add(Stage stage);
   absl::Status CheckScale() const;
   Place Through(size_t stage, Place place, OrderCursor& cursor) const;
-  // Goes from the output of stage `end` - 1 down to the output of stage `begin` - 1.
+  // Maps a place in the output of stage `end` - 1 to a place in the output of stage `begin` - 1,
+  // that is, in the input of stage `begin`.
   Place Descend(size_t end, size_t begin, Place place, OrderCursor& cursor) const;
 
-  std::vector<Stage> stages_;  // source first; without a final repeat, which is epochs_
+  // The stages from the source to the output. A final repeat is not a stage; its count is epochs_.
+  std::vector<Stage> stages_;
   int64_t source_elements_ = 0;
   int64_t epochs_ = 1;
   bool final_repeat_ = false;

@@ -1,9 +1,10 @@
 #pragma once
 
-// The order in which tf.data's shuffle emits n elements through a buffer: the buffer fills, then
-// each output takes a random slot, which the next input refills; at the end the buffer empties.
-// With a buffer of n or more this is Fisher and Yates's full permutation. The order is computed
-// over indices once per repetition and then read at random, so a seek costs nothing more.
+// The order in which tf.data's shuffle emits n elements through a buffer. The buffer is filled
+// first; then each output takes a random slot, which the next input refills; at the end the buffer
+// is drained. A buffer of n or more elements gives the full permutation of Fisher and Yates. The
+// order is computed over indices once per repetition and then read at random positions, so a seek
+// is free.
 
 #include <cstdint>
 #include <map>
@@ -15,9 +16,10 @@
 
 namespace cohort {
 
+// The order of a shuffle: entry i is the input index of output i.
 using ElementOrder = std::vector<uint32_t>;
 
-// Largest data set that is shuffled: 1 GiB of order.
+// The largest data set that can be shuffled; its order takes 1 GiB.
 inline constexpr int64_t kShuffleElementsMax = int64_t{1} << 28;
 
 struct ShuffleOrderOptions {
@@ -26,19 +28,26 @@ struct ShuffleOrderOptions {
   uint64_t seed = 0;
   uint64_t iteration = 0;
 };
+// Computes the order of one iteration of a shuffle. Equal options give equal orders on every
+// machine.
 ElementOrder MakeShuffleOrder(const ShuffleOrderOptions& options);
 
-// The orders of one shuffle transform; keeps those of the iterations last asked for. Thread-safe.
+// The orders of one shuffle transform. Keeps the orders of the iterations that were asked for last.
+// Thread-safe.
 class ShuffleOrders {
  public:
-  // Takes a `shuffle` that IndexPlan has checked.
+  // Makes the cache for a `shuffle` of `elements` elements that IndexPlan has checked.
   ShuffleOrders(const proto::Shuffle& shuffle, int64_t elements);
 
-  // Returns an order. Shared: readers go on with it after it left the cache.
+  // Returns the shuffle order of `iteration`. The order is shared, since readers may use it after
+  // the cache has dropped it.
   std::shared_ptr<const ElementOrder> Get(uint64_t iteration);
 
  private:
-  static constexpr size_t kOrdersMax = 2;  // an iterator's own and the one it prefetches from
+  // The number of cached orders: an iterator's own iteration and the next one, which prefetch
+  // reads.
+
+  static constexpr size_t kOrdersMax = 2;
 
   const proto::Shuffle shuffle_;
   const int64_t elements_;

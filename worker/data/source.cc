@@ -20,11 +20,12 @@ namespace {
 constexpr int kComponentsMax = 64;
 constexpr size_t kFingerprintChunkBytes = 1 << 20;
 
-// Names the content, wherever it lies: a file that was replaced under its old path is another
-// array.
+// Returns a fingerprint of the file's content (length and checksum). A file that was replaced under
+// its old path has another fingerprint, so the cache does not return the old array.
 absl::StatusOr<std::string> Fingerprint(FileSystem& files, const std::string& path) {
   ASSIGN_OR_RETURN(const std::unique_ptr<ReadableFile> file, files.Open(path));
   std::string chunk(kFingerprintChunkBytes, '\0');
+  // The file is read in chunks, so it is never in memory as a whole.
   uint32_t crc = 0;
   for (uint64_t offset = 0; offset < file->size();) {
     const uint64_t size = std::min<uint64_t>(chunk.size(), file->size() - offset);
@@ -41,6 +42,7 @@ absl::StatusOr<Source> OpenRange(const proto::Range& range) {
     return absl::InvalidArgumentError(
         absl::StrCat("range from ", range.begin(), " to ", range.end(), " is too long"));
   }
+  // An empty or reversed range has no elements, as in tf.data.
   return Source{std::max<int64_t>(0, count),
                 {SourceComponent{nullptr, range.begin(), ""}},
                 Crc32c(absl::StrCat("range:", range.begin(), ":", range.end()))};
@@ -53,6 +55,7 @@ absl::StatusOr<Tensor> ReadInline(const proto::InlineTensor& proto, int componen
     return absl::InvalidArgumentError(absl::StrCat(name, " has no axis 0 to count elements"));
   }
   uint64_t bytes = ElementSize(dtype);
+  // The extents of an inline tensor come from a request, so they may be negative or overflow.
   for (const int64_t dim : proto.dims()) {
     if (dim < 0 || __builtin_mul_overflow(bytes, static_cast<uint64_t>(dim), &bytes)) {
       return absl::InvalidArgumentError(absl::StrCat(name, " has a bad extent ", dim));
@@ -68,6 +71,7 @@ absl::StatusOr<Tensor> ReadInline(const proto::InlineTensor& proto, int componen
   return tensor;
 }
 
+// Joins components into a source. All components must have the same number of elements.
 absl::StatusOr<Source> Assemble(std::vector<SourceComponent> components,
                                 absl::Span<const std::string> names) {
   Source source;
@@ -124,6 +128,7 @@ absl::StatusOr<Source> SourceCache::Open(const proto::DatasetSource& source) {
   }
 }
 
+// Reads each IDX file only if no living data set holds an array of the same path and content.
 absl::StatusOr<Source> SourceCache::OpenIdx(const proto::IdxFiles& idx) {
   std::string content = "idx";
   std::vector<SourceComponent> components;
@@ -136,6 +141,7 @@ absl::StatusOr<Source> SourceCache::OpenIdx(const proto::IdxFiles& idx) {
     absl::StrAppend(&content, ":", of_file);
   }
   ASSIGN_OR_RETURN(Source source, Assemble(std::move(components), names));
+  // The checksum of the source covers the files' contents and not their paths.
   source.content = Crc32c(content);
   return source;
 }
@@ -144,6 +150,7 @@ absl::StatusOr<Source> SourceCache::OpenSynthetic(const proto::SyntheticDigits& 
   const std::string key = absl::StrCat("digits:", digits.seed(), ":", digits.count());
   std::shared_ptr<const Tensor> images = Find(key + ":images");
   std::shared_ptr<const Tensor> labels = Find(key + ":labels");
+  // Images and labels may leave the cache separately, so both are made again if one is gone.
   if (images == nullptr || labels == nullptr) {
     ASSIGN_OR_RETURN(DigitSet set, MakeSyntheticDigits({digits.seed(), digits.count()}));
     images = Keep(key + ":images", std::move(set.images));
@@ -154,6 +161,8 @@ absl::StatusOr<Source> SourceCache::OpenSynthetic(const proto::SyntheticDigits& 
 }
 
 absl::StatusOr<Source> SourceCache::OpenClickLog(const proto::ClickLog& log) {
+  // `key` finds the columns in the cache and contains the paths. `contents` identifies the data and
+  // does not contain the paths.
   std::string key = absl::StrCat("clicks:", log.seed(), ":", log.count());
   for (const int64_t buckets : log.buckets()) absl::StrAppend(&key, ":", buckets);
   std::string contents = key;
@@ -168,6 +177,7 @@ absl::StatusOr<Source> SourceCache::OpenClickLog(const proto::ClickLog& log) {
   for (const std::string& name : ClickColumnNames()) {
     source.components.push_back({Find(absl::StrCat(key, ":", name)), 0, name, paths});
   }
+  // Columns may leave the cache separately, so all are read again if one is gone.
   const bool all = std::all_of(source.components.begin(), source.components.end(),
                                [](const SourceComponent& one) { return one.array != nullptr; });
   if (!all) {
@@ -199,6 +209,7 @@ std::shared_ptr<const Tensor> SourceCache::Find(const std::string& key) const {
 std::shared_ptr<const Tensor> SourceCache::Keep(const std::string& key, Tensor array) {
   auto shared = std::make_shared<const Tensor>(std::move(array));
   MutexLock lock(mutex_);
+  // Forgets arrays that no data set holds any more, so the cache does not grow with old keys.
   for (auto it = arrays_.begin(); it != arrays_.end();) {
     it = it->second.expired() ? arrays_.erase(it) : std::next(it);
   }

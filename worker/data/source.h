@@ -1,8 +1,9 @@
 #pragma once
 
-// A source is a number of elements, each of one or more components; a component is an array whose
-// axis 0 counts the elements, or the numbers of a range. Decoded files are shared by the data sets
-// of one worker: its SourceCache keeps no array alive that no data set uses.
+// A source is a number of elements with one or more components each. A component is an array whose
+// axis 0 counts the elements, or the numbers of a range. The data sets of one worker share decoded
+// files: the worker's SourceCache returns an array again as long as some data set uses the array,
+// and does not keep it alive longer.
 
 #include <cstdint>
 #include <map>
@@ -18,42 +19,46 @@
 
 namespace cohort {
 
+// One component of a source: an array or a range.
 struct SourceComponent {
-  // Shared with the cache and with other data sets of the same file; null for a range.
+  // The decoded array, shared with the cache and with other data sets of the same file; null for a
+  // range.
   std::shared_ptr<const Tensor> array;
   int64_t range_begin = 0;
-  std::string name = "";  // the column's, if the source names its columns
-  std::string from = "";  // the file, for messages
+  std::string name = "";  // name of the component's column, if the source names its columns
+  std::string from = "";  // file that the component was read from, for error messages
 
   DType dtype() const { return array ? array->dtype() : DType::kInt64; }
-  // Returns the shape of one element.
+  // Returns the shape of one element of this component.
   Shape element_shape() const;
 };
 
 struct Source {
   int64_t elements = 0;
   std::vector<SourceComponent> components;
-  uint32_t content = 0;  // crc32c of what the data are; not of where they lie, nor since when
+  // A checksum (crc32c) of the data themselves, independent of their path and time of change.
+  uint32_t content = 0;
 };
 
-// Thread-safe.
+// Opens sources and shares decoded arrays between data sets. Thread-safe.
 class SourceCache {
  public:
   explicit SourceCache(FileSystem& files) : files_(files) {}
 
-  // Opens a source; reading or making the data is slow. Errors: INVALID_ARGUMENT naming the field
-  // of the spec or the files whose counts differ; NOT_FOUND for a file; DATA_LOSS for a damaged
-  // one.
+  // Opens a source and reads or makes its data, which is slow. Errors: INVALID_ARGUMENT naming the
+  // field of the spec or the files whose element counts differ; NOT_FOUND for a file; DATA_LOSS for
+  // a damaged file.
   absl::StatusOr<Source> Open(const proto::DatasetSource& source);
 
-  // Arrays that are held by some data set now; for tests.
+  // Returns how many cached arrays are held by some data set now; for tests.
   size_t live_arrays() const;
 
  private:
   absl::StatusOr<Source> OpenIdx(const proto::IdxFiles& idx);
   absl::StatusOr<Source> OpenSynthetic(const proto::SyntheticDigits& digits);
   absl::StatusOr<Source> OpenClickLog(const proto::ClickLog& log);
-  // Opens a file; `content` is its Fingerprint.
+  // Returns the array of the IDX file `path`, from the cache or by reading it. `content` is the
+  // file's Fingerprint().
   absl::StatusOr<std::shared_ptr<const Tensor>> OpenFile(const std::string& path,
                                                          const std::string& content);
   std::shared_ptr<const Tensor> Find(const std::string& key) const;

@@ -16,8 +16,9 @@ struct Point {
   float y = 0;
 };
 
-// Each digit is a run of points in a box of width 1 and height 2 (y grows downwards); a stroke
-// joins neighbours, a pen-up point (kUp) ends one, and the rest of the row is pen-up.
+// A glyph is a list of points in a box of width 1 and height 2 (y grows downwards). A stroke joins
+// two neighbouring points. A pen-up point (kUp) ends a line, and the unused points at the end of a
+// glyph are pen-up.
 constexpr int kPointsMax = 10;
 constexpr Point kUp{-9, -9};
 using Glyph = std::array<Point, kPointsMax>;
@@ -79,10 +80,11 @@ constexpr std::array<Glyph, 10> kGlyphs = {{
       kUp}},
 }};
 
-// The way one image bends the glyph.
+// The pen of one image: how it transforms the glyph, and the stroke's width and brightness.
 struct Pen {
   float scale_x, scale_y, slant, center_x, center_y, radius, brightness;
 
+  // Maps a point of the glyph's box to pixels. The centre of the box becomes the glyph's centre.
   Point Place(Point p) const {
     const float y = p.y - 1;
     const float x = p.x - 0.5f - slant * y;
@@ -90,6 +92,7 @@ struct Pen {
   }
 };
 
+// Draws the parameters of a pen at random. Each parameter has its own draw number.
 Pen DrawPen(const RandomStream& random) {
   const auto between = [&random](uint64_t i, float low, float high) {
     return low + (high - low) * random.Uniform(i);
@@ -102,6 +105,7 @@ Pen DrawPen(const RandomStream& random) {
 float DistanceToSegment(Point p, Point a, Point b) {
   const float dx = b.x - a.x;
   const float dy = b.y - a.y;
+  // The lower bound of the squared length avoids a division by zero for a stroke of length 0.
   const float length2 = std::max(dx * dx + dy * dy, 1e-6f);
   const float t = std::clamp(((p.x - a.x) * dx + (p.y - a.y) * dy) / length2, 0.0f, 1.0f);
   const float ex = p.x - a.x - t * dx;
@@ -109,8 +113,10 @@ float DistanceToSegment(Point p, Point a, Point b) {
   return std::sqrt(ex * ex + ey * ey);
 }
 
+// Draws one stroke with soft edges: the brightness falls over the outermost pixel of the pen.
 void DrawStroke(const Pen& pen, Point a, Point b, float* image) {
   const float reach = pen.radius + 1;
+  // Only pixels within the pen's reach of the stroke can change, so only their box is visited.
   const auto clip = [](float v) { return std::clamp(static_cast<int>(v), 0, kDigitSide - 1); };
   const int y_end = clip(std::max(a.y, b.y) + reach);
   const int x_end = clip(std::max(a.x, b.x) + reach);
@@ -118,6 +124,7 @@ void DrawStroke(const Pen& pen, Point a, Point b, float* image) {
     for (int x = clip(std::min(a.x, b.x) - reach); x <= x_end; ++x) {
       const Point pixel{static_cast<float>(x), static_cast<float>(y)};
       const float cover = pen.radius + 0.5f - DistanceToSegment(pixel, a, b);
+      // Where strokes overlap, the brighter value counts, so a crossing is not brighter.
       float& value = image[y * kDigitSide + x];
       value = std::max(value, pen.brightness * std::clamp(cover, 0.0f, 1.0f));
     }
@@ -132,7 +139,7 @@ void DrawDigit(int digit, const RandomStream& random, uint8_t* out) {
     if (glyph[i].x == kUp.x || glyph[i - 1].x == kUp.x) continue;
     DrawStroke(pen, pen.Place(glyph[i - 1]), pen.Place(glyph[i]), image.data());
   }
-  // One draw is the noise of eight pixels: up to 15 on the background, as a scanner leaves.
+  // One random draw gives the noise of eight pixels: up to 15 on the background, like a scanner.
   const RandomStream noise = random.Child(1);
   for (size_t i = 0; i < image.size(); ++i) {
     const uint64_t bits = noise.Bits(i / 8) >> (8 * (i % 8));
@@ -152,6 +159,7 @@ absl::StatusOr<DigitSet> MakeSyntheticDigits(const DigitSetOptions& options) {
                Tensor(DType::kUint8, Shape{options.count})};
   const RandomStream stream(options.seed, "synthetic_digits");
   for (int64_t i = 0; i < options.count; ++i) {
+    // Each image has its own random stream, so image i does not depend on the other images.
     const RandomStream random = stream.Child(static_cast<uint64_t>(i));
     const int digit = static_cast<int>(random.Below(0, 10));
     set.labels.mutable_data<uint8_t>()[i] = static_cast<uint8_t>(digit);

@@ -9,9 +9,10 @@ namespace cohort {
 
 namespace {
 
+// Returns the host part of an address, or the whole text if the address cannot be parsed.
 std::string HostOf(const std::string& text) {
   const absl::StatusOr<Address> address = ParseAddress(text);
-  // A unix socket is always on this machine.
+  // The address of a unix socket has no host, and the socket is always on this machine.
   return address.ok() ? address->host : text;
 }
 
@@ -20,10 +21,12 @@ std::string HostOf(const std::string& text) {
 int ComputeShare(const ClusterSpec& cluster, TaskId own, int processors) {
   const absl::StatusOr<std::string> own_address = cluster.Address(own);
   int sharing = 0;
+  // Only workers share the processors; coordinators and parameter servers count for nothing.
   for (const auto& [task, address] : cluster.tasks()) {
     if (task.role != Role::kWorker || !own_address.ok()) continue;
     if (HostOf(address) == HostOf(*own_address)) ++sharing;
   }
+  // A worker has at least one thread, even if no worker or too many workers share its host.
   return std::max(1, processors / std::max(1, sharing));
 }
 

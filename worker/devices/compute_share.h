@@ -1,7 +1,7 @@
 #pragma once
 
-// The number of threads with which one worker computes: workers that share a machine share its
-// processors, since more threads than processors only make each other wait.
+// Computes the number of threads with which one worker computes. Workers on one machine share its
+// processors, since surplus threads only wait for each other.
 
 #include <cstddef>
 #include <memory>
@@ -14,9 +14,9 @@
 
 namespace cohort {
 
-// A thread for each replica that computes in this process, made when it is first asked for. One
-// thread for one replica keeps OpenMP at one team for each. The destructor runs what is queued,
-// then joins. Thread-safe.
+// One compute thread for each replica of this process, made when the thread is first asked for. A
+// replica always computes on the same thread, so OpenMP keeps one team of threads for each replica.
+// The destructor runs the queued tasks, then joins the threads. Thread-safe.
 class ComputeThreads {
  public:
   Executor& Of(size_t replica) {
@@ -35,8 +35,8 @@ class ComputeThreads {
   std::vector<std::unique_ptr<ThreadPool>> threads_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Returns the processors divided by the workers whose address has the same host as this one's, at
-// least 1. A task that is not in the cluster counts as alone.
+// Returns the number of processors divided by the number of workers whose address has the same host
+// as `own`, at least 1. A task that is not in the cluster counts as alone on its machine.
 int ComputeShare(const ClusterSpec& cluster, TaskId own, int processors);
 
 }  // namespace cohort

@@ -13,12 +13,13 @@ namespace cohort {
 
 namespace {
 
-// Thread-safe.
+// The memories of the GPUs that have been opened. Thread-safe.
 class OpenMemories {
  public:
   explicit OpenMemories(FindCuda find_cuda) : find_cuda_(std::move(find_cuda)) {}
 
-  // Opening one takes a moment, and two of a GPU would be one too many: others wait.
+  // Returns the memory of `gpu` and opens it if needed. The lock is held during the opening, so
+  // that concurrent callers cannot open one GPU twice.
   absl::StatusOr<std::shared_ptr<VariableMemory>> Find(int32_t gpu) {
     MutexLock lock(mutex_);
     std::shared_ptr<VariableMemory>& memory = open_[gpu];
@@ -31,7 +32,7 @@ class OpenMemories {
  private:
   const FindCuda find_cuda_;
   Mutex mutex_;
-  // Shared with the slices that are in them.
+  // The opened memories by GPU number, shared with the slices that lie in them.
   std::map<int32_t, std::shared_ptr<VariableMemory>> open_ ABSL_GUARDED_BY(mutex_);
 };
 
@@ -40,6 +41,7 @@ class OpenMemories {
 FindVariableMemory GpuMemories(FindCuda find_cuda) {
   auto memories = std::make_shared<OpenMemories>(std::move(find_cuda));
   return [memories](const std::string& device) -> absl::StatusOr<std::shared_ptr<VariableMemory>> {
+    // A device name that does not name a GPU means the memory of the host.
     const std::optional<int32_t> gpu = GpuNumber(device);
     if (!gpu.has_value()) return HostMemory();
     return memories->Find(*gpu);

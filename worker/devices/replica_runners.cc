@@ -19,6 +19,7 @@ namespace {
 
 constexpr absl::string_view kProcessor = "cpu:";
 
+// Opens a new stream on GPU `number`. Replicas on one GPU have separate streams.
 absl::StatusOr<std::shared_ptr<CudaStream>> OpenGpu(int32_t number, const FindCuda& find_cuda) {
   ASSIGN_OR_RETURN(const CudaTable* const table, CudaOf(find_cuda));
   return CudaStream::Open(*table, number);
@@ -35,6 +36,7 @@ absl::StatusOr<int32_t> CountGpus(const FindCuda& find_cuda) {
 
 LocalDevices ListLocalDevices(const FindCuda& find_cuda) {
   const absl::StatusOr<int32_t> gpus = CountGpus(find_cuda);
+  // Without a usable GPU the worker has one device, its processor, and keeps the reason.
   if (!gpus.ok()) return {{"cpu:0"}, std::string(gpus.status().message())};
   LocalDevices local;
   for (int32_t i = 0; i < *gpus; ++i) local.names.push_back(absl::StrCat("gpu:", i));
@@ -48,6 +50,7 @@ absl::StatusOr<const CudaTable*> CudaOf(const FindCuda& find_cuda) {
 }
 
 absl::StatusOr<int> NumReplicas(const proto::Program& program) {
+  // Unknown devices are refused before the program is compiled, since compiling takes long.
   const auto& devices = program.replicas().devices();
   for (const std::string& device : devices) {
     if (absl::StartsWith(device, kProcessor) || IsGpu(device)) continue;
@@ -55,6 +58,7 @@ absl::StatusOr<int> NumReplicas(const proto::Program& program) {
         absl::StrCat("program '", program.name(), "' is to run on device '", device,
                      "', which is not a device: name cpu:0 or gpu:0"));
   }
+  // A program that names no devices runs as one replica on the processor.
   if (devices.size() <= kReplicasMax) return std::max(devices.size(), 1);
   return absl::InvalidArgumentError(absl::StrCat("program '", program.name(), "' asks for ",
                                                  devices.size(), " replicas; a worker runs ",
@@ -67,12 +71,14 @@ absl::StatusOr<std::vector<std::unique_ptr<ProgramRunner>>> MakeReplicaRunners(
   ASSIGN_OR_RETURN(const int replicas, NumReplicas(program));
   KernelRegistry device_kernels;
   RegisterCudaKernels(device_kernels);
-  std::shared_ptr<const CompiledProgram> of_processor;  // replicas share it
+  // Compiled once and shared by all replicas on the processor.
+  std::shared_ptr<const CompiledProgram> of_processor;
   std::vector<std::unique_ptr<ProgramRunner>> runners;
   for (int i = 0; i < replicas; ++i) {
     const std::string device =
         program.replicas().devices().empty() ? "cpu:0" : program.replicas().devices(i);
     const std::optional<int32_t> gpu = GpuNumber(device);
+    // The compiled program keeps no state of a run, so all replicas on the processor share it.
     if (!gpu.has_value()) {
       if (of_processor == nullptr) {
         ASSIGN_OR_RETURN(of_processor, CompileProgram(model, parts.kernels));
@@ -85,6 +91,7 @@ absl::StatusOr<std::vector<std::unique_ptr<ProgramRunner>>> MakeReplicaRunners(
       return Annotate(stream.status(), absl::StrCat("program '", program.name(),
                                                     "' is to run on device '", device, "'"));
     }
+    // A program on a GPU is compiled for each replica, since it is bound to the replica's stream.
     const DeviceTarget target{device_kernels, *stream, left_there};
     ASSIGN_OR_RETURN(auto compiled, CompileProgram(model, parts.kernels, &target));
     runners.push_back(std::make_unique<ProgramRunner>(std::move(compiled), parts.allocate_outputs,

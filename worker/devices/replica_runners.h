@@ -1,8 +1,8 @@
 #pragma once
 
-// A program on the devices that it asks for: a runner for each replica. cpu:N is the processor,
-// whatever the number; gpu:N is a GPU, where what has no kernel for it stays on the processor.
-// Several replicas may be on one GPU, each with a stream of its own.
+// Makes a program's runners, one for each replica, on the devices that the program asks for. cpu:N
+// is the processor, whatever N is. gpu:N is a GPU; nodes without a GPU kernel run on the processor.
+// Several replicas may be on one GPU, each with its own stream.
 
 #include <functional>
 #include <memory>
@@ -18,40 +18,42 @@
 
 namespace cohort {
 
-// Asked when a program is to run on a GPU. Thread-safe. Errors: FAILED_PRECONDITION saying why
-// there is none, and what to do.
+// Returns the table of CUDA's functions. Called when a program is to run on a GPU. Thread-safe.
+// Errors: FAILED_PRECONDITION saying why there is no CUDA and what to do.
 using FindCuda = std::function<absl::StatusOr<const CudaTable*>()>;
 
 // The devices of this worker's machine.
 struct LocalDevices {
-  std::vector<std::string> names;  // all GPUs, or "cpu:0"
-  std::string no_gpu_reason;       // empty: there are GPUs
+  std::vector<std::string> names;  // names of all GPUs, or "cpu:0" alone
+  std::string no_gpu_reason;       // reason why the machine has no usable GPU; empty if it has one
 };
 
-// Lists the devices. May block: CUDA is looked for, and loaded.
+// Lists the devices of this machine. May block, since it looks for CUDA and loads it.
 LocalDevices ListLocalDevices(const FindCuda& find_cuda);
 
-// Calls `find_cuda`; null finds nothing.
+// Returns the table that `find_cuda` finds. Errors: those of `find_cuda`; FAILED_PRECONDITION if it
+// is null, since the worker then computes on its processor alone.
 absl::StatusOr<const CudaTable*> CudaOf(const FindCuda& find_cuda);
 
+// The largest number of replicas that one worker runs.
 inline constexpr int kReplicasMax = 64;
 
-// Returns how many replicas the program asks for, at least 1. Errors: INVALID_ARGUMENT for a name
-// that is not a device's, and for too many.
+// Returns the number of replicas that the program asks for, at least 1. Errors: INVALID_ARGUMENT
+// for a name that is not a device's, and for more than kReplicasMax replicas.
 absl::StatusOr<int> NumReplicas(const proto::Program& program);
 
-// The parts that programs and their runners are made of.
+// The worker's resources from which programs and their runners are made.
 struct ReplicaParts {
-  const KernelRegistry& kernels;  // the processor's
+  const KernelRegistry& kernels;  // kernels that run on the processor
   AllocateBuffer allocate_outputs;
-  FindCuda find_cuda;                     // null: there is none
-  FindNccl find_nccl;                     // the same
-  size_t call_bytes_max = kCallBytesMax;  // MakeTransferPlan's
+  FindCuda find_cuda;                     // finds CUDA; null: this worker uses no CUDA
+  FindNccl find_nccl;                     // finds NCCL; null: this worker uses no NCCL
+  size_t call_bytes_max = kCallBytesMax;  // limit of bytes per call, for MakeTransferPlan
 };
 
-// Makes a runner for each replica; on GPUs they leave outputs there as DeviceTarget.left_there
-// says. Errors: those of CompileProgram and of NumReplicas; FAILED_PRECONDITION naming the program,
-// and a GPU that cannot be used, with the reason.
+// Makes a runner for each replica. Runners on GPUs keep those outputs on the GPU that `left_there`
+// marks (DeviceTarget.left_there). Errors: those of CompileProgram and of NumReplicas;
+// FAILED_PRECONDITION naming the program and the GPU that cannot be used, with the reason.
 absl::StatusOr<std::vector<std::unique_ptr<ProgramRunner>>> MakeReplicaRunners(
     const proto::Program& program, const onnx::ModelProto& model, const ReplicaParts& parts,
     const std::vector<bool>& left_there);

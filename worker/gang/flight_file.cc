@@ -13,16 +13,18 @@ namespace {
 
 constexpr char kEnding[] = ".flight.json";
 
-// Their names have the order of their times. What cannot be removed stays.
+// Removes this task's oldest flight files beyond kFlightFilesMax. File names sort by time. A file
+// that cannot be removed stays.
 void RemoveOldest(FileSystem& files, const std::string& directory, absl::string_view beginning) {
   const auto names = files.List(directory);
   if (!names.ok()) return;
   std::vector<std::string> own;
   for (const std::string& name : *names) {
-    // Counts a file that was never finished, too.
+    // The ending may be followed by more text: temporary files of an unfinished write count, too.
     const bool written = absl::StrContains(name, kEnding);
     if (written && absl::StartsWith(name, beginning)) own.push_back(name);
   }
+  // Names in `own` are sorted by time, so the oldest files are removed.
   for (size_t i = 0; i + kFlightFilesMax < own.size(); ++i) {
     files.Remove(JoinPath(directory, own[i])).IgnoreError();
   }
@@ -38,6 +40,7 @@ absl::StatusOr<std::string> WriteFlightFile(FileSystem& files, const std::string
   const std::string beginning = absl::StrCat("cohort-", task.role(), "-", task.index(), "-");
   const std::string time = absl::FormatTime("%Y%m%dT%H%M%E6SZ", now, absl::UTCTimeZone());
   const std::string path = JoinPath(directory, absl::StrCat(beginning, time, kEnding));
+  // The flight file is written atomically, so a reader never sees half a record.
   RETURN_IF_ERROR(WriteFileAtomically(files, path, absl::StrCat(text, "\n")));
   RemoveOldest(files, directory, beginning);
   return path;

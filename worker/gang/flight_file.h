@@ -1,8 +1,8 @@
 #pragma once
 
-// A file with the record of a group's calls, written when the group has been aborted, for questions
-// that are asked when the worker is gone, or long after. `coordinator ctl flight-record` lays the
-// files of several workers side by side.
+// A flight file is the record of a group's collective calls. The worker writes the file when the
+// group has been aborted, so that the record can be read after the worker is gone. `coordinator ctl
+// flight-record` shows the files of several workers side by side.
 
 #include <string>
 
@@ -13,12 +13,13 @@
 
 namespace cohort {
 
-// The number of files of one task in one directory; the oldest goes when there is one more.
+// The largest number of files of one task in one directory; when the limit is exceeded, the oldest
+// file is removed.
 inline constexpr size_t kFlightFilesMax = 4;
 
-// Writes a file and returns its path: "cohort-worker-1-20261125T053019.123456Z.flight.json" in the
-// directory, which is made if it is missing. The file has the message as JSON, about 230 bytes for
-// a call. Blocks. Errors: those of WriteFileAtomically.
+// Writes a file and returns its path: "cohort-worker-1-20261125T053019.123456Z.flight.json" in
+// `directory`, which is made if it is missing. The file holds `flight` as JSON, about 230 bytes for
+// each call. Blocks. Errors: those of WriteFileAtomically.
 absl::StatusOr<std::string> WriteFlightFile(FileSystem& files, const std::string& directory,
                                             const proto::TaskRef& task,
                                             const proto::GroupFlight& flight, absl::Time now);

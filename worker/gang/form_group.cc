@@ -12,7 +12,7 @@ namespace cohort {
 
 namespace {
 
-// A group that tries to share memory. Thread-safe.
+// A group that is being formed: tries to share memory and falls back to frames. Thread-safe.
 class Forming : public std::enable_shared_from_this<Forming> {
  public:
   Forming(const GroupResources& resources, FormGroupOptions options,
@@ -33,8 +33,9 @@ class Forming : public std::enable_shared_from_this<Forming> {
     shm.members = options_.group.tasks;
     shm.stall_after = options_.group.stall_after;
     MutexLock lock(mutex_);
-    // The communicator's own thread runs this, perhaps before the assignment, and must not destroy
-    // the communicator.
+    // The callback runs on the communicator's own thread, perhaps before `shm_` is assigned, so
+    // Joined() takes the lock. The callback must not destroy the communicator on that thread, so it
+    // posts Joined() to the executor.
     shm_ = std::make_unique<ShmCommunicator>(std::move(shm), [self = shared_from_this()](
                                                                  absl::Status joined) {
       self->resources_.executor.Run([self, joined = std::move(joined)] { self->Joined(joined); });
@@ -43,6 +44,7 @@ class Forming : public std::enable_shared_from_this<Forming> {
 
  private:
   void Joined(const absl::Status& status) {
+    // Joined() waits here until Start() has assigned `shm_`.
     std::unique_ptr<ShmCommunicator> shm;
     {
       MutexLock lock(mutex_);
@@ -52,6 +54,7 @@ class Forming : public std::enable_shared_from_this<Forming> {
       const auto recorder = shm->recorder();
       return Formed({std::move(shm), "shared memory", recorder});
     }
+    // The shared-memory communicator has failed and is destroyed before frames replace it.
     shm.reset();
     UseFrames(std::string(status.message()));
   }
@@ -68,13 +71,14 @@ class Forming : public std::enable_shared_from_this<Forming> {
   }
 
   void Formed(FormedGroup formed) {
+    // The record of the group's calls is kept even if the group fails at once.
     resources_.table->Keep(formed.recorder, resources_.clock);
     formed_(std::move(formed));
   }
 
   const GroupResources resources_;
   const FormGroupOptions options_;
-  absl::AnyInvocable<void(FormedGroup)> formed_;  // belongs to the one task that ends this
+  absl::AnyInvocable<void(FormedGroup)> formed_;  // called by the one task that ends the forming
   Mutex mutex_;
   std::unique_ptr<ShmCommunicator> shm_ ABSL_GUARDED_BY(mutex_);
 };

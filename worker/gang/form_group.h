@@ -1,9 +1,9 @@
 #pragma once
 
-// The choice of a group's communicator: ranks that are all processes of one host share memory,
-// others send frames. Whether ranks are on one host is found out by trying: they share memory if
-// all of them could join it (shm_rendezvous.h), which all of them know alike; else they send
-// frames.
+// The choice of a group's communicator. Ranks that are all processes of one host share memory;
+// other ranks send frames. Whether all ranks are on one host is found out by trying: they share
+// memory if all of them could join the segment (shm_rendezvous.h). All ranks learn the same result
+// of the try.
 
 #include <memory>
 #include <string>
@@ -20,28 +20,32 @@ namespace cohort {
 
 struct FormGroupOptions {
   LaneGroupOptions group;
-  std::vector<std::string> addresses;  // one per rank
-  // The same on all ranks, from the planner of the group (NewShmSocket); empty: frames only.
+  std::vector<std::string> addresses;  // one address per rank
+  // The name of the rendezvous socket for shared memory, the same on all ranks (NewShmSocket).
+  // Empty: the group uses frames without trying to share memory.
   std::string shm_socket;
   absl::Duration shm_timeout = absl::Seconds(5);
 };
 
+// A group's communicator and how its ranks reach each other.
 struct FormedGroup {
   std::unique_ptr<Communicator> communicator;
-  std::string how;  // in words: "shared memory", or "frames: " and why
-  std::shared_ptr<const FlightRecorder> recorder;  // shared with it; the table keeps it, too
+  // How ranks reach each other, for logs: "shared memory", or "frames: " and the reason.
+  std::string how;
+  // Record of the group's calls, shared with the communicator and the table.
+  std::shared_ptr<const FlightRecorder> recorder;
 };
 
-// The parts that the group uses; they outlive its communicator.
+// The worker's resources that a group uses; they outlive the group's communicator.
 struct GroupResources {
   Clock& clock;
   Executor& executor;
   Transport& transport;
-  std::shared_ptr<FrameRouter> table;  // shared by the groups of the worker
+  std::shared_ptr<FrameRouter> table;  // router of frames, shared by all groups of the worker
 };
 
-// Forms a group. `formed` runs once, on the executor, after the shared memory's timeout at the
-// latest.
+// Forms a group. `formed` runs once, on the executor, at the latest after the timeout of the shared
+// memory.
 void FormGroup(const GroupResources& resources, FormGroupOptions options,
                absl::AnyInvocable<void(FormedGroup)> formed);
 

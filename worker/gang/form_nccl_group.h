@@ -1,8 +1,8 @@
 #pragma once
 
-// A group of ranks that have a GPU each, where NCCL is asked for: what FormGroup (form_group.h) is
-// for ranks that compute on the CPU. There is no way out: where NCCL cannot be used, the
-// communicator's calls end with why, on all ranks.
+// A group whose ranks have a GPU each and use NCCL: the counterpart of FormGroup (form_group.h),
+// whose ranks compute on the processor. There is no fallback. If NCCL cannot be used, every call of
+// the communicator ends with the reason, on all ranks.
 
 #include <string>
 
@@ -14,13 +14,14 @@ namespace cohort {
 
 struct FormNcclGroupOptions {
   LaneGroupOptions group;
-  std::vector<std::string> addresses;      // one per rank
-  int device = 0;                          // CUDA's number of this rank's GPU
-  absl::StatusOr<const NcclTable*> table;  // LoadNccl(NcclModulePath())
+  std::vector<std::string> addresses;  // one address per rank
+  int device = 0;                      // CUDA's number of this rank's GPU
+  // Functions of NCCL, or the reason why there are none: LoadNccl(NcclModulePath()).
+  absl::StatusOr<const NcclTable*> table;
 };
 
 // Forms a group over NCCL. `formed` runs once, on the executor, when the ranks have joined NCCL or
-// have failed to; its `how` names the device, or the error.
+// have failed to join; FormedGroup::how then names the device or the error.
 void FormNcclGroup(const GroupResources& resources, FormNcclGroupOptions options,
                    absl::AnyInvocable<void(FormedGroup)> formed);
 

@@ -19,6 +19,7 @@ GangAnswers::Place GangAnswers::PlaceOf(const proto::RunClosureRequest& request)
 }
 
 bool GangAnswers::HasEndedLocked(const Place& place) const {
+  // The ends of gangs are kept for the newest generation only.
   if (place.first != newest_) return false;
   return place.second < ended_below_ || ended_.count(place.second) > 0;
 }
@@ -27,6 +28,7 @@ bool GangAnswers::Begin(const proto::RunClosureRequest& request, Replied reply) 
   const Place place = PlaceOf(request);
   {
     MutexLock lock(mutex_);
+    // A newer generation begins, and its gangs are numbered from 1 again.
     if (place.first > newest_) {
       newest_ = place.first;
       ended_below_ = 1;
@@ -35,9 +37,11 @@ bool GangAnswers::Begin(const proto::RunClosureRequest& request, Replied reply) 
     if (!HasEndedLocked(place)) {
       std::vector<Replied>& replies = running_[place];
       replies.push_back(std::move(reply));
+      // Only the first request for a gang runs it; later copies wait for the answer of the first.
       return replies.size() == 1;
     }
   }
+  // The reply is called outside the lock, because it may send at once.
   reply(HasEnded());
   return false;
 }
@@ -51,12 +55,14 @@ void GangAnswers::End(const proto::RunClosureRequest& request, Answer answer) {
     if (running == running_.end()) return;
     replies = std::move(running->second);
     running_.erase(running);
-    // A closure of several steps has as many places.
+    // A closure of several steps takes one sequence number for each step.
     for (int step = 0; place.first == newest_ && step <= request.later_steps_size(); ++step) {
       ended_.insert(place.second + static_cast<uint64_t>(step));
     }
+    // ended_below_ moves past all numbers without a gap; ended_ keeps the gangs that ended early.
     while (ended_.erase(ended_below_) > 0) ++ended_below_;
   }
+  // Replies are called outside the lock. The first request is answered last, with the moved answer.
   for (size_t i = 1; i < replies.size(); ++i) replies[i](answer);
   replies[0](std::move(answer));
 }

@@ -1,12 +1,12 @@
 #pragma once
 
-// A network may deliver one request twice, and a gang must not run twice: it would take another
-// one's place in the sums, and change the variables again. So copies of a gang's request are known
-// by their epoch and their place in its generation:
+// Answers copies of a gang's request. A network may deliver one request twice, but a gang must not
+// run twice: the second run would take another gang's place in the sums and change the variables
+// again. Copies are recognised by the request's epoch and the gang's place in its generation:
 //
-//   the first one runs; a copy that comes before it has ended gets the same answer;
-//   a copy that comes later is answered with STALE: the coordinator then does not rely on what is
-//   here, unless it has heard the first answer.
+//   the first copy runs; a copy that arrives before the gang has ended gets the same answer;
+//   a copy that arrives later is answered with STALE. The coordinator then does not rely on this
+//   worker's variables, unless it has received the first answer.
 
 #include <cstdint>
 #include <map>
@@ -20,21 +20,22 @@
 
 namespace cohort {
 
-// Thread-safe.
+// The answers to the gangs of this worker. Thread-safe.
 class GangAnswers {
  public:
   using Replied = TypedReply<proto::RunClosureResponse>;
   using Answer = absl::StatusOr<Envelope<proto::RunClosureResponse>>;
 
-  // Returns true if the caller is to run the gang, and to End it. Otherwise the reply is taken care
-  // of.
+  // Returns true if the caller must run the gang and then call End(). Otherwise this object answers
+  // `reply`.
   bool Begin(const proto::RunClosureRequest& request, Replied reply);
-  // Gives all requests the answer of the one that ran.
+  // Answers all copies of the request with the result of the copy that ran.
   void End(const proto::RunClosureRequest& request, Answer answer);
 
  private:
-  using Generation = std::pair<uint64_t, uint64_t>;  // epoch, number: of two the later is more
-  using Place = std::pair<Generation, uint64_t>;     // a generation and a sequence
+  // A generation is (epoch, number); the later of two generations compares greater.
+  using Generation = std::pair<uint64_t, uint64_t>;
+  using Place = std::pair<Generation, uint64_t>;  // place of a gang: (generation, sequence)
 
   static Place PlaceOf(const proto::RunClosureRequest& request);
 
@@ -43,7 +44,8 @@ class GangAnswers {
   Mutex mutex_;
   std::map<Place, std::vector<Replied>> running_ ABSL_GUARDED_BY(mutex_);
   Generation newest_ ABSL_GUARDED_BY(mutex_);
-  // sequences of the generation; and these besides
+  // The sequences that have ended in the newest generation: all below ended_below_, and those in
+  // ended_.
   uint64_t ended_below_ ABSL_GUARDED_BY(mutex_) = 1;
   std::set<uint64_t> ended_ ABSL_GUARDED_BY(mutex_);
 };

@@ -1,14 +1,15 @@
 #pragma once
 
-// The gangs of this worker stand in line: each has its turn when the one before it, by sequence,
-// has ended well. They come in any order, and read their batches while they wait.
+// The queue of this worker's gangs. A gang has its turn when the gang before it, by sequence, has
+// ended well. Requests arrive in any order, and a gang reads its batch while it waits.
 //
-//   waits --its turn--> runs --ended well--> the next one's turn
+//   waits --its turn--> runs --ended well--> the next gang's turn
 //     \                    \--failed--> the generation is broken
 //      \--the generation is broken, or a later one has begun--> refused
 //
-// A later generation begins with its first gang that comes. The coordinator begins one when every
-// gang of the last has ended, or what these still push is fenced.
+// A later generation begins when its first gang arrives. The coordinator starts a generation only
+// when every gang of the last generation has ended, or when the pushes that are still under way are
+// fenced.
 
 #include <cstdint>
 #include <map>
@@ -21,35 +22,36 @@
 
 namespace cohort {
 
-// Thread-safe.
+// The turns of the gangs of one worker. Thread-safe.
 class GangLine {
  public:
-  // OK: it is its turn. Errors: ABORTED (TRANSIENT).
+  // Receives OK when the gang has its turn. Errors: ABORTED (TRANSIENT) if the gang is refused.
   using Turn = absl::AnyInvocable<void(absl::Status)>;
 
-  // Generations are another coordinator's from now on; what waits is refused.
+  // Refuses the waiting gangs. From now on, generations are those of another coordinator.
   void Restart();
 
-  // Waits for the gang's turn. `turn` runs once, in this call or in another one.
+  // Waits for the gang's turn. `turn` runs once, inside this call or in a later call of another
+  // gang.
   void Wait(const proto::Gang& gang, Turn turn);
-  // Ends a gang; called once for every gang that has come, whether it had its turn or was refused
-  // before.
+  // Ends a gang. Called once for every gang that arrived, whether the gang had its turn or was
+  // refused.
   void End(const proto::Gang& gang, bool ended_well);
 
  private:
   friend class InvariantsAfter<GangLine>;
-  using Turns = std::map<uint64_t, Turn>;  // keyed by sequence
+  using Turns = std::map<uint64_t, Turn>;  // waiting turns, keyed by sequence
 
   // Aborts unless what waits is behind the one whose turn it is, in a generation that is not
   // broken.
   void CheckInvariants() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Returns the turns that are refused because this generation is newer. The caller refuses them
-  // outside the lock.
+  // Begins `generation` if it is newer, and returns the turns of the older generation. The caller
+  // refuses them outside the lock.
   Turns EnterLocked(uint64_t generation) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   Mutex mutex_;
   uint64_t generation_ ABSL_GUARDED_BY(mutex_) = 0;
-  uint64_t next_ ABSL_GUARDED_BY(mutex_) = 1;  // whose turn it is
+  uint64_t next_ ABSL_GUARDED_BY(mutex_) = 1;  // sequence of the gang that has its turn
   bool broken_ ABSL_GUARDED_BY(mutex_) = false;
   Turns waiting_ ABSL_GUARDED_BY(mutex_);
 };

@@ -12,7 +12,8 @@ namespace cohort {
 
 namespace {
 
-// An exchange. Thread-safe: its calls follow each other. Shared with them.
+// One exchange of joined values over the group of a gang. Its collective calls follow each other
+// and hold a reference to the exchange. Thread-safe.
 class GroupExchange : public std::enable_shared_from_this<GroupExchange> {
  public:
   GroupExchange(MeetingWorkers workers, ExchangeCall joined, GroupExchanged done)
@@ -32,7 +33,8 @@ class GroupExchange : public std::enable_shared_from_this<GroupExchange> {
  private:
   void Sum() {
     std::vector<GroupSummand> summands;
-    // With the type in the name, workers that have other types learn so.
+    // The type of the value is part of the call's name, so workers whose types differ get an error
+    // that shows both types.
     summands.push_back({absl::StrCat(joined_.node, " ", joined_.value.TypeString()), joined_.value,
                         workers_.neutral});
     SumOverGroup(workers_.group, workers_.communication, std::move(summands),
@@ -43,6 +45,7 @@ class GroupExchange : public std::enable_shared_from_this<GroupExchange> {
                  });
   }
 
+  // The sizes of all parts are gathered first, so that each worker knows where its own part begins.
   void GatherSizes() {
     GatherNumbers(workers_.group,
                   {absl::StrCat("sizes of ", joined_.node),
@@ -56,15 +59,18 @@ class GroupExchange : public std::enable_shared_from_this<GroupExchange> {
   }
 
   void TakeSizes(const std::vector<int64_t>& sizes) {
+    // The worker's part begins after the parts of all lower ranks.
     const auto own = sizes.begin() + workers_.group->rank();
     whole_.begin = std::accumulate(sizes.begin(), own, int64_t{0});
     whole_.size = std::accumulate(own, sizes.end(), whole_.begin);
+    // A neutral worker takes the last part of all (see ExchangeOverGroup).
     if (workers_.neutral) whole_.begin = whole_.size - joined_.size;
   }
 
   void Gather() {
     GroupGather gather;
     gather.name = joined_.node;
+    // A neutral worker gathers nothing, since the rows that it computed are another worker's.
     if (!workers_.neutral) gather.own = {joined_.value};
     gather.timeout = workers_.communication.timeout;
     GatherOverGroup(workers_.group, std::move(gather),

@@ -1,10 +1,10 @@
 #pragma once
 
-// A meeting of replicas goes on across the workers of a gang: what those of this worker joined
-// (exchange_values.h) is joined with what the others' did, by collective calls of the group. Every
-// worker has the same meetings in the same order, since replicas run the same program, so the calls
-// of all workers belong together. Sums are as those of group_sum.h, with the same tree over all
-// replicas; gathered values lie in the order of ranks.
+// Extends a meeting of replicas to all workers of a gang. The replicas of one worker join their
+// values first (exchange_values.h); collective calls of the group then join the workers' results.
+// Replicas run the same program, so every worker has the same meetings in the same order and the
+// calls of all workers match. Sums have the order of group_sum.h, one tree over all replicas;
+// gathered values lie in the order of ranks.
 
 #include <memory>
 
@@ -16,18 +16,21 @@
 
 namespace cohort {
 
-// The workers, as one of them sees them.
+// The workers of a meeting, as one worker sees them.
 struct MeetingWorkers {
-  std::shared_ptr<GangGroup> group;  // shared: lives until its calls are done
+  // Group of the gang; shared: lives until the group's calls are done.
+  std::shared_ptr<GangGroup> group;
   GroupCommunication communication;
-  // Whether this worker has no examples: it computes another's, for the shapes, and does not count.
+  // True if this worker has no examples. The worker then computes another worker's examples, to
+  // know the shapes, and its values do not count.
   bool neutral = false;
 };
 
-// Joins over all workers what the replicas here joined. Of parts, a neutral worker gets those of
-// the last replica of all, whose part of the batch it computes. `done` runs once, on any thread,
-// and hands on longer work, as a communicator's. Errors: INVALID_ARGUMENT for gathered values that
-// do not fit together, the same on all workers; those of the group (communicator.h).
+// Joins over all workers the value that this worker's replicas have joined. For a sum of parts, a
+// neutral worker gets the parts of the last replica of all, whose part of the batch it computes.
+// `done` runs once, on any thread, and must post longer work elsewhere, as for a communicator.
+// Errors: INVALID_ARGUMENT for gathered values that do not fit together, the same on all workers;
+// those of the group (communicator.h).
 using GroupExchanged = absl::AnyInvocable<void(absl::StatusOr<WholeExchange>)>;
 void ExchangeOverGroup(const MeetingWorkers& workers, ExchangeCall joined, GroupExchanged done);
 

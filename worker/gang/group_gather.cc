@@ -11,12 +11,14 @@ namespace cohort {
 
 namespace {
 
-// Tensors begin at multiples of it, so that each is as aligned as its type asks.
+// Each tensor begins at a multiple of this alignment, which satisfies every element type.
 constexpr size_t kAlignment = 64;
-// A tensor in numbers, always as many: 1 where there is one, type, rank, sizes.
+// A tensor's type is gathered as a fixed count of numbers: 1 if the tensor exists, dtype, rank, and
+// kAxesMax sizes.
 constexpr size_t kAxesMax = 13;
 constexpr size_t kNumbersOfType = 3 + kAxesMax;
 
+// Rounds `bytes` up to a multiple of the alignment.
 size_t Aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 CollectiveCall AllGather(std::string name, DType dtype, absl::Duration timeout) {
@@ -28,7 +30,8 @@ CollectiveCall AllGather(std::string name, DType dtype, absl::Duration timeout) 
   return call;
 }
 
-// A gathering. Thread-safe: its calls follow each other. Shared with them.
+// One gathering in two collective calls: first the types of all tensors, then their bytes. The
+// calls follow each other and hold a reference to the gathering. Thread-safe.
 class Gathering : public std::enable_shared_from_this<Gathering> {
  public:
   Gathering(std::shared_ptr<GangGroup> group, GroupGather gather, GroupGathered done)
@@ -36,6 +39,7 @@ class Gathering : public std::enable_shared_from_this<Gathering> {
 
   void Start() {
     COHORT_CHECK(gather_.own.size() <= gather_.most, "no more than a member has");
+    // Every member sends the types of `most` tensors; the type of a missing tensor is zeros.
     std::vector<int64_t> types(gather_.most * kNumbersOfType, 0);
     for (size_t i = 0; i < gather_.own.size(); ++i) {
       const Tensor& tensor = gather_.own[i];
@@ -59,12 +63,15 @@ class Gathering : public std::enable_shared_from_this<Gathering> {
   }
 
  private:
-  // Gathers as bytes: types that differ shall be an error in words, not one of the group.
+  // Gathers the values of all tensors as bytes. If the members' types differ, the caller can then
+  // report a readable error, and the group does not end.
   void GatherBytes(const std::vector<int64_t>& types) {
     CollectiveCall call =
         AllGather(absl::StrCat("values of ", gather_.name), DType::kUint8, gather_.timeout);
     size_t end = 0;
+    // All members compute the same places from the gathered types, without a further call.
     for (size_t i = 0; i < types.size(); i += kNumbersOfType) {
+      // The types of the next member begin after every `most` types.
       if (i % (gather_.most * kNumbersOfType) == 0) call.counts.push_back(0);
       if (types[i] == 0) continue;
       Place place;
@@ -77,6 +84,7 @@ class Gathering : public std::enable_shared_from_this<Gathering> {
       end += bytes;
       places_.push_back(std::move(place));
     }
+    // The gathered buffer must not be empty, even if no member has a tensor.
     memory_ = group_->Take(std::max<size_t>(end, 1));
     std::byte* own = memory_->data();
     for (int rank = 0; rank < group_->rank(); ++rank) own += call.counts[static_cast<size_t>(rank)];
@@ -86,12 +94,14 @@ class Gathering : public std::enable_shared_from_this<Gathering> {
     for (const Tensor& tensor : gather_.own) {
       const size_t bytes = tensor.num_bytes();
       if (bytes > 0) std::memcpy(own, tensor.raw(), bytes);
+      // The padding after a tensor is zeroed, so that bytes of an earlier use do not travel.
       std::fill(own + bytes, own + Aligned(bytes), std::byte{0});
       own += Aligned(bytes);
     }
     group_->communicator().Start(
         std::move(call), [self = shared_from_this()](const absl::Status& status) {
           if (!status.ok()) return self->done_(status);
+          // `done` is posted, because it may take longer than a call's Done is allowed to.
           self->group_->RunElsewhere([self] { self->done_(self->Gathered()); });
         });
   }
@@ -105,12 +115,13 @@ class Gathering : public std::enable_shared_from_this<Gathering> {
   }
 
   struct Place {
-    size_t begin = 0;  // in bytes of the memory
+    size_t begin = 0;  // offset of the tensor in the gathered memory, in bytes
     DType dtype = DType::kUndefined;
     Shape shape;
   };
 
-  const std::shared_ptr<GangGroup> group_;  // shared: lives until its calls are done
+  // Group of the gang; shared: lives until its calls are done.
+  const std::shared_ptr<GangGroup> group_;
   const GroupGather gather_;
   GroupGathered done_;
   std::vector<Place> places_;  // places of all tensors, in the order of ranks
@@ -125,6 +136,7 @@ void GatherNumbers(const std::shared_ptr<GangGroup>& group, const NumbersOfMembe
   const size_t count = numbers.own.size();
   const auto members = static_cast<size_t>(group->size());
   call.counts.assign(members, static_cast<int64_t>(count));
+  // The call's input is this member's part of the output, so the numbers are gathered in place.
   auto all = std::make_shared<std::vector<int64_t>>(count * members);
   int64_t* const place = all->data() + count * static_cast<size_t>(group->rank());
   std::copy(numbers.own.begin(), numbers.own.end(), place);

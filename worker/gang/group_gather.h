@@ -1,7 +1,7 @@
 #pragma once
 
-// The gathering of tensors on all workers of a gang: of any types and shapes, which need not fit
-// together, and any number from each.
+// Gathers tensors on all workers of a gang. The tensors may have any types and shapes, which need
+// not match, and each worker may have a different number of tensors.
 
 #include <memory>
 #include <string>
@@ -16,25 +16,27 @@
 namespace cohort {
 
 struct GroupGather {
-  std::string name;         // shown to people, the same on all members
-  std::vector<Tensor> own;  // this member's, of at most 13 axes
-  size_t most = 1;          // the most that a member has, the same on all
+  std::string name;         // name of the gathering for messages, the same on all members
+  std::vector<Tensor> own;  // tensors of this member, with at most 13 axes each
+  // The largest number of tensors of one member, the same value on all members.
+  size_t most = 1;
   absl::Duration timeout = absl::InfiniteDuration();
 };
 
-// `done` gets those of all members in the order of ranks, in memory that they share. It runs once,
-// in this call or on the executor. Errors: INVALID_ARGUMENT for a tensor of more axes; those of the
-// group (communicator.h).
+// Gives `done` the tensors of all members in the order of ranks, in memory that the tensors share.
+// `done` runs once, inside this call or on the executor. Errors: INVALID_ARGUMENT for a tensor of
+// more than 13 axes; those of the group (communicator.h).
 using GroupGathered = absl::AnyInvocable<void(absl::StatusOr<std::vector<Tensor>>)>;
 void GatherOverGroup(std::shared_ptr<GangGroup> group, GroupGather gather, GroupGathered done);
 
-// The same number of numbers from each member, one after the other in the order of ranks.
+// The numbers of one member. Every member gives the same count of numbers.
 struct NumbersOfMember {
   std::string name;
   std::vector<int64_t> own;
   absl::Duration timeout = absl::InfiniteDuration();
 };
 using GroupNumbers = absl::AnyInvocable<void(absl::StatusOr<std::vector<int64_t>>)>;
+// Gives `done` the numbers of all members, one member after the other in the order of ranks.
 void GatherNumbers(const std::shared_ptr<GangGroup>& group, const NumbersOfMember& numbers,
                    GroupNumbers done);
 

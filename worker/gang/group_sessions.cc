@@ -16,6 +16,7 @@ namespace cohort {
 
 namespace {
 
+// Returns the error for gangs of a generation that a later generation has replaced.
 absl::Status Over() {
   return MakeError(absl::StatusCode::kAborted,
                    "a later generation of synchronous steps has begun: this one has to be, too",
@@ -27,8 +28,8 @@ absl::Status Stopping() {
                    proto::TRANSIENT);
 }
 
-// Returns the error of members that do not reach another member; whether it is lost, the code that
-// watches it says.
+// Returns the error of a member that does not reach `member`. The code that watches `member`
+// decides whether it is lost.
 absl::Status Unreached(const proto::TaskRef& own, const proto::TaskRef& member) {
   return WithOrigin(
       MakeError(absl::StatusCode::kUnavailable,
@@ -37,10 +38,11 @@ absl::Status Unreached(const proto::TaskRef& own, const proto::TaskRef& member) 
       member);
 }
 
+// Returns true if a generation ended by a failure, and not by a new generation or a stop.
 bool IsFailure(const absl::Status& why) { return why != Over() && why != Stopping(); }
 
-// The number of calls to log of a generation that has failed; all that are kept can be asked for
-// (frame_router.h), and are written to a file.
+// The number of collective calls that are logged when a generation has failed. All recorded calls
+// can be asked for (frame_router.h), and are written to a flight file.
 constexpr size_t kCallsLogged = 16;
 void LogFlight(uint64_t generation, const FlightRecorder& recorder, const absl::Status& why) {
   Log(LogLevel::kWarning, "gang_group_failed",
@@ -54,8 +56,8 @@ absl::string_view HostOf(absl::string_view address) {
   return address.substr(0, address.rfind(':'));
 }
 
-// Groups members by the names of their addresses: members that one host has under several names
-// count as several hosts, and are summed as if they were.
+// Groups members by the hosts in their addresses. If one host has members under several names, they
+// count as members on several hosts, and their values are summed accordingly.
 HostLayout HostsOf(const proto::Gang& gang) {
   HostLayout hosts;
   std::map<absl::string_view, int> numbers;
@@ -66,19 +68,23 @@ HostLayout HostsOf(const proto::Gang& gang) {
   return hosts;
 }
 
-// Members under different host names are not asked to look for each other's memory: it takes
-// seconds until they give up. Others find out.
+// Returns true if all members have the same host name. Members under different host names would
+// need seconds to find out that they share no memory, so they do not try.
 bool MayShareMemory(const proto::Gang& gang, const HostLayout& hosts) {
   if (gang.shared_memory() == 0) return false;
+  // Hosts are numbered from 0 in order of appearance, so members of one host all have number 0.
   return std::count(hosts.host_of.begin(), hosts.host_of.end(), 0) == gang.members_size();
 }
 
+// Returns the name of the socket for sharing memory. Every member computes the same name, and each
+// generation has its own.
 std::string SocketOf(const proto::Gang& gang) {
   const uint64_t first = Mix64(gang.shared_memory() + gang.generation());
   return absl::StrFormat("cohort-gang:%016x%016x", first, Mix64(first ^ gang.shared_memory()));
 }
 
-// Another coordinator counts its generations anew.
+// Returns the group's name. The coordinator's number is part of the name, because each coordinator
+// counts its generations from the start.
 std::string NameOf(uint64_t coordinator) {
   return absl::StrCat("workers/", absl::Hex(coordinator));
 }
@@ -111,7 +117,8 @@ void GroupSessions::EndPresent(uint64_t coordinator, const absl::Status& why) {
     before = std::exchange(current_, nullptr);
   }
   if (before != nullptr) EndGeneration(*before, why);
-  // A process that was started again never made those of an earlier coordinator.
+  // Refuses groups of earlier coordinators. A worker process that was started again has no record
+  // of their groups.
   table_->Only(NameOf(coordinator));
 }
 
@@ -130,6 +137,7 @@ void GroupSessions::Join(const proto::Gang& gang, Ready ready) {
       return;
     }
   }
+  // `ready` is called outside the lock, because the gang may go on at once and end the generation.
   ready(std::move(known));
 }
 
@@ -145,6 +153,7 @@ std::shared_ptr<GroupSessions::Generation> GroupSessions::Enter(const proto::Gan
   {
     MutexLock lock(mutex_);
     if (left_) return nullptr;
+    // The first gang of a newer generation begins the generation; an older gang is too late.
     if (current_ != nullptr && gang.generation() == current_->number) return current_;
     if (current_ != nullptr && gang.generation() < current_->number) return nullptr;
     entered = std::make_shared<Generation>();
@@ -152,6 +161,7 @@ std::shared_ptr<GroupSessions::Generation> GroupSessions::Enter(const proto::Gan
     before = std::exchange(current_, entered);
     coordinator = coordinator_;
   }
+  // The older generation is ended outside the lock, because its waiting gangs are called.
   if (before != nullptr) EndGeneration(*before, Over());
   WatchMembers(gang, entered);
   Form(gang, coordinator, entered);
@@ -163,17 +173,20 @@ void GroupSessions::WatchMembers(const proto::Gang& gang,
   std::vector<PeerReach::Need> needs;
   for (const proto::Peer& member : gang.members()) {
     if (member.task().index() == own_.index()) continue;
-    // Weak: the generation has the need.
+    // The listener refers to the generation weakly, because the generation owns the watch that owns
+    // the listener.
     auto listener = [weak = weak_from_this(), of = std::weak_ptr(generation),
                      task = member.task()](PeerReach::Change change) {
       const auto self = weak.lock();
       const auto generation = of.lock();
       if (self == nullptr || generation == nullptr) return;
+      // A member that is unreached is tolerated until its watch gives it up or reaches it again.
       if (change == PeerReach::Change::kUnreached) return;
       self->EndGeneration(*generation, Unreached(self->own_, task));
     };
     needs.push_back(reach_->Watch(member.task(), member.address(), std::move(listener)));
   }
+  // If the generation has ended meanwhile, the new watches are dropped.
   MutexLock lock(mutex_);
   if (generation->ended.ok()) generation->needs.swap(needs);
 }
@@ -192,6 +205,7 @@ void GroupSessions::Form(const proto::Gang& gang, uint64_t coordinator,
     addresses.push_back(member.address());
     if (member.task().index() == own_.index()) group.rank = rank;
   }
+  // A worker that is not a member of the gang has no rank, so it can only fail the generation.
   if (group.rank < 0) {
     return EndGeneration(*generation,
                          absl::InvalidArgumentError(absl::StrCat("a gang of ", gang.members_size(),
@@ -207,7 +221,7 @@ void GroupSessions::Form(const proto::Gang& gang, uint64_t coordinator,
     return FormGroup(resources, {std::move(group), std::move(addresses), std::move(socket)},
                      std::move(formed));
   }
-  // Posted, not called: NCCL is loaded the first time.
+  // Forming is posted to the executor, because loading NCCL for the first time takes long.
   world_.executor.Run([resources, group = std::move(group), addresses = std::move(addresses),
                        device = gang.nccl_device(), find_nccl = find_nccl_,
                        formed = std::move(formed)]() mutable {
@@ -232,6 +246,7 @@ void GroupSessions::Formed(Generation& generation, FormedGroup formed) {
     ended = generation.ended;
     waiting = std::exchange(generation.waiting, {});
   }
+  // If the generation ended while its group formed, the abort tells the other members the cause.
   if (!ended.ok()) group->communicator().Abort(ended);
   for (Ready& ready : waiting) ready(group);
 }
@@ -243,6 +258,7 @@ void GroupSessions::EndGeneration(Generation& generation, const absl::Status& wh
   std::vector<PeerReach::Need> needs;
   {
     MutexLock lock(mutex_);
+    // The first cause of an end counts, since later causes are its consequences.
     if (!generation.ended.ok()) return;
     generation.ended = why;
     group = generation.group;
@@ -250,6 +266,7 @@ void GroupSessions::EndGeneration(Generation& generation, const absl::Status& wh
     waiting = std::exchange(generation.waiting, {});
     needs.swap(generation.needs);
   }
+  // Watches are released outside the lock, because this runs code of PeerReach.
   needs.clear();
   if (group != nullptr) {
     group->communicator().Abort(why);
@@ -258,10 +275,11 @@ void GroupSessions::EndGeneration(Generation& generation, const absl::Status& wh
       KeepFlight(std::move(recorder), why);
     }
   }
+  // Waiting gangs are called outside the lock, because they may call back.
   for (Ready& ready : waiting) ready(why);
 }
 
-// Posted, not called: what comes next does not wait for the disk.
+// Writes the flight record on the executor, so that ending a generation does not wait for the disk.
 void GroupSessions::KeepFlight(std::shared_ptr<const FlightRecorder> recorder,
                                const absl::Status& why) {
   if (flight_directory_.empty()) return;
@@ -271,6 +289,7 @@ void GroupSessions::KeepFlight(std::shared_ptr<const FlightRecorder> recorder,
     if (flight.ended_with().empty()) flight.set_ended_with(std::string(why.message()));
     const absl::StatusOr<std::string> file =
         WriteFlightFile(self->world_.files, self->flight_directory_, self->own_, flight, now);
+    // A flight record that cannot be written is only logged: training goes on without it.
     if (!file.ok()) {
       return Log(LogLevel::kWarning, "flight_record_lost",
                  {{"generation", flight.generation()},

@@ -1,9 +1,10 @@
 #pragma once
 
-// The groups in which this worker runs gangs with others. Each generation of gangs has a group of
-// its own, which forms when the first gang of it asks for it, or ends it: members that have begun
-// are to hear why, also from one that has not. A generation that ends does so on all members, with
-// one cause; and the next one ends it, if nothing else has.
+// The groups in which this worker runs gangs with other workers. Each generation of gangs has its
+// own group. The group forms when the first gang of the generation joins it, or when one ends the
+// generation: members that have begun must hear the cause also from a member that has not begun. A
+// generation ends on all members, with one cause. A later generation ends the present one if
+// nothing else has.
 
 #include <cstdint>
 #include <memory>
@@ -24,53 +25,58 @@
 
 namespace cohort {
 
-// Thread-safe. Always owned by a shared_ptr: groups that form hold it.
+// The generations of one worker and their groups. Thread-safe. Always owned by a shared_ptr: groups
+// that form hold it.
 class GroupSessions : public std::enable_shared_from_this<GroupSessions> {
  public:
-  // Null for a gang of this worker alone. Errors: what the generation has ended with; ABORTED
-  // (TRANSIENT) when a later one has begun; INVALID_ARGUMENT when this worker is no member.
+  // Receives the gang's group, or null for a gang of this worker alone. Errors: the cause with
+  // which the generation has ended; ABORTED (TRANSIENT) when a later generation has begun;
+  // INVALID_ARGUMENT when this worker is not a member.
   using Ready = absl::AnyInvocable<void(absl::StatusOr<std::shared_ptr<GangGroup>>)>;
 
-  // Makes the sessions. `flight_directory` is where the worker keeps records of a failed
-  // generation's calls (flight_file.h); empty: nowhere. `reach` watches the other members of the
+  // Makes the sessions. `flight_directory` is where the worker keeps the call records of failed
+  // generations (flight_file.h); empty means nowhere. `reach` watches the other members of the
   // present generation.
   GroupSessions(World world, FindNccl find_nccl, std::string flight_directory,
                 std::shared_ptr<PeerReach> reach);
 
-  // Sets this worker's own name as a member. Called before everything else.
+  // Sets this worker's own name as a member. Called before all other methods.
   void SetOwn(const proto::TaskRef& own) { own_ = own; }
-  // Returns the service for the other members. It keeps what it needs.
+  // Returns the service that the other members call. The service keeps alive what it needs.
   Service service() { return table_->MakeService(); }
 
-  // Generations are this coordinator's from now on, and the present one ends.
+  // Ends the present generation. From now on, generations are those of `coordinator`.
   void Restart(uint64_t coordinator);
-  // Ends the present generation when the worker stops; nobody watches this worker any more.
+  // Ends the present generation when the worker stops. No member watches this worker any more.
   void Leave();
-  // Joins a gang's generation. `ready` runs once, in this call or in another one.
+  // Joins the gang's generation. `ready` runs once, inside Join or later.
   void Join(const proto::Gang& gang, Ready ready);
-  // Ends the gang's generation with this error, here and on the other members; does nothing for a
-  // gang of this worker alone. The first error counts.
+  // Ends the gang's generation with the error `why`, here and on the other members. Does nothing
+  // for a gang of this worker alone. The first error counts.
   void End(const proto::Gang& gang, const absl::Status& why);
 
  private:
   struct Generation {
     uint64_t number = 0;
     absl::Status ended;
-    std::shared_ptr<GangGroup> group;                // null: it forms
-    std::shared_ptr<const FlightRecorder> recorder;  // shared with the group
-    std::vector<Ready> waiting;                      // they wait for the group
-    std::vector<PeerReach::Need> needs;              // the other members, until it has ended
+    std::shared_ptr<GangGroup> group;  // group of the generation; null while it forms
+    // Record of the group's calls, shared with the group.
+    std::shared_ptr<const FlightRecorder> recorder;
+    std::vector<Ready> waiting;  // gangs that wait until the group has formed
+    // Watches of the other members, kept until the generation ends.
+    std::vector<PeerReach::Need> needs;
   };
 
-  // Returns the gang's generation, or null if it is over.
+  // Returns the gang's generation, and begins it if it is new. Returns null if the generation is
+  // over.
   std::shared_ptr<Generation> Enter(const proto::Gang& gang);
   void Form(const proto::Gang& gang, uint64_t coordinator, std::shared_ptr<Generation> generation);
-  // Watches the members: one that was not reached for long ends the generation, for good, or
-  // because what was sent to it meanwhile may be lost.
+  // Watches the other members. A member that was not reached for too long ends the generation: the
+  // member is lost for good, or it is reached again but messages to it may have been lost.
   void WatchMembers(const proto::Gang& gang, const std::shared_ptr<Generation>& generation);
   void Formed(Generation& generation, FormedGroup formed);
-  // Ends the present generation; from then on, calls of others to groups of another coordinator
-  // than this one are refused.
+  // Ends the present generation. From then on, the service refuses other members' calls to groups
+  // of any coordinator but `coordinator`.
   void EndPresent(uint64_t coordinator, const absl::Status& why);
   void EndGeneration(Generation& generation, const absl::Status& why);
   void KeepFlight(std::shared_ptr<const FlightRecorder> recorder, const absl::Status& why);
@@ -78,13 +84,16 @@ class GroupSessions : public std::enable_shared_from_this<GroupSessions> {
   const World world_;
   const FindNccl find_nccl_;
   const std::string flight_directory_;
-  const std::shared_ptr<PeerReach> reach_;    // shared with what else the worker needs
-  const std::shared_ptr<FrameRouter> table_;  // shared by the communicators and the service
-  proto::TaskRef own_;                        // constant after SetOwn
+  // Reachability of peers, shared with the parameter servers' client.
+  const std::shared_ptr<PeerReach> reach_;
+  // Router of frames, shared by the communicators and the service.
+  const std::shared_ptr<FrameRouter> table_;
+  proto::TaskRef own_;  // name of this worker; constant after SetOwn
   Mutex mutex_;
   uint64_t coordinator_ ABSL_GUARDED_BY(mutex_) = 0;
   bool left_ ABSL_GUARDED_BY(mutex_) = false;
-  // Shared with the code that forms it; the pointee is guarded, too.
+  // The present generation, shared with the code that forms its group. The lock guards the pointee,
+  // too.
   std::shared_ptr<Generation> current_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -18,6 +18,7 @@ bool HasSum(DType dtype) {
          dtype == DType::kInt64;
 }
 
+// Returns the type in which a summand is sent: only float32 gradients may be rounded.
 DType TravelsAs(const SummandType& summand, const GroupCommunication& communication) {
   const bool rounded = summand.gradient && summand.dtype == DType::kFloat32;
   return rounded ? communication.gradient_dtype : summand.dtype;
@@ -31,6 +32,7 @@ std::vector<Bucket> BucketsOf(const std::vector<SummandType>& summands,
         {summand.name, TravelsAs(summand, communication), summand.shape.num_elements()});
   }
   BucketOptions options;
+  // Buckets for NCCL are larger, since every NCCL call waits for all ranks.
   options.bytes_per_pack = communication.bytes_per_pack;
   if (communication.nccl) options.automatic_bytes = kNcclBucketBytes;
   return PlanBuckets(items, options);
@@ -80,10 +82,12 @@ GroupSum::GroupSum(std::shared_ptr<GangGroup> group, const GroupCommunication& c
       buckets_(BucketsOf(summands_, communication_)),
       locations_(summands_.size()),
       left_(buckets_.size()) {
+  // All items of a bucket have one type, so the first item tells the element size.
   for (size_t b = 0; b < buckets_.size(); ++b) {
     const Bucket& bucket = buckets_[b];
     const DType dtype = summands_[bucket.items[0]].dtype;
     const size_t bytes = static_cast<size_t>(bucket.elements) * ElementSize(dtype);
+    // A bucket whose tensors are all empty still needs a valid buffer.
     memory_.push_back(group_->Take(std::max<size_t>(bytes, 1)));
     rounded_.push_back(dtype == bucket.dtype ? nullptr
                                              : group_->Take(std::max<size_t>(BytesOf(bucket), 1)));
@@ -106,8 +110,8 @@ void GroupSum::PlaceNeutral(size_t summand) {
   FillNeutral(place.dtype(), place.num_elements(), place.mutable_raw());
 }
 
-// One thread at a time starts buckets, in their order; another one that comes meanwhile leaves its
-// own to it.
+// Notes the summand and starts buckets that are complete, in their order. Only one thread at a time
+// starts buckets; a second thread leaves its bucket to the first.
 absl::Status GroupSum::Ready(size_t summand) {
   for (bool first = true;; first = false) {
     size_t index = 0;
@@ -115,10 +119,12 @@ absl::Status GroupSum::Ready(size_t summand) {
       MutexLock lock(mutex_);
       if (first) --missing_[locations_[summand].bucket];
       if (first && starting_) return first_error_;
+      // Looks for the next complete bucket after each start: summands may have become ready.
       starting_ = next_ < buckets_.size() && missing_[next_] == 0;
       if (!starting_) return first_error_;
       index = next_++;
     }
+    // The bucket is started outside the lock, because its call may call BucketDone() at once.
     StartBucket(index);
   }
 }
@@ -138,6 +144,7 @@ void GroupSum::StartBucket(size_t index) {
   call.layout = bucket.layout;
   call.algorithm = communication_.algorithm;
   call.timeout = communication_.timeout;
+  // The collective call runs in place, on the rounded copy if the bucket travels in 16 bits.
   const std::shared_ptr<Buffer>& travels = rounded_[index] ? rounded_[index] : memory_[index];
   if (rounded_[index]) {
     NarrowFloats(reinterpret_cast<const float*>(memory_[index]->data()),
@@ -151,6 +158,8 @@ void GroupSum::StartBucket(size_t index) {
                                  if (!self->rounded_[index] || !status.ok()) {
                                    return self->BucketDone(index, status);
                                  }
+                                 // Widening the sums takes too long for a collective call's Done,
+                                 // so it is posted.
                                  self->group_->RunElsewhere([self, index] {
                                    self->Widen(index);
                                    self->BucketDone(index, absl::OkStatus());
@@ -171,10 +180,12 @@ void GroupSum::BucketDone(size_t index, const absl::Status& status) {
   {
     MutexLock lock(mutex_);
     first_error_.Update(status);
+    // If Finish() has not been called yet, it will find left_ == 0 and give the sums itself.
     if (--left_ > 0 || !done_) return;
     done = std::exchange(done_, nullptr);
     error = first_error_;
   }
+  // The receiver is called outside the lock, because it may drop the last reference to this sum.
   GiveSums(std::move(done), error);
 }
 
@@ -182,6 +193,7 @@ void GroupSum::Finish(Sums done) {
   absl::Status error;
   {
     MutexLock lock(mutex_);
+    // All buckets must have started before Finish(), or their sums would never be done.
     COHORT_CHECK(next_ == buckets_.size(), "all summands are ready");
     if (left_ > 0) {
       done_ = std::move(done);
@@ -193,6 +205,7 @@ void GroupSum::Finish(Sums done) {
 }
 
 void GroupSum::GiveSums(Sums done, const absl::Status& status) const {
+  // After an error, the memory may hold incomplete sums.
   if (!status.ok()) return done(status);
   std::vector<Tensor> sums;
   for (size_t summand = 0; summand < summands_.size(); ++summand) sums.push_back(Place(summand));
@@ -208,13 +221,14 @@ void SumOverGroup(std::shared_ptr<GangGroup> group, const GroupCommunication& co
   const auto sum = GroupSum::Make(std::move(group), communication, std::move(types));
   if (!sum.ok()) return done(sum.status());
   for (size_t i = 0; i < summands.size(); ++i) {
+    // The order of Ready() calls is the order of the summands, the same on every member.
     const Tensor& value = summands[i].value;
     if (summands[i].neutral) {
       (*sum)->PlaceNeutral(i);
     } else if (value.num_bytes() > 0) {
       std::memcpy((*sum)->Place(i).mutable_raw(), value.raw(), value.num_bytes());
     }
-    (*sum)->Ready(i).IgnoreError();  // Finish has it
+    (*sum)->Ready(i).IgnoreError();  // Finish() reports the error of Ready()
   }
   (*sum)->Finish(std::move(done));
 }

@@ -23,20 +23,21 @@ Tensor Scaled(const Tensor& value, double factor) {
   return scaled;
 }
 
+// Multiplies by `factor`. A factor of 1 returns the tensor itself, so integers are never scaled.
 Tensor Times(const Tensor& value, double factor) {
   if (factor == 1 || value.num_elements() == 0) return value;
   return value.dtype() == DType::kFloat64 ? Scaled<double>(value, factor)
                                           : Scaled<float>(value, factor);
 }
 
-// The request of a node. The call has no value yet.
+// The exchange that a graph node asks for: the call without its value, and how replicas count.
 struct Exchange {
   ExchangeCall call;
-  // The values are gradients of mean losses: replicas count by their examples.
+  // True if the values are gradients of mean losses, in which replicas count by their examples.
   bool of_mean_losses = false;
 };
 
-// Immutable; thread-safe.
+// A kernel that waits for the other replicas without a thread. Immutable; thread-safe.
 class ExchangeKernel final : public WaitingKernel {
  public:
   explicit ExchangeKernel(Exchange exchange) : exchange_(std::move(exchange)) {}
@@ -50,10 +51,13 @@ class ExchangeKernel final : public WaitingKernel {
       call.axis = *axis;
     }
     ReplicaExchange* const replicas = context.run().exchange;
+    // Without an exchange one replica runs, whose sum, mean and gathering are its own value.
     if (replicas == nullptr) return done(input);
     if (call.op == ExchangeCall::Op::kSumPart) {
       call.size = context.input(1).shape().dim(static_cast<int>(call.axis));
     }
+    // The gradient is weighed by this replica's share of the examples before the sum. The weight is
+    // taken back afterwards.
     const double share = exchange_.of_mean_losses ? replicas->share() : 1;
     call.value = Times(input, share);
     replicas->Join(call, [done = std::move(done), share](absl::StatusOr<Tensor> joined) mutable {
@@ -91,6 +95,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeGather(const onnx::NodeProto& node) 
 
 }  // namespace
 
+// These kernels replace the runtime's kernels of the same names.
 void RegisterExchangeKernels(KernelRegistry& registry) {
   const DTypeSet summed = {DType::kFloat32, DType::kFloat64};
   registry.Replace("cohort", "AllReduce", {{1, 1, {summed}}, MakeAllReduce});

@@ -1,13 +1,13 @@
 #pragma once
 
-// Kernels of nodes where replicas meet. Without an exchange in the run's context one replica runs,
-// and they give what they would of it alone.
+// Kernels of the nodes at which replicas meet. If the run's context has no exchange, only one
+// replica runs, and the kernels give the result for that replica alone.
 
 #include "common/runtime/kernel/kernel_registry.h"
 
 namespace cohort {
 
-// Replaces the kernels that the runtime has for a single replica.
+// Replaces the runtime's single-replica kernels of these nodes in `registry`.
 void RegisterExchangeKernels(KernelRegistry& registry);
 
 }  // namespace cohort

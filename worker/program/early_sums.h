@@ -1,10 +1,11 @@
 #pragma once
 
-// Sums over the workers of a gang that begin while its replicas still compute: those of outputs
-// whose type and shape are known before they do, which all gradients' are but those of rows. Each
-// replica hands an output over as soon as it has it; the last one joins them (join_replicas.h),
-// which makes this worker's summand (group_sum.h). Replicas compute gradients from the last layer
-// to the first, and so the last layer's travel while the others are computed.
+// Sums over the workers of a gang that begin while the gang's replicas still compute. Only outputs
+// whose type and shape are known before the run take part, which all gradients have except those of
+// table rows. Each replica hands over an output as soon as it is computed. The last replica joins
+// the values (join_replicas.h), which makes this worker's summand (group_sum.h). Replicas compute
+// gradients from the last layer to the first, so the last layer's gradients travel while the others
+// are computed.
 
 #include <atomic>
 #include <memory>
@@ -18,36 +19,39 @@
 
 namespace cohort {
 
-// Thread-safe. Lives until the replicas have ended.
+// The early sums of one run. Thread-safe. Lives until the replicas have ended.
 class EarlySums {
  public:
   struct Options {
-    std::vector<int64_t> examples;  // one per replica that runs here
+    std::vector<int64_t> examples;  // number of examples of each replica that runs here
     int64_t all_examples = 0;
-    int64_t all_replicas = 1;          // replicas that have a part, on all workers
-    bool counts = true;                // else what is computed here adds nothing
-    bool first = true;                 // whether it is the first of the workers
-    std::shared_ptr<OutputPool> pool;  // for what replicas hand over; shared with the buffers
+    int64_t all_replicas = 1;  // number of replicas that have a part of the batch, on all workers
+    bool counts = true;        // false: the values of this worker add nothing to the sums
+    bool first = true;         // true if this worker has rank 0
+    // Lends the memory for values that replicas hand over; shared with the buffers.
+    std::shared_ptr<OutputPool> pool;
   };
 
-  // Returns null if there is nothing to begin with. Errors: those of GroupSum::Make.
+  // Makes the sums, or returns null if no output can be summed early. Errors: those of
+  // GroupSum::Make.
   static absl::StatusOr<std::unique_ptr<EarlySums>> Make(
       std::shared_ptr<const WorkerProgram> program, const std::shared_ptr<GangGroup>& group,
       Options options);
   ~EarlySums();
 
-  // Returns the taker for this replica's run. It lives as long as this. Errors of Take:
-  // INVALID_ARGUMENT for a value of another type than the program has; the error with which the
-  // group has ended.
+  // Returns the taker for the run of `replica`. The taker lives as long as this object. Errors of
+  // Take: INVALID_ARGUMENT for a value of another type than the program declares; the error with
+  // which the group has ended.
   OutputTaker& TakerOf(size_t replica);
 
   bool Has(size_t output) const { return items_[output] >= 0; }
-  // Returns whether the replica's error is that of the group, relayed to it.
+  // Returns true if the error of `replica` is the group's error, relayed to the replica.
   bool WasRelayed(size_t replica) const;
   absl::Status status() const { return sum_->status(); }
 
-  // Gives `done` the sums, by output, when all replicas have ended well; no value for outputs that
-  // are not summed here. `done` runs once, in this call or on any thread.
+  // Gives `done` the sums, one per output of the program, when all replicas have ended well;
+  // outputs that are not summed early have an empty tensor. `done` runs once, inside this call or
+  // on any thread.
   void Finish(GroupSum::Sums done);
 
  private:
@@ -60,13 +64,16 @@ class EarlySums {
   absl::Status HandOver(size_t replica, size_t output, const Tensor& value);
 
   const std::shared_ptr<const WorkerProgram> program_;
-  const std::shared_ptr<GroupSum> sum_;  // shared with its calls
-  const std::vector<int> items_;         // the summand of each output, or -1
+  const std::shared_ptr<GroupSum> sum_;  // sum over the group, shared with its collective calls
+  // Index of each output's summand, or -1 for an output that is not summed early.
+  const std::vector<int> items_;
   const Options options_;
   std::vector<std::unique_ptr<Taker>> takers_;
-  // By summand and replica: each replica writes its own, and the last one to come reads them.
+  // The values by summand and replica. Each replica writes its own value, and the last replica
+  // reads all.
   std::vector<std::vector<Tensor>> values_;
-  std::vector<std::atomic<size_t>> missing_;  // one per summand
+  // The number of replicas that have not handed over their value, for each summand.
+  std::vector<std::atomic<size_t>> missing_;
 };
 
 }  // namespace cohort

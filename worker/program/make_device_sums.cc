@@ -13,7 +13,7 @@ namespace cohort {
 
 namespace {
 
-// Returns the GPU of each replica.
+// Returns the GPU of each replica, or -1 for a replica on the processor.
 std::vector<int32_t> GpusOf(const proto::Replicas& replicas) {
   std::vector<int32_t> gpus;
   for (const std::string& device : replicas.devices()) {
@@ -22,6 +22,7 @@ std::vector<int32_t> GpusOf(const proto::Replicas& replicas) {
   return gpus;
 }
 
+// Returns the algorithm that the program asks for, or the default one if it leaves the choice.
 absl::StatusOr<SumWay> WayOf(const proto::Replicas& replicas, const std::vector<int32_t>& gpus) {
   switch (replicas.cross_device_ops()) {
     case proto::AUTO_CROSS_DEVICE_OPS:
@@ -39,7 +40,8 @@ absl::StatusOr<SumWay> WayOf(const proto::Replicas& replicas, const std::vector<
                                                  static_cast<int>(replicas.cross_device_ops())));
 }
 
-// NCCL refuses a GPU that it is given twice, in words of its own.
+// Checks that every replica has its own GPU. NCCL refuses a GPU that is given twice, but in its own
+// words.
 absl::Status CheckNccl(const proto::Replicas& replicas) {
   std::set<std::string> seen;
   for (const std::string& device : replicas.devices()) {
@@ -74,6 +76,7 @@ absl::StatusOr<std::unique_ptr<DeviceSums>> MakeDeviceSums(const proto::Program&
                                                    replicas.num_packs(), " packs; 0 to ", kPacksMax,
                                                    " can be"));
   }
+  // NCCL's demands are checked even if nothing is summed on GPUs: a bad program fails everywhere.
   if (way == SumWay::kNccl) RETURN_IF_ERROR(CheckNccl(replicas));
   if (!SumsOnDevices(program)) return nullptr;
   const NcclTable* nccl = nullptr;

@@ -1,7 +1,7 @@
 #pragma once
 
-// The sums on GPUs that a program asks for (proto Replicas.cross_device_ops): which replicas have
-// any, and how they are taken.
+// Makes the sums on GPUs that a program asks for (proto Replicas.cross_device_ops). Decides which
+// programs sum on GPUs, and by which algorithm.
 
 #include <memory>
 
@@ -12,15 +12,16 @@
 
 namespace cohort {
 
+// The largest number of packs into which a program may divide its gradients.
 inline constexpr int32_t kPacksMax = 4096;
 
-// Returns whether replicas leave what they sum on their GPUs: all have one, and none meets other
-// workers', to which sums travel while the rest is computed (early_sums.h).
+// Returns true if replicas leave the summands on their GPUs: every replica has a GPU, and no other
+// workers take part. With other workers, sums travel while the rest is computed (early_sums.h).
 bool SumsOnDevices(const proto::Program& program);
 
-// Returns null if they do not. Errors: INVALID_ARGUMENT for a way that is unknown or that the
-// devices do not allow, and for too many packs; FAILED_PRECONDITION if NCCL is asked for and
-// missing, saying why.
+// Makes the sums, or returns null if SumsOnDevices() is false. Errors: INVALID_ARGUMENT for an
+// algorithm that is unknown or that the devices do not allow, and for too many packs;
+// FAILED_PRECONDITION saying why NCCL is missing if the program asks for NCCL.
 absl::StatusOr<std::unique_ptr<DeviceSums>> MakeDeviceSums(const proto::Program& program,
                                                            const ReplicaParts& parts);
 

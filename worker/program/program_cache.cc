@@ -12,9 +12,10 @@ namespace cohort {
 
 namespace {
 
-// Returns what the bound program depends on, beside the content that the id names.
+// Returns what a program's binding depends on besides its content, which the program's id names.
 std::string RegistrationOf(const proto::RegisterProgramRequest& request) {
   proto::RegisterProgramRequest rest = request;
+  // The epoch is left out, so that a repeat under a new epoch is still the same registration.
   rest.clear_epoch();
   rest.clear_program();
   return rest.SerializeAsString();
@@ -33,6 +34,7 @@ absl::Status ProgramCache::Register(const proto::RegisterProgramRequest& request
   std::shared_ptr<const KernelRegistry> kernels;
   {
     MutexLock lock(mutex_);
+    // Each replica gets an equal share of the threads.
     if (threads_ == 0) return absl::FailedPreconditionError("no coordinator has attached");
     const int threads = std::max(1, threads_ / replicas);
     std::shared_ptr<const KernelRegistry>& known = kernels_[threads];
@@ -42,8 +44,10 @@ absl::Status ProgramCache::Register(const proto::RegisterProgramRequest& request
       RegisterExchangeKernels(*made);
       known = std::move(made);
     }
+    // Kernels are made once for each number of threads, and programs share them.
     kernels = known;
     const auto found = programs_.find(request.program_id());
+    // A program that is registered again with the same variables keeps its compiled form.
     if (found != programs_.end() && found->second->registration == registration) {
       return absl::OkStatus();
     }
@@ -52,6 +56,7 @@ absl::Status ProgramCache::Register(const proto::RegisterProgramRequest& request
           absl::StrCat("this worker holds ", programs_.size(), " programs, its limit"));
     }
   }
+  // The program is compiled outside the lock, because compiling is slow.
   ASSIGN_OR_RETURN(
       std::shared_ptr<const WorkerProgram> program,
       MakeWorkerProgram(request, registration,
@@ -68,7 +73,8 @@ std::shared_ptr<const WorkerProgram> ProgramCache::Find(const std::string& progr
 }
 
 void ProgramCache::Clear() {
-  std::map<std::string, std::shared_ptr<const WorkerProgram>> cleared;  // dies after the lock
+  // The cleared programs are destroyed after the lock is released.
+  std::map<std::string, std::shared_ptr<const WorkerProgram>> cleared;
   MutexLock lock(mutex_);
   cleared.swap(programs_);
 }

@@ -1,7 +1,7 @@
 #pragma once
 
-// The programs of a worker by content hash. A program that is registered again with the same
-// variables is kept; with other layouts or seed it is bound anew.
+// A worker's programs, keyed by a hash of their content. A program that is registered again with
+// the same variables is kept. With other layouts or another seed the program is bound again.
 
 #include <map>
 #include <memory>
@@ -14,13 +14,14 @@
 
 namespace cohort {
 
+// The largest number of programs of one worker.
 inline constexpr size_t kProgramsMax = 4096;
 
-// Thread-safe.
+// The registered programs of one worker. Thread-safe.
 class ProgramCache {
  public:
-  // Makes a cache. `allocate_outputs` is ProgramRunner's and `call_bytes_max` MakeTransferPlan's;
-  // the others may be null.
+  // Makes a cache. `allocate_outputs` is passed to ProgramRunner and `call_bytes_max` to
+  // MakeTransferPlan; the other parameters may be null.
   ProgramCache(AllocateBuffer allocate_outputs, FindCuda find_cuda, FindNccl find_nccl,
                size_t call_bytes_max)
       : allocate_outputs_(std::move(allocate_outputs)),
@@ -28,15 +29,15 @@ class ProgramCache {
         find_nccl_(std::move(find_nccl)),
         call_bytes_max_(call_bytes_max) {}
 
-  // Sets how many threads compute a program that is registered from now on. Several replicas have
-  // an equal share each.
+  // Sets how many threads compute the programs that are registered from now on. The replicas of a
+  // program share the threads equally.
   void SetThreads(int threads);
 
-  // Compiles: slow. Errors: those of MakeWorkerProgram; RESOURCE_EXHAUSTED beyond kProgramsMax;
-  // FAILED_PRECONDITION before SetThreads.
+  // Compiles a program and keeps it, which is slow. Errors: those of MakeWorkerProgram;
+  // RESOURCE_EXHAUSTED beyond kProgramsMax; FAILED_PRECONDITION before SetThreads.
   absl::Status Register(const proto::RegisterProgramRequest& request);
 
-  // Returns null if there is none.
+  // Returns the program, or null if `program_id` is not registered.
   std::shared_ptr<const WorkerProgram> Find(const std::string& program_id) const;
 
   void Clear();
@@ -47,10 +48,11 @@ class ProgramCache {
   const FindNccl find_nccl_;
   const size_t call_bytes_max_;
   mutable Mutex mutex_;
-  int threads_ ABSL_GUARDED_BY(mutex_) = 0;  // 0: nobody has said
-  // By number of threads. Shared with registrations under way.
+  // Threads for a program; 0: SetThreads has not been called.
+  int threads_ ABSL_GUARDED_BY(mutex_) = 0;
+  // The kernels for each number of threads, shared with registrations under way.
   std::map<int, std::shared_ptr<const KernelRegistry>> kernels_ ABSL_GUARDED_BY(mutex_);
-  // Shared with closures in flight.
+  // The programs by id, shared with closures in flight.
   std::map<std::string, std::shared_ptr<const WorkerProgram>> programs_ ABSL_GUARDED_BY(mutex_);
 };
 

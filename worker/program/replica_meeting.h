@@ -1,16 +1,18 @@
 #pragma once
 
-// The meetings of the replicas of one run of a program, as often as the program has nodes for them.
-// No thread waits: a replica leaves its value and a continuation, and the last one to come joins
-// the values, in the order of ranks (join_replicas.h), and hands the result to all.
+// The meetings of the replicas during one run of a program; there are as many meetings as the
+// program has nodes that join values. No thread waits: a replica leaves its value and a
+// continuation. The last replica to arrive joins the values in the order of ranks (join_replicas.h)
+// and gives the result to all.
 //
-// In a gang of several workers a meeting goes on across them (group_exchange.h) when the last
-// replica of this worker has come, and the result is handed out when the group has it. Until then
-// all replicas of this worker wait, so that none of them can be at the next meeting.
+// In a gang of several workers, the last replica of this worker extends the meeting to the other
+// workers (group_exchange.h), and the replicas get the result when the group has it. Until then all
+// replicas of this worker wait, so none of them can reach the next meeting.
 //
 // A replica that fails leaves for good: waiting and later replicas get its error. A replica that
-// has ended well has been to all meetings, since replicas run the same program. When the group
-// fails, all get its error; a worker that loses a replica ends the group (group_sessions.h).
+// has ended well has been at all meetings, since replicas run the same program. When the group
+// fails, all replicas get the group's error. A worker that loses a replica ends the group
+// (group_sessions.h).
 
 #include <cstdint>
 #include <functional>
@@ -28,45 +30,46 @@
 
 namespace cohort {
 
-// Thread-safe.
+// The meetings of one run. Thread-safe.
 class ReplicaMeeting {
  public:
-  // The workers whose replicas meet, too.
+  // The other workers of the gang, whose replicas take part in the meetings.
   struct OtherWorkers {
     MeetingWorkers workers;
-    int64_t replicas = 1;            // replicas that meet, on all workers
-    std::function<void(Task)> post;  // runs a task later, not on the group's thread
+    int64_t replicas = 1;            // number of replicas that meet, on all workers
+    std::function<void(Task)> post;  // runs a task later, on a thread that is not the group's
   };
 
   // Makes one seat for each replica of this worker, with its share (replica_exchange.h). `pool`
-  // lends the memory of kept values.
+  // lends the memory for the values that wait.
   ReplicaMeeting(const std::vector<double>& shares, std::shared_ptr<OutputPool> pool,
                  std::optional<OtherWorkers> others);
   ~ReplicaMeeting();
 
-  // Returns the end of replica `rank`; it lives as long as this.
+  // Returns replica `rank`'s end of the meetings. The end lives as long as this object.
   ReplicaExchange& Seat(size_t rank);
 
   // Notes that replica `rank` has failed. The first error counts.
   void Leave(size_t rank, const absl::Status& error);
-  // Returns whether the replica's error is another one's, relayed to it.
+  // Returns true if the error of replica `rank` was relayed to it from another replica.
   bool WasRelayed(size_t rank) const;
-  // Returns the error that ended the group while replicas waited for it.
+  // Returns the error that ended the group while replicas waited for the group.
   absl::Status GroupError() const;
 
  private:
+  // What one replica has left at the next meeting: its call and its continuation.
   class ReplicaSeat;
   struct Arrival {
     ExchangeCall call;
-    ReplicaExchange::Done done;  // empty until the replica has come
+    ReplicaExchange::Done done;  // continuation of the replica; empty until the replica has arrived
   };
 
-  // A meeting to which all have come.
+  // A meeting at which all replicas of this worker have arrived.
   struct Meeting {
-    ExchangeCall call;  // the joint call, without the value
+    ExchangeCall call;  // joint call of all replicas, without its value
     std::vector<int64_t> sizes;
-    std::vector<ReplicaExchange::Done> waiting;  // one per rank
-    size_t last = 0;                             // the rank that came last
+    std::vector<ReplicaExchange::Done> waiting;  // continuations of the replicas, one per rank
+    size_t last = 0;                             // rank of the replica that arrived last
   };
 
   void Join(size_t rank, const ExchangeCall& call, ReplicaExchange::Done done);
@@ -74,12 +77,13 @@ class ReplicaMeeting {
   void HandOut(Meeting meeting, absl::StatusOr<WholeExchange> whole);
   void SetGroupError(const absl::Status& error);
 
-  const std::shared_ptr<OutputPool> pool_;  // shared with the buffers that are out
+  // Pool of the values' memory, shared with the buffers that are lent.
+  const std::shared_ptr<OutputPool> pool_;
   const std::optional<OtherWorkers> others_;
   std::vector<std::unique_ptr<ReplicaSeat>> seats_;
 
   mutable Mutex mutex_;
-  // arrivals at the next meeting, one per rank
+  // The arrivals of replicas at the next meeting, one per rank.
   std::vector<Arrival> arrivals_ ABSL_GUARDED_BY(mutex_);
   size_t missing_ ABSL_GUARDED_BY(mutex_);
   absl::Status error_ ABSL_GUARDED_BY(mutex_);

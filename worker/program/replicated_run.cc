@@ -24,16 +24,20 @@ ReplicatedRun::ReplicatedRun(std::shared_ptr<const WorkerProgram> program,
       context_(context),
       done_(std::move(done)) {}
 
+// Returns true if the input has a row for each example, so that it is divided over the replicas.
 bool ReplicatedRun::IsOfBatch(size_t input) const {
   const InputSource::Kind kind = program_->inputs[input].kind;
   return kind == InputSource::Kind::kBatch || kind == InputSource::Kind::kPositions;
 }
 
+// Divides the batch over the replicas of all workers and takes this worker's parts.
 absl::Status ReplicatedRun::ShareOut() {
   const auto here = static_cast<int64_t>(program_->runners.size());
   const int64_t replicas = group_ == nullptr ? here : here * group_->size();
   const int64_t first = group_ == nullptr ? 0 : here * group_->rank();
   RETURN_IF_ERROR(CheckReplicas(replicas));
+  // A single replica, or a program that reads no batch, has nothing to divide: each replica counts
+  // as one example.
   if (replicas == 1 || program_->num_components == 0) {
     examples_ = replicas;
     TakeParts(SplitBatch(replicas, replicas), first);
@@ -44,6 +48,7 @@ absl::Status ReplicatedRun::ShareOut() {
   for (size_t i = 0; i < inputs_.size(); ++i) {
     if (!IsOfBatch(i)) continue;
     const Shape& shape = inputs_[i].shape();
+    // The first component of the batch gives the number of examples; the others must match.
     if (shape.rank() > 0 && examples_ < 0) examples_ = shape.dim(0);
     if (shape.rank() > 0 && shape.dim(0) == examples_ && examples_ > 0) continue;
     return absl::InvalidArgumentError(absl::StrCat(
@@ -55,7 +60,8 @@ absl::Status ReplicatedRun::ShareOut() {
   return absl::OkStatus();
 }
 
-// Checks that each replica that may run has a row of its own, of variables and of arguments.
+// Checks that every replica that may run has its own row in variables and arguments with rows per
+// replica.
 absl::Status ReplicatedRun::CheckReplicas(int64_t replicas) const {
   for (const TransferPlan* plan : {&program_->pulls, &program_->pushes, &program_->assigns}) {
     for (const VariableType& variable : plan->variables) {
@@ -77,6 +83,7 @@ absl::Status ReplicatedRun::CheckReplicas(int64_t replicas) const {
 }
 
 void ReplicatedRun::TakeParts(const std::vector<BatchPart>& all, int64_t first) {
+  // If the batch has fewer examples than there are replicas, there are fewer parts than replicas.
   all_parts_ = static_cast<int64_t>(all.size());
   has_part_ = first < all_parts_;
   first_part_ = std::min(first, all_parts_ - 1);
@@ -85,6 +92,7 @@ void ReplicatedRun::TakeParts(const std::vector<BatchPart>& all, int64_t first) 
 }
 
 void ReplicatedRun::Start() {
+  // All inputs are checked before any replica starts, so that none waits for one that cannot start.
   if (absl::Status status = ShareOut(); !status.ok()) return done_(std::move(status));
   if (absl::Status status = PrepareSums(); !status.ok()) return done_(std::move(status));
   OpenMeeting();
@@ -103,6 +111,7 @@ void ReplicatedRun::OpenMeeting() {
   if (parts_.size() == 1 && group_ == nullptr) return;
   std::vector<double> shares;
   for (const BatchPart& part : parts_) {
+    // A replica's share is its number of examples divided by the mean number of all replicas.
     shares.push_back(by_parts_ ? static_cast<double>(part.count) * static_cast<double>(all_parts_) /
                                      static_cast<double>(examples_)
                                : 1);
@@ -117,7 +126,7 @@ void ReplicatedRun::OpenMeeting() {
   meeting_ = std::make_unique<ReplicaMeeting>(shares, strands_->pool(), std::move(others));
 }
 
-// Sums that can begin before all is computed.
+// Prepares the sums over the group that can begin before all outputs are computed.
 absl::Status ReplicatedRun::PrepareSums() {
   if (group_ == nullptr) return absl::OkStatus();
   EarlySums::Options options;
@@ -133,6 +142,7 @@ absl::Status ReplicatedRun::PrepareSums() {
 
 void ReplicatedRun::RunReplica(size_t replica) {
   const BatchPart& part = parts_[replica];
+  // The copied tensors share memory with inputs_; rows of the batch are views.
   std::vector<Tensor> inputs = inputs_;
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (by_parts_ && IsOfBatch(i)) inputs[i] = inputs[i].Rows(part.begin, part.count);
@@ -145,6 +155,7 @@ void ReplicatedRun::RunReplica(size_t replica) {
     }
   }
   RunContext context = context_;
+  // Examples are numbered over the whole batch, so random operators do not depend on its division.
   if (by_parts_) context.first_example += part.begin;
   if (meeting_ != nullptr) context.exchange = &meeting_->Seat(replica);
   if (early_ != nullptr) context.taker = &early_->TakerOf(replica);
@@ -157,35 +168,42 @@ void ReplicatedRun::RunReplica(size_t replica) {
 }
 
 void ReplicatedRun::EndReplica(size_t replica, absl::StatusOr<std::vector<Tensor>> outputs) {
+  // Each value is weighed before the join, so that the sum becomes a weighted mean.
   if (outputs.ok()) outputs = WeighSums(replica, *std::move(outputs));
+  // An error that was relayed by the group already names its source.
   const bool told = early_ != nullptr && early_->WasRelayed(replica);
   if (all_parts_ > 1 && !outputs.ok() && !told) {
     outputs = Annotate(outputs.status(), absl::StrCat("replica ", NumberOf(replica)));
   }
+  // Replicas that wait at a meeting must hear that this replica has failed.
   if (meeting_ != nullptr && !outputs.ok()) meeting_->Leave(replica, outputs.status());
   results_[replica] = std::move(outputs);
   {
     MutexLock lock(mutex_);
     if (--left_ > 0) return;
   }
-  inputs_.clear();  // variables back to their pool, for the next closure's pull
+  inputs_.clear();  // gives the variables' memory back to its pool, for the next closure's pull
   absl::StatusOr<Outputs> joined = Join();
+  // done_ is emptied by the call, so that this run does not keep its caller alive.
   if (!joined.ok()) return std::exchange(done_, nullptr)(joined.status());
   if (group_ != nullptr) return SumOverWorkers(*std::move(joined));
   FinishJoined(*std::move(joined));
 }
 
-// Sums what is not under way yet. All that is under way was started before, as on every member.
+// Sums the outputs that are not summed early. All early sums have been started before, as on every
+// other member, so all members start their calls in one order.
 void ReplicatedRun::SumOverWorkers(Outputs outputs) {
   std::vector<GroupSummand> summands;
   std::vector<size_t> late;
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (IsEarly(i)) continue;
     const OutputSink& sink = program_->outputs[i];
+    // Values that are fetched from each replica are gathered later (GatherOverWorkers).
     if (IsGathered(sink.join)) {
       gathers_.push_back(i);
       continue;
     }
+    // The first replica of all is on rank 0, so other workers add nothing to its output.
     const bool neutral = sink.join == JoinRule::kFirst ? group_->rank() != 0 : !has_part_;
     summands.push_back({sink.output, std::move(outputs[i][0]), neutral,
                         sink.kind == OutputSink::Kind::kPush && IsSum(sink.join)});
@@ -217,7 +235,8 @@ void ReplicatedRun::AwaitEarlySums(std::vector<Tensor> sums) {
   });
 }
 
-// Takes the sums on any thread, such as the communicator's: nothing is computed there.
+// Takes the sums over the group on any thread, such as the communicator's, and posts the work to
+// the strand of replica 0.
 void ReplicatedRun::TakeSums(absl::StatusOr<std::vector<Tensor>> sums) {
   strands_->Of(0).Post([self = shared_from_this(), sums = std::move(sums)]() mutable {
     if (!sums.ok()) return std::exchange(self->done_, nullptr)(sums.status());
@@ -227,13 +246,15 @@ void ReplicatedRun::TakeSums(absl::StatusOr<std::vector<Tensor>> sums) {
   });
 }
 
-// Gathers one output after another, from the i-th on: the same calls in one order on every member.
-// All members get what the replicas of all fetched.
+// Gathers the outputs that are fetched from each replica, one after another from the i-th on, so
+// that all members make the same calls in one order. Each member gets the values of all members'
+// replicas.
 void ReplicatedRun::GatherOverWorkers(Outputs joined, size_t i) {
   if (i == gathers_.size()) return FinishJoined(std::move(joined));
   const OutputSink& sink = program_->outputs[gathers_[i]];
   GroupGather gather;
   gather.name = absl::StrCat("fetch ", sink.output);
+  // A member without a part has computed another replica's values, which must count once.
   if (has_part_) gather.own = std::move(fetched_[i]);
   gather.most = program_->runners.size();
   gather.timeout = program_->communication->timeout;
@@ -257,16 +278,18 @@ void ReplicatedRun::FinishJoined(Outputs outputs) {
   if (program_->joined_runner == nullptr) {
     return std::exchange(done_, nullptr)(std::move(outputs));
   }
+  // The join model computes, so it runs on a strand and not on the communicator's thread.
   strands_->Of(0).Post([self = shared_from_this(), outputs = std::move(outputs)]() mutable {
     self->RunJoined(std::move(outputs));
   });
 }
 
+// Multiplies a replica's outputs by their weights before the join adds them up.
 absl::StatusOr<std::vector<Tensor>> ReplicatedRun::WeighSums(size_t replica,
                                                              std::vector<Tensor> outputs) const {
   for (size_t i = 0; i < outputs.size(); ++i) {
     const JoinRule rule = program_->outputs[i].join;
-    if (IsEarly(i)) outputs[i] = Tensor();  // back to its pool
+    if (IsEarly(i)) outputs[i] = Tensor();  // gives the output's memory back to its pool
     if (all_parts_ == 1 || !IsSum(rule) || IsEarly(i) || IsOnDevice(outputs[i])) continue;
     const float weight = LeafWeight(rule, parts_[replica].count, examples_, all_parts_);
     ASSIGN_OR_RETURN(outputs[i], Weighted(outputs[i], weight, *strands_->pool()));
@@ -275,6 +298,7 @@ absl::StatusOr<std::vector<Tensor>> ReplicatedRun::WeighSums(size_t replica,
 }
 
 void ReplicatedRun::RunJoined(Outputs outputs) {
+  // The join model takes joined outputs by name, and its results replace them.
   std::vector<Tensor> inputs;
   for (const size_t place : program_->joined_outputs) inputs.push_back(outputs[place][0]);
   absl::StatusOr<std::vector<Tensor>> replaced = program_->joined_runner->Run(inputs, context_);
@@ -285,12 +309,12 @@ void ReplicatedRun::RunJoined(Outputs outputs) {
   std::exchange(done_, nullptr)(std::move(outputs));
 }
 
-// An error of a replica's own goes before one that was relayed to it.
+// Returns the error of the run. A replica's own error is preferred to one that was relayed to it.
 absl::Status ReplicatedRun::ErrorOfReplicas() const {
   if (meeting_ != nullptr) RETURN_IF_ERROR(meeting_->GroupError());
   absl::Status relayed;
   for (size_t replica = 0; replica < results_.size(); ++replica) {
-    // the source of the error is among them
+    // The replica that caused a relayed error has the error itself, so relayed copies are skipped.
     if (meeting_ != nullptr && meeting_->WasRelayed(replica)) continue;
     if (early_ != nullptr && early_->WasRelayed(replica)) {
       relayed.Update(results_[replica].status());
@@ -304,6 +328,7 @@ absl::Status ReplicatedRun::ErrorOfReplicas() const {
 absl::StatusOr<std::vector<Tensor>> ReplicatedRun::JoinOutput(size_t output,
                                                               std::vector<Tensor> values) const {
   const OutputSink& sink = program_->outputs[output];
+  // Rows of replicas are put into a variable that has a row for each replica.
   if (sink.join != JoinRule::kReplicaRows) return JoinReplicas(sink.join, std::move(values));
   const bool push = sink.kind == OutputSink::Kind::kPush;
   const TransferPlan& plan = push ? program_->pushes : program_->assigns;
@@ -314,6 +339,7 @@ absl::StatusOr<std::vector<Tensor>> ReplicatedRun::JoinOutput(size_t output,
   return rows;
 }
 
+// Returns the replicas' values of one output on GPUs, with the weight of each replica.
 DeviceSummands ReplicatedRun::OnDevices(size_t output, std::vector<Tensor> values) const {
   DeviceSummands summands;
   summands.values = std::move(values);
@@ -334,13 +360,14 @@ absl::StatusOr<ReplicatedRun::Outputs> ReplicatedRun::Join() {
     if (IsEarly(i)) continue;
     std::vector<Tensor> values;
     for (auto& result : results_) values.push_back(std::move((*result)[i]));
-    if (IsOnDevice(values[0])) {  // and so it is of every replica: they run one program
+    if (IsOnDevice(values[0])) {  // the same is true for all replicas, since they run one program
       left.push_back(OnDevices(i, std::move(values)));
       left_outputs.push_back(i);
       continue;
     }
     ASSIGN_OR_RETURN(outputs[i], JoinOutput(i, std::move(values)));
   }
+  // One call sums all outputs on GPUs, so that gradients can share packs.
   if (left.empty()) return outputs;
   ASSIGN_OR_RETURN(std::vector<Tensor> sums, program_->device_sums->Sum(left));
   for (size_t i = 0; i < sums.size(); ++i) outputs[left_outputs[i]] = {std::move(sums[i])};

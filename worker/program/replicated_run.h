@@ -1,17 +1,18 @@
 #pragma once
 
-// The run of a program by its replicas. Each gets its part of the batch, and everything else whole,
-// and computes on its own strand; the results are joined, output by output (join_replicas.h), and
-// those that stay on GPUs are added up there (device_sums.h). The last replica that is done joins;
-// what the program does to the joined values runs on the strand of replica 0. If nodes of the
-// program join values, replicas meet while they compute (replica_meeting.h).
+// The run of a program by its replicas. Each replica gets its part of the batch and all other
+// inputs whole, and computes on its own strand. The results are joined, output by output
+// (join_replicas.h); results that stay on GPUs are added up there (device_sums.h). The last replica
+// that finishes joins the results. The program's join model, which replaces joined values, runs on
+// the strand of replica 0. If nodes of the program join values, replicas meet while they compute
+// (replica_meeting.h).
 //
-// In a gang of several workers the batch is shared out over the replicas of all of them, rank after
-// rank, meetings are of all of them, and this worker's results are added up with the others'
-// (group_sum.h): while the rest is still computed, if their types are known before (early_sums.h),
-// else after that. Values that are fetched from each replica are gathered by all workers then
-// (group_gather.h). A worker that gets no examples computes the last replica's part, for the
-// shapes, comes to the meetings, and adds nothing.
+// In a gang of several workers, the batch is divided over the replicas of all workers, rank after
+// rank, and meetings are of all these replicas. This worker's results are added to the other
+// workers' results (group_sum.h): while the rest is still computed if the types are known before
+// the run (early_sums.h), else afterwards. Values that are fetched from each replica are then
+// gathered by all workers (group_gather.h). A worker without examples computes the last replica's
+// part, to know the shapes. It takes part in the meetings and adds nothing.
 
 #include <memory>
 #include <vector>
@@ -29,28 +30,33 @@
 
 namespace cohort {
 
-// Thread-safe.
+// One run of a program by all replicas of this worker. Thread-safe.
 class ReplicatedRun : public std::enable_shared_from_this<ReplicatedRun> {
  public:
-  // The tensors of each of the graph's outputs: one, but for a fetch of each replica.
+  // The tensors of each output of the graph: one tensor, or one per replica for a fetch from each
+  // replica.
   using Outputs = std::vector<std::vector<Tensor>>;
-  // Errors: INVALID_ARGUMENT for a batch that cannot be shared out, and for outputs that cannot be
-  // joined; those of the program, of the first replica that has one of its own, and of GroupSum.
-  // With an error sums may still be under way; their memory is theirs.
+  // Receives the joined outputs. Errors: INVALID_ARGUMENT for a batch that cannot be divided and
+  // for outputs that cannot be joined; those of the program, preferring a replica's own error to
+  // one relayed to it; those of GroupSum. After an error, sums may still be under way; they keep
+  // their own memory alive.
   using Done = absl::AnyInvocable<void(absl::StatusOr<Outputs>)>;
 
+  // The input tensors of a run.
   struct Values {
-    std::vector<Tensor> inputs;  // in the graph's order
-    std::vector<Tensor> before;  // one per output, see WorkerProgram.rows_before
+    std::vector<Tensor> inputs;  // values of the graph's inputs, in the graph's order
+    // Rows before the run, one tensor per output; see WorkerProgram.rows_before.
+    std::vector<Tensor> before;
   };
 
-  // Makes a run. The parts are shared with closures and outlive the run. The group is null if this
-  // worker runs alone.
+  // Makes a run. `program`, `strands` and `group` are shared with closures and outlive the run.
+  // `group` is null if this worker runs alone.
   ReplicatedRun(std::shared_ptr<const WorkerProgram> program,
                 std::shared_ptr<ReplicaStrands> strands, std::shared_ptr<GangGroup> group,
                 Values values, const RunContext& context, Done done);
 
-  // Starts the run. Called once, on the strand of replica 0, which computes at once.
+  // Starts the run. Called once, on the strand of replica 0, which begins to compute inside the
+  // call.
   void Start();
 
  private:
@@ -80,25 +86,31 @@ class ReplicatedRun : public std::enable_shared_from_this<ReplicatedRun> {
   const std::shared_ptr<const WorkerProgram> program_;
   const std::shared_ptr<ReplicaStrands> strands_;
   const std::shared_ptr<GangGroup> group_;
-  std::vector<Tensor> inputs_;  // kept until all have computed
+  std::vector<Tensor> inputs_;  // inputs of the run, kept until all replicas have computed
   const std::vector<Tensor> before_;
   const RunContext context_;
   Done done_;
-  int64_t examples_ = 0;                     // examples in the batch
-  bool by_parts_ = false;                    // the batch is shared out
-  int64_t all_parts_ = 1;                    // replicas that have a part, on all workers
-  int64_t first_part_ = 0;                   // this worker's first part among those
-  bool has_part_ = true;                     // else it computes another's, and does not count
-  std::vector<BatchPart> parts_;             // one for each replica that runs here
-  std::unique_ptr<ReplicaMeeting> meeting_;  // null if one replica runs alone
-  std::unique_ptr<EarlySums> early_;         // for several workers; may be null
-  // By replica: each replica writes its own, read when all are done.
+  int64_t examples_ = 0;    // number of examples in the whole batch
+  bool by_parts_ = false;   // true if the batch is divided over the replicas
+  int64_t all_parts_ = 1;   // number of replicas that have a part of the batch, on all workers
+  int64_t first_part_ = 0;  // index of this worker's first part among all parts
+  // True if this worker has a part of the batch. Otherwise it computes another worker's part and
+  // adds nothing.
+  bool has_part_ = true;
+  std::vector<BatchPart> parts_;  // part of the batch of each replica that runs here
+  // Meetings of the replicas; null if one replica runs alone.
+  std::unique_ptr<ReplicaMeeting> meeting_;
+  // Sums that begin during the run, for several workers; may be null.
+  std::unique_ptr<EarlySums> early_;
+  // The results by replica. Each replica writes its own result, and the last replica reads all
+  // results.
   std::vector<absl::StatusOr<std::vector<Tensor>>> results_;
-  // For several workers, when all replicas here are done: outputs that are fetched from each, and
-  // what they fetched here.
+  // With several workers, the outputs that are fetched from each replica, and the values that this
+  // worker's replicas computed for them. Set when all replicas of this worker are done.
   std::vector<size_t> gathers_;
   Outputs fetched_;
   Mutex mutex_;
+  // The number of replicas that have not finished.
   size_t left_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 

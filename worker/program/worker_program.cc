@@ -16,7 +16,8 @@ namespace cohort {
 
 namespace {
 
-constexpr size_t kPositionMax = 65536;  // for arguments, components and variables
+// The largest index of an argument, a batch component or a variable.
+constexpr size_t kPositionMax = 65536;
 
 using Layouts = std::map<std::string, const proto::VariableLayout*>;
 
@@ -28,6 +29,7 @@ absl::StatusOr<const proto::VariableLayout*> FindLayout(const Layouts& layouts,
       absl::StrCat("the program is bound to variable '", name, "', which has no layout"));
 }
 
+// Returns the rule by which the replicas' values of one output are joined.
 absl::StatusOr<JoinRule> JoinRuleOf(const proto::OutputBinding& binding, const Layouts& layouts,
                                     bool joins) {
   if (!binding.has_push() && !binding.has_assign()) {
@@ -44,6 +46,7 @@ absl::StatusOr<JoinRule> JoinRuleOf(const proto::OutputBinding& binding, const L
   const auto update = binding.has_push() ? ReplicaUpdate::kPush : ReplicaUpdate::kAssign;
   const std::string& name = binding.has_push() ? binding.push() : binding.assign();
   ASSIGN_OR_RETURN(const proto::VariableLayout* layout, FindLayout(layouts, name));
+  // A variable with a row for each replica keeps each replica's value, whatever its aggregation is.
   if (layout->replicas() > 0) return JoinRule::kReplicaRows;
   if (!joins) return JoinRule::kEach;
   const ReplicaContext replicas{layout->name(), layout->rule(), layout->aggregation(), update};
@@ -59,10 +62,12 @@ absl::StatusOr<JoinRule> JoinRuleOf(const proto::OutputBinding& binding, const L
   }
 }
 
-// The graph's declared type against the variable's; a symbolic extent fits any.
+// Checks the type that the graph declares for a value against the type of its variable. A symbolic
+// extent fits any extent.
 absl::Status CheckDeclared(const onnx::ValueInfoProto& value, const VariableType& variable) {
   const onnx::TypeProto::Tensor& type = value.type().tensor_type();
   const Shape shape = variable.ValueShape();
+  // Element type 0 means that the graph does not declare the type.
   bool same = type.elem_type() == 0 || type.elem_type() == static_cast<int>(variable.dtype);
   if (type.has_shape()) {
     same = same && type.shape().dim_size() == shape.rank();
@@ -77,10 +82,11 @@ absl::Status CheckDeclared(const onnx::ValueInfoProto& value, const VariableType
                                                  variable.ToString()));
 }
 
-// Collects the variables of one direction in the order in which the graph names them.
+// Collects the variables of one direction (pull, push or assign), in the order in which the graph
+// names them.
 class Binder {
  public:
-  // The variables of `by_rows` move by rows.
+  // Makes a binder whose plan moves the variables named in `by_rows` by rows.
   Binder(const Layouts& layouts, const std::set<std::string>& by_rows, size_t call_bytes_max)
       : layouts_(layouts), by_rows_(by_rows), call_bytes_max_(call_bytes_max) {}
 
@@ -90,7 +96,7 @@ class Binder {
     values_.push_back(&value);
     return chosen_.size() - 1;
   }
-  // Adds a variable that has not been added before.
+  // Returns the index of the variable, and adds the variable if it has not been added before.
   absl::StatusOr<size_t> FindOrAdd(const std::string& variable, const onnx::ValueInfoProto& value) {
     for (size_t i = 0; i < chosen_.size(); ++i) {
       if (chosen_[i]->name() == variable) return i;
@@ -99,6 +105,7 @@ class Binder {
   }
 
   absl::StatusOr<TransferPlan> Finish() const {
+    // The plan's variables and values_ have the order in which they were added.
     ASSIGN_OR_RETURN(TransferPlan plan, MakeTransferPlan(chosen_, by_rows_, call_bytes_max_));
     for (size_t i = 0; i < values_.size(); ++i) {
       RETURN_IF_ERROR(CheckDeclared(*values_[i], plan.variables[i]));
@@ -114,6 +121,7 @@ class Binder {
   std::vector<const onnx::ValueInfoProto*> values_;
 };
 
+// Returns the names of the variables that the program reads by rows.
 std::set<std::string> TablesOf(const proto::Program& program) {
   std::set<std::string> tables;
   for (const proto::InputBinding& binding : program.inputs()) {
@@ -122,11 +130,12 @@ std::set<std::string> TablesOf(const proto::Program& program) {
   return tables;
 }
 
-// The lookups, once all variables are bound.
+// Binds the lookups of table rows. Called after all variables are bound.
 absl::Status BindLookups(const proto::Program& program, WorkerProgram& bound) {
   std::map<std::string, size_t> variables;
   for (size_t i = 0; i < bound.pulls.variables.size(); ++i) {
     const VariableType& type = bound.pulls.variables[i];
+    // A variable that is read by rows has one input, since its rows are numbered once per batch.
     if (!variables.emplace(type.name, i).second && type.by_rows) {
       return absl::InvalidArgumentError(
           absl::StrCat("variable '", type.name, "' is read by rows and has two inputs"));
@@ -144,16 +153,19 @@ absl::Status BindLookups(const proto::Program& program, WorkerProgram& bound) {
     }
     TableLookup& lookup = lookups[variable->second];
     lookup.variable = variable->second;
+    // Several components may look up one variable; its rows are pulled once for all of them.
     InputSource& source = bound.inputs[static_cast<size_t>(i)];
     lookup.columns.push_back(
         {source.index, bound.num_positions, binding.input(), binding.negative_is_none()});
+    // The input gets the positions of rows in the pulled tensor instead of the row numbers.
     source = {InputSource::Kind::kPositions, bound.num_positions++, proto::CONTEXT_UNKNOWN};
   }
   for (auto& entry : lookups) bound.lookups.push_back(std::move(entry.second));
   return absl::OkStatus();
 }
 
-// Replicas that do not run keep their rows.
+// Binds the old values of variables with rows per replica, so that replicas that do not run keep
+// their rows.
 absl::Status BindRowsBefore(const proto::Program& program, const onnx::GraphProto& graph,
                             const Layouts& layouts, Binder& pulls, WorkerProgram& bound) {
   bound.rows_before.assign(static_cast<size_t>(program.outputs_size()), -1);
@@ -162,6 +174,7 @@ absl::Status BindRowsBefore(const proto::Program& program, const onnx::GraphProt
     if (!binding.has_assign()) continue;
     ASSIGN_OR_RETURN(const proto::VariableLayout* layout, FindLayout(layouts, binding.assign()));
     if (layout->replicas() == 0) continue;
+    // The variable is pulled for its old rows, even if the graph does not read it.
     ASSIGN_OR_RETURN(const size_t pulled, pulls.FindOrAdd(layout->name(), graph.output(i)));
     bound.rows_before[static_cast<size_t>(i)] = static_cast<int64_t>(pulled);
   }
@@ -193,6 +206,7 @@ absl::Status BindInputs(const proto::Program& program, const onnx::GraphProto& g
                                                      "' is bound to the row of each replica, which "
                                                      "only an argument has (of_replica)"));
     }
+    // Bounds the vectors of arguments and components, whose sizes come from a request.
     if (source.index >= kPositionMax) {
       return absl::InvalidArgumentError(absl::StrCat("input '", binding.input(),
                                                      "' is bound to position ", source.index,
@@ -200,19 +214,21 @@ absl::Status BindInputs(const proto::Program& program, const onnx::GraphProto& g
     }
     bound.inputs.push_back(source);
   }
+  // BindRowsBefore() may add variables to the pull plan, so the plan is finished after it.
   RETURN_IF_ERROR(BindRowsBefore(program, graph, layouts, pulls, bound));
   ASSIGN_OR_RETURN(bound.pulls, pulls.Finish());
   return BindLookups(program, bound);
 }
 
-// Sets the type that a fetch has in the graph; rows of a table have none, since the batch names
-// them.
+// Sets the output's type if it is known before a run. Rows of a table have no fixed shape, because
+// the batch names them.
 void SetOutputType(const onnx::ValueInfoProto& value, const WorkerProgram& bound,
                    OutputSink& sink) {
   if (sink.kind != OutputSink::Kind::kFetch) {
     const bool push = sink.kind == OutputSink::Kind::kPush;
     const VariableType& variable = (push ? bound.pushes : bound.assigns).variables[sink.index];
-    if (variable.by_rows || sink.join == JoinRule::kReplicaRows) return;  // known when all have it
+    // The shape of these outputs is known only when all replicas have run.
+    if (variable.by_rows || sink.join == JoinRule::kReplicaRows) return;
     sink.dtype = variable.dtype;
     sink.shape = variable.shape;
     return;
@@ -222,6 +238,7 @@ void SetOutputType(const onnx::ValueInfoProto& value, const WorkerProgram& bound
   if (!dtype.ok() || !type.has_shape()) return;
   std::vector<int64_t> dims;
   for (const auto& dim : type.shape().dim()) {
+    // An output with a symbolic extent has no known size before the run.
     if (!dim.has_dim_value()) return;
     dims.push_back(dim.dim_value());
   }
@@ -253,9 +270,11 @@ absl::Status BindOutputs(const proto::Program& program, const onnx::GraphProto& 
   }
   ASSIGN_OR_RETURN(bound.pushes, pushes.Finish());
   ASSIGN_OR_RETURN(bound.assigns, assigns.Finish());
+  // The types of outputs need the finished push and assign plans, so a second loop sets them.
   for (int i = 0; i < program.outputs_size(); ++i) {
     SetOutputType(graph.output(i), bound, bound.outputs[static_cast<size_t>(i)]);
   }
+  // The rows of a push are those that were pulled, so each pushed variable needs its pulled one.
   for (const VariableType& pushed : bound.pushes.variables) {
     const auto& pulled = bound.pulls.variables;
     const auto same = std::find_if(pulled.begin(), pulled.end(), [&](const VariableType& type) {
@@ -267,7 +286,8 @@ absl::Status BindOutputs(const proto::Program& program, const onnx::GraphProto& 
   return absl::OkStatus();
 }
 
-// Returns a flag per output: sums, and what a replica alone pushes, stay on devices.
+// Returns a flag for each output: true if its values stay on the replicas' GPUs. These outputs are
+// sums, and the pushes of a single replica.
 std::vector<bool> LeftOnDevices(const proto::Program& program, const onnx::GraphProto& graph,
                                 const std::vector<OutputSink>& outputs) {
   if (!SumsOnDevices(program)) return {};
@@ -282,11 +302,13 @@ std::vector<bool> LeftOnDevices(const proto::Program& program, const onnx::Graph
   return left;
 }
 
+// Compiles the join model and finds its inputs among the graph's outputs.
 absl::Status BindJoined(const proto::Program& program, const onnx::GraphProto& graph,
                         const KernelRegistry& kernels, WorkerProgram& bound) {
   if (program.joined_model().empty()) return absl::OkStatus();
   ASSIGN_OR_RETURN(const onnx::ModelProto model, LoadModel(program.joined_model()));
   ASSIGN_OR_RETURN(std::shared_ptr<const CompiledProgram> compiled, CompileProgram(model, kernels));
+  // Output i of the join model replaces input i, which must be an output of the graph.
   if (model.graph().input_size() != model.graph().output_size()) {
     return absl::InvalidArgumentError("the join model needs one output for each input");
   }
@@ -305,7 +327,8 @@ absl::Status BindJoined(const proto::Program& program, const onnx::GraphProto& g
   return absl::OkStatus();
 }
 
-// The processor computes what the join model takes.
+// Sets OutputSink.stays. Outputs that the join model takes do not stay on a GPU, because the
+// processor runs the join model.
 void MarkWhatStays(WorkerProgram& bound) {
   const std::vector<size_t>& joined = bound.joined_outputs;
   for (size_t i = 0; i < bound.outputs.size(); ++i) {
@@ -316,6 +339,7 @@ void MarkWhatStays(WorkerProgram& bound) {
   }
 }
 
+// Returns for each pushed slice its ordinal among the pulled slices, or -1.
 std::vector<int64_t> PulledOrdinals(const TransferPlan& pulls, const TransferPlan& pushes) {
   std::map<uint32_t, size_t> ordinal_of;
   for (const PsTransfer& home : pulls.by_ps) {
@@ -340,6 +364,7 @@ absl::StatusOr<std::shared_ptr<const WorkerProgram>> MakeWorkerProgram(
     const proto::RegisterProgramRequest& request, std::string registration,
     const ReplicaParts& parts) {
   const proto::Program& program = request.program();
+  // The program's id is a hash of its content, so a mismatch means a damaged or wrong request.
   if (const std::string id = ProgramId(program); id != request.program_id()) {
     return absl::InvalidArgumentError(absl::StrCat("program '", program.name(), "' came as ",
                                                    request.program_id(), " but its content is ",
@@ -365,6 +390,7 @@ absl::StatusOr<std::shared_ptr<const WorkerProgram>> MakeWorkerProgram(
   RETURN_IF_ERROR(
       Annotate(BindInputs(program, model.graph(), layouts, parts.call_bytes_max, *bound), context));
   RETURN_IF_ERROR(Annotate(
+      // The runners are made after the binding, since compiling is slow.
       BindOutputs(program, model.graph(), layouts, parts.call_bytes_max, *bound), context));
   ASSIGN_OR_RETURN(bound->runners,
                    MakeReplicaRunners(program, model, parts,

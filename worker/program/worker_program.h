@@ -1,7 +1,7 @@
 #pragma once
 
-// A program as a worker runs it: compiled, with every graph input tied to where its value comes
-// from and every graph output to where it goes.
+// A program as a worker runs it: compiled, with every graph input bound to the source of its value
+// and every graph output bound to its destination.
 
 #include <cstdint>
 #include <memory>
@@ -20,77 +20,88 @@
 
 namespace cohort {
 
+// The source of one graph input.
 struct InputSource {
   enum class Kind { kBatch, kVariable, kArgument, kContext, kPositions };
   Kind kind = Kind::kContext;
-  // Component of the batch, variable of the pull plan, argument, or position among all that lookups
-  // give.
+  // The number of the batch's component, the pull plan's variable, the argument, or the lookups'
+  // position tensor, depending on `kind`.
   size_t index = 0;
   proto::ContextValue context = proto::CONTEXT_UNKNOWN;
-  bool of_replica = false;  // an argument with a row for each
+  bool of_replica = false;  // true for an argument that has a row for each replica
 };
 
+// The destination of one graph output.
 struct OutputSink {
   enum class Kind { kFetch, kPush, kAssign };
   Kind kind = Kind::kFetch;
-  size_t index = 0;    // push and assign: the variable of the plan
-  std::string output;  // the output in the graph
+  size_t index = 0;    // index of the variable in the push or assign plan
+  std::string output;  // name of the output in the graph
   JoinRule join = JoinRule::kEach;
-  bool stays = false;  // its sum, if made on a GPU: the variable is there
-  // Its type, if known before a run.
+  bool stays = false;  // true if a sum made on a GPU stays on the GPU, where the variable is
+  // The output's type, if it is known before a run.
   DType dtype = DType::kUndefined;
   Shape shape;
 };
 
-// The rows of one variable of the pull plan that a batch names.
+// The lookup of rows in one variable of the pull plan. The batch names the rows.
 struct TableLookup {
+  // A component of the batch whose values are row numbers.
   struct Column {
-    size_t component = 0;  // component of the batch
-    size_t position = 0;   // InputSource.index of what it gives
-    std::string input;     // the input in the graph
+    size_t component = 0;  // index of the component in the batch
+    size_t position = 0;   // InputSource.index of the input that gets the positions of the rows
+    std::string input;     // name of the input in the graph
     bool negative_is_none = false;
   };
   size_t variable = 0;
   std::vector<Column> columns;
 };
 
-// Constant but for the runners: each is touched on the strand of its replica alone.
+// A program on this worker. Constant except for the runners; each runner is used only on the strand
+// of its replica.
 struct WorkerProgram {
   std::string name;
-  std::string registration;  // what was registered, to tell a repeat from a change
+  // The registration request without the program, to tell a repeated registration from a changed
+  // one.
+  std::string registration;
   uint64_t seed = 0;
-  std::vector<InputSource> inputs;  // in the graph's order
-  std::vector<OutputSink> outputs;  // in the graph's order
+  std::vector<InputSource> inputs;  // sources of the inputs, in the graph's order
+  std::vector<OutputSink> outputs;  // destinations of the outputs, in the graph's order
   TransferPlan pulls;
   TransferPlan pushes;
   TransferPlan assigns;
-  // The variable of the pull plan for each output that assigns to a variable with a value of each
-  // replica; else -1.
+  // For each output that assigns to a variable with a value for each replica: the variable's index
+  // in the pull plan. For any other output: -1.
   std::vector<int64_t> rows_before;
-  // The ordinal in the pull plan of each slice of the push plan; -1 for a slice that is not pulled.
+  // For each slice of the push plan its ordinal in the pull plan, or -1 for a slice that is not
+  // pulled.
   std::vector<int64_t> pulled_ordinal;
   std::vector<TableLookup> lookups;
-  size_t num_positions = 0;  // positions that they give
-  // The variable of the pull plan whose rows each variable of the push plan takes; -1 for one that
-  // moves whole.
+  size_t num_positions = 0;  // number of position tensors that all lookups give
+  // For each variable of the push plan the variable of the pull plan whose rows it takes, or -1 for
+  // a variable that moves whole.
   std::vector<int64_t> pushed_rows;
   size_t num_arguments = 0;
-  size_t num_components = 0;  // 0: the program takes no batch
-  bool training = false;      // it changes variables
-  // Set for a program that several workers may run together.
+  // Number of batch components that the program reads; 0: it reads no batch.
+  size_t num_components = 0;
+  bool training = false;  // true if the program changes variables
+  // The settings of the group's communication. Set for a program that several workers may run
+  // together.
   std::optional<GroupCommunication> communication;
-  std::vector<std::unique_ptr<ProgramRunner>> runners;  // one per replica, at least one
-  std::unique_ptr<DeviceSums> device_sums;              // null: replicas leave nothing on devices
-  // Program.joined_model, on the strand of replica 0; may be none.
+  // Runners of the program, one per replica, at least one.
+  std::vector<std::unique_ptr<ProgramRunner>> runners;
+  std::unique_ptr<DeviceSums> device_sums;  // sums on GPUs; null: replicas leave nothing on GPUs
+  // The runner of Program.joined_model, on the strand of replica 0; null without a join model.
   std::unique_ptr<ProgramRunner> joined_runner;
-  std::vector<size_t> joined_outputs;  // the graph's outputs that it takes and replaces
+  // The indices of the graph's outputs that the join model takes and replaces.
+  std::vector<size_t> joined_outputs;
 };
 
-// Loads, compiles and binds. Errors: INVALID_ARGUMENT that lists every unsupported node; naming the
-// variable without layout, or whose layout differs in type or shape from the graph's, or that
-// several replicas change and that has no aggregation; for a join model that does not fit; naming
-// both ids if the content is not that of `program_id`; those of MakeReplicaRunners and
-// MakeDeviceSums.
+// Loads, compiles and binds a program. Errors: INVALID_ARGUMENT that lists every unsupported node.
+// INVALID_ARGUMENT naming a variable without a layout, a variable whose layout differs from the
+// graph's type or shape, or a variable that several replicas change without an aggregation.
+// INVALID_ARGUMENT for a join model that does not fit, and naming both ids if the content is not
+// that of `program_id`. Those of MakeReplicaRunners and MakeDeviceSums.
 absl::StatusOr<std::shared_ptr<const WorkerProgram>> MakeWorkerProgram(
     const proto::RegisterProgramRequest& request, std::string registration,
     const ReplicaParts& parts);

@@ -5,13 +5,16 @@
 namespace cohort {
 
 std::vector<float> GradientResiduals::Take(uint64_t epoch, uint32_t slice_id, size_t elements) {
-  std::map<uint32_t, std::vector<float>> old;  // dies after the lock
+  // The old residuals, destroyed after the lock is released.
+  std::map<uint32_t, std::vector<float>> old;
   MutexLock lock(mutex_);
+  // A new epoch may go back to an earlier cut, and old residuals would then count twice.
   if (epoch > epoch_) {
     old.swap(left_);
     epoch_ = epoch;
   }
   const auto found = left_.find(slice_id);
+  // A residual of another size belongs to an older layout of the slice and is not used.
   if (epoch < epoch_ || found == left_.end() || found->second.size() != elements) return {};
   return std::exchange(found->second, {});
 }
@@ -25,6 +28,7 @@ void GradientResiduals::Add(uint64_t epoch, uint32_t slice_id, std::vector<float
     held = std::move(left);
     return;
   }
+  // Another push of the slice has ended meanwhile, so the two unsent rests are added up.
   for (size_t i = 0; i < held.size() && i < left.size(); ++i) held[i] += left[i];
 }
 

@@ -14,18 +14,20 @@ namespace cohort {
 namespace {
 
 constexpr char kGetStatus[] = "/cohort.proto.TaskService/GetStatus";
-// Parts of the lease: how often a peer is probed, and how long a probe waits; after how long
-// without a word it is not reached. The coordinator decides within what is left of the lease.
+// Fractions of the lease: the time between probes of a peer, the timeout of a probe, and the
+// silence after which a peer is unreached. The rest of the lease is left for the coordinator's
+// decision.
 constexpr double kProbePart = 0.2;
 constexpr double kProbeTimeoutPart = 0.5;
 constexpr double kUnreachedPart = 0.5;
 
-// A process that takes another's place has its name.
+// Returns the task without its incarnation: a process that replaces another has the same name.
 proto::TaskRef WithoutIncarnation(proto::TaskRef task) {
   task.clear_incarnation();
   return task;
 }
 
+// Returns true for a failure of the transport. Errors that the peer itself has sent have a class.
 bool FailedOnItsWay(const absl::Status& status) {
   return ClassOf(status) == proto::ERROR_CLASS_UNKNOWN &&
          (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
@@ -51,6 +53,7 @@ PeerReach::Need PeerReach::Watch(const proto::TaskRef& task, const std::string& 
   {
     MutexLock lock(mutex_);
     Peer& peer = peers_[name];
+    // A peer at another address is another process, so its old state is forgotten.
     if (peer.address != address) {
       if (peer.unreached) HeardLocked(peer, effects);
       peer.address = address;
@@ -62,18 +65,21 @@ PeerReach::Need PeerReach::Watch(const proto::TaskRef& task, const std::string& 
     id = ++peer.last_listener;
     peer.listeners[id] = std::move(listener);
     if (peer.next == absl::InfiniteFuture()) {
-      peer.heard = world_.clock.Now();  // counted for all that is known
+      // The silence of a peer that was not watched is unknown, so it is counted from now.
+      peer.heard = world_.clock.Now();
       LookAtLocked(name, peer, peer.heard + lease_ * kProbePart);
     }
   }
+  // Listeners are called outside the lock, because they may call back.
   Run(effects);
+  // The watch ends when the returned object is destroyed.
   return Need(nullptr, [weak = weak_from_this(), name, id](void*) {
     if (const auto self = weak.lock()) self->Forget(name, id);
   });
 }
 
 void PeerReach::Forget(const std::string& name, uint64_t listener) {
-  Listener gone;  // dies outside the lock
+  Listener gone;  // the listener that ended, destroyed outside the lock
   MutexLock lock(mutex_);
   const auto found = peers_.find(name);
   if (found == peers_.end()) return;
@@ -102,6 +108,7 @@ bool PeerReach::IsGivenUp(const proto::TaskRef& task) const {
 
 void PeerReach::LookAtLocked(const std::string& name, Peer& peer, absl::Time when) {
   peer.next = when;
+  // The clock holds this object weakly, so a look that is still due does not keep it alive.
   world_.clock.CallAt(when, [weak = weak_from_this(), name, life = peer.life] {
     if (const auto self = weak.lock()) self->Look(name, life);
   });
@@ -114,12 +121,15 @@ void PeerReach::Look(const std::string& name, uint64_t life) {
   {
     MutexLock lock(mutex_);
     const auto found = peers_.find(name);
+    // A look that was planned for an older address of the peer does nothing.
     if (found == peers_.end() || found->second.life != life) return;
     Peer& peer = found->second;
     const absl::Duration period = lease_ * kProbePart;
-    // This process itself stood still: answers may be there that it has not read.
+    // If this process itself was suspended, answers may have arrived that it has not read yet. The
+    // silence then counts as one period at most.
     if (now > peer.next + period) peer.heard = std::max(peer.heard, now - period);
     const absl::Duration silence = now - peer.heard;
+    // A peer that no listener needs and that was heard lately is not looked at again.
     if (peer.listeners.empty() && !peer.unreached && silence < period) {
       peer.next = absl::InfiniteFuture();
       return;
@@ -135,6 +145,7 @@ void PeerReach::Look(const std::string& name, uint64_t life) {
       peer.given_up = true;
       TellLocked(peer, Change::kGivenUp, effects);
     }
+    // The next look is after one period, or earlier if the peer's state would change earlier.
     absl::Time next = now + period;
     if (!peer.unreached) next = std::min(next, peer.heard + lease_ * kUnreachedPart);
     if (peer.unreached && !peer.given_up) next = std::min(next, peer.heard + lease_);
@@ -142,6 +153,7 @@ void PeerReach::Look(const std::string& name, uint64_t life) {
     LookAtLocked(name, peer, next);
   }
   Run(effects);
+  // A probe is started outside the lock, because it may end at once and call OnProbed().
   if (probes) Probe(name, life);
 }
 
@@ -153,6 +165,7 @@ void PeerReach::Probe(const std::string& name, uint64_t life) {
     const auto found = peers_.find(name);
     if (found == peers_.end() || found->second.life != life) return;
     Peer& peer = found->second;
+    // The channel of a failed probe is not used again, so this probe may open a new one.
     if (peer.channel == nullptr) {
       peer.channel = world_.transport.Connect(peer.address, Lane::kControl);
     }
@@ -165,8 +178,9 @@ void PeerReach::Probe(const std::string& name, uint64_t life) {
        life](const absl::StatusOr<Envelope<proto::GetStatusResponse>>& answer) {
         const auto self = weak.lock();
         if (self == nullptr) return;
-        // A refusal is a word, too.
+        // An error that the peer has sent is a sign of life, too.
         bool heard = !FailedOnItsWay(answer.status());
+        // An answer counts only if it names the peer: another task may listen at its old address.
         if (answer.ok()) heard = NameOf(answer->header.task()) == name;
         self->OnProbed(name, life, heard);
       });
@@ -174,7 +188,7 @@ void PeerReach::Probe(const std::string& name, uint64_t life) {
 
 void PeerReach::OnProbed(const std::string& name, uint64_t life, bool heard) {
   Effects effects;
-  std::shared_ptr<Channel> broken;  // dies outside the lock
+  std::shared_ptr<Channel> broken;  // the channel of the failed probe, destroyed outside the lock
   {
     MutexLock lock(mutex_);
     const auto found = peers_.find(name);
@@ -191,6 +205,7 @@ void PeerReach::OnProbed(const std::string& name, uint64_t life, bool heard) {
 void PeerReach::HeardLocked(Peer& peer, Effects& effects) {
   peer.heard = world_.clock.Now();
   peer.given_up = false;
+  // Listeners hear only of a change: nothing follows if the peer was reached before.
   if (!std::exchange(peer.unreached, false)) return;
   effects.peer = TaskName(peer.task);
   effects.address = peer.address;
@@ -203,6 +218,7 @@ void PeerReach::TellLocked(Peer& peer, Change change, Effects& effects) {
 }
 
 void PeerReach::Run(Effects& effects) {
+  // Listeners are called without the lock, because they repeat or end calls, which may watch peers.
   for (const auto& [listener, change] : effects.told) {
     if (listener) listener(change);
   }
@@ -217,6 +233,7 @@ void PeerReach::Run(Effects& effects) {
     Log(LogLevel::kInfo, "peer_reached_again",
         {{"peer", effects.peer}, {"address", effects.address}});
   }
+  // The report is posted to a strand, so that the report with the latest state comes last.
   strand_.Post([weak = weak_from_this()] {
     if (const auto self = weak.lock()) self->ReportAll();
   });

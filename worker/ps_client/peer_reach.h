@@ -1,16 +1,16 @@
 #pragma once
 
-// Whom this worker reaches, of the peers that it needs: parameter servers with calls under way, and
-// the other members of its group. A failed call alone says little, and an unanswered one nothing
-// for a long time, so a needed peer that has not been heard lately is probed, on a connection of
-// its own, which is opened anew after each probe that failed:
+// Watches which of the peers that this worker needs can be reached: parameter servers with calls
+// under way, and the other members of its group. One failed call says little, and an unanswered
+// call says nothing for a long time. So a needed peer that has not been heard for a while is
+// probed, on a separate connection that is opened again after each failed probe:
 //
 //   reached --not heard for half a lease--> unreached --not heard for a lease--> given up
 //      ^--------------- a probe or a call is answered --------|--------------------|
 //
-// A peer that was silent lately is probed until it is heard, needed or not. The coordinator, which
-// sees only whom it reaches itself, is told of every change (TaskService::SetUnreached), and each
-// change is logged.
+// A peer that was silent is probed until it is heard, even if the worker no longer needs it. The
+// coordinator sees only which tasks it reaches itself, so every change is reported to it
+// (TaskService::SetUnreached), and every change is logged.
 
 #include <cstdint>
 #include <functional>
@@ -29,48 +29,54 @@
 
 namespace cohort {
 
-// Thread-safe. Always owned by a shared_ptr: probes and watches hold it weakly.
+// The reachability of a worker's peers. Thread-safe. Always owned by a shared_ptr: probes and
+// watches hold it weakly.
 class PeerReach : public std::enable_shared_from_this<PeerReach> {
  public:
   enum class Change { kUnreached, kGivenUp, kReachedAgain };
-  // Runs outside the lock, on a thread of the clock or of the transport; must not block.
+  // Called on each change, outside the lock, on a thread of the clock or of the transport. Must not
+  // block.
   using Listener = std::function<void(Change)>;
-  // Reports all peers that are not reached now, in order, under the rules of the listener.
+  // Receives all peers that are not reached now. Reports come in the order of the changes. A Report
+  // must not block.
   using Report = std::function<void(std::vector<proto::TaskRef>)>;
 
   explicit PeerReach(World world);
 
-  // Sets the receiver of reports. Called before everything else.
+  // Sets the receiver of reports. Called before all other methods.
   void SetReport(Report report) { report_ = std::move(report); }
   void SetLease(absl::Duration lease);
 
-  // The peer is needed for as long as the result lives. What a peer was known by under another
-  // address is forgotten.
+  // Watches a peer for as long as the returned object lives. If the peer's address has changed, the
+  // state under the old address is forgotten.
   using Need = std::shared_ptr<void>;
   Need Watch(const proto::TaskRef& task, const std::string& address, Listener listener);
-  // Notes that the peer has answered a call.
+  // Notes that `task` has answered a call.
   void OnHeard(const proto::TaskRef& task);
+  // Returns true if the peer has not been heard for a lease.
   bool IsGivenUp(const proto::TaskRef& task) const;
 
  private:
   struct Peer {
-    proto::TaskRef task;  // without incarnation
+    proto::TaskRef task;  // name of the peer, without incarnation
     std::string address;
-    std::shared_ptr<Channel> channel;  // for probes; null: the next one opens it
+    std::shared_ptr<Channel> channel;  // channel for probes; null: the next probe opens one
     absl::Time heard;
     bool unreached = false;
     bool given_up = false;
-    absl::Time next;    // when to look at it again; infinite: not at all
-    uint64_t life = 0;  // counts addresses: what came from another one says nothing
+    absl::Time next;  // time of the next look at the peer; infinite: never
+    // The number of the peer's present address. Results of probes to an older address are ignored.
+    uint64_t life = 0;
     uint64_t last_listener = 0;
     std::map<uint64_t, Listener> listeners;
   };
-  // The work to do once the lock is released.
+  // The calls and log entries of a change, which follow when the lock has been released.
   struct Effects {
     std::vector<std::pair<Listener, Change>> told;
-    std::string peer;  // empty: there is nothing to report
+    // Name of the peer whose state has changed; empty: there is nothing to report.
+    std::string peer;
     std::string address;
-    absl::Duration silence;  // zero: it is reached again
+    absl::Duration silence;  // how long the peer was silent; zero: the peer is reached again
   };
 
   void Look(const std::string& name, uint64_t life);
@@ -85,12 +91,12 @@ class PeerReach : public std::enable_shared_from_this<PeerReach> {
   void ReportAll();
 
   const World world_;
-  Strand strand_;  // for reports, so that a later one says what came later
-  Report report_;  // constant after SetReport
+  Strand strand_;  // strand of the reports, which keeps their order
+  Report report_;  // receiver of reports; constant after SetReport
   mutable Mutex mutex_;
   absl::Duration lease_ ABSL_GUARDED_BY(mutex_);
   uint64_t lives_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::map<std::string, Peer> peers_ ABSL_GUARDED_BY(mutex_);  // keyed by name
+  std::map<std::string, Peer> peers_ ABSL_GUARDED_BY(mutex_);  // the watched peers, keyed by name
 };
 
 }  // namespace cohort

@@ -14,8 +14,9 @@ namespace cohort {
 
 namespace {
 
-// Thread-safe. One attempt counts at a time; each is started by the end of the one before, or by
-// the link, when the one before may never be answered.
+// One call to a parameter server and its attempts. Only one attempt counts at a time. The end of an
+// attempt starts the next one. The link also starts an attempt if the present attempt may never be
+// answered. Thread-safe.
 class PsCall final : public OpenPsCall, public std::enable_shared_from_this<PsCall> {
  public:
   PsCall(World world, const RetryPolicy& policy, std::shared_ptr<PsLink> link, std::string method,
@@ -41,10 +42,10 @@ class PsCall final : public OpenPsCall, public std::enable_shared_from_this<PsCa
     {
       MutexLock lock(mutex_);
       id_ = id;
-      ended = done_ == nullptr;  // given up meanwhile
+      ended = done_ == nullptr;  // the link gave the call up before Start() took the lock
     }
     if (ended) return link_->Leave(id);
-    // The caller is told on another thread.
+    // GiveUp() is posted, because Start() must not call the caller's `done`.
     if (link_->IsGivenUp()) {
       return world_.executor.Run([self = shared_from_this()] { self->GiveUp(); });
     }
@@ -55,10 +56,12 @@ class PsCall final : public OpenPsCall, public std::enable_shared_from_this<PsCa
     std::unique_ptr<Call> stale;
     {
       MutexLock lock(mutex_);
+      // Between two attempts, the clock starts the next attempt anyway.
       if (done_ == nullptr || !under_way_) return;
       under_way_ = false;
       stale = std::move(call_);
     }
+    // The stale attempt is cancelled outside the lock, because Cancel() may call OnEnd() at once.
     if (stale != nullptr) stale->Cancel();
     Repeat();
   }
@@ -81,6 +84,7 @@ class PsCall final : public OpenPsCall, public std::enable_shared_from_this<PsCa
       attempt = ++attempts_;
       under_way_ = true;
       route = route_;
+      // The request is copied, because it may be sent again. Its payload is shared and not copied.
       request = request_;
       timeout = std::min(deadline_ - world_.clock.Now(), policy_.attempt_timeout);
     }
@@ -89,13 +93,17 @@ class PsCall final : public OpenPsCall, public std::enable_shared_from_this<PsCa
                              [self = shared_from_this(), attempt](absl::StatusOr<Message> answer) {
                                self->OnEnd(attempt, std::move(answer));
                              });
+    // The attempt may have ended already. Only an attempt under way is kept for Cancel().
     MutexLock lock(mutex_);
     if (under_way_ && attempts_ == attempt) call_.swap(call);
   }
 
   void OnEnd(int attempt, absl::StatusOr<Message> answer) {
+    // An error without a class is the transport's. It counts only for the present attempt.
     const bool silent = ClassOf(answer.status()) == proto::ERROR_CLASS_UNKNOWN;
-    if (!answer.ok() && silent && !IsPresent(attempt)) return;  // another has taken its place
+    // A newer attempt has replaced this attempt.
+    if (!answer.ok() && silent && !IsPresent(attempt)) return;
+    // An answer to an older attempt is as good as an answer to the present attempt.
     if (answer.ok() || !FailedOnItsWay(answer.status())) {
       link_->OnAnswer();
       if (answer.ok()) return Finish(std::move(answer));
@@ -108,12 +116,12 @@ class PsCall final : public OpenPsCall, public std::enable_shared_from_this<PsCa
       if (attempt != attempts_ || !under_way_) return;
       under_way_ = false;
     }
-    // Its own deadline cut it short, which says nothing about the server.
+    // The call's own deadline ended the attempt. That says nothing about the server.
     if (now >= deadline_ && absl::IsDeadlineExceeded(answer.status())) {
       return Finish(Named(answer.status(), " did not answer before the deadline"));
     }
     const PsLink::Incident incident = link_->OnFailure(now);
-    // The last repeat is at the end of the window, not a part of a back-off before it.
+    // The last repeat of a call starts exactly at the end of the incident's window.
     const absl::Time when = std::min(now + backoff_, incident.give_up);
     if (now >= incident.give_up || when >= deadline_) {
       const absl::Duration lasted = absl::Trunc(now - incident.start, absl::Milliseconds(1));
@@ -133,12 +141,14 @@ class PsCall final : public OpenPsCall, public std::enable_shared_from_this<PsCa
   }
 
   void Repeat() {
+    // Before a repeat, the caller says whether it still wants the call.
     const absl::Status wanted = caller_.check ? caller_.check() : absl::OkStatus();
     if (!wanted.ok()) return Finish(wanted);
+    // The server may have moved to another address since the last attempt.
     PsRoute now = link_->route();
     {
       MutexLock lock(mutex_);
-      if (under_way_) return;  // begun by the link meanwhile
+      if (under_way_) return;  // the link has started an attempt meanwhile
       std::swap(route_, now);
     }
     Attempt();
@@ -154,13 +164,15 @@ class PsCall final : public OpenPsCall, public std::enable_shared_from_this<PsCa
         {{"task", TaskName(route().task)}, {"method", method_}, {"cause", status.message()}});
   }
 
-  // The transport's own failures: what a server answers carries a class.
+  // Returns true for a failure of the transport. Errors that a server sends have a class.
   static bool FailedOnItsWay(const absl::Status& status) {
     if (IsMalformed(status)) return true;
     return ClassOf(status) == proto::ERROR_CLASS_UNKNOWN &&
            (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status));
   }
 
+  // Returns the error with the server's name and address, and with the class that the coordinator
+  // acts on.
   absl::Status Named(const absl::Status& status, absl::string_view what) const {
     const PsRoute where = route();
     const absl::Status named = Annotate(
@@ -176,6 +188,7 @@ class PsCall final : public OpenPsCall, public std::enable_shared_from_this<PsCa
     uint64_t id = 0;
     {
       MutexLock lock(mutex_);
+      // The first end of the call counts: later ends find `done_` empty.
       if (done_ == nullptr) return;
       done = std::exchange(done_, nullptr);
       std::swap(request, request_);
@@ -183,25 +196,25 @@ class PsCall final : public OpenPsCall, public std::enable_shared_from_this<PsCa
       id = id_;
     }
     link_->Leave(id);
-    request = Message();  // what it holds can be used again by whatever comes next
+    request = Message();  // frees the request's memory before the caller continues
     done(std::move(answer));
   }
 
   World world_;
   const RetryPolicy policy_;
-  const std::shared_ptr<PsLink> link_;  // shared with the other calls to this server
+  const std::shared_ptr<PsLink> link_;  // link to the server, shared with the other calls to it
   const std::string method_;
   const size_t request_bytes_;
-  const size_t answer_bytes_;  // about
+  const size_t answer_bytes_;  // estimated size of the answer
   const PsCaller caller_;
   mutable Mutex mutex_;
-  uint64_t id_ ABSL_GUARDED_BY(mutex_) = 0;  // PsLink::Enter
+  uint64_t id_ ABSL_GUARDED_BY(mutex_) = 0;  // number of the call, from PsLink::Enter
   Message request_ ABSL_GUARDED_BY(mutex_);
-  PsRoute route_ ABSL_GUARDED_BY(mutex_);  // the present attempt's
+  PsRoute route_ ABSL_GUARDED_BY(mutex_);  // route of the present attempt
   const absl::Time deadline_;
-  absl::Duration backoff_;  // that of the attempt that has ended last
+  absl::Duration backoff_;  // back-off of the attempt that has ended last
   int attempts_ ABSL_GUARDED_BY(mutex_) = 0;
-  bool under_way_ ABSL_GUARDED_BY(mutex_) = false;  // the present attempt
+  bool under_way_ ABSL_GUARDED_BY(mutex_) = false;  // true while the present attempt runs
   std::unique_ptr<Call> call_ ABSL_GUARDED_BY(mutex_);
   Reply done_ ABSL_GUARDED_BY(mutex_);
 };

@@ -22,13 +22,13 @@ constexpr char kPullMethod[] = "/cohort.proto.PsService/Pull";
 constexpr char kPushMethod[] = "/cohort.proto.PsService/Push";
 constexpr char kAssignMethod[] = "/cohort.proto.PsService/Assign";
 
-// The rows of `value` that belong to the slice, without a copy.
+// Adds the bytes of a slice of `value` to the payload, without a copy.
 void AddBytes(const Tensor& value, const SliceTransfer& slice, Payload& payload) {
   if (slice.bytes == 0) return;
   payload.push_back(SliceOf(value, {slice.offset, slice.bytes}));
 }
 
-// A push without its slices.
+// Returns a push request that has no slices yet.
 Envelope<proto::PushRequest> RequestOf(const TransferContext& context, const PushContext& push) {
   Envelope<proto::PushRequest> request;
   request.header.set_epoch(context.epoch);
@@ -44,7 +44,8 @@ Envelope<proto::PushRequest> RequestOf(const TransferContext& context, const Pus
   return request;
 }
 
-// A name may lead to another address when its process is another one.
+// Returns true if both routes lead to the same server process. A server that was started again has
+// another address or incarnation.
 bool IsSameProcess(const PsRoute& a, const PsRoute& b) {
   return a.address == b.address && a.task.incarnation() == b.task.incarnation();
 }
@@ -55,7 +56,7 @@ bool IsSameProcess(const PsRoute& a, const PsRoute& b) {
 // under way hold it.
 class PsClient::FanOut : public std::enable_shared_from_this<FanOut> {
  public:
-  // Starts the call of a part of the plan, whose end is Finish.
+  // Starts the call for `part` of the plan. When that call ends, Finish() must be called.
   using Start = std::function<void(const std::shared_ptr<FanOut>&, size_t part)>;
 
   FanOut(Plan plan, Start start, Done done)
@@ -70,8 +71,8 @@ class PsClient::FanOut : public std::enable_shared_from_this<FanOut> {
   }
 
   void Begin() {
-    // One entry for each call that may be under way; homes with fewer calls have none for the
-    // others.
+    // Starts up to kCallsAtOnceMax calls to each server; StartNext() does nothing for a server that
+    // has no more calls. Calls to one server are adjacent in the plan.
     std::vector<uint32_t> homes;
     for (const PsTransfer& call : plan_->by_ps) {
       if (homes.empty() || homes.back() != call.ps) homes.push_back(call.ps);
@@ -81,18 +82,21 @@ class PsClient::FanOut : public std::enable_shared_from_this<FanOut> {
     }
   }
 
-  // Called once for each part that was started.
+  // Ends one part of the operation. Called once for each part that was started.
   void Finish(size_t part, absl::Status result) {
     const uint32_t ps = plan_->by_ps[part].ps;
     Done done;
     absl::Status first;
     {
-      std::shared_ptr<const Start> ended;  // dies after the lock, and before whatever comes next
+      // The start function, destroyed after the lock is released and before `done` runs.
+      std::shared_ptr<const Start> ended;
       MutexLock lock(mutex_);
-      // Later calls to this server would fail as well, and be done again with the rest.
+      // After an error, waiting calls to this server are dropped: they would fail, too, and the
+      // whole operation is repeated anyway.
       if (!result.ok()) left_ -= std::exchange(waiting_[ps], {}).size();
       results_[part] = std::move(result);
       if (--left_ == 0) {
+        // The results are in the order of servers, so the error of the lowest index is reported.
         for (absl::Status& status : results_) first.Update(status);
         done = std::move(done_);
         ended = std::move(start_);
@@ -112,17 +116,21 @@ class PsClient::FanOut : public std::enable_shared_from_this<FanOut> {
       if (waiting.empty()) return;
       part = waiting.front();
       waiting.pop_front();
+      // The copied pointer keeps the start function alive, even if the operation ends now.
       start = start_;
     }
+    // The call is started outside the lock, because it may end at once and call Finish().
     (*start)(shared_from_this(), part);
   }
 
   const Plan plan_;
   Mutex mutex_;
   std::vector<absl::Status> results_ ABSL_GUARDED_BY(mutex_);
-  std::map<uint32_t, std::deque<size_t>> waiting_ ABSL_GUARDED_BY(mutex_);  // parts, by server
+  // The parts that have not started, by server.
+  std::map<uint32_t, std::deque<size_t>> waiting_ ABSL_GUARDED_BY(mutex_);
   size_t left_ ABSL_GUARDED_BY(mutex_);
-  // Shared with calls that are being started. Holds what is moved, so it goes with the last answer.
+  // Starts the call of one part. Shared with the calls that are being started. Holds the values
+  // that move, so it is released with the last answer.
   std::shared_ptr<const Start> start_ ABSL_GUARDED_BY(mutex_);
   Done done_ ABSL_GUARDED_BY(mutex_);
 };
@@ -143,6 +151,7 @@ bool PsClient::IsOwnLocked(const proto::TaskRef& task) const {
   return own_home_ != nullptr && task.role() == own_.role() && task.index() == own_.index();
 }
 
+// The home in this process is reached without a connection.
 std::shared_ptr<Channel> PsClient::ChannelToLocked(const proto::Peer& peer) const {
   if (IsOwnLocked(peer.task())) return own_home_;
   return world_.transport.Connect(peer.address(), Lane::kData);
@@ -150,7 +159,8 @@ std::shared_ptr<Channel> PsClient::ChannelToLocked(const proto::Peer& peer) cons
 
 void PsClient::SetPeers(const google::protobuf::RepeatedPtrField<proto::Peer>& peers,
                         absl::Duration window) {
-  // Outside the lock: what is replaced dies, and links repeat calls, which may ask this client.
+  // Both are used after the lock is released: replaced links are destroyed, and rerouted links
+  // repeat calls, which may ask this client for links.
   std::map<uint32_t, std::shared_ptr<PsLink>> replaced;
   std::vector<std::pair<std::shared_ptr<PsLink>, PsRoute>> reroutes;
   {
@@ -163,6 +173,7 @@ void PsClient::SetPeers(const google::protobuf::RepeatedPtrField<proto::Peer>& p
       if (const auto known = replaced.find(index); known != replaced.end()) {
         link = known->second;
         const PsRoute before = link->route();
+        // The connection to an unchanged server process is kept, and with it the calls under way.
         if (IsSameProcess(before, route)) route.channel = before.channel;
       }
       if (route.channel == nullptr) route.channel = ChannelToLocked(peer);
@@ -182,6 +193,7 @@ std::shared_ptr<PsLink> PsClient::LinkOf(uint32_t ps) const {
   return found == links_.end() ? nullptr : found->second;
 }
 
+// Starts a call to server `ps`, or fails if the coordinator has not named the server.
 void PsClient::Call(uint32_t ps, const char* method, Message request, PsCaller caller, Reply done) {
   if (std::shared_ptr<PsLink> link = LinkOf(ps); link != nullptr) {
     return StartPsCall(world_, policy_, std::move(link), method, std::move(request),
@@ -194,12 +206,14 @@ void PsClient::Call(uint32_t ps, const char* method, Message request, PsCaller c
   const absl::Status unknown = WithDetail(
       absl::UnavailableError(absl::StrCat("the coordinator has not told where ps:", ps, " is")),
       detail);
+  // `done` is posted, because callers do not expect it inside Call().
   world_.executor.Run([done = std::move(done), unknown]() mutable { done(unknown); });
 }
 
 Tensor PsClient::Allocate(const VariableType& type, const Shape& shape) const {
   size_t bytes = static_cast<size_t>(shape.num_elements()) * ElementSize(type.dtype);
-  // The pool keeps buffers by size, and numbers of rows differ from step to step.
+  // The pool keeps buffers by size. The number of rows differs from step to step, so the sizes of
+  // their buffers are rounded up to a power of two.
   if (type.by_rows) bytes = std::bit_ceil(std::max<size_t>(bytes, 1));
   return Tensor(type.dtype, shape, pool_->Take(bytes), 0);
 }
@@ -214,6 +228,7 @@ void PsClient::Pull(Plan plan, Rows rows, const TransferContext& context, PullDo
         self->StartPull(fan_out, state, part, context);
       },
       [state, done = std::move(done)](absl::Status status) mutable {
+        // After an error, values may be incomplete and are not handed out.
         if (!status.ok()) return done(std::move(status));
         done(state->Take());
       })
@@ -233,9 +248,10 @@ void PsClient::StartPull(const std::shared_ptr<FanOut>& fan_out,
            {
              auto response = Unpack<proto::PullResponse>(std::move(message));
              status = response.ok() ? state->Read(part, *response) : response.status();
-           }  // its bytes are gone before the next call brings more
+           }  // frees the answer's bytes before the next call brings more
            fan_out->Finish(part, std::move(status));
          };
+         // Copying a large answer would delay other answers on the transport's thread.
          if (bytes <= kInlineCopyBytesMax) return read();
          self->world_.executor.Run(std::move(read));
        });
@@ -251,6 +267,7 @@ void PsClient::AddGradients(const PsTransfer& home, const TransferPlan& plan,
     pushed->set_pulled_version(gradients.versions[slice.ordinal]);
     pushed->set_assign(gradients.assign);
     FillMeta(plan.variables[slice.variable], slice, pushed->mutable_tensor());
+    // Slices count in bytes, but compression counts elements.
     const size_t element = ElementSize(plan.variables[slice.variable].dtype);
     compressed.Add(Kind::kSlice, gradients.values[slice.variable],
                    {slice.offset / element, slice.bytes / element}, *pushed, request.payload);
@@ -264,6 +281,7 @@ void PsClient::AddGradients(const PsTransfer& home, const TransferPlan& plan,
     FillRowsMeta(type, run, pushed->mutable_tensor());
     FillIdsMeta(run.count, pushed->mutable_ids());
     AddIds(gradients.rows, slice.variable, run, request.payload);
+    // The rows of one slice are adjacent in the tensor of rows, since row ids ascend.
     const size_t width = type.row_bytes() / ElementSize(type.dtype);
     compressed.Add(Kind::kRows, gradients.values[slice.variable],
                    {run.begin * width, run.count * width}, *pushed, request.payload);
@@ -272,13 +290,14 @@ void PsClient::AddGradients(const PsTransfer& home, const TransferPlan& plan,
 
 void PsClient::Push(Plan plan, Gradients gradients, const TransferContext& context,
                     const PushContext& push, PushDone done) {
+  // Answers to the pushes arrive on several threads, so the sum of open rounds is atomic.
   auto open_rounds = std::make_shared<std::atomic<uint64_t>>(0);
   auto pushed = std::make_shared<const Gradients>(std::move(gradients));
   std::make_shared<FanOut>(
       plan,
       [self = shared_from_this(), plan, pushed, context, push, open_rounds](const auto& fan_out,
                                                                             size_t part) {
-        // A value that replaces another is no gradient: nothing of it may be left for later.
+        // A value that replaces another value is not a gradient, so it is never compressed.
         auto compressed = std::make_shared<CompressedGradients>(
             pushed->assign ? Compression() : plan->compression, self->residuals_, context.epoch);
         Envelope<proto::PushRequest> request = RequestOf(context, push);
@@ -291,6 +310,8 @@ void PsClient::Push(Plan plan, Gradients gradients, const TransferContext& conte
                        status = MalformedMessage("malformed PushResponse");
                      }
                      *open_rounds += response.open_rounds();
+                     // The rests of gradients are settled after an error, too: no slice counts as
+                     // taken then.
                      compressed->Settle(response.taken());
                      fan_out->Finish(part, std::move(status));
                    });
@@ -304,6 +325,7 @@ void PsClient::Push(Plan plan, Gradients gradients, const TransferContext& conte
 
 void PsClient::Assign(Plan plan, std::vector<Tensor> values, const TransferContext& context,
                       Done done) {
+  // The calls share the values, because their payloads point into them.
   auto assigned = std::make_shared<const std::vector<Tensor>>(std::move(values));
   std::make_shared<FanOut>(
       plan,

@@ -1,16 +1,16 @@
 #pragma once
 
-// Moves the values of variables between this worker and the parameter servers, by the calls of a
-// plan: to all servers at once, and to one server so few at a time that what is on its way stays
-// bounded (kCallsAtOnceMax). Received bytes are copied once, into
-// their rows of the whole variable, or of the rows that are moved; sent gradients are slices of the
-// tensors they are in, unless the plan says that floats travel otherwise (compressed_gradients.h).
-// A slice of a variable that moves by rows is in every call, also with none of its rows: a push of
-// no rows is one of its closure's pushes like any other.
+// Moves values of variables between this worker and the parameter servers, by the calls of a
+// transfer plan. All servers are called at once, but each server gets only a few calls at a time,
+// so that the bytes under way stay bounded (kCallsAtOnceMax). Received bytes are copied once, to
+// their place in the whole variable or in the rows that move. Gradients are sent from the tensors
+// they are in, unless the plan says that floats travel in another form (compressed_gradients.h). A
+// slice of a variable that moves by rows is in every call, even with none of its rows: a push of no
+// rows counts as one of the closure's pushes.
 //
-// Errors of all three: those of StartPsCall; UNAVAILABLE (PS_LOST) for a server that Attach did not
-// name; INTERNAL (APPLICATION) for an answer that is not what was asked for. With several failed
-// servers the lowest index is reported.
+// Errors of Pull, Push and Assign: those of StartPsCall; UNAVAILABLE (PS_LOST) for a server that
+// Attach did not name; INTERNAL (APPLICATION) for an answer that does not match the request. If
+// several servers failed, the error of the lowest index is reported.
 
 #include <cstdint>
 #include <map>
@@ -30,17 +30,17 @@
 
 namespace cohort {
 
-// Upper bound of calls to one server at once: while the answer of one is copied to its place, the
-// next one is on its way.
+// The largest number of concurrent calls to one server. With two calls, one answer is on its way
+// while the other is copied to its place.
 inline constexpr size_t kCallsAtOnceMax = 2;
 
-// Copies above this leave the transport's thread.
+// Answers with more bytes than this are copied on the executor and not on the transport's thread.
 inline constexpr size_t kInlineCopyBytesMax = size_t{1} << 20;
 
-// The closure's context for moving values.
+// The context of all transfers of one closure.
 struct TransferContext {
   uint64_t epoch = 0;
-  uint64_t round = 0;  // a synchronous step's: it pulls the values before its round
+  uint64_t round = 0;  // round of a synchronous step, which pulls the values before the round
   PsCaller caller;
 };
 
@@ -53,43 +53,45 @@ struct PushContext {
   double learning_rate = 0;
   uint64_t step = 0;
   uint64_t time_ms = 0;
-  uint64_t round = 0;  // 0: not synchronous
+  uint64_t round = 0;  // synchronous round of the push; 0: not synchronous
   uint32_t aggregate = 0;
 };
 
-// Thread-safe. Always owned by a shared_ptr: calls under way keep it alive.
+// This worker's client of all parameter servers. Thread-safe. Always owned by a shared_ptr: calls
+// under way keep it alive.
 class PsClient : public std::enable_shared_from_this<PsClient> {
  public:
   using PullDone = absl::AnyInvocable<void(absl::StatusOr<Pulled>)>;
   using Done = absl::AnyInvocable<void(absl::Status)>;
-  // Shared: with the program that it belongs to, which may be released meanwhile.
+  // A transfer plan, shared with the plan's program, which may be released during a transfer.
   using Plan = std::shared_ptr<const TransferPlan>;
-  using Rows = SharedRows;  // indexed by a plan's variables
+  using Rows = SharedRows;  // ids of the rows that move, indexed by the plan's variables
 
-  // Makes a client; `reach` watches the servers.
+  // Makes a client of the parameter servers; `reach` watches the servers.
   PsClient(World world, RetryPolicy policy, std::shared_ptr<PeerReach> reach);
 
-  // Sets this task's own home: `own` is this task itself, and its variables are reached by the
-  // channel. Called before SetPeers.
+  // Sets the home in this process: `own` is this task, and `channel` reaches the variables of the
+  // home. Called before SetPeers.
   void SetOwnHome(proto::TaskRef own, std::shared_ptr<Channel> channel);
 
-  // Replaces the known servers. Calls to a process that stays go on; those to one that another has
-  // replaced (by its incarnation or address) end, and are made again over a new connection.
+  // Replaces the known servers. Calls to a server process that stays go on. Calls to a process that
+  // was replaced (another incarnation or address) end, and are repeated over a new connection.
   void SetPeers(const google::protobuf::RepeatedPtrField<proto::Peer>& peers,
                 absl::Duration window);
 
-  // Pulls values. `done` may run on any thread, never inside the call.
+  // Pulls the values of the plan's variables. `done` may run on any thread, but never inside Pull.
   void Pull(Plan plan, Rows rows, const TransferContext& context, PullDone done);
 
-  // The values to push: by the plan's variables, of their type, or a row for each of `rows`;
-  // `versions` that were pulled, by the plan's slices.
+  // The values to push, indexed by the plan's variables: whole values, or one row for each entry of
+  // `rows`. `versions` are the pulled versions, indexed by the plan's slices.
   struct Gradients {
     std::vector<Tensor> values;
     Rows rows;
     std::vector<uint64_t> versions;
-    bool assign = false;  // in a round: values that replace those of the variables
+    // In a round: `values` replace the variables' values instead of being gradients.
+    bool assign = false;
   };
-  // The number of slices in which the push's round waits for more.
+  // Receives the number of pushed slices whose round still waits for more pushes.
   using PushDone = absl::AnyInvocable<void(absl::StatusOr<uint64_t> open_rounds)>;
   void Push(Plan plan, Gradients gradients, const TransferContext& context, const PushContext& push,
             PushDone done);
@@ -114,15 +116,16 @@ class PsClient : public std::enable_shared_from_this<PsClient> {
 
   World world_;
   const RetryPolicy policy_;
-  const std::shared_ptr<PeerReach> reach_;  // shared with what else the worker needs
-  // Shared with the tensors that are out.
+  const std::shared_ptr<PeerReach> reach_;  // reachability of peers, shared with the groups
+  // The memory of pulled values, shared with the tensors that pulls have returned.
   const std::shared_ptr<OutputPool> pool_;
-  // Shared with pushes under way.
+  // The unsent rests of compressed gradients, shared with the pushes under way.
   const std::shared_ptr<GradientResiduals> residuals_ = std::make_shared<GradientResiduals>();
   mutable Mutex mutex_;
   proto::TaskRef own_ ABSL_GUARDED_BY(mutex_);
-  std::shared_ptr<Channel> own_home_ ABSL_GUARDED_BY(mutex_);  // shared with routes; may be none
-  // Shared with calls under way.
+  // Channel to the home in this process, shared with routes; may be null.
+  std::shared_ptr<Channel> own_home_ ABSL_GUARDED_BY(mutex_);
+  // The link of each server, shared with the calls under way.
   std::map<uint32_t, std::shared_ptr<PsLink>> links_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -16,15 +16,17 @@ PsRoute PsLink::route() const {
 
 void PsLink::Reroute(PsRoute route) {
   bool moved = false;
-  PeerReach::Need need;  // dies outside the lock, as does the old channel
+  PeerReach::Need need;  // the old watch, destroyed outside the lock, as is the old channel
   {
     MutexLock lock(mutex_);
     moved = route_.channel != route.channel;
     std::swap(route_, route);
+    // The coordinator has checked the server, so the incident ends and repeats get a new window.
     incident_start_ = absl::InfiniteFuture();
     if (moved) need.swap(need_);
     moved = moved && !calls_.empty();
   }
+  // If the server's channel is unchanged, calls under way go on undisturbed.
   if (!moved) return;
   WatchServer();
   for (const auto& call : OpenCalls()) call->Renew();
@@ -39,6 +41,7 @@ void PsLink::WatchServer() {
         if (const auto self = weak.lock()) self->OnReach(change);
       });
   MutexLock lock(mutex_);
+  // If the last call has left meanwhile, the new watch is dropped.
   if (!calls_.empty()) need.swap(need_);
 }
 
@@ -51,12 +54,13 @@ uint64_t PsLink::Enter(std::weak_ptr<OpenPsCall> call) {
     id = ++last_call_;
     calls_[id] = std::move(call);
   }
+  // The watch is set up outside the lock, because it may call OnReach() at once.
   if (first) WatchServer();
   return id;
 }
 
 void PsLink::Leave(uint64_t call) {
-  PeerReach::Need need;  // dies outside the lock
+  PeerReach::Need need;  // the watch of the server, destroyed outside the lock
   MutexLock lock(mutex_);
   calls_.erase(call);
   if (calls_.empty()) need.swap(need_);
@@ -65,6 +69,7 @@ void PsLink::Leave(uint64_t call) {
 bool PsLink::IsGivenUp() const { return reach_ != nullptr && reach_->IsGivenUp(route().task); }
 
 void PsLink::OnReach(PeerReach::Change change) {
+  // A server that is merely unreached may answer soon, so calls are not repeated yet.
   if (change == PeerReach::Change::kUnreached) return;
   for (const auto& call : OpenCalls()) {
     if (change == PeerReach::Change::kGivenUp) {

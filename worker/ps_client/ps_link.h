@@ -1,18 +1,18 @@
 #pragma once
 
-// One parameter server as this worker reaches it, shared by all calls to it: where it is, and
-// whether it is in an incident:
+// The link to one parameter server, shared by all calls to the server. It knows where the server
+// is, and whether the server is in an incident:
 //
 //   answering --a call fails--> incident --any call is answered, or Attach--> answering
 //
 // Patience is per incident. Calls to a server in an incident are repeated until the incident is
-// older than the window, which is the coordinator's lease: what is away for a shorter time costs
-// waiting alone, and what is away for longer is reported lost. Many calls wait for one window
-// together, and a later incident has a whole window of its own.
+// older than the window, which is the coordinator's lease. A server that is away for a shorter time
+// costs only waiting; a server that is away for longer is reported lost. All calls wait for the
+// same window together, and a later incident has a whole new window.
 //
-// While calls are open the server is a peer that this worker needs (peer_reach.h). When it is
-// reached again after it was not, what was sent meanwhile may be lost: open calls are repeated at
-// once. When it is given up they end.
+// While calls are open, the worker needs the server and watches it (peer_reach.h). When the server
+// is reached again, messages sent meanwhile may be lost, so open calls are repeated at once. When
+// the server is given up, open calls end.
 
 #include <cstdint>
 #include <map>
@@ -29,65 +29,70 @@
 
 namespace cohort {
 
-// The place of a server. Attach says it anew, and calls that are being repeated follow.
+// The place of a server. Attach sends it again, and calls that are being repeated follow it.
 struct PsRoute {
   proto::TaskRef task;
   std::string address;
-  std::shared_ptr<Channel> channel;  // shared: calls under way outlive a change of address
+  // Channel to the server, shared: calls under way outlive a change of address.
+  std::shared_ptr<Channel> channel;
   absl::Duration window = kDefaultLease;
-  bool own = false;  // it is in this process
+  bool own = false;  // true if the server is the home in this process
 };
 
-// A call of which a link tells. Thread-safe.
+// A call that its link can repeat or end. Thread-safe.
 class OpenPsCall {
  public:
   virtual ~OpenPsCall() = default;
-  // Makes another attempt: the one under way may never be answered.
+  // Makes another attempt of the call, because the attempt under way may never be answered.
   virtual void Renew() = 0;
-  // Ends the call: the server has not been heard for a lease.
+  // Ends the call, because the server has not been heard for a lease.
   virtual void GiveUp() = 0;
 };
 
-// Thread-safe. Shared by the client and its calls.
+// The link to one server. Shared by the client and its calls. Thread-safe.
 class PsLink : public std::enable_shared_from_this<PsLink> {
  public:
-  // Makes a link; nobody watches the server if `reach` is null.
+  // Makes a link to the server of `route`. If `reach` is null, the server is not watched.
   PsLink(PsRoute route, std::shared_ptr<PeerReach> reach);
 
   PsRoute route() const;
 
-  // Opens a call, until Leave.
+  // Registers an open call and returns its number for Leave().
   uint64_t Enter(std::weak_ptr<OpenPsCall> call);
   void Leave(uint64_t call);
-  // Returns whether the server has not been heard for a lease.
+  // Returns true if the server has not been heard for a lease.
   bool IsGivenUp() const;
-  // Ends an incident: the coordinator has looked at the server since. With another channel the
-  // calls under way on the one before are repeated on the new one.
+  // Replaces the route and ends an incident, because the coordinator has checked the server since.
+  // If the channel changes, calls under way on the old channel are repeated on the new one.
   void Reroute(PsRoute route);
 
-  // Notes that the server answered, if only with an error: an incident ends.
+  // Notes that the server answered, even if with an error: an incident ends.
   void OnAnswer();
 
+  // A time during which calls to the server fail.
   struct Incident {
-    absl::Time start;    // when the first call failed
-    absl::Time give_up;  // no call is repeated after this
+    absl::Time start;    // time when the first call failed
+    absl::Time give_up;  // time after which no call is repeated
   };
-  // Notes that a call failed on its way, now: an incident begins, unless there is one.
+  // Notes that a call failed in transport at time `now`. Begins an incident unless there is one
+  // already.
   Incident OnFailure(absl::Time now);
 
  private:
-  // Watches the server before `need_` is taken for open calls. Not called under the lock.
+  // Watches the server while calls are open. Must not be called under the lock.
   void WatchServer();
   void OnReach(PeerReach::Change change);
   std::vector<std::shared_ptr<OpenPsCall>> OpenCalls() const;
 
-  const std::shared_ptr<PeerReach> reach_;  // shared by the links of the worker; may be null
+  // Reachability of peers, shared by all links of the worker; may be null.
+  const std::shared_ptr<PeerReach> reach_;
   mutable Mutex mutex_;
   PsRoute route_ ABSL_GUARDED_BY(mutex_);
   uint64_t last_call_ ABSL_GUARDED_BY(mutex_) = 0;
   std::map<uint64_t, std::weak_ptr<OpenPsCall>> calls_ ABSL_GUARDED_BY(mutex_);
-  PeerReach::Need need_ ABSL_GUARDED_BY(mutex_);  // held while calls are open
-  absl::Time incident_start_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();  // no incident
+  PeerReach::Need need_ ABSL_GUARDED_BY(mutex_);  // watch of the server, held while calls are open
+  // The time when the incident started; infinite: there is no incident.
+  absl::Time incident_start_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();
 };
 
 }  // namespace cohort

@@ -18,12 +18,14 @@ namespace cohort {
 
 namespace {
 
+// Returns true if values of the received type can be stored in the variable. float32 values may
+// arrive in 16 bits.
 bool FitsType(const VariableType& type, const proto::TensorMeta& meta) {
   const auto dtype = static_cast<DType>(meta.dtype());
   return dtype == type.dtype || (type.dtype == DType::kFloat32 && IsHalf(dtype));
 }
 
-// Returns whether a tensor fits the slice, or these rows of it. Floats may come in 16 bits.
+// Returns true if the received tensor fits the whole slice.
 bool FitsSlice(const VariableType& type, const SliceTransfer& slice,
                const proto::TensorMeta& meta) {
   return FitsType(type, meta) &&
@@ -31,13 +33,14 @@ bool FitsSlice(const VariableType& type, const SliceTransfer& slice,
              slice.shape;
 }
 
+// Returns true if the received tensor fits the rows of one slice's run.
 bool FitsRows(const VariableType& type, const RowRun& run, const proto::TensorMeta& meta) {
   return FitsType(type, meta) &&
          Shape(absl::MakeConstSpan(meta.dims().data(), static_cast<size_t>(meta.dims_size()))) ==
              RunShape(type, run);
 }
 
-// `out` is the tensor's place as the worker has it.
+// Reads a received tensor to its place `out` and widens 16-bit floats on the way.
 absl::Status ReadInto(PayloadReader& reader, DType dtype, absl::Span<std::byte> out) {
   if (!IsHalf(dtype)) return reader.Read(out);
   std::vector<uint16_t> narrow(out.size() / sizeof(float));
@@ -62,12 +65,14 @@ PullState::PullState(std::shared_ptr<const TransferPlan> plan, SharedRows rows, 
     : plan_(std::move(plan)), rows_(std::move(rows)) {
   for (size_t i = 0; i < plan_->variables.size(); ++i) {
     const VariableType& type = plan_->variables[i];
+    // If received memory becomes the variable's value, no tensor is allocated.
     if (IsKept(type)) {
       pulled_.values.emplace_back();
       continue;
     }
     const Shape shape = type.by_rows ? RowsShape(type, (*rows_)[i].size()) : type.shape;
     pulled_.values.push_back(allocate(type, shape));
+    // If no rows are pulled, the tensor is one row of zeros (see RowsShape), which no answer fills.
     if (type.by_rows && (*rows_)[i].empty()) {
       std::memset(pulled_.values.back().mutable_raw(), 0, pulled_.values.back().num_bytes());
     }
@@ -79,6 +84,7 @@ Envelope<proto::PullRequest> PullState::Request(size_t part, uint64_t epoch, uin
   const PsTransfer& home = plan_->by_ps[part];
   Envelope<proto::PullRequest> request;
   const DType dtype = plan_->compression.pull;
+  // The transport chooses its route by the expected size of the answer.
   request.answer_bytes = (home.bytes + RowBytes(home)) / (IsHalf(dtype) ? 2 : 1);
   if (IsHalf(dtype)) request.header.set_value_dtype(static_cast<int32_t>(dtype));
   request.header.set_epoch(epoch);
@@ -98,12 +104,14 @@ absl::Status PullState::Read(size_t part, const Envelope<proto::PullResponse>& a
   const PsTransfer& home = plan_->by_ps[part];
   const auto whole = static_cast<int>(home.slices.size());
   const int count = whole + static_cast<int>(home.row_slices.size());
+  // The number of tensors is checked first, because the loop below indexes by it.
   if (answer.header.tensors_size() != count || answer.header.versions_size() != count) {
     return BadAnswer(home.ps, absl::StrCat(answer.header.tensors_size(), " tensors, not ", count));
   }
   PayloadReader reader(answer.payload);
   for (int i = 0; i < count; ++i) {
     const proto::TensorMeta& meta = answer.header.tensors(i);
+    // An answer has whole slices first, then slices by rows, in the order of the request.
     if (i < whole && IsKept(plan_->variables[home.slices[static_cast<size_t>(i)].variable])) {
       const SliceTransfer& slice = home.slices[static_cast<size_t>(i)];
       RETURN_IF_ERROR(Keep(slice, meta, home.ps, reader));
@@ -121,11 +129,13 @@ absl::Status PullState::Read(size_t part, const Envelope<proto::PullResponse>& a
     }
     pulled_.versions[place.ordinal] = answer.header.versions(i);
   }
+  // Bytes after the last tensor mean that the server has answered another request.
   if (reader.remaining() == 0) return absl::OkStatus();
   return BadAnswer(home.ps, absl::StrCat(reader.remaining(), " bytes after its tensors"));
 }
 
 bool PullState::IsKept(const VariableType& type) const {
+  // Values that arrive in 16 bits must be widened, so the received memory cannot be kept.
   return type.on_device && plan_->compression.pull == DType::kFloat32;
 }
 

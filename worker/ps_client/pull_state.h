@@ -1,7 +1,7 @@
 #pragma once
 
-// The state of one pull: the requests to each server, and the tensors that the answers are copied
-// into.
+// The state of one pull: the requests to the servers, and the tensors into which the answers are
+// copied.
 
 #include <cstdint>
 #include <memory>
@@ -16,14 +16,15 @@
 
 namespace cohort {
 
+// The result of a pull.
 struct Pulled {
-  std::vector<Tensor> values;      // indexed by the plan's variables
-  std::vector<uint64_t> versions;  // indexed by the plan's slices
+  std::vector<Tensor> values;      // pulled values, indexed by the plan's variables
+  std::vector<uint64_t> versions;  // pulled versions, indexed by the plan's slices
 };
 
-// The parts of a pull, one per call of the plan. Each writes rows and versions of its own, so parts
-// may be read at once; the code that counts them orders them before Take. Otherwise
-// thread-compatible.
+// The parts of a pull, one part for each call of the plan. Parts may be read concurrently, since
+// each part writes its own rows and versions. The code that counts the parts orders their writes
+// before Take(). Otherwise thread-compatible.
 class PullState {
  public:
   using Allocate = absl::FunctionRef<Tensor(const VariableType& type, const Shape& shape)>;
@@ -32,23 +33,25 @@ class PullState {
   uint32_t ps(size_t part) const { return plan_->by_ps[part].ps; }
   Envelope<proto::PullRequest> Request(size_t part, uint64_t epoch, uint64_t round) const;
 
-  // Errors: INTERNAL (APPLICATION) naming the ps, for what is not what was asked for.
+  // Copies the answer of one part to its place. Errors: INTERNAL (APPLICATION) naming the ps, for
+  // an answer that does not match the request.
   absl::Status Read(size_t part, const Envelope<proto::PullResponse>& answer);
 
-  // Hands over the values when all parts were read.
+  // Returns the pulled values. Called after all parts were read.
   Pulled Take() { return std::move(pulled_); }
 
  private:
-  // The place of a slice's bytes, and whether they are what was asked for.
+  // The destination of the bytes of one slice.
   struct Place {
+    // True if the answer's tensor has the type and shape of the slice.
     bool fits = false;
     uint32_t slice_id = 0;
     size_t ordinal = 0;
     absl::Span<std::byte> bytes;
   };
 
-  // Returns whether the arriving bytes become the value, if they can be kept, instead of a copy in
-  // a tensor of ours.
+  // Returns true if the received bytes themselves become the variable's value, instead of a copy in
+  // a tensor from the pool.
   bool IsKept(const VariableType& type) const;
   absl::Status Keep(const SliceTransfer& slice, const proto::TensorMeta& meta, uint32_t ps,
                     PayloadReader& reader);
@@ -57,7 +60,8 @@ class PullState {
   Place PlaceOf(const SliceTransfer& slice, const proto::TensorMeta& meta);
   Place PlaceOf(const RowSlice& slice, const proto::TensorMeta& meta);
 
-  const std::shared_ptr<const TransferPlan> plan_;  // shared with the client's caller
+  // The plan of the pull, shared with the caller of the client.
+  const std::shared_ptr<const TransferPlan> plan_;
   const SharedRows rows_;
   Pulled pulled_;
 };

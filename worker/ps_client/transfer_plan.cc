@@ -17,6 +17,8 @@ absl::Status Bad(const proto::VariableLayout& layout, absl::string_view what) {
       absl::StrCat("layout of variable '", layout.name(), "': ", what));
 }
 
+// Returns the type of the layout's variable, after a check that its size in bytes does not
+// overflow.
 absl::StatusOr<VariableType> TypeOf(const proto::VariableLayout& layout) {
   const absl::StatusOr<DType> dtype = DTypeFromNumber(layout.dtype());
   if (!dtype.ok()) return Bad(layout, dtype.status().message());
@@ -36,6 +38,7 @@ absl::StatusOr<VariableType> TypeOf(const proto::VariableLayout& layout) {
       layout.replicas()};
 }
 
+// Returns the type in which float32 values travel; the number 0 means that the field is not set.
 absl::StatusOr<DType> TravelDType(const char* field, int32_t number) {
   const auto dtype = static_cast<DType>(number);
   if (number == 0 || dtype == DType::kFloat32) return DType::kFloat32;
@@ -44,6 +47,7 @@ absl::StatusOr<DType> TravelDType(const char* field, int32_t number) {
       absl::StrCat("Compression.", field, " is ", number, "; float32, float16 or bfloat16"));
 }
 
+// Returns the shape of a slice of `rows` rows. The only slice of a scalar is the scalar itself.
 Shape SliceShape(const Shape& whole, int64_t rows) {
   if (whole.rank() == 0) return whole;
   std::vector<int64_t> dims(whole.dims().begin(), whole.dims().end());
@@ -51,7 +55,7 @@ Shape SliceShape(const Shape& whole, int64_t rows) {
   return Shape(absl::MakeConstSpan(dims));
 }
 
-// Each home's calls in their order.
+// The calls to each home, in their order.
 using Calls = std::map<uint32_t, std::vector<PsTransfer>>;
 
 PsTransfer& NewCall(uint32_t ps, std::vector<PsTransfer>& calls) {
@@ -59,7 +63,8 @@ PsTransfer& NewCall(uint32_t ps, std::vector<PsTransfer>& calls) {
   return calls.back();
 }
 
-// The call that a whole slice of so many bytes goes with.
+// Returns the call that takes a whole slice of `bytes` bytes, and makes a new call if the last one
+// is full.
 PsTransfer& CallFor(uint32_t ps, size_t bytes, size_t bytes_max, Calls& calls) {
   std::vector<PsTransfer>& of_home = calls[ps];
   const bool fits =
@@ -73,6 +78,7 @@ absl::Status AddSlices(const proto::VariableLayout& layout, const VariableType& 
                        size_t variable, size_t call_bytes_max, Calls& calls) {
   const int64_t rows = type.shape.rank() == 0 ? 1 : type.shape.dim(0);
   const size_t row_bytes = type.row_bytes();
+  // A variable's slices must follow each other without gaps, so that they cover axis 0 once.
   int64_t next_row = 0;
   for (const proto::SliceHome& slice : layout.slices()) {
     if (slice.row_begin() != next_row || slice.row_count() < 1 ||
@@ -82,6 +88,7 @@ absl::Status AddSlices(const proto::VariableLayout& layout, const VariableType& 
                                       rows, " is next"));
     }
     next_row += slice.row_count();
+    // All slices by rows go with the first call to their home, because the rows of a batch are few.
     if (type.by_rows) {
       std::vector<PsTransfer>& of_home = calls[slice.ps()];
       PsTransfer& call = of_home.empty() ? NewCall(slice.ps(), of_home) : of_home.front();
@@ -112,6 +119,7 @@ absl::StatusOr<Compression> ReadCompression(const proto::Compression& compressio
   ASSIGN_OR_RETURN(read.pull, TravelDType("pull_dtype", compression.pull_dtype()));
   ASSIGN_OR_RETURN(read.push, TravelDType("push_dtype", compression.push_dtype()));
   read.top_k = compression.top_k();
+  // The negated comparison also refuses a top_k that is NaN.
   if (!(read.top_k >= 0 && read.top_k <= 1)) {
     return absl::InvalidArgumentError(
         absl::StrCat("Compression.top_k is ", read.top_k, "; a fraction from 0 to 1"));
@@ -132,9 +140,11 @@ size_t VariableType::row_bytes() const {
 }
 
 RowRun RowsOfSlice(absl::Span<const int64_t> ids, const RowSlice& slice) {
+  // A dynamic table's ids are sorted by their keys' buckets; its slices are ranges of buckets.
   const auto before = [&](int64_t id, int64_t row) {
     return (slice.by_keys ? KeyBucket(id) : id) < row;
   };
+  // Row ids ascend, so the rows of a slice are one run, found by two binary searches.
   const auto begin = std::lower_bound(ids.begin(), ids.end(), slice.row_begin, before);
   const auto end = std::lower_bound(begin, ids.end(), slice.row_begin + slice.row_count, before);
   return {static_cast<size_t>(begin - ids.begin()), static_cast<size_t>(end - begin)};
@@ -168,6 +178,7 @@ void FillIdsMeta(size_t count, proto::TensorMeta* meta) {
 
 void AddIds(const SharedRows& rows, size_t variable, const RowRun& run, Payload& payload) {
   if (run.count == 0) return;
+  // The payload shares the row ids and keeps them alive.
   payload.push_back(
       ByteSlice{rows, reinterpret_cast<const std::byte*>((*rows)[variable].data() + run.begin),
                 run.count * sizeof(int64_t)});
@@ -181,6 +192,7 @@ absl::StatusOr<TransferPlan> MakeTransferPlan(
   for (const proto::VariableLayout* layout : variables) {
     ASSIGN_OR_RETURN(VariableType type, TypeOf(*layout));
     type.by_rows = by_rows.contains(layout->name());
+    // A dynamic table has no fixed set of rows that could move whole.
     if (type.dynamic && (!type.by_rows || type.shape.rank() < 1)) {
       return Bad(*layout, "a dynamic table has no whole value; bind ids of the batch to its rows");
     }
@@ -190,10 +202,12 @@ absl::StatusOr<TransferPlan> MakeTransferPlan(
       return Bad(*layout, absl::StrCat("values of ", type.replicas,
                                        " replicas are as many rows, which move whole"));
     }
+    // A value in a device's memory can be read in place only if it is one slice and moves whole.
     type.on_device = !layout->device().empty() && layout->slices_size() == 1 && !type.by_rows;
     RETURN_IF_ERROR(AddSlices(*layout, type, plan.variables.size(), call_bytes_max, calls));
     plan.variables.push_back(std::move(type));
   }
+  // Ordinals number the slices in the order of the calls.
   for (auto& [ps, of_home] : calls) {
     for (PsTransfer& call : of_home) {
       for (SliceTransfer& slice : call.slices) slice.ordinal = plan.num_slices++;

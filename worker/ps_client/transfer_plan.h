@@ -1,12 +1,14 @@
 #pragma once
 
 // The plan of which bytes of which tensors travel between a worker and each parameter server. A
-// variable is cut into slices of rows, each with a home; a plan lists the slices of some variables
-// by home, so that few calls to each server move all of them, straight to or from their place in
-// the whole tensor: one call, unless its slices have more bytes than a call moves. For a variable
-// that moves by rows, the tensor is the rows that a transfer names, in ascending order, so that
-// those of one slice lie together; for a dynamic table, which always does, in the order of its
-// keys' hashes (key_bucket.h), to the same end.
+// variable is cut into slices of rows, and each slice has a home. A plan lists the slices of some
+// variables by home, so that few calls to each server move all slices, directly to or from their
+// place in the whole tensor. A server gets one call, unless its slices have more bytes than one
+// call moves.
+//
+// For a variable that moves by rows, the tensor consists of the rows that a transfer names, in
+// ascending order, so that the rows of one slice are adjacent. A dynamic table always moves by
+// rows, in the order of its keys' hashes (key_bucket.h), for the same reason.
 
 #include <cstddef>
 #include <cstdint>
@@ -26,24 +28,28 @@
 
 namespace cohort {
 
+// A variable in a transfer plan.
 struct VariableType {
   std::string name;
   DType dtype = DType::kUndefined;
   Shape shape;
   bool by_rows = false;
-  bool dynamic = false;      // rows under keys
-  int64_t replicas = 0;      // whose rows the shape has (common/program/replica_rows.h); 0: of none
-  bool on_device = false;    // whole in the memory of a device: read there, without a copy
-  Shape ValueShape() const;  // as a graph has it
-  std::string ToString() const;  // "w: float32[784,256]"
+  bool dynamic = false;  // true for a dynamic table, whose rows are found by keys
+  // The number of replicas with a row each in `shape` (common/program/replica_rows.h), or 0.
+  int64_t replicas = 0;
+  // True if the whole variable is in a device's memory and is read there without a copy.
+  bool on_device = false;
+  Shape ValueShape() const;      // shape of the variable's value in a graph
+  std::string ToString() const;  // for messages, for example "w: float32[784,256]"
   size_t row_bytes() const;
 };
 
+// A slice that moves whole.
 struct SliceTransfer {
   uint32_t slice_id = 0;
-  size_t variable = 0;  // index in TransferPlan::variables
-  size_t ordinal = 0;   // counts all slices of the plan in its order
-  size_t offset = 0;    // offset of its first byte in the whole variable
+  size_t variable = 0;  // index of the slice's variable in TransferPlan::variables
+  size_t ordinal = 0;   // number of the slice among all slices of the plan
+  size_t offset = 0;    // offset of the slice in the whole variable, in bytes
   size_t bytes = 0;
   Shape shape;
 };
@@ -53,41 +59,42 @@ struct RowSlice {
   uint32_t slice_id = 0;
   size_t variable = 0;
   size_t ordinal = 0;
-  int64_t row_begin = 0;  // a bucket of keys, of a dynamic table
+  int64_t row_begin = 0;  // first row of the slice; for a dynamic table, the first bucket of keys
   int64_t row_count = 0;
   bool by_keys = false;
 };
 
-// The content of one call.
+// The content of one call to one server.
 struct PsTransfer {
   uint32_t ps = 0;
-  std::vector<SliceTransfer> slices;  // whole
-  size_t bytes = 0;                   // their bytes
+  std::vector<SliceTransfer> slices;  // slices of the call that move whole
+  size_t bytes = 0;                   // sum of the bytes of `slices`
   std::vector<RowSlice> row_slices;
 };
 
-// The rows of each variable of a plan that a transfer moves, in the order above and each once;
-// empty for variables that move whole.
+// The ids of the rows that a transfer moves, for each variable of a plan: in the tensor's order and
+// without repeats. Empty for variables that move whole.
 using RowIds = std::vector<std::vector<int64_t>>;
 
-// Row ids that requests on their way share. Null: none moves by rows.
+// Row ids that the requests under way share. Null: no variable moves by rows.
 using SharedRows = std::shared_ptr<const RowIds>;
 
-// The run of a slice's rows among all rows.
+// The run of one slice's rows among all rows of a transfer.
 struct RowRun {
   size_t begin = 0;
   size_t count = 0;
 };
+// Returns the run of the slice's rows among the sorted row ids `ids`.
 RowRun RowsOfSlice(absl::Span<const int64_t> ids, const RowSlice& slice);
 
-// Returns the shape of a tensor of rows, which has at least one, for graphs that read a row times
-// zero: a row of zeros, never sent, if no row is named.
+// Returns the shape of a tensor of rows. The tensor has at least one row, because graphs may read a
+// row and multiply it by zero. If no row is named, that row is zeros and is never sent.
 Shape RowsShape(const VariableType& type, size_t rows);
 
-// Returns the shape of the rows of one run alone, of which there may be none.
+// Returns the shape of the rows of one run. A run may have no rows.
 Shape RunShape(const VariableType& type, const RowRun& run);
 
-// Describe, in a message, a whole slice, the rows of a run and their ids.
+// Fill `meta` with the type and shape of a whole slice, of the rows of a run, or of row ids.
 void FillMeta(const VariableType& type, const SliceTransfer& slice, proto::TensorMeta* meta);
 void FillRowsMeta(const VariableType& type, const RowRun& run, proto::TensorMeta* meta);
 void FillIdsMeta(size_t count, proto::TensorMeta* meta);
@@ -99,24 +106,26 @@ void AddIds(const SharedRows& rows, size_t variable, const RowRun& run, Payload&
 struct Compression {
   DType pull = DType::kFloat32;
   DType push = DType::kFloat32;
-  double top_k = 0;  // fraction of a slice's elements; 0: all
+  double top_k = 0;  // share of a slice's elements that is pushed; 0: all elements
 };
-// Errors: INVALID_ARGUMENT naming the field, its value and what it may be.
+// Reads and checks the settings of compression. Errors: INVALID_ARGUMENT naming the field, its
+// value and the allowed values.
 absl::StatusOr<Compression> ReadCompression(const proto::Compression& compression);
 
+// The calls that move the values of some variables.
 struct TransferPlan {
   std::vector<VariableType> variables;
-  std::vector<PsTransfer> by_ps;  // ascending; several of one server follow each other
+  std::vector<PsTransfer> by_ps;  // calls by ascending server; calls to one server are adjacent
   size_t num_slices = 0;
   Compression compression;
 
   bool empty() const { return variables.empty(); }
 };
 
-// Makes a plan in which the variables named in `by_rows` move by rows. A call moves at most so many
-// bytes of whole slices, but at least one slice. Errors: INVALID_ARGUMENT naming the variable whose
-// type is unknown, whose slices do not cover axis 0 once, in row order, or that has no rows, and a
-// dynamic table that is to move whole.
+// Makes a plan in which the variables named in `by_rows` move by rows. A call moves at most
+// `call_bytes_max` bytes of whole slices, but at least one slice. Errors: INVALID_ARGUMENT naming a
+// variable whose type is unknown, whose slices do not cover axis 0 exactly once in row order, or
+// that has no rows, and a dynamic table that is to move whole.
 absl::StatusOr<TransferPlan> MakeTransferPlan(
     absl::Span<const proto::VariableLayout* const> variables, const std::set<std::string>& by_rows,
     size_t call_bytes_max = kCallBytesMax);

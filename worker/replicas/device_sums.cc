@@ -13,6 +13,7 @@ namespace cohort {
 
 namespace {
 
+// Checks that all replicas computed values of one shape for each output.
 absl::Status CheckSummands(absl::Span<const DeviceSummands> outputs) {
   for (const DeviceSummands& output : outputs) {
     COHORT_CHECK(output.values.size() == outputs[0].values.size() &&
@@ -37,10 +38,11 @@ void AddTo(CudaStream& stream, const Tensor& value, Tensor& sum) {
                 {sum.num_elements(), value.data<float>(), sum.mutable_data<float>()});
 }
 
-// Adds up replicas [begin, begin + count), of which the first half is as large as a power of two
-// can be.
+// Adds up replicas [begin, begin + count). The first half of the range is the largest power of two
+// below `count`, as in the tree of join_replicas.h.
 Tensor SumOnOne(CudaStream& stream, const DeviceSummands& output, size_t begin, size_t count) {
   if (count == 1) {
+    // The value is cloned, because a replica's value must not be changed.
     Tensor own = stream.Clone(output.values[begin]);
     if (output.weights[begin] != 1) Weigh(stream, own, output.weights[begin], own);
     return own;
@@ -59,13 +61,14 @@ std::vector<int64_t> ElementsOf(absl::Span<const DeviceSummands> outputs) {
   return elements;
 }
 
-// The part of the run that is the output, which begins at element `begin`.
+// Returns the part of the run that holds the output, which begins at element `begin` of the run.
 Tensor PartOf(const Tensor& run, const DeviceSummands& output, int64_t begin) {
   const Tensor& value = output.values[0];
   const size_t offset = static_cast<size_t>(begin) * ElementSize(run.dtype());
   return Tensor(value.dtype(), value.shape(), run.buffer(), offset);
 }
 
+// Returns the parts of the run, one for each output.
 std::vector<Tensor> PartsOf(const Tensor& run, absl::Span<const DeviceSummands> outputs) {
   std::vector<Tensor> parts;
   int64_t begin = 0;
@@ -76,11 +79,13 @@ std::vector<Tensor> PartsOf(const Tensor& run, absl::Span<const DeviceSummands> 
   return parts;
 }
 
-// Returns all that a replica computed, weighed; zeros for a replica that has computed nothing.
+// Returns one run of all values that a replica has computed, multiplied by their weights. For a
+// replica that has computed nothing, the run is zeros.
 Tensor RunOf(CudaStream& stream, absl::Span<const DeviceSummands> outputs, size_t replica) {
   int64_t elements = 0;
   for (const int64_t count : ElementsOf(outputs)) elements += count;
   Tensor run = stream.NewTensor(DType::kFloat32, Shape{elements});
+  // NCCL needs a run from every GPU, so a replica without examples adds zeros.
   if (replica >= outputs[0].values.size()) {
     stream.FillZeros(run);
     return run;
@@ -98,15 +103,17 @@ std::vector<GradientPack> CutIntoPacks(const std::vector<int64_t>& elements, int
   std::vector<int64_t> ends;
   const int64_t all = std::accumulate(elements.begin(), elements.end(), int64_t{0});
   for (int64_t i = 1; i <= num_packs; ++i) {
-    // all * i / num_packs, which may be beyond 64 bits before the division
+    // The end of pack i is all * i / num_packs, computed without a product beyond 64 bits.
     ends.push_back(all / num_packs * i + all % num_packs * i / num_packs);
   }
+  // Without a number of packs, each gradient is one pack.
   if (num_packs == 0) {
     for (const int64_t count : elements) ends.push_back((ends.empty() ? 0 : ends.back()) + count);
   }
   std::vector<GradientPack> packs;
   int64_t begin = 0;
   for (const int64_t end : ends) {
+    // With fewer elements than packs, some packs are empty and are left out.
     if (end > begin) packs.push_back({begin, end - begin});
     begin = end;
   }
@@ -124,6 +131,7 @@ absl::Status DeviceSums::OpenStreams(size_t replicas) {
   while (streams_.size() < replicas) {
     const auto mine = gpus.begin() + static_cast<ptrdiff_t>(streams_.size());
     const auto same = std::find(gpus.begin(), mine, *mine);
+    // Replicas on one GPU share a stream, which orders their additions.
     if (same != mine) {
       streams_.push_back(streams_[static_cast<size_t>(same - gpus.begin())]);
       continue;
@@ -134,18 +142,20 @@ absl::Status DeviceSums::OpenStreams(size_t replicas) {
   return absl::OkStatus();
 }
 
-// Waits for all streams, also if one has failed: none reads anything then.
+// Waits for all streams, even if one of them has failed, so that no stream uses the memory
+// afterwards.
 absl::Status DeviceSums::WaitForAll() {
   absl::Status ended;
   for (const auto& stream : streams_) ended.Update(stream->Wait());
   return ended;
 }
 
-// Pairs of the tree that are `step` replicas apart.
+// Adds up the pairs of the tree that are `step` replicas apart.
 void DeviceSums::AddInPairs(const std::vector<GradientPack>& packs, size_t step,
                             std::vector<Tensor>& runs) {
   for (size_t i = 0; i + step < runs.size(); i += 2 * step) {
     CudaStream& stream = *streams_[i];
+    // Packs on another GPU are copied first. Packs on the stream's own GPU are read in place.
     const bool near = &stream == streams_[i + step].get();
     for (const GradientPack& pack : packs) {
       const Tensor other = runs[i + step].Rows(pack.begin, pack.count);
@@ -166,6 +176,7 @@ absl::Status DeviceSums::AddByNccl(const std::vector<GradientPack>& packs,
     const absl::Status added =
         nccl_->Sum(values, pack.count, runs[0].mutable_data<float>() + pack.begin);
     if (added.ok()) continue;
+    // After an error the NCCL group is unusable, so the next sum opens a new group.
     nccl_ = nullptr;
     return added;
   }
@@ -190,22 +201,26 @@ absl::StatusOr<std::vector<Tensor>> DeviceSums::AddUp(absl::Span<const DeviceSum
   const size_t all = nccl ? options_.gpus.size() : replicas;
   RETURN_IF_ERROR(OpenStreams(all));
   for (size_t i = 0; i < all; ++i) runs.push_back(RunOf(*streams_[i], outputs, i));
+  // The runs of all replicas must be complete before streams of other GPUs read them.
   RETURN_IF_ERROR(WaitForAll());
   const std::vector<GradientPack> packs = CutIntoPacks(ElementsOf(outputs), options_.num_packs);
   if (nccl) RETURN_IF_ERROR(AddByNccl(packs, runs));
   for (size_t step = 1; !nccl && step < all; step *= 2) {
     AddInPairs(packs, step, runs);
+    // The next level of the tree reads sums that other GPUs have made.
     RETURN_IF_ERROR(WaitForAll());
   }
   return PartsOf(runs[0], outputs);
 }
 
-// Moves the sums; they are there when the first GPU's stream was waited for.
+// Starts to move the sums to the places of their variables. The sums have arrived when the first
+// GPU's stream has finished.
 std::vector<Tensor> DeviceSums::Move(absl::Span<const Tensor> sums,
                                      absl::Span<const DeviceSummands> outputs) {
   std::vector<Tensor> moved;
   for (size_t i = 0; i < sums.size(); ++i) {
     const Tensor& sum = sums[i];
+    // The variable's home reads the sum on this GPU, so the sum stays in unified memory.
     if (outputs[i].stays) {
       moved.push_back(streams_[0]->CloneUnified(sum));
       continue;
@@ -225,6 +240,7 @@ absl::StatusOr<std::vector<Tensor>> DeviceSums::Sum(absl::Span<const DeviceSumma
   RETURN_IF_ERROR(OpenStreams(1));
   absl::StatusOr<std::vector<Tensor>> sums = AddUp(outputs, runs);
   std::vector<Tensor> moved;
+  // Waits even after an error, because streams may still read `runs` and the replicas' values.
   if (sums.ok()) moved = Move(*sums, outputs);
   const absl::Status ended = WaitForAll();
   RETURN_IF_ERROR(sums.status());

@@ -1,19 +1,21 @@
 #pragma once
 
-// Adds up what the replicas of one worker have left on their GPUs (DeviceTarget.left_there), there,
-// and moves the sum, once, to where its variable is. How, TensorFlow's cross_device_ops say:
+// Adds up the values that the replicas of one worker have left on their GPUs
+// (DeviceTarget.left_there). The sum is made on a GPU and moved once, to the place of its variable.
+// TensorFlow's cross_device_ops name the algorithms:
 //
-//   reduction_to_one_device  every replica's values are copied to the first one's GPU, and added
-//                            there, each tensor by itself
-//   hierarchical_copy        of each pair of the tree the lower one's GPU copies the other's packs
-//                            and adds them to its own, the pairs of a level at the same time
+//   reduction_to_one_device  every replica's values are copied to the first replica's GPU and added
+//                            there, tensor by tensor
+//   hierarchical_copy        of each pair in the tree, the lower replica's GPU copies the other's
+//                            packs and adds them to its own; pairs of one level run concurrently
 //   nccl                     NCCL reduces each pack to the first replica's GPU
 //
-// The first two multiply and add as join_replicas.h does, in the order of its tree: their bits are
-// those of the sum in host memory. NCCL has an order of its own.
+// The first two algorithms multiply and add as join_replicas.h does, in the order of its tree, so
+// their bits equal those of the sum in host memory. NCCL has its own order.
 //
-// The runners' streams are their replicas', which may be at the next closure already; so this has a
-// stream of its own on each GPU. Whatever was read is kept until all of them were waited for.
+// The runners' streams belong to the replicas, which may compute the next closure already.
+// DeviceSums therefore has its own stream on each GPU. All memory that these streams read is kept
+// until the streams have finished.
 
 #include <cstdint>
 #include <memory>
@@ -29,63 +31,65 @@
 
 namespace cohort {
 
-// A pack of gradients that travels between GPUs. Gradients lie one after the other in one run of
-// elements, in the order of outputs, and the run is cut into packs. A gradient may lie in two of
-// them; in the run it is whole.
+// A pack of gradients that travels between GPUs. Gradients are stored one after the other in one
+// run of elements, in the order of outputs, and the run is cut into packs. A gradient may lie in
+// two packs; in the run it is contiguous.
 struct GradientPack {
-  int64_t begin = 0;  // in elements of the run
+  int64_t begin = 0;  // first element of the pack in the run
   int64_t count = 0;
 
   friend bool operator==(const GradientPack&, const GradientPack&) = default;
 };
 
-// Cuts gradients of so many `elements` into packs whose sizes differ by at most one element; 0
-// packs: each gradient by itself. Gradients without elements are left out.
+// Cuts gradients, whose sizes are `elements`, into packs whose sizes differ by at most one element.
+// With `num_packs` 0, each gradient is its own pack. Gradients without elements are left out.
 std::vector<GradientPack> CutIntoPacks(const std::vector<int64_t>& elements, int64_t num_packs);
 
 enum class SumWay { kReductionToOneDevice, kHierarchicalCopy, kNccl };
 
-// Returns the default way. Both keep the bits. With two GPUs one copies once either way, and the
-// reduction needs neither packs nor waits between levels; with more, the levels of the tree are
-// fewer than the copies that would queue for one GPU.
+// Returns the default algorithm. Both candidates give the same bits. With two GPUs, either
+// algorithm copies once, and the reduction needs neither packs nor waits between levels. With more
+// GPUs, the tree has fewer levels than the number of copies that would queue for one GPU.
 inline SumWay BetterWay(size_t gpus) {
   return gpus > 2 ? SumWay::kHierarchicalCopy : SumWay::kReductionToOneDevice;
 }
 
-// The values that replicas computed of one output, by replica. They are the first replicas, at
-// least one.
+// The values that replicas have computed for one output, in the order of replicas. Only the first
+// replicas may have a value; at least one has.
 struct DeviceSummands {
-  std::vector<Tensor> values;  // float32, each on its replica's GPU, where nothing writes it
-  std::vector<float> weights;  // LeafWeight
-  // The sum is wanted on the first GPU, by a home of variables there: it is in unified memory.
+  // The replicas' values: float32, each on its replica's GPU, where no other code writes.
+  std::vector<Tensor> values;
+  std::vector<float> weights;  // weight of each replica's value, from LeafWeight()
+  // True if the sum is wanted on the first GPU, by a home of variables there. The sum is then in
+  // unified memory.
   bool stays = false;
 };
 
-// Thread-safe: one sum at a time.
+// The sums of one program on its GPUs. Makes one sum at a time. Thread-safe.
 class DeviceSums {
  public:
   struct Options {
-    const CudaTable& cuda;            // outlives this, as `nccl` does
-    const NcclTable* nccl = nullptr;  // for kNccl alone
-    std::vector<int32_t> gpus = {};   // one per replica; for kNccl each once
+    const CudaTable& cuda;            // CUDA's functions, which outlive this object, as NCCL's do
+    const NcclTable* nccl = nullptr;  // NCCL's functions, used only for kNccl
+    std::vector<int32_t> gpus = {};   // GPU of each replica; for kNccl, each GPU once
     SumWay way = SumWay::kReductionToOneDevice;
-    int64_t num_packs = 0;  // CutIntoPacks; of all but kReductionToOneDevice
+    int64_t num_packs = 0;  // number of packs for CutIntoPacks; not used by kReductionToOneDevice
     AllocateBuffer allocate_outputs = Buffer::Allocate;
   };
   explicit DeviceSums(Options options);
   ~DeviceSums();
 
-  // Returns the sums, by output, in host memory or in the first GPU's, from buffers that are used
-  // again. With one replica alone they are its values. All outputs are of the same replicas.
+  // Returns the sums, by output, in host memory or in the first GPU's memory, from buffers that are
+  // reused. With one replica, the sums are its values. All `outputs` come from the same replicas.
   // Errors: INVALID_ARGUMENT for shapes that differ; those of CudaStream and NcclLocalGroup, after
-  // which the next sum may go well again.
+  // which the next sum may succeed again.
   absl::StatusOr<std::vector<Tensor>> Sum(absl::Span<const DeviceSummands> outputs);
 
  private:
   absl::Status OpenStreams(size_t replicas) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status WaitForAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Adds up on the first GPU. `runs` gets memory that streams of several GPUs may use: it lives
-  // until WaitForAll.
+  // Adds up all outputs on the first GPU. `runs` receives memory that streams of several GPUs use;
+  // the caller keeps it until WaitForAll().
   absl::StatusOr<std::vector<Tensor>> AddUp(absl::Span<const DeviceSummands> outputs,
                                             std::vector<Tensor>& runs)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -97,11 +101,13 @@ class DeviceSums {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Options options_;
-  const std::shared_ptr<OutputPool> pool_;  // shared: buffers that are out refer to it
+  // Pool of the sums' memory, shared: buffers that are in use refer to the pool.
+  const std::shared_ptr<OutputPool> pool_;
   Mutex mutex_;
-  // One per replica; those on one GPU share its stream.
+  // The stream of each replica. Replicas on one GPU share a stream.
   std::vector<std::shared_ptr<CudaStream>> streams_ ABSL_GUARDED_BY(mutex_);
-  std::unique_ptr<NcclLocalGroup> nccl_ ABSL_GUARDED_BY(mutex_);  // for kNccl, once it was needed
+  // The NCCL group of the GPUs for kNccl, opened at the first sum.
+  std::unique_ptr<NcclLocalGroup> nccl_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace cohort

@@ -31,9 +31,10 @@ absl::Status Divide(double by, Tensor& value) {
   }
 }
 
-// Returns the parts, one after the other along the axis.
+// Returns the parts of this worker's replicas from the whole, one after the other along the axis.
 std::vector<absl::StatusOr<Tensor>> PartsOf(const WholeExchange& whole, int axis,
                                             absl::Span<const int64_t> sizes) {
+  // The gradient of a gathering must have the size that the replicas gathered.
   if (whole.size != whole.value.shape().dim(axis)) {
     return {sizes.size(), absl::InvalidArgumentError(absl::StrCat(
                               "replicas gathered ", whole.size, " along axis ", axis,
@@ -55,6 +56,7 @@ absl::StatusOr<ExchangeCall> JoinLocalCalls(std::vector<ExchangeCall> calls) {
   joined.size = 0;
   std::vector<Tensor> values;
   for (ExchangeCall& call : calls) {
+    // Replicas run the same program, so a meeting at different nodes is a bug of the runtime.
     if (call.node != joined.node || call.op != joined.op) {
       return absl::InternalError(
           absl::StrCat("replicas meet at node '", joined.node, "' and at '", call.node, "'"));
@@ -76,6 +78,7 @@ std::vector<absl::StatusOr<Tensor>> SplitResult(const ExchangeCall& call, WholeE
   if (call.op == ExchangeCall::Op::kSumPart) {
     return PartsOf(whole, static_cast<int>(call.axis), sizes);
   }
+  // A mean divides the sum here, when the values of all workers are in it.
   if (call.op == ExchangeCall::Op::kMean) {
     absl::Status divided = Divide(static_cast<double>(replicas), whole.value);
     if (!divided.ok()) return {sizes.size(), std::move(divided)};

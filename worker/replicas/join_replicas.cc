@@ -29,7 +29,7 @@ absl::Status Add(const Tensor& value, Tensor& sum) {
     case DType::kFloat64:
       AddTo<double>(value, sum);
       return absl::OkStatus();
-    // Whole numbers wrap around.
+    // Integers are added as unsigned numbers, so that an overflow wraps around.
     case DType::kInt32:
       AddTo<uint32_t>(value, sum);
       return absl::OkStatus();
@@ -42,6 +42,7 @@ absl::Status Add(const Tensor& value, Tensor& sum) {
   }
 }
 
+// Adds up values in place, level by level of the balanced tree. The sum ends in values[0].
 absl::StatusOr<Tensor> SumOf(std::vector<Tensor> values) {
   for (size_t step = 1; step < values.size(); step *= 2) {
     for (size_t i = 0; i + step < values.size(); i += 2 * step) {
@@ -57,6 +58,7 @@ float LeafWeight(JoinRule rule, int64_t examples, int64_t all_examples, int64_t 
   if (replicas == 1) return 1;
   if (rule == JoinRule::kMean) return 1.0f / static_cast<float>(replicas);
   if (rule != JoinRule::kOfExamples) return 1;
+  // The weight is computed in double, so that large counts of examples lose no digits.
   return static_cast<float>(static_cast<double>(examples) / static_cast<double>(all_examples));
 }
 
@@ -66,7 +68,7 @@ absl::Status CheckFit(const Tensor& a, const Tensor& b) {
                                                  b.TypeString(), ", which do not fit together"));
 }
 
-// x + -0.0 is x for every float, -0.0 too; x + 0.0 is not.
+// Adding -0.0 keeps every float unchanged, even -0.0. Adding 0.0 would turn -0.0 into 0.0.
 void FillNeutral(DType dtype, int64_t elements, std::byte* out) {
   if (elements == 0) return;
   switch (dtype) {
@@ -83,6 +85,7 @@ void FillNeutral(DType dtype, int64_t elements, std::byte* out) {
 }
 
 absl::Status WeighInto(const Tensor& value, float weight, Tensor& own) {
+  // The weighted value is a copy, because other code still reads the original.
   if (weight == 1) {
     if (value.num_bytes() > 0) std::memcpy(own.mutable_raw(), value.raw(), value.num_bytes());
     return absl::OkStatus();

@@ -1,9 +1,9 @@
 #pragma once
 
-// The rules by which results of replicas become one. Sums are taken in one order, that of a
-// balanced binary tree over the replicas' ranks: (r0 + r1) + (r2 + r3), and so on; a replica that
-// did not run has no leaf. So the bits of a result depend on the replicas' parts of the batch
-// alone, not on which replica was done first.
+// The rules by which the results of replicas are joined into one. Sums have one order, that of a
+// balanced binary tree over the replicas' ranks: (r0 + r1) + (r2 + r3), and so on. A replica that
+// did not run has no leaf. So the bits of a result depend only on the replicas' parts of the batch,
+// and not on which replica finished first.
 
 #include <memory>
 #include <vector>
@@ -15,40 +15,42 @@
 namespace cohort {
 
 enum class JoinRule {
-  kEach,  // all of them
+  kEach,  // keeps all replicas' values
   kSum,
-  kRows,        // one behind the other along axis 0
-  kMean,        // the mean over as many as ran
-  kOfExamples,  // the mean over the examples of the batch, of means over each replica's
+  kRows,  // puts the values one after the other along axis 0
+  kMean,  // makes the mean over the replicas that ran
+  // Makes the mean over the examples of the batch from the means over each replica's examples.
+  kOfExamples,
   kFirst,
-  kReplicaRows,  // each is its replica's row of a variable (rows_of_replicas.h)
+  kReplicaRows,  // takes each value as its replica's row of a variable (rows_of_replicas.h)
 };
 inline bool IsSum(JoinRule rule) {
   return rule == JoinRule::kSum || rule == JoinRule::kMean || rule == JoinRule::kOfExamples;
 }
 
-// Returns whether each replica's values stay in the result.
+// Returns true if the joined result keeps each replica's values.
 inline bool IsGathered(JoinRule rule) { return rule == JoinRule::kEach || rule == JoinRule::kRows; }
 
-// Returns the factor of a replica's tensor before the sum; 1 if it is not weighed.
+// Returns the factor of a replica's tensor before the sum, or 1 if the tensor is not weighed.
 float LeafWeight(JoinRule rule, int64_t examples, int64_t all_examples, int64_t replicas);
 
-// Checks values that are to be added up. Errors: INVALID_ARGUMENT for another type or shape.
+// Checks that two values can be added. Errors: INVALID_ARGUMENT for different types or shapes.
 absl::Status CheckFit(const Tensor& a, const Tensor& b);
 
-// Writes so many elements that change no number that they are added to.
+// Writes `elements` neutral elements, which change no number that they are added to.
 void FillNeutral(DType dtype, int64_t elements, std::byte* out);
 
-// Writes `value` times `weight` into `own`, which has its type and shape. Errors: INVALID_ARGUMENT
-// for a weight on a type other than float32.
+// Writes `value` times `weight` into `own`, a tensor of the same type and shape. Errors:
+// INVALID_ARGUMENT for a weight other than 1 on a type other than float32.
 absl::Status WeighInto(const Tensor& value, float weight, Tensor& own);
 
-// Returns the weighted value in a tensor of its own, for JoinReplicas to write into.
+// Returns the weighted value in a new tensor, into which JoinReplicas may write.
 absl::StatusOr<Tensor> Weighted(const Tensor& value, float weight, OutputPool& pool);
 
-// Joins `values`, one from each replica that ran, by rank, at least one. The values of a sum of
-// more than one are what Weighted returned, and are written to. One value alone is returned as it
-// is, whatever the rule. Errors: INVALID_ARGUMENT for shapes or types that do not fit together.
+// Joins `values`, one from each replica that ran, at least one, ordered by rank. If several values
+// are summed, they must come from Weighted(), because JoinReplicas writes into them. A single value
+// is returned as it is, whatever the rule. Errors: INVALID_ARGUMENT for shapes or types that do not
+// fit together.
 absl::StatusOr<std::vector<Tensor>> JoinReplicas(JoinRule rule, std::vector<Tensor> values);
 
 }  // namespace cohort

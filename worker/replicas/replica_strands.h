@@ -1,7 +1,8 @@
 #pragma once
 
-// The strands on which the replicas of this worker compute: one per replica, whatever the program,
-// so that a runner is one replica's alone and the replicas of a closure run at the same time.
+// The strands on which the replicas of this worker compute: one strand per replica, the same for
+// all programs. So a runner is used by one replica only, and the replicas of a closure run
+// concurrently.
 
 #include <cstddef>
 #include <functional>
@@ -15,10 +16,10 @@
 
 namespace cohort {
 
-// Thread-safe.
+// The strands of one worker, made on first use. Thread-safe.
 class ReplicaStrands {
  public:
-  // Returns the executor of a replica's strand. The executors outlive this.
+  // Returns the executor of a replica's strand. The executors outlive this object.
   using ExecutorOf = std::function<Executor&(size_t replica)>;
   explicit ReplicaStrands(ExecutorOf executor_of) : executor_of_(std::move(executor_of)) {}
 
@@ -29,12 +30,13 @@ class ReplicaStrands {
     }
     return *strands_[replica];
   }
-  // Returns the pool for what replicas compute together.
+  // Returns the pool of memory for values that replicas compute together.
   const std::shared_ptr<OutputPool>& pool() const { return pool_; }
 
  private:
   const ExecutorOf executor_of_;
-  const std::shared_ptr<OutputPool> pool_ = std::make_shared<OutputPool>();  // grows as it is asked
+  // Pool for joined values; grows on demand.
+  const std::shared_ptr<OutputPool> pool_ = std::make_shared<OutputPool>();
   Mutex mutex_;
   std::vector<std::unique_ptr<Strand>> strands_ ABSL_GUARDED_BY(mutex_);
 };

@@ -9,6 +9,7 @@ namespace cohort {
 
 namespace {
 
+// Copies rows [first, first + count) of `from` to the same rows of `to`.
 void CopyRows(const Tensor& from, int64_t first, int64_t count, Tensor& to) {
   if (count <= 0 || to.num_bytes() == 0) return;
   const size_t row = to.num_bytes() / static_cast<size_t>(to.shape().dim(0));
@@ -22,8 +23,11 @@ absl::StatusOr<Tensor> RowsOfReplicas(const VariableType& variable, const RowsHe
                                       const Tensor& before, const std::vector<Tensor>& values) {
   Tensor rows(variable.dtype, variable.shape);
   const Shape row_shape = variable.ValueShape();
+  // The rows of other workers' replicas stay neutral, so the sum over workers is the whole
+  // variable.
   FillNeutral(rows.dtype(), rows.num_elements(), rows.mutable_raw());
   if (here.brings_rest && before.has_value()) {
+    // Replicas with numbers from `all` on do not run, so their old rows are copied.
     CopyRows(before, here.all, variable.replicas - here.all, rows);
   }
   const size_t bytes = rows.num_bytes() / static_cast<size_t>(variable.replicas);

@@ -10,6 +10,8 @@ namespace cohort {
 
 namespace {
 
+// Returns the parts of the request that identify the iterator. The epoch is left out, so that a
+// repeated request under a new epoch finds the same iterator.
 std::string DescriptionOf(proto::CreateIteratorRequest request) {
   request.clear_epoch();
   return request.SerializeAsString();
@@ -36,6 +38,7 @@ absl::StatusOr<std::shared_ptr<const Dataset>> ResourceTable::CreateDataset(
           absl::StrCat("this worker holds ", datasets_.size(), " data sets, its limit"));
     }
   }
+  // The data set is built outside the lock, because building reads files.
   absl::StatusOr<std::shared_ptr<const Dataset>> dataset = Dataset::Build(request.spec(), sources_);
   if (!dataset.ok()) {
     return Annotate(dataset.status(), absl::StrCat("data set ", request.dataset_id()));
@@ -51,6 +54,7 @@ absl::Status ResourceTable::CreateIterator(const proto::CreateIteratorRequest& r
   {
     MutexLock lock(mutex_);
     const auto found = iterators_.find(request.iterator_id());
+    // An iterator that is created again with the same description keeps its present position.
     if (found != iterators_.end() && found->second.description == description) {
       return absl::OkStatus();
     }
@@ -72,7 +76,7 @@ absl::Status ResourceTable::CreateIterator(const proto::CreateIteratorRequest& r
   MutexLock lock(mutex_);
   IteratorEntry& entry = iterators_[request.iterator_id()];
   entry.description = description;
-  entry.stream.swap(stream);  // the old one dies after the lock
+  entry.stream.swap(stream);  // the old stream is destroyed after the lock is released
   return absl::OkStatus();
 }
 
@@ -89,9 +93,10 @@ std::shared_ptr<ElementStream> ResourceTable::FindIterator(uint64_t id) const {
 }
 
 void ResourceTable::Release(const google::protobuf::RepeatedField<uint64_t>& ids) {
-  std::vector<DatasetEntry> datasets;  // these die after the lock
+  std::vector<DatasetEntry> datasets;  // both vectors are destroyed after the lock is released
   std::vector<IteratorEntry> iterators;
   MutexLock lock(mutex_);
+  // An id names a data set or an iterator, so both maps are searched.
   for (const uint64_t id : ids) {
     if (const auto found = datasets_.find(id); found != datasets_.end()) {
       datasets.push_back(std::move(found->second));
@@ -105,7 +110,7 @@ void ResourceTable::Release(const google::protobuf::RepeatedField<uint64_t>& ids
 }
 
 void ResourceTable::Clear() {
-  std::map<uint64_t, DatasetEntry> datasets;  // these die after the lock
+  std::map<uint64_t, DatasetEntry> datasets;  // both maps are destroyed after the lock is released
   std::map<uint64_t, IteratorEntry> iterators;
   MutexLock lock(mutex_);
   datasets.swap(datasets_);

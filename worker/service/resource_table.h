@@ -1,7 +1,8 @@
 #pragma once
 
-// The data sets and iterators of a worker, by the ids that the coordinator gave them. Making one
-// again with the same description keeps what is there, so that a repeated call changes nothing.
+// Keeps the data sets and iterators of a worker, by the ids that the coordinator gave them. Making
+// a resource again with the same description keeps the existing one, so a repeated call changes
+// nothing.
 
 #include <cstdint>
 #include <map>
@@ -17,40 +18,42 @@
 
 namespace cohort {
 
+// The largest numbers of data sets and iterators that one worker holds.
 inline constexpr size_t kDatasetsMax = 4096;
 inline constexpr size_t kIteratorsMax = 16384;
 
-// Thread-safe.
+// A worker's data sets and iterators. Thread-safe.
 class ResourceTable {
  public:
   ResourceTable(Executor& executor, FileSystem& files);
 
-  // Reads files: slow. Errors: those of Dataset::Build; ALREADY_EXISTS for the id of another spec;
-  // RESOURCE_EXHAUSTED beyond kDatasetsMax.
+  // Creates a data set and reads its files, which is slow. Errors: those of Dataset::Build;
+  // ALREADY_EXISTS for an id that has another spec; RESOURCE_EXHAUSTED beyond kDatasetsMax.
   absl::StatusOr<std::shared_ptr<const Dataset>> CreateDataset(
       const proto::CreateDatasetRequest& request);
 
-  // Creates an iterator; another position or data set under the same id replaces the earlier one.
-  // Errors: NOT_FOUND without the data set; INVALID_ARGUMENT for a bad position; RESOURCE_EXHAUSTED
-  // beyond kIteratorsMax.
+  // Creates an iterator. Another position or data set under the same id replaces the earlier
+  // iterator. Errors: NOT_FOUND without the data set; INVALID_ARGUMENT for a bad position;
+  // RESOURCE_EXHAUSTED beyond kIteratorsMax.
   absl::Status CreateIterator(const proto::CreateIteratorRequest& request);
 
-  // Returns null if there is none.
+  // Return the data set or iterator, or null if the id is unknown.
   std::shared_ptr<const Dataset> FindDataset(uint64_t id) const;
   std::shared_ptr<ElementStream> FindIterator(uint64_t id) const;
 
-  // Releases resources; unknown ids are passed over. Closures in flight keep what they use.
+  // Releases the data sets and iterators with these ids; ignores unknown ids. Closures in flight
+  // keep what they use.
   void Release(const google::protobuf::RepeatedField<uint64_t>& ids);
   void Clear();
 
  private:
   struct DatasetEntry {
     std::string spec;
-    std::shared_ptr<const Dataset> dataset;  // shared with iterators and closures
+    std::shared_ptr<const Dataset> dataset;  // the data set, shared with iterators and closures
   };
   struct IteratorEntry {
     std::string description;
-    std::shared_ptr<ElementStream> stream;  // shared with closures
+    std::shared_ptr<ElementStream> stream;  // the elements of the iterator, shared with closures
   };
 
   Executor& executor_;

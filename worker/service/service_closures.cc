@@ -1,4 +1,4 @@
-// RunClosure and EndGangs.
+// The handlers of RunClosure and EndGangs.
 
 #include <utility>
 
@@ -12,13 +12,15 @@ namespace cohort {
 
 namespace {
 
+// Returns the error for a program, data set or iterator that this worker lacks. The error is
+// TRANSIENT, because the coordinator can create the resource and send the closure again.
 absl::Status Missing(absl::string_view what) {
   return MakeError(absl::StatusCode::kNotFound,
                    absl::StrCat("this worker has no ", what, ": create it here first"),
                    proto::TRANSIENT);
 }
 
-// The closure that a refused call was about.
+// Adds the id and attempt of the refused closure to the error.
 absl::Status WithClosure(const absl::Status& status, const proto::RunClosureRequest& request) {
   proto::ErrorDetail detail = DetailOf(status);
   detail.set_closure_id(request.closure_id());
@@ -26,7 +28,7 @@ absl::Status WithClosure(const absl::Status& status, const proto::RunClosureRequ
   return WithDetail(status, detail);
 }
 
-// Checks that several workers can run the closure together: all of them must see the same batch.
+// Checks that several workers can run the closure together. All workers must read the same batch.
 absl::Status CheckGang(const proto::RunClosureRequest& request, const WorkerProgram& program) {
   if (request.gang().members_size() <= 1) return absl::OkStatus();
   if (!program.communication.has_value()) {
@@ -61,12 +63,16 @@ absl::StatusOr<ClosureInput> WorkerService::FindInput(
 }
 
 void WorkerService::RunClosure(ClosureRun::Request request, ClosureRun::Replied reply) {
+  // A closure of an old coordinator is refused before it enters the gangs' line.
   const proto::RunClosureRequest& header = request.header;
   if (absl::Status epoch = parts_->task_service->CheckEpoch(header.epoch()); !epoch.ok()) {
     return reply(WithClosure(epoch, header));
   }
   if (header.gang().generation() > 0) {
+    // A copy of a gang's request does not run: it gets the answer of the first copy.
     if (!parts_->gang_answers.Begin(header, std::move(reply))) return;
+    // `place` keeps only the fields of the request that End() needs, and not the closure's
+    // arguments.
     proto::RunClosureRequest place;
     place.set_epoch(header.epoch());
     *place.mutable_gang() = header.gang();
@@ -76,6 +82,7 @@ void WorkerService::RunClosure(ClosureRun::Request request, ClosureRun::Replied 
     };
   }
   const auto refuse = [&](const absl::Status& status) {
+    // If a gang is refused, the other members and later gangs must not wait for it.
     const absl::Status described = WithClosure(Refusal(status), header);
     if (header.has_gang()) {
       parts_->groups->End(header.gang(), described);
@@ -89,6 +96,7 @@ void WorkerService::RunClosure(ClosureRun::Request request, ClosureRun::Replied 
   if (!input.ok()) return refuse(input.status());
   if (absl::Status fits = CheckGang(header, *program); !fits.ok()) return refuse(fits);
   if (absl::Status fits = CheckSteps(header); !fits.ok()) return refuse(fits);
+  // A closure of several steps runs as a sequence of closures of one step.
   if (header.later_steps_size() > 0) {
     return std::make_shared<ClosureSteps>(parts_, std::move(program), std::move(request),
                                           std::move(reply))
@@ -105,7 +113,9 @@ void WorkerService::EndGangs(const Envelope<proto::EndGangsRequest>& request,
     return reply(std::move(epoch));
   }
   absl::Status why(static_cast<absl::StatusCode>(header.code()), header.message());
+  // The cause of an end must be an error, since it ends the group's calls.
   if (why.ok()) why = absl::AbortedError("the gang has failed on another worker");
+  // The group gets the cause first, before other gangs end because of this gang.
   parts_->groups->End(header.gang(), WithDetail(why, header.detail()));
   parts_->gangs.End(header.gang(), /*ended_well=*/false);
   reply(Envelope<proto::EndGangsResponse>());

@@ -1,4 +1,4 @@
-// RegisterProgram, CreateDataset, CreateIterator, ReleaseResources and ListDevices.
+// The handlers of RegisterProgram, CreateDataset, CreateIterator, ReleaseResources and ListDevices.
 
 #include <algorithm>
 #include <string>
@@ -17,13 +17,14 @@ namespace cohort {
 
 namespace {
 
-// A data set that cannot be made is an input of the closures that would read it.
+// Gives an error of a data set the class INPUT, since the data set is the input of closures.
 absl::Status InputError(const absl::Status& status) {
   proto::ErrorDetail detail = DetailOf(status);
   detail.set_error_class(absl::IsResourceExhausted(status) ? proto::APPLICATION : proto::INPUT);
   return WithDetail(status, detail);
 }
 
+// Returns the names and types of the components of an element, for messages.
 std::string TypesOf(const proto::ElementSpec& element) {
   std::vector<std::string> types;
   for (const proto::ComponentSpec& component : element.components()) {
@@ -46,15 +47,17 @@ std::string DescribeData(const proto::TaskRef& worker, int64_t cardinality,
   return absl::StrCat(TaskName(worker), " has ", cardinality, " elements of ", TypesOf(element));
 }
 
+// Returns true if each worker reads its own shard, so that the workers' data differ on purpose.
 bool IsShardOfWorker(const proto::DatasetSpec& spec) {
   const auto& transforms = spec.transforms();
   return std::any_of(transforms.begin(), transforms.end(),
                      [](const auto& transform) { return transform.shard().by_worker(); });
 }
 
-// Compares what `worker` has found with what another one has: a job reads one data set, whichever
-// worker makes a batch of it. A worker that came after the length was asked for takes as many of
-// its `source_elements` as the first one has, so the text tells how many there are.
+// Compares the data that `worker` has found with the data of another worker. All workers of a job
+// must read the same data set, whichever worker makes a batch. A worker that arrives after the
+// length was asked for takes only as many of its `source_elements` as the first worker has, so the
+// message tells how many there are.
 absl::Status CheckExpected(const proto::CreateDatasetRequest& request,
                            const proto::CreateDatasetResponse& found, int64_t source_elements,
                            proto::TaskRef worker) {
@@ -66,6 +69,7 @@ absl::Status CheckExpected(const proto::CreateDatasetRequest& request,
   const bool same_types = TypesOf(expected.element_spec()) == TypesOf(found.element_spec());
   if (same_length && same_types && same_content) return absl::OkStatus();
   proto::TaskRef other = expected.worker();
+  // The message names the tasks without incarnations, which the user does not know.
   other.clear_incarnation();
   worker.clear_incarnation();
   const std::string files = FilesOf(request.spec().source());
@@ -91,7 +95,7 @@ absl::StatusOr<Envelope<proto::RegisterProgramResponse>> WorkerService::Register
   proto::RegisterProgramRequest own = request;
   for (proto::VariableLayout& layout : *own.mutable_variables()) {
     if (!layout.mirrored()) continue;
-    // This worker has all slices itself.
+    // A mirrored variable has a copy on every worker, so this worker is the home of all slices.
     const auto here = static_cast<uint32_t>(parts_->task_service->task_ref().index());
     for (proto::SliceHome& slice : *layout.mutable_slices()) slice.set_ps(here);
   }
@@ -104,10 +108,12 @@ absl::StatusOr<Envelope<proto::CreateDatasetResponse>> WorkerService::CreateData
   proto::CreateDatasetRequest own = request;
   for (proto::DatasetTransform& transform : *own.mutable_spec()->mutable_transforms()) {
     if (!transform.shard().by_worker()) continue;
-    // A worker that came late may lie behind the last shard: it shares one with another worker.
+    // A worker that arrived late may have a position beyond the last shard. It then shares a shard
+    // with another worker.
     const int64_t shards = std::max<int64_t>(transform.shard().num_shards(), 1);
     transform.mutable_shard()->set_index(parts_->worker_position % shards);
   }
+  // A data set that exists with an equal spec is returned at once, so a repeated call is cheap.
   absl::StatusOr<std::shared_ptr<const Dataset>> dataset = resources_.CreateDataset(own);
   if (!dataset.ok()) return InputError(dataset.status());
   Envelope<proto::CreateDatasetResponse> response;
@@ -124,6 +130,7 @@ absl::StatusOr<Envelope<proto::CreateDatasetResponse>> WorkerService::CreateData
 absl::StatusOr<Envelope<proto::CreateIteratorResponse>> WorkerService::CreateIterator(
     const proto::CreateIteratorRequest& request) {
   const absl::Status status = resources_.CreateIterator(request);
+  // The error for a missing data set is TRANSIENT: the coordinator creates it and repeats the call.
   if (absl::IsNotFound(status)) {
     return MakeError(status.code(), status.message(), proto::TRANSIENT);
   }
@@ -139,6 +146,7 @@ absl::StatusOr<Envelope<proto::ReleaseResourcesResponse>> WorkerService::Release
 
 absl::StatusOr<Envelope<proto::ListDevicesResponse>> WorkerService::ListDevices(
     const proto::ListDevicesRequest&) {
+  // ListDevices may load CUDA, so it runs on the strand of slow calls.
   const LocalDevices local = ListLocalDevices(options_.find_cuda);
   Envelope<proto::ListDevicesResponse> response;
   for (const std::string& name : local.names) response.header.add_devices(name);

@@ -1,8 +1,8 @@
 #pragma once
 
 // Answers the calls of proto/worker.proto: resources (service_resources.cc) and closures
-// (service_closures.cc). What compiles or reads files goes through one strand, in the order in
-// which it was asked for; closures start at once and overlap (closure_run.h).
+// (service_closures.cc). Calls that compile or read files run on one strand, in the order of their
+// arrival. Closures start at once and overlap (closure_run.h).
 //
 // Every call checks the epoch. Every error carries an ErrorDetail with this worker as origin,
 // unless another task was at fault.
@@ -24,49 +24,53 @@
 
 namespace cohort {
 
-// Thread-safe. Always owned by a shared_ptr: calls that are under way keep it alive.
+// The calls of a worker. Thread-safe. Always owned by a shared_ptr: calls that are under way keep
+// it alive.
 class WorkerService : public std::enable_shared_from_this<WorkerService> {
  public:
   struct Options {
-    int compute_threads = 0;                      // 0: what Attach says
-    int default_threads = 1;                      // used if neither says
-    ReplicaStrands::ExecutorOf compute_executor;  // runs the programs of a replica
+    int compute_threads = 0;  // number of threads for programs; 0: the number in Attach
+    int default_threads = 1;  // number of threads if both compute_threads and Attach say 0
+    // Returns the executor that runs the programs of a replica.
+    ReplicaStrands::ExecutorOf compute_executor;
     RetryPolicy retry;
-    FindCuda find_cuda;                     // null: programs run on the processor
-    FindNccl find_nccl;                     // null: NCCL joins no GPUs
-    std::string flight_directory;           // see GroupSessions
-    size_t call_bytes_max = kCallBytesMax;  // MakeTransferPlan's
+    FindCuda find_cuda;                     // finds CUDA; null: programs run on the processor
+    FindNccl find_nccl;                     // finds NCCL; null: NCCL is not used
+    std::string flight_directory;           // directory of flight files, see GroupSessions
+    size_t call_bytes_max = kCallBytesMax;  // limit of bytes per call, for MakeTransferPlan
   };
   WorkerService(World world, Options options);
 
-  // Sets the task's own service, which checks epochs. Called before service().
+  // Sets the service of this task, which checks epochs. Called before service().
   void SetTaskService(std::shared_ptr<TaskService> task_service);
 
-  // Sets the channel to variables that live in this process. Called before the first Attach.
+  // Sets the channel to the variables in this process. Called before the first Attach.
   void SetHome(std::shared_ptr<Channel> channel);
-  // Ends closures that wait for their turn, or for other workers, at the end of the task, and what
-  // those ask of this one for as long as it is there.
+  // Ends the closures that wait for their turn or for other workers, at the end of the task. Later
+  // calls of other workers to this worker's groups are refused.
   void Stop() {
     parts_->groups->Leave();
     parts_->gangs.Restart();
   }
 
-  // Handles that a coordinator took this worker: where slices live, and how many threads compute.
-  // Resources of another coordinator incarnation are dropped, since ids are a coordinator's own.
+  // Handles an Attach, which tells where slices are and how many threads compute. Drops the
+  // resources of another coordinator incarnation, since ids belong to one coordinator.
   void OnAttach(const proto::AttachRequest& request);
 
-  // Returns the service to listen with. It keeps this object alive.
+  // Returns the service to listen with. The service keeps this object alive.
   Service service();
-  // Returns the service for the other workers of gangs, which keeps this object alive, too.
+  // Returns the service for the other workers of gangs. The service keeps this object alive.
   Service collective_service() { return parts_->groups->service(); }
 
  private:
   template <typename Response>
   using Answer = absl::StatusOr<Envelope<Response>>;
 
+  // Registers a handler that runs on the strand of slow calls.
   template <typename Request, typename Response>
   void BindSlow(Service& service, const char* name,
                 Answer<Response> (WorkerService::*method)(const Request&));
+  // Wraps `handler` so that each of its errors passes through Refusal().
   Handler Guarded(Handler handler);
 
   Answer<proto::RegisterProgramResponse> RegisterProgram(
@@ -81,12 +85,14 @@ class WorkerService : public std::enable_shared_from_this<WorkerService> {
                 TypedReply<proto::EndGangsResponse> reply);
   absl::StatusOr<ClosureInput> FindInput(const proto::RunClosureRequest& request) const;
 
-  // Returns the status as it leaves: with a class and an origin.
+  // Returns the error as callers get it: with a class and an origin.
   absl::Status Refusal(const absl::Status& status) const;
 
   const Options options_;
-  const std::shared_ptr<PeerReach> reach_;     // shared with those that need peers
-  const std::shared_ptr<ClosureParts> parts_;  // shared with closures in flight
+  // Reachability of peers, shared with the groups and the servers' client.
+  const std::shared_ptr<PeerReach> reach_;
+  // Parts of the worker, shared with closures in flight.
+  const std::shared_ptr<ClosureParts> parts_;
   ProgramCache programs_;
   ResourceTable resources_;
   Strand slow_calls_;

@@ -17,6 +17,7 @@ WorkerTask::WorkerTask(World world, Options options) : world_(world), options_(s
   service_options.compute_threads = options_.compute_threads;
   service_options.default_threads = options_.default_threads;
   service_options.compute_executor = options_.compute_executor;
+  // Without a compute executor, programs run on the world's executor.
   if (!service_options.compute_executor) {
     service_options.compute_executor = [&executor = world_.executor](size_t) -> Executor& {
       return executor;
@@ -34,10 +35,12 @@ WorkerTask::WorkerTask(World world, Options options) : world_(world), options_(s
   task_options.memory_bytes = options_.memory_bytes;
   task_options.granted = options_.granted;
   task_options.on_grant = options_.on_grant;
-  // Weak: the worker's service holds the task's, as does the home's, which is made with it.
+  // The task's service refers to the worker's service weakly, because the worker's service holds
+  // it. The home's handler is set later, since the home is made with the task's service.
   const auto home_on_attach = std::make_shared<std::function<void(const proto::AttachRequest&)>>();
   task_options.on_attach = [weak = std::weak_ptr(worker_service_),
                             home_on_attach](const proto::AttachRequest& request) {
+    // The home takes the new epoch before the worker's closures can push to it.
     if (*home_on_attach) (*home_on_attach)(request);
     if (auto service = weak.lock()) service->OnAttach(request);
   };
@@ -49,15 +52,17 @@ WorkerTask::WorkerTask(World world, Options options) : world_(world), options_(s
   if (!options_.make_home) return;
   home_ = options_.make_home(world_, task_service_);
   *home_on_attach = home_.on_attach;
+  // Closures of this worker reach the home in the same process, without a socket.
   home_transport_ = std::make_unique<InProcessTransport>(world_.clock, world_.executor);
   worker_service_->SetHome(home_transport_->Connect(kHomeAddress, Lane::kData));
 }
 
 WorkerTask::~WorkerTask() {
+  // The servers go first, so that no new call reaches a service that stops.
   server_.reset();
   home_server_.reset();
   worker_service_->Stop();
-  // An open Watch holds the services, which hold it.
+  // An open Watch call holds the services, and the services hold the call, until Stop() ends it.
   task_service_->Stop();
 }
 
@@ -81,9 +86,11 @@ void WorkerTask::StartLeaving(absl::Duration patience) { task_service_->StartLea
 
 void WorkerTask::Drain(absl::Duration grace) {
   const absl::Time end = world_.clock.Now() + grace;
+  // The worker first waits for the coordinator, for most of the grace period.
   StartLeaving(grace * kLeavePart);
   task_service_->WaitToLeave(grace * kLeavePart);
-  worker_service_->Stop();  // the frames of gangs under way are new calls, and refused from here on
+  // Gangs under way would need new calls for their frames, but Drain() refuses new calls.
+  worker_service_->Stop();
   if (server_) server_->Drain(end - world_.clock.Now());
 }
 

@@ -1,8 +1,8 @@
 #pragma once
 
-// A worker: its services put together and listening. It has no thread of its own; everything runs
-// on the threads of the world's transport and executor and of the compute executor, so the daemon,
-// the in-process tests and the simulator run the same object.
+// A worker: its services, put together and listening. A worker has no thread of its own. Everything
+// runs on the threads of the world's transport and executor and of the compute executor, so the
+// daemon, the in-process tests and the simulator run the same object.
 
 #include <cstdint>
 #include <functional>
@@ -18,73 +18,79 @@
 
 namespace cohort {
 
-// The variables that live in this worker's own process, if a job has no parameter servers. The
-// worker knows their calls, those of proto/ps.proto, and nothing of what answers them: the code
-// that puts the process together does (worker/variables_home).
+// The variables in this worker's own process, if a job has no parameter servers. The worker knows
+// only the calls of proto/ps.proto and not the code that answers them. The code that puts the
+// process together knows both (worker/variables_home).
 struct WorkerHome {
-  // The service to listen with, and to call from inside.
+  // The service of the home. The worker listens with it, and the worker's own closures call it,
+  // too.
   Service service;
-  // Runs before the worker's own handler; must not block.
+  // Handles Attach for the home, before the worker's own handler; must not block.
   std::function<void(const proto::AttachRequest&)> on_attach;
 };
 
 using MakeWorkerHome =
     std::function<WorkerHome(World world, std::shared_ptr<TaskService> task_service)>;
 
-// Thread-compatible.
+// A worker that can be started and drained. Thread-compatible.
 class WorkerTask {
  public:
   struct Options {
     TaskId task;
-    std::string listen_address;  // host:port, port 0 takes a free one
-    uint64_t incarnation = 0;    // differs from start to start
-    int compute_threads = 0;     // 0: what Attach says, and then default_threads
+    std::string listen_address;  // host:port; port 0 takes a free port
+    uint64_t incarnation = 0;    // number of this start of the process; differs from start to start
+    // Number of threads for programs; 0: the number in Attach, then default_threads.
+    int compute_threads = 0;
     int default_threads = 1;
-    // Runs the programs of a replica; empty: the world's executor. One thread suffices for each,
-    // and keeps OpenMP at one team. The executors outlive the task.
+    // Returns the executor that runs the programs of a replica; empty: the world's executor. One
+    // thread suffices for each replica, and keeps OpenMP at one team of threads. The executors
+    // outlive the task.
     ReplicaStrands::ExecutorOf compute_executor;
-    FindCuda find_cuda;                     // null: programs run on the processor
-    FindNccl find_nccl;                     // null: NCCL joins no GPUs
-    std::string flight_directory;           // see GroupSessions
-    size_t call_bytes_max = kCallBytesMax;  // MakeTransferPlan's
-    MakeWorkerHome make_home;               // empty: no variables live here
-    // A home's, see TaskService.
+    FindCuda find_cuda;                     // finds CUDA; null: programs run on the processor
+    FindNccl find_nccl;                     // finds NCCL; null: NCCL is not used
+    std::string flight_directory;           // directory of flight files, see GroupSessions
+    size_t call_bytes_max = kCallBytesMax;  // limit of bytes per call, for MakeTransferPlan
+    MakeWorkerHome make_home;  // makes the variables home; empty: the process has no variables
+    // The settings of a home; see TaskService.
     uint64_t memory_bytes = 0;
     EpochGrant granted;
     std::function<absl::Status(const EpochGrant&)> on_grant;
-    RetryPolicy retry;  // for calls to parameter servers
-    // Runs once when a coordinator asks for Shutdown, on a transport thread; must not block.
+    RetryPolicy retry;  // timing of calls to parameter servers
+    // Called once when a coordinator asks for Shutdown, on a transport thread; must not block.
     std::function<void()> on_shutdown;
-    absl::Duration orphan_timeout = absl::ZeroDuration();  // zero: never orphaned
-    // Runs once when no coordinator came for that time (TaskService); must not block.
+    // How long the worker waits for a coordinator; zero: for ever.
+    absl::Duration orphan_timeout = absl::ZeroDuration();
+    // Called once when no coordinator came for `orphan_timeout` (TaskService); must not block.
     std::function<void()> on_orphaned;
   };
 
   WorkerTask(World world, Options options);
   ~WorkerTask();
 
-  // Listens. The bound address. Errors: UNAVAILABLE or ALREADY_EXISTS naming the address.
+  // Starts to listen and returns the bound address. Errors: UNAVAILABLE or ALREADY_EXISTS naming
+  // the address.
   absl::StatusOr<std::string> Start();
 
-  // Reports DRAINING, and may not be attached any more.
+  // Reports DRAINING and refuses Attach from now on.
   void StartDraining();
-  // Starts draining but, if the coordinator wants it, serves on until Shutdown.
+  // Starts draining. If the coordinator wants it, serves on until Shutdown, for at most `patience`.
   void StartLeaving(absl::Duration patience);
-  // Starts draining, then refuses new calls and waits up to `grace` for open ones. Blocks.
+  // Starts draining, then refuses new calls and waits up to `grace` for open calls. Blocks.
   void Drain(absl::Duration grace);
 
  private:
   World world_;
   const Options options_;
-  // Shared with calls under way, which may end after this object.
+  // The services, shared with calls under way, which may end after this object is destroyed.
   std::shared_ptr<WorkerService> worker_service_;
   std::shared_ptr<TaskService> task_service_;
   WorkerHome home_;
-  // The transport by which the worker's closures reach the home: no socket, and payloads are shared
-  // memory.
+  // The transport by which the worker's closures reach the home without a socket; payloads are
+  // shared memory.
   std::unique_ptr<InProcessTransport> home_transport_;
   std::unique_ptr<Server> home_server_;
-  std::unique_ptr<Server> server_;  // last: destroyed first, it calls the services
+  // Last member, so it is destroyed first, because it calls the services.
+  std::unique_ptr<Server> server_;
 };
 
 }  // namespace cohort

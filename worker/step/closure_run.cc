@@ -13,9 +13,10 @@ namespace cohort {
 
 namespace {
 
-// A slice that was not pulled is pushed at whatever version it has: no staleness is counted.
+// The version of a slice that was not pulled. The server counts no staleness for its push.
 constexpr uint64_t kNotPulled = std::numeric_limits<uint64_t>::max();
 
+// Returns the error with the class INPUT, so that the job reports a fault of its data.
 absl::Status InputError(const absl::Status& status) {
   proto::ErrorDetail detail = DetailOf(status);
   detail.set_error_class(proto::INPUT);
@@ -27,6 +28,7 @@ absl::Time DeadlineOf(const proto::RunClosureRequest& request, absl::Time now) {
   return now + absl::Milliseconds(request.timeout_ms());
 }
 
+// A clock may step back, so a negative duration counts as 0.
 int64_t Microseconds(absl::Time from, absl::Time to) {
   return std::max<int64_t>(absl::ToInt64Microseconds(to - from), 0);
 }
@@ -45,11 +47,12 @@ ClosureRun::ClosureRun(std::shared_ptr<ClosureParts> parts,
 void ClosureRun::Start(ClosureInput input) {
   marks_.start = marks_.batch = marks_.pulled = parts_->world.clock.Now();
   const bool batch = input.stream != nullptr || input.dataset != nullptr;
-  // Rows are pulled after the batch that names them: one part with it.
+  // If the batch names the rows to pull, batch and pull together are one part.
   const bool by_rows = !program_->lookups.empty();
   const bool waits = !by_rows && (IsGang() || !program_->pulls.empty());
   {
     MutexLock lock(mutex_);
+    // Start() itself counts as one part, so that the closure goes on only after it.
     parts_left_ = 1 + (batch || by_rows ? 1 : 0) + (waits ? 1 : 0);
   }
   if (waits) AwaitTurn();
@@ -76,6 +79,7 @@ void ClosureRun::StartBatch(ClosureInput input) {
         });
     return;
   }
+  // Elements are made on the executor, because copying examples takes long.
   parts_->world.executor.Run([self = shared_from_this(), input = std::move(input)] {
     absl::StatusOr<Element> element = input.dataset->ElementAt(input.position);
     if (!element.ok()) return self->PartReady(InputError(element.status()));
@@ -87,7 +91,7 @@ void ClosureRun::TakeElement(Element element) {
   element_ = std::move(element);
   marks_.batch = parts_->world.clock.Now();
   if (program_->lookups.empty()) return PartReady(absl::OkStatus());
-  // A stream may call on the transport's thread.
+  // Lookups are posted, because the stream may call this on the transport's thread.
   parts_->world.executor.Run([self = shared_from_this()] { self->LookUpAndPull(); });
 }
 
@@ -97,6 +101,7 @@ void ClosureRun::LookUpAndPull() {
 }
 
 absl::Status ClosureRun::LookUp() {
+  // Lookups index the components of the batch, so their number is checked first.
   RETURN_IF_ERROR(CheckBatch());
   auto rows = std::make_shared<RowIds>(program_->pulls.variables.size());
   positions_.resize(program_->num_positions);
@@ -119,6 +124,7 @@ absl::Status ClosureRun::LookUp() {
 }
 
 void ClosureRun::StartPulls() {
+  // The plan pointer shares ownership of the whole program.
   const PsClient::Plan plan(program_, &program_->pulls);
   parts_->ps_client->Pull(plan, rows_, ContextOfTransfer(),
                           [self = shared_from_this()](absl::StatusOr<Pulled> pulled) {
@@ -133,15 +139,18 @@ void ClosureRun::PartReady(absl::Status status) {
   absl::Status error;
   {
     MutexLock lock(mutex_);
+    // The first error counts. The reply waits for all parts, because they write to this object.
     first_error_.Update(status);
     if (--parts_left_ > 0) return;
     error = first_error_;
   }
   if (!error.ok()) return Finish(std::move(error));
+  // Programs compute on the strand of replica 0 and never on the transport's thread.
   parts_->compute->Of(0).Post([self = shared_from_this()] { self->Compute(); });
 }
 
 void ClosureRun::Compute() {
+  // The epoch may have changed while the closure waited for its parts.
   marks_.compute = parts_->world.clock.Now();
   const absl::Status epoch = parts_->task_service->CheckEpoch(header_.epoch());
   if (!epoch.ok()) return Finish(epoch);
@@ -150,7 +159,7 @@ void ClosureRun::Compute() {
   ReplicatedRun::Values values{*std::move(inputs), RowsBefore()};
   element_.clear();
   positions_.clear();
-  pulled_.values.clear();  // the run has them
+  pulled_.values.clear();  // ReplicatedRun owns the values now
   RunContext context;
   context.seed = program_->seed;
   context.step = header_.step();
@@ -179,6 +188,7 @@ absl::StatusOr<std::vector<Tensor>> ClosureRun::GatherInputs() {
   RETURN_IF_ERROR(CheckBatch());
   ASSIGN_OR_RETURN(const std::vector<Tensor> arguments,
                    ReadTensors(header_.arguments(), argument_bytes_));
+  // Arguments have been read, so the memory of the request can be used again.
   argument_bytes_.clear();
   if (program_->num_arguments > arguments.size()) {
     return absl::InvalidArgumentError(absl::StrCat("program '", program_->name, "' takes ",
@@ -225,7 +235,8 @@ Tensor ClosureRun::ContextTensor(proto::ContextValue value) const {
       return Tensor::Scalar<int64_t>(static_cast<int64_t>(header_.closure_id()));
     case proto::WORKER_INDEX:
       return Tensor::Scalar<int64_t>(parts_->worker_position);
-    // REPLICA_ID is filled in by each; the closures of others are no replicas of this one.
+    // Each replica fills in REPLICA_ID itself. Closures of other workers outside the gang are not
+    // counted as replicas.
     case proto::NUM_REPLICAS:
       return Tensor::Scalar<int64_t>(static_cast<int64_t>(program_->runners.size()) *
                                      (group_ == nullptr ? 1 : group_->size()));
@@ -276,7 +287,7 @@ void ClosureRun::SendOutputs(ReplicatedRun::Outputs outputs) {
                                              self->open_rounds_.load() == 0);
     self->Finish(std::move(error));
   };
-  // What a round assigns is joined like what it pushes, and all of it has to be applied.
+  // Values that a round assigns are joined like pushes, and all of them must be applied.
   const bool in_round = header_.round() > 0;
   const auto in_rounds = [this, acknowledged](absl::StatusOr<uint64_t> open_rounds) {
     open_rounds_ += open_rounds.value_or(1);
@@ -300,6 +311,7 @@ void ClosureRun::Push(std::vector<Tensor> values, PsClient::PushDone done) {
   PsClient::Gradients gradients{std::move(values), nullptr, PushVersions()};
   if (rows_ != nullptr) {
     auto rows = std::make_shared<RowIds>(program_->pushes.variables.size());
+    // Rows of a table are pushed with the ids that were pulled for the table.
     for (size_t i = 0; i < rows->size(); ++i) {
       const int64_t pulled = program_->pushed_rows[i];
       if (pulled >= 0) (*rows)[i] = (*rows_)[static_cast<size_t>(pulled)];
@@ -314,6 +326,7 @@ absl::Status ClosureRun::CheckOutput(const Tensor& value, const OutputSink& sink
   const bool push = sink.kind == OutputSink::Kind::kPush;
   const VariableType& variable =
       (push ? program_->pushes : program_->assigns).variables[sink.index];
+  // Rows of a table are as many as were looked up; all other variables have their whole shape.
   const Shape shape =
       variable.by_rows ? RowsShape(variable, PushedRows(sink.index)) : variable.shape;
   if (value.dtype() == variable.dtype && value.shape() == shape) return absl::OkStatus();
@@ -341,6 +354,7 @@ TransferContext ClosureRun::ContextOfTransfer() const {
   context.epoch = header_.epoch();
   context.round = header_.round();
   context.caller.deadline = deadline_;
+  // Before each repeat of a call, the epoch is checked: an old closure must not go on.
   context.caller.check = [parts = parts_, epoch = header_.epoch()] {
     return parts->task_service->CheckEpoch(epoch);
   };
@@ -352,9 +366,11 @@ PushContext ClosureRun::ContextOfPush() const {
   context.closure_id = header_.closure_id();
   context.attempt = header_.attempt();
   context.worker_incarnation =
+      // Pushes are fenced by the session of this worker, or by its incarnation if there is none.
       header_.session() != 0 ? header_.session() : parts_->task_service->task_ref().incarnation();
   context.watermark = header_.watermark();
   context.learning_rate = header_.learning_rate();
+  // All pushes of a round have the same step: the round's number.
   context.step = header_.round() == 0 ? header_.step() : header_.round();
   context.time_ms = header_.time_ms();
   context.round = header_.round();
@@ -367,12 +383,13 @@ void ClosureRun::Finish(absl::Status status) {
   if (!status.ok()) status = Described(status);
   if (IsGang()) {
     if (deadline_timer_.value != 0) parts_->world.clock.Cancel(deadline_timer_);
-    // The cause first, before other gangs end because this one has.
+    // The group gets the cause first, before other gangs end because of this gang.
     if (!status.ok()) parts_->groups->End(header_.gang(), status);
     parts_->gangs.End(header_.gang(), status.ok());
   }
   proto::StepTimes* const times = response_.header.mutable_times();
   times->set_input_us(Microseconds(marks_.start, marks_.batch));
+  // If the batch named the rows, the pull began after the batch.
   times->set_pull_us(Microseconds(rows_ != nullptr ? marks_.batch : marks_.start, marks_.pulled));
   times->set_queue_us(Microseconds(std::max(marks_.batch, marks_.pulled), marks_.compute));
   times->set_compute_us(Microseconds(marks_.compute, marks_.computed));
@@ -383,6 +400,7 @@ void ClosureRun::Finish(absl::Status status) {
 
 absl::Status ClosureRun::Described(const absl::Status& status) const {
   proto::ErrorDetail detail = DetailOf(status);
+  // An error that came from another task keeps its class and origin.
   if (detail.error_class() == proto::ERROR_CLASS_UNKNOWN) {
     detail.set_error_class(proto::APPLICATION);
   }
@@ -392,7 +410,7 @@ absl::Status ClosureRun::Described(const absl::Status& status) const {
   return WithDetail(status, detail);
 }
 
-// A gang's closure waits for its turn, and for the other members.
+// The functions below make a gang's closure wait for its turn and for the other members.
 
 void ClosureRun::AwaitTurn() {
   if (!IsGang()) return StartPulls();
@@ -403,7 +421,8 @@ void ClosureRun::AwaitTurn() {
   });
 }
 
-// Another gang, or another member, may never come: a gang waits as long as anybody waits for it.
+// Ends the gang at its deadline. Another gang or another member may never arrive, so a gang waits
+// only as long as its caller does.
 void ClosureRun::EndAtDeadline() {
   if (deadline_ == absl::InfiniteFuture()) return;
   deadline_timer_ = parts_->world.clock.CallAt(deadline_, [parts = parts_, gang = header_.gang()] {
@@ -419,6 +438,7 @@ void ClosureRun::JoinGroup() {
                                            absl::StatusOr<std::shared_ptr<GangGroup>> group) {
     if (!group.ok()) return self->PartReady(group.status());
     self->group_ = *std::move(group);
+    // group_ is set before the part ends, so Compute() sees it.
     if (self->program_->pulls.empty()) return self->PartReady(absl::OkStatus());
     self->StartPulls();
   });

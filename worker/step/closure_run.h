@@ -1,21 +1,21 @@
 #pragma once
 
-// One closure from its arrival to its reply, without a thread that waits:
+// One closure from its arrival to its reply. No thread waits:
 //
 //   Start --> next batch --+
 //         \-> pulls -------+--> compute (compute strand) --> pushes, assigns --> reply
 //
 //   Start --> next batch --> rows that it names --> pulls --> compute ...
 //
-// A gang pulls when it is its turn (gang_line.h), and its turn ends with its pushes. Replicas
-// compute on strands of their own (replicated_run.h). In a gang of several workers each runs this,
-// and they meet while they compute and behind it (group_sum.h); when it fails on one, it ends on
-// all.
+// A gang pulls when it has its turn (gang_line.h), and its turn ends with its pushes. Replicas
+// compute on their own strands (replicated_run.h). In a gang of several workers, each worker runs a
+// ClosureRun, and the workers sum their results during the computation and after it (group_sum.h).
+// When the gang fails on one worker, it ends on all workers.
 //
-// The batch and the pulls run at the same time, unless the batch says which rows to pull; and those
-// of the next closures while this one computes. The reply leaves when every push was acknowledged.
-// The epoch is checked again before the computation and before the pushes: what an old coordinator
-// sent changes nothing any more.
+// The batch is read while values are pulled, unless the batch says which rows to pull. The batches
+// and pulls of the next closures run while this closure computes. The reply is sent when every push
+// was acknowledged. The epoch is checked again before the computation and before the pushes, so
+// closures of an old coordinator change nothing any more.
 
 #include <atomic>
 #include <cstdint>
@@ -41,7 +41,7 @@
 
 namespace cohort {
 
-// The parts that closures share. They outlive every closure: each closure holds the whole.
+// The parts of a worker that closures share. Every closure holds all parts, so they outlive it.
 struct ClosureParts {
   ClosureParts(World its_world, std::shared_ptr<PsClient> client,
                ReplicaStrands::ExecutorOf compute_executor,
@@ -54,22 +54,22 @@ struct ClosureParts {
   World world;
   std::shared_ptr<TaskService> task_service;
   std::shared_ptr<PsClient> ps_client;
-  const std::shared_ptr<ReplicaStrands> compute;  // shared with runs
+  const std::shared_ptr<ReplicaStrands> compute;  // strands of the replicas, shared with runs
   GangLine gangs;
   GangAnswers gang_answers;
-  const std::shared_ptr<GroupSessions> groups;  // shared with groups that form
-  // This worker's place among the workers, from 0, as Attach said.
+  const std::shared_ptr<GroupSessions> groups;  // groups of gangs, shared with groups that form
+  // This worker's place among the workers, counted from 0, as Attach said.
   std::atomic<int64_t> worker_position{0};
 };
 
-// The source of a closure's batch: at most one is set.
+// The source of a closure's batch. At most one of `stream` and `dataset` is set.
 struct ClosureInput {
   std::shared_ptr<ElementStream> stream;
-  std::shared_ptr<const Dataset> dataset;  // the element at `position`
+  std::shared_ptr<const Dataset> dataset;  // the batch is its element at `position`
   proto::IteratorPosition position;
 };
 
-// Thread-safe.
+// The run of one closure, or of one step of it. Thread-safe.
 class ClosureRun : public std::enable_shared_from_this<ClosureRun> {
  public:
   using Request = Envelope<proto::RunClosureRequest>;
@@ -80,14 +80,14 @@ class ClosureRun : public std::enable_shared_from_this<ClosureRun> {
 
   // Starts the closure. Called once. Errors in the reply: OUT_OF_RANGE (INPUT) at the end of the
   // data; those of the data set (INPUT), of PsClient, and of the program (APPLICATION);
-  // FAILED_PRECONDITION (STALE). Each with closure, attempt and origin.
+  // FAILED_PRECONDITION (STALE). Each error names the closure, the attempt and the origin.
   void Start(ClosureInput input);
 
  private:
   void StartBatch(ClosureInput input);
   void TakeElement(Element element);
   void LookUpAndPull();
-  // The part after the batch: a gang's turn, and the pulls.
+  // Goes on when the batch's rows are known: waits for a gang's turn, then pulls.
   void AwaitTurn();
   void EndAtDeadline();
   void JoinGroup();
@@ -109,24 +109,29 @@ class ClosureRun : public std::enable_shared_from_this<ClosureRun> {
   TransferContext ContextOfTransfer() const;
   PushContext ContextOfPush() const;
   void Finish(absl::Status status);
-  absl::Status Described(const absl::Status& status) const;  // with class, origin and closure
+  // Returns the status with class, origin and closure.
+  absl::Status Described(const absl::Status& status) const;
 
-  const std::shared_ptr<ClosureParts> parts_;  // shared: outlives the task's own handle
+  // Parts of the worker, shared: they outlive the task's own handle.
+  const std::shared_ptr<ClosureParts> parts_;
   const std::shared_ptr<const WorkerProgram> program_;
   const proto::RunClosureRequest header_;
-  const absl::Time deadline_;  // nobody waits for the reply after it
+  const absl::Time deadline_;  // time after which no caller waits for the reply
 
-  // Each is written by one part before its PartReady and read when all are ready.
+  // Each of the fields below is written by one part before its PartReady() and read when all parts
+  // are ready.
   Payload argument_bytes_;
-  TimerId deadline_timer_;  // a gang's, while it waits for others or runs with them
+  TimerId deadline_timer_;  // deadline of a gang, while the gang waits or runs
   Element element_;
-  proto::IteratorPosition position_;  // the element's, if it is an iterator's
+  proto::IteratorPosition position_;  // position of element_, if an iterator gave the element
   std::optional<proto::IteratorPosition> next_position_;
-  PsClient::Rows rows_;            // indexed by the pull plan's variables
-  std::vector<Tensor> positions_;  // given by lookups
+  PsClient::Rows rows_;            // rows to pull, indexed by the pull plan's variables
+  std::vector<Tensor> positions_;  // positions of rows, found by the lookups
   Pulled pulled_;
-  std::shared_ptr<GangGroup> group_;  // set for a gang of several workers
-  // The times at which it began, had its batch and its values, began to compute, and had computed.
+  // Group of a gang of several workers; null for all other closures.
+  std::shared_ptr<GangGroup> group_;
+  // The times at which the closure began, had its batch, had its values, began to compute, and had
+  // computed.
   struct Marks {
     absl::Time start;
     absl::Time batch;
@@ -135,7 +140,7 @@ class ClosureRun : public std::enable_shared_from_this<ClosureRun> {
     absl::Time computed;
   };
   Marks marks_;
-  std::atomic<uint64_t> open_rounds_{0};  // slices in which the closure's round waits for more
+  std::atomic<uint64_t> open_rounds_{0};  // number of slices whose round waits for more pushes
   Envelope<proto::RunClosureResponse> response_;
   Replied reply_;
 

@@ -25,6 +25,7 @@ absl::Status CheckSteps(const proto::RunClosureRequest& request) {
     return absl::InvalidArgumentError(
         "a closure of several steps says of each which batch it reads: name a split");
   }
+  // Without gangs, each round would have to wait for what other closures push in the round before.
   if (request.round() == 0 || IsOfGang(request)) return absl::OkStatus();
   return absl::InvalidArgumentError(
       "a closure of several steps is of several rounds, and each has to wait for what others push "
@@ -45,9 +46,11 @@ ClosureSteps::ClosureSteps(std::shared_ptr<ClosureParts> parts,
 
 void ClosureSteps::Start(ClosureInput input) {
   input_ = std::move(input);
+  // A gang begins one step ahead, which reads its batch while the present step computes.
   const size_t first = std::min(num_steps_, 1 + begun_ahead_);
   {
     MutexLock lock(mutex_);
+    // begun_ is set before the runs start, because a run may end inside Begin().
     begun_ = first;
   }
   for (size_t step = 0; step < first; ++step) Begin(step);
@@ -57,12 +60,14 @@ ClosureRun::Request ClosureSteps::RequestOf(size_t step) const {
   ClosureRun::Request request = request_;
   proto::RunClosureRequest& header = request.header;
   header.clear_later_steps();
+  // All steps share the closure's deadline, so each step gets the time that is left.
   if (deadline_ != absl::InfiniteFuture()) {
     const absl::Duration left = deadline_ - parts_->world.clock.Now();
     header.set_timeout_ms(std::max<int64_t>(absl::ToInt64Milliseconds(left), 1));
   }
   if (step == 0) return request;
   const proto::LaterStep& later = request_.header.later_steps(static_cast<int>(step) - 1);
+  // Later steps count on from the first step's id, step, round and place in line.
   header.set_closure_id(header.closure_id() + step);
   header.set_step(header.step() + step);
   header.set_learning_rate(later.learning_rate());
@@ -83,7 +88,8 @@ void ClosureSteps::Begin(size_t step) {
       ->Start(std::move(input));
 }
 
-// A step that has failed ends those after it, and these may be heard of first.
+// Takes the answer of one step. A step that has failed ends the steps after it, whose answers may
+// arrive first.
 void ClosureSteps::Ended(size_t step, Answer answer) {
   size_t next = num_steps_;
   ClosureRun::Replied reply;
@@ -94,11 +100,13 @@ void ClosureSteps::Ended(size_t step, Answer answer) {
     answers_[step] = std::move(answer);
     ++ended_;
     if (!failed_ && begun_ < num_steps_) next = begun_++;
+    // After a failure no further step begins, so the reply is sent when all begun steps have ended.
     if (ended_ == begun_) {
       reply = std::move(reply_);
       answers = std::move(answers_);
     }
   }
+  // The next step begins outside the lock, because its run may end inside Begin().
   if (next < num_steps_) return Begin(next);
   if (reply) reply(JoinAnswers(std::move(answers)));
 }
@@ -108,6 +116,7 @@ ClosureSteps::Answer ClosureSteps::JoinAnswers(std::vector<std::optional<Answer>
   for (size_t step = 0; step < answers.size(); ++step) {
     Answer& answer = *answers[step];
     if (!answer.ok()) {
+      // If the first step has failed, the reply is its error.
       if (step == 0) return answer.status();
       proto::StepFailure& failure = *together.header.mutable_failure();
       failure.set_steps_done(static_cast<uint32_t>(step));
@@ -122,6 +131,7 @@ ClosureSteps::Answer ClosureSteps::JoinAnswers(std::vector<std::optional<Answer>
     }
     for (ByteSlice& bytes : answer->payload) together.payload.push_back(std::move(bytes));
     AddTimes(header.times(), *together.header.mutable_times());
+    // The reply reports whether the round of the last step was applied.
     together.header.set_round_applied(header.round_applied());
   }
   return together;

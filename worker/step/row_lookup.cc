@@ -14,21 +14,24 @@ namespace cohort {
 
 namespace {
 
-// Rows of a table for each id that is looked up, below which each row has a mark.
+// The limit between two algorithms. If a table has fewer rows than this number for each id that is
+// looked up, marks find the named rows; otherwise the ids are sorted.
 constexpr size_t kMarksPerId = 4;
 
+// One id of a column.
 struct Entry {
-  uint64_t order = 0;  // no two rows have the same
-  uint32_t at = 0;     // counts the ids of all columns
+  uint64_t order = 0;  // sort key of the id's row; different for different rows
+  uint32_t at = 0;     // number of the id among the ids of all columns
 };
 
-// The table that ids name.
+// The table whose rows the ids name.
 struct Table {
   const std::string& name;
   int64_t num_rows = 0;
-  bool by_keys = false;  // any id is one
+  bool by_keys = false;  // true for a dynamic table, in which every id is valid
 };
 
+// Returns the error for an id that is not a row of the table, with the id's row in the batch.
 absl::Status NoRow(const Table& table, const IdColumn& column, size_t position, int64_t id) {
   const int64_t examples = std::max<int64_t>(column.ids->shape().dim(0), 1);
   const int64_t per_example = std::max<int64_t>(column.ids->num_elements() / examples, 1);
@@ -38,6 +41,7 @@ absl::Status NoRow(const Table& table, const IdColumn& column, size_t position, 
       ": raise input_dim or fix the data"));
 }
 
+// Adds the ids of one column to `entries`. For a dynamic table, also notes the ids in `keys`.
 template <typename T>
 absl::Status AddIds(const Table& table, const IdColumn& column, uint32_t first,
                     std::vector<int64_t>& keys, std::vector<Entry>& entries) {
@@ -46,6 +50,7 @@ absl::Status AddIds(const Table& table, const IdColumn& column, uint32_t first,
   entries.resize(count + ids.size());
   for (size_t i = 0; i < ids.size(); ++i) {
     const int64_t id = ids[i];
+    // An id that names no row keeps the position -1.
     if (id < 0 && column.negative_is_none) continue;
     const uint32_t at = first + static_cast<uint32_t>(i);
     if (table.by_keys) {
@@ -60,8 +65,8 @@ absl::Status AddIds(const Table& table, const IdColumn& column, uint32_t first,
   return absl::OkStatus();
 }
 
-// Returns positions in the ids' own type; row numbers of an int32 column fit it, and so do their
-// positions.
+// Returns a tensor of positions in the type of the ids. Row numbers of an int32 column fit in
+// int32, and positions are not larger than row numbers.
 template <typename T>
 Tensor PositionsOf(const Shape& shape, absl::Span<const int64_t> positions) {
   Tensor tensor(DTypeOf<T>::value, shape);
@@ -70,13 +75,14 @@ Tensor PositionsOf(const Shape& shape, absl::Span<const int64_t> positions) {
   return tensor;
 }
 
-// Sorts by radix, with as many passes as the numbers have digits.
+// Sorts entries by radix. The number of passes depends on the digits of the largest sort key.
 void Sort(std::vector<Entry>& entries) {
   constexpr int kBits = 11;
   constexpr size_t kDigits = size_t{1} << kBits;
   uint64_t all = 0;
   for (const Entry& entry : entries) all |= entry.order;
   std::vector<Entry> sorted(entries.size());
+  // Small tables have few digits, so their ids need only one or two passes.
   const auto bits = static_cast<int>(std::bit_width(all));
   for (int shift = 0; shift < bits; shift += kBits) {
     std::array<uint32_t, kDigits> next{};
@@ -85,19 +91,21 @@ void Sort(std::vector<Entry>& entries) {
     };
     for (const Entry& entry : entries) ++next[digit(entry)];
     uint32_t sum = 0;
+    // Counts of digits become first places of digits; the pass below keeps equal digits in order.
     for (uint32_t& place : next) sum += std::exchange(place, sum);
     for (const Entry& entry : entries) sorted[next[digit(entry)]++] = entry;
     entries.swap(sorted);
   }
 }
 
-// Marks each row of a small table, which is cheaper than a sort.
+// Finds the rows that the ids name by marks, which is cheaper than sorting for a small table.
 void FindByMarks(size_t num_rows, absl::Span<const Entry> entries, std::vector<int64_t>& rows,
                  std::vector<int64_t>& positions) {
   std::vector<uint32_t> marks(num_rows, 0);
   for (const Entry& entry : entries) marks[entry.order] = 1;
   for (size_t row = 0; row < num_rows; ++row) {
     if (marks[row] == 0) continue;
+    // The mark of a named row becomes its position. No mark is read before it was replaced.
     marks[row] = static_cast<uint32_t>(rows.size());
     rows.push_back(static_cast<int64_t>(row));
   }
@@ -107,11 +115,12 @@ void FindByMarks(size_t num_rows, absl::Span<const Entry> entries, std::vector<i
 absl::StatusOr<RowLookup> LookUp(const Table& table, absl::Span<const IdColumn> columns) {
   RowLookup lookup;
   std::vector<Entry> entries;
-  std::vector<int64_t> first;  // where each column begins among all ids
+  std::vector<int64_t> first;  // number of each column's first id among all ids
   int64_t count = 0;
   for (const IdColumn& column : columns) {
     first.push_back(count);
     count += column.ids->num_elements();
+    // Entries number the ids in 32 bits, so a lookup has fewer than 2^32 ids.
     if (column.ids->shape().rank() < 1 || count > std::numeric_limits<uint32_t>::max()) {
       return absl::InvalidArgumentError(
           absl::StrCat("'", column.name, "' is ", column.ids->TypeString(), ": ids of '",
@@ -135,10 +144,12 @@ absl::StatusOr<RowLookup> LookUp(const Table& table, absl::Span<const IdColumn> 
   }
   std::vector<int64_t> positions(static_cast<size_t>(count), -1);
   const auto num_rows = static_cast<size_t>(table.num_rows);
+  // Marking visits every row of the table, so it pays only for a small table.
   if (!table.by_keys && num_rows / kMarksPerId < entries.size()) {
     FindByMarks(num_rows, entries, lookup.rows, positions);
   } else {
     Sort(entries);
+    // Equal ids are adjacent after the sort, so each row is appended once.
     for (const Entry& entry : entries) {
       const int64_t id = table.by_keys ? keys[entry.at] : static_cast<int64_t>(entry.order);
       if (lookup.rows.empty() || lookup.rows.back() != id) lookup.rows.push_back(id);

@@ -1,9 +1,10 @@
 #pragma once
 
-// The way from the ids of a batch to the rows that they name: each row once, in ascending order,
-// and for each id its row's position among them. So a row that is named often travels once, and
-// what a graph gathers by position comes back in the order of the ids. The ids of a dynamic table
-// are its keys, any of the 2^64, and come in the order of their hashes (key_bucket.h).
+// Finds the rows that the ids of a batch name. Each row is listed once, in ascending order, and
+// each id gets the position of its row in the list. So a row that is named often travels once, and
+// values that a graph gathers by position are in the order of the ids. The ids of a dynamic table
+// are its keys, any of the 2^64; their rows are listed in the order of the keys' hashes
+// (key_bucket.h).
 
 #include <cstdint>
 #include <string>
@@ -15,23 +16,28 @@
 
 namespace cohort {
 
-// A column of ids, int32 or int64, whose first axis counts the examples of a batch.
+// A column of ids, int32 or int64. Its first axis counts the examples of a batch.
 struct IdColumn {
-  std::string name;  // named in errors
+  std::string name;  // name of the column, for error messages
   const Tensor* ids = nullptr;
-  bool negative_is_none = false;  // else a negative id is an error
+  bool negative_is_none = false;  // true: a negative id names no row; false: it is an error
 };
 
+// The result of a lookup: the rows that all columns together name.
 struct RowLookup {
   std::vector<int64_t> rows;
-  std::vector<Tensor> positions;  // one per column, of its type and shape; -1 without an id
+  // The positions of the ids in `rows`: one tensor per column, with the type and shape of the
+  // column; -1 for an id that names no row.
+  std::vector<Tensor> positions;
 };
 
-// Looks up the rows of `table`, [0, num_rows). Errors: INVALID_ARGUMENT naming the table, the
-// column, the id that is not a row and its example; for ids of another type.
+// Looks up rows of `table`, which has the rows [0, num_rows). Errors: INVALID_ARGUMENT naming the
+// table, the column, the id that is not a row and its example; INVALID_ARGUMENT for ids of another
+// type.
 absl::StatusOr<RowLookup> LookUpRows(const std::string& table, int64_t num_rows,
                                      absl::Span<const IdColumn> columns);
-// Looks up the keys of a dynamic table, in the order of KeyOrder. Errors: for ids of another type.
+// Looks up the keys of a dynamic table, in the order of KeyOrder. Errors: INVALID_ARGUMENT for ids
+// of another type.
 absl::StatusOr<RowLookup> LookUpKeys(const std::string& table, absl::Span<const IdColumn> columns);
 
 }  // namespace cohort

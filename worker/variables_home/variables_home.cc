@@ -11,6 +11,7 @@ namespace cohort {
 
 absl::Status AddVariablesHome(const VariablesHomeOptions& home, FileSystem& files,
                               WorkerTask::Options& worker) {
+  // The granted epoch is written to a file, so that it survives a restart of the process.
   if (!home.grant_file.empty()) {
     ASSIGN_OR_RETURN(worker.granted, ReadGrant(files, home.grant_file));
     worker.on_grant = [&files, path = home.grant_file](const EpochGrant& grant) {
@@ -28,7 +29,7 @@ absl::Status AddVariablesHome(const VariablesHomeOptions& home, FileSystem& file
                          std::make_shared<ByteBudget>(home.receive_bytes_max),
                          std::make_shared<ByteBudget>(home.send_bytes_max)},
         VariableStore::Options{index, home.resident_bytes_max, memories});
-    // The service keeps itself.
+    // The handlers in the service keep the service alive.
     return WorkerHome{service->service(), [gate](const proto::AttachRequest& request) {
                         gate->StartEpoch(request.epoch(), request.coordinator_incarnation());
                       }};

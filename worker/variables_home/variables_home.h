@@ -1,7 +1,7 @@
 #pragma once
 
-// A worker process as the home of variables: a PsService beside the WorkerService. The one place
-// where the two are known at once.
+// Makes a worker process a home of variables, with a PsService beside the WorkerService. Only this
+// file knows both the worker and the parameter server.
 
 #include <cstddef>
 #include <string>
@@ -11,15 +11,17 @@
 
 namespace cohort {
 
+// The limits of a worker's variables home.
 struct VariablesHomeOptions {
-  size_t resident_bytes_max = size_t{64} << 30;  // limit of values and slots
-  size_t receive_bytes_max = size_t{1} << 30;    // limit of requests from outside the process
-  size_t send_bytes_max = size_t{1} << 30;       // limit of answers to pulls
-  std::string grant_file;                        // ps_server/grant_file.h; empty: none
+  size_t resident_bytes_max = size_t{64} << 30;  // limit of the bytes of values and optimizer slots
+  // Limit of the bytes of requests from other processes.
+  size_t receive_bytes_max = size_t{1} << 30;
+  size_t send_bytes_max = size_t{1} << 30;  // limit of the bytes of answers to pulls
+  std::string grant_file;  // file of the granted epoch (ps_server/grant_file.h); empty: no file
 };
 
-// Adds the home to what the worker is made of, with the memory of the GPUs that it finds. Errors:
-// those of reading the grant file.
+// Adds a variables home to the options of a worker, with the memory of the GPUs that the worker
+// finds. Errors: those of reading the grant file.
 absl::Status AddVariablesHome(const VariablesHomeOptions& home, FileSystem& files,
                               WorkerTask::Options& worker);
 

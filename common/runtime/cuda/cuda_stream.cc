@@ -12,14 +12,14 @@ namespace cohort {
 
 namespace {
 
-// The number of free buffers that are kept of each size: as many values of one size as a program
-// may have alive at once.
+// The number of free buffers kept of each size: the number of values of one size that a program may
+// have alive at once.
 constexpr size_t kMaxFreePerSize = 64;
 
-// Returns where a buffer seems to lie for which there is no memory. Nothing is ever posted on it.
+// Returns an address for buffers without memory. Nothing is ever posted on this address.
 std::byte* Nowhere() { return reinterpret_cast<std::byte*>(uintptr_t{256}); }
 
-// The owner of no memory: it belongs to no device, and is not used again.
+// The owner of a buffer without memory. Such a buffer belongs to no device and is not used again.
 class NoMemory : public BufferMemory {
  public:
   bool writable() const override { return false; }
@@ -27,7 +27,7 @@ class NoMemory : public BufferMemory {
 
 }  // namespace
 
-// Owns the module's context, for as long as memory of it is out.
+// Owns a context of the module for as long as the stream or memory of the context exists.
 class CudaStream::Context {
  public:
   Context(const CudaTable& table, CudaContext* context) : table(table), context(context) {}
@@ -39,7 +39,7 @@ class CudaStream::Context {
   CudaContext* const context;
 };
 
-// Memory of either kind that this stream allocated.
+// Device memory or unified memory that a stream allocated, freed on destruction.
 class CudaStream::Allocated : public BufferMemory {
  public:
   Allocated(std::shared_ptr<Context> context, void* memory)
@@ -47,7 +47,8 @@ class CudaStream::Allocated : public BufferMemory {
   ~Allocated() override { context_->table.free(context_->context, memory_); }
 
  private:
-  const std::shared_ptr<Context> context_;  // shared with the stream and its other memory
+  // The context, shared with the stream and its other memory.
+  const std::shared_ptr<Context> context_;
   void* const memory_;
 };
 
@@ -55,19 +56,19 @@ class CudaStream::Memory : public Allocated {
   using Allocated::Allocated;
 };
 
-// Unified memory, which for the processor is not on a device.
+// Unified memory. The processor treats it as host memory, not as memory of a device.
 class CudaStream::Unified : public Allocated {
   using Allocated::Allocated;
 };
 
-// Memory that lies elsewhere, as the device sees it.
+// Memory of another owner that this stream's device uses in place.
 class CudaStream::Reached : public BufferMemory {
  public:
   explicit Reached(std::shared_ptr<Buffer> buffer) : buffer_(std::move(buffer)) {}
   bool writable() const override { return false; }
 
  private:
-  const std::shared_ptr<Buffer> buffer_;  // shared with whoever else reads it
+  const std::shared_ptr<Buffer> buffer_;  // the owner's buffer, shared with all its other readers
 };
 
 bool IsOnDevice(const Tensor& tensor) {
@@ -93,7 +94,8 @@ absl::StatusOr<std::shared_ptr<CudaStream>> CudaStream::Open(const CudaTable& ta
       new CudaStream(table, device, std::make_shared<Context>(table, opened)));
 }
 
-// The pools live in the stream, and ask it only while the stream itself is asked.
+// Makes the pools, whose allocators refer to this stream. Allocators run only inside calls of the
+// stream, so none runs after the stream has ended.
 CudaStream::CudaStream(const CudaTable& table, int32_t device, std::shared_ptr<Context> context)
     : table_(table),
       name_(absl::StrCat("gpu:", device)),
@@ -105,11 +107,13 @@ CudaStream::CudaStream(const CudaTable& table, int32_t device, std::shared_ptr<C
           [this](size_t bytes) { return Fresh<Unified>(&CudaTable::allocate_unified, bytes); },
           kMaxFreePerSize)) {}
 
+// Waits, because posted work may still use memory that is about to be freed.
 CudaStream::~CudaStream() { (void)table_.wait(context()); }
 
 CudaContext* CudaStream::context() const { return context_->context; }
 
 void CudaStream::Keep(int32_t code, const char* doing) {
+  // The stream keeps only its first failure, from which later failures usually follow.
   if (code == kCudaDone || !status_.ok()) return;
   status_ = CudaStatus(table_, code, absl::StrCat(name_, ": ", doing));
 }
@@ -119,7 +123,7 @@ std::shared_ptr<Buffer> CudaStream::Fresh(AllocateMemory allocate, size_t bytes)
   void* memory = nullptr;
   int32_t code = status_.ok() ? (table_.*allocate)(context(), bytes, &memory) : kCudaDone;
   if (code != kCudaDone) {
-    pool_->DropFree();  // frees buffers of other sizes, and of the other kind
+    pool_->DropFree();  // frees unused buffers of other sizes and of both kinds
     unified_pool_->DropFree();
     code = (table_.*allocate)(context(), bytes, &memory);
   }
@@ -142,6 +146,7 @@ void CudaStream::NoMemoryFor(size_t bytes, int32_t code) {
 }
 
 std::shared_ptr<Buffer> CudaStream::Allocate(size_t bytes) {
+  // A buffer of zero bytes still needs an address of its own.
   return pool_->Take(std::max<size_t>(bytes, 1));
 }
 
@@ -185,6 +190,7 @@ void CudaStream::CopyToDevice(const Tensor& host, Tensor& device) {
   CopyToDevice(device.mutable_raw(), host.raw(), host.num_bytes());
 }
 
+// After a failure nothing more is posted.
 void CudaStream::CopyToDevice(void* device, const void* host, size_t bytes) {
   if (!status_.ok() || bytes == 0) return;
   Keep(table_.copy_to_device(context(), device, host, bytes), "copying to the device");
@@ -218,6 +224,7 @@ void CudaStream::FillZeros(Tensor& device) {
 }
 
 absl::Status CudaStream::Wait() {
+  // All posted copies have ended, so nothing reads the uploaded host tensors any more.
   Keep(table_.wait(context()), "computing");
   uploaded_.clear();
   return std::exchange(status_, absl::OkStatus());

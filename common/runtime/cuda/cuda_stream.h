@@ -1,11 +1,11 @@
 #pragma once
 
-// A stream of one device, on which one replica computes, and the memory that it uses. Everything
-// that is posted runs in order, later; so memory may be given back, and handed out again for later
-// work of the same stream, while the device still uses it.
+// A stream of one device, on which one replica computes, and the memory that the stream allocates.
+// Posted work runs later and in order. So memory may be released, and reused for later work of the
+// same stream, while the device still uses it for earlier work.
 //
-// The first thing that fails is kept, and until it was taken nothing more is posted: a kernel need
-// not look.
+// The stream keeps its first failure, and posts nothing more until Wait has taken that failure. So
+// a kernel need not check whether its launches failed.
 
 #include <cstdint>
 #include <memory>
@@ -20,57 +20,60 @@
 
 namespace cohort {
 
-// Returns whether the bytes are a device's, which only the device may touch; false for unified
-// memory.
+// Returns whether the tensor is in a device's memory, which only the device may touch; false for
+// unified memory.
 bool IsOnDevice(const Tensor& tensor);
 
-// Thread-compatible; tensors of its memory may be dropped on any thread, and outlive it.
+// One stream of a device. Thread-compatible; tensors of its memory may be dropped on any thread,
+// and outlive it.
 class CudaStream {
  public:
-  // Opens a stream. `table` outlives the stream and its memory. Errors: FAILED_PRECONDITION for a
-  // device that is not there, or cannot be used, saying why.
+  // Opens a stream. `table` outlives the stream and its memory. Errors: FAILED_PRECONDITION, with
+  // the reason, if the device is missing or cannot be used.
   static absl::StatusOr<std::shared_ptr<CudaStream>> Open(const CudaTable& table, int32_t device);
   ~CudaStream();
   CudaStream(const CudaStream&) = delete;
   CudaStream& operator=(const CudaStream&) = delete;
 
-  // Returns "gpu:1".
+  // Returns the device's name, as in "gpu:1".
   const std::string& name() const { return name_; }
 
-  // Returns the first failure since TakeStatus: RESOURCE_EXHAUSTED if the device has no memory
+  // Returns the first failure since the last Wait: RESOURCE_EXHAUSTED if the device had no memory
   // left, else UNAVAILABLE with CUDA's words.
   const absl::Status& status() const { return status_; }
 
-  // Returns memory of the device, reusing what was dropped. If there is none left, status() says
-  // so, and only this stream may use the result, on which it posts nothing.
+  // Returns memory of the device, if possible memory that was dropped before. If no memory is left,
+  // status() says so, and the result is a placeholder: only this stream may be given it, and the
+  // stream posts nothing on it.
   std::shared_ptr<Buffer> Allocate(size_t bytes);
   Tensor NewTensor(DType dtype, const Shape& shape);
 
-  // Returns unified memory whose home is the device: for the processor, memory of the host that it
-  // does not touch while posted work uses it. Otherwise like Allocate.
+  // Returns unified memory whose home is the device. To the processor it is host memory, which it
+  // must not touch while posted work uses it. Otherwise like Allocate.
   std::shared_ptr<Buffer> AllocateUnified(size_t bytes);
 
-  // Returns whether posted work may use the memory where it lies, whoever made it: memory of this
-  // device, and unified memory whose home is the device.
+  // Returns whether posted work may use the memory in place, no matter who allocated it. That is so
+  // for memory of this device and for unified memory whose home is this device.
   bool Reaches(const void* memory);
-  // Returns the bytes of a tensor within the stream's reach as a tensor of the device. It is read,
-  // not written, and stays as it is until Wait.
+  // Returns a tensor of the device that shares the bytes of `reached`, for which Reaches() is true.
+  // Posted work only reads the tensor. The caller must not change the bytes until Wait.
   Tensor InPlace(const Tensor& reached) const;
 
-  // Copies a tensor in host memory, which lives until Wait, to the device.
+  // Copies a tensor from host memory to the device. The stream keeps the host tensor until Wait.
   Tensor Upload(const Tensor& host);
-  // Copies bytes that the caller keeps until Wait.
+  // Copies bytes to the device. The caller keeps the bytes until Wait.
   std::shared_ptr<Buffer> Upload(absl::Span<const std::byte> host);
-  // Copies `host`, which stays as it is until Wait.
+  // Copies `host` to the device. The caller must not change `host` until Wait.
   void CopyToDevice(const Tensor& host, Tensor& device);
-  // Copies to `host`, which is written when Wait has returned.
+  // Copies from the device to `host`. The bytes of `host` are valid once Wait has returned.
   void CopyToHost(const Tensor& device, Tensor& host);
   Tensor Clone(const Tensor& device);
-  // Copies into unified memory.
+  // Copies a tensor of the device into unified memory.
   Tensor CloneUnified(const Tensor& device);
   void FillZeros(Tensor& device);
 
-  // Posts stream.Launch(&CudaLaunches::elementwise, &ElementwiseLaunches::unary, {...}).
+  // Posts one kernel, as in stream.Launch(&CudaLaunches::elementwise, &ElementwiseLaunches::unary,
+  // {...}).
   template <typename Family, typename What>
   void Launch(Family CudaLaunches::*family, int32_t (*Family::*launch)(CudaContext*, const What&),
               const std::type_identity_t<What>& what) {
@@ -78,8 +81,8 @@ class CudaStream {
     Keep((table_.launches.*family.*launch)(context(), what), "starting a kernel");
   }
 
-  // Blocks until all that was posted has ended. Returns status(), and takes it: the stream can be
-  // used again, unless the device is broken.
+  // Blocks until all posted work has ended. Returns status() and resets it, so the stream can be
+  // used again unless the device is broken.
   absl::Status Wait();
 
  private:
@@ -101,11 +104,12 @@ class CudaStream {
 
   const CudaTable& table_;
   const std::string name_;
-  const std::shared_ptr<Context> context_;  // shared with the memory
-  // Shared: buffers that are out refer to them.
+  // The context, shared with the memory that the stream allocated.
+  const std::shared_ptr<Context> context_;
+  // Shared with buffers in use, which refer to their pool.
   const std::shared_ptr<OutputPool> pool_;
   const std::shared_ptr<OutputPool> unified_pool_;
-  std::vector<Tensor> uploaded_;  // kept until Wait
+  std::vector<Tensor> uploaded_;  // host tensors that are kept until Wait
   absl::Status status_;
 
   friend bool IsOnDevice(const Tensor& tensor);

@@ -1,15 +1,16 @@
 #pragma once
 
-// The program's view of CUDA: a table of functions without any of CUDA's types. The module
-// libcohort_cuda.so (backend/) fills the table with nvcc's code, cuBLAS and cuDNN; tests fill it
-// with the same kernels compiled for the processor (tests/support/cuda_stand_in). Both sides
-// compile this header, so a change of it raises the version.
+// The program's view of CUDA: a table of functions whose signatures have no types of CUDA. The
+// module libcohort_cuda.so (backend/) fills the table with code compiled by nvcc, cuBLAS and cuDNN.
+// Tests fill the table with the same kernels compiled for the processor
+// (tests/support/cuda_stand_in). The program and the module both compile this header, so every
+// change of it raises kCudaTableVersion.
 //
-// A context is a stream of one device, with the handles of its libraries. Posted work runs on the
-// device in the order in which it was posted. One thread at a time uses a context; only `free` may
-// be called by any thread.
+// A context is a stream of one device, with the handles of the libraries for that stream. Posted
+// work runs on the device in the order in which it was posted. Only one thread at a time may use a
+// context, except that any thread may call `free`.
 //
-// Codes: kCudaDone, or an error that error_words explains.
+// Functions return a code: kCudaDone, or an error that error_words explains.
 
 #include <cstdint>
 
@@ -18,44 +19,46 @@
 namespace cohort {
 
 inline constexpr uint32_t kCudaTableVersion = 3;
-// The name of the one function that the module exports: const CudaTable* f().
+// The name of the only function that the module exports: const CudaTable* f().
 inline constexpr char kCudaTableSymbol[] = "cohort_cuda_table";
 
 struct CudaTable {
   uint32_t version = kCudaTableVersion;
-  void* self = nullptr;  // first argument of the functions that take no context
+  void* self = nullptr;  // the first argument of functions that take no context
 
-  // Writes the words of `code` into `words`, with a zero at the end.
+  // Writes an explanation of `code` into `words`, with a zero at the end.
   void (*error_words)(void* self, int32_t code, char* words, uint64_t bytes);
   int32_t (*device_count)(void* self, int32_t* count);
 
-  // Fails for a device that cannot run the module's kernels.
+  // Opens a context. Fails for a device that cannot run the module's kernels.
   int32_t (*open)(void* self, int32_t device, CudaContext** context);
-  // Closes a context on which nothing runs and whose memory has been freed.
+  // Closes a context. Nothing may run on the context, and all its memory must have been freed.
   void (*close)(CudaContext* context);
 
-  // Allocates memory aligned to 256 bytes. Freed memory may still be used by work that was posted
-  // before.
+  // Allocates memory aligned to 256 bytes. The memory may have been freed before, and work posted
+  // before that may still use it.
   int32_t (*allocate)(CudaContext* context, uint64_t bytes, void** memory);
-  // Allocates memory whose home is the device, and that the processor may touch as its own while no
-  // posted work writes it. Fails if it does not fit into the device's free memory, and on a device
-  // that does not let both touch such memory. Waits for posted work.
+  // Allocates unified memory whose home is the device. The processor may use it like its own memory
+  // while no posted work writes it. Fails if the bytes do not fit into the device's free memory, or
+  // if the device does not let device and processor share memory so. Waits for posted work.
   int32_t (*allocate_unified)(CudaContext* context, uint64_t bytes, void** memory);
-  // Tells whether kernels of this context may use the memory where it lies: memory of this device,
-  // and unified memory whose home is the device; not memory of another device or of the host.
+  // Tells whether kernels of this context may use the memory in place. They may use memory of this
+  // device and unified memory whose home is this device, but not memory of another device or of the
+  // host.
   int32_t (*reaches)(CudaContext* context, const void* memory, bool* yes);
-  // Frees memory of either kind.
+  // Frees memory that allocate or allocate_unified returned.
   void (*free)(CudaContext* context, void* memory);
-  // Tells how much memory of the device is free, and how much the device has.
+  // Tells how much of the device's memory is free, and how much memory the device has.
   int32_t (*memory_left)(CudaContext* context, uint64_t* free, uint64_t* all);
 
-  // Copy memory. Host memory stays as it is, and is not read, until `wait` has returned. Either
-  // pointer may point into unified memory, and the device memory may belong to another device.
+  // These functions copy or fill memory. Until `wait` has returned, host memory that is copied from
+  // must not change, and host memory that is copied to must not be read. Each pointer may point
+  // into unified memory, and the device memory may belong to another device.
   int32_t (*copy_to_device)(CudaContext* context, void* device, const void* host, uint64_t bytes);
   int32_t (*copy_to_host)(CudaContext* context, void* host, const void* device, uint64_t bytes);
   int32_t (*copy_on_device)(CudaContext* context, void* to, const void* from, uint64_t bytes);
   int32_t (*fill_zeros)(CudaContext* context, void* device, uint64_t bytes);
-  // Blocks until nothing runs; tells what went wrong in what was posted.
+  // Blocks until nothing runs any more, and returns the error of the work that was posted.
   int32_t (*wait)(CudaContext* context);
 
   CudaLaunches launches;

@@ -7,6 +7,7 @@
 namespace cohort {
 
 absl::Status WaitingKernel::Run(KernelContext&) const {
+  // A runner never gets here: it calls Start of a waiting kernel instead of Run.
   return absl::FailedPreconditionError("its kernel waits, and is started by a runner alone");
 }
 
@@ -30,6 +31,7 @@ const KernelDefinition* KernelRegistry::Find(const std::string& domain,
 }
 
 const KernelDefinition* KernelRegistry::FindFor(const onnx::NodeProto& node) const {
+  // "ai.onnx" is the long name of ONNX's default domain, which kernels register as "".
   return Find(node.domain() == "ai.onnx" ? "" : node.domain(), node.op_type());
 }
 

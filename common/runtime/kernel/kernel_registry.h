@@ -1,7 +1,8 @@
 #pragma once
 
-// Kernels by (domain, operator, backend). Registration is an explicit call list: RegisterCpuKernels
-// and RegisterReferenceKernels fill a registry; nothing registers itself.
+// Kernels and their registry. A registry belongs to one backend and has at most one kernel for each
+// (domain, operator). RegisterCpuKernels, RegisterReferenceKernels and the like fill a registry by
+// explicit calls; no kernel registers itself.
 
 #include <cstdint>
 #include <functional>
@@ -23,26 +24,28 @@ namespace cohort {
 struct RunContext;
 class CudaStream;
 
-// The view that a kernel has of one execution of its node. `Output` returns the buffer to write,
-// from the memory plan or fresh. The runner adds the node's name to a kernel's error.
-// Thread-compatible.
+// The view that a kernel has of one execution of its node: inputs, outputs and the context of the
+// run. `Output` returns the buffer to write, which comes from the memory plan or is fresh. The
+// runner adds the node's name to any error that a kernel returns. Thread-compatible.
 class KernelContext {
  public:
   virtual ~KernelContext() = default;
   virtual int num_inputs() const = 0;
-  // Returns a tensor without value for an optional input that is absent.
+  // Returns input i, or a tensor without value if input i is optional and absent.
   virtual const Tensor& input(int i) const = 0;
   virtual bool output_wanted(int i) const = 0;
-  // Allocates output i; call once per wanted output, after the last check of the inputs.
+  // Allocates output i and returns it. A kernel calls this once for each wanted output, after all
+  // checks of the inputs.
   virtual Tensor& Output(int i, DType dtype, const Shape& shape) = 0;
-  // Allocates like Output, but over the bytes of `input` if nothing needs them afterwards and the
-  // size fits. For kernels whose element i depends on element i of that input alone.
+  // Allocates output i like Output, but reuses the bytes of input `input` if no later node needs
+  // them and the size fits. Only for kernels whose output element i depends on no other element of
+  // that input than element i.
   virtual Tensor& OutputOver(int i, int input, DType dtype, const Shape& shape) = 0;
-  // Makes output i share input's bytes (Reshape, Identity).
+  // Makes output i share the bytes of `value`, an input of the node (Reshape, Identity).
   virtual void Forward(int i, const Tensor& value) = 0;
   virtual const RunContext& run() const = 0;
-  // Returns the stream to which a device's kernel posts its work; only a device's kernel may call
-  // this.
+  // Returns the stream to which a device's kernel posts its work. Kernels of the processor must not
+  // call this.
   virtual CudaStream& stream() const = 0;
 };
 
@@ -57,38 +60,40 @@ class Kernel {
   virtual const WaitingKernel* AsWaiting() const { return nullptr; }
 };
 
-// A kernel whose node waits, without a thread, for an event elsewhere. The runner calls Start
-// instead of Run. Thread-safe.
+// A kernel whose node waits for an event elsewhere without blocking a thread. The runner calls
+// Start instead of Run. Thread-safe.
 class WaitingKernel : public Kernel {
  public:
-  // The value of output 0, the only one.
+  // The callback that takes output 0, the only output of such a node, or an error.
   using Done = absl::AnyInvocable<void(absl::StatusOr<Tensor>)>;
 
-  // Reads the inputs before it returns, and keeps no reference to `context`. `done` runs once, in
-  // this call or on another thread.
+  // Begins to wait. Start reads all inputs before it returns and keeps no reference to `context`.
+  // `done` runs once, either inside this call or later on another thread.
   virtual void Start(KernelContext& context, Done done) const = 0;
 
   absl::Status Run(KernelContext& context) const final;
   const WaitingKernel* AsWaiting() const final { return this; }
 };
 
-// Binds a node that the signature fits.
+// Makes a kernel for a node whose number of inputs and outputs fits the signature. Errors: an
+// attribute that the kernel does not support.
 using KernelFactory =
     std::function<absl::StatusOr<std::unique_ptr<Kernel>>(const onnx::NodeProto& node)>;
 
-// The place where a device's kernel wants an input: on the device, in host memory, or either, if it
-// reads no more than the input's type and shape.
+// The place where a device's kernel wants an input. kEither is for a kernel that reads only the
+// type and the shape of the input.
 enum class InputPlace { kDevice, kHost, kEither };
 
 struct KernelDefinition {
   Signature signature;
   KernelFactory make;
 
-  // The places of a device's kernel, indexed like signature.inputs; none: all on the device.
+  // The places of a device's kernel, indexed like signature.inputs; the last place counts for all
+  // further inputs. An empty list means that all inputs are on the device.
   std::vector<InputPlace> places = {};
-  bool follows = false;          // runs on the device only if its first input is there
-  bool outputs_on_host = false;  // else they are on the device
-  int rank = kAnyRank;           // the rank that its first input must have
+  bool follows = false;  // whether the node runs on the device only if its first input is there
+  bool outputs_on_host = false;  // whether the outputs are in host memory instead of on the device
+  int rank = kAnyRank;           // the rank that the node's first input must have
 
   static constexpr int kAnyRank = -1;
 
@@ -98,19 +103,20 @@ struct KernelDefinition {
   }
 };
 
-// Thread-compatible; constant once filled.
+// The kernels of one backend, found by domain and operator. Thread-compatible; constant once
+// filled.
 class KernelRegistry {
  public:
   void Add(const std::string& domain, const std::string& op, KernelDefinition definition);
-  // Replaces the definition of an operator that has one.
+  // Replaces the kernel of an operator that is registered already.
   void Replace(const std::string& domain, const std::string& op, KernelDefinition definition);
-  // Returns nullptr if there is none.
+  // Returns the kernel's definition, or nullptr if the operator has no kernel.
   const KernelDefinition* Find(const std::string& domain, const std::string& op) const;
   const KernelDefinition* FindFor(const onnx::NodeProto& node) const;
-  // Returns why no kernel fits the node, one sentence each: "has no kernel", or a type that the
-  // kernel lacks.
+  // Returns the reasons why no kernel fits the node, one sentence each: "has no kernel", or a value
+  // whose type the kernel lacks.
   std::vector<std::string> Problems(const onnx::NodeProto& node, const ValueTypes& types) const;
-  // Returns (domain, operator) of all kernels, sorted.
+  // Returns the (domain, operator) pairs of all kernels in sorted order.
   std::vector<std::pair<std::string, std::string>> Names() const;
 
  private:

@@ -9,8 +9,8 @@ namespace cohort {
 
 namespace {
 
-// The name of the value's element type where the set lacks it, else "". A type that tensors here
-// cannot have (int16, a sequence) is in no set.
+// Returns the name of the value's element type if the set lacks that type, else "". A type that
+// tensors of this runtime cannot have (int16, a sequence) is in no set.
 std::string LackingType(const std::string& value, const DTypeSet& set, const ValueTypes& types) {
   const std::string name = value.empty() ? "" : types.ElementTypeName(value);
   return set.Contains(types.dtype(value)) ? "" : name;
@@ -48,7 +48,7 @@ absl::Status CheckArity(const onnx::NodeProto& node, const Signature& signature)
 std::vector<std::string> LackingTypes(const onnx::NodeProto& node, const Signature& signature,
                                       const ValueTypes& types) {
   std::vector<std::string> reasons;
-  std::vector<std::string> seen;  // one sentence for the inputs of one type
+  std::vector<std::string> seen;  // sentences so far, so that inputs of one type give one sentence
   for (int i = 0; i < node.input_size() && !signature.inputs.empty(); ++i) {
     const size_t last = signature.inputs.size() - 1;
     const DTypeSet& set = signature.inputs[std::min(static_cast<size_t>(i), last)];
@@ -59,6 +59,8 @@ std::vector<std::string> LackingTypes(const onnx::NodeProto& node, const Signatu
     seen.push_back(rest);
     reasons.push_back(absl::StrCat("input ", i, " '", node.input(i), "'", rest));
   }
+  // Outputs are reported only if all inputs fit: the type of an output usually follows from the
+  // inputs.
   for (int i = 0; i < node.output_size() && reasons.empty(); ++i) {
     const std::string type = LackingType(node.output(i), signature.outputs, types);
     if (type.empty()) continue;

@@ -1,9 +1,9 @@
 #pragma once
 
-// The inputs and outputs that a kernel takes: their number and element types. They are declared
-// where the kernel is registered, so that a program is refused before it runs, naming every node
-// that does not fit; tests/device/kernel_types_test.cc checks the declarations against the kernels'
-// behaviour.
+// The numbers and the element types of the inputs and outputs that a kernel takes. Signatures are
+// declared where kernels are registered, so a program is refused before it runs, and the message
+// names every node that does not fit. tests/device/kernel_types_test.cc checks the declarations
+// against what the kernels do.
 
 #include <cstdint>
 #include <initializer_list>
@@ -29,7 +29,7 @@ class DTypeSet {
   }
 
   constexpr bool Contains(DType dtype) const { return (bits_ & Bit(dtype)) != 0; }
-  // Returns "float32, int64", in the order of the types' numbers.
+  // Returns the types' names, as in "float32, int64", in the order of the types' numbers.
   std::string ToString() const;
 
  private:
@@ -39,21 +39,23 @@ class DTypeSet {
 };
 
 struct Signature {
-  int min_inputs = 1;  // these must be present
+  int min_inputs = 1;  // inputs that must be present; later inputs are optional
   int max_inputs = 1;
-  std::vector<DTypeSet> inputs = {};  // one set per input; the last one counts for all after it
+  // One set of types per input; the last set counts for all further inputs.
+  std::vector<DTypeSet> inputs = {};
   int max_outputs = 1;
   DTypeSet outputs = DTypeSet::All();
 };
 
 inline constexpr int kAnyNumber = 1 << 20;
 
-// Errors: INVALID_ARGUMENT when the node has too few or too many inputs or outputs.
+// Checks the numbers of a node's inputs and outputs. Errors: INVALID_ARGUMENT if the node has too
+// few or too many inputs or outputs.
 absl::Status CheckArity(const onnx::NodeProto& node, const Signature& signature);
 
-// Returns the node's values whose types the kernel lacks, one sentence each: "input 0 'x' is
-// float16, but its kernel has float32, float64". A value of unknown type is left to the kernel when
-// it runs.
+// Returns one sentence for each value of the node whose type the kernel lacks: "input 0 'x' is
+// float16, but its kernel has float32, float64". A value of unknown type is not reported here; the
+// kernel checks its type when it runs.
 std::vector<std::string> LackingTypes(const onnx::NodeProto& node, const Signature& signature,
                                       const ValueTypes& types);
 

@@ -14,25 +14,29 @@ std::shared_ptr<Buffer> OutputPool::Take(size_t bytes) {
       it->second.pop_back();
     }
   }
+  // Allocated outside the lock: the allocator of a GPU's stream may call DropFree.
   if (buffer == nullptr) buffer = allocate_(bytes);
   Buffer* const data = buffer.get();
-  // The handle's deleter runs after its last reader; the lock in Return orders those reads before
-  // the next writes.
+  // The deleter runs after the buffer's last reader has dropped the handle. The lock in Return
+  // orders that reader's reads before the writes of the next user.
   return std::shared_ptr<Buffer>(data, [pool = shared_from_this(), buffer = std::move(buffer)](
                                            Buffer*) mutable { pool->Return(std::move(buffer)); });
 }
 
 void OutputPool::DropFree() {
-  std::map<size_t, std::vector<std::shared_ptr<Buffer>>> dropped;  // ends outside of the lock
+  // The dropped buffers, destroyed after the lock is released.
+  std::map<size_t, std::vector<std::shared_ptr<Buffer>>> dropped;
   MutexLock lock(mutex_);
   dropped.swap(free_);
 }
 
 void OutputPool::Return(std::shared_ptr<Buffer> buffer) {
+  // A buffer without usable memory, as an allocator returns for lack of memory, serves nobody
+  // again.
   if (buffer->memory() != nullptr && !buffer->memory()->writable()) return;
   MutexLock lock(mutex_);
   std::vector<std::shared_ptr<Buffer>>& free = free_[buffer->size()];
-  // If the list is full, the buffer is freed on return.
+  // If the list of free buffers is full, the buffer is freed on return.
   if (free.size() < max_free_per_size_) free.push_back(std::move(buffer));
 }
 

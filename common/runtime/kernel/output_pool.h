@@ -1,8 +1,9 @@
 #pragma once
 
-// Buffers for results that leave a runner, and for all values where shapes change from run to run.
-// A fresh buffer of 0.8 MB costs 200 page faults, more than most kernels, so a buffer comes back
-// here when its last reader drops it, on whatever thread that is, and serves a later run.
+// Buffers for results that leave a runner, and for all values of programs whose shapes change from
+// run to run. A fresh buffer of 0.8 MB costs 200 page faults, which is more than most kernels cost.
+// So a buffer returns to its pool when its last reader drops it, on any thread, and serves a later
+// run.
 
 #include <cstddef>
 #include <map>
@@ -15,7 +16,7 @@
 
 namespace cohort {
 
-// Thread-safe. Buffers that are out keep the pool alive.
+// A pool of free buffers, kept by size. Thread-safe. Buffers in use keep the pool alive.
 class OutputPool : public std::enable_shared_from_this<OutputPool> {
  public:
   static constexpr size_t kMaxFreePerSize = 4;
@@ -25,7 +26,7 @@ class OutputPool : public std::enable_shared_from_this<OutputPool> {
       : allocate_(std::move(allocate)), max_free_per_size_(max_free_per_size) {}
 
   std::shared_ptr<Buffer> Take(size_t bytes);
-  // Ends the buffers that wait for another use.
+  // Frees all buffers that are not in use.
   void DropFree();
 
  private:

@@ -1,7 +1,8 @@
 #pragma once
 
-// The context of one run of a program, beside its inputs: random and context operators read it, and
-// through it the caller takes outputs while the run goes on.
+// The context of one run of a program, in addition to the program's inputs. Random operators and
+// operators that read the step or the replica use it, and through it the caller takes outputs while
+// the run goes on.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,25 +12,28 @@
 
 namespace cohort {
 
-class ReplicaExchange;  // the worker's: this folder hands it on
+class ReplicaExchange;  // a type of the worker; the runtime only passes pointers to it on
 
-// Gets the outputs of a run while later nodes still run. Lives on the strand of the run.
+// The receiver of a run's outputs while later nodes still run. Lives on the strand of the run.
 class OutputTaker {
  public:
   virtual ~OutputTaker() = default;
-  // Takes an output of the graph, once, as soon as its value is final. The run also returns the
-  // output at its end. An error ends the run with that error.
+  // Takes one output of the graph as soon as its value is final; each output is passed once. The
+  // run also returns the output at its end. An error ends the run with that error.
   virtual absl::Status Take(size_t output, const Tensor& value) = 0;
 };
 
-// The values that random and context operators read.
+// The values of one run that random operators and context operators read.
 struct RunContext {
-  uint64_t seed = 0;  // the job's
+  uint64_t seed = 0;  // the seed of the job
   uint64_t step = 0;
-  int64_t first_example = 0;  // index in the global batch of this batch's first example
-  // this replica's; null if a replica runs alone. Outlives the context
+  // The index in the global batch of the first example of this replica's batch.
+  int64_t first_example = 0;
+  // The exchange of this replica with the others; null if the replica runs alone. The exchange
+  // outlives the context.
   ReplicaExchange* exchange = nullptr;
-  OutputTaker* taker = nullptr;  // null: outputs are wanted at the end. Outlives the run
+  // Taker of outputs, outlives the run; null: outputs are wanted only at the end.
+  OutputTaker* taker = nullptr;
 };
 
 }  // namespace cohort

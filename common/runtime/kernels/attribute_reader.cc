@@ -13,6 +13,7 @@ bool AttributeReader::Has(const std::string& name) const {
 }
 
 const onnx::AttributeProto* AttributeReader::Raw(const std::string& name) {
+  // Noted even if the attribute is absent: Finish refuses only attributes that no kernel asked for.
   read_.insert(name);
   for (const onnx::AttributeProto& attribute : node_.attribute()) {
     if (attribute.name() == name) return &attribute;
@@ -23,6 +24,7 @@ const onnx::AttributeProto* AttributeReader::Raw(const std::string& name) {
 const onnx::AttributeProto* AttributeReader::Find(const std::string& name,
                                                   onnx::AttributeProto::AttributeType type) {
   const onnx::AttributeProto* attribute = Raw(name);
+  // An absent attribute is no error: the caller has a default.
   if (attribute == nullptr || attribute->type() == type) return attribute;
   Fail(absl::StrCat("attribute '", name, "' has the wrong type"));
   return nullptr;
@@ -53,6 +55,7 @@ void AttributeReader::Fail(const std::string& message) { errors_.push_back(messa
 
 absl::Status AttributeReader::Finish() {
   for (const onnx::AttributeProto& attribute : node_.attribute()) {
+    // An option that no kernel read would be ignored silently.
     if (read_.count(attribute.name()) > 0) continue;
     Fail(absl::StrCat("attribute '", attribute.name(), "' is not supported"));
   }

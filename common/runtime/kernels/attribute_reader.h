@@ -1,8 +1,8 @@
 #pragma once
 
-// Reads a node's attributes once, when a program is compiled. Errors gather and are asked for at
-// the end: an attribute of the wrong type, one that nobody read (so an option that a kernel does
-// not know is never ignored), or one that a kernel refused.
+// Reads a node's attributes once, when a program is compiled. Errors are collected, and Finish
+// returns them: an attribute of the wrong type, an attribute that the kernel refused, or an
+// attribute that was never read. So no option that a kernel does not know is ignored.
 
 #include <cstdint>
 #include <set>
@@ -14,7 +14,7 @@
 
 namespace cohort {
 
-// Thread-compatible.
+// The attributes of one node, and the errors in them. Thread-compatible.
 class AttributeReader {
  public:
   explicit AttributeReader(const onnx::NodeProto& node) : node_(node) {}
@@ -25,7 +25,7 @@ class AttributeReader {
   float Float(const std::string& name, float otherwise);
   std::string String(const std::string& name, const std::string& otherwise);
   std::vector<int64_t> Ints(const std::string& name);
-  // Returns nullptr if the attribute is absent.
+  // Returns the attribute, or nullptr if the node does not have it.
   const onnx::AttributeProto* Raw(const std::string& name);
 
   const onnx::NodeProto& node() const { return node_; }

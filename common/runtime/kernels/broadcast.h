@@ -1,8 +1,8 @@
 #pragma once
 
-// ONNX's (NumPy's) broadcasting for two inputs: shapes are aligned at the last axis, and an extent
-// of 1 is repeated. Neighbouring axes that both inputs walk in the same way are merged, so the
-// innermost loop is as long as it can be.
+// ONNX's broadcasting, which is NumPy's, for two inputs. Shapes are aligned at the last axis, and
+// an axis of extent 1 is repeated. Neighbouring axes through which both inputs step in the same way
+// are merged, so the innermost loop is as long as possible.
 
 #include <cstdint>
 #include <vector>
@@ -12,20 +12,22 @@
 
 namespace cohort {
 
-// Errors: INVALID_ARGUMENT naming both shapes.
+// Returns the shape to which a and b broadcast. Errors: INVALID_ARGUMENT naming both shapes.
 absl::StatusOr<Shape> BroadcastShape(const Shape& a, const Shape& b);
 
-// A merged axis; a stride of 0 repeats the input, and the innermost strides are 0 or 1.
+// A merged axis. A stride of 0 repeats the input along this axis; the strides of the innermost axis
+// are 0 or 1.
 struct BroadcastAxis {
   int64_t size = 1;
   int64_t stride_a = 0;
   int64_t stride_b = 0;
 };
 
-// Returns at least one axis; `result` is BroadcastShape(a, b).
+// Returns the merged axes, at least one. `result` must be BroadcastShape(a, b).
 std::vector<BroadcastAxis> BroadcastAxes(const Shape& a, const Shape& b, const Shape& result);
 
-// Calls run(a_offset, b_offset, out_offset) for each innermost run of axes.back().size elements.
+// Calls run(a_offset, b_offset, out_offset) for each stretch of axes.back().size elements along the
+// innermost axis.
 template <typename Run>
 void ForEachRun(const std::vector<BroadcastAxis>& axes, Run&& run) {
   for (const BroadcastAxis& axis : axes) {

@@ -1,10 +1,10 @@
 #pragma once
 
-// Dropout's mask. Element e of the global batch is kept when the 16-bit lane e % 4 of draw e / 4 of
-// the stream (job seed, node name, step) is at least the threshold, round(ratio * 65536). So the
-// mask depends neither on a retry nor on how the batch is split. One draw serves four elements
-// because the mixing function costs more than the rest of the kernel; the probability is exact to
-// 2^-17, the scale 1 / (1 - ratio) is exact.
+// The mask of Dropout. The stream is (job seed, node name, step). Element e of the global batch is
+// kept if the 16-bit lane e % 4 of the stream's draw e / 4 is at least the threshold, round(ratio *
+// 65536). So the mask depends neither on a retry nor on how the batch is split. One draw serves
+// four elements, because the mixing function costs more than the rest of the kernel. The
+// probability is exact to 2^-17; the scale 1 / (1 - ratio) is exact.
 
 #include <cstdint>
 #include <string>
@@ -17,11 +17,12 @@ namespace cohort {
 struct DropoutParameters {
   std::string name;
   bool has_seed = false;
-  int64_t seed = 0;  // ONNX's attribute: another stream of the same job
+  int64_t seed = 0;  // ONNX's attribute: selects another stream of the same job
 };
 DropoutParameters ParseDropout(AttributeReader& reader);
 
-// The values of the optional inputs ratio and training_mode, at positions `first` and `first` + 1.
+// The values of Dropout's optional inputs ratio and training_mode. ReadDropoutMode finds them at
+// positions `first` and `first` + 1.
 struct DropoutMode {
   double ratio = 0.5;
   bool training = false;
@@ -31,7 +32,7 @@ struct DropoutMode {
 absl::StatusOr<DropoutMode> ReadDropoutMode(const KernelContext& context, int first);
 
 RandomStream DropoutStream(const DropoutParameters& parameters, const RunContext& run);
-// Returns the number, in the global batch, of this batch's first element.
+// Returns the number of this batch's first element in the global batch.
 uint64_t FirstElement(const RunContext& run, const Shape& shape);
 
 inline bool DropoutKeeps(const RandomStream& stream, uint64_t element, uint32_t threshold) {

@@ -3,7 +3,7 @@
 namespace cohort {
 
 KernelDefinition PlainKernel(Signature signature, absl::Status (*run)(KernelContext&)) {
-  // Immutable; thread-safe.
+  // A kernel that calls a function of the context. Immutable; thread-safe.
   class Plain : public Kernel {
    public:
     explicit Plain(absl::Status (*run)(KernelContext&)) : run_(run) {}
@@ -13,6 +13,7 @@ KernelDefinition PlainKernel(Signature signature, absl::Status (*run)(KernelCont
     absl::Status (*const run_)(KernelContext&);
   };
   const auto make = [=](const onnx::NodeProto& node) -> absl::StatusOr<std::unique_ptr<Kernel>> {
+    // A kernel without attributes refuses every attribute.
     RETURN_IF_ERROR(AttributeReader(node).Finish());
     return std::make_unique<Plain>(run);
   };
@@ -62,6 +63,7 @@ absl::StatusOr<int> NormalAxis(int64_t axis, int rank) {
 AxisView ViewAroundAxis(const Shape& shape, int axis) {
   AxisView view;
   for (int i = 0; i < shape.rank(); ++i) {
+    // Extents before the axis, of the axis, and after the axis.
     int64_t& part = i < axis ? view.outer : i == axis ? view.size : view.inner;
     part *= shape.dim(i);
   }

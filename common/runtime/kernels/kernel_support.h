@@ -1,9 +1,10 @@
 #pragma once
 
-// The part that kernel files share: a kernel is a plain function (of the context, and of attributes
-// bound when the program is compiled), wrapped with its signature; and the dispatch from a run-time
-// element type to a C++ type. Dispatch and signature name one list of types, so that the declared
-// types are the compiled ones.
+// Helpers that kernel files share. A kernel is a plain function of the context, and perhaps of
+// attributes bound when the program is compiled; PlainKernel and BoundKernel wrap it with its
+// signature. DispatchTypes goes from an element type at run time to a C++ type. Dispatch and
+// signature name the same type list, so a kernel is compiled for exactly the types that it
+// declares.
 
 #include <cstdint>
 #include <memory>
@@ -31,7 +32,7 @@ using NativeTypes = TypeList<float, double, int32_t, int64_t, uint8_t, int8_t, b
 using IndexTypes = TypeList<int32_t, int64_t>;
 using LabelTypes = TypeList<int32_t, int64_t, uint8_t>;
 
-// The same lists for signatures. kAnyType is for kernels that only move bytes.
+// The type lists as sets for signatures. kAnyType is for kernels that only move bytes.
 inline constexpr DTypeSet kFloats = FloatTypes::Set();
 inline constexpr DTypeSet kSigned = SignedTypes::Set();
 inline constexpr DTypeSet kSums = SumTypes::Set();
@@ -45,11 +46,13 @@ inline constexpr DTypeSet kAnyType = DTypeSet::All();
 // Defines a kernel without attributes.
 KernelDefinition PlainKernel(Signature signature, absl::Status (*run)(KernelContext&));
 
-// Defines a kernel with attributes: `parse` reads them once into Parameters.
+// Defines a kernel with attributes. `parse` reads the attributes into Parameters once, when the
+// program is compiled.
 template <typename Parameters>
 KernelDefinition BoundKernel(Signature signature, Parameters (*parse)(AttributeReader&),
                              absl::Status (*run)(KernelContext&, const Parameters&)) {
-  // Immutable; thread-safe.
+  // A kernel that calls a function of the context and of the bound attributes. Immutable;
+  // thread-safe.
   class Bound : public Kernel {
    public:
     Bound(Parameters parameters, absl::Status (*run)(KernelContext&, const Parameters&))
@@ -76,11 +79,11 @@ absl::Status RequireSameType(const Tensor& a, const Tensor& b);
 absl::Status RequireSameShape(const Tensor& a, const Tensor& b);
 absl::Status RequireRank(const Tensor& tensor, int rank);
 
-// Returns the axis counted from 0; a negative `axis` counts from the end. Errors: INVALID_ARGUMENT
-// outside [-rank, rank).
+// Returns `axis` counted from 0; a negative `axis` counts from the end. Errors: INVALID_ARGUMENT
+// for an axis outside [-rank, rank).
 absl::StatusOr<int> NormalAxis(int64_t axis, int rank);
 
-// The shape seen as [outer, size, inner] around one axis.
+// A shape seen as [outer, size, inner] around one axis.
 struct AxisView {
   int64_t outer = 1;
   int64_t size = 1;
@@ -88,9 +91,10 @@ struct AxisView {
 };
 AxisView ViewAroundAxis(const Shape& shape, int axis);
 
-// Elements as int64, from int32 or int64. Errors: INVALID_ARGUMENT for another type.
+// Returns the elements of an int32 or int64 tensor as int64. Errors: INVALID_ARGUMENT for another
+// type.
 absl::StatusOr<std::vector<int64_t>> ToInt64s(const Tensor& tensor);
-// Returns the value of a scalar of any number type.
+// Returns the value of a scalar of any number type as double.
 absl::StatusOr<double> ScalarValue(const Tensor& tensor);
 
 template <typename T>
@@ -98,8 +102,8 @@ struct TypeTag {
   using Type = T;
 };
 
-// Calls body(TypeTag<T>) for the T among Types that `tensor` has. Errors: INVALID_ARGUMENT for
-// another type.
+// Calls body(TypeTag<T>) with the type T among Types that the tensor's elements have. Errors:
+// INVALID_ARGUMENT if the tensor has none of these types.
 template <typename... Types, typename Body>
 absl::Status DispatchTypes(TypeList<Types...>, const Tensor& tensor, Body&& body) {
   absl::Status status = UnsupportedType(tensor);

@@ -1,7 +1,7 @@
 #pragma once
 
-// Shapes and attributes of the loss operators, shared by both backends. Scores are seen as [outer,
-// classes, inner]; there is one label per (outer, inner).
+// Shapes and attributes of the loss operators, for all backends. Scores are seen as [outer,
+// classes, inner]; there is one label for each pair (outer, inner).
 
 #include <cstdint>
 #include <string>
@@ -11,13 +11,13 @@
 
 namespace cohort {
 
-// softmax family
+// The attribute of the softmax operators.
 struct AxisParameters {
   int64_t axis = -1;
 };
 AxisParameters ParseLastAxis(AttributeReader& reader);
 
-// ONNX SoftmaxCrossEntropyLoss.
+// The attributes of ONNX's SoftmaxCrossEntropyLoss.
 enum class Reduction { kNone, kMean, kSum };
 struct OnnxLossParameters {
   Reduction reduction = Reduction::kMean;
@@ -26,7 +26,7 @@ struct OnnxLossParameters {
 };
 OnnxLossParameters ParseOnnxLoss(AttributeReader& reader);
 
-// Keras's cross-entropies.
+// The attributes of Keras's cross-entropies.
 struct KerasLossParameters {
   int64_t axis = -1;
   bool from_logits = false;
@@ -34,8 +34,8 @@ struct KerasLossParameters {
 KerasLossParameters ParseKerasLoss(AttributeReader& reader);
 inline constexpr double kKerasEpsilon = 1e-7;
 
-// Labels as int64, each in [0, classes) or equal to the ignored value. Errors: INVALID_ARGUMENT
-// naming the label and its place.
+// The labels that ReadLabels accepts: those in [0, classes), and the ignored value if there is one.
+// Errors of ReadLabels: INVALID_ARGUMENT naming the label and its position.
 struct LabelRange {
   int64_t classes = 0;
   bool has_ignored = false;
@@ -43,7 +43,7 @@ struct LabelRange {
 };
 absl::StatusOr<std::vector<int64_t>> ReadLabels(const Tensor& labels, const LabelRange& range);
 
-// Returns the shape without one axis.
+// Returns the shape without the axis `axis`.
 Shape WithoutAxis(const Shape& shape, int axis);
 
 }  // namespace cohort

@@ -1,8 +1,8 @@
 #pragma once
 
-// MatMul's shapes: NumPy's matmul. Operands of rank 2 and more are stacks of matrices whose leading
-// axes broadcast; an operand of rank 1 is a row (left) or a column (right) whose axis disappears
-// from the result.
+// Shapes of MatMul, as in NumPy's matmul. Operands of rank 2 and more are stacks of matrices whose
+// leading axes broadcast. An operand of rank 1 is a row (left operand) or a column (right operand),
+// and the result does not have that axis.
 
 #include <cstdint>
 #include <vector>
@@ -19,18 +19,19 @@ struct MatMulShape {
   int64_t n = 1;
   int64_t k = 1;
   Shape result;
-  std::vector<BroadcastAxis> batches;  // over the leading axes, strides in matrices
+  std::vector<BroadcastAxis> batches;  // the leading axes; strides count matrices
 };
 
-// Flags of a product. With a transpose flag the last two axes of that operand, which has rank 2 or
-// more, are swapped first.
+// Flags of a product. A transpose flag swaps the last two axes of its operand first; the operand
+// must have rank 2 or more.
 struct MatMulFlags {
   bool transpose_a = false;
   bool transpose_b = false;
 };
 absl::StatusOr<MatMulShape> ResolveMatMul(const Shape& a, const Shape& b, const MatMulFlags& flags);
 
-// Gemm's: alpha op(A) op(B) + beta C, matrices only; C broadcasts to the result.
+// The attributes of Gemm: alpha op(A) op(B) + beta C. All operands are matrices, and C broadcasts
+// to the result.
 struct GemmParameters {
   float alpha = 1;
   float beta = 1;
@@ -38,8 +39,8 @@ struct GemmParameters {
 };
 GemmParameters ParseGemm(AttributeReader& reader);
 
-// Resolves Gemm; `c` may be without value. Errors: INVALID_ARGUMENT for another rank or type, or a
-// C that does not broadcast.
+// Checks the operands of Gemm and returns the shape; `c` may be without value. Errors:
+// INVALID_ARGUMENT for a wrong rank or type, or for a C that does not broadcast to the result.
 absl::StatusOr<MatMulShape> ResolveGemm(const Tensor& a, const Tensor& b, const Tensor& c,
                                         const MatMulFlags& flags);
 

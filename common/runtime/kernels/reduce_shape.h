@@ -1,8 +1,8 @@
 #pragma once
 
-// Shapes and attributes of the reductions, shared by both backends. A reduction sees its result
-// under the kept shape (reduced axes have extent 1), which broadcasts to the input's shape; so
-// reducing is adding up a broadcast walk, and the gradient of a reduction is that walk backwards.
+// Shapes and attributes of the reductions, for all backends. `kept` is the result's shape with an
+// extent of 1 for each reduced axis, and it broadcasts to the input's shape. So a reduction adds up
+// along a broadcast walk, and its gradient follows the same walk backwards.
 
 #include <cstdint>
 #include <vector>
@@ -13,24 +13,26 @@
 namespace cohort {
 
 struct ReduceParameters {
-  std::vector<int64_t> axes;  // none: all
+  std::vector<int64_t> axes;  // empty: all axes are reduced
   bool keep_dims = true;
   bool no_axes_is_identity = false;
   bool mean = false;
 };
-ReduceParameters ParseReduceSum(AttributeReader& reader);   // axes are an input
-ReduceParameters ParseReduceMean(AttributeReader& reader);  // axes are an attribute
+ReduceParameters ParseReduceSum(AttributeReader& reader);   // ReduceSum's axes are an input
+ReduceParameters ParseReduceMean(AttributeReader& reader);  // ReduceMean's axes are an attribute
 ReduceParameters ParseReduceGrad(AttributeReader& reader);
 
 struct ReduceShape {
-  Shape kept;         // the input's shape with reduced axes of 1
-  Shape result;       // without the reduced axes unless they are kept
-  int64_t count = 1;  // input elements per result element
+  Shape kept;         // the input's shape with an extent of 1 for each reduced axis
+  Shape result;       // without the reduced axes, unless keep_dims is set
+  int64_t count = 1;  // number of input elements per result element
 };
-// Errors: INVALID_ARGUMENT for an axis outside the rank or given twice.
+// Returns the shapes of a reduction. Errors: INVALID_ARGUMENT for an axis outside the rank, or an
+// axis that is named twice.
 absl::StatusOr<ReduceShape> ResolveReduce(const Shape& input, const ReduceParameters& parameters);
 
-// Returns the parameters of a ReduceSum with its optional second input.
+// Returns the parameters of a ReduceSum, with the axes from the optional second input if it is
+// present.
 absl::StatusOr<ReduceParameters> WithAxesInput(const ReduceParameters& parameters,
                                                const Tensor& axes);
 

@@ -19,7 +19,7 @@ ReshapeParameters ParseReshape(AttributeReader& reader) {
   return {reader.Flag("allowzero", false)};
 }
 
-// Fills in 0 (the input's extent) and -1 (what is left).
+// Returns the shape with 0 replaced by the input's extent, and -1 by the extent that is left over.
 absl::StatusOr<Shape> ResolveShape(const Shape& input, std::vector<int64_t> dims, bool allow_zero) {
   int64_t known = 1;
   int unknown = -1;
@@ -31,6 +31,7 @@ absl::StatusOr<Shape> ResolveShape(const Shape& input, std::vector<int64_t> dims
       }
       dims[axis] = input.dim(static_cast<int>(axis));
     }
+    // A second -1 in the new shape falls through to the error below.
     if (dims[axis] == -1 && unknown < 0) {
       unknown = static_cast<int>(axis);
       continue;
@@ -40,6 +41,7 @@ absl::StatusOr<Shape> ResolveShape(const Shape& input, std::vector<int64_t> dims
     }
   }
   const int64_t total = input.num_elements();
+  // The extent left over must be a whole number.
   if (unknown >= 0) {
     if (known == 0 || total % known != 0) {
       return absl::InvalidArgumentError(
@@ -60,6 +62,7 @@ absl::Status RunReshape(KernelContext& context, const ReshapeParameters& paramet
   ASSIGN_OR_RETURN(std::vector<int64_t> dims, ToInt64s(context.input(1)));
   ASSIGN_OR_RETURN(Shape shape,
                    ResolveShape(input.shape(), std::move(dims), parameters.allow_zero));
+  // Reshape's result shares the input's bytes.
   context.Forward(0, input.Reshaped(std::move(shape)));
   return absl::OkStatus();
 }
@@ -85,12 +88,13 @@ absl::Status RunFlatten(KernelContext& context, const AxisParameter& parameters)
   const Tensor& input = context.input(0);
   const int rank = input.shape().rank();
   const int64_t axis = parameters.axis < 0 ? parameters.axis + rank : parameters.axis;
-  if (axis < 0 || axis > rank) {  // the rank itself is allowed here
+  if (axis < 0 || axis > rank) {  // Flatten also allows an axis equal to the rank
     return absl::InvalidArgumentError(
         absl::StrCat("axis ", parameters.axis, " is not in ", input.TypeString()));
   }
   int64_t rows = 1;
   int64_t columns = 1;
+  // Flatten merges the axes before `axis` into rows, and all other axes into columns.
   for (int i = 0; i < rank; ++i) (i < axis ? rows : columns) *= input.shape().dim(i);
   context.Forward(0, input.Reshaped(Shape{rows, columns}));
   return absl::OkStatus();
@@ -121,11 +125,12 @@ AllReduceParameters ParseAllReduce(AttributeReader& reader) {
   if (reduction != "sum" && reduction != "mean") {
     reader.Fail(absl::StrCat("reduction is '", reduction, "', neither sum nor mean"));
   }
+  // The attribute is read so that the reader accepts it, although a single replica does not use it.
   reader.Flag("of_mean_losses", false);
   return {};
 }
 
-// Runs the all-reduce of a single replica: the sum and the mean of one value are that value.
+// Runs the all-reduce of a single replica: the sum and the mean of one value are the value itself.
 absl::Status RunAllReduce(KernelContext& context, const AllReduceParameters&) {
   RETURN_IF_ERROR(RequireTypeIn(context.input(0), kFloats));
   context.Forward(0, context.input(0));
@@ -134,7 +139,7 @@ absl::Status RunAllReduce(KernelContext& context, const AllReduceParameters&) {
 
 AxisParameter ParseGatheredAxis(AttributeReader& reader) { return {reader.Int("axis", 0)}; }
 
-// Runs the all-gather of a single replica, whose value is the whole result.
+// Runs the all-gather of a single replica: the replica's value is the whole result.
 absl::Status RunAllGather(KernelContext& context, const AxisParameter& axis) {
   RETURN_IF_ERROR(AxisOf(axis.axis, context.input(0).shape().rank()).status());
   context.Forward(0, context.input(0));

@@ -4,10 +4,11 @@ namespace cohort {
 
 namespace {
 
-// The input's axis for each axis of the result.
+// Returns the input's axis for each axis of the result.
 absl::StatusOr<std::vector<int>> ResolvePerm(const TransposeParameters& parameters, int rank) {
   std::vector<int> perm;
   if (!parameters.given) {
+    // ONNX's default reverses the axes.
     for (int axis = rank - 1; axis >= 0; --axis) perm.push_back(axis);
     return perm;
   }
@@ -50,13 +51,15 @@ absl::StatusOr<TransposeShape> ResolveTranspose(const Shape& input,
     const int64_t stride = strides[static_cast<size_t>(axis)];
     dims.push_back(size);
     if (size == 1) continue;
+    // The axis continues the axis before it without a gap in the input: both move as one.
     if (!shape.axes.empty() && shape.axes.back().stride == size * stride) {
       shape.axes.back() = {shape.axes.back().size * size, stride};
     } else {
       shape.axes.push_back({size, stride});
     }
   }
-  if (shape.axes.size() == 1) shape.axes.clear();  // the tensor is contiguous
+  // If only one axis is left, the elements keep their order.
+  if (shape.axes.size() == 1) shape.axes.clear();
   shape.result = Shape(absl::MakeConstSpan(dims));
   return shape;
 }

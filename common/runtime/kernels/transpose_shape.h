@@ -1,7 +1,7 @@
 #pragma once
 
-// Transpose's axes. Axes of one element move freely, and neighbours that stay neighbours move as
-// one; so what is left of most transpositions is to turn matrices over, or nothing at all.
+// Axes of Transpose. Axes of one element can be dropped, and neighbours that stay neighbours move
+// as one axis. So most transpositions become transpositions of matrices, or nothing moves at all.
 
 #include <cstdint>
 #include <vector>
@@ -20,12 +20,13 @@ TransposeParameters ParseTranspose(AttributeReader& reader);
 struct TransposeShape {
   struct Axis {
     int64_t size = 1;
-    int64_t stride = 1;  // stride in the input
+    int64_t stride = 1;  // the axis's stride in the input
   };
   Shape result;
-  std::vector<Axis> axes;  // the result's axes, merged; none if no element moves
+  std::vector<Axis> axes;  // the merged axes of the result; empty if no element moves
 };
-// Errors: INVALID_ARGUMENT for a perm that is none of the input's axes.
+// Returns the result's shape and merged axes. Errors: INVALID_ARGUMENT for a perm that is not a
+// permutation of the input's axes.
 absl::StatusOr<TransposeShape> ResolveTranspose(const Shape& input,
                                                 const TransposeParameters& parameters);
 

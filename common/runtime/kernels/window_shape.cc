@@ -6,9 +6,11 @@ namespace cohort {
 
 namespace {
 
-// upper bound of a window, stride, dilation or pad
+// The upper bound of a window's extent, stride, dilation or padding. Within it, products of two of
+// these numbers cannot overflow an int64.
 constexpr int64_t kExtentMax = int64_t{1} << 30;
 
+// Checks one list of ONNX's attributes: its length, and the range of its numbers.
 absl::Status CheckList(const char* name, const std::vector<int64_t>& values, size_t count,
                        int64_t least) {
   if (!values.empty() && values.size() != count) {
@@ -30,9 +32,11 @@ int64_t Or(const std::vector<int64_t>& values, size_t i, int64_t otherwise) {
 
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// Sets pads and output of an axis whose other fields are set.
+// Sets the paddings and the output of an axis whose other fields are set.
 absl::Status PlaceWindow(const WindowParameters& parameters, WindowAxis& axis) {
   const int64_t extent = (axis.kernel - 1) * axis.dilation + 1;
+  // The output has as many positions as strides fit into the input; the padding follows from that
+  // number.
   if (parameters.auto_pad == "SAME_UPPER" || parameters.auto_pad == "SAME_LOWER") {
     axis.output = CeilDiv(axis.input, axis.stride);
     const int64_t pads =
@@ -41,6 +45,7 @@ absl::Status PlaceWindow(const WindowParameters& parameters, WindowAxis& axis) {
     axis.pad_end = pads - axis.pad_begin;
     return absl::OkStatus();
   }
+  // The window may start at `room` + 1 positions, of which every stride-th is used.
   const int64_t room = axis.input + axis.pad_begin + axis.pad_end - extent;
   if (room < 0) {
     return absl::InvalidArgumentError(absl::StrCat("a window of ", extent, " does not fit into ",
@@ -100,6 +105,7 @@ absl::StatusOr<Window> ResolveWindow(const Shape& image, const WindowParameters&
     axis.pad_end = Or(parameters.pads, i + count, 0);
     RETURN_IF_ERROR(PlaceWindow(parameters, axis));
     window.inputs *= axis.input;
+    // The number of inputs cannot overflow, because the inputs are elements of a tensor.
     if (__builtin_mul_overflow(window.outputs, axis.output, &window.outputs) ||
         __builtin_mul_overflow(window.taps, axis.kernel, &window.taps)) {
       return absl::InvalidArgumentError("gives more than 2^63 positions");
@@ -132,6 +138,7 @@ absl::StatusOr<ConvShape> ResolveConv(const Shape& x, const Shape& w,
   }
   const absl::Span<const int64_t> kernel = w.dims().subspan(2);
   WindowParameters window = parameters.window;
+  // ONNX lets a convolution take its kernel's shape from the weights.
   if (window.kernel.empty()) window.kernel.assign(kernel.begin(), kernel.end());
   if (absl::MakeConstSpan(window.kernel) != kernel) {
     return absl::InvalidArgumentError(
@@ -207,7 +214,7 @@ absl::StatusOr<GlobalPoolShape> ResolveGlobalPool(const Tensor& x) {
 
 std::vector<double> AverageDivisors(const Window& window, bool count_padding) {
   Window counted = window;
-  if (count_padding) {  // the padding counts as input
+  if (count_padding) {  // the average counts padding as input
     for (WindowAxis& axis : counted.axes) {
       axis.input += axis.pad_begin + axis.pad_end;
       axis.pad_begin = axis.pad_end = 0;
@@ -216,7 +223,7 @@ std::vector<double> AverageDivisors(const Window& window, bool count_padding) {
   std::vector<double> divisors(static_cast<size_t>(window.outputs), 0);
   ForEachTap(counted,
              [&](int64_t output, int64_t, int64_t) { ++divisors[static_cast<size_t>(output)]; });
-  // A last window of ceil_mode may lie beyond the input; its sum is 0.
+  // With ceil_mode, the last window may lie beyond the input; its sum is 0, so any divisor will do.
   for (double& divisor : divisors) divisor = std::max(divisor, 1.0);
   return divisors;
 }

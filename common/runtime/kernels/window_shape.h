@@ -1,9 +1,9 @@
 #pragma once
 
-// Windows that slide over the axes of an image after batch and channels: the part that convolutions
-// and pooling share. Output position o and tap k of a window meet input position o * stride -
-// pad_begin + k * dilation along each axis; outside the input there is padding. There may be any
-// number of such axes; the fast kernels take two.
+// Windows that slide over the axes of an image after batch and channels. Convolutions and pooling
+// share them. Along each axis, tap k of the window at output position o falls on input position o *
+// stride - pad_begin + k * dilation; positions outside the input are padding. Any number of axes is
+// possible; the fast kernels take two.
 
 #include <cstdint>
 #include <string>
@@ -15,13 +15,14 @@
 
 namespace cohort {
 
-// ONNX's attributes; an empty list is its default.
+// ONNX's attributes of a window; an empty list stands for ONNX's default.
 struct WindowParameters {
   std::string auto_pad = "NOTSET";
-  std::vector<int64_t> kernel;  // a convolution's may be left to its weights
+  // The list may be empty for a convolution, whose weights have the kernel's shape.
+  std::vector<int64_t> kernel;
   std::vector<int64_t> strides;
   std::vector<int64_t> dilations;
-  std::vector<int64_t> pads;  // all begins, then all ends
+  std::vector<int64_t> pads;  // the paddings at the begin of all axes, then those at the end
   bool ceil_mode = false;
 };
 WindowParameters ParseWindow(AttributeReader& reader);
@@ -40,22 +41,22 @@ struct WindowAxis {
   }
 };
 
-// Positions of all axes together count row major.
+// A window over all axes. Positions of all axes together are numbered in row-major order.
 struct Window {
   std::vector<WindowAxis> axes;
   int64_t inputs = 1;
   int64_t outputs = 1;
   int64_t taps = 1;
 };
-// Resolves the window over an `image` of [batch, channels, ...]. Errors: INVALID_ARGUMENT naming
+// Computes the window over an `image` of [batch, channels, ...]. Errors: INVALID_ARGUMENT naming
 // the attribute or the axis that does not fit.
 absl::StatusOr<Window> ResolveWindow(const Shape& image, const WindowParameters& parameters);
 
-// Returns [batch, channels, ...] of the window's result.
+// Returns the shape of the window's result, [batch, channels, ...].
 Shape WindowOutputShape(int64_t batch, int64_t channels, const Window& window);
 
-// Calls visit(output, input, tap) wherever a tap meets the input, the taps of one output in row
-// major order.
+// Calls visit(output, input, tap) for each tap that falls on an input. The taps of one output come
+// in row-major order.
 template <typename Visit>
 void ForEachTap(const Window& window, const Visit& visit, size_t axis = 0, int64_t output = 0,
                 int64_t input = 0, int64_t tap = 0) {
@@ -71,7 +72,8 @@ void ForEachTap(const Window& window, const Visit& visit, size_t axis = 0, int64
   }
 }
 
-// A convolution: X [batch, groups * inputs, ...], W [groups * outputs, inputs, ...].
+// The attributes of a convolution over X [batch, groups * inputs, ...] with W [groups * outputs,
+// inputs, ...].
 struct ConvParameters {
   WindowParameters window;
   int64_t groups = 1;
@@ -81,30 +83,32 @@ ConvParameters ParseConv(AttributeReader& reader);
 struct ConvShape {
   int64_t batch = 0;
   int64_t groups = 1;
-  int64_t inputs = 0;   // channels of one group
-  int64_t outputs = 0;  // channels of one group
+  int64_t inputs = 0;   // channels of one group of X
+  int64_t outputs = 0;  // channels of one group of Y
   Window window;
   Shape y;
 };
-// Errors: INVALID_ARGUMENT naming the shapes or the attribute.
+// Computes the shape of a convolution. Errors: INVALID_ARGUMENT naming the shapes or the attribute
+// that do not fit.
 absl::StatusOr<ConvShape> ResolveConv(const Shape& x, const Shape& w,
                                       const ConvParameters& parameters);
-// Resolves a gradient operator, whose dy has to be of the convolution's shape.
+// Computes the shape of a gradient operator. `dy` must have the shape of the convolution's result.
 absl::StatusOr<ConvShape> ResolveConvGrad(const Tensor& dy, const Shape& x, const Shape& w,
                                           const ConvParameters& parameters);
-// Errors: INVALID_ARGUMENT for a bias that is there and has not one element for each output of `w`.
+// Checks the optional bias of a convolution. Errors: INVALID_ARGUMENT for a bias that does not have
+// one element for each output channel of `w`.
 absl::Status CheckConvBias(const Tensor& w, const Tensor& bias);
 
 struct PoolParameters {
   WindowParameters window;
-  bool count_padding = false;  // AveragePool divides by the padded window
-  bool column_major = false;   // MaxPool numbers its indices so
+  bool count_padding = false;  // whether AveragePool also counts padding in its divisor
+  bool column_major = false;   // whether MaxPool numbers its indices in column-major order
 };
 PoolParameters ParseMaxPool(AttributeReader& reader);
 PoolParameters ParseAveragePool(AttributeReader& reader);
 
 struct PoolShape {
-  int64_t planes = 0;  // batch * channels
+  int64_t planes = 0;  // number of planes, batch * channels
   Window window;
   Shape y;
 };
@@ -112,14 +116,14 @@ absl::StatusOr<PoolShape> ResolvePool(const Shape& x, const PoolParameters& para
 absl::StatusOr<PoolShape> ResolvePoolGrad(const Tensor& dy, const Shape& x,
                                           const PoolParameters& parameters);
 
-// A pooling of whole planes.
+// The shape of a pooling over whole planes.
 struct GlobalPoolShape {
-  int64_t size = 0;  // elements of a plane
+  int64_t size = 0;  // number of elements of a plane
   Shape y;
 };
 absl::StatusOr<GlobalPoolShape> ResolveGlobalPool(const Tensor& x);
 
-// Returns the numbers by which an average pooling divides its outputs.
+// Returns the number by which average pooling divides each output.
 std::vector<double> AverageDivisors(const Window& window, bool count_padding);
 
 }  // namespace cohort

@@ -18,7 +18,7 @@ namespace cohort {
 
 namespace {
 
-// The kernels follow these versions of the ONNX operators; common/program converts older models.
+// The versions of ONNX whose operators the kernels follow. common/program converts older models.
 constexpr int64_t kMinOnnxOpset = 13;
 constexpr int64_t kMaxOnnxOpset = 17;
 constexpr size_t kMaxNodes = 1 << 20;
@@ -62,7 +62,8 @@ class Compiler {
     PlaceOrdered();
     BindKernels();
     RETURN_IF_ERROR(Listed(refusals_));
-    if (device_ != nullptr) RETURN_IF_ERROR(device_->stream->Wait());  // weights are there
+    // Waits until the weights are on the device.
+    if (device_ != nullptr) RETURN_IF_ERROR(device_->stream->Wait());
     FindLastUses();
     FindGivers();
     return std::shared_ptr<const CompiledProgram>(std::move(program_));
@@ -81,11 +82,12 @@ class Compiler {
   void FindLastUses();
   void FindGivers();
 
-  // -1 for a name that nothing defines.
+  // Returns the index of a value, or -1 for a name that nothing defines.
   int Find(const std::string& name) const {
     const auto it = values_.find(name);
     return it == values_.end() ? -1 : it->second;
   }
+  // Gives a value its index; returns -1 if the name is taken.
   int Define(const std::string& name, bool on_device = false) {
     const int value = static_cast<int>(program_->value_names.size());
     if (!values_.emplace(name, value).second) return -1;
@@ -102,16 +104,17 @@ class Compiler {
 
   const onnx::ModelProto& model_;
   const KernelRegistry& registry_;
-  const DeviceTarget* const device_;  // may be null
+  const DeviceTarget* const device_;  // the device to compile for; null: the processor
   const ValueTypes types_;
   std::shared_ptr<CompiledProgram> program_;
   std::vector<onnx::NodeProto> nodes_;
   std::vector<int> order_;
   PlacedGraph placed_;
   std::map<std::string, int> values_;
-  std::map<std::string, int> producer_;  // node that writes a value
-  std::vector<std::string> errors_;      // the graph does not hold together: ends the walk
-  std::vector<std::string> refusals_;    // what this runtime lacks: told all at once, at the end
+  std::map<std::string, int> producer_;  // node that writes each value
+  // Errors in the graph itself; they end the compilation after the current phase.
+  std::vector<std::string> errors_;
+  std::vector<std::string> refusals_;  // all that this runtime lacks, reported together at the end
 };
 
 void Compiler::CheckOpset() {
@@ -127,6 +130,7 @@ void Compiler::CheckOpset() {
 
 void Compiler::AddInputs() {
   for (const onnx::ValueInfoProto& input : model_.graph().input()) {
+    // Graph inputs are defined first, so they have the lowest value indices.
     InputSpec spec;
     spec.name = input.name();
     spec.value = Define(input.name());
@@ -148,7 +152,8 @@ void Compiler::AddInputs() {
   }
 }
 
-// An initializer that is a graph input too is only its default; inputs are always fed here.
+// Adds the weights. An initializer with the name of a graph input is only the input's default;
+// callers always feed inputs, so the default is skipped.
 void Compiler::AddConstants() {
   for (const onnx::TensorProto& initializer : model_.graph().initializer()) {
     if (Find(initializer.name()) >= 0) continue;
@@ -161,6 +166,7 @@ void Compiler::AddConstants() {
   }
 }
 
+// Notes which node defines each value, and refuses values that are defined twice.
 void Compiler::IndexOutputs() {
   for (size_t i = 0; i < nodes_.size(); ++i) {
     for (const std::string& output : nodes_[i].output()) {
@@ -172,8 +178,9 @@ void Compiler::IndexOutputs() {
   }
 }
 
-// Depth first from the graph outputs, so nodes that no output needs are left out; then the model's
-// own order where it is topological already, else the depth-first order.
+// Orders the nodes depth first from the graph outputs, which leaves out nodes that no output needs.
+// Then returns to the model's own order if that order is topological, else keeps the depth-first
+// order.
 void Compiler::OrderNodes() {
   enum : char { kNew, kOpen, kDone };
   std::vector<char> state(nodes_.size(), kNew);
@@ -186,6 +193,7 @@ void Compiler::OrderNodes() {
       return;
     }
     const size_t node = static_cast<size_t>(it->second);
+    // An open node that is reached again depends on itself.
     if (state[node] == kOpen) Error(absl::StrCat(NodeLabel(nodes_[node]), " is part of a cycle"));
     if (state[node] == kNew) stack.push_back(it->second);
   };
@@ -194,6 +202,7 @@ void Compiler::OrderNodes() {
     while (!stack.empty() && errors_.empty()) {
       const int node = stack.back();
       char& node_state = state[static_cast<size_t>(node)];
+      // Second visit: all inputs of the node have been ordered, so the node follows them.
       if (node_state != kNew) {
         stack.pop_back();
         if (node_state == kOpen) order_.push_back(node);
@@ -207,6 +216,7 @@ void Compiler::OrderNodes() {
       }
     }
   }
+  // The model's order is kept if every node comes after the nodes that it reads from.
   std::vector<int> position(nodes_.size(), -1);
   std::vector<int> sorted = order_;
   std::sort(sorted.begin(), sorted.end());
@@ -233,7 +243,8 @@ void Compiler::PlaceOrdered() {
   }
 }
 
-// A copy of a weight to the device is made once, here.
+// If `placed` copies a weight to the device, makes this copy once, at compilation, and returns
+// true: no run has to repeat it.
 bool Compiler::IsWeightCopied(const PlacedNode& placed) {
   if (placed.node.op_type() != kToDevice || placed.node.domain() != kRuntimeDomain) return false;
   const int from = Find(placed.node.input(0));
@@ -246,6 +257,7 @@ bool Compiler::IsWeightCopied(const PlacedNode& placed) {
   return false;
 }
 
+// Binds a kernel to each node, and gives an index to each output that is read.
 void Compiler::BindKernels() {
   std::set<std::string> read;
   for (const PlacedNode& placed : placed_.nodes) {
@@ -262,6 +274,7 @@ void Compiler::BindKernel(const PlacedNode& placed, const std::set<std::string>&
   const auto refuse = [&](absl::string_view reason) {
     refusals_.push_back(absl::StrCat(NodeLabel(proto), reason));
   };
+  // Every reason is collected, so that one error lists all nodes that do not fit.
   const KernelRegistry& registry = placed.on_device ? device_->kernels : registry_;
   const KernelDefinition* definition = registry.FindFor(proto);
   if (definition == nullptr) return refuse(" has no kernel");
@@ -278,6 +291,7 @@ void Compiler::BindKernel(const PlacedNode& placed, const std::set<std::string>&
   node.kernel = *std::move(kernel);
   for (const std::string& input : proto.input()) node.inputs.push_back(Find(input));
   for (const std::string& output : proto.output()) {
+    // An output that nothing reads gets no value, so that its kernel need not compute it.
     const bool kept = read.count(output) > 0 && !output.empty();
     const bool on_device = placed.on_device && !definition->outputs_on_host;
     node.outputs.push_back(kept ? Define(output, on_device) : -1);
@@ -285,6 +299,7 @@ void Compiler::BindKernel(const PlacedNode& placed, const std::set<std::string>&
   program_->nodes.push_back(std::move(node));
 }
 
+// Computes how long each value lives.
 void Compiler::FindLastUses() {
   program_->last_use.assign(program_->value_names.size(), -1);
   std::vector<int>& last_use = program_->last_use;
@@ -293,8 +308,8 @@ void Compiler::FindLastUses() {
     const CompiledNode& node = program_->nodes[static_cast<size_t>(i)];
     for (const int input : node.inputs) {
       if (input < 0) continue;
-      // The device may still read what was copied to it until the wait after the last node: before
-      // that, nothing is written there, and the memory is not released.
+      // The device may read a value that was copied to it until the wait after the last node. So
+      // the value's memory is neither overwritten nor released before.
       const bool copied = node.on_device && !program_->on_device[static_cast<size_t>(input)];
       int& last = last_use[static_cast<size_t>(input)];
       last = std::max(last, copied ? end : i);
@@ -305,14 +320,16 @@ void Compiler::FindLastUses() {
     program_->outputs.push_back(value);
     last_use[static_cast<size_t>(value)] = CompiledProgram::kAfterTheEnd;
   }
+  // Each value dies at the last node that reads it, unless it lives to the end of the run.
   for (size_t value = 0; value < last_use.size(); ++value) {
     if (last_use[value] < 0 || last_use[value] >= end) continue;
     program_->nodes[static_cast<size_t>(last_use[value])].dying.push_back(static_cast<int>(value));
   }
 }
 
+// Notes for each graph output the node that computes it, so that the run can hand it out early.
 void Compiler::FindGivers() {
-  std::map<int, CompiledNode*> giver;  // keyed by value
+  std::map<int, CompiledNode*> giver;  // the node that computes each value
   for (CompiledNode& node : program_->nodes) {
     for (const int value : node.outputs) {
       if (value >= 0) giver[value] = &node;

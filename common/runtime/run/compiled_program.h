@@ -1,8 +1,8 @@
 #pragma once
 
-// The compiled form of a graph. A value is an index; names are kept for messages. Every node has a
-// bound kernel; nodes that no output needs are gone; the order is topological and keeps the model's
-// order among free choices.
+// The compiled form of a graph. A value of the graph is an index; its name is kept for messages
+// only. Every node has a kernel bound to it, and nodes that no output needs are removed. The order
+// of nodes is topological; where several orders are possible, it is the order of the model.
 
 #include <cstdint>
 #include <memory>
@@ -16,25 +16,24 @@ namespace cohort {
 
 struct CompiledNode {
   std::string name;
-  std::string op;  // named in messages: "cohort.ReluGrad" or "Relu"
+  std::string op;  // the operator as messages name it: "cohort.ReluGrad" or "Relu"
   bool on_device = false;
   std::unique_ptr<Kernel> kernel;
-  std::vector<int> inputs;    // value, or -1 for an absent optional input
-  std::vector<int> outputs;   // value, or -1 for an output that nothing reads
-  std::vector<int> dying;     // values that no later node and no graph output reads
-  std::vector<size_t> gives;  // graph outputs that it computes
+  std::vector<int> inputs;    // index of each value, or -1 for an absent optional input
+  std::vector<int> outputs;   // index of each value, or -1 for an output that nothing reads
+  std::vector<int> dying;     // values that neither a later node nor a graph output reads
+  std::vector<size_t> gives;  // graph outputs that this node computes
 };
 
-// The type and shape that a graph input must have. An empty `dims` with has_shape false accepts any
-// shape.
+// The type and shape that a graph input must have. If has_shape is false, any shape is accepted.
 struct InputSpec {
   struct Dim {
-    int64_t size = -1;   // -1: any
-    std::string symbol;  // equal symbols have equal sizes in one run; "" is free
+    int64_t size = -1;   // -1: any size is accepted
+    std::string symbol;  // equal symbols must have equal sizes in one run; "" matches any size
   };
   std::string name;
   int value = 0;
-  DType dtype = DType::kUndefined;  // kUndefined: any
+  DType dtype = DType::kUndefined;  // kUndefined: any type is accepted
   bool has_shape = false;
   std::vector<Dim> dims;
 };
@@ -44,23 +43,24 @@ struct BoundConstant {
   Tensor tensor;
 };
 
-// Immutable; thread-safe.
+// A graph whose values are indexed and whose nodes have kernels. Immutable; thread-safe.
 class CompiledProgram {
  public:
   static constexpr int kAfterTheEnd = 1 << 30;
 
   int num_values() const { return static_cast<int>(last_use.size()); }
 
-  // Constant after compilation; public because the runner walks them.
+  // These members are constant after compilation. They are public because the runner walks through
+  // them.
   std::vector<CompiledNode> nodes;
   std::vector<InputSpec> inputs;
   std::vector<BoundConstant> constants;
   std::vector<int> outputs;
-  std::vector<size_t> given;  // the members of `outputs` that no node computes
+  std::vector<size_t> given;  // the members of `outputs` that no node computes: inputs and weights
   std::vector<std::string> value_names;
-  std::vector<bool> on_device;  // per value: it is in the device's memory
-  // Per value: index of the last node that reads it; the number of nodes for what is copied to a
-  // device; kAfterTheEnd for graph outputs.
+  std::vector<bool> on_device;  // whether each value is in the device's memory
+  // The index of the last node that reads each value. For a value that is copied to a device, it is
+  // the number of nodes; for a graph output, kAfterTheEnd.
   std::vector<int> last_use;
 };
 

@@ -8,8 +8,8 @@ namespace cohort {
 
 namespace {
 
-// Shapes of float32 weights as far as the graph declares them: every extent must be a number. Fused
-// kernels have no other type.
+// Returns the shapes of float32 weights and inputs that the graph declares in full, with a number
+// for every extent. Fused kernels take no other type than float32.
 std::map<std::string, std::vector<int64_t>> DeclaredShapes(const onnx::GraphProto& graph) {
   std::map<std::string, std::vector<int64_t>> shapes;
   for (const onnx::TensorProto& weight : graph.initializer()) {
@@ -17,7 +17,8 @@ std::map<std::string, std::vector<int64_t>> DeclaredShapes(const onnx::GraphProt
     shapes[weight.name()] = {weight.dims().begin(), weight.dims().end()};
   }
   for (const onnx::ValueInfoProto& input : graph.input()) {
-    shapes.erase(input.name());  // what is fed decides
+    // If a graph input has the name of a weight, only the input's declared type counts.
+    shapes.erase(input.name());
     const onnx::TypeProto_Tensor& type = input.type().tensor_type();
     if (!type.has_shape() || type.elem_type() != onnx::TensorProto::FLOAT) continue;
     std::vector<int64_t> dims;
@@ -31,7 +32,7 @@ std::map<std::string, std::vector<int64_t>> DeclaredShapes(const onnx::GraphProt
   return shapes;
 }
 
-// Readers of each value; a graph output counts as one.
+// The nodes that read each value. A graph output counts as a reader.
 class Readers {
  public:
   Readers(const onnx::GraphProto& graph, const std::vector<onnx::NodeProto>& nodes) {
@@ -41,7 +42,8 @@ class Readers {
     for (const onnx::ValueInfoProto& output : graph.output()) outputs_.insert(output.name());
   }
 
-  // Returns false if there are more readers, or if the value leaves the graph.
+  // Returns true and sets `reader` if exactly one node reads the value. Returns false if more nodes
+  // read the value, or if it is a graph output.
   bool Only(const std::string& value, size_t& reader) const {
     const auto it = readers_.find(value);
     if (it == readers_.end() || it->second.size() != 1 || outputs_.count(value) > 0) return false;
@@ -58,10 +60,10 @@ bool IsOnnx(const onnx::NodeProto& node, const char* op) {
   return node.op_type() == op && (node.domain().empty() || node.domain() == "ai.onnx");
 }
 
-// MatMul by a declared matrix, plus a declared bias of as many columns, perhaps through Relu: one
-// pass over the product instead of three. Other shapes broadcast in ways that are not worth a fused
-// kernel. The fused node takes the place and the output of the last one, so the nodes stay in
-// order.
+// Fuses MatMul by a declared matrix with the Add of a declared bias that has one element for each
+// column, and with a Relu if one follows: one pass over the product instead of three. Other shapes
+// broadcast in ways that are not worth a fused kernel. The fused node takes the place and the
+// output of the last fused node, so the order of nodes stays valid.
 void FuseBias(size_t product, const std::map<std::string, std::vector<int64_t>>& shapes,
               const Readers& readers, std::vector<onnx::NodeProto>& nodes) {
   const onnx::NodeProto mat_mul = nodes[product];
@@ -69,12 +71,14 @@ void FuseBias(size_t product, const std::map<std::string, std::vector<int64_t>>&
   if (!IsOnnx(mat_mul, "MatMul") || mat_mul.input_size() != 2 || mat_mul.output_size() != 1) return;
   if (!readers.Only(mat_mul.output(0), sum) || !IsOnnx(nodes[sum], "Add")) return;
   if (nodes[sum].input_size() != 2 || nodes[sum].output_size() != 1) return;
+  // Add is commutative, so the bias may be its first or its second input.
   const int other = nodes[sum].input(0) == mat_mul.output(0) ? 1 : 0;
   const auto weight = shapes.find(mat_mul.input(1));
   const auto bias = shapes.find(nodes[sum].input(other));
   if (weight == shapes.end() || weight->second.size() != 2) return;
   if (bias == shapes.end() || bias->second != std::vector<int64_t>{weight->second[1]}) return;
 
+  // The pattern matches, so the fused node is built.
   onnx::NodeProto fused = mat_mul;
   fused.set_domain(kRuntimeDomain);
   fused.set_op_type("MatMulBias");
@@ -89,7 +93,7 @@ void FuseBias(size_t product, const std::map<std::string, std::vector<int64_t>>&
     last = relu;
   }
   fused.set_output(0, nodes[last].output(0));
-  // The nodes that it stands for keep their place but define nothing that is read.
+  // The replaced nodes keep their places, but without inputs and outputs.
   const auto retire = [&nodes](size_t node) {
     nodes[node].clear_input();
     nodes[node].clear_output();

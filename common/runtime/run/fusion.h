@@ -1,8 +1,8 @@
 #pragma once
 
-// Rewrites that only a runtime cares about, made when a program is compiled: they change how a
-// device computes, not what a program means. They use operators of the domain "cohort.runtime", and
-// only those that the registry has, so a backend without them runs the plain graph.
+// Rewrites of a graph that are made when the program is compiled. They change how a device
+// computes, not what a program means. Fused nodes use operators of the domain "cohort.runtime", and
+// only operators that the registry has, so a backend without them runs the unchanged graph.
 
 #include <vector>
 
@@ -13,7 +13,8 @@ namespace cohort {
 
 inline constexpr char kRuntimeDomain[] = "cohort.runtime";
 
-// Nodes that others stand for stay in `nodes` without outputs; the compiler drops them.
+// Replaces groups of nodes by fused nodes. The replaced nodes stay in `nodes` without inputs and
+// outputs; the compiler drops them.
 void FuseNodes(const onnx::GraphProto& graph, const KernelRegistry& registry,
                std::vector<onnx::NodeProto>& nodes);
 

@@ -1,9 +1,10 @@
 #pragma once
 
 // Places values in one arena. A value lives from the node that writes it to the last node that
-// reads it; two values whose lives overlap get disjoint bytes, others may share. Largest first,
-// each at the lowest free offset: within a few per cent of the lower bound on training graphs, and
-// the same plan for the same input everywhere.
+// reads it. Two values whose lives overlap get disjoint bytes; all other pairs may share bytes. The
+// largest value is placed first, and each value gets the lowest free offset. On training graphs the
+// arena is within a few per cent of the lower bound, and the plan depends on nothing but the
+// ranges.
 
 #include <cstddef>
 #include <vector>
@@ -14,12 +15,12 @@ namespace cohort {
 
 struct LiveRange {
   size_t bytes = 0;
-  int first = 0;  // node that writes it
-  int last = 0;   // last node that reads it, at least `first`
+  int first = 0;  // index of the node that writes the value
+  int last = 0;   // index of the last node that reads the value, at least `first`
 };
 
 struct MemoryPlan {
-  std::vector<size_t> offsets;  // one per range; multiples of 64
+  std::vector<size_t> offsets;  // one offset per range, each a multiple of 64
   size_t arena_bytes = 0;
 };
 

@@ -11,9 +11,10 @@ namespace cohort {
 
 namespace {
 
+// Returns the name of a value's copy in the device's memory.
 std::string DeviceName(const std::string& value) { return absl::StrCat(value, "@device"); }
 
-// Lives for one call of PlaceNodes.
+// Places the nodes of one graph. Lives for one call of PlaceNodes.
 class Placer {
  public:
   Placer(const onnx::GraphProto& graph, const KernelRegistry& device)
@@ -23,6 +24,7 @@ class Placer {
     for (const onnx::NodeProto& node : nodes) Place(node);
     std::vector<std::string> outputs;
     for (const onnx::ValueInfoProto& output : graph_.output()) outputs.push_back(output.name());
+    // The graph's outputs are copied to the host last: each copy waits for all posted work.
     for (const std::string& value : made_) {
       for (size_t i = 0; i < outputs.size(); ++i) {
         if (outputs[i] != value) continue;
@@ -37,11 +39,14 @@ class Placer {
   }
 
  private:
-  // The definition that the node runs by, where it runs on the device.
+  // Returns the definition of the device's kernel that runs the node, or null if the node runs on
+  // the processor.
   const KernelDefinition* OnDevice(const onnx::NodeProto& node) const {
     const KernelDefinition* const definition = device_.FindFor(node);
     if (definition == nullptr || !CheckArity(node, definition->signature).ok()) return nullptr;
     if (!LackingTypes(node, definition->signature, types_).empty()) return nullptr;
+    // A kernel of a device is chosen by declared types; an unknown type could turn out to be one
+    // that the kernel lacks.
     for (int i = 0; i < node.input_size(); ++i) {
       if (node.input(i).empty()) continue;
       if (types_.dtype(node.input(i)) == DType::kUndefined) return nullptr;
@@ -58,6 +63,7 @@ class Placer {
 
   void Place(onnx::NodeProto node) {
     const KernelDefinition* const definition = OnDevice(node);
+    // Inputs: a copy is added if the value is on the other side only.
     for (int i = 0; i < node.input_size(); ++i) {
       std::string& input = *node.mutable_input(i);
       if (input.empty()) continue;
@@ -68,6 +74,7 @@ class Placer {
       if (place == InputPlace::kDevice) NeedOnDevice(input);
       if (place == InputPlace::kDevice || stays_there) input = DeviceName(input);
     }
+    // Outputs: a value that a device's kernel writes gets the name that it has on the device.
     for (std::string& output : *node.mutable_output()) {
       if (definition == nullptr || definition->outputs_on_host || output.empty()) {
         on_host_.insert(output);
@@ -85,8 +92,8 @@ class Placer {
       AddCopy(kToHost, DeviceName(value), value);
     }
   }
-  // Notes that a value is needed on the device. A value that no node on the device has made is in
-  // host memory.
+  // Notes that a value is needed on the device, and adds a copy to the device if there is none yet.
+  // A value that no node on the device has made is in host memory.
   void NeedOnDevice(const std::string& value) {
     if (!on_device_.insert(value).second) return;
     on_host_.insert(value);
@@ -105,9 +112,10 @@ class Placer {
   const onnx::GraphProto& graph_;
   const KernelRegistry& device_;
   const ValueTypes types_;
-  std::set<std::string> on_device_;  // named as in the graph; some are in host memory as well
+  // Values on the device, by their names in the graph; some are in host memory as well.
+  std::set<std::string> on_device_;
   std::set<std::string> on_host_;
-  std::vector<std::string> made_;  // made on the device, in this order
+  std::vector<std::string> made_;  // values made on the device, in the order of their nodes
   std::vector<PlacedNode> placed_;
 };
 

@@ -1,9 +1,9 @@
 #pragma once
 
-// The choice of the nodes of a program that run on a device. A node runs there if the device has a
-// kernel for its types; all others stay on the processor, and a value that is needed on the other
-// side is copied, once. A value keeps its name in host memory, so the graph's inputs and outputs
-// do, and has another name on the device.
+// The choice of the nodes that run on a device. A node runs on the device if the device has a
+// kernel for the node's types; all other nodes stay on the processor. A value that is needed on the
+// other side is copied once. In host memory a value keeps its name, and so do the graph's inputs
+// and outputs; on the device the value has another name.
 
 #include <string>
 #include <vector>
@@ -14,25 +14,25 @@
 
 namespace cohort {
 
-// Operators of kRuntimeDomain.
+// The operators of kRuntimeDomain that copy a value to the device and to host memory.
 inline constexpr char kToDevice[] = "ToDevice";
 inline constexpr char kToHost[] = "ToHost";
 
 struct PlacedNode {
   onnx::NodeProto node;
-  bool on_device = false;  // its kernel is the device's
+  bool on_device = false;  // whether the node uses the device's kernel
 };
 
 struct PlacedGraph {
   std::vector<PlacedNode> nodes;
-  std::vector<std::string> outputs;  // the values that the graph's outputs are
+  std::vector<std::string> outputs;  // the names of the values that are the graph's outputs
 };
 
-// Places `nodes`, which come in an order in which they can run, as do the returned ones: copies to
-// the device come before the first node that needs them, and those of the graph's outputs at the
-// end, because each copy to the host waits for all posted work. A node whose types are not all
-// known stays on the processor, as does one whose rank is unknown but matters. `left_there` is
-// DeviceTarget's.
+// Places `nodes`, which come in an order in which they can run; the returned nodes are in such an
+// order, too. A copy to the device comes right before the first node that needs it. The copies of
+// the graph's outputs come at the end, because each copy to the host waits for all posted work. A
+// node stays on the processor if a type is unknown, or if its rank is unknown but matters.
+// `left_there` is DeviceTarget::left_there.
 PlacedGraph PlaceNodes(const onnx::GraphProto& graph, const std::vector<onnx::NodeProto>& nodes,
                        const KernelRegistry& device, const std::vector<bool>& left_there);
 

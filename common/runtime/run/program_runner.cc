@@ -17,7 +17,7 @@ namespace cohort {
 
 namespace {
 
-// The view that node number `node` has of the run.
+// The view that node number `node` has of the current run. Thread-compatible.
 class NodeContext : public KernelContext {
  public:
   NodeContext(const CompiledNode& compiled, int node, ValueStore& values, const RunContext& run,
@@ -65,13 +65,14 @@ class NodeContext : public KernelContext {
   const int node_;
   ValueStore& values_;
   const RunContext& run_;
-  CudaStream* const stream_;  // may be null
+  CudaStream* const stream_;  // the stream of the device; may be null
   const Tensor absent_;
 };
 
-// Sizes of the symbols seen so far in this run.
+// The sizes of the symbols that this run has seen so far, each with the input that set the size.
 using Symbols = std::map<std::string, std::pair<int64_t, std::string>>;
 
+// Checks the extents of one input against its declaration, and equal symbols against each other.
 absl::Status CheckDims(const InputSpec& spec, const Tensor& tensor, Symbols& symbols) {
   if (static_cast<size_t>(tensor.shape().rank()) != spec.dims.size()) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -85,6 +86,7 @@ absl::Status CheckDims(const InputSpec& spec, const Tensor& tensor, Symbols& sym
                                                      " along axis ", axis, ", not ",
                                                      tensor.TypeString()));
     }
+    // The first input with a symbol sets the symbol's size.
     if (dim.symbol.empty()) continue;
     const auto [it, added] = symbols.try_emplace(dim.symbol, size, spec.name);
     if (!added && it->second.first != size) {
@@ -96,6 +98,7 @@ absl::Status CheckDims(const InputSpec& spec, const Tensor& tensor, Symbols& sym
   return absl::OkStatus();
 }
 
+// Checks the number, types and shapes of a run's inputs.
 absl::Status CheckInputs(const CompiledProgram& program, absl::Span<const Tensor> inputs) {
   if (inputs.size() != program.inputs.size()) {
     return absl::InvalidArgumentError(absl::StrCat("the program has ", program.inputs.size(),
@@ -118,8 +121,9 @@ absl::Status CheckInputs(const CompiledProgram& program, absl::Span<const Tensor
 
 }  // namespace
 
-// A run is a walk over the nodes that may stop at one that waits. Its kernel's answer comes on any
-// thread, perhaps before the kernel's Start has returned: the second of the two goes on.
+// The state of a runner. A run is a walk over the nodes that may stop at a node that waits. The
+// answer of such a node's kernel comes on any thread, perhaps before the kernel's Start has
+// returned. Start's return and the answer exchange a flag; the later of the two continues the walk.
 class ProgramRunner::Impl {
  public:
   Impl(std::shared_ptr<const CompiledProgram> program, AllocateBuffer allocate_outputs,
@@ -132,6 +136,7 @@ class ProgramRunner::Impl {
     if (absl::Status status = CheckInputs(*program_, inputs); !status.ok()) {
       return done(std::move(status));
     }
+    // Runs queue up; only the first is under way.
     runs_.push_back({{inputs.begin(), inputs.end()}, context, std::move(post), std::move(done)});
     if (runs_.size() == 1) Begin();
   }
@@ -148,6 +153,7 @@ class ProgramRunner::Impl {
   };
 
   void Begin() {
+    // Moved out of the run: the run must not keep inputs alive to its end.
     const std::vector<Tensor> inputs = std::move(run().inputs);
     next_ = 0;
     values_.Begin(inputs);
@@ -155,6 +161,7 @@ class ProgramRunner::Impl {
       values_.Bind(constant.value, constant.tensor);
     }
     for (size_t i = 0; i < inputs.size(); ++i) values_.Bind(program_->inputs[i].value, inputs[i]);
+    // Outputs that no node computes are final already.
     if (!Give(program_->given)) return;
     GoOn();
   }
@@ -170,8 +177,8 @@ class ProgramRunner::Impl {
         return;
       }
     }
-    // Inputs may still be read by a value of which only the shape was wanted: nobody has waited for
-    // it.
+    // Waits for posted work, which may still read inputs: nothing has waited yet for a device's
+    // value of which only the shape was used.
     if (stream_ != nullptr) {
       if (absl::Status status = stream_->Wait(); !status.ok()) return Fail(std::move(status));
     }
@@ -188,15 +195,19 @@ class ProgramRunner::Impl {
 
   absl::Status RunKernel(const CompiledNode& node, KernelContext& context) {
     RETURN_IF_ERROR(node.kernel->Run(context));
+    // A device's kernel reports failures of posting through the stream.
     return node.on_device ? stream_->status() : absl::OkStatus();
   }
 
-  // Returns false if the answer comes later; the run goes on then.
+  // Returns false if the answer has not come yet. In that case the task that brings the answer
+  // continues the run.
   bool Answered(const WaitingKernel& kernel, KernelContext& context) {
     one_of_two_has_come_ = false;
-    // The answer posts by a copy: the task may end the run while the call is under way.
+    // `post` is copied: the posted task may end the run, and with it the run's `post`, while the
+    // call of `post` is still under way.
     kernel.Start(context, [this, post = run().post](absl::StatusOr<Tensor> answer) {
       answer_ = std::move(answer);
+      // If Start has not returned yet, the caller of Start continues the run.
       if (!one_of_two_has_come_.exchange(true)) return;
       post([this] {
         const CompiledNode& node = program_->nodes[next_];
@@ -213,7 +224,8 @@ class ProgramRunner::Impl {
     return EndNode(node, answer.status());
   }
 
-  // Returns false if the node has failed, which has ended the run.
+  // Ends a node: takes its outputs and releases its inputs. Returns false if the node has failed,
+  // which has ended the run.
   bool EndNode(const CompiledNode& node, const absl::Status& status) {
     if (!status.ok()) {
       Fail(Annotate(status, absl::StrCat("node '", node.name, "' (", node.op, ")")));
@@ -225,7 +237,8 @@ class ProgramRunner::Impl {
     return true;
   }
 
-  // Returns false if the taker ended the run.
+  // Passes outputs to the taker, if there is one. Returns false if the taker returned an error,
+  // which has ended the run.
   bool Give(const std::vector<size_t>& outputs) {
     OutputTaker* const taker = run().context.taker;
     if (taker == nullptr) return true;
@@ -239,7 +252,8 @@ class ProgramRunner::Impl {
   }
 
   void Fail(absl::Status status) {
-    // Posted work may still read inputs; its status is that of the failure that ends the run.
+    // Posted work may still read inputs. The status of the stream is dropped, since `status`
+    // already ends the run.
     if (stream_ != nullptr) (void)stream_->Wait();
     values_.Abandon();
     End(std::move(status));
@@ -248,7 +262,8 @@ class ProgramRunner::Impl {
   void End(absl::StatusOr<std::vector<Tensor>> outputs) {
     Done done = std::move(run().done);
     runs_.pop_front();
-    // A waiting caller keeps this alive: after the last wait nothing may.
+    // If no other run waits, `done` may destroy this runner, so nothing is touched after it. A
+    // caller whose run still waits keeps the runner alive.
     const bool more = !runs_.empty();
     done(std::move(outputs));
     if (more) Begin();
@@ -256,16 +271,19 @@ class ProgramRunner::Impl {
 
   Run& run() { return runs_.front(); }
 
-  const std::shared_ptr<const CompiledProgram> program_;  // shared with other runners
-  const std::shared_ptr<CudaStream> stream_;  // shared with the program's weights; may be null
+  // The compiled program, shared with other runners.
+  const std::shared_ptr<const CompiledProgram> program_;
+  // The stream, shared with the weights; null without a device.
+  const std::shared_ptr<CudaStream> stream_;
   ValueStore values_;
 
-  std::deque<Run> runs_;  // the first is under way
+  std::deque<Run> runs_;  // the first run is under way, all others wait
 
-  // The state of the run under way.
-  size_t next_ = 0;                                                 // the node that runs, or waits
-  absl::StatusOr<Tensor> answer_ = absl::UnknownError("none yet");  // for the node that waits
-  std::atomic<bool> one_of_two_has_come_{false};                    // Start's return, or the answer
+  // The state of the run that is under way.
+  size_t next_ = 0;  // index of the node that runs or waits
+  // The answer of the node that waits.
+  absl::StatusOr<Tensor> answer_ = absl::UnknownError("none yet");
+  std::atomic<bool> one_of_two_has_come_{false};  // set by Start's return or by the answer
 };
 
 ProgramRunner::ProgramRunner(std::shared_ptr<const CompiledProgram> program,

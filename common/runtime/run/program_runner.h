@@ -1,10 +1,9 @@
 #pragma once
 
-// Runs the pure part of a program: an ONNX graph from input tensors to output tensors, on the
-// processor, or on a device what that has kernels for. Inputs and outputs are in host memory, but
-// for outputs that are to be left on the device (DeviceTarget).
-// Variables, batches and pushes are the caller's: it feeds inputs in the graph's order and
-// takes outputs in the graph's order.
+// Runs the pure part of a program: an ONNX graph from input tensors to output tensors. Nodes run on
+// the processor, or on a device if the device has kernels for them. Inputs and outputs are in host
+// memory, except outputs that are to be left on the device (DeviceTarget). The caller handles
+// variables, batches and pushes: it feeds inputs and takes outputs in the graph's order.
 
 #include <cstddef>
 #include <cstdint>
@@ -24,62 +23,63 @@
 
 namespace cohort {
 
-// A program compiled for a device: nodes bound to kernels in execution order, weights unpacked.
-// Immutable; thread-safe. Shared: several runners run one program.
+// A program compiled for a device: nodes bound to kernels in execution order, and weights unpacked.
+// Immutable; thread-safe. Shared, because several runners run one program.
 class CompiledProgram;
 
-// A device that a program is compiled for: its kernels, and the stream of the runner.
+// A device for which a program is compiled: the device's kernels, and the stream of the runner.
 struct DeviceTarget {
   const KernelRegistry& kernels;
-  std::shared_ptr<CudaStream> stream;  // shared with the runner
-  // A flag per output of the graph, or empty: an output with the flag that a node on the device
-  // computes is returned as a tensor of the device (IsOnDevice) that nothing on the stream still
-  // writes.
+  // The stream that the runner posts to, shared with the runner.
+  std::shared_ptr<CudaStream> stream;
+  // One flag per output of the graph, or empty. If the flag is set and a node on the device
+  // computes the output, the run returns it as a tensor of the device (IsOnDevice). No posted work
+  // writes that tensor any more.
   std::vector<bool> left_there = {};
 };
 
-// Compiles a program. Types are those of the graph's inputs, weights, outputs and value_info; a
-// value without one is checked when it runs. `registry` has the processor's kernels; `device` may
-// be null. Errors: INVALID_ARGUMENT that lists every node whose operator, type or opset has no
-// kernel; those of the stream, to which weights are copied.
+// Compiles a program. Types are taken from the graph's inputs, weights, outputs and value_info; a
+// value whose type is not declared is checked when it is computed. `registry` has the processor's
+// kernels; `device` may be null. Errors: INVALID_ARGUMENT that lists every node whose operator,
+// type or opset has no kernel; errors of the stream, to which weights are copied.
 absl::StatusOr<std::shared_ptr<const CompiledProgram>> CompileProgram(
     const onnx::ModelProto& model, const KernelRegistry& registry,
     const DeviceTarget* device = nullptr);
 
 struct MemoryStats {
-  int64_t allocations = 0;  // buffers made for intermediate values so far
+  int64_t allocations = 0;  // buffers made for intermediate values since construction
   size_t arena_bytes = 0;
 };
 
-// Runs one program, one run at a time, reusing one arena for intermediate values (planned for the
-// shapes of the last run, planned again when they change). Outputs have buffers of their own.
-// Thread-compatible.
+// Runs one program, one run at a time. All intermediate values share one arena; it is planned for
+// the shapes of the last run and planned again when shapes change. Outputs have buffers of their
+// own. Thread-compatible.
 class ProgramRunner {
  public:
   using Done = absl::AnyInvocable<void(absl::StatusOr<std::vector<Tensor>>)>;
-  // Runs a task where this runner is touched, later.
+  // Runs a task later, in the place (such as a strand) where this runner is used.
   using Post = std::function<void(Task)>;
 
-  // Makes a runner. `allocate_outputs` makes the buffers of outputs, which are used again once
-  // nobody reads them. `stream` is that of the DeviceTarget, if there was one.
+  // Makes a runner. `allocate_outputs` makes the buffers of outputs, which are reused once nobody
+  // reads them. `stream` is the stream of the DeviceTarget, or null without one.
   explicit ProgramRunner(std::shared_ptr<const CompiledProgram> program,
                          AllocateBuffer allocate_outputs = Buffer::Allocate,
                          std::shared_ptr<CudaStream> stream = nullptr);
   ~ProgramRunner();
 
-  // Runs a program in which no node waits for another run: RunContext.exchange is null. Errors:
-  // INVALID_ARGUMENT for a wrong number, type or shape of inputs, naming the node; those of the
-  // taker.
+  // Runs the program and returns its outputs. No node may wait for another run: RunContext.exchange
+  // is null. Errors: INVALID_ARGUMENT for a wrong number, type or shape of inputs; a node's error,
+  // with the node's name; errors of the taker.
   absl::StatusOr<std::vector<Tensor>> Run(absl::Span<const Tensor> inputs,
                                           const RunContext& context);
 
-  // Starts a run in which nodes may wait; it then goes on in tasks for `post`. `done` runs once, in
-  // this call or in such a task, and the runner lives until then. While another run is under way
-  // this one waits for its end.
+  // Starts a run in which nodes may wait. The run continues in tasks that are passed to `post`.
+  // `done` runs once, in this call or in such a task; the runner must live until then. While
+  // another run is under way, the new run waits for the end of that run.
   void Start(absl::Span<const Tensor> inputs, const RunContext& context, Post post, Done done);
 
-  // Fills bytes of the arena with NaN after their last use by the plan, in later runs: tests see so
-  // a value that is read for longer than the plan keeps it.
+  // Makes later runs fill bytes of the arena with NaN after their last use by the plan. Tests
+  // detect with it a value that is read for longer than the plan keeps the value.
   void FillDeadMemory();
 
   MemoryStats memory() const;

@@ -14,13 +14,15 @@ size_t Bytes(DType dtype, const Shape& shape) {
   return static_cast<size_t>(shape.num_elements()) * ElementSize(dtype);
 }
 
-// Rounded up, by at most an eighth, so that values of about one size share buffers.
+// Returns `bytes` rounded up by at most an eighth, so that values of similar sizes share free
+// buffers.
 size_t BufferSize(size_t bytes) {
   const size_t step = std::bit_floor(std::max<size_t>(bytes, 512)) / 8;
   return (bytes + step - 1) / step * step;
 }
 
-// Values of one size that live at once, such as the rows of many tables.
+// The number of free buffers kept of each size. Values of one size may live at once, such as the
+// rows of many tables.
 constexpr size_t kMaxFreePerSize = 64;
 
 size_t Index(int value) { return static_cast<size_t>(value); }
@@ -49,7 +51,9 @@ bool ValueStore::SameAsRecorded(absl::Span<const Tensor> inputs) const {
 void ValueStore::Begin(absl::Span<const Tensor> inputs) {
   std::fill(current_.begin(), current_.end(), Placement{});
   for (Storage& storage : storages_) storage.live = 0;
+  // The plan of the last recorded run also fits this run.
   if (planned_ && !stale_ && SameAsRecorded(inputs)) return;
+  // A second recording: shapes vary, so a pool of buffers pays from now on.
   if (planned_ && varying_ == nullptr) {
     varying_ = std::make_shared<OutputPool>(Buffer::Allocate, kMaxFreePerSize);
   }
@@ -67,6 +71,7 @@ Tensor& ValueStore::Place(int value, Tensor tensor, Placement placement) {
   return values_[Index(value)];
 }
 
+// Makes the buffer of a value in a run that records.
 Tensor ValueStore::Fresh(int value, DType dtype, const Shape& shape) {
   if (IsOnDeviceSide(value)) return stream_->NewTensor(dtype, shape);
   if (varying_ == nullptr) return Tensor(dtype, shape);
@@ -75,6 +80,7 @@ Tensor ValueStore::Fresh(int value, DType dtype, const Shape& shape) {
   return Tensor(dtype, shape, pool.Take(BufferSize(Bytes(dtype, shape))), 0);
 }
 
+// Allocates a value in a run that records, and notes its storage.
 Tensor& ValueStore::Record(int node, int value, DType dtype, const Shape& shape) {
   Storage storage;
   storage.bytes = Bytes(dtype, shape);
@@ -86,6 +92,7 @@ Tensor& ValueStore::Record(int node, int value, DType dtype, const Shape& shape)
                {Origin::kOwned, static_cast<int>(storages_.size()) - 1});
 }
 
+// Allocates a value that the plan does not provide for. The next run records again.
 Tensor& ValueStore::Deviate(int value, DType dtype, const Shape& shape) {
   stale_ = true;
   ++allocations_;
@@ -99,6 +106,7 @@ Tensor& ValueStore::Allocate(int node, int value, DType dtype, const Shape& shap
   if (placement.origin != Origin::kOwned) return Deviate(value, dtype, shape);
   const Storage& storage = storages_[Index(placement.storage)];
   if (Bytes(dtype, shape) > storage.bytes) return Deviate(value, dtype, shape);
+  // A graph output keeps its buffer after the run, so it gets a buffer from the pool.
   if (storage.escapes) {
     auto own = storage.on_device ? stream_->Allocate(storage.bytes) : pool_->Take(storage.bytes);
     return Place(value, Tensor(dtype, shape, std::move(own), 0), placement);
@@ -107,9 +115,9 @@ Tensor& ValueStore::Allocate(int node, int value, DType dtype, const Shape& shap
   return Place(value, Tensor(dtype, shape, arena, storage.offset), placement);
 }
 
-// Returns whether a node may write over an input: the input is the only value on its storage, and
-// this node is its last reader, by one of its inputs. (A kernel of several outputs reads each input
-// when it makes the output over it.)
+// Returns whether a node may write over one of its inputs. The input must be the only value on its
+// storage, and this node must be its last reader and read it by one input only. (A kernel of
+// several outputs reads each input when it makes the output over that input.)
 bool ValueStore::MayOverwrite(int node, int input, size_t bytes) const {
   const Placement placement = current_[Index(input)];
   if (placement.storage < 0 || program_.last_use[Index(input)] != node) return false;
@@ -126,6 +134,7 @@ Tensor& ValueStore::AllocateOver(int node, int value, int input, DType dtype, co
   if (!planned_) {
     if (!may_overwrite) return Record(node, value, dtype, shape);
   } else {
+    // The plan must overwrite the same storage, or later values would overlap this value.
     const Placement planned = plan_[Index(value)];
     if (planned.origin != Origin::kOver) return Allocate(node, value, dtype, shape);
     if (!may_overwrite || planned.storage != placement.storage) {
@@ -135,11 +144,13 @@ Tensor& ValueStore::AllocateOver(int node, int value, int input, DType dtype, co
   return Place(value, Tensor(dtype, shape, over.buffer(), over.offset()), placement);
 }
 
-// Returns the storage of the input that `tensor` is a part of; -1 where it is of none.
+// Returns the storage of the input whose bytes `tensor` shares, or -1 if it shares the bytes of
+// none.
 int ValueStore::StorageOf(const Tensor& tensor, absl::Span<const int> inputs) const {
   for (const int input : inputs) {
     if (input < 0 || values_[Index(input)].buffer() != tensor.buffer()) continue;
     const int storage = current_[Index(input)].storage;
+    // All storages of an arena share one buffer, so the byte range decides.
     if (storage < 0 || !IsInArena(storage)) return storage;
     const size_t begin = storages_[Index(storage)].offset;
     if (tensor.offset() >= begin &&
@@ -153,7 +164,7 @@ int ValueStore::StorageOf(const Tensor& tensor, absl::Span<const int> inputs) co
 void ValueStore::Forward(int value, const Tensor& tensor, absl::Span<const int> inputs) {
   const int storage = StorageOf(tensor, inputs);
   if (storage >= 0 && IsInArena(storage) && plan_[Index(value)].storage != storage) {
-    // The plan does not keep these bytes alive for this value.
+    // The plan does not keep these bytes for this value, so the value gets a copy.
     stale_ = true;
     ++allocations_;
     Place(value, IsOnDeviceSide(value) ? stream_->Clone(tensor) : tensor.Clone(), Placement{});
@@ -171,6 +182,7 @@ void ValueStore::Release(int node, absl::Span<const int> values) {
   if (fill_dead_memory_ && planned_) FillBehind(node);
 }
 
+// Fills the storages that no node after `node` reads. All bits set are a NaN for each float type.
 void ValueStore::FillBehind(int node) {
   for (const Storage& storage : storages_) {
     if (storage.escapes || storage.last != node) continue;
@@ -179,12 +191,14 @@ void ValueStore::FillBehind(int node) {
     Tensor nan(DType::kUint8, bytes);
     Tensor& filled = storage.on_device ? nan : dead;
     std::fill_n(filled.mutable_data<uint8_t>(), storage.bytes, uint8_t{0xff});
+    // The source of a posted copy must stay until the stream has read it.
     if (!storage.on_device) continue;
     stream_->CopyToDevice(nan, dead);
     fills_.push_back(std::move(nan));
   }
 }
 
+// Computes the offsets of all storages on one side, and makes the arena larger if they need it.
 void ValueStore::PlanArena(bool on_device) {
   std::vector<LiveRange> ranges;
   std::vector<Storage*> placed;
@@ -204,6 +218,7 @@ void ValueStore::PlanArena(bool on_device) {
 void ValueStore::Finish() {
   if (!planned_) {
     plan_ = current_;
+    // A storage lives until the last reader of any value on it.
     for (size_t value = 0; value < plan_.size(); ++value) {
       if (plan_[value].storage < 0) continue;
       Storage& storage = storages_[Index(plan_[value].storage)];
@@ -218,6 +233,7 @@ void ValueStore::Finish() {
   std::fill(values_.begin(), values_.end(), Tensor());
 }
 
+// A failed run may have recorded only some values, so the next run must record.
 void ValueStore::Abandon() {
   planned_ = false;
   fills_.clear();

@@ -1,15 +1,17 @@
 #pragma once
 
-// Holds the values of one run. The first run with new input shapes records which value got which
-// storage: its own, the bytes of a dying input (in place), or a share of another value's (Reshape).
-// From the record follows a memory plan, and later runs place storages in one arena by it. A run
-// that behaves differently from the record, because an operator's result depends on input values,
-// stays correct: what deviates gets a fresh buffer, and the next run records again. An operator
-// that hands on its input in one run and computes in the next deviates, too: every run counts the
-// values on a storage, and no node writes over a storage on which there are others. Storages that a
-// graph output can see are never in the arena. Values on a device have an arena there. Where shapes
-// change from run to run, as those of rows of tables do, each run records, in buffers that are used
-// again.
+// Holds the values of one run. The first run with new input shapes records the storage of each
+// value: a storage of its own, the bytes of an input that is no longer needed (in place), or a
+// share of another value's storage (Reshape). A memory plan follows from the record, and later runs
+// place storages in one arena by this plan.
+//
+// A run may behave differently from the record, because an operator's result depends on input
+// values. Such a run stays correct: a value that deviates gets a fresh buffer, and the next run
+// records again. An operator that forwards its input in one run and computes in the next deviates,
+// too: every run counts the values on a storage, and no node writes over a storage that has other
+// values. A storage that a graph output shares is never in the arena. Values on a device have an
+// arena in the device's memory. If shapes change from run to run, as those of tables' rows do, each
+// run records and takes its buffers from a pool.
 
 #include <cstddef>
 #include <cstdint>
@@ -25,31 +27,32 @@
 
 namespace cohort {
 
-// Thread-compatible.
+// The values of a runner's current run, and the memory plan for later runs. Thread-compatible.
 class ValueStore {
  public:
-  // Makes a store. `stream` is that of the device that some values are on, and outlives the store;
-  // null without one.
+  // Makes a store. `stream` belongs to the device that some values are on, and outlives the store;
+  // null without a device.
   ValueStore(const CompiledProgram& program, AllocateBuffer allocate_outputs, CudaStream* stream);
 
-  // Starts a run; `inputs` decide whether the plan holds.
+  // Starts a run; the types and shapes of `inputs` decide whether the plan still holds.
   void Begin(absl::Span<const Tensor> inputs);
   void Bind(int value, const Tensor& tensor) { values_[static_cast<size_t>(value)] = tensor; }
   Tensor& Allocate(int node, int value, DType dtype, const Shape& shape);
-  // Allocates over `input`, a value that the node reads, if the node reads it only once.
+  // Allocates a value over `input`, a value that the node reads, if the plan allows it and the node
+  // reads `input` only once.
   Tensor& AllocateOver(int node, int value, int input, DType dtype, const Shape& shape);
   void Forward(int value, const Tensor& tensor, absl::Span<const int> inputs);
-  // Ends `values`, which no node after `node` reads.
+  // Drops `values`, which no node after `node` reads.
   void Release(int node, absl::Span<const int> values);
-  // Ends a run that succeeded; makes the plan after a recording.
+  // Ends a run that succeeded, and makes the plan if the run has recorded.
   void Finish();
-  // Ends a run that failed: the next one records.
+  // Ends a run that failed. The next run records.
   void Abandon();
-  // Fills bytes of an arena with NaN after their last use by the plan, from now on: for tests.
+  // Makes later runs fill bytes of an arena with NaN after their last use by the plan. For tests.
   void FillDeadMemory() { fill_dead_memory_ = true; }
 
   const Tensor& value(int index) const { return values_[static_cast<size_t>(index)]; }
-  // Buffers that were allocated for intermediate values since construction.
+  // Returns the number of buffers that were allocated for intermediate values since construction.
   int64_t allocations() const { return allocations_; }
   size_t arena_bytes() const {
     return (arena_ ? arena_->size() : 0) + (device_arena_ ? device_arena_->size() : 0);
@@ -67,8 +70,8 @@ class ValueStore {
     int last = 0;
     bool escapes = false;
     bool on_device = false;
-    int live = 0;       // values that are on it now
-    size_t offset = 0;  // where it lies in the arena
+    int live = 0;       // number of values that are on the storage now
+    size_t offset = 0;  // place of the storage in its arena
   };
 
   bool IsOnDeviceSide(int value) const { return program_.on_device[static_cast<size_t>(value)]; }
@@ -87,22 +90,25 @@ class ValueStore {
   void FillBehind(int node);
 
   const CompiledProgram& program_;
-  const std::shared_ptr<OutputPool> pool_;  // shared: buffers that are out refer to it
-  // The pool for values of runs that record, once shapes were seen to change. Shared like pool_.
+  // The pool for outputs, shared with buffers in use, which refer to the pool.
+  const std::shared_ptr<OutputPool> pool_;
+  // The pool for values of runs that record, made once shapes were seen to change. Shared with
+  // buffers in use.
   std::shared_ptr<OutputPool> varying_;
   std::vector<Tensor> values_;
-  std::vector<Placement> current_;  // per value, this run
-  std::vector<Placement> plan_;     // per value, as recorded
+  std::vector<Placement> current_;  // placement of each value in this run
+  std::vector<Placement> plan_;     // placement of each value in the recorded run
   std::vector<Storage> storages_;
   std::vector<std::pair<DType, Shape>> signature_;  // types and shapes of the recorded inputs
   CudaStream* const stream_;
-  // Shared with the views of a run.
+  // The arenas in host memory and on the device, shared with the tensors of a run, which are views
+  // of them.
   std::shared_ptr<Buffer> arena_;
   std::shared_ptr<Buffer> device_arena_;
   bool planned_ = false;
   bool stale_ = false;
   bool fill_dead_memory_ = false;
-  std::vector<Tensor> fills_;  // what the stream still copies to the device
+  std::vector<Tensor> fills_;  // sources of NaN that the stream still copies to the device
   int64_t allocations_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// Adagrad where rows matter.
+// Adagrad's loops that depend on where rows begin and end.
 
 #include <algorithm>
 #include <cmath>
@@ -11,8 +11,8 @@ namespace cohort {
 
 namespace {
 
-// Eight elements at a time: a row is short, and what surrounds a loop of unknown length would cost
-// as much as the row.
+// Updates single rows by Adagrad, eight elements at a time. Rows are short, and the code around a
+// loop of unknown length would cost as much as the row.
 template <bool kOutside>
 COHORT_INLINE void AdagradRows(absl::Span<const RowUpdate> rows, const RowsSpan& span,
                                const AdagradRates& rates) {
@@ -31,10 +31,13 @@ COHORT_INLINE void AdagradRows(absl::Span<const RowUpdate> rows, const RowsSpan&
   }
 }
 
-// The length of the pieces in which a row is worked on, the rest one by one. Rows are short, and
-// the code that a compiler puts around a loop of unknown length costs as much as the row itself.
+// The number of elements that are computed at a time in a row; the rest of the row is computed one
+// by one. Rows are short, and the code that a compiler puts around a loop of unknown length costs
+// as much as the row itself.
 constexpr int64_t kPiece = 16;
 
+// Returns the sum of the squares of `count` values. The order of additions does not depend on the
+// instruction set.
 COHORT_INLINE float SumOfSquares(const float* values, int64_t count) {
   float sums[kPiece] = {};
   int64_t i = 0;
@@ -42,6 +45,7 @@ COHORT_INLINE float SumOfSquares(const float* values, int64_t count) {
     COHORT_IVDEP
     for (int64_t k = 0; k < kPiece; ++k) sums[k] += values[i + k] * values[i + k];
   }
+  // The partial sums are added pairwise, in an order that vectorises.
   float fours[4];
   for (int64_t k = 0; k < 4; ++k) fours[k] = (sums[k] + sums[k + 4]) + (sums[k + 8] + sums[k + 12]);
   float sum = (fours[0] + fours[1]) + (fours[2] + fours[3]);
@@ -49,7 +53,7 @@ COHORT_INLINE float SumOfSquares(const float* values, int64_t count) {
   return sum;
 }
 
-// A row of `span` from element `begin` on: v -= rate g.
+// Updates the row of `span` that begins at element `begin`: v -= rate g.
 COHORT_INLINE void UpdateRow(const UpdateSpan& span, int64_t begin, int64_t width, float rate) {
   const float* const gradient = span.gradient + begin;
   const float* const in = span.value_in + begin;
@@ -71,14 +75,16 @@ COHORT_SIMD void AdagradRowsLoop(absl::Span<const RowUpdate> rows, const RowsSpa
                              : AdagradRows<false>(rows, span, rates);
 }
 
-// Sums, then rates, then values, each for some rows: roots and quotients are of many rows at once,
-// and no row waits for that before it. So few that the processor, which fetches ahead of what is
-// read in order, goes on with that from one group to the next.
+// Updates a group of rows in three passes: sums of squares, rates, values. The roots and quotients
+// of many rows are computed at once, and no row waits for those of the row before it. A group is
+// small enough that the processor, which prefetches memory that is read in order, continues its
+// prefetch from group to group.
 COHORT_SIMD void RunLoop(const RowwiseAdagradUpdate& update) {
   const auto [span, accumulator, width, rates] = update;
   const auto [gradient, in, out, count, decay] = span;
   const auto [sum_in, sum_out] = accumulator;
   const auto [learning_rate, epsilon, outside] = rates;
+  // The accumulator takes the mean of the squares, not their sum.
   const float share = 1.0f / static_cast<float>(width);
   constexpr int64_t kRowsAtOnceMax = 64;
   constexpr int64_t kElementsAtOnce = 128;

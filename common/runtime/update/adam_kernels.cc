@@ -8,20 +8,20 @@ namespace cohort {
 
 namespace {
 
-// The betas of Adam and its kin. Bias corrections are computed in double: 1 - 0.999 in float32 is
-// already off by 1e-5 of its value.
+// The betas of Adam, Adamax and Nadam. Bias corrections are computed in double, because 1 - 0.999
+// in float32 is already off by 1e-5 of its value.
 struct Betas {
   explicit Betas(const proto::UpdateRule& rule)
       : first(ParameterOf(rule, "beta_1")),
         second(ParameterOf(rule, "beta_2")),
         epsilon(FloatOf(rule, "epsilon")) {}
 
-  // 1 - beta^t
+  // Returns 1 - beta^t, by which a moving average that began with 0 is divided.
   static double Correction(double beta, uint64_t t) {
     return 1 - std::pow(beta, static_cast<double>(t));
   }
 
-  // Fades m and u over steps without a gradient.
+  // Multiplies m and u by the factors of the missed steps, which have no gradient.
   void Fade(const UpdateStep& step, const MissedSteps& missed) const {
     ScaleSlot(step, 0, missed.Scale(first));
     ScaleSlot(step, 1, missed.Scale(second));
@@ -49,7 +49,8 @@ class AdamKernel : public OptimizerKernel {
           static_cast<float>(1 - betas_.second), betas_.epsilon}});
   }
 
-  // AMSGrad's largest u stays, so that its moves fade as m does.
+  // Moves the value by the missed steps, then fades the slots. AMSGrad's largest u does not fade,
+  // so AMSGrad's moves fade as m does; Adam's moves fade as m / sqrt(u) does.
   void CatchUp(const UpdateStep& step, const MissedSteps& missed) const override {
     const double fade = amsgrad_ ? betas_.first : betas_.first / std::sqrt(betas_.second);
     MoveByRootLoop(SpanOf(step, missed), {Slot(step, 0), Slot(step, amsgrad_ ? 2 : 1), {}},
@@ -58,6 +59,7 @@ class AdamKernel : public OptimizerKernel {
     if (amsgrad_) KeepSlot(step.slots[2]);
   }
 
+  // Returns the learning rate times both bias corrections.
   double Alpha(const UpdateStep& step) const {
     return step.learning_rate * std::sqrt(Betas::Correction(betas_.second, step.step)) /
            Betas::Correction(betas_.first, step.step);
@@ -82,6 +84,7 @@ class AdamaxKernel : public OptimizerKernel {
   }
 
   void CatchUp(const UpdateStep& step, const MissedSteps& missed) const override {
+    // Adamax moves a value by m / u, and this quotient shrinks by beta_1 / beta_2 a step.
     const double moves = missed.Moves(betas_.first / betas_.second);
     MoveByNormLoop(SpanOf(step, missed), {Slot(step, 0), Slot(step, 1)},
                    {static_cast<float>(Rate(step) * moves), betas_.epsilon});
@@ -95,11 +98,11 @@ class AdamaxKernel : public OptimizerKernel {
   const Betas betas_;
 };
 
-// Nadam's momentum of step t is beta_1 f(t) with f(t) = 1 - 0.96^t / 2, and its bias correction
-// needs the product of the momenta of all steps until t: beta_1^t f(1) ... f(t). Keras multiplies
-// it up in a variable; here it follows from t, so that steps may come in any order, and after a
-// restore. From t = 900 on f is exactly 1 in double, and the product of the f stays as it is: a
-// table up to there serves every t.
+// The kernel of Nadam. The momentum of step t is beta_1 f(t) with f(t) = 1 - 0.96^t / 2, and the
+// bias correction of step t needs the product of the momenta up to t: beta_1^t f(1) ... f(t). Keras
+// accumulates this product in a variable. This kernel computes the product from t, so that steps
+// may come in any order, also after a restore. From t = 900 on, f(t) is exactly 1 in double and the
+// product of the f no longer changes, so a table up to there serves every t.
 class NadamKernel : public OptimizerKernel {
  public:
   explicit NadamKernel(const KernelOptions& options)
@@ -127,6 +130,7 @@ class NadamKernel : public OptimizerKernel {
 
   NadamRates RatesOf(const UpdateStep& step) const {
     const double t = static_cast<double>(step.step);
+    // The momenta of this step and of the next step, Keras's u_t and u_t_1.
     const double now = betas_.first * Schedule(t);
     const double next = betas_.first * Schedule(t + 1);
     const double product =

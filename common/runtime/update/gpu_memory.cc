@@ -14,7 +14,7 @@ namespace cohort {
 
 namespace {
 
-// The use of one stream by a home's updates, one after the other. Thread-safe.
+// The stream of a home's updates, used by one update at a time. Thread-safe.
 class UpdateStream {
  public:
   explicit UpdateStream(std::shared_ptr<CudaStream> stream) : stream_(std::move(stream)) {}
@@ -22,6 +22,7 @@ class UpdateStream {
   absl::StatusOr<std::shared_ptr<Buffer>> Allocate(size_t bytes) {
     MutexLock lock(mutex_);
     std::shared_ptr<Buffer> buffer = stream_->AllocateUnified(bytes);
+    // Wait resets the stream's error, so a failed allocation does not break later updates.
     RETURN_IF_ERROR(stream_->Wait());
     return buffer;
   }
@@ -31,8 +32,8 @@ class UpdateStream {
     return MakePostedUpdateKernel(rule, *stream_);
   }
 
-  // `kernel` is of this. Errors: RESOURCE_EXHAUSTED when there is no room for the gradient, and
-  // nothing was done.
+  // Runs one update and waits for its end. MakeKernel of this object returned `kernel`. Errors:
+  // RESOURCE_EXHAUSTED if there is no room for a copy of the gradient; then nothing was updated.
   absl::Status Apply(const UpdateKernel& kernel, const UpdateStep& step) {
     MutexLock lock(mutex_);
     if (step.gradient.empty() || stream_->Reaches(step.gradient.data())) {
@@ -49,7 +50,9 @@ class UpdateStream {
     const size_t count = step.gradient.size();
     const std::shared_ptr<Buffer> copy = stream_->Upload(
         {reinterpret_cast<const std::byte*>(step.gradient.data()), count * sizeof(float)});
-    if (!stream_->status().ok()) return;  // or the processor's part would be done
+    // Without this return, the kernel would make up for missed steps on the processor, and the
+    // fallback would do so a second time.
+    if (!stream_->status().ok()) return;
     UpdateStep there = step;
     there.gradient = {reinterpret_cast<const float*>(copy->data()), count};
     kernel.Apply(there);
@@ -59,19 +62,22 @@ class UpdateStream {
   std::shared_ptr<CudaStream> stream_ ABSL_GUARDED_BY(mutex_);
 };
 
+// Ends the process, because the values of the variables are lost with the GPU.
 [[noreturn]] void EndWithout(const absl::Status& status) {
   Log(LogLevel::kError, "variables_lost", {{"error", status.message()}});
   std::abort();
 }
 
-// Immutable; thread-safe.
+// The kernel of a GPU's variables: updates whole slices on the GPU and single rows on the
+// processor. Immutable; thread-safe.
 class GpuKernel : public UpdateKernel {
  public:
   GpuKernel(std::shared_ptr<UpdateStream> stream, std::unique_ptr<UpdateKernel> posted,
             std::unique_ptr<UpdateKernel> here)
       : stream_(std::move(stream)), posted_(std::move(posted)), here_(std::move(here)) {}
 
-  // The processor needs no room for the gradient.
+  // Falls back to the processor if the GPU has no room for the gradient: the processor reads the
+  // gradient in place.
   void Apply(const UpdateStep& step) const override {
     const absl::Status status = stream_->Apply(*posted_, step);
     if (absl::IsResourceExhausted(status)) return here_->Apply(step);
@@ -83,9 +89,10 @@ class GpuKernel : public UpdateKernel {
   }
 
  private:
-  const std::shared_ptr<UpdateStream> stream_;  // shared with the other kernels
+  // The stream, shared with the memory and its other kernels.
+  const std::shared_ptr<UpdateStream> stream_;
   const std::unique_ptr<UpdateKernel> posted_;
-  const std::unique_ptr<UpdateKernel> here_;  // the processor's
+  const std::unique_ptr<UpdateKernel> here_;  // the processor's kernel
 };
 
 class GpuMemory : public VariableMemory {
@@ -103,7 +110,8 @@ class GpuMemory : public VariableMemory {
   bool in_one_piece() const override { return true; }
 
  private:
-  const std::shared_ptr<UpdateStream> stream_;  // shared with the kernels
+  // The stream, shared with the kernels, which may outlive this memory.
+  const std::shared_ptr<UpdateStream> stream_;
 };
 
 }  // namespace
@@ -112,7 +120,8 @@ absl::StatusOr<std::shared_ptr<VariableMemory>> OpenGpuMemory(const CudaTable& t
                                                               int32_t device) {
   ASSIGN_OR_RETURN(std::shared_ptr<CudaStream> opened, CudaStream::Open(table, device));
   const auto stream = std::make_shared<UpdateStream>(std::move(opened));
-  // A device that has no such memory says so now.
+  // A trial allocation, so that a device without unified memory is refused now, not at the first
+  // variable.
   const auto tried = stream->Allocate(1);
   if (!tried.ok()) {
     return absl::FailedPreconditionError(

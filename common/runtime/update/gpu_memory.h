@@ -1,9 +1,9 @@
 #pragma once
 
 // The memory of a GPU as a home of variables: unified memory that stays on the GPU, where dense
-// updates run. A program on the same GPU reads a variable where it lies. What is not done in every
-// step, and what is done to rows alone, the processor does in the same memory: right and slow,
-// because it comes to the processor for that, and goes back for the next update.
+// updates run. A program on the same GPU reads a variable in place. The processor works in the same
+// memory whenever something is not done in every step or is done to single rows. That is correct
+// but slow: the memory moves to the processor's side, and back for the next update.
 
 #include <cstdint>
 #include <memory>
@@ -15,11 +15,11 @@
 namespace cohort {
 
 // Opens the memory of a GPU as a home of variables. An update has ended when Apply returns.
-// Gradients out of the GPU's reach are copied to it first; if there is no room for that, the
-// processor updates. The gradients of ApplyRows are read by the processor. When the GPU fails, the
-// variables are lost: the process ends, with a line in the log that says why. Buffers and kernels
-// may outlive the returned memory; `table` outlives all. Errors: FAILED_PRECONDITION for a device
-// that is not there, or cannot be used so, saying why.
+// Gradients that the GPU cannot reach are copied to it first; if there is no room for the copy, the
+// processor does the update. The processor reads the gradients of ApplyRows. If the GPU fails, the
+// variables are lost: the process logs why and ends. Buffers and kernels may outlive the returned
+// memory; `table` must outlive them all. Errors: FAILED_PRECONDITION, with the reason, if the
+// device is missing or cannot keep variables.
 absl::StatusOr<std::shared_ptr<VariableMemory>> OpenGpuMemory(const CudaTable& table,
                                                               int32_t device);
 

@@ -7,9 +7,9 @@
 #include "common/runtime/update/optimizer_kernel.h"
 
 // Sources of the formulas: keras/src/optimizers/{sgd,adagrad,rmsprop,adam,adamax,nadam,adadelta,
-// ftrl}.py, `update_step`, and base_optimizer.py for what surrounds it. Two choices of Keras that
-// differ from other libraries: the learning rate is inside the momentum slot, and Adagrad's and
-// RMSprop's epsilon is under the root.
+// ftrl}.py, `update_step`; for weight decay and averages, base_optimizer.py. Keras differs from
+// other libraries in two choices: the momentum slot includes the learning rate, and the epsilon of
+// Adagrad and RMSprop is under the root.
 
 namespace cohort {
 
@@ -33,6 +33,8 @@ class SgdKernel : public OptimizerKernel {
 
   void CatchUp(const UpdateStep& step, const MissedSteps& missed) const override {
     if (momentum_ == 0) return LoseLoop(SpanOf(step, missed));
+    // Without momentum_of_gradients the slot includes the learning rate; Nesterov's look-ahead
+    // scales the move once more.
     const double rate = (of_gradients_ ? -step.learning_rate : 1) * (nesterov_ ? momentum_ : 1);
     MoveLoop(SpanOf(step, missed), Slot(step, 0).in,
              static_cast<float>(rate * missed.Moves(momentum_)));
@@ -63,12 +65,14 @@ class AdagradKernel : public OptimizerKernel {
   }
 
   void ApplyRows(absl::Span<const RowUpdate> rows, UpdateStep& step) const override {
+    // AdagradRowsLoop knows neither averages nor missed steps nor one accumulator for each row.
     if (per_row_ || !is_rule_alone()) return OptimizerKernel::ApplyRows(rows, step);
     AdagradRowsLoop(rows, {static_cast<int64_t>(step.row_width), DecayOf(step)},
                     {static_cast<float>(step.learning_rate), epsilon_, outside_});
   }
 
   void CatchUp(const UpdateStep& step, const MissedSteps& missed) const override {
+    // Missed steps had no gradient, so they added nothing to the accumulator.
     LoseLoop(SpanOf(step, missed));
     KeepSlot(step.slots[0]);
   }
@@ -78,7 +82,8 @@ class AdagradKernel : public OptimizerKernel {
   const bool outside_;
 };
 
-// Slots by name, because momentum and centered each add one.
+// The kernel of RMSprop. Slots are found by name, because the options momentum and centered each
+// add a slot.
 class RmspropKernel : public OptimizerKernel {
  public:
   explicit RmspropKernel(const KernelOptions& options)
@@ -165,12 +170,14 @@ class FtrlKernel : public OptimizerKernel {
 
  private:
   void ApplyRule(const UpdateStep& step) const override {
-    // The formula divides by the rate, and a schedule may end at 0: then nothing moves.
+    // FTRL's formula divides by the learning rate, which may be 0 at the end of a schedule. Then
+    // nothing moves.
     if (step.learning_rate == 0) return KeepAll(step);
     Run(&UpdatesLaunches::ftrl, {SpanOf(step), {Slot(step, 0), Slot(step, 1)}, RatesOf(step)});
   }
 
   void CatchUp(const UpdateStep& step, const MissedSteps& missed) const override {
+    // Nothing moves at a learning rate of 0, as in ApplyRule.
     if (step.learning_rate == 0) return KeepAll(step);
     MissedFtrlLoop(SpanOf(step), {Slot(step, 0), Slot(step, 1)}, RatesOf(step), missed.count);
   }
@@ -188,6 +195,7 @@ class FtrlKernel : public OptimizerKernel {
   const double beta_;
 };
 
+// The kernel of assign_add for float variables: no slots, no weight decay, no average.
 class AssignAddKernel : public UpdateKernel {
  public:
   explicit AssignAddKernel(CudaStream* stream) : stream_(stream) {}
@@ -200,6 +208,7 @@ class AssignAddKernel : public UpdateKernel {
   CudaStream* const stream_;
 };
 
+// Makes the kernel of a rule for `stream`, or for the processor if `stream` is null.
 absl::StatusOr<std::unique_ptr<UpdateKernel>> Make(const proto::UpdateRule& rule,
                                                    CudaStream* stream) {
   ASSIGN_OR_RETURN(const UpdateRuleSpec spec, DescribeUpdateRule(rule));

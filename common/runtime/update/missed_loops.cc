@@ -7,15 +7,17 @@
 
 namespace cohort {
 
-// Weights lose a millionth in a step: the power of 1 less that would lose digits.
+// Returns 1 - (1 - decay)^count. A decay may be as small as a millionth: computing the power first
+// and subtracting it from 1 would lose digits, so expm1 and log1p are used.
 double MissedSteps::Lost() const {
   if (decay == 0) return 0;
   return decay < 1 ? -std::expm1(count * std::log1p(-decay)) : 1 - std::pow(1 - decay, count);
 }
 
-// A geometric series, r (a^k - r^k) / (a - r) with a = 1 - decay.
+// Returns the sum of a geometric series, r (a^k - r^k) / (a - r) with a = 1 - decay.
 double MissedSteps::Moves(double r) const {
   const double a = 1 - decay;
+  // At a = r the quotient would be 0 / 0; there all k summands are r^k.
   if (std::abs(a - r) <= 1e-9 * std::abs(a)) return count * std::pow(r, count);
   return r * (std::pow(a, count) - std::pow(r, count)) / (a - r);
 }
@@ -70,13 +72,17 @@ void MissedFtrlLoop(const UpdateSpan& span, const FtrlSlots& slots, const FtrlRa
   const auto [sum_in, sum_out] = slots.accumulator;
   const auto [linear_in, linear_out] = slots.linear;
   for (int64_t i = 0; i < count; ++i) {
+    // Step 1: z moves by the shrinkage of the value as it is now.
     const float z = linear_in[i] + rates.two_shrinkage * Decayed(in[i], decay);
     const float clipped = std::clamp(z, -rates.l1, rates.l1);
     const float root =
         rates.power == 0.5f ? std::sqrt(sum_in[i]) : std::pow(sum_in[i], rates.power);
     const float divisor = root * rates.inverse_learning_rate + rates.two_l2;
+    // Steps 2 to `steps`: only the part of z beyond l1 fades, since the value is 0 without that
+    // part.
     float beyond = z - clipped;
-    if (rates.two_shrinkage != 0) {  // in double: a power multiplies its base's rounding
+    // The power is computed in double, since it amplifies the rounding error of its base.
+    if (rates.two_shrinkage != 0) {
       const double shrunk = double{rates.two_shrinkage} * (1 - double{decay}) / divisor;
       const double left = std::pow(std::max(1 - shrunk, 0.0), steps - 1);
       beyond = static_cast<float>(beyond * left);

@@ -1,15 +1,17 @@
 #pragma once
 
-// The effect of steps without a gradient on rows, in closed form: the row of a variable with lazily
-// compensated sparse updates missed them (common/program/update_rule.h). One step takes the share
-// `decay` of a value and scales a momentum, and the momentum moves the value; so after k steps
+// The effect of steps without a gradient on rows, in closed form. A variable with lazily
+// compensated sparse updates (common/program/update_rule.h) skips these steps for rows that are in
+// no push, and makes up for them later. One step takes the share `decay` of a value and scales a
+// momentum m by b, and the momentum moves the value; so after k steps
 //
 //     m_k = b^k m,   v_k = (1 - decay)^k v + rate x sum over j = 1 ... k of (1 - decay)^(k-j) r^j,
 //
-// where x is what one step's move is made of, and r the factor by which the move shrinks from step
-// to step. The loops are given both sums as numbers. They add at most 2 to the 5 (FTRL: 6) times
-// 2^-24 that the next step is off by (updates.h). Each `in` may equal its own `out`; no other two
-// pointers may overlap.
+// where x is the quantity that one step's move multiplies by the rate, and r is the factor by which
+// the move shrinks from step to step. The caller passes the power and the sum to the loops as
+// numbers. The loops add a rounding error of at most 2 times 2^-24 to the 5 times 2^-24 (FTRL: 6)
+// of the next step (updates.h). Each `in` may equal its own `out`; no other two pointers may
+// overlap.
 
 #include <cstdint>
 
@@ -17,46 +19,48 @@
 
 namespace cohort {
 
+// The number of steps that a row has missed, and the formulas' factors for that number.
 struct MissedSteps {
   double count = 0;
-  double decay = 0;  // the decay of one step
+  double decay = 0;  // the share of the value that one step takes
 
-  // Returns 1 - (1 - decay)^count.
+  // Returns the share of the value that all missed steps take: 1 - (1 - decay)^count.
   double Lost() const;
-  // Returns the sum above.
+  // Returns the sum over j = 1 ... count of (1 - decay)^(count-j) r^j.
   double Moves(double r) const;
   // Returns b^count, for b in [0, 1].
   double Scale(double b) const;
 };
 
-// In all of these loops span.decay is the share that the value loses by all steps, and gradients
-// are not read.
+// In all of these loops except MissedFtrlLoop, span.decay is the share that the value loses by all
+// missed steps together. No loop reads the gradients.
 
-// Takes that share of the value, which is all that happens to it.
+// Reduces the value by the share span.decay and changes nothing else.
 void LoseLoop(const UpdateSpan& span);
-// Computes v += rate m.
+// Reduces the value by the share span.decay, then computes v += rate m.
 void MoveLoop(const UpdateSpan& span, const float* m, float rate);
-// v -= rate m / (sqrt(u scale) + epsilon)
+// The factors of MoveByRootLoop, which computes v -= rate m / (sqrt(u scale) + epsilon).
 struct RootMoveRates {
   float rate;
   float scale;
   float epsilon;
 };
 void MoveByRootLoop(const UpdateSpan& span, const AdamSlots& slots, const RootMoveRates& rates);
-// v -= rate m / (u + epsilon)
+// The factors of MoveByNormLoop, which computes v -= rate m / (u + epsilon).
 struct NormMoveRates {
   float rate;
   float epsilon;
 };
 void MoveByNormLoop(const UpdateSpan& span, const AdamaxSlots& slots, const NormMoveRates& rates);
 
-// Scales a slot of `count` elements.
+// Multiplies a slot of `count` elements by `factor`.
 void ScaleLoop(const SlotSpan& slot, int64_t count, float factor);
 
-// Moves z, from which FTRL's value follows. The first step makes the value follow z, whatever it
-// was; each further one adds 2 shrinkage v (1 - decay) to z, so that the excess of z over l1 fades
-// like a power. A shrinkage that would change its sign counts as one that leaves nothing.
-// `span.decay` is that of one step here.
+// Applies `steps` steps without a gradient to FTRL's z, from which the value follows. The first
+// step makes the value follow z, whatever the value was. Each further step adds 2 shrinkage v (1 -
+// decay) to z, so the excess of z over l1 fades like a power. If the shrinkage would change the
+// sign of the excess, nothing of the excess is left. Unlike in the other loops, `span.decay` is the
+// decay of one step.
 void MissedFtrlLoop(const UpdateSpan& span, const FtrlSlots& slots, const FtrlRates& rates,
                     double steps);
 

@@ -10,9 +10,9 @@ namespace cohort {
 
 namespace {
 
-// The size of a part, in elements. With an average the value is passed over twice; a part of this
-// size stays in the processor's first-level cache meanwhile, and memory is still read and written
-// once.
+// The number of elements that are updated at a time if the rule keeps a moving average. An average
+// needs a second pass over the value; a part of this size stays in the processor's first-level
+// cache, so memory is still read and written only once.
 constexpr size_t kPartElements = 1024;
 
 template <typename T>
@@ -20,27 +20,31 @@ void Copy(absl::Span<const T> in, absl::Span<T> out) {
   if (in.data() != out.data()) std::copy(in.begin(), in.end(), out.begin());
 }
 
-// Sets the spans of `part` to elements of `step`: whole rows.
+// Sets the spans of `part` to `count` elements of `step` from `begin` on. Both numbers are
+// multiples of the row width.
 void TakePart(const UpdateStep& step, size_t begin, size_t count, UpdateStep& part) {
   part.gradient = step.gradient.subspan(begin, count);
   part.value_in = step.value_in.subspan(begin, count);
   part.value_out = step.value_out.subspan(begin, count);
   for (size_t i = 0; i < step.slots.size(); ++i) {
     const SlotSpans& slot = step.slots[i];
+    // A slot may have one element for each row instead of one for each element.
     const size_t width = step.gradient.size() / slot.in.size();
     part.slots[i] = {slot.in.subspan(begin / width, count / width),
                      slot.out.subspan(begin / width, count / width)};
   }
 }
 
-// A row's last step is a whole number beyond what a float has digits for.
+// Converts the step that is kept for a row: a whole number, stored as the bits of a float, because
+// a float has too few digits for a step.
 uint64_t StepOf(float bits) { return std::bit_cast<uint32_t>(bits); }
 float BitsOf(uint64_t step) {
   constexpr uint64_t kMax = std::numeric_limits<uint32_t>::max();
   return std::bit_cast<float>(static_cast<uint32_t>(std::min(step, kMax)));
 }
 
-// Steps come in any order: a row may have seen later ones.
+// Returns the number of steps between `last` and `step`. Pushes come in any order, so the row may
+// already have seen a later step; then nothing was missed.
 uint64_t MissedSince(float last, uint64_t step) {
   const uint64_t seen = StepOf(last);
   return step > seen + 1 ? step - seen - 1 : 0;
@@ -114,12 +118,13 @@ void OptimizerKernel::Apply(const UpdateStep& step) const {
   const SlotSpans& last = step.slots[static_cast<size_t>(last_step_)];
   const size_t rows = last.in.size();
   const size_t width = step.gradient.size() / rows;
+  // Consecutive rows that have missed the same number of steps are updated together.
   UpdateStep part;
   for (size_t begin = 0; begin < rows;) {
     const uint64_t missed = MissedSince(last.in[begin], step.step);
     size_t end = begin + 1;
     while (end < rows && MissedSince(last.in[end], step.step) == missed) ++end;
-    if (end - begin == rows) {  // as in a sparse push: not worth a copy of the spans
+    if (end - begin == rows) {  // the case of a sparse push; saves a copy of the spans
       ApplyAfter(missed, step);
       break;
     }
@@ -128,6 +133,7 @@ void OptimizerKernel::Apply(const UpdateStep& step) const {
     ApplyAfter(missed, part);
     begin = end;
   }
+  // The step that is stored for a row never decreases, even if pushes come in any order.
   for (size_t row = 0; row < rows; ++row) {
     last.out[row] = BitsOf(std::max(StepOf(last.in[row]), step.step));
   }
@@ -136,12 +142,15 @@ void OptimizerKernel::Apply(const UpdateStep& step) const {
 void OptimizerKernel::ApplyAfter(uint64_t missed, const UpdateStep& step) const {
   if (missed == 0) return ApplyOnce(step);
   const MissedSteps steps = {static_cast<double>(missed), weight_decay_ * step.learning_rate};
+  // The average took up the value as it stood during the missed steps, so it moves first, while
+  // `value_in` still has that value.
   if (use_average_) {
     const double share = 1 - std::pow(1 - average_share_, steps.count);
     RunLoop(
         AverageUpdate{ToSpan(step), Slot(step, step.slots.size() - 1), static_cast<float>(share)});
   }
   CatchUp(step, steps);
+  // The push itself starts from the values that the missed steps have written.
   UpdateStep now = step;
   now.value_in = step.value_out;
   for (SlotSpans& slot : now.slots) slot.in = slot.out;
@@ -150,6 +159,7 @@ void OptimizerKernel::ApplyAfter(uint64_t missed, const UpdateStep& step) const 
 
 void OptimizerKernel::ApplyOnce(const UpdateStep& step) const {
   const size_t part = std::max<size_t>(kPartElements / step.row_width, 1) * step.row_width;
+  // A device's loops run over the whole value: the parts would only add launches.
   if (!use_average_ || stream_ != nullptr || step.gradient.size() <= part) {
     ApplyRule(step);
     if (use_average_) UpdateAverage(step);
@@ -163,7 +173,8 @@ void OptimizerKernel::ApplyOnce(const UpdateStep& step) const {
   }
 }
 
-// The average begins with the first value, as Keras's does.
+// Moves the average towards the new value, or starts the average with the first value, as Keras
+// does. Every overwrite_every_ steps the average overwrites the value.
 void OptimizerKernel::UpdateAverage(const UpdateStep& step) const {
   UpdateSpan span = ToSpan(step);
   span.value_in = step.value_out.data();

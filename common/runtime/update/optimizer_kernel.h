@@ -1,12 +1,13 @@
 #pragma once
 
-// The part that all optimizers' kernels share: weight decay, the moving average, and the steps that
-// a row has missed. A kernel itself is a rule: the effect of one step, and that of many steps
-// without a gradient.
+// The part that the kernels of all optimizers share: weight decay, the moving average, and the
+// steps that a row has missed. A derived kernel adds the rule itself: the effect of one step, and
+// the effect of many steps without a gradient.
 //
-// The loops of a step run on the processor at once, or are posted to a device's stream, on memory
-// that both reach. The processor always makes up for the steps that rows have missed: before the
-// first loop over those rows is posted, and while nothing else reads or writes them.
+// The loops of a step run on the processor at once, or they are posted to a device's stream and use
+// memory that both the processor and the device reach. Only the processor makes up for the steps
+// that rows have missed. It does so before the first loop over those rows is posted, while nothing
+// else reads or writes the rows.
 
 #include <type_traits>
 
@@ -18,7 +19,8 @@
 
 namespace cohort {
 
-// Runs the loop on the processor if `stream` is null.
+// Runs the loop of `update` on the processor if `stream` is null, else posts the loop to the
+// stream.
 template <typename Update>
 void RunLoopOn(CudaStream* stream, int32_t (*UpdatesLaunches::*launch)(CudaContext*, const Update&),
                const std::type_identity_t<Update>& update) {
@@ -29,10 +31,10 @@ void RunLoopOn(CudaStream* stream, int32_t (*UpdatesLaunches::*launch)(CudaConte
 struct KernelOptions {
   const proto::UpdateRule& rule;
   const UpdateRuleSpec& spec;
-  CudaStream* stream;  // outlives the kernel; null: the processor
+  CudaStream* stream;  // outlives the kernel; null: the kernel computes on the processor
 };
 
-// Immutable; thread-safe where the stream is.
+// The base class of the optimizers' kernels. Immutable; thread-safe where the stream is.
 class OptimizerKernel : public UpdateKernel {
  public:
   explicit OptimizerKernel(const KernelOptions& options);
@@ -46,21 +48,22 @@ class OptimizerKernel : public UpdateKernel {
     RunLoopOn(stream_, launch, update);
   }
   UpdateSpan SpanOf(const UpdateStep& step) const;
-  // Returns the span with the value's loss by all missed steps.
+  // Returns the span of `step`, with the value's loss by all missed steps as its decay.
   static UpdateSpan SpanOf(const UpdateStep& step, const MissedSteps& missed);
   float DecayOf(const UpdateStep& step) const {
     return static_cast<float>(weight_decay_ * step.learning_rate);
   }
-  // Returns true without an average and without missed steps to make up for.
+  // Returns true if the rule keeps neither a moving average nor the last step of each row, so that
+  // a step consists of the rule alone.
   bool is_rule_alone() const { return !use_average_ && last_step_ < 0; }
 
  private:
   virtual void ApplyRule(const UpdateStep& step) const = 0;
-  // Steps without a gradient, from every `in` of value and own slots to its `out`. The step's
-  // learning rate counts for all of them.
+  // Applies missed steps, which have no gradient: reads every `in` of the value and of the rule's
+  // own slots and writes the `out` beside it. All missed steps use the learning rate of `step`.
   virtual void CatchUp(const UpdateStep& step, const MissedSteps& missed) const = 0;
 
-  // Rows that have missed the same steps.
+  // Updates rows that have all missed the same number of steps, `missed`.
   void ApplyAfter(uint64_t missed, const UpdateStep& step) const;
   void ApplyOnce(const UpdateStep& step) const;
   void UpdateAverage(const UpdateStep& step) const;
@@ -68,24 +71,26 @@ class OptimizerKernel : public UpdateKernel {
   CudaStream* const stream_;
   const double weight_decay_;
   const bool use_average_;
-  const float average_share_;       // the value's share in its average
-  const uint64_t overwrite_every_;  // 0: never
-  const int last_step_;             // index of that slot, or -1
+  const float average_share_;  // the share of the new value in the moving average
+  // The number of steps after which the average overwrites the value; 0: never.
+  const uint64_t overwrite_every_;
+  const int last_step_;  // index of the slot kLastStepSlot, or -1 if the rule has no such slot
 };
 
 UpdateSpan ToSpan(const UpdateStep& step);
-// Returns a slot with one element for each `width` elements of the value.
+// Returns the spans of slot `index`, which has one element for each `width` elements of the value.
 SlotSpan Slot(const UpdateStep& step, size_t index, size_t width = 1);
-// Returns the index of a slot by name, or -1.
+// Returns the index of the slot `name`, or -1 if the rule has no such slot.
 int IndexOfSlot(const UpdateRuleSpec& spec, const std::string& name);
 float FloatOf(const proto::UpdateRule& rule, const char* name);
 
-// Copies a slot from in to out.
+// Copies a slot unchanged from its `in` to its `out`.
 void KeepSlot(const SlotSpans& slot);
 void KeepAll(const UpdateStep& step);
 void ScaleSlot(const UpdateStep& step, size_t index, double factor);
 
-// Makes the kernels of Adam, Adamax and Nadam (adam_kernels.cc); returns null for another operator.
+// Makes the kernels of Adam, Adamax and Nadam (adam_kernels.cc); returns null for any other
+// operator.
 std::unique_ptr<UpdateKernel> MakeAdamKernel(const KernelOptions& options);
 
 }  // namespace cohort

@@ -12,9 +12,10 @@ namespace cohort {
 
 namespace {
 
-// Gradients of this many elements are put together at a time, in the first-level cache.
+// The number of gradient elements that are gathered for one update of consecutive rows. They fit in
+// the processor's first-level cache.
 constexpr size_t kSweptElements = 1024;
-// The number of rows whose memory is on its way while others are updated.
+// The number of rows whose memory is prefetched while the previous rows are updated.
 constexpr size_t kFetchedRows = 16;
 
 void PrefetchFloats(const float* values, size_t count) {
@@ -29,7 +30,7 @@ MergedRows::MergedRows(absl::Span<const int64_t> rows, absl::Span<const float> g
     : width_(width) {
   COHORT_CHECK(width > 0 && gradients.size() == rows.size() * width, "a row of gradients each");
   rows_.reserve(rows.size());
-  // Strictly ascending, as workers send them: nothing to sort, nothing to add up.
+  // Workers send strictly ascending rows: then there is nothing to sort and nothing to add.
   const bool ascending =
       std::adjacent_find(rows.begin(), rows.end(), std::greater_equal<>()) == rows.end();
   if (!ascending) {
@@ -39,18 +40,21 @@ MergedRows::MergedRows(absl::Span<const int64_t> rows, absl::Span<const float> g
   for (size_t i = 0; i < rows.size(); ++i) rows_.push_back({rows[i], gradients.data() + i * width});
 }
 
-// Sorts by row, and keeps the order of arrival within one row.
+// Sorts the gradients by row and adds the gradients of each row in the order in which they were
+// pushed. Pairs of (row, position) sort both ways at once.
 void MergedRows::MergeUnsorted(absl::Span<const int64_t> rows, const float* gradients) {
   std::vector<std::pair<int64_t, size_t>> order;
   order.reserve(rows.size());
   for (size_t i = 0; i < rows.size(); ++i) order.emplace_back(rows[i], i);
   std::sort(order.begin(), order.end());
+  // Counts the rows with more than one gradient, each of which needs a sum.
   size_t repeated = 0;
   for (size_t i = 0; i + 1 < order.size(); ++i) {
     const bool first = i == 0 || order[i - 1].first != order[i].first;
     if (first && order[i + 1].first == order[i].first) ++repeated;
   }
-  sums_.reserve(repeated * width_);  // pointers into it stay
+  sums_.reserve(repeated * width_);  // pointers into sums_ must stay valid
+  // Each pass takes all gradients of one row. A row with only one gradient is not copied.
   for (size_t i = 0; i < order.size();) {
     const auto [row, at] = order[i++];
     const float* gradient = gradients + at * width_;
@@ -70,7 +74,7 @@ void MergedRows::MergeUnsorted(absl::Span<const int64_t> rows, const float* grad
 void UpdateSomeRows(const UpdateKernel& kernel, const MergedRows& gradients, UpdateStep& step,
                     RowPlace place) {
   COHORT_CHECK(step.slots.size() <= kRowSlotsMax, "a rule with so many slots");
-  // A group is fetched while the one before it is updated.
+  // Two groups of rows in turn: one is prefetched while the other is updated.
   std::array<std::array<RowUpdate, kFetchedRows>, 2> groups;
   size_t found = 0;
   const auto find = [&](std::array<RowUpdate, kFetchedRows>& group) {
@@ -100,9 +104,11 @@ void UpdateAllRows(const UpdateKernel& kernel, const MergedRows& gradients, size
   const size_t rows_at_once = std::max<size_t>(kSweptElements / width, 1);
   std::vector<float> swept(rows_at_once * width);
   size_t next = 0;
+  // Each pass updates the consecutive rows that lie in one piece of memory.
   for (size_t first = 0; first < num_rows;) {
     const size_t count = memory(first, std::min(rows_at_once, num_rows - first), step);
     std::fill_n(swept.begin(), count * width, 0.0f);
+    // Copies the gradients that fall into these rows; all other rows keep their zeros.
     for (; next < gradients.size(); ++next) {
       const size_t row = static_cast<size_t>(gradients.row(next)) - first;
       if (row >= count) break;

@@ -1,7 +1,8 @@
 #pragma once
 
-// A sparse push: gradients of some rows of a slice. What it does to rows that are not in it is the
-// rule's sparse mode (common/program/update_rule.h); here is how it is done.
+// A sparse push: gradients for some rows of a slice. The rule's sparse mode
+// (common/program/update_rule.h) decides what happens to the rows that are not in the push; this
+// file carries it out.
 
 #include <cstdint>
 #include <vector>
@@ -12,13 +13,13 @@
 
 namespace cohort {
 
-// Rows of a slice by ascending number, each with the sum of all that came for it:
-// (g1 + g2) + g3 in the order in which they came, as TensorFlow adds them up. Refers to what it was
-// made from. Thread-compatible.
+// The rows of a push in ascending order, each with the sum of all its gradients: (g1 + g2) + g3 in
+// the order in which they were pushed, as TensorFlow adds them. Refers to the memory of the
+// gradients that it was made from. Thread-compatible.
 class MergedRows {
  public:
-  // Merges `gradients`, which have `width` > 0 elements for each of `rows`, which come in any
-  // order.
+  // Merges `gradients`, which have `width` > 0 elements for each of `rows`. The rows may come in
+  // any order and may repeat.
   MergedRows(absl::Span<const int64_t> rows, absl::Span<const float> gradients, size_t width);
 
   size_t size() const { return rows_.size(); }
@@ -35,24 +36,26 @@ class MergedRows {
 
   size_t width_;
   std::vector<Row> rows_;
-  std::vector<float> sums_;  // sums of rows that came more than once
+  std::vector<float> sums_;  // the sums of rows that were pushed more than once
 };
 
-// Sets the value and slots of one row, to be changed in place. Called with ascending rows, each
-// some way ahead of its update: what it has set is valid until the last one.
+// Sets `place` to the memory of the value and slots of one row, which are changed in place. The
+// caller asks for rows in ascending order and some rows before it updates them. Each place stays
+// valid until the last row has been updated.
 using RowPlace = absl::FunctionRef<void(size_t row, RowUpdate& place)>;
 
-// Updates the rows that have gradients. `step` has what is the same for all rows, as
+// Updates only the rows that have gradients. `step` has what all rows have in common, as
 // UpdateKernel::ApplyRows takes it.
 void UpdateSomeRows(const UpdateKernel& kernel, const MergedRows& gradients, UpdateStep& step,
                     RowPlace place);
 
-// Sets the value and slot spans of `step` for as many rows from `first` on as it has in one piece,
-// at most `count`, and returns how many. Called with ascending rows.
+// Sets the value and slot spans of `step` for up to `count` rows from row `first` on, as many as
+// lie in one piece of memory, and returns their number. The caller asks for rows in ascending
+// order.
 using RowMemory = absl::FunctionRef<size_t(size_t first, size_t count, UpdateStep& step)>;
 
-// Updates all of `num_rows`: those without a gradient get one of zeros. `step` has what is the same
-// for all rows.
+// Updates all `num_rows` rows; a row without a gradient gets a gradient of zeros. `step` has what
+// all rows have in common.
 void UpdateAllRows(const UpdateKernel& kernel, const MergedRows& gradients, size_t num_rows,
                    UpdateStep& step, RowMemory memory);
 

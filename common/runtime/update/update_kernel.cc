@@ -21,7 +21,8 @@ void AssignAddInt64(absl::Span<const int64_t> delta, absl::Span<const int64_t> v
                     absl::Span<int64_t> value_out) {
   COHORT_CHECK(value_in.size() == delta.size() && value_out.size() == delta.size(),
                "spans of one length");
-  // Unsigned: a counter that overflows wraps instead of being undefined.
+  // The sum is computed unsigned: a counter that overflows wraps, where a signed sum would be
+  // undefined.
   for (size_t i = 0; i < delta.size(); ++i) {
     value_out[i] =
         static_cast<int64_t>(static_cast<uint64_t>(value_in[i]) + static_cast<uint64_t>(delta[i]));

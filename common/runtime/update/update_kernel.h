@@ -1,10 +1,10 @@
 #pragma once
 
-// Applies a pushed gradient to the rows of a slice. The update rule's slots and their start values
-// are defined in common/program/update_rule.h; this is the arithmetic, in Keras's form (formulas
-// with their sources in kernels/update/updates.h). The order is Keras's too: weight decay, the
-// rule, the moving average. Plain functions over spans of rows: the ps calls them, the ApplyUpdate
-// operator wraps them.
+// Applies a pushed gradient to the rows of a slice. common/program/update_rule.h defines the slots
+// of an update rule and their start values; kernels do the arithmetic, in Keras's form (the
+// formulas and their sources are in rules/updates.h). The order is Keras's, too: weight decay, the
+// rule, the moving average. Kernels are plain functions over spans of rows: a ps calls them, and
+// the ApplyUpdate operator wraps them.
 
 #include <cstdint>
 #include <memory>
@@ -20,9 +20,9 @@ struct SlotSpans {
   absl::Span<float> out;
 };
 
-// An application to whole rows. All spans have the same length, but for those of a slot with
-// SlotSpec::per_row, which have one element for each row. An `out` may be its `in` (in place) or a
-// fresh buffer, if the old one is still being read. Slots are in the order of
+// One update of whole rows. All spans have the same length, except that the spans of a slot with
+// SlotSpec::per_row have one element for each row. An `out` may be the same memory as its `in` (in
+// place), or a fresh buffer if the old one is still being read. Slots are in the order of
 // UpdateRuleSpec::slots.
 struct UpdateStep {
   absl::Span<const float> gradient;
@@ -30,11 +30,11 @@ struct UpdateStep {
   absl::Span<float> value_out;
   std::vector<SlotSpans> slots;
   double learning_rate = 0;
-  uint64_t step = 1;     // t, counts from 1
-  size_t row_width = 1;  // elements of a row; matters to a rule with a slot per row only
+  uint64_t step = 1;     // t of the formulas; the first step is 1
+  size_t row_width = 1;  // the number of elements in a row; only rules with a slot per row read it
 };
 
-// A row somewhere in memory, changed in place.
+// One row anywhere in memory, which is updated in place.
 inline constexpr size_t kRowSlotsMax = 5;
 struct RowUpdate {
   const float* gradient;
@@ -47,13 +47,14 @@ class UpdateKernel {
  public:
   virtual ~UpdateKernel() = default;
   virtual void Apply(const UpdateStep& step) const = 0;
-  // Updates rows that lie anywhere, one after the other. `step` has what is the same for all rows,
-  // the width and the lengths of the slots' spans among it; the places of its spans are changed.
+  // Updates rows that lie anywhere in memory, one after the other. `step` has what all rows have in
+  // common, including the row width and the lengths of the slots' spans. The call changes where the
+  // spans of `step` point.
   virtual void ApplyRows(absl::Span<const RowUpdate> rows, UpdateStep& step) const;
 };
 
-// Adds `delta` to an int64 variable (the rule "assign_add", for counters). The spans have one
-// length; overflow wraps.
+// Adds `delta` to an int64 variable. This is the rule "assign_add" for counters. All spans have the
+// same length; overflow wraps.
 void AssignAddInt64(absl::Span<const int64_t> delta, absl::Span<const int64_t> value_in,
                     absl::Span<int64_t> value_out);
 

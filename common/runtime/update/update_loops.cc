@@ -8,6 +8,7 @@
 
 namespace cohort {
 
+// Each function is compiled for several instruction sets; the loop is inlined into each version.
 COHORT_SIMD void RunLoop(const SgdUpdate& update) { LoopOverBody(update); }
 COHORT_SIMD void RunLoop(const MomentumUpdate& update) { LoopOverBody(update); }
 COHORT_SIMD void RunLoop(const AdagradUpdate& update) { LoopOverBody(update); }

@@ -1,6 +1,6 @@
 #pragma once
 
-// The loops of updates.h on the processor, vectorised.
+// The vectorised loops of the update rules of rules/updates.h on the processor.
 
 #include "absl/types/span.h"
 #include "common/runtime/update/rules/updates.h"
@@ -22,7 +22,8 @@ void RunLoop(const AddUpdate& update);
 void RunLoop(const AverageUpdate& update);
 void RunLoop(const KeepUpdate& update);
 
-// Adagrad of rows that lie anywhere.
+// The shape that AdagradRowsLoop needs: the row width, and the share that weight decay takes of
+// each value.
 struct RowsSpan {
   int64_t width;
   float decay;

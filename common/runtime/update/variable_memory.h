@@ -1,8 +1,9 @@
 #pragma once
 
-// The memory in which a home keeps a variable, and what updates it there: host memory, or that of a
-// GPU. Either can be read and written as any other memory while no update runs; of a GPU's that is
-// right and slow, so what a step does often goes the way of the device.
+// The memory in which a home keeps a variable, with the kernels that update the variable there. It
+// is host memory or the memory of a GPU. The processor can read and write both kinds like any other
+// memory while no update runs. For a GPU's memory that is correct but slow, so whatever a step does
+// often runs on the GPU.
 
 #include <cstddef>
 #include <functional>
@@ -16,29 +17,31 @@
 
 namespace cohort {
 
-// Immutable; thread-safe. Outlives its buffers and kernels.
+// The allocator of variables' buffers and the maker of their update kernels. Immutable;
+// thread-safe. Outlives its buffers and kernels.
 class VariableMemory {
  public:
   virtual ~VariableMemory() = default;
 
-  // Errors: RESOURCE_EXHAUSTED when there is no memory left.
+  // Allocates a buffer for a value or a slot. Errors: RESOURCE_EXHAUSTED if no memory is left.
   virtual absl::StatusOr<std::shared_ptr<Buffer>> Allocate(size_t bytes) = 0;
 
-  // Makes a kernel for values and slots in this memory; gradients may be anywhere. Errors: those of
-  // MakeUpdateKernel.
+  // Makes a kernel that updates values and slots in this memory; gradients may be anywhere. Errors:
+  // those of MakeUpdateKernel.
   virtual absl::StatusOr<std::unique_ptr<UpdateKernel>> MakeKernel(
       const proto::UpdateRule& rule) = 0;
 
-  // Returns whether a value lies in one piece, so that one launch updates all of it and a program
-  // on the device reads it in place. Otherwise a value is cut into pages.
+  // Returns whether a value lies in one piece of memory. Then one launch updates the whole value,
+  // and a program on the device reads it in place. Otherwise a value is divided into pages.
   virtual bool in_one_piece() const = 0;
 };
 
-// Lives to the end of the process.
+// Returns host memory as a home of variables. The object lives to the end of the process.
 const std::shared_ptr<VariableMemory>& HostMemory();
 
-// Finds the memory of a device by name: "gpu:1", or a name of the processor, "" among them.
-// Thread-safe. Errors: FAILED_PRECONDITION saying why there is no such memory, and what to do.
+// Finds the memory of a device by the device's name: "gpu:1", or a name of the processor, including
+// "". Thread-safe. Errors: FAILED_PRECONDITION that says why there is no such memory and what to
+// do.
 using FindVariableMemory =
     std::function<absl::StatusOr<std::shared_ptr<VariableMemory>>(const std::string& device)>;
 

@@ -12,8 +12,10 @@ namespace cohort {
 
 namespace {
 
+// A process that is short of descriptors logs the shortage at most once in this interval.
 constexpr std::chrono::minutes kLogInterval{1};
 
+// Returns whether accept failed for want of descriptors or memory, which may pass.
 bool IsShortage(int error) {
   return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
 }
@@ -39,9 +41,11 @@ std::shared_ptr<Acceptor> Acceptor::Start(std::shared_ptr<IoLoop> loop, UniqueFd
 
 void Acceptor::OnEvents(uint32_t events) {
   MutexLock lock(mutex_);
+  // The lock is held while `take` runs, so that Close waits for a connection that is being taken.
   while (socket_.ok()) {
     UniqueFd accepted = options_.accept(socket_);
     if (!accepted.ok()) {
+      // Any other error concerns one connection or means that none waits: the loop calls again.
       if (IsShortage(errno)) Rest(errno);
       return;
     }
@@ -50,6 +54,8 @@ void Acceptor::OnEvents(uint32_t events) {
 }
 
 void Acceptor::Rest(int error) {
+  // The listening socket stays readable, so watching it during the pause would keep the loop's
+  // thread busy.
   loop_->Change(*this, 0);
   const auto now = std::chrono::steady_clock::now();
   rested_->FireBy(now + options_.rest);
@@ -62,7 +68,7 @@ void Acceptor::Rest(int error) {
 
 void Acceptor::GoOn() {
   MutexLock lock(mutex_);
-  // The number of a closed descriptor may be another source's by now.
+  // After Close, another source may have the number of the closed descriptor.
   if (socket_.ok()) loop_->Change(*this, EPOLLIN);
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// Takes connections in from one listening socket, on an IoLoop's thread. Internal to common/wire.
+// Accepts connections from one listening socket, on an IoLoop's thread. Internal to common/wire.
 
 #include <chrono>
 #include <functional>
@@ -14,24 +14,24 @@
 
 namespace cohort {
 
-// Thread-safe.
+// Accepts the connections of one listening socket. Thread-safe.
 class Acceptor final : public IoLoop::Source {
  public:
   struct Options {
-    // Returns the next connection that waits, without blocking, or none with errno, as accept4
-    // does.
+    // Returns the next waiting connection, without blocking. Returns an invalid descriptor and sets
+    // errno if no connection waits, as accept4 does.
     std::function<UniqueFd(const UniqueFd& listener)> accept;
-    // Takes a connection. Runs on the loop's thread, never after Close.
+    // Takes ownership of a connection. Runs on the loop's thread, never after Close.
     std::function<void(UniqueFd connection)> take;
-    // A process that has no descriptor left leaves connections where they wait, and tries again
-    // after so long: asked at once, the system would answer the same.
+    // How long accepting pauses when the process has no descriptor left. Meanwhile connections wait
+    // in the listening socket; an accept at once would fail again.
     std::chrono::milliseconds rest{100};
   };
 
   static std::shared_ptr<Acceptor> Start(std::shared_ptr<IoLoop> loop, UniqueFd socket,
                                          Options options);
 
-  // Stops accepting; the address is free on return. Must not be called from `take`.
+  // Stops accepting; the address is free when Close returns. Must not be called from `take`.
   void Close();
 
   int fd() const override { return fd_; }
@@ -42,13 +42,15 @@ class Acceptor final : public IoLoop::Source {
   void Rest(int error) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void GoOn();
 
-  const std::shared_ptr<IoLoop> loop_;  // shared with connections
+  const std::shared_ptr<IoLoop> loop_;  // the loop, shared with the accepted connections
   const Options options_;
   const int fd_;
-  std::shared_ptr<LoopTimer> rested_;  // set once; shared with the loop
+  // The timer that ends a pause; set once, shared with the loop.
+  std::shared_ptr<LoopTimer> rested_;
   Mutex mutex_;
   UniqueFd socket_ ABSL_GUARDED_BY(mutex_);
-  absl::optional<IoLoop::Time> logged_ ABSL_GUARDED_BY(mutex_);  // when a rest was last logged
+  // Last time that a pause was logged.
+  absl::optional<IoLoop::Time> logged_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace cohort

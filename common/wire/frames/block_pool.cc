@@ -9,9 +9,10 @@ namespace cohort {
 
 namespace {
 
+// The bytes of free blocks that a pool keeps; the pool unmaps free blocks beyond this.
 constexpr size_t kFreeBytesMax = size_t{256} << 20;
 
-// A block more than so many times the payload stays for larger ones.
+// A block of more than kWasteMax times the payload's size is left for larger payloads.
 constexpr size_t kWasteMax = 4;
 
 }  // namespace
@@ -26,6 +27,7 @@ absl::StatusOr<BlockPool::Lent> BlockPool::Take(size_t size) {
     free_.erase(i);
     return lent;
   }
+  // No free block fits, so a new block is made, whose descriptor the other end needs.
   ASSIGN_OR_RETURN(SharedBlock block, MakeSharedBlock(size));
   const Lent lent{++last_id_, block.memory.data(), block.fd.get()};
   blocks_.emplace(lent.id, std::move(block));
@@ -40,6 +42,7 @@ uint64_t BlockPool::NewId() {
 bool BlockPool::GiveBack(uint64_t id) {
   MutexLock lock(mutex_);
   const auto found = blocks_.find(id);
+  // The peer names the id, so the id may be wrong: never lent, or given back twice.
   if (found == blocks_.end() || std::find(free_.begin(), free_.end(), id) != free_.end()) {
     return false;
   }
@@ -50,6 +53,7 @@ bool BlockPool::GiveBack(uint64_t id) {
 }
 
 void BlockPool::DropFree() {
+  // One free block stays even over the limit, so that a large payload does not map anew each time.
   while (free_bytes_ > kFreeBytesMax && free_.size() > 1) {
     const auto oldest = blocks_.find(free_.back());
     free_bytes_ -= oldest->second.memory.size();

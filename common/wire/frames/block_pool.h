@@ -1,8 +1,8 @@
 #pragma once
 
-// The shared blocks in which one end of a local connection sends payloads. A block is taken for a
-// payload, read by the other end, given back and used again, so a steady state makes none. Internal
-// to common/wire.
+// A pool of the shared blocks in which one end of a local connection sends payloads. A block is
+// taken for a payload, read by the other end, given back and used again. So no new blocks are
+// needed in a steady state. Internal to common/wire.
 
 #include <cstdint>
 #include <list>
@@ -15,27 +15,28 @@
 
 namespace cohort {
 
-// Thread-safe.
+// The shared blocks of one connection's sending side. Thread-safe.
 class BlockPool {
  public:
   struct Lent {
-    uint64_t id = 0;  // counts from 1
+    uint64_t id = 0;  // block ids count from 1
     std::byte* data = nullptr;
-    int fd = -1;  // that of a new block that the other end does not have yet; else -1
+    int fd = -1;  // the block's descriptor if the other end has not got it yet, else -1
   };
 
   // Returns a block of at least `size` bytes with undefined content. Errors: RESOURCE_EXHAUSTED if
   // the system gives no memory.
   absl::StatusOr<Lent> Take(size_t size);
 
-  // Returns a number for a block that does not belong to the pool.
+  // Returns an id for a block that does not belong to the pool but is sent over the same
+  // connection.
   uint64_t NewId();
 
-  // Notes that the other end has read the block. Returns false for an id that is not lent.
+  // Takes back a block that the other end has read. Returns false for an id that is not lent.
   bool GiveBack(uint64_t id);
 
-  // Blocks that are gone since the last call, which the other end may forget. Too many free bytes
-  // are not kept.
+  // Returns the ids of blocks that were unmapped since the last call, so that the other end unmaps
+  // them too. The pool unmaps blocks when it has too many free bytes.
   std::vector<uint64_t> TakeDropped();
 
  private:
@@ -44,7 +45,8 @@ class BlockPool {
   Mutex mutex_;
   uint64_t last_id_ ABSL_GUARDED_BY(mutex_) = 0;
   std::map<uint64_t, SharedBlock> blocks_ ABSL_GUARDED_BY(mutex_);
-  std::list<uint64_t> free_ ABSL_GUARDED_BY(mutex_);  // the last used is first: it is in the cache
+  // The free blocks; the block that was used last is first, because it is in the processor's cache.
+  std::list<uint64_t> free_ ABSL_GUARDED_BY(mutex_);
   size_t free_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   std::vector<uint64_t> dropped_ ABSL_GUARDED_BY(mutex_);
 };

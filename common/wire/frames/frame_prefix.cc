@@ -7,7 +7,7 @@ namespace cohort {
 namespace {
 
 constexpr size_t kNumberBytes = 4;
-constexpr size_t kSummedBytes = 2 * kNumberBytes;  // A and B
+constexpr size_t kSummedBytes = 2 * kNumberBytes;  // the bytes of A and B, which C covers
 
 void PutNumber(uint32_t number, char* out) {
   for (size_t i = 0; i < kNumberBytes; ++i) out[i] = static_cast<char>(number >> (8 * i));
@@ -38,6 +38,7 @@ FramePrefix ReadFramePrefix(absl::string_view bytes, FrameSums sums) {
 
 std::string WithPrefix(const proto::LocalFrame& frame, FrameSums sums) {
   const size_t prefix_bytes = FramePrefixBytes(sums);
+  // The frame is serialized after the room for its prefix, so that the frame is not copied.
   std::string bytes(prefix_bytes, '\0');
   frame.AppendToString(&bytes);
   const absl::string_view body = absl::string_view(bytes).substr(prefix_bytes);

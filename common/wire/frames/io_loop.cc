@@ -13,11 +13,13 @@
 namespace cohort {
 
 namespace {
+// The number of events that one epoll_wait returns.
 constexpr int kEventsMax = 64;
-}
+}  // namespace
 
 bool SpinGate::Open() {
   if (score_ > 0) return true;
+  // While spinning does not pay, one of many waits is still tried: traffic may have changed.
   if (++waits_ < kTrialInterval) return false;
   waits_ = 0;
   return true;
@@ -35,7 +37,8 @@ IoLoop::IoLoop(Turns turns) : state_(std::make_shared<State>()) {
   state_->epoll = UniqueFd(epoll_create1(EPOLL_CLOEXEC));
   state_->wake = UniqueFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   state_->timer = UniqueFd(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
-  // A program looks at its limit before it makes loops (common/cluster/process_limits.h).
+  // The program checks its descriptor limit before it makes loops
+  // (common/cluster/process_limits.h).
   COHORT_CHECK(state_->epoll.ok() && state_->wake.ok() && state_->timer.ok(),
                "the process may open three descriptors");
   for (const UniqueFd* const own : {&state_->wake, &state_->timer}) {
@@ -58,6 +61,8 @@ IoLoop::~IoLoop() {
     state_->stopped = true;
   }
   Wake(*state_);
+  // The last owner may be a task or source that runs on the loop's thread, which cannot join
+  // itself.
   if (std::this_thread::get_id() == thread_.get_id()) {
     thread_.detach();
   } else {
@@ -67,6 +72,7 @@ IoLoop::~IoLoop() {
 
 void IoLoop::Add(std::shared_ptr<Source> source, uint32_t events) {
   const int fd = source->fd();
+  // The source is stored first, because epoll may report an event for it as soon as it is added.
   {
     MutexLock lock(state_->mutex);
     state_->sources[fd] = std::move(source);
@@ -82,14 +88,16 @@ void IoLoop::Change(const Source& source, uint32_t events) {
   epoll_event event = {};
   event.events = events;
   event.data.fd = source.fd();
-  // Fails for a source that was removed meanwhile, and then nothing is to be done.
+  // EPOLL_CTL_MOD fails for a source that was removed in the meantime; then there is nothing to
+  // change.
   epoll_ctl(state_->epoll.get(), EPOLL_CTL_MOD, source.fd(), &event);
 }
 
 void IoLoop::Remove(const Source& source) {
-  std::shared_ptr<Source> removed;  // dies after the lock
+  std::shared_ptr<Source> removed;  // the source dies after the lock is released
   MutexLock lock(state_->mutex);
   const auto found = state_->sources.find(source.fd());
+  // Another source may have the descriptor number of a removed source.
   if (found == state_->sources.end() || found->second.get() != &source) return;
   removed = std::move(found->second);
   state_->sources.erase(found);
@@ -109,13 +117,15 @@ uint64_t IoLoop::RunAt(Time time, Task task) {
   const uint64_t id = ++state_->last_alarm;
   state_->alarm_times[id] = time;
   const auto place = state_->alarms.emplace(std::make_pair(time, id), std::move(task)).first;
+  // The system's timer is set to the earliest alarm, so a later alarm leaves the timer alone.
   if (place == state_->alarms.begin()) SetTimerLocked(*state_);
   return id;
 }
 
-// The timer may go off for it, and then finds nothing to do.
+// Cancels an alarm. The timer is not reset: it may fire for the cancelled alarm and then finds
+// nothing to do.
 void IoLoop::CancelRun(uint64_t id) {
-  Task cancelled;  // dies after the lock
+  Task cancelled;  // the task dies after the lock is released
   MutexLock lock(state_->mutex);
   const auto found = state_->alarm_times.find(id);
   if (found == state_->alarm_times.end()) return;
@@ -128,7 +138,7 @@ void IoLoop::CancelRun(uint64_t id) {
 void IoLoop::SetTimerLocked(State& state) {
   if (state.alarms.empty()) return;
   const Time time = state.alarms.begin()->first.first;
-  // Zero would disarm it.
+  // A time of zero would disarm the timer.
   const auto since_start = std::max(time.time_since_epoch(), std::chrono::nanoseconds(1));
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(since_start);
   itimerspec when = {};
@@ -139,6 +149,7 @@ void IoLoop::SetTimerLocked(State& state) {
 
 void IoLoop::RunAlarms(State& state) {
   uint64_t times = 0;
+  // Setting an earlier or later alarm may have reset the timer; then the timer has not expired.
   if (read(state.timer.get(), &times, sizeof(times)) != sizeof(times)) return;
   std::vector<Task> due;
   {
@@ -152,6 +163,7 @@ void IoLoop::RunAlarms(State& state) {
     }
     SetTimerLocked(state);
   }
+  // Tasks run outside the lock: a task may set or cancel alarms.
   for (Task& task : due) task();
 }
 
@@ -165,6 +177,7 @@ bool IoLoop::RunTasks(State& state) {
     tasks.swap(state.tasks);
     stopped = state.stopped;
   }
+  // Tasks run outside the lock: a task may post another task.
   for (Task& task : tasks) task();
   return !stopped;
 }
@@ -172,6 +185,7 @@ bool IoLoop::RunTasks(State& state) {
 int IoLoop::Wait(const State& state, epoll_event* events, SpinGate& gate) {
   int count = epoll_wait(state.epoll.get(), events, kEventsMax, 0);
   if (count != 0) return count;
+  // Spinning avoids the time that a sleeping processor takes to wake up.
   if (gate.Open()) {
     const auto end = std::chrono::steady_clock::now() + kSpinMax;
     do {
@@ -192,6 +206,7 @@ void IoLoop::Run(State& state) {
       if (events[i].data.fd == state.wake.get()) {
         eventfd_t drained = 0;
         eventfd_read(state.wake.get(), &drained);
+        // Returns only after the tasks that were posted before the stop have run.
         if (!RunTasks(state)) return;
         continue;
       }
@@ -199,14 +214,16 @@ void IoLoop::Run(State& state) {
         RunAlarms(state);
         continue;
       }
+      // The loop shares the source, so the source lives during OnEvents even if Remove runs
+      // meanwhile.
       std::shared_ptr<Source> source;
       {
         MutexLock lock(state.mutex);
         const auto found = state.sources.find(events[i].data.fd);
         if (found != state.sources.end()) source = found->second;
       }
-      // A removed source whose number was taken again gets an event that is not its own; sources
-      // never block, so it finds nothing to do.
+      // If a removed source's descriptor number was taken by another source, the new source gets an
+      // event of the old one. Sources never block, so the new source finds nothing to do.
       if (source != nullptr) source->OnEvents(events[i].events);
     }
   }

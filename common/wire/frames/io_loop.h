@@ -1,10 +1,10 @@
 #pragma once
 
-// A thread that waits for descriptors and tells their owners. Internal to common/wire.
+// A thread that waits for events on descriptors and calls their owners. Internal to common/wire.
 //
-// The thread waits awake for events that follow soon after the last one, because waking a processor
-// up takes longer than a short call: for at most kSpinMax at a time, and only as long as that pays
-// (SpinGate).
+// The thread polls for events that follow soon after the last one (it spins), because waking a
+// processor takes longer than a short call. It spins for at most kSpinMax at a time, and only as
+// long as spinning pays (SpinGate).
 
 #include <sys/epoll.h>
 
@@ -26,39 +26,39 @@ namespace cohort {
 
 inline constexpr std::chrono::microseconds kSpinMax{20};
 
-// The decision whether to wait awake. It pays as long as at least every other such wait ends with
-// an event; otherwise one of many waits is tried, so that a spin costs next to nothing of a
-// processor that others need. Thread-compatible.
+// Decides whether the loop spins before it sleeps. Spinning pays as long as at least every second
+// spin ends with an event. Otherwise only one of kTrialInterval waits spins, which costs almost
+// nothing of a processor that other threads need. Thread-compatible.
 class SpinGate {
  public:
   bool Open();
-  // Notes how a wait that was let in ended.
+  // Records whether a spin that Open allowed has found an event.
   void Spun(bool found);
 
  private:
   static constexpr int kScoreMax = 8;
-  static constexpr int kScoreFirst = 2;  // after a trial that paid
+  static constexpr int kScoreFirst = 2;  // the score after a trial spin that found an event
   static constexpr int kTrialInterval = 64;
   int score_ = 0;
-  int waits_ = 0;  // since the last trial
+  int waits_ = 0;  // number of waits since the last trial spin
 };
 
-// Thread-safe.
+// A thread that serves descriptors, posted tasks and timers. Thread-safe.
 class IoLoop {
  public:
-  // Thread-safe.
+  // The owner of a descriptor that the loop watches. Thread-safe.
   class Source {
    public:
     virtual ~Source() = default;
-    // Returns the same descriptor throughout its life.
+    // Returns the source's descriptor, which stays the same throughout the source's life.
     virtual int fd() const = 0;
-    // Handles what epoll saw. Runs on the loop's thread and must not block.
+    // Handles the events that epoll reported. Runs on the loop's thread and must not block.
     virtual void OnEvents(uint32_t events) = 0;
   };
 
   explicit IoLoop(Turns turns);
-  // Tasks that were posted have run. When the last owner is on the loop's own thread, that thread
-  // ends by itself, after the call that it is in.
+  // Runs the tasks that were posted, then stops the thread. If the last owner of the loop runs on
+  // the loop's own thread, that thread ends by itself after the current call.
   ~IoLoop();
 
   // Watches the source for level-triggered epoll `events`. The loop holds the source until Remove.
@@ -67,20 +67,21 @@ class IoLoop {
   // Stops watching the source. A call of OnEvents may still be under way on another thread.
   void Remove(const Source& source);
 
-  // Runs `task` on the loop's thread.
+  // Runs `task` on the loop's thread, soon.
   void Post(Task task);
 
   using Time = std::chrono::steady_clock::time_point;
-  // Runs `task` on the loop's thread at `time`. Takes no descriptor. Returns what cancels it.
+  // Runs `task` on the loop's thread at `time`. Needs no descriptor for each task. Returns the id
+  // for CancelRun.
   uint64_t RunAt(Time time, Task task);
-  // Cancels a task that has not begun; otherwise does nothing, and the task may still be running.
+  // Cancels a task that has not begun. Does nothing for any other task, which may still be running.
   void CancelRun(uint64_t id);
 
  private:
   struct State {
     UniqueFd epoll;
     UniqueFd wake;
-    UniqueFd timer;  // set to the earliest of `alarms`
+    UniqueFd timer;  // a timerfd, set to the time of the earliest of `alarms`
     Mutex mutex;
     std::map<int, std::shared_ptr<Source>> sources ABSL_GUARDED_BY(mutex);
     std::vector<Task> tasks ABSL_GUARDED_BY(mutex);
@@ -96,18 +97,19 @@ class IoLoop {
   static int Wait(const State& state, epoll_event* events, SpinGate& gate);
   static void Wake(const State& state);
 
-  const std::shared_ptr<State> state_;  // shared with the thread, which may outlive this object
+  // Shared with the loop's thread, which may outlive the IoLoop.
+  const std::shared_ptr<State> state_;
   std::thread thread_;
 };
 
-// The loops and the memory with which a process waits for its peers. Large payloads, whose copies
-// take long, have a thread with long turns and connections of their own, so that small calls do not
-// wait behind them.
+// The loops and the memory with which a process serves connections to its peers. Copies of large
+// payloads take long, so large payloads have a thread with long turns and connections of their own.
+// Small calls then do not wait behind them.
 struct LocalLoops {
   std::shared_ptr<IoLoop> calls = std::make_shared<IoLoop>(Turns::kShort);
   std::shared_ptr<IoLoop> parts = std::make_shared<IoLoop>(Turns::kLong);
-  // One pool for all connections: each would otherwise keep memory of its largest payloads for
-  // itself.
+  // One pool of payload memory for all connections. With a pool for each connection, each
+  // connection would keep the memory of its largest payloads.
   std::shared_ptr<ReceivePool> pool = std::make_shared<ReceivePool>();
 };
 

@@ -7,7 +7,8 @@ namespace cohort {
 LentMemory::Known LentMemory::Lend(const std::shared_ptr<const SharedMemory>& memory, Owner owner,
                                    absl::FunctionRef<uint64_t()> new_id) {
   const auto known = ids_.find(memory.get());
-  // Another one may have lain at its place before.
+  // Memory that is gone may have had the same address, so the address alone does not prove that the
+  // memory is known.
   const bool is_new = known == ids_.end() || lent_.at(known->second).memory.lock() != memory;
   const uint64_t id = is_new ? new_id() : known->second;
   if (is_new) {
@@ -29,6 +30,7 @@ LentMemory::Owner LentMemory::GiveBack(uint64_t id) {
 std::vector<uint64_t> LentMemory::TakeGone() {
   std::vector<uint64_t> gone;
   for (auto i = lent_.begin(); i != lent_.end();) {
+    // The id of memory that still exists stays valid: the memory may be lent again.
     if (!i->second.memory.expired()) {
       ++i;
       continue;
@@ -45,6 +47,7 @@ std::vector<uint64_t> LentMemory::TakeGone() {
 std::vector<LentMemory::Owner> LentMemory::Lose() {
   std::vector<Owner> owners;
   for (auto& [id, lent] : lent_) {
+    // Memory without owners was read and given back, so its reader is not lost.
     if (lent.owners.empty()) continue;
     if (const auto memory = lent.memory.lock()) memory->LoseReader();
     for (Owner& owner : lent.owners) owners.push_back(std::move(owner));

@@ -1,8 +1,8 @@
 #pragma once
 
-// The shared memory (shared_memory.h) that one end of a connection has sent from: the number under
-// which the other end knows each piece, and its owner until the other end has read it. Internal to
-// common/wire.
+// The shared memory (shared_memory.h) from which one end of a connection has sent. Each piece of
+// memory has an id, under which the other end knows the piece, and an owner, which is kept until
+// the other end has read the piece. Internal to common/wire.
 
 #include <cstdint>
 #include <map>
@@ -14,29 +14,29 @@
 
 namespace cohort {
 
-// Thread-compatible.
+// The shared memory that one end of a connection has lent to the other end. Thread-compatible.
 class LentMemory {
  public:
   using Owner = std::shared_ptr<const void>;
 
   struct Known {
     uint64_t id = 0;
-    bool is_new = false;  // the other end has not seen it yet
+    bool is_new = false;  // true if the other end has not mapped the memory yet
   };
-  // Keeps `owner`, which keeps the memory, until the number is given back. `new_id` returns a
-  // number that nothing else on the connection has.
+  // Lends the memory and keeps `owner`, which keeps the memory alive, until the id is given back.
+  // `new_id` returns an id that nothing else on the connection has.
   Known Lend(const std::shared_ptr<const SharedMemory>& memory, Owner owner,
              absl::FunctionRef<uint64_t()> new_id);
 
-  // Notes that the other end has read the memory once, and returns one owner for that. Returns null
-  // for a number that is not lent.
+  // Takes back one loan of the memory that the other end has read, and returns the owner of that
+  // loan. Returns null for an id that is not lent.
   Owner GiveBack(uint64_t id);
 
-  // Numbers of memory that is no more, which the other end may forget.
+  // Returns the ids of memory that no longer exists, so that the other end unmaps it.
   std::vector<uint64_t> TakeGone();
 
-  // Returns all owners once the other end is gone. The other end may still read, so lent memory is
-  // never written again.
+  // Ends all loans once the other end is gone, and returns the owners. The other end may still be
+  // reading, so lent memory is never written again.
   std::vector<Owner> Lose();
 
  private:
@@ -45,7 +45,7 @@ class LentMemory {
     std::vector<Owner> owners;
   };
   std::map<uint64_t, Lent> lent_;
-  std::map<const SharedMemory*, uint64_t> ids_;  // whose order is unused
+  std::map<const SharedMemory*, uint64_t> ids_;  // ordered by pointer, an order that is never used
 };
 
 }  // namespace cohort

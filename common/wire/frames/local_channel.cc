@@ -16,6 +16,7 @@ namespace cohort {
 
 namespace {
 
+// The handle of a call. The call's session may be gone.
 class LocalCall final : public Call {
  public:
   LocalCall(std::weak_ptr<LocalSession> session, uint64_t id)
@@ -29,12 +30,13 @@ class LocalCall final : public Call {
   const uint64_t id_;
 };
 
-// A call that ended before it began.
+// The handle of a call that failed before any connection was open.
 class EndedCall final : public Call {
  public:
   void Cancel() override {}
 };
 
+// Returns the error of a reply, with its ErrorDetail if that can be parsed.
 absl::Status StatusOf(const proto::LocalReply& reply) {
   const absl::Status status(static_cast<absl::StatusCode>(reply.code()), reply.error());
   proto::ErrorDetail detail;
@@ -76,6 +78,7 @@ absl::Status LocalSession::Failure(absl::StatusCode code, absl::string_view meth
 std::unique_ptr<Call> LocalSession::Start(absl::string_view method, Message request,
                                           absl::Duration timeout, Reply done) {
   const absl::Status fits = CheckSize(request, options_.message_bytes_max);
+  // The call is added even if it fails at once, so that all ends of calls go through EndCall.
   const uint64_t id = Add(std::string(method), timeout, std::move(done));
   if (!fits.ok()) {
     EndLater(id, fits);
@@ -89,16 +92,18 @@ std::unique_ptr<Call> LocalSession::Start(absl::string_view method, Message requ
 
 bool LocalSession::AskOrSend(uint64_t id, absl::string_view method, Message request) {
   const size_t bytes = PayloadBytes(request.payload);
-  // A payload in a block, or one that is read in place, takes memory of this process.
+  // A payload in a block, or one that is read in place, takes memory of this process, so the server
+  // need not grant room for it.
   const bool free = connection_->uses_blocks() ? BytesToCopy(request.payload) <= kWholeBytesMax
                                                : bytes <= options_.free_bytes_max;
   if (free) return Send(id, method, std::move(request));
   ByteBudget::Room unasked = bytes <= kUnaskedBytesMax ? unasked_->TryTake(bytes) : nullptr;
   const bool asks = unasked == nullptr;
+  // The request is stored before the server is asked: the room may be granted at once.
   {
     MutexLock lock(mutex_);
     const auto found = calls_.find(id);
-    if (found == calls_.end()) return true;  // ended in between
+    if (found == calls_.end()) return true;  // the call has ended since it was added
     found->second.unasked = std::move(unasked);
     if (asks) found->second.waits = std::move(request);
   }
@@ -114,6 +119,7 @@ bool LocalSession::Send(uint64_t id, absl::string_view method, Message request) 
 }
 
 bool LocalSession::Ask(uint64_t id, absl::string_view method, size_t bytes) {
+  // The frame's id lets the server charge the request to the room that it granted.
   proto::LocalFrame frame;
   frame.mutable_ask()->set_id(id);
   frame.mutable_ask()->set_method(std::string(method));
@@ -132,7 +138,8 @@ void LocalSession::OnRoom(uint64_t id) {
       method = found->second.method;
     }
   }
-  // When the connection has ended, its end is told to all calls.
+  // Errors of Send and Ask are ignored: when the connection ends, OnEnd tells all calls. An Ask for
+  // 0 bytes gives the room back.
   if (request) {
     Send(id, method, *std::move(request));
   } else {
@@ -152,7 +159,7 @@ uint64_t LocalSession::Add(std::string method, absl::Duration timeout, Reply don
 }
 
 void LocalSession::EndCall(uint64_t id, absl::StatusOr<Message> result) {
-  OpenCall ended;  // dies after the lock
+  OpenCall ended;  // the completion dies after the lock is released
   bool close = false;
   {
     MutexLock lock(mutex_);
@@ -163,12 +170,13 @@ void LocalSession::EndCall(uint64_t id, absl::StatusOr<Message> result) {
     calls_.erase(found);
     close = close_when_idle_ && calls_.empty();
   }
+  // The budget's room is given back before the completion runs, which may start the next call.
   ended.unasked.reset();
   ended.done(std::move(result));
   if (close) CloseWhenIdle();
 }
 
-// A completion never runs inside the call that brings it about.
+// Ends a call from a task of the loop, because a completion must not run inside Start or Cancel.
 void LocalSession::EndLater(uint64_t id, absl::Status status) {
   loop_->Post([self = shared_from_this(), id, status = std::move(status)]() mutable {
     self->EndCall(id, std::move(status));
@@ -176,6 +184,7 @@ void LocalSession::EndLater(uint64_t id, absl::Status status) {
 }
 
 void LocalSession::Cancel(uint64_t id) {
+  // Frees the memory of a payload that has not been sent yet, unless it travels in parts.
   connection_->Forget(id);
   EndLater(id, absl::CancelledError("the caller cancelled the call"));
 }
@@ -191,6 +200,7 @@ void LocalSession::ExpireCalls() {
     }
     if (next != deadlines_.end()) timer_->FireBy(next->first);
   }
+  // Completions run outside the lock: a completion may start another call.
   for (const auto& [id, method] : expired) {
     connection_->Forget(id);
     EndCall(id, NoAnswerInTime(method));
@@ -201,6 +211,7 @@ void LocalSession::OnFrame(proto::LocalFrame frame, Payload payload) {
   if (frame.has_room()) return OnRoom(frame.room().id());
   if (!frame.has_reply()) return;
   const proto::LocalReply& reply = frame.reply();
+  // A reply to a call that has ended finds no entry and is dropped.
   if (reply.code() != 0) return EndCall(reply.id(), StatusOf(reply));
   Message message{std::move(*frame.mutable_header()), std::move(payload)};
   if (absl::Status fits = CheckSize(message, options_.message_bytes_max); !fits.ok()) {
@@ -220,6 +231,7 @@ void LocalSession::OnEnd(const absl::Status& why) {
   const std::string text = absl::IsUnavailable(why)
                                ? "the connection ended"
                                : absl::StrCat("the connection ended: ", why.message());
+  // Every open call gets the cause, outside the lock, since completions may start other calls.
   for (auto& [id, call] : calls) {
     call.done(Failure(absl::StatusCode::kUnavailable, call.method, text));
   }
@@ -265,12 +277,14 @@ bool LocalChannel::open() {
   };
   const bool calls = is_open(sessions_[static_cast<size_t>(StreamKind::kCalls)]);
   const bool parts = is_open(sessions_[static_cast<size_t>(StreamKind::kParts)]);
+  // The connection for large payloads can be made later, unless the channel only uses given ones.
   return calls && (parts || !options_.name.empty());
 }
 
 std::unique_ptr<Call> LocalChannel::Start(absl::string_view method, Message request,
                                           absl::Duration timeout, Reply done) {
   const Payload& payload = request.payload;
+  // Lent memory is not copied, so its bytes do not make a call large.
   const size_t sent = options_.blocks ? BytesToCopy(payload) : PayloadBytes(payload);
   const size_t bytes = std::max(sent, request.answer_bytes);
   absl::StatusOr<std::shared_ptr<LocalSession>> session =

@@ -1,6 +1,7 @@
 #pragma once
 
-// The calling end of a local connection, or of another with its frames. Internal to common/wire.
+// The calling end of a unix-socket connection, or of a TCP connection with the same frames.
+// Internal to common/wire.
 
 #include <array>
 #include <chrono>
@@ -20,36 +21,38 @@
 
 namespace cohort {
 
-// The open calls of one connection: each ends with its answer, its deadline, its cancel or the
-// connection, whichever is first. Thread-safe.
+// The open calls of one connection. The first of answer, deadline, cancel and end of the connection
+// ends a call. Thread-safe.
 class LocalSession final : public LocalConnection::Owner,
                            public std::enable_shared_from_this<LocalSession> {
  public:
   struct Options {
-    std::string name;     // the listening socket's
-    std::string address;  // the server's, for error texts
+    std::string name;     // name of the server's listening unix socket
+    std::string address;  // address of the server, for error texts
     size_t message_bytes_max = 0;
-    bool blocks = true;  // see LocalConnection
+    bool blocks = true;  // whether payloads may lie in shared blocks (LocalConnection::Options)
     FrameSums sums = FrameSums::kNone;
-    std::shared_ptr<ReceivePool> pool = nullptr;  // see LocalReader
-    // Requests up to this go without asking, do not count as such, and go as a whole.
+    // Pool for received payloads (LocalReader::Options).
+    std::shared_ptr<ReceivePool> pool = nullptr;
+    // Requests up to this size are sent whole and unasked, and do not count against the budget of
+    // unasked requests.
     size_t free_bytes_max = kSmallRequestBytesMax;
   };
 
-  // Errors: UNAVAILABLE naming address and socket.
+  // Connects to the server's unix socket. Errors: UNAVAILABLE naming address and socket.
   static absl::StatusOr<std::shared_ptr<LocalSession>> Connect(std::shared_ptr<IoLoop> loop,
                                                                Options options);
-  // Makes a session over a connection that exists already.
+  // Makes a session over an existing connection to the server.
   static std::shared_ptr<LocalSession> Over(std::shared_ptr<IoLoop> loop, UniqueFd socket,
                                             Options options);
 
-  // Starts a call like Channel::Start.
+  // Starts a call, with the contract of Channel::Start.
   std::unique_ptr<Call> Start(absl::string_view method, Message request, absl::Duration timeout,
                               Reply done);
 
   bool open() const { return connection_->open(); }
 
-  // Closes once the calls under way have ended; no other may be started.
+  // Closes the session once the calls under way have ended. No other call may be started.
   void CloseWhenIdle();
 
   void Cancel(uint64_t id);
@@ -62,15 +65,18 @@ class LocalSession final : public LocalConnection::Owner,
     Reply done;
     std::string method;
     Time deadline;
-    absl::optional<Message> waits = {};  // waits for room at the server
-    ByteBudget::Room unasked = nullptr;  // room for a request that was sent without asking
+    // The call's request, while it waits for room at the server.
+    absl::optional<Message> waits = {};
+    // Room in `unasked_`, held by a request that was sent without asking.
+    ByteBudget::Room unasked = nullptr;
   };
 
   LocalSession(std::shared_ptr<IoLoop> loop, Options options)
       : loop_(std::move(loop)), options_(std::move(options)) {}
 
   uint64_t Add(std::string method, absl::Duration timeout, Reply done);
-  // Asks for room or sends at once. Returns false if the connection has ended, like the next two.
+  // Asks for room, or sends the request at once. AskOrSend, Send and Ask return false if the
+  // connection has ended.
   bool AskOrSend(uint64_t id, absl::string_view method, Message request);
   bool Send(uint64_t id, absl::string_view method, Message request);
   bool Ask(uint64_t id, absl::string_view method, size_t bytes);
@@ -81,12 +87,14 @@ class LocalSession final : public LocalConnection::Owner,
   absl::Status Failure(absl::StatusCode code, absl::string_view method,
                        absl::string_view why) const;
 
-  // Shared: the last of loop, connections and transport takes the thread down.
+  // Shared: the last owner of the loop stops its thread, and the owners are loop users such as
+  // connections and the transport.
   const std::shared_ptr<IoLoop> loop_;
   const Options options_;
-  std::shared_ptr<LocalConnection> connection_;  // set once; shared with the loop until its end
-  std::shared_ptr<LoopTimer> timer_;             // set once; shared with the loop
-  // The budget of requests that are sent unasked. Shared with calls.
+  // The session's connection; set once, shared with the loop until the connection ends.
+  std::shared_ptr<LocalConnection> connection_;
+  std::shared_ptr<LoopTimer> timer_;  // the timer of the deadlines; set once, shared with the loop
+  // The budget of requests that are sent unasked. Calls under way share it.
   const std::shared_ptr<ByteBudget> unasked_ = std::make_shared<ByteBudget>(kUnaskedBytesMax);
 
   Mutex mutex_;
@@ -96,9 +104,9 @@ class LocalSession final : public LocalConnection::Owner,
   bool close_when_idle_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-// Connects when a call starts and no connection is open, or uses two that are there and ends with
-// them. Calls with large payloads, as far as that is known beforehand, have a connection of their
-// own. Thread-safe.
+// A channel of up to two connections: one for calls, and one for calls with large payloads, as far
+// as the size is known beforehand. The channel connects when a call starts and no connection is
+// open; or it gets two existing connections and ends with them. Thread-safe.
 class LocalChannel final : public Channel {
  public:
   LocalChannel(LocalLoops loops, LocalSession::Options options)
@@ -111,9 +119,9 @@ class LocalChannel final : public Channel {
   std::unique_ptr<Call> Start(absl::string_view method, Message request, absl::Duration timeout,
                               Reply done) override;
 
-  // Errors: UNAVAILABLE naming address and socket.
+  // Opens the connection for calls. Errors: UNAVAILABLE naming address and socket.
   absl::Status Connect();
-  // Returns whether calls can be made without another Connect.
+  // Returns whether calls can be made without calling Connect again.
   bool open();
 
  private:
@@ -123,8 +131,9 @@ class LocalChannel final : public Channel {
   }
   absl::StatusOr<std::shared_ptr<LocalSession>> OpenSession(StreamKind kind);
 
-  const LocalLoops loops_;               // see LocalSession
-  const LocalSession::Options options_;  // without a name: no other connections are made
+  const LocalLoops loops_;  // the threads of the connections, shared with the sessions
+  // If the options have no socket name, the channel makes no connections of its own.
+  const LocalSession::Options options_;
   Mutex mutex_;
   // The sessions by kind. Shared with their calls, which may outlive the channel.
   std::array<std::shared_ptr<LocalSession>, 2> sessions_ ABSL_GUARDED_BY(mutex_);

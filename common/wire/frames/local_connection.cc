@@ -36,6 +36,8 @@ bool LocalConnection::Send(proto::LocalFrame frame, Payload payload) {
 
 void LocalConnection::OnEvents(uint32_t events) {
   if ((events & EPOLLOUT) != 0) writer_.Writable();
+  // Errors and hang-ups of the socket are found by reading, after the bytes that arrived before
+  // them.
   if ((events & ~static_cast<uint32_t>(EPOLLOUT)) == 0) return;
   const absl::Status read = ReadSome();
   if (read.ok()) return;
@@ -46,7 +48,8 @@ void LocalConnection::OnEvents(uint32_t events) {
   End(read);
 }
 
-// Bytes may have changed on their way here; the other end is honest, and names the cause as well.
+// Tells the other end why this end closes the connection. Bytes may have changed on their way here,
+// so the other end may be without fault, and should name the cause in its errors too.
 void LocalConnection::SayWhy(const absl::Status& why) {
   proto::LocalFrame last;
   last.set_ended_because(std::string(why.message()));
@@ -54,6 +57,7 @@ void LocalConnection::SayWhy(const absl::Status& why) {
 }
 
 absl::Status LocalConnection::ReadSome() {
+  // The lambdas are called during ReadSome only, so they may refer to this connection.
   return reader_.ReadSome(
       socket_,
       {weak_from_this(), [&](const proto::LocalFrame& frame) { return writer_.TakeNotes(frame); },
@@ -62,6 +66,7 @@ absl::Status LocalConnection::ReadSome() {
          return Give(std::move(frame), std::move(payload));
        },
        [&](const proto::LocalFrame& frame, size_t bytes) {
+         // The owner may have closed the connection while the frame was being read.
          const std::shared_ptr<Owner> owner = OwnerUntilTheEnd();
          return owner == nullptr ? nullptr : owner->PlaceFor(frame, bytes);
        }});
@@ -83,20 +88,23 @@ void LocalConnection::End(const absl::Status& why) {
   std::shared_ptr<Owner> owner;
   {
     MutexLock lock(mutex_);
+    // End and Close race, and only the first of them gets the owner.
     owner = std::exchange(owner_, nullptr);
   }
   loop_->Remove(*this);
   writer_.Close();
+  // OnEnd is called outside the lock, because the owner may make a new connection in it.
   if (owner != nullptr) owner->OnEnd(why);
 }
 
 void LocalConnection::Close() {
-  std::shared_ptr<Owner> owner;  // dies after the lock
+  std::shared_ptr<Owner> owner;  // the owner dies after the lock is released
   {
     MutexLock lock(mutex_);
     owner = std::exchange(owner_, nullptr);
   }
   writer_.Close();
+  // The other end sees the end of the stream even while a reader of this end holds the socket.
   shutdown(socket_.get(), SHUT_RDWR);
   loop_->Remove(*this);
 }

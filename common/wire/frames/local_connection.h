@@ -1,10 +1,11 @@
 #pragma once
 
-// One end of a socket on which frames travel both ways (proto/local.proto): a unix socket between
-// two processes of one host, or TCP, on which nothing lies in blocks. On a unix socket a payload is
-// copied once, into a block that both processes map; the other end reads it there and then gives
-// the block back with a later frame. Blocks belong to their connection: after its end nobody writes
-// to them, so a late reader still reads what was sent. Internal to common/wire.
+// One end of a socket on which frames travel both ways (proto/local.proto). The socket is a unix
+// socket between two processes of one host, or TCP, which has no shared blocks. On a unix socket a
+// payload is copied once, into a block that both processes map. The other end reads the payload
+// there and then gives the block back with a later frame. Blocks belong to their connection: nobody
+// writes to a block after the connection has ended, so a late reader still reads what was sent.
+// Internal to common/wire.
 
 #include <memory>
 #include <string>
@@ -19,53 +20,55 @@
 
 namespace cohort {
 
-// Thread-safe.
+// A connection that reads on its loop's thread and sends on any thread. Thread-safe.
 class LocalConnection final : public IoLoop::Source,
                               public BlockReturn,
                               public std::enable_shared_from_this<LocalConnection> {
  public:
-  // The receiver of what arrives, on the loop's thread. Thread-safe.
+  // The receiver of a connection's frames, called on the loop's thread. Thread-safe.
   class Owner {
    public:
     virtual ~Owner() = default;
-    // Returns memory for a payload that is still on the socket. Null: any memory.
+    // Returns memory for a payload that is still on the socket. Null: any memory will do.
     virtual std::shared_ptr<ReceivePlace> PlaceFor(const proto::LocalFrame&, size_t) {
       return nullptr;
     }
-    // Takes the frame's kind and header; the payload's memory is the block's while a slice lives.
+    // Takes the frame's kind and header. If the payload lies in a block, the block stays reserved
+    // while any slice of the payload lives.
     virtual void OnFrame(proto::LocalFrame frame, Payload payload) = 0;
-    // Tells why the connection ended: the other end is gone (UNAVAILABLE), or one of the two sent
-    // what the other could not read (MalformedMessage, RESOURCE_EXHAUSTED). Does not run after
+    // Reports why the connection ended: the other end is gone (UNAVAILABLE), or one end could not
+    // read what the other end sent (MalformedMessage, RESOURCE_EXHAUSTED). Does not run after
     // Close.
     virtual void OnEnd(const absl::Status& why) = 0;
   };
 
   struct Options {
-    size_t message_bytes_max = 0;                 // a larger frame or block ends the connection
-    bool blocks = true;                           // else payloads travel on the socket, both ways
-    FrameSums sums = FrameSums::kNone;            // must equal the other end's
-    std::string peer = "";                        // names the peer in texts
-    std::shared_ptr<ReceivePool> pool = nullptr;  // see LocalReader
-    size_t whole_bytes_max = kPartBytes;          // see LocalWriter
+    // Limit of a message; a larger frame or block ends the connection.
+    size_t message_bytes_max = 0;
+    bool blocks = true;                 // false: payloads travel on the socket, in both directions
+    FrameSums sums = FrameSums::kNone;  // whether frames have checksums; must equal the other end's
+    std::string peer = "";              // name of the peer in error texts
+    std::shared_ptr<ReceivePool> pool = nullptr;  // pool for received payloads (LocalReader)
+    size_t whole_bytes_max = kPartBytes;  // largest payload that is sent whole (LocalWriter)
   };
 
-  // Holds `owner` until the end.
+  // Starts to read from the socket. Holds `owner` until the connection ends.
   static std::shared_ptr<LocalConnection> Start(std::shared_ptr<IoLoop> loop, UniqueFd socket,
                                                 std::shared_ptr<Owner> owner,
                                                 const Options& options);
 
-  // Takes kind and header from `frame`. False when the connection has ended.
+  // Sends a frame, of which kind and header are used. Returns false if the connection has ended.
   bool Send(proto::LocalFrame frame, Payload payload);
 
-  // Forwards to LocalWriter.
+  // Forget and uses_blocks forward to LocalWriter.
   void Forget(uint64_t call) { writer_.Forget(call); }
   bool uses_blocks() { return writer_.uses_blocks(); }
 
   // Forwards to LocalWriter::WaitUntilSent.
   void WaitUntilSent(std::chrono::steady_clock::time_point end) { writer_.WaitUntilSent(end); }
 
-  // Closes the connection. What was sent still arrives, unless the other end has no room for it
-  // now.
+  // Closes the connection. Bytes that the socket has taken still arrive; frames that wait for room
+  // in the socket are dropped.
   void Close();
 
   bool open() const;
@@ -84,7 +87,8 @@ class LocalConnection final : public IoLoop::Source,
   bool Give(proto::LocalFrame frame, Payload payload);
   void End(const absl::Status& why);
 
-  // Shared: the last of loop, connections and transport takes the thread down.
+  // Shared: the last owner of the loop stops its thread, and the owners are loop users such as
+  // connections and the transport.
   const std::shared_ptr<IoLoop> loop_;
   const UniqueFd socket_;
   const std::string peer_;
@@ -93,7 +97,8 @@ class LocalConnection final : public IoLoop::Source,
   LocalWriter writer_;
 
   mutable Mutex mutex_;
-  std::shared_ptr<Owner> owner_ ABSL_GUARDED_BY(mutex_);  // null after the end
+  // Receiver of frames; null after the end of the connection.
+  std::shared_ptr<Owner> owner_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace cohort

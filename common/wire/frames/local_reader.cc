@@ -16,14 +16,15 @@ namespace cohort {
 
 namespace {
 
+// The number of bytes to read from the socket at once.
 constexpr size_t kReadBytes = size_t{64} << 10;
-// The bytes to read at first after a frame that had a payload: bytes of the next payload that are
-// read together with its frame have to be copied to their place.
+// The bytes to read first after a frame that had a large payload. Few, because bytes of the next
+// payload that are read together with its frame must be copied to their place.
 constexpr size_t kHeadBytes = size_t{1} << 10;
-// Kind, ids and texts of a frame beside its message.
+// Upper bound of the bytes of a frame beside its message: kind, ids and texts.
 constexpr size_t kFrameOverheadBytesMax = size_t{1} << 20;
-// Upper bound of passed descriptors: what may be read ahead of the frame it belongs to is less than
-// one look at the socket.
+// Upper bound of descriptors that wait for their frames. One read of the socket may bring
+// descriptors ahead of their frames, but never so many.
 constexpr size_t kPassedMax = 64;
 
 absl::Status Malformed(absl::string_view what) {
@@ -41,6 +42,8 @@ ByteSlice SliceOf(std::string bytes) {
   return ByteSlice{std::move(owner), data, size};
 }
 
+// Returns the bytes as a slice with the Buffer, so that a tensor may keep the Buffer without a
+// copy.
 ByteSlice SliceOf(std::shared_ptr<Buffer> buffer, size_t size) {
   const std::byte* const data = buffer->data();
   return ByteSlice{buffer, data, size, std::move(buffer)};
@@ -48,11 +51,12 @@ ByteSlice SliceOf(std::shared_ptr<Buffer> buffer, size_t size) {
 
 }  // namespace
 
-// Keeps a block of the other end from being written again. Thread-safe.
+// Keeps a block of the other end from being written again, until the lease dies. Thread-safe.
 class LocalReader::BlockLease {
  public:
   BlockLease(std::weak_ptr<BlockReturn> to, uint64_t block, std::shared_ptr<const Mapping> memory)
       : to_(std::move(to)), block_(block), memory_(std::move(memory)) {}
+  // If the connection has ended, the block is not given back: nobody writes to its blocks any more.
   ~BlockLease() {
     if (const auto to = to_.lock()) to->BlockRead(block_, memory_->size());
   }
@@ -86,19 +90,22 @@ absl::Status LocalReader::ReadFrames(const UniqueFd& socket, const Sinks& sinks)
   ASSIGN_OR_RETURN(const size_t count, ReceiveSome(socket, place, passed));
   received_.append(place.data(), count);
   for (UniqueFd& fd : passed) passed_.push_back(std::move(fd));
+  // The limit keeps a peer from filling this process's table of descriptors.
   if (passed_.size() > kPassedMax) return Malformed("descriptors that no frame is for");
   return TakeBytes(sinks);
 }
 
-// Straight to where they belong.
+// Reads the payload of the current frame straight into the memory where it belongs.
 absl::Status LocalReader::ReadBehind(const UniqueFd& socket, const Sinks& sinks) {
   std::vector<UniqueFd> passed;
   RETURN_IF_ERROR(FillBehind([&](absl::Span<std::byte> memory) {
+    // Shorter system calls let other threads use the processor between them.
     return ReceiveSome(socket,
                        absl::MakeSpan(reinterpret_cast<char*>(memory.data()),
                                       std::min(memory.size(), kSystemCallBytesMax)),
                        passed);
   }));
+  // A descriptor comes with the first byte of a frame, so a payload has none.
   if (!passed.empty()) return Malformed("a descriptor in the middle of a payload");
   return behind_->left.empty() ? EndBehind(sinks) : absl::OkStatus();
 }
@@ -109,6 +116,7 @@ absl::Status LocalReader::FillBehind(
   absl::StatusOr<size_t> count = 0;
   const auto fill = [&](absl::Span<std::byte>) {
     count = write(behind.left);
+    // The checksum is computed now, while the bytes are in the cache.
     if (!count.ok() || options_.sums == FrameSums::kNone) return;
     behind.crc = ExtendCrc32c(
         behind.crc, absl::string_view(reinterpret_cast<const char*>(behind.left.data()), *count));
@@ -116,7 +124,8 @@ absl::Status LocalReader::FillBehind(
   if (behind.place == nullptr) {
     fill({});
   } else if (!behind.place->Use(fill)) {
-    // The bytes are still on the socket. They need memory, and nobody reads it.
+    // The place was revoked. The bytes are still on the socket, so they are read into memory that
+    // nobody looks at.
     behind.place.reset();
     behind.revoked = true;
     behind.own = pool_->Take(behind.left.size());
@@ -131,6 +140,7 @@ absl::Status LocalReader::TakeBytes(const Sinks& sinks) {
   absl::string_view bytes = received_;
   while (true) {
     if (behind_ != nullptr) {
+      // `received_` may hold the start of the payload, read together with its frame.
       RETURN_IF_ERROR(FillBehind([&](absl::Span<std::byte> memory) {
         const size_t count = std::min(bytes.size(), memory.size());
         if (count > 0) std::memcpy(memory.data(), bytes.data(), count);
@@ -145,12 +155,14 @@ absl::Status LocalReader::TakeBytes(const Sinks& sinks) {
     const FramePrefix prefix = ReadFramePrefix(bytes, options_.sums);
     if (!prefix.intact) return Malformed("the CRC-32C of its length differs");
     const size_t size = prefix.frame_bytes;
+    // The limit is checked before the reader waits for the rest of the frame.
     if (size > frame_bytes_max_) return Malformed(absl::StrCat(size, " bytes"));
     if (bytes.size() - prefix_bytes < size) break;
     ASSIGN_OR_RETURN(proto::LocalFrame frame, ParseFrame(prefix, bytes.substr(prefix_bytes, size)));
     bytes.remove_prefix(prefix_bytes + size);
     RETURN_IF_ERROR(TakeFrame(std::move(frame), sinks));
   }
+  // An incomplete frame at the end of the bytes waits for the next read.
   received_.erase(0, received_.size() - bytes.size());
   return absl::OkStatus();
 }
@@ -164,6 +176,7 @@ absl::StatusOr<proto::LocalFrame> LocalReader::ParseFrame(const FramePrefix& pre
   if (!frame.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
     return Malformed("no message");
   }
+  // The other end ends the connection because it could not read something that this end sent.
   if (!frame.ended_because().empty()) {
     return MalformedMessage(
         absl::StrCat("the other end could not read what was sent: ", frame.ended_because()));
@@ -172,9 +185,11 @@ absl::StatusOr<proto::LocalFrame> LocalReader::ParseFrame(const FramePrefix& pre
 }
 
 absl::Status LocalReader::TakeFrame(proto::LocalFrame frame, const Sinks& sinks) {
+  // Notes come first, because they may free blocks for which the sender of this end waits.
   if (!sinks.notes(frame)) return Malformed("its notes about blocks");
   for (const uint64_t block : frame.dropped()) mapped_.erase(block);
   const bool has_block = frame.block() != 0 || frame.shown() != 0 || frame.ranges_size() > 0;
+  // The descriptors of new blocks arrive in the order of the frames that name them.
   if (!options_.blocks && has_block) return Malformed("a block, which nobody asked for");
   if (frame.shown() != 0) RETURN_IF_ERROR(MapBlock(frame.shown()));
   if (frame.new_block()) RETURN_IF_ERROR(MapBlock(frame.block()));
@@ -190,17 +205,20 @@ absl::Status LocalReader::TakeFrame(proto::LocalFrame frame, const Sinks& sinks)
 
 absl::Status LocalReader::MapBlock(uint64_t block) {
   if (passed_.empty()) return Malformed("a block without its descriptor");
+  // The mapping's size is limited, because the other end chose the size of the block.
   ASSIGN_OR_RETURN(Mapping memory, MapSharedBlock(passed_.front(), frame_bytes_max_));
   passed_.pop_front();
   mapped_[block] = std::make_shared<const Mapping>(std::move(memory));
   return absl::OkStatus();
 }
 
-// Returns the bytes without a lease: the caller keeps the block's memory.
+// Returns the payload in a frame's block without a lease: the slice keeps the memory mapped, but
+// the other end may write to it again once the block is given back.
 absl::StatusOr<ByteSlice> LocalReader::BlockBytes(const proto::LocalFrame& frame) const {
   const auto found = mapped_.find(frame.block());
   if (found == mapped_.end()) return Malformed(absl::StrCat("unknown block ", frame.block()));
   const std::shared_ptr<const Mapping>& memory = found->second;
+  // The other end wrote block_bytes, so the block may be shorter.
   if (frame.block_bytes() > memory->size()) {
     return Malformed(absl::StrCat(frame.block_bytes(), " bytes in a block of ", memory->size()));
   }
@@ -220,6 +238,7 @@ absl::Status LocalReader::TakeMessage(proto::LocalFrame frame, const Sinks& sink
   if (frame.block() != 0) {
     ASSIGN_OR_RETURN(const ByteSlice bytes, BlockBytes(frame));
     ASSIGN_OR_RETURN(ByteSlice lease, Lease(frame.block(), sinks));
+    // The slice covers the bytes of the payload only, which may be fewer than the block's.
     lease.size = bytes.size;
     payload.push_back(std::move(lease));
   } else if (!frame.payload().empty()) {
@@ -233,7 +252,9 @@ absl::Status LocalReader::TakeRanges(proto::LocalFrame frame, const Sinks& sinks
       frame.ranges_size() > static_cast<int>(kRangesMax)) {
     return Malformed("ranges of no message");
   }
-  std::map<uint64_t, ByteSlice> whole;  // each is leased once, and so given back
+  // Each block is leased once per frame, and so given back once.
+  std::map<uint64_t, ByteSlice> whole;
+  // Block 0 stands for the payload inside the frame.
   whole[0] = SliceOf(std::move(*frame.mutable_payload()));
   Payload payload;
   size_t bytes = 0;
@@ -242,6 +263,7 @@ absl::Status LocalReader::TakeRanges(proto::LocalFrame frame, const Sinks& sinks
     if (block.owner == nullptr) {
       ASSIGN_OR_RETURN(block, Lease(range.block(), sinks));
     }
+    // Written as a difference, because a sum of two numbers from the other end may overflow.
     if (range.begin() > block.size || range.bytes() > block.size - range.begin()) {
       return Malformed(absl::StrCat("a range outside its block of ", block.size, " bytes"));
     }
@@ -249,6 +271,7 @@ absl::Status LocalReader::TakeRanges(proto::LocalFrame frame, const Sinks& sinks
     if (bytes > options_.message_bytes_max) return Malformed("ranges of too many bytes");
     payload.push_back({block.owner, block.data + range.begin(), range.bytes()});
   }
+  // Only the payload's slices keep the leases, so the blocks go back with the last slice.
   whole.clear();
   return Give(std::move(frame), std::move(payload), sinks);
 }
@@ -256,6 +279,7 @@ absl::Status LocalReader::TakeRanges(proto::LocalFrame frame, const Sinks& sinks
 absl::Status LocalReader::TakePart(const proto::LocalFrame& frame, const Sinks& sinks) {
   if (frame.block() != 0) {
     ASSIGN_OR_RETURN(const ByteSlice slice, BlockBytes(frame));
+    // The part is copied at once, so that its slot returns to the sender's ring for a later part.
     RETURN_IF_ERROR(parts_.Add(absl::MakeConstSpan(slice.data, slice.size)));
     sinks.part_read(frame.block());
   } else if (!frame.payload().empty()) {
@@ -263,7 +287,7 @@ absl::Status LocalReader::TakePart(const proto::LocalFrame& frame, const Sinks& 
     RETURN_IF_ERROR(parts_.Add(
         absl::MakeConstSpan(reinterpret_cast<const std::byte*>(bytes.data()), bytes.size())));
   } else {
-    return absl::OkStatus();  // notes alone
+    return absl::OkStatus();  // the frame only has notes about blocks
   }
   return PartAdded(sinks);
 }
@@ -271,6 +295,7 @@ absl::Status LocalReader::TakePart(const proto::LocalFrame& frame, const Sinks& 
 absl::Status LocalReader::BeginParts(proto::LocalFrame& frame) {
   if (!HasKind(frame)) return Malformed("parts of no message");
   RETURN_IF_ERROR(parts_.Begin(frame.whole_bytes()));
+  // The kind is kept apart: the frame's own payload is a part, like those of later frames.
   first_of_parts_.Clear();
   if (frame.has_call()) first_of_parts_.mutable_call()->Swap(frame.mutable_call());
   if (frame.has_reply()) first_of_parts_.mutable_reply()->Swap(frame.mutable_reply());
@@ -283,6 +308,7 @@ absl::Status LocalReader::BeginBehind(proto::LocalFrame frame, const Sinks& sink
   auto behind = std::make_unique<Behind>();
   const size_t bytes = frame.following();
   if (HasKind(frame)) {
+    // The other end wrote `following`, so the limit is checked before memory is taken.
     if (bytes > options_.message_bytes_max) return Malformed(absl::StrCat(bytes, " bytes follow"));
     behind->place = sinks.place(frame, bytes);
     if (behind->place != nullptr) {
@@ -303,10 +329,12 @@ absl::Status LocalReader::BeginBehind(proto::LocalFrame frame, const Sinks& sink
 
 absl::Status LocalReader::EndBehind(const Sinks& sinks) {
   const std::unique_ptr<Behind> behind = std::exchange(behind_, nullptr);
+  // The checksum was computed in FillBehind, while the bytes were being stored.
   if (options_.sums != FrameSums::kNone && behind->crc != behind->frame.following_crc()) {
     return Malformed("the CRC-32C of its payload differs: bytes changed on the way");
   }
   if (behind->of_parts) return PartAdded(sinks);
+  // The handler revoked its memory, so the handler gets its request without a payload.
   if (behind->revoked) return Give(std::move(behind->frame), {}, sinks);
   const size_t bytes = behind->frame.following();
   if (behind->place != nullptr) {

@@ -1,8 +1,8 @@
 #pragma once
 
-// The receiving side of a local connection: from the bytes and descriptors of its socket to
-// messages. Every number that comes from the other end is checked in this process's own copy of its
-// frame before it is used. Internal to common/wire.
+// The receiving side of a local connection: turns the bytes and descriptors of a socket into
+// messages. Every number that the other end sent is checked in this process's own copy of the frame
+// before the number is used. Internal to common/wire.
 
 #include <deque>
 #include <map>
@@ -21,29 +21,32 @@
 
 namespace cohort {
 
-// The receiver of the news that a block of the other end was read, on any thread. Thread-safe.
+// Receives the news that a payload in a block of the other end is no longer read. The news may come
+// on any thread. Thread-safe.
 class BlockReturn {
  public:
   virtual ~BlockReturn() = default;
   virtual void BlockRead(uint64_t block, size_t bytes) = 0;
 };
 
-// Thread-compatible: of the loop's thread.
+// Reads the frames of one connection. Thread-compatible: used by the loop's thread alone.
 class LocalReader {
  public:
   struct Options {
     size_t message_bytes_max = 0;
-    bool blocks = true;  // else one that comes ends the connection
+    bool blocks = true;  // false: a frame that names a block ends the connection
     FrameSums sums = FrameSums::kNone;
-    // The pool for payloads. Shared with other readers; null: one of its own.
+    // The pool for the memory of payloads, shared with other readers. Null: the reader makes a pool
+    // of its own.
     std::shared_ptr<ReceivePool> pool = nullptr;
   };
   explicit LocalReader(Options options);
 
-  // The receivers of what arrives. `notes` gets every frame, for what it says of blocks;
-  // `part_read` the block of a part, once it was copied; `take` the frames that are a message, once
-  // the payload is whole. Returning false ends the connection. `place` may say where the payload
-  // after a frame goes; null: memory of the reader.
+  // The receivers of what the reader reads. `notes` gets every frame, for what the frame says about
+  // blocks. `part_read` gets the block of a part once the part was copied. `take` gets each frame
+  // that is a message, once the payload is whole. `notes` and `take` end the connection by
+  // returning false. `place` may return memory for the payload that follows a frame; null: memory
+  // of the reader.
   struct Sinks {
     std::weak_ptr<BlockReturn> blocks;
     absl::FunctionRef<bool(const proto::LocalFrame& frame)> notes;
@@ -53,23 +56,24 @@ class LocalReader {
         place;
   };
 
-  // Reads what one look at the socket brings, or two if the first brings a frame followed by a
-  // payload; the rest makes the next event. Errors, after which the connection has to end:
+  // Reads once from the socket, or twice if the first read ends in a frame that a payload follows.
+  // The rest of the bytes makes the next event. Errors, after which the connection must end:
   // UNAVAILABLE if the other end is gone; MalformedMessage or RESOURCE_EXHAUSTED for bytes that are
-  // not a frame, have another sum, or exceed the limits, here or at the other end.
+  // not a frame, have a wrong checksum, or exceed the limits, at this end or at the other.
   absl::Status ReadSome(const UniqueFd& socket, const Sinks& sinks);
 
  private:
   class BlockLease;
-  // A frame whose payload has not arrived whole.
+  // A frame whose payload follows it on the socket and has not arrived whole.
   struct Behind {
     proto::LocalFrame frame;
-    bool of_parts = false;                // its bytes are a part of parts_
-    std::shared_ptr<ReceivePlace> place;  // else they go there, if it is not null
-    bool revoked = false;                 // nobody wants them any more
-    std::shared_ptr<Buffer> own;          // else this is the payload
-    absl::Span<std::byte> left;           // the memory that is still to be filled
-    uint32_t crc = 0;                     // sum of the bytes that have come, if frames have sums
+    bool of_parts = false;  // whether the bytes are a part of the payload in parts_
+    // The handler's memory for the payload. Null: the reader's own memory is used.
+    std::shared_ptr<ReceivePlace> place;
+    bool revoked = false;         // whether the handler revoked `place`: nobody wants the payload
+    std::shared_ptr<Buffer> own;  // the reader's own memory for the payload
+    absl::Span<std::byte> left;   // the part of the payload's memory that is still to be filled
+    uint32_t crc = 0;  // checksum of the payload's bytes so far, if frames have checksums
   };
 
   absl::Status ReadFrames(const UniqueFd& socket, const Sinks& sinks);
@@ -78,15 +82,15 @@ class LocalReader {
   absl::StatusOr<proto::LocalFrame> ParseFrame(const FramePrefix& prefix,
                                                absl::string_view bytes) const;
   absl::Status TakeFrame(proto::LocalFrame frame, const Sinks& sinks);
-  // Has `write` fill the memory for the bytes that are still to come; `write` may take the first of
-  // them, and returns how many it took.
+  // Has `write` fill the memory for payload bytes that are still to come. `write` may fill only the
+  // first of these bytes, and returns how many bytes it filled.
   absl::Status FillBehind(
       absl::FunctionRef<absl::StatusOr<size_t>(absl::Span<std::byte> memory)> write);
   absl::Status BeginBehind(proto::LocalFrame frame, const Sinks& sinks);
   absl::Status EndBehind(const Sinks& sinks);
   absl::Status MapBlock(uint64_t block);
   absl::StatusOr<ByteSlice> BlockBytes(const proto::LocalFrame& frame) const;
-  // Returns a whole block, which is given back when the slice's owner dies.
+  // Returns a whole block. The block is given back to the other end when the slice's owner dies.
   absl::StatusOr<ByteSlice> Lease(uint64_t block, const Sinks& sinks) const;
   absl::Status TakeRanges(proto::LocalFrame frame, const Sinks& sinks);
   absl::Status TakeMessage(proto::LocalFrame frame, const Sinks& sinks);
@@ -100,14 +104,15 @@ class LocalReader {
   std::vector<char> buffer_;
   std::string received_;
   std::deque<UniqueFd> passed_;
-  // Shared with the payloads that are read from them.
+  // The mapped blocks of the other end, by id. Shared with the payloads that lie in the blocks.
   std::map<uint64_t, std::shared_ptr<const Mapping>> mapped_;
-  // Shared with the payloads that were handed out.
+  // The pool of payload memory. Shared with the payloads that were handed out.
   const std::shared_ptr<ReceivePool> pool_;
   PayloadAssembler parts_;
-  proto::LocalFrame first_of_parts_;  // kind and header of the message whose parts come
-  std::unique_ptr<Behind> behind_;    // null: the next byte begins a frame
-  bool bulky_ = false;                // the last frame had a large payload behind it
+  proto::LocalFrame first_of_parts_;  // kind and header of the message whose parts are arriving
+  // The frame whose payload is arriving; null: the next byte begins a frame.
+  std::unique_ptr<Behind> behind_;
+  bool bulky_ = false;  // whether a large payload followed the last frame
 };
 
 }  // namespace cohort

@@ -18,10 +18,10 @@ namespace cohort {
 
 namespace {
 
-// Upper bound of the time in which a stopping server goes on sending earlier answers.
+// Upper bound of the time that a stopping server spends on sending earlier answers.
 constexpr std::chrono::milliseconds kFlushTimeMax{500};
 
-// Thread-safe.
+// A call whose answer goes over the connection that brought the request. Thread-safe.
 class LocalOpenCall final : public OpenCall {
  public:
   LocalOpenCall(std::weak_ptr<LocalConnection> connection, uint64_t id, size_t message_bytes_max)
@@ -30,6 +30,7 @@ class LocalOpenCall final : public OpenCall {
   void Finish(absl::StatusOr<Message> result) override {
     const absl::Status failure =
         result.ok() ? CheckSize(*result, message_bytes_max_) : result.status();
+    // The client gets an error instead of an answer that is too large.
     if (!failure.ok()) return Fail(failure);
     proto::LocalFrame frame;
     frame.mutable_reply()->set_id(id_);
@@ -49,7 +50,7 @@ class LocalOpenCall final : public OpenCall {
     Send(std::move(frame), {});
   }
 
-  // Nobody waits for an answer whose connection is gone.
+  // Sends a frame. If the connection is gone, nobody waits for the answer.
   void Send(proto::LocalFrame frame, Payload payload) {
     if (const auto connection = connection_.lock()) {
       connection->Send(std::move(frame), std::move(payload));
@@ -61,7 +62,7 @@ class LocalOpenCall final : public OpenCall {
   const size_t message_bytes_max_;
 };
 
-// The connections of one server. Thread-safe.
+// The open connections of one server. Thread-safe.
 class Peers {
  public:
   void Add(std::shared_ptr<LocalConnection> connection) {
@@ -72,6 +73,7 @@ class Peers {
         return;
       }
     }
+    // The server has stopped, so the new connection is closed, outside the lock.
     connection->Close();
   }
 
@@ -87,6 +89,7 @@ class Peers {
       closed_ = true;
       open.swap(open_);
     }
+    // All connections share one deadline, so that a stopping server does not wait for each client.
     const auto end = std::chrono::steady_clock::now() + kFlushTimeMax;
     for (const std::shared_ptr<LocalConnection>& connection : open) connection->WaitUntilSent(end);
     for (const std::shared_ptr<LocalConnection>& connection : open) connection->Close();
@@ -94,11 +97,12 @@ class Peers {
 
  private:
   Mutex mutex_;
-  std::set<std::shared_ptr<LocalConnection>> open_ ABSL_GUARDED_BY(mutex_);  // the order is unused
+  // Ordered by pointer, an order that is never used.
+  std::set<std::shared_ptr<LocalConnection>> open_ ABSL_GUARDED_BY(mutex_);
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-// Hands the calls of one client to the handlers. Thread-safe.
+// Passes the calls of one client to the handlers. Thread-safe.
 class ServerSession final : public LocalConnection::Owner,
                             public std::enable_shared_from_this<ServerSession> {
  public:
@@ -106,7 +110,8 @@ class ServerSession final : public LocalConnection::Owner,
                 size_t message_bytes_max)
       : calls_(std::move(calls)), peers_(std::move(peers)), message_bytes_max_(message_bytes_max) {}
 
-  // Sets the connection, once, on the loop's thread, on which frames arrive too.
+  // Sets the connection. Runs once, on the loop's thread, on which the connection's frames arrive
+  // too.
   void SetConnection(std::weak_ptr<LocalConnection> connection) {
     connection_ = std::move(connection);
   }
@@ -120,7 +125,7 @@ class ServerSession final : public LocalConnection::Owner,
     if (frame.has_ask()) return OnAsk(frame.ask());
     if (!frame.has_call()) return;
     ByteBudget::Room room = TakeRoomOf(frame.call().id());
-    // A payload in a block takes memory of the other process.
+    // A payload in a block takes memory of the other process, so it is not charged here.
     if (room == nullptr && frame.block() == 0 && frame.ranges_size() == 0) {
       room = calls_->TakeRoom(frame.call().method(), PayloadBytes(payload));
     }
@@ -139,12 +144,14 @@ class ServerSession final : public LocalConnection::Owner,
 
  private:
   void OnAsk(const proto::LocalAsk& ask) {
+    // An Ask for 0 bytes says that the call has ended, so the call's room is given back.
     if (ask.bytes() == 0) {
       TakeRoomOf(ask.id());
       return;
     }
     calls_->AskForRoom(ask.method(), ask.bytes(),
                        [weak = weak_from_this(), id = ask.id()](ByteBudget::Room room) {
+                         // The client may be gone by the time the budget has room.
                          if (const auto self = weak.lock()) self->TellRoom(id, std::move(room));
                        });
   }
@@ -154,7 +161,7 @@ class ServerSession final : public LocalConnection::Owner,
     if (connection == nullptr) return;
     if (room != nullptr) {
       MutexLock lock(mutex_);
-      // The earlier room of this id goes after the lock is released: its end lets others in.
+      // The previous room of this id dies outside the lock, because its end lets other callers in.
       std::swap(rooms_[id], room);
     }
     proto::LocalFrame frame;
@@ -171,16 +178,17 @@ class ServerSession final : public LocalConnection::Owner,
     return room;
   }
 
-  const std::shared_ptr<ServerCalls> calls_;  // shared with the server
-  const std::shared_ptr<Peers> peers_;        // shared with the server
+  const std::shared_ptr<ServerCalls> calls_;  // the server's calls, shared with the server
+  const std::shared_ptr<Peers> peers_;        // the server's connections, shared with the server
   const size_t message_bytes_max_;
   std::weak_ptr<LocalConnection> connection_;
   Mutex mutex_;
-  // The room of calls that may come, by their ids.
+  // The room of calls that the client may send now, by the calls' ids.
   std::map<uint64_t, ByteBudget::Room> rooms_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Begins to serve a new connection, on the thread of `loop`.
+// Begins to serve a new connection. Runs on the thread of `loop`, so no frame is read before the
+// session knows its connection.
 void Serve(const std::shared_ptr<IoLoop>& loop, UniqueFd socket,
            const std::shared_ptr<ServerCalls>& calls, const std::shared_ptr<Peers>& peers,
            const LocalConnection::Options& options) {
@@ -190,6 +198,7 @@ void Serve(const std::shared_ptr<IoLoop>& loop, UniqueFd socket,
   peers->Add(std::move(connection));
 }
 
+// A LocalServer with a connection for calls and one for large payloads, each on its own loop.
 class FrameServer final : public LocalServer {
  public:
   FrameServer(LocalLoops loops, LocalServerOptions options)
@@ -209,6 +218,7 @@ class FrameServer final : public LocalServer {
   }
 
   ~FrameServer() override {
+    // In this order no new connection can arrive, and the answers of stopped calls are still sent.
     for (const std::shared_ptr<Acceptor>& acceptor : acceptors_) acceptor->Close();
     calls_->Stop();
     peers_->CloseAll();
@@ -239,11 +249,13 @@ class FrameServer final : public LocalServer {
     return options;
   }
 
-  const LocalLoops loops_;  // shared with the transport and its channels
+  const LocalLoops loops_;  // threads and memory, shared with the transport and its channels
   const LocalServerOptions options_;
-  const std::shared_ptr<ServerCalls> calls_;  // shared with what serves its connections
+  // The open calls, shared with the sessions and acceptors.
+  const std::shared_ptr<ServerCalls> calls_;
   const std::shared_ptr<Peers> peers_;
-  // Shared with their loops; constant once the server was started.
+  // The acceptors of the unix sockets, shared with their loops. Constant after the server has
+  // started.
   std::vector<std::shared_ptr<Acceptor>> acceptors_;
 };
 
@@ -255,6 +267,7 @@ absl::StatusOr<std::unique_ptr<LocalServer>> StartLocalServer(const LocalLoops& 
                                                               LocalServerOptions options) {
   const std::string name = options.name;
   auto server = std::make_unique<FrameServer>(loops, std::move(options));
+  // A server without a socket name only serves connections that Take brings.
   if (name.empty()) return server;
   absl::StatusOr<UniqueFd> calls = ListenLocal(name);
   absl::StatusOr<UniqueFd> parts = ListenLocal(NameForParts(name));

@@ -1,6 +1,7 @@
 #pragma once
 
-// The serving end of local connections, and of others with their frames. Internal to common/wire.
+// The serving end of unix-socket connections, and of TCP connections with the same frames. Internal
+// to common/wire.
 
 #include <memory>
 #include <string>
@@ -14,25 +15,26 @@
 namespace cohort {
 
 struct LocalServerOptions {
-  std::string name;     // the socket to listen on; empty: none
-  std::string address;  // the server's, for error texts and Server::address
+  std::string name;     // name of the socket to listen on; empty: no socket
+  std::string address;  // address of the server, for error texts and Server::address
   std::vector<Service> services;
   size_t message_bytes_max = 0;
-  bool blocks = true;  // see LocalConnection
+  bool blocks = true;  // whether payloads may lie in shared blocks (LocalConnection::Options)
 };
 
-// Thread-safe.
+// A server whose clients send frames. Thread-safe.
 class LocalServer : public Server {
  public:
-  // Serves a client that came over TCP, where frames have sums.
+  // Serves a client that connected over TCP, where frames have checksums.
   virtual void Take(UniqueFd socket, StreamKind kind) = 0;
 };
 
-// Errors: ALREADY_EXISTS or UNAVAILABLE naming address and socket.
+// Starts a server on the unix sockets of its name. Errors: ALREADY_EXISTS or UNAVAILABLE naming
+// address and socket.
 absl::StatusOr<std::unique_ptr<LocalServer>> StartLocalServer(const LocalLoops& loops,
                                                               LocalServerOptions options);
 
-// Returns the socket name of a server's connections for large payloads.
+// Returns the name of the socket that takes a server's connections for large payloads.
 std::string NameForParts(const std::string& name);
 
 }  // namespace cohort

@@ -18,9 +18,10 @@ namespace cohort {
 
 namespace {
 
-constexpr int kBacklog = 4096;  // a full one turns peers away, who then stay on gRPC
-constexpr int kPassedMax = 16;  // descriptors in one read
+constexpr int kBacklog = 4096;  // a full backlog turns peers away, which then stay on gRPC
+constexpr int kPassedMax = 16;  // limit of descriptors that one read returns
 
+// Returns the error of a socket call, with the reason in errno.
 absl::Status Failure(absl::string_view what, const std::string& name) {
   const int reason = errno;
   const std::string text = absl::StrCat(what, " local socket ", name, ": ", strerror(reason));
@@ -40,6 +41,7 @@ absl::StatusOr<socklen_t> AbstractAddress(const std::string& name, sockaddr_un& 
   address = {};
   address.sun_family = AF_UNIX;
   std::copy(name.begin(), name.end(), address.sun_path + 1);
+  // The length counts only the bytes of the name: padding would be part of an abstract name.
   return static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
 }
 
@@ -49,12 +51,14 @@ absl::StatusOr<UniqueFd> NewSocket(const std::string& name) {
   return fd;
 }
 
+// Returns whether the process at the other end belongs to this process's user.
 bool SameUser(const UniqueFd& fd) {
   ucred peer = {};
   socklen_t size = sizeof(peer);
   return getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == geteuid();
 }
 
+// Takes the descriptors that came with a message, which this process must now close.
 void TakePassed(const msghdr& message, std::vector<UniqueFd>& passed) {
   for (const cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr;
        part = CMSG_NXTHDR(const_cast<msghdr*>(&message), const_cast<cmsghdr*>(part))) {
@@ -72,7 +76,7 @@ void TakePassed(const msghdr& message, std::vector<UniqueFd>& passed) {
 
 std::string NewSocketNumber() {
   uint64_t bits[2] = {};
-  // So few random bytes always come whole; the call waits only while the machine boots.
+  // The kernel always returns so few random bytes at once, and waits only while the machine boots.
   COHORT_CHECK(getrandom(bits, sizeof(bits), 0) == sizeof(bits), "the kernel has random bytes");
   return absl::StrCat(absl::Hex(bits[0], absl::kZeroPad16), absl::Hex(bits[1], absl::kZeroPad16));
 }
@@ -104,6 +108,7 @@ absl::StatusOr<UniqueFd> ConnectLocal(const std::string& name) {
 UniqueFd AcceptLocal(const UniqueFd& listener) {
   while (true) {
     UniqueFd fd(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    // A connection from another user is closed at once, and the next one is accepted.
     if (!fd.ok() || SameUser(fd)) return fd;
   }
 }
@@ -130,6 +135,7 @@ absl::StatusOr<size_t> SendPieces(const UniqueFd& socket, absl::Span<const iovec
     memcpy(CMSG_DATA(rights), &passed_fd, sizeof(int));
   }
   while (true) {
+    // MSG_NOSIGNAL: a peer that is gone gives an error instead of SIGPIPE.
     const ssize_t sent = sendmsg(socket.get(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (sent >= 0) return static_cast<size_t>(sent);
     if (errno == EAGAIN || errno == EWOULDBLOCK) return size_t{0};
@@ -145,6 +151,7 @@ absl::StatusOr<size_t> ReceiveSome(const UniqueFd& socket, absl::Span<char> buff
   message.msg_iovlen = 1;
   alignas(cmsghdr) char control[CMSG_SPACE(kPassedMax * sizeof(int))];
   while (true) {
+    // recvmsg changes both fields, so they are set before each attempt.
     message.msg_control = control;
     message.msg_controllen = sizeof(control);
     const ssize_t received = recvmsg(socket.get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);

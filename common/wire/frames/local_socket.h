@@ -1,8 +1,8 @@
 #pragma once
 
-// Unix sockets with names that live in the kernel alone: nothing is left behind on a disk, and only
-// processes of the same network namespace reach them. Both ends must belong to the same user.
-// Internal to common/wire.
+// Unix sockets whose names exist in the kernel only (abstract sockets). No file is left behind on a
+// disk, and only processes of the same network namespace reach the sockets. Both ends must belong
+// to the same user. Internal to common/wire.
 
 #include <sys/uio.h>
 
@@ -15,25 +15,27 @@
 
 namespace cohort {
 
-// Returns a number that no other socket of the machine has in its name: 128 random bits.
+// Returns a number for a socket's name, 128 random bits, which no other socket of the machine has.
 std::string NewSocketNumber();
 
-// Opens non-blocking sockets. Errors: ALREADY_EXISTS or UNAVAILABLE naming `name`.
+// Opens a listening socket; ConnectLocal opens a connected one. Both sockets are non-blocking.
+// Errors: ALREADY_EXISTS or UNAVAILABLE naming `name`.
 absl::StatusOr<UniqueFd> ListenLocal(const std::string& name);
 absl::StatusOr<UniqueFd> ConnectLocal(const std::string& name);
 
-// Returns the next peer of this user, or a descriptor that is not ok() if none waits.
+// Returns the next connection from a process of this user, or an invalid descriptor if no
+// connection waits.
 UniqueFd AcceptLocal(const UniqueFd& listener);
 
-// Sends what fits and with its first byte `passed_fd`, unless that is -1. The number of bytes, 0
-// when none fit; UNAVAILABLE when the other end is gone.
+// Sends as many bytes as fit, and `passed_fd` with the first byte, unless `passed_fd` is -1.
+// Returns the number of bytes, 0 if none fit. Errors: UNAVAILABLE if the other end is gone.
 absl::StatusOr<size_t> SendSome(const UniqueFd& socket, absl::Span<const char> bytes,
                                 int passed_fd);
 absl::StatusOr<size_t> SendPieces(const UniqueFd& socket, absl::Span<const iovec> pieces,
                                   int passed_fd);
 
-// Reads into `buffer` and adds descriptors that came along. The number of bytes, 0 when none are
-// there; UNAVAILABLE when the other end is gone.
+// Reads into `buffer` and adds the descriptors that came with the bytes to `passed`. Returns the
+// number of bytes, 0 if none are waiting. Errors: UNAVAILABLE if the other end is gone.
 absl::StatusOr<size_t> ReceiveSome(const UniqueFd& socket, absl::Span<char> buffer,
                                    std::vector<UniqueFd>& passed);
 

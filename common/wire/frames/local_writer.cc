@@ -18,15 +18,19 @@ namespace cohort {
 
 namespace {
 
+// The number of pieces of memory that one system call sends.
 constexpr size_t kPiecesMax = 64;
 
-// Below this, two copies through the socket are cheaper than a block on its way there and back.
+// Up to this size, two copies through the socket are cheaper than sending a block and getting it
+// back.
 constexpr size_t kInlineBytesMax = size_t{8} << 10;
 
-// Blocks that are read go back with the next frame. So many bytes of them do not wait for one.
+// Blocks that were read go back with the next frame. Above this many bytes, they go back at once in
+// a frame of their own.
 constexpr size_t kReleasedBytesMax = size_t{32} << 20;
 
-// The ring stays in the caches; slots that are read go back before the sender has to wait.
+// A ring of this size stays in the processor's caches. The receiver returns slots in groups of
+// kReleasedPartsMax, before the sender has to wait.
 constexpr size_t kSlotBytes = size_t{512} << 10;
 constexpr size_t kSlots = 8;
 constexpr size_t kReleasedPartsMax = kSlots / 4;
@@ -38,12 +42,14 @@ void CopyAll(const Payload& payload, std::byte* out) {
   }
 }
 
-// Returns what follows the first `sent` bytes of head and payload, as far as it fits into one call.
+// Returns the pieces that follow the first `sent` bytes of head and payload, as far as one call may
+// send them.
 std::vector<iovec> PiecesOf(const std::string& head, const Payload& following, size_t sent) {
   std::vector<iovec> pieces;
   size_t room = kSystemCallBytesMax;
   const auto add = [&](const void* data, size_t size) {
     const size_t skip = std::min(sent, size);
+    // Shorter calls let other threads use the processor between them.
     const size_t count = std::min(size - skip, room);
     sent -= skip;
     if (count == 0 || pieces.size() == kPiecesMax) return;
@@ -66,9 +72,11 @@ bool LocalWriter::Send(proto::LocalFrame frame, Payload payload) {
   bool in_place = false;
   bool in_parts = false;
   {
+    // The way of the payload is chosen under the lock. Copying, further down, needs no lock.
     MutexLock lock(mutex_);
     if (closed_) return false;
     blocks = UseBlocksLocked();
+    // Payloads that are partly in shared memory are lent, unless too much of them must be copied.
     in_place = blocks && copied < bytes && copied <= kWholeBytesMax;
     in_parts = !in_place && bytes > (blocks ? kWholeBytesMax : options_.whole_bytes_max);
     if (in_parts) in_parts_.push_back({std::move(frame), std::move(payload), bytes, 0});
@@ -84,17 +92,20 @@ bool LocalWriter::Send(proto::LocalFrame frame, Payload payload) {
     payload.clear();
   }
   SumUp(payload, frame);
-  Sent sent;  // dies after the lock
+  Sent sent;  // released payloads die after the lock is released
   MutexLock lock(mutex_);
   return WriteLocked(frame, std::move(payload), new_fd, sent);
 }
 
-// Outside the lock: it reads all that follows the frame.
+// Adds the checksum of the payload that follows the frame. Runs outside the lock, because it reads
+// the whole payload.
 void LocalWriter::SumUp(const Payload& following, proto::LocalFrame& frame) const {
   if (options_.sums == FrameSums::kNone || following.empty()) return;
   frame.set_following_crc(PayloadCrc32c(following));
 }
 
+// Sends a payload that lies partly in shared memory: slices in shared memory are lent, other slices
+// are copied.
 bool LocalWriter::SendInPlace(proto::LocalFrame frame, Payload payload) {
   Payload copied;
   for (const ByteSlice& slice : payload) {
@@ -102,11 +113,12 @@ bool LocalWriter::SendInPlace(proto::LocalFrame frame, Payload payload) {
   }
   const size_t bytes = PayloadBytes(copied);
   int new_fd = -1;
-  Sent sent;  // dies after the lock
+  Sent sent;  // released payloads die after the lock is released
   if (bytes <= kInlineBytesMax) {
     frame.mutable_payload()->resize(bytes);
     CopyAll(copied, reinterpret_cast<std::byte*>(frame.mutable_payload()->data()));
   } else if (!PutIntoBlock(copied, bytes, frame, new_fd)) {
+    // Without a block, the whole payload follows the frame, lent slices included.
     MutexLock lock(mutex_);
     return WriteLocked(frame, std::move(payload), new_fd, sent);
   }
@@ -116,17 +128,19 @@ bool LocalWriter::SendInPlace(proto::LocalFrame frame, Payload payload) {
   return WriteLocked(frame, {}, new_fd, sent);
 }
 
-// Says in the frame where each slice lies: lent, or in the order of the others where these were
-// copied to. What the other end has not seen goes before, with its descriptor.
+// Writes into the frame where each slice lies: in lent memory, or at the next position of the block
+// that holds the copied slices. Memory that the other end has not mapped yet is announced in a
+// frame before, with the memory's descriptor.
 void LocalWriter::LendLocked(const Payload& payload, proto::LocalFrame& frame, Sent& sent) {
   for (const uint64_t id : lent_.TakeGone()) frame.add_dropped(id);
-  std::map<const SharedMemory*, uint64_t> lent;  // once to a frame
+  std::map<const SharedMemory*, uint64_t> lent;  // each memory is lent once per frame
   size_t copied = 0;
   for (const ByteSlice& slice : payload) {
     if (slice.size == 0) continue;
     proto::LocalRange* const range = frame.add_ranges();
     range->set_bytes(slice.size);
     const std::shared_ptr<const SharedMemory> memory = SharedMemoryOf(slice);
+    // Copied slices lie one after another in the frame's block; block 0 is the frame's payload.
     if (memory == nullptr) {
       range->set_block(frame.block());
       range->set_begin(copied);
@@ -151,7 +165,7 @@ bool LocalWriter::PutIntoBlock(const Payload& payload, size_t bytes, proto::Loca
                                int& new_fd) {
   const absl::StatusOr<BlockPool::Lent> lent = pool_.Take(bytes);
   if (!lent.ok()) {
-    // The socket takes the bytes too, only slower.
+    // The socket takes the bytes too, but slower.
     Log(LogLevel::kWarning, "no_shared_block", {{"error", lent.status().message()}});
     return false;
   }
@@ -163,16 +177,17 @@ bool LocalWriter::PutIntoBlock(const Payload& payload, size_t bytes, proto::Loca
   return true;
 }
 
-// Returns false if the connection has ended.
+// Sends parts until there are none or there is no room. Returns false if the connection has ended.
 bool LocalWriter::SendParts() {
   {
     MutexLock lock(mutex_);
-    if (sending_parts_) return !closed_;  // that thread sees the new frame
+    // The thread that sends parts will also send the new frame's.
+    if (sending_parts_) return !closed_;
     sending_parts_ = true;
   }
   while (true) {
     Part part;
-    Sent sent;  // dies after the lock
+    Sent sent;  // released payloads die after the lock is released
     {
       MutexLock lock(mutex_);
       if (!NextPartLocked(part)) {
@@ -181,6 +196,7 @@ bool LocalWriter::SendParts() {
         return !closed_;
       }
     }
+    // The copy into the slot runs outside the lock, so that other frames can be sent meanwhile.
     if (part.slot != nullptr) {
       CopyAll(part.bytes, part.slot);
       part.bytes.clear();
@@ -191,12 +207,14 @@ bool LocalWriter::SendParts() {
   }
 }
 
-// Returns false if there is none, or no room for it now.
+// Prepares the next part. Returns false if there is no part, or no room for one now.
 bool LocalWriter::NextPartLocked(Part& part) {
+  // Unsent frames go first, so that parts never queue up before small messages.
   if (closed_ || in_parts_.empty() || !unsent_.empty()) return false;
   InParts& message = in_parts_.front();
   BlockPool::Lent slot;
   if (UseBlocksLocked()) {
+    // The other end has all slots of the ring. TakeNotes continues when a slot comes back.
     if (slots_out_.size() >= kSlots) return false;
     if (const absl::StatusOr<BlockPool::Lent> lent = pool_.Take(kSlotBytes); lent.ok()) {
       slot = *lent;
@@ -206,6 +224,7 @@ bool LocalWriter::NextPartLocked(Part& part) {
   const size_t room = slot.id != 0 ? kSlotBytes : kPartBytes;
   const size_t bytes = std::min(room, message.bytes - message.begun);
   part.bytes = PartOf(message.payload, message.begun, bytes);
+  // Only the first part has the message's kind, header and size.
   if (message.begun == 0) {
     part.frame = std::move(message.frame);
     part.frame.set_whole_bytes(message.bytes);
@@ -225,29 +244,35 @@ bool LocalWriter::NextPartLocked(Part& part) {
   return true;
 }
 
+// Puts a frame at the end of the queue and sends what the socket takes. Returns false if the
+// connection has ended.
 bool LocalWriter::WriteLocked(proto::LocalFrame& frame, Payload following, int passed_fd,
                               Sent& sent) {
   if (closed_) {
     sent.push_back(std::move(following));
     return false;
   }
+  // Every frame also carries the blocks that were read since the last frame.
   frame.mutable_released()->Add(released_.begin(), released_.end());
   released_.clear();
   released_bytes_ = 0;
   released_parts_ = 0;
   for (const uint64_t block : pool_.TakeDropped()) frame.add_dropped(block);
+  // The first frame says whether this end takes blocks.
   if (!greeted_) frame.set_takes_blocks(options_.blocks);
   greeted_ = true;
   frame.set_following(PayloadBytes(following));
+  // Only a payload that follows its frame as a whole can be forgotten.
   const uint64_t call = frame.has_call() && frame.whole_bytes() == 0 ? frame.call().id() : 0;
   unsent_.push_back({WithPrefix(frame, options_.sums), std::move(following), 0, passed_fd, call});
-  if (unsent_.size() > 1) return true;  // its turn comes when the socket has room
+  if (unsent_.size() > 1) return true;  // Writable sends the frame when the socket has room
   return FlushLocked(sent);
 }
 
-// The frame says how many bytes follow it, and some may have left.
+// Replaces the payload by a copy. The payload cannot be dropped: its frame says how many bytes
+// follow, and some of the bytes may have been sent.
 void LocalWriter::Forget(uint64_t call) {
-  Payload forgotten;  // dies after the lock
+  Payload forgotten;  // the payload dies after the lock is released
   MutexLock lock(mutex_);
   for (Unsent& unsent : unsent_) {
     if (unsent.call != call || PayloadBytes(unsent.following) == 0) continue;
@@ -256,7 +281,8 @@ void LocalWriter::Forget(uint64_t call) {
   }
 }
 
-// Returns false if the other end is gone; the loop finds that out by itself.
+// Sends frames until the socket is full. Returns false if the other end is gone; the loop finds out
+// the same by itself.
 bool LocalWriter::FlushLocked(Sent& sent) {
   while (!unsent_.empty()) {
     Unsent& next = unsent_.front();
@@ -264,6 +290,7 @@ bool LocalWriter::FlushLocked(Sent& sent) {
     const absl::StatusOr<size_t> count = SendPieces(options_.socket, pieces, next.passed_fd);
     if (!count.ok()) return false;
     if (*count == 0) break;
+    // The descriptor travels with the first byte of the frame, so it is passed once.
     next.passed_fd = -1;
     next.sent += *count;
     if (next.sent < next.head.size() + PayloadBytes(next.following)) continue;
@@ -271,6 +298,7 @@ bool LocalWriter::FlushLocked(Sent& sent) {
     unsent_.pop_front();
   }
   if (unsent_.empty()) sent_.NotifyAll();
+  // The loop watches for room in the socket only while frames wait for it.
   if (waits_for_room_ == unsent_.empty()) {
     waits_for_room_ = !unsent_.empty();
     const uint32_t room = waits_for_room_ ? uint32_t{EPOLLOUT} : 0u;
@@ -281,19 +309,21 @@ bool LocalWriter::FlushLocked(Sent& sent) {
 
 void LocalWriter::Writable() {
   {
-    Sent sent;  // dies after the lock
+    Sent sent;  // released payloads die after the lock is released
     MutexLock lock(mutex_);
     if (closed_ || !FlushLocked(sent)) return;
   }
+  // Parts are sent last: they wait until no frame is unsent.
   SendParts();
 }
 
 bool LocalWriter::TakeNotes(const proto::LocalFrame& frame) {
   bool slot_is_back = false;
   for (const uint64_t block : frame.released()) {
-    LentMemory::Owner owner;  // dies after the lock
+    LentMemory::Owner owner;  // the lent memory's owner dies after the lock is released
     MutexLock lock(mutex_);
     owner = lent_.GiveBack(block);
+    // The other end names the block, so an id that is not lent ends the connection.
     if (owner == nullptr && !pool_.GiveBack(block)) return false;
     slot_is_back |= slots_out_.erase(block) > 0;
   }
@@ -306,21 +336,23 @@ bool LocalWriter::TakeNotes(const proto::LocalFrame& frame) {
 }
 
 void LocalWriter::BlockRead(uint64_t block, size_t bytes) {
-  Sent sent;  // dies after the lock
+  Sent sent;  // released payloads die after the lock is released
   MutexLock lock(mutex_);
   released_.push_back(block);
   released_bytes_ += bytes;
+  // Too many bytes of blocks would wait for the next frame, so a frame is sent for them.
   if (released_bytes_ > kReleasedBytesMax) ReturnBlocksLocked(sent);
 }
 
 void LocalWriter::PartRead(uint64_t block) {
-  Sent sent;  // dies after the lock
+  Sent sent;  // released payloads die after the lock is released
   MutexLock lock(mutex_);
   released_.push_back(block);
   if (++released_parts_ >= kReleasedPartsMax) ReturnBlocksLocked(sent);
 }
 
 void LocalWriter::ReturnBlocksLocked(Sent& sent) {
+  // The frame is empty: WriteLocked adds the blocks that were read.
   proto::LocalFrame frame;
   WriteLocked(frame, {}, -1, sent);
 }
@@ -334,11 +366,12 @@ void LocalWriter::WaitUntilSent(std::chrono::steady_clock::time_point end) {
 }
 
 void LocalWriter::Close() {
-  std::deque<Unsent> unsent;  // die after the lock
+  std::deque<Unsent> unsent;  // these payloads and owners die after the lock is released
   std::deque<InParts> in_parts;
   std::vector<LentMemory::Owner> lent;
   MutexLock lock(mutex_);
   closed_ = true;
+  // The other end may still read lent memory, so that memory is never written again.
   lent = lent_.Lose();
   unsent.swap(unsent_);
   in_parts.swap(in_parts_);

@@ -1,11 +1,12 @@
 #pragma once
 
-// The sending side of a local connection. A payload above some KiB is copied into a block that both
-// ends map, or, where one of them maps none, follows its frame on the socket without a copy. A
-// large one travels in parts: through a ring of slots, which are blocks that come back as soon as
-// their bytes were taken out, so that both ends copy at once; or on the socket, one part after
-// another. Frames of other messages overtake the parts that are still to come. What lies in memory
-// that the other end may map (shared_memory.h) is not copied at all, but lent, and read there.
+// The sending side of a local connection. A payload over some KiB is copied into a block that both
+// ends map. If one of the ends maps no blocks, the payload follows its frame on the socket without
+// a copy. A large payload travels in parts. With blocks, the parts travel through a ring of slots:
+// a slot is a block that comes back as soon as its bytes were copied out, so both ends copy at the
+// same time. Without blocks, the parts follow one another on the socket. Frames of other messages
+// overtake the parts that are still to come. Bytes in memory that the other end may map
+// (shared_memory.h) are not copied at all: they are lent, and the other end reads them in place.
 // Internal to common/wire.
 
 #include <chrono>
@@ -26,75 +27,77 @@
 
 namespace cohort {
 
-// Thread-safe.
+// Sends the frames of one connection. Thread-safe.
 class LocalWriter {
  public:
   struct Options {
     IoLoop& loop;
     const IoLoop::Source& source;  // the socket's source in the loop
     const UniqueFd& socket;
-    bool blocks = true;  // payloads may lie in blocks, of either end
+    bool blocks = true;  // whether payloads may lie in blocks, of either end
     FrameSums sums = FrameSums::kNone;
-    // a larger payload travels in parts where there are no blocks
+    // The largest payload that is sent whole without blocks. A larger payload travels in parts.
     size_t whole_bytes_max = kPartBytes;
   };
   explicit LocalWriter(Options options) : options_(options) {}
 
   // Returns whether payloads that are not large lie in blocks of this end. False until the other
-  // end was heard.
+  // end has said that it takes blocks.
   bool uses_blocks() {
     MutexLock lock(mutex_);
     return UseBlocksLocked();
   }
 
-  // Takes kind and header from `frame`. False when the connection has ended.
+  // Sends a frame, of which kind and header are used. Returns false if the connection has ended.
   bool Send(proto::LocalFrame frame, Payload payload);
 
-  // Gives up a call that nobody waits for any more: after return, the payload of a frame that is
-  // still on its way is not read. The other end gets what was copied of it. A payload that goes in
-  // parts is still read.
+  // Gives up a call that nobody waits for any more. After return, the payload of a frame that is
+  // still on its way is not read: the rest of the payload is sent from a copy. A payload that
+  // travels in parts is still read.
   void Forget(uint64_t call);
 
-  // Takes what a frame of the other end says about blocks. Returns false for what cannot be.
+  // Handles what a frame of the other end says about blocks. Returns false if that is impossible.
   bool TakeNotes(const proto::LocalFrame& frame);
 
-  // Gives back a block of the other end that was read, with a later frame; with a part soon.
+  // Gives back a block of the other end that was read, with a later frame. PartRead gives back the
+  // block of a part, soon.
   void BlockRead(uint64_t block, size_t bytes);
   void PartRead(uint64_t block);
 
-  // Notes that the socket has room.
+  // Continues sending. The loop's thread calls it when the socket has room.
   void Writable();
 
-  // Returns when all was sent, or nothing can be any more, or at `end`. Not on the loop's thread.
+  // Returns when everything was sent, when nothing can be sent any more, or at `end`. Must not run
+  // on the loop's thread.
   void WaitUntilSent(std::chrono::steady_clock::time_point end);
 
-  // Sends nothing from now on.
+  // Stops sending for good; unsent frames are dropped.
   void Close();
 
  private:
-  // A frame on its way to the socket.
+  // A frame that waits for room in the socket.
   struct Unsent {
     std::string head;
     Payload following;
-    size_t sent = 0;  // bytes of head and following together
+    size_t sent = 0;  // number of bytes of head and following together
     int passed_fd = -1;
-    uint64_t call = 0;  // whose frame it is, if its payload follows it as a whole
+    uint64_t call = 0;  // the call of this frame, if its payload follows it as a whole
   };
-  // A message that goes in parts.
+  // A message whose payload travels in parts.
   struct InParts {
     proto::LocalFrame frame;
     Payload payload;
     size_t bytes = 0;
-    size_t begun = 0;  // bytes that are in parts already
+    size_t begun = 0;  // number of payload bytes that are in parts already
   };
   struct Part {
     proto::LocalFrame frame;
     Payload bytes;
-    std::byte* slot = nullptr;  // null: the bytes follow the frame
+    std::byte* slot = nullptr;  // memory of the ring's slot; null: the bytes follow the frame
     int new_fd = -1;
-    Payload ended;  // the payload of the message whose last part this is
+    Payload ended;  // the payload of the message, if this is its last part
   };
-  // Payloads to release without the lock, because that runs other code.
+  // Payloads to release outside the lock, because releasing a payload runs other code.
   using Sent = std::vector<Payload>;
 
   bool UseBlocksLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -114,9 +117,10 @@ class LocalWriter {
   BlockPool pool_;
 
   Mutex mutex_;
-  CondVar sent_;  // closed, or nothing is left to be sent
+  CondVar sent_;  // signalled when closed, or when nothing is left to send
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
-  bool greeted_ ABSL_GUARDED_BY(mutex_) = false;  // the other end was told of blocks
+  // Whether the first frame, which says if this end takes blocks, was sent.
+  bool greeted_ ABSL_GUARDED_BY(mutex_) = false;
   bool peer_takes_blocks_ ABSL_GUARDED_BY(mutex_) = false;
   bool waits_for_room_ ABSL_GUARDED_BY(mutex_) = false;
   bool sending_parts_ ABSL_GUARDED_BY(mutex_) = false;  // one thread at a time sends parts

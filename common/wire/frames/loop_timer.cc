@@ -10,6 +10,7 @@ std::shared_ptr<LoopTimer> LoopTimer::Make(IoLoop& loop, std::function<void()> f
 
 void LoopTimer::FireBy(IoLoop::Time time) {
   MutexLock lock(mutex_);
+  // A later time needs no second alarm: the callback sets the timer again.
   if (stopped_ || time >= next_) return;
   loop_.CancelRun(run_);
   next_ = time;
@@ -23,8 +24,10 @@ void LoopTimer::Fire() {
     MutexLock lock(mutex_);
     if (stopped_) return;
     run_ = 0;
+    // The timer is unset before `fire_` runs, because `fire_` may set it again.
     next_ = IoLoop::Time::max();
   }
+  // The callback runs outside the lock, because it may call FireBy or Stop.
   fire_();
 }
 

@@ -1,7 +1,6 @@
 #pragma once
 
-// A timer of an IoLoop, which may be set to an earlier time again and again. Internal to
-// common/wire.
+// A timer of an IoLoop that can be set to an earlier time again and again. Internal to common/wire.
 
 #include <functional>
 #include <memory>
@@ -11,16 +10,16 @@
 
 namespace cohort {
 
-// Thread-safe.
+// A timer with one callback, which runs on the loop's thread. Thread-safe.
 class LoopTimer : public std::enable_shared_from_this<LoopTimer> {
  public:
   // Makes a timer whose `fire` runs on the loop's thread. The loop outlives the timer.
   static std::shared_ptr<LoopTimer> Make(IoLoop& loop, std::function<void()> fire);
 
-  // Fires at `time` or, when it was told an earlier one since it last fired, at that.
+  // Makes the timer fire at `time`, or earlier if it is already set to an earlier time.
   void FireBy(IoLoop::Time time);
 
-  // Stops the timer; it may be firing now.
+  // Stops the timer. The timer's callback may be running now.
   void Stop();
 
  private:
@@ -31,7 +30,8 @@ class LoopTimer : public std::enable_shared_from_this<LoopTimer> {
   const std::function<void()> fire_;
   Mutex mutex_;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
-  uint64_t run_ ABSL_GUARDED_BY(mutex_) = 0;  // 0: none is set
+  // Id of the loop's task that will fire; 0: none is set.
+  uint64_t run_ ABSL_GUARDED_BY(mutex_) = 0;
   IoLoop::Time next_ ABSL_GUARDED_BY(mutex_) = IoLoop::Time::max();
 };
 

@@ -24,6 +24,7 @@ absl::Status SystemError(absl::string_view what) {
 }  // namespace
 
 absl::StatusOr<Mapping> Mapping::Of(int fd, size_t size, int protection) {
+  // MAP_POPULATE maps all pages at once, instead of with one page fault each.
   void* const data = mmap(nullptr, size, protection, MAP_SHARED | MAP_POPULATE, fd, 0);
   if (data == MAP_FAILED) return SystemError(absl::StrCat("mapping ", size, " bytes"));
   return Mapping(static_cast<std::byte*>(data), size);
@@ -41,6 +42,7 @@ absl::StatusOr<SharedBlock> MakeSharedBlock(size_t size) {
   UniqueFd fd(memfd_create("cohort-block", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd.ok()) return SystemError("memfd_create");
   if (ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) return SystemError("ftruncate");
+  // The reader accepts only memory that cannot shrink under its mapping.
   if (fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
     return SystemError("sealing");
   }
@@ -51,6 +53,7 @@ absl::StatusOr<SharedBlock> MakeSharedBlock(size_t size) {
 absl::StatusOr<Mapping> MapSharedBlock(const UniqueFd& fd, size_t size_max) {
   const int seals = fcntl(fd.get(), F_GET_SEALS);
   struct stat info = {};
+  // A peer that shrank the memory would make this process die of SIGBUS.
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || fstat(fd.get(), &info) != 0) {
     return absl::InvalidArgumentError("a shared block of a peer is not memory of sealed size");
   }

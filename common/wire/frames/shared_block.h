@@ -1,8 +1,8 @@
 #pragma once
 
-// Memory that two processes of one host share. Its maker writes it; the other end gets the
-// descriptor over a unix socket and maps it to read. The size is sealed, so that a reader never
-// touches a page that its maker took away. Internal to common/wire.
+// Memory that two processes of one host share. The process that makes the memory writes to it. The
+// other process gets the descriptor over a unix socket and maps the memory to read it. The size is
+// sealed, so a reader never touches a page that was taken away. Internal to common/wire.
 
 #include <cstddef>
 #include <memory>
@@ -12,7 +12,7 @@
 
 namespace cohort {
 
-// A mapping of a whole descriptor. Thread-compatible.
+// A mapping of all bytes of a descriptor. Thread-compatible.
 class Mapping {
  public:
   // Maps `fd` with `protection` as for mmap. Errors: RESOURCE_EXHAUSTED with the system's reason.
@@ -30,18 +30,18 @@ class Mapping {
   size_t size_;
 };
 
-// The maker's end. Thread-compatible.
+// A shared block in the process that made it. Thread-compatible.
 struct SharedBlock {
   UniqueFd fd;
   Mapping memory;
 };
 
-// Makes a block of at least `size` bytes, whole pages, filled with zeros. Errors:
-// RESOURCE_EXHAUSTED with the system's reason.
+// Makes a block of at least `size` bytes. The block consists of whole pages, filled with zeros.
+// Errors: RESOURCE_EXHAUSTED with the system's reason.
 absl::StatusOr<SharedBlock> MakeSharedBlock(size_t size);
 
-// Maps the reader's end of a block that came from another process. Errors: INVALID_ARGUMENT if its
-// size is not sealed or above `size_max`; RESOURCE_EXHAUSTED if it cannot be mapped.
+// Maps a block from another process, for reading. Errors: INVALID_ARGUMENT if the size of the block
+// is not sealed or above `size_max`; RESOURCE_EXHAUSTED if the block cannot be mapped.
 absl::StatusOr<Mapping> MapSharedBlock(const UniqueFd& fd, size_t size_max);
 
 }  // namespace cohort

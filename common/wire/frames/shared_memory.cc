@@ -10,15 +10,18 @@ AllocateBuffer SharedMemoryMaker() {
     if (bytes < kSharedBufferBytesMin || bytes > kSharedBufferBytesMax) {
       return Buffer::Allocate(bytes);
     }
+    // The buffer is counted before it is made, so that concurrent allocations keep the limit.
     if (made->fetch_add(1) >= kSharedBuffersMax) {
       made->fetch_sub(1);
       return Buffer::Allocate(bytes);
     }
     absl::StatusOr<SharedBlock> block = MakeSharedBlock(bytes);
+    // Without shared memory, the heap serves as well: such values are copied when they are sent.
     if (!block.ok()) {
       made->fetch_sub(1);
       return Buffer::Allocate(bytes);
     }
+    // When the memory is freed, another shared buffer may be made.
     std::shared_ptr<const SharedMemory> memory(new SharedMemory(*std::move(block)),
                                                [made](const SharedMemory* gone) {
                                                  delete gone;

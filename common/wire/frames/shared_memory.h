@@ -1,9 +1,10 @@
 #pragma once
 
-// Memory of tensors that processes of this host may map: values computed into it are sent without a
-// copy, and read by the other end in place. It is written again only when every receiver has said
-// that it has read them; if a receiver is gone without a word, never. Internal to common/wire:
-// others get it from Transport::MemoryToSend.
+// Memory of tensors that other processes of this host may map. Values that are computed into this
+// memory are sent without a copy: the other end reads them in place. The memory is written again
+// only after every receiver has said that it has read the values. If a receiver is gone without
+// saying so, the memory is never written again. Internal to common/wire: other code gets this
+// memory from Transport::MemoryToSend.
 
 #include <atomic>
 #include <cstddef>
@@ -17,13 +18,14 @@
 
 namespace cohort {
 
-// Smaller buffers are the heap's, since each shared one takes a descriptor and whole pages; so are
-// larger ones, which no peer maps, and those above this many in a process.
+// Limits of shared buffers. Smaller buffers come from the heap, since each shared buffer takes a
+// descriptor and whole pages. Larger buffers come from the heap because no peer maps them, and so
+// do buffers beyond kSharedBuffersMax in a process.
 inline constexpr size_t kSharedBufferBytesMin = size_t{64} << 10;
 inline constexpr size_t kSharedBufferBytesMax = kMessageBytesMax;
 inline constexpr int kSharedBuffersMax = 256;
 
-// Thread-safe.
+// The memory of one shared buffer. Thread-safe.
 class SharedMemory final : public BufferMemory {
  public:
   explicit SharedMemory(SharedBlock block) : block_(std::move(block)) {}
@@ -33,7 +35,7 @@ class SharedMemory final : public BufferMemory {
   size_t size() const { return block_.memory.size(); }
 
   bool writable() const override { return !lost_.load(std::memory_order_acquire); }
-  // Notes that a reader was lost: it may still read.
+  // Records that a reader's process was lost, so that the reader may still read the memory.
   void LoseReader() const { lost_.store(true, std::memory_order_release); }
 
  private:
@@ -41,15 +43,17 @@ class SharedMemory final : public BufferMemory {
   mutable std::atomic<bool> lost_{false};
 };
 
-// Makes such buffers, and others of the heap where it cannot or they are small. What makes and what
-// it made share the count of them.
+// Returns an allocator of buffers in shared memory. The allocator uses the heap if the size is
+// outside the limits or shared memory is not available. The allocator and its buffers share the
+// count of shared buffers.
 AllocateBuffer SharedMemoryMaker();
 
-// Returns the memory of a slice that is sent, to be read in place, or null if the slice is better
+// Returns the shared memory of a slice that can be sent by lending, or null if the slice is better
 // copied.
 std::shared_ptr<const SharedMemory> SharedMemoryOf(const ByteSlice& slice);
 
-// Bytes of the slices without such memory; all bytes where the slices are too many to name.
+// Returns the number of bytes that sending must copy: those of the slices outside shared memory, or
+// all bytes if the payload has more than kRangesMax slices.
 size_t BytesToCopy(const Payload& payload);
 
 }  // namespace cohort

@@ -35,6 +35,7 @@ absl::StatusOr<std::shared_ptr<StreamDial>> StreamDial::Start(std::shared_ptr<Io
   dial->timer_ = LoopTimer::Make(*dial->loop_, [weak = dial->weak_from_this()] {
     if (const auto self = weak.lock()) self->End(absl::UnavailableError("no answer in time"));
   });
+  // The welcome may never arrive if something other than the server accepts the connection.
   dial->timer_->FireBy(std::chrono::steady_clock::now() + kDialTimeMax);
   dial->loop_->Add(dial, EPOLLOUT);
   return dial;
@@ -61,7 +62,7 @@ void StreamDial::OnEvents(uint32_t events) {
 absl::Status StreamDial::Greet() {
   RETURN_IF_ERROR(ConnectedTcp(socket_));
   const std::string greeting = StreamGreeting(options_.kind, options_.name);
-  // A new socket has room for it.
+  // A new socket has room for the whole greeting.
   const ssize_t sent = send(fd_, greeting.data(), greeting.size(), MSG_NOSIGNAL);
   if (sent != static_cast<ssize_t>(greeting.size())) {
     return absl::UnavailableError(strerror(sent < 0 ? errno : ENOBUFS));
@@ -73,11 +74,13 @@ absl::Status StreamDial::Greet() {
 
 absl::StatusOr<bool> StreamDial::Welcomed() {
   char bytes[kWelcome.size()];
+  // Reads no byte beyond the welcome: the bytes that follow belong to frames.
   const ssize_t count = recv(fd_, bytes, kWelcome.size() - answer_.size(), 0);
   if (count < 0 && (errno == EAGAIN || errno == EINTR)) return false;
   if (count < 0) return absl::UnavailableError(strerror(errno));
   if (count == 0) return absl::UnavailableError("the server closes the connection");
   answer_.append(bytes, static_cast<size_t>(count));
+  // The answer is compared as its bytes arrive, so that another protocol is noticed at once.
   if (absl::StartsWith(kWelcome, answer_)) return answer_.size() == kWelcome.size();
   return absl::UnavailableError("something between here and the server speaks another protocol");
 }
@@ -89,11 +92,13 @@ void StreamDial::End(absl::Status status) {
     MutexLock lock(mutex_);
     if (done_ == nullptr) return;
     done = std::exchange(done_, nullptr);
-    // The descriptor leaves the loop while it is still this one's.
+    // The socket leaves the loop while this dial still owns its descriptor: a closed descriptor's
+    // number may be used again.
     loop_->Remove(*this);
     socket = std::move(socket_);
   }
   timer_->Stop();
+  // The callback runs outside the lock, because it takes the socket into use.
   if (status.ok()) {
     done(std::move(socket));
   } else {
@@ -102,7 +107,7 @@ void StreamDial::End(absl::Status status) {
 }
 
 void StreamDial::Cancel() {
-  Done done;  // dies after the lock
+  Done done;  // the callback dies after the lock is released
   UniqueFd socket;
   {
     MutexLock lock(mutex_);

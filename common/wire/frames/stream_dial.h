@@ -1,6 +1,6 @@
 #pragma once
 
-// The calling end of a TCP connection on which frames will travel: connects, greets
+// The calling end of a TCP connection on which frames will travel. Connects, sends a greeting
 // (stream_greeting.h) and waits for the welcome, without blocking. Internal to common/wire.
 
 #include <chrono>
@@ -19,19 +19,20 @@ namespace cohort {
 
 inline constexpr std::chrono::seconds kDialTimeMax{5};
 
-// Thread-safe.
+// One attempt to open a connection for frames. Thread-safe.
 class StreamDial final : public IoLoop::Source, public std::enable_shared_from_this<StreamDial> {
  public:
   struct Options {
-    std::string peer;  // in the form that BeginConnectTcp takes
-    std::string name;  // the name that the server told
+    std::string peer;  // address of the server, in the form that BeginConnectTcp takes
+    std::string name;  // name of the server, which it told over gRPC
     StreamKind kind = StreamKind::kCalls;
   };
-  // UNAVAILABLE or INVALID_ARGUMENT saying why there is no connection.
+  // Takes the connected socket, or UNAVAILABLE or INVALID_ARGUMENT saying why there is no
+  // connection.
   using Done = absl::AnyInvocable<void(absl::StatusOr<UniqueFd>)>;
 
-  // Dials. `done` runs once on the loop's thread, unless the dial was cancelled. Errors: those of
-  // BeginConnectTcp, and then `done` never runs.
+  // Begins to connect. `done` runs once on the loop's thread, unless the dial is cancelled. Errors:
+  // those of BeginConnectTcp; after an error `done` never runs.
   static absl::StatusOr<std::shared_ptr<StreamDial>> Start(std::shared_ptr<IoLoop> loop,
                                                            Options options, Done done);
 
@@ -47,13 +48,13 @@ class StreamDial final : public IoLoop::Source, public std::enable_shared_from_t
   absl::StatusOr<bool> Welcomed() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void End(absl::Status status);
 
-  const std::shared_ptr<IoLoop> loop_;  // shared with connections
+  const std::shared_ptr<IoLoop> loop_;  // the loop, shared with connections
   const int fd_;
   const Options options_;
-  std::shared_ptr<LoopTimer> timer_;  // set once; shared with the loop
+  std::shared_ptr<LoopTimer> timer_;  // the timer of the time limit; set once, shared with the loop
 
   Mutex mutex_;
-  Done done_ ABSL_GUARDED_BY(mutex_);  // null at the end
+  Done done_ ABSL_GUARDED_BY(mutex_);  // the callback; null after the end of the dial
   UniqueFd socket_ ABSL_GUARDED_BY(mutex_);
   bool greeted_ ABSL_GUARDED_BY(mutex_) = false;
   std::string answer_ ABSL_GUARDED_BY(mutex_);

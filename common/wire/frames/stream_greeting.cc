@@ -8,7 +8,8 @@ namespace cohort {
 
 namespace {
 
-// An HTTP/2 client begins with "PRI ", an HTTP/1 one with a method in capital letters.
+// The start of a greeting. No HTTP client begins like this: an HTTP/2 client begins with "PRI ",
+// and an HTTP/1 client with a method in capital letters.
 constexpr absl::string_view kMark = "cohort-frames-1 ";
 
 }  // namespace
@@ -22,9 +23,11 @@ size_t StreamGreetingBytes(const std::string& name) {
 }
 
 Greeted ReadGreeting(absl::string_view bytes, const std::string& name) {
+  // Even one byte can tell that the peer speaks another protocol.
   const size_t marked = std::min(bytes.size(), kMark.size());
   if (bytes.substr(0, marked) != kMark.substr(0, marked)) return {FirstBytes::kOther};
   if (bytes.size() < StreamGreetingBytes(name)) return {FirstBytes::kTooFew};
+  // Greetings of both kinds have the same length, so the bytes are compared as a whole.
   for (const StreamKind kind : {StreamKind::kCalls, StreamKind::kParts}) {
     if (bytes == StreamGreeting(kind, name)) return {FirstBytes::kGreeting, kind};
   }

@@ -24,24 +24,27 @@ namespace {
 
 constexpr int kBacklog = 4096;
 
-// Limits of silence: how long a peer's host may confirm nothing, and how an idle connection is
-// probed so that silence shows there as well. The values of gRPC's connections (grpc_settings.cc).
+// Limits of silence: how long sent bytes may stay unconfirmed by the peer's host, and how an idle
+// connection is probed so that silence is noticed there as well. The values equal those of gRPC's
+// connections (grpc_settings.cc).
 struct Patience {
   int unanswered_ms_max;
   int keepalive_idle_seconds;
   int keepalive_interval_seconds;
   int keepalive_probes;
 };
-constexpr Patience kCaller = {5'000, 2, 1, 5};  // the default lease of tasks
+constexpr Patience kCaller = {5'000, 2, 1, 5};  // 5 s is the default lease of tasks
 constexpr Patience kServer = {30'000, 10, 5, 4};
 
 constexpr int kConnectFlags = SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK;
 
 void Set(const UniqueFd& socket, int level, int option, int value) {
-  // An option that the system does not know changes the pace and not what arrives.
+  // The system may not know an option. A missing option changes the speed, not the bytes that
+  // arrive.
   setsockopt(socket.get(), level, option, &value, sizeof(value));
 }
 
+// Sets the options that find a dead peer, and sends small frames without delay.
 void Tune(const UniqueFd& socket, const Patience& patience) {
   Set(socket, IPPROTO_TCP, TCP_NODELAY, 1);
   Set(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
@@ -51,7 +54,7 @@ void Tune(const UniqueFd& socket, const Patience& patience) {
   Set(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, patience.unanswered_ms_max);
 }
 
-// An address of the system's own form.
+// A socket address in the form of the operating system.
 struct SocketAddress {
   sockaddr_storage storage = {};
   socklen_t size = 0;
@@ -85,8 +88,8 @@ int PortOf(const UniqueFd& socket) {
 
 bool IsWildcard(const std::string& host) { return host == "0.0.0.0" || host == "::"; }
 
-// Returns the addresses of all interfaces: first one socket for both families, then IPv4 if there
-// is no IPv6.
+// Returns the addresses of all interfaces: first IPv6, whose socket takes both families, then IPv4
+// for machines without IPv6.
 std::vector<SocketAddress> Wildcards() {
   sockaddr_in6 six = {};
   six.sin6_family = AF_INET6;
@@ -116,6 +119,7 @@ absl::StatusOr<std::vector<SocketAddress>> AddressesOf(const std::string& host) 
 absl::StatusOr<UniqueFd> ListenOn(const SocketAddress& address, bool both_families) {
   UniqueFd fd(socket(address.storage.ss_family, kConnectFlags, 0));
   if (!fd.ok()) return absl::UnavailableError(strerror(errno));
+  // A restarted task can listen on its port while old connections still close.
   Set(fd, SOL_SOCKET, SO_REUSEADDR, 1);
   if (address.storage.ss_family == AF_INET6) {
     Set(fd, IPPROTO_IPV6, IPV6_V6ONLY, both_families ? 0 : 1);
@@ -149,6 +153,7 @@ absl::StatusOr<TcpListeners> ListenTcp(const std::string& address) {
   listeners.port = parsed->port;
   absl::Status failure = absl::UnavailableError("the name has no address");
   for (SocketAddress& host : *hosts) {
+    // After the first socket, a port 0 has become the real port, which all sockets share.
     SetPort(host, listeners.port);
     absl::StatusOr<UniqueFd> socket = ListenOn(host, wildcard);
     if (!socket.ok()) {
@@ -157,6 +162,7 @@ absl::StatusOr<TcpListeners> ListenTcp(const std::string& address) {
     }
     listeners.port = PortOf(*socket);
     listeners.sockets.push_back(*std::move(socket));
+    // The first socket takes both IPv4 and IPv6.
     if (wildcard) break;
   }
   if (listeners.sockets.empty()) return CannotListen(address, failure.message());
@@ -174,6 +180,7 @@ absl::StatusOr<UniqueFd> BeginConnectTcp(absl::string_view peer) {
   absl::string_view text = peer;
   const bool six = absl::ConsumePrefix(&text, "ipv6:");
   const bool four = !six && absl::ConsumePrefix(&text, "ipv4:");
+  // gRPC writes the brackets of an IPv6 address in percent encoding.
   const absl::StatusOr<Address> parsed =
       ParseAddress(absl::StrReplaceAll(text, {{"%5B", "["}, {"%5D", "]"}}));
   sockaddr_in6 of_six = {};
@@ -192,6 +199,7 @@ absl::StatusOr<UniqueFd> BeginConnectTcp(absl::string_view peer) {
   UniqueFd fd(socket(address.storage.ss_family, kConnectFlags, 0));
   if (!fd.ok()) return absl::UnavailableError(strerror(errno));
   Tune(fd, kCaller);
+  // EINPROGRESS is not a failure: the socket becomes writable when connecting ends.
   if (connect(fd.get(), address.get(), address.size) != 0 && errno != EINPROGRESS) {
     return absl::UnavailableError(strerror(errno));
   }
@@ -216,6 +224,7 @@ std::string TcpPeerOf(const UniqueFd& socket) {
 absl::Status ConnectedTcp(const UniqueFd& socket) {
   int reason = 0;
   socklen_t size = sizeof(reason);
+  // SO_ERROR holds the reason why connecting failed, or 0.
   if (getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &reason, &size) != 0) reason = errno;
   if (reason == 0) return absl::OkStatus();
   return absl::UnavailableError(strerror(reason));

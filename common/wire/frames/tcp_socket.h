@@ -1,6 +1,6 @@
 #pragma once
 
-// TCP sockets of this project's own, beside those that gRPC makes. Internal to common/wire.
+// TCP sockets that this project opens itself, beside those of gRPC. Internal to common/wire.
 
 #include <string>
 #include <vector>
@@ -12,29 +12,29 @@
 namespace cohort {
 
 struct TcpListeners {
-  std::vector<UniqueFd> sockets;  // one for each address that the host's name has
-  int port = 0;                   // the same for all listeners
+  std::vector<UniqueFd> sockets;  // one socket for each address of the host's name
+  int port = 0;                   // the port of all sockets
 };
 
-// Listens on "host:port", as gRPC does: 0.0.0.0 and [::] take every interface, of IPv4 and IPv6;
-// port 0 takes a free one. Resolves names, which may block. All sockets are non-blocking. Errors:
-// INVALID_ARGUMENT for an address without a port; UNAVAILABLE naming the address when it is in use
-// or not of this machine.
+// Listens on "host:port" as gRPC does: 0.0.0.0 and [::] stand for all interfaces, with IPv4 and
+// IPv6; port 0 takes a free port. Resolves names, which may block. All sockets are non-blocking.
+// Errors: INVALID_ARGUMENT for an address without a port; UNAVAILABLE naming the address if the
+// address is in use or does not belong to this machine.
 absl::StatusOr<TcpListeners> ListenTcp(const std::string& address);
 
-// Returns the next connection, or a descriptor that is not ok() if none waits.
+// Accepts the next connection. Returns an invalid descriptor if no connection waits.
 UniqueFd AcceptTcp(const UniqueFd& listener);
 
-// Begins to connect to what gRPC calls a peer, "ipv4:10.0.0.7:2222" or "ipv6:%5B::1%5D:2222"; the
-// socket is writable when that has ended. Errors: INVALID_ARGUMENT for a peer of another kind;
-// UNAVAILABLE.
+// Begins to connect to a peer in gRPC's notation, "ipv4:10.0.0.7:2222" or "ipv6:%5B::1%5D:2222".
+// The socket becomes writable when connecting has succeeded or failed. Errors: INVALID_ARGUMENT for
+// a peer of another kind; UNAVAILABLE.
 absl::StatusOr<UniqueFd> BeginConnectTcp(absl::string_view peer);
 
 // Returns the address of the other end, "10.0.0.7:41022", or "a peer that is gone" if the system
-// does not say.
+// does not know the address.
 std::string TcpPeerOf(const UniqueFd& socket);
 
-// Returns how connecting ended. Errors: UNAVAILABLE with the system's reason.
+// Returns whether connecting the socket succeeded. Errors: UNAVAILABLE with the system's reason.
 absl::Status ConnectedTcp(const UniqueFd& socket);
 
 }  // namespace cohort

@@ -12,15 +12,16 @@ namespace cohort {
 
 namespace {
 
-// Below this a copy is cheaper than counting references.
+// Up to this size, copying a slice is cheaper than counting references to it.
 constexpr size_t kCopiedSliceBytesMax = 512;
 
-// Limit of a status text: gRPC drops a status whose metadata is too large. (Some bytes take three
-// bytes each on the way.)
+// Limit of a status text: gRPC drops a status whose metadata is too large. (Metadata encoding turns
+// some bytes into three bytes each.)
 constexpr size_t kStatusTextBytesMax = 8192;
 
 grpc::Slice ToGrpcSlice(const ByteSlice& slice) {
   if (slice.size <= kCopiedSliceBytesMax) return grpc::Slice(slice.data, slice.size);
+  // gRPC releases the slice with a plain function, so the owner is put on the heap.
   using Owner = std::shared_ptr<const void>;
   return grpc::Slice(
       const_cast<std::byte*>(slice.data), slice.size,
@@ -41,7 +42,8 @@ grpc::ByteBuffer ToByteBuffer(const Payload& frame) {
 }
 
 Payload FromByteBuffer(const grpc::ByteBuffer& buffer) {
-  // A short slice holds its bytes itself, so the vector must not move once pointers are taken.
+  // A short slice holds its bytes inside itself, so the vector must not move after pointers into it
+  // were taken.
   auto slices = std::make_shared<std::vector<grpc::Slice>>();
   if (!buffer.Dump(slices.get()).ok()) return {};
   Payload payload;

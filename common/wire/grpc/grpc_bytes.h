@@ -1,7 +1,7 @@
 #pragma once
 
-// Between this project's messages and gRPC's. Internal to common/wire: only its .cc files include
-// it.
+// Conversions between this project's messages and gRPC's. Internal to common/wire: only its .cc
+// files include this header.
 
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/status.h>
@@ -11,23 +11,26 @@
 
 namespace cohort {
 
-// Trailing metadata of a failure that a handler answered, so that the caller can tell it from a
-// failure of the transport with the same code.
+// The trailing metadata key that marks a failure as a handler's answer. By this key the caller
+// distinguishes the failure from a failure of the transport with the same code.
 inline constexpr char kHandlerFailureKey[] = "cohort-handler-failure";
 
-// Metadata by which a client asks a server for its name on this host, and by which it is told.
+// The metadata key by which a client asks a server for its name on this host, and by which the
+// server answers.
 inline constexpr char kLocalNameKey[] = "cohort-local-name";
-// The metadata key with the name of a server whose port takes frames too, told to callers that ask
-// for the local name.
+// The metadata key for the name of a server whose port also takes frames. Servers send it to
+// callers that ask for the local name.
 inline constexpr char kStreamNameKey[] = "cohort-stream-name";
 
-// References the slices; the owners are released when gRPC has sent the bytes.
+// Makes a gRPC buffer of a frame without copying large slices. The slices' owners are released when
+// gRPC has sent the bytes.
 grpc::ByteBuffer ToByteBuffer(const Payload& frame);
 
-// References the memory in which the bytes arrived.
+// Returns the bytes of a gRPC buffer as a payload that refers to the memory in which they arrived.
 Payload FromByteBuffer(const grpc::ByteBuffer& buffer);
 
-// Puts code, message and ErrorDetail into a form that fits into gRPC's metadata.
+// Converts a status to gRPC's, with code, message and ErrorDetail in a form that fits into gRPC's
+// metadata.
 grpc::Status ToGrpcStatus(const absl::Status& status);
 absl::Status FromGrpcStatus(const grpc::Status& status);
 

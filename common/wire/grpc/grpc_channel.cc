@@ -28,8 +28,7 @@ namespace cohort {
 
 namespace {
 
-// Runs it soon, on a thread of gRPC: for a completion that must not run inside the call that brings
-// it about.
+// Runs `task` soon on a thread of gRPC: for a completion that must not run inside Start or Cancel.
 void RunLater(absl::AnyInvocable<void()> task) {
   struct Pending {
     grpc::Alarm alarm;
@@ -42,15 +41,16 @@ void RunLater(absl::AnyInvocable<void()> task) {
   });
 }
 
-// The state of one call until its completion; the canceller may hold it longer.
+// The state of one call until its completion. A handle for cancelling may hold the state longer.
 struct CallState {
   grpc::ClientContext context;
   grpc::ByteBuffer response;
   Reply done;
-  GrpcChannel::NamesTold told;  // null: the server was not asked
+  // Receiver of the server's names; null: the server is not asked for them.
+  GrpcChannel::NamesTold told;
   std::string method;
   std::atomic<bool> cancelled{false};
-  ByteBudget::Room unasked;  // room for bytes that go without asking
+  ByteBudget::Room unasked;  // room in the budget of unasked requests, if this request needs it
 };
 
 class GrpcCall final : public Call {
@@ -62,15 +62,17 @@ class GrpcCall final : public Call {
   }
 
  private:
-  const std::shared_ptr<CallState> state_;  // shared: gRPC completes it on a thread of its own
+  // Shared: gRPC completes the call on a thread of its own.
+  const std::shared_ptr<CallState> state_;
 };
 
-// A call that ended before it began.
+// The handle of a call that failed before gRPC saw it.
 class EndedCall final : public Call {
  public:
   void Cancel() override {}
 };
 
+// Completes a call that cannot be started with `status`, soon.
 std::unique_ptr<Call> FailLater(absl::Status status, Reply done) {
   RunLater([done = std::move(done), status = std::move(status)]() mutable {
     std::exchange(done, nullptr)(std::move(status));
@@ -78,7 +80,7 @@ std::unique_ptr<Call> FailLater(absl::Status status, Reply done) {
   return std::make_unique<EndedCall>();
 }
 
-// A call with one message each way. Lives until it has ended.
+// A call with one message each way. Deletes itself when the call has ended.
 class UnaryCaller {
  public:
   using Ended = std::function<void(CallState& state, const grpc::Status& status)>;
@@ -94,23 +96,25 @@ class UnaryCaller {
  private:
   void Finished(bool) {
     const std::unique_ptr<UnaryCaller> self(this);
-    io_.reset();  // it lies in the call's memory, which goes with the context
+    io_.reset();  // gRPC placed the reader in memory that goes with the call's context
     ended_(*state_, status_);
   }
 
   GrpcEvent finished_ = GrpcEvent::To<&UnaryCaller::Finished>(*this);
-  const std::shared_ptr<CallState> state_;  // shared with who may cancel
+  const std::shared_ptr<CallState> state_;  // shared with the handle that may cancel the call
   const Ended ended_;
   std::unique_ptr<grpc::GenericClientAsyncResponseReader> io_;
   grpc::Status status_;
 };
 
+// Each GrpcChannel has gRPC channels, and so connections, of its own (ChannelSettings).
 std::shared_ptr<grpc::Channel> NewChannel(const std::string& address,
                                           const GrpcChannelOptions& options) {
   return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(),
                                    ChannelSettings(options.lane, options.message_bytes_max));
 }
 
+// A channel over gRPC for one address and lane. Thread-safe.
 class GenericChannel final : public GrpcChannel {
  public:
   explicit GenericChannel(GrpcChannelOptions options)
@@ -144,6 +148,7 @@ class GenericChannel final : public GrpcChannel {
     state->method.assign(method.data(), method.size());
     state->context.set_deadline(std::chrono::system_clock::now() +
                                 absl::ToChronoMicroseconds(BoundedWait(timeout)));
+    // A request in parts waits for room at the server, and a large answer arrives in parts.
     const bool asks = !GoesUnasked(request, *state);
     if (asks || request.answer_bytes > kWholeBytesMax) {
       StartParts(state, std::move(request), asks);
@@ -152,7 +157,8 @@ class GenericChannel final : public GrpcChannel {
     const absl::StatusOr<Payload> frame =
         EncodeCheckedFrame(std::move(request), message_bytes_max_);
     if (!frame.ok()) return FailLater(frame.status(), std::move(state->done));
-    // gRPC takes references of the slices inside the call; nothing here holds them afterwards.
+    // gRPC takes references to the slices inside StartCall; nothing in this function holds the
+    // slices afterwards.
     const grpc::ByteBuffer buffer = ToByteBuffer(*frame);
     (new UnaryCaller(state, [address = address_, limit = message_bytes_max_](
                                 CallState& ended, const grpc::Status& status) {
@@ -162,29 +168,33 @@ class GenericChannel final : public GrpcChannel {
   }
 
  private:
-  // A call with a deadline of its own does not share a stream.
+  // Returns whether a request shares the channel's stream. A call with a deadline of its own does
+  // not, since ending one call of a stream ends the others.
   bool GoesOnStream(const Message& request, absl::Duration timeout) const {
     return lane_ == Lane::kFrames && timeout == absl::InfiniteDuration() &&
            PayloadBytes(request.payload) <= kFrameBytesMax &&
            request.header.size() <= kFrameBytesMax && request.answer_bytes <= kFrameBytesMax;
   }
 
+  // Starts a call on the shared stream; if the stream has ended, on a new one.
   std::unique_ptr<Call> StartOnStream(absl::string_view method, Message request, Reply& done) {
     while (true) {
       std::shared_ptr<GrpcCallStream> stream;
       {
         MutexLock lock(mutex_);
-        if (stream_ == nullptr) {  // gRPC runs nothing of ours inside
+        if (stream_ == nullptr) {  // safe under the lock: gRPC runs no code of this project inside
           stream_ = GrpcCallStream::Start(stub_, {*address_, message_bytes_max_});
         }
         stream = stream_;
       }
       if (auto call = stream->Begin(method, request, done)) return call;
       MutexLock lock(mutex_);
-      if (stream_ == stream) stream_ = nullptr;  // it has ended
+      if (stream_ == stream) stream_ = nullptr;  // the stream has ended
     }
   }
 
+  // Returns whether a request may be sent before the server grants room; takes budget for a larger
+  // one.
   bool GoesUnasked(const Message& request, CallState& state) const {
     const size_t bytes = PayloadBytes(request.payload);
     if (bytes <= kSmallRequestBytesMax) return true;
@@ -193,13 +203,15 @@ class GenericChannel final : public GrpcChannel {
   }
 
   void StartParts(std::shared_ptr<CallState> state, Message request, bool asks) {
-    // Shared with the call's state.
+    // The pointer shares the call's state, so the state lives while gRPC uses its context.
     const std::shared_ptr<grpc::ClientContext> context(state, &state->context);
     StartPartsCall(
         parts_stub_,
         {state->method, std::move(request), asks, message_bytes_max_, pool_, context,
          [state, address = address_](const grpc::Status& status, absl::StatusOr<Message> answer) {
            Reply done = std::move(state->done);
+           // The budget's room is given back before the completion runs, which may start the next
+           // call.
            state->unasked.reset();
            TellNames(*state, status);
            if (!status.ok()) return done(Failure(*state, *address, status));
@@ -207,6 +219,7 @@ class GenericChannel final : public GrpcChannel {
          }});
   }
 
+  // Ends a unary call: tells the names, then completes the call with the answer or the failure.
   static void Complete(CallState& state, const std::string& address, size_t message_bytes_max,
                        const grpc::Status& status) {
     Reply done = std::move(state.done);
@@ -218,6 +231,7 @@ class GenericChannel final : public GrpcChannel {
     done(DecodeFrame(frame, message_bytes_max));
   }
 
+  // Passes on the server's names, which came with the answer.
   static void TellNames(CallState& state, const grpc::Status& status) {
     if (state.told == nullptr) return;
     const auto& metadata = state.context.GetServerInitialMetadata();
@@ -227,10 +241,13 @@ class GenericChannel final : public GrpcChannel {
                                      : std::string(found->second.data(), found->second.size());
     };
     ServerNames names{value(kLocalNameKey), value(kStreamNameKey), state.context.peer()};
+    // A connection that failed before the server answered says nothing about the server's names.
     if (!status.ok() && names.local.empty() && names.stream.empty()) return;
     state.told(std::move(names));
   }
 
+  // Translates gRPC's status. A handler's failure passes unchanged; a transport's failure is
+  // reduced to the codes that Channel::Start names.
   static absl::Status Failure(const CallState& state, const std::string& address,
                               const grpc::Status& status) {
     const absl::Status failure = FromGrpcStatus(status);
@@ -253,17 +270,19 @@ class GenericChannel final : public GrpcChannel {
   }
 
   const Lane lane_;
-  const std::shared_ptr<const std::string> address_;  // shared: a call may outlive the channel
+  // Shared with calls, which may outlive the channel.
+  const std::shared_ptr<const std::string> address_;
   const size_t message_bytes_max_;
   const std::shared_ptr<ReceivePool> pool_;
-  // The budget of requests that are sent unasked. Shared with calls under way.
+  // The budget of requests that are sent unasked. Calls under way share it.
   const std::shared_ptr<ByteBudget> unasked_ = std::make_shared<ByteBudget>(kUnaskedBytesMax);
   grpc::GenericStub stub_;
-  // A connection of its own, made when the first call in parts comes: small calls do not wait
-  // behind what it has in the socket.
+  // A connection of its own for calls in parts, made by the first such call. Small calls then do
+  // not wait for the parts that are in the socket.
   grpc::GenericStub parts_stub_;
   Mutex mutex_;
-  // The stream of a lane of frames, made by its first call. Shared with its calls, and with gRPC.
+  // The stream of a channel for Lane::kFrames, made by its first call. Shared with its calls and
+  // with gRPC.
   std::shared_ptr<GrpcCallStream> stream_ ABSL_GUARDED_BY(mutex_);
 };
 

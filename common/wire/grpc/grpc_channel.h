@@ -1,6 +1,7 @@
 #pragma once
 
-// Internal to common/wire.
+// A channel over gRPC that can also ask a server by which other ways it is reached. Internal to
+// common/wire.
 
 #include <memory>
 #include <string>
@@ -15,22 +16,23 @@ struct GrpcChannelOptions {
   std::string address;
   Lane lane = Lane::kControl;
   size_t message_bytes_max = 0;
-  // The pool for large answers. Shared with other channels; null: one of its own.
+  // The pool for the memory of large answers, shared with other channels. Null: the channel makes a
+  // pool of its own.
   std::shared_ptr<ReceivePool> pool = nullptr;
 };
 
-// The names of the other ways to a server. Empty: there is no such way.
+// The names by which other ways lead to a server. An empty name means that there is no such way.
 struct ServerNames {
-  std::string local;   // its unix socket on this host
-  std::string stream;  // the name by which greetings on its port mean it (stream_greeting.h)
-  std::string peer;    // the connection's peer, as gRPC writes it
+  std::string local;   // name of the server's unix socket on this host
+  std::string stream;  // name of the server in greetings on its port (stream_greeting.h)
+  std::string peer;    // address of the connection's other end, in gRPC's notation
 };
 
-// Thread-safe.
+// A channel over gRPC. Thread-safe.
 class GrpcChannel : public Channel {
  public:
-  // Starts a call like Channel::Start and also asks the server for its names; `told` runs with them
-  // before `done`, unless nobody answered.
+  // Starts a call like Channel::Start and also asks the server for its names. `told` runs with the
+  // names before `done`, unless no server answered.
   using NamesTold = absl::AnyInvocable<void(ServerNames)>;
   virtual std::unique_ptr<Call> StartAsking(absl::string_view method, Message request,
                                             absl::Duration timeout, NamesTold told, Reply done) = 0;

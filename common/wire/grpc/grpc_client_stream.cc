@@ -4,9 +4,11 @@ namespace cohort {
 
 void GrpcClientStream::StartCall(grpc::GenericStub& stub, grpc::ClientContext& context,
                                  const char* method) {
-  context.set_initial_metadata_corked(true);  // else a write has to wait for the start's end
+  // Without corking, the first write would have to wait until the start has ended.
+  context.set_initial_metadata_corked(true);
   io_ = stub.PrepareCall(&context, method, &GrpcQueue());
   io_->StartCall(nullptr);
+  // Reading starts at once, so that a call that the server ends is noticed.
   io_->Read(&message_, read_.tag());
 }
 
@@ -17,11 +19,12 @@ void GrpcClientStream::StartWrite(const grpc::ByteBuffer& message, grpc::WriteOp
 
 void GrpcClientStream::RemoveHold() {
   if (--left_ > 0) return;
-  io_.reset();  // it lies in the call's memory, which goes with the context
+  io_.reset();  // gRPC placed the stream in memory that goes with the call's context
   OnDone(status_);
 }
 
 void GrpcClientStream::HasRead(bool ok) {
+  // The hold keeps the call from ending while the reaction runs.
   AddHold();
   const bool more = ok && OnMessage(message_);
   message_.Clear();
@@ -29,6 +32,7 @@ void GrpcClientStream::HasRead(bool ok) {
     io_->Read(&message_, read_.tag());
   } else {
     OnReadEnd();
+    // gRPC gives the status only after the last message was read.
     io_->Finish(&status_, finished_.tag());
   }
   RemoveHold();

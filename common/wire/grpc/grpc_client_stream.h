@@ -1,7 +1,7 @@
 #pragma once
 
-// The calling end of a call with many messages each way, on the threads of grpc_loop.h. Internal to
-// common/wire: only its .cc files include it.
+// The calling end of a gRPC call with many messages each way, on the threads of grpc_loop.h.
+// Internal to common/wire: only its .cc files include this header.
 
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
@@ -13,8 +13,9 @@
 
 namespace cohort {
 
-// Messages are read one after another, as they come. One reaction to reading and one to writing run
-// at a time, and OnDone last: when gRPC is done, and nothing is held. Thread-safe.
+// A bidirectional call. Messages are read one after another, as they arrive. At most one reaction
+// to reading and one reaction to writing run at a time. OnDone runs last, when gRPC is done and
+// nobody holds the call. Thread-safe.
 class GrpcClientStream {
  public:
   virtual ~GrpcClientStream() = default;
@@ -24,18 +25,19 @@ class GrpcClientStream {
  protected:
   GrpcClientStream() = default;
 
-  // Starts the call; the first thing to do, once. It goes to the server with the first message. The
-  // context lives until OnDone runs.
+  // Starts the call. Must run first, and once. The call goes to the server together with the first
+  // message. The context must live until OnDone runs.
   void StartCall(grpc::GenericStub& stub, grpc::ClientContext& context, const char* method);
-  // Writes a message; one write at a time.
+  // Writes a message. The previous write must have ended.
   void StartWrite(const grpc::ByteBuffer& message, grpc::WriteOptions options);
-  // Keeps OnDone from running until RemoveHold: code that writes outside a reaction holds the call.
+  // Keeps OnDone from running until RemoveHold. Code that writes outside a reaction holds the call.
   void AddHold() { ++left_; }
   void RemoveHold();
 
-  // Takes a message. Returns false if the call has been cancelled: no other message is read then.
+  // Takes a message from the server. Returns false if this end has cancelled the call: no other
+  // message is read then.
   virtual bool OnMessage(const grpc::ByteBuffer& message) = 0;
-  // Tells that no other message comes.
+  // Reports that no other message will arrive.
   virtual void OnReadEnd() {}
   virtual void OnWriteDone(bool ok) = 0;
   virtual void OnDone(const grpc::Status& status) = 0;
@@ -49,9 +51,10 @@ class GrpcClientStream {
   GrpcEvent written_ = GrpcEvent::To<&GrpcClientStream::HasWritten>(*this);
   GrpcEvent finished_ = GrpcEvent::To<&GrpcClientStream::Finished>(*this);
   std::unique_ptr<grpc::GenericClientAsyncReaderWriter> io_;
-  grpc::ByteBuffer message_;  // the reader's: one at a time
+  grpc::ByteBuffer message_;  // the message that is being read; one at a time
   grpc::Status status_;
-  std::atomic<int> left_{1};  // what OnDone waits for; at first: that the call finishes
+  // The number of events for which OnDone waits. At first this is only the end of the call.
+  std::atomic<int> left_{1};
 };
 
 }  // namespace cohort

@@ -14,18 +14,20 @@ namespace cohort {
 
 class GrpcServedStreams;
 
-// The state that all methods of a gRPC server share. Thread-safe.
+// The state that all methods of a gRPC server use. Thread-safe.
 struct GrpcDispatcher {
-  std::shared_ptr<ServerCalls> calls;  // shared with what serves its connections
+  std::shared_ptr<ServerCalls> calls;  // the server's open calls, shared with the server
   size_t message_bytes_max = 0;
-  std::shared_ptr<ReceivePool> pool;  // shared with what was received
-  // Names by which clients of the same host, and all clients, reach the server too; empty: none.
+  std::shared_ptr<ReceivePool> pool;  // memory of received payloads, shared with the payloads
+  // The names by which clients of the same host, and clients of any host, reach the server without
+  // gRPC. Empty: there is no such way.
   std::string local_name;
   std::string stream_name;
-  std::shared_ptr<GrpcServedStreams> streams;      // shared with the server, which ends them
-  std::shared_ptr<GrpcStandardServices> standard;  // the same
+  // The open streams, shared with the server, which ends them.
+  std::shared_ptr<GrpcServedStreams> streams;
+  std::shared_ptr<GrpcStandardServices> standard;  // health and reflection, shared with the server
 
-  // Tells a client that asks for them the names.
+  // Adds the server's names to the answer's metadata if the client asks for them.
   void TellNames(grpc::GenericServerContext& context) const;
 };
 

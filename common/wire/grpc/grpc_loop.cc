@@ -14,8 +14,9 @@ namespace cohort {
 
 namespace {
 
-// A builder of servers takes no queue that another made; of what it calls before the server starts
-// this alone gets to see the server. Thread-safe.
+// Registers the process's queue with a server. A ServerBuilder only takes queues that it made
+// itself, and of the objects that it calls before the server starts, only credentials get to see
+// the server. Thread-safe.
 class QueueCredentials final : public grpc::ServerCredentials {
  public:
   void SetAuthMetadataProcessor(const std::shared_ptr<grpc::AuthMetadataProcessor>&) override {}
@@ -30,6 +31,7 @@ class QueueCredentials final : public grpc::ServerCredentials {
   }
 };
 
+// Handles the events of the queue; every thread of gRPC in this process runs this loop.
 void Run(grpc::ServerCompletionQueue& queue) {
   pthread_setname_np(pthread_self(), "grpc_loop");
   void* tag = nullptr;
@@ -37,11 +39,12 @@ void Run(grpc::ServerCompletionQueue& queue) {
   while (queue.Next(&tag, &ok)) static_cast<const GrpcEvent*>(tag)->Tell(ok);
 }
 
-// Half of the cores: other threads that wait at a socket beside them take the waiting from them.
+// Returns the number of threads: half of the cores, 1 to 16. With more threads, other threads that
+// wait at a socket would take over the waiting.
 int Threads() { return std::clamp(ProcessorCount() / 2, 1, 16); }
 
 grpc::ServerCompletionQueue* NewQueue() {
-  // Only a builder makes a queue that serves; no server has to be built.
+  // Only a ServerBuilder makes a queue that can serve. No server needs to be built with the queue.
   grpc::ServerCompletionQueue* const queue = grpc::ServerBuilder().AddCompletionQueue().release();
   for (int i = 0; i < Threads(); ++i) std::thread([queue] { Run(*queue); }).detach();
   return queue;
@@ -50,6 +53,7 @@ grpc::ServerCompletionQueue* NewQueue() {
 }  // namespace
 
 grpc::ServerCompletionQueue& GrpcQueue() {
+  // The queue is never destroyed, because detached threads use it until the process ends.
   static grpc::ServerCompletionQueue* const queue = NewQueue();
   return *queue;
 }

@@ -1,10 +1,10 @@
 #pragma once
 
-// The threads on which gRPC runs in this process. They wait at one completion queue, which all
-// calls of all channels and servers share, and a thread that is woken by a socket handles what came
-// itself. (gRPC's own callback threads hand the waiting on to one another at each event, and the
-// event to a third: on a machine with few cores that costs more than the call. docs/PERFORMANCE.md
-// has the figures.) Internal to common/wire: only its .cc files include it.
+// The threads on which gRPC runs in this process. The threads wait at one completion queue, which
+// all calls of all channels and servers share. A thread that a socket wakes handles the event
+// itself. (gRPC's own callback threads pass the waiting to one another at each event, and the event
+// to a third thread. On a machine with few cores that costs more than the call; docs/PERFORMANCE.md
+// has the figures.) Internal to common/wire: only its .cc files include this header.
 
 #include <grpcpp/completion_queue.h>
 #include <grpcpp/security/server_credentials.h>
@@ -13,8 +13,9 @@
 
 namespace cohort {
 
-// The tag that gRPC is given with an operation, and through which it tells the operation's end.
-// Belongs to the object that it tells, which lives until then. Thread-safe.
+// A tag that gRPC gets with an operation, and through which gRPC reports the end of the operation.
+// The tag is a member of the object to which it reports, so the object must live until then.
+// Thread-safe.
 class GrpcEvent {
  public:
   template <auto kTold, typename T>
@@ -33,11 +34,12 @@ class GrpcEvent {
   const Function tell_;
 };
 
-// Returns the queue of this process. Every tag is a GrpcEvent. The queue never ends.
+// Returns the completion queue of this process. Every tag in the queue is a GrpcEvent. The queue
+// never ends.
 grpc::ServerCompletionQueue& GrpcQueue();
 
-// Returns credentials for the ports of a server whose calls are asked for at that queue. They
-// secure nothing.
+// Returns credentials for the ports of a server whose calls are requested at GrpcQueue(). The
+// credentials encrypt nothing.
 std::shared_ptr<grpc::ServerCredentials> ServerCredentialsOfQueue();
 
 }  // namespace cohort

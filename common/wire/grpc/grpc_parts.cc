@@ -36,10 +36,12 @@ grpc::ByteBuffer PartSender::Next() {
     part.header.set_header(std::move(message_.header));
     part.header.set_whole_bytes(bytes_);
     begun_ = true;
+    // An announcement has the size of the payload but no bytes; the server has to grant room first.
     if (announces_) count = 0;
   }
   part.payload = PartOf(message_.payload, sent_, count);
   sent_ += count;
+  // gRPC now holds the last part, so the payload's memory is released when the parts were sent.
   if (sent_ == bytes_) message_.payload.clear();
   return Encoded(std::move(part));
 }
@@ -55,11 +57,13 @@ absl::Status PartReceiver::Add(const grpc::ByteBuffer& part) {
   ASSIGN_OR_RETURN(const auto envelope, Unpack<proto::CallPart>(std::move(message)));
   if (complete()) return absl::InvalidArgumentError("a part follows the last one of its message");
   const proto::CallPart& header = envelope.header;
+  // Only a server sends a part that grants room, before its answer.
   if (!begun_ && header.room()) {
     room_ = true;
     return absl::OkStatus();
   }
   if (!begun_) {
+    // The size comes from the peer: it is checked before memory is taken, and without overflow.
     if (header.header().size() > std::min(kHeaderBytesMax, bytes_max_) ||
         header.whole_bytes() > bytes_max_ - header.header().size()) {
       return absl::ResourceExhaustedError("a message in parts is over the limit");
@@ -69,6 +73,7 @@ absl::Status PartReceiver::Add(const grpc::ByteBuffer& part) {
     bytes_ = header.whole_bytes();
     begun_ = true;
   }
+  // The payload's memory is taken with its first bytes, not with the announcement.
   if (bytes_ > 0 && !payload_.under_way() && !envelope.payload.empty()) {
     RETURN_IF_ERROR(payload_.Begin(bytes_));
   }

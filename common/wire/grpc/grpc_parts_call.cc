@@ -10,9 +10,9 @@ namespace cohort {
 
 namespace {
 
-// Writes the request's parts one after another while it reads the answer's. gRPC runs each reaction
-// once at a time and OnDone last; that a part was written and that one came may be told at once.
-// Lives until OnDone.
+// Writes the parts of a request one after another, while it reads the parts of the answer. gRPC
+// runs each kind of reaction once at a time and OnDone last. A reaction to reading and one to
+// writing may run at the same time. Deletes itself in OnDone.
 class PartsCaller final : public GrpcClientStream {
  public:
   explicit PartsCaller(PartsRequest request)
@@ -24,6 +24,7 @@ class PartsCaller final : public GrpcClientStream {
 
   void Start(grpc::GenericStub& stub) {
     if (waits_for_room_) sender_.Announce();
+    // The hold keeps the caller alive: gRPC may end the call before WriteNext has returned.
     AddHold();
     StartCall(stub, *context_, kPartsMethod);
     WriteNext();
@@ -32,6 +33,7 @@ class PartsCaller final : public GrpcClientStream {
 
   void OnWriteDone(bool ok) override {
     if (!ok || sender_.done()) return;
+    // The announcement was written. The bytes follow once the server has also granted room.
     if (!std::exchange(waits_for_room_, false)) return WriteNext();
     AnnouncedOrRoom();
   }
@@ -39,6 +41,7 @@ class PartsCaller final : public GrpcClientStream {
   bool OnMessage(const grpc::ByteBuffer& message) override {
     received_ = answer_.Add(message);
     if (!received_.ok()) {
+      // A malformed answer ends the call; OnDone reports the malformed answer.
       context_->TryCancel();
       return false;
     }
@@ -48,7 +51,7 @@ class PartsCaller final : public GrpcClientStream {
 
   void OnDone(const grpc::Status& status) override {
     const std::unique_ptr<PartsCaller> self(this);
-    // The fault of the answer says more than the cancellation that followed it.
+    // The error in the answer says more than the cancellation that followed it.
     done_(received_.ok() ? status : grpc::Status::OK, Answer());
   }
 
@@ -59,7 +62,8 @@ class PartsCaller final : public GrpcClientStream {
     return answer_.Take();
   }
 
-  // Called by two reactions, in either order: the second one goes on.
+  // Starts the payload. Runs when the announcement was written and when room was granted, in either
+  // order: the second of these events writes.
   void AnnouncedOrRoom() {
     if (may_go_on_.exchange(true)) WriteNext();
   }
@@ -69,17 +73,19 @@ class PartsCaller final : public GrpcClientStream {
     grpc::WriteOptions options;
     if (sender_.done()) {
       options.set_last_message();
-    } else if (!waits_for_room_) {  // with a hint that more follows, it would wait for that
+      // The announcement must go at once. With the buffer hint, gRPC would wait for more bytes.
+    } else if (!waits_for_room_) {
       options.set_buffer_hint();
     }
     StartWrite(part, options);
   }
 
-  const std::shared_ptr<grpc::ClientContext> context_;  // shared with the caller
+  // Shared with the handle that may cancel the call.
+  const std::shared_ptr<grpc::ClientContext> context_;
   const std::function<void(const grpc::Status&, absl::StatusOr<Message>)> done_;
   PartSender sender_;
-  bool waits_for_room_;     // used by the writing side
-  bool room_told_ = false;  // used by the reading side
+  bool waits_for_room_;     // used by the reactions to writing alone
+  bool room_told_ = false;  // used by the reactions to reading alone
   std::atomic<bool> may_go_on_{false};
   PartReceiver answer_;
   absl::Status received_;

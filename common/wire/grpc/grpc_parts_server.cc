@@ -14,7 +14,7 @@ namespace cohort {
 
 namespace {
 
-// A call whose request comes in parts and whose answer goes in parts. Thread-safe.
+// A call whose request arrives in parts and whose answer is sent in parts. Thread-safe.
 class PartsCall final : public GrpcServedCall,
                         public OpenCall,
                         public std::enable_shared_from_this<PartsCall> {
@@ -32,7 +32,8 @@ class PartsCall final : public GrpcServedCall,
     call->StartReading();
   }
 
-  // Reads also while it waits for room: so a caller that goes away is noticed.
+  // Takes the next part of the request. The call also reads while the request waits for room, so a
+  // caller that goes away is noticed.
   bool OnMessage(const grpc::ByteBuffer& message) override {
     const bool first = !request_.begun();
     const absl::Status added = Add(message);
@@ -43,9 +44,11 @@ class PartsCall final : public GrpcServedCall,
     const std::string method = request_.method();
     const size_t bytes = request_.payload_bytes();
     if (!request_.complete()) {
+      // The server asks for room once, when the announcement arrives.
       if (first && request_.announced()) AskForRoom(method, bytes);
       return true;
     }
+    // A request that was not announced is small, and its bytes have arrived already.
     if (first) SetRoom(dispatcher_->calls->TakeRoom(method, bytes));
     dispatcher_->calls->Handle(shared_from_this(), method, request_.Take());
     return false;
@@ -63,6 +66,7 @@ class PartsCall final : public GrpcServedCall,
         answer_.emplace("", *std::move(result));
         return WriteNext();
       }
+      // The key lets the caller distinguish a handler's failure from a failure of the transport.
       context().AddTrailingMetadata(kHandlerFailureKey, "1");
       StartFinish(ToGrpcStatus(failure));
     });
@@ -73,6 +77,7 @@ class PartsCall final : public GrpcServedCall,
   }
 
   void OnWriteDone(bool ok) override {
+    // As long as there is no answer, only the grant of room is written.
     if (!answer_.has_value()) return RoomIsTold();
     if (ok) return WriteNext();
     StartFinish(grpc::Status(grpc::StatusCode::UNAVAILABLE, "the answer cannot be sent"));
@@ -86,6 +91,7 @@ class PartsCall final : public GrpcServedCall,
  private:
   using Step = absl::AnyInvocable<void()>;
 
+  // Adds a part, and refuses the bytes of a large request that was not granted room.
   absl::Status Add(const grpc::ByteBuffer& part) {
     RETURN_IF_ERROR(request_.Add(part));
     if (request_.payload_bytes() <= kUnaskedBytesMax || request_.announced()) {
@@ -98,10 +104,12 @@ class PartsCall final : public GrpcServedCall,
 
   void AskForRoom(const std::string& method, size_t bytes) {
     dispatcher_->calls->AskForRoom(method, bytes, [weak = weak_from_this()](ByteBudget::Room room) {
+      // The caller may be gone by the time the budget has room for the request.
       if (const auto self = weak.lock()) self->TellRoom(std::move(room));
     });
   }
 
+  // Tells the caller that the bytes of its request may come, and reserves the room for them.
   void TellRoom(ByteBudget::Room room) {
     {
       MutexLock lock(mutex_);
@@ -113,6 +121,7 @@ class PartsCall final : public GrpcServedCall,
     StartWrite(RoomPart());
   }
 
+  // Runs the step that waited until the grant of room was written.
   void RoomIsTold() {
     Step next;
     {
@@ -123,7 +132,8 @@ class PartsCall final : public GrpcServedCall,
     if (next) next();
   }
 
-  // gRPC is given one thing to write at a time. Once, and the last step of the call.
+  // Runs the last step of the call, after the grant of room was written: gRPC takes one write at a
+  // time. Must run once.
   void AfterRoomIsTold(Step step) {
     {
       MutexLock lock(mutex_);
@@ -136,6 +146,7 @@ class PartsCall final : public GrpcServedCall,
     step();
   }
 
+  // Writes the next part of the answer. The last part goes together with the end of the call.
   void WriteNext() {
     const grpc::ByteBuffer part = answer_->Next();
     if (!answer_->done()) return StartWrite(part, grpc::WriteOptions().set_buffer_hint());
@@ -146,19 +157,20 @@ class PartsCall final : public GrpcServedCall,
     AfterRoomIsTold([this, status] { StartFinish(status); });
   }
 
-  // Kept until gRPC is done: a service may keep the reply, and with it this call. Shared with the
-  // server.
+  // Kept until gRPC is done with the call: a service may keep the reply, and the reply keeps this
+  // call. Shared with the server.
   std::shared_ptr<const GrpcDispatcher> dispatcher_;
-  std::shared_ptr<PartsCall> self_;  // kept as long
-  // Reading, handling and writing follow each other, and of answer and stop one is let in
-  // (OpenCall::Claim), so gRPC is told one thing at a time and one end.
+  std::shared_ptr<PartsCall> self_;  // this call, kept until gRPC is done with it
+  // Reading, handling and writing follow each other, and either the answer or the stop is let in
+  // (OpenCall::Claim). So gRPC gets one operation at a time, and one end.
   PartReceiver request_;
   std::optional<PartSender> answer_;
   Mutex mutex_;
-  bool may_come_ ABSL_GUARDED_BY(mutex_) = false;  // the bytes of a large request
-  bool telling_ ABSL_GUARDED_BY(mutex_) = false;   // the caller is being told so
+  bool may_come_ ABSL_GUARDED_BY(mutex_) = false;  // whether the bytes of a large request may come
+  // Whether the caller is being told that the bytes of its request may come.
+  bool telling_ ABSL_GUARDED_BY(mutex_) = false;
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;
-  Step next_ ABSL_GUARDED_BY(mutex_);  // what waits until it was told
+  Step next_ ABSL_GUARDED_BY(mutex_);  // the last step, if it waits until the caller was told
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 #pragma once
 
-// The serving end of calls in parts. Internal to common/wire: only its .cc files include it.
+// The serving end of calls in parts. Internal to common/wire: only its .cc files include this
+// header.
 
 #include <memory>
 

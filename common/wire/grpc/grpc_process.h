@@ -2,10 +2,11 @@
 
 namespace cohort {
 
-// Sets what gRPC shares with the rest of the process; a second call changes nothing. gRPC's own
-// lines become debug lines of this program's log: whatever gRPC has to say also comes as the status
-// of a call or of Listen. Abseil's search for deadlocks is turned off: Debian builds Abseil with
-// it, as a graph that every lock of gRPC is looked up in. Internal to common/wire.
+// Sets the options of gRPC and Abseil that are global to the process; a second call changes
+// nothing. gRPC's own log lines become debug lines of this program's log, since gRPC also reports
+// every problem as the status of a call or of Listen. Abseil's search for deadlocks is turned off:
+// Debian builds Abseil with this search, which looks up every lock of gRPC in a graph. Internal to
+// common/wire.
 void SetUpGrpc();
 
 }  // namespace cohort

@@ -6,10 +6,10 @@ namespace cohort {
 
 namespace {
 
-// The number of calls that may come while those before are handled.
+// The number of calls that may arrive while earlier calls are being handled.
 constexpr int kAskedAtOnce = 4;
 
-// Asks for one call after another. Lives until the server shuts down.
+// Requests one call after another from gRPC. Deletes itself when the server shuts down.
 class Asking {
  public:
   Asking(grpc::AsyncGenericService& service, std::shared_ptr<GrpcCallCount> count,
@@ -24,19 +24,20 @@ class Asking {
 
  private:
   void Came(bool ok) {
+    // gRPC fails a request for a call only when the server shuts down.
     if (!ok) {
       const std::unique_ptr<Asking> self(this);
       return;
     }
     std::unique_ptr<GrpcIncoming> call = std::move(next_);
-    const ServeIncoming serve = serve_;  // this may be gone when another has been asked for
+    const ServeIncoming serve = serve_;  // copied: after Ask, another thread may delete this object
     Ask();
     serve(std::move(call));
   }
 
   GrpcEvent came_ = GrpcEvent::To<&Asking::Came>(*this);
   grpc::AsyncGenericService& service_;
-  const std::shared_ptr<GrpcCallCount> count_;  // shared with the server
+  const std::shared_ptr<GrpcCallCount> count_;  // shared with the server, which waits for its calls
   const ServeIncoming serve_;
   std::unique_ptr<GrpcIncoming> next_;
 };
@@ -99,6 +100,7 @@ void GrpcServedCall::Finished(bool) { Release(); }
 
 void GrpcServedCall::Release() {
   if (--left_ > 0) return;
+  // gRPC's state is destroyed first, because OnDone may delete this object.
   call_.reset();
   OnDone();
 }

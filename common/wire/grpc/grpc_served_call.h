@@ -1,7 +1,7 @@
 #pragma once
 
 // The serving end of a call, on the threads of grpc_loop.h. Internal to common/wire: only its .cc
-// files include it.
+// files include this header.
 
 #include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/grpcpp.h>
@@ -15,7 +15,7 @@
 
 namespace cohort {
 
-// The number of a server's calls that gRPC is not done with. Thread-safe.
+// The number of a server's calls with which gRPC is not done. Thread-safe.
 class GrpcCallCount {
  public:
   void Add();
@@ -28,7 +28,7 @@ class GrpcCallCount {
   int calls_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-// The state that gRPC keeps of a call that came, or will come. Thread-compatible.
+// gRPC's state of a call that has arrived or will arrive. Thread-compatible.
 struct GrpcIncoming {
   explicit GrpcIncoming(std::shared_ptr<GrpcCallCount> in) : count(std::move(in)) { count->Add(); }
   ~GrpcIncoming() {
@@ -36,20 +36,22 @@ struct GrpcIncoming {
     context.reset();
     count->Remove();
   }
-  const std::shared_ptr<GrpcCallCount> count;  // shared with the server, which waits for all
+  // Shared with the server, which waits for all its calls.
+  const std::shared_ptr<GrpcCallCount> count;
   std::unique_ptr<grpc::GenericServerContext> context =
       std::make_unique<grpc::GenericServerContext>();
   std::unique_ptr<grpc::GenericServerAsyncReaderWriter> io =
       std::make_unique<grpc::GenericServerAsyncReaderWriter>(context.get());
 };
 
-// Serves each call that comes to the server, until the server shuts down.
+// Starts to accept calls: `serve` gets each call that arrives at the server, until the server shuts
+// down.
 using ServeIncoming = std::function<void(std::unique_ptr<GrpcIncoming>)>;
 void AskForCalls(grpc::AsyncGenericService& service, std::shared_ptr<GrpcCallCount> count,
                  ServeIncoming serve);
 
-// A call on the server. One reaction to reading and one to writing run at a time, and OnDone last,
-// when gRPC is done. Thread-safe.
+// A call on the server. At most one reaction to reading and one reaction to writing run at a time.
+// OnDone runs last, when gRPC is done with the call. Thread-safe.
 class GrpcServedCall {
  public:
   virtual ~GrpcServedCall() = default;
@@ -61,18 +63,18 @@ class GrpcServedCall {
 
   grpc::GenericServerContext& context() { return *call_->context; }
 
-  // Messages are read one after another, as they come, until a reaction ends that.
+  // Starts to read messages, one after another as they arrive, until a reaction stops the reading.
   void StartReading();
-  // Writes a message; one write at a time.
+  // Writes a message. The previous write must have ended.
   void StartWrite(const grpc::ByteBuffer& message, grpc::WriteOptions options = {});
-  // Ends the call, once, as the last operation that is started. StartWriteAndFinish counts as
-  // written at the end of the call.
+  // Ends the call, once. Must be the last operation that is started. The message of
+  // StartWriteAndFinish counts as written when the call ends.
   void StartWriteAndFinish(const grpc::ByteBuffer& message);
   void StartFinish(const grpc::Status& status);
 
-  // Takes a message. Returns false to read no other until reading is started again.
+  // Takes a message from the caller. Returns false to stop reading until StartReading runs again.
   virtual bool OnMessage(const grpc::ByteBuffer& message) = 0;
-  // Tells that no other message comes: the caller has no more, or is gone.
+  // Reports that no other message will arrive: the caller has sent all messages, or is gone.
   virtual void OnReadEnd() = 0;
   virtual void OnWriteDone(bool) {}
   virtual void OnDone() = 0;
@@ -87,8 +89,9 @@ class GrpcServedCall {
   GrpcEvent written_ = GrpcEvent::To<&GrpcServedCall::HasWritten>(*this);
   GrpcEvent finished_ = GrpcEvent::To<&GrpcServedCall::Finished>(*this);
   std::unique_ptr<GrpcIncoming> call_;
-  grpc::ByteBuffer message_;  // the reader's: one at a time
-  std::atomic<int> left_{1};  // what OnDone waits for; at first: that it finishes
+  grpc::ByteBuffer message_;  // the message that is being read; one at a time
+  // The number of events for which OnDone waits. At first this is only the end of the call.
+  std::atomic<int> left_{1};
 };
 
 }  // namespace cohort

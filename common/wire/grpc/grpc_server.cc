@@ -26,7 +26,7 @@ namespace cohort {
 
 namespace {
 
-// Returns the service that the transports of other processes ask.
+// Returns the service that the transports of other processes call.
 Service WireService(const std::string& local_name) {
   Service service;
   service.descriptor =
@@ -40,10 +40,10 @@ Service WireService(const std::string& local_name) {
   return service;
 }
 
-// Upper bound of the time in which a stopping server goes on sending earlier answers.
+// Upper bound of the time that a stopping server spends on sending earlier answers.
 constexpr std::chrono::milliseconds kFlushTimeMax{500};
 
-// A call of a method that takes one message and gives one. Thread-safe.
+// A call of a method with one message each way. Thread-safe.
 class UnaryCall final : public GrpcServedCall,
                         public OpenCall,
                         public std::enable_shared_from_this<UnaryCall> {
@@ -62,6 +62,7 @@ class UnaryCall final : public GrpcServedCall,
     absl::StatusOr<Payload> frame =
         result.ok() ? EncodeCheckedFrame(*std::move(result), bytes_max()) : result.status();
     if (frame.ok()) return StartWriteAndFinish(ToByteBuffer(*frame));
+    // The key lets the caller distinguish a handler's failure from a failure of the transport.
     context().AddTrailingMetadata(kHandlerFailureKey, "1");
     StartFinish(ToGrpcStatus(frame.status()));
   }
@@ -74,8 +75,10 @@ class UnaryCall final : public GrpcServedCall,
   size_t bytes_max() const { return dispatcher_->message_bytes_max; }
 
   bool OnMessage(const grpc::ByteBuffer& message) override {
-    const std::string method = context().method();  // the call may end inside its handling
+    // The name is copied, because the call may end inside Handle.
+    const std::string method = context().method();
     dispatcher_->TellNames(context());
+    // The request has arrived already, so its room is taken without waiting.
     SetRoom(dispatcher_->calls->TakeRoom(method, message.Length()));
     dispatcher_->calls->Handle(shared_from_this(), method,
                                DecodeFrame(FromByteBuffer(message), bytes_max()));
@@ -91,10 +94,10 @@ class UnaryCall final : public GrpcServedCall,
     std::exchange(self_, nullptr).reset();
   }
 
-  // Kept until gRPC is done: a service may keep the reply, and with it this call. Shared with the
-  // server.
+  // Kept until gRPC is done with the call: a service may keep the reply, and the reply keeps this
+  // call. Shared with the server.
   std::shared_ptr<const GrpcDispatcher> dispatcher_;
-  std::shared_ptr<UnaryCall> self_;  // kept as long
+  std::shared_ptr<UnaryCall> self_;  // this call, kept until gRPC is done with it
 };
 
 void Serve(std::unique_ptr<GrpcIncoming> call,
@@ -108,6 +111,7 @@ void Serve(std::unique_ptr<GrpcIncoming> call,
 
 using Acceptor = grpc::experimental::ExternalConnectionAcceptor;
 
+// A gRPC server without generated code: every method is served by its name. Thread-safe.
 class RawServer final : public GrpcServer {
  public:
   RawServer(std::string address, std::shared_ptr<ServerCalls> calls,
@@ -129,6 +133,7 @@ class RawServer final : public GrpcServer {
   }
 
   ~RawServer() override {
+    // Open calls are answered first. Streams end after their answers; then gRPC gets time to send.
     calls_->Stop();
     streams_->EndAll();
     server_->Shutdown(std::chrono::system_clock::now() + kFlushTimeMax);
@@ -139,6 +144,7 @@ class RawServer final : public GrpcServer {
   std::string address() const override { return address_; }
 
   void Drain(absl::Duration grace) override {
+    // The health service reports the drain first, so that its clients can turn to another server.
     standard_->serving = false;
     calls_->Drain(grace);
   }
@@ -148,21 +154,24 @@ class RawServer final : public GrpcServer {
     Acceptor::NewConnectionParameters connection;
     const grpc::Slice bytes(first_bytes);
     if (!first_bytes.empty()) connection.read_buffer = grpc::ByteBuffer(&bytes, 1);
+    // gRPC takes over the socket and will close it.
     connection.fd = socket.Release();
     acceptor_->HandleNewConnection(&connection);
   }
 
  private:
   const std::string address_;
-  const std::shared_ptr<ServerCalls> calls_;          // shared with what serves its connections
-  const std::shared_ptr<GrpcServedStreams> streams_;  // shared with themselves
+  const std::shared_ptr<ServerCalls> calls_;  // the open calls, shared with the calls
+  // The open streams of calls, shared with the streams.
+  const std::shared_ptr<GrpcServedStreams> streams_;
   const std::shared_ptr<GrpcStandardServices> standard_;
-  // shared with the calls
+  // The number of calls with which gRPC is not done. Shared with the calls.
   const std::shared_ptr<GrpcCallCount> open_ = std::make_shared<GrpcCallCount>();
   const std::unique_ptr<grpc::AsyncGenericService> service_;
   const std::unique_ptr<grpc::ServerCompletionQueue> no_queue_;
-  const std::unique_ptr<Acceptor> acceptor_;    // null: it listens
-  const std::unique_ptr<grpc::Server> server_;  // dies before the service that it refers to
+  // Gives connections to gRPC; null if the server listens itself.
+  const std::unique_ptr<Acceptor> acceptor_;
+  const std::unique_ptr<grpc::Server> server_;  // destroyed before `service_`, to which it refers
 };
 
 absl::Status CannotListen(const std::string& address) {
@@ -175,6 +184,7 @@ absl::Status CannotListen(const std::string& address) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<GrpcServer>> StartGrpcServer(GrpcServerOptions options) {
+  // Without a port in the address, gRPC would use a default port.
   const size_t colon = options.address.rfind(':');
   if (colon == std::string::npos || colon + 1 == options.address.size()) {
     return absl::InvalidArgumentError(
@@ -193,6 +203,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> StartGrpcServer(GrpcServerOptions op
   grpc::ServerBuilder builder;
   ApplyServerSettings(options.message_bytes_max, builder);
   int port = 0;
+  // A server without a port of its own gets its connections through Take.
   std::unique_ptr<Acceptor> acceptor;
   if (options.listens) {
     builder.AddListeningPort(options.address, ServerCredentialsOfQueue(), &port);
@@ -203,8 +214,9 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> StartGrpcServer(GrpcServerOptions op
   }
   auto service = std::make_unique<grpc::AsyncGenericService>();
   builder.RegisterAsyncGenericService(service.get());
-  auto no_queue = builder.AddCompletionQueue();  // gRPC starts no server without
+  auto no_queue = builder.AddCompletionQueue();  // gRPC starts no server without a queue of its own
   std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+  // gRPC reports port 0 if it could not bind the port.
   if (server == nullptr || (options.listens && port == 0)) return CannotListen(options.address);
   if (options.listens) {
     options.address = absl::StrCat(options.address.substr(0, colon), ":", port);

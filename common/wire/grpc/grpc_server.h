@@ -1,6 +1,6 @@
 #pragma once
 
-// Internal to common/wire.
+// The server side of the gRPC transport. Internal to common/wire.
 
 #include <memory>
 #include <string>
@@ -15,19 +15,22 @@ struct GrpcServerOptions {
   std::string address;
   std::vector<Service> services;
   size_t message_bytes_max = 0;
-  std::string local_name = "";   // told to clients that ask (local_transport.h); empty: none
-  std::string stream_name = "";  // the same (stream_greeting.h)
-  bool listens = true;           // else on connections alone that it is given
+  // The name of the server's unix socket, told to clients that ask (auto_transport.h). Empty: none.
+  std::string local_name = "";
+  // The server's name in greetings, told to clients that ask (stream_greeting.h). Empty: none.
+  std::string stream_name = "";
+  bool listens = true;  // false: the server only serves connections that Take brings
 };
 
-// Thread-safe.
+// A server that speaks gRPC. Thread-safe.
 class GrpcServer : public Server {
  public:
-  // Serves a connection of which so many bytes were read already. Only where it does not listen.
+  // Serves a connection from which `first_bytes` were read already. For servers that do not listen
+  // themselves.
   virtual void Take(UniqueFd socket, const std::string& first_bytes) = 0;
 };
 
-// Errors: as GrpcTransport::Listen.
+// Starts a gRPC server. Errors: those of GrpcTransport::Listen.
 absl::StatusOr<std::unique_ptr<GrpcServer>> StartGrpcServer(GrpcServerOptions options);
 
 }  // namespace cohort

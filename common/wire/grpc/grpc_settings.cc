@@ -9,42 +9,49 @@ namespace cohort {
 
 namespace {
 
-// A caller notices a dead connection within the sum of the two when it is idle, and within the
-// second, which is the default lease of tasks, when something was sent: it opens another one. A
-// server has more patience with callers that stand still; what it holds for a dead one is little.
+// The keepalive times. A caller notices that a connection is dead within the sum of
+// kKeepaliveTimeMs and kKeepaliveTimeoutMs if the connection is idle, and within
+// kKeepaliveTimeoutMs, the default lease of tasks, if something was sent. The caller then opens
+// another connection. A server waits longer for silent callers, because it holds little memory for
+// a dead caller.
 constexpr int kKeepaliveTimeMs = 2'000;
 constexpr int kKeepaliveTimeoutMs = 5'000;
 constexpr int kServerKeepaliveTimeMs = 10'000;
 constexpr int kServerKeepaliveTimeoutMs = 20'000;
-// Else a server would answer so many pings with "too many pings" and close.
+// A server with gRPC's default would answer frequent pings with "too many pings" and close the
+// connection.
 constexpr int kPingIntervalMinMs = 500;
 
+// A task may start later than its callers, so callers try to connect again soon.
 constexpr int kReconnectBackoffFirstMs = 50;
 constexpr int kReconnectBackoffMaxMs = 1'000;
 constexpr int kConnectTimeoutMs = 5'000;
 constexpr int kResolveIntervalMinMs = 500;
 
-// The bytes of one read: they are still in the cache when they are looked at.
+// The bytes of one read: few enough that they are still in the cache when they are used.
 constexpr int kTcpReadChunkBytes = 256 << 10;
 constexpr int kTcpReadChunkBytesMax = 512 << 10;
+// The bytes that a peer may send before the reader has read them (HTTP/2's flow control).
 constexpr int kLookaheadBytes = 64 << 20;
 constexpr int kMetadataBytesMax = 64 << 10;
-// Tag and length of the payload; of a call on a stream id and method, too.
+// Bytes of a message beside header and payload: tag and length of the payload, and for a call on a
+// stream its id and method.
 constexpr size_t kFrameOverheadBytesMax = 512;
 
+// Returns gRPC's limit of a message's bytes, which is an int.
 int MessageBytesMax(size_t message_bytes_max) {
   return static_cast<int>(std::min<size_t>(message_bytes_max + kFrameOverheadBytesMax,
                                            std::numeric_limits<int>::max()));
 }
 
-// Applies the settings that both ends share: `set` takes name and number.
+// Applies the settings that both ends share. `set` takes the name and the number of a setting.
 template <typename Set>
 void SharedSettings(const Set& set) {
   set(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   set(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   set(GRPC_ARG_MAX_METADATA_SIZE, kMetadataBytesMax);
   // A part that is written with the hint that more follows counts as written when no more than this
-  // of it is left, so that the next is at hand when it has gone.
+  // number of its bytes are left. So the next part is ready when this part has been sent.
   set(GRPC_ARG_HTTP2_WRITE_BUFFER_SIZE, static_cast<int>(kPartBytes));
   set(GRPC_ARG_TCP_READ_CHUNK_SIZE, kTcpReadChunkBytes);
   set(GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, kTcpReadChunkBytesMax);
@@ -58,20 +65,23 @@ grpc::ChannelArguments ChannelSettings(Lane lane, size_t message_bytes_max) {
   SharedSettings(set);
   set(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
   set(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
-  // With retries gRPC would keep what was sent, and send again memory that has changed since.
+  // With retries, gRPC would keep sent messages and might send memory that has changed since.
   set(GRPC_ARG_ENABLE_RETRIES, 0);
-  // Otherwise channels with equal settings share one connection, and control waits behind tensors.
+  // Otherwise channels with equal settings share one connection, and control calls wait behind
+  // tensors.
   set(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   set(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kReconnectBackoffFirstMs);
   set(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kReconnectBackoffMaxMs);
+  // gRPC uses the minimal backoff as the time limit of an attempt to connect.
   set(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectTimeoutMs);
-  // A task that is not in the name service yet is asked for again soon.
+  // A task that the name service does not know yet is looked up again soon.
   set(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, kResolveIntervalMinMs);
   set(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
-  set(GRPC_ARG_ENABLE_HTTP_PROXY, 0);  // the environment is read in common/cluster alone
+  // gRPC would read it from the environment, which only common/cluster may
+  set(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   if (lane != Lane::kControl) set(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kLookaheadBytes);
   arguments.SetMaxReceiveMessageSize(MessageBytesMax(message_bytes_max));
-  arguments.SetMaxSendMessageSize(-1);  // checked before it gets there
+  arguments.SetMaxSendMessageSize(-1);  // no limit: CheckSize has checked the message before
   return arguments;
 }
 
@@ -81,8 +91,10 @@ void ApplyServerSettings(size_t message_bytes_max, grpc::ServerBuilder& builder)
   set(GRPC_ARG_KEEPALIVE_TIME_MS, kServerKeepaliveTimeMs);
   set(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kServerKeepaliveTimeoutMs);
   set(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kPingIntervalMinMs);
-  set(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kLookaheadBytes);  // a server cannot tell lanes apart
-  set(GRPC_ARG_ALLOW_REUSEPORT, 0);  // two daemons on one port are a mistake
+  // The larger window for every client, because a server does not know the lane of a connection.
+  set(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kLookaheadBytes);
+  // Two daemons on one port are a mistake, so the second one fails.
+  set(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.SetMaxReceiveMessageSize(MessageBytesMax(message_bytes_max));
   builder.SetMaxSendMessageSize(-1);
 }

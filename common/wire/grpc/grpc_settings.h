@@ -1,6 +1,6 @@
 #pragma once
 
-// The settings of connections, each for a reason. Internal to common/wire.
+// The settings of gRPC's connections, each with its reason. Internal to common/wire.
 
 #include <grpcpp/server_builder.h>
 #include <grpcpp/support/channel_arguments.h>

@@ -17,6 +17,7 @@ using grpc::health::v1::HealthCheckRequest;
 using grpc::health::v1::HealthCheckResponse;
 using grpc::reflection::v1alpha::ServerReflectionRequest;
 
+// Parses a message of a standard service: a plain proto, without the frame of this project.
 template <typename Proto>
 bool Parse(const grpc::ByteBuffer& message, Proto& proto) {
   grpc::Slice bytes;
@@ -36,7 +37,7 @@ grpc::Status Malformed() {
                       absl::StrCat("malformed ", Proto::descriptor()->full_name()));
 }
 
-// Lives until OnDone.
+// Answers one health check. Deletes itself in OnDone.
 class HealthCheck final : public GrpcServedCall {
  public:
   HealthCheck(std::unique_ptr<GrpcIncoming> call,
@@ -49,6 +50,7 @@ class HealthCheck final : public GrpcServedCall {
     HealthCheckRequest request;
     if (!Parse(message, request)) {
       StartFinish(Malformed<HealthCheckRequest>());
+      // The server knows only its health as a whole, not that of single services.
     } else if (!request.service().empty()) {
       StartFinish(grpc::Status(
           grpc::StatusCode::NOT_FOUND,
@@ -69,7 +71,7 @@ class HealthCheck final : public GrpcServedCall {
   const std::shared_ptr<const GrpcStandardServices> services_;  // shared with the server
 };
 
-// Answers one request after another. Lives until OnDone.
+// Answers reflection requests one after another. Deletes itself in OnDone.
 class Reflection final : public GrpcServedCall {
  public:
   Reflection(std::unique_ptr<GrpcIncoming> call,
@@ -109,6 +111,7 @@ std::vector<std::string> StandardServiceNames() {
 
 bool ServeStandardCall(std::unique_ptr<GrpcIncoming>& call,
                        const std::shared_ptr<const GrpcStandardServices>& services) {
+  // The names are never destroyed, because calls may arrive while the process ends.
   static const std::string* const check =
       new std::string(FullMethodName(*HealthService().method(0)));
   static const std::string* const reflect =

@@ -1,7 +1,7 @@
 #pragma once
 
-// The services that every gRPC server has for clients that are not ours: health and reflection.
-// Internal to common/wire: only its .cc files include it.
+// The services that every gRPC server offers to clients outside this project: health and
+// reflection. Internal to common/wire: only its .cc files include this header.
 
 #include <atomic>
 #include <memory>
@@ -18,10 +18,11 @@ struct GrpcStandardServices {
   std::atomic<bool> serving{true};
 };
 
-// Returns the names of the standard services, which are among a server's names.
+// Returns the names of the standard services, for the list of a server's names.
 std::vector<std::string> StandardServiceNames();
 
-// Serves the call if it is one of theirs; else leaves it.
+// Serves the call and returns true if the call's method belongs to a standard service. Otherwise
+// leaves the call unchanged.
 bool ServeStandardCall(std::unique_ptr<GrpcIncoming>& call,
                        const std::shared_ptr<const GrpcStandardServices>& services);
 

@@ -18,6 +18,7 @@ namespace {
 
 constexpr absl::string_view kCancelled = "the caller cancelled the call";
 
+// The handle of a call on a stream. The stream may be gone.
 class StreamedCall final : public Call {
  public:
   StreamedCall(std::weak_ptr<GrpcCallStream> stream, uint64_t id)
@@ -31,6 +32,7 @@ class StreamedCall final : public Call {
   const uint64_t id_;
 };
 
+// Returns the error of an answer, with its ErrorDetail if that can be parsed.
 absl::Status StatusOf(const proto::StreamedAnswer& answer) {
   const absl::Status status(static_cast<absl::StatusCode>(answer.code()), answer.error());
   proto::ErrorDetail detail;
@@ -40,8 +42,8 @@ absl::Status StatusOf(const proto::StreamedAnswer& answer) {
 
 }  // namespace
 
-// The hold keeps OnDone from running while a thread may still write: until reading has ended and
-// nobody writes.
+// Starts the stream. The hold keeps OnDone from running while a thread may still write, that is,
+// until reading has ended and nobody writes.
 std::shared_ptr<GrpcCallStream> GrpcCallStream::Start(grpc::GenericStub& stub, Options options) {
   std::shared_ptr<GrpcCallStream> stream(new GrpcCallStream(std::move(options)));
   stream->self_ = stream;
@@ -66,6 +68,7 @@ std::unique_ptr<Call> GrpcCallStream::Begin(absl::string_view method, Message& r
     id = ++last_id_;
     next = {id, std::string(method), std::move(request)};
     calls_[id] = {std::move(done), next.method};
+    // One thread writes at a time; that thread also sends the requests that wait in `unsent_`.
     writes = !std::exchange(writing_, true);
     if (!writes) unsent_.push_back(std::move(next));
   }
@@ -82,8 +85,8 @@ void GrpcCallStream::Write(Unsent next, bool more) {
   call.payload = std::move(next.request.payload);
   const absl::StatusOr<Payload> frame = EncodeCheckedFrame(Pack(std::move(call)), kMessageBytesMax);
   COHORT_CHECK(frame.ok(), "the size of the request was checked");
-  // With the hint gRPC takes the next message before this one has left, and one system call takes
-  // both.
+  // With the buffer hint, gRPC takes the next message before this message has been sent, so that
+  // one system call sends both.
   grpc::WriteOptions options;
   if (more) options.set_buffer_hint();
   StartWrite(ToByteBuffer(*frame), options);
@@ -101,6 +104,7 @@ void GrpcCallStream::OnWriteDone(bool ok) {
     } else {
       writing_ = false;
       ended_ |= !ok;
+      // Reading has ended before, and has left it to this thread to remove the hold.
       if (reading_) return;
     }
   }
@@ -110,6 +114,7 @@ void GrpcCallStream::OnWriteDone(bool ok) {
 
 bool GrpcCallStream::OnMessage(const grpc::ByteBuffer& message) {
   malformed_ = TakeAnswers(message);
+  // A malformed answer may belong to any call, so the whole stream ends.
   if (!malformed_.ok()) CancelStream();
   return malformed_.ok();
 }
@@ -119,6 +124,7 @@ void GrpcCallStream::OnReadEnd() {
     MutexLock lock(mutex_);
     reading_ = false;
     ended_ = true;
+    // The writing thread removes the hold when it is done.
     if (writing_) return;
   }
   RemoveHold();
@@ -134,6 +140,7 @@ absl::Status GrpcCallStream::TakeAnswers(const grpc::ByteBuffer& message) {
       EndCall(answer.id(), StatusOf(answer));
       continue;
     }
+    // Only the last answer of a message may have a payload.
     Message result{std::move(*answer.mutable_header()), {}};
     if (i == count - 1) result.payload = std::move(answers.payload);
     const absl::Status fits = CheckSize(result, options_.message_bytes_max);
@@ -142,7 +149,7 @@ absl::Status GrpcCallStream::TakeAnswers(const grpc::ByteBuffer& message) {
   return absl::OkStatus();
 }
 
-// An answer to a call that is gone is of no interest.
+// Ends one call. An answer to a call that is gone is ignored.
 void GrpcCallStream::EndCall(uint64_t id, absl::StatusOr<Message> result) {
   OpenCall call;
   {
@@ -152,6 +159,7 @@ void GrpcCallStream::EndCall(uint64_t id, absl::StatusOr<Message> result) {
     call = std::move(found->second);
     calls_.erase(found);
   }
+  // The completion runs outside the lock, because it may begin another call.
   call.done(std::move(result));
   call.done = nullptr;
   EndIfIdle();
@@ -170,6 +178,7 @@ void GrpcCallStream::EndIfIdle() {
     MutexLock lock(mutex_);
     if (!ended_ || !calls_.empty()) return;
   }
+  // No call is under way on the stream, so cancelling the stream loses nothing.
   CancelStream();
 }
 
@@ -197,21 +206,24 @@ void GrpcCallStream::OnDone(const grpc::Status& status) {
   const std::shared_ptr<GrpcCallStream> self = std::exchange(self_, nullptr);
   std::map<uint64_t, OpenCall> calls;
   std::deque<Unsent> unsent;
-  std::shared_ptr<grpc::ClientContext> context;  // goes before the calls are told
+  std::shared_ptr<grpc::ClientContext> context;  // destroyed before the calls are completed
   {
     MutexLock lock(mutex_);
     context.swap(context_);
     calls.swap(calls_);
     unsent.swap(unsent_);
   }
+  // The memory of unsent requests is freed before their callers learn of the end.
   context.reset();
   unsent.clear();
   const absl::Status ended = malformed_.ok() ? FromGrpcStatus(status) : malformed_;
+  // Any other code comes from the connection, and its calls report UNAVAILABLE.
   const bool tells = ended.code() == absl::StatusCode::kResourceExhausted ||
                      ended.code() == absl::StatusCode::kUnimplemented;
   const absl::StatusCode code = tells ? ended.code() : absl::StatusCode::kUnavailable;
   const std::string why = ended.ok() ? "the stream of calls ended" : std::string(ended.message());
   for (auto& [id, call] : calls) {
+    // Malformed answers keep their error, so that RenewedChannel opens another connection.
     if (IsMalformed(ended) && !call.cancelled) {
       call.done(ended);
       continue;

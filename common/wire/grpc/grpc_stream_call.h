@@ -1,9 +1,9 @@
 #pragma once
 
-// Calls that share one stream of gRPC (proto/wire.proto, WireService.Calls): each is a message of
-// it, and so are the answers, several in one where they were given meanwhile. A call of its own
-// costs gRPC several times what a message costs. This is the calling end. Internal to common/wire:
-// only its .cc files include it.
+// The calling end of calls that share one gRPC stream (proto/wire.proto, WireService.Calls). Each
+// request is a message of the stream. Answers are messages too, and answers that were given
+// meanwhile share a message. A gRPC call costs several times as much as a message of a stream.
+// Internal to common/wire: only its .cc files include this header.
 
 #include <cstdint>
 #include <deque>
@@ -20,26 +20,26 @@ namespace cohort {
 
 inline constexpr char kCallsMethod[] = "/cohort.proto.WireService/Calls";
 
-// A stream, from its start until it breaks or nobody needs it any more. Thread-safe.
+// A stream of calls, from its start until it breaks or nobody needs it any more. Thread-safe.
 class GrpcCallStream final : public GrpcClientStream,
                              public std::enable_shared_from_this<GrpcCallStream> {
  public:
   struct Options {
-    std::string address;  // the server's, for texts
+    std::string address;  // address of the server, for texts
     size_t message_bytes_max = 0;
   };
   static std::shared_ptr<GrpcCallStream> Start(grpc::GenericStub& stub, Options options);
 
-  // Starts a call like Channel::Start, without a deadline and with a request whose size was
-  // checked. Returns null if the stream has ended; `request` and `done` are unchanged then, and
-  // another stream may be started.
+  // Starts a call like Channel::Start, but without a deadline and with a request whose size was
+  // checked. Returns null if the stream has ended: `request` and `done` are unchanged then, and the
+  // caller may start another stream.
   std::unique_ptr<Call> Begin(absl::string_view method, Message& request, Reply& done);
 
-  // Ends once the calls under way have ended; no other may be begun.
+  // Ends the stream once the calls under way have ended. No other call may be begun.
   void EndWhenIdle();
 
-  // Cancels a call that has begun. The stream ends, and with it the other calls: only so does gRPC
-  // release the memory of what it has not sent.
+  // Cancels a call that has begun. The stream ends, and with it the other calls, because gRPC
+  // releases the memory of unsent messages only when their stream ends.
   void Cancel(uint64_t id);
 
  private:
@@ -68,19 +68,19 @@ class GrpcCallStream final : public GrpcClientStream,
                        absl::string_view why) const;
 
   const Options options_;
-  std::shared_ptr<GrpcCallStream> self_;  // kept until gRPC is done with it
-  absl::Status malformed_;                // used by the reading side: what is wrong with what came
+  std::shared_ptr<GrpcCallStream> self_;  // this stream, kept until gRPC is done with it
+  absl::Status malformed_;  // the error in a received message; used by the reading side
 
   Mutex mutex_;
-  // Shared with cancelling callers. Empty when gRPC is done: the context frees what gRPC has not
-  // sent, however long the stream is held.
+  // The context of the stream. Shared with cancelling callers. Null when gRPC is done: destroying
+  // the context frees what gRPC has not sent, however long the stream object lives.
   std::shared_ptr<grpc::ClientContext> context_ ABSL_GUARDED_BY(mutex_);
   uint64_t last_id_ ABSL_GUARDED_BY(mutex_) = 0;
   std::map<uint64_t, OpenCall> calls_ ABSL_GUARDED_BY(mutex_);
   std::deque<Unsent> unsent_ ABSL_GUARDED_BY(mutex_);
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
   bool reading_ ABSL_GUARDED_BY(mutex_) = true;
-  bool ended_ ABSL_GUARDED_BY(mutex_) = false;  // no call may be begun
+  bool ended_ ABSL_GUARDED_BY(mutex_) = false;  // whether no other call may be begun on the stream
 };
 
 }  // namespace cohort

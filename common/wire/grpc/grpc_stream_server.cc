@@ -20,7 +20,8 @@ namespace cohort {
 
 namespace {
 
-// Answers that are given meanwhile go in one message, up to about so many bytes, as one's header.
+// The bytes of answers that share one message. Answers that were given meanwhile are sent together
+// up to about this number of bytes, and one answer's header has at most this size.
 constexpr size_t kAnswersBytesMax = kPartBytes;
 
 Envelope<proto::StreamedAnswer> AnswerOf(uint64_t id, absl::StatusOr<Message> result) {
@@ -37,6 +38,7 @@ Envelope<proto::StreamedAnswer> AnswerOf(uint64_t id, absl::StatusOr<Message> re
   return answer;
 }
 
+// Returns an error if an answer is too large for the stream.
 absl::Status CheckAnswer(const Message& answer, size_t bytes_max) {
   RETURN_IF_ERROR(CheckSize(answer, bytes_max));
   if (answer.header.size() <= kAnswersBytesMax) return absl::OkStatus();
@@ -47,9 +49,9 @@ absl::Status CheckAnswer(const Message& answer, size_t bytes_max) {
 
 }  // namespace
 
-// A stream on the server: calls are read one after another and handled as they come; answers are
-// written as they are given. gRPC runs one reaction of reading and one of writing at a time, and
-// OnDone last. Thread-safe.
+// A stream of calls on the server. Calls are read one after another and handled as they arrive;
+// answers are written as they are given. gRPC runs one reaction to reading and one to writing at a
+// time, and OnDone last. Thread-safe.
 class GrpcServedStream final : public GrpcServedCall,
                                public std::enable_shared_from_this<GrpcServedStream> {
  public:
@@ -72,20 +74,22 @@ class GrpcServedStream final : public GrpcServedCall,
     Envelope<proto::StreamedAnswer> answer = AnswerOf(id, std::move(result));
     {
       MutexLock lock(mutex_);
-      if (ending_) return;  // nobody waits for it
+      if (ending_) return;  // nobody waits for the answer
       unsent_.push_back(std::move(answer));
+      // EndHandling, or the thread that is writing, will send the answer.
       if (handling_ || std::exchange(writing_, true)) return;
     }
     WriteNext();
   }
 
-  // Ends the stream once earlier answers have been written; the first status counts.
+  // Ends the stream once earlier answers have been written. If End runs more than once, the first
+  // status counts.
   void End(const grpc::Status& status) {
     {
       MutexLock lock(mutex_);
       if (std::exchange(ending_, true)) return;
       end_ = status;
-      if (writing_ || handling_) return;  // that code finishes
+      if (writing_ || handling_) return;  // EndHandling or OnWriteDone will end the stream
     }
     StartFinish(status);
   }
@@ -125,7 +129,8 @@ class GrpcServedStream final : public GrpcServedCall,
 
   absl::Status TakeCall(const grpc::ByteBuffer& message);
 
-  // A handler may answer several calls: the answers go together when it returns.
+  // Begins the handling of one call. A handler may answer several calls inside it: their answers
+  // are sent together when the handler returns.
   void BeginHandling() {
     MutexLock lock(mutex_);
     handling_ = !ending_;
@@ -135,6 +140,7 @@ class GrpcServedStream final : public GrpcServedCall,
     bool writes = false;
     {
       MutexLock lock(mutex_);
+      // Either no handling was begun, or the thread that is writing will send the answers.
       if (!std::exchange(handling_, false) || writing_) return;
       writes = writing_ = !unsent_.empty();
       if (!writes && !ending_) return;
@@ -144,11 +150,13 @@ class GrpcServedStream final : public GrpcServedCall,
     StartFinish(end);
   }
 
+  // Sends answers that wait: up to kAnswersBytesMax, and up to the first answer with a payload.
   void WriteNext() {
     Envelope<proto::StreamedAnswers> answers;
     {
       MutexLock lock(mutex_);
       size_t bytes = 0;
+      // A message has one payload, so an answer with a payload is the last one of its message.
       while (!unsent_.empty() && answers.payload.empty() && bytes < kAnswersBytesMax) {
         Envelope<proto::StreamedAnswer>& next = unsent_.front();
         bytes += next.header.header().size() + next.header.error().size();
@@ -157,6 +165,7 @@ class GrpcServedStream final : public GrpcServedCall,
         unsent_.pop_front();
       }
     }
+    // The limit is doubled, because several headers and one payload may share the message.
     const absl::StatusOr<Payload> frame =
         EncodeCheckedFrame(Pack(std::move(answers)), 2 * kMessageBytesMax);
     COHORT_CHECK(frame.ok(), "the size of each answer was checked");
@@ -164,16 +173,16 @@ class GrpcServedStream final : public GrpcServedCall,
   }
 
   const std::shared_ptr<const GrpcDispatcher> dispatcher_;  // shared with the server
-  std::shared_ptr<GrpcServedStream> self_;                  // kept until gRPC is done
+  std::shared_ptr<GrpcServedStream> self_;  // this stream, kept until gRPC is done with it
   Mutex mutex_;
   std::deque<Envelope<proto::StreamedAnswer>> unsent_ ABSL_GUARDED_BY(mutex_);
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
-  bool handling_ ABSL_GUARDED_BY(mutex_) = false;  // a call that was read
+  bool handling_ ABSL_GUARDED_BY(mutex_) = false;  // whether a call that was read is being handled
   bool ending_ ABSL_GUARDED_BY(mutex_) = false;
   grpc::Status end_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Thread-safe.
+// A call whose answer goes over the stream that brought the request. Thread-safe.
 class GrpcServedStream::StreamedOpenCall final : public OpenCall {
  public:
   StreamedOpenCall(std::weak_ptr<GrpcServedStream> stream, uint64_t id, size_t message_bytes_max)
@@ -181,7 +190,7 @@ class GrpcServedStream::StreamedOpenCall final : public OpenCall {
 
   void Finish(absl::StatusOr<Message> result) override {
     const std::shared_ptr<GrpcServedStream> stream = stream_.lock();
-    if (stream == nullptr) return;  // nobody waits for it
+    if (stream == nullptr) return;  // nobody waits for the answer
     if (result.ok()) {
       absl::Status fits = CheckAnswer(*result, message_bytes_max_);
       if (!fits.ok()) result = std::move(fits);
@@ -197,6 +206,8 @@ class GrpcServedStream::StreamedOpenCall final : public OpenCall {
   const size_t message_bytes_max_;
 };
 
+// Decodes one call and runs its handler. An error ends the stream, because the next messages cannot
+// be trusted.
 absl::Status GrpcServedStream::TakeCall(const grpc::ByteBuffer& message) {
   const size_t bytes_max = dispatcher_->message_bytes_max;
   ASSIGN_OR_RETURN(Message decoded, DecodeFrame(FromByteBuffer(message), kMessageBytesMax));
@@ -204,6 +215,7 @@ absl::Status GrpcServedStream::TakeCall(const grpc::ByteBuffer& message) {
   Message request{std::move(*call.header.mutable_header()), std::move(call.payload)};
   const absl::Status fits = CheckSize(request, bytes_max);
   auto open = std::make_shared<StreamedOpenCall>(weak_from_this(), call.header.id(), bytes_max);
+  // The request has arrived already, so its room is taken without waiting.
   open->SetRoom(dispatcher_->calls->TakeRoom(call.header.method(), PayloadBytes(request.payload)));
   dispatcher_->calls->Handle(std::move(open), call.header.method(),
                              fits.ok() ? absl::StatusOr<Message>(std::move(request)) : fits);
@@ -229,6 +241,7 @@ void GrpcServedStreams::EndAll() {
     ended_ = true;
     open.swap(open_);
   }
+  // The streams are ended outside the lock, because a stream that ends removes itself.
   for (const std::shared_ptr<GrpcServedStream>& stream : open) {
     stream->End(grpc::Status(grpc::StatusCode::UNAVAILABLE, "the server stopped"));
   }

@@ -1,7 +1,7 @@
 #pragma once
 
 // The serving end of calls that share a stream (grpc_stream_call.h). Internal to common/wire: only
-// its .cc files include it.
+// its .cc files include this header.
 
 #include <memory>
 #include <set>
@@ -15,10 +15,11 @@ namespace cohort {
 
 class GrpcServedStream;
 
-// The open streams of a server, which would keep it from stopping at once. Thread-safe.
+// The open streams of a server. An open stream would keep the server from stopping at once.
+// Thread-safe.
 class GrpcServedStreams {
  public:
-  // Adds a stream. Returns false if the streams have been ended.
+  // Adds a stream to the open ones. Returns false if EndAll has run.
   bool Add(std::shared_ptr<GrpcServedStream> stream);
   void Remove(const std::shared_ptr<GrpcServedStream>& stream);
   // Ends each stream once its answers have been written.
@@ -26,7 +27,8 @@ class GrpcServedStreams {
 
  private:
   Mutex mutex_;
-  std::set<std::shared_ptr<GrpcServedStream>> open_ ABSL_GUARDED_BY(mutex_);  // order is not used
+  // Ordered by pointer, an order that is never used.
+  std::set<std::shared_ptr<GrpcServedStream>> open_ ABSL_GUARDED_BY(mutex_);
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;
 };
 

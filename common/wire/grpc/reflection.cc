@@ -24,6 +24,7 @@ void NotFound(const std::string& what, ServerReflectionResponse& answer) {
   error.set_error_message(absl::StrCat("this server does not know ", what));
 }
 
+// Adds a file and all files that it imports, each once: a client needs them to build the types.
 void AddWithImports(const FileDescriptor& file, std::set<const FileDescriptor*>& added,
                     ServerReflectionResponse& answer) {
   if (!added.insert(&file).second) return;
@@ -38,10 +39,11 @@ void AddWithImports(const FileDescriptor& file, std::set<const FileDescriptor*>&
 void AnswerFile(const FileDescriptor* file, const std::string& what,
                 ServerReflectionResponse& answer) {
   if (file == nullptr) return NotFound(what, answer);
-  std::set<const FileDescriptor*> added;  // the order is not used
+  std::set<const FileDescriptor*> added;  // ordered by pointer, an order that is never used
   AddWithImports(*file, added, answer);
 }
 
+// Returns the file that declares an extension of `type`, or null.
 const FileDescriptor* FileOfExtension(const std::string& type, int number) {
   const DescriptorPool& pool = *DescriptorPool::generated_pool();
   const Descriptor* const extended = pool.FindMessageTypeByName(type);

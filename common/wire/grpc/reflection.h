@@ -10,8 +10,8 @@
 
 namespace cohort {
 
-// Answers a request; `services` are the names of the server's services. A question about something
-// unknown is answered with an error inside the answer, NOT_FOUND.
+// Answers a request; `services` are the names of the server's services. A question about an unknown
+// name is answered with an error inside the answer, NOT_FOUND.
 grpc::reflection::v1alpha::ServerReflectionResponse ReflectionAnswer(
     const grpc::reflection::v1alpha::ServerReflectionRequest& request,
     const std::vector<std::string>& services);

@@ -30,20 +30,22 @@ namespace cohort {
 
 namespace {
 
-// A server whose port hands connections to `stream` or to `grpc`. Thread-safe.
+// A server whose port passes connections to `stream` or to `grpc`. Thread-safe.
 class AutoServer final : public Server {
  public:
   struct Parts {
-    std::unique_ptr<LocalServer> local;   // null where the host gave no socket
-    std::unique_ptr<LocalServer> stream;  // null on a port that gRPC has for itself
+    std::unique_ptr<LocalServer> local;  // serves the unix socket; null if the host gave no socket
+    // Serves frames over TCP; null if gRPC has the port for itself.
+    std::unique_ptr<LocalServer> stream;
     std::unique_ptr<GrpcServer> grpc;
   };
   explicit AutoServer(Parts parts) : parts_(std::move(parts)) {}
+  // The port passes connections to the servers in parts_, so the port closes first.
   ~AutoServer() override {
     if (port_ != nullptr) port_->Close();
   }
 
-  // Opens the port, once, before the server is used.
+  // Opens the port. Runs once, before the server is used.
   void Open(const std::shared_ptr<IoLoop>& loop, TcpListeners listeners, std::string name) {
     port_ = SharedPort::Start(
         loop, std::move(listeners),
@@ -57,6 +59,7 @@ class AutoServer final : public Server {
   std::string address() const override { return parts_.grpc->address(); }
 
   void Drain(absl::Duration grace) override {
+    // The three servers share one grace, which starts now.
     const absl::Time end = absl::Now() + grace;
     for (Server* const server : std::initializer_list<Server*>{
              parts_.local.get(), parts_.stream.get(), parts_.grpc.get()}) {
@@ -66,20 +69,21 @@ class AutoServer final : public Server {
 
  private:
   const Parts parts_;
-  std::shared_ptr<SharedPort> port_;  // shared with its loop; it is closed before the others end
+  std::shared_ptr<SharedPort> port_;  // shared with its loop; closed before the servers end
 };
 
-// Returns the bytes of requests over TCP that go without asking.
+// Returns up to how many bytes a request over TCP is sent unasked.
 size_t FreeBytesMax(Lane lane) {
   return lane == Lane::kFrames ? kFrameBytesMax : kSmallRequestBytesMax;
 }
 
+// A channel of a lane for tensors, which takes the best open way for each call. Thread-safe.
 class AutoChannel final : public Channel, public std::enable_shared_from_this<AutoChannel> {
  public:
   struct Options {
     std::string address;
     size_t message_bytes_max = 0;
-    bool local = true;  // uses a socket of this host too
+    bool local = true;  // whether to use a unix socket of this host too
     Lane lane = Lane::kData;
   };
   AutoChannel(LocalLoops loops, Options options)
@@ -95,7 +99,9 @@ class AutoChannel final : public Channel, public std::enable_shared_from_this<Au
     if (const auto& open = ways.frames; open != nullptr) {
       return open->Start(method, std::move(request), timeout, std::move(done));
     }
-    // gRPC keeps the memory of a call of its own until the answer.
+    // Without frames, each call is a gRPC call of its own, and gRPC keeps the payload's memory
+    // until the answer. The copy lets the caller's memory go when the bytes were sent, as
+    // Lane::kFrames promises.
     if (options_.lane == Lane::kFrames) request.payload = CopyOf(request.payload);
     return ways.grpc->StartAsking(
         method, std::move(request), timeout,
@@ -108,17 +114,19 @@ class AutoChannel final : public Channel, public std::enable_shared_from_this<Au
  private:
   struct Ways {
     std::shared_ptr<LocalChannel> frames;  // null while there is no connection for frames
-    std::shared_ptr<GrpcChannel> grpc;     // null if the others are not
+    std::shared_ptr<GrpcChannel> grpc;     // for calls while `frames` is null; else null
   };
+  // Returns the way of the next call. Opens a gRPC channel if there is no connection for frames.
   Ways OpenWays() {
-    std::shared_ptr<GrpcChannel> ended;  // dies after the lock
+    std::shared_ptr<GrpcChannel> ended;  // the gRPC channel dies after the lock is released
     MutexLock lock(mutex_);
     if (local_ != nullptr && !local_->open()) local_.reset();
     Ways ways;
     ways.frames = local_ != nullptr ? local_ : tcp_->open();
     if (ways.frames != nullptr) {
-      // A break of that connection also breaks an idle one beside it, which would only find out
-      // when its first call is not answered. So later calls get a new connection.
+      // Closes the idle gRPC connection. A break of the frames' connection also breaks an idle
+      // connection beside it, and the break would only be noticed when the first call gets no
+      // answer. So calls after a break get a new gRPC connection.
       ended = std::exchange(grpc_, nullptr);
     } else if (grpc_ == nullptr) {
       grpc_ =
@@ -128,14 +136,17 @@ class AutoChannel final : public Channel, public std::enable_shared_from_this<Au
     return ways;
   }
 
+  // The local socket is faster than TCP, so TCP is tried only without a local socket.
   void OnNames(ServerNames names) {
     if (options_.local && TryLocal(std::move(names.local))) return;
     tcp_->Offer({std::move(names.peer), std::move(names.stream)});
   }
 
+  // Connects to the server's local socket. Returns false if connecting is not possible.
   bool TryLocal(std::string name) {
     MutexLock lock(mutex_);
     if (local_ != nullptr) return true;
+    // A name that was refused once is not tried again; a restarted server has a new name.
     if (name.empty() || name == refused_) return false;
     auto local = std::make_shared<LocalChannel>(
         loops_, LocalSession::Options{name, options_.address, options_.message_bytes_max});
@@ -150,14 +161,17 @@ class AutoChannel final : public Channel, public std::enable_shared_from_this<Au
     return connected.ok();
   }
 
-  const LocalLoops loops_;  // shared with the transport and its servers
+  const LocalLoops loops_;  // threads and memory, shared with the transport and its servers
   const Options options_;
-  const std::shared_ptr<TcpRoute> tcp_;  // shared with what it waits for
+  // The way over TCP, shared with the dials that it has started.
+  const std::shared_ptr<TcpRoute> tcp_;
 
   Mutex mutex_;
-  // Null while frames have a connection. Shared with a Start under way.
+  // The gRPC channel; null while frames have a connection. Shared with a call that is being
+  // started.
   std::shared_ptr<GrpcChannel> grpc_ ABSL_GUARDED_BY(mutex_);
-  std::shared_ptr<LocalChannel> local_ ABSL_GUARDED_BY(mutex_);  // shared with a Start under way
+  // Shared with a call that is being started.
+  std::shared_ptr<LocalChannel> local_ ABSL_GUARDED_BY(mutex_);
   std::string refused_ ABSL_GUARDED_BY(mutex_);  // a name that no process of this host has
 };
 
@@ -173,6 +187,9 @@ AutoTransport::AutoTransport(Options options)
 AutoTransport::~AutoTransport() = default;
 
 absl::StatusOr<std::unique_ptr<Server>> AutoTransport::Listen(const std::string& address,
+                                                              // Opens the local socket, the port,
+                                                              // and the servers of both protocols
+                                                              // behind the port.
                                                               std::vector<Service> services) {
   AutoServer::Parts parts;
   GrpcServerOptions grpc;
@@ -185,6 +202,7 @@ absl::StatusOr<std::unique_ptr<Server>> AutoTransport::Listen(const std::string&
   TcpListeners listeners;
   if (!IsUnixAddress(address)) {
     ASSIGN_OR_RETURN(listeners, ListenTcp(address));
+    // AutoTransport has opened the port itself, so gRPC gets its connections through Take.
     grpc.address = absl::StrCat(address.substr(0, address.rfind(':')), ":", listeners.port);
     grpc.stream_name = NewSocketNumber();
     grpc.listens = false;
@@ -199,10 +217,12 @@ absl::StatusOr<std::unique_ptr<Server>> AutoTransport::Listen(const std::string&
   return server;
 }
 
-// Null where there is none and none has to be.
+// Opens the local socket and sets its name. Returns null if the host gives no socket and kind kAuto
+// can do without one.
 absl::StatusOr<std::unique_ptr<LocalServer>> AutoTransport::ListenLocally(
     const std::string& address, const std::vector<Service>& services, std::string& name) {
   const bool shared = options_.kind != TransportKind::kUnix;
+  // kShm fails early if the system gives no shared memory.
   if (options_.kind == TransportKind::kShm) RETURN_IF_ERROR(MakeSharedBlock(1).status());
   const std::string own =
       absl::StrCat(shared ? kSharedNamePrefix : kSocketNamePrefix, NewSocketNumber());
@@ -219,6 +239,7 @@ absl::StatusOr<std::unique_ptr<LocalServer>> AutoTransport::ListenLocally(
 
 std::shared_ptr<Channel> AutoTransport::Connect(const std::string& address, Lane lane) {
   if (lane == Lane::kControl) {
+    // The control lane stays on gRPC: heartbeats must not depend on other ways.
     return MakeGrpcChannel({address, lane, options_.message_bytes_max});
   }
   if (options_.kind == TransportKind::kUnix || options_.kind == TransportKind::kShm) {

@@ -1,15 +1,17 @@
 #pragma once
 
-// gRPC for everybody, and something faster where both ends have it. A server's port takes gRPC and
-// frames over plain TCP (shared_port.h), and beside it there is a local socket with a random name.
-// A client's data lane asks for the server's names with its first calls. When it can connect to the
-// local socket, both ends share a kernel, and its later calls go that way: payloads in memory that
-// both map, or on the socket where one end gives no such memory. Else they go over plain TCP as
-// soon as connections stand and the server has answered on them (tcp_route.h); no call waits for
-// that. When the connection ends, calls go over gRPC and ask again. The control lane stays on gRPC.
+// A transport that serves every client over gRPC, and uses a faster way if both ends have one. A
+// server's port takes gRPC and frames over plain TCP (shared_port.h); in addition, the server has a
+// local socket with a random name. A client's data lane asks for the server's names with its first
+// calls. If the client can connect to the local socket, both ends share a kernel, and later calls
+// go over the socket: payloads lie in memory that both ends map, or travel on the socket if one end
+// has no such memory. Otherwise later calls go over plain TCP as soon as the connections exist and
+// the server has answered on them (tcp_route.h); no call waits for these connections. When the
+// faster connection ends, calls go over gRPC and ask for the names again. The control lane stays on
+// gRPC.
 //
-// With kTcp a server has no local socket and a client uses none. With kShm or kUnix all of the data
-// lane goes the named way, and other peers are refused (local_only_channel.h).
+// With kTcp a server has no local socket, and a client uses none. With kShm or kUnix all calls of
+// the data lane go the named way, and peers that lack it are refused (local_only_channel.h).
 
 #include <memory>
 #include <string>
@@ -24,20 +26,23 @@ namespace cohort {
 class LocalServer;
 struct LocalLoops;
 
-// Servers and channels may outlive the transport. Thread-safe.
+// The transport of a program that may use several ways. Servers and channels may outlive the
+// transport. Thread-safe.
 class AutoTransport final : public Transport {
  public:
   struct Options {
-    size_t message_bytes_max = kMessageBytesMax;  // header and payload of one message
-    TransportKind kind = TransportKind::kAuto;    // not kGrpc, which is GrpcTransport
+    size_t message_bytes_max = kMessageBytesMax;  // limit of header and payload of one message
+    // Any kind but kGrpc, for which there is GrpcTransport.
+    TransportKind kind = TransportKind::kAuto;
   };
 
   AutoTransport();
   explicit AutoTransport(Options options);
   ~AutoTransport() override;
 
-  // Errors: those of GrpcTransport::Listen. Without a local socket kAuto serves gRPC alone; kShm
-  // and kUnix fail with what is missing: UNAVAILABLE, RESOURCE_EXHAUSTED.
+  // Serves `services` at `address`. Errors: those of GrpcTransport::Listen. If the host gives no
+  // local socket, kAuto serves without one; kShm and kUnix fail with what is missing: UNAVAILABLE,
+  // RESOURCE_EXHAUSTED.
   absl::StatusOr<std::unique_ptr<Server>> Listen(const std::string& address,
                                                  std::vector<Service> services) override;
   std::shared_ptr<Channel> Connect(const std::string& address, Lane lane) override;
@@ -49,7 +54,8 @@ class AutoTransport final : public Transport {
                                                              std::string& name);
 
   const Options options_;
-  const std::unique_ptr<const LocalLoops> loops_;  // shared with what outlives this object
+  // Threads and memory, shared with servers and channels, which may outlive the transport.
+  const std::unique_ptr<const LocalLoops> loops_;
 };
 
 }  // namespace cohort

@@ -19,7 +19,7 @@ using Clock = std::chrono::steady_clock;
 
 }  // namespace
 
-// A call that waits for the name, or was started since. Thread-safe.
+// A call that waits for the server's name, or was started after the name had come. Thread-safe.
 class LocalOnlyChannel::AskingCall : public std::enable_shared_from_this<AskingCall> {
  public:
   struct Waiting {
@@ -49,19 +49,22 @@ class LocalOnlyChannel::AskingCall : public std::enable_shared_from_this<AskingC
       cancelled_ = true;
       call = call_;
     }
+    // The call is cancelled outside the lock, because its completion may start the next step.
     if (call != nullptr) call->Cancel();
   }
 
  private:
   void OnName(absl::StatusOr<Envelope<proto::LocalNameResponse>> answer) {
+    // The call's data is moved out, because the call may be destroyed or started again from here
+    // on.
     Waiting waiting = std::move(waiting_);
     if (!answer.ok()) return waiting.done(answer.status());
     const std::string name = answer->header.name();
     const absl::Duration left = absl::FromChrono(waiting.deadline - Clock::now());
     auto local = channel_->ConnectTo(name);
     if (!local.ok() && name != refused_) {
-      // A server that ended after it told its name is no peer of another host. One that tells the
-      // same name again lives.
+      // The server may have ended after it told its name; then it is no peer of another host, and
+      // is asked again. A server that tells the same name again is running, but cannot be reached.
       refused_ = name;
       waiting_ = std::move(waiting);
       return Start(left);
@@ -77,7 +80,8 @@ class LocalOnlyChannel::AskingCall : public std::enable_shared_from_this<AskingC
     return ++step_;
   }
 
-  // `call` is of this step, which may be over: its end may have begun the next.
+  // Stores the handle of the call of `step`. The step may be over, because the end of its call may
+  // have begun the next step.
   void SetCall(int step, std::shared_ptr<Call> call) {
     bool cancelled = false;
     {
@@ -86,15 +90,18 @@ class LocalOnlyChannel::AskingCall : public std::enable_shared_from_this<AskingC
       call_ = call;
       cancelled = cancelled_;
     }
+    // The user cancelled the call before its handle was stored.
     if (cancelled) call->Cancel();
   }
 
-  const std::shared_ptr<LocalOnlyChannel> channel_;  // shared: its user may have dropped it
-  // The one answer that calls wait for.
+  // Shared, because the channel's user may have dropped the channel.
+  const std::shared_ptr<LocalOnlyChannel> channel_;
+  // The user's call, while it waits for the server's name.
   Waiting waiting_;
-  std::string refused_;  // a name that could not be reached
+  std::string refused_;  // a name of the server under which it could not be reached
   Mutex mutex_;
-  // Shared with a Cancel under way. Of the present step: a question, or the call itself.
+  // The call of the current step: the question for the name, or the user's call. Shared with a
+  // Cancel under way.
   std::shared_ptr<Call> call_ ABSL_GUARDED_BY(mutex_);
   int step_ ABSL_GUARDED_BY(mutex_) = 0;
   bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
@@ -108,7 +115,7 @@ std::unique_ptr<Call> LocalOnlyChannel::Start(absl::string_view method, Message 
     void Cancel() override { call_->Cancel(); }
 
    private:
-    const std::shared_ptr<AskingCall> call_;  // shared with the transport until its end
+    const std::shared_ptr<AskingCall> call_;  // shared with the transport until the call ends
   };
 
   if (const std::shared_ptr<LocalChannel> local = OpenLocal()) {
@@ -129,6 +136,7 @@ std::shared_ptr<LocalChannel> LocalOnlyChannel::OpenLocal() {
 }
 
 absl::StatusOr<std::shared_ptr<LocalChannel>> LocalOnlyChannel::ConnectTo(const std::string& name) {
+  // The server's name tells which transport the server was started with.
   const bool shared = options_.kind == TransportKind::kShm;
   if (name.empty()) return Refused("it has no socket on its host (--transport tcp or grpc)");
   if (shared && !absl::StartsWith(name, kSharedNamePrefix)) {

@@ -1,9 +1,9 @@
 #pragma once
 
-// The data lane of a program that was told how to reach others: `--transport unix` or `shm`. No
-// call is carried by gRPC; it is only asked for the server's name on this host. A peer that cannot
-// be reached in that way is refused, with a text that says why and what to do. Internal to
-// common/wire.
+// The data lane of a program that was told how to reach its peers: `--transport unix` or `shm`.
+// gRPC carries none of the lane's calls; gRPC is only used to ask for the server's name on this
+// host. A peer that cannot be reached in the chosen way is refused, with a text that says why and
+// what to do. Internal to common/wire.
 
 #include <memory>
 #include <string>
@@ -16,22 +16,23 @@
 
 namespace cohort {
 
-// The beginning of a local socket's name, which tells whether its server maps blocks.
+// The start of a local socket's name, which tells whether the socket's server maps blocks.
 inline constexpr char kSharedNamePrefix[] = "cohort-shm:";
 inline constexpr char kSocketNamePrefix[] = "cohort-unix:";
 
-// Asks for the name with the first call, and again after the connection has ended. Errors of calls
-// beside those of Channel::Start: FAILED_PRECONDITION for a peer that is on another host or was
-// started with another transport. Thread-safe.
+// A channel over a local socket only. Asks for the socket's name with the first call, and again
+// after the connection has ended. Errors of calls beside those of Channel::Start:
+// FAILED_PRECONDITION for a peer that is on another host or was started with another transport.
+// Thread-safe.
 class LocalOnlyChannel final : public Channel,
                                public std::enable_shared_from_this<LocalOnlyChannel> {
  public:
   struct Options {
-    TransportKind kind = TransportKind::kShm;  // or kUnix
+    TransportKind kind = TransportKind::kShm;  // kShm or kUnix
     std::string address;
     size_t message_bytes_max = 0;
   };
-  // Makes a channel; `asked` reaches the same address by gRPC.
+  // Makes a channel; `asked` is a channel to the same address over gRPC.
   LocalOnlyChannel(LocalLoops loops, Options options, std::shared_ptr<Channel> asked)
       : loops_(std::move(loops)), options_(std::move(options)), asked_(std::move(asked)) {}
 
@@ -45,12 +46,14 @@ class LocalOnlyChannel final : public Channel,
   absl::StatusOr<std::shared_ptr<LocalChannel>> ConnectTo(const std::string& name);
   absl::Status Refused(absl::string_view why) const;
 
-  const LocalLoops loops_;  // see LocalSession
+  const LocalLoops loops_;  // threads and memory, shared with servers, channels and connections
   const Options options_;
-  const std::shared_ptr<Channel> asked_;  // shared with calls that outlive this channel
+  // The gRPC channel, shared with calls that outlive this channel.
+  const std::shared_ptr<Channel> asked_;
 
   Mutex mutex_;
-  std::shared_ptr<LocalChannel> local_ ABSL_GUARDED_BY(mutex_);  // shared with a Start under way
+  // Shared with a call that is being started.
+  std::shared_ptr<LocalChannel> local_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace cohort

@@ -7,8 +7,9 @@
 
 namespace cohort {
 
-// Returns the transport of a program that serves or calls other processes. Its calls end with it,
-// and its channels leave connections that no longer serve (renewed_channel.h).
+// Returns the transport of a program that serves or calls other processes. The transport's calls
+// end with it, and its channels replace connections that do not answer any more
+// (renewed_channel.h).
 std::unique_ptr<Transport> MakeTransport(TransportKind kind);
 
 }  // namespace cohort

@@ -1,6 +1,6 @@
 #pragma once
 
-// The world of a daemon: the machine's clock and files, a pool of threads, the network.
+// The world of a daemon: the machine's clock and files, a pool of threads, and the network.
 
 #include <memory>
 
@@ -12,16 +12,17 @@
 
 namespace cohort {
 
-// Thread-safe.
+// The parts of a daemon's World, which are destroyed in a safe order. Thread-safe.
 class RealWorld {
  public:
-  // Makes a world whose pool of `threads` runs everything but the short work of calls themselves.
+  // Makes a world with a pool of `threads`. The pool runs everything but the short work of the
+  // calls themselves.
   explicit RealWorld(int threads, TransportKind transport = TransportKind::kAuto)
       : pool_({"pool", threads}), transport_(MakeTransport(transport)) {}
 
   ~RealWorld() {
-    transport_.reset();  // ends its calls, which use all the rest
-    clock_.Stop();       // its timers use the pool, and the pool's tasks the clock
+    transport_.reset();  // ends the transport's calls, which use the other parts
+    clock_.Stop();       // the clock's timers use the pool, and the pool's tasks use the clock
   }
 
   World world() { return World{clock_, pool_, files_, *transport_}; }

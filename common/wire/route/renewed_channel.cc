@@ -15,7 +15,8 @@ namespace cohort {
 
 namespace {
 
-// Errors of the transport itself have no class.
+// Returns whether the transport ended the call without an answer. Errors of the transport itself
+// have no class, unlike those of a handler.
 bool IsUnanswered(const absl::Status& status) {
   return ClassOf(status) == proto::ERROR_CLASS_UNKNOWN &&
          (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
@@ -24,19 +25,19 @@ bool IsUnanswered(const absl::Status& status) {
 
 }  // namespace
 
-// A connection with its calls; one follows another. Thread-safe.
+// A connection with its calls. When a Line is given up, the next Line follows. Thread-safe.
 struct RenewedChannel::Line {
-  std::shared_ptr<Channel> channel;  // constant
+  std::shared_ptr<Channel> channel;  // the connection; constant
   OpenCalls calls;
 
   Mutex mutex;
-  Time heard ABSL_GUARDED_BY(mutex);          // the last answer, or the first call since
-  bool waits ABSL_GUARDED_BY(mutex) = false;  // calls were started since the last answer
-  int timeouts ABSL_GUARDED_BY(mutex) = 0;    // since the last answer
-  std::string end ABSL_GUARDED_BY(mutex);     // why it was given up; empty: it was not
+  Time heard ABSL_GUARDED_BY(mutex);  // time of the last answer, or of the first call after it
+  bool waits ABSL_GUARDED_BY(mutex) = false;  // whether calls were started since the last answer
+  int timeouts ABSL_GUARDED_BY(mutex) = 0;    // number of time-outs since the last answer
+  std::string end ABSL_GUARDED_BY(mutex);     // why the line was given up; empty while it is in use
 };
 
-// Thread-safe. Shared by its starter and its completion.
+// A call under way. Shared by the code that started the call and its completion. Thread-safe.
 class RenewedChannel::StartedCall {
  public:
   explicit StartedCall(absl::string_view method) : method_(method) {}
@@ -46,7 +47,7 @@ class RenewedChannel::StartedCall {
 
  private:
   const std::string method_;
-  std::atomic<bool> cancelled_{false};  // set by the caller
+  std::atomic<bool> cancelled_{false};  // whether the caller cancelled the call
 };
 
 RenewedChannel::RenewedChannel(Options options) : options_(std::move(options)) {
@@ -68,7 +69,7 @@ std::unique_ptr<Call> RenewedChannel::Start(absl::string_view method, Message re
 
    private:
     const std::shared_ptr<StartedCall> call_;
-    const std::shared_ptr<Call> inner_;  // shared with OpenCalls
+    const std::shared_ptr<Call> inner_;  // the call on the line's connection, shared with OpenCalls
   };
 
   std::shared_ptr<Line> line;
@@ -78,6 +79,7 @@ std::unique_ptr<Call> RenewedChannel::Start(absl::string_view method, Message re
   }
   {
     MutexLock lock(line->mutex);
+    // The silence of a line counts from the first call that waits for an answer.
     if (!std::exchange(line->waits, true)) line->heard = options_.now();
   }
   auto call = std::make_shared<StartedCall>(method);
@@ -86,6 +88,8 @@ std::unique_ptr<Call> RenewedChannel::Start(absl::string_view method, Message re
       method, std::move(request), timeout,
       [self = shared_from_this(), line, id, call,
        done = std::move(done)](absl::StatusOr<Message> result) mutable {
+        // The call leaves OpenCalls first, because the completion may destroy objects that the call
+        // uses.
         line->calls.Ended(id);
         std::exchange(done, nullptr)(self->Judge(line, *call, std::move(result)));
       });
@@ -93,6 +97,7 @@ std::unique_ptr<Call> RenewedChannel::Start(absl::string_view method, Message re
   return std::make_unique<Handle>(std::move(call), std::move(inner));
 }
 
+// Decides from a call's result whether the line still works, and returns the result for the caller.
 absl::StatusOr<Message> RenewedChannel::Judge(const std::shared_ptr<Line>& line,
                                               const StartedCall& call,
                                               absl::StatusOr<Message> result) {
@@ -102,6 +107,7 @@ absl::StatusOr<Message> RenewedChannel::Judge(const std::shared_ptr<Line>& line,
     return Annotate(status, absl::StrCat("call of ", call.method(), " at ", options_.address));
   }
   if (!IsUnanswered(status)) {
+    // Any answer, even an error, shows that the line works.
     MutexLock lock(line->mutex);
     line->heard = options_.now();
     line->waits = false;
@@ -109,13 +115,14 @@ absl::StatusOr<Message> RenewedChannel::Judge(const std::shared_ptr<Line>& line,
     return result;
   }
   if (absl::IsUnavailable(status)) {
-    // Another try cannot cure a shortage of descriptors, and the transport's own words seldom name
-    // it.
+    // Another attempt cannot cure a shortage of descriptors, and the transport's own error text
+    // seldom names the shortage.
     if (const absl::Status shortage = CheckOpenFilesLeft(); !shortage.ok()) {
       return Annotate(shortage, absl::StrCat("call of ", call.method(), " at ", options_.address));
     }
   }
   if (absl::IsDeadlineExceeded(status)) CountTimeout(line);
+  // The caller did not cancel this call, so giving up the line has cancelled it.
   if (!absl::IsCancelled(status) || call.cancelled()) return result;
   MutexLock lock(line->mutex);
   return absl::UnavailableError(absl::StrCat("call of ", call.method(), " at ", options_.address,
@@ -127,6 +134,7 @@ void RenewedChannel::CountTimeout(const std::shared_ptr<Line>& line) {
   {
     MutexLock lock(line->mutex);
     const auto silence = options_.now() - line->heard;
+    // Both limits must be reached: neither one slow call nor many calls in a short time are proof.
     if (++line->timeouts < kTimeoutsInARow || silence < kSilenceMax) return;
     why = absl::StrCat(line->timeouts, " calls in a row ran out of time, and nothing was answered ",
                        "for ", absl::FormatDuration(absl::Seconds(kSilenceMax.count())));
@@ -136,10 +144,11 @@ void RenewedChannel::CountTimeout(const std::shared_ptr<Line>& line) {
 
 void RenewedChannel::Renew(const std::shared_ptr<Line>& line, const std::string& why) {
   auto next = std::make_shared<Line>();
+  // Opened before the lock: opening may take time, and other calls still use the old line.
   next->channel = options_.open();
   {
     MutexLock lock(mutex_);
-    if (line_ != line) return;  // another call has seen to it
+    if (line_ != line) return;  // another call has renewed the line
     line_ = std::move(next);
   }
   {
@@ -147,6 +156,7 @@ void RenewedChannel::Renew(const std::shared_ptr<Line>& line, const std::string&
     line->end = why;
   }
   Log(LogLevel::kWarning, "connection_given_up", {{"address", options_.address}, {"cause", why}});
+  // Cancelled last, so that the completions find the cause in `end` and new calls use the new line.
   line->calls.CancelAll();
 }
 

@@ -1,14 +1,17 @@
 #pragma once
 
-// A channel that does not stay with a connection that no longer serves. It opens another one
+// A channel that replaces a connection that does not work any more. The channel opens another
+// connection
 //
-// - after a malformed message: bytes changed on the way, so what follows cannot be trusted;
-// - when calls in a row have run out of time, and nothing was answered for kSilenceMax: the way
-//   may swallow what is sent, or the receiver have lost where a message begins.
+// - after a malformed message: bytes changed on the way, so the bytes that follow cannot be
+// trusted;
+// - after kTimeoutsInARow calls in a row have timed out and nothing was answered for kSilenceMax:
+// the network may swallow the bytes, or the receiver may have lost the start of a message.
 //
-// The calls that are under way on the old one end with UNAVAILABLE, as if it had broken; the call
-// of the malformed message with that error (malformed.h). A call that finds no connection because
-// this process has no file left to open ends with RESOURCE_EXHAUSTED, which says so.
+// The calls under way on the old connection end with UNAVAILABLE, as if the connection had broken;
+// the call with the malformed message ends with that error (malformed.h). A call that cannot
+// connect because this process may open no more files ends with RESOURCE_EXHAUSTED, and its text
+// says so.
 
 #include <chrono>
 #include <functional>
@@ -21,18 +24,18 @@
 
 namespace cohort {
 
-// The longest silence of a connection while calls wait for answers: the default lease of tasks.
+// How long a connection may be silent while calls wait for answers: the default lease of tasks.
 inline constexpr std::chrono::seconds kSilenceMax{5};
-// The number of time-outs in a row that end a connection: one call alone may have been given too
-// little time.
+// The number of time-outs in a row that end a connection. One time-out does not, because a single
+// call may have been given too little time.
 inline constexpr int kTimeoutsInARow = 2;
 
-// Thread-safe.
+// A channel that replaces its connection when the connection fails. Thread-safe.
 class RenewedChannel final : public Channel, public std::enable_shared_from_this<RenewedChannel> {
  public:
   using Time = std::chrono::steady_clock::time_point;
   struct Options {
-    std::string address;  // the peer's, for texts
+    std::string address;  // address of the peer, for texts
     std::function<std::shared_ptr<Channel>()> open;
     std::function<Time()> now = std::chrono::steady_clock::now;
   };
@@ -52,10 +55,12 @@ class RenewedChannel final : public Channel, public std::enable_shared_from_this
 
   const Options options_;
   Mutex mutex_;
-  std::shared_ptr<Line> line_ ABSL_GUARDED_BY(mutex_);  // shared with its calls
+  // The current connection, shared with its calls.
+  std::shared_ptr<Line> line_ ABSL_GUARDED_BY(mutex_);
 };
 
-// A transport with such channels. Servers and channels may outlive it. Thread-safe.
+// A transport whose channels are RenewedChannels. Servers and channels may outlive the transport.
+// Thread-safe.
 class RenewingTransport final : public Transport {
  public:
   explicit RenewingTransport(std::unique_ptr<Transport> inner) : inner_(std::move(inner)) {}
@@ -68,7 +73,8 @@ class RenewingTransport final : public Transport {
   AllocateBuffer MemoryToSend() const override { return inner_->MemoryToSend(); }
 
  private:
-  const std::shared_ptr<Transport> inner_;  // shared with channels, which open others
+  // The transport below, shared with channels, which open connections on it.
+  const std::shared_ptr<Transport> inner_;
 };
 
 }  // namespace cohort

@@ -9,7 +9,8 @@
 
 namespace cohort {
 
-// A connection that has not said yet what it speaks. Of the loop's thread but for its end.
+// A connection whose protocol is not known yet. Used by the loop's thread, except for its
+// destruction.
 class SharedPort::Newcomer final : public IoLoop::Source,
                                    public std::enable_shared_from_this<Newcomer> {
  public:
@@ -22,7 +23,8 @@ class SharedPort::Newcomer final : public IoLoop::Source,
     if (const auto port = port_.lock()) port->Look(shared_from_this());
   }
 
-  // Reads what has come, up to `bytes` in all. False when the other end is gone.
+  // Reads the bytes that have arrived, up to `bytes` in total. Returns false if the other end is
+  // gone.
   bool Read(size_t bytes) {
     const size_t had = first_bytes_.size();
     first_bytes_.resize(bytes);
@@ -45,6 +47,7 @@ class SharedPort::Newcomer final : public IoLoop::Source,
 
 std::shared_ptr<SharedPort> SharedPort::Start(std::shared_ptr<IoLoop> loop, TcpListeners listeners,
                                               Options options) {
+  // Timer and acceptors hold the port weakly, so that they do not keep it alive.
   std::shared_ptr<SharedPort> port(new SharedPort(std::move(loop), std::move(options)));
   port->timer_ = LoopTimer::Make(*port->loop_, [weak = port->weak_from_this()] {
     if (const auto self = weak.lock()) self->GiveSilentOnes();
@@ -65,13 +68,16 @@ void SharedPort::TakeIn(UniqueFd socket) {
     MutexLock lock(mutex_);
     if (closed_) return;
     newcomers_.insert(newcomer);
+    // The connection is added under the lock, so that Close does not miss it.
     loop_->Add(newcomer, EPOLLIN);
   }
   timer_->FireBy(newcomer->since() + options_.silence_max);
 }
 
+// Reads from a new connection, and passes it on if its protocol is known.
 void SharedPort::Look(const std::shared_ptr<Newcomer>& newcomer) {
   if (!BeginGiving(newcomer)) return;
+  // Reads no byte beyond a greeting: the bytes that follow belong to frames.
   if (newcomer->Read(StreamGreetingBytes(options_.name))) {
     Give(newcomer, ReadGreeting(newcomer->first_bytes(), options_.name));
   } else {
@@ -91,13 +97,15 @@ void SharedPort::Give(const std::shared_ptr<Newcomer>& newcomer, const Greeted& 
   if (greeted.first == FirstBytes::kOther) {
     options_.take_others(std::move(socket), newcomer->first_bytes());
   } else if (greeted.first == FirstBytes::kGreeting) {
-    // A socket of which nothing was sent yet has room for it.
+    // A socket to which nothing was sent yet has room for the welcome.
     if (send(socket.get(), kStreamWelcome.data(), kStreamWelcome.size(), MSG_NOSIGNAL) > 0) {
       options_.take_frames(std::move(socket), greeted.kind);
     }
   }
 }
 
+// Passes clients that were silent for too long to gRPC, and sets the timer for the next such
+// client.
 void SharedPort::GiveSilentOnes() {
   const Time now = std::chrono::steady_clock::now();
   std::vector<std::shared_ptr<Newcomer>> silent;
@@ -113,6 +121,7 @@ void SharedPort::GiveSilentOnes() {
     }
   }
   if (next != Time::max()) timer_->FireBy(next);
+  // The connections are passed on outside the lock, because Give takes the lock itself.
   for (const auto& newcomer : silent) {
     if (!BeginGiving(newcomer)) continue;
     Give(newcomer, {FirstBytes::kOther});
@@ -120,7 +129,8 @@ void SharedPort::GiveSilentOnes() {
   }
 }
 
-// Returns false for a newcomer that is not here any more.
+// Marks that a connection is being passed on, which Close waits for. Returns false if the
+// connection is not waiting any more.
 bool SharedPort::BeginGiving(const std::shared_ptr<Newcomer>& newcomer) {
   MutexLock lock(mutex_);
   giving_ = !closed_ && newcomers_.count(newcomer) > 0;
@@ -141,6 +151,7 @@ void SharedPort::Close() {
     while (giving_) given_.Wait(mutex_);
     newcomers.swap(newcomers_);
   }
+  // Acceptors are closed outside the lock, because Close waits for TakeIn.
   for (const auto& acceptor : acceptors_) acceptor->Close();
   for (const auto& newcomer : newcomers) loop_->Remove(*newcomer);
   timer_->Stop();

@@ -1,9 +1,9 @@
 #pragma once
 
-// A TCP port with two protocols. A client says with its first bytes what it speaks: frames
-// (stream_greeting.h), or anything else, which is handed to gRPC with the bytes that were read. So
-// proxies, firewalls and service names that lead to a gRPC server lead to its frames as well.
-// Internal to common/wire.
+// A TCP port with two protocols. A client shows its protocol with its first bytes: a greeting for
+// frames (stream_greeting.h), or anything else, which is passed to gRPC together with the bytes
+// that were read. So proxies, firewalls and service names that lead to a gRPC server lead to its
+// frames as well. Internal to common/wire.
 
 #include <chrono>
 #include <functional>
@@ -21,24 +21,25 @@
 
 namespace cohort {
 
-// Thread-safe.
+// The TCP port of one server. Thread-safe.
 class SharedPort : public std::enable_shared_from_this<SharedPort> {
  public:
   struct Options {
-    std::string name;  // the name by which a greeting means this server
-    // Take connections. Run on the loop's thread, never after Close.
+    std::string name;  // the server's name in clients' greetings
+    // The receivers of connections, for frames and for other protocols. They run on the loop's
+    // thread, never after Close.
     std::function<void(UniqueFd socket, StreamKind kind)> take_frames;
     std::function<void(UniqueFd socket, const std::string& first_bytes)> take_others;
-    // The time after which a silent client, which may wait for the server to begin, is handed to
-    // gRPC.
+    // How long a client may be silent. A client that stays silent for longer may be waiting for the
+    // server to begin, and is passed to gRPC.
     std::chrono::milliseconds silence_max{3000};
   };
 
   static std::shared_ptr<SharedPort> Start(std::shared_ptr<IoLoop> loop, TcpListeners listeners,
                                            Options options);
 
-  // Closes the port, which is free on return, and connections that have not said what they speak.
-  // Must not be called on the loop's thread.
+  // Closes the port and the connections whose protocol is not known yet. The port is free when
+  // Close returns. Must not be called on the loop's thread.
   void Close();
 
  private:
@@ -55,16 +56,19 @@ class SharedPort : public std::enable_shared_from_this<SharedPort> {
   bool BeginGiving(const std::shared_ptr<Newcomer>& newcomer);
   void EndGiving();
 
-  const std::shared_ptr<IoLoop> loop_;  // shared with connections
+  const std::shared_ptr<IoLoop> loop_;  // the loop, shared with connections
   const Options options_;
-  std::shared_ptr<LoopTimer> timer_;                  // set once; shared with the loop
-  std::vector<std::shared_ptr<Acceptor>> acceptors_;  // the same
+  // The timer for silent clients; set once, shared with the loop.
+  std::shared_ptr<LoopTimer> timer_;
+  // One acceptor for each socket; set once, shared with the loop.
+  std::vector<std::shared_ptr<Acceptor>> acceptors_;
 
   Mutex mutex_;
   CondVar given_;
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
   bool giving_ ABSL_GUARDED_BY(mutex_) = false;
-  // Shared with the loop. The order has no meaning.
+  // The connections whose protocol is not known yet. Shared with the loop. The order has no
+  // meaning.
   std::set<std::shared_ptr<Newcomer>> newcomers_ ABSL_GUARDED_BY(mutex_);
 };
 

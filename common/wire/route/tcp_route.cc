@@ -9,6 +9,7 @@ namespace cohort {
 
 namespace {
 
+// The pauses between attempts to reach a server over TCP. A pause doubles up to kPauseMax.
 constexpr std::chrono::seconds kPauseFirst{10};
 constexpr std::chrono::seconds kPauseMax{300};
 
@@ -21,6 +22,7 @@ TcpRoute::~TcpRoute() {
     dial = std::move(dial_);
     if (calls_ != nullptr) calls_->CloseWhenIdle();
   }
+  // The dial is cancelled outside the lock, because the dial takes a lock of its own.
   if (dial != nullptr) dial->Cancel();
 }
 
@@ -30,6 +32,7 @@ std::shared_ptr<LocalChannel> TcpRoute::open() {
   return channel_;
 }
 
+// Connects to the server, unless a connection exists or the pause after a refusal is not over.
 void TcpRoute::Offer(const Server& server) {
   if (server.name.empty()) {
     return Refuse(server, absl::UnavailableError("the server offers nothing else"));
@@ -37,6 +40,7 @@ void TcpRoute::Offer(const Server& server) {
   {
     MutexLock lock(mutex_);
     if (dialling_ || (channel_ != nullptr && channel_->open())) return;
+    // A restarted server has a new name, and is tried at once.
     if (server.name != refused_) {
       pause_ = std::chrono::seconds(0);
     } else if (Clock::now() < again_) {
@@ -47,6 +51,7 @@ void TcpRoute::Offer(const Server& server) {
   Dial(server, StreamKind::kCalls);
 }
 
+// Opens one of the channel's two connections: first that for calls, then that for large payloads.
 void TcpRoute::Dial(const Server& server, StreamKind kind) {
   int step = 0;
   {
@@ -61,9 +66,12 @@ void TcpRoute::Dial(const Server& server, StreamKind kind) {
                         });
   if (!dial.ok()) return Refuse(server, dial.status());
   MutexLock lock(mutex_);
-  if (step == dials_) dial_ = *std::move(dial);  // else it is over, and the next one is under way
+  // Otherwise this dial is over, and a later dial is under way.
+  if (step == dials_) dial_ = *std::move(dial);
 }
 
+// Makes a session over a TCP connection, where there are no shared blocks and bytes may change on
+// the way.
 std::shared_ptr<LocalSession> TcpRoute::SessionOver(UniqueFd socket, StreamKind kind) {
   LocalSession::Options options;
   options.address = options_.address;
@@ -76,6 +84,7 @@ std::shared_ptr<LocalSession> TcpRoute::SessionOver(UniqueFd socket, StreamKind 
                             std::move(socket), std::move(options));
 }
 
+// Continues with the second connection, or puts the channel into use when both connections exist.
 void TcpRoute::OnDialled(const Server& server, StreamKind kind, absl::StatusOr<UniqueFd> socket) {
   if (!socket.ok()) return Refuse(server, socket.status());
   std::shared_ptr<LocalSession> session = SessionOver(*std::move(socket), kind);
@@ -92,6 +101,7 @@ void TcpRoute::OnDialled(const Server& server, StreamKind kind, absl::StatusOr<U
   refused_.clear();
 }
 
+// Notes that the server cannot be reached over TCP, and when to try again.
 void TcpRoute::Refuse(const Server& server, const absl::Status& why) {
   std::shared_ptr<LocalSession> calls;
   bool log = false;
@@ -106,6 +116,7 @@ void TcpRoute::Refuse(const Server& server, const absl::Status& why) {
     logged_ = std::string(why.message());
   }
   if (calls != nullptr) calls->CloseWhenIdle();
+  // The refusal is logged only if its reason is new, because every call may offer the server again.
   if (log) {
     Log(LogLevel::kInfo, "tensors_stay_on_grpc",
         {{"address", options_.address}, {"reason", why.message()}});

@@ -1,8 +1,9 @@
 #pragma once
 
-// The connections of one channel that carry frames over plain TCP, beside gRPC's and to the same
-// port. They are made when the server has told its name over gRPC, and again after their end; where
-// that does not succeed calls stay on gRPC, and the log says why. Internal to common/wire.
+// The connections of one channel that carry frames over plain TCP, beside gRPC's connection and to
+// the same port. The connections are made when the server has told its name over gRPC, and again
+// after they end. If connecting fails, calls stay on gRPC, and the log says why. Internal to
+// common/wire.
 
 #include <chrono>
 #include <memory>
@@ -15,24 +16,26 @@
 
 namespace cohort {
 
-// Thread-safe.
+// The connections over plain TCP to one server. Thread-safe.
 class TcpRoute : public std::enable_shared_from_this<TcpRoute> {
  public:
   struct Options {
-    std::string address;  // the server's, for texts
+    std::string address;  // address of the server, for texts
     size_t message_bytes_max = 0;
-    size_t free_bytes_max = kSmallRequestBytesMax;  // see LocalSession
+    // Largest request that is sent unasked (LocalSession::Options).
+    size_t free_bytes_max = kSmallRequestBytesMax;
   };
   TcpRoute(LocalLoops loops, Options options)
       : loops_(std::move(loops)), options_(std::move(options)) {}
   ~TcpRoute();
 
-  // Returns the channel for calls, or null while there is no connection.
+  // Returns the channel for calls over TCP, or null while there is no connection.
   std::shared_ptr<LocalChannel> open();
 
-  // A server that answered over gRPC is here, and has that name; empty: it has none.
+  // A server that answered over gRPC, as a candidate for a connection. An empty name means that the
+  // server does not take frames.
   struct Server {
-    std::string peer;  // in gRPC's form
+    std::string peer;  // address of the server, in gRPC's notation
     std::string name;
   };
   void Offer(const Server& server);
@@ -45,17 +48,19 @@ class TcpRoute : public std::enable_shared_from_this<TcpRoute> {
   std::shared_ptr<LocalSession> SessionOver(UniqueFd socket, StreamKind kind);
   void Refuse(const Server& server, const absl::Status& why);
 
-  const LocalLoops loops_;  // see LocalSession
+  const LocalLoops loops_;  // threads and memory, shared with servers, channels and connections
   const Options options_;
 
   Mutex mutex_;
-  std::shared_ptr<LocalChannel> channel_ ABSL_GUARDED_BY(mutex_);  // shared with a Start under way
+  // Shared with a call that is being started.
+  std::shared_ptr<LocalChannel> channel_ ABSL_GUARDED_BY(mutex_);
   bool dialling_ ABSL_GUARDED_BY(mutex_) = false;
-  int dials_ ABSL_GUARDED_BY(mutex_) = 0;                     // so far
-  std::shared_ptr<StreamDial> dial_ ABSL_GUARDED_BY(mutex_);  // the last; shared with the loop
-  // held until the other session is there
+  int dials_ ABSL_GUARDED_BY(mutex_) = 0;  // number of dials that were started
+  // The last dial that was started; shared with the loop.
+  std::shared_ptr<StreamDial> dial_ ABSL_GUARDED_BY(mutex_);
+  // The session for calls, until the session for large payloads exists too.
   std::shared_ptr<LocalSession> calls_ ABSL_GUARDED_BY(mutex_);
-  // The name of a server that could not be reached by TCP, and the time of the next try.
+  // The name of a server that could not be reached over TCP, and the time of the next attempt.
   std::string refused_ ABSL_GUARDED_BY(mutex_);
   Clock::time_point again_ ABSL_GUARDED_BY(mutex_);
   std::chrono::seconds pause_ ABSL_GUARDED_BY(mutex_){0};

@@ -7,6 +7,7 @@
 
 namespace cohort {
 
+// The message breaks ties between equal numbers, so that all ranks order causes alike.
 bool AbortCause::operator<(const AbortCause& other) const {
   return std::tuple(kind, sequence, reporter, status.message()) <
          std::tuple(other.kind, other.sequence, other.reporter, other.status.message());
@@ -19,6 +20,7 @@ proto::GroupAbortCause ToProto(const AbortCause& cause) {
   message.set_reporter(static_cast<uint32_t>(cause.reporter));
   message.set_code(static_cast<int32_t>(cause.status.code()));
   message.set_message(std::string(cause.status.message()));
+  // An error without a class has no detail to send.
   if (ClassOf(cause.status) != proto::ERROR_CLASS_UNKNOWN) {
     *message.mutable_detail() = DetailOf(cause.status);
   }
@@ -27,6 +29,7 @@ proto::GroupAbortCause ToProto(const AbortCause& cause) {
 
 AbortCause FromProto(const proto::GroupAbortCause& message) {
   AbortCause cause;
+  // Values that another process sent are limited to known kinds and to error codes, 1 to 16.
   cause.kind = static_cast<AbortCause::Kind>(std::clamp<int>(message.kind(), 0, 2));
   cause.sequence = message.sequence();
   cause.reporter = static_cast<int>(message.reporter());

@@ -6,7 +6,7 @@
 namespace cohort {
 
 proto::GroupAbortCause ToProto(const AbortCause& cause);
-// Reads a cause; a code that is not an error becomes INTERNAL.
+// Reads a cause from its message. A code that is not an error code becomes INTERNAL.
 AbortCause FromProto(const proto::GroupAbortCause& cause);
 
 }  // namespace cohort

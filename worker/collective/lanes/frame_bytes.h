@@ -1,6 +1,7 @@
 #pragma once
 
-// The payload of a frame as one run of bytes, though it may have come in pieces.
+// Access to the payload of a frame as one run of bytes, although the payload may have arrived in
+// several pieces.
 
 #include <cstddef>
 #include <vector>
@@ -9,15 +10,15 @@
 
 namespace cohort {
 
-// Returns where bytes [offset, offset + size) of the payload lie: in place or, if a border of
-// pieces is among them, copied to `spare`, which grows as needed.
+// Returns the address of bytes [offset, offset + size) of the payload. If these bytes lie in
+// several pieces, they are copied to `spare`, which grows as needed.
 const std::byte* BytesAt(const Payload& payload, size_t offset, size_t size,
                          std::vector<std::byte>& spare);
 
-// Returns how many bytes from `offset` on lie in place; 0 at the end.
+// Returns how many bytes from `offset` on lie in one piece; 0 at the end of the payload.
 size_t BytesInPiece(const Payload& payload, size_t offset);
 
-// Copies bytes [0, size) to `to`.
+// Copies bytes [0, size) of the payload to `to`.
 void CopyPayload(const Payload& payload, size_t size, std::byte* to);
 
 }  // namespace cohort

@@ -6,6 +6,7 @@ namespace cohort {
 
 namespace {
 
+// Returns the key of a frame within its operation: the sending rank and the tag.
 uint64_t KeyOf(int from, uint32_t tag) {
   return static_cast<uint64_t>(static_cast<uint32_t>(from)) << 32 | tag;
 }
@@ -24,6 +25,7 @@ std::shared_ptr<ReceivePlace> FramePlaces::Take(const CollectiveFrame& frame, si
   const auto found = operation->second.find(KeyOf(frame.from, frame.tag));
   if (found == operation->second.end()) return nullptr;
   Offered& offered = found->second;
+  // A place is given out once, so that two frames are never received in the same memory.
   if (offered.given != nullptr || offered.fingerprint != frame.fingerprint ||
       offered.memory.size() != bytes) {
     return nullptr;
@@ -33,7 +35,7 @@ std::shared_ptr<ReceivePlace> FramePlaces::Take(const CollectiveFrame& frame, si
 }
 
 void FramePlaces::Close(uint64_t sequence) {
-  OfOperation closed;  // a place may be in use, which is waited for outside the lock
+  OfOperation closed;  // revoked outside the lock, because Revoke waits for a place in use
   {
     MutexLock lock(mutex_);
     const auto operation = offered_.find(sequence);

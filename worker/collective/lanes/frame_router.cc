@@ -11,10 +11,11 @@ namespace cohort {
 
 namespace {
 
-// Upper bound of waiting calls. Each peer may have a window of frames of each operation that it has
-// begun; more is a mistake.
+// Upper bound of the calls that wait for groups. Each peer may have a window of frames for each
+// operation that it has begun; more calls are a mistake.
 constexpr uint64_t kWaitingCallsMax = 65536;
 
+// Returns the error for a call whose generation is over on this worker.
 absl::Status OverError(uint64_t generation) {
   return MakeError(absl::StatusCode::kFailedPrecondition,
                    absl::StrCat("generation ", generation, " of the group is over here"),
@@ -35,7 +36,8 @@ CollectiveFrame FrameOf(Envelope<proto::DeliverRequest> request) {
 
 }  // namespace
 
-// `use` gets the receiver with the request and the reply.
+// Makes the handler of one method of the service. `use` gets the receiver, the request and the
+// reply.
 template <typename Request, typename Response, typename Use>
 Handler FrameRouter::HandlerOf(Use use) {
   return MakeHandler<Request, Response>(
@@ -90,6 +92,8 @@ Service FrameRouter::MakeService() {
   service.handlers["AskProgress"] =
       HandlerOf<proto::AskProgressRequest, proto::AskProgressResponse>(
           [](LaneReceiver& receiver, const Envelope<proto::AskProgressRequest>& request,
+             // Generations only grow, so a generation that is not newer than the newest one is
+             // over.
              TypedReply<proto::AskProgressResponse> reply) {
             receiver.OnAskProgress(
                 [reply = std::move(reply)](absl::StatusOr<RankProgress> known) mutable {
@@ -114,7 +118,7 @@ Service FrameRouter::MakeService() {
 std::shared_ptr<ReceivePlace> FrameRouter::PlaceOf(absl::string_view header, size_t bytes) {
   Envelope<proto::DeliverRequest> request;
   if (!request.header.ParseFromArray(header.data(), static_cast<int>(header.size()))) {
-    return nullptr;  // the handler says so
+    return nullptr;  // the handler reports the malformed header
   }
   const proto::GroupMember& from = request.header.from();
   std::shared_ptr<LaneReceiver> receiver;
@@ -123,6 +127,7 @@ std::shared_ptr<ReceivePlace> FrameRouter::PlaceOf(absl::string_view header, siz
     const auto found = receivers_.find(Key{from.group(), from.generation()});
     if (found != receivers_.end()) receiver = found->second.lock();
   }
+  // Called outside the lock: the receiver has locks of its own.
   return receiver == nullptr ? nullptr : receiver->PlaceOf(FrameOf(std::move(request)), bytes);
 }
 
@@ -134,6 +139,7 @@ void FrameRouter::Keep(std::shared_ptr<const FlightRecorder> recorder, const Clo
 
 proto::GetFlightRecordResponse FrameRouter::Flights(
     const proto::GetFlightRecordRequest& request) const {
+  // The list is copied, so that the recorders are read outside the lock.
   std::deque<Flight> flights;
   {
     MutexLock lock(mutex_);
@@ -170,13 +176,15 @@ void FrameRouter::Find(const Key& key, Visit visit) {
       return;
     }
   }
+  // Called outside the lock: the visit may call back.
   visit(receiver.get(), why);
 }
 
 void FrameRouter::Add(const GroupName& group, std::weak_ptr<LaneReceiver> receiver) {
   const Key key{GroupHash(group), group.generation};
   std::vector<Visit> visits;
-  std::vector<std::pair<uint64_t, Visit>> over;  // with their generation
+  std::vector<std::pair<uint64_t, Visit>> over;  // refused calls, with their generations
+  // Keeps the receiver alive until the waiting calls have run.
   const std::shared_ptr<LaneReceiver> alive = receiver.lock();
   {
     MutexLock lock(mutex_);
@@ -184,6 +192,7 @@ void FrameRouter::Add(const GroupName& group, std::weak_ptr<LaneReceiver> receiv
     uint64_t& newest = newest_[key.first];
     newest = std::max(newest, group.generation);
     auto it = waiting_.lower_bound(Key{key.first, 0});
+    // Takes the calls for this generation and for older ones; newer generations go on waiting.
     while (it != waiting_.end() && it->first <= key) {
       stats_.waiting -= it->second.size();
       for (Visit& visit : it->second) {
@@ -197,6 +206,7 @@ void FrameRouter::Add(const GroupName& group, std::weak_ptr<LaneReceiver> receiv
       it = waiting_.erase(it);
     }
   }
+  // Called outside the lock: a visit may call back.
   for (auto& [generation, visit] : over) visit(nullptr, OverError(generation));
   for (Visit& visit : visits) visit(alive.get(), absl::OkStatus());
 }
@@ -208,7 +218,7 @@ void FrameRouter::Remove(const GroupName& group) {
 
 void FrameRouter::Only(const std::string& name) {
   const uint64_t only = GroupHash({name, 0});
-  std::vector<std::pair<uint64_t, Visit>> over;  // with their generation
+  std::vector<std::pair<uint64_t, Visit>> over;  // refused calls, with their generations
   {
     MutexLock lock(mutex_);
     only_ = only;
@@ -223,6 +233,7 @@ void FrameRouter::Only(const std::string& name) {
       it = waiting_.erase(it);
     }
   }
+  // Called outside the lock: a visit may call back.
   for (auto& [generation, visit] : over) visit(nullptr, OverError(generation));
 }
 

@@ -1,9 +1,9 @@
 #pragma once
 
-// The receiving end of a worker: the groups that the worker is in, and the service that hands each
-// group what comes for it. A peer may make a group before this worker does: its calls wait for the
-// group then. Calls of a generation that is over are refused and counted. The router also keeps the
-// records of the last groups' calls, for operators who ask.
+// The receiving end of a worker: the groups that the worker belongs to, and the service that hands
+// each group the calls of its peers. A peer may make a group before this worker makes it; the
+// peer's calls then wait for the group. Calls of a generation that is over are refused and counted.
+// The router also keeps the flight records of the last groups, for operators who ask.
 
 #include <cstdint>
 #include <deque>
@@ -23,54 +23,60 @@
 
 namespace cohort {
 
-// Always owned by a shared_ptr: the service's handlers hold it. Thread-safe.
+// The router of all groups of one worker. Always owned by a shared_ptr, which the service's
+// handlers share. Thread-safe.
 class FrameRouter : public std::enable_shared_from_this<FrameRouter> {
  public:
   // Returns the service for Transport::Listen.
   Service MakeService();
 
-  // Routes calls for the group to the receiver from now on, as long as that lives; waiting ones go
-  // to it inside this call. Calls that wait for older generations of the group are refused.
+  // Routes calls for the group to the receiver from now on, for as long as the receiver lives.
+  // Calls that wait for the group reach the receiver inside Add. Calls that wait for older
+  // generations of the group are refused.
   void Add(const GroupName& group, std::weak_ptr<LaneReceiver> receiver);
-  // Calls for it are refused from now on.
+  // Refuses calls for the group from now on.
   void Remove(const GroupName& group);
-  // Groups of other names are over, whether they were made here or not: calls for them are refused
-  // from now on, also those that wait.
+  // Declares the groups of all other names over, whether this worker has made them or not. Calls
+  // for these groups are refused from now on, including the calls that wait.
   void Only(const std::string& name);
 
-  // Keeps a group's records for questions, also when the group is over, until some later groups
-  // have been kept. The clock, by which the group records, outlives this.
+  // Keeps the recorder of a group for later questions, even after the group is over; only the last
+  // kFlightsMax recorders are kept. `clock` is the clock of the recorder's times; it must outlive
+  // the router.
   static constexpr size_t kFlightsMax = 4;
   void Keep(std::shared_ptr<const FlightRecorder> recorder, const Clock& clock);
 
   struct Stats {
     uint64_t refused_old = 0;  // calls of a generation that is over
-    uint64_t waiting = 0;      // calls for a group that is not made yet
+    uint64_t waiting = 0;      // calls for a group that this worker has not made yet
   };
   Stats stats() const;
 
  private:
-  using Key = std::pair<uint64_t, uint64_t>;  // group, generation
-  // Runs with the receiver, or with null and why there is none.
+  using Key = std::pair<uint64_t, uint64_t>;  // the hash of the group's name, and the generation
+  // A step that runs with the receiver of a call, or with null and the reason why there is no
+  // receiver.
   using Visit = absl::AnyInvocable<void(LaneReceiver*, const absl::Status&)>;
 
   template <typename Request, typename Response, typename Use>
   Handler HandlerOf(Use use);
-  // Calls `visit` with the receiver of the group, now or when it is made.
+  // Calls `visit` with the receiver of the group: at once, or when the group is made.
   void Find(const Key& key, Visit visit);
-  // Returns the place of a frame with this header, for a group that is here
-  // (LaneReceiver::PlaceOf).
+  // Returns the place for the payload of a frame with this header, or null if the frame's group has
+  // not been made (LaneReceiver::PlaceOf).
   std::shared_ptr<ReceivePlace> PlaceOf(absl::string_view header, size_t bytes);
   proto::GetFlightRecordResponse Flights(const proto::GetFlightRecordRequest& request) const;
 
   mutable Mutex mutex_;
   std::map<Key, std::weak_ptr<LaneReceiver>> receivers_ ABSL_GUARDED_BY(mutex_);
-  std::map<uint64_t, uint64_t> newest_ ABSL_GUARDED_BY(mutex_);  // generation, by group
-  std::optional<uint64_t> only_ ABSL_GUARDED_BY(mutex_);         // group
+  // The newest generation of each group, by the hash of the group's name.
+  std::map<uint64_t, uint64_t> newest_ ABSL_GUARDED_BY(mutex_);
+  // The hash of the only group name that is not over.
+  std::optional<uint64_t> only_ ABSL_GUARDED_BY(mutex_);
   std::map<Key, std::vector<Visit>> waiting_ ABSL_GUARDED_BY(mutex_);
   Stats stats_ ABSL_GUARDED_BY(mutex_);
   struct Flight {
-    std::shared_ptr<const FlightRecorder> recorder;  // shared with its group
+    std::shared_ptr<const FlightRecorder> recorder;  // the recorder is shared with its group
     const Clock* clock = nullptr;
   };
   std::deque<Flight> flights_ ABSL_GUARDED_BY(mutex_);

@@ -1,7 +1,7 @@
 #pragma once
 
 // The communicator between processes: the algorithms of plans.h over lanes. A rank watches every
-// other rank, so that all notice a lost one at once, whichever waits for it.
+// other rank, so that all ranks notice a lost rank at once, whichever rank waits for it.
 
 #include <memory>
 #include <vector>
@@ -22,29 +22,31 @@ struct LaneGroupOptions {
   GroupName name;
   int rank = 0;
   int size = 1;
-  HostLayout hosts;                   // empty: each rank is a host
-  std::vector<proto::TaskRef> tasks;  // one per rank, for errors; may be empty
-  // The time after which a call is logged with the ranks that have not started it, and logged
-  // again.
+  HostLayout hosts;                   // the host of each rank; empty: each rank is a host
+  std::vector<proto::TaskRef> tasks;  // one task per rank, for errors; may be empty
+  // The time after which a call that is not done is logged with the ranks that have not started it.
+  // The log line is repeated at this interval.
   absl::Duration stall_after = absl::Seconds(10);
 };
 
-// Frames that have been sent by this rank so far.
+// Counts of the frames that this rank has sent and received so far.
 struct LaneCounters {
   uint64_t frames_sent = 0;
-  uint64_t bytes_sent = 0;       // bytes of payloads
-  uint64_t frames_parked = 0;    // frames that came before their call was started here
-  uint64_t frames_in_place = 0;  // frames that were received in the caller's output
+  uint64_t bytes_sent = 0;       // the bytes of the frames' payloads
+  uint64_t frames_parked = 0;    // frames that came before this rank started their call
+  uint64_t frames_in_place = 0;  // frames that were received directly in the caller's output
 };
 
-// Thread-safe.
+// The communicator of one rank over lanes. Thread-safe.
 class LaneCommunicator final : public Communicator {
  public:
-  // Operations under way at most, by which a rank may be ahead of another; more calls wait.
+  // Upper bound of the operations under way. A rank is ahead of another rank by at most this number
+  // of operations; further calls wait.
   static constexpr size_t kOperationsMax = 64;
 
-  // Makes a communicator. Clock and executor outlive it and its calls; the table is that of the
-  // worker's service. All ranks listen before any makes its communicator.
+  // Makes a communicator. The clock and the executor must outlive the communicator and its calls.
+  // `table` is the router of the worker's service. All ranks must listen before any rank makes its
+  // communicator.
   LaneCommunicator(Clock& clock, Executor& executor, std::shared_ptr<FrameRouter> table,
                    std::unique_ptr<PeerLinks> lanes, LaneGroupOptions options);
   ~LaneCommunicator() override;
@@ -55,20 +57,22 @@ class LaneCommunicator final : public Communicator {
   void Start(CollectiveCall call, Done done) override;
   void Abort(absl::Status root_cause) override;
 
-  // Starts a call with all its checks, comparisons and reports, but moves nothing: the call is
-  // agreed when all ranks have started the same one. For code that moves the elements by other
-  // means (nccl/). A rank that agrees on a call that another rank starts gets INTERNAL or waits.
+  // Starts a call with all its checks, comparisons and reports, but moves no elements. The call is
+  // agreed when all ranks have started the same call. Agree is for code that moves the elements by
+  // other means (nccl/). If one rank calls Agree and another rank calls Start for the same call,
+  // the first rank gets INTERNAL or waits.
   void Agree(CollectiveCall call, Done agreed);
-  // Runs `told` once when the generation has ended, with the root cause, on the executor; never if
-  // it is not aborted.
+  // Runs `told` once, on the executor, when the generation has ended, with the root cause. `told`
+  // never runs if the generation is not aborted.
   void WhenAborted(Done told);
 
   std::shared_ptr<const FlightRecorder> recorder() const;
   LaneCounters counters() const;
 
  private:
-  const std::shared_ptr<FrameRouter> table_;      // shared by the groups of the worker
-  const std::shared_ptr<class LaneGroup> group_;  // shared with frames and timers under way
+  const std::shared_ptr<FrameRouter> table_;  // shared by the groups of the worker
+  const std::shared_ptr<class LaneGroup>
+      group_;  // the group is shared with frames and timers under way
 };
 
 }  // namespace cohort

@@ -12,16 +12,18 @@ namespace cohort {
 
 namespace {
 
-// The number of retired calls to remember; a rank is behind another by fewer.
+// The number of retired calls to remember. A rank lags behind another rank by fewer calls.
 constexpr size_t kPastCallsMax = 256;
-// Otherwise a sender whose window is full would wait for answers that are held.
+// With a larger number of held answers, a sender with a full window would wait for held answers.
 static_assert(LateAnswers::kFramesToAnswer <= Operation::kFramesToPeerMax);
 
-// A peer has so many frames unanswered in each call that it may be ahead; more is a mistake.
+// Returns the upper bound of parked frames: the unanswered frames of every peer in every call by
+// which the peer may be ahead. More frames are a mistake.
 size_t ParkedFramesMax(int size) {
   return static_cast<size_t>(size) * Operation::kFramesToPeerMax * LaneCommunicator::kOperationsMax;
 }
 
+// Adds a host of its own for each rank that the layout does not place.
 HostLayout WithoutHosts(HostLayout hosts, int size) {
   for (int rank = static_cast<int>(hosts.host_of.size()); rank < size; ++rank) {
     hosts.host_of.push_back(rank);
@@ -34,6 +36,7 @@ LaneGroupOptions Completed(LaneGroupOptions options) {
   return options;
 }
 
+// Returns the ranks from which the plan receives frames.
 absl::InlinedVector<int, 8> SendersTo(const RankPlan& plan) {
   absl::InlinedVector<int, 8> ranks;
   for (const PlanStep& step : plan.steps) {
@@ -43,16 +46,16 @@ absl::InlinedVector<int, 8> SendersTo(const RankPlan& plan) {
   return ranks;
 }
 
-// A rank that is alive answers a question on a connection of its own within this.
+// The time within which a living rank answers a question; questions have their own connection.
 constexpr absl::Duration kAnswerWait = absl::Milliseconds(500);
 
 // The answers of all ranks to one question. Lives on the strand of the group.
 struct Answers {
   size_t waits_for = 0;
-  std::map<int, std::string> missing;  // one per rank, in words
+  std::map<int, std::string> missing;  // for each missing rank, the rank in words
 };
 
-// The time that a rank waits for others' words about the cause. A lost rank does not answer.
+// The time that a rank waits for the other ranks' causes. A lost rank does not answer.
 constexpr absl::Duration kAgreementWait = absl::Milliseconds(500);
 
 }  // namespace
@@ -85,6 +88,7 @@ void LaneGroup::StartHere(CollectiveCall call, Carries carries, Communicator::Do
   const InvariantsAfter check(*this);
   if (settled_) return Tell(std::move(done), end_);
   const uint64_t sequence = next_sequence_++;
+  // The call has its number even if it is refused, since all ranks number their calls alike.
   absl::Status status = CheckCall(call, options_.rank, options_.size);
   if (status.ok()) {
     status = CheckAlgorithm({call, options_.rank, options_.size, options_.hosts});
@@ -95,7 +99,7 @@ void LaneGroup::StartHere(CollectiveCall call, Carries carries, Communicator::Do
   state.carries = carries;
   state.done = std::move(done);
   state.started = clock_.Now();
-  if (agreement_.begun()) return;  // ends when the cause is settled
+  if (agreement_.begun()) return;  // the call ends when the cause is settled
   if (!status.ok()) return Found(sequence, status);
   SetTimer(state);
   SetStallTimer();
@@ -109,6 +113,7 @@ void LaneGroup::BeginNext() {
     const uint64_t sequence = next_begin_++;
     ++under_way_;
     Begin(calls_[sequence]);
+    // Frames of faster ranks may have come before this call was begun.
     HandleParked(sequence);
   }
 }
@@ -124,18 +129,20 @@ void LaneGroup::Begin(CallState& state) {
   setup.description = DescribeCall(state.call);
   setup.plan = moves ? PlanOf(in, algorithm) : AgreementPlan(in);
   setup.rank = options_.rank;
+  // When more operations are under way, this rank needs the answers soon to begin further calls.
   setup.size = options_.size;
   setup.answers_may_wait = under_way_ <= LaneCommunicator::kOperationsMax / 2;
   recorder_->Started({state.sequence, &state.call, algorithm, SendersTo(setup.plan)},
                      state.started);
   state.operation = std::make_shared<Operation>(
       shared_from_this(), OperationWays{strand_, *lanes_, places_}, std::move(setup));
-  const std::shared_ptr<Operation> operation = state.operation;  // the state may go meanwhile
+  // Keeps the operation alive: Begin may end the call and erase `state`.
+  const std::shared_ptr<Operation> operation = state.operation;
   operation->Begin();
 }
 
 void LaneGroup::OnFrame(CollectiveFrame frame, Consumed consumed) {
-  // Another thread would take longer to wake up than the frame takes.
+  // Runs on the transport's thread if the strand is idle: waking another thread takes longer.
   strand_.RunOrPost([self = shared_from_this(), frame = std::move(frame),
                      consumed = std::move(consumed)]() mutable {
     self->HandleFrame(std::move(frame), std::move(consumed));
@@ -148,6 +155,7 @@ void LaneGroup::HandleFrame(CollectiveFrame frame, Consumed consumed) {
   if (frame.from < 0 || frame.from >= options_.size || frame.from == options_.rank) {
     return consumed(absl::InvalidArgumentError(absl::StrCat("no rank ", frame.from, " here")));
   }
+  // A frame of a call that is not begun waits in parked_, up to a limit.
   if (frame.sequence >= next_begin_) {
     if (parked_frames_ >= ParkedFramesMax(options_.size)) {
       return consumed(absl::ResourceExhaustedError("too many frames of calls to come"));
@@ -162,12 +170,14 @@ void LaneGroup::HandleFrame(CollectiveFrame frame, Consumed consumed) {
   const bool may_wait = frame.answer_may_wait;
   const auto found = calls_.find(frame.sequence);
   if (found == calls_.end()) {
+    // The call has retired; only its fingerprint is left to compare.
     ComparePast(frame);
   } else if (SameCall(*found->second.operation, frame)) {
     recorder_->Heard(frame.sequence, frame.from, clock_.Now());
     const std::shared_ptr<Operation> operation = found->second.operation;
     operation->OnFrame(std::move(frame));
   }
+  // The frame may have shown a mismatch, which aborts the group.
   if (agreement_.begun()) return consumed(absl::AbortedError("the group has been aborted here"));
   answers_.Taken(from, may_wait, std::move(consumed));
 }
@@ -192,7 +202,8 @@ bool LaneGroup::SameCall(const Operation& operation, const CollectiveFrame& fram
   return false;
 }
 
-// A call may be done here without having heard of every rank.
+// Compares a late frame with the retired call of its number: a call may retire on this rank without
+// hearing from every rank.
 void LaneGroup::ComparePast(const CollectiveFrame& frame) {
   const auto past = std::find_if(past_.begin(), past_.end(), [&](const PastCall& call) {
     return call.sequence == frame.sequence;
@@ -206,11 +217,11 @@ void LaneGroup::OnDone(uint64_t sequence, const absl::Status& status) {
   CallState& state = calls_.at(sequence);
   if (state.timer.value != 0) clock_.Cancel(state.timer);
   recorder_->Ended(sequence, status, clock_.Now());
-  // Here: another thread would take longer to wake up than a short call takes.
+  // Runs the completion on this thread: waking another thread takes longer than a short call.
   std::exchange(state.done, nullptr)(status);
 }
 
-// Tells the end of a call that no frame ends: nobody is in a hurry.
+// Runs a completion on the executor. Used for calls that no frame ends, which are not urgent.
 void LaneGroup::Tell(Communicator::Done done, const absl::Status& status) {
   executor_.Run([done = std::move(done), status]() mutable { done(status); });
 }
@@ -297,6 +308,7 @@ void LaneGroup::SetTimer(CallState& state) {
 
 void LaneGroup::Late(uint64_t sequence) {
   AskWhoIsMissing(sequence, [self = shared_from_this(), sequence](Missing missing) {
+    // The call may have ended while the other ranks answered.
     const auto found = self->calls_.find(sequence);
     if (found == self->calls_.end()) return;
     const CallState& state = found->second;
@@ -318,7 +330,7 @@ void LaneGroup::CheckStall() {
   stall_timer_ = {};
   if (calls_.empty() || agreement_.begun() || left_) return;
   SetStallTimer();
-  // A call may be done and not have retired, because answers to its frames wait.
+  // A call may be done and not retired, because answers to its frames may come late.
   const auto first = std::find_if(calls_.begin(), calls_.end(), [](const auto& call) {
     return call.second.operation == nullptr || !call.second.operation->done();
   });
@@ -372,7 +384,7 @@ void LaneGroup::OnAskProgress(ProgressReply reply) {
 void LaneGroup::WatchAll() {
   for (int rank = 0; rank < options_.size; ++rank) {
     if (rank == options_.rank) continue;
-    // Weak: the watch lasts as long as the peer.
+    // The group is held weakly, because a watch lasts as long as the peer lives.
     lanes_->Watch(rank, [weak = weak_from_this(), rank](absl::StatusOr<uint64_t> left) {
       const auto self = weak.lock();
       if (self == nullptr) return;
@@ -403,6 +415,7 @@ void LaneGroup::Leave() {
 
 void LaneGroup::PeerLeft(int rank, uint64_t calls_started) {
   left_peers_[rank] = calls_started;
+  // A peer that takes part in the newest call takes part in all older calls.
   if (next_sequence_ > 0) CheckLeft(next_sequence_ - 1);
 }
 
@@ -418,6 +431,7 @@ void LaneGroup::CheckLeft(uint64_t sequence) {
 }
 
 void LaneGroup::OnPeerFailed(uint64_t sequence, int rank, const absl::Status& status) {
+  // The peer's own cause is better and comes by OnAbort.
   if (status.code() == absl::StatusCode::kAborted) {
     return Raise(
         {AbortCause::Kind::kHeard, sequence, options_.rank,
@@ -453,8 +467,8 @@ void LaneGroup::Lost(uint64_t sequence, int rank, const absl::Status& status) {
              detail)});
 }
 
-// A rank that is said to be lost, and is not, adds which ranks it does not reach itself: the same
-// cause then shows two sides.
+// Returns what this rank adds to a cause that says this rank is lost, although it is not: the ranks
+// that this rank does not reach. So the cause shows both sides.
 std::string LaneGroup::Besides() const {
   const auto own = static_cast<size_t>(options_.rank);
   const AbortCause& cause = agreement_.best();
@@ -496,7 +510,7 @@ void LaneGroup::OnAbort(AbortCause cause, CauseReply reply) {
       });
 }
 
-// Only the first cause that a rank finds counts: what it finds later may be a consequence.
+// Takes the first cause that this rank finds: a later cause may be a consequence of the first.
 void LaneGroup::Raise(const AbortCause& cause) {
   if (agreement_.begun() || left_) return;
   StopAll();
@@ -509,6 +523,7 @@ void LaneGroup::StopAll() {
   for (auto& [sequence, state] : calls_) {
     if (state.operation != nullptr) state.operation->Stop();
   }
+  // The answers to parked frames tell their senders that the group is aborted.
   for (auto& [sequence, frames] : parked_) {
     for (ParkedFrame& parked : frames) {
       parked.consumed(absl::AbortedError("the group has been aborted here"));
@@ -520,6 +535,7 @@ void LaneGroup::StopAll() {
 }
 
 void LaneGroup::TellAll() {
+  // The time starts with the first round; ranks that do not answer in time count as lost.
   if (agreement_.round() == 1) {
     clock_.CallAt(clock_.Now() + kAgreementWait, [weak = weak_from_this()] {
       const auto self = weak.lock();
@@ -527,7 +543,7 @@ void LaneGroup::TellAll() {
     });
   }
   const AbortCause& cause = agreement_.best();
-  // The rank that gave it up has waited for it, longer than for an answer here.
+  // The rank that gave up rank `given_up` has waited longer for it than kAgreementWait.
   const int given_up = RankGivenUp(cause.status, options_.tasks);
   if (given_up >= 0) agreement_.Excuse(given_up);
   const uint64_t round = agreement_.round();
@@ -555,8 +571,9 @@ void LaneGroup::Settle() {
   const absl::Status cause = AbortedBy(options_.name, agreement_.best().status);
   end_ = WithDetail(absl::Status(cause.code(), absl::StrCat(cause.message(), Besides())),
                     DetailOf(cause));
+  // Operations are collected first, because Fail erases calls from calls_.
   std::vector<std::shared_ptr<Operation>> operations;
-  std::vector<Communicator::Done> dones;  // calls that were not begun
+  std::vector<Communicator::Done> dones;  // the completions of calls that were not begun
   for (auto& [sequence, state] : calls_) {
     if (state.operation != nullptr) {
       operations.push_back(state.operation);

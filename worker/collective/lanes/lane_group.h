@@ -1,6 +1,7 @@
 #pragma once
 
-// The state of one rank in a group over lanes. Internal to worker/collective.
+// The state of one rank in a group whose ranks exchange frames over lanes. Internal to
+// worker/collective.
 
 #include <deque>
 #include <map>
@@ -20,7 +21,9 @@
 
 namespace cohort {
 
-// Always owned by a shared_ptr. Public methods are thread-safe; the rest lives on its strand.
+// One rank's part of a group: starts calls, receives frames, and agrees on the cause of an abort.
+// Always owned by a shared_ptr. Public methods are thread-safe; everything else lives on the strand
+// of the group.
 class LaneGroup final : public LaneReceiver,
                         public OperationHost,
                         public std::enable_shared_from_this<LaneGroup> {
@@ -33,12 +36,13 @@ class LaneGroup final : public LaneReceiver,
   LaneCounters counters() const;
 
   void WatchAll();
-  // The part of a call that travels: Start or Agree of lane_communicator.h.
+  // The kind of a call: kElements moves elements (LaneCommunicator::Start), kNothing only compares
+  // the calls of all ranks (LaneCommunicator::Agree).
   enum class Carries : uint8_t { kElements, kNothing };
   void Start(CollectiveCall call, Carries carries, Communicator::Done done);
   void Abort(absl::Status cause);
   void WhenAborted(Communicator::Done told);
-  // Leaves the group; no call is under way. Peers that watch are told.
+  // Leaves the group when no call is under way. Peers that watch this rank are told.
   void Leave();
 
   void OnFrame(CollectiveFrame frame, Consumed consumed) override;
@@ -58,14 +62,15 @@ class LaneGroup final : public LaneReceiver,
     Communicator::Done done;
     absl::Time started;
     TimerId timer;
-    std::shared_ptr<Operation> operation;  // null before it is begun; shared with its frames
+    // The operation of the call; null before the call is begun. Shared with its frames.
+    std::shared_ptr<Operation> operation;
   };
-  // The part of a retired call that later frames of it are compared with.
+  // The part of a retired call that is kept to compare later frames of the call with.
   struct PastCall {
     uint64_t sequence = 0;
     uint64_t fingerprint = 0;
     std::string description;
-    bool by_pairs = false;  // frames have fingerprints of their own
+    bool by_pairs = false;  // an all-to-all: the fingerprint differs from frame to frame
   };
   struct ParkedFrame {
     CollectiveFrame frame;
@@ -76,7 +81,7 @@ class LaneGroup final : public LaneReceiver,
   // Aborts unless what is counted of calls and parked frames is what they say.
   void CheckInvariants() const;
 
-  // Calls and frames: lane_group.cc.
+  // Methods that start calls and handle frames.
   void StartHere(CollectiveCall call, Carries carries, Communicator::Done done);
   void BeginNext();
   void Begin(CallState& state);
@@ -88,7 +93,7 @@ class LaneGroup final : public LaneReceiver,
   void Tell(Communicator::Done done, const absl::Status& status);
   void OnRetired(uint64_t sequence) override;
 
-  // The end of a generation: lane_group_abort.cc.
+  // Methods that end a generation and agree on its cause.
   void OnPeerFailed(uint64_t sequence, int rank, const absl::Status& status) override;
   void OnBadFrame(uint64_t sequence, const absl::Status& status) override;
   std::string NameOf(int rank) const;
@@ -103,7 +108,7 @@ class LaneGroup final : public LaneReceiver,
   void Told(uint64_t round, int rank, const absl::StatusOr<AbortCause>& answer);
   void Settle();
 
-  // Calls that take too long: lane_group_waits.cc.
+  // Methods that watch for calls that take too long.
   void SetTimer(CallState& state);
   void Late(uint64_t sequence);
   void SetStallTimer();
@@ -113,27 +118,29 @@ class LaneGroup final : public LaneReceiver,
   Clock& clock_;
   Executor& executor_;
   const LaneGroupOptions options_;
-  const std::unique_ptr<PeerLinks> lanes_;  // synchronise themselves
-  // Synchronises itself. Shared with readers, also when the group is over.
+  const std::unique_ptr<PeerLinks> lanes_;  // the links synchronise themselves
+  // Synchronises itself. Shared with readers of the records, which may outlive the group.
   const std::shared_ptr<FlightRecorder> recorder_;
-  FramePlaces places_;  // synchronises itself
+  FramePlaces places_;  // the table of places synchronises itself
   Strand strand_;
 
-  // The strand's.
+  // The members below are used on the strand only.
   uint64_t next_sequence_ = 0;
-  uint64_t next_begin_ = 0;              // calls before it have been begun
-  std::map<uint64_t, CallState> calls_;  // not retired
-  size_t under_way_ = 0;                 // begun and not retired
+  uint64_t next_begin_ = 0;              // calls with lower numbers have been begun
+  std::map<uint64_t, CallState> calls_;  // the calls that have not retired, by sequence
+  size_t under_way_ = 0;                 // the number of calls that are begun and not retired
   std::deque<PastCall> past_;
-  std::map<uint64_t, std::vector<ParkedFrame>> parked_;  // frames of calls that are not begun
+  // The frames of calls that this rank has not begun yet, by sequence.
+  std::map<uint64_t, std::vector<ParkedFrame>> parked_;
   size_t parked_frames_ = 0;
   LateAnswers answers_;
   std::vector<LeftReply> watchers_;
   bool left_ = false;
-  std::map<int, uint64_t> left_peers_;  // rank, calls that it had started
+  // The number of calls that each rank had started, for the ranks that have left.
+  std::map<int, uint64_t> left_peers_;
   AbortAgreement agreement_;
   bool settled_ = false;
-  absl::Status end_;  // set when settled
+  absl::Status end_;  // the cause of the abort, set when settled_ becomes true
   std::vector<Communicator::Done> tell_of_end_;
   TimerId stall_timer_;
 

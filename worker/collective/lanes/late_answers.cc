@@ -7,6 +7,7 @@ namespace cohort {
 namespace {
 
 void AnswerAll(std::vector<Consumed>& held) {
+  // The held answers are taken out first, because giving an answer may bring the next frame.
   for (Consumed& consumed : std::exchange(held, {})) consumed(absl::OkStatus());
 }
 
@@ -15,6 +16,7 @@ void AnswerAll(std::vector<Consumed>& held) {
 void LateAnswers::Taken(int from, bool may_wait, Consumed consumed) {
   std::vector<Consumed>& held = held_[static_cast<size_t>(from)];
   held.push_back(std::move(consumed));
+  // The sender needs this answer now, or kFramesToAnswer answers are held.
   if (!may_wait || held.size() == kFramesToAnswer) AnswerAll(held);
 }
 

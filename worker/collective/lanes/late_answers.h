@@ -1,10 +1,11 @@
 #pragma once
 
-// Answers to frames that nobody waits for. An answer says that more frames may be sent and that a
-// call may retire; neither is urgent as a rule, and over gRPC it costs about as much as a frame. So
-// a receiver answers four frames of a sender at a time, or fewer when one comes whose sender waits.
-// That is half of what a sender may have unanswered in one operation, so it never waits for a frame
-// whose answer is held. Internal to worker/collective.
+// Answers to frames that may be given late. An answer tells the sender that it may send more frames
+// and that a call may retire. As a rule neither is urgent, and over gRPC an answer costs about as
+// much as a frame. So a receiver answers four frames of a sender at a time, or fewer if a frame
+// comes whose sender does not let the answer wait. Four is half of the frames that a sender may
+// have unanswered in one operation, so a sender never waits because answers are held. Internal to
+// worker/collective.
 
 #include <vector>
 
@@ -12,20 +13,21 @@
 
 namespace cohort {
 
-// The held answers of one receiver. Thread-compatible.
+// The answers that one receiver holds back. Thread-compatible.
 class LateAnswers {
  public:
   static constexpr size_t kFramesToAnswer = 4;
 
   explicit LateAnswers(int size) : held_(static_cast<size_t>(size)) {}
 
-  // Notes that a frame of this rank has been taken.
+  // Notes that a frame of rank `from` has been taken. `consumed` gives the answer: later if
+  // `may_wait`, otherwise now with all held answers to that rank.
   void Taken(int from, bool may_wait, Consumed consumed);
-  // Answers all that are held.
+  // Gives all answers that are held.
   void Release();
 
  private:
-  std::vector<std::vector<Consumed>> held_;  // one list per rank
+  std::vector<std::vector<Consumed>> held_;  // the held answers, one list per sending rank
 };
 
 }  // namespace cohort

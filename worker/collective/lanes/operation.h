@@ -1,12 +1,17 @@
 #pragma once
 
-// One operation of one rank under way: it carries out a plan as frames arrive. It ends in two
-// steps. It is done when every step is made and nothing reads the caller's memory any more: the
-// payload of a frame that points into that memory holds a count that goes when the transport
-// releases it. A broadcast and a reduction are done when their receivers have answered, too: a rank
-// that only gives learns so that theirs is the same call. It retires when the receivers of all its
-// frames have answered; until then it counts among those under way, so that a rank runs ahead of
-// its peers by a bounded number of operations.
+// One operation of one rank under way. The operation carries out a plan as frames arrive, and ends
+// in two steps.
+//
+// The operation is done when every step is made and nothing reads the caller's memory any more. A
+// payload that points into the caller's memory keeps a count (Hold), which ends when the transport
+// releases the frame. A broadcast or a reduction is done only when the receivers of its frames have
+// answered, too: a rank that only sends elements learns from the answers that its receivers made
+// the same call.
+//
+// The operation retires when the receivers of all its frames have answered. Until then it counts
+// among the operations under way, so that a rank runs ahead of its peers by a bounded number of
+// operations.
 //
 //   under way --every step made--> draining --memory released--> done --frames answered--> retired
 //       \--Stop--> stopped (nothing more is sent or made) --Fail, memory released--> done
@@ -27,20 +32,22 @@
 
 namespace cohort {
 
-// The receiver of an operation's news: its group. Lives on the strand of the group.
+// The receiver of an operation's news, which is the group of the operation. Lives on the strand of
+// the group.
 class OperationHost {
  public:
   virtual ~OperationHost() = default;
-  // Outputs are there, or undefined; the caller's memory is free.
+  // Tells that the operation is done. The outputs are complete, or undefined if `status` is an
+  // error; the caller's memory is free.
   virtual void OnDone(uint64_t sequence, const absl::Status& status) = 0;
   virtual void OnRetired(uint64_t sequence) = 0;
-  // Tells that a frame to the rank was not taken.
+  // Tells that rank `rank` did not take a frame of the operation.
   virtual void OnPeerFailed(uint64_t sequence, int rank, const absl::Status& status) = 0;
-  // Tells that a frame does not bring what the plan expects.
+  // Tells that a received frame does not have the content that the plan expects.
   virtual void OnBadFrame(uint64_t sequence, const absl::Status& status) = 0;
 };
 
-// The parts that the operations of a group share. Belongs to their host.
+// The parts that all operations of a group share. The parts belong to the group.
 struct OperationWays {
   Strand& strand;
   PeerLinks& lanes;
@@ -54,32 +61,35 @@ struct OperationSetup {
   RankPlan plan;
   int rank = 0;
   int size = 1;
-  // whether answers to its frames may wait until more have been sent
+  // True if receivers may answer the operation's frames later, together with later frames.
   bool answers_may_wait = false;
 };
 
-// Returns a frame's fingerprint: the call's and, for an all-to-all, how many elements go from one
-// rank to the other.
+// Returns the fingerprint of a frame: the fingerprint of the call and, for an all-to-all, also the
+// number of elements that rank `from` sends to rank `to`. `call` is the call of `rank`.
 uint64_t FrameFingerprint(const CollectiveCall& call, uint64_t fingerprint, int from, int to,
                           int rank);
 
-// Always owned by a shared_ptr: frames under way hold it. Lives on the strand of the group.
+// One operation under way. Always owned by a shared_ptr, which frames under way share. Lives on the
+// strand of the group.
 class Operation : public std::enable_shared_from_this<Operation> {
  public:
-  static constexpr int kFramesToPeerMax = 8;  // unanswered, of one operation
+  // Upper bound of the unanswered frames of one operation to one peer.
+  static constexpr int kFramesToPeerMax = 8;
 
-  // Makes an operation. The ways belong to the host, which outlives its operations: it owns them,
-  // and the callbacks of their frames under way own it.
+  // Makes an operation of `host`. The host owns `ways` and outlives the operation: the host owns
+  // its operations, and the callbacks of frames under way share ownership of the host.
   Operation(const std::shared_ptr<OperationHost>& host, OperationWays ways, OperationSetup setup);
 
   void Begin();
-  // Takes a frame with the right fingerprint and keeps it until its elements have been used: at
-  // most what the plan receives. The sender may have the answer at once; only so do frames that
-  // come in another order than they are used never wait for each other.
+  // Takes a frame whose fingerprint fits, and keeps the frame until its elements have been used.
+  // The kept frames are at most the frames that the plan receives. The sender may get its answer at
+  // once: if answers waited for the use of the elements, frames that arrive out of order could wait
+  // for each other for ever.
   void OnFrame(CollectiveFrame frame);
-  // Sends and makes nothing more.
+  // Stops the operation: no further frame is sent and no further step is made.
   void Stop();
-  // Ends the call with `status` when its memory is free. Called after Stop.
+  // Ends the call with `status` as soon as nothing reads the caller's memory. Must follow Stop.
   void Fail(const absl::Status& status);
 
   const CollectiveCall& call() const { return setup_.call; }
@@ -90,7 +100,7 @@ class Operation : public std::enable_shared_from_this<Operation> {
 
   struct Counters {
     uint64_t frames_sent = 0;
-    uint64_t bytes_sent = 0;  // bytes of payloads
+    uint64_t bytes_sent = 0;  // the bytes of the payloads
     uint64_t frames_in_place = 0;
   };
   const Counters& counters() const { return counters_; }
@@ -101,15 +111,17 @@ class Operation : public std::enable_shared_from_this<Operation> {
  private:
   class Hold;
   struct StepState {
-    uint32_t waits_for = 0;  // refs that are not there yet
-    uint32_t readers = 0;    // steps that have not read it yet
+    uint32_t waits_for = 0;  // the number of refs that the step waits for
+    uint32_t readers = 0;    // the number of steps that have not read the step's result yet
     bool made = false;
-    const std::byte* place = nullptr;  // where a frame was offered to be received
-    Payload payload;                   // for a receive
-    std::shared_ptr<Buffer> memory;    // own memory of what is made; shared with frames
+    // The place in the caller's output that was offered for the frame of a receive step.
+    const std::byte* place = nullptr;
+    Payload payload;  // the received frame, for a receive step
+    // The operation's memory for the result of the step; shared with frames.
+    std::shared_ptr<Buffer> memory;
   };
   struct PeerQueue {
-    std::deque<uint32_t> waiting;  // send steps
+    std::deque<uint32_t> waiting;  // the send steps that wait for room among the unanswered frames
     int under_way = 0;
   };
 
@@ -125,7 +137,8 @@ class Operation : public std::enable_shared_from_this<Operation> {
   void SendHello();
   void SendFrame(int peer, uint32_t tag, Payload payload);
   Payload PayloadOf(uint32_t index);
-  // Returns a slice of the caller's memory, for as long as the owner lives.
+  // Returns a slice of the caller's memory. The operation is not done while an owner of the slice
+  // lives.
   ByteSlice CallersMemory(const std::byte* data, size_t bytes);
   void Answered(int peer, uint32_t tag, const absl::Status& status);
   bool Matters(int peer, uint32_t tag, const absl::Status& failure) const;
@@ -135,7 +148,8 @@ class Operation : public std::enable_shared_from_this<Operation> {
   size_t ElementBytes(bool partial) const;
   std::byte* TargetOf(uint32_t index);
   int64_t WholeElements(const Ref& ref, int64_t first) const;
-  // Returns the bytes of elements [first, first + count) of a ref.
+  // Returns the bytes of elements [first, first + count) of a ref. `spare` is used if these bytes
+  // lie in several pieces of a frame.
   const std::byte* At(const Ref& ref, int64_t first, int64_t count, std::vector<std::byte>& spare);
 
   OperationHost& host_;
@@ -147,18 +161,21 @@ class Operation : public std::enable_shared_from_this<Operation> {
   const uint64_t fingerprint_;
 
   std::vector<StepState> states_;
-  std::vector<uint32_t> dependents_begin_;  // indices into dependents_, by step
+  std::vector<uint32_t> dependents_begin_;  // where each step's dependents begin in dependents_
   std::vector<uint32_t> dependents_;
-  absl::flat_hash_map<uint64_t, uint32_t> receives_;  // rank and tag to step
+  // The receive steps, by the key of sending rank and tag.
+  absl::flat_hash_map<uint64_t, uint32_t> receives_;
   std::deque<uint32_t> ready_;
   std::vector<PeerQueue> peers_;
   size_t steps_left_ = 0;
-  std::weak_ptr<const Hold> hold_;  // shared by the frames that point into the caller's memory
-  // Holds, and one for the steps until they have ended. Of any thread.
+  std::weak_ptr<const Hold> hold_;  // one hold for all frames that point into the caller's memory
+  // The number of live Holds, plus one until the steps have ended. Any thread may change this
+  // counter.
   std::atomic<int> memory_holds_{1};
   bool steps_ended_ = false;
   int frames_under_way_ = 0;
-  int hellos_under_way_ = 0;  // hellos under way; their takers may leave before
+  // The number of hello frames under way. A receiver may leave before it answers a hello frame.
+  int hellos_under_way_ = 0;
   bool stopped_ = false;
   bool failed_ = false;
   bool done_ = false;

@@ -1,8 +1,8 @@
 #pragma once
 
-// The links of a rank to the others of its group: frames of operations, and messages about the
-// group itself. Frames may arrive in any order; a frame that is not answered is still held
-// somewhere.
+// The links of a rank to the other ranks of its group. Links carry frames of operations, and
+// messages about the group itself. Frames may arrive in any order. A frame without an answer is
+// still held by the transport or by the receiver.
 
 #include <cstdint>
 #include <memory>
@@ -17,17 +17,22 @@ namespace cohort {
 
 struct CollectiveFrame {
   int from = 0;
-  uint64_t sequence = 0;     // the operation's
-  uint64_t fingerprint = 0;  // that of the sender's call
-  uint32_t tag = 0;          // number of the frame within the operation
+  uint64_t sequence = 0;     // the number of the sender's operation
+  uint64_t fingerprint = 0;  // the fingerprint of the sender's call
+  uint32_t tag = 0;          // the number of the frame within the operation
   std::string call;          // the sender's call in words
   bool answer_may_wait = false;
   Payload payload;
 };
 
-// Why a generation ended. Of two causes the one that is less counts.
+// The cause for which a generation ended. If there are two causes, the lesser by (kind, sequence,
+// reporter, message) counts.
 struct AbortCause {
-  enum class Kind : uint8_t { kFound, kLost, kHeard };  // see collective.proto
+  enum class Kind : uint8_t {
+    kFound,
+    kLost,
+    kHeard
+  };  // the kinds of collective.proto, the best first
 
   Kind kind = Kind::kFound;
   uint64_t sequence = 0;
@@ -37,48 +42,52 @@ struct AbortCause {
   bool operator<(const AbortCause& other) const;
 };
 
-// A rank's progress.
+// The progress of a rank with its calls.
 struct RankProgress {
   uint64_t calls_started = 0;
-  std::string last_done;  // FlightRecorder::LastDone
+  std::string last_done;  // the last successful call, from FlightRecorder::LastDone
 };
 
 using Consumed = absl::AnyInvocable<void(absl::Status)>;
 using CauseReply = absl::AnyInvocable<void(absl::StatusOr<AbortCause>)>;
-using LeftReply = absl::AnyInvocable<void(absl::StatusOr<uint64_t>)>;  // calls started
+// The reply to a watch: the number of calls that a rank had started when it left.
+using LeftReply = absl::AnyInvocable<void(absl::StatusOr<uint64_t>)>;
 using ProgressReply = absl::AnyInvocable<void(absl::StatusOr<RankProgress>)>;
 
-// The links of one rank. Completions run once each, on any thread, perhaps inside the call.
-// Thread-safe.
+// The links of one rank to its peers. Each completion runs once, on any thread, possibly inside the
+// method that it was passed to. Thread-safe.
 class PeerLinks {
  public:
   virtual ~PeerLinks() = default;
 
-  // Sends a frame. `consumed` says that the receiver has made use of the frame or never will; if
-  // the answer may wait, the receiver gives it with those to a few frames that follow. The
-  // payload's owners are released when nothing reads the memory any more, which may be before or
-  // after.
+  // Sends a frame. `consumed` runs when the receiver has made use of the frame or never will. If
+  // frame.answer_may_wait, the receiver may give this answer together with the answers to a few
+  // later frames. The owners of the payload are released when nothing reads the memory any more,
+  // which may be before or after `consumed`.
   virtual void Send(int to, CollectiveFrame frame, Consumed consumed) = 0;
-  // Gives up the frames under way: their memory is released soon.
+  // Gives up the frames under way. Their memory is released soon.
   virtual void CancelFrames() = 0;
 
-  // Answers with the receiver's cause, within `wait`.
+  // Sends a cause to rank `to`. `reply` runs within `wait`, with the receiver's cause or with an
+  // error.
   virtual void SendAbort(int to, const AbortCause& cause, absl::Duration wait,
                          CauseReply reply) = 0;
-  // Fails when the rank is lost, answers when it leaves.
+  // Watches a rank. `left` runs with an error when the rank is lost, and with a value when the rank
+  // leaves.
   virtual void Watch(int rank, LeftReply left) = 0;
   virtual void AskProgress(int rank, absl::Duration wait, ProgressReply reply) = 0;
 };
 
-// A rank's handler of what comes. Called on threads of the transport: does not block. A reply may
-// be sent from any thread, once. Thread-safe.
+// The handler of the messages that reach a rank. Threads of the transport call the handler, so no
+// method may block. A reply may be sent from any thread, once. Thread-safe.
 class LaneReceiver {
  public:
   virtual ~LaneReceiver() = default;
 
   virtual void OnFrame(CollectiveFrame frame, Consumed consumed) = 0;
-  // Returns where the payload of this frame, which has so many bytes and is not here yet, may be
-  // received. Null: anywhere. The frame comes by OnFrame whether it was received there or not.
+  // Returns where the payload of a frame may be received; the payload has the given number of bytes
+  // and has not arrived yet. Null means that any memory will do. OnFrame gets the frame whether the
+  // place was used or not.
   virtual std::shared_ptr<ReceivePlace> PlaceOf(const CollectiveFrame&, size_t) { return nullptr; }
   virtual void OnAbort(AbortCause cause, CauseReply reply) = 0;
   virtual void OnWatch(LeftReply left) = 0;

@@ -17,7 +17,7 @@ constexpr absl::string_view kAbortGroup = "/cohort.proto.CollectiveService/Abort
 constexpr absl::string_view kWatch = "/cohort.proto.CollectiveService/WatchGroup";
 constexpr absl::string_view kAskProgress = "/cohort.proto.CollectiveService/AskProgress";
 
-// Thread-safe.
+// The links of one rank, as calls over a Transport. Thread-safe.
 class WireLanes final : public PeerLinks {
  public:
   WireLanes(Transport& transport, const WireLanesOptions& options) {
@@ -27,6 +27,7 @@ class WireLanes final : public PeerLinks {
     for (size_t rank = 0; rank < options.addresses.size(); ++rank) {
       const bool self = rank == static_cast<size_t>(options.rank);
       const std::string& address = options.addresses[rank];
+      // An abort on the control channel never waits behind the tensors on the data channel.
       data_.push_back(self ? nullptr : transport.Connect(address, Lane::kFrames));
       control_.push_back(self ? nullptr : transport.Connect(address, Lane::kControl));
     }
@@ -42,6 +43,7 @@ class WireLanes final : public PeerLinks {
     request.header.set_call(std::move(frame.call));
     request.header.set_answer_may_wait(frame.answer_may_wait);
     request.payload = std::move(frame.payload);
+    // The call is entered first, because the call may end inside StartCall.
     const uint64_t id = frames_->Enter();
     frames_->Started(
         id,
@@ -97,10 +99,11 @@ class WireLanes final : public PeerLinks {
   }
 
  private:
-  proto::GroupMember member_;                      // constant
-  std::vector<std::shared_ptr<Channel>> data_;     // one per rank; constant
-  std::vector<std::shared_ptr<Channel>> control_;  // one per rank; constant
-  // Shared with the completions of the calls, which may come after us.
+  proto::GroupMember member_;                   // this rank's name in every request; constant
+  std::vector<std::shared_ptr<Channel>> data_;  // the channel for frames to each rank; constant
+  std::vector<std::shared_ptr<Channel>>
+      control_;  // the channel for other messages to each rank; constant
+  // Shared with the completions of the calls, which may run after these links are destroyed.
   const std::shared_ptr<OpenCalls> frames_ = std::make_shared<OpenCalls>();
   const std::shared_ptr<OpenCalls> watches_ = std::make_shared<OpenCalls>();
 };

@@ -1,8 +1,8 @@
 #pragma once
 
-// Lanes over the transport that the worker has: gRPC, shared memory, in-process or simulated.
-// Frames go over lanes of frames, the rest over control connections, so that an abort never waits
-// behind a tensor.
+// Lanes over the transport of the worker: gRPC, shared memory, in-process or simulated. Frames
+// travel over lanes of frames, all other messages over control connections, so that an abort never
+// waits behind a tensor.
 
 #include <memory>
 #include <string>
@@ -17,14 +17,14 @@ namespace cohort {
 struct WireLanesOptions {
   GroupName group;
   int rank = 0;
-  std::vector<std::string> addresses;  // one per rank
+  std::vector<std::string> addresses;  // the address of each rank
 };
 
-// Makes the links over a transport, which outlives them. Frames under way at the end go on; watches
-// end.
+// Makes the links of a rank over a transport, which must outlive the links. Destroying the links
+// ends the watches; frames under way go on.
 std::unique_ptr<PeerLinks> MakeWireLanes(Transport& transport, WireLanesOptions options);
 
-// Returns the group's number on the wire.
+// Returns the number that names the group on the wire.
 uint64_t GroupHash(const GroupName& group);
 
 }  // namespace cohort

@@ -1,11 +1,13 @@
 #pragma once
 
-// The calls of one rank, from Start until they are done, and what wakes the thread that makes them:
+// The calls of one rank, from Start until they are done, and the events that wake the thread that
+// makes the calls:
 //
 //   new --taken--> asked --Answered--> agreed --its pieces are through--> taken out
 //                     \--Answered--> refused: the group has ended
 //
-// Whoever is asked answers always, so that a call which is asked is never taken out.
+// The control group answers every question, so a call in the state asked gets an answer before it
+// is taken out.
 
 #include <cstdint>
 #include <map>
@@ -26,12 +28,14 @@ struct NcclCall {
   absl::Time started;
 };
 
-// Thread-safe; what it hands out belongs to the communicator's thread until it is taken out.
+// The calls of one communicator by state. Thread-safe; a call that is handed out belongs to the
+// communicator's thread until the call is taken out.
 class NcclCalls {
  public:
   explicit NcclCalls(uint64_t first_sequence) : next_(first_sequence) {}
 
-  // Adds a call; any thread may do so. `added` runs with its number before the thread can see it.
+  // Adds a call; any thread may do so. `added` runs with the numbered call before the
+  // communicator's thread can see the call.
   template <typename Added>
   void Add(NcclCall call, Added added) {
     MutexLock lock(mutex_);
@@ -41,23 +45,26 @@ class NcclCalls {
     NewsLocked();
   }
   void Answered(uint64_t sequence, const absl::Status& status);
-  void End(const absl::Status& cause);  // the first counts
+  void End(const absl::Status& cause);  // only the first cause counts
   void PieceThrough();
-  void Stop();  // no more calls are added
+  void Stop();  // no more calls are added afterwards
 
-  // Waits, on the communicator's thread, until something has happened since the last time.
+  // Waits, on the communicator's thread, until a call, an answer, a finished piece, the end or the
+  // stop has come since the last wait, or until `timeout` has passed.
   void WaitForNews(absl::Duration timeout);
-  // Waits for the end alone.
+  // Waits until the group has ended or `timeout` has passed.
   void WaitForEnd(absl::Duration timeout);
   bool stopped() const;
   absl::Status end() const;
   uint64_t pieces_through() const;
-  // Returns the next new call, which counts as asked from now on, or null.
+  // Returns the next new call, which counts as asked from now on. Returns null if there is no new
+  // call.
   const NcclCall* TakeNew();
-  const NcclCall* Agreed(uint64_t sequence) const;  // null when it is not agreed, or not there
-  // Returns the agreed calls, from the oldest on.
+  const NcclCall* Agreed(uint64_t sequence) const;  // null if the call is not agreed or not known
+  // Returns the agreed calls, the oldest first.
   std::vector<const NcclCall*> AllAgreed() const;
-  // Returns the calls that nobody else will answer: all but the asked ones.
+  // Returns the calls that this class may end: all calls but the asked ones, which the control
+  // group will answer.
   std::vector<uint64_t> Endable() const;
   Communicator::Done TakeOut(uint64_t sequence);
   bool empty() const;
@@ -75,7 +82,7 @@ class NcclCalls {
   bool news_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
   uint64_t next_ ABSL_GUARDED_BY(mutex_);
-  uint64_t next_new_ ABSL_GUARDED_BY(mutex_) = 0;  // all before it have been taken
+  uint64_t next_new_ ABSL_GUARDED_BY(mutex_) = 0;  // all calls with lower numbers have been taken
   uint64_t pieces_through_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Status end_ ABSL_GUARDED_BY(mutex_);
   std::map<uint64_t, State> calls_ ABSL_GUARDED_BY(mutex_);

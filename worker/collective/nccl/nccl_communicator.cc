@@ -15,9 +15,11 @@ namespace cohort {
 
 namespace {
 
-// Neither NCCL nor CUDA wakes anybody when something fails; what ends well does (call_then).
+// The interval of looking for errors. Neither NCCL nor CUDA wakes a thread when work fails; work
+// that ends well wakes the thread (call_then).
 constexpr absl::Duration kLookAroundEvery = absl::Milliseconds(20);
-// Between questions whether what was started is on the device.
+// The shortest and the longest pause between questions whether a started operation is on the
+// device.
 constexpr absl::Duration kAskAgainAfterMin = absl::Microseconds(20);
 constexpr absl::Duration kAskAgainAfterMax = absl::Milliseconds(1);
 
@@ -44,12 +46,14 @@ NcclCommunicator::NcclCommunicator(Clock& clock, Executor& executor,
       control_(std::move(control)) {
   COHORT_CHECK(options_.piece_bytes / sizeof(double) >= static_cast<size_t>(options_.group.size),
                "a piece has an element of each rank");
+  // The callback shares calls_, because it may run after this communicator is destroyed.
   control_->WhenAborted([calls = calls_](const absl::Status& cause) { calls->End(cause); });
   thread_ = std::thread([this, joined = std::move(joined)]() mutable { Serve(std::move(joined)); });
   pthread_setname_np(thread_.native_handle(), "nccl-group");
 }
 
 NcclCommunicator::~NcclCommunicator() {
+  // Joining may wait for other ranks; the abort ends this wait.
   if (!joined_) control_->Abort(absl::CancelledError("a rank ends before the ranks have joined"));
   calls_->Stop();
   thread_.join();
@@ -74,11 +78,13 @@ void NcclCommunicator::Serve(Done joined) {
     joined_ = true;
   } else {
     Fail(status);
+    // The error of all ranks is the cause on which the control group agrees.
     while (calls_->end().ok()) calls_->WaitForEnd(absl::InfiniteDuration());
   }
   executor_.Run([joined = std::move(joined), end = status.ok() ? status : calls_->end()]() mutable {
     joined(end);
   });
+  // Only this thread posts pieces, so the device gets them in the order of the calls.
   while (!calls_->stopped()) {
     if (!calls_->end().ok()) {
       End();
@@ -88,12 +94,14 @@ void NcclCommunicator::Serve(Done joined) {
       Collect();
       LookAround();
     }
+    // While pieces are on the device, the thread also wakes to look for errors and late calls.
     calls_->WaitForNews(under_way_.empty() ? absl::InfiniteDuration() : kLookAroundEvery);
   }
   device_.reset();
 }
 
 void NcclCommunicator::AskForAgreement() {
+  // Every rank asks in the order of the calls, so the questions of all ranks match.
   while (const NcclCall* const call = calls_->TakeNew()) {
     control_->Agree(call->call,
                     [calls = calls_, sequence = call->sequence](const absl::Status& status) {
@@ -105,10 +113,12 @@ void NcclCommunicator::AskForAgreement() {
 void NcclCommunicator::PostAgreed() {
   while (!failed_) {
     if (!posting_.has_value()) {
+      // Calls are posted strictly by number: NCCL needs the same order on all ranks.
       const NcclCall* const call = calls_->Agreed(next_to_post_);
       if (call == nullptr) return;
       posting_.emplace(*call, options_);
     }
+    // All pieces of the call are posted; Collect completes a call that has pieces.
     if (posting_->next == posting_->pieces.count()) {
       const uint64_t sequence = next_to_post_++;
       const bool nothing_moves = posting_->pieces.count() == 0;
@@ -116,6 +126,7 @@ void NcclCommunicator::PostAgreed() {
       if (nothing_moves) Complete(sequence, absl::OkStatus());
       continue;
     }
+    // All slots are in use; Collect posts further pieces when a slot is free.
     if (under_way_.size() == NcclDevice::kSlots) return;
     const absl::Status posted = PostPiece();
     if (!posted.ok()) Fail(posted);
@@ -134,6 +145,7 @@ absl::Status NcclCommunicator::PostPiece() {
         device_->StagedInput(slot) + static_cast<size_t>(copy.in_staging) * elements.bytes());
   }
   RETURN_IF_ERROR(device_->Post(slot, piece, elements));
+  // Nothing else may be posted before the operations are on the device (nccl_table.h).
   RETURN_IF_ERROR(WaitUntilPosted(absl::InfiniteFuture()));
   RETURN_IF_ERROR(device_->Finish(slot, piece, elements));
   ++pieces_posted_;
@@ -146,6 +158,7 @@ absl::Status NcclCommunicator::WaitUntilPosted(absl::Time deadline) {
   for (absl::Duration pause = kAskAgainAfterMin;; pause = std::min(2 * pause, kAskAgainAfterMax)) {
     absl::StatusOr<bool> posted = device_->HasPosted();
     if (!posted.ok() || *posted) return posted.status();
+    // An end of the control group ends this wait, too.
     RETURN_IF_ERROR(calls_->end());
     if (clock_.Now() >= deadline) {
       return MakeError(
@@ -162,7 +175,7 @@ absl::Status NcclCommunicator::WaitUntilPosted(absl::Time deadline) {
 
 void NcclCommunicator::Collect() {
   if (failed_ || pieces_collected_ == calls_->pieces_through()) return;
-  // After an error the device may reach the end of a piece without its elements.
+  // After an error the device may reach the end of a piece without the piece's elements.
   if (const absl::Status status = device_->Check(); !status.ok()) return Fail(status);
   for (const uint64_t through = calls_->pieces_through(); pieces_collected_ < through;) {
     PieceUnderWay& front = under_way_.front();
@@ -174,12 +187,13 @@ void NcclCommunicator::Collect() {
           copy.count,
           call.output.data() + static_cast<size_t>(copy.in_call) * ElementSize(call.dtype));
     }
+    // `front` ends with pop_front, so the number of a finished call is kept.
     const std::optional<uint64_t> done =
         front.last ? std::make_optional(front.call->sequence) : std::nullopt;
     under_way_.pop_front();
     ++pieces_collected_;
     if (done.has_value()) Complete(*done, absl::OkStatus());
-    PostAgreed();  // the slot is free again
+    PostAgreed();  // the slot of the collected piece is free again
   }
 }
 
@@ -189,12 +203,13 @@ void NcclCommunicator::LookAround() {
   LookForLateCalls();
 }
 
-// Looks for late calls that are agreed; the control group looks after the others.
+// Looks for stalls and timeouts of agreed calls. The control group looks after all other calls.
 void NcclCommunicator::LookForLateCalls() {
   const absl::Time now = clock_.Now();
   const std::vector<const NcclCall*> agreed = calls_->AllAgreed();
   if (agreed.empty()) return;
   const NcclCall& oldest = *agreed[0];
+  // A stall is logged at most once in stall_after.
   const absl::Time quiet_since = std::max(oldest.started, stall_logged_);
   if (now - quiet_since >= options_.group.stall_after) {
     stall_logged_ = now;
@@ -214,6 +229,7 @@ void NcclCommunicator::LookForLateCalls() {
 void NcclCommunicator::Fail(const absl::Status& status) {
   if (failed_) return;
   failed_ = true;
+  // The control group settles on one cause for all ranks, and reports it by WhenAborted.
   control_->Abort(status);
 }
 
@@ -229,11 +245,13 @@ void NcclCommunicator::End() {
          {"what_to_do", "restart this process: its GPU and its staging memory are not free"}});
   }
   const absl::Status end = calls_->end();
+  // Asked calls are left: the control group answers them, and then End completes them.
   for (const uint64_t sequence : calls_->Endable()) Complete(sequence, end);
 }
 
 void NcclCommunicator::Complete(uint64_t sequence, const absl::Status& status) {
   recorder_->Ended(sequence, status, clock_.Now());
+  // Runs on the executor, because `done` may take long and this thread must go on.
   executor_.Run([done = calls_->TakeOut(sequence), status]() mutable { done(status); });
 }
 

@@ -1,24 +1,26 @@
 #pragma once
 
-// The communicator of ranks that have a GPU each: NCCL moves and sums, and a group of frames over
-// the same ranks (lane_communicator.h), the control group, says what they do and how it ends.
+// The communicator of ranks that have a GPU each. NCCL moves and sums the elements. The control
+// group, a group of frames over the same ranks (lane_communicator.h), says which calls the ranks
+// make and how the group ends.
 //
 //   Start --> control group: all ranks have started this call --> NCCL --> done
 //
-// Each call is agreed first, with nothing but its description and fingerprint on the wire, so that
-// NCCL never sees calls that differ or that a lost rank has not made: NCCL itself would stand, or
-// give wrong numbers. It costs a call of the control group, of which many are under way at once.
-// Root causes, timeouts and losses are those of the control group. When it ends, or NCCL reports an
-// error, the NCCL communicator is aborted on every rank and never reused, and all calls end with
-// the cause.
+// The ranks agree on each call first; only the description and the fingerprint of the call are on
+// the wire. So NCCL never sees calls that differ, or calls that a lost rank has not made: NCCL
+// itself would hang or give wrong numbers. Agreement costs one call of the control group; many such
+// calls are under way at once. Root causes, timeouts and losses are those of the control group.
+// When the control group ends, or NCCL reports an error, the NCCL communicator is aborted on every
+// rank and never used again, and all calls end with the cause.
 //
-// Elements come from the caller's memory, which is the host's, through staging memory to the device
-// and back (nccl_device.h), in pieces. Sums and products are in NCCL's order: all ranks have the
-// same bits, and another run has them where NCCL, the ranks, their GPUs and the sizes are the same.
-// All else of a result is as in every communicator (nccl_elements.h). Wishes for an algorithm are
-// ignored.
+// Elements go in pieces from the caller's memory, which is the host's, through staging memory to
+// the device and back (nccl_device.h). Sums and products are in NCCL's order. All ranks have the
+// same bits; another run has the same bits if NCCL, the ranks, their GPUs and the sizes are the
+// same. Everything else about a result is as in every communicator (nccl_elements.h). Wishes for an
+// algorithm are ignored.
 //
-// Calls are numbered as those of the control group, of which joining takes kCallsToJoin.
+// Calls have the numbers of the control group's calls; joining takes the first kCallsToJoin
+// numbers.
 
 #include <atomic>
 #include <deque>
@@ -39,26 +41,28 @@
 namespace cohort {
 
 struct NcclOptions {
-  LaneGroupOptions group;  // the control group's
-  int device = 0;          // CUDA's number of this rank's GPU; no two ranks have the same one
+  LaneGroupOptions group;  // the options of the control group
+  int device = 0;          // CUDA's number of this rank's GPU; no two ranks have the same GPU
   absl::Duration join_timeout = absl::Seconds(60);
-  // The time for the work on the GPU to end after an abort, which normally takes milliseconds;
-  // afterwards calls end all the same, and the GPU keeps its staging memory.
+  // The time that the work on the GPU has to end after an abort, which normally takes
+  // milliseconds. After this time the calls end anyway, and the GPU keeps its staging memory.
   absl::Duration abort_wait = absl::Seconds(10);
-  // Kept as long as the communicator: 3 times 2 of them pinned, and as many of the device's.
+  // The size of a piece. As long as it lives, the communicator keeps 3 times 2 buffers of this size
+  // in pinned host memory, and as many on the device.
   size_t piece_bytes = size_t{8} << 20;
 };
 
-// Thread-safe.
+// The communicator of one rank over NCCL. Thread-safe.
 class NcclCommunicator final : public Communicator {
  public:
   static constexpr uint64_t kCallsToJoin = 2;
 
-  // Makes a communicator. Clock and executor outlive it and its calls; a table that LoadNccl
-  // returned lives for ever. An error instead of a table is told to all ranks. `joined` runs once,
-  // on the executor; its error is FAILED_PRECONDITION naming the ranks that have no GPU or no NCCL
-  // and why, DEADLINE_EXCEEDED, UNAVAILABLE with NCCL's words, or the cause for which the control
-  // group ended; every call ends with it. Calls may be started before.
+  // Makes a communicator. The clock and the executor must outlive the communicator and its calls; a
+  // table that LoadNccl returned lives for ever. All ranks are told of an error in the place of
+  // `table`. `joined` runs once, on the executor. Its error is FAILED_PRECONDITION that names the
+  // ranks without GPU or NCCL and the reasons, DEADLINE_EXCEEDED, UNAVAILABLE with NCCL's words, or
+  // the cause for which the control group ended. After an error every call ends with that error.
+  // Calls may be started before `joined` runs.
   NcclCommunicator(Clock& clock, Executor& executor, absl::StatusOr<const NcclTable*> table,
                    std::unique_ptr<LaneCommunicator> control, NcclOptions options, Done joined);
   ~NcclCommunicator() override;
@@ -72,7 +76,7 @@ class NcclCommunicator final : public Communicator {
   std::shared_ptr<const FlightRecorder> recorder() const { return recorder_; }
 
  private:
-  // The call whose pieces are being posted.
+  // The call whose pieces are being posted to the device.
   struct Posting {
     Posting(const NcclCall& call, const NcclOptions& options);
     const NcclCall& call;
@@ -88,7 +92,7 @@ class NcclCommunicator final : public Communicator {
     bool last = false;
   };
 
-  // Calls: nccl_communicator.cc.
+  // Methods that run calls: nccl_communicator.cc.
   void Serve(Done joined);
   void AskForAgreement();
   void PostAgreed();
@@ -101,7 +105,7 @@ class NcclCommunicator final : public Communicator {
   void Complete(uint64_t sequence, const absl::Status& status);
   absl::Status WaitUntilPosted(absl::Time deadline);
 
-  // The joining of the ranks: nccl_join.cc.
+  // Methods that join the ranks: nccl_join.cc.
   absl::Status Join();
   NcclPass OwnPass();
   absl::Status AskControl(CollectiveCall call);
@@ -110,23 +114,23 @@ class NcclCommunicator final : public Communicator {
   Executor& executor_;
   const absl::StatusOr<const NcclTable*> table_;
   const NcclOptions options_;
-  // Synchronises itself. Shared with readers, also when the group is over.
+  // Synchronises itself. Shared with readers of the records, which may outlive the group.
   const std::shared_ptr<FlightRecorder> recorder_;
-  const std::shared_ptr<NcclCalls> calls_;  // shared with what the control group answers
+  const std::shared_ptr<NcclCalls> calls_;  // shared with the callbacks of the control group
   const std::unique_ptr<LaneCommunicator> control_;
   std::atomic<bool> joined_{false};
 
-  // The thread's.
+  // The members below are used by the communicator's thread only.
   std::unique_ptr<NcclDevice> device_;
   uint64_t next_to_post_ = kCallsToJoin;
   std::optional<Posting> posting_;
   std::deque<PieceUnderWay> under_way_;
   uint64_t pieces_posted_ = 0;
   uint64_t pieces_collected_ = 0;
-  bool failed_ = false;  // the control group has been told
+  bool failed_ = false;  // the control group has been told of a failure, or has ended
   absl::Time stall_logged_ = absl::InfinitePast();
 
-  std::thread thread_;  // last: uses all of the above
+  std::thread thread_;  // last member, because the thread uses all members above
 };
 
 }  // namespace cohort

@@ -14,10 +14,10 @@ namespace cohort {
 
 namespace {
 
-// The interval of polls: NCCL tells the state of a communicator when asked, and wakes nobody.
+// The interval of polls. NCCL tells the state of a communicator only when asked, and wakes no
+// thread.
 constexpr absl::Duration kAskAgainAfter = absl::Milliseconds(1);
-// The number of polls for a communicator that has nothing under way to leave; a lost peer may keep
-// it longer.
+// The number of polls for a communicator without work to leave; a lost peer may keep it longer.
 constexpr int kAsksOfLeaveMax = 2000;
 
 void Pause() {
@@ -75,7 +75,7 @@ absl::Status NcclDevice::Status(int32_t code, absl::string_view doing) const {
 
 absl::Status NcclDevice::Join(const std::array<uint8_t, kNcclIdBytes>& id, int size) {
   const int32_t code = table_.join(context_, id.data(), options_.rank, size);
-  joined_ = true;  // a communicator that has failed is aborted like any other
+  joined_ = true;  // set even on failure: a communicator that has failed must be aborted, too
   return Status(code, "joining the group");
 }
 
@@ -95,9 +95,11 @@ int32_t NcclDevice::PostStep(const Slot& slot, const NcclStep& step, const NcclE
     case NcclStep::Kind::kAllReduce:
       return table_.all_reduce(context_, from, to, run, reduction);
     case NcclStep::Kind::kReduce:
+      // Only the root of a reduce has memory for the result.
       return table_.reduce(context_, from, step.peer == options_.rank ? to : nullptr, run,
                            reduction, step.peer);
     case NcclStep::Kind::kBroadcast:
+      // Only the root of a broadcast has input.
       return table_.broadcast(context_, step.peer == options_.rank ? from : nullptr, to, run,
                               step.peer);
     case NcclStep::Kind::kAllGather:
@@ -124,7 +126,7 @@ absl::Status NcclDevice::Post(size_t slot, const NcclPiece& piece, const NcclEle
   for (const NcclStep& step : piece.steps) {
     if (posted.ok()) posted = Status(PostStep(memory, step, elements), "starting an operation");
   }
-  // A group that was started is ended, whatever has failed in it.
+  // A group of operations that was started must be ended, even if one of its operations has failed.
   posted.Update(Status(table_.group_end(context_), "starting operations"));
   return posted;
 }
@@ -136,6 +138,7 @@ absl::Status NcclDevice::Finish(size_t slot, const NcclPiece& piece, const NcclE
     RETURN_IF_ERROR(Status(table_.copy_to_host(context_, memory.host_out, memory.device_out, bytes),
                            "starting a copy from the device"));
   }
+  // The callback may read options_: Leave and Abort wait for the stream before options_ ends.
   const auto through = [](void* options) { static_cast<const Options*>(options)->through(); };
   return Status(table_.call_then(context_, through, const_cast<Options*>(&options_)),
                 "waiting for the device");
@@ -146,11 +149,11 @@ absl::Status NcclDevice::Check() {
   return Status(table_.stream_state(context_), "what runs on the device");
 }
 
-// NCCL's abort, and calls that wait for the device, have been seen to hang (nccl#1013). So they
-// have a thread of their own, which owns the device from here on and is left behind if they hang:
-// the one thread that nobody joins.
+// Ends the device on a thread of its own, because NCCL's abort and calls that wait for the device
+// have been seen to hang (nccl#1013). From now on that thread owns the device. A thread that hangs
+// is left behind: it is the only thread that is never joined.
 bool NcclDevice::Abort(std::unique_ptr<NcclDevice> device, absl::Duration wait) {
-  const auto ended = std::make_shared<Event>();  // shared with the thread
+  const auto ended = std::make_shared<Event>();  // shared with the thread that aborts
   std::thread ending([device = std::move(device), ended]() mutable {
     device->table_.abort(device->context_);
     device->table_.stream_wait(device->context_);
@@ -168,13 +171,14 @@ bool NcclDevice::Abort(std::unique_ptr<NcclDevice> device, absl::Duration wait) 
 }
 
 void NcclDevice::Leave() {
-  // All pieces are through, but CUDA's thread may not have returned from saying so.
+  // All pieces are through, but CUDA's thread may not have returned from the callback yet.
   int32_t code = table_.stream_wait(context_);
   if (code == kNcclDone) code = table_.leave(context_);
   for (int asked = 0; code == kNcclUnderWay && asked < kAsksOfLeaveMax; ++asked) {
     code = table_.comm_state(context_);
     if (code == kNcclUnderWay) Pause();
   }
+  // A communicator that does not leave in time is aborted.
   if (code == kNcclDone) {
     table_.destroy(context_);
   } else {

@@ -1,13 +1,13 @@
 #pragma once
 
-// One rank's device: its context in NCCL's table, and the staging memory through which the pieces
-// of calls go. The caller's memory is read and written by the program alone, never by the device,
-// so that a device that does not end, whatever is done to it, cannot write into memory that is in
-// use for something else by then.
+// One rank's GPU: the rank's context in NCCL's table, and the staging memory through which the
+// pieces of calls go. The program alone reads and writes the caller's memory; the device never
+// does. So a device whose work does not end cannot write into memory that is in use for something
+// else by then.
 //
 //   slot: free --Post--> posting --HasPosted, Finish--> under way --the device--> through --> free
 //
-// Pieces go through slots in turns and come through in that order.
+// Pieces use the slots in turn and come through in that order.
 
 #include <array>
 #include <functional>
@@ -22,42 +22,45 @@
 
 namespace cohort {
 
-// Lives on the thread of its communicator. Errors of all methods: UNAVAILABLE with the words of
-// CUDA or NCCL.
+// One rank's GPU with its staging memory. Lives on the thread of its communicator. Errors of all
+// methods: UNAVAILABLE with the words of CUDA or NCCL.
 class NcclDevice {
  public:
   static constexpr size_t kSlots = 3;
 
   struct Options {
-    int device = 0;  // CUDA's number of it
+    int device = 0;  // CUDA's number of the GPU
     int rank = 0;
-    // The bytes of a piece on either side: kSlots times 2 of them are pinned, and as many are the
-    // device's.
+    // The size of a piece. kSlots times 2 buffers of this size are pinned host memory, and as many
+    // are on the device.
     size_t piece_bytes = 0;
-    // Tells that a piece is through. Runs on a thread of CUDA: short, and nothing of CUDA in it.
+    // Tells that a piece is through. Runs on a thread of CUDA, so the function must be short and
+    // must not call CUDA.
     std::function<void()> through;
   };
 
-  // Opens a device; the table outlives it.
+  // Opens a device. The table must outlive the device.
   static absl::StatusOr<std::unique_ptr<NcclDevice>> Open(const NcclTable& table, Options options);
-  // Must not run while anything is under way.
+  // Closes the device. Nothing may be under way on the device.
   ~NcclDevice();
 
-  // Begins to join the group; it has when HasPosted.
+  // Begins to join the group. The device has joined when HasPosted returns true.
   absl::Status Join(const std::array<uint8_t, kNcclIdBytes>& id, int size);
-  // Returns whether the operation that was begun last is on the device, and nothing has failed.
+  // Returns whether the device has taken the operation that was begun last. Returns an error if an
+  // operation has failed.
   absl::StatusOr<bool> HasPosted();
 
   std::byte* StagedInput(size_t slot) { return slots_[slot].host_in; }
   std::byte* StagedOutput(size_t slot) { return slots_[slot].host_out; }
-  // Begins with what is staged. Then HasPosted until it has, then Finish.
+  // Begin and finish the posting of a piece that is staged in `slot`. The caller calls Post, then
+  // HasPosted until it returns true, then Finish.
   absl::Status Post(size_t slot, const NcclPiece& piece, const NcclElements& elements);
   absl::Status Finish(size_t slot, const NcclPiece& piece, const NcclElements& elements);
-  // Checks what is under way.
+  // Checks the work under way for errors.
   absl::Status Check();
 
-  // Ends what is under way, and the device's use. False when that has not ended in time: then it
-  // keeps its memory until it does, which may be never.
+  // Aborts the work under way and closes the device. Returns false if the work has not ended within
+  // `wait`; then the device keeps its memory until the work ends, which may be never.
   [[nodiscard]] static bool Abort(std::unique_ptr<NcclDevice> device, absl::Duration wait);
 
  private:
@@ -78,7 +81,7 @@ class NcclDevice {
   NcclContext* const context_;
   const Options options_;
   std::array<Slot, kSlots> slots_;
-  bool joined_ = false;  // it has joined, and has neither left nor aborted
+  bool joined_ = false;  // true after Join, until the device leaves or is aborted
 };
 
 }  // namespace cohort

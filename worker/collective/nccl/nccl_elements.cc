@@ -16,6 +16,7 @@ bool Reduces(CollectiveOp op) {
 
 bool IsInteger(DType dtype) { return dtype == DType::kInt32 || dtype == DType::kInt64; }
 
+// Returns NCCL's type for a reduction; `as_order` stands for floats that travel as integers.
 NcclType TypeOf(DType accumulator, bool as_order) {
   const bool wide = ElementSize(accumulator) == 8;
   if (as_order || IsInteger(accumulator)) return wide ? NcclType::kInt64 : NcclType::kInt32;
@@ -37,14 +38,16 @@ NcclReduction ReductionOf(ReduceOp reduce) {
   return NcclReduction::kSum;
 }
 
-// The digits of a positive float are in its order; those of a negative one in the opposite. The
-// map is its own inverse. The least and the largest integer are digits of NaN.
+// Maps the bits of a float to an integer that orders as the float does. The bits of positive floats
+// are in the floats' order, the bits of negative floats in the opposite order. The map is its own
+// inverse. The least and the largest integer are bit patterns of NaN.
 template <typename Integer>
 Integer Turned(Integer digits) {
   constexpr Integer kMost = std::numeric_limits<Integer>::max();
   return digits < 0 ? digits ^ kMost : digits;
 }
 
+// Converts floats to integers of the same order, in place. A NaN becomes the integer that wins.
 template <typename Float, typename Integer>
 void ToOrder(std::byte* values, int64_t elements, ReduceOp reduce) {
   using Limits = std::numeric_limits<Integer>;
@@ -60,6 +63,7 @@ void ToOrder(std::byte* values, int64_t elements, ReduceOp reduce) {
   }
 }
 
+// Converts integers that ToOrder made back to floats, in place.
 template <typename Integer>
 void FromOrder(std::byte* values, int64_t elements) {
   for (int64_t i = 0; i < elements; ++i) {
@@ -95,6 +99,7 @@ void NcclElements::ToNccl(const std::byte* from, int64_t elements, std::byte* to
     std::memcpy(to, from, count * bytes_);
     return;
   }
+  // A tree over one operand only widens 16-bit floats.
   const Operand operand = {from, false};
   CombineTree({dtype_, reduce_}, {&operand, 1}, count, {to, true, 1});
   if (!as_order_) return;
@@ -110,6 +115,7 @@ void NcclElements::FromNccl(std::byte* from, int64_t elements, std::byte* to) co
   }
   if (as_order_ && bytes_ == 8) FromOrder<int64_t>(from, elements);
   if (as_order_ && bytes_ == 4) FromOrder<int32_t>(from, elements);
+  // A tree over one operand rounds to 16 bits and divides a mean.
   const Operand operand = {from, true};
   CombineTree({dtype_, reduce_}, {&operand, 1}, count, {to, false, divisor_});
 }

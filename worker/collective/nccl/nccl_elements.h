@@ -1,13 +1,13 @@
 #pragma once
 
-// As what elements travel over NCCL. What a call promises of its results (collective_call.h) is
-// kept, but for the order of sums and products, which is NCCL's:
+// The form in which elements travel over NCCL. Results keep every promise of collective_call.h,
+// except that sums and products are in NCCL's order:
 //
-//   moved            bytes
+//   no reduction     bytes
 //   sum, mean, prod  the accumulator: float32 for 16-bit floats, else the type itself; rounding to
-//                    16 bits and the division of a mean are done once, behind NCCL
+//                    16 bits and the division of a mean are done once, after NCCL
 //   min, max         integers in the order of the floats, with NaN beyond all of them: NCCL's own
-//                    would lose a NaN. -0 is below 0 there.
+//                    min and max would lose a NaN. -0 is below 0 in this order.
 
 #include <cstddef>
 #include <cstdint>
@@ -18,19 +18,19 @@
 
 namespace cohort {
 
-// Thread-compatible.
+// The conversion of a call's elements to and from NCCL's form. Thread-compatible.
 class NcclElements {
  public:
   NcclElements(const CollectiveCall& call, int size);
 
-  size_t bytes() const { return bytes_; }  // of one element on its way
+  size_t bytes() const { return bytes_; }  // the size of one element in NCCL's form
   NcclRun RunOf(int64_t elements) const;
   NcclReduction reduction() const { return reduction_; }
 
-  // Converts to NCCL's form. The memory on NCCL's side is aligned to 8 bytes; the call's side need
-  // not be aligned.
+  // Converts elements to NCCL's form. The address `to` is aligned to 8 bytes; the address `from`
+  // need not be aligned.
   void ToNccl(const std::byte* from, int64_t elements, std::byte* to) const;
-  // Converts from NCCL's form. May change the elements at `from`.
+  // Converts elements from NCCL's form. May change the elements at `from`.
   void FromNccl(std::byte* from, int64_t elements, std::byte* to) const;
 
  private:
@@ -38,7 +38,7 @@ class NcclElements {
   const ReduceOp reduce_;
   const int64_t divisor_;
   const bool reduces_;
-  const bool as_order_;  // floats in min and max
+  const bool as_order_;  // min and max of floats travel as integers
   const size_t bytes_;
   const NcclType type_;
   const NcclReduction reduction_;

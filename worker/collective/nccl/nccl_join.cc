@@ -11,6 +11,7 @@ namespace cohort {
 
 namespace {
 
+// The answer of the control group to one call.
 struct Answer {
   Event came;
   absl::Status status;
@@ -18,9 +19,10 @@ struct Answer {
 
 }  // namespace
 
-// The control group answers always: at the latest when the communicator's end aborts it.
+// Runs a call of the control group and waits for its answer. The control group always answers: at
+// the latest when the end of the communicator aborts the control group.
 absl::Status NcclCommunicator::AskControl(CollectiveCall call) {
-  const auto answer = std::make_shared<Answer>();  // shared with the call
+  const auto answer = std::make_shared<Answer>();  // shared with the callback of the call
   control_->Start(std::move(call), [answer](absl::Status status) {
     answer->status = std::move(status);
     answer->came.Notify();
@@ -46,6 +48,7 @@ NcclPass NcclCommunicator::OwnPass() {
   device_ = *std::move(opened);
   pass.usable = NcclStatus(table, nullptr, table.nccl_version(table.self, &pass.nccl_version),
                            "asking for NCCL's version");
+  // Rank 0 alone makes the id by which NCCL's communicators find each other.
   if (rank() != 0 || !pass.usable.ok()) return pass;
   pass.usable =
       NcclStatus(table, nullptr, table.unique_id(table.self, pass.id.data()), "making an id");
@@ -54,6 +57,7 @@ NcclPass NcclCommunicator::OwnPass() {
 
 absl::Status NcclCommunicator::Join() {
   const auto size = static_cast<size_t>(options_.group.size);
+  // Every rank tells all ranks whether it can join, even if it cannot.
   const auto own = EncodePass(OwnPass());
   std::vector<std::byte> all(size * NcclPass::kBytes);
   CollectiveCall exchange;
@@ -71,8 +75,10 @@ absl::Status NcclCommunicator::Join() {
         DecodePass(absl::MakeConstSpan(all).subspan(rank * NcclPass::kBytes, NcclPass::kBytes)));
   }
   RETURN_IF_ERROR(CheckPasses(passes));
+  // All ranks have the same passes, so either all of them join or none does.
   RETURN_IF_ERROR(device_->Join(passes[0].id, options_.group.size));
   RETURN_IF_ERROR(WaitUntilPosted(clock_.Now() + options_.join_timeout));
+  // A last barrier tells that all ranks have joined.
   CollectiveCall all_joined;
   all_joined.name = "all ranks have joined NCCL";
   all_joined.timeout = options_.join_timeout;

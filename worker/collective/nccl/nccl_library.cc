@@ -10,6 +10,7 @@ namespace cohort {
 
 namespace {
 
+// Returns the error for a module, a driver or a GPU that is missing.
 constexpr absl::string_view kModule = "libcohort_nccl.so";
 
 absl::Status Missing(const std::string& what) {
@@ -29,6 +30,7 @@ absl::StatusOr<const NcclTable*> LoadNccl(const std::string& path) {
   }
   const auto table_of = reinterpret_cast<const NcclTable* (*)()>(*symbol);
   const NcclTable* const table = table_of != nullptr ? table_of() : nullptr;
+  // A module of another build may have another layout of the table.
   if (table == nullptr || table->version != kNcclTableVersion) {
     return Missing(absl::StrCat("NCCL is not available: ", path, " is of another build (version ",
                                 table == nullptr ? 0 : table->version, " of its table, not ",

@@ -1,7 +1,8 @@
 #pragma once
 
-// The GPUs of one process, joined by NCCL. One thread drives all of them at once, so no rank can be
-// missing, and nothing has to be agreed first as between processes (nccl_communicator.h).
+// The GPUs of one process, joined by NCCL. One thread drives all GPUs of the group at once, so no
+// rank can be missing, and the ranks need not agree on calls first as they must between processes
+// (nccl_communicator.h).
 
 #include <cstdint>
 #include <memory>
@@ -12,10 +13,11 @@
 
 namespace cohort {
 
-// Thread-compatible. Errors of all methods: UNAVAILABLE with the words of CUDA or NCCL.
+// The GPUs of one process as one group. Thread-compatible. Errors of all methods: UNAVAILABLE with
+// the words of CUDA or NCCL.
 class NcclLocalGroup {
  public:
-  // Opens a group of GPUs, each once. The table outlives the group.
+  // Opens a group of GPUs; each GPU is listed once. The table must outlive the group.
   static absl::StatusOr<std::unique_ptr<NcclLocalGroup>> Open(const NcclTable& table,
                                                               const std::vector<int32_t>& gpus);
   ~NcclLocalGroup();
@@ -23,7 +25,7 @@ class NcclLocalGroup {
   NcclLocalGroup& operator=(const NcclLocalGroup&) = delete;
 
   // Adds up `count` values of each GPU into `sum` on the first GPU; `sum` may be the first GPU's
-  // values. The sum is there on return. After an error the group must not be used any more.
+  // values. The sum is complete on return. After an error the group must not be used any more.
   absl::Status Sum(const std::vector<const float*>& values, int64_t count, float* sum);
 
  private:

@@ -13,11 +13,12 @@ namespace cohort {
 
 namespace {
 
-//   0  usable, 1 or 0
-//   4  version
-//   8  id
+// The layout of the message, by the offsets of its fields:
+//   0    usable, 1 or 0
+//   4    NCCL's version
+//   8    id of the group
 //   136  bytes of a piece
-//   144  words, zeros behind them
+//   144  error text, followed by zeros
 constexpr size_t kVersionAt = 4;
 constexpr size_t kIdAt = 8;
 constexpr size_t kPieceAt = kIdAt + kNcclIdBytes;
@@ -47,8 +48,10 @@ NcclPass DecodePass(absl::Span<const std::byte> bytes) {
   std::memcpy(&pass.nccl_version, &bytes[kVersionAt], sizeof(pass.nccl_version));
   std::memcpy(pass.id.data(), &bytes[kIdAt], pass.id.size());
   std::memcpy(&pass.piece_bytes, &bytes[kPieceAt], sizeof(pass.piece_bytes));
+  // A rank that can join sends no error text.
   if (bytes[0] != std::byte{0}) return pass;
   const auto* const words = reinterpret_cast<const char*>(&bytes[kWordsAt]);
+  // An error text that fills the message has no zero after it.
   const std::string text(words, strnlen(words, kWordsMax));
   pass.usable = absl::FailedPreconditionError(text);
   return pass;

@@ -1,8 +1,9 @@
 #pragma once
 
-// The message by which ranks introduce themselves before they join: whether each has a device and
-// which NCCL, and rank 0's id of the group. All ranks hear all of them, so all know alike whether
-// they join, and name the same ranks that cannot.
+// The message by which ranks introduce themselves before they join: whether the rank has a GPU, the
+// rank's version of NCCL, and, from rank 0, NCCL's id of the group. Every rank gets the messages of
+// all ranks. So all ranks come to the same decision whether to join, and name the same ranks that
+// cannot.
 
 #include <array>
 #include <cstddef>
@@ -15,18 +16,20 @@
 namespace cohort {
 
 struct NcclPass {
-  static constexpr size_t kBytes = 1024;  // bytes of each rank, the words included
+  // The bytes of each rank's message, including the error text.
+  static constexpr size_t kBytes = 1024;
 
-  absl::Status usable;  // else a message is shown, and cut where it is longer
+  absl::Status usable;  // OK, or the reason why the rank cannot join; a long message is cut off
   int32_t nccl_version = 0;
   uint64_t piece_bytes = 0;                   // the size by which all ranks cut their calls
-  std::array<uint8_t, kNcclIdBytes> id = {};  // rank 0's
+  std::array<uint8_t, kNcclIdBytes> id = {};  // rank 0's id of the group
 };
 
 std::array<std::byte, NcclPass::kBytes> EncodePass(const NcclPass& pass);
 NcclPass DecodePass(absl::Span<const std::byte> bytes);
 
-// Errors: FAILED_PRECONDITION naming each rank that cannot take part and why, or those that differ.
+// Checks the messages of all ranks. Errors: FAILED_PRECONDITION that names each rank that cannot
+// take part and why, or a rank that differs from rank 0.
 absl::Status CheckPasses(absl::Span<const NcclPass> passes);
 
 }  // namespace cohort

@@ -13,6 +13,7 @@ bool HasParts(CollectiveOp op) {
          op == CollectiveOp::kAllToAll;
 }
 
+// Returns the elements that a piece takes of the call, or of each part of a call with parts.
 int64_t StepOf(CollectiveOp op, int size, int64_t elements_max) {
   return HasParts(op) ? std::max(elements_max / size, int64_t{1}) : elements_max;
 }
@@ -27,6 +28,7 @@ std::vector<int64_t> BeginsOf(const std::vector<int64_t>& counts) {
   return begins;
 }
 
+// Returns the elements of the longest part, which determines the number of pieces.
 int64_t Longest(const CollectiveCall& call) {
   if (call.op == CollectiveOp::kBarrier) return 0;
   if (!HasParts(call.op)) return call.count;
@@ -37,7 +39,7 @@ int64_t Longest(const CollectiveCall& call) {
   return longest;
 }
 
-// Returns the elements that turn `turn` takes of each part.
+// Returns how many elements the piece of number `turn` takes of each part.
 std::vector<int64_t> LeftOf(const std::vector<int64_t>& counts, int64_t turn, int64_t step) {
   std::vector<int64_t> left;
   for (const int64_t count : counts) {
@@ -51,7 +53,7 @@ bool AllEqual(const std::vector<int64_t>& numbers) {
                      [&](int64_t number) { return number == numbers[0]; });
 }
 
-// Returns copies of one part after another.
+// Returns copies that put the parts into staging memory one after another, without gaps.
 std::vector<NcclCopy> CopiesOf(const std::vector<int64_t>& begins, const std::vector<int64_t>& left,
                                int64_t first) {
   std::vector<NcclCopy> copies;
@@ -98,6 +100,7 @@ NcclPiece NcclPieces::Whole(int64_t first, int64_t count) const {
   const NcclCopy all = {first, 0, count};
   const bool broadcast = call_.op == CollectiveOp::kBroadcast;
   const bool reduce = call_.op == CollectiveOp::kReduce;
+  // Only the root of a broadcast has input, and only the root of a reduce has output.
   if (!broadcast || rank_ == call_.root) piece.in.push_back(all);
   if (!reduce || rank_ == call_.root) piece.out.push_back(all);
   const Kind kind = broadcast ? Kind::kBroadcast : reduce ? Kind::kReduce : Kind::kAllReduce;
@@ -115,6 +118,7 @@ NcclPiece NcclPieces::ReduceScatter(int64_t turn) const {
   if (own > 0) piece.out.push_back({turn * step_, 0, own});
   piece.staged_in = Sum(left);
   piece.staged_out = own;
+  // Equal parts are one operation of NCCL; unequal parts are one reduction to each rank.
   if (AllEqual(left)) {
     piece.steps.push_back({Kind::kReduceScatter, 0, 0, 0, own});
     return piece;
@@ -136,6 +140,7 @@ NcclPiece NcclPieces::AllGather(int64_t turn) const {
   piece.out = CopiesOf(begins_, left, turn * step_);
   piece.staged_in = own;
   piece.staged_out = Sum(left);
+  // Equal parts are one operation of NCCL; unequal parts are one broadcast from each rank.
   if (AllEqual(left)) {
     piece.steps.push_back({Kind::kAllGather, 0, 0, 0, own});
     return piece;
@@ -155,6 +160,7 @@ NcclPiece NcclPieces::AllToAll(int64_t turn) const {
   const std::vector<int64_t> received = LeftOf(call_.receive_counts, turn, step_);
   piece.in = CopiesOf(begins_, sent, turn * step_);
   piece.out = CopiesOf(receive_begins_, received, turn * step_);
+  // NCCL runs the sends and receives of one group together, so their order does not matter.
   for (int peer = 0; peer < size_; ++peer) {
     const auto p = static_cast<size_t>(peer);
     if (sent[p] > 0) piece.steps.push_back({Kind::kSend, peer, piece.staged_in, 0, sent[p]});

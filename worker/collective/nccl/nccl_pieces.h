@@ -1,16 +1,17 @@
 #pragma once
 
-// The way of a call through NCCL: cut into pieces that fit into staging memory, each with what is
-// copied in, the operations of one NCCL group, and what is copied out. Pure arithmetic, the same on
-// all ranks where NCCL asks for it: all of them make the same collectives in the same order, and
-// the two ends of a send cut it alike.
+// The way of a call through NCCL. A call is cut into pieces that fit into staging memory. Each
+// piece has the copies into staging memory, the operations of one NCCL group, and the copies out.
+// The cutting is pure arithmetic and gives the same result on all ranks where NCCL needs this: all
+// ranks make the same collectives in the same order, and both ends of a send cut it alike.
 //
-// NCCL's reduce-scatter and all-gather know equal parts only. A piece takes as many elements of
-// each part; where all have as many left it is that operation, else a reduction or broadcast for
-// each part that has some left, which moves the same elements and no padding.
+// NCCL's reduce-scatter and all-gather know equal parts only. A piece takes the same number of
+// elements of each part. If all parts have the same number left, the piece is one reduce-scatter or
+// all-gather. Otherwise the piece is a reduction or broadcast for each part that has elements left,
+// which moves the same elements without padding.
 //
-// All numbers are elements. In place, an element of the input is copied in with its piece or
-// before, and written only when that piece comes out.
+// All numbers are elements. In an operation in place, an element of the input is copied in with its
+// piece or earlier, and is overwritten only when that piece is copied out.
 
 #include <cstdint>
 #include <vector>
@@ -20,7 +21,7 @@
 namespace cohort {
 
 struct NcclCopy {
-  int64_t in_call = 0;  // first, of the call's input or output
+  int64_t in_call = 0;  // the first element, in the call's input or output
   int64_t in_staging = 0;
   int64_t count = 0;
 };
@@ -37,29 +38,29 @@ struct NcclStep {
   };
 
   Kind kind = Kind::kAllReduce;
-  int peer = 0;               // for kSend and kReceive; the root of kReduce and kBroadcast
-  int64_t send_first = 0;     // position in the staged input
-  int64_t receive_first = 0;  // position in the staged output
-  int64_t count = 0;          // as NCCL counts: those of one part in kAllGather and kReduceScatter
+  int peer = 0;               // the peer of a send or receive; the root of a reduce or broadcast
+  int64_t send_first = 0;     // the first element in the staged input
+  int64_t receive_first = 0;  // the first element in the staged output
+  int64_t count = 0;          // the elements; in kAllGather and kReduceScatter, of one part
 };
 
 struct NcclPiece {
   std::vector<NcclCopy> in;
   std::vector<NcclStep> steps;
   std::vector<NcclCopy> out;
-  int64_t staged_in = 0;  // elements of the staged input
+  int64_t staged_in = 0;  // the number of elements of the staged input
   int64_t staged_out = 0;
 };
 
-// Thread-compatible.
+// The pieces of one call. Thread-compatible.
 class NcclPieces {
  public:
-  // Cuts a call that CheckCall accepts. At most `elements_max` of a piece are staged on either
-  // side; that is at least `size`.
+  // Cuts a call that CheckCall accepts. A piece stages at most `elements_max` elements on either
+  // side; `elements_max` must be at least `size`.
   NcclPieces(const CollectiveCall& call, int rank, int size, int64_t elements_max);
 
-  // Returns the number of pieces, 0 for a barrier and if nothing moves. In an all-to-all the ranks
-  // may have different numbers.
+  // Returns the number of pieces; 0 for a barrier and if no element moves. In an all-to-all the
+  // ranks may have different numbers of pieces.
   int64_t count() const { return count_; }
   NcclPiece At(int64_t index) const;
 
@@ -72,8 +73,8 @@ class NcclPieces {
   const CollectiveCall& call_;
   const int rank_;
   const int size_;
-  const int64_t step_;           // elements of a piece, or of each part in a piece
-  std::vector<int64_t> begins_;  // begins of the parts
+  const int64_t step_;           // the elements of a piece, or of each part in a piece
+  std::vector<int64_t> begins_;  // the first element of each part
   std::vector<int64_t> receive_begins_;
   int64_t count_ = 0;
 };

@@ -1,20 +1,22 @@
 #pragma once
 
-// The program's view of CUDA and NCCL: a table of functions without any of their types. The
-// module libcohort_nccl.so (backend/) fills it, and so do tests, with threads in the place of
-// devices. Both sides compile this header, so whoever changes it raises the version.
+// The program's view of CUDA and NCCL: a table of functions without any types of CUDA or NCCL. The
+// module libcohort_nccl.so (backend/) fills the table, and tests fill it with threads in the place
+// of devices. Both sides compile this header, so a change of the table must raise the version.
 //
-// A context is one rank: a device, a stream of it, and a communicator once it has joined. What is
-// posted runs on the device in the order in which it was posted. Only the owner's thread uses a
-// context; another may call `abort` and `stream_wait` while the owner waits for it.
+// A context is one rank: a device, a stream of the device, and a communicator once the rank has
+// joined. Posted work runs on the device in the order of posting. Only the owner's thread uses a
+// context; another thread may call `abort` and `stream_wait` while the owner waits for that thread.
 //
-// A communicator does not block: what starts something may return kNcclUnderWay, and only when
-// comm_state has answered kNcclDone is it on the stream. Before that nothing else may be posted.
+// A communicator does not block: a function that starts an operation may return kNcclUnderWay. The
+// operation is on the stream only when comm_state has answered kNcclDone. Before that nothing else
+// may be posted.
 //
-// Beside contexts, of ranks that are processes, there are the GPUs of one process, which one thread
-// drives: all of them are there, so these functions block.
+// Besides contexts, whose ranks are processes, the table has functions for the GPUs of one process,
+// which one thread drives. These functions block, because all GPUs of the group are there.
 //
-// Codes: kNcclDone, kNcclUnderWay, or an error, of which error_words tells.
+// The functions return kNcclDone, kNcclUnderWay, or an error code, which error_words puts into
+// words.
 
 #include <cstddef>
 #include <cstdint>
@@ -23,7 +25,7 @@ namespace cohort {
 
 inline constexpr uint32_t kNcclTableVersion = 3;
 inline constexpr size_t kNcclIdBytes = 128;
-// The name of the one function that the module exports: const NcclTable* f().
+// The name of the only function that the module exports: const NcclTable* f().
 inline constexpr char kNcclTableSymbol[] = "cohort_nccl_table";
 
 inline constexpr int32_t kNcclDone = 0;
@@ -33,44 +35,50 @@ enum class NcclType : int32_t { kBytes, kInt32, kInt64, kFloat32, kFloat64 };
 enum class NcclReduction : int32_t { kSum, kProd, kMin, kMax };
 
 struct NcclRun {
-  uint64_t count = 0;  // number of elements of the type
+  uint64_t count = 0;  // the number of elements of the type
   NcclType type = NcclType::kBytes;
 };
 
-struct NcclContext;  // the module's
-struct NcclLocal;    // the same
+struct NcclContext;  // a rank; defined by the module
+struct NcclLocal;    // defined by the module
 
 struct NcclTable {
   uint32_t version = kNcclTableVersion;
-  void* self = nullptr;  // first argument of the functions that take no context
+  void* self = nullptr;  // the first argument of the functions that take no context
 
-  // Writes the words of `code` into `words`, with a zero at the end. The context, which may be
-  // null, may know more.
+  // Writes the words of `code` into `words`, with a zero at the end. `context` may be null; a
+  // context may give more words.
   void (*error_words)(NcclContext* context, int32_t code, char* words, uint64_t bytes);
-  int32_t (*nccl_version)(void* self, int32_t* version);  // 22809: 2.28.9
+  int32_t (*nccl_version)(void* self, int32_t* version);  // 22809 is version 2.28.9
   int32_t (*device_count)(void* self, int32_t* count);
-  int32_t (*unique_id)(void* self, uint8_t* id);  // kNcclIdBytes; needs no device
+  int32_t (*unique_id)(void* self, uint8_t* id);  // writes kNcclIdBytes bytes; needs no device
 
   int32_t (*open)(void* self, int32_t device, NcclContext** context);
-  // Closes a context whose memory has been freed and which has left, was aborted, or never joined.
+  // Closes a context. Its memory must have been freed, and the context must have left, been
+  // aborted, or never joined.
   void (*close)(NcclContext* context);
   int32_t (*allocate_device)(NcclContext* context, uint64_t bytes, void** memory);
-  int32_t (*allocate_host)(NcclContext* context, uint64_t bytes, void** memory);  // pinned
+  int32_t (*allocate_host)(NcclContext* context, uint64_t bytes,
+                           void** memory);  // pinned host memory
   void (*free_device)(NcclContext* context, void* memory);
   void (*free_host)(NcclContext* context, void* memory);
 
   int32_t (*join)(NcclContext* context, const uint8_t* id, int32_t rank, int32_t size);
-  // Returns the state of the operation that was started last, and any failure since.
+  // Returns the state of the operation that was started last, or the code of a failure since.
   int32_t (*comm_state)(NcclContext* context);
-  int32_t (*leave)(NcclContext* context);    // all that was posted has ended; then comm_state
-  int32_t (*destroy)(NcclContext* context);  // after it has left
-  void (*abort)(NcclContext* context);       // instead: ends what is on the device; may block
+  // Begins to leave the communicator. All posted work must have ended. comm_state tells when the
+  // context has left.
+  int32_t (*leave)(NcclContext* context);
+  int32_t (*destroy)(NcclContext* context);  // called after the context has left
+  // Ends the work on the device; called instead of leave and destroy. May block.
+  void (*abort)(NcclContext* context);
 
   int32_t (*copy_to_device)(NcclContext* context, void* device, const void* host, uint64_t bytes);
   int32_t (*copy_to_host)(NcclContext* context, void* host, const void* device, uint64_t bytes);
   int32_t (*group_start)(NcclContext* context);
   int32_t (*group_end)(NcclContext* context);
-  // Collectives, within a group only. `send` and `receive` do not overlap.
+  // Post collective operations; allowed only between group_start and group_end. `send` and
+  // `receive` must not overlap.
   int32_t (*all_reduce)(NcclContext* context, const void* send, void* receive, NcclRun run,
                         NcclReduction reduction);
   int32_t (*reduce)(NcclContext* context, const void* send, void* receive, NcclRun run,
@@ -83,18 +91,18 @@ struct NcclTable {
   int32_t (*send)(NcclContext* context, const void* send, NcclRun run, int32_t peer);
   int32_t (*receive)(NcclContext* context, void* receive, NcclRun run, int32_t peer);
 
-  // Runs when all that was posted before has ended well; must be short and use nothing of CUDA.
+  // Runs `then` when all work that was posted before has ended well. `then` must be short and must
+  // not call CUDA.
   int32_t (*call_then)(NcclContext* context, void (*then)(void*), void* argument);
-  int32_t (*stream_state)(NcclContext* context);  // kNcclUnderWay while something runs
-  int32_t (*stream_wait)(NcclContext* context);   // blocks until nothing runs
+  int32_t (*stream_state)(NcclContext* context);  // kNcclUnderWay while work runs on the stream
+  int32_t (*stream_wait)(NcclContext* context);   // blocks until no work runs on the stream
 
-  // Opens so many GPUs, each once, with a communicator and a stream of each.
+  // Opens `count` different GPUs, with a communicator and a stream for each GPU.
   int32_t (*open_local)(void* self, int32_t count, const int32_t* devices, NcclLocal** local);
-  // Adds up what each GPU has at `send`, by GPU, into `receive` of the first one, which may be its
-  // `send`. No device writes any of it meanwhile. When this has failed nothing but close_local may
-  // follow.
+  // Adds up the arrays send[i] of all GPUs i into `receive` on the first GPU, which may be send[0].
+  // No device may write these arrays meanwhile. After an error only close_local may follow.
   int32_t (*reduce_local)(NcclLocal* local, const void* const* send, void* receive, NcclRun run);
-  // Ends what is on the devices.
+  // Ends the work on the devices and closes them.
   void (*close_local)(NcclLocal* local);
 };
 

@@ -14,17 +14,22 @@ using A = CollectiveAlgorithm;
 constexpr int64_t kKiB = 1024;
 constexpr int64_t kMiB = 1024 * kKiB;
 
+// The limits between algorithms, in bytes of a call (algorithm_choice.h).
 constexpr int64_t kOneShotBytesMax = 16 * kKiB;
+// The upper bound of the bytes that a rank sends to all other ranks together in one-shot.
 constexpr int64_t kOneShotSentBytesMax = 64 * kKiB;
-// A second step takes as long as summing the other half of so much, and sends nothing less.
+// The one-shot limit of two ranks. Up to this size a second step takes longer than summing the
+// other half of the data, and the second step would not reduce the bytes that are sent.
 constexpr int64_t kPairOneShotBytesMax = 256 * kKiB;
 constexpr int64_t kLocalBytesMin = 64 * kKiB;
-// Above the buckets that gradients travel in (bucket_plan.h), so that how they are put together
-// changes no bit of them.
+// The two-shot limit. The limit lies above the size of gradient buckets (bucket_plan.h), so the
+// grouping of gradients into buckets changes no bit of their sums.
 constexpr int64_t kTwoShotBytesMax = 16 * kMiB;
-constexpr int64_t kCrowdTwoShotBytesMax = 4 * kMiB;  // for more ranks than send each other directly
+// The two-shot limit of more than kDirectRanksMax ranks
+constexpr int64_t kCrowdTwoShotBytesMax = 4 * kMiB;
 constexpr int64_t kGatherDirectBytesMax = 512 * kKiB;
 constexpr int64_t kTreeBytesMax = 64 * kKiB;
+// Up to this number of ranks, every rank may send to every other rank directly.
 constexpr int kDirectRanksMax = 16;
 
 std::string Size(int64_t bytes) {
@@ -36,6 +41,7 @@ std::string Size(int64_t bytes) {
 int64_t BytesOfCall(const CollectiveCall& call) {
   const bool parts = call.op == CollectiveOp::kReduceScatter || call.op == CollectiveOp::kAllGather;
   const int64_t elements =
+      // Returns the bytes of a call, over the parts of all ranks.
       parts ? std::accumulate(call.counts.begin(), call.counts.end(), int64_t{0}) : call.count;
   return elements * static_cast<int64_t>(ElementSize(call.dtype));
 }
@@ -43,6 +49,7 @@ int64_t BytesOfCall(const CollectiveCall& call) {
 Choice ChooseAllReduce(const PlanInput& in, int64_t bytes) {
   const int n = in.size;
   if (RanksPerHostBlock(in.hosts) > 0 && bytes > kLocalBytesMin) {
+    // Chooses the algorithm of an all-reduce: small calls save steps, large calls save bytes.
     return {A::kHierarchical, absl::StrCat("several ranks share each host, and above ",
                                            Size(kLocalBytesMin), " it pays to sum there first")};
   }
@@ -64,6 +71,7 @@ Choice ChooseAllReduce(const PlanInput& in, int64_t bytes) {
   if (n == 2 || bytes <= two_shot_max) {
     return {A::kTwoShot, "it sends as little as a ring and has two steps"};
   }
+  // A ring would send partial sums, which take twice the bytes of 16-bit floats.
   if (IsHalf(in.call.dtype) && n <= kDirectRanksMax) {
     return {A::kTwoShot, absl::StrCat("partial sums of ", DTypeName(in.call.dtype),
                                       " travel as float32, and here there are none")};
@@ -76,6 +84,7 @@ Choice ChooseAllReduce(const PlanInput& in, int64_t bytes) {
 Choice ChooseRooted(const PlanInput& in, int64_t bytes) {
   if (bytes <= kTreeBytesMax) {
     return {A::kTree,
+            // Chooses the algorithm of a broadcast or a reduce.
             absl::StrCat("up to ", Size(kTreeBytesMax), " the number of steps is what costs")};
   }
   if (in.call.op == CollectiveOp::kBroadcast) {

@@ -9,6 +9,7 @@ namespace cohort {
 
 namespace {
 
+// Returns the size above which a bucket is full.
 int64_t BytesMax(const BucketOptions& options, bool first) {
   if (options.bytes_per_pack > 0) return options.bytes_per_pack;
   return first ? options.automatic_first_bytes : options.automatic_bytes;
@@ -18,6 +19,7 @@ void Put(Bucket& bucket, size_t index, const BucketItem& item) {
   bucket.items.push_back(index);
   bucket.offsets.push_back(bucket.elements);
   bucket.elements += item.elements;
+  // The hash depends on the order of the items, so ranks that pack differently are found out.
   bucket.layout =
       Mix64(bucket.layout + StableHash(item.name) * 3 +
             Mix64(static_cast<uint64_t>(item.elements)) + static_cast<uint64_t>(item.dtype));
@@ -28,11 +30,13 @@ void Put(Bucket& bucket, size_t index, const BucketItem& item) {
 std::vector<Bucket> PlanBuckets(const std::vector<BucketItem>& items,
                                 const BucketOptions& options) {
   std::vector<Bucket> buckets;
-  std::map<DType, size_t> open;  // the last bucket of each type
+  std::map<DType, size_t> open;  // the index of the last bucket of each type
+  // Goes from the last variable to the first, as the backward pass makes gradients.
   for (size_t index = items.size(); index-- > 0;) {
     const BucketItem& item = items[index];
     const auto element = static_cast<int64_t>(ElementSize(item.dtype));
     const auto found = open.find(item.dtype);
+    // The size is compared before the item is added, so a bucket may exceed its size by one item.
     if (found == open.end() ||
         buckets[found->second].elements * element > BytesMax(options, found->second == 0)) {
       open[item.dtype] = buckets.size();
@@ -41,6 +45,8 @@ std::vector<Bucket> PlanBuckets(const std::vector<BucketItem>& items,
     }
     Put(buckets[open[item.dtype]], index, item);
   }
+  // Buckets of different types are filled side by side. A bucket can start when its last gradient
+  // is made, which is the item with the lowest index.
   std::stable_sort(buckets.begin(), buckets.end(), [](const Bucket& a, const Bucket& b) {
     return a.items.back() > b.items.back();
   });

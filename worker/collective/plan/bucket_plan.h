@@ -1,11 +1,11 @@
 #pragma once
 
-// The grouping of gradients that travel together. Gradients come in the reverse of the order of
-// their variables in the model, because the backward pass makes the last one first, and are put
-// into buckets greedily: a new bucket begins when the one before exceeds its size, as TensorFlow
-// packs them (cross_device_utils.group_by_size). Each element type has buckets of its own. The plan
-// depends on names, types and sizes alone, so every rank makes the same plan, and its buckets start
-// in its order.
+// The grouping of gradients into buckets that travel together. Gradients come in the reverse order
+// of their variables in the model, because the backward pass makes the last gradient first.
+// Gradients are put into buckets greedily: a new bucket begins when the bucket before exceeds its
+// size, as TensorFlow packs gradients (cross_device_utils.group_by_size). Each element type has its
+// own buckets. The plan depends on names, types and sizes alone, so every rank makes the same plan
+// and starts the buckets in the same order.
 
 #include <cstdint>
 #include <string>
@@ -21,10 +21,12 @@ struct BucketItem {
   int64_t elements = 0;
 };
 
-inline constexpr int64_t kNcclBucketBytes = int64_t{25} << 20;  // for calls that wait for all ranks
+// The size of buckets for NCCL, whose calls wait for all ranks.
+inline constexpr int64_t kNcclBucketBytes = int64_t{25} << 20;
 
 struct BucketOptions {
-  // 0: the sizes below; the first bucket is small so that something travels early.
+  // The size of every bucket. 0: the automatic sizes below; the automatic first bucket is small so
+  // that some gradients travel early.
   int64_t bytes_per_pack = 0;
   int64_t automatic_bytes = int64_t{4} << 20;
   int64_t automatic_first_bytes = int64_t{1} << 20;
@@ -32,16 +34,17 @@ struct BucketOptions {
 
 struct Bucket {
   DType dtype = DType::kFloat32;
-  std::vector<size_t> items;     // indices into the given list
-  std::vector<int64_t> offsets;  // where each item begins, in elements
+  std::vector<size_t> items;     // indices into the given list of items
+  std::vector<int64_t> offsets;  // where each item begins in the bucket, in elements
   int64_t elements = 0;
 
-  // A hash of types, sizes and names: CollectiveCall::layout.
+  // A hash of the types, sizes and names of the items: the CollectiveCall::layout of the bucket.
   uint64_t layout = 0;
 };
 
-// Plans buckets in the order in which they can start, which is that of their last item. `items` are
-// in the order of the model.
+// Groups items into buckets. The buckets are returned in the order in which their last gradients
+// are made, which is the order in which the buckets can start. `items` are in the order of the
+// model.
 std::vector<Bucket> PlanBuckets(const std::vector<BucketItem>& items, const BucketOptions& options);
 
 }  // namespace cohort

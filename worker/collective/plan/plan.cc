@@ -6,6 +6,7 @@
 
 namespace cohort {
 
+// Appends a step that reads `refs`, and returns the index of the step.
 uint32_t PlanBuilder::Add(PlanStep::Kind kind, absl::Span<const Ref> refs) {
   PlanStep step;
   step.kind = kind;
@@ -16,6 +17,7 @@ uint32_t PlanBuilder::Add(PlanStep::Kind kind, absl::Span<const Ref> refs) {
   return static_cast<uint32_t>(plan_.steps.size() - 1);
 }
 
+// Sets where the result of a step goes, and returns the Ref by which later steps read the result.
 Ref PlanBuilder::Target(uint32_t step, Ref target) {
   target.step = step;
   plan_.steps[step].target = target;
@@ -75,6 +77,7 @@ Ref PlanBuilder::CombineFinalInto(absl::Span<const Ref> operands, const Ref& tar
 Ref PlanBuilder::Copy(const Ref& what) { return Made(PlanStep::Kind::kCopy, {what}, what.partial); }
 
 Ref PlanBuilder::Join(absl::Span<const Ref> all) {
+  // The result has no elements: later steps only wait for the join.
   return Target(Add(PlanStep::Kind::kCopy, all), {Ref::Place::kMade, false, 0, 0, 0});
 }
 

@@ -1,16 +1,16 @@
 #pragma once
 
-// The work of one rank in one operation, as data: sends, receives, sums and copies, and what has to
-// happen before what. Algorithms are functions that write plans (plans.h); one machine carries them
+// The work of one rank in one operation, as data: sends, receives, sums and copies, and which step
+// waits for which. Algorithms are functions that write plans (plans.h). One machine carries plans
 // out (operation.h), whatever the transport and the order in which frames arrive.
 //
-// A plan speaks in elements. A Ref is a run of elements somewhere: in the caller's input or output,
-// in a frame that a receive brings, or in memory of the operation that a sum or a copy made. A step
-// that reads what another makes waits for it.
+// A plan counts in elements. A Ref is a range of elements in the caller's input or output, in a
+// frame that a receive brings, or in memory that the operation allocates for a sum or a copy. A
+// step that reads the result of another step waits for that step.
 //
 // A plan may write over input that it sends (operations in place) only if the receiver has made use
-// of that input by then: because the new value came back through that receiver. Otherwise it sends
-// a copy.
+// of that input by then, because the new value came back through that receiver. Otherwise the plan
+// sends a copy of the input.
 
 #include <cstddef>
 #include <cstdint>
@@ -27,9 +27,10 @@ struct Ref {
   static constexpr uint32_t kNoStep = ~uint32_t{0};
 
   Place place = Place::kInput;
-  bool partial = false;     // in the accumulator's type (reduce_tree.h)
-  uint32_t step = kNoStep;  // what it waits for; of kFrame and kMade the step that makes it
-  int64_t first = 0;        // element
+  bool partial = false;  // the elements have the accumulator's type (reduce_tree.h)
+  // The step to wait for; for kFrame and kMade the step that makes the elements.
+  uint32_t step = kNoStep;
+  int64_t first = 0;  // the first element of the range
   int64_t count = 0;
 };
 
@@ -37,12 +38,12 @@ struct PlanStep {
   enum class Kind : uint8_t { kSend, kReceive, kCombine, kCopy };
 
   Kind kind = Kind::kSend;
-  bool final = false;  // for a sum: the result is that of all ranks
-  int peer = 0;        // for sends and receives
-  uint32_t tag = 0;    // for sends and receives: used once for each pair of ranks and direction
-  Ref target;          // what it makes
+  bool final = false;  // for a sum: the result is the sum over all ranks
+  int peer = 0;        // the other rank of a send or receive
+  uint32_t tag = 0;    // the tag of a send or receive; used once for each sender and receiver
+  Ref target;          // the elements that the step makes
   uint32_t refs_begin = 0;
-  uint32_t refs_end = 0;  // what it reads: RankPlan::refs[refs_begin, refs_end)
+  uint32_t refs_end = 0;  // the step reads RankPlan::refs[refs_begin, refs_end)
 };
 
 struct RankPlan {
@@ -54,7 +55,8 @@ struct RankPlan {
   }
 };
 
-// Writes a plan step by step; a step reads only what steps before it make. Thread-compatible.
+// A writer of a plan, step by step. A step reads only the results of earlier steps.
+// Thread-compatible.
 class PlanBuilder {
  public:
   static Ref Input(int64_t first, int64_t count) {
@@ -68,16 +70,18 @@ class PlanBuilder {
   Ref Receive(int peer, uint32_t tag, int64_t count);
   Ref ReceivePartial(int peer, uint32_t tag, int64_t count);
 
-  // Adds the tree over the operands in this order.
-  Ref CombinePartial(absl::Span<const Ref> operands);  // in own memory
+  // Add a sum of the operands by the tree of reduce_tree.h, in the order of the operands.
+  // the result goes into memory of the operation
+  Ref CombinePartial(absl::Span<const Ref> operands);
   Ref CombinePartialInto(absl::Span<const Ref> operands,
-                         const Ref& target);         // `target` has the same size
-  Ref CombineFinal(absl::Span<const Ref> operands);  // in own memory
+                         const Ref& target);         // `target` has the operands' size
+  Ref CombineFinal(absl::Span<const Ref> operands);  // the result goes into memory of the operation
   Ref CombineFinalInto(absl::Span<const Ref> operands, const Ref& target);
 
-  Ref Copy(const Ref& what);  // to own memory
+  Ref Copy(const Ref& what);  // the copy goes into memory of the operation
   Ref CopyInto(const Ref& what, const Ref& target);
-  // Returns nothing if all of these have come.
+  // Adds a step that waits until all of `all` are made, and returns a Ref without elements that
+  // later steps can wait for.
   Ref Join(absl::Span<const Ref> all);
 
   RankPlan Finish() && { return std::move(plan_); }

@@ -6,6 +6,7 @@ namespace cohort {
 
 namespace {
 
+// Returns the plan of a group of one rank: the output is a copy of the input.
 RankPlan AlonePlan(const PlanInput& in) {
   PlanBuilder plan;
   const int64_t count = OutputElements(in.call, 0);
@@ -23,6 +24,7 @@ RankPlan AllReducePlan(const PlanInput& in, CollectiveAlgorithm algorithm) {
       return RingAllReduce(in);
     case CollectiveAlgorithm::kHierarchical:
       return HierarchicalAllReduce(in);
+    // Only two-shot is left, because CheckAlgorithm refuses tree and chain for an all-reduce.
     default:
       return TwoShotAllReduce(in);
   }

@@ -5,8 +5,9 @@
 
 namespace cohort {
 
-// All ranks' inputs meet at every rank, which sums for itself. A copy is sent, because the output
-// may lie where the input is and a peer may still be reading when the sum is made.
+// Writes the plan of one-shot: every rank sends its input to every other rank, and each rank sums
+// all inputs. A rank sends a copy of its input, because the output may lie where the input lies and
+// a peer may still be reading the input when the sum is written.
 RankPlan OneShotAllReduce(const PlanInput& in) {
   PlanBuilder plan;
   const int64_t count = in.call.count;
@@ -22,15 +23,17 @@ RankPlan OneShotAllReduce(const PlanInput& in) {
       operands[static_cast<size_t>(peer)] =
           plan.Receive(peer, Tag(Phase::kScatter, segment.index), segment.count);
     }
-    // The own operand is read from the copy, too: its copying comes before the output is written.
+    // The own operand is read from the copy, too, so the input is copied before the output is
+    // written.
     operands[static_cast<size_t>(in.rank)] = own;
     plan.CombineFinalInto(operands, PlanBuilder::Output(segment.first, segment.count));
   }
   return std::move(plan).Finish();
 }
 
-// Rank i owns chunk i. Every rank sends each owner its chunk, and each owner sends its sum to all.
-// A chunk of the output is written when its owner has answered, which has read our part by then.
+// Writes the plan of two-shot: rank i owns chunk i. Every rank sends each owner its part of the
+// owner's chunk, and each owner sends its sum to all ranks. A rank writes a chunk of the output
+// when the owner's sum comes; the owner has read this rank's part of the chunk by then.
 RankPlan TwoShotAllReduce(const PlanInput& in) {
   PlanBuilder plan;
   const DType dtype = in.call.dtype;
@@ -41,7 +44,8 @@ RankPlan TwoShotAllReduce(const PlanInput& in) {
     const Segment all = ChunkAt(in.call.count, chunk, i);
     chunks.push_back(Segments(all.first, all.count, segment_elements));
   }
-  // Goes by segments first, so that all owners can begin; each rank begins with another owner.
+  // The order is by segments first, so that all owners can begin early. Each rank begins with
+  // another owner, so that no owner gets the first frames of all ranks.
   const size_t longest = chunks[0].size();
   for (size_t s = 0; s < longest; ++s) {
     for (int turn = 1; turn < in.size; ++turn) {
@@ -52,6 +56,7 @@ RankPlan TwoShotAllReduce(const PlanInput& in) {
                 PlanBuilder::Input(of_owner[s].first, of_owner[s].count));
     }
   }
+  // Sums the own chunk and sends the sums to all other ranks.
   for (const Segment& own : chunks[static_cast<size_t>(in.rank)]) {
     std::vector<Ref> operands;
     for (int peer = 0; peer < in.size; ++peer) {
@@ -64,6 +69,7 @@ RankPlan TwoShotAllReduce(const PlanInput& in) {
       plan.Send((in.rank + turn) % in.size, Tag(Phase::kGather, own.index), sum);
     }
   }
+  // Copies the sums of the other owners to the output.
   for (int owner = 0; owner < in.size; ++owner) {
     if (owner == in.rank) continue;
     for (const Segment& segment : chunks[static_cast<size_t>(owner)]) {
@@ -76,7 +82,7 @@ RankPlan TwoShotAllReduce(const PlanInput& in) {
 
 namespace {
 
-// The ranks of one subtree: 2^level of them from `base` on, fewer at the end of the group.
+// A subtree of the summation tree: 2^level ranks from `base` on, fewer at the end of the group.
 struct Block {
   int base = 0;
   int size = 0;
@@ -84,23 +90,27 @@ struct Block {
 
 Block BlockAt(int base, int level, int n) { return {base, std::min(1 << level, n - base)}; }
 
-// Passes one level of the tree: our block's value becomes that of the block and its sibling. Rank i
-// of a block gets the sibling's value from rank i modulo the sibling's size.
+// Passes one level of the tree: the value of this rank's block becomes the value of the block and
+// its sibling. Rank i of a block gets the sibling's value from rank i modulo the sibling's size.
 Ref Exchange(PlanBuilder& plan, const PlanInput& in, int level, uint32_t segment, const Ref& value,
              const Ref& output) {
   const int base = in.rank >> level << level;
   const int other_base = base ^ 1 << level;
+  // A block at the end of the group may have no sibling on this level.
   if (other_base >= in.size) return value;
   const Block own = BlockAt(base, level, in.size);
   const Block other = BlockAt(other_base, level, in.size);
   const uint32_t tag =
-      Tag(Phase::kScatter, static_cast<int64_t>(segment) * 16 + level);  // levels: below 11
+      // There are fewer than 11 levels, so 16 tags for each segment suffice.
+      Tag(Phase::kScatter, static_cast<int64_t>(segment) * 16 + level);
   const int place = in.rank - own.base;
+  // If the sibling is larger than the own block, a rank serves several ranks of the sibling.
   for (int i = place; i < other.size; i += own.size) plan.Send(other.base + i, tag, value);
   const int source = other.base + place % other.size;
-  // A block of one rank sends its input as it is, on whatever level.
+  // A block of one rank sends its input, which is not a partial sum, on every level.
   const Ref theirs = other.size > 1 ? plan.ReceivePartial(source, tag, value.count)
                                     : plan.Receive(source, tag, value.count);
+  // The operands are in the order of the ranks, as the tree has them.
   const Ref operands[] = {base < other_base ? value : theirs, base < other_base ? theirs : value};
   const bool last = (2 << level) >= in.size;
   return last ? plan.CombineFinalInto(operands, output) : plan.CombinePartial(operands);
@@ -113,6 +123,7 @@ RankPlan RecursiveDoublingAllReduce(const PlanInput& in) {
   const int64_t count = in.call.count;
   for (const Segment& segment : Segments(0, count, SegmentElements(in.call.dtype, count))) {
     const Ref output = PlanBuilder::Output(segment.first, segment.count);
+    // A copy is sent, because a peer may read the value after this rank has written its output.
     Ref value = plan.Copy(PlanBuilder::Input(segment.first, segment.count));
     for (int level = 0; (1 << level) < in.size; ++level) {
       value = Exchange(plan, in, level, segment.index, value, output);

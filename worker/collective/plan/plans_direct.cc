@@ -5,7 +5,7 @@ namespace cohort {
 
 namespace {
 
-// Returns where each part begins, and at the end the sum of all.
+// Returns where each part begins, and as last element the sum of all counts.
 std::vector<int64_t> Begins(const std::vector<int64_t>& counts) {
   std::vector<int64_t> begins = {0};
   for (const int64_t count : counts) begins.push_back(begins.back() + count);
@@ -21,6 +21,8 @@ std::vector<Segment> SegmentsOf(DType dtype, int64_t first, int64_t count) {
 RankPlan DirectReduceScatter(const PlanInput& in) {
   PlanBuilder plan;
   const std::vector<int64_t> begins = Begins(in.call.counts);
+  // Each rank begins with the rank after itself, so that no rank gets the first frames of all
+  // ranks.
   for (int turn = 1; turn < in.size; ++turn) {
     const int owner = (in.rank + turn) % in.size;
     const auto o = static_cast<size_t>(owner);
@@ -37,6 +39,7 @@ RankPlan DirectReduceScatter(const PlanInput& in) {
                              ? PlanBuilder::Input(part.first, part.count)
                              : plan.Receive(peer, Tag(Phase::kScatter, part.index), part.count));
     }
+    // The output has the own part only, so its offsets are relative to the part.
     plan.CombineFinalInto(operands, PlanBuilder::Output(part.first - begins[own], part.count));
   }
   return std::move(plan).Finish();
@@ -78,6 +81,7 @@ RankPlan DirectAllToAll(const PlanInput& in) {
       plan.Send(peer, Tag(Phase::kScatter, part.index), PlanBuilder::Input(part.first, part.count));
     }
   }
+  // Peers are taken in the order in which they send: turn t receives from the rank t places before.
   for (int turn = 1; turn < in.size; ++turn) {
     const int peer = (in.rank + in.size - turn) % in.size;
     const auto p = static_cast<size_t>(peer);
@@ -93,15 +97,15 @@ RankPlan DirectAllToAll(const PlanInput& in) {
 
 namespace {
 
-// Makes rank r tell r + 2^k, in round k, that it and all ranks that it has heard of have come, from
-// `heard` on.
+// Spreads the news of arrivals: in round k, rank r tells rank r + 2^k that all ranks that r has
+// heard of have come. `heard` is the Ref that this rank waits for before it tells anything.
 void Disseminate(const PlanInput& in, Phase phase, Ref heard, PlanBuilder& plan) {
   for (int round = 0; (1 << round) < in.size; ++round) {
     const int ahead = 1 << round;
     plan.Send((in.rank + ahead) % in.size, Tag(phase, round), heard);
     const Ref frame = plan.Receive((in.rank - ahead + in.size) % in.size, Tag(phase, round), 0);
     const Ref both[] = {frame, heard};
-    heard = plan.Join(both);  // frames of later rounds may come first
+    heard = plan.Join(both);  // frames of later rounds may come before frames of earlier rounds
   }
 }
 
@@ -113,8 +117,8 @@ RankPlan DisseminationBarrier(const PlanInput& in) {
   return std::move(plan).Finish();
 }
 
-// A rank whose pairs all fit tells no other rank so before it has heard of all of them, so that
-// none goes on if one pair does not fit.
+// Writes the plan of an agreement. In an all-to-all a rank tells no other rank that its pairs fit
+// before it has heard from all ranks. So no rank goes on if the counts of one pair differ.
 RankPlan AgreementPlan(const PlanInput& in) {
   if (in.call.op != CollectiveOp::kAllToAll || in.size == 1) return DisseminationBarrier(in);
   PlanBuilder plan;

@@ -8,11 +8,12 @@ namespace cohort {
 
 namespace {
 
-// `places` after `from`, counting round.
+// Returns how many places `to` comes after `from` on the ring.
 int Distance(int from, int to, int n) { return (to - from + n) % n; }
 
-// A segment on its way round, summed at each rank that it passes. It starts at rank `start` and
-// ends at the rank before. Returns the sum there; elsewhere the ref is of no use.
+// Passes a segment along the ring and adds the input of each rank on the way. The segment starts at
+// rank `start` and ends at the rank before `start`. Returns the final sum on that last rank; on
+// other ranks the caller must not use the returned Ref.
 Ref SumOnTheWay(PlanBuilder& plan, const PlanInput& in, int start, uint32_t tag, const Ref& input,
                 const Ref* partial_at, const Ref& output) {
   const int place = Distance(start, in.rank, in.size);
@@ -22,6 +23,7 @@ Ref SumOnTheWay(PlanBuilder& plan, const PlanInput& in, int start, uint32_t tag,
     plan.Send(next, tag, input);
     return input;
   }
+  // The first rank sends its input, which is not a partial sum.
   const Ref sum_before = place == 1 ? plan.Receive(previous, tag, input.count)
                                     : plan.ReceivePartial(previous, tag, input.count);
   const Ref operands[] = {sum_before, input};
@@ -32,7 +34,8 @@ Ref SumOnTheWay(PlanBuilder& plan, const PlanInput& in, int start, uint32_t tag,
   return sum;
 }
 
-// A finished segment on its way round, copied at each rank and handed on as it came.
+// Passes a finished segment along the ring: each rank copies the segment to its output and sends
+// the received frame on.
 void HandRound(PlanBuilder& plan, const PlanInput& in, int owner, uint32_t tag, const Ref& value,
                const Ref& output) {
   const int place = Distance(owner, in.rank, in.size);
@@ -43,10 +46,11 @@ void HandRound(PlanBuilder& plan, const PlanInput& in, int owner, uint32_t tag, 
   plan.CopyInto(frame, output);
 }
 
-// A segment of unequal parts, one for each rank, which follow each other in the whole.
+// A segment of the part of one rank. The parts of all ranks may have different sizes, and follow
+// each other in the whole.
 struct PartSegment {
   int owner = 0;
-  int64_t index = 0;  // among all
+  int64_t index = 0;  // the index among the segments of all parts
   int64_t in_part = 0;
   int64_t in_whole = 0;
   int64_t count = 0;
@@ -68,24 +72,26 @@ std::vector<PartSegment> PartSegments(const PlanInput& in) {
 
 }  // namespace
 
-// Each rank sends 2(n-1) chunks to the next one. Chunk c is summed from rank c round to rank c-1,
-// which divides a mean and sends the chunk round again. The output serves as memory for the sums on
-// their way if they have its type: what we sent of a chunk has been added to at the next rank
-// before the chunk comes back as a whole.
+// Writes the plan of the ring: each rank sends 2(n-1) chunks to the next rank. Chunk c is summed
+// from rank c round to rank c-1, which divides a mean and sends the chunk round again. If the
+// output has the type of the partial sums, the output is also the memory for them. This is safe,
+// because the next rank has added to the elements that this rank sent before the whole chunk comes
+// back.
 RankPlan RingAllReduce(const PlanInput& in) {
   PlanBuilder plan;
   const DType dtype = in.call.dtype;
   const int64_t chunk = TensorFlowChunkElements(dtype, in.call.count, in.size);
-  // Sums of 16-bit floats are on their way as float32.
+  // Partial sums of 16-bit floats travel as float32, so segments are measured in float32.
   const DType widest = IsHalf(dtype) ? DType::kFloat32 : dtype;
   const int64_t segment_elements = EvenSegmentElements(widest, chunk);
   const int64_t segments_max = (chunk + segment_elements - 1) / segment_elements;
-  const int first_owner = in.rank;  // our own chunk first: nobody waits for it but the next rank
+  const int first_owner = in.rank;  // the own chunk comes first: its sum starts at this rank
   for (int turn = 0; turn < in.size; ++turn) {
     const int c = Distance(turn, first_owner, in.size);
     const Segment all = ChunkAt(in.call.count, chunk, c);
     if (all.count == 0) continue;
     for (const Segment& segment : Segments(all.first, all.count, segment_elements)) {
+      // The tags of two chunks must differ; a chunk has at most segments_max segments.
       const int64_t index = c * segments_max + segment.index;
       const Ref input = PlanBuilder::Input(segment.first, segment.count);
       const Ref output = PlanBuilder::Output(segment.first, segment.count);
@@ -98,7 +104,7 @@ RankPlan RingAllReduce(const PlanInput& in) {
   return std::move(plan).Finish();
 }
 
-// The part of rank c is summed from rank c+1 round to rank c.
+// Writes the plan of reduce-scatter: the part of rank c is summed from rank c+1 round to rank c.
 RankPlan RingReduceScatter(const PlanInput& in) {
   PlanBuilder plan;
   for (const PartSegment& part : PartSegments(in)) {

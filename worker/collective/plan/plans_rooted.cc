@@ -5,13 +5,15 @@ namespace cohort {
 
 namespace {
 
-// A rank's place in the tree of a broadcast: the rank that it gets elements from (-1: it is the
-// root), and those that it hands them to.
+// The place of a rank in the tree of a broadcast: the rank from which it gets elements (-1 for the
+// root), and the ranks to which it sends the elements.
 struct TreePlace {
   int parent = -1;
   std::vector<int> children;
 };
 
+// Returns the parent of a rank in TensorFlow's binary tree. A root other than rank 0 has ranks 0
+// and 1 as children; any other rank r then has parent r/2 - 1.
 int TreeParent(int rank, int root) {
   if (rank == root) return -1;
   if (root == 0) return (rank - 1) / 2;
@@ -28,6 +30,7 @@ TreePlace BinaryTreePlace(const PlanInput& in) {
   return place;
 }
 
+// Returns the place of a rank in the chain that goes from the root round the ring of ranks.
 TreePlace ChainPlace(const PlanInput& in) {
   TreePlace place;
   const int behind = (in.rank - in.call.root + in.size) % in.size;
@@ -39,6 +42,7 @@ TreePlace ChainPlace(const PlanInput& in) {
 RankPlan BroadcastAlong(const PlanInput& in, const TreePlace& place) {
   PlanBuilder plan;
   const int64_t count = in.call.count;
+  // A rank sends each segment on as soon as it comes, so the ranks of a chain all work at once.
   for (const Segment& segment : Segments(0, count, SegmentElements(in.call.dtype, count))) {
     const uint32_t tag = Tag(Phase::kGather, segment.index);
     const Ref value = place.parent < 0 ? PlanBuilder::Input(segment.first, segment.count)
@@ -55,8 +59,8 @@ RankPlan TreeBroadcast(const PlanInput& in) { return BroadcastAlong(in, BinaryTr
 
 RankPlan ChainBroadcast(const PlanInput& in) { return BroadcastAlong(in, ChainPlace(in)); }
 
-// The sum of a subtree is made at its first rank, the last one at rank 0, which hands it to the
-// root.
+// Writes the plan of a reduce along the tree. The sum of a subtree is made at the subtree's first
+// rank, so the last sum is made at rank 0, which sends it to the root.
 RankPlan TreeReduce(const PlanInput& in) {
   PlanBuilder plan;
   const int64_t count = in.call.count;
@@ -66,10 +70,11 @@ RankPlan TreeReduce(const PlanInput& in) {
     const Ref output = PlanBuilder::Output(segment.first, segment.count);
     Ref value = PlanBuilder::Input(segment.first, segment.count);
     int level = 0;
+    // On each level, the first rank of a subtree takes in the subtree that follows its own.
     for (; in.rank % (2 << level) == 0 && (1 << level) < in.size; ++level) {
       const int peer = in.rank + (1 << level);
       if (peer >= in.size) continue;
-      // A peer that is the only rank of its subtree sends its input as it is.
+      // A peer that is the only rank of its subtree sends its input, which is not a partial sum.
       const bool alone = level == 0 || peer + 1 == in.size;
       const Ref theirs = alone ? plan.Receive(peer, tag, segment.count)
                                : plan.ReceivePartial(peer, tag, segment.count);
@@ -82,6 +87,7 @@ RankPlan TreeReduce(const PlanInput& in) {
       }
     }
     const uint32_t back = Tag(Phase::kBack, segment.index);
+    // Every rank but 0 hands its sum to the first rank of the subtree before its own.
     if (in.rank != 0) plan.Send(in.rank - (1 << level), tag, value);
     if (in.rank == 0 && root != 0) plan.Send(root, back, value);
     if (in.rank == root && root != 0) plan.CopyInto(plan.Receive(0, back, segment.count), output);
@@ -89,6 +95,7 @@ RankPlan TreeReduce(const PlanInput& in) {
   return std::move(plan).Finish();
 }
 
+// Writes the plan of a reduce by chunks: each rank sums one chunk, and the root gathers the sums.
 RankPlan ScatteredReduce(const PlanInput& in) {
   PlanBuilder plan;
   const DType dtype = in.call.dtype;

@@ -8,8 +8,11 @@ namespace cohort {
 
 namespace {
 
+// The size of a cache line, on which the borders of chunks and segments lie.
 constexpr int64_t kLineBytes = 64;
+// A tag has the phase in its upper 4 bits and the index in its lower 28 bits.
 constexpr int kPhaseShift = 28;
+// Above this size TensorFlow cuts a chunk into two subdivisions.
 constexpr int64_t kTensorFlowChunkBytes = int64_t{4} << 20;
 
 int64_t CeilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -36,6 +39,7 @@ std::vector<Segment> Segments(int64_t first, int64_t count, int64_t elements) {
   std::vector<Segment> segments;
   uint32_t index = 0;
   int64_t done = 0;
+  // The loop runs at least once, because a call without elements still sends one empty frame.
   do {
     segments.push_back({first + done, std::min(elements, count - done), index++});
     done += elements;
@@ -52,6 +56,7 @@ int64_t TensorFlowChunkElements(DType dtype, int64_t count, int n) {
   const int64_t element = ElementBytes(dtype);
   const int64_t subdivisions = count * element / n > kTensorFlowChunkBytes ? 2 : 1;
   const int64_t bytes = CeilDivide(count, n * subdivisions) * element;
+  // TensorFlow adds a line even to a whole number of lines; keeping its borders keeps its bits.
   return (bytes / kLineBytes + 1) * kLineBytes / element * subdivisions;
 }
 

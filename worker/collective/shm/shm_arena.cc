@@ -15,7 +15,8 @@ namespace {
 constexpr size_t kPageBytes = 4096;
 }  // namespace
 
-// Gives a part back at its end. Immutable; thread-safe.
+// A lent part of the arena, which goes back to the arena when the buffer ends. Immutable;
+// thread-safe.
 class ShmArena::Lent final : public BufferMemory {
  public:
   Lent(std::shared_ptr<ShmArena> arena, size_t offset, size_t bytes)
@@ -23,7 +24,7 @@ class ShmArena::Lent final : public BufferMemory {
   ~Lent() override { arena_->Free(offset_, bytes_); }
 
  private:
-  const std::shared_ptr<ShmArena> arena_;  // shared with the other parts
+  const std::shared_ptr<ShmArena> arena_;  // the arena is shared by all lent parts
   const size_t offset_;
   const size_t bytes_;
 };
@@ -34,12 +35,14 @@ ShmArena::ShmArena(std::shared_ptr<const ShmSegment> segment, int rank)
 }
 
 absl::StatusOr<std::shared_ptr<Buffer>> ShmArena::Allocate(size_t bytes) {
+  // An empty buffer takes a page, too, so that every buffer has its own offset.
   const size_t room = (std::max(bytes, size_t{1}) + kPageBytes - 1) / kPageBytes * kPageBytes;
   size_t offset = 0;
   {
     MutexLock lock(mutex_);
     const auto found = std::find_if(free_.begin(), free_.end(),
                                     [room](const auto& part) { return part.second >= room; });
+    // The second test catches sizes whose rounding to pages has overflowed.
     if (found == free_.end() || bytes > memory_.size()) {
       return absl::ResourceExhaustedError(
           absl::StrCat("no ", bytes, " bytes are free in the ", memory_.size(),
@@ -55,6 +58,7 @@ absl::StatusOr<std::shared_ptr<Buffer>> ShmArena::Allocate(size_t bytes) {
 }
 
 absl::optional<size_t> ShmArena::OffsetOf(absl::Span<const std::byte> memory) const {
+  // Empty memory has no bytes, so any valid offset will do.
   if (memory.empty()) return kOwnBytes;
   const std::less_equal<const std::byte*> before;  // orders any two addresses
   const std::byte* const begin = memory_.data() + kOwnBytes;
@@ -66,9 +70,11 @@ absl::optional<size_t> ShmArena::OffsetOf(absl::Span<const std::byte> memory) co
 }
 
 void ShmArena::Free(size_t offset, size_t bytes) {
-  // Fails where the pages were detached, and then they go with the mapping.
+  // Gives the pages back to the system. The call fails for detached pages (ShmSegment::Detach),
+  // which go with the mapping.
   madvise(memory_.data() + offset, bytes, MADV_REMOVE);
   MutexLock lock(mutex_);
+  // Joins the range with its free neighbours, so that free ranges are never adjacent.
   auto next = free_.upper_bound(offset);
   if (next != free_.end() && next->first == offset + bytes) {
     bytes += next->second;

@@ -1,7 +1,8 @@
 #pragma once
 
-// The memory of one rank in the mapping that the ranks of a host share, as buffers. Only this rank
-// allocates here, so its book-keeping is in its own memory. Internal to worker/collective.
+// The allocator of one rank's memory in the mapping that the ranks of a host share. Only the owning
+// rank allocates in its arena, so the allocator keeps its book-keeping in memory of its own.
+// Internal to worker/collective.
 
 #include <cstddef>
 #include <map>
@@ -15,15 +16,17 @@
 
 namespace cohort {
 
-// First fit over whole pages; the pages of a freed buffer go back to the system. Thread-safe.
+// The arena of one rank: first fit over whole pages. The pages of a freed buffer go back to the
+// system. Thread-safe.
 class ShmArena : public std::enable_shared_from_this<ShmArena> {
  public:
   ShmArena(std::shared_ptr<const ShmSegment> segment, int rank);
 
-  // Errors: RESOURCE_EXHAUSTED naming the arena's size.
+  // Allocates a buffer. Errors: RESOURCE_EXHAUSTED that names the size of the arena.
   absl::StatusOr<std::shared_ptr<Buffer>> Allocate(size_t bytes);
 
-  // Returns where `memory` lies in the arena's buffers, or nothing. Empty memory lies everywhere.
+  // Returns the offset of `memory` in the arena, or nothing if `memory` does not lie in the arena's
+  // buffers. Empty memory counts as lying in the arena.
   absl::optional<size_t> OffsetOf(absl::Span<const std::byte> memory) const;
 
  private:
@@ -33,7 +36,8 @@ class ShmArena : public std::enable_shared_from_this<ShmArena> {
   const std::shared_ptr<const ShmSegment> segment_;  // shared with the group
   const absl::Span<std::byte> memory_;
   Mutex mutex_;
-  std::map<size_t, size_t> free_ ABSL_GUARDED_BY(mutex_);  // offset to bytes; never neighbours
+  // The free ranges, from offset to bytes; free ranges are never adjacent.
+  std::map<size_t, size_t> free_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace cohort

@@ -25,8 +25,8 @@ namespace cohort {
 
 namespace {
 
-// Sleeping on a word that several processes share. Internal to worker/collective.
-// Sleeps while `word` is `value`, at most `timeout`; may wake for no reason.
+// Sleeps while `word` is `value`, at most `timeout`; may wake for no reason. Several processes may
+// share the word.
 inline void FutexWait(std::atomic<uint32_t>& word, uint32_t value, absl::Duration timeout) {
   const timespec time = absl::ToTimespec(timeout);
   syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAIT, value, &time, nullptr, 0);
@@ -36,10 +36,13 @@ inline void FutexWakeAll(std::atomic<uint32_t>& word) {
   syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
+// The interval at which a sleeping rank checks whether the other ranks are alive.
 constexpr absl::Duration kLookAround = absl::Milliseconds(50);
-// How long a waiting rank looks for the others: about twice what a wake-up costs, some 30 us.
+// The time that a waiting rank polls: about twice the cost of a wake-up, which is some 30 us.
 constexpr std::chrono::microseconds kLookTime{60};
-constexpr std::chrono::microseconds kAloneTime{20};  // the part of it without letting others run
+// The first part of kLookTime, in which the rank keeps its core
+constexpr std::chrono::microseconds kAloneTime{20};
+// Reading the clock costs more than polling, so the clock is read once in this many polls.
 constexpr int kLooksBetweenClocks = 64;
 
 void Pause() {
@@ -50,6 +53,8 @@ void Pause() {
 #endif
 }
 
+// Writes a status into shared memory. A detail that is too long is left out; a message that is too
+// long is cut off.
 void WriteText(const absl::Status& status, ShmText& text) {
   const std::string detail = DetailOf(status).SerializeAsString();
   const size_t detail_bytes = detail.size() <= ShmText::kBytesMax / 2 ? detail.size() : 0;
@@ -62,7 +67,7 @@ void WriteText(const absl::Status& status, ShmText& text) {
 }
 
 absl::Status ReadText(const ShmText& text) {
-  // Sizes that another process wrote must not make this one read outside.
+  // Sizes that another process wrote must not make this process read past the text.
   const size_t message_bytes = std::min<size_t>(text.message_bytes, ShmText::kBytesMax);
   const size_t detail_bytes =
       std::min<size_t>(text.detail_bytes, ShmText::kBytesMax - message_bytes);
@@ -97,10 +102,11 @@ ShmBarrier::~ShmBarrier() {
   RingBell();
 }
 
-// Waits until all are here. Proof that no rank sleeps on: the stores of `arrived`, the loads of
-// AllArrived and the changes of `sleepers` have one order for all ranks. The arriving rank that is
-// last in that order sees all words. A sleeper that it does not see yet will see all words itself
-// before it sleeps; a sleeper that it sees either has not read the bell, or is woken by its change.
+// Waits until all ranks have arrived. Proof that no rank sleeps on: all ranks see the stores of
+// `arrived`, the loads of AllArrived and the changes of `sleepers` in one order. The arriving rank
+// that is last in that order sees the words of all ranks. A sleeper that the last rank does not see
+// yet will see all words itself before it sleeps. A sleeper that the last rank sees either has not
+// read the bell yet, or is woken by the change of the bell.
 absl::Status ShmBarrier::Wait() {
   At(BarrierStep::kReaches);
   ++arrived_;
@@ -113,6 +119,7 @@ absl::Status ShmBarrier::Wait() {
 
 absl::Status ShmBarrier::WaitForAll() {
   if (!AllArrived()) return Look() ? absl::OkStatus() : Sleep();
+  // This rank may be the last to arrive, so it wakes the ranks that sleep.
   if (segment_->header().sleepers.load() != 0) RingBell();
   return absl::OkStatus();
 }
@@ -133,8 +140,9 @@ void ShmBarrier::RingBell() {
   FutexWakeAll(segment_->header().bell);
 }
 
-// Looks at the words. Even if every rank could have a core, two may be on one, where the second
-// sees the first wait for it: so a rank that has waited for some time lets others run.
+// Polls the words of all ranks; returns whether all ranks have arrived. Even if there is a core for
+// each rank, two ranks may share one core, and then a polling rank keeps the other rank from
+// arriving. So a rank that has polled for some time lets other threads run.
 bool ShmBarrier::Look() {
   const Time start = std::chrono::steady_clock::now();
   const auto alone = segment_->plan().spins != 0 ? kAloneTime : std::chrono::microseconds::zero();
@@ -151,6 +159,7 @@ bool ShmBarrier::Look() {
     }
     now = std::chrono::steady_clock::now();
   } while (!aborted() && now - start < kLookTime);
+  // A rank may have arrived since the last poll.
   return AllArrived();
 }
 
@@ -160,6 +169,7 @@ absl::Status ShmBarrier::Sleep() {
   waits_since_ = std::chrono::steady_clock::now();
   reported_ = absl::ZeroDuration();
   while (true) {
+    // Counts this rank as a sleeper before it reads bell and words, as the proof at Wait needs.
     header.sleepers.fetch_add(1);
     const uint32_t bell = header.bell.load();
     const bool arrived = AllArrived();
@@ -175,10 +185,12 @@ absl::Status ShmBarrier::Sleep() {
 }
 
 absl::Status ShmBarrier::LookAround() {
-  // Others may have passed what this rank sees late, and the generation have ended after that.
+  // The other ranks may have passed a barrier whose passing this rank sees late, and the generation
+  // may have ended after that.
   if (aborted()) return AllArrived() ? absl::OkStatus() : Cause();
   for (int rank = 0; rank < size(); ++rank) {
-    // A rank that is gone but was here first has kept nobody waiting.
+    // A rank that arrived before it was gone keeps no rank waiting, so its word is read again after
+    // the check of its life.
     if (segment_->block(rank).arrived.load() < arrived_ && IsGone(rank) &&
         segment_->block(rank).arrived.load() < arrived_) {
       return Abort(LostError(rank));
@@ -200,11 +212,13 @@ void ShmBarrier::LookForStall() {
 bool ShmBarrier::IsGone(int rank) const {
   if (rank == rank_) return false;
   if (segment_->block(rank).left.load() != 0) return true;
+  // The pipe hangs up when the rank's process ends, whatever the reason.
   pollfd life = {lives_[static_cast<size_t>(rank)].get(), 0, 0};
   return poll(&life, 1, 0) == 1 && (life.revents & (POLLHUP | POLLERR | POLLNVAL)) != 0;
 }
 
-// Exact where it is asked for: of a rank that others wait for, or that has ended.
+// Returns the last completed call of a rank in words. The answer is exact for a rank that other
+// ranks wait for, or that has ended; only for such ranks is it asked.
 std::string ShmBarrier::LastDone(int rank) const {
   const ShmRankBlock& block = segment_->block(rank);
   const uint64_t completed = block.completed.load();
@@ -251,25 +265,28 @@ absl::Status ShmBarrier::Abort(const absl::Status& cause) {
   uint32_t nobody = 0;
   ShmHeader& header = segment_->header();
   ShmRankBlock& block = segment_->block(rank_);
-  // A rank's threads take turns to write the text; once it counts it stays.
+  // Only one thread of the rank writes the text, and a text that counts stays unchanged.
   if (!aborted() && !block.abort_begun.exchange(true)) {
     WriteText(AbortedBy(name_, cause), block.cause);
+    // The text is complete before aborted_by names this rank, so no rank reads half a text.
     header.aborted_by.compare_exchange_strong(nobody, static_cast<uint32_t>(rank_) + 1);
     RingBell();
   }
-  while (!aborted()) sched_yield();  // the other thread of this rank has begun
+  while (!aborted()) sched_yield();  // another thread of this rank is writing its cause
   return Cause();
 }
 
 absl::Status ShmBarrier::Cause() const {
   const uint32_t by = segment_->header().aborted_by.load();
   if (by == 0) return absl::OkStatus();
+  // The rank number comes from shared memory, so it is limited to the ranks of the group.
   const absl::Status cause =
       ReadText(segment_->block(static_cast<int>(std::min(by, segment_->plan().ranks)) - 1).cause);
   return cause.ok() ? absl::InternalError("a rank aborted without a cause") : cause;
 }
 
 bool ShmBarrier::BeginCall() {
+  // `busy` is stored before the abort is read, as aborted() demands.
   segment_->block(rank_).busy.store(1);
   if (!aborted()) return true;
   EndCall();
@@ -281,6 +298,7 @@ void ShmBarrier::EndCall() { segment_->block(rank_).busy.store(0, std::memory_or
 void ShmBarrier::Completed(const CollectiveCall& call, uint64_t sequence) {
   ShmRankBlock& block = segment_->block(rank_);
   const uint64_t completed = block.completed.load(std::memory_order_relaxed);
+  // The two entries alternate, so that the last completed entry is never being written.
   ShmLastCall& last = block.last_calls[completed % 2];
   last.sequence = sequence;
   last.op = call.op;

@@ -1,17 +1,18 @@
 #pragma once
 
-// The place where the ranks of one host wait for each other, and what ends a wait: a cause that one
-// of them set, the death of a rank, or a deadline.
+// The barrier at which the ranks of one host wait for each other. A wait also ends with an error: a
+// cause that a rank has set, the death of a rank, or a deadline.
 //
-// Each rank counts the barriers that it has reached in a word of its own; a barrier is passed when
-// all words have its number. A waiting rank looks at the words for a short while, and then sleeps
-// on the bell that the last to arrive rings. It wakes every 50 ms to see which ranks are still
-// alive. A rank's life is a pipe: the rank holds the end for writing, all others one for reading,
-// so its end is seen however it came.
+// Each rank counts the barriers that it has reached in a word of its own. A barrier is passed when
+// the words of all ranks have its number. A waiting rank polls the words for a short while, and
+// then sleeps on the bell, a word that the last arriving rank changes. A sleeping rank wakes every
+// 50 ms to check which ranks are still alive. The life of a rank is a pipe: the rank holds the end
+// for writing, every other rank holds an end for reading, so the other ranks see the rank's end,
+// whatever the reason.
 //
-// An abort is a cause in the block of the rank that found it, and that rank's number in one word of
-// the header, which the first one sets. So all ranks end with the same cause. Internal to
-// worker/collective.
+// A rank that aborts writes the cause into its own block. Then it puts its rank number into one
+// word of the header, unless another rank has set the word before. So all ranks end with the same
+// cause. Internal to worker/collective.
 
 #include <atomic>
 #include <chrono>
@@ -29,15 +30,16 @@
 
 namespace cohort {
 
-// A rank's progress at a barrier.
+// The steps of a rank at a barrier.
 enum class BarrierStep {
-  kReaches,  // its word does not say so yet
-  kArrived,  // its word does, and it has woken nobody yet
-  kSleeps,   // it has seen that some are missing, and is about to sleep; perhaps again
-  kPassed,   // it has seen that all are here
+  kReaches,  // the rank's word does not have the barrier's number yet
+  kArrived,  // the rank's word has the barrier's number; the rank has woken no other rank yet
+  kSleeps,   // the rank has seen that ranks are missing, and is about to sleep, perhaps again
+  kPassed,   // the rank has seen that all ranks have arrived
 };
 
-// Wait lives on the thread of the group's calls; the rest is thread-safe.
+// One rank's end of the barrier. Wait lives on the thread of the group's calls; everything else is
+// thread-safe.
 class ShmBarrier {
  public:
   using Time = std::chrono::steady_clock::time_point;
@@ -52,45 +54,46 @@ class ShmBarrier {
     GroupName name;
     std::shared_ptr<const ShmSegment> segment;  // shared with buffers
     int rank = 0;
-    std::vector<UniqueFd> lives;          // one per rank; empty for this rank
-    std::vector<proto::TaskRef> members;  // one per rank, for errors; or empty
+    std::vector<UniqueFd> lives;          // one pipe end per rank; empty for this rank
+    std::vector<proto::TaskRef> members;  // one task per rank, for errors; or empty
     // Returns the earliest deadline of the calls that have started.
     absl::AnyInvocable<Deadline()> deadline;
-    // Runs where Wait does, when it has waited so long, and again after as long, with the ranks
-    // that are not here.
+    // The time that Wait waits before it calls `stalled` with the missing ranks, on the thread of
+    // Wait. The call is repeated at this interval.
     absl::Duration stall_after = absl::InfiniteDuration();
     absl::AnyInvocable<void(absl::Duration waited, const std::vector<std::string>& missing)>
         stalled;
-    absl::Duration quiet_wait = absl::ZeroDuration();  // WaitForQuiet
-    // Runs where Wait does, at each step. May be empty.
+    absl::Duration quiet_wait = absl::ZeroDuration();  // how long WaitForQuiet waits
+    // Runs on the thread of Wait at each step of a barrier. May be empty.
     std::function<void(BarrierStep)> at_step;
   };
 
   explicit ShmBarrier(Options options);
-  // Says that this rank has left.
+  // Tells the other ranks that this rank has left.
   ~ShmBarrier();
 
-  // Waits until all ranks are here. Errors: the generation's cause; but a barrier that all ranks
-  // have reached is passed even if the generation has ended since.
+  // Waits until all ranks have arrived. Errors: the cause for which the generation ended. A barrier
+  // that all ranks have reached is passed even if the generation has ended since.
   absl::Status Wait();
 
-  // Ends the generation with `cause`, unless it has ended. Returns the cause that counts.
+  // Ends the generation with `cause`, unless the generation has ended before. Returns the cause
+  // that counts.
   absl::Status Abort(const absl::Status& cause);
-  // Returns OK until the generation ends.
+  // Returns the cause for which the generation ended, or OK if it has not ended.
   absl::Status Cause() const;
-  // Returns whether the generation was aborted. Sequentially consistent: of BeginCall, which stores
-  // `busy` before it looks here, and WaitForQuiet, which looks at `busy` after the abort was
-  // stored, one sees the other.
+  // Returns whether the generation was aborted. The load is sequentially consistent. BeginCall
+  // stores `busy` before it loads the abort; WaitForQuiet loads `busy` after the abort was stored.
+  // So at least one of the two sees the other's store.
   bool aborted() const { return segment_->header().aborted_by.load() != 0; }
 
-  // Marks this rank as busy; a busy rank may write the others' memory. Returns false if the
-  // generation has ended: this rank must not begin.
+  // Marks this rank as busy: a busy rank may write the memory of other ranks. Returns false if the
+  // generation has ended; then this rank must not begin a call.
   bool BeginCall();
   void EndCall();
   void Completed(const CollectiveCall& call, uint64_t sequence);
-  // Waits, after an abort with `cause`, until no living rank is busy. Returns false if one still is
-  // after quiet_wait, or if the cause says that one is given up: that one is not waited for, and
-  // may go on later.
+  // Waits, after an abort with `cause`, until no living rank is busy. Returns false if a rank is
+  // still busy after quiet_wait, or if a busy rank is the rank that the cause names as given up:
+  // such a rank is not waited for and may go on writing later.
   bool WaitForQuiet(const absl::Status& cause) const;
 
   const ShmSegment& segment() const { return *segment_; }
@@ -123,8 +126,8 @@ class ShmBarrier {
   const absl::Duration quiet_wait_;
   const std::function<void(BarrierStep)> at_step_;
   uint64_t arrived_ = 0;
-  Time waits_since_;         // set while it sleeps
-  absl::Duration reported_;  // the wait that was last reported
+  Time waits_since_;         // set while the rank sleeps
+  absl::Duration reported_;  // how long the rank had waited at the last report of a stall
 };
 
 }  // namespace cohort

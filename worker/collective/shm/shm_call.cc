@@ -17,9 +17,10 @@ namespace cohort {
 namespace {
 
 constexpr int64_t kLineBytes = 64;
-// Size of a block of each rank's input; all of them stay in the second cache until the result went
-// everywhere.
+// The size of a block of each rank's input. The blocks of all ranks stay in the second-level cache
+// until the result has been written everywhere.
 constexpr size_t kBlockBytes = size_t{32} << 10;
+// The staging memory follows the two slots in each rank's arena.
 constexpr size_t kStagingAt = 2 * kSlotBytes;
 
 int64_t RoundUp(int64_t count, int64_t unit) { return (count + unit - 1) / unit * unit; }
@@ -33,7 +34,8 @@ bool IsReduction(CollectiveOp op) {
          op == CollectiveOp::kReduceScatter;
 }
 
-// The largest input of a rank, where all ranks know it.
+// Returns the elements of the largest input of any rank. No rank knows the other ranks' counts of
+// an all-to-all, so the result is then too large for any slot.
 int64_t KnownElements(const CollectiveCall& call) {
   switch (call.op) {
     case CollectiveOp::kAllReduce:
@@ -68,6 +70,7 @@ ShmCallRun::ShmCallRun(ShmBarrier& barrier, const ShmArena& arena, const Collect
       element_(std::max(ElementSize(call.dtype), size_t{1})),
       divisor_(call.reduce == ReduceOp::kMean ? barrier.size() : 1),
       mine_(barrier.segment().block(barrier.rank()).calls[sequence % 2]) {
+  // The other ranks read this entry after the first barrier of the call.
   mine_.sequence = sequence;
   mine_.fingerprint = FingerprintOf(call);
   mine_.input = mine_.work = kOwnBytes;
@@ -79,7 +82,7 @@ absl::Status ShmCallRun::Run() {
   return GoesThroughSlots(call_, barrier_.segment().plan()) ? RunThroughSlots() : RunInPieces();
 }
 
-// The first barrier of a call: afterwards all ranks' calls can be seen, and they fit.
+// Passes the first barrier of a call. Afterwards the calls of all ranks can be read, and they fit.
 absl::Status ShmCallRun::Meet() {
   RETURN_IF_ERROR(barrier_.Wait());
   for (int rank = 0; rank < barrier_.size(); ++rank) {
@@ -90,14 +93,15 @@ absl::Status ShmCallRun::Meet() {
   return absl::OkStatus();
 }
 
-// Returns the mismatch. All ranks come here together, since each compares its call with every
-// other.
+// Ends the group with the mismatch of the calls. All ranks get here together, since each rank
+// compares its call with the calls of all other ranks.
 absl::Status ShmCallRun::Mismatch() {
   const ShmSegment& segment = barrier_.segment();
   const std::string words = DescribeCall(call_);
   ShmText& text = segment.block(barrier_.rank()).mismatch;
   text.message_bytes = static_cast<uint32_t>(std::min(words.size(), ShmText::kBytesMax / 4));
   std::memcpy(text.bytes.data(), words.data(), text.message_bytes);
+  // After this barrier the descriptions of all ranks' calls can be read.
   RETURN_IF_ERROR(barrier_.Wait());
   const auto call_of = [&](int rank) {
     const ShmText& theirs = segment.block(rank).mismatch;
@@ -107,6 +111,7 @@ absl::Status ShmCallRun::Mismatch() {
   const auto fingerprint_of = [&](int rank) {
     return segment.block(rank).calls[sequence_ % 2].fingerprint;
   };
+  // All ranks choose the same pair: rank 0, and the first rank that differs from rank 0.
   int other = 1;
   while (other + 1 < barrier_.size() && fingerprint_of(other) == fingerprint_of(0)) ++other;
   return barrier_.Abort(MismatchError(sequence_, call_of(0), call_of(other)));
@@ -118,6 +123,7 @@ absl::Status ShmCallRun::Refuse(int rank, const char* what) {
 }
 
 absl::Status ShmCallRun::RunThroughSlots() {
+  // Slots alternate with the call's parity, so no rank overwrites a slot that is being read.
   const size_t at = sequence_ % 2 * kSlotBytes;
   const ShmSegment& segment = barrier_.segment();
   if (!call_.input.empty()) {
@@ -144,15 +150,18 @@ absl::Status ShmCallRun::RunThroughSlots() {
 absl::Status ShmCallRun::RunInPieces() {
   const auto piece_bytes = static_cast<int64_t>(barrier_.segment().plan().piece_bytes);
   const auto element = static_cast<int64_t>(element_);
+  // A piece has room for every part, in whole cache lines.
   piece_elements_ = piece_bytes / Parts() / kLineBytes * kLineBytes / element;
   PlaceInput();
   PlaceWork();
+  // The first piece is staged before the barrier, so that the other ranks can read it afterwards.
   StageIn(0);
   RETURN_IF_ERROR(Meet());
   RETURN_IF_ERROR(ReadPlaces());
   const int64_t pieces =
       any_staged_ ? std::max(int64_t{1}, RoundUp(LargestPart(), piece_elements_) / piece_elements_)
                   : 1;
+  // Each turn copies out the piece before, and stages the next piece in the half that is free.
   for (int64_t piece = 0; piece < pieces; ++piece) {
     if (piece > 0) CopyOut(piece - 1);
     RETURN_IF_ERROR(Move(piece));
@@ -177,8 +186,9 @@ void ShmCallRun::PlaceInput() {
   mine_.input = offset.value_or(kStagingAt);
 }
 
-// A result is written over the input, where that is staged or lies there already; else where it is
-// wanted.
+// Chooses where this rank gets the result. An output outside the arena is staged over the staged
+// input. An output inside the arena gets the result directly; an input outside the arena is first
+// copied to that output.
 void ShmCallRun::PlaceWork() {
   if (!WantsWork(barrier_.rank())) return;
   const auto output = arena_.OffsetOf(call_.output);
@@ -201,6 +211,7 @@ ShmCallRun::Place ShmCallRun::PlaceOf(int rank, uint64_t offset, bool staged) co
 absl::Status ShmCallRun::ReadPlaces() {
   if (call_.op == CollectiveOp::kAllToAll) RETURN_IF_ERROR(ReadCounts());
   const ShmSegment& segment = barrier_.segment();
+  // Offsets that another process wrote must not lead outside that rank's arena.
   const auto fits = [&](uint64_t offset, int64_t elements) {
     const size_t room = segment.plan().arena_bytes;
     return offset >= kOwnBytes && offset <= room &&
@@ -229,6 +240,7 @@ absl::Status ShmCallRun::ReadCounts() {
     counts_.insert(counts_.end(), theirs.counts.begin(), theirs.counts.begin() + ranks);
     for (size_t to = 0; to < ranks; ++to) {
       const int64_t count = counts_[rank * ranks + to];
+      // Another process wrote the count, so the count is checked before it is used.
       if (count < 0 || count > (int64_t{1} << 50)) {
         return Refuse(static_cast<int>(rank), "an impossible count");
       }
@@ -259,6 +271,7 @@ ShmCallRun::Range ShmCallRun::PartOf(int rank, int part) const {
     case CollectiveOp::kBroadcast:
       return {0, rank == call_.root ? call_.count : 0};
     case CollectiveOp::kAllToAll:
+      // StageIn asks for the own parts before the counts of the other ranks are read.
       if (!counts_.empty()) {
         counts = absl::MakeConstSpan(counts_).subspan(static_cast<size_t>(rank) * ranks, ranks);
       }
@@ -291,6 +304,7 @@ std::byte* ShmCallRun::At(const Place& place, int part, int64_t part_begin, cons
   if (!place.staged) {
     return place.data + static_cast<size_t>(part_begin + piece.begin) * element_;
   }
+  // The halves alternate with the piece's parity; within a half the parts follow each other.
   return place.data + static_cast<size_t>(number % 2) * kStagingBytes +
          static_cast<size_t>(part * piece_elements_) * element_;
 }
@@ -301,7 +315,8 @@ void ShmCallRun::Copy(std::byte* to, const std::byte* from, int64_t elements) co
 
 void ShmCallRun::StageIn(int64_t number) {
   if (mine_.input_staged == 0) return;
-  const bool staged_before = std::exchange(any_staged_, true);  // this rank stages, so all do
+  // This rank stages memory, so all ranks work in pieces
+  const bool staged_before = std::exchange(any_staged_, true);
   const Place place = PlaceOf(barrier_.rank(), 0, true);
   for (int part = 0; part < Parts(); ++part) {
     const Range range = PartOf(barrier_.rank(), part);
@@ -335,11 +350,13 @@ absl::Status ShmCallRun::Move(int64_t piece) {
 absl::Status ShmCallRun::ReduceSlice(int64_t number) {
   const Range piece = PieceOf(call_.count, number);
   const auto element = static_cast<int64_t>(element_);
+  // Each rank reduces one slice of the piece, in whole cache lines.
   const int64_t slice = RoundUp((piece.count + barrier_.size() - 1) / barrier_.size(),
                                 std::max(int64_t{1}, kLineBytes / element));
   const int64_t begin = std::min(piece.count, barrier_.rank() * slice);
   const int64_t end = std::min(piece.count, begin + slice);
-  // First here, since what was just written here is the nearest to copy from.
+  // The own target comes first: the other targets are copied from the block that was just written
+  // there, which is nearest in the cache.
   std::vector<std::byte*> targets;
   for (int i = 0; i < barrier_.size(); ++i) {
     const int rank = (barrier_.rank() + i) % barrier_.size();
@@ -360,6 +377,7 @@ absl::Status ShmCallRun::ReduceSlice(int64_t number) {
     for (size_t i = 1; i < targets.size(); ++i) {
       Copy(targets[i] + offset, targets[0] + offset, count);
     }
+    // A look after each block ends a long slice soon after an abort.
     if (barrier_.aborted()) return barrier_.Cause();
   }
   return absl::OkStatus();
@@ -377,7 +395,8 @@ void ShmCallRun::ReducePart(int64_t number) {
               {call_.output.data() + static_cast<size_t>(piece.begin) * element_, false, divisor_});
 }
 
-// Gathers, for all-gather, broadcast and all-to-all, this rank's share of each rank's elements.
+// Copies this rank's share of the elements of each rank to the output, for an all-gather, broadcast
+// or all-to-all.
 void ShmCallRun::GatherParts(int64_t number) {
   const int part = HasParts() ? barrier_.rank() : 0;
   int64_t output = 0;

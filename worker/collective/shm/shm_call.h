@@ -2,19 +2,20 @@
 
 // The work of one rank in one call, in memory that all ranks of a host share.
 //
-// Small inputs are copied into a slot that every rank has; after one barrier all read all slots.
-// Slots alternate between calls: whoever writes a slot again has passed the barrier of the call
-// between, so all others are done with it.
+// Small inputs are copied into slots; every rank has a slot. After one barrier all ranks read all
+// slots. Slots alternate between calls: a rank that writes a slot again has passed the barrier of
+// the call in between, so all other ranks are done with the slot.
 //
-// Larger ones stay where they are when they lie in the rank's arena. After a barrier each rank
-// computes 1/n of a reduction from all ranks' inputs, block by block, and writes each block to all
-// ranks' outputs while it is in the cache; other operations copy from the inputs of the others.
-// A last barrier frees the inputs. What lies in other memory goes through the rank's staging, in
-// pieces, and then all ranks work in pieces. Pieces alternate between two halves of the staging, so
-// one barrier a piece is enough: the one that ends a piece begins the next.
+// Larger inputs stay where they are if they lie in the rank's arena. After a barrier each rank
+// computes 1/n of a reduction from the inputs of all ranks, block by block, and writes each block
+// to the outputs of all ranks while the block is in the cache. Operations that are not reductions
+// copy from the inputs of other ranks. A last barrier frees the inputs. An input or output in other
+// memory goes through the rank's staging memory in pieces; then all ranks work in pieces. Pieces
+// alternate between two halves of the staging memory, so one barrier for each piece is enough: the
+// barrier that ends a piece begins the next piece.
 //
-// Sums are CombineTree's, so their bits are those of every other algorithm. Internal to
-// worker/collective.
+// Sums are made by CombineTree, so their bits are those of every other algorithm that sums by the
+// tree. Internal to worker/collective.
 
 #include <cstddef>
 #include <cstdint>
@@ -27,17 +28,20 @@
 
 namespace cohort {
 
-// Returns whether inputs are small, as every rank knows of every other's.
+// Returns whether the inputs of all ranks are small enough for slots. Every rank gets the same
+// answer from its own call.
 bool GoesThroughSlots(const CollectiveCall& call, const ShmPlan& plan);
 
-// Lives on the thread of the group's calls.
+// One rank's run of one call. Lives on the thread of the group's calls.
 class ShmCallRun {
  public:
-  // Runs a call that has passed CheckCall; it is number `sequence` of the group.
+  // Makes the run of a call that has passed CheckCall. `sequence` is the number of the call in the
+  // group.
   ShmCallRun(ShmBarrier& barrier, const ShmArena& arena, const CollectiveCall& call,
              uint64_t sequence);
 
-  // Errors: the generation's cause, which may be that this call does not fit those of the others.
+  // Runs the call. Errors: the cause for which the generation ended, which may be that this call
+  // does not fit the calls of the other ranks.
   absl::Status Run();
 
  private:
@@ -45,7 +49,8 @@ class ShmCallRun {
     int64_t begin = 0;
     int64_t count = 0;
   };
-  // A rank's memory as seen here. Staged: what is there is one piece, in one of two halves.
+  // The memory of a rank at this rank's addresses. If `staged`, the memory holds one piece at a
+  // time, in one of two halves.
   struct Place {
     std::byte* data = nullptr;
     bool staged = false;
@@ -63,14 +68,16 @@ class ShmCallRun {
   absl::Status ReadCounts();
   Place PlaceOf(int rank, uint64_t offset, bool staged) const;
 
-  // Return how the input of `rank` is divided: a part for each rank, or one.
+  // Describe how the input of a rank is divided: into one part for each rank, or into a single
+  // part.
   bool HasParts() const;
   int Parts() const { return HasParts() ? barrier_.size() : 1; }
   Range PartOf(int rank, int part) const;
   int64_t LargestPart() const;
-  // Returns the elements of a part of `count` that are in piece `piece`.
+  // Returns the range of piece number `piece` within a part of `count` elements.
   Range PieceOf(int64_t count, int64_t piece) const;
-  // Returns the address of element `at` of piece `piece` of a part.
+  // Returns the address in `place` of the first element of piece `number` of a part. The part
+  // begins at element `part_begin`; `piece` is the range of the piece within the part.
   std::byte* At(const Place& place, int part, int64_t part_begin, const Range& piece,
                 int64_t number) const;
 
@@ -83,7 +90,8 @@ class ShmCallRun {
   void Copy(std::byte* to, const std::byte* from, int64_t elements) const;
 
   bool is_root() const { return barrier_.rank() == call_.root; }
-  // Returns whether `rank` wants results of all ranks' work on a reduction.
+  // Returns whether `rank` gets the result of an all-reduce or reduce, to which all ranks
+  // contribute slices.
   bool WantsWork(int rank) const;
 
   ShmBarrier& barrier_;
@@ -93,11 +101,12 @@ class ShmCallRun {
   const size_t element_;
   const int64_t divisor_;
   ShmCall& mine_;
-  int64_t piece_elements_ = 0;  // set while anything is staged
+  int64_t piece_elements_ = 0;  // the elements of a piece; used while any rank stages memory
   bool any_staged_ = false;
-  std::vector<Place> inputs_;    // one per rank
-  std::vector<Place> works_;     // one per rank
-  std::vector<int64_t> counts_;  // for all-to-all: what each rank sends to each, row by row
+  std::vector<Place> inputs_;  // where the input of each rank lies
+  std::vector<Place> works_;   // where each rank gets its result
+  // The counts that each rank sends to each rank in an all-to-all, one row per sending rank.
+  std::vector<int64_t> counts_;
 };
 
 }  // namespace cohort

@@ -49,6 +49,7 @@ ShmCommunicator::ShmCommunicator(ShmOptions options, Done joined)
     : options_(std::move(options)),
       recorder_(std::make_shared<FlightRecorder>(FlightRecorder::Owner{
           options_.name, options_.rank, options_.size, options_.members, "shared memory"})) {
+  // Closing the writing end of this pipe ends a rendezvous that still waits for other ranks.
   int ends[2] = {-1, -1};
   COHORT_CHECK(pipe2(ends, O_CLOEXEC) == 0, "descriptors for a group");
   stop_reading_ = UniqueFd(ends[0]);
@@ -74,10 +75,12 @@ absl::StatusOr<std::shared_ptr<Buffer>> ShmCommunicator::Allocate(size_t bytes) 
     MutexLock lock(mutex_);
     arena = arena_;
   }
+  // Before the group has formed there is no arena, and ordinary memory works as well.
   return arena != nullptr ? arena->Allocate(bytes) : Buffer::Allocate(bytes);
 }
 
 void ShmCommunicator::Start(CollectiveCall call, Done done) {
+  // An infinite timeout would overflow the clock's time, so a year is the limit.
   const auto timeout = absl::ToChronoNanoseconds(std::min(call.timeout, absl::Hours(24 * 365)));
   const Time deadline = std::chrono::steady_clock::now() + timeout;
   MutexLock lock(mutex_);
@@ -95,10 +98,12 @@ void ShmCommunicator::Abort(absl::Status root_cause) {
   {
     MutexLock lock(mutex_);
     if (arena_ == nullptr) {
+      // Join passes this failure on if the group forms after all.
       if (failure_.ok()) failure_ = std::move(root_cause);
       return;
     }
   }
+  // Called outside the lock; barrier_ was set before arena_.
   barrier_->Abort(root_cause).IgnoreError();
 }
 
@@ -109,17 +114,19 @@ void ShmCommunicator::Serve(Done joined) {
     Pending* first = nullptr;
     {
       MutexLock lock(mutex_);
-      first = &pending_.front();  // stays where it is while others are added
+      first = &pending_.front();  // a deque keeps its elements in place while others are added
     }
     const absl::Status status = Run(first->call, first->sequence);
     recorder_->Ended(first->sequence, status, absl::Now());
     Done done = std::move(first->done);
     {
       MutexLock lock(mutex_);
+      // Removed before `done` runs, because the caller may destroy the communicator after `done`.
       pending_.pop_front();
     }
     done(status);
   }
+  // The barrier says that this rank has left; then the life ends.
   barrier_.reset();
   life_ = UniqueFd();
 }
@@ -161,6 +168,7 @@ absl::Status ShmCommunicator::Join() {
     barrier_ = std::make_unique<ShmBarrier>(std::move(barrier));
     arena_ = std::make_shared<ShmArena>(share->segment, options_.rank);
   }
+  // An abort that came during the joining ends the group that has formed, on all ranks.
   return aborted.ok() ? aborted : barrier_->Abort(aborted);
 }
 
@@ -181,6 +189,7 @@ absl::Status ShmCommunicator::Run(const CollectiveCall& call, uint64_t sequence)
     return AbortedBy(options_.name, failure_);
   }
   const absl::Status checked = CheckCall(call, options_.rank, options_.size);
+  // An invalid call ends the generation on all ranks.
   if (!checked.ok()) return Failed(checked, call);
   if (!barrier_->BeginCall()) return barrier_->Cause();
   const absl::Status status = ShmCallRun(*barrier_, JoinedArena(), call, sequence).Run();
@@ -190,9 +199,11 @@ absl::Status ShmCommunicator::Run(const CollectiveCall& call, uint64_t sequence)
   return status;
 }
 
-// Waits until no rank writes the call's output any more, as far as this rank can see.
+// Ends the group with `status`, and waits until no rank writes the call's output any more, as far
+// as this rank can see.
 absl::Status ShmCommunicator::Failed(const absl::Status& status, const CollectiveCall& call) {
   const absl::Status cause = barrier_->Abort(status);
+  // If a rank may still write into the output, the output gets private pages.
   if (!barrier_->WaitForQuiet(cause) && JoinedArena().OffsetOf(call.output) &&
       !call.output.empty()) {
     barrier_->segment().Detach(call.output);
@@ -213,7 +224,7 @@ void ShmCommunicator::LogStall(absl::Duration waited, const std::vector<std::str
   StalledCall stalled{options_.name, options_.rank, 0, "", waited, missing};
   {
     MutexLock lock(mutex_);
-    const Pending& first = pending_.front();  // a call waits, so there is one
+    const Pending& first = pending_.front();  // the call that waits is in pending_
     stalled.sequence = first.sequence;
     stalled.description = DescribeCall(first.call);
   }

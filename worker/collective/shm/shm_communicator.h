@@ -1,12 +1,12 @@
 #pragma once
 
-// The communicator of ranks that are processes, or threads, of one host: they work in memory that
-// all of them map (shm_segment.h), as shm_call.h describes, and wait for each other in it
-// (shm_barrier.h).
+// The communicator of ranks that are processes, or threads, of one host. The ranks work in memory
+// that all of them map (shm_segment.h), by the algorithm of shm_call.h, and wait for each other in
+// this memory (shm_barrier.h).
 //
-// Waiting blocks, so each rank has a thread of its own for its calls, one after the other. Calls
-// run in the order in which they were started, and complete in it. The waiting ranks notice a
-// killed one within about 50 ms.
+// Waiting blocks a thread, so each rank has a thread that runs its calls one after the other. Calls
+// run and complete in the order in which they were started. The waiting ranks notice a killed rank
+// within about 50 ms.
 
 #include <chrono>
 #include <cstdint>
@@ -32,35 +32,38 @@ struct ShmOptions {
   int rank = 0;
   int size = 0;
   GroupName name;
-  // The name that no other group of the machine has; the same on all ranks: NewShmSocket.
+  // A socket name that no other group of the machine has, made by NewShmSocket; the same on all
+  // ranks.
   std::string socket;
   absl::Duration join_timeout = absl::Seconds(10);
-  // How long a rank waits before it logs whom it is waiting for; repeated at this interval.
+  // How long a rank waits before it logs the ranks that it waits for; the log line is repeated at
+  // this interval.
   absl::Duration stall_after = absl::Seconds(10);
-  // How long a call waits, after an abort, for ranks that are still in one.
+  // How long a failed call waits, after an abort, for ranks that are still inside a call.
   absl::Duration quiet_wait = absl::Milliseconds(500);
-  std::vector<proto::TaskRef> members;  // one per rank, for errors; or empty
-  // Address space to reserve; pages are allocated on first touch.
+  std::vector<proto::TaskRef> members;  // one task per rank, for errors; or empty
+  // The address space to reserve for a rank's arena; pages are allocated on first touch.
   size_t arena_bytes = size_t{64} << 30;
-  // Hooks with which tests end the rank, or hold it, on the communicator's thread: before each
-  // message with which it joins, and at each step of each barrier. May be empty.
+  // Hooks with which tests stop or hold a rank. The hooks run on the communicator's thread:
+  // at_joining before each message of the joining, at_barrier at each step of each barrier. May be
+  // empty.
   std::function<void()> at_joining;
   std::function<void(BarrierStep)> at_barrier;
 };
 
 std::string NewShmSocket();
 
-// Returns, in some lines, how ranks of this host would do a call, and why.
+// Returns a text of a few lines that says how ranks of this host would run a call, and why.
 std::string ExplainShm(const CollectiveCall& call, int size);
 
-// Thread-safe.
+// The communicator of one rank in shared memory. Thread-safe.
 class ShmCommunicator final : public Communicator {
  public:
   // Makes a communicator. `joined` runs once, on the communicator's thread, when all ranks share
-  // memory or when they do not; then the error is UNAVAILABLE, DEADLINE_EXCEEDED naming the missing
-  // ranks, CANCELLED or RESOURCE_EXHAUSTED, every call ends with it, and all ranks have the same.
-  // Calls may be started before. Memory that was allocated before is not shared: slower, and as
-  // good.
+  // memory or when joining has failed. The error of a failure is UNAVAILABLE, DEADLINE_EXCEEDED
+  // that names the missing ranks, CANCELLED or RESOURCE_EXHAUSTED; all ranks have the same error,
+  // and every call ends with it. Calls may be started before `joined` runs. Memory that was
+  // allocated before that is not shared; calls with such memory are slower but work as well.
   ShmCommunicator(ShmOptions options, Done joined);
   ~ShmCommunicator() override;
 
@@ -84,32 +87,36 @@ class ShmCommunicator final : public Communicator {
   void RecordStart(const Pending& pending) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Serve(Done joined);
   absl::Status Join();
-  // Returns false if the communicator is to end.
+  // Waits for a call to run. Returns false if the communicator is being destroyed and no call is
+  // left.
   bool WaitForCall();
-  ShmArena& JoinedArena();  // called when the group has formed
+  ShmArena& JoinedArena();  // called only after the group has formed
   absl::Status Run(const CollectiveCall& call, uint64_t sequence);
   absl::Status Failed(const absl::Status& status, const CollectiveCall& call);
   ShmBarrier::Deadline EarliestDeadline();
   void LogStall(absl::Duration waited, const std::vector<std::string>& missing);
 
   const ShmOptions options_;
-  UniqueFd stop_reading_, stop_writing_;  // a pipe that ends the wait for the other ranks
-  // Synchronises itself. Shared with readers, also when the group is over.
+  UniqueFd stop_reading_, stop_writing_;  // a pipe whose closing ends the wait for the other ranks
+  // Synchronises itself. Shared with readers of the records, which may outlive the group.
   const std::shared_ptr<FlightRecorder> recorder_;
-  UniqueFd life_;  // the thread's; after its end nobody waits for this rank
+  // The end for writing of this rank's life (shm_rendezvous.h), used by the thread. When this end
+  // closes, no rank waits for this rank any more.
+  UniqueFd life_;
 
   Mutex mutex_;
   CondVar changed_;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
   uint64_t next_sequence_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::deque<Pending> pending_ ABSL_GUARDED_BY(mutex_);  // the first may be under way
-  // The error of a group that did not form, or was aborted before it did.
+  std::deque<Pending> pending_
+      ABSL_GUARDED_BY(mutex_);  // the calls that are not done; the first may run
+  // The error of a group that did not form or was aborted before it formed.
   absl::Status failure_ ABSL_GUARDED_BY(mutex_);
   // Set when the group has formed. Shared with buffers.
   std::shared_ptr<ShmArena> arena_ ABSL_GUARDED_BY(mutex_);
-  std::unique_ptr<ShmBarrier> barrier_;  // set by the thread, before arena_
+  std::unique_ptr<ShmBarrier> barrier_;  // set by the communicator's thread, before arena_
 
-  std::thread thread_;  // last: uses all of the above
+  std::thread thread_;  // last member, because the thread uses all members above
 };
 
 }  // namespace cohort

@@ -20,7 +20,9 @@ namespace {
 
 using Time = std::chrono::steady_clock::time_point;
 
+// The number that begins each hello. It tells a rank from another program on the socket.
 constexpr uint64_t kMagic = 0x31'6d68'7374'7263;
+// The bytes that name the messages of rank 0.
 constexpr char kMemory = 'm';
 constexpr char kLife = 'l';
 constexpr char kGo = 'g';
@@ -34,7 +36,7 @@ struct Hello {
 };
 using Nonce = decltype(ShmHeader::nonce);
 
-// Waiting for sockets, until a time or until it is to stop. Thread-compatible.
+// The waiting for sockets, limited by a deadline and by `stop`. Thread-compatible.
 class Patience {
  public:
   Patience(absl::Duration timeout, const UniqueFd& stop)
@@ -42,8 +44,8 @@ class Patience {
              absl::ToChronoNanoseconds(std::min(timeout, absl::Hours(1)))),
         stop_(stop) {}
 
-  // Waits until `fd` is ready, or `at_most` has passed; there may be no `fd`. Errors: CANCELLED,
-  // DEADLINE_EXCEEDED.
+  // Waits until `fd` is ready or `at_most` has passed. An `fd` of -1 waits for the time only.
+  // Errors: CANCELLED if `stop` is readable, DEADLINE_EXCEEDED.
   absl::Status Wait(int fd, short events, absl::Duration at_most) const {
     const Time now = std::chrono::steady_clock::now();
     if (now >= end_) {
@@ -64,12 +66,13 @@ class Patience {
   const UniqueFd& stop_;
 };
 
-// Sends one message of this rank.
+// Sends one message of this rank, with the descriptor `passed_fd` unless it is -1.
 absl::Status SendAll(const ShmRendezvous& options, const UniqueFd& socket,
                      absl::Span<const char> bytes, int passed_fd, const Patience& patience) {
   if (options.before_message) options.before_message();
   while (!bytes.empty()) {
     ASSIGN_OR_RETURN(const size_t sent, SendSome(socket, bytes, passed_fd));
+    // The descriptor travels with the first bytes only.
     if (sent > 0) passed_fd = -1;
     bytes.remove_prefix(sent);
     if (!bytes.empty()) RETURN_IF_ERROR(patience.WaitFor(socket, POLLOUT));
@@ -88,7 +91,7 @@ absl::Status ReceiveAll(const UniqueFd& socket, void* data, size_t size,
   return absl::OkStatus();
 }
 
-// Receives one byte that names the message, and the descriptor that came with it.
+// Receives the byte that names a message, and the descriptor that came with this byte.
 absl::StatusOr<UniqueFd> ReceivePassed(const UniqueFd& socket, char kind,
                                        const Patience& patience) {
   char byte = 0;
@@ -100,6 +103,7 @@ absl::StatusOr<UniqueFd> ReceivePassed(const UniqueFd& socket, char kind,
   return std::move(passed[0]);
 }
 
+// The pipe that shows the life of a rank: the reading end hangs up when the rank ends.
 struct Life {
   UniqueFd reading;
   UniqueFd writing;
@@ -111,7 +115,7 @@ absl::StatusOr<Life> NewLife() {
   return Life{UniqueFd(ends[0]), UniqueFd(ends[1])};
 }
 
-// Rank 0's side. Thread-compatible.
+// The side of rank 0 in the rendezvous. Thread-compatible.
 class Host {
  public:
   Host(const ShmRendezvous& options, const Patience& patience)
@@ -125,12 +129,14 @@ class Host {
     lives_[0] = std::move(own.reading);
     RETURN_IF_ERROR(AcceptAll());
     ASSIGN_OR_RETURN(std::shared_ptr<ShmSegment> segment, ShmSegment::Make(options_.plan));
+    // Each rank gets the memory and the reading end of every rank's life.
     for (size_t rank = 1; rank < sockets_.size(); ++rank) {
       RETURN_IF_ERROR(Send(rank, kMemory, segment->fd()));
       for (const UniqueFd& life : lives_) {
         RETURN_IF_ERROR(Send(rank, kLife, life.get()));
       }
     }
+    // A rank that sends the nonce back has mapped the same memory.
     for (size_t rank = 1; rank < sockets_.size(); ++rank) {
       Nonce nonce = {};
       std::vector<UniqueFd> none;
@@ -139,11 +145,12 @@ class Host {
         return absl::UnavailableError(absl::StrCat("rank ", rank, " sees other memory"));
       }
     }
-    // All ranks have it, so the group has formed. A rank that is gone by now is missed like any
-    // other.
+    // All ranks have mapped the memory, so the group has formed. A rank that is gone by now is
+    // noticed at the barrier, like any other lost rank.
     for (size_t rank = 1; rank < sockets_.size(); ++rank) {
       Send(rank, kGo, -1).IgnoreError();
     }
+    // A rank holds no reading end of its own life.
     lives_[0] = UniqueFd();
     return ShmShare{std::move(segment), std::move(lives_), std::move(own.writing)};
   }
@@ -168,10 +175,11 @@ class Host {
       std::vector<UniqueFd> passed;
       RETURN_IF_ERROR(ReceiveAll(socket, &hello, sizeof(hello), passed, patience_));
       const auto rank = static_cast<size_t>(hello.rank);
+      // Any program may connect to the socket, so the hello is checked.
       if (hello.magic != kMagic || hello.size != options_.size ||
           hello.generation != options_.generation || hello.rank < 1 || rank >= sockets_.size() ||
           sockets_[rank].ok() || passed.size() != 1) {
-        continue;  // not of this group, and closed
+        continue;  // a socket of another group; it is closed here
       }
       sockets_[rank] = std::move(socket);
       lives_[rank] = std::move(passed[0]);
@@ -190,12 +198,14 @@ class Host {
 
   const ShmRendezvous& options_;
   const Patience& patience_;
-  std::vector<UniqueFd> sockets_;  // one per rank
-  std::vector<UniqueFd> lives_;    // one per rank
+  std::vector<UniqueFd> sockets_;  // the connection to each rank
+  std::vector<UniqueFd> lives_;    // the reading end of each rank's life
 };
 
+// The side of all ranks but rank 0: gives rank 0 this rank's life, and gets the memory.
 absl::StatusOr<ShmShare> Join(const ShmRendezvous& options, const Patience& patience) {
   UniqueFd socket;
+  // Rank 0 may not listen yet, so this rank tries again until its patience ends.
   while (!socket.ok()) {
     auto connected = ConnectLocal(options.socket);
     if (connected.ok()) {
@@ -221,6 +231,7 @@ absl::StatusOr<ShmShare> Join(const ShmRendezvous& options, const Patience& pati
   if (share.segment->ranks() != options.size) {
     return absl::InternalError("rank 0 of this host shares memory of another group");
   }
+  // The nonce proves that this rank has mapped the memory that rank 0 made.
   const Nonce nonce = share.segment->header().nonce;
   const absl::Span<const char> proof(reinterpret_cast<const char*>(nonce.data()), sizeof(nonce));
   RETURN_IF_ERROR(SendAll(options, socket, proof, -1, patience));

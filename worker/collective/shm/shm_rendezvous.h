@@ -1,16 +1,17 @@
 #pragma once
 
-// The rendezvous by which the ranks of one host come to share memory. Rank 0 makes it and listens
-// on a local socket whose name, 128 random bits, all ranks were told. Then, between rank 0 and each
-// other rank:
+// The rendezvous by which the ranks of one host come to share memory. Rank 0 makes the memory and
+// listens on a local socket. All ranks were told the socket's name, which contains 128 random bits.
+// The messages between rank 0 and each other rank:
 //
-//   hello    ->   magic, rank, size, generation, and with it the reading end of this rank's life
-//   shares   <-   the memory's descriptor, then each rank's life, a byte with each
-//   proof    ->   the nonce that is written in the memory: both ends see the same
-//   go       <-   all ranks have proven it
+//   hello    ->   magic, rank, size, generation, and with them the reading end of this rank's life
+//   shares   <-   the memory's descriptor, then the life of each rank, a byte with each descriptor
+//   proof    ->   the nonce that is written in the memory: both ends see the same memory
+//   go       <-   all ranks have proven that they see the memory
 //
-// Whoever does not get to the end within the time gives up, and closes; the others see that and
-// give up too, so either all share or none does. Internal to worker/collective.
+// A rank that does not finish the rendezvous in time gives up and closes its sockets. The other
+// ranks see the closed sockets and give up too, so either all ranks share memory or no rank does.
+// Internal to worker/collective.
 
 #include <cstdint>
 #include <functional>
@@ -29,22 +30,23 @@ struct ShmRendezvous {
   int rank = 0;
   int size = 0;
   uint64_t generation = 0;
-  std::string socket;  // NewSocketNumber's, the same on all ranks
+  std::string socket;  // the name from NewShmSocket, the same on all ranks
   absl::Duration timeout = absl::Seconds(10);
-  ShmPlan plan;  // rank 0's counts
-  // Runs before each message that this rank sends. May be empty.
+  ShmPlan plan;  // the layout of the memory; the plan of rank 0 is used
+  // A hook for tests that runs before each message that this rank sends. May be empty.
   std::function<void()> before_message;
 };
 
 // The result of the rendezvous for one rank.
 struct ShmShare {
   std::shared_ptr<ShmSegment> segment;  // shared with buffers
-  std::vector<UniqueFd> lives;  // one per rank: ends of pipes for reading; empty for this rank
-  UniqueFd life;                // this rank's own, the end for writing
+  std::vector<UniqueFd> lives;          // one pipe end for reading per rank; empty for this rank
+  UniqueFd life;                        // the end for writing of this rank's pipe
 };
 
-// Meets the other ranks. Blocks until all are here; `stop` becomes readable to give up. Errors:
-// UNAVAILABLE, DEADLINE_EXCEEDED naming the missing ranks, RESOURCE_EXHAUSTED, CANCELLED.
+// Meets the other ranks of the host. Blocks until all ranks have met; the caller makes `stop`
+// readable to give up. Errors: UNAVAILABLE, DEADLINE_EXCEEDED that names the missing ranks,
+// RESOURCE_EXHAUSTED, CANCELLED.
 absl::StatusOr<ShmShare> MeetOnHost(const ShmRendezvous& options, const UniqueFd& stop);
 
 }  // namespace cohort

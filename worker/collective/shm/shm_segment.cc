@@ -36,6 +36,8 @@ absl::Status SystemError(absl::string_view what) {
       absl::StrCat("memory that the ranks of a host share: ", what, ": ", strerror(errno)));
 }
 
+// Returns whether a segment of `size` bytes can have the plan, which another process may have
+// written.
 bool IsPossible(const ShmPlan& plan, size_t size) {
   return plan.ranks >= 1 && plan.ranks <= kHostRanksMax && plan.arena_bytes >= kOwnBytes &&
          plan.arena_bytes % kArenaAlignment == 0 && plan.slot_bytes_max <= kSlotBytes &&
@@ -43,8 +45,9 @@ bool IsPossible(const ShmPlan& plan, size_t size) {
          plan.arena_bytes <= (size - ArenaOffset(plan.ranks)) / plan.ranks;
 }
 
-// A wake-up costs some 30 us, ten times what a barrier of ranks does that all run: so large are
-// inputs for which a second barrier pays, and pieces for which one more does not show.
+// The sizes up to which a call saves a barrier rather than bytes. A wake-up costs some 30 us, ten
+// times the cost of a barrier of ranks that all run. For larger inputs a second barrier pays, and
+// with larger pieces one more barrier hardly shows.
 constexpr size_t kSlotBytesSpinning = size_t{16} << 10;
 constexpr size_t kSlotBytesSleeping = size_t{64} << 10;
 constexpr size_t kPieceBytesSpinning = size_t{1} << 20;
@@ -60,6 +63,7 @@ absl::StatusOr<std::byte*> MapWhole(const UniqueFd& fd, size_t size) {
 }  // namespace
 
 ShmPlan MakeShmPlan(int ranks, int cores, size_t arena_bytes) {
+  // A rank without a core of its own must sleep, so that the other ranks can run.
   const bool spins = ranks <= cores;
   ShmPlan plan;
   plan.ranks = static_cast<uint32_t>(ranks);
@@ -76,11 +80,13 @@ absl::StatusOr<std::shared_ptr<ShmSegment>> ShmSegment::Make(const ShmPlan& plan
   UniqueFd fd(memfd_create("cohort-group", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd.ok()) return SystemError("memfd_create");
   if (ftruncate(fd.get(), static_cast<off_t>(size)) != 0) return SystemError("ftruncate");
+  // The seal of the size lets other ranks map the memory without checking it again for shrinking.
   if (fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
     return SystemError("sealing");
   }
   ASSIGN_OR_RETURN(std::byte* const data, MapWhole(fd, size));
   std::shared_ptr<ShmSegment> segment(new ShmSegment(std::move(fd), data, size));
+  // No other rank has the descriptor yet, so the header and blocks are made without locks.
   auto* const header = new (data) ShmHeader;
   header->plan = plan;
   const ssize_t random = getrandom(header->nonce.data(), sizeof(header->nonce), 0);
@@ -90,6 +96,7 @@ absl::StatusOr<std::shared_ptr<ShmSegment>> ShmSegment::Make(const ShmPlan& plan
 }
 
 absl::StatusOr<std::shared_ptr<ShmSegment>> ShmSegment::Map(UniqueFd fd) {
+  // Without the seal a peer could shrink the memory under this rank's mapping.
   const int seals = fcntl(fd.get(), F_GET_SEALS);
   struct stat info = {};
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || fstat(fd.get(), &info) != 0) {
@@ -102,6 +109,7 @@ absl::StatusOr<std::shared_ptr<ShmSegment>> ShmSegment::Map(UniqueFd fd) {
   }
   ASSIGN_OR_RETURN(std::byte* const data, MapWhole(fd, size));
   std::shared_ptr<ShmSegment> segment(new ShmSegment(std::move(fd), data, size));
+  // The plan in the header comes from another process and must fit the mapping.
   if (!IsPossible(segment->plan(), size)) {
     return absl::InvalidArgumentError("what a peer shares is not laid out as a group's memory");
   }
@@ -129,6 +137,7 @@ void ShmSegment::Detach(absl::Span<std::byte> memory) const {
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   COHORT_CHECK(copy != MAP_FAILED, "memory for results that a stopped rank may still write");
   std::memcpy(copy, data_ + begin, end - begin);
+  // The private copy replaces the shared pages in one step, at the same address.
   void* const moved =
       mremap(copy, end - begin, end - begin, MREMAP_MAYMOVE | MREMAP_FIXED, data_ + begin);
   COHORT_CHECK(moved == data_ + begin, "a mapping goes where another is");

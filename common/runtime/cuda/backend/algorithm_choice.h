@@ -1,8 +1,9 @@
 #pragma once
 
-// A library offers algorithms for a convolution and cannot be relied on for any: it may refuse one
-// when it is to run, or there may be no memory for it. What is known beforehand orders them, and
-// they are tried in that order until one runs. Nothing here knows the library.
+// The choice between the algorithms that a library offers for a convolution. No offer is reliable:
+// the library may refuse an algorithm when it is to run, or there may be no memory for it. So
+// algorithms are ordered by what is known beforehand, and are tried in that order until one runs.
+// This header knows nothing about the library.
 
 #include <cstdint>
 #include <vector>
@@ -13,13 +14,13 @@ namespace cohort {
 
 struct OfferedAlgorithm {
   int32_t algorithm = 0;
-  bool is_possible = false;       // for this convolution, as far as the library knows
-  bool is_deterministic = false;  // gives the same bits each time
+  bool is_possible = false;       // whether the library knows no reason against this convolution
+  bool is_deterministic = false;  // whether the algorithm gives the same bits in every run
 };
 
-// Returns the algorithms to try, in the library's order, fastest first; then `sure`, if it is not
-// among them: the algorithm that takes every convolution and gives the same bits each time. `sure`
-// is tried whatever the library says.
+// Returns the algorithms to try: the possible and deterministic ones in the library's order,
+// fastest first; then `sure`, if it is not among them. `sure` takes every convolution and gives the
+// same bits in every run. It is tried even if the library does not offer it.
 inline std::vector<int32_t> AlgorithmsToTry(const std::vector<OfferedAlgorithm>& offered,
                                             int32_t sure) {
   std::vector<int32_t> algorithms;
@@ -33,8 +34,9 @@ inline std::vector<int32_t> AlgorithmsToTry(const std::vector<OfferedAlgorithm>&
   return algorithms;
 }
 
-// Returns the code of the first algorithm that runs. If none does, returns that of the last one,
-// which should have run and so says most. `run` is called with an algorithm and returns its code.
+// Tries the algorithms in order and returns the code of the first that runs. If none runs, returns
+// the code of the last algorithm: it should have run, so its code is the most informative. `run` is
+// called with an algorithm and returns a code.
 template <typename Run>
 int32_t FirstThatRuns(const std::vector<int32_t>& algorithms, const Run& run) {
   int32_t code = kCudaDone;

@@ -7,7 +7,7 @@ namespace cohort {
 
 namespace {
 
-// Returns where element k of a channel lies.
+// Returns the place of element k of a channel in the tensor.
 COHORT_DEVICE inline int64_t ElementAt(const ChannelView& view, int64_t channel, int64_t k) {
   return (k / view.inner * view.channels + channel) * view.inner + k % view.inner;
 }
@@ -19,7 +19,8 @@ COHORT_DEVICE inline int64_t ChannelOf(const ChannelView& view, int64_t element)
 int64_t CountOf(const ChannelView& view) { return view.outer * view.inner; }
 int64_t SizeOf(const ChannelView& view) { return CountOf(view) * view.channels; }
 
-// Two passes, as squares of what is far from 0 would lose the variance.
+// Computes mean and variance in two passes: subtracting the squared mean from the mean of squares
+// would lose the variance of values far from 0.
 int32_t BatchStatistics(CudaContext* context, const BatchStatisticsLaunch& launch) {
   const BatchStatisticsLaunch l = launch;
   const auto count = static_cast<double>(CountOf(l.view));
@@ -65,6 +66,7 @@ int32_t Normalize(CudaContext* context, const NormalizeLaunch& launch) {
   });
 }
 
+// The two sums of a channel, computed in one pass over memory.
 struct SumAndProduct {
   double sum;
   double product;
@@ -92,6 +94,8 @@ int32_t Sums(CudaContext* context, const BatchNormSumsLaunch& launch) {
       });
 }
 
+// If the statistics are the batch's, every x also moves the mean and the variance; `share` is 0
+// otherwise.
 int32_t Gradient(CudaContext* context, const BatchNormGradLaunch& launch) {
   const BatchNormGradLaunch l = launch;
   const double share = l.training ? 1 / static_cast<double>(CountOf(l.view)) : 0;

@@ -1,5 +1,5 @@
-// Matrix products by cuBLAS, whose matrices are column major: read so, a row-major matrix is its
-// transpose, and C = A * B becomes C' = B' * A'.
+// Matrix products by cuBLAS, whose matrices are column-major. To cuBLAS a row-major matrix looks
+// like its own transpose, so C = A * B is computed as C' = B' * A'.
 
 #include "common/runtime/cuda/backend/blas_calls.h"
 
@@ -11,12 +11,14 @@ namespace cohort {
 
 namespace {
 
-// A batch is an axis of a grid, where CUDA has room for so many.
+// The largest number of products in one call: cuBLAS maps the batch to an axis of CUDA's grid,
+// which has this limit.
 constexpr int64_t kBatchMax = 65535;
 
 int32_t Gemm(CudaContext* context, const GemmLaunch& launch) {
   int32_t code = Enter(context);
   const auto op = [](bool transpose) { return transpose ? CUBLAS_OP_T : CUBLAS_OP_N; };
+  // A batch of more than kBatchMax products takes several calls.
   for (int64_t first = 0; code == kCudaDone && first < launch.batch; first += kBatchMax) {
     code = Code(cublasSgemmStridedBatched_64(
         context->blas, op(launch.transpose_b), op(launch.transpose_a), launch.n, launch.m, launch.k,

@@ -1,5 +1,6 @@
-// The module libcohort_cuda.so: with the kernels' .cu files, the only code that is compiled against
-// CUDA. It holds no logic that could be elsewhere, because it runs only where a GPU is.
+// The module libcohort_cuda.so. With the kernels' .cu files, it is the only code that is compiled
+// against CUDA. It runs only where a GPU is, so it holds no logic that could be elsewhere and be
+// tested there.
 
 #include <cstdio>
 #include <new>
@@ -20,6 +21,7 @@ void ErrorWords(void*, int32_t code, char* words, uint64_t bytes) {
                   "(concurrentManagedAccess is 0)");
     return;
   }
+  // The range of a code tells which library the error comes from.
   if (code >= kDnnErrors) return DnnErrorWords(code, words, bytes);
   if (code >= kBlasErrors) {
     const auto status = static_cast<cublasStatus_t>(code - kBlasErrors);
@@ -36,7 +38,8 @@ int32_t DeviceCount(void*, int32_t* count) {
   return Code(cudaGetDeviceCount(count));
 }
 
-// A failed call leaves its error for the thread's next one, which would take it for its own.
+// Clears CUDA's last error and returns `code`. Otherwise the thread's next launch would report the
+// error of this call as its own.
 int32_t Forget(int32_t code) {
   (void)cudaGetLastError();
   return code;
@@ -52,21 +55,22 @@ void Close(CudaContext* context) {
   delete context;
 }
 
-// Copies from GPUs that this one reaches go straight from one to the other; from others, and where
-// this fails, through host memory.
+// Lets this device reach the memory of other GPUs where the hardware allows it, so that copies go
+// directly from GPU to GPU. Copies from all other GPUs go through host memory.
 void EnablePeers(int device) {
   int count = 0;
   if (cudaGetDeviceCount(&count) != cudaSuccess) return;
   for (int peer = 0; peer < count; ++peer) {
     int reached = 0;
     if (peer == device || cudaDeviceCanAccessPeer(&reached, device, peer) != cudaSuccess) continue;
-    if (reached != 0) (void)cudaDeviceEnablePeerAccess(peer, 0);  // or it is so already
+    // This call fails harmlessly if access is enabled already.
+    if (reached != 0) (void)cudaDeviceEnablePeerAccess(peer, 0);
   }
   (void)cudaGetLastError();
 }
 
-// float32 is computed as such: cuBLAS's default mode rounds no operand to TF32, and without atomics
-// (the default) it gives the same bits each time.
+// Makes the stream and the handle of cuBLAS. cuBLAS's default math mode rounds no operand to TF32,
+// and without atomics (its default) it gives the same bits in every run.
 int32_t Prepare(CudaContext* context) {
   int32_t code = Enter(context);
   if (code != kCudaDone) return code;
@@ -83,8 +87,8 @@ int32_t Allocate(CudaContext* context, uint64_t bytes, void** memory) {
   return code == kCudaDone ? Forget(Code(cudaMalloc(memory, bytes))) : code;
 }
 
-// Work that was posted may use the memory. cudaFree is said to wait, but the documentation does not
-// say for what.
+// Frees memory after posted work has ended, since that work may use the memory. CUDA's
+// documentation does not say what cudaFree itself waits for.
 void Free(CudaContext* context, void* memory) {
   if (Enter(context) != kCudaDone) return;
   cudaStreamSynchronize(context->stream);
@@ -102,7 +106,7 @@ int32_t MemoryLeft(CudaContext* context, uint64_t* free, uint64_t* all) {
   return code;
 }
 
-// CUDA knows from the addresses which device each memory belongs to.
+// Copies in any direction: CUDA knows from the addresses which device each memory belongs to.
 int32_t Copy(CudaContext* context, void* to, const void* from, uint64_t bytes) {
   const int32_t code = Enter(context);
   if (code != kCudaDone) return code;
@@ -125,8 +129,9 @@ cudaMemLocation HomeOn(int device) { return {cudaMemLocationTypeDevice, device};
 int HomeOn(int device) { return device; }
 #endif
 
-// Unified memory has no limit of its own: what does not fit beside the rest would be moved to and
-// fro. So it has to fit, and is taken at once, by being written.
+// Allocates unified memory. CUDA would grant more unified memory than the device has, and move
+// pages to and fro. So the bytes must fit into free memory, and writing zeros allocates them at
+// once.
 int32_t TakeUnified(CudaContext* context, uint64_t bytes, void** memory) {
   uint64_t free = 0;
   uint64_t all = 0;
@@ -155,8 +160,9 @@ int32_t AllocateUnified(CudaContext* context, uint64_t bytes, void** memory) {
   return code == kCudaDone ? code : Forget(code);
 }
 
-// For unified memory `device` is the one that was current at the allocation, and so its home. For
-// memory unknown to CUDA it is -1, and the type is cudaMemoryTypeUnregistered.
+// Tells whether this device's kernels may use the memory in place. For unified memory,
+// attributes.device is the device that was current at the allocation, which is its home. For memory
+// that CUDA does not know, attributes.device is -1 and the type is cudaMemoryTypeUnregistered.
 int32_t Reaches(CudaContext* context, const void* memory, bool* yes) {
   int32_t code = Enter(context);
   if (code != kCudaDone) return code;
@@ -167,7 +173,8 @@ int32_t Reaches(CudaContext* context, const void* memory, bool* yes) {
   return code;
 }
 
-// Runs one kernel: of a device for which none was compiled, CUDA tells no sooner.
+// Runs one kernel as a test. CUDA reports only at a launch that the module has no kernels for the
+// device.
 int32_t Try(CudaContext* context) {
   void* memory = nullptr;
   int32_t code = Allocate(context, sizeof(float), &memory);
@@ -187,6 +194,7 @@ int32_t Open(void*, int32_t device, CudaContext** context) {
   if (opened == nullptr) return Code(cudaErrorMemoryAllocation);
   int32_t code = Prepare(opened);
   if (code == kCudaDone) code = Try(opened);
+  // A failed context is closed again, and the thread's CUDA error is cleared.
   if (code != kCudaDone) {
     Close(opened);
     return Forget(code);

@@ -1,6 +1,7 @@
 #pragma once
 
-// The inside of a context of cuda_table.h. Only code that is compiled against CUDA includes this.
+// The inside of a context of cuda_table.h. Only code that is compiled against CUDA includes this
+// header.
 
 #include <cublas_v2.h>
 #include <cuda_runtime_api.h>
@@ -9,21 +10,22 @@
 
 #include "common/runtime/cuda/launches/launches.h"
 
-struct cudnnContext;  // cudnn.h is for dnn_calls.cc alone
+struct cudnnContext;  // a forward declaration, because only dnn_calls.cc includes cudnn.h
 
 namespace cohort {
 
-// The libraries' handles belong to the stream.
+// A stream of one device, and the handles of the libraries that post to this stream.
 struct CudaContext {
   int device = 0;
   cudaStream_t stream = nullptr;
   cublasHandle_t blas = nullptr;
-  cudnnContext* dnn = nullptr;  // made by the first convolution
-  void* workspace = nullptr;    // for convolutions; grows
+  cudnnContext* dnn = nullptr;  // cuDNN's handle, made by the first convolution
+  void* workspace = nullptr;    // memory for convolutions; grows, never shrinks
   uint64_t workspace_bytes = 0;
 };
 
-// Errors of CUDA, cuBLAS and cuDNN in one number, and one of the module.
+// Offsets that put the errors of CUDA, cuBLAS and cuDNN into one range of numbers, and one error of
+// the module itself.
 inline constexpr int32_t kCudaErrors = 1'000'000;
 inline constexpr int32_t kBlasErrors = 2'000'000;
 inline constexpr int32_t kDnnErrors = 3'000'000;
@@ -36,10 +38,11 @@ inline int32_t Code(cublasStatus_t status) {
   return status == CUBLAS_STATUS_SUCCESS ? kCudaDone : kBlasErrors + static_cast<int32_t>(status);
 }
 
-// Makes the context's device the thread's present one, as CUDA keeps it per thread.
+// Makes the context's device the current device of this thread; CUDA keeps the current device per
+// thread.
 inline int32_t Enter(const CudaContext* context) { return Code(cudaSetDevice(context->device)); }
 
-// Returns the code of a kernel that was just started.
+// Returns the code of the kernel that was just started.
 inline int32_t LastLaunch() { return Code(cudaGetLastError()); }
 
 }  // namespace cohort

@@ -1,4 +1,5 @@
-// Convolutions by cuDNN, in float32 (no TF32) and by algorithms that give the same bits each time.
+// Convolutions by cuDNN, in float32 without TF32, and only by algorithms that give the same bits in
+// every run.
 
 #include "common/runtime/cuda/backend/dnn_calls.h"
 
@@ -14,7 +15,7 @@ namespace cohort {
 
 namespace {
 
-// An algorithm that wants more is not run.
+// The limit of the workspace. An algorithm that needs more memory is not run.
 constexpr size_t kWorkspaceMax = size_t{1} << 30;
 constexpr int kAlgorithmsMax = 16;
 
@@ -22,7 +23,7 @@ int32_t DnnCode(cudnnStatus_t status) {
   return status == CUDNN_STATUS_SUCCESS ? kCudaDone : kDnnErrors + static_cast<int32_t>(status);
 }
 
-// cuDNN's descriptors of one convolution. The first failure is kept in `code`.
+// cuDNN's descriptors of one convolution. `code` keeps the first failure.
 class Descriptors {
  public:
   explicit Descriptors(const ConvLaunch& launch) {
@@ -66,7 +67,7 @@ class Descriptors {
   cudnnConvolutionDescriptor_t convolution = nullptr;
 
  private:
-  // The kernel's host side refuses what does not fit.
+  // The check of sizes in kernels/cuda/convolution.cc refuses numbers that do not fit an int.
   static int Int(int64_t value) { return static_cast<int>(value); }
   void Keep(cudnnStatus_t status) {
     if (code == kCudaDone) code = DnnCode(status);
@@ -79,6 +80,7 @@ class Descriptors {
   }
 };
 
+// Makes cuDNN's handle at the first convolution of a context.
 int32_t Prepare(CudaContext* context) {
   int32_t code = Enter(context);
   if (code != kCudaDone || context->dnn != nullptr) return code;
@@ -86,11 +88,11 @@ int32_t Prepare(CudaContext* context) {
   return code == kCudaDone ? DnnCode(cudnnSetStream(context->dnn, context->stream)) : code;
 }
 
-// The memory grows.
+// Makes the context's workspace larger if it has fewer than `bytes`.
 int32_t NeedWorkspace(CudaContext* context, size_t bytes) {
   if (bytes <= context->workspace_bytes) return kCudaDone;
   if (context->workspace != nullptr) {
-    cudaStreamSynchronize(context->stream);  // earlier work may still use the smaller one
+    cudaStreamSynchronize(context->stream);  // earlier work may still use the smaller workspace
     cudaFree(context->workspace);
   }
   context->workspace = nullptr;
@@ -103,9 +105,9 @@ int32_t NeedWorkspace(CudaContext* context, size_t bytes) {
 constexpr float kOne = 1;
 constexpr float kZero = 0;
 
-// The calls of the three directions: kSure takes every convolution and gives the same bits each
-// time. By Fourier transforms the error of an element would be that of the largest one of its
-// image, so they are left out.
+// The cuDNN calls of the three directions. kSure takes every convolution and gives the same bits in
+// every run. Algorithms with Fourier transforms are left out: each element would have the error of
+// the largest element of its image.
 struct Forward {
   using Offer = cudnnConvolutionFwdAlgoPerf_t;
   using Algorithm = cudnnConvolutionFwdAlgo_t;
@@ -178,8 +180,9 @@ struct WeightGrad {
   }
 };
 
-// cuDNN says of the math only what it looked at; what runs is the descriptor's, which is FMA. So
-// an offer for tensor cores is none, and one of the default math is a good one.
+// Returns whether an offered algorithm may be tried. An offer's mathType only says what cuDNN
+// looked at; the descriptor's FMA math is what runs. So offers for tensor cores are skipped, and
+// offers of the default math are accepted.
 template <typename Direction>
 bool IsPossible(const typename Direction::Offer& offer) {
   for (const auto left_out : Direction::kLeftOut) {
@@ -189,7 +192,7 @@ bool IsPossible(const typename Direction::Offer& offer) {
          (offer.mathType == CUDNN_FMA_MATH || offer.mathType == CUDNN_DEFAULT_MATH);
 }
 
-// A failure to offer is none to run: the sure one is left.
+// Returns the algorithms to try. If cuDNN fails to offer any, kSure is still tried.
 template <typename Direction>
 std::vector<int32_t> Algorithms(CudaContext* context, const Descriptors& of) {
   typename Direction::Offer offers[kAlgorithmsMax];
@@ -203,7 +206,8 @@ std::vector<int32_t> Algorithms(CudaContext* context, const Descriptors& of) {
   return AlgorithmsToTry(offered, Direction::kSure);
 }
 
-// The descriptor's math, which need not be that of the offer, decides how much memory is needed.
+// Runs one algorithm. The memory that it needs depends on the descriptor's math, which may differ
+// from the offer's, so it is asked for again.
 template <typename Direction>
 int32_t TryOne(CudaContext* context, const Descriptors& of, const ConvLaunch& launch,
                typename Direction::Algorithm algorithm) {
@@ -212,10 +216,12 @@ int32_t TryOne(CudaContext* context, const Descriptors& of, const ConvLaunch& la
   if (code == kCudaDone && bytes > kWorkspaceMax) code = DnnCode(CUDNN_STATUS_NOT_SUPPORTED);
   if (code == kCudaDone) code = NeedWorkspace(context, bytes);
   if (code == kCudaDone) code = DnnCode(Direction::Run(context, of, launch, algorithm));
-  if (code != kCudaDone) (void)cudaGetLastError();  // or the next kernel would seem to have failed
+  // Clears CUDA's error, which the next kernel would otherwise report as its own.
+  if (code != kCudaDone) (void)cudaGetLastError();
   return code;
 }
 
+// Tries the algorithms of one direction until one runs.
 template <typename Direction>
 int32_t Convolve(CudaContext* context, const ConvLaunch& launch, const Descriptors& of) {
   if (of.code != kCudaDone) return of.code;

@@ -1,7 +1,7 @@
 #pragma once
 
-// Calls of cuDNN beside its convolutions. `without_dnn.cc` defines them in a build without cuDNN,
-// in which every convolution fails, saying so.
+// Calls of cuDNN other than convolutions. In a build without cuDNN, without_dnn.cc defines them,
+// and every convolution fails with an error that says so.
 
 #include <cstdint>
 
@@ -10,7 +10,7 @@
 namespace cohort {
 
 void DnnErrorWords(int32_t code, char* words, uint64_t bytes);
-// Frees what convolutions left in the context.
+// Frees cuDNN's handle in the context, if a convolution has made one.
 void CloseDnn(CudaContext* context);
 
 }  // namespace cohort

@@ -5,7 +5,7 @@ namespace cohort {
 
 namespace {
 
-// RandomStream::Bits of common/base/rng.h, bit for bit: a host's function is not a device's.
+// Returns the same bits as RandomStream::Bits of common/base/rng.h, which is not a device function.
 COHORT_DEVICE inline uint64_t BitsOf(uint64_t key, uint64_t draw) {
   uint64_t value = key + draw * 0x9e3779b97f4a7c15u;
   value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -17,6 +17,7 @@ int32_t Dropout(CudaContext* context, const DropoutLaunch& launch) {
   const DropoutLaunch captured = launch;
   return ForEach(context, launch.count, [=] COHORT_DEVICE(int64_t i) {
     const uint64_t element = captured.first + static_cast<uint64_t>(i);
+    // One draw serves four elements with 16 bits each (kernels/dropout_support.h).
     const uint64_t bits = BitsOf(captured.key, element / 4);
     const bool keep = ((bits >> (16 * (element % 4))) & 0xffff) >= captured.threshold;
     if (captured.mask != nullptr) captured.mask[i] = keep;

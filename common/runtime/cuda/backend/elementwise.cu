@@ -17,7 +17,8 @@ int32_t Map(CudaContext* context, const UnaryLaunch& launch, Function function) 
   return ForEach(context, launch.count, [=] COHORT_DEVICE(int64_t i) { y[i] = function(x[i]); });
 }
 
-// Inverts the sign bit, also of a NaN. A GPU computes -x as a sum, which loses the bits of a NaN.
+// Returns -x by inverting the sign bit, which also keeps the bits of a NaN. A GPU computes -x as a
+// sum, which loses the bits of a NaN.
 COHORT_DEVICE float Negative(float x) {
   uint32_t bits = 0;
   std::memcpy(&bits, &x, sizeof(bits));
@@ -37,7 +38,7 @@ int32_t Unary(CudaContext* context, const UnaryLaunch& launch) {
       return Map(context, launch, [] COHORT_DEVICE(float x) { return expf(x); });
     case Op::kLog:
       return Map(context, launch, [] COHORT_DEVICE(float x) { return logf(x); });
-    case Op::kRelu:  // a NaN stays one
+    case Op::kRelu:  // a NaN stays NaN
       return Map(context, launch, [] COHORT_DEVICE(float x) { return x < 0 ? 0 : x; });
     case Op::kSigmoid:
       return Map(context, launch, [] COHORT_DEVICE(float x) { return 1 / (1 + expf(-x)); });

@@ -1,10 +1,10 @@
 #pragma once
 
-// The two shapes of every loop on a device. nvcc makes kernels of them; any other compiler makes
-// plain loops, over which tests run the same bodies on the processor.
+// The two forms of every loop on a device. nvcc makes kernels of these loops. Any other compiler
+// makes plain loops of them, so tests run the same bodies on the processor.
 //
-// A body is a lambda that captures by value: [=] COHORT_DEVICE(int64_t i) { ... }. Of one call no
-// element reads what another writes.
+// A body is a lambda that captures by value: [=] COHORT_DEVICE(int64_t i) { ... }. Within one call,
+// no element may read what another element writes.
 
 #include <cstdint>
 
@@ -26,7 +26,7 @@ namespace cohort {
 
 inline constexpr int kForEachThreads = 256;
 inline constexpr int64_t kForEachBlocksMax = 65536;
-// Up to so many elements one thread adds up alone.
+// The number of elements up to which one thread computes a reduction alone.
 inline constexpr int64_t kReduceAloneMax = 32;
 
 template <typename Body>
@@ -43,7 +43,7 @@ inline int64_t BlocksOf(int64_t threads) {
   return blocks < kForEachBlocksMax ? blocks : kForEachBlocksMax;
 }
 
-// body(i) for i in [0, count).
+// Posts a loop that calls body(i) for each i in [0, count).
 template <typename Body>
 int32_t ForEach(CudaContext* context, int64_t count, Body body) {
   if (count == 0) return kCudaDone;
@@ -69,8 +69,9 @@ __global__ void ReduceKernel(int64_t count, int64_t length, Value identity, Load
   }
 }
 
-// store(i, of all k in [0, length): load(i, k), combined) for i in [0, count), in an order that
-// depends on `length` alone. combine(identity, v) is v; combine is associative up to rounding.
+// Posts `count` reductions. For each i in [0, count), combines load(i, k) over all k in [0, length)
+// and passes the result to store(i, result). The order of combining depends on `length` only.
+// combine(identity, v) is v, and combine is associative up to rounding.
 template <typename Value, typename Load, typename Combine, typename Store>
 int32_t ReduceEach(CudaContext* context, int64_t count, int64_t length, Value identity, Load load,
                    Combine combine, Store store) {
@@ -91,7 +92,7 @@ int32_t ReduceEach(CudaContext* context, int64_t count, int64_t length, Value id
 
 #else
 
-// Posts work of the stand-in: when it runs, the processor is the device.
+// Posts work to the stand-in for a device. When the work runs, the processor is the device.
 int32_t PostToDevice(CudaContext* context, std::function<void()> work);
 
 template <typename Body>
@@ -113,7 +114,7 @@ int32_t ReduceEach(CudaContext* context, int64_t count, int64_t length, Value id
 
 #endif
 
-// Adds up, for ReduceEach.
+// The combine function of sums, for ReduceEach.
 struct AddUp {
   template <typename Value>
   COHORT_DEVICE Value operator()(const Value& a, const Value& b) const {

@@ -8,14 +8,15 @@ namespace cohort {
 
 namespace {
 
-constexpr double kLow = 1e-7;  // kKerasEpsilon of loss_support.h
+constexpr double kLow = 1e-7;  // kKerasEpsilon of kernels/loss_support.h
 constexpr double kHigh = 1 - kLow;
 
-// A NaN stays one.
+// Clips a probability as Keras does. A NaN stays NaN.
 COHORT_DEVICE inline double Clamped(double p) { return p < kLow ? kLow : p > kHigh ? kHigh : p; }
 COHORT_DEVICE inline bool IsInside(double p) { return p >= kLow && p <= kHigh; }
 
-// shifts[line] = log(sum of exp(x)); `largest` is for what it needs on the way.
+// Computes shifts[line] = log(sum of exp(x)) for each line. `largest` is scratch: the line's
+// largest x is subtracted first, so that exp does not overflow.
 int32_t FindLogSumExp(CudaContext* context, const DeviceLines& lines, const float* x,
                       double* largest, double* shifts) {
   if (const int32_t code = FindLargest(context, lines, x, largest); code != kCudaDone) return code;
@@ -27,12 +28,14 @@ int32_t FindLogSumExp(CudaContext* context, const DeviceLines& lines, const floa
       [=] COHORT_DEVICE(int64_t line, double sum) { shifts[line] = largest[line] + log(sum); });
 }
 
+// Computes the sum of each line's x.
 int32_t FindSum(CudaContext* context, const DeviceLines& lines, const float* x, double* sums) {
   return AddUpLines(
       context, lines, [=] COHORT_DEVICE(int64_t, int64_t at) { return static_cast<double>(x[at]); },
       [=] COHORT_DEVICE(int64_t line, double sum) { sums[line] = sum; });
 }
 
+// Computes the dense losses of logits: the sum of truth * (shift - x) over a line.
 int32_t DenseOfLogits(CudaContext* context, const DenseLossLaunch& launch) {
   const float* const truth = launch.truth;
   const float* const x = launch.prediction;
@@ -49,6 +52,7 @@ int32_t DenseOfLogits(CudaContext* context, const DenseLossLaunch& launch) {
       [=] COHORT_DEVICE(int64_t line, double loss) { out[line] = static_cast<float>(loss); });
 }
 
+// Computes the dense losses: probabilities are normalised by their sum, as Keras does.
 int32_t Dense(CudaContext* context, const DenseLossLaunch& launch) {
   if (launch.from_logits) return DenseOfLogits(context, launch);
   const float* const truth = launch.truth;
@@ -66,6 +70,8 @@ int32_t Dense(CudaContext* context, const DenseLossLaunch& launch) {
       [=] COHORT_DEVICE(int64_t line, double loss) { out[line] = static_cast<float>(loss); });
 }
 
+// Computes the gradient of the dense losses of logits: dloss * (softmax(x) * sum of truth - truth)
+// for each element.
 int32_t DenseGradOfLogits(CudaContext* context, const DenseLossLaunch& launch) {
   const DeviceLines lines = launch.lines;
   const float* const truth = launch.truth;
@@ -96,6 +102,7 @@ int32_t DenseGrad(CudaContext* context, const DenseLossLaunch& launch) {
   double* const weighted = launch.sums + lines.count;
   int32_t code = FindSum(context, lines, p, sums);
   if (code != kCudaDone) return code;
+  // Clipped elements have no gradient of their own, but all elements share that of the sum.
   code = AddUpLines(
       context, lines,
       [=] COHORT_DEVICE(int64_t line, int64_t at) {
@@ -113,7 +120,7 @@ int32_t DenseGrad(CudaContext* context, const DenseLossLaunch& launch) {
   });
 }
 
-// Computes the sum by which Keras normalises: that of the clipped predictions.
+// Computes the sum of each line's clipped predictions, by which Keras normalises.
 int32_t FindClampedSum(CudaContext* context, const SparseLossLaunch& launch) {
   const float* const p = launch.prediction;
   double* const sums = launch.sums;
@@ -123,8 +130,8 @@ int32_t FindClampedSum(CudaContext* context, const SparseLossLaunch& launch) {
       [=] COHORT_DEVICE(int64_t line, double sum) { sums[line] = sum; });
 }
 
-// Computes two numbers of each line: the logarithm to normalise logits by, in the second half, or
-// else the sum, in the first.
+// Computes one number for each line: for logits the logarithm that normalises them, in the second
+// half of `sums`; else the sum of clipped predictions, in the first half.
 int32_t FindSparseSums(CudaContext* context, const SparseLossLaunch& launch) {
   if (!launch.from_logits) return FindClampedSum(context, launch);
   return FindLogSumExp(context, launch.lines, launch.prediction, launch.sums,

@@ -7,14 +7,14 @@ namespace cohort {
 
 namespace {
 
-// A range of positions along an axis: first, first + step, ..., while below end.
+// A range of positions along an axis: first, first + step, ... up to but not including `end`.
 struct Positions {
   int64_t first;
   int64_t step;
   int64_t end;
 };
 
-// The inputs under the window of `output`.
+// Returns the inputs under the window of `output`, without padding.
 COHORT_DEVICE inline Positions InputsOf(const SlideAxis& axis, int64_t output) {
   const int64_t begin = output * axis.stride - axis.pad_begin;
   const int64_t end = begin + (axis.kernel - 1) * axis.dilation + 1;
@@ -22,7 +22,8 @@ COHORT_DEVICE inline Positions InputsOf(const SlideAxis& axis, int64_t output) {
   return {begin + skipped * axis.dilation, axis.dilation, end < axis.input ? end : axis.input};
 }
 
-// Returns the outputs whose windows may contain `input`; with a dilation, some of them do not.
+// Returns the outputs whose windows may contain `input`. With a dilation, some of these windows do
+// not contain it (Meets).
 COHORT_DEVICE inline Positions OutputsOf(const SlideAxis& axis, int64_t input) {
   const int64_t padded = input + axis.pad_begin;
   const int64_t before = padded - (axis.kernel - 1) * axis.dilation;
@@ -31,11 +32,12 @@ COHORT_DEVICE inline Positions OutputsOf(const SlideAxis& axis, int64_t input) {
           end < axis.output ? end : axis.output};
 }
 
+// Returns whether a tap of the window of `output` falls on `input`.
 COHORT_DEVICE inline bool Meets(const SlideAxis& axis, int64_t output, int64_t input) {
   return (input + axis.pad_begin - output * axis.stride) % axis.dilation == 0;
 }
 
-// Calls visit(input) for the inputs of one window, row major.
+// Calls visit(input) for the inputs of one window in row-major order.
 template <typename Visit>
 COHORT_DEVICE void ForEachInput(const Slide& slide, int64_t output, Visit visit) {
   const SlideAxis& a = slide.axes[0];
@@ -53,7 +55,7 @@ COHORT_DEVICE void ForEachInput(const Slide& slide, int64_t output, Visit visit)
   }
 }
 
-// Calls visit(output) for the windows that have one input, row major.
+// Calls visit(output) for each window that contains one given input, in row-major order.
 template <typename Visit>
 COHORT_DEVICE void ForEachOutput(const Slide& slide, int64_t input, Visit visit) {
   const SlideAxis& a = slide.axes[0];
@@ -76,7 +78,8 @@ COHORT_DEVICE void ForEachOutput(const Slide& slide, int64_t input, Visit visit)
   }
 }
 
-// The first of equal ones; a NaN where there is one.
+// Returns the place of a window's largest element, or -1 for a window without elements. The first
+// of equal elements counts; a NaN counts as larger than any number.
 COHORT_DEVICE inline int64_t Largest(const Slide& slide, const float* plane, int64_t output) {
   int64_t best = -1;
   float most = 0;
@@ -99,7 +102,7 @@ int32_t MaxPool(CudaContext* context, const MaxPoolLaunch& launch) {
   });
 }
 
-// The place of a row-major position when the first axis moves fastest.
+// Returns the column-major place (first axis fastest) of a row-major place.
 COHORT_DEVICE inline int64_t ColumnMajorAt(const Slide& slide, int64_t at) {
   const int64_t a = slide.axes[0].input;
   const int64_t b = slide.axes[1].input;
@@ -116,6 +119,7 @@ int32_t MaxPoolIndices(CudaContext* context, const MaxPoolIndicesLaunch& launch)
   });
 }
 
+// Returns the sum of dy over the windows whose largest element is `input`.
 COHORT_DEVICE inline double SumOfLargest(const Slide& slide, const float* dy, const int64_t* at,
                                          int64_t input) {
   double sum = 0;
@@ -134,9 +138,10 @@ int32_t MaxPoolGrad(CudaContext* context, const MaxPoolGradLaunch& launch) {
   });
 }
 
+// Returns the number of positions along one axis that a window's average counts.
 COHORT_DEVICE inline int64_t CountOf(const SlideAxis& axis, bool count_padding, int64_t output) {
   SlideAxis counted = axis;
-  if (count_padding) {  // the padding counts as input
+  if (count_padding) {  // the average counts padding as input
     counted.input += axis.pad_begin + axis.pad_end;
     counted.pad_begin = 0;
   }
@@ -145,7 +150,8 @@ COHORT_DEVICE inline int64_t CountOf(const SlideAxis& axis, bool count_padding, 
   return (inputs.end - inputs.first + inputs.step - 1) / inputs.step;
 }
 
-// A last window may lie beyond the input; its sum is 0.
+// Returns the number of elements in a window's average, at least 1. The last window may lie beyond
+// the input; its sum is 0.
 COHORT_DEVICE inline double DivisorOf(const Slide& slide, bool count_padding, int64_t output) {
   const SlideAxis& b = slide.axes[1];
   const SlideAxis& c = slide.axes[2];
@@ -171,6 +177,7 @@ int32_t AveragePool(CudaContext* context, const AveragePoolLaunch& launch) {
   });
 }
 
+// Returns the gradient of one input: each window that contains it passes an equal share of its dy.
 COHORT_DEVICE inline double SumOfShares(const AveragePoolLaunch& l, const float* dy,
                                         int64_t input) {
   double sum = 0;

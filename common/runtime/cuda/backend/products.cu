@@ -12,7 +12,7 @@ int32_t Bias(CudaContext* context, const BiasLaunch& launch) {
   float* const x = launch.x;
   return ForEach(context, launch.rows * columns, [=] COHORT_DEVICE(int64_t i) {
     const float value = x[i] + bias[i % columns];
-    x[i] = relu && value < 0 ? 0 : value;  // a NaN stays one
+    x[i] = relu && value < 0 ? 0 : value;  // a NaN stays NaN
   });
 }
 

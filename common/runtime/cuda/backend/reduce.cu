@@ -6,7 +6,8 @@ namespace cohort {
 
 namespace {
 
-// A thread for each sum, so that threads side by side read elements side by side.
+// Computes partial sums with one thread for each, so that neighbouring threads read neighbouring
+// elements.
 template <typename Store>
 int32_t SumColumns(CudaContext* context, const SumLaunch& launch, Store store) {
   const SumLaunch captured = launch;
@@ -24,7 +25,8 @@ int32_t SumColumns(CudaContext* context, const SumLaunch& launch, Store store) {
   });
 }
 
-// Part p of sum i is number p * count + i, as it is of columns.
+// Computes partial sums with a block of threads for each. Part p of sum i has number p * count + i,
+// as in SumColumns.
 template <typename Store>
 int32_t SumRows(CudaContext* context, const SumLaunch& launch, Store store) {
   const SumLaunch captured = launch;
@@ -52,6 +54,7 @@ int32_t Sum(CudaContext* context, const SumLaunch& launch) {
     y[i] = static_cast<float>(sum / divisor);
   };
   if (launch.parts == 1) return SumParts(context, launch, finish);
+  // A second launch adds up the parts of each sum.
   double* const partial = launch.partial;
   const int32_t code =
       SumParts(context, launch, [=] COHORT_DEVICE(int64_t i, double sum) { partial[i] = sum; });

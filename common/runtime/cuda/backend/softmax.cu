@@ -15,6 +15,7 @@ int32_t Softmax(CudaContext* context, const SoftmaxLaunch& launch) {
   float* const y = launch.y;
   double* const largest = launch.sums;
   double* const sums = launch.sums + lines.count;
+  // Subtracting the largest x keeps exp from overflowing.
   if (const int32_t code = FindLargest(context, lines, x, largest); code != kCudaDone) return code;
   const int32_t code = AddUpLines(
       context, lines,
@@ -38,6 +39,7 @@ int32_t SoftmaxGrad(CudaContext* context, const SoftmaxGradLaunch& launch) {
   const float* const y = launch.y;
   float* const dx = launch.dx;
   double* const sums = launch.sums;
+  // Softmax: dx = y (dy - sum of dy y). LogSoftmax: dx = dy - exp(y) sum of dy.
   const int32_t code = AddUpLines(
       context, lines,
       [=] COHORT_DEVICE(int64_t, int64_t at) {

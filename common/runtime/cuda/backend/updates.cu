@@ -11,6 +11,7 @@ namespace cohort {
 
 namespace {
 
+// Starts a loop on the device over the body of an update rule.
 struct StartEach {
   CudaContext* context;
 
@@ -25,7 +26,7 @@ int32_t Start(CudaContext* context, const Update& update) {
   return WithBody(update, StartEach{context});
 }
 
-// The rows' sums, and then every element by that of its row.
+// Updates the rows' accumulators, then every element by the accumulator of its row.
 int32_t RowwiseAdagrad(CudaContext* context, const RowwiseAdagradUpdate& update) {
   const RowwiseAdagradUpdate u = update;
   const int32_t code = ReduceEach(

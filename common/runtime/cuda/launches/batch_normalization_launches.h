@@ -1,7 +1,8 @@
 #pragma once
 
-// Launches of batch normalization. An image is [outer, channels, inner]; statistics are in double,
-// like the sums.
+// Launches of batch normalization, that is, functions that start its loops on a device. An image is
+// seen as [outer, channels, inner]. Statistics are double, like the sums from which they are
+// computed.
 
 #include <cstdint>
 
@@ -9,13 +10,14 @@ namespace cohort {
 
 struct CudaContext;
 
+// An image seen around its channel axis.
 struct ChannelView {
   int64_t outer = 0;
   int64_t channels = 0;
   int64_t inner = 0;
 };
 
-// The mean and the variance of each channel, of its `count` elements.
+// Computes the mean and the variance of each channel over all elements of the channel.
 struct BatchStatisticsLaunch {
   ChannelView view;
   const float* x = nullptr;
@@ -23,7 +25,7 @@ struct BatchStatisticsLaunch {
   double* variances = nullptr;
 };
 
-// The same statistics, given for each channel.
+// Converts statistics that are given for each channel to double.
 struct GivenStatisticsLaunch {
   int64_t channels = 0;
   const float* mean = nullptr;
@@ -32,7 +34,7 @@ struct GivenStatisticsLaunch {
   double* variances = nullptr;
 };
 
-// out = before * kept + now * (1 - kept).
+// Updates running statistics: out = before * kept + now * (1 - kept).
 struct RunningLaunch {
   int64_t channels = 0;
   double kept = 0;
@@ -41,6 +43,7 @@ struct RunningLaunch {
   float* out = nullptr;
 };
 
+// Normalizes: y = (x - mean) / sqrt(variance + epsilon) * scale + bias.
 struct NormalizeLaunch {
   ChannelView view;
   double epsilon = 0;
@@ -49,10 +52,11 @@ struct NormalizeLaunch {
   const float* bias = nullptr;
   const double* means = nullptr;
   const double* variances = nullptr;
-  float* y = nullptr;  // may be x
+  float* y = nullptr;  // y may be the same memory as x
 };
 
-// sums: of dy; products: of dy * (x - mean) / sqrt(variance + epsilon).
+// Computes two sums for each channel: `sums` of dy, and `products` of dy * (x - mean) /
+// sqrt(variance + epsilon).
 struct BatchNormSumsLaunch {
   ChannelView view;
   double epsilon = 0;
@@ -62,14 +66,15 @@ struct BatchNormSumsLaunch {
   const double* variances = nullptr;
   double* sums = nullptr;
   double* products = nullptr;
-  float* dbias = nullptr;   // the sums; unless null
-  float* dscale = nullptr;  // the products; unless null
+  float* dbias = nullptr;   // receives `sums` as float; null: not wanted
+  float* dscale = nullptr;  // receives `products` as float; null: not wanted
 };
 
+// Computes dx from the sums of BatchNormSumsLaunch.
 struct BatchNormGradLaunch {
   ChannelView view;
   double epsilon = 0;
-  bool training = false;  // the statistics are the batch's
+  bool training = false;  // whether the statistics are those of the batch
   const float* dy = nullptr;
   const float* x = nullptr;
   const float* scale = nullptr;
@@ -77,7 +82,7 @@ struct BatchNormGradLaunch {
   const double* variances = nullptr;
   const double* sums = nullptr;
   const double* products = nullptr;
-  float* dx = nullptr;  // may be dy
+  float* dx = nullptr;  // dx may be the same memory as dy
 };
 
 struct BatchNormLaunches {
@@ -89,7 +94,8 @@ struct BatchNormLaunches {
   int32_t (*gradient)(CudaContext* context, const BatchNormGradLaunch& launch);
 };
 
-// Returns the launches; defined in batch_normalization.cu.
+// Returns the functions that start batch normalization on a device; batch_normalization.cu defines
+// them.
 BatchNormLaunches MakeBatchNormLaunches();
 
 }  // namespace cohort

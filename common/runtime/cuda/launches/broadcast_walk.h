@@ -1,6 +1,7 @@
 #pragma once
 
-// The merged axes of broadcast.h, for a device: the places in two tensors of element i of a third.
+// The merged axes of kernels/broadcast.h in a form for a device. From the index of an element of a
+// result, a device computes the places in the two inputs.
 
 #include <cstdint>
 
@@ -9,7 +10,7 @@ namespace cohort {
 inline constexpr int kWalkAxesMax = 8;
 
 struct BroadcastWalk {
-  int32_t axes = 0;  // axes in use; none: one element
+  int32_t axes = 0;  // number of axes in use; 0: the walk has one element
   int64_t size[kWalkAxesMax] = {};
   int64_t stride_a[kWalkAxesMax] = {};
   int64_t stride_b[kWalkAxesMax] = {};

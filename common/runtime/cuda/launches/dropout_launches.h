@@ -1,6 +1,7 @@
 #pragma once
 
-// Launches of Dropout; kernels/dropout_support.h says which element is kept.
+// Launches of Dropout, that is, functions that start its loops on a device.
+// kernels/dropout_support.h says which elements are kept.
 
 #include <cstdint>
 
@@ -8,24 +9,25 @@ namespace cohort {
 
 struct CudaContext;
 
+// Draws the mask, and computes y = kept ? scale * x : 0.
 struct DropoutLaunch {
   int64_t count = 0;
-  uint64_t key = 0;    // key of the RandomStream
+  uint64_t key = 0;    // the key of the RandomStream
   uint64_t first = 0;  // number of element 0 in the global batch
   uint32_t threshold = 0;
   float scale = 1;
   const float* x = nullptr;
-  float* y = nullptr;    // may be x; nullptr: not wanted
-  bool* mask = nullptr;  // nullptr: not wanted
+  float* y = nullptr;    // y may be the same memory as x; null: y is not wanted
+  bool* mask = nullptr;  // null: the mask is not wanted
 };
 
-// y = mask ? scale * x : 0
+// Applies a mask: y = mask ? scale * x : 0.
 struct MaskedScaleLaunch {
   int64_t count = 0;
   float scale = 1;
   const float* x = nullptr;
   const bool* mask = nullptr;
-  float* y = nullptr;  // may be x
+  float* y = nullptr;  // y may be the same memory as x
 };
 
 struct DropoutLaunches {
@@ -33,7 +35,7 @@ struct DropoutLaunches {
   int32_t (*masked_scale)(CudaContext* context, const MaskedScaleLaunch& launch);
 };
 
-// Returns the launches; defined in dropout.cu.
+// Returns the functions that start Dropout on a device; dropout.cu defines them.
 DropoutLaunches MakeDropoutLaunches();
 
 }  // namespace cohort

@@ -1,6 +1,7 @@
 #pragma once
 
-// Launches of operators whose output element depends on one element of each input.
+// Launches (functions that start a loop on a device) of operators whose output elements depend on
+// one element of each input.
 
 #include <cstdint>
 
@@ -15,10 +16,10 @@ struct UnaryLaunch {
   Op op = Op::kNeg;
   int64_t count = 0;
   const float* x = nullptr;
-  float* y = nullptr;  // may be x
+  float* y = nullptr;  // y may be the same memory as x
 };
 
-// out[i] from the elements of a and b to which `walk` leads.
+// Computes out[i] from the elements of a and b at the places that `walk` gives for i.
 struct BinaryLaunch {
   enum class Op : int32_t { kAdd, kSub, kMul, kDiv };
   Op op = Op::kAdd;
@@ -26,17 +27,17 @@ struct BinaryLaunch {
   BroadcastWalk walk;
   const float* a = nullptr;
   const float* b = nullptr;
-  float* out = nullptr;  // may be one that is not repeated
+  float* out = nullptr;  // the output may be the same memory as an input that is not repeated
 };
 
-// dx from dy and the forward result y.
+// Computes the gradient dx of an operator from dy and the operator's result y.
 struct UnaryGradLaunch {
   enum class Op : int32_t { kRelu, kSigmoid, kTanh };
   Op op = Op::kRelu;
   int64_t count = 0;
   const float* dy = nullptr;
   const float* y = nullptr;
-  float* dx = nullptr;  // may be dy or y
+  float* dx = nullptr;  // dx may be the same memory as dy or y
 };
 
 struct ElementwiseLaunches {
@@ -45,7 +46,7 @@ struct ElementwiseLaunches {
   int32_t (*unary_grad)(CudaContext* context, const UnaryGradLaunch& launch);
 };
 
-// Returns the launches; defined in elementwise.cu.
+// Returns the functions that start elementwise loops on a device; elementwise.cu defines them.
 ElementwiseLaunches MakeElementwiseLaunches();
 
 }  // namespace cohort

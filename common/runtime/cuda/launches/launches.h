@@ -2,10 +2,11 @@
 
 // Everything that a kernel can start on a device: one function for each loop of a family of
 // operators, and the calls of cuBLAS and cuDNN. A function takes its context and one struct.
-// Pointers in the struct point to the device's memory, to floats unless said otherwise; sizes are
-// in elements. A function returns a code of cuda_table.h; what it started runs later.
+// Pointers in the struct point to the device's memory, and to floats unless another type is named;
+// sizes are in elements. A function returns a code of cuda_table.h; the work that the function has
+// started runs later.
 //
-// Plain C++: nvcc compiles this, too.
+// These headers are plain C++, because nvcc compiles them, too.
 
 #include "common/runtime/cuda/launches/batch_normalization_launches.h"
 #include "common/runtime/cuda/launches/convolution_launches.h"
@@ -38,12 +39,12 @@ struct CudaLaunches {
   SoftmaxLaunches softmax;
   SumsLaunches sums;
   UpdatesLaunches updates;
-  // The calls of libraries.
+  // The convolutions and matrix products that libraries compute.
   ConvLibrary convolution;
   GemmLibrary gemm;
 };
 
-// Returns all launches but those of libraries.
+// Returns all functions of CudaLaunches except those of libraries, which stay null.
 CudaLaunches MakeCudaLaunches();
 
 }  // namespace cohort

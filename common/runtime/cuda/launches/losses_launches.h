@@ -1,7 +1,7 @@
 #pragma once
 
-// Launches of Keras's cross-entropies; the formulas are in common/program/cohort_ops.h. A line has
-// the predictions of one example.
+// Launches of Keras's cross-entropies, that is, functions that start their loops on a device. The
+// formulas are in common/program/cohort_ops.h. A line holds the predictions for one example.
 
 #include <cstdint>
 
@@ -16,19 +16,19 @@ struct DenseLossLaunch {
   DeviceLines lines;
   const float* truth = nullptr;
   const float* prediction = nullptr;
-  double* sums = nullptr;        // device memory: room for two of each line
-  const float* dloss = nullptr;  // used by the gradient alone
-  float* out = nullptr;          // the losses, or the predictions' gradient
+  double* sums = nullptr;        // scratch in device memory: two numbers for each line
+  const float* dloss = nullptr;  // gradient of the losses; used by the gradient launches only
+  float* out = nullptr;          // the losses, or the gradient of the predictions
 };
 
 struct SparseLossLaunch {
   bool from_logits = false;
   DeviceLines lines;
-  const int64_t* labels = nullptr;  // device memory; all in range
+  const int64_t* labels = nullptr;  // labels in device memory, all in range
   const float* prediction = nullptr;
-  double* sums = nullptr;        // device memory: room for two of each line
-  const float* dloss = nullptr;  // used by the gradient alone
-  float* out = nullptr;          // the losses, or the predictions' gradient
+  double* sums = nullptr;        // scratch in device memory: two numbers for each line
+  const float* dloss = nullptr;  // gradient of the losses; used by the gradient launches only
+  float* out = nullptr;          // the losses, or the gradient of the predictions
 };
 
 struct LossesLaunches {
@@ -38,7 +38,7 @@ struct LossesLaunches {
   int32_t (*sparse_grad)(CudaContext* context, const SparseLossLaunch& launch);
 };
 
-// Returns the launches; defined in losses.cu.
+// Returns the functions that start losses on a device; losses.cu defines them.
 LossesLaunches MakeLossesLaunches();
 
 }  // namespace cohort

@@ -1,6 +1,7 @@
 #pragma once
 
-// Launches for planes that are seen with zeros around them.
+// Launches (functions that start a loop on a device) that put a frame of zeros around planes, or
+// remove the frame.
 
 #include <cstdint>
 
@@ -8,7 +9,8 @@ namespace cohort {
 
 struct CudaContext;
 
-// The small plane begins at `top` and `left` of the large one.
+// Small planes inside large planes. A small plane begins at row `top` and column `left` of its
+// large plane.
 struct FramedPlanes {
   int64_t planes = 0;
   int64_t rows = 0;  // rows of the small plane
@@ -26,13 +28,13 @@ struct PaddingLaunch {
 };
 
 struct PaddingLaunches {
-  // Makes large planes from small ones.
+  // Makes large planes from small planes; the frame around a small plane is 0.
   int32_t (*pad)(CudaContext* context, const PaddingLaunch& launch);
-  // Makes small planes from large ones.
+  // Makes small planes from large planes.
   int32_t (*crop)(CudaContext* context, const PaddingLaunch& launch);
 };
 
-// Returns the launches; defined in padding.cu.
+// Returns the functions that start padding on a device; padding.cu defines them.
 PaddingLaunches MakePaddingLaunches();
 
 }  // namespace cohort

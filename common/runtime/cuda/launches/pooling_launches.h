@@ -1,6 +1,7 @@
 #pragma once
 
-// Launches for windows that slide over the planes of an image.
+// Launches of pooling, that is, functions that start its loops on a device. Windows slide over the
+// planes of an image.
 
 #include <cstdint>
 
@@ -8,7 +9,7 @@ namespace cohort {
 
 struct CudaContext;
 
-// A WindowAxis.
+// One axis of a sliding window. The fields are those of WindowAxis (kernels/window_shape.h).
 struct SlideAxis {
   int64_t input = 1;
   int64_t output = 1;
@@ -21,7 +22,8 @@ struct SlideAxis {
 
 inline constexpr int kSlideAxes = 3;
 
-// A plane with fewer axes has ones of 1 before them.
+// The windows over planes of three axes. A plane with fewer axes has axes of extent 1 before its
+// own axes.
 struct Slide {
   SlideAxis axes[kSlideAxes];
   int64_t planes = 0;
@@ -32,8 +34,9 @@ struct Slide {
 struct MaxPoolLaunch {
   Slide slide;
   const float* x = nullptr;
-  float* y = nullptr;  // unless null
-  // The place, within its plane, of each window's largest element, or -1; null: not wanted.
+  float* y = nullptr;  // null: the maxima are not wanted
+  // The place of each window's largest element within its plane, or -1 for a window without
+  // elements; null: not wanted.
   int64_t* at = nullptr;
 };
 
@@ -41,7 +44,7 @@ struct MaxPoolIndicesLaunch {
   Slide slide;
   bool column_major = false;
   const int64_t* at = nullptr;
-  int64_t* indices = nullptr;  // may be at
+  int64_t* indices = nullptr;  // `indices` may be the same memory as `at`
 };
 
 struct MaxPoolGradLaunch {
@@ -54,7 +57,7 @@ struct MaxPoolGradLaunch {
 struct AveragePoolLaunch {
   Slide slide;
   bool count_padding = false;
-  const float* in = nullptr;  // x, or dy of the gradient
+  const float* in = nullptr;  // x, or dy for the gradient
   float* out = nullptr;
 };
 
@@ -74,7 +77,7 @@ struct PoolingLaunches {
   int32_t (*global_average_pool)(CudaContext* context, const GlobalAveragePoolLaunch& launch);
 };
 
-// Returns the launches; defined in pooling.cu.
+// Returns the functions that start pooling on a device; pooling.cu defines them.
 PoolingLaunches MakePoolingLaunches();
 
 }  // namespace cohort

@@ -1,7 +1,7 @@
 #pragma once
 
-// Launches around products of matrices: the product itself, which a library computes, and what
-// surrounds it.
+// Launches for products of matrices, that is, functions that start the work on a device: the
+// product itself, which a library computes, and the loops that add a bias or Gemm's C.
 
 #include <cstdint>
 
@@ -9,10 +9,11 @@ namespace cohort {
 
 struct CudaContext;
 
-// c = alpha op(a) op(b) + beta c, of each of `batch` products: matrix i of an operand begins at
-// i * stride elements (0: all use the same one). Matrices are row-major without gaps: op(a) is m x
-// k, so a is k x m where it is transposed; likewise b. All sizes are at least 1; with beta 0 what
-// was in c is not read. In float32, not TF32.
+// Computes c = alpha op(a) op(b) + beta c for each of `batch` products. Matrix i of an operand
+// begins at i * stride elements; with a stride of 0 all products use the same matrix. Matrices are
+// row-major without gaps. op(a) is m x k, so a itself is k x m if transpose_a is set; b likewise.
+// All sizes are at least 1. With beta 0, the old content of c is not read. The arithmetic is
+// float32, not TF32.
 struct GemmLaunch {
   bool transpose_a = false;
   bool transpose_b = false;
@@ -30,12 +31,13 @@ struct GemmLaunch {
   int64_t stride_c = 0;
 };
 
-// cuBLAS, in the backend; tests have plain loops (tests/support/cuda_stand_in/gemm.h).
+// The matrix product of a library: cuBLAS in the backend, plain loops in tests
+// (tests/support/cuda_stand_in/gemm.h).
 struct GemmLibrary {
   int32_t (*gemm)(CudaContext* context, const GemmLaunch& launch);
 };
 
-// x[row][column] += bias[column], then Relu where asked.
+// Computes x[row][column] += bias[column], then Relu if `relu` is set.
 struct BiasLaunch {
   int64_t rows = 0;
   int64_t columns = 0;
@@ -44,7 +46,8 @@ struct BiasLaunch {
   float* x = nullptr;
 };
 
-// Gemm's C: y[row][column] = scale * x[row * row_stride + column * column_stride].
+// Writes Gemm's C into the output: y[row][column] = scale * x[row * row_stride + column *
+// column_stride].
 struct SpreadLaunch {
   int64_t rows = 0;
   int64_t columns = 0;
@@ -60,7 +63,7 @@ struct ProductsLaunches {
   int32_t (*spread)(CudaContext* context, const SpreadLaunch& launch);
 };
 
-// Returns the launches; defined in products.cu.
+// Returns the functions that start loops around products on a device; products.cu defines them.
 ProductsLaunches MakeProductsLaunches();
 
 }  // namespace cohort

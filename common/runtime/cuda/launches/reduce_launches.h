@@ -1,6 +1,7 @@
 #pragma once
 
-// Launches of sums along axes, and of their gradient.
+// Launches (functions that start a loop on a device) of sums along axes, and of the gradient of
+// such sums.
 
 #include <cstdint>
 
@@ -10,22 +11,24 @@ namespace cohort {
 
 struct CudaContext;
 
-// y[i] = (the sum over k of x at kept's place a of i + reduced's place a of k) / divisor, for i in
-// [0, count), k in [0, length). Each sum is made of `parts` sums, which may run at the same time.
+// Computes y[i] for i in [0, count). y[i] is the sum of x over k in [0, length), divided by
+// `divisor`; summand k of y[i] is at kept's place a of i plus reduced's place a of k. Each sum is
+// split into `parts` partial sums, which may run at the same time.
 struct SumLaunch {
   int64_t count = 0;
   int64_t length = 0;
   BroadcastWalk kept;
   BroadcastWalk reduced;
-  bool columns = false;  // elements side by side belong to different sums
+  bool columns = false;  // whether neighbouring elements belong to different sums
   int64_t parts = 1;
-  double* partial = nullptr;  // device memory: room for count * parts; unused if parts is 1
+  // Scratch in device memory: count * parts numbers; unused if parts is 1.
+  double* partial = nullptr;
   double divisor = 1;
   const float* x = nullptr;
   float* y = nullptr;
 };
 
-// y[i] = scale * x at walk's place a of i.
+// Computes y[i] = scale * x at walk's place a of i.
 struct RepeatLaunch {
   int64_t count = 0;
   BroadcastWalk walk;
@@ -39,7 +42,7 @@ struct ReduceLaunches {
   int32_t (*repeat)(CudaContext* context, const RepeatLaunch& launch);
 };
 
-// Returns the launches; defined in reduce.cu.
+// Returns the functions that start reductions on a device; reduce.cu defines them.
 ReduceLaunches MakeReduceLaunches();
 
 }  // namespace cohort

@@ -1,6 +1,6 @@
 #pragma once
 
-// Launches of Softmax and LogSoftmax along one axis.
+// Launches (functions that start a loop on a device) of Softmax and LogSoftmax along one axis.
 
 #include <cstdint>
 
@@ -14,18 +14,18 @@ struct SoftmaxLaunch {
   bool logarithm = false;
   DeviceLines lines;
   const float* x = nullptr;
-  double* sums = nullptr;  // device memory: room for two of each line
-  float* y = nullptr;      // may be x
+  double* sums = nullptr;  // scratch in device memory: two numbers for each line
+  float* y = nullptr;      // y may be the same memory as x
 };
 
-// dx from dy and the forward result y.
+// Computes the gradient dx of Softmax or LogSoftmax from dy and the forward result y.
 struct SoftmaxGradLaunch {
   bool logarithm = false;
   DeviceLines lines;
   const float* dy = nullptr;
   const float* y = nullptr;
-  double* sums = nullptr;  // device memory: room for one of each line
-  float* dx = nullptr;     // may be dy or y
+  double* sums = nullptr;  // scratch in device memory: one number for each line
+  float* dx = nullptr;     // dx may be the same memory as dy or y
 };
 
 struct SoftmaxLaunches {
@@ -33,7 +33,7 @@ struct SoftmaxLaunches {
   int32_t (*softmax_grad)(CudaContext* context, const SoftmaxGradLaunch& launch);
 };
 
-// Returns the launches; defined in softmax.cu.
+// Returns the functions that start softmax on a device; softmax.cu defines them.
 SoftmaxLaunches MakeSoftmaxLaunches();
 
 }  // namespace cohort

@@ -1,7 +1,8 @@
 #pragma once
 
-// Launches of sums over replicas. The bits are those of join_replicas.h, so multiplying and adding
-// are launches of their own: in one launch, nvcc would make them one operation with one rounding.
+// Launches of sums over replicas. The results have the same bits as those of join_replicas.h. So
+// multiplication and addition are separate launches: in one launch, nvcc would fuse them into one
+// operation with one rounding.
 
 #include <cstdint>
 
@@ -9,15 +10,15 @@ namespace cohort {
 
 struct CudaContext;
 
-// y = weight * x.
+// Computes y = weight * x.
 struct WeighLaunch {
   int64_t count = 0;
   float weight = 1;
   const float* x = nullptr;
-  float* y = nullptr;  // may be x
+  float* y = nullptr;  // y may be the same memory as x
 };
 
-// sum = sum + x.
+// Computes sum = sum + x.
 struct AddToLaunch {
   int64_t count = 0;
   const float* x = nullptr;
@@ -29,7 +30,7 @@ struct SumsLaunches {
   int32_t (*add_to)(CudaContext* context, const AddToLaunch& launch);
 };
 
-// Returns the launches; defined in sums.cu.
+// Returns the functions that start sums on a device; sums.cu defines them.
 SumsLaunches MakeSumsLaunches();
 
 }  // namespace cohort

@@ -1,6 +1,7 @@
 #pragma once
 
-// Launches of updates of variables: the loops of kernels/update/updates.h.
+// Launches of updates of variables, that is, functions that start the loops of
+// update/rules/updates.h on a device.
 
 #include <cstdint>
 
@@ -26,7 +27,7 @@ struct UpdatesLaunches {
   int32_t (*keep)(CudaContext* context, const KeepUpdate& update);
 };
 
-// Returns the launches; defined in updates.cu.
+// Returns the functions that start updates on a device; updates.cu defines them.
 UpdatesLaunches MakeUpdatesLaunches();
 
 }  // namespace cohort

@@ -9,12 +9,14 @@ namespace cohort {
 
 namespace {
 
-// Mean and variance of each channel.
+// The mean and the variance of each channel.
 struct Statistics {
   std::vector<float> means;
   std::vector<double> variances;
 };
 
+// Computes the statistics in two passes, like the reference kernel; `variances` holds the sums
+// meanwhile.
 Statistics OfBatch(const BatchNormShape& shape, const float* x) {
   const auto count = static_cast<double>(shape.count);
   Statistics statistics;
@@ -34,7 +36,7 @@ Statistics Given(const Tensor& mean, const Tensor& variance) {
   return {{means.begin(), means.end()}, {variances.begin(), variances.end()}};
 }
 
-// Writes the new running statistics if they are wanted.
+// Writes the new running statistics if the output is wanted.
 void PutRunning(KernelContext& context, int output, double kept, const Tensor& before,
                 const std::function<double(size_t)>& now) {
   if (!context.output_wanted(output)) return;
@@ -65,7 +67,8 @@ bool RunBatchNorm(KernelContext& context, const BatchNormParameters& parameters)
         static_cast<float>(static_cast<double>(scale.data<float>()[c]) /
                            std::sqrt(used.variances[c] + static_cast<double>(parameters.epsilon))));
   }
-  // The statistics are there, and from here on each y depends on its own x alone.
+  // All statistics are computed. Each y depends only on its own x from here on, so y may overwrite
+  // x.
   float* const y = context.OutputOver(0, 0, DType::kFloat32, x.shape()).mutable_data<float>();
   MapChannels(*shape, {used.means.data(), factors.data(), bias.data<float>()}, x.data<float>(), y);
   return true;
@@ -78,7 +81,8 @@ void PutChannels(KernelContext& context, int output, const std::vector<double>& 
   for (const double value : values) *out++ = static_cast<float>(value);
 }
 
-// The formulas are the reference kernel's.
+// Computes the gradients by the formulas of the reference kernel
+// (reference/batch_normalization.cc).
 bool RunBatchNormGrad(KernelContext& context, const BatchNormParameters& parameters) {
   const Tensor dy = context.input(0);
   const Tensor x = context.input(1);
@@ -96,6 +100,7 @@ bool RunBatchNormGrad(KernelContext& context, const BatchNormParameters& paramet
   std::vector<float> rates(channels);
   std::vector<float> factors(channels);
   std::vector<float> shifts(channels);
+  // Collects all terms of dx into three numbers for each channel, so that dx takes one pass.
   for (size_t c = 0; c < channels; ++c) {
     const double rate = 1 / std::sqrt(used.variances[c] + static_cast<double>(parameters.epsilon));
     const double factor = static_cast<double>(scale.data<float>()[c]) * rate;

@@ -3,9 +3,9 @@
 #include "common/runtime/kernel/simd.h"
 #include "common/runtime/kernels/cpu/image_loops.h"
 
-// The line that vectorises is a channel's elements if several lie beside each other, else the
-// channels. Sums of a line are taken in 16 lanes, in the same order on every instruction set, and
-// added up in double.
+// Loops over the channels of images. If a channel has several contiguous elements, the loop over
+// these elements vectorises, else the loop over channels does. Sums of a line are taken in 16
+// lanes, in the same order on every instruction set, and the lanes are added in double.
 
 namespace cohort {
 
@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kLanes = 16;
 
-// Sums of term(i) for i in [0, count).
+// Returns the sum of term(i) for i in [0, count).
 template <typename Term>
 COHORT_INLINE double SumLine(int64_t count, Term term) {
   float lanes[kLanes] = {};
@@ -27,7 +27,7 @@ COHORT_INLINE double SumLine(int64_t count, Term term) {
   return sum;
 }
 
-// sums[channel] = sum of term(position, channel).
+// Writes the sum of term(position, channel) over each channel to sums[channel].
 template <typename Term>
 COHORT_INLINE void SumEach(const BatchNormShape& shape, double* sums, Term term) {
   std::fill_n(sums, shape.channels, 0.0);
@@ -47,7 +47,8 @@ COHORT_INLINE void SumEach(const BatchNormShape& shape, double* sums, Term term)
   }
 }
 
-// Calls body(position, center, factor, shift, rate) for all, with what its channel has.
+// Calls body(position, center, factor, shift, rate) for each element, with the numbers of its
+// channel.
 template <typename Body>
 COHORT_INLINE void MapEach(const BatchNormShape& shape, const ChannelMap& map, const float* rates,
                            Body body) {
@@ -95,6 +96,8 @@ COHORT_SIMD void SumChannelGradients(const BatchNormShape& shape, const float* d
 
 COHORT_SIMD void MapChannels(const BatchNormShape& shape, const ChannelMap& map, const float* x,
                              float* y) {
+  // MapEach reads a rate for each channel, which this body ignores, so any array of that length
+  // will do.
   const float* const no_rates = map.factors;
   MapEach(shape, map, no_rates, [=](int64_t i, float center, float factor, float shift, float) {
     y[i] = (x[i] - center) * factor + shift;
@@ -110,7 +113,8 @@ COHORT_SIMD void MapChannelGradients(const BatchNormShape& shape, const ChannelM
 }
 
 COHORT_SIMD void TurnLoop(const TurnedMatrix& matrix) {
-  constexpr int64_t kTile = 16;  // both tiles together lie in the first cache
+  // The tiles of `in` and `out` together fit in the first-level cache.
+  constexpr int64_t kTile = 16;
   for (int64_t r0 = 0; r0 < matrix.rows; r0 += kTile) {
     const int64_t rows = std::min(kTile, matrix.rows - r0);
     for (int64_t c0 = 0; c0 < matrix.columns; c0 += kTile) {

@@ -9,7 +9,7 @@ namespace {
 
 using dnnl::memory;
 
-// The descriptions that all three kinds share.
+// The dimensions that the primitives of all three kinds share.
 struct Descriptions {
   memory::dims x;
   memory::dims w;
@@ -36,17 +36,21 @@ Descriptions Describe(const ConvShape& shape) {
   }
   all.bias = {channels};
   all.strides = {rows.stride, columns.stride};
-  all.dilations = {rows.dilation - 1, columns.dilation - 1};  // 0 is a dense window
+  // oneDNN's dilation counts the gaps between taps: 0 is a dense window.
+  all.dilations = {rows.dilation - 1, columns.dilation - 1};
   all.pads_begin = {rows.pad_begin, columns.pad_begin};
   all.pads_end = {rows.pad_end, columns.pad_end};
   return all;
 }
 
 constexpr auto kFloat = memory::data_type::f32;
-constexpr auto kDirect = dnnl::algorithm::convolution_direct;  // Winograd's form rounds worse
+// Winograd's algorithm has larger rounding errors
+constexpr auto kDirect = dnnl::algorithm::convolution_direct;
 
+// Describes a tensor whose layout oneDNN chooses.
 memory::desc Any(const memory::dims& dims) { return {dims, kFloat, memory::format_tag::any}; }
 
+// Lets the caller provide the scratchpad, so that one primitive can run on several threads.
 dnnl::primitive_attr OwnScratchpad() {
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
@@ -66,7 +70,7 @@ dnnl::convolution_forward::primitive_desc Forward(const Descriptions& all, bool 
   return {desc, OwnScratchpad(), engine};
 }
 
-// Returns the description of dnnl::convolution_backward_data or _weights.
+// Returns the description of a gradient primitive: dnnl::convolution_backward_data or _weights.
 template <typename Gradient>
 typename Gradient::primitive_desc Backward(const Descriptions& all, const dnnl::engine& engine,
                                            const dnnl::convolution_forward::primitive_desc& hint) {
@@ -82,6 +86,7 @@ size_t Aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
 std::unique_ptr<const ConvPrimitive> ConvPrimitive::Make(ConvKind kind, const ConvShape& shape,
                                                          bool has_bias) {
   std::unique_ptr<ConvPrimitive> made(new ConvPrimitive);
+  // oneDNN throws for a convolution that it does not have; no exception may leave this file.
   try {
     made->Plan(kind, shape, has_bias);
   } catch (const dnnl::error&) {
@@ -120,6 +125,7 @@ void ConvPrimitive::Plan(ConvKind kind, const ConvShape& shape, bool has_bias) {
     result_ = {DNNL_ARG_DIFF_WEIGHTS, weights, backward.diff_weights_desc(), {}};
     scratchpad_ = backward.scratchpad_desc();
   }
+  // The workspace holds the operands in oneDNN's layouts, then the scratchpad.
   Place(first_, false);
   Place(second_, false);
   Place(result_, true);
@@ -127,6 +133,7 @@ void ConvPrimitive::Plan(ConvKind kind, const ConvShape& shape, bool has_bias) {
   workspace_bytes_ += Aligned(scratchpad_.get_size());
 }
 
+// Reserves workspace for an operand whose layout differs from the caller's.
 void ConvPrimitive::Place(Operand& operand, bool is_result) {
   if (!operand.moves()) return;
   operand.offset = workspace_bytes_;
@@ -136,7 +143,8 @@ void ConvPrimitive::Place(Operand& operand, bool is_result) {
   operand.reorder = dnnl::reorder(dnnl::reorder::primitive_desc(engine_, from, engine_, to));
 }
 
-// oneDNN writes to no argument that is an input.
+// Returns the operand as oneDNN takes it. The const_cast is safe, because oneDNN writes only to
+// results.
 memory ConvPrimitive::Inside(const Operand& operand, const void* data, std::byte* workspace) const {
   void* const place = operand.moves() ? workspace + operand.offset : const_cast<void*>(data);
   return memory(operand.inside, engine_, place);
@@ -154,6 +162,7 @@ absl::Status ConvPrimitive::Run(const ConvOperands& operands, std::byte* workspa
       }
       arguments.emplace(operand.argument, inside);
     };
+    // Operands move into oneDNN's layouts before the product, and the result moves out afterwards.
     take(first_, operands.first);
     take(second_, operands.second);
     if (has_bias_) {

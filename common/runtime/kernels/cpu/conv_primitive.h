@@ -1,8 +1,9 @@
 #pragma once
 
-// A 2-D convolution, or a gradient of one, for fixed shapes on oneDNN. Tensors are plain [N,C,H,W]
-// outside. Inside, oneDNN takes the layouts in which it is fastest, which costs a tenth of the time
-// for moving operands and halves that of the product itself (docs/PERFORMANCE.md).
+// A 2-D convolution, or a gradient of one, for fixed shapes on oneDNN. The caller's tensors are
+// plain [N,C,H,W]. Inside the primitive, oneDNN uses the layouts in which it is fastest: moving
+// operands between layouts costs a tenth of the time, and halves the time of the product itself
+// (docs/PERFORMANCE.md).
 
 #include <cstddef>
 #include <memory>
@@ -14,9 +15,9 @@
 namespace cohort {
 
 enum class ConvKind {
-  kForward,     // x, w, bias? -> y
-  kInputGrad,   // dy, w -> dx
-  kWeightGrad,  // dy, x -> dw
+  kForward,     // from x, w and perhaps bias, computes y
+  kInputGrad,   // from dy and w, computes dx
+  kWeightGrad,  // from dy and x, computes dw
 };
 
 struct ConvOperands {
@@ -26,27 +27,28 @@ struct ConvOperands {
   float* result = nullptr;
 };
 
-// Immutable; thread-safe: what a run changes is the caller's.
+// A compiled convolution of oneDNN. Immutable; thread-safe: what a run changes is the caller's.
 class ConvPrimitive {
  public:
-  // Makes a primitive for as many threads as OpenMP gives the calling thread; it must be run with
-  // as many. Returns nullptr if oneDNN has no such convolution. `shape` has two spatial axes and no
-  // extent of 0.
+  // Makes a primitive for the number of threads that OpenMP gives the calling thread; the primitive
+  // must be run with the same number. Returns nullptr if oneDNN has no such convolution. `shape`
+  // must have two spatial axes and no extent of 0.
   static std::unique_ptr<const ConvPrimitive> Make(ConvKind kind, const ConvShape& shape,
                                                    bool has_bias);
 
   size_t workspace_bytes() const { return workspace_bytes_; }
-  // Runs the convolution; `workspace` is aligned to 64 bytes. Errors: INTERNAL with oneDNN's words.
+  // Runs the convolution. `workspace` has workspace_bytes() bytes and is aligned to 64 bytes.
+  // Errors: INTERNAL with oneDNN's words.
   absl::Status Run(const ConvOperands& operands, std::byte* workspace) const;
 
  private:
-  // A tensor as the caller has it and as the primitive takes it.
+  // A tensor in the caller's layout (outside) and in the primitive's layout (inside).
   struct Operand {
     int argument = 0;
     dnnl::memory::desc outside;
     dnnl::memory::desc inside;
-    dnnl::reorder reorder;  // none if both forms are equal
-    size_t offset = 0;      // where the inside form lies in the workspace
+    dnnl::reorder reorder;  // empty if both layouts are equal
+    size_t offset = 0;      // place of the inside form in the workspace
 
     bool moves() const { return inside != outside; }
   };

@@ -7,22 +7,26 @@
 #include "common/runtime/kernels/cpu/conv_primitive.h"
 #include "common/runtime/kernels/cpu/fast_kernel.h"
 
-extern "C" void omp_set_num_threads(int threads);  // see matmul.cc
+// Sets libgomp's team size. It is declared here, because clang has no omp.h without its own OpenMP.
+extern "C" void omp_set_num_threads(int threads);
 
 namespace cohort {
 
 namespace {
 
-// A job has a full batch and a last one, in training and in evaluation.
+// The limit of primitives for one node. A job has a full batch and a last batch, in training and in
+// evaluation.
 constexpr size_t kPrimitivesMax = 8;
 
-// The shapes that a primitive depends on, beside its node.
+// The shapes of the inputs, on which a primitive depends in addition to its node.
 using Shapes = std::vector<Shape>;
 
-// The primitives of one node by shapes. Making one generates code (milliseconds). Thread-safe.
+// The primitives of one node, found by the shapes of the inputs. Making one generates code, which
+// takes milliseconds. Thread-safe.
 class ConvPrimitives {
  public:
-  using Entry = std::shared_ptr<const ConvPrimitive>;  // shared with runs that use it
+  // A primitive, shared with the runs that use it.
+  using Entry = std::shared_ptr<const ConvPrimitive>;
 
   template <typename Make>
   Entry FindOr(const Shapes& shapes, Make&& make) {
@@ -30,9 +34,12 @@ class ConvPrimitives {
       MutexLock lock(mutex_);
       if (const Item* found = FindLocked(shapes)) return found->entry;
     }
+    // The primitive is made outside the lock, because making one takes milliseconds. Another thread
+    // may add the same primitive meanwhile.
     const Entry made = make();
     MutexLock lock(mutex_);
     if (const Item* found = FindLocked(shapes)) return found->entry;
+    // A limit, because primitives of shapes that change all the time would fill memory.
     if (items_.size() >= kPrimitivesMax) items_.clear();
     items_.push_back({shapes, made});
     return made;
@@ -43,7 +50,7 @@ class ConvPrimitives {
     Shapes shapes;
     Entry entry;
   };
-  // Looks through the items one by one: they are few.
+  // Looks through all items, which are few.
   const Item* FindLocked(const Shapes& shapes) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     for (const Item& item : items_) {
       if (item.shapes == shapes) return &item;
@@ -55,7 +62,7 @@ class ConvPrimitives {
   std::vector<Item> items_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Sizes that are apart by a quarter at most are one, so that a pool has few.
+// Returns `bytes` rounded up by at most a quarter, so that similar sizes share buffers of the pool.
 size_t PooledBytes(size_t bytes) {
   const size_t unit = std::bit_floor(std::max<size_t>(bytes, 256)) / 4;
   return (bytes + unit - 1) / unit * unit;
@@ -64,10 +71,12 @@ size_t PooledBytes(size_t bytes) {
 struct ConvSetup {
   ConvKind kind = ConvKind::kForward;
   int threads = 1;
-  std::shared_ptr<OutputPool> workspaces;  // shared by the kernels of one registry
+  // The pool of workspaces that all kernels of a registry share.
+  std::shared_ptr<OutputPool> workspaces;
 };
 
-// Thread-safe: constant but for the primitives, which synchronise themselves.
+// A convolution or a gradient of one, on oneDNN. Thread-safe: constant but for the primitives,
+// which synchronise themselves.
 class ConvKernel : public Kernel {
  public:
   ConvKernel(const ConvParameters& parameters, const ConvSetup& setup,
@@ -80,11 +89,13 @@ class ConvKernel : public Kernel {
     const Tensor third = context.input(2);
     const absl::StatusOr<ConvShape> shape = Resolve(first, second, third);
     if (!shape.ok() || !IsFast(*shape, first, second, third)) return reference_->Run(context);
+    // The team size belongs to the calling thread, and a strand moves between threads.
     omp_set_num_threads(setup_.threads);
     const bool has_bias = setup_.kind == ConvKind::kForward && third.has_value();
     const auto primitive = primitives_.FindOr(KeyOf(first, second, third), [&] {
       return ConvPrimitives::Entry(ConvPrimitive::Make(setup_.kind, *shape, has_bias));
     });
+    // If oneDNN cannot compute this convolution, the reference kernel does.
     if (primitive == nullptr) return reference_->Run(context);
     const Shape result = setup_.kind == ConvKind::kForward ? shape->y : third.shape();
     ConvOperands operands;
@@ -110,6 +121,7 @@ class ConvKernel : public Kernel {
     return absl::InternalError("no such convolution");
   }
 
+  // Returns whether oneDNN can compute the convolution: float32, two axes, no empty operand.
   bool IsFast(const ConvShape& shape, const Tensor& first, const Tensor& second,
               const Tensor& third) const {
     const bool has_bias = setup_.kind == ConvKind::kForward && third.has_value();

@@ -8,8 +8,8 @@ namespace {
 
 using None = CpuRegistration::NoParameters;
 
-// A mask that nobody asked for would need memory of its own: a train step always asks, the rest is
-// the reference's.
+// Runs Dropout in training if both outputs are wanted, as in every train step. The reference kernel
+// does the rest: an unwanted mask would need memory of its own.
 bool RunDropout(KernelContext& context, const DropoutParameters& parameters) {
   const Tensor x = context.input(0);
   const absl::StatusOr<DropoutMode> mode = ReadDropoutMode(context, 1);
@@ -17,6 +17,7 @@ bool RunDropout(KernelContext& context, const DropoutParameters& parameters) {
   if (!context.output_wanted(0) || !context.output_wanted(1)) return false;
   bool* mask = context.Output(1, DType::kBool, x.shape()).mutable_data<bool>();
   Tensor& y = context.OutputOver(0, 0, DType::kFloat32, x.shape());
+  // The mask is written first, because y may overwrite x.
   MaskLoop(DropoutStream(parameters, context.run()),
            {mask, x.num_elements(), FirstElement(context.run(), x.shape()), mode->Threshold()});
   MaskedScaleLoop(static_cast<float>(mode->Scale()), x.data<float>(), mask,

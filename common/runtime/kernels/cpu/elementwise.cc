@@ -8,7 +8,8 @@ namespace {
 
 using None = CpuRegistration::NoParameters;
 
-// Over the first input that already has the result's shape and dies here, else fresh.
+// Allocates the output over an input that has the result's shape, the first one if both have it;
+// else allocates a fresh output.
 Tensor& OutputOverEither(KernelContext& context, const Shape& shape) {
   const int over = context.input(0).shape() == shape ? 0 : 1;
   if (context.input(over).shape() != shape) return context.Output(0, DType::kFloat32, shape);
@@ -57,6 +58,7 @@ bool RunGrad(KernelContext& context, const None&) {
 
 void RegisterCpuElementwise(const CpuRegistration& registration) {
   const auto add = [&](const std::string& domain, const std::string& op,
+                       // None of these operators has attributes.
                        bool (*fast)(KernelContext&, const None&)) {
     registration.Add<None>(domain, op, CpuRegistration::ParseNothing, fast);
   };

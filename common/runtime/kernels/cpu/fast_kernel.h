@@ -1,7 +1,7 @@
 #pragma once
 
-// A fast kernel covers the common case (float32, a layout that its loop likes) and says whether it
-// did; everything else, error messages included, is the reference kernel's.
+// Fast kernels. A fast kernel covers the common case (float32, and a layout that suits its loop)
+// and returns whether it did. The reference kernel does everything else, including error messages.
 
 #include <memory>
 #include <string>
@@ -11,21 +11,22 @@
 
 namespace cohort {
 
-// The registry from which fast kernels take their reference kernels, and the one to which both go.
+// The registry to which the processor's kernels are added, and the registry that has the reference
+// kernels.
 struct CpuRegistration {
   KernelRegistry& registry;
   const KernelRegistry& reference;
 
   const KernelDefinition& Reference(const std::string& domain, const std::string& op) const;
-  // Takes the reference kernel, which is fast enough.
+  // Adds the reference kernel of an operator for which it is fast enough.
   void Keep(const std::string& domain, const std::string& op) const;
 
-  // Adds a fast kernel. `fast` returns false if the reference has to run; it must not have
-  // allocated anything then.
+  // Adds a fast kernel. `fast` returns false if the reference kernel has to run instead; in that
+  // case it must not have allocated an output.
   template <typename Parameters>
   void Add(const std::string& domain, const std::string& op, Parameters (*parse)(AttributeReader&),
            bool (*fast)(KernelContext&, const Parameters&)) const {
-    // Immutable; thread-safe.
+    // A kernel that tries the fast function, then the reference kernel. Immutable; thread-safe.
     class Fast : public Kernel {
      public:
       Fast(Parameters parameters, bool (*fast)(KernelContext&, const Parameters&),
@@ -43,7 +44,7 @@ struct CpuRegistration {
     const KernelDefinition slow = Reference(domain, op);
     const auto make = [make_slow = slow.make, parse, fast](
                           const onnx::NodeProto& node) -> absl::StatusOr<std::unique_ptr<Kernel>> {
-      // The reference's factory checks the attributes.
+      // The reference kernel's factory checks the attributes, so the second reader need not.
       ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel, make_slow(node));
       AttributeReader reader(node);
       return std::make_unique<Fast>(parse(reader), fast, std::move(kernel));
@@ -56,7 +57,7 @@ struct CpuRegistration {
 };
 
 inline bool IsFloat32(const Tensor& tensor) { return tensor.dtype() == DType::kFloat32; }
-// Returns whether both are float32 and of one shape.
+// Returns whether both tensors are float32 and have the same shape.
 inline bool AreFloat32Twins(const Tensor& a, const Tensor& b) {
   return IsFloat32(a) && IsFloat32(b) && a.shape() == b.shape();
 }

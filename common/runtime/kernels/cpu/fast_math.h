@@ -1,6 +1,6 @@
 #pragma once
 
-// float32 functions that vectorise: no branches, no table, no library call.
+// Functions of float32 that vectorise: they have no branches, no tables and no library calls.
 
 #include <cstdint>
 #include <cstring>
@@ -25,10 +25,10 @@ COHORT_INLINE int32_t ToBits(float value) {
 
 }  // namespace fast_math_internal
 
-// Returns e^x with at most 2 ulp of error (checked over all exponents in span_loops_test); 0 below
-// -104, infinity above 88.73, NaN for NaN. x = n ln 2 + r with |r| <= ln 2 / 2 (Cody and Waite's
-// two-part ln 2), e^r by the Taylor series to r^7 / 7!, whose remainder is below 2^-27, and 2^n in
-// two factors, so that results down to the subnormals come out right.
+// Returns e^x with an error of at most 2 ulp (span_loops_test checks all exponents); 0 below -104,
+// infinity above 88.73, NaN for NaN. x = n ln 2 + r with |r| <= ln 2 / 2, where ln 2 has two parts
+// (Cody and Waite). e^r is the Taylor series up to r^7 / 7!, whose remainder is below 2^-27. 2^n
+// has two factors, so results are right down to the subnormal numbers.
 COHORT_INLINE float FastExp(float x) {
   using fast_math_internal::FromBits;
   using fast_math_internal::ToBits;
@@ -49,7 +49,7 @@ COHORT_INLINE float FastExp(float x) {
   p = p * r + 0.5f;
   p = p * r + 1.0f;
   p = p * r + 1.0f;
-  // NaN has no whole part: its n is meaningless, and shifting an unsigned number stays defined.
+  // A NaN has no whole part, so its n is meaningless; shifting an unsigned number stays defined.
   const int32_t half = n >> 1;
   const float scale_a = FromBits(static_cast<int32_t>(static_cast<uint32_t>(half + 127) << 23));
   const float scale_b = FromBits(static_cast<int32_t>(static_cast<uint32_t>(n - half + 127) << 23));
@@ -58,8 +58,8 @@ COHORT_INLINE float FastExp(float x) {
 
 COHORT_INLINE float FastSigmoid(float x) { return 1.0f / (1.0f + FastExp(-x)); }
 
-// Returns tanh x = 1 - 2 / (e^2x + 1); if |x| is below 0.25, by the odd Taylor series to x^9,
-// because the difference would cancel.
+// Returns tanh x = 1 - 2 / (e^2x + 1). For |x| below 0.25 that difference would cancel, so the odd
+// Taylor series up to x^9 is used.
 COHORT_INLINE float FastTanh(float x) {
   const float square = x * x;
   float series = 62.0f / 2835.0f;

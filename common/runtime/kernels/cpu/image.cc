@@ -25,6 +25,8 @@ PlaneWindow PlaneOf(const Window& window) { return {window.axes[0], window.axes[
 bool RunMaxPool(KernelContext& context, const PoolParameters& parameters) {
   const Tensor x = context.input(0);
   const absl::StatusOr<PoolShape> shape = ResolvePool(x.shape(), parameters);
+  // If MaxPool's indices are wanted, the reference kernel runs: the fast loops do not compute
+  // indices.
   if (!IsFastPool(x, shape) || context.output_wanted(1)) return false;
   const PlaneWindow window = PlaneOf(shape->window);
   const bool is_of_squares = IsOfSquares(window);
@@ -53,6 +55,7 @@ bool RunMaxPoolGrad(KernelContext& context, const PoolParameters& parameters) {
     const float* const from = x.data<float>() + p * shape->window.inputs;
     const float* const grads = dy.data<float>() + p * shape->window.outputs;
     float* const plane = dx + p * shape->window.inputs;
+    // Elements that are the largest of no window have the gradient 0.
     std::fill_n(plane, shape->window.inputs, 0.0f);
     if (is_of_squares) {
       squares.Gradient(from, grads, plane);
@@ -63,6 +66,7 @@ bool RunMaxPoolGrad(KernelContext& context, const PoolParameters& parameters) {
   return true;
 }
 
+// Returns the reciprocals of the divisors, since the loops multiply.
 std::vector<float> AverageRates(const Window& window, const PoolParameters& parameters) {
   std::vector<float> rates;
   for (const double divisor : AverageDivisors(window, parameters.count_padding)) {
@@ -101,18 +105,22 @@ bool RunAveragePoolGrad(KernelContext& context, const PoolParameters& parameters
   return true;
 }
 
-// Matrices are turned over along the axis that lies close in the input and the one that is to lie
-// close in the result; the others are walked.
+// Transposes a tensor as a sequence of matrices. A matrix has the axis that is contiguous in the
+// input and the axis that is contiguous in the result. The walk over all other axes visits the
+// matrices.
 void Transpose(const TransposeShape& shape, const float* in, float* out) {
   std::vector<TransposeShape::Axis> axes = shape.axes;
   const TransposeShape::Axis last = axes.back();
   size_t close = 0;
   while (axes[close].stride != 1) ++close;
-  std::vector<int64_t> strides(axes.size(), 1);  // strides in the result
+  std::vector<int64_t> strides(axes.size(), 1);  // strides of the result's axes
   for (size_t axis = axes.size() - 1; axis > 0; --axis) {
     strides[axis - 1] = strides[axis] * axes[axis].size;
   }
+  // If one axis is contiguous both in the input and in the result, its elements are copied in one
+  // piece.
   const bool is_copy = close + 1 == axes.size();
+  // The two axes of the matrix are taken out of the walk.
   const TransposeShape::Axis turned = axes[close];
   const int64_t turned_stride = strides[close];
   axes[close].size = 1;
@@ -143,7 +151,8 @@ bool RunTranspose(KernelContext& context, const TransposeParameters& parameters)
   const Tensor input = context.input(0);
   const absl::StatusOr<TransposeShape> shape = ResolveTranspose(input.shape(), parameters);
   if (!shape.ok() || !IsFloat32(input) || input.num_elements() == 0) return false;
-  if (shape->axes.empty()) return false;  // the reference moves nothing
+  // No element moves, and the reference kernel shares the bytes.
+  if (shape->axes.empty()) return false;
   Tensor& output = context.Output(0, DType::kFloat32, shape->result);
   Transpose(*shape, input.data<float>(), output.mutable_data<float>());
   return true;

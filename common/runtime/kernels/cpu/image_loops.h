@@ -1,7 +1,8 @@
 #pragma once
 
-// Loops over the planes of images: float32, one plane or a few, compiled for several instruction
-// sets (kernels/simd.h). Pointers do not overlap unless it is said.
+// Loops over the planes of images, in float32, over one plane or a few at a time. They are compiled
+// for several instruction sets (common/runtime/kernel/simd.h). Pointers do not overlap unless a
+// comment says so.
 
 #include <cstdint>
 
@@ -10,7 +11,8 @@
 
 namespace cohort {
 
-// out[r][c] = in[c][r]; rows and columns of `out`. A stride is the distance of rows.
+// A matrix transposition, out[r][c] = in[c][r]. Rows and columns are those of `out`; a stride is
+// the distance between two rows.
 struct TurnedMatrix {
   const float* in;
   int64_t in_stride;
@@ -21,33 +23,34 @@ struct TurnedMatrix {
 };
 void TurnLoop(const TurnedMatrix& matrix);
 
-// The window of one plane, with two axes whose positions are those of Window.
+// The window over one plane of two axes. Positions are numbered as in Window.
 struct PlaneWindow {
   WindowAxis rows;
   WindowAxis columns;
 };
-// Writes the largest element of each window, NaN if the window has one; -infinity for a window
-// without elements.
+// Writes the largest element of each window: NaN if the window has a NaN, and -infinity if the
+// window has no elements.
 void MaxPoolPlane(const PlaneWindow& window, const float* in, float* out);
-// Adds each dy to dx at the largest of its window (cohort.MaxPoolGrad). `best` and `at` have room
-// for one row of dy.
+// Memory for one row of dy, which MaxPoolGradPlane uses. That loop adds each dy to dx at the
+// largest element of its window (cohort.MaxPoolGrad).
 struct RowScratch {
   float* best;
   int32_t* at;
 };
 void MaxPoolGradPlane(const PlaneWindow& window, const float* in, const float* dy, float* dx,
                       const RowScratch& scratch);
-// Sums of each window, times `rate` of the output.
+// Writes the sum of each window times the `rate` of the output.
 void AveragePoolPlane(const PlaneWindow& window, const float* in, const float* rate, float* out);
-// Adds dy times its rate to dx all over its window.
+// Adds dy times the rate of its output to dx at all elements of its window.
 void AveragePoolGradPlane(const PlaneWindow& window, const float* dy, const float* rate, float* dx);
 
-// Adds up each channel of [outer, channels, inner]; the sums of lines are added up in double.
+// Writes the sum of each channel of [outer, channels, inner]. Sums of contiguous lines are float32
+// in 16 lanes; the lines' sums are added in double.
 void SumChannels(const BatchNormShape& shape, const float* x, double* sums);
-// Adds up (x - center)^2.
+// Writes the sum of (x - center)^2 over each channel.
 void SumChannelSquares(const BatchNormShape& shape, const float* x, const float* centers,
                        double* sums);
-// The sums of dy and of dy * (x - center).
+// The sums of dy and of dy * (x - center) over each channel.
 struct GradientSums {
   double* sums;
   double* products;
@@ -55,14 +58,15 @@ struct GradientSums {
 void SumChannelGradients(const BatchNormShape& shape, const float* dy, const float* x,
                          const float* centers, const GradientSums& out);
 
-// Per channel: y = (x - center) * factor + shift. y may be x.
+// The numbers of each channel in y = (x - center) * factor + shift. y may be x.
 struct ChannelMap {
   const float* centers;
   const float* factors;
   const float* shifts;
 };
 void MapChannels(const BatchNormShape& shape, const ChannelMap& map, const float* x, float* y);
-// Computes, per channel, dx = dy * rate + (x - center) * factor + shift. dx may be dy.
+// Computes dx = dy * rate + (x - center) * factor + shift with the numbers of each channel. dx may
+// be dy.
 void MapChannelGradients(const BatchNormShape& shape, const ChannelMap& map, const float* rates,
                          const float* dy, const float* x, float* dx);
 

@@ -1,6 +1,7 @@
-// Keras's cross-entropies of float lines along the last axis. The formulas are in
-// common/program/cohort_ops.h; a line is computed in double, as the reference does, but without
-// memory of its own, and without logarithms of which the truth takes 0 parts.
+// Keras's cross-entropies for float32 lines along the last axis; the formulas are in
+// common/program/cohort_ops.h. Like the reference kernel, this kernel computes each line in double.
+// Unlike the reference kernel, it needs no memory of its own, and skips logarithms that are
+// multiplied by a truth of 0.
 
 #include <algorithm>
 #include <cmath>
@@ -29,6 +30,7 @@ double SumOf(const Predictions& line) {
 double Clamped(float prediction) { return std::clamp<double>(prediction, kLow, kHigh); }
 bool IsInside(double probability) { return probability >= kLow && probability <= kHigh; }
 
+// Returns log(sum of exp(x)). Subtracting the largest value keeps exp from overflowing.
 double LogSumExp(const Predictions& line) {
   const double largest = *std::max_element(line.data, line.data + line.classes);
   double sum = 0;
@@ -44,6 +46,7 @@ double DenseLoss(const float* truth, const Predictions& line, bool from_logits) 
     return loss;
   }
   const double sum = SumOf(line);
+  // The loop below skips classes whose truth is 0, which would hide a NaN in their predictions.
   if (std::isnan(sum)) return sum;
   for (size_t i = 0; i < line.classes; ++i) {
     if (truth[i] == 0) continue;
@@ -62,6 +65,8 @@ void DenseGrad(const float* truth, const Predictions& line, bool from_logits, do
     }
     return;
   }
+  // Clipped probabilities have no gradient of their own; `weighted` is the part that comes through
+  // the sum.
   const double sum = SumOf(line);
   double weighted = 0;
   for (size_t i = 0; i < line.classes; ++i) {
@@ -77,6 +82,7 @@ void DenseGrad(const float* truth, const Predictions& line, bool from_logits, do
 double SparseLoss(int64_t label, const Predictions& line, bool from_logits) {
   const float chosen = line.data[label];
   if (from_logits) return LogSumExp(line) - chosen;
+  // Keras clips the probabilities and then normalises them by their sum.
   double sum = 0;
   for (size_t i = 0; i < line.classes; ++i) sum += Clamped(line.data[i]);
   return std::log(sum) - std::log(Clamped(chosen));
@@ -101,7 +107,8 @@ void SparseGrad(int64_t label, const Predictions& line, bool from_logits, double
   }
 }
 
-// The lines of predictions, if they are such as are fast; `axis` as the operator names it.
+// The predictions seen as lines along the last axis. `fast` is false if they are not float32 or the
+// class axis is another one.
 struct LossLines {
   bool fast = false;
   size_t classes = 0;
@@ -113,6 +120,7 @@ LossLines LinesOf(const Tensor& prediction, int64_t axis) {
   const int rank = prediction.shape().rank();
   if (!IsFloat32(prediction) || rank < 1 || (axis != -1 && axis != rank - 1)) return lines;
   lines.classes = static_cast<size_t>(prediction.shape().dim(rank - 1));
+  // One loss for each line.
   lines.loss = WithoutAxis(prediction.shape(), rank - 1);
   lines.fast = lines.classes > 0;
   return lines;
@@ -151,6 +159,7 @@ bool RunSparse(KernelContext& context, const KerasLossParameters& parameters) {
   const LossLines lines = LinesOf(prediction, -1);
   if (!lines.fast || truth.shape() != lines.loss) return false;
   const auto labels = ReadLabels(truth, {static_cast<int64_t>(lines.classes)});
+  // If a label is out of range, the reference kernel reports it.
   if (!labels.ok()) return false;
   float* const out = context.Output(0, DType::kFloat32, lines.loss).mutable_data<float>();
   for (size_t i = 0; i < labels->size(); ++i) {

@@ -6,9 +6,9 @@
 #include "common/runtime/kernels/cpu/span_loops.h"
 #include "common/runtime/kernels/dropout_support.h"
 
-// Loops that reduce along a line. A reduction keeps 16 running values side by side: the compiler
-// may not reorder floating-point sums by itself, and with a fixed number of lanes the order is the
-// same on every instruction set.
+// Loops that reduce along a line. A reduction keeps 16 running values, called lanes. The compiler
+// may not reorder sums of floats by itself; with a fixed number of lanes the order is the same on
+// every instruction set.
 
 namespace cohort {
 
@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t kLanes = 16;
 
-// Reduces term(i) for i in [0, count) with `combine`.
+// Returns the reduction of term(i) for i in [0, count) by `combine`.
 template <typename Term, typename Combine>
 COHORT_INLINE float ReduceLanes(int64_t count, float start, Term term, Combine combine) {
   float lanes[kLanes];
@@ -49,6 +49,7 @@ COHORT_SIMD float SumLoop(const float* in, int64_t count) {
 }
 
 COHORT_SIMD double SumOfSquaresLoop(const float* in, int64_t count) {
+  // The lanes are double, in which the square of no float overflows.
   constexpr int64_t kLanes = 16;
   double lanes[kLanes] = {};
   int64_t i = 0;
@@ -79,6 +80,7 @@ COHORT_SIMD void SoftmaxLines(const float* x, const Lines& lines) {
   for (int64_t line = 0; line < lines.count; ++line) {
     const float* in = x + line * size;
     float* out = lines.out + line * size;
+    // Subtracting the largest element keeps exp from overflowing.
     const float largest = Largest(in, size);
     COHORT_IVDEP
     for (int64_t i = 0; i < size; ++i) out[i] = FastExp(in[i] - largest);
@@ -96,6 +98,7 @@ COHORT_SIMD void LogSoftmaxLines(const float* x, const Lines& lines) {
     const float largest = Largest(in, size);
     const float sum = ReduceLanes(
         size, 0.0f, [in, largest](int64_t i) { return FastExp(in[i] - largest); }, Add);
+    // The exponentials are not stored: only their sum is needed.
     const float logarithm = std::log(sum);
     COHORT_IVDEP
     for (int64_t i = 0; i < size; ++i) out[i] = in[i] - largest - logarithm;
@@ -131,7 +134,7 @@ COHORT_SIMD void LogSoftmaxGradLines(const float* dy, const float* y, const Line
 COHORT_SIMD void MaskLoop(const RandomStream& stream, const MaskRun& run) {
   const auto [out, count, first, threshold] = run;
   int64_t i = 0;
-  // Up to the first element that begins a draw.
+  // One draw serves four elements. Elements before the first whole draw are computed one by one.
   for (; i < count && (first + static_cast<uint64_t>(i)) % 4 != 0; ++i) {
     out[i] = DropoutKeeps(stream, first + static_cast<uint64_t>(i), threshold);
   }
@@ -144,6 +147,7 @@ COHORT_SIMD void MaskLoop(const RandomStream& stream, const MaskRun& run) {
       whole[each * 4 + lane] = ((bits >> (16 * lane)) & 0xffff) >= threshold;
     }
   }
+  // Computes the elements after the last whole draw.
   for (i += draws * 4; i < count; ++i) {
     out[i] = DropoutKeeps(stream, first + static_cast<uint64_t>(i), threshold);
   }

@@ -7,16 +7,16 @@
 #include "common/runtime/run/fusion.h"
 #include "dnnl.h"
 
-// A function of libgomp, with which oneDNN computes. Declared here because clang has no omp.h
-// without its own OpenMP.
+// Sets the team size of libgomp, with which oneDNN computes. The function is declared here because
+// clang has no omp.h without its own OpenMP.
 extern "C" void omp_set_num_threads(int threads);
 
 namespace cohort {
 
 namespace {
 
-// The least size of the large matrix of a narrow product that is computed here. The library
-// computes smaller ones faster, because it starts at once.
+// The smallest large matrix (in elements) whose narrow product is computed here. For smaller
+// matrices the library is faster, because it starts at once.
 constexpr int64_t kNarrowElementsMin = 1024;
 
 struct Product {
@@ -27,13 +27,13 @@ struct Product {
   float beta;
 };
 
-// c = alpha op(a) op(b) + beta c, beta 0 or 1. The team size belongs to the calling thread, and a
-// strand moves between threads, so it is set each time (a thread-local store). With one thread
-// oneDNN calls the kernel directly and no team is started.
+// Computes c = alpha op(a) op(b) + beta c, with beta 0 or 1. The team size belongs to the calling
+// thread, and a strand moves between threads, so the team size is set before each product (a
+// thread-local store). With one thread oneDNN calls its kernel directly and starts no team.
 void Multiply(const Product& product, const MatMulShape& shape, const MatMulFlags& flags,
               int threads) {
   if (shape.m == 0 || shape.n == 0) return;
-  if (shape.k == 0) {  // sgemm refuses a leading dimension of 0
+  if (shape.k == 0) {  // dnnl_sgemm refuses a leading dimension of 0
     if (product.beta == 0) std::fill_n(product.c, shape.m * shape.n, 0.0f);
     return;
   }
@@ -56,7 +56,7 @@ struct MatMulParameters {
   Activation activation = Activation::kNone;
 };
 
-// Immutable; thread-safe.
+// MatMul, or MatMul with a fused bias and Relu. Immutable; thread-safe.
 class MatMulKernel : public Kernel {
  public:
   MatMulKernel(const MatMulParameters& parameters, int threads, std::unique_ptr<Kernel> reference)
@@ -71,6 +71,7 @@ class MatMulKernel : public Kernel {
     ASSIGN_OR_RETURN(MatMulShape shape, ResolveMatMul(a.shape(), b.shape(), parameters_.flags));
     RETURN_IF_ERROR(CheckBias(context, shape));
     float* out = context.Output(0, DType::kFloat32, shape.result).mutable_data<float>();
+    // Bias and activation follow in one pass over the product.
     MultiplyStack(a, b, shape, out);
     if (parameters_.has_bias) {
       const int64_t rows = shape.n == 0 ? 0 : shape.result.num_elements() / shape.n;
@@ -93,7 +94,8 @@ class MatMulKernel : public Kernel {
     const float* data_a = a.data<float>();
     const float* data_b = b.data<float>();
     if (shape.result.num_elements() == 0) return;
-    if (b.shape().rank() <= 2 && a.shape().rank() > 2) {  // one tall matrix
+    // `a` is one tall matrix, since all products share `b`
+    if (b.shape().rank() <= 2 && a.shape().rank() > 2) {
       shape.m = shape.result.num_elements() / shape.n;
       return Multiply({data_a, data_b, out, 1, 0}, shape, parameters_.flags, threads_);
     }
@@ -110,10 +112,11 @@ class MatMulKernel : public Kernel {
 
   const MatMulParameters parameters_;
   const int threads_;
-  const std::unique_ptr<Kernel> reference_;  // nullptr: float32 only
+  // Reference kernel; null for the fused operator, which has float32 only.
+  const std::unique_ptr<Kernel> reference_;
 };
 
-// Immutable; thread-safe.
+// Gemm by oneDNN. Immutable; thread-safe.
 class GemmKernel : public Kernel {
  public:
   GemmKernel(const GemmParameters& parameters, int threads, std::unique_ptr<Kernel> reference)
@@ -126,6 +129,7 @@ class GemmKernel : public Kernel {
     const absl::StatusOr<MatMulShape> shape = ResolveGemm(a, b, c, parameters_.flags);
     if (!shape.ok() || !IsFloat32(a) || !IsFloat32(b)) return reference_->Run(context);
     float* out = context.Output(0, DType::kFloat32, shape->result).mutable_data<float>();
+    // Gemm's C is broadcast into the output first, and the product is added to C.
     if (c.has_value() && parameters_.beta != 0) {
       const std::vector<BroadcastAxis> axes =
           BroadcastAxes(c.shape(), shape->result, shape->result);
@@ -170,6 +174,7 @@ void RegisterCpuMatMul(const CpuRegistration& registration, int threads) {
     return std::make_unique<GemmKernel>(ParseGemm(reader), threads, std::move(reference));
   };
   registration.registry.Add("", "Gemm", {gemm.signature, make_gemm});
+  // MatMulBias has no reference kernel: only FuseNodes makes such nodes, for float32.
   const auto make_fused = [threads](const onnx::NodeProto& node) -> Result {
     AttributeReader reader(node);
     const MatMulParameters parameters = ParseFused(reader);

@@ -1,4 +1,4 @@
-// Gather, Concat and their gradients, by whole rows.
+// Gather, Concat and their gradients, which move whole rows.
 
 #include <vector>
 
@@ -16,7 +16,7 @@ struct AxisOf {
 
 AxisOf ParseAxis(AttributeReader& reader) { return {reader.Int("axis", 0)}; }
 
-// The shape around the axis, if it has it.
+// Returns the shape seen around the axis, or nothing if the shape does not have the axis.
 absl::optional<AxisView> ViewAround(const Shape& shape, int64_t axis) {
   const absl::StatusOr<int> normal = NormalAxis(axis, shape.rank());
   if (!normal.ok()) return absl::nullopt;
@@ -29,7 +29,7 @@ Shape GatheredRows(const Shape& table, const Shape& indices) {
   return Shape(absl::MakeConstSpan(dims));
 }
 
-// Rows of axis 0.
+// Gathers rows along axis 0. Returns false if an index is negative or out of range.
 template <typename Index>
 bool GatherBy(KernelContext& context, const Tensor& table, const Tensor& indices) {
   const AxisView view = ViewAroundAxis(table.shape(), 0);
@@ -43,13 +43,15 @@ bool GatherBy(KernelContext& context, const Tensor& table, const Tensor& indices
 bool RunGather(KernelContext& context, const AxisOf& parameters) {
   const Tensor table = context.input(0);
   const Tensor indices = context.input(1);
+  // Along other axes a gathered element is not one run of bytes per index.
   if (parameters.axis != 0 || table.shape().rank() < 1) return false;
   if (indices.dtype() == DType::kInt32) return GatherBy<int32_t>(context, table, indices);
   if (indices.dtype() == DType::kInt64) return GatherBy<int64_t>(context, table, indices);
   return false;
 }
 
-// Sums in double, in the order of the indices, as the reference does.
+// Adds up the gradients of each row in double, in the order of the indices, as the reference kernel
+// does. Returns false if an index is negative or out of range.
 template <typename Index>
 bool ScatterBy(KernelContext& context, const Tensor& dy, const Tensor& indices,
                const Shape& table) {
@@ -73,7 +75,8 @@ bool RunGatherGrad(KernelContext& context, const AxisOf& parameters) {
   return false;
 }
 
-// The shape of inputs `first` and on, one after another along the axis; none where they do not fit.
+// Returns the shape of the inputs from `first` on, laid one after another along the axis; nothing
+// if their shapes do not fit together.
 absl::optional<Shape> JoinedShape(const KernelContext& context, int first, int64_t axis) {
   const Tensor model = context.input(first);
   const absl::StatusOr<int> normal = NormalAxis(axis, model.shape().rank());
@@ -120,6 +123,7 @@ bool RunConcatGrad(KernelContext& context, const AxisOf& parameters) {
   for (int i = 1; i < context.num_inputs(); ++i) {
     const Shape part = context.input(i).shape();
     const size_t bytes = ColumnBytes(part, parameters.axis, dy.dtype());
+    // Input 0 is dy, so output i - 1 belongs to input i.
     const bool wanted = context.output_wanted(i - 1);
     columns.push_back(
         {wanted ? context.Output(i - 1, dy.dtype(), part).mutable_raw() : nullptr, bytes});

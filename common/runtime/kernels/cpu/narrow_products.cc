@@ -12,10 +12,11 @@ namespace {
 
 constexpr int64_t kLanes = 16;
 
-// Rows of a that are added at once, so that the sums are read and written less often.
+// The number of rows of `a` that are added at once, so that the sums are read and written less
+// often.
 constexpr int64_t kRowsAtOnce = 4;
 
-// Returns the columns of [depth, columns], each in one piece.
+// Returns the columns of a [depth, columns] matrix one after another, each in contiguous memory.
 std::vector<float> ColumnsOf(const float* matrix, int64_t depth, int64_t columns) {
   std::vector<float> pieces(static_cast<size_t>(depth * columns));
   for (int64_t column = 0; column < columns; ++column) {
@@ -25,7 +26,8 @@ std::vector<float> ColumnsOf(const float* matrix, int64_t depth, int64_t columns
   return pieces;
 }
 
-// Returns the product, added up in lanes, then over the lanes.
+// Returns the dot product of a and b. It is added up in 16 lanes and then over the lanes, so the
+// order is the same on every instruction set.
 COHORT_INLINE float Dot(const float* a, const float* b, int64_t count) {
   float lanes[kLanes] = {};
   int64_t i = 0;
@@ -38,7 +40,8 @@ COHORT_INLINE float Dot(const float* a, const float* b, int64_t count) {
   return sum;
 }
 
-// sums += weights[0] * a[0] + ..., of `count` elements each; rows of a lie one after another.
+// Adds the rows of `a`, each times its weight, to the sums: sums += weights[0] * row 0 + ... +
+// weights[3] * row 3. Each row has `count` elements.
 COHORT_INLINE void AddRows(const float* a, const float* weights, float* sums, int64_t count) {
   const float w0 = weights[0], w1 = weights[1], w2 = weights[2], w3 = weights[3];
   const float* const a1 = a + count;
@@ -69,6 +72,8 @@ COHORT_SIMD void NarrowLoop(const NarrowProduct& product) {
 }
 
 COHORT_SIMD void NarrowLoopOfTransposed(const NarrowProduct& product) {
+  // The sums of one column lie side by side, so that AddRows vectorises; the last loop transposes
+  // the sums into `out`.
   std::vector<float> sums(static_cast<size_t>(product.rows * product.columns), 0);
   const float* row = product.a;
   int64_t i = 0;
@@ -81,6 +86,7 @@ COHORT_SIMD void NarrowLoopOfTransposed(const NarrowProduct& product) {
       AddRows(row, weights, sums.data() + column * product.rows, product.rows);
     }
   }
+  // Adds the last rows, which are fewer than kRowsAtOnce.
   for (; i < product.depth; ++i, row += product.rows) {
     for (int64_t column = 0; column < product.columns; ++column) {
       AddRow(row, product.b[i * product.columns + column], sums.data() + column * product.rows,

@@ -1,8 +1,9 @@
 #pragma once
 
-// Matrix products with few columns: a library's kernel computes as many at once as a register has
-// floats, of which these would use a part. Both read the large matrix once, in order. Compiled for
-// several instruction sets (kernels/simd.h); sums are in the same order on all of them.
+// Matrix products with few columns. A library's kernel computes as many columns at once as a
+// register has floats, and would use only a part of each register for these products. Both loops
+// read the large matrix once, in order. They are compiled for several instruction sets
+// (common/runtime/kernel/simd.h) and add in the same order on all of them.
 
 #include <cstdint>
 
@@ -10,8 +11,9 @@ namespace cohort {
 
 inline constexpr int64_t kNarrowMax = 4;
 
-// A product of float matrices, row by row: b is [depth, columns], out [rows, columns]. All extents
-// are positive, `columns` at most kNarrowMax. The output overlaps no input.
+// A product of float matrices, stored row by row. b is [depth, columns], and out is [rows,
+// columns]. All extents are positive, and `columns` is at most kNarrowMax. The output overlaps no
+// input.
 struct NarrowProduct {
   const float* a;
   const float* b;
@@ -21,9 +23,9 @@ struct NarrowProduct {
   int64_t columns;
 };
 
-// Multiplies a of [rows, depth].
+// Multiplies b by `a`, which is [rows, depth].
 void NarrowLoop(const NarrowProduct& product);
-// Multiplies the transpose of a, which is [depth, rows].
+// Multiplies b by the transpose of `a`, which is [depth, rows].
 void NarrowLoopOfTransposed(const NarrowProduct& product);
 
 }  // namespace cohort

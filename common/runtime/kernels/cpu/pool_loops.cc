@@ -8,8 +8,8 @@ namespace cohort {
 
 namespace {
 
-// The outputs [first, last) of one row whose tap meets the input, and where the first of them meets
-// it.
+// The outputs [first, last) of one row for which a tap falls on an input, and the input position of
+// output `first`.
 struct TapRun {
   int64_t first;
   int64_t last;
@@ -17,15 +17,15 @@ struct TapRun {
 };
 
 COHORT_INLINE TapRun RunOf(const WindowAxis& axis, int64_t tap) {
-  const int64_t offset = tap * axis.dilation - axis.pad_begin;  // where output 0 meets it
+  const int64_t offset = tap * axis.dilation - axis.pad_begin;  // input position of output 0
   const int64_t first = offset >= 0 ? 0 : (-offset + axis.stride - 1) / axis.stride;
   const int64_t reach = axis.input - 1 - offset;
   const int64_t last = reach < 0 ? 0 : std::min(reach / axis.stride + 1, axis.output);
   return {first, std::max(first, last), first * axis.stride + offset};
 }
 
-// Calls visit(row of outputs, row of inputs, run along it) for all taps. The stride along a row is
-// a constant where it is small, so that the loops over a run vectorise.
+// Calls visit(row of inputs, run along it) for each tap of one row of outputs whose input row
+// exists.
 template <typename Visit>
 COHORT_INLINE void ForEachRowTap(const PlaneWindow& window, int64_t output_row, Visit&& visit) {
   const WindowAxis& rows = window.rows;
@@ -38,7 +38,8 @@ COHORT_INLINE void ForEachRowTap(const PlaneWindow& window, int64_t output_row, 
   }
 }
 
-// Calls body(i, i * stride) for i in [0, count).
+// Calls body(i, i * stride) for i in [0, count). Small strides are constants, so that their loops
+// vectorise.
 template <typename Body>
 COHORT_INLINE void Strided(int64_t count, int64_t stride, Body&& body) {
   if (stride == 1) {
@@ -52,7 +53,8 @@ COHORT_INLINE void Strided(int64_t count, int64_t stride, Body&& body) {
   }
 }
 
-// The first largest stays, and a NaN does.
+// Returns whether `value` replaces `best`. An equal value does not, so the first largest element
+// stays; a NaN always does.
 COHORT_INLINE bool Beats(float value, float best) { return value > best || value != value; }
 
 }  // namespace
@@ -89,6 +91,7 @@ COHORT_SIMD void MaxPoolGradPlane(const PlaneWindow& window, const float* in, co
         at[o] = better ? place + static_cast<int32_t>(i) : at[o];
       });
     });
+    // Each gradient dy is added to the element that was the largest of its window.
     for (int64_t o = 0; o < width; ++o) {
       if (scratch.at[o] >= 0) dx[scratch.at[o]] += dy[row * width + o];
     }

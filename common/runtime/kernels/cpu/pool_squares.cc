@@ -13,8 +13,9 @@ bool IsOfPairs(const WindowAxis& axis) {
          2 * axis.output <= axis.input;
 }
 
-// The first largest stays, and a NaN does. Chosen in two steps, which compilers turn into vectors
-// without branches.
+// Returns `then` if `value` beats `best`, else `otherwise`. An equal value does not beat, so the
+// first largest element stays; a NaN always beats, so a NaN stays. The choice has two steps, which
+// compilers turn into vectors without branches.
 COHORT_INLINE float IfBeats(float value, float best, float then, float otherwise) {
   const float of_larger = value > best ? then : otherwise;
   return value != value ? then : of_larger;
@@ -22,19 +23,20 @@ COHORT_INLINE float IfBeats(float value, float best, float then, float otherwise
 
 COHORT_INLINE float LargerOf(float value, float best) { return IfBeats(value, best, value, best); }
 
-// largest[i] = the larger of in[i] and in[i + 1]; the last has no next.
+// Writes the larger of in[i] and in[i + 1] to largest[i]; the last element has no neighbour and is
+// skipped.
 COHORT_SIMD void LargestOfPairs(const float* in, int64_t count, float* largest) {
   COHORT_IVDEP
   for (int64_t i = 0; i + 1 < count; ++i) largest[i] = LargerOf(in[i + 1], in[i]);
 }
 
-// Takes the largest elements of two rows of pairs, each of which begins at an even column.
+// Writes the larger of each two pairs, one from either row. The pairs begin at even columns.
 COHORT_SIMD void LargestOfRows(const float* above, const float* below, int64_t count, float* out) {
   COHORT_IVDEP
   for (int64_t o = 0; o < count; ++o) out[o] = LargerOf(below[2 * o], above[2 * o]);
 }
 
-// Gives the gradient of each square to its upper or lower row.
+// Gives the gradient of each square to the upper or the lower row of the square.
 COHORT_SIMD void ChooseRows(const float* in, int64_t width, int64_t count, const float* spread,
                             float* upper, float* lower) {
   const float* const next = in + width;
@@ -47,9 +49,9 @@ COHORT_SIMD void ChooseRows(const float* in, int64_t width, int64_t count, const
   }
 }
 
-// Gives what a row of a square has to its left or right element. An element is at most in one
-// square, so all but one of what is added up for it are zero. The first element is a left one, and
-// the last a right one or in no square.
+// Gives the gradient of each row of a square to the left or the right element of the row. An
+// element is in at most one square, so at most one of the summands for an element is not zero. The
+// first element is a left one; the last element is a right one or in no square.
 COHORT_SIMD void ChooseColumns(const float* in, int64_t width, int64_t count, const float* upper,
                                const float* lower, float* dx) {
   const float* const lower_before = lower - width;
@@ -91,6 +93,7 @@ void SquarePool::Gradient(const float* in, const float* dy, float* dx) {
   lower_.resize(static_cast<size_t>(before + count));
   float* const upper = upper_.data() + before;
   float* const lower = lower_.data() + before;
+  // Places between the squares' first elements stay zero.
   for (int64_t row = 0; row < rows_; ++row) {
     float* const to = spread_.data() + 2 * row * width_;
     for (int64_t o = 0; o < columns_; ++o) to[2 * o] = dy[row * columns_ + o];

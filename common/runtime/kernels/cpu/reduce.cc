@@ -10,13 +10,15 @@ namespace {
 
 using None = CpuRegistration::NoParameters;
 
-// Adds `input` up into `out`, whose shape `kept` broadcasts to the input's.
+// Writes the sums of `input` to `out`, whose shape `kept` broadcasts to the input's shape.
 void AddUp(const Tensor& input, const Shape& kept, float* out) {
   std::fill_n(out, kept.num_elements(), 0.0f);
   const std::vector<BroadcastAxis> axes = BroadcastAxes(kept, input.shape(), input.shape());
   const BroadcastAxis run = axes.back();
   const float* data = input.data<float>();
   ForEachRun(axes, [&](int64_t to, int64_t from, int64_t) {
+    // If the sums have a stride of 1, neighbouring elements belong to different sums; with a stride
+    // of 0, the whole run belongs to one sum.
     if (run.stride_a == 1) {
       AccumulateLoop(data + from, {out + to, run.size});
     } else {
@@ -41,6 +43,7 @@ bool Reduce(KernelContext& context, const ReduceParameters& parameters) {
 
 bool RunReduceSum(KernelContext& context, const ReduceParameters& parameters) {
   const absl::StatusOr<ReduceParameters> resolved = WithAxesInput(parameters, context.input(1));
+  // Without axes nothing is reduced, which the reference kernel handles.
   if (!resolved.ok() || (resolved->axes.empty() && resolved->no_axes_is_identity)) return false;
   return Reduce(context, *resolved);
 }
@@ -49,6 +52,7 @@ bool RunReduceToShapeOf(KernelContext& context, const None&) {
   const Tensor grad = context.input(0);
   const Shape like = context.input(1).shape();
   if (!IsFloat32(grad)) return false;
+  // Nothing was broadcast, so there is nothing to add up.
   if (grad.shape() == like) {
     context.Forward(0, grad);
     return true;

@@ -5,8 +5,8 @@
 namespace cohort {
 
 // Registers the processor's kernels: oneDNN for matrix products and convolutions, vectorised loops
-// for the rest. `threads` is the budget of this process's compute (OpenMP's team size for oneDNN);
-// it is part of the plan because it changes bits.
+// for everything else. `threads` is the number of threads with which oneDNN computes (OpenMP's team
+// size). It is part of the plan, because it changes the bits of results.
 void RegisterCpuKernels(KernelRegistry& registry, int threads);
 
 }  // namespace cohort

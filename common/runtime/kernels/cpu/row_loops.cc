@@ -10,11 +10,12 @@ namespace cohort {
 
 namespace {
 
-// Rows of one column that are copied before the next column's: a few lines of each stay in the
-// cache, and each column is read in order.
+// The number of rows that are copied from one column before the next column. A few cache lines of
+// each column stay in the cache, and each column is read in order.
 constexpr int64_t kRowsAtOnce = 8;
 
-// Rows of embeddings are short: a call for each would take longer than the copy.
+// Gathers rows of a fixed length. Rows of embeddings are short, and a call of memcpy for each row
+// would take longer than the copy.
 template <size_t kBytes, typename Index>
 COHORT_INLINE void GatherFixed(const RowBlock& table, absl::Span<const Index> indices,
                                std::byte* out) {
@@ -24,6 +25,7 @@ COHORT_INLINE void GatherFixed(const RowBlock& table, absl::Span<const Index> in
   }
 }
 
+// Common lengths of embedding rows have loops of their own.
 template <typename Index>
 COHORT_INLINE void GatherAny(const RowBlock& table, absl::Span<const Index> indices,
                              std::byte* out) {
@@ -48,11 +50,13 @@ COHORT_INLINE void GatherAny(const RowBlock& table, absl::Span<const Index> indi
 template <typename Index>
 COHORT_INLINE bool AreAllBelow(absl::Span<const Index> indices, int64_t size) {
   using Unsigned = std::make_unsigned_t<Index>;
-  Unsigned largest = 0;  // negative ones are larger than any size
+  Unsigned largest = 0;  // as unsigned numbers, negative indices are larger than any size
   for (const Index index : indices) largest = std::max(largest, static_cast<Unsigned>(index));
   return indices.empty() || static_cast<uint64_t>(largest) < static_cast<uint64_t>(size);
 }
 
+// Adds in double and in the order of the indices, so the result does not depend on the instruction
+// set.
 template <typename Index>
 COHORT_INLINE void AddEach(const FloatRows& rows, absl::Span<const Index> indices, double* sums) {
   const float* row = rows.data;
@@ -77,6 +81,7 @@ COHORT_INLINE void CopyFixed(const std::byte* in, std::byte* out, int64_t rows, 
   }
 }
 
+// Copies rows between two strides; common lengths have loops of their own.
 COHORT_INLINE void CopyStrided(const std::byte* in, std::byte* out, int64_t rows, size_t bytes,
                                Strided step) {
   switch (bytes) {
@@ -154,6 +159,7 @@ COHORT_SIMD void SplitColumns(const std::byte* in, int64_t rows, absl::Span<cons
     const int64_t count = std::min(kRowsAtOnce, rows - first);
     const std::byte* from = in + static_cast<size_t>(first) * whole;
     for (const Column& column : columns) {
+      // The bytes of an unwanted column are skipped.
       if (column.data != nullptr) {
         CopyStrided(from, column.data + static_cast<size_t>(first) * column.row_bytes, count,
                     column.row_bytes, {whole, column.row_bytes});

@@ -1,7 +1,7 @@
 #pragma once
 
 // The loops of operators that move whole rows, compiled for several instruction sets
-// (kernels/simd.h). A row is a run of bytes; outputs overlap no input.
+// (common/runtime/kernel/simd.h). A row is a run of bytes; outputs overlap no input.
 
 #include <cstddef>
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace cohort {
 
-// Rows of one length, one after another.
+// Rows of equal length, one after another in memory.
 struct RowBlock {
   const std::byte* data;
   size_t row_bytes;
@@ -20,32 +20,34 @@ struct RowBlock {
 bool AreInside(absl::Span<const int32_t> indices, int64_t size);
 bool AreInside(absl::Span<const int64_t> indices, int64_t size);
 
-// Copies the row of each index, one after another.
+// Copies the row of each index to `out`, one after another.
 void GatherRows(const RowBlock& table, absl::Span<const int32_t> indices, std::byte* out);
 void GatherRows(const RowBlock& table, absl::Span<const int64_t> indices, std::byte* out);
 
-// Rows of floats, each `width` long.
+// Rows of floats, each with `width` elements.
 struct FloatRows {
   const float* data;
   size_t width;
 };
-// Adds each row to the one of its index, in order. `sums` has rows as wide.
+// Adds row i to the row of `sums` with number indices[i], in the order of i. The rows of `sums`
+// have the same width.
 void AddToRows(const FloatRows& rows, absl::Span<const int32_t> indices, double* sums);
 void AddToRows(const FloatRows& rows, absl::Span<const int64_t> indices, double* sums);
 void RoundLoop(absl::Span<const double> sums, float* out);
 
-// A column of a matrix whose rows are cut in parts: its rows, one after another.
+// A matrix's column of parts: each row of the matrix is cut into parts, and a column holds one part
+// of every row, one after another.
 struct ConstColumn {
   const std::byte* data;
   size_t row_bytes;
 };
 struct Column {
-  std::byte* data;  // null: not wanted
+  std::byte* data;  // null: this column is not wanted
   size_t row_bytes;
 };
-// Joins columns: each row of `out` is a row of every column.
+// Joins columns: each row of `out` consists of one part from every column.
 void JoinColumns(absl::Span<const ConstColumn> columns, int64_t rows, std::byte* out);
-// Splits rows into columns; the reverse of JoinColumns.
+// Splits rows into columns, the reverse of JoinColumns.
 void SplitColumns(const std::byte* in, int64_t rows, absl::Span<const Column> columns);
 
 }  // namespace cohort

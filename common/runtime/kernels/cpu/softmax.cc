@@ -6,7 +6,7 @@ namespace cohort {
 
 namespace {
 
-// Lines along the last axis, which are contiguous.
+// Returns whether the axis is the last one, whose lines are contiguous.
 bool IsLastAxis(const Tensor& tensor, int64_t axis) {
   const int rank = tensor.shape().rank();
   return rank >= 1 && (axis == -1 || axis == rank - 1) && tensor.num_elements() > 0;

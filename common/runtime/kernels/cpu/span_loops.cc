@@ -9,7 +9,8 @@ namespace cohort {
 
 namespace {
 
-// The strides are constants of each instance, so that the loop vectorises.
+// Applies a function to two operands. Each case of strides has a loop of its own, with constant
+// strides, so that the loop vectorises.
 template <typename Function>
 COHORT_INLINE void Map2(const FloatOperand& operand_a, const FloatOperand& operand_b,
                         const FloatRun& run, Function function) {
@@ -40,6 +41,7 @@ COHORT_INLINE void Map1(const float* x, const FloatRun& run, Function function) 
   for (int64_t i = 0; i < count; ++i) out[i] = function(x[i]);
 }
 
+// Written so that a NaN stays NaN.
 COHORT_INLINE float Rectified(float x) { return x < 0 ? 0.0f : x; }
 
 }  // namespace
@@ -78,6 +80,7 @@ COHORT_SIMD void UnaryLoop(UnaryOp op, const float* x, const FloatRun& run) {
 }
 
 COHORT_SIMD void GradLoop(GradOp op, const float* dy, const float* y, const FloatRun& run) {
+  // Both operands have one element for each output element.
   const FloatOperand gradient = {dy, 1};
   const FloatOperand result = {y, 1};
   switch (op) {
@@ -103,6 +106,7 @@ COHORT_SIMD void BiasLoop(const MatrixRows& matrix, const float* bias, Activatio
   for (int64_t row = 0; row < rows; ++row) {
     float* line = data + row * columns;
     const FloatRun run = {line, columns};
+    // Without a bias, only the Relu is left to compute.
     if (bias == nullptr) {
       Map1(line, run, [](float x) { return Rectified(x); });
     } else if (activation == Activation::kRelu) {
@@ -116,8 +120,8 @@ COHORT_SIMD void BiasLoop(const MatrixRows& matrix, const float* bias, Activatio
 COHORT_SIMD void MaskedScaleLoop(float scale, const float* x, const bool* mask,
                                  const FloatRun& run) {
   const auto [out, count] = run;
-  // Masks as numbers: a select on a byte mask does not vectorise, and a product would turn infinity
-  // times 0 into NaN.
+  // The mask is read as numbers: a select on a byte mask does not vectorise, and a product would
+  // turn infinity times 0 into NaN.
   const auto* bytes = reinterpret_cast<const uint8_t*>(mask);
   COHORT_IVDEP
   for (int64_t i = 0; i < count; ++i) {

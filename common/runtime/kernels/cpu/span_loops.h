@@ -1,7 +1,8 @@
 #pragma once
 
-// The memory-bound loops of the CPU backend: float32, one pass, compiled for several instruction
-// sets (kernels/simd.h). An output may be one of the inputs; otherwise pointers do not overlap.
+// The processor's memory-bound loops: float32, one pass over memory, compiled for several
+// instruction sets (common/runtime/kernel/simd.h). An output may be one of the inputs; otherwise
+// pointers do not overlap.
 
 #include <cstdint>
 
@@ -13,7 +14,7 @@ enum class BinaryOp { kAdd, kSub, kMul, kDiv };
 enum class UnaryOp { kNeg, kSqrt, kExp, kLog, kRelu, kSigmoid, kTanh };
 enum class GradOp { kRelu, kSigmoid, kTanh };
 
-// An operand that repeats one element has stride 0, else 1.
+// An input of a loop. The stride is 0 if one element is repeated, else 1.
 struct FloatOperand {
   const float* data;
   int64_t stride;
@@ -25,22 +26,22 @@ struct FloatRun {
 
 void BinaryLoop(BinaryOp op, const FloatOperand& a, const FloatOperand& b, const FloatRun& run);
 void UnaryLoop(UnaryOp op, const float* x, const FloatRun& run);
-// Computes dx from dy and the forward result y.
+// Computes the gradient dx of a unary operator from dy and the operator's result y.
 void GradLoop(GradOp op, const float* dy, const float* y, const FloatRun& run);
 
-// Computes out = scale * in; `in` is repeated if its stride is 0.
+// Computes out = scale * in; one element of `in` is repeated if its stride is 0.
 void ScaleLoop(float scale, const FloatOperand& in, const FloatRun& run);
 // Computes out += in.
 void AccumulateLoop(const float* in, const FloatRun& run);
-// Returns the sum, taken in 16 lanes, then over the lanes: the same order on every instruction set.
+// Returns the sum. It is taken in 16 lanes and then over the lanes, so the order is the same on
+// every instruction set.
 float SumLoop(const float* in, int64_t count);
-// Returns the sum of squares in double, so that no square overflows; also in lanes.
+// Returns the sum of squares, taken in 16 lanes of double, so that no square overflows.
 double SumOfSquaresLoop(const float* in, int64_t count);
-// Computes out = min(max(in, -limit), limit); NaN stays.
+// Computes out = min(max(in, -limit), limit); a NaN stays NaN.
 void ClipLoop(float limit, const float* in, const FloatRun& run);
 
-// Matrix of `rows` rows of `columns`, to each of which a bias is added (nullptr: none) before an
-// optional Relu.
+// A matrix to each row of which BiasLoop adds a bias (nullptr: no bias) before an optional Relu.
 struct MatrixRows {
   float* data;
   int64_t rows;
@@ -49,8 +50,8 @@ struct MatrixRows {
 enum class Activation { kNone, kRelu };
 void BiasLoop(const MatrixRows& matrix, const float* bias, Activation activation);
 
-// Lines along the last axis. Softmax and its logarithm, and their gradients from dy and the result
-// y.
+// Lines along the last axis, each contiguous. The loops below compute softmax, its logarithm, and
+// the gradients of both from dy and the result y.
 struct Lines {
   float* out;
   int64_t count;
@@ -61,7 +62,8 @@ void LogSoftmaxLines(const float* x, const Lines& lines);
 void SoftmaxGradLines(const float* dy, const float* y, const Lines& lines);
 void LogSoftmaxGradLines(const float* dy, const float* y, const Lines& lines);
 
-// The mask of kernels/dropout_support.h for `count` elements from element `first` on.
+// A stretch of the mask of kernels/dropout_support.h: `count` elements from element number `first`
+// on.
 struct MaskRun {
   bool* out;
   int64_t count;

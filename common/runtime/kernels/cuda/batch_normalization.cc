@@ -9,7 +9,8 @@ ChannelView ViewOf(const BatchNormShape& shape) {
   return {shape.outer, shape.channels, shape.inner};
 }
 
-// Numbers of each channel that live no longer than the kernel.
+// Allocates one double for each channel. The memory is needed no longer than the kernel's posted
+// work.
 Tensor NewNumbers(KernelContext& context, const BatchNormShape& shape) {
   return context.stream().NewTensor(DType::kFloat64, Shape{shape.channels});
 }
@@ -36,7 +37,7 @@ Statistics Given(KernelContext& context, const BatchNormShape& shape, const Tens
   return made;
 }
 
-// Writes the new running statistics if they are wanted.
+// Posts the update of running statistics if the output is wanted.
 void PutRunning(KernelContext& context, int output, float kept, const Tensor& before,
                 const Tensor& now) {
   if (!context.output_wanted(output)) return;
@@ -58,7 +59,8 @@ absl::Status RunBatchNorm(KernelContext& context, const BatchNormParameters& par
   PutRunning(context, 1, parameters.momentum, mean, used.means);
   PutRunning(context, 2, parameters.momentum, variance, used.variances);
   if (!context.output_wanted(0)) return absl::OkStatus();
-  // The statistics have been posted, and from here on each y depends on its own x alone.
+  // All statistics have been posted before. Each y depends only on its own x from here on, so y may
+  // overwrite x.
   Tensor& y = context.OutputOver(0, 0, DType::kFloat32, x.shape());
   context.stream().Launch(
       &CudaLaunches::batch_norm, &BatchNormLaunches::normalize,
@@ -73,7 +75,8 @@ float* WantedLike(KernelContext& context, int output, const Tensor& like) {
   return OnDevice<float>(context.Output(output, DType::kFloat32, like.shape()));
 }
 
-// The formulas are the reference kernel's.
+// Computes the gradients by the formulas of the reference kernel
+// (reference/batch_normalization.cc).
 absl::Status RunBatchNormGrad(KernelContext& context, const BatchNormParameters& parameters) {
   const Tensor dy = context.input(0);
   const Tensor x = context.input(1);
@@ -103,7 +106,7 @@ absl::Status RunBatchNormGrad(KernelContext& context, const BatchNormParameters&
 
 }  // namespace
 
-// All statistics are on the device: in inference and in training, the processor reads none.
+// Registers both operators. All statistics are on the device; the processor reads none of them.
 void RegisterCudaBatchNormalization(KernelRegistry& registry) {
   registry.Add("", "BatchNormalization",
                DeviceKernel({5, 5, {kFloat32}, 3}, {}, ParseBatchNorm, RunBatchNorm));

@@ -7,19 +7,21 @@ namespace cohort {
 
 namespace {
 
-// Libraries pad both ends alike. Where that gives other outputs, x is padded before, and `framed`
-// is what lies in what.
+// A convolution for a library, which pads both ends of an axis alike. If that would give another
+// number of outputs, x is put into a frame of zeros first; `framed` describes the frame.
 struct Plan {
   ConvLaunch launch;
   FramedPlanes framed;
   bool is_framed = false;
 };
 
+// Returns the number of outputs that the library computes along one axis.
 int64_t OutputsOf(const ConvAxis& axis) {
   const int64_t extent = (axis.kernel - 1) * axis.dilation + 1;
   return (axis.input + 2 * axis.pad - extent) / axis.stride + 1;
 }
 
+// cuDNN's descriptors count elements in 32-bit integers.
 absl::Status CheckSizes(const ConvShape& shape, const Plan& plan) {
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
   const int64_t x = shape.batch * shape.groups * shape.inputs * plan.framed.large_rows *
@@ -30,7 +32,7 @@ absl::Status CheckSizes(const ConvShape& shape, const Plan& plan) {
 }
 
 absl::StatusOr<Plan> PlanOf(const ConvShape& shape) {
-  if (shape.window.axes.size() != 2) {  // a type that was declared may be wrong
+  if (shape.window.axes.size() != 2) {  // declared types and ranks may be wrong
     return absl::InvalidArgumentError(absl::StrCat("a GPU's convolution has 2 axes, not ",
                                                    shape.window.axes.size(), "; use cpu devices"));
   }
@@ -44,6 +46,7 @@ absl::StatusOr<Plan> PlanOf(const ConvShape& shape) {
   plan.launch = {shape.batch,   shape.groups, shape.inputs,
                  shape.outputs, along(rows),  along(columns)};
   ConvLaunch& launch = plan.launch;
+  // Padding both ends by pad_begin is right as long as the number of outputs stays the same.
   plan.is_framed =
       OutputsOf(launch.rows) != rows.output || OutputsOf(launch.columns) != columns.output;
   plan.framed = {shape.batch * shape.groups * shape.inputs,
@@ -69,7 +72,7 @@ Tensor NewFrame(CudaStream& stream, const FramedPlanes& framed) {
                           Shape{framed.planes, framed.large_rows, framed.large_columns});
 }
 
-// x as the library is to see it.
+// Returns x as the library has to see it, with the frame if one is needed.
 Tensor Framed(CudaStream& stream, const Plan& plan, const Tensor& x) {
   if (!plan.is_framed) return x;
   Tensor frame = NewFrame(stream, plan.framed);
@@ -78,7 +81,7 @@ Tensor Framed(CudaStream& stream, const Plan& plan, const Tensor& x) {
   return frame;
 }
 
-// Returns whether one of the operands is empty, so that there is nothing to add up.
+// Returns whether an operand is empty, so that all sums are 0.
 bool IsEmpty(const ConvShape& shape, const Tensor& a, const Tensor& b) {
   return a.num_elements() == 0 || b.num_elements() == 0 || shape.y.num_elements() == 0;
 }
@@ -92,6 +95,7 @@ absl::Status RunConv(KernelContext& context, const ConvParameters& parameters) {
   RETURN_IF_ERROR(CheckConvBias(w, bias));
   ASSIGN_OR_RETURN(Plan plan, PlanOf(shape));
   const bool is_empty = IsEmpty(shape, x, w);
+  // A convolution without input elements gives zeros only if there is no bias.
   if (is_empty && bias.has_value() && shape.y.num_elements() > 0) {
     return absl::InvalidArgumentError("a GPU's convolution of nothing has no bias");
   }
@@ -123,6 +127,7 @@ absl::Status RunConvInputGrad(KernelContext& context, const ConvParameters& para
     stream.FillZeros(dx);
     return absl::OkStatus();
   }
+  // The library computes the gradient of the framed x, and the frame is cut off afterwards.
   Tensor frame = plan.is_framed ? NewFrame(stream, plan.framed) : dx;
   plan.launch.first = OnDevice<float>(dy);
   plan.launch.second = OnDevice<float>(w);
@@ -155,7 +160,7 @@ absl::Status RunConvWeightGrad(KernelContext& context, const ConvParameters& par
   return absl::OkStatus();
 }
 
-// Images of other than two axes stay on the processor.
+// Restricts a kernel to images of two axes; all other images stay on the processor.
 KernelDefinition OfPlanes(KernelDefinition definition) {
   definition.rank = 4;
   return definition;
@@ -165,7 +170,7 @@ KernelDefinition OfPlanes(KernelDefinition definition) {
 
 void RegisterCudaConvolution(KernelRegistry& registry) {
   registry.Add("", "Conv", OfPlanes(DeviceKernel({2, 3, {kFloat32}}, {}, ParseConv, RunConv)));
-  // The last input lends its shape.
+  // The last input of a gradient operator provides only its shape.
   const std::vector<InputPlace> places = {InputPlace::kDevice, InputPlace::kDevice,
                                           InputPlace::kEither};
   const Signature signature = {3, 3, {kFloat32, kFloat32, kAnyType}};

@@ -1,4 +1,4 @@
-// Between the memories of the host and of the device.
+// Copies between host memory and the device's memory.
 
 #include "common/runtime/kernels/cuda/cuda_kernel.h"
 #include "common/runtime/run/fusion.h"
@@ -8,8 +8,9 @@ namespace cohort {
 
 namespace {
 
-// Copies to the device. The input is left alone until the end of the run (compile_program.cc), so a
-// variable whose home is the device is read where it lies.
+// Copies a tensor to the device, or uses it in place if the device reaches it. The input stays
+// unchanged until the end of the run (compile_program.cc), so a variable whose home is the device
+// can be read in place.
 absl::Status RunToDevice(KernelContext& context) {
   const Tensor host = context.input(0);
   if (host.num_bytes() > 0 && context.stream().Reaches(host.raw())) {
@@ -20,6 +21,7 @@ absl::Status RunToDevice(KernelContext& context) {
   return absl::OkStatus();
 }
 
+// Copies a tensor to the host and waits for the copy, since the next node reads the tensor at once.
 absl::Status RunToHost(KernelContext& context) {
   const Tensor device = context.input(0);
   context.stream().CopyToHost(device, context.Output(0, device.dtype(), device.shape()));

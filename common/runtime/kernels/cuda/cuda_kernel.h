@@ -1,10 +1,10 @@
 #pragma once
 
-// The part that the kernels of a device share. A kernel computes float32 (with labels, indices and
-// masks beside it); a node of any other type stays on the processor, as it does if the kernel's
-// factory answers UNIMPLEMENTED. A kernel posts its work to its replica's stream and returns; the
-// stream keeps what fails on the device, and the runner asks the stream. No kernel here touches the
-// memory of a device.
+// Helpers that the kernels of a device share. A kernel computes float32; labels, indices and masks
+// may have other types. A node of any other type stays on the processor, and so does a node for
+// which the kernel's factory returns UNIMPLEMENTED. A kernel posts its work to the stream of its
+// replica and returns. The stream keeps failures on the device, and the runner asks the stream for
+// them. No code in this folder touches a device's memory.
 
 #include <string>
 #include <utility>
@@ -16,7 +16,7 @@
 
 namespace cohort {
 
-// Returns where the elements of `tensor` lie on the device.
+// Returns the elements of `tensor`, which must be in the device's memory.
 template <typename T>
 const T* OnDevice(const Tensor& tensor) {
   COHORT_CHECK(tensor.num_elements() == 0 || IsOnDevice(tensor), "a device reads its own memory");
@@ -30,8 +30,8 @@ T* OnDevice(Tensor& tensor) {
 
 inline constexpr DTypeSet kFloat32 = {DType::kFloat32};
 
-// Defines a kernel; `places` has one entry per input like Signature.inputs, and the last one counts
-// for all after it.
+// Defines a kernel of a device. `places` has one entry per input like Signature.inputs; the last
+// entry counts for all further inputs.
 KernelDefinition DeviceKernel(Signature signature, std::vector<InputPlace> places,
                               absl::Status (*run)(KernelContext&));
 
@@ -44,7 +44,7 @@ KernelDefinition DeviceKernel(Signature signature, std::vector<InputPlace> place
   return definition;
 }
 
-// Add the kernels of one file each.
+// Registration functions, one for each file of kernels.
 void RegisterCudaBatchNormalization(KernelRegistry& registry);
 void RegisterCudaConvolution(KernelRegistry& registry);
 void RegisterCudaCopies(KernelRegistry& registry);

@@ -9,12 +9,14 @@ absl::Status RunDropout(KernelContext& context, const DropoutParameters& paramet
   const Tensor x = context.input(0);
   ASSIGN_OR_RETURN(const DropoutMode mode, ReadDropoutMode(context, 1));
   RETURN_IF_ERROR(RequireType(x, DType::kFloat32));
-  DropoutLaunch launch;  // threshold 0 keeps all elements
+  DropoutLaunch launch;  // a launch's default threshold of 0 keeps all elements
   launch.count = x.num_elements();
   if (context.output_wanted(1)) {
     launch.mask = OnDevice<bool>(context.Output(1, DType::kBool, x.shape()));
   }
   if (mode.training) {
+    // The device draws the same bits as the processor: the mask does not depend on where it is
+    // computed.
     launch.key = DropoutStream(parameters, context.run()).key();
     launch.first = FirstElement(context.run(), x.shape());
     launch.threshold = mode.Threshold();
@@ -53,6 +55,7 @@ absl::Status RunDropoutGrad(KernelContext& context) {
 
 void RegisterCudaDropout(KernelRegistry& registry) {
   const InputPlace device = InputPlace::kDevice;
+  // The processor reads the inputs ratio and training_mode before the launch.
   const InputPlace host = InputPlace::kHost;
   registry.Add("", "Dropout",
                DeviceKernel({1, 3, {kFloat32, kNumbers, kBools}, 2}, {device, host, host},

@@ -20,7 +20,8 @@ absl::Status RunUnary(KernelContext& context) {
   return absl::OkStatus();
 }
 
-// Over the first input that already has the result's shape and dies here, else fresh.
+// Allocates the output over an input that has the result's shape, the first one if both have it;
+// else allocates a fresh output.
 Tensor& OutputOverEither(KernelContext& context, const Shape& shape) {
   const int over = context.input(0).shape() == shape ? 0 : 1;
   if (context.input(over).shape() != shape) return context.Output(0, DType::kFloat32, shape);

@@ -40,6 +40,8 @@ absl::Status CheckGradient(const Tensor& dloss, const Tensor& prediction, const 
       "gradient ", dloss.TypeString(), " where the loss has shape ", view.loss.ToString()));
 }
 
+// Allocates scratch for two doubles per line. The stream reuses the memory only for work that runs
+// later, so the caller may drop the tensor at once.
 Tensor RoomForSums(CudaStream& stream, const LossView& view) {
   return stream.NewTensor(DType::kFloat64, Shape{2, view.lines.count});
 }
@@ -76,8 +78,7 @@ absl::Status RunDenseGrad(KernelContext& context, const KerasLossParameters& par
   return absl::OkStatus();
 }
 
-// Posts the work that both directions of the sparse loss share, once the labels are known to be in
-// range.
+// Posts one direction of the sparse loss. All labels must be known to be in range.
 void PostSparse(KernelContext& context, const SparseLossLaunch& launch,
                 const std::vector<int64_t>& labels, const LossView& view,
                 int32_t (*LossesLaunches::*post)(CudaContext*, const SparseLossLaunch&)) {
@@ -126,7 +127,8 @@ absl::Status RunSparseGrad(KernelContext& context, const KerasLossParameters& pa
 
 void RegisterCudaLosses(KernelRegistry& registry) {
   const InputPlace device = InputPlace::kDevice;
-  const InputPlace host = InputPlace::kHost;  // labels: their range is checked
+  // Labels are in host memory, where their range is checked.
+  const InputPlace host = InputPlace::kHost;
   registry.Add("cohort", "CategoricalCrossentropy",
                DeviceKernel({2, 2, {kFloat32}}, {}, ParseKerasLoss, RunDense));
   registry.Add("cohort", "CategoricalCrossentropyGrad",

@@ -8,7 +8,8 @@
 
 namespace cohort {
 
-// Errors: INVALID_ARGUMENT for more axes than a walk has.
+// Converts merged axes to a walk of a device. Errors: INVALID_ARGUMENT for more than kWalkAxesMax
+// axes.
 absl::StatusOr<BroadcastWalk> MakeWalk(const std::vector<BroadcastAxis>& axes);
 
 }  // namespace cohort

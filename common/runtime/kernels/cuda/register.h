@@ -4,7 +4,7 @@
 
 namespace cohort {
 
-// Registers what a CUDA device computes; the rest of a program stays with the processor's kernels.
+// Registers the kernels of a CUDA device. Nodes without such a kernel run on the processor.
 void RegisterCudaKernels(KernelRegistry& registry);
 
 }  // namespace cohort

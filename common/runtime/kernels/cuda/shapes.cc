@@ -1,5 +1,5 @@
-// Operators that compute nothing: those of shape_kernels.h, where the bytes that they share, or
-// only measure, are a device's. They take all types, as no element is looked at.
+// Operators that compute nothing: those of shape_kernels.h for tensors of a device. They share a
+// device's bytes or only read a shape. They take all types, because they look at no element.
 
 #include "common/runtime/kernels/cuda/cuda_kernel.h"
 #include "common/runtime/kernels/shape_kernels.h"
@@ -20,7 +20,7 @@ absl::Status RunZerosLike(KernelContext& context) {
 void RegisterCudaShapes(KernelRegistry& registry) {
   KernelRegistry shared;
   RegisterShapeKernels(shared);
-  // The node stays where its first input is.
+  // The node runs where its first input is.
   const auto follow = [&](const char* domain, const char* op, InputPlace shape) {
     KernelDefinition definition = *shared.Find(domain, op);
     definition.places = {InputPlace::kDevice, shape};

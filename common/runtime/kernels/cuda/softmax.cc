@@ -5,6 +5,7 @@ namespace cohort {
 
 namespace {
 
+// Returns the lines along an axis in the form in which launches take them.
 DeviceLines LinesAround(const Shape& shape, int axis) {
   const AxisView view = ViewAroundAxis(shape, axis);
   return {view.outer * view.inner, view.size, view.inner};
@@ -18,6 +19,7 @@ absl::Status RunSoftmax(KernelContext& context, const AxisParameters& parameters
   const DeviceLines lines = LinesAround(x.shape(), axis);
   Tensor& y = context.OutputOver(0, 0, DType::kFloat32, x.shape());
   if (x.num_elements() == 0) return absl::OkStatus();
+  // Scratch; the stream reuses the memory only for work that runs later.
   Tensor sums = context.stream().NewTensor(DType::kFloat64, Shape{2, lines.count});
   context.stream().Launch(
       &CudaLaunches::softmax, &SoftmaxLaunches::softmax,

@@ -10,7 +10,7 @@ namespace {
 
 struct Statistics {
   double mean = 0;
-  double variance = 0;  // the population's
+  double variance = 0;  // the population's variance, not the sample's
 };
 
 // Calls visit(position) for each element of a channel.
@@ -22,6 +22,8 @@ void ForEachOf(const BatchNormShape& shape, int64_t channel, Visit&& visit) {
   }
 }
 
+// Computes the statistics in two passes, since a variance from squares of differences loses fewer
+// digits.
 template <typename T>
 Statistics OfBatch(const T* x, const BatchNormShape& shape, int64_t channel) {
   const auto count = static_cast<double>(shape.count);
@@ -42,7 +44,7 @@ Statistics Given(const Tensor& mean, const Tensor& variance, int64_t channel) {
           static_cast<double>(variance.data<T>()[channel])};
 }
 
-// nullptr for an output that nobody wants.
+// Allocates an output, and returns nullptr if the output is not wanted.
 template <typename T>
 T* OutputLike(KernelContext& context, int output, const Tensor& like) {
   if (!context.output_wanted(output)) return nullptr;
@@ -70,6 +72,7 @@ absl::Status RunBatchNorm(KernelContext& context, const BatchNormParameters& par
     for (int64_t c = 0; c < shape.channels; ++c) {
       const Statistics given = Given<T>(mean, variance, c);
       const Statistics used = parameters.training ? OfBatch<T>(x.data<T>(), shape, c) : given;
+      // In inference `used` is `given`, so the running statistics keep their values.
       Put(running_mean, c, given.mean * kept + used.mean * (1 - kept));
       Put(running_variance, c, given.variance * kept + used.variance * (1 - kept));
       if (y == nullptr) continue;
@@ -84,9 +87,9 @@ absl::Status RunBatchNorm(KernelContext& context, const BatchNormParameters& par
   });
 }
 
-// Computes, with z = (x - mean) / sqrt(variance + epsilon): dscale = sum(dy * z), dbias = sum(dy).
-// If mean and variance are the batch's, each x moves both, and dx = scale / sqrt(variance +
-// epsilon) * (dy - dbias / count - z * dscale / count).
+// Computes the gradients. With z = (x - mean) / sqrt(variance + epsilon), dscale = sum(dy * z) and
+// dbias = sum(dy). If mean and variance are those of the batch, each x moves both of them, so dx =
+// scale / sqrt(variance + epsilon) * (dy - dbias / count - z * dscale / count).
 absl::Status RunBatchNormGrad(KernelContext& context, const BatchNormParameters& parameters) {
   const Tensor& dy = context.input(0);
   const Tensor& x = context.input(1);
@@ -111,6 +114,7 @@ absl::Status RunBatchNormGrad(KernelContext& context, const BatchNormParameters&
       Put(dbias, c, sum);
       Put(dscale, c, product);
       if (dx == nullptr) continue;
+      // Given statistics do not depend on x, so the last two terms of dx are 0.
       const double share = parameters.training ? 1 / static_cast<double>(shape.count) : 0;
       const double factor = static_cast<double>(scale.data<T>()[c]) * rate;
       ForEachOf(shape, c, [&](int64_t i) {

@@ -9,7 +9,7 @@ namespace cohort {
 
 namespace {
 
-// Integer arithmetic wraps: it is done unsigned.
+// The arithmetic of the binary operators. Integers wrap: their arithmetic is unsigned.
 struct AddOp {
   template <typename T>
   static T Of(T a, T b) {
@@ -46,7 +46,7 @@ struct DivOp {
     if constexpr (std::is_floating_point_v<T>) {
       return a / b;
     } else {
-      // The one quotient that does not fit wraps to itself.
+      // The lowest number divided by -1 does not fit the type; it wraps to itself.
       if constexpr (std::is_signed_v<T>) {
         if (b == T{-1}) return static_cast<T>(uint64_t{0} - static_cast<uint64_t>(a));
       }
@@ -62,6 +62,7 @@ struct EqualOp {
   }
 };
 
+// Integer division by zero would end the process; floats give infinity or NaN.
 template <typename T>
 absl::Status CheckDivisor(const Tensor& divisor) {
   if constexpr (!std::is_floating_point_v<T>) {
@@ -78,6 +79,7 @@ absl::Status RunTyped(KernelContext& context) {
   const Tensor& b = context.input(1);
   if constexpr (std::is_same_v<Op, DivOp>) RETURN_IF_ERROR(CheckDivisor<T>(b));
   ASSIGN_OR_RETURN(const Shape shape, BroadcastShape(a.shape(), b.shape()));
+  // A stride of 0 repeats an element of the smaller input.
   const std::vector<BroadcastAxis> axes = BroadcastAxes(a.shape(), b.shape(), shape);
   Result* out = context.Output(0, DTypeOf<Result>::value, shape).template mutable_data<Result>();
   const T* data_a = a.data<T>();

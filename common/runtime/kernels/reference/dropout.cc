@@ -15,6 +15,7 @@ absl::Status RunDropout(KernelContext& context, const DropoutParameters& paramet
     mask = context.Output(1, DType::kBool, x.shape()).mutable_data<bool>();
   }
   RETURN_IF_ERROR(RequireTypeIn(x, kFloats));
+  // In inference nothing is dropped: the mask is all true, and y is x.
   if (!mode.training) {
     if (mask != nullptr) std::memset(mask, 1, static_cast<size_t>(x.num_elements()));
     if (context.output_wanted(0)) context.Forward(0, x);
@@ -27,6 +28,8 @@ absl::Status RunDropout(KernelContext& context, const DropoutParameters& paramet
     T* out = context.output_wanted(0)
                  ? context.Output(0, x.dtype(), x.shape()).template mutable_data<T>()
                  : nullptr;
+    // An element's number in the global batch decides, so any split of the batch gives the same
+    // mask.
     for (int64_t i = 0; i < x.num_elements(); ++i) {
       const bool keep = DropoutKeeps(stream, first + static_cast<uint64_t>(i), mode.Threshold());
       if (mask != nullptr) mask[i] = keep;

@@ -15,7 +15,8 @@ struct AxisParameters {
 AxisParameters ParseGather(AttributeReader& reader) { return {reader.Int("axis", 0)}; }
 AxisParameters ParseOneHot(AttributeReader& reader) { return {reader.Int("axis", -1)}; }
 
-// Indices made non-negative. Errors: INVALID_ARGUMENT naming the first one outside [-size, size).
+// Returns the indices, with `size` added to negative ones. Errors: INVALID_ARGUMENT naming the
+// first index outside [-size, size).
 absl::StatusOr<std::vector<int64_t>> ReadIndices(const Tensor& tensor, int64_t size) {
   ASSIGN_OR_RETURN(std::vector<int64_t> indices, ToInt64s(tensor));
   for (size_t i = 0; i < indices.size(); ++i) {
@@ -28,6 +29,7 @@ absl::StatusOr<std::vector<int64_t>> ReadIndices(const Tensor& tensor, int64_t s
   return indices;
 }
 
+// Returns the shape of Gather's result: the shape of the indices replaces the axis.
 Shape GatheredShape(const Shape& data, const Shape& indices, int axis) {
   absl::InlinedVector<int64_t, 4> dims(data.dims().begin(), data.dims().begin() + axis);
   dims.insert(dims.end(), indices.dims().begin(), indices.dims().end());
@@ -66,6 +68,8 @@ absl::Status RunGatherGrad(KernelContext& context, const AxisParameters& paramet
   }
   return DispatchFloats(dy, [&](auto tag) {
     using T = typename decltype(tag)::Type;
+    // An index may repeat: the gradients of a row add up, in double and in the order of the
+    // indices.
     std::vector<double> sums(static_cast<size_t>(shape.num_elements()), 0);
     const T* from = dy.data<T>();
     for (int64_t outer = 0; outer < view.outer; ++outer) {
@@ -80,8 +84,8 @@ absl::Status RunGatherGrad(KernelContext& context, const AxisParameters& paramet
   });
 }
 
-// Reads class numbers of any number type; returns -1 for a number outside [-depth, depth), whose
-// line stays off.
+// Reads class numbers of any number type. Returns -1 for a number outside [-depth, depth), whose
+// line has no element that is on.
 absl::StatusOr<std::vector<int64_t>> ReadClasses(const Tensor& tensor, int64_t depth) {
   std::vector<int64_t> classes;
   RETURN_IF_ERROR(DispatchNumbers(tensor, [&](auto tag) {
@@ -102,6 +106,7 @@ absl::Status RunOneHot(KernelContext& context, const AxisParameters& parameters)
   const Tensor& indices = context.input(0);
   const Tensor& values = context.input(2);
   ASSIGN_OR_RETURN(const double depth_value, ScalarValue(context.input(1)));
+  // Written so that a NaN is refused, too.
   if (!(depth_value >= 1 && depth_value <= 1e9)) {
     return absl::InvalidArgumentError(absl::StrCat("depth ", depth_value, " is not in [1, 1e9]"));
   }

@@ -5,8 +5,9 @@
 #include "common/runtime/kernels/loss_support.h"
 #include "common/runtime/kernels/reference/reference_kernels.h"
 
-// The formulas are in common/program/cohort_ops.h. One line (the classes of one example) at a time:
-// a line function gets the line in double and gives the loss or the gradient.
+// Keras's cross-entropies, whose formulas are in common/program/cohort_ops.h. A line holds the
+// classes of one example. A line function takes one line in double and returns its loss or
+// gradient.
 
 namespace cohort {
 
@@ -23,6 +24,7 @@ double Sum(const Line& line) {
   return sum;
 }
 
+// Returns log(sum of exp(x)). Subtracting the largest value keeps exp from overflowing.
 double LogSumExp(const Line& line) {
   const double largest = *std::max_element(line.begin(), line.end());
   double sum = 0;
@@ -52,6 +54,8 @@ Line DenseGrad(const Line& truth, const Line& prediction, bool from_logits) {
     }
     return grad;
   }
+  // Clipped probabilities have no gradient of their own; `weighted` is the part that comes through
+  // the sum.
   const double sum = Sum(prediction);
   double weighted = 0;
   for (size_t i = 0; i < grad.size(); ++i) {
@@ -64,7 +68,7 @@ Line DenseGrad(const Line& truth, const Line& prediction, bool from_logits) {
   return grad;
 }
 
-// Keras clips first and then normalises through the softmax of the logarithms.
+// Keras clips the probabilities first, and then normalises them as a softmax of their logarithms.
 double SparseLoss(int64_t label, Line prediction, bool from_logits) {
   if (!from_logits) {
     for (double& value : prediction) value = std::log(std::clamp(value, kLow, kHigh));
@@ -80,6 +84,8 @@ Line SparseGrad(int64_t label, const Line& prediction, bool from_logits) {
     grad[static_cast<size_t>(label)] -= 1;
     return grad;
   }
+  // The softmax of logarithms is the clipped probability divided by the sum of clipped
+  // probabilities.
   double sum = 0;
   for (const double value : prediction) sum += std::clamp(value, kLow, kHigh);
   for (size_t i = 0; i < grad.size(); ++i) {
@@ -91,6 +97,7 @@ Line SparseGrad(int64_t label, const Line& prediction, bool from_logits) {
   return grad;
 }
 
+// Copies a line of the tensor into contiguous memory, in double.
 template <typename T>
 Line Load(const Tensor& tensor, const AxisView& view, int64_t line) {
   const int64_t first = line / view.inner * view.size * view.inner + line % view.inner;
@@ -109,8 +116,8 @@ void Store(const Line& values, double scale, const AxisView& view, int64_t line,
   }
 }
 
-// The part that both operators and both directions share: the predictions seen around the class
-// axis, and the shape of the loss.
+// The predictions seen around the class axis, and the shape of the loss. Both operators and both
+// directions use this view.
 struct LossView {
   AxisView view;
   Shape loss;

@@ -8,10 +8,12 @@ namespace cohort {
 
 namespace {
 
-// Sums of integers wrap.
+// The type in which a product is added up. Sums of integers wrap, so they are unsigned.
 template <typename T>
 using Accumulator = std::conditional_t<std::is_floating_point_v<T>, double, uint64_t>;
 
+// A view of a matrix; the strides also express a transpose, and a stride of 0 repeats a row or
+// column.
 template <typename T>
 struct Matrix {
   const T* data;
@@ -38,6 +40,7 @@ absl::Status RunMatMul(KernelContext& context) {
     using T = typename decltype(tag)::Type;
     T* out = context.Output(0, a.dtype(), shape.result).template mutable_data<T>();
     const int64_t run = shape.batches.back().size;
+    // Each pass multiplies one pair of matrices that the broadcast of the stacks brings together.
     ForEachRun(shape.batches, [&](int64_t first_a, int64_t first_b, int64_t first) {
       for (int64_t i = 0; i < run; ++i) {
         const int64_t at_a = first_a + i * shape.batches.back().stride_a;
@@ -56,7 +59,7 @@ absl::Status RunMatMul(KernelContext& context) {
   });
 }
 
-// The element of C that lands at (row, column) of the result.
+// Returns a view of C whose element (row, column) is added to the same element of the result.
 template <typename T>
 Matrix<T> BroadcastMatrix(const Tensor& c) {
   const Shape& shape = c.shape();
@@ -74,6 +77,7 @@ absl::Status RunGemm(KernelContext& context, const GemmParameters& parameters) {
   ASSIGN_OR_RETURN(const MatMulShape shape, ResolveGemm(a, b, c, parameters.flags));
   return DispatchFloats(a, [&](auto tag) {
     using T = typename decltype(tag)::Type;
+    // A transposed operand is read with its strides swapped.
     const bool ta = parameters.flags.transpose_a;
     const bool tb = parameters.flags.transpose_b;
     const Matrix<T> left = {a.data<T>(), ta ? 1 : shape.k, ta ? shape.m : 1};

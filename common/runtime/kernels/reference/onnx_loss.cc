@@ -9,14 +9,14 @@ namespace cohort {
 
 namespace {
 
-// Scores [N, C, d1, ...] with their labels [N, d1, ...] and the weight of each label.
+// Scores [N, C, d1, ...] with their labels [N, d1, ...], and the weight of each label.
 struct Labelled {
   AxisView view;
   std::vector<int64_t> labels;
-  std::vector<double> weights;  // per label, 0 where it is ignored
+  std::vector<double> weights;  // one weight for each label; 0 if the label is ignored
   double total_weight = 0;
 
-  // Position of a label's own score.
+  // Returns the position of the label's own score.
   int64_t At(size_t label) const {
     const int64_t outer = static_cast<int64_t>(label) / view.inner;
     const int64_t inner = static_cast<int64_t>(label) % view.inner;
@@ -26,7 +26,7 @@ struct Labelled {
 
 absl::StatusOr<Labelled> ReadLabelled(const Tensor& scores, const Tensor& labels,
                                       const Tensor& weights, const OnnxLossParameters& parameters) {
-  RETURN_IF_ERROR(RequireTypeIn(scores, kFloats));  // weights are read as one of these
+  RETURN_IF_ERROR(RequireTypeIn(scores, kFloats));  // class weights are read as the scores' type
   if (scores.shape().rank() < 2 || labels.shape() != WithoutAxis(scores.shape(), 1)) {
     return absl::InvalidArgumentError(
         absl::StrCat("labels ", labels.TypeString(), " do not fit scores ", scores.TypeString()));
@@ -47,7 +47,7 @@ absl::StatusOr<Labelled> ReadLabelled(const Tensor& scores, const Tensor& labels
     const int64_t label = result.labels[i];
     if (parameters.has_ignore_index && label == parameters.ignore_index) {
       result.weights[i] = 0;
-      result.labels[i] = 0;  // any valid class: its weight is 0
+      result.labels[i] = 0;  // any valid class will do, since its weight is 0
     } else if (weights.has_value()) {
       result.weights[i] = weights.dtype() == DType::kFloat32
                               ? static_cast<double>(weights.data<float>()[label])
@@ -59,11 +59,13 @@ absl::StatusOr<Labelled> ReadLabelled(const Tensor& scores, const Tensor& labels
 }
 
 template <typename T>
+// Returns the logarithm of the softmax over the class axis.
 std::vector<double> LogSoftmax(const T* scores, const AxisView& view) {
   std::vector<double> log_prob(static_cast<size_t>(view.outer * view.size * view.inner));
   for (int64_t outer = 0; outer < view.outer; ++outer) {
     for (int64_t inner = 0; inner < view.inner; ++inner) {
       const int64_t first = outer * view.size * view.inner + inner;
+      // Subtracting the largest score keeps exp from overflowing.
       double largest = static_cast<double>(scores[first]);
       for (int64_t i = 1; i < view.size; ++i) {
         largest = std::max(largest, static_cast<double>(scores[first + i * view.inner]));
@@ -81,6 +83,7 @@ std::vector<double> LogSoftmax(const T* scores, const AxisView& view) {
   return log_prob;
 }
 
+// Writes the loss of each label, or the sum or weighted mean of all losses.
 template <typename T>
 void WriteLoss(KernelContext& context, const Labelled& labelled,
                const std::vector<double>& log_prob, const OnnxLossParameters& parameters) {
@@ -94,6 +97,7 @@ void WriteLoss(KernelContext& context, const Labelled& labelled,
     if (none) out[i] = static_cast<T>(loss);
     sum += loss;
   }
+  // ONNX's mean divides by the sum of weights, not by the number of labels.
   if (parameters.reduction == Reduction::kMean) sum /= labelled.total_weight;
   if (!none) *out = static_cast<T>(sum);
 }
@@ -133,6 +137,7 @@ absl::Status RunGrad(KernelContext& context, const OnnxLossParameters& parameter
     T* out = context.Output(0, log_prob.dtype(), log_prob.shape()).template mutable_data<T>();
     const AxisView& view = labelled.view;
     for (size_t i = 0; i < labelled.labels.size(); ++i) {
+      // The gradient of -log softmax is softmax minus 1 at the label's own class.
       double scale = static_cast<double>(grad[none ? i : 0]) * labelled.weights[i];
       if (parameters.reduction == Reduction::kMean) scale /= labelled.total_weight;
       const int64_t own = labelled.At(i);

@@ -11,10 +11,11 @@ namespace cohort {
 
 namespace {
 
+// The types of ONNX's MaxPool.
 using PooledTypes = TypeList<float, double, int8_t, uint8_t>;
 
-// Position of each window's largest element in its plane, the first of equal ones; of a NaN where
-// there is one. -1 for a window without elements.
+// Finds the position of each window's largest element within its plane, or -1 for a window without
+// elements. The first of equal elements counts; a NaN counts as larger than any number.
 template <typename T>
 void FindLargest(const T* plane, const Window& window, std::vector<int64_t>& at) {
   std::fill(at.begin(), at.end(), -1);
@@ -25,11 +26,12 @@ void FindLargest(const T* plane, const Window& window, std::vector<int64_t>& at)
   });
 }
 
-// The place of a row-major position when the spatial axes are numbered column major.
+// Returns the column-major position of a row-major position.
 int64_t ColumnMajor(int64_t position, const Window& window) {
   int64_t result = 0;
   int64_t rest = window.inputs;
-  for (const WindowAxis& axis : window.axes) {  // the first axis moves fastest
+  // In column-major order the first axis moves fastest.
+  for (const WindowAxis& axis : window.axes) {
     rest /= axis.input;
     result += position / rest % axis.input * (window.inputs / rest / axis.input);
   }
@@ -48,6 +50,7 @@ absl::Status RunMaxPool(KernelContext& context, const PoolParameters& parameters
     int64_t* indices = context.output_wanted(1)
                            ? context.Output(1, DType::kInt64, shape.y).mutable_data<int64_t>()
                            : nullptr;
+    // A window that lies in the padding only gets the lowest value.
     const T lowest = std::is_floating_point_v<T> ? -std::numeric_limits<T>::infinity()
                                                  : std::numeric_limits<T>::lowest();
     std::vector<int64_t> at(static_cast<size_t>(window.outputs));
@@ -80,6 +83,7 @@ absl::Status RunMaxPoolGrad(KernelContext& context, const PoolParameters& parame
     for (int64_t p = 0; p < shape.planes; ++p) {
       FindLargest(x.data<T>() + p * window.inputs, window, at);
       std::fill(sums.begin(), sums.end(), 0.0);
+      // Each gradient dy is added to the element that was the largest of its window.
       for (const int64_t i : at) {
         if (i >= 0) sums[static_cast<size_t>(i)] += static_cast<double>(*grad);
         ++grad;
@@ -134,7 +138,7 @@ absl::Status RunAveragePoolGrad(KernelContext& context, const PoolParameters& pa
   });
 }
 
-// The mean of each plane.
+// Runs GlobalAveragePool: the mean of each plane.
 absl::Status RunGlobalAveragePool(KernelContext& context) {
   const Tensor& x = context.input(0);
   ASSIGN_OR_RETURN(const GlobalPoolShape shape, ResolveGlobalPool(x));

@@ -1,40 +1,41 @@
 #pragma once
 
-// The reference backend, one function per operator family. Plain loops that follow the operators'
-// definitions, with double accumulation, for float32, float64 and the integer types: what the fast
-// kernels are compared with, and what they fall back to for types that need no speed.
+// The reference backend, with one registration function for each family of operators. Its kernels
+// are plain loops that follow the operators' definitions and accumulate in double, for float32,
+// float64 and the integer types. Tests compare the fast kernels with them, and the fast kernels
+// fall back to them for types that need no speed.
 
 #include "common/runtime/kernel/kernel_registry.h"
 
 namespace cohort {
 
-// Adds Add, Sub, Mul, Div, Equal.
+// Registers Add, Sub, Mul, Div and Equal.
 void RegisterReferenceBinary(KernelRegistry& registry);
-// Adds Neg, Sqrt, Exp, Log, Relu, Sigmoid, Tanh; ReluGrad, SigmoidGrad, TanhGrad.
+// Registers Neg, Sqrt, Exp, Log, Relu, Sigmoid, Tanh, ReluGrad, SigmoidGrad and TanhGrad.
 void RegisterReferenceUnary(KernelRegistry& registry);
-// Adds MatMul, Gemm.
+// Registers MatMul and Gemm.
 void RegisterReferenceMatMul(KernelRegistry& registry);
-// Adds Softmax, LogSoftmax; SoftmaxGrad, LogSoftmaxGrad.
+// Registers Softmax, LogSoftmax, SoftmaxGrad and LogSoftmaxGrad.
 void RegisterReferenceSoftmax(KernelRegistry& registry);
-// Adds SoftmaxCrossEntropyLoss; SoftmaxCrossEntropyGrad.
+// Registers SoftmaxCrossEntropyLoss and SoftmaxCrossEntropyGrad.
 void RegisterReferenceOnnxLoss(KernelRegistry& registry);
-// Adds CategoricalCrossentropy, SparseCategoricalCrossentropy and their gradients.
+// Registers CategoricalCrossentropy, SparseCategoricalCrossentropy and their gradients.
 void RegisterReferenceKerasLosses(KernelRegistry& registry);
-// Adds ReduceSum, ReduceMean, ArgMax; ReduceGrad, ReduceToShapeOf.
+// Registers ReduceSum, ReduceMean, ArgMax, ReduceGrad and ReduceToShapeOf.
 void RegisterReferenceReduce(KernelRegistry& registry);
-// Adds Transpose, Concat, Cast; ConcatGrad.
+// Registers Transpose, Concat, Cast and ConcatGrad.
 void RegisterReferenceMovement(KernelRegistry& registry);
-// Adds Gather, OneHot; GatherGrad.
+// Registers Gather, OneHot and GatherGrad.
 void RegisterReferenceIndexing(KernelRegistry& registry);
-// Adds Dropout; DropoutGrad.
+// Registers Dropout and DropoutGrad.
 void RegisterReferenceDropout(KernelRegistry& registry);
-// Adds ClipByNorm, ClipByValue.
+// Registers ClipByNorm and ClipByValue.
 void RegisterReferenceClipping(KernelRegistry& registry);
-// Adds Conv; ConvInputGrad, ConvWeightGrad.
+// Registers Conv, ConvInputGrad and ConvWeightGrad.
 void RegisterReferenceConvolution(KernelRegistry& registry);
-// Adds MaxPool, AveragePool, GlobalAveragePool; MaxPoolGrad, AveragePoolGrad.
+// Registers MaxPool, AveragePool, GlobalAveragePool, MaxPoolGrad and AveragePoolGrad.
 void RegisterReferencePooling(KernelRegistry& registry);
-// Adds BatchNormalization; BatchNormalizationGrad.
+// Registers BatchNormalization and BatchNormalizationGrad.
 void RegisterReferenceBatchNormalization(KernelRegistry& registry);
 
 }  // namespace cohort

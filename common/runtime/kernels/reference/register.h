@@ -4,7 +4,8 @@
 
 namespace cohort {
 
-// Registers plain loops that accumulate in double: what tests compare the other kernels against.
+// Registers the reference kernels: plain loops that accumulate in double. Tests compare the other
+// kernels with them.
 void RegisterReferenceKernels(KernelRegistry& registry);
 
 }  // namespace cohort

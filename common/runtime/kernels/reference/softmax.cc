@@ -30,6 +30,7 @@ absl::Status RunSoftmax(KernelContext& context, const AxisParameters& parameters
     const T* in = x.data<T>();
     T* out = context.Output(0, x.dtype(), x.shape()).template mutable_data<T>();
     ForEachLine(view, [&](int64_t first, int64_t stride) {
+      // Subtracting the largest element keeps exp from overflowing.
       double largest = -std::numeric_limits<double>::infinity();
       for (int64_t i = 0; i < view.size; ++i) {
         largest = std::max(largest, static_cast<double>(in[first + i * stride]));
@@ -60,6 +61,7 @@ absl::Status RunSoftmaxGrad(KernelContext& context, const AxisParameters& parame
     const T* result = y.data<T>();
     T* out = context.Output(0, y.dtype(), y.shape()).template mutable_data<T>();
     ForEachLine(view, [&](int64_t first, int64_t stride) {
+      // Softmax: dx = y (dy - sum of dy y). LogSoftmax: dx = dy - exp(y) sum of dy.
       double sum = 0;
       for (int64_t i = 0; i < view.size; ++i) {
         const int64_t at = first + i * stride;

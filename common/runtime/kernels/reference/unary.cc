@@ -15,10 +15,12 @@ double Negate(double x) { return -x; }
 double SquareRoot(double x) { return std::sqrt(x); }
 double Exponential(double x) { return std::exp(x); }
 double Logarithm(double x) { return std::log(x); }
-double Rectify(double x) { return x < 0 ? 0 : x; }  // NaN stays NaN
+double Rectify(double x) { return x < 0 ? 0 : x; }  // a NaN stays NaN
 double Logistic(double x) { return 1 / (1 + std::exp(-x)); }
 double HyperbolicTangent(double x) { return std::tanh(x); }
 
+// The gradients take the forward result y instead of x, so x need not be kept until the backward
+// pass.
 double ReluGradient(double dy, double y) { return y > 0 ? dy : 0; }
 double SigmoidGradient(double dy, double y) { return dy * y * (1 - y); }
 double TanhGradient(double dy, double y) { return dy * (1 - y * y); }
@@ -34,7 +36,7 @@ absl::Status RunFloat(KernelContext& context) {
   });
 }
 
-// Neg and Relu are defined for signed integers too.
+// Runs Neg or Relu, which are defined for signed integers, too.
 template <Function kFunction>
 absl::Status RunSigned(KernelContext& context) {
   const Tensor& x = context.input(0);
@@ -45,6 +47,7 @@ absl::Status RunSigned(KernelContext& context) {
     using T = typename decltype(tag)::Type;
     T* y = context.Output(0, x.dtype(), x.shape()).template mutable_data<T>();
     for (const T value : x.span<T>()) {
+      // Unsigned: the lowest number wraps to itself.
       if constexpr (kFunction == Negate) {
         *y++ = static_cast<T>(uint64_t{0} - static_cast<uint64_t>(value));
       } else {

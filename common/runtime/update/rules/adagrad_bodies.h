@@ -1,6 +1,6 @@
 #pragma once
 
-// Bodies of Adagrad, Adadelta and RMSprop (update_body.h).
+// Bodies of Adagrad, Adadelta and RMSprop: the effect of one update on one element (update_body.h).
 
 #include "common/runtime/update/rules/update_body.h"
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// Bodies of Adam, Adamax and Nadam (update_body.h).
+// Bodies of Adam, Adamax and Nadam: the effect of one update on one element (update_body.h).
 
 #include "common/runtime/update/rules/update_body.h"
 

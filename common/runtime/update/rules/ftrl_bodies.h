@@ -1,13 +1,13 @@
 #pragma once
 
-// Bodies of FTRL (update_body.h).
+// Bodies of FTRL: the effect of one update on one element (update_body.h).
 
 #include "common/runtime/update/rules/update_body.h"
 
 namespace cohort {
 
-// Computes a power in double on a device, whose powf is off by up to 4 units of the last place: too
-// many for FTRL.
+// Computes a power, on a device in double: powf of a device is off by up to 4 units of the last
+// place, which is too much for FTRL.
 COHORT_BODY float PowerOf(float base, float power) {
 #ifdef __CUDA_ARCH__
   return static_cast<float>(pow(static_cast<double>(base), static_cast<double>(power)));
@@ -16,8 +16,9 @@ COHORT_BODY float PowerOf(float base, float power) {
 #endif
 }
 
-// The body of one FTRL step. Both powers are those of stored accumulators, so that over many steps
-// their differences add up to the power that divides: z and the divisor stay consistent.
+// The body of one FTRL step. Both powers are those of stored accumulators. So the differences of
+// powers over many steps add up to the power by which the last step divides, and z stays consistent
+// with the divisor.
 template <bool kSquareRoot>
 struct FtrlBody {
   FtrlUpdate update;

@@ -14,7 +14,8 @@ struct EachElement {
   }
 };
 
-// Loops over the body of `update` on the processor, vectorised if the caller is COHORT_SIMD.
+// Loops over the body of `update` on the processor. The loop is vectorised if the caller is
+// COHORT_SIMD.
 template <typename Update>
 COHORT_INLINE void LoopOverBody(const Update& update) {
   WithBody(update, EachElement());

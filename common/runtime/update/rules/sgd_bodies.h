@@ -1,6 +1,7 @@
 #pragma once
 
-// Bodies of SGD, and of the parts that optimizers share (update_body.h).
+// Bodies of SGD, and of the parts that all optimizers share: the effect of one update on one
+// element (update_body.h).
 
 #include "common/runtime/update/rules/update_body.h"
 
@@ -50,7 +51,8 @@ struct AddBody {
   }
 };
 
-// The value is near its average, so their difference is exact, or nearly.
+// The body of the moving average. The value is near its average, so their difference is computed
+// exactly or nearly so.
 struct AverageBody {
   AverageUpdate update;
 

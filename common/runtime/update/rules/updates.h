@@ -1,25 +1,26 @@
 #pragma once
 
-// Parameters and formulas of the loops of the update rules: one pass over memory per rule, in
+// Parameters and formulas of the loops of the update rules. Each loop is one pass over memory, in
 // float32. Each `in` may equal its own `out`; no other two pointers may overlap. The formulas are
-// Keras's (keras/src/optimizers, the classes of the same names); t is the step, counted from 1, and
-// enters through the caller's bias correction. Two flags select those of TensorFlow's older kernels
-// (core/kernels/training_ops.cc) where they differ: Adagrad's and RMSprop's epsilon beside the root
-// instead of under it, and momentum as a sum of gradients, without the learning rate.
+// Keras's (keras/src/optimizers, the classes of the same names). t is the step, counted from 1;
+// loops do not see t, because the caller puts the bias correction into the rates. Two flags select
+// the formulas of TensorFlow's older kernels (core/kernels/training_ops.cc) where these differ from
+// Keras: Adagrad's and RMSprop's epsilon beside the root instead of under the root, and momentum as
+// a sum of gradients without the learning rate.
 //
-// One step gives a value that is off by at most 5 times 2^-24 of the sizes of its summands, 6 times
-// for FTRL (update_steps_test.cc); centered RMSprop loses as many digits more as the difference of
-// square and mean does.
+// The value after one step is off by at most 5 times 2^-24 of the sizes of its summands, for FTRL
+// by 6 times (update_steps_test.cc). Centered RMSprop loses in addition the digits that the
+// difference of mean square and squared mean loses.
 //
-// Plain C++: nvcc compiles this, too.
+// This header is plain C++, because nvcc compiles it, too.
 
 #include <cstdint>
 
 namespace cohort {
 
-// The value and its gradient. In the formulas v stands for v - decay v: decoupled weight decay,
-// before the update. Without a decay that is the same number, and the extra product hides behind
-// memory.
+// The spans of the value and its gradient. In the formulas below, v stands for v - decay v:
+// decoupled weight decay is applied before the update. A decay of 0 leaves v as it is, and its
+// product costs no time beside the access to memory.
 struct UpdateSpan {
   const float* gradient;
   const float* value_in;
@@ -28,13 +29,13 @@ struct UpdateSpan {
   float decay = 0;
 };
 
-// A slot; {nullptr, nullptr}: there is none.
+// The memory of one slot; {nullptr, nullptr} if the rule has no such slot.
 struct SlotSpan {
   const float* in = nullptr;
   float* out = nullptr;
 };
 
-// The parameters of most rules.
+// The parameters of a rule's loop: the spans of the value, the slots and the rates.
 template <typename Slots, typename Rates>
 struct RuleUpdate {
   UpdateSpan span;
@@ -42,14 +43,14 @@ struct RuleUpdate {
   Rates rates;
 };
 
-// v -= lr g
+// SGD: v -= lr g
 struct SgdUpdate {
   UpdateSpan span;
   float learning_rate;
 };
 
-// m = momentum m - lr g;  v += m, or Nesterov: v += momentum m - lr g
-// Of gradients: m = momentum m + g;  v -= lr m, or Nesterov: v -= lr (g + momentum m)
+// SGD with momentum: m = momentum m - lr g;  v += m, or with Nesterov: v += momentum m - lr g.
+// With `of_gradients`: m = momentum m + g;  v -= lr m, or with Nesterov: v -= lr (g + momentum m)
 struct MomentumRates {
   float learning_rate;
   float momentum;
@@ -58,14 +59,15 @@ struct MomentumRates {
 };
 using MomentumUpdate = RuleUpdate<SlotSpan, MomentumRates>;
 
-// a += g^2;  v -= lr g / sqrt(a + epsilon), or lr g / (sqrt(a) + epsilon)
+// Adagrad: a += g^2;  v -= lr g / sqrt(a + epsilon), or lr g / (sqrt(a) + epsilon)
 struct AdagradRates {
   float learning_rate;
   float epsilon;
   bool epsilon_outside_root;
 };
 using AdagradUpdate = RuleUpdate<SlotSpan, AdagradRates>;
-// a, one for each row of `width` > 0 elements: a += mean of the row's g^2; then the same.
+// Row-wise Adagrad, with one a for each row of `width` > 0 elements: a += mean of the row's g^2;
+// then v as Adagrad has it.
 struct RowwiseAdagradUpdate {
   UpdateSpan span;
   SlotSpan slots;
@@ -73,7 +75,7 @@ struct RowwiseAdagradUpdate {
   AdagradRates rates;
 };
 
-// a = rho a + (1 - rho) g^2;  delta = g sqrt((d + epsilon) / (a + epsilon));
+// Adadelta: a = rho a + (1 - rho) g^2;  delta = g sqrt((d + epsilon) / (a + epsilon));
 // d = rho d + (1 - rho) delta^2;  v -= lr delta
 struct AdadeltaRates {
   float learning_rate;
@@ -82,12 +84,12 @@ struct AdadeltaRates {
   float epsilon;
 };
 struct AdadeltaSlots {
-  SlotSpan gradient;  // a
-  SlotSpan delta;     // d
+  SlotSpan gradient;  // a of the formulas
+  SlotSpan delta;     // d of the formulas
 };
 using AdadeltaUpdate = RuleUpdate<AdadeltaSlots, AdadeltaRates>;
 
-// s = rho s + (1 - rho) g^2;  d = s;  centered: a = rho a + (1 - rho) g and d = s - a^2;
+// RMSprop: s = rho s + (1 - rho) g^2;  d = s;  centered: a = rho a + (1 - rho) g and d = s - a^2;
 // increment = lr g / sqrt(d + epsilon), or lr g / (sqrt(d) + epsilon);
 // with momentum: m = momentum m + increment and v -= m, else v -= increment.
 struct RmspropRates {
@@ -100,14 +102,14 @@ struct RmspropRates {
 };
 struct RmspropSlots {
   SlotSpan velocity;
-  SlotSpan momentum;          // or none
-  SlotSpan average_gradient;  // empty: not centered
+  SlotSpan momentum;          // m; empty without momentum
+  SlotSpan average_gradient;  // a; empty if not centered
 };
 using RmspropUpdate = RuleUpdate<RmspropSlots, RmspropRates>;
 
-// m += (g - m)(1 - beta_1);  u += (g^2 - u)(1 - beta_2);  v -= alpha m / (sqrt(u) + epsilon), where
-// alpha = lr sqrt(1 - beta_2^t) / (1 - beta_1^t). AMSGrad: h = max(h, u) stands for u under the
-// root.
+// Adam: m += (g - m)(1 - beta_1);  u += (g^2 - u)(1 - beta_2);
+// v -= alpha m / (sqrt(u) + epsilon), where alpha = lr sqrt(1 - beta_2^t) / (1 - beta_1^t).
+// AMSGrad has h = max(h, u) instead of u under the root.
 struct AdamRates {
   float alpha;
   float one_minus_beta_1;
@@ -117,11 +119,11 @@ struct AdamRates {
 struct AdamSlots {
   SlotSpan m;
   SlotSpan u;
-  SlotSpan u_max;  // empty: not AMSGrad
+  SlotSpan u_max;  // h; empty without AMSGrad
 };
 using AdamUpdate = RuleUpdate<AdamSlots, AdamRates>;
 
-// m as Adam's;  u = max(beta_2 u, |g|);  v -= rate m / (u + epsilon), where
+// Adamax: m as Adam has it;  u = max(beta_2 u, |g|);  v -= rate m / (u + epsilon), where
 // rate = lr / (1 - beta_1^t).
 struct AdamaxRates {
   float rate;
@@ -135,8 +137,9 @@ struct AdamaxSlots {
 };
 using AdamaxUpdate = RuleUpdate<AdamaxSlots, AdamaxRates>;
 
-// m and u as Adam's;  v -= (momentum_rate m + gradient_rate g) / (sqrt(u scale) + epsilon), where
-// scale = 1 / (1 - beta_2^t) and the rates are lr times those of Nesterov's look-ahead.
+// Nadam: m and u as Adam has them;
+// v -= (momentum_rate m + gradient_rate g) / (sqrt(u scale) + epsilon), where
+// scale = 1 / (1 - beta_2^t), and the two rates are lr times the factors of Nesterov's look-ahead.
 struct NadamRates {
   float momentum_rate;
   float gradient_rate;
@@ -151,35 +154,36 @@ struct NadamSlots {
 };
 using NadamUpdate = RuleUpdate<NadamSlots, NadamRates>;
 
-// n' = n + g^2;  z += g + 2 shrinkage v - (n'^p - n^p) / lr v, with p = -learning_rate_power;
-// v = (clip(z, -l1, l1) - z) / (n'^p / lr + 2 l2), and 0 where that is 0 / 0 (an element that has
-// never had a gradient);  n = n'.
+// FTRL: n' = n + g^2;  z += g + 2 shrinkage v - (n'^p - n^p) / lr v, with p = -learning_rate_power;
+// v = (clip(z, -l1, l1) - z) / (n'^p / lr + 2 l2);  n = n'.
+// v is 0 where the quotient is 0 / 0: an element that has never had a gradient.
 struct FtrlRates {
   float inverse_learning_rate;
-  float power;  // p
+  float power;  // p of the formulas
   float l1;
   float two_l2;  // 2 l2, or with beta: 2 l2 + beta / lr
   float two_shrinkage;
 };
 struct FtrlSlots {
-  SlotSpan accumulator;  // n
-  SlotSpan linear;       // z
+  SlotSpan accumulator;  // n of the formulas
+  SlotSpan linear;       // z of the formulas
 };
 using FtrlUpdate = RuleUpdate<FtrlSlots, FtrlRates>;
 
-// v += g, without decay
+// Addition: v += g, without decay
 struct AddUpdate {
   UpdateSpan span;
 };
 
-// a += share (v - a). Writes the average only; the gradient is not read.
+// Moving average: a += share (v - a). The loop writes the average only and does not read the
+// gradient.
 struct AverageUpdate {
   UpdateSpan span;
   SlotSpan average;
   float share;
 };
 
-// v = v, from in to out, without decay; the gradient is not read.
+// Copy: v = v, from `value_in` to `value_out`, without decay. The loop does not read the gradient.
 struct KeepUpdate {
   UpdateSpan span;
 };

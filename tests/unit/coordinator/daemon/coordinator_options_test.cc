@@ -51,6 +51,19 @@ TEST(CoordinatorOptions, ServesOperatorsBeyondLoopbackOnlyWhereTheChiefIsBeyondI
   EXPECT_EQ(CtlAddressOf("127.0.0.1:7", {"--ctl_address", "0.0.0.0:9"}), "0.0.0.0:9");
 }
 
+TEST(CoordinatorOptions, AnUnusableTmpdirIsRefusedWithTheRemedy) {
+  MemoryFileSystem files;
+  ASSERT_TRUE(WriteFileAtomically(files, "/job.json", kJob).ok());
+  const Environment environment = [](const std::string& name) -> std::optional<std::string> {
+    if (name == "TMPDIR") return "/nonexistent/tmp";
+    return std::nullopt;
+  };
+  const auto command = ParseCoordinatorCommandLine(
+      {"--job", "/job.json", "--local", "ps=1,worker=1"}, environment, files);
+  EXPECT_THAT(command.status().message(),
+              AllOf(HasSubstr("/nonexistent/tmp"), HasSubstr("--state_dir")));
+}
+
 TEST(CoordinatorOptions, EveryProgramsHelpSaysTheSameOfTransports) {
   MemoryFileSystem files;
   const Environment none = [](const std::string&) { return std::nullopt; };

@@ -1,5 +1,5 @@
-// The module libcohort_nccl.so: the only code that is compiled against CUDA and NCCL. It holds no
-// logic that could be elsewhere, because it runs only where a GPU is.
+// The module libcohort_nccl.so: the only code that is compiled against CUDA and NCCL. The module
+// holds no logic that could be elsewhere, because the module runs only on machines with a GPU.
 
 #include <cuda_runtime_api.h>
 #include <nccl.h>
@@ -27,7 +27,7 @@ struct NcclLocal {
 
 namespace {
 
-// Errors of CUDA and of NCCL in one number.
+// The starts of the ranges of CUDA's and NCCL's error codes, which share one number.
 constexpr int32_t kCudaErrors = 1'000'000;
 constexpr int32_t kNcclErrors = 2'000'000;
 
@@ -41,7 +41,8 @@ int32_t Code(ncclResult_t result) {
   return result == ncclInProgress ? kNcclUnderWay : kNcclErrors + static_cast<int32_t>(result);
 }
 
-// CUDA's present device belongs to the thread, and a context may be used by two.
+// Makes the context's device the current device of this thread: CUDA keeps a current device for
+// each thread, and two threads may use a context.
 int32_t Enter(const NcclContext* context) { return Code(cudaSetDevice(context->device)); }
 
 ncclDataType_t TypeOf(NcclRun run) {
@@ -57,7 +58,7 @@ ncclDataType_t TypeOf(NcclRun run) {
     case NcclType::kFloat64:
       return ncclFloat64;
   }
-  return ncclNumTypes;  // NCCL refuses it
+  return ncclNumTypes;  // NCCL refuses this type
 }
 
 ncclRedOp_t OpOf(NcclReduction reduction) {
@@ -146,7 +147,7 @@ int32_t Join(NcclContext* context, const uint8_t* id, int32_t rank, int32_t size
   ncclUniqueId unique;
   std::memcpy(unique.internal, id, kNcclIdBytes);
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-  config.blocking = 0;  // a rank that waits for a lost one must be able to abort
+  config.blocking = 0;  // a rank that waits for a lost rank must be able to abort
   return Code(ncclCommInitRankConfig(&context->comm, size, unique, rank, &config));
 }
 
@@ -169,7 +170,7 @@ int32_t Destroy(NcclContext* context) {
 
 void Abort(NcclContext* context) {
   if (context->comm == nullptr || Enter(context) != kNcclDone) return;
-  ncclCommAbort(context->comm);  // frees it, whatever it returns
+  ncclCommAbort(context->comm);  // frees the communicator, whatever it returns
   context->comm = nullptr;
 }
 
@@ -265,6 +266,7 @@ int32_t OpenLocal(void*, int32_t count, const int32_t* devices, NcclLocal** loca
     if (code != kNcclDone) break;
     code = Code(cudaStreamCreateWithFlags(&rank.stream, cudaStreamNonBlocking));
   }
+  // On an error CloseLocal frees the communicators and streams that were made.
   if (code == kNcclDone) {
     *local = opened;
   } else {
@@ -280,8 +282,9 @@ int32_t ReduceLocal(NcclLocal* local, const void* const* send, void* receive, Nc
     code = Reduce(&local->ranks[i], send[i], i == 0 ? receive : nullptr, run, NcclReduction::kSum,
                   /*root=*/0);
   }
-  const int32_t ended = Code(ncclGroupEnd());  // one that was started is ended
+  const int32_t ended = Code(ncclGroupEnd());  // a group that was started must be ended
   if (code == kNcclDone) code = ended;
+  // The sum is complete when the streams of all GPUs have ended.
   for (size_t i = 0; i < local->ranks.size() && code == kNcclDone; ++i) {
     code = StreamWait(&local->ranks[i]);
     if (code == kNcclDone) code = CommState(&local->ranks[i]);
