@@ -110,7 +110,7 @@ TEST(ReduceOfReplicas, WhatIsWrongIsNamed) {
 TEST(ReduceOfReplicas, OperationsHaveTensorFlowsNames) {
   EXPECT_EQ(*ReplicaReduceFromName("sum"), ReplicaReduce::kSum);
   EXPECT_EQ(*ReplicaReduceFromName("Mean"), ReplicaReduce::kMean);
-  EXPECT_THAT(ReplicaReduceFromName("max").status().message(), HasSubstr("SUM and MEAN"));
+  EXPECT_THAT(ReplicaReduceFromName("max").status().message(), HasSubstr("SUM or MEAN"));
 }
 
 // A value that is not distributed: 0 stays 0, MEAN is the value, SUM is an error unless there is
