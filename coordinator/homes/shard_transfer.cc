@@ -15,8 +15,7 @@
 #include "common/wire/error_detail.h"
 #include "coordinator/cluster/limited_group.h"
 #include "coordinator/homes/ps_group.h"
-#include "coordinator/homes/shard_download.h"
-#include "coordinator/homes/shard_upload.h"
+#include "coordinator/homes/shard_stream.h"
 
 namespace cohort {
 
@@ -258,15 +257,15 @@ void ShardTransfer::WriteStreamed(const Held& held, SaveDone done) {
   const int count = static_cast<int>(held.links.size());
   LimitedGroup<Slices>::Run(
       {held.links.size(), kStreamedAtOnce},
-      [self = shared_from_this(), held, count](size_t i, ShardDownload::Done one) {
-        ShardDownload::Start(self->world_,
-                             {held.links[i],
-                              About<proto::WriteShardRequest>(held),
-                              {held.prefix, static_cast<int>(i), count},
-                              held.layouts[i],
-                              self->options_.call_timeout,
-                              self->options_.chunk_bytes},
-                             std::move(one));
+      [self = shared_from_this(), held, count](size_t i, auto one) {
+        StartShardDownload(self->world_,
+                           {held.links[i],
+                            About<proto::WriteShardRequest>(held),
+                            {held.prefix, static_cast<int>(i), count},
+                            held.layouts[i],
+                            self->options_.call_timeout,
+                            self->options_.chunk_bytes},
+                           std::move(one));
       },
       [self = shared_from_this(), held,
        done = std::move(done)](absl::StatusOr<std::vector<Slices>> shards) mutable {
@@ -325,7 +324,7 @@ void ShardTransfer::RestoreStreamed(const proto::RestoreShardRequest& request, c
       {links.size(), kStreamedAtOnce},
       [self = shared_from_this(), staged, links,
        reader = std::shared_ptr<const BundleReader>(*std::move(reader))](size_t i, auto one) {
-        ShardUpload::Start(
+        StartShardUpload(
             self->world_,
             {links[i], reader, staged, self->options_.call_timeout, self->options_.chunk_bytes},
             [one = std::move(one)](absl::Status status) mutable {

@@ -9,7 +9,7 @@
 #include "common/base/log.h"
 #include "common/wire/error_detail.h"
 #include "coordinator/cluster/home_call.h"
-#include "coordinator/homes/shard_copy.h"
+#include "coordinator/homes/shard_stream.h"
 
 namespace cohort {
 
@@ -327,14 +327,14 @@ void Copies::Copy(const Making& making, std::vector<proto::SavedSlice> layout) {
   // No gang is under way, so every closure below the watermark is in the source's copy.
   request.set_watermark(scheduler_->BeginCut().watermark.value);
   request.set_staged(cluster_->NextSave());
-  ShardCopy::Start(world_,
-                   {making.source, making.target, making.save, std::move(layout),
-                    std::move(request), options_.call_timeout, options_.chunk_bytes},
-                   [self = shared_from_this(), making](absl::Status status) {
-                     self->Post([self = self.get(), making, status] {
-                       if (self->makings_.count(making.save) > 0) self->End(making, status);
-                     });
+  StartShardCopy(world_,
+                 {making.source, making.target, making.save, std::move(layout), std::move(request),
+                  options_.call_timeout, options_.chunk_bytes},
+                 [self = shared_from_this(), making](absl::Status status) {
+                   self->Post([self = self.get(), making, status] {
+                     if (self->makings_.count(making.save) > 0) self->End(making, status);
                    });
+                 });
 }
 
 void Copies::End(const Making& making, const absl::Status& status) {

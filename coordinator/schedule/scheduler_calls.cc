@@ -9,7 +9,6 @@
 #include "common/wire/error_detail.h"
 #include "common/wire/step_times.h"
 #include "coordinator/schedule/closure_call.h"
-#include "coordinator/schedule/run_end.h"
 #include "coordinator/schedule/scheduler.h"
 
 namespace cohort {

@@ -11,9 +11,8 @@
 #include "common/base/status.h"
 #include "common/checkpoint/bundle.h"
 #include "common/wire/error_detail.h"
-#include "coordinator/homes/shard_copy.h"
-#include "coordinator/homes/shard_download.h"
-#include "coordinator/homes/shard_upload.h"
+#include "common/wire/typed_call.h"
+#include "coordinator/homes/shard_stream.h"
 #include "tests/support/network/sim_transport.h"
 #include "tests/support/world/memory_file_system.h"
 #include "tests/support/world/sim_world.h"
@@ -81,9 +80,9 @@ class ShardDamage : public testing::Test {
       RETURN_IF_ERROR(spoil(static_cast<int>(offsets_.size()), response));
       return Pack(std::move(response));
     };
-    ShardDownload::Start(World{world_, world_, disk_, *transport_},
-                         {Link(answer), {}, {"/c", 0, 1}, {slice}, absl::Seconds(1), kChunk},
-                         [&](auto ended) { result = std::move(ended); });
+    StartShardDownload(World{world_, world_, disk_, *transport_},
+                       {Link(answer), {}, {"/c", 0, 1}, {slice}, absl::Seconds(1), kChunk},
+                       [&](auto ended) { result = std::move(ended); });
     world_.RunFor(absl::Minutes(1));
     return result;
   }
@@ -169,9 +168,9 @@ TEST_F(ShardDamage, ADamagedChunkOfARestoreIsSentAgain) {
     return Message();
   };
   absl::Status result = absl::UnknownError("it never ended");
-  ShardUpload::Start(World{world_, world_, disk_, *transport_},
-                     {Link(answer), *BundleReader::Open(disk_, "/r"), {}, absl::Seconds(1), kChunk},
-                     [&](absl::Status status) { result = status; });
+  StartShardUpload(World{world_, world_, disk_, *transport_},
+                   {Link(answer), *BundleReader::Open(disk_, "/r"), {}, absl::Seconds(1), kChunk},
+                   [&](absl::Status status) { result = status; });
   world_.RunFor(absl::Minutes(1));
   EXPECT_TRUE(result.ok()) << result;
   EXPECT_TRUE(restored);
@@ -250,12 +249,12 @@ TEST_F(ShardDamage, ACopyFetchesChunkByChunk) {
     released = absl::EndsWith(method, "/ReleaseShard");
     return Message();
   };
-  ShardCopy::Options options{Link(source), Link(target),     9,     {Saved("w", {100, 12}, 0, 12)},
-                             {},           absl::Seconds(1), kChunk};
+  ShardCopy options{Link(source), Link(target),     9,     {Saved("w", {100, 12}, 0, 12)},
+                    {},           absl::Seconds(1), kChunk};
   options.source.address = "source:1";
   absl::Status result = absl::UnknownError("it never ended");
-  ShardCopy::Start(World{world_, world_, disk_, *transport_}, std::move(options),
-                   [&](absl::Status status) { result = std::move(status); });
+  StartShardCopy(World{world_, world_, disk_, *transport_}, std::move(options),
+                 [&](absl::Status status) { result = std::move(status); });
   world_.RunFor(absl::Minutes(1));
   EXPECT_TRUE(result.ok()) << result;
   EXPECT_TRUE(restored);

@@ -4,21 +4,107 @@
 // repeated: Pull and Assign change nothing the second time, and the server recognises a repeated
 // Push by the closure's id. A call is repeated after its connection has failed or its answer has
 // not arrived. Each repeat waits a little longer, up to a limit, and goes to the server's latest
-// address. How long a call is repeated depends on the server's incident (ps_link.h), not on the
+// address. How long a call is repeated depends on the server's incident (PsLink), not on the
 // call: the last repeat starts when the incident is as old as its window, and a call that starts
 // later is tried once.
+//
+// The link to one parameter server, shared by all calls to the server. It knows where the server
+// is, and whether the server is in an incident:
+//
+//   answering --a call fails--> incident --any call is answered, or Attach--> answering
+//
+// Patience is per incident. Calls to a server in an incident are repeated until the incident is
+// older than the window, which is the coordinator's lease. A server that is away for a shorter time
+// costs only waiting; a server that is away for longer is reported lost. All calls wait for the
+// same window together, and a later incident has a whole new window.
+//
+// While calls are open, the worker needs the server and watches it (peer_reach.h). When the server
+// is reached again, messages sent meanwhile may be lost, so open calls are repeated at once. When
+// the server is given up, open calls end.
 
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "common/base/mutex.h"
+#include "common/task/task_hold.h"
 #include "common/wire/transport.h"
 #include "common/wire/world.h"
-#include "worker/ps_client/ps_link.h"
+#include "proto/error.pb.h"
+#include "worker/ps_client/peer_reach.h"
 
 namespace cohort {
+
+// The place of a server. Attach sends it again, and calls that are being repeated follow it.
+struct PsRoute {
+  proto::TaskRef task;
+  std::string address;
+  // Channel to the server, shared: calls under way outlive a change of address.
+  std::shared_ptr<Channel> channel;
+  absl::Duration window = kDefaultLease;
+  bool own = false;  // true if the server is the home in this process
+};
+
+// A call that its link can repeat or end. Thread-safe.
+class OpenPsCall {
+ public:
+  virtual ~OpenPsCall() = default;
+  // Makes another attempt of the call, because the attempt under way may never be answered.
+  virtual void Renew() = 0;
+  // Ends the call, because the server has not been heard for a lease.
+  virtual void GiveUp() = 0;
+};
+
+// The link to one server. Shared by the client and its calls. Thread-safe.
+class PsLink : public std::enable_shared_from_this<PsLink> {
+ public:
+  // Makes a link to the server of `route`. If `reach` is null, the server is not watched.
+  PsLink(PsRoute route, std::shared_ptr<PeerReach> reach);
+
+  PsRoute route() const;
+
+  // Registers an open call and returns its number for Leave().
+  uint64_t Enter(std::weak_ptr<OpenPsCall> call);
+  void Leave(uint64_t call);
+  // Returns true if the server has not been heard for a lease.
+  bool IsGivenUp() const;
+  // Replaces the route and ends an incident, because the coordinator has checked the server since.
+  // If the channel changes, calls under way on the old channel are repeated on the new one.
+  void Reroute(PsRoute route);
+
+  // Notes that the server answered, even if with an error: an incident ends.
+  void OnAnswer();
+
+  // A time during which calls to the server fail.
+  struct Incident {
+    absl::Time start;    // time when the first call failed
+    absl::Time give_up;  // time after which no call is repeated
+  };
+  // Notes that a call failed in transport at time `now`. Begins an incident unless there is one
+  // already.
+  Incident OnFailure(absl::Time now);
+
+ private:
+  // Watches the server while calls are open. Must not be called under the lock.
+  void WatchServer();
+  void OnReach(PeerReach::Change change);
+  std::vector<std::shared_ptr<OpenPsCall>> OpenCalls() const;
+
+  // Reachability of peers, shared by all links of the worker; may be null.
+  const std::shared_ptr<PeerReach> reach_;
+  mutable Mutex mutex_;
+  PsRoute route_ ABSL_GUARDED_BY(mutex_);
+  uint64_t last_call_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::map<uint64_t, std::weak_ptr<OpenPsCall>> calls_ ABSL_GUARDED_BY(mutex_);
+  PeerReach::Need need_ ABSL_GUARDED_BY(mutex_);  // watch of the server, held while calls are open
+  // The time when the incident started; infinite: there is no incident.
+  absl::Time incident_start_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();
+};
 
 // The timing of the attempts of a call.
 struct RetryPolicy {

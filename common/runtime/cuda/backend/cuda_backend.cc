@@ -2,13 +2,14 @@
 // against CUDA. It runs only where a GPU is, so it holds no logic that could be elsewhere and be
 // tested there.
 
+#include <algorithm>
 #include <cstdio>
 #include <new>
 
-#include "common/runtime/cuda/backend/blas_calls.h"
 #include "common/runtime/cuda/backend/cuda_context.h"
 #include "common/runtime/cuda/backend/dnn_calls.h"
 #include "common/runtime/cuda/cuda_table.h"
+#include "common/runtime/cuda/launches/products_launches.h"
 
 namespace cohort {
 
@@ -31,6 +32,28 @@ void ErrorWords(void*, int32_t code, char* words, uint64_t bytes) {
   }
   const auto error = static_cast<cudaError_t>(code - kCudaErrors);
   std::snprintf(words, bytes, "CUDA: %s (%d)", cudaGetErrorString(error), static_cast<int>(error));
+}
+
+// The largest number of products in one call: cuBLAS maps the batch to an axis of CUDA's grid,
+// which has this limit.
+constexpr int64_t kBatchMax = 65535;
+
+// Multiplies matrices by cuBLAS, whose matrices are column-major. To cuBLAS a row-major matrix
+// looks like its own transpose, so C = A * B is computed as C' = B' * A'.
+int32_t Gemm(CudaContext* context, const GemmLaunch& launch) {
+  int32_t code = Enter(context);
+  const auto op = [](bool transpose) { return transpose ? CUBLAS_OP_T : CUBLAS_OP_N; };
+  // A batch of more than kBatchMax products takes several calls.
+  for (int64_t first = 0; code == kCudaDone && first < launch.batch; first += kBatchMax) {
+    code = Code(cublasSgemmStridedBatched_64(
+        context->blas, op(launch.transpose_b), op(launch.transpose_a), launch.n, launch.m, launch.k,
+        &launch.alpha, launch.b + first * launch.stride_b, launch.transpose_b ? launch.k : launch.n,
+        launch.stride_b, launch.a + first * launch.stride_a,
+        launch.transpose_a ? launch.m : launch.k, launch.stride_a, &launch.beta,
+        launch.c + first * launch.stride_c, launch.n, launch.stride_c,
+        std::min(launch.batch - first, kBatchMax)));
+  }
+  return code;
 }
 
 int32_t DeviceCount(void*, int32_t* count) {
@@ -220,7 +243,7 @@ CudaTable MakeTable() {
   table.fill_zeros = FillZeros;
   table.wait = Wait;
   table.launches = MakeCudaLaunches();
-  table.launches.gemm = MakeGemmLibrary();
+  table.launches.gemm = {Gemm};
   table.launches.convolution = MakeConvLibrary();
   return table;
 }

@@ -1,4 +1,5 @@
-#include "worker/ps_client/top_k.h"
+
+#include "worker/ps_client/compressed_gradients.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +10,6 @@
 #include <numeric>
 
 #include "common/base/rng.h"
-#include "worker/ps_client/gradient_residuals.h"
 
 namespace cohort {
 namespace {
