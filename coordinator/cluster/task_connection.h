@@ -136,7 +136,9 @@ class TaskConnection : public std::enable_shared_from_this<TaskConnection> {
   // The generation in which the task said that it leaves.
   uint64_t leaving_ ABSL_GUARDED_BY(mutex_) = 0;
   TaskLink link_ ABSL_GUARDED_BY(mutex_);
-  uint64_t reach_ ABSL_GUARDED_BY(mutex_) = 0;  // the last WatchResponse.reach of this attachment
+  // The number of the last report of whom the task does not reach, as the task counts its reports
+  // since the coordinator attached (WatchResponse.reach).
+  uint64_t reach_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Duration backoff_ ABSL_GUARDED_BY(mutex_);
   absl::Status last_error_ ABSL_GUARDED_BY(mutex_);
   // News still to be told, with the round in which each arose. News of an earlier round are

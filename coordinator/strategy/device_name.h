@@ -15,7 +15,7 @@ absl::StatusOr<std::string> CanonicalDevice(absl::string_view name);
 
 // Returns the devices of the replicas in canonical form. Several replicas may share a GPU, whose
 // name then occurs once for each replica. Errors: INVALID_ARGUMENT naming the field and the name
-// that is not a device's, or the processor that is named twice.
+// that is not a device's, or a CPU that is named twice.
 absl::StatusOr<std::vector<std::string>> ReplicaDevices(const std::string& field,
                                                         const std::vector<std::string>& names);
 

@@ -223,7 +223,8 @@ absl::StatusOr<RemoteValue> Trainer::ScheduleSteps(const PassOptions& options,
   const LaterStep first = StepOf(options, execution.first);
   closure.input = SplitInput{options.data->handle, first.position};
   closure.learning_rate = first.learning_rate;
-  // Step numbers count on over epochs, backup steps included.
+  // Step numbers count on over epochs. The backup steps of synchronous rounds
+  // (strategy.consistency.backup_steps) are numbered too.
   closure.step = static_cast<uint64_t>(options.first_step * StepsOfRound() + execution.first + 1);
   for (int64_t i = 1; i < execution.steps; ++i) {
     closure.later_steps.push_back(StepOf(options, execution.first + i));

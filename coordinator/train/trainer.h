@@ -90,8 +90,8 @@ class Trainer {
   // Replaces the model's variables by their averages if the optimizer uses use_ema, as Keras's fit
   // does at its end.
   absl::Status TakeAverages();
-  // Returns the number of steps that make one update, backup steps included; 1 if each step is an
-  // update.
+  // Returns the number of steps that make one update: a synchronous round's `aggregate` and
+  // `backup_steps`; 1 if each step is an update.
   int64_t StepsOfRound() const;
   // Returns the number of updates that `steps` steps of an epoch make.
   int64_t UpdatesOf(int64_t steps) const;

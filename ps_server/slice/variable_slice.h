@@ -62,7 +62,9 @@ struct SliceState {
   // The rows of a dynamic table, with value and slots. If the rows come without slots, the slots
   // start from their initial values.
   LoadedTable table;
-  std::optional<SliceHistory> history;  // empty: the slice keeps its own history
+  // The applied closures, version and round that the slice takes over; empty: the slice keeps
+  // those that it has.
+  std::optional<SliceHistory> history;
 };
 
 // The parameters of a push apart from its gradient.

@@ -383,7 +383,8 @@ void ClosureRun::Finish(absl::Status status) {
   if (!status.ok()) status = Described(status);
   if (IsGang()) {
     if (deadline_timer_.value != 0) parts_->world.clock.Cancel(deadline_timer_);
-    // The group gets the cause first, before other gangs end because of this gang.
+    // The communicator of the members is told the cause first. Otherwise the end of a later gang,
+    // which is refused because this gang failed, could be reported as the cause.
     if (!status.ok()) parts_->groups->End(header_.gang(), status);
     parts_->gangs.End(header_.gang(), status.ok());
   }

@@ -111,7 +111,7 @@ class Operation : public std::enable_shared_from_this<Operation> {
  private:
   class Hold;
   struct StepState {
-    uint32_t waits_for = 0;  // the number of refs that the step waits for
+    uint32_t waits_for = 0;  // inputs of the step that do not exist yet
     uint32_t readers = 0;    // the number of steps that have not read the step's result yet
     bool made = false;
     // The place in the caller's output that was offered for the frame of a receive step.
