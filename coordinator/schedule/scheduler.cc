@@ -27,7 +27,13 @@ GangLineup LineupFor(const SchedulerOptions& options) {
 
 }  // namespace
 
-void Scheduler::RunAll(Effects& effects) {
+Scheduler::Change::Change(Scheduler& scheduler) : scheduler_(scheduler) {
+  scheduler_.mutex_.Lock();
+}
+
+Scheduler::Change::~Change() {
+  scheduler_.Pump(effects);
+  scheduler_.mutex_.Unlock();
   // Effects are callbacks and calls, which may come back to the scheduler: the lock is not held.
   for (auto& effect : effects) effect();
 }
@@ -46,80 +52,44 @@ Scheduler::Scheduler(Clock& clock, Options options)
       gangs_(LineupFor(options_)) {}
 
 WaitId Scheduler::Schedule(std::shared_ptr<Closure> closure, Done admitted) {
-  Effects effects;
-  WaitId wait;
-  {
-    MutexLock lock(mutex_);
-    wait = waiting_.AddSchedule({std::move(closure), std::move(admitted)});
-    Pump(effects);
-  }
-  RunAll(effects);
+  Change change(*this);
+  const WaitId wait = waiting_.AddSchedule({std::move(closure), std::move(admitted)});
   return wait;
 }
 
 WaitId Scheduler::Join(Done done) {
-  Effects effects;
-  WaitId wait;
-  {
-    MutexLock lock(mutex_);
-    wait = waiting_.AddJoin(std::move(done));
-    Pump(effects);
-  }
-  RunAll(effects);
+  Change change(*this);
+  const WaitId wait = waiting_.AddJoin(std::move(done));
   return wait;
 }
 
 WaitId Scheduler::CheckDone(absl::AnyInvocable<void(absl::StatusOr<bool>)> done) {
-  Effects effects;
-  WaitId wait;
-  {
-    MutexLock lock(mutex_);
-    if (queue_.HasError()) {
-      wait = waiting_.AddDone([done = std::move(done)](absl::Status error) mutable {
-        // Another call received the error, and no closure is left.
-        if (error.ok()) return done(true);
-        done(error);
-      });
-      Pump(effects);
-    } else {
-      effects.push_back([done = std::move(done),
-                         idle = queue_.IsIdle() && paused_.empty()]() mutable { done(idle); });
-    }
+  Change change(*this);
+  if (queue_.HasError()) {
+    return waiting_.AddDone([done = std::move(done)](absl::Status error) mutable {
+      // Another call received the error, and no closure is left.
+      if (error.ok()) return done(true);
+      done(error);
+    });
   }
-  RunAll(effects);
-  return wait;
+  change.effects.push_back([done = std::move(done),
+                            idle = queue_.IsIdle() && paused_.empty()]() mutable { done(idle); });
+  return WaitId();
 }
 
 bool Scheduler::Abandon(WaitId wait) {
-  Effects effects;
-  bool removed = false;
-  {
-    MutexLock lock(mutex_);
-    removed = waiting_.Remove(wait);
-    Pump(effects);  // a Join that has gone holds no other call back
-  }
-  RunAll(effects);
-  return removed;
+  Change change(*this);
+  return waiting_.Remove(wait);  // a Join that has gone holds no other call back
 }
 
 void Scheduler::RecordError(const absl::Status& error) {
-  Effects effects;
-  {
-    MutexLock lock(mutex_);
-    queue_.RecordError(error);
-    Pump(effects);
-  }
-  RunAll(effects);
+  Change change(*this);
+  queue_.RecordError(error);
 }
 
 void Scheduler::BeginFetch() {
-  Effects effects;
-  {
-    MutexLock lock(mutex_);
-    ++fetches_;
-    Pump(effects);
-  }
-  RunAll(effects);
+  Change change(*this);
+  ++fetches_;
 }
 
 void Scheduler::EndFetch() {
@@ -129,27 +99,22 @@ void Scheduler::EndFetch() {
 
 void Scheduler::WorkerReady(int worker, const proto::TaskRef& task, const std::string& address,
                             std::shared_ptr<Channel> channel) {
-  Effects effects;
-  {
-    MutexLock lock(mutex_);
-    WorkerSlots& lane = lanes_[worker];
-    if (!lane.on_drained.empty()) return;  // the worker is being removed
-    done_on_.emplace(worker, 0);
-    // Another process has none of the resources that the last one was given.
-    if (lane.task.incarnation() != task.incarnation()) {
-      lane.prepared.clear();
-      lane.hold_until = absl::InfinitePast();
-    }
-    queue_.OnServing(task);
-    lane.task = task;
-    lane.address = address;
-    // A new session lets pushes from before a loss be fenced without those of this attachment.
-    lane.session = ++last_session_;
-    lane.channel = std::move(channel);
-    lane.ready = true;
-    Pump(effects);
+  Change change(*this);
+  WorkerSlots& lane = lanes_[worker];
+  if (!lane.on_drained.empty()) return;  // the worker is being removed
+  done_on_.emplace(worker, 0);
+  // Another process has none of the resources that the last one was given.
+  if (lane.task.incarnation() != task.incarnation()) {
+    lane.prepared.clear();
+    lane.hold_until = absl::InfinitePast();
   }
-  RunAll(effects);
+  queue_.OnServing(task);
+  lane.task = task;
+  lane.address = address;
+  // A new session lets pushes from before a loss be fenced without those of this attachment.
+  lane.session = ++last_session_;
+  lane.channel = std::move(channel);
+  lane.ready = true;
 }
 
 void Scheduler::WorkerLost(int worker, const absl::Status& cause) {
@@ -157,9 +122,8 @@ void Scheduler::WorkerLost(int worker, const absl::Status& cause) {
   std::set<uint64_t> fencing;
   absl::Status attributed;
   std::vector<std::shared_ptr<GangChannel>> gangs;
-  Effects effects;
   {
-    MutexLock lock(mutex_);
+    Change change(*this);
     const auto lane = lanes_.find(worker);
     if (lane == lanes_.end()) return;
     lane->second.ready = false;
@@ -186,12 +150,10 @@ void Scheduler::WorkerLost(int worker, const absl::Status& cause) {
     queue_.OnGivenUp(lane->second.task);
     // The late pushes of the gangs' generation are fenced with the worker that leaves it.
     if (options_.gang_size > 1 && gangs_.IsInStep(worker)) {
-      OutOfStepLocked({{worker, gangs_.session()}}, attributed, effects);
+      OutOfStepLocked({{worker, gangs_.session()}}, attributed, change.effects);
       fencing = fencing_;
     }
-    Pump(effects);
   }
-  RunAll(effects);
   // The worker is not a home of variables any more: fences that may wait for the worker are asked
   // again without it.
   if (!fencing.empty()) AskForFence(fencing, attributed, 1);
@@ -264,15 +226,10 @@ bool Scheduler::IsFencedLocked(Effects& effects) {
 // variable that a late push could have changed, so the waiting error is delivered in any case.
 void Scheduler::OnFenced(uint64_t round, const absl::Status& status) {
   if (!status.ok()) Log(LogLevel::kWarning, "fence_failed", {{"cause", status.message()}});
-  Effects effects;
-  {
-    MutexLock lock(mutex_);
-    // A fence from before a restore says nothing about closures that have run since.
-    if (round != fence_.round || fence_.state != Fence::kUnderWay) return;
-    fence_.state = Fence::kNotNeeded;
-    Pump(effects);
-  }
-  RunAll(effects);
+  Change change(*this);
+  // A fence from before a restore says nothing about closures that have run since.
+  if (round != fence_.round || fence_.state != Fence::kUnderWay) return;
+  fence_.state = Fence::kNotNeeded;
 }
 
 void Scheduler::EndQueuedLocked(Effects& effects) {

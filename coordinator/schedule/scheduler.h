@@ -153,7 +153,20 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   using Effects = std::vector<absl::AnyInvocable<void()>>;
 
   Scheduler(Clock& clock, Options options);
-  static void RunAll(Effects& effects);
+
+  // A change under the lock. Its end lets everything move that may (Pump), and then, outside the
+  // lock, runs the effects. Thread-compatible.
+  class ABSL_SCOPED_LOCKABLE Change {
+   public:
+    explicit Change(Scheduler& scheduler) ABSL_EXCLUSIVE_LOCK_FUNCTION(scheduler.mutex_);
+    ~Change() ABSL_UNLOCK_FUNCTION();
+    Change(const Change&) = delete;
+    Change& operator=(const Change&) = delete;
+    Effects effects;
+
+   private:
+    Scheduler& scheduler_;
+  };
   friend class InvariantsAfter<Scheduler>;
   // Aborts unless each closure that is not queued is in flight or answered, and lanes count what
   // they run.

@@ -94,24 +94,19 @@ void Scheduler::AskForFence(const std::set<uint64_t>& sessions, const absl::Stat
 }
 
 void Scheduler::TakeBack(const std::set<uint64_t>& sessions, const absl::Status& cause) {
-  Effects effects;
-  {
-    MutexLock lock(mutex_);
-    for (const uint64_t session : sessions) fencing_.erase(session);
-    // EndLocked changes `in_flight_`, so the runs are collected first.
-    std::vector<Run> runs;
-    for (const auto& [id, run] : in_flight_) {
-      // Some members may have made the step of a gang, which the other answers show. All of these
-      // answers arrive.
-      if (run.gang_channel != nullptr && !run.waits_for_fence) continue;
-      if (sessions.count(run.session) > 0) runs.push_back(run);
-    }
-    for (const Run& run : runs) {
-      EndLocked(run, AttributedCall(cause, run.task()), Outcome::kWorkerLost, effects);
-    }
-    Pump(effects);
+  Change change(*this);
+  for (const uint64_t session : sessions) fencing_.erase(session);
+  // EndLocked changes `in_flight_`, so the runs are collected first.
+  std::vector<Run> runs;
+  for (const auto& [id, run] : in_flight_) {
+    // Some members may have made the step of a gang, which the other answers show. All of these
+    // answers arrive.
+    if (run.gang_channel != nullptr && !run.waits_for_fence) continue;
+    if (sessions.count(run.session) > 0) runs.push_back(run);
   }
-  RunAll(effects);
+  for (const Run& run : runs) {
+    EndLocked(run, AttributedCall(cause, run.task()), Outcome::kWorkerLost, change.effects);
+  }
 }
 
 void Scheduler::Start(Run run) {
@@ -222,7 +217,7 @@ void Scheduler::End(const Run& run, absl::StatusOr<Envelope<proto::RunClosureRes
   }
   if (!response.ok()) response = status;
   FetchedTensors fetched_before;
-  Effects effects;
+  Effects suspicions;
   {
     MutexLock lock(mutex_);
     if (!IsCurrentLocked(run)) return;  // the run was taken back, and its closure runs again
@@ -238,11 +233,11 @@ void Scheduler::End(const Run& run, absl::StatusOr<Envelope<proto::RunClosureRes
       Run& lost = in_flight_[run.closure->id];
       lost.waits_for_fence = true;
       if (NoteLoss(lost, as_it_came)) queue_.Strike(lost.closure->id);
-      SuspectLocked(run, status, effects);
+      SuspectLocked(run, status, suspicions);
     }
   }
   if (outcome == Outcome::kWorkerLost && options_.fence_worker) {
-    RunAll(effects);
+    for (auto& suspicion : suspicions) suspicion();
     // The worker may still push, as far as the scheduler knows.
     return FenceAndTakeBack({run.session}, status);
   }
@@ -256,18 +251,15 @@ void Scheduler::End(const Run& run, absl::StatusOr<Envelope<proto::RunClosureRes
       }
     }
   }
-  {
-    MutexLock lock(mutex_);
-    if (!IsCurrentLocked(run)) return;
-    if (response.ok()) {
-      AddTimes(response->header.times(), stats_.times);
-      run.closure->round_applied = response->header.round_applied();
-      resources_.TakePositions(run.worker(), response->header, *run.closure);
-    }
-    EndLocked(run, status, outcome, effects);
-    Pump(effects);
+  Change change(*this);
+  change.effects = std::move(suspicions);
+  if (!IsCurrentLocked(run)) return;
+  if (response.ok()) {
+    AddTimes(response->header.times(), stats_.times);
+    run.closure->round_applied = response->header.round_applied();
+    resources_.TakePositions(run.worker(), response->header, *run.closure);
   }
-  RunAll(effects);
+  EndLocked(run, status, outcome, change.effects);
 }
 
 void Scheduler::EndLocked(const Run& run, const absl::Status& status, Outcome outcome,

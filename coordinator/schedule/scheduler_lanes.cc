@@ -133,13 +133,10 @@ void Scheduler::SuspectLocked(const Run& run, const absl::Status& status, Effect
 }
 
 void Scheduler::SetApart(const WorkersApart& apart) {
-  Effects effects;
   {
-    MutexLock lock(mutex_);
+    Change change(*this);
     gangs_.SetApart(apart);
-    Pump(effects);
   }
-  RunAll(effects);
   // Members that cannot rejoin yet leave the group, so that the remaining members go on.
   if (apart.left_out.empty()) return;
   OutOfStep(apart.left_out,
@@ -149,11 +146,10 @@ void Scheduler::SetApart(const WorkersApart& apart) {
 }
 
 void Scheduler::OutOfStep(const std::set<int>& workers, const absl::Status& cause) {
-  Effects effects;
   std::vector<std::pair<std::shared_ptr<GangChannel>, int>> others;
   std::set<uint64_t> fencing;
   {
-    MutexLock lock(mutex_);
+    Change change(*this);
     std::map<int, uint64_t> newly;
     // Workers that are out of step already were reported before.
     for (const int worker : workers) {
@@ -167,11 +163,9 @@ void Scheduler::OutOfStep(const std::set<int>& workers, const absl::Status& caus
         others.emplace_back(run.gang_channel, worker);
       }
     }
-    OutOfStepLocked(newly, cause, effects);
+    OutOfStepLocked(newly, cause, change.effects);
     fencing = fencing_;
-    Pump(effects);
   }
-  RunAll(effects);
   // These workers are not homes of variables any more, so fences must not wait for them.
   if (!fencing.empty()) AskForFence(fencing, cause, 1);
   for (const auto& [gang, worker] : others) gang->Lose(worker, cause);
@@ -187,22 +181,17 @@ void Scheduler::OutOfStepLocked(const std::map<int, uint64_t>& workers, const ab
 }
 
 void Scheduler::InStep(int worker, uint64_t incarnation) {
-  Effects effects;
-  {
-    MutexLock lock(mutex_);
-    if (gangs_.members().count(worker) == 0) return;  // the worker was removed meanwhile
-    const auto lane = lanes_.find(worker);
-    const bool serves = lane != lanes_.end() && lane->second.ready &&
-                        (incarnation == 0 || lane->second.task.incarnation() == incarnation);
-    // After a pause all copies are put back, including the copy of this worker.
-    gangs_.InStep(worker);
-    if (!serves && paused_.empty()) {
-      OutOfStepLocked({{worker, 0}}, absl::UnavailableError("it was lost when it had got its copy"),
-                      effects);
-    }
-    Pump(effects);
+  Change change(*this);
+  if (gangs_.members().count(worker) == 0) return;  // the worker was removed meanwhile
+  const auto lane = lanes_.find(worker);
+  const bool serves = lane != lanes_.end() && lane->second.ready &&
+                      (incarnation == 0 || lane->second.task.incarnation() == incarnation);
+  // After a pause all copies are put back, including the copy of this worker.
+  gangs_.InStep(worker);
+  if (!serves && paused_.empty()) {
+    OutOfStepLocked({{worker, 0}}, absl::UnavailableError("it was lost when it had got its copy"),
+                    change.effects);
   }
-  RunAll(effects);
 }
 
 void Scheduler::JoinGangs(int worker) {
@@ -211,23 +200,13 @@ void Scheduler::JoinGangs(int worker) {
 }
 
 void Scheduler::HoldGangs(Done held) {
-  Effects effects;
-  {
-    MutexLock lock(mutex_);
-    gangs_.Hold(std::move(held));
-    Pump(effects);
-  }
-  RunAll(effects);
+  Change change(*this);
+  gangs_.Hold(std::move(held));
 }
 
 void Scheduler::ReleaseGangs() {
-  Effects effects;
-  {
-    MutexLock lock(mutex_);
-    gangs_.Release();
-    Pump(effects);
-  }
-  RunAll(effects);
+  Change change(*this);
+  gangs_.Release();
 }
 
 }  // namespace cohort

@@ -7,17 +7,12 @@
 namespace cohort {
 
 void Scheduler::RemoveWorker(int worker, absl::AnyInvocable<void()> drained) {
-  Effects effects;
-  {
-    MutexLock lock(mutex_);
-    WorkerSlots& lane = lanes_[worker];
-    lane.ready = false;
-    // The lane stays until its closures have ended; RetireLanesLocked then removes it.
-    lane.on_drained.push_back(std::move(drained));
-    gangs_.Leave(worker);
-    Pump(effects);
-  }
-  RunAll(effects);
+  Change change(*this);
+  WorkerSlots& lane = lanes_[worker];
+  lane.ready = false;
+  // The lane stays until its closures have ended; RetireLanesLocked then removes it.
+  lane.on_drained.push_back(std::move(drained));
+  gangs_.Leave(worker);
 }
 
 void Scheduler::RetireLanesLocked(Effects& effects) {

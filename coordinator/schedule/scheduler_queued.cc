@@ -54,23 +54,18 @@ void Scheduler::WatchInputs(const std::shared_ptr<Closure>& closure, Effects& ef
 }
 
 void Scheduler::OnInput(ClosureId id) {
-  Effects effects;
-  {
-    MutexLock lock(mutex_);
-    Closure* const closure = queue_.FindWaiting(id);
-    // The last missing result decides; a closure that was cancelled meanwhile does not wait any
-    // more.
-    if (closure == nullptr || --closure->inputs_left > 0) return;
-    const absl::Status resolved = Resolve(*closure);
-    if (resolved.ok()) {
-      queue_.MakeReady(id);
-    } else {
-      queue_.RecordError(resolved);
-      FailQueuedLocked(id, resolved, effects);
-    }
-    Pump(effects);
+  Change change(*this);
+  Closure* const closure = queue_.FindWaiting(id);
+  // The last missing result decides; a closure that was cancelled meanwhile does not wait any
+  // more.
+  if (closure == nullptr || --closure->inputs_left > 0) return;
+  const absl::Status resolved = Resolve(*closure);
+  if (resolved.ok()) {
+    queue_.MakeReady(id);
+  } else {
+    queue_.RecordError(resolved);
+    FailQueuedLocked(id, resolved, change.effects);
   }
-  RunAll(effects);
 }
 
 // Ends a queued closure with an error. The caller records the error, if it is an error of the
@@ -117,25 +112,20 @@ void Scheduler::EndTimerLocked(ClosureId id) {
 // Ends a closure whose deadline has come before the closure is in flight. A call for the closure
 // ends at the deadline by itself.
 void Scheduler::Expire(ClosureId id) {
-  Effects effects;
-  {
-    MutexLock lock(mutex_);
-    timers_.erase(id);
-    const Closure* const closure = queue_.FindQueued(id);
-    // A closure that is in flight or has ended does not expire here.
-    if (closure == nullptr) return;
-    const absl::Status error =
-        MakeError(absl::StatusCode::kDeadlineExceeded,
-                  absl::StrCat("closure ", id.value, " was still queued at its deadline, after ",
-                               closure->attempt, " attempts: ",
-                               closure->inputs_left > 0 ? "an argument was not there yet"
-                                                        : "no worker had room for it"),
-                  proto::APPLICATION);
-    queue_.RecordError(error);
-    FailQueuedLocked(id, error, effects);
-    Pump(effects);
-  }
-  RunAll(effects);
+  Change change(*this);
+  timers_.erase(id);
+  const Closure* const closure = queue_.FindQueued(id);
+  // A closure that is in flight or has ended does not expire here.
+  if (closure == nullptr) return;
+  const absl::Status error =
+      MakeError(absl::StatusCode::kDeadlineExceeded,
+                absl::StrCat("closure ", id.value, " was still queued at its deadline, after ",
+                             closure->attempt, " attempts: ",
+                             closure->inputs_left > 0 ? "an argument was not there yet"
+                                                      : "no worker had room for it"),
+                proto::APPLICATION);
+  queue_.RecordError(error);
+  FailQueuedLocked(id, error, change.effects);
 }
 
 }  // namespace cohort

@@ -46,32 +46,20 @@ void Scheduler::AskForCheckpointLocked(Effects& effects) {
 void Scheduler::PumpAtLocked(absl::Time when) {
   // The timer holds a weak pointer, because the timer may outlive the scheduler.
   clock_.CallAt(when, [weak = weak_from_this()] {
-    const auto self = weak.lock();
-    if (self == nullptr) return;
-    Effects effects;
-    {
-      MutexLock lock(self->mutex_);
-      self->Pump(effects);
-    }
-    RunAll(effects);
+    if (const auto self = weak.lock()) Change change(*self);
   });
 }
 
 void Scheduler::Close(const absl::Status& error) {
-  Effects effects;
-  {
-    MutexLock lock(mutex_);
-    if (!closed_.ok()) return;
-    closed_ = error;
-    queue_.RecordError(error);
-    TakeBackLocked(effects);
-    fence_.state = Fence::kNotNeeded;  // the coordinator that holds the job now has another epoch
-    // A closed scheduler runs nothing, so replays end here.
-    for (const std::shared_ptr<Closure>& replay : redo_.TakeDone()) redo_.Drop(replay->id);
-    queue_.ForgetReplays();
-    Pump(effects);
-  }
-  RunAll(effects);
+  Change change(*this);
+  if (!closed_.ok()) return;
+  closed_ = error;
+  queue_.RecordError(error);
+  TakeBackLocked(change.effects);
+  fence_.state = Fence::kNotNeeded;  // the coordinator that holds the job now has another epoch
+  // A closed scheduler runs nothing, so replays end here.
+  for (const std::shared_ptr<Closure>& replay : redo_.TakeDone()) redo_.Drop(replay->id);
+  queue_.ForgetReplays();
 }
 
 void Scheduler::TakeBackLocked(Effects& effects) {
@@ -94,28 +82,23 @@ void Scheduler::TakeBackLocked(Effects& effects) {
 }
 
 void Scheduler::Pause(absl::string_view why) {
-  Effects effects;
-  {
-    MutexLock lock(mutex_);
-    paused_ = std::string(why);
-    // A closure that must not begin twice cannot be put back, so it ends here.
-    std::vector<Run> lost;
-    for (const auto& [id, run] : in_flight_) {
-      if (run.closure->begun && !run.closure->replayable) lost.push_back(run);
-    }
-    for (const Run& run : lost) {
-      const absl::Status error = LostForGood(*run.closure, why);
-      EndLocked(run, error, Outcome::kFailed, effects);
-      effects.push_back([closure = run.closure, error] {
-        if (const auto result = closure->result.lock()) result->Set(error);
-      });
-    }
-    EndLostLocked(why, effects);
-    snapshots_.before.reset();  // the checkpoint that is under way will not be committed
-    TakeBackLocked(effects);
-    Pump(effects);
+  Change change(*this);
+  paused_ = std::string(why);
+  // A closure that must not begin twice cannot be put back, so it ends here.
+  std::vector<Run> lost;
+  for (const auto& [id, run] : in_flight_) {
+    if (run.closure->begun && !run.closure->replayable) lost.push_back(run);
   }
-  RunAll(effects);
+  for (const Run& run : lost) {
+    const absl::Status error = LostForGood(*run.closure, why);
+    EndLocked(run, error, Outcome::kFailed, change.effects);
+    change.effects.push_back([closure = run.closure, error] {
+      if (const auto result = closure->result.lock()) result->Set(error);
+    });
+  }
+  EndLostLocked(why, change.effects);
+  snapshots_.before.reset();  // the checkpoint that is under way will not be committed
+  TakeBackLocked(change.effects);
 }
 
 // Ends the runs whose worker is lost as lost with their worker, even if a home of variables was
@@ -143,35 +126,30 @@ void Scheduler::EndLostLocked(absl::string_view why, Effects& effects) {
 }
 
 void Scheduler::Resume(uint64_t epoch) {
-  Effects effects;
-  {
-    MutexLock lock(mutex_);
-    paused_.clear();
-    gangs_.AllInStep();  // the restore has put every copy back
-    epoch_ = epoch;
-    resources_.SetEpoch(epoch);
-    fence_.state = Fence::kNotNeeded;  // everything that ran before belongs to an older epoch
-    ++stats_.recoveries;
-    snapshots_.done_since = 0;
-    if (closed_.ok()) {
-      for (const std::shared_ptr<Closure>& closure : redo_.TakeDone()) {
-        if (!closure->replayable) {
-          redo_.Drop(closure->id);
-          queue_.RecordError(LostForGood(*closure, "its effect was taken back by a restore"));
-          continue;
-        }
-        // A replay reads the element that the closure read when it was done.
-        if (closure->taken.has_value()) closure->input = *closure->taken;
-        // The closure was done in time once; its replay must not fail at the deadline.
-        closure->deadline = absl::InfiniteFuture();
-        queue_.PutAgain(closure);
+  Change change(*this);
+  paused_.clear();
+  gangs_.AllInStep();  // the restore has put every copy back
+  epoch_ = epoch;
+  resources_.SetEpoch(epoch);
+  fence_.state = Fence::kNotNeeded;  // everything that ran before belongs to an older epoch
+  ++stats_.recoveries;
+  snapshots_.done_since = 0;
+  if (closed_.ok()) {
+    for (const std::shared_ptr<Closure>& closure : redo_.TakeDone()) {
+      if (!closure->replayable) {
+        redo_.Drop(closure->id);
+        queue_.RecordError(LostForGood(*closure, "its effect was taken back by a restore"));
+        continue;
       }
+      // A replay reads the element that the closure read when it was done.
+      if (closure->taken.has_value()) closure->input = *closure->taken;
+      // The closure was done in time once; its replay must not fail at the deadline.
+      closure->deadline = absl::InfiniteFuture();
+      queue_.PutAgain(closure);
     }
-    Log(LogLevel::kInfo, "resumed",
-        {{"epoch", epoch}, {"replays", queue_.replays()}, {"queued", queue_.queued()}});
-    Pump(effects);
   }
-  RunAll(effects);
+  Log(LogLevel::kInfo, "resumed",
+      {{"epoch", epoch}, {"replays", queue_.replays()}, {"queued", queue_.queued()}});
 }
 
 Cut Scheduler::BeginCut() const {
@@ -200,27 +178,17 @@ Cut Scheduler::BeginSnapshots() {
 }
 
 void Scheduler::EndSnapshots() {
-  Effects effects;
-  {
-    MutexLock lock(mutex_);
-    snapshots_.before.reset();
-    // A checkpoint that failed before its snapshots is due again after as many steps as usual.
-    if (std::exchange(snapshots_.asked, false)) snapshots_.done_since = 0;
-    rounds_.Release();
-    Pump(effects);
-  }
-  RunAll(effects);
+  Change change(*this);
+  snapshots_.before.reset();
+  // A checkpoint that failed before its snapshots is due again after as many steps as usual.
+  if (std::exchange(snapshots_.asked, false)) snapshots_.done_since = 0;
+  rounds_.Release();
 }
 
 void Scheduler::CommitCut(const Cut& cut) {
-  Effects effects;
-  {
-    MutexLock lock(mutex_);
-    redo_.CommitCut(cut);
-    ++stats_.checkpoints;
-    Pump(effects);
-  }
-  RunAll(effects);
+  Change change(*this);
+  redo_.CommitCut(cut);
+  ++stats_.checkpoints;
 }
 
 bool Scheduler::IsHeldByRedoLog() const {
@@ -229,23 +197,13 @@ bool Scheduler::IsHeldByRedoLog() const {
 }
 
 void Scheduler::Drain(Done idle) {
-  Effects effects;
-  {
-    MutexLock lock(mutex_);
-    drain_ = std::move(idle);
-    Pump(effects);
-  }
-  RunAll(effects);
+  Change change(*this);
+  drain_ = std::move(idle);
 }
 
 void Scheduler::EndDrain() {
-  Effects effects;
-  {
-    MutexLock lock(mutex_);
-    drain_.reset();
-    Pump(effects);
-  }
-  RunAll(effects);
+  Change change(*this);
+  drain_.reset();
 }
 
 bool Scheduler::IsDrainedLocked() const {
@@ -255,13 +213,8 @@ bool Scheduler::IsDrainedLocked() const {
 }
 
 void Scheduler::WhenStable(Done done) {
-  Effects effects;
-  {
-    MutexLock lock(mutex_);
-    stable_waits_.push_back(std::move(done));
-    Pump(effects);
-  }
-  RunAll(effects);
+  Change change(*this);
+  stable_waits_.push_back(std::move(done));
 }
 
 void Scheduler::FinishStableWaitsLocked(Effects& effects) {
