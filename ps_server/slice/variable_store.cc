@@ -30,9 +30,9 @@ absl::StatusOr<std::vector<SliceLayout>> VariableStore::MissingOf(const Layouts&
             absl::StrCat("slice id ", slice.slice_id, " of '", layout.name(), "' occurs twice"));
       }
       MutexLock lock(mutex_);
-      const auto held = shards_.find(slice.slice_id);
+      const auto held = slices_.find(slice.slice_id);
       const bool here = slice.mirrored || slice.ps == options_.ps;
-      if (held == shards_.end()) {
+      if (held == slices_.end()) {
         if (here) missing.push_back(slice);
       } else if (!here || !SameLayout(held->second->layout(), slice)) {
         return absl::InvalidArgumentError(
@@ -102,7 +102,7 @@ absl::StatusOr<std::vector<uint32_t>> VariableStore::Create(
   for (std::unique_ptr<VariableSlice>& shard : made) {
     const uint32_t id = shard->layout().slice_id;
     // A concurrent Create of the same slice may have been first; its slice then stays in the store.
-    if (shards_.emplace(id, std::move(shard)).second) created.push_back(id);
+    if (slices_.emplace(id, std::move(shard)).second) created.push_back(id);
   }
   return created;
 }
@@ -113,13 +113,13 @@ absl::StatusOr<std::vector<VariableSlice*>> VariableStore::Find(
   found.reserve(slice_ids.size());
   MutexLock lock(mutex_);
   for (const uint32_t id : slice_ids) {
-    const auto shard = shards_.find(id);
+    const auto shard = slices_.find(id);
     // An empty store means that this task was started again and has lost its slices.
-    if (shard == shards_.end()) {
+    if (shard == slices_.end()) {
       return MakeError(absl::StatusCode::kNotFound,
                        absl::StrCat("slice ", id, " is not on ps:", options_.ps, ", which holds ",
-                                    shards_.size(), " slices"),
-                       shards_.empty() ? proto::PS_LOST : proto::APPLICATION);
+                                    slices_.size(), " slices"),
+                       slices_.empty() ? proto::PS_LOST : proto::APPLICATION);
     }
     found.push_back(shard->second.get());
   }
@@ -129,14 +129,14 @@ absl::StatusOr<std::vector<VariableSlice*>> VariableStore::Find(
 std::vector<VariableSlice*> VariableStore::All() const {
   MutexLock lock(mutex_);
   std::vector<VariableSlice*> all;
-  all.reserve(shards_.size());
-  for (const auto& [id, shard] : shards_) all.push_back(shard.get());
+  all.reserve(slices_.size());
+  for (const auto& [id, shard] : slices_) all.push_back(shard.get());
   return all;
 }
 
 void VariableStore::CheckInvariants() const {
-  if (shards_.size() > kInvariantWalkMax) return;
-  for (const auto& [id, slice] : shards_) {
+  if (slices_.size() > kInvariantWalkMax) return;
+  for (const auto& [id, slice] : slices_) {
     COHORT_CHECK(slice != nullptr && slice->layout().slice_id == id, "a slice stands under its id");
     COHORT_CHECK(slice->layout().mirrored || slice->layout().ps == options_.ps,
                  "a slice lives at its home");

@@ -62,7 +62,7 @@ class VariableStore {
   const Options options_;
 
   mutable Mutex mutex_;
-  std::map<uint32_t, std::unique_ptr<VariableSlice>> shards_ ABSL_GUARDED_BY(mutex_);
+  std::map<uint32_t, std::unique_ptr<VariableSlice>> slices_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace cohort

@@ -217,7 +217,7 @@ Command EmbeddingBench() {
            {"epochs", "4", "the first, in which workers make the data, is not timed"},
            {"ps", "2", "parameter servers"},
            {"workers", "1,2,4", "numbers of workers, one run for each"},
-           {"transport", "auto", "auto: shared memory between the processes; tcp: gRPC alone"},
+           {"transport", "auto", "auto: shared memory between the processes; tcp: frames over TCP"},
            {"in_flight", "2", "closures in flight per worker"},
            {"print_job", "false", "true: prints the job file and measures nothing"}},
           Run};

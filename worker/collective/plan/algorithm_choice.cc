@@ -38,18 +38,18 @@ std::string Size(int64_t bytes) {
   return absl::StrCat(bytes, " bytes");
 }
 
+// Returns the bytes of a call, over the parts of all ranks.
 int64_t BytesOfCall(const CollectiveCall& call) {
   const bool parts = call.op == CollectiveOp::kReduceScatter || call.op == CollectiveOp::kAllGather;
   const int64_t elements =
-      // Returns the bytes of a call, over the parts of all ranks.
       parts ? std::accumulate(call.counts.begin(), call.counts.end(), int64_t{0}) : call.count;
   return elements * static_cast<int64_t>(ElementSize(call.dtype));
 }
 
+// Chooses the algorithm of an all-reduce: small calls save steps, large calls save bytes.
 Choice ChooseAllReduce(const PlanInput& in, int64_t bytes) {
   const int n = in.size;
   if (RanksPerHostBlock(in.hosts) > 0 && bytes > kLocalBytesMin) {
-    // Chooses the algorithm of an all-reduce: small calls save steps, large calls save bytes.
     return {A::kHierarchical, absl::StrCat("several ranks share each host, and above ",
                                            Size(kLocalBytesMin), " it pays to sum there first")};
   }
@@ -81,10 +81,10 @@ Choice ChooseAllReduce(const PlanInput& in, int64_t bytes) {
                                  "the ring's")};
 }
 
+// Chooses the algorithm of a broadcast or a reduce.
 Choice ChooseRooted(const PlanInput& in, int64_t bytes) {
   if (bytes <= kTreeBytesMax) {
     return {A::kTree,
-            // Chooses the algorithm of a broadcast or a reduce.
             absl::StrCat("up to ", Size(kTreeBytesMax), " the number of steps is what costs")};
   }
   if (in.call.op == CollectiveOp::kBroadcast) {
