@@ -15,7 +15,7 @@
 #include "common/wire/typed_call.h"
 #include "coordinator/cluster/unanswered_call.h"
 #include "coordinator/schedule/outcome.h"
-#include "coordinator/schedule/worker_slots.h"
+#include "coordinator/schedule/worker_run.h"
 #include "proto/worker.pb.h"
 
 namespace cohort {

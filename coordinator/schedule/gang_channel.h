@@ -28,7 +28,7 @@
 #include "absl/status/status.h"
 #include "common/base/mutex.h"
 #include "common/wire/transport.h"
-#include "coordinator/schedule/worker_slots.h"
+#include "coordinator/schedule/worker_run.h"
 
 namespace cohort {
 

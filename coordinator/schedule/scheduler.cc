@@ -49,6 +49,7 @@ Scheduler::Scheduler(Clock& clock, Options options)
       queue_(options_.queue_bound),
       redo_(options_.redo_max),
       resources_(options_.epoch),
+      slots_(options_.closures_in_flight),
       gangs_(LineupFor(options_)) {}
 
 WaitId Scheduler::Schedule(std::shared_ptr<Closure> closure, Done admitted) {
@@ -100,21 +101,8 @@ void Scheduler::EndFetch() {
 void Scheduler::WorkerReady(int worker, const proto::TaskRef& task, const std::string& address,
                             std::shared_ptr<Channel> channel) {
   Change change(*this);
-  WorkerSlots& lane = lanes_[worker];
-  if (!lane.on_drained.empty()) return;  // the worker is being removed
-  done_on_.emplace(worker, 0);
-  // Another process has none of the resources that the last one was given.
-  if (lane.task.incarnation() != task.incarnation()) {
-    lane.prepared.clear();
-    lane.hold_until = absl::InfinitePast();
-  }
-  queue_.OnServing(task);
-  lane.task = task;
-  lane.address = address;
-  // A new session lets pushes from before a loss be fenced without those of this attachment.
-  lane.session = ++last_session_;
-  lane.channel = std::move(channel);
-  lane.ready = true;
+  // A worker that is being removed takes nothing more.
+  if (slots_.Attach(worker, task, address, std::move(channel))) queue_.OnServing(task);
 }
 
 void Scheduler::WorkerLost(int worker, const absl::Status& cause) {
@@ -124,19 +112,19 @@ void Scheduler::WorkerLost(int worker, const absl::Status& cause) {
   std::vector<std::shared_ptr<GangChannel>> gangs;
   {
     Change change(*this);
-    const auto lane = lanes_.find(worker);
-    if (lane == lanes_.end()) return;
-    lane->second.ready = false;
-    attributed = AttributedCall(cause, lane->second.task);
+    const WorkerSlots* const lane = slots_.Find(worker);
+    if (lane == nullptr) return;
+    slots_.Detach(worker);
+    attributed = AttributedCall(cause, lane->task);
     proto::ErrorDetail detail = DetailOf(attributed);
     detail.set_given_up(true);
     attributed = WithDetail(attributed, detail);
     for (const auto& [id, run] : in_flight_) {
       if (!run.Involves(worker)) continue;
-      const bool of_session = run.Member(worker)->session == lane->second.session;
+      const bool of_session = run.Member(worker)->session == lane->session;
       // Only a run of this attachment that was called may have ended the process.
       if (run.called && of_session) {
-        run.closure->record.AddUnanswered(run.attempt, lane->second.task, attributed);
+        run.closure->record.AddUnanswered(run.attempt, lane->task, attributed);
         queue_.Strike(id);
       }
       // A gang waits for its other members' answers; a run on one worker is taken back by its
@@ -147,11 +135,11 @@ void Scheduler::WorkerLost(int worker, const absl::Status& cause) {
         sessions.insert(run.session);
       }
     }
-    queue_.OnGivenUp(lane->second.task);
+    queue_.OnGivenUp(lane->task);
     // The late pushes of the gangs' generation are fenced with the worker that leaves it.
     if (options_.gang_size > 1 && gangs_.IsInStep(worker)) {
       OutOfStepLocked({{worker, gangs_.session()}}, attributed, change.effects);
-      fencing = fencing_;
+      fencing = fences_.sessions();
     }
   }
   // The worker is not a home of variables any more: fences that may wait for the worker are asked
@@ -165,7 +153,7 @@ void Scheduler::WorkerLost(int worker, const absl::Status& cause) {
 void Scheduler::Pump(Effects& effects) {
   const InvariantsAfter check(*this);
   // Closures and errors end first, so that room and idleness are known before calls are admitted.
-  RetireLanesLocked(effects);
+  for (auto& drained : slots_.TakeDrained()) effects.push_back(std::move(drained));
   EndQueuedLocked(effects);
   for (const auto& struck : queue_.Struck()) QuarantineLocked(*struck, 0, effects);
   ObserveErrorLocked(effects);
@@ -205,31 +193,28 @@ void Scheduler::ObserveErrorLocked(Effects& effects) {
 }
 
 bool Scheduler::IsFencedLocked(Effects& effects) {
-  if (fence_.state == Fence::kNotNeeded || !options_.fence) return true;
+  if (!fences_.IsNeeded() || !options_.fence) return true;
   // Late pushes belong to an epoch that ends. A fence in the next epoch would refuse closures that
   // run again.
   if (!paused_.empty()) return true;
   // A slice that is saved with the fence's watermark would take closures for ended that its cut has
   // open, and that the next coordinator runs again.
-  if (snapshots_.before.has_value() && fence_.state == Fence::kNeeded) return false;
-  if (fence_.state == Fence::kUnderWay) return false;
-  fence_.state = Fence::kUnderWay;
-  effects.push_back(
-      [self = shared_from_this(), watermark = queue_.watermark(), round = ++fence_.round] {
-        self->options_.fence(watermark.value,
-                             [self, round](absl::Status status) { self->OnFenced(round, status); });
-      });
+  if (snapshots_.before.has_value()) return false;
+  if (fences_.IsUnderWay()) return false;
+  effects.push_back([self = shared_from_this(), watermark = queue_.watermark(),
+                     number = fences_.Begin()] {
+    self->options_.fence(watermark.value,
+                         [self, number](absl::Status status) { self->OnFenced(number, status); });
+  });
   return false;
 }
 
 // Takes the answer of a fence. A ps that cannot be told of the fence is lost, and with it every
 // variable that a late push could have changed, so the waiting error is delivered in any case.
-void Scheduler::OnFenced(uint64_t round, const absl::Status& status) {
+void Scheduler::OnFenced(uint64_t number, const absl::Status& status) {
   if (!status.ok()) Log(LogLevel::kWarning, "fence_failed", {{"cause", status.message()}});
   Change change(*this);
-  // A fence from before a restore says nothing about closures that have run since.
-  if (round != fence_.round || fence_.state != Fence::kUnderWay) return;
-  fence_.state = Fence::kNotNeeded;
+  fences_.End(number);  // a fence from before a restore says nothing about closures since
 }
 
 void Scheduler::EndQueuedLocked(Effects& effects) {
@@ -321,7 +306,7 @@ bool Scheduler::IsRoundBrokenLocked() const {
 // were given out before, so the replays that are left run again as a smaller round.
 void Scheduler::EndBrokenRoundLocked() {
   if (!IsRoundBrokenLocked()) return;
-  if (!rounds_.empty()) fence_.state = Fence::kNeeded;  // slices must forget the pushes they kept
+  if (!rounds_.empty()) fences_.Need();  // slices must forget the pushes they kept
   const OpenRounds::Closures answered = rounds_.TakeAnswered();
   std::map<uint64_t, uint32_t> left;  // replays that are left, by round
   for (const auto& closure : answered) left[closure->round.number] += queue_.IsReplay(closure->id);
@@ -362,7 +347,7 @@ void Scheduler::DispatchLocked(Effects& effects) {
     // Snapshots must not contain effects of closures that their cut does not know.
     if (snapshots_.before.has_value() && !(queue_.Front()->id < *snapshots_.before)) return;
     if (IsTooFarAheadLocked() || IsBehindARoundLocked() || IsDrainedLocked()) return;
-    const std::vector<int> workers = LanesForFrontLocked();
+    const std::vector<int> workers = WorkersForFrontLocked();
     if (workers.empty()) return;
     Run run = TakeFrontLocked(workers);
     // The run is started outside the lock, because its call may end at once.
@@ -383,9 +368,8 @@ void Scheduler::CheckInvariants() const {
     COHORT_CHECK(queue_.FindQueued(id) == nullptr, "what is in flight is not queued");
     for (const GangMember& member : run.members) ++running[member.worker];
   }
-  for (const auto& [worker, lane] : lanes_) {
-    COHORT_CHECK(lane.in_flight == running[worker], "a lane counts what it runs");
-    COHORT_CHECK(lane.session <= last_session_, "sessions are given in order");
+  for (const auto& [worker, slots] : slots_.all()) {
+    COHORT_CHECK(slots.in_flight == running[worker], "slots count what the worker runs");
   }
 }
 

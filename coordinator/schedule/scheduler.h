@@ -1,7 +1,7 @@
 #pragma once
 
-// Runs closures on workers. The scheduler joins the queue (closure_queue.h), a lane with K slots
-// for each worker, and the resources that workers must hold (resource_catalog.h). All calls are
+// Runs closures on workers. The scheduler joins the queue (closure_queue.h), the workers' slots
+// (slot_table.h), and the resources that workers must hold (resource_catalog.h). All calls are
 // asynchronous: a completion runs once, on the calling thread or on the transport's thread, and
 // must not block.
 //
@@ -33,25 +33,18 @@
 #include "common/wire/typed_call.h"
 #include "coordinator/schedule/closure.h"
 #include "coordinator/schedule/closure_queue.h"
+#include "coordinator/schedule/fences.h"
 #include "coordinator/schedule/gang_lineup.h"
 #include "coordinator/schedule/open_rounds.h"
 #include "coordinator/schedule/outcome.h"
 #include "coordinator/schedule/redo_log.h"
 #include "coordinator/schedule/resource_catalog.h"
 #include "coordinator/schedule/scheduler_options.h"
+#include "coordinator/schedule/slot_table.h"
 #include "coordinator/schedule/waiting_calls.h"
-#include "coordinator/schedule/worker_slots.h"
+#include "coordinator/schedule/worker_run.h"
 
 namespace cohort {
-
-// The state of the fence against late pushes, which must be fenced before an error is delivered. A
-// fence is needed once an attempt has ended without an answer of its worker.
-enum class Fence { kNotNeeded, kNeeded, kUnderWay };
-
-struct ErrorFence {
-  Fence state = Fence::kNotNeeded;
-  uint64_t round = 0;  // the number of fences begun; an answer to an older fence is ignored
-};
 
 // The state of the checkpoint that is being taken, or else of the next one.
 struct SnapshotState {
@@ -125,7 +118,7 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   void WorkerReady(int worker, const proto::TaskRef& task, const std::string& address,
                    std::shared_ptr<Channel> channel);
   // Notes that the worker's process was given up. When every ps has fenced the process, its
-  // closures in flight are put back, whatever their calls wait for. The lane takes nothing until
+  // closures in flight are put back, whatever their calls wait for. The worker gets nothing until
   // WorkerReady.
   void WorkerLost(int worker, const absl::Status& cause);
   // Puts workers out of step: gangs run on the other members until InStep.
@@ -168,8 +161,8 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
     Scheduler& scheduler_;
   };
   friend class InvariantsAfter<Scheduler>;
-  // Aborts unless each closure that is not queued is in flight or answered, and lanes count what
-  // they run.
+  // Aborts unless each closure that is not queued is in flight or answered, and slots count
+  // what workers run.
   void CheckInvariants() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Pump(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ObserveErrorLocked(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -188,14 +181,13 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   void FinishHoldLocked(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Returns whether a Drain keeps the front closure from beginning.
   bool IsDrainedLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  std::vector<int> LanesForFrontLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::vector<int> WorkersForFrontLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OutOfStepLocked(const std::map<int, uint64_t>& workers, const absl::Status& cause,
                        Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Run TakeFrontLocked(const std::vector<int>& workers) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void RetireLanesLocked(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Returns whether no late push can be applied; if false, the caller waits until OnFenced.
   bool IsFencedLocked(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void OnFenced(uint64_t round, const absl::Status& status);
+  void OnFenced(uint64_t number, const absl::Status& status);
   void EndQueuedLocked(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CancelLocked(std::shared_ptr<Closure> closure, const absl::Status& status, Effects& effects)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -228,7 +220,7 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   void EndLocked(const Run& run, const absl::Status& status, Outcome outcome, Effects& effects)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void MarkDoneLocked(Closure& closure) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void TakeBackLocked(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void TakeBackLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndLostLocked(absl::string_view why, Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AskForCheckpointLocked(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void PumpAtLocked(absl::Time when) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -247,19 +239,14 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   int fetches_ ABSL_GUARDED_BY(mutex_) = 0;  // number of BeginFetch calls without their EndFetch
   std::vector<Done> stable_waits_ ABSL_GUARDED_BY(mutex_);
   ResourceCatalog resources_ ABSL_GUARDED_BY(mutex_);
-  std::map<int, WorkerSlots> lanes_ ABSL_GUARDED_BY(mutex_);
-  // Closures done, by each worker that was ever ready.
-  std::map<int, uint64_t> done_on_ ABSL_GUARDED_BY(mutex_);
-  int last_lane_ ABSL_GUARDED_BY(mutex_) = -1;
-  uint64_t last_session_ ABSL_GUARDED_BY(mutex_) = 0;
+  SlotTable slots_ ABSL_GUARDED_BY(mutex_);
   std::map<ClosureId, Run> in_flight_ ABSL_GUARDED_BY(mutex_);
   OpenRounds rounds_ ABSL_GUARDED_BY(mutex_);
   GangLineup gangs_ ABSL_GUARDED_BY(mutex_);
-  std::set<uint64_t> fencing_ ABSL_GUARDED_BY(mutex_);  // sessions whose fence is not confirmed yet
   // The timers of closures with a deadline.
   std::map<ClosureId, TimerId> timers_ ABSL_GUARDED_BY(mutex_);
   WaitingCalls waiting_ ABSL_GUARDED_BY(mutex_);
-  ErrorFence fence_ ABSL_GUARDED_BY(mutex_);
+  Fences fences_ ABSL_GUARDED_BY(mutex_);
   Stats stats_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -67,10 +67,8 @@ void Scheduler::FenceAndTakeBack(const std::set<uint64_t>& sessions, const absl:
   {
     MutexLock lock(mutex_);
     // A session that is being fenced is not asked again: its first answer takes the runs back.
-    for (const uint64_t session : sessions) {
-      if (fencing_.insert(session).second) not_asked.insert(session);
-      gangs_.SetFenced(session);
-    }
+    not_asked = fences_.Add(sessions);
+    for (const uint64_t session : sessions) gangs_.SetFenced(session);
   }
   if (!not_asked.empty()) AskForFence(not_asked, cause, 1);
 }
@@ -95,7 +93,7 @@ void Scheduler::AskForFence(const std::set<uint64_t>& sessions, const absl::Stat
 
 void Scheduler::TakeBack(const std::set<uint64_t>& sessions, const absl::Status& cause) {
   Change change(*this);
-  for (const uint64_t session : sessions) fencing_.erase(session);
+  fences_.Confirm(sessions);
   // EndLocked changes `in_flight_`, so the runs are collected first.
   std::vector<Run> runs;
   for (const auto& [id, run] : in_flight_) {
@@ -152,23 +150,14 @@ bool Scheduler::TakeSetUp(const Run& run, const SetUpEnd& end) {
   if (end.status.ok()) {
     // The answer of a set-up call shows that the worker can be reached.
     run.closure->record.EndSilence();
-    for (const GangMember& member : run.members) {
-      WorkerSlots& lane = lanes_[member.worker];
-      // A process that replaced this member in the meantime has not got the resource.
-      if (lane.task.incarnation() != member.task.incarnation()) continue;
-      lane.prepared.insert(run.missing.front());
-    }
+    for (const GangMember& member : run.members) slots_.AddResource(member, run.missing.front());
     return true;
   }
   if (clock_.Now() >= run.closure->deadline || !NoteSilence(run, end)) return true;
   if (run.gang_channel != nullptr) return true;
   // Another worker may answer, so this worker is given nothing until as much time has passed again.
-  const bool others = std::any_of(lanes_.begin(), lanes_.end(), [&](const auto& lane) {
-    return lane.first != run.worker() && lane.second.ready &&
-           lane.second.hold_until <= clock_.Now();
-  });
-  if (!others) return true;
-  lanes_[run.worker()].hold_until = clock_.Now() + end.lasted;
+  if (!slots_.AnotherServes(run.worker(), clock_.Now())) return true;
+  slots_.HoldUntil(run.worker(), clock_.Now() + end.lasted);
   PumpAtLocked(clock_.Now() + end.lasted);
   return true;
 }
@@ -264,7 +253,7 @@ void Scheduler::End(const Run& run, absl::StatusOr<Envelope<proto::RunClosureRes
 
 void Scheduler::EndLocked(const Run& run, const absl::Status& status, Outcome outcome,
                           Effects& effects) {
-  for (const GangMember& member : run.members) --lanes_[member.worker].in_flight;
+  slots_.Return(run.members);
   const ClosureId id = run.closure->id;
   in_flight_.erase(id);
   gangs_.End(id, outcome == Outcome::kDone, clock_.Now());
@@ -272,10 +261,10 @@ void Scheduler::EndLocked(const Run& run, const absl::Status& status, Outcome ou
   if (gangs_.not_before() > clock_.Now()) PumpAtLocked(gangs_.not_before());
   // The worker may still push for this closure, although nobody waits for it any more.
   if (outcome == Outcome::kWorkerLost || outcome == Outcome::kExpired) {
-    fence_.state = Fence::kNeeded;
+    fences_.Need();
   }
   if (outcome == Outcome::kDone) {
-    for (const GangMember& member : run.members) ++done_on_[member.worker];
+    for (const GangMember& member : run.members) slots_.CountDone(member.worker);
     if (run.closure->round.number == 0) return MarkDoneLocked(*run.closure);
     // A closure of a round is done only when enough closures of its round are answered.
     for (const auto& done : rounds_.Answer(run.closure)) MarkDoneLocked(*done);
@@ -288,7 +277,7 @@ void Scheduler::EndLocked(const Run& run, const absl::Status& status, Outcome ou
   }
   if (outcome == Outcome::kPsLost) {
     const absl::Time until = clock_.Now() + kHold;
-    for (const GangMember& member : run.members) lanes_[member.worker].hold_until = until;
+    for (const GangMember& member : run.members) slots_.HoldUntil(member.worker, until);
     PumpAtLocked(until);
     if (options_.on_ps_suspect) {
       effects.push_back([self = shared_from_this(), ps = DetailOf(status).origin().index()] {
@@ -299,10 +288,7 @@ void Scheduler::EndLocked(const Run& run, const absl::Status& status, Outcome ou
   if (outcome == Outcome::kForgotten) {
     // The worker refused the closure because resources were missing, so the closure has not begun.
     run.closure->begun = false;
-    for (const GangMember& member : run.members) {
-      WorkerSlots& lane = lanes_[member.worker];
-      if (lane.task.incarnation() == member.task.incarnation()) lane.prepared.clear();
-    }
+    for (const GangMember& member : run.members) slots_.ForgetResources(member);
   }
   if (outcome == Outcome::kWorkerLost) SuspectLocked(run, status, effects);
   // The closure is queued again from here on, unless one of its limits is reached.

@@ -82,7 +82,7 @@ void Scheduler::FailQueuedLocked(ClosureId id, const absl::Status& error, Effect
 bool Scheduler::QuarantineLocked(const Closure& closure, uint32_t ends_now, Effects& effects) {
   if (in_flight_.count(closure.id) > 0) return false;  // the closure's attempt may end well
   // A single worker cannot be compared with another one, so its crashes alone count.
-  const bool only_worker = done_on_.size() <= 1;
+  const bool only_worker = slots_.known() <= 1;
   if (!closure.record.IsPoison(options_.quarantine_after, only_worker, ends_now)) return false;
   const std::string casualties = closure.record.Casualties(ends_now);
   ++stats_.quarantined;

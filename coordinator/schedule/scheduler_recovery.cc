@@ -55,18 +55,16 @@ void Scheduler::Close(const absl::Status& error) {
   if (!closed_.ok()) return;
   closed_ = error;
   queue_.RecordError(error);
-  TakeBackLocked(change.effects);
-  fence_.state = Fence::kNotNeeded;  // the coordinator that holds the job now has another epoch
+  TakeBackLocked();
+  fences_.Forget();  // the coordinator that holds the job now has another epoch
   // A closed scheduler runs nothing, so replays end here.
   for (const std::shared_ptr<Closure>& replay : redo_.TakeDone()) redo_.Drop(replay->id);
   queue_.ForgetReplays();
 }
 
-void Scheduler::TakeBackLocked(Effects& effects) {
+void Scheduler::TakeBackLocked() {
   // The workers attach again in the next epoch, and then get new lanes.
-  for (auto& [worker, lane] : lanes_) lane.in_flight = 0;
-  RetireLanesLocked(effects);
-  lanes_.clear();
+  slots_.Clear();
   for (const auto& [id, run] : in_flight_) {
     queue_.PutBack(id);
     // Late answers of a retired channel must not put workers out of step in the next epoch.
@@ -98,22 +96,20 @@ void Scheduler::Pause(absl::string_view why) {
   }
   EndLostLocked(why, change.effects);
   snapshots_.before.reset();  // the checkpoint that is under way will not be committed
-  TakeBackLocked(change.effects);
+  TakeBackLocked();
 }
 
 // Ends the runs whose worker is lost as lost with their worker, even if a home of variables was
 // lost at the same time.
 void Scheduler::EndLostLocked(absl::string_view why, Effects& effects) {
   std::vector<std::pair<Run, proto::TaskRef>> lost;
-  const auto is_away = [&](const GangMember& member) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    const auto lane = lanes_.find(member.worker);
-    return lane == lanes_.end() || !lane->second.ready || lane->second.session != member.session;
-  };
+  const auto is_away = [&](const GangMember& member)
+                           ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !slots_.Serves(member); };
   for (const auto& [id, run] : in_flight_) {
     const auto away = std::find_if(run.members.begin(), run.members.end(), is_away);
     if (away != run.members.end()) {
       lost.emplace_back(run, away->task);
-    } else if (fencing_.count(run.session) > 0) {
+    } else if (fences_.IsFencing(run.session)) {
       // The session's fence is not confirmed, so the worker was lost, even if its lane is ready
       // again.
       lost.emplace_back(run, run.task());
@@ -131,7 +127,7 @@ void Scheduler::Resume(uint64_t epoch) {
   gangs_.AllInStep();  // the restore has put every copy back
   epoch_ = epoch;
   resources_.SetEpoch(epoch);
-  fence_.state = Fence::kNotNeeded;  // everything that ran before belongs to an older epoch
+  fences_.Forget();  // everything that ran before belongs to an older epoch
   ++stats_.recoveries;
   snapshots_.done_since = 0;
   if (closed_.ok()) {

@@ -22,8 +22,13 @@ Scheduler::Stats Scheduler::stats() const {
   Stats stats = stats_;
   stats.queued = queue_.queued() + queue_.waiting();
   stats.in_flight = queue_.in_flight();
-  for (const auto& [worker, lane] : lanes_) stats.workers_ready += lane.ready ? 1 : 0;
+  for (const auto& [worker, slots] : slots_.all()) stats.workers_ready += slots.ready ? 1 : 0;
   return stats;
+}
+
+std::map<int, WorkerStats> Scheduler::workers() const {
+  MutexLock lock(mutex_);
+  return slots_.stats();
 }
 
 std::string Scheduler::DescribeWait() const {
@@ -52,11 +57,11 @@ std::string Scheduler::DescribeWait() const {
     absl::StrAppend(&text, shown == 1 ? "; the oldest: " : ", ", id.value,
                     " on worker:", run.worker());
   }
-  for (const auto& [worker, lane] : lanes_) {
-    absl::StrAppend(&text, "; worker:", worker, lane.ready ? " serving" : " lost", ", ",
-                    lane.in_flight, " in flight");
+  for (const auto& [worker, slots] : slots_.all()) {
+    absl::StrAppend(&text, "; worker:", worker, slots.ready ? " serving" : " lost", ", ",
+                    slots.in_flight, " in flight");
   }
-  if (lanes_.empty()) absl::StrAppend(&text, "; no worker has been there");
+  if (slots_.all().empty()) absl::StrAppend(&text, "; no worker has been there");
   absl::StrAppend(&text, "; calls that wait: ", waiting_.ToString());
   return text;
 }

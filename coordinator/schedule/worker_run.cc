@@ -1,4 +1,4 @@
-#include "coordinator/schedule/worker_slots.h"
+#include "coordinator/schedule/worker_run.h"
 
 #include <algorithm>
 

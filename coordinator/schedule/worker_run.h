@@ -1,16 +1,13 @@
 #pragma once
 
-// A worker as the scheduler sees it, and the runs of closures there.
+// The runs of closures on workers.
 
 #include <cstdint>
 #include <memory>
-#include <set>
 #include <string>
 #include <vector>
 
-#include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
-#include "absl/time/time.h"
 #include "common/wire/transport.h"
 #include "coordinator/schedule/closure.h"
 #include "proto/error.pb.h"
@@ -20,25 +17,10 @@ namespace cohort {
 
 class GangChannel;
 
-struct WorkerSlots {
-  bool ready = false;
-  // The number of the WorkerReady call that made this lane ready. Pushes carry the session, so that
-  // pushes from before a loss can be fenced, and pushes after the return of the same process are
-  // not.
-  uint64_t session = 0;
-  proto::TaskRef task;
-  std::string address;
-  std::shared_ptr<Channel> channel;  // the channel to the worker, shared with runs
-  int in_flight = 0;
-  absl::Time hold_until = absl::InfinitePast();  // the lane takes nothing before this time
-  std::set<std::string> prepared;
-  std::vector<absl::AnyInvocable<void()>> on_drained;  // not empty: the worker is being removed
-};
-
 // A worker that runs a closure, alone or as a member of a gang.
 struct GangMember {
   int worker = 0;
-  uint64_t session = 0;  // the lane's session when the run began
+  uint64_t session = 0;  // the worker's session when the run began
   proto::TaskRef task;
   std::shared_ptr<Channel> channel;
 };

@@ -11,47 +11,25 @@
 
 namespace cohort {
 
-std::vector<int> Scheduler::LanesForFrontLocked() {
+std::vector<int> Scheduler::WorkersForFrontLocked() {
   const absl::Time now = clock_.Now();
-  const auto has_room = [&](int worker,
-                            const WorkerSlots& lane) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return lane.ready && lane.on_drained.empty() && lane.hold_until <= now &&
-           lane.in_flight < options_.closures_in_flight && gangs_.IsInStep(worker) &&
-           !gangs_.IsIdle(worker);
+  const auto may = [&](int worker) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return gangs_.IsInStep(worker) && !gangs_.IsIdle(worker);
   };
   if (options_.gang_size > 1 && queue_.Front()->gang) {
     std::vector<int> workers;
     for (const int worker : gangs_.members()) {
       if (!gangs_.IsInStep(worker)) continue;
-      const auto lane = lanes_.find(worker);
       // A gang runs on all members or on none.
-      if (lane == lanes_.end() || !has_room(worker, lane->second)) return {};
+      if (!slots_.HasRoom(worker, now) || !may(worker)) return {};
       workers.push_back(worker);
     }
     // With too few members in step the gang waits for others to come back.
     const bool are_enough = workers.size() >= static_cast<size_t>(options_.gang_min);
     return are_enough ? workers : std::vector<int>();
   }
-  const WorkerSlots* best = nullptr;
-  int worker = -1;
-  const auto consider = [&](int index, const WorkerSlots& lane)
-                            ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-                              if (!has_room(index, lane)) return;
-                              if (best != nullptr && lane.in_flight >= best->in_flight) return;
-                              best = &lane;
-                              worker = index;
-                            };
-  // The search starts after the lane that was served last, so that workers with equal room take
-  // turns.
-  for (auto it = lanes_.upper_bound(last_lane_); it != lanes_.end(); ++it) {
-    consider(it->first, it->second);
-  }
-  for (auto it = lanes_.begin(); it != lanes_.end() && it->first <= last_lane_; ++it) {
-    consider(it->first, it->second);
-  }
-  if (best == nullptr) return {};
-  last_lane_ = worker;
-  return {worker};
+  const int chosen = slots_.Choose(now, may);
+  return chosen < 0 ? std::vector<int>() : std::vector<int>{chosen};
 }
 
 WorkerRun Scheduler::TakeFrontLocked(const std::vector<int>& workers) {
@@ -66,13 +44,11 @@ WorkerRun Scheduler::TakeFrontLocked(const std::vector<int>& workers) {
   // Only a gang of several workers names its members; a worker alone needs no peers.
   const bool alone = options_.gang_size <= 1 || !run.closure->gang;
   for (const int worker : workers) {
-    WorkerSlots& lane = lanes_[worker];
-    ++lane.in_flight;
-    run.members.push_back({worker, lane.session, lane.task, lane.channel});
+    run.members.push_back(slots_.Take(worker));
     if (alone) continue;
     proto::Peer& member = *run.gang.add_members();
-    *member.mutable_task() = lane.task;
-    member.set_address(lane.address);
+    *member.mutable_task() = run.members.back().task;
+    member.set_address(slots_.Find(worker)->address);
   }
   if (alone) {
     run.session = run.members.front().session;
@@ -94,7 +70,7 @@ WorkerRun Scheduler::TakeFrontLocked(const std::vector<int>& workers) {
   // A resource that one member lacks is made on all members: the channel calls them together.
   for (std::string& key : ResourceCatalog::KeysFor(*run.closure)) {
     const auto is_there = [&](int worker) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-      return lanes_[worker].prepared.count(key) > 0;
+      return slots_.HasResource(worker, key);
     };
     const bool there = std::all_of(workers.begin(), workers.end(), is_there);
     if (!there) run.missing.push_back(std::move(key));
@@ -118,12 +94,11 @@ void Scheduler::SuspectLocked(const Run& run, const absl::Status& status, Effect
     // A member that refuses pushes of a fenced generation is not to blame: the scheduler itself
     // asked for the fence.
     if (in_group && ClassOf(status) == proto::STALE && gangs_.IsFenced(run.session)) continue;
-    WorkerSlots& lane = lanes_[member.worker];
     // A call from before the worker was lost and came back says nothing about the worker's present
     // state.
-    if (lane.session != member.session || !lane.ready) continue;
+    if (!slots_.Serves(member)) continue;
     // Nothing is sent to the worker until WorkerReady is called again.
-    lane.ready = false;
+    slots_.Detach(member.worker);
     if (!options_.on_suspect) continue;
     effects.push_back([self = shared_from_this(), worker = member.worker,
                        incarnation = member.task.incarnation()] {
@@ -164,7 +139,7 @@ void Scheduler::OutOfStep(const std::set<int>& workers, const absl::Status& caus
       }
     }
     OutOfStepLocked(newly, cause, change.effects);
-    fencing = fencing_;
+    fencing = fences_.sessions();
   }
   // These workers are not homes of variables any more, so fences must not wait for them.
   if (!fencing.empty()) AskForFence(fencing, cause, 1);
@@ -183,9 +158,9 @@ void Scheduler::OutOfStepLocked(const std::map<int, uint64_t>& workers, const ab
 void Scheduler::InStep(int worker, uint64_t incarnation) {
   Change change(*this);
   if (gangs_.members().count(worker) == 0) return;  // the worker was removed meanwhile
-  const auto lane = lanes_.find(worker);
-  const bool serves = lane != lanes_.end() && lane->second.ready &&
-                      (incarnation == 0 || lane->second.task.incarnation() == incarnation);
+  const WorkerSlots* const slots = slots_.Find(worker);
+  const bool serves = slots != nullptr && slots->ready &&
+                      (incarnation == 0 || slots->task.incarnation() == incarnation);
   // After a pause all copies are put back, including the copy of this worker.
   gangs_.InStep(worker);
   if (!serves && paused_.empty()) {
@@ -207,6 +182,12 @@ void Scheduler::HoldGangs(Done held) {
 void Scheduler::ReleaseGangs() {
   Change change(*this);
   gangs_.Release();
+}
+
+void Scheduler::RemoveWorker(int worker, absl::AnyInvocable<void()> drained) {
+  Change change(*this);
+  slots_.Remove(worker, std::move(drained));
+  gangs_.Leave(worker);
 }
 
 }  // namespace cohort
