@@ -12,15 +12,6 @@ using onnx::AttributeProto;
 using onnx::InferenceContext;
 using onnx::OpSchema;
 
-// Returns a schema of the cohort domain with the type constraint T.
-OpSchema NewSchema(const char* name) {
-  OpSchema schema;
-  schema.SetName(name).SetDomain(kCohortDomain).SinceVersion(kCohortOpset);
-  schema.SetLocation(__FILE__, __LINE__);
-  schema.TypeConstraint("T", {"tensor(float)", "tensor(double)"}, "real numbers");
-  return schema;
-}
-
 // Adds a type constraint that every tensor type satisfies.
 OpSchema& AnyType(OpSchema& schema, const char* name) {
   return schema.TypeConstraint(name, OpSchema::all_tensor_types_with_bfloat(), "any");
@@ -55,7 +46,7 @@ void ElementwiseGrad(InferenceContext& ctx) {
 }
 
 OpSchema ElementwiseGradSchema(const char* name) {
-  OpSchema schema = NewSchema(name);
+  OpSchema schema = NewCohortSchema(name);
   schema.Input(0, "dy", "", "T").Input(1, "y", "", "T").Output(0, "dx", "", "T");
   schema.TypeAndShapeInferenceFunction(ElementwiseGrad);
   return schema;
@@ -124,14 +115,14 @@ void CategoricalCrossentropyInference(InferenceContext& ctx) {
 }
 
 OpSchema ReduceToShapeOfSchema() {
-  OpSchema schema = NewSchema("ReduceToShapeOf");
+  OpSchema schema = NewCohortSchema("ReduceToShapeOf");
   schema.Input(0, "grad", "", "T").Input(1, "like", "", "A").Output(0, "reduced", "", "T");
   schema.TypeAndShapeInferenceFunction(LikeInput<0, 1>);
   return AnyType(schema, "A");
 }
 
 OpSchema ReshapeLikeSchema() {
-  OpSchema schema = NewSchema("ReshapeLike");
+  OpSchema schema = NewCohortSchema("ReshapeLike");
   schema.Input(0, "x", "", "A").Input(1, "like", "", "B").Output(0, "reshaped", "", "A");
   schema.TypeAndShapeInferenceFunction(LikeInput<0, 1>);
   AnyType(schema, "A");
@@ -139,14 +130,14 @@ OpSchema ReshapeLikeSchema() {
 }
 
 OpSchema ZerosLikeSchema() {
-  OpSchema schema = NewSchema("ZerosLike");
+  OpSchema schema = NewCohortSchema("ZerosLike");
   schema.Input(0, "like", "", "T").Output(0, "zeros", "", "T");
   schema.TypeAndShapeInferenceFunction(LikeInput<0, 0>);
   return schema;
 }
 
 OpSchema ReduceGradSchema() {
-  OpSchema schema = NewSchema("ReduceGrad");
+  OpSchema schema = NewCohortSchema("ReduceGrad");
   schema.Input(0, "dy", "", "T").Input(1, "x", "", "T").Output(0, "dx", "", "T");
   schema.Attr("axes", "reduced axes", AttributeProto::INTS, onnx::OPTIONAL_VALUE);
   schema.Attr("keepdims", "dy keeps reduced axes", AttributeProto::INT, int64_t{1});
@@ -156,7 +147,7 @@ OpSchema ReduceGradSchema() {
 }
 
 OpSchema ConcatGradSchema() {
-  OpSchema schema = NewSchema("ConcatGrad");
+  OpSchema schema = NewCohortSchema("ConcatGrad");
   schema.Input(0, "dy", "", "T");
   schema.Input(1, "x", "", "T", OpSchema::Variadic);
   schema.Output(0, "dx", "", "T", OpSchema::Variadic);
@@ -174,7 +165,7 @@ void LikeEachInput(InferenceContext& ctx) {
 }
 
 OpSchema ClipByNormSchema() {
-  OpSchema schema = NewSchema("ClipByNorm");
+  OpSchema schema = NewCohortSchema("ClipByNorm");
   schema.Input(0, "x", "", "T", OpSchema::Variadic);
   schema.Output(0, "clipped", "", "T", OpSchema::Variadic);
   schema.Attr("clip_norm", "the largest norm", AttributeProto::FLOAT);
@@ -183,7 +174,7 @@ OpSchema ClipByNormSchema() {
 }
 
 OpSchema ClipByValueSchema() {
-  OpSchema schema = NewSchema("ClipByValue");
+  OpSchema schema = NewCohortSchema("ClipByValue");
   schema.Input(0, "x", "", "T").Output(0, "clipped", "", "T");
   schema.Attr("clip_value", "the largest size", AttributeProto::FLOAT);
   schema.TypeAndShapeInferenceFunction(LikeInput<0, 0>);
@@ -191,7 +182,7 @@ OpSchema ClipByValueSchema() {
 }
 
 OpSchema GatherGradSchema() {
-  OpSchema schema = NewSchema("GatherGrad");
+  OpSchema schema = NewCohortSchema("GatherGrad");
   schema.Input(0, "dy", "", "T").Input(1, "indices", "", "I").Input(2, "data", "", "T");
   schema.Output(0, "ddata", "", "T");
   schema.TypeConstraint("I", {"tensor(int32)", "tensor(int64)"}, "indices");
@@ -201,7 +192,7 @@ OpSchema GatherGradSchema() {
 }
 
 OpSchema DropoutGradSchema() {
-  OpSchema schema = NewSchema("DropoutGrad");
+  OpSchema schema = NewCohortSchema("DropoutGrad");
   schema.Input(0, "dy", "", "T").Input(1, "mask", "", "B");
   schema.Input(2, "ratio", "", "R", OpSchema::Optional);
   schema.Input(3, "training_mode", "", "B", OpSchema::Optional);
@@ -213,7 +204,7 @@ OpSchema DropoutGradSchema() {
 }
 
 OpSchema SoftmaxCrossEntropyGradSchema() {
-  OpSchema schema = NewSchema("SoftmaxCrossEntropyGrad");
+  OpSchema schema = NewCohortSchema("SoftmaxCrossEntropyGrad");
   schema.Input(0, "dloss", "", "T").Input(1, "log_prob", "", "T").Input(2, "labels", "", "I");
   schema.Input(3, "weights", "", "T", OpSchema::Optional);
   schema.Output(0, "dscores", "", "T");
@@ -227,7 +218,7 @@ OpSchema SoftmaxCrossEntropyGradSchema() {
 // Returns the schema of a crossentropy: categorical if `labels` is "T", sparse if `labels` is "L".
 // With `grad`, returns the schema of the gradient instead.
 OpSchema CrossentropySchema(const char* name, const char* labels, bool grad) {
-  OpSchema schema = NewSchema(name);
+  OpSchema schema = NewCohortSchema(name);
   const bool sparse = std::string(labels) == "L";
   // A gradient operator has dloss as its first input, before the inputs of the forward operator.
   const int first = grad ? 1 : 0;
@@ -251,6 +242,14 @@ OpSchema CrossentropySchema(const char* name, const char* labels, bool grad) {
 }
 
 }  // namespace
+
+OpSchema NewCohortSchema(const char* name) {
+  OpSchema schema;
+  schema.SetName(name).SetDomain(kCohortDomain).SinceVersion(kCohortOpset);
+  schema.SetLocation(__FILE__, __LINE__);
+  schema.TypeConstraint("T", {"tensor(float)", "tensor(double)"}, "real numbers");
+  return schema;
+}
 
 std::vector<OpSchema> CohortSchemas() {
   std::vector<OpSchema> schemas = {

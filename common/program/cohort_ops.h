@@ -92,6 +92,9 @@ namespace cohort {
 // Returns the schemas of all cohort operators, with type and shape inference, in a fixed order.
 std::vector<onnx::OpSchema> CohortSchemas();
 
+// Returns a schema of the cohort domain with the type constraint T, which stands for real numbers.
+onnx::OpSchema NewCohortSchema(const char* name);
+
 // Appends the schemas of the operators for images and replicas (image_ops.cc). Called only by
 // CohortSchemas.
 void AddImageSchemas(std::vector<onnx::OpSchema>& schemas);

@@ -13,14 +13,6 @@ using onnx::AttributeProto;
 using onnx::InferenceContext;
 using onnx::OpSchema;
 
-OpSchema NewSchema(const char* name) {
-  OpSchema schema;
-  schema.SetName(name).SetDomain(kCohortDomain).SinceVersion(kCohortOpset);
-  schema.SetLocation(__FILE__, __LINE__);
-  schema.TypeConstraint("T", {"tensor(float)", "tensor(double)"}, "real numbers");
-  return schema;
-}
-
 // Gives output `output` the type and the shape of input `input`.
 void Like(InferenceContext& ctx, size_t input, size_t output) {
   if (output >= ctx.getNumOutputs()) return;
@@ -53,7 +45,7 @@ void AddWindowAttributes(OpSchema& schema) {
 // Returns the schema of a gradient of Conv. `operand` is the other factor of the convolution; the
 // gradient, computed from dy and `operand`, has the shape of `like`.
 OpSchema ConvGradSchema(const char* name, const char* operand, const char* like) {
-  OpSchema schema = NewSchema(name);
+  OpSchema schema = NewCohortSchema(name);
   schema.Input(0, "dy", "", "T").Input(1, operand, "", "T").Input(2, like, "", "T");
   schema.Output(0, "gradient", "", "T");
   AddWindowAttributes(schema);
@@ -64,7 +56,7 @@ OpSchema ConvGradSchema(const char* name, const char* operand, const char* like)
 
 // Returns the schema of a pooling's gradient; `flag` is the attribute that only this pooling has.
 OpSchema PoolGradSchema(const char* name, const char* flag) {
-  OpSchema schema = NewSchema(name);
+  OpSchema schema = NewCohortSchema(name);
   schema.Input(0, "dy", "", "T").Input(1, "x", "", "T").Output(0, "dx", "", "T");
   AddWindowAttributes(schema);
   schema.Attr("ceil_mode", "as in ONNX", AttributeProto::INT, int64_t{0});
@@ -74,7 +66,7 @@ OpSchema PoolGradSchema(const char* name, const char* flag) {
 }
 
 OpSchema BatchNormalizationGradSchema() {
-  OpSchema schema = NewSchema("BatchNormalizationGrad");
+  OpSchema schema = NewCohortSchema("BatchNormalizationGrad");
   schema.Input(0, "dy", "", "T").Input(1, "x", "", "T").Input(2, "scale", "", "T");
   schema.Input(3, "mean", "", "T", OpSchema::Optional);
   schema.Input(4, "variance", "", "T", OpSchema::Optional);
@@ -88,7 +80,7 @@ OpSchema BatchNormalizationGradSchema() {
 }
 
 OpSchema AllReduceSchema() {
-  OpSchema schema = NewSchema("AllReduce");
+  OpSchema schema = NewCohortSchema("AllReduce");
   schema.Input(0, "x", "", "T").Output(0, "reduced", "", "T");
   schema.Attr("reduction", "sum or mean", AttributeProto::STRING);
   schema.Attr("of_mean_losses", "x is a gradient", AttributeProto::INT, int64_t{0});
@@ -109,7 +101,7 @@ void InferAllGather(InferenceContext& ctx) {
 }
 
 OpSchema AllGatherSchema() {
-  OpSchema schema = NewSchema("AllGather");
+  OpSchema schema = NewCohortSchema("AllGather");
   schema.Input(0, "x", "", "A").Output(0, "gathered", "", "A");
   schema.TypeConstraint("A", OpSchema::all_tensor_types(), "any");
   schema.Attr("axis", "along which", AttributeProto::INT, int64_t{0});
@@ -118,7 +110,7 @@ OpSchema AllGatherSchema() {
 }
 
 OpSchema AllGatherGradSchema() {
-  OpSchema schema = NewSchema("AllGatherGrad");
+  OpSchema schema = NewCohortSchema("AllGatherGrad");
   schema.Input(0, "dy", "", "T").Input(1, "x", "", "T").Output(0, "dx", "", "T");
   schema.Attr("axis", "as AllGather's", AttributeProto::INT, int64_t{0});
   schema.TypeAndShapeInferenceFunction(LikeInput<1>);
