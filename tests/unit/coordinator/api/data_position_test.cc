@@ -3,7 +3,6 @@
 #include <vector>
 
 #include "coordinator/api/progress.h"
-#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace cohort {
@@ -46,28 +45,6 @@ TEST(DataPosition, AnotherBatchSizeGoesOnAtTheSameExample) {
   const proto::IteratorPosition shorter = BatchAfter(begin, 0, {10, 4});
   EXPECT_EQ(shorter.epoch(), 4) << "this pass has 40 examples and is over";
   EXPECT_EQ(shorter.element(), 0);
-}
-
-TEST(DataPosition, TravelsWithARecoveryCheckpoint) {
-  TrainProgress before(7);
-  before.BeginEpoch(ClosureId{1});
-  before.EndEpoch(4, {2, 30}, {});
-  proto::CoordinatorState state;
-  state.set_application(before.Save(Cut()));
-  TrainProgress after(7);
-  ASSERT_TRUE(after.Load(state).ok());
-  EXPECT_EQ(after.progress().data, (DataPosition{2, 30}));
-  EXPECT_EQ(after.progress().epochs_done, 1);
-}
-
-TEST(RecoveryOfAnotherJob, IsRefusedWithAllThatMayDiffer) {
-  proto::CoordinatorState state;
-  state.set_application(TrainProgress(7).Save(Cut()));
-  const absl::Status refused = TrainProgress(8).Load(state);
-  EXPECT_TRUE(absl::IsFailedPrecondition(refused));
-  for (const char* cause : {"model", "optimizer", "learning rate", "steps_per_epoch"}) {
-    EXPECT_THAT(std::string(refused.message()), testing::HasSubstr(cause));
-  }
 }
 
 }  // namespace

@@ -56,5 +56,27 @@ TEST(TrainProgress, RefusesOtherSettingsWhateverTheData) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("optimizer"));
 }
 
+TEST(DataPosition, TravelsWithARecoveryCheckpoint) {
+  TrainProgress before(7);
+  before.BeginEpoch(ClosureId{1});
+  before.EndEpoch(4, {2, 30}, {});
+  proto::CoordinatorState state;
+  state.set_application(before.Save(Cut()));
+  TrainProgress after(7);
+  ASSERT_TRUE(after.Load(state).ok());
+  EXPECT_EQ(after.progress().data, (DataPosition{2, 30}));
+  EXPECT_EQ(after.progress().epochs_done, 1);
+}
+
+TEST(RecoveryOfAnotherJob, IsRefusedWithAllThatMayDiffer) {
+  proto::CoordinatorState state;
+  state.set_application(TrainProgress(7).Save(Cut()));
+  const absl::Status refused = TrainProgress(8).Load(state);
+  EXPECT_TRUE(absl::IsFailedPrecondition(refused));
+  for (const char* cause : {"model", "optimizer", "learning rate", "steps_per_epoch"}) {
+    EXPECT_THAT(std::string(refused.message()), HasSubstr(cause));
+  }
+}
+
 }  // namespace
 }  // namespace cohort
