@@ -138,7 +138,6 @@ Scheduler::Options ClusterCoordinator::SchedulerOptionsFor(
   options.queue_bound = options_.queue_bound;
   options.closures_in_flight = options_.closures_in_flight;
   if (options_.mirrored) {
-    // A mirrored job runs gangs of all workers that the cluster names.
     options.gang_size = options_.cluster.NumTasks(Role::kWorker);
     const std::vector<int> workers = options_.cluster.Indices(Role::kWorker);
     options.gang_workers = {workers.begin(), workers.end()};
@@ -148,7 +147,7 @@ Scheduler::Options ClusterCoordinator::SchedulerOptionsFor(
       if (const auto copies = parts->copies.lock()) copies->OnOutOfStep(workers, cause);
       const auto recovery = parts->recovery.lock();
       if (recovery == nullptr) return;
-      // A checkpoint that one of these workers is writing must begin anew elsewhere.
+      // A checkpoint that one of these workers writes must begin anew elsewhere.
       std::set<int> away;
       for (const auto& [worker, session] : workers) away.insert(worker);
       recovery->OnHomesAway(away, cause);
@@ -163,7 +162,6 @@ Scheduler::Options ClusterCoordinator::SchedulerOptionsFor(
   options.stop_at_first_error = options_.stop_at_first_error;
   options.setup_timeout = options_.connect_timeout;
   options.closure_timeout = options_.closure_timeout;
-  // Without recovery no closure can run again after the loss of a home, so none is kept.
   options.redo_max = options_.recovery_directory.empty() ? 0 : options_.redo_max;
   options.checkpoint_every = options_.recovery_interval_closures;
   options.on_checkpoint_due = [parts] {
@@ -226,8 +224,7 @@ void ClusterCoordinator::ListenToTasks(const std::shared_ptr<const Parts>& parts
     const Scheduler::Stats stats = scheduler->stats();
     return stats.done + stats.replayed;
   };
-  // Recovery, if there is any, closes the scheduler itself, and also ends the waits for
-  // checkpoints.
+  // Recovery closes the scheduler itself, and also ends the waits for checkpoints.
   const auto end_job = [scheduler = scheduler_, parts](const absl::Status& error) {
     if (const auto recovery = parts->recovery.lock()) return recovery->EndJob(error);
     scheduler->Close(error);
@@ -261,8 +258,7 @@ void ClusterCoordinator::ListenToTasks(const std::shared_ptr<const Parts>& parts
     // A home that lacks memory would be lost again after every recovery.
     if (!hopeless.ok()) return end_job(hopeless);
     if (const auto copies = parts->copies.lock()) {
-      // A home may have been restarted without its loss being noticed, so the scheduler may not
-      // know it.
+      // The scheduler may not know the loss of a home that was restarted at once.
       scheduler->OutOfStep({DetailOf(error).origin().index()}, error);
       return copies->OnLost(error);
     }

@@ -13,8 +13,8 @@
 #include "common/program/bind.h"
 #include "common/program/graph_builder.h"
 #include "common/program/program.h"
-#include "coordinator/api/sharded_variable.h"
 #include "coordinator/api/checkpoint_manager.h"
+#include "coordinator/api/sharded_variable.h"
 #include "tests/conformance/strategy_runs.h"
 #include "tests/support/test_programs.h"
 

@@ -368,9 +368,8 @@ TEST(Training, AKilledWorkerCostsNoStep) {
 
 TEST(CustomLoopExample, Runs) {
   const TempDirectory directory("custom-loop");
-  const ProcessRun run =
-      RunProcess(absl::StrCat(COHORT_BIN_DIR, "/custom_loop"), {directory.path()},
-                 {{"TF_CONFIG", ""}}, absl::Seconds(60));
+  const ProcessRun run = RunProcess(absl::StrCat(COHORT_BIN_DIR, "/custom_loop"),
+                                    {directory.path()}, {{"TF_CONFIG", ""}}, absl::Seconds(60));
   EXPECT_EQ(run.exit_code, 0) << run.err;
   // The data is y = 2 x0 - 3 x1 + 1.
   EXPECT_THAT(run.out, testing::HasSubstr("w0 2.000 w1 -3.000"));

@@ -8,8 +8,8 @@
 #include <numeric>
 #include <set>
 
-#include "coordinator/strategy/partitioner.h"
 #include "coordinator/api/checkpoint_manager.h"
+#include "coordinator/strategy/partitioner.h"
 #include "tests/sim/sim_cluster.h"
 #include "tests/support/counter.h"
 #include "tests/support/test_programs.h"

@@ -92,8 +92,6 @@ Service FrameRouter::MakeService() {
   service.handlers["AskProgress"] =
       HandlerOf<proto::AskProgressRequest, proto::AskProgressResponse>(
           [](LaneReceiver& receiver, const Envelope<proto::AskProgressRequest>& request,
-             // Generations only grow, so a generation that is not newer than the newest one is
-             // over.
              TypedReply<proto::AskProgressResponse> reply) {
             receiver.OnAskProgress(
                 [reply = std::move(reply)](absl::StatusOr<RankProgress> known) mutable {
