@@ -361,11 +361,10 @@ void Scheduler::CheckInvariants() const {
   COHORT_CHECK(queue_.in_flight() == in_flight_.size() + rounds_.answered(),
                "a closure that has not ended is queued, in flight or answered");
   COHORT_CHECK(fetches_ >= 0, "a fetch ends once");
-  if (in_flight_.size() > kInvariantWalkMax) return;
+  if (in_flight_.size() > kInvariantWalkMax / 8) return;
   std::map<int, int> running;
   for (const auto& [id, run] : in_flight_) {
     COHORT_CHECK(run.closure->id == id, "a run stands under its closure's id");
-    COHORT_CHECK(queue_.FindQueued(id) == nullptr, "what is in flight is not queued");
     for (const GangMember& member : run.members) ++running[member.worker];
   }
   for (const auto& [worker, slots] : slots_.all()) {

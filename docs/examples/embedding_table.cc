@@ -39,7 +39,8 @@ absl::Status Train(Runtime& runtime, ClusterSpec cluster) {
   VariableSpec spec{"table", DType::kFloat32, {kKeyBuckets, 4}, {}};
   spec.initializer.set_op("zeros");
   spec.sparse = proto::LAZY;
-  spec.dynamic.emplace();  // rows under keys, on every ps
+  // Rows under keys, on every ps.
+  spec.dynamic.emplace().set_row_dtype(static_cast<int32_t>(DType::kFloat32));
   ASSIGN_OR_RETURN(const Variable variable, coordinator->Scope(adagrad).CreateVariable(spec));
   ASSIGN_OR_RETURN(const proto::Program program, TrainStep());
   ASSIGN_OR_RETURN(const ProgramHandle step, coordinator->Register(program));
