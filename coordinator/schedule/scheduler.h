@@ -155,10 +155,14 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
     ~Change() ABSL_UNLOCK_FUNCTION();
     Change(const Change&) = delete;
     Change& operator=(const Change&) = delete;
+    // Notes that nothing has changed, so nothing moves: an error that waits is observed by the
+    // next change only.
+    void IsNone() { moves_ = false; }
     Effects effects;
 
    private:
     Scheduler& scheduler_;
+    bool moves_ = true;
   };
   friend class InvariantsAfter<Scheduler>;
   // Aborts unless each closure that is not queued is in flight or answered, and slots count
