@@ -32,7 +32,7 @@ Scheduler::Change::Change(Scheduler& scheduler) : scheduler_(scheduler) {
 }
 
 Scheduler::Change::~Change() {
-  scheduler_.Pump(effects);
+  if (moves_) scheduler_.Pump(effects);
   scheduler_.mutex_.Unlock();
   // Effects are callbacks and calls, which may come back to the scheduler: the lock is not held.
   for (auto& effect : effects) effect();
@@ -73,6 +73,7 @@ WaitId Scheduler::CheckDone(absl::AnyInvocable<void(absl::StatusOr<bool>)> done)
       done(error);
     });
   }
+  change.IsNone();
   change.effects.push_back([done = std::move(done),
                             idle = queue_.IsIdle() && paused_.empty()]() mutable { done(idle); });
   return WaitId();
@@ -102,7 +103,8 @@ void Scheduler::WorkerReady(int worker, const proto::TaskRef& task, const std::s
                             std::shared_ptr<Channel> channel) {
   Change change(*this);
   // A worker that is being removed takes nothing more.
-  if (slots_.Attach(worker, task, address, std::move(channel))) queue_.OnServing(task);
+  if (!slots_.Attach(worker, task, address, std::move(channel))) return change.IsNone();
+  queue_.OnServing(task);
 }
 
 void Scheduler::WorkerLost(int worker, const absl::Status& cause) {
@@ -113,7 +115,7 @@ void Scheduler::WorkerLost(int worker, const absl::Status& cause) {
   {
     Change change(*this);
     const WorkerSlots* const lane = slots_.Find(worker);
-    if (lane == nullptr) return;
+    if (lane == nullptr) return change.IsNone();
     slots_.Detach(worker);
     attributed = AttributedCall(cause, lane->task);
     proto::ErrorDetail detail = DetailOf(attributed);
@@ -214,7 +216,8 @@ bool Scheduler::IsFencedLocked(Effects& effects) {
 void Scheduler::OnFenced(uint64_t number, const absl::Status& status) {
   if (!status.ok()) Log(LogLevel::kWarning, "fence_failed", {{"cause", status.message()}});
   Change change(*this);
-  fences_.End(number);  // a fence from before a restore says nothing about closures since
+  // A fence from before a restore says nothing about closures that have run since.
+  if (!fences_.End(number)) change.IsNone();
 }
 
 void Scheduler::EndQueuedLocked(Effects& effects) {

@@ -241,8 +241,8 @@ void Scheduler::End(const Run& run, absl::StatusOr<Envelope<proto::RunClosureRes
     }
   }
   Change change(*this);
+  if (!IsCurrentLocked(run)) return change.IsNone();
   change.effects = std::move(suspicions);
-  if (!IsCurrentLocked(run)) return;
   if (response.ok()) {
     AddTimes(response->header.times(), stats_.times);
     run.closure->round_applied = response->header.round_applied();

@@ -58,7 +58,7 @@ void Scheduler::OnInput(ClosureId id) {
   Closure* const closure = queue_.FindWaiting(id);
   // The last missing result decides; a closure that was cancelled meanwhile does not wait any
   // more.
-  if (closure == nullptr || --closure->inputs_left > 0) return;
+  if (closure == nullptr || --closure->inputs_left > 0) return change.IsNone();
   const absl::Status resolved = Resolve(*closure);
   if (resolved.ok()) {
     queue_.MakeReady(id);
@@ -116,7 +116,7 @@ void Scheduler::Expire(ClosureId id) {
   timers_.erase(id);
   const Closure* const closure = queue_.FindQueued(id);
   // A closure that is in flight or has ended does not expire here.
-  if (closure == nullptr) return;
+  if (closure == nullptr) return change.IsNone();
   const absl::Status error =
       MakeError(absl::StatusCode::kDeadlineExceeded,
                 absl::StrCat("closure ", id.value, " was still queued at its deadline, after ",

@@ -52,7 +52,7 @@ void Scheduler::PumpAtLocked(absl::Time when) {
 
 void Scheduler::Close(const absl::Status& error) {
   Change change(*this);
-  if (!closed_.ok()) return;
+  if (!closed_.ok()) return change.IsNone();
   closed_ = error;
   queue_.RecordError(error);
   TakeBackLocked();

@@ -130,7 +130,7 @@ void Scheduler::OutOfStep(const std::set<int>& workers, const absl::Status& caus
     for (const int worker : workers) {
       if (gangs_.IsInStep(worker)) newly[worker] = gangs_.session();
     }
-    if (newly.empty()) return;
+    if (newly.empty()) return change.IsNone();
     // The other gangs of these workers end without these workers.
     for (const auto& [id, run] : in_flight_) {
       for (const auto& [worker, session] : newly) {
@@ -157,7 +157,8 @@ void Scheduler::OutOfStepLocked(const std::map<int, uint64_t>& workers, const ab
 
 void Scheduler::InStep(int worker, uint64_t incarnation) {
   Change change(*this);
-  if (gangs_.members().count(worker) == 0) return;  // the worker was removed meanwhile
+  if (gangs_.members().count(worker) == 0)
+    return change.IsNone();  // the worker was removed meanwhile
   const WorkerSlots* const slots = slots_.Find(worker);
   const bool serves = slots != nullptr && slots->ready &&
                       (incarnation == 0 || slots->task.incarnation() == incarnation);
