@@ -73,7 +73,9 @@ CoordinatorDaemon::CoordinatorDaemon(World world, Waiter& waiter, CoordinatorOpt
     : world_(world),
       waiter_(waiter),
       options_(std::move(options)),
-      environment_(std::move(environment)) {}
+      environment_(std::move(environment)) {
+  interruption_->needed_flag = FlagOfRecovery();
+}
 
 CoordinatorDaemon::Result CoordinatorDaemon::Run() {
   absl::StatusOr<std::string> summary = RunJob();
@@ -115,9 +117,11 @@ void CoordinatorDaemon::EndInterrupted(Interruption& interruption, const absl::S
   MutexLock lock(interruption.mutex);
   // The job may have ended while the checkpoint was written.
   if (interruption.connected == nullptr) return;
-  interruption.kept = kept.ok();
+  // A restart policy takes kExitInterrupted for the promise that the same command goes on.
+  interruption.kept = kept.ok() && interruption.needed_flag.empty();
   const std::string what =
-      kept.ok() ? "; a recovery checkpoint has all that was done: the same command goes on from it"
+      kept.ok() ? absl::StrCat("; a recovery checkpoint has all that was done: the same command",
+                               interruption.needed_flag, " goes on from it")
                 : absl::StrCat("; what was done since the last recovery checkpoint runs again: ",
                                kept.message());
   interruption.error =
@@ -242,6 +246,14 @@ absl::StatusOr<ClusterCoordinator::Options> CoordinatorDaemon::ConnectOptions() 
   KeepHomes(job, options_.transport, options);
   Log(LogLevel::kInfo, "local_tasks_started", {{"state_dir", options_.state_directory}});
   return options;
+}
+
+std::string CoordinatorDaemon::FlagOfRecovery() const {
+  const JobSpec& job = options_.job;
+  // A directory that the job names is found by every start.
+  if (!job.recovery.directory.empty() || !job.checkpoint.directory.empty()) return "";
+  if (!options_.state_directory_is_new) return "";
+  return absl::StrCat(" with --state_dir ", options_.state_directory);
 }
 
 std::string CoordinatorDaemon::RecoveryDirectory() const {

@@ -54,13 +54,18 @@ class CoordinatorDaemon {
     // Set while the coordinator lives.
     ClusterCoordinator* connected ABSL_GUARDED_BY(mutex) = nullptr;
     absl::Status error ABSL_GUARDED_BY(mutex);  // the error with which an interrupted job ends
-    bool kept ABSL_GUARDED_BY(mutex) = false;   // whether a checkpoint has everything that was done
+    // Whether a checkpoint has everything that was done, and the same command finds it.
+    bool kept ABSL_GUARDED_BY(mutex) = false;
+    // The flag with which the same command finds the checkpoints; empty if it finds them without.
+    std::string needed_flag;
   };
   static void EndInterrupted(Interruption& interruption, const absl::Status& kept);
 
   absl::StatusOr<std::string> RunJob();
   absl::StatusOr<std::string> RunConnected(ClusterCoordinator& coordinator);
   absl::StatusOr<ClusterCoordinator::Options> ConnectOptions();
+  // Returns the flag that another start needs to find the recovery checkpoints of this one.
+  std::string FlagOfRecovery() const;
   // Returns the directory of recovery checkpoints; empty if the job keeps none.
   std::string RecoveryDirectory() const;
   // Checks, before any task starts, that the job can write to the directories that it names.

@@ -325,6 +325,7 @@ absl::StatusOr<CoordinatorCommand> Resolve(const Flags& flags, const Environment
   // Only a real start makes the directory, so this comes after the commands that only print.
   if (options.local.has_value() && options.state_directory.empty()) {
     ASSIGN_OR_RETURN(options.state_directory, NewStateDirectory(environment));
+    options.state_directory_is_new = true;
   }
   if (options.local.has_value() && !options.ctl_address.empty()) {
     options.ctl_address_file = JoinPath(options.state_directory, kCtlAddressFile);

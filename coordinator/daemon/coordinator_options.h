@@ -33,6 +33,8 @@ struct CoordinatorOptions {
   std::optional<LocalTasks> local;  // absent: the cluster is that of TF_CONFIG
   ClusterSpec cluster;              // the cluster of TF_CONFIG; empty with --local
   std::string state_directory;      // where local tasks keep addresses, process ids and logs
+  // True if the state directory was made for this start: the same command has another one.
+  bool state_directory_is_new = false;
   // After this time without a coordinator, a local task ends by itself; zero: never.
   absl::Duration orphan_timeout = absl::Seconds(30);
   // The address at which the coordinator serves operators, and a file to which it writes that

@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -139,6 +140,21 @@ TEST_F(CoordinatorLoss, OrphansEndByThemselves) {
   const ProcessRun run = StartCoordinator(1)->Wait(absl::Minutes(2));
   EXPECT_EQ(run.exit_code, 0) << run.err;
   EXPECT_THAT(run.err, Not(HasSubstr("child_adopted")));
+}
+
+// Exit code 7 is a promise to restart policies.
+TEST_F(CoordinatorLoss, WithoutANamedDirectoryTheSameCommandIsNotSaidToGoOn) {
+  std::vector<std::string> arguments = Arguments(kEndless, "60s");
+  const auto flag = std::find(arguments.begin(), arguments.end(), "--state_dir");
+  arguments.erase(flag, flag + 2);
+  RunningProcess job(absl::StrCat(COHORT_BIN_DIR, "/coordinator"), arguments,
+                     {{"TF_CONFIG", ""}, {"TMPDIR", directory.path()}});
+  ASSERT_TRUE(job.ReadErrUntil("Epoch 2/", absl::Minutes(1))) << job.err();
+  job.Signal(SIGTERM);
+  const ProcessRun interrupted = job.Wait(absl::Minutes(1));
+  EXPECT_EQ(interrupted.exit_code, kExitJobFailed) << interrupted.err;
+  EXPECT_THAT(interrupted.err, HasSubstr(absl::StrCat("the same command with --state_dir ",
+                                                      directory.path(), "/cohort-")));
 }
 
 TEST_F(CoordinatorLoss, ASecondCoordinatorAtOnceIsRefused) {
