@@ -148,13 +148,13 @@ TEST_F(CoordinatorLoss, WithoutANamedDirectoryTheSameCommandIsNotSaidToGoOn) {
   const auto flag = std::find(arguments.begin(), arguments.end(), "--state_dir");
   arguments.erase(flag, flag + 2);
   RunningProcess job(absl::StrCat(COHORT_BIN_DIR, "/coordinator"), arguments,
-                     {{"TF_CONFIG", ""}, {"TMPDIR", directory.path()}});
+                     {{"TF_CONFIG", ""}, {"TMPDIR", temp.path()}});
   ASSERT_TRUE(job.ReadErrUntil("Epoch 2/", absl::Minutes(1))) << job.err();
   job.Signal(SIGTERM);
   const ProcessRun interrupted = job.Wait(absl::Minutes(1));
   EXPECT_EQ(interrupted.exit_code, kExitJobFailed) << interrupted.err;
   EXPECT_THAT(interrupted.err, HasSubstr(absl::StrCat("the same command with --state_dir ",
-                                                      directory.path(), "/cohort-")));
+                                                      temp.path(), "/cohort-")));
 }
 
 TEST_F(CoordinatorLoss, ASecondCoordinatorAtOnceIsRefused) {
