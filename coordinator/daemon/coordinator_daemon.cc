@@ -222,6 +222,17 @@ absl::StatusOr<ClusterCoordinator::Options> CoordinatorDaemon::ConnectOptions() 
     KeepHomes(job, options_.transport, options);
     return options;
   }
+  RETURN_IF_ERROR(StartLocalTasks(options));
+  KeepHomes(job, options_.transport, options);
+  return options;
+}
+
+absl::Status CoordinatorDaemon::StartLocalTasks(ClusterCoordinator::Options& options) {
+  const absl::Status made = world_.files.MakeDirectories(options_.state_directory);
+  if (!made.ok()) {
+    return OfClass(Annotate(made, "--state_dir: name a directory that can be made and written to"),
+                   proto::CONFIGURATION);
+  }
   LocalCluster::Options local;
   local.ps = options_.local->ps;
   local.workers = options_.local->workers;
@@ -243,9 +254,8 @@ absl::StatusOr<ClusterCoordinator::Options> CoordinatorDaemon::ConnectOptions() 
   options.cluster = local_->spec();
   options.one_machine = true;
   options.address = [local = local_](TaskId task) { return local->Address(task); };
-  KeepHomes(job, options_.transport, options);
   Log(LogLevel::kInfo, "local_tasks_started", {{"state_dir", options_.state_directory}});
-  return options;
+  return absl::OkStatus();
 }
 
 std::string CoordinatorDaemon::FlagOfRecovery() const {

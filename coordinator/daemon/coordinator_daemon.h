@@ -64,6 +64,9 @@ class CoordinatorDaemon {
   absl::StatusOr<std::string> RunJob();
   absl::StatusOr<std::string> RunConnected(ClusterCoordinator& coordinator);
   absl::StatusOr<ClusterCoordinator::Options> ConnectOptions();
+  // Starts the tasks of --local and names them in the options. Errors: CONFIGURATION for a state
+  // directory that cannot be used; WORKER_LOST for tasks that do not start.
+  absl::Status StartLocalTasks(ClusterCoordinator::Options& options);
   // Returns the flag that another start needs to find the recovery checkpoints of this one.
   std::string FlagOfRecovery() const;
   // Returns the directory of recovery checkpoints; empty if the job keeps none.

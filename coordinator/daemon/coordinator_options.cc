@@ -120,8 +120,10 @@ void Declare(FlagParser& parser, Flags& flags) {
   parser.AddFooter(
       "'coordinator ctl --help' tells how to see a running job and to change its workers.\n"
       "Flags win over TF_CONFIG, TF_CONFIG over the job file, the job file over defaults.\n"
-      "Exit codes: 0 done, 1 the job failed, 2 bad options, 4 the cluster could not be reached or "
-      "was lost, 5 asked to stop and not done in time.");
+      "Exit codes: 0 done, 1 the job failed, 2 bad options, 3 cannot listen or too few files may "
+      "be "
+      "open, 4 the cluster could not be reached or was lost, 5 asked to stop and not done in time, "
+      "7 asked to stop, and the same command goes on, 70 a defect of this program.");
 }
 
 // Makes a new directory under TMPDIR. Errors: FAILED_PRECONDITION with the remedy.

@@ -198,6 +198,12 @@ TEST_F(MisSetInputs, StateDirectoryIsInUse) {
               kExitBadConfig, {directory, absl::StrCat("process id ", getpid())});
 }
 
+TEST_F(MisSetInputs, StateDirectoryCannotBeMade) {
+  const std::string below_a_file = absl::StrCat(job, "/state");
+  ExpectError(Run("coordinator", {"--job", job, "--local", kLocal, "--state_dir", below_a_file}),
+              kExitBadConfig, {"--state_dir", job});
+}
+
 TEST_F(MisSetInputs, OrphanTimeoutIsMalformed) {
   ExpectError(Run("coordinator", {"--job", job, "--local", kLocal, "--orphan_timeout", "30"}),
               kExitBadConfig, {"--orphan_timeout", "30s"});
