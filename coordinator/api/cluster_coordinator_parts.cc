@@ -147,7 +147,6 @@ Scheduler::Options ClusterCoordinator::SchedulerOptionsFor(
       if (const auto copies = parts->copies.lock()) copies->OnOutOfStep(workers, cause);
       const auto recovery = parts->recovery.lock();
       if (recovery == nullptr) return;
-      // A checkpoint that one of these workers writes must begin anew elsewhere.
       std::set<int> away;
       for (const auto& [worker, session] : workers) away.insert(worker);
       recovery->OnHomesAway(away, cause);
