@@ -25,7 +25,7 @@ absl::Status Count(Runtime& runtime, const std::shared_ptr<LocalCluster>& tasks,
   options.job = "count";
   options.settings = 1;  // with the name: the same job takes over from itself
   options.recovery_directory = directory + "/recovery";
-  options.recovery_interval = absl::Milliseconds(200);
+  options.recovery_interval = absl::Milliseconds(50);
   ASSIGN_OR_RETURN(const auto coordinator,
                    ClusterCoordinator::Connect(runtime.world(), runtime.waiter(), options));
   proto::UpdateRule rule;
