@@ -30,7 +30,7 @@ expect() {
 expect custom_loop "w0 2.000 w1 -3.000"
 expect embedding_table "key 1099511627776 rating 3.00"
 expect mirrored_step "w 4.500, the batch's mean on each replica: 4.500 4.500 4.500 4.500"
-expect evaluation "epoch 3: squared error of 5 examples 0.0000"
+expect evaluation "epoch 10: squared error of 5 examples 0.0000"
 
 # Killed in the middle, and started again.
 mkfifo "$work/said"

@@ -47,7 +47,7 @@ absl::Status Train(Runtime& runtime, ClusterSpec cluster) {
   const IteratorHandle iterator =
       coordinator->MakeIterator(data(3, {1, 0, 0, 1, 1, 1}, {2, -3, -1}, -1));
   const DatasetHandle test = data(5, {3, 1, 1, 2, 2, 0, 0, 2, 4, 4}, {3, -4, 4, -6, -4}, 1);
-  for (int epoch = 1; epoch <= 3; ++epoch) {
+  for (int epoch = 1; epoch <= 10; ++epoch) {
     for (int i = 0; i < 20; ++i) {
       RETURN_IF_ERROR(coordinator->Schedule(train_step, {{}, iterator, 0.1}).status());
     }
