@@ -1,9 +1,8 @@
 #pragma once
 
 // The interface by which tasks reach each other. A server listens with handlers; a channel starts
-// calls. Every call has a deadline and can be cancelled. Three implementations pass one conformance
-// suite: gRPC (grpc_transport.h), in-process (inprocess_transport.h) and simulated
-// (sim_transport.h).
+// calls. Every call has a deadline and can be cancelled. All implementations pass one conformance
+// suite: those of common/wire/route, and the simulated one of tests/support/network.
 //
 // A handler and a completion run on a thread of the transport, so neither may block: they move the
 // message to a strand and return. A reply may be sent from any thread, once; a handler that drops
