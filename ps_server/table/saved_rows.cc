@@ -209,8 +209,8 @@ void RowTable::LoadState(absl::Span<const TableState> parts) {
     for (size_t i = 0; i < kStripes; ++i) {
       MutexLock lock(stripes_[i]->mutex);
       RowStripe& stripe = stripes_[i]->rows;
-      // Of several states the last one decides where the search for expired rows continues. Any
-      // place is correct, because the search goes round the whole table.
+      // The last of several states decides where the search for expired rows continues. Any place
+      // is correct, because the search goes round the whole table.
       stripe.SweepFrom(static_cast<uint64_t>(fields[2 * i + 1]));
       if (state.sights.num_elements() == 0) continue;
       const absl::Span<const uint8_t> counters =

@@ -57,7 +57,7 @@ class ReplicaMeeting {
   absl::Status GroupError() const;
 
  private:
-  // What one replica has left at the next meeting: its call and its continuation.
+  // The seat of one replica, which leaves its call and its continuation at the next meeting.
   class ReplicaSeat;
   struct Arrival {
     ExchangeCall call;

@@ -4,12 +4,12 @@
 // elements of each slice, with the rest kept for the next push (GradientResiduals). The receiver
 // learns the form from the tensor metas in the message.
 //
-// What a top-k push leaves out is not lost: it is added to the next gradient of the same slice
-// (error feedback). Over many pushes, the sum of what was sent is the sum of the gradients minus
-// the present rest. Every gradient element is in one place at a time: in a push's message, with a
-// push under way, or in the residuals. So no element is applied twice, however pushes end and
-// overlap. A new epoch begins without residuals, because steps may then run again from an earlier
-// cut, with their whole gradients.
+// Elements that a top-k push leaves out are not lost: the worker adds them to the next gradient of
+// the same slice (error feedback). Over many pushes, the sum of what was sent is the sum of the
+// gradients minus the present rest. Every gradient element is in one place at a time: in a push's
+// message, with a push under way, or in the residuals. So no element is applied twice, however
+// pushes end and overlap. A new epoch begins without residuals, because steps may then run again
+// from an earlier cut, with their whole gradients.
 
 #include <cstdint>
 #include <map>

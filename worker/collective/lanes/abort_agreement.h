@@ -2,7 +2,7 @@
 
 // The agreement by which all ranks of an aborted generation come to show the same cause. A rank
 // that finds or hears a cause tells all other ranks, and each of them answers with its own cause.
-// Of two causes the lesser counts (AbortCause), and a rank that takes a lesser cause tells all
+// The lesser of two causes counts (AbortCause), and a rank that takes a lesser cause tells all
 // ranks again. A rank that has a cause looks for no further causes of its own. So no new cause can
 // come once all reachable ranks have answered with the same cause: the rank is then settled. Ranks
 // that do not answer count as lost. A rank that the cause names as given up is not waited for. This
