@@ -25,6 +25,8 @@ inline std::atomic<bool> checks_invariants{true};
 // Limits walks over all elements: a call stays cheap, and what is wrong with a large collection is
 // wrong with a small one.
 inline constexpr size_t kInvariantWalkMax = 64;
+// The same limit for an object that is checked several times for each closure.
+inline constexpr size_t kFrequentWalkMax = kInvariantWalkMax / 8;
 
 // Returns whether invariants are checked in this process. Thread-safe.
 inline bool ChecksInvariants() {

@@ -8,8 +8,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <filesystem>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 namespace cohort {
@@ -88,6 +90,15 @@ class PosixReadableFile final : public ReadableFile {
   const std::string path_;
 };
 
+// Returns " in <working directory>" for a relative path, whose meaning depends on where the process
+// was started, and nothing for an absolute one.
+std::string DirectoryOfRelative(absl::string_view path) {
+  if (absl::StartsWith(path, "/")) return "";
+  std::error_code error;
+  const std::string directory = std::filesystem::current_path(error).string();
+  return error ? "" : absl::StrCat(" in ", directory);
+}
+
 // Makes the entries of a directory durable: fsync() of a file does not cover the file's name.
 absl::Status SyncDirectory(const std::string& path) {
   const int fd = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -110,8 +121,12 @@ absl::StatusOr<std::unique_ptr<WritableFile>> PosixFileSystem::Create(const std:
 }
 
 absl::StatusOr<std::unique_ptr<ReadableFile>> PosixFileSystem::Open(const std::string& path) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return ErrnoStatus(errno, absl::StrCat("cannot open ", path));
+  // Without O_NONBLOCK the call would wait for ever for a writer of a FIFO, which is refused below.
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) {
+    const int error_number = errno;
+    return ErrnoStatus(error_number, absl::StrCat("cannot open ", path, DirectoryOfRelative(path)));
+  }
   struct stat info;
   // open() also opens directories and devices, but their sizes mean nothing to a reader of files.
   if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
@@ -135,6 +150,11 @@ absl::StatusOr<std::vector<std::string>> PosixFileSystem::List(const std::string
 }
 
 absl::Status PosixFileSystem::Rename(const std::string& from, const std::string& to) {
+  struct stat info;
+  // rename() by root would replace a device such as /dev/null by the file.
+  if (lstat(to.c_str(), &info) == 0 && !S_ISREG(info.st_mode) && !S_ISLNK(info.st_mode)) {
+    return absl::FailedPreconditionError(absl::StrCat(to, " is not a regular file"));
+  }
   if (rename(from.c_str(), to.c_str()) != 0) {
     return ErrnoStatus(errno, absl::StrCat("cannot rename ", from, " to ", to));
   }

@@ -123,4 +123,11 @@ absl::Status ProbeDirectory(FileSystem& files, const std::string& directory) {
   return absl::OkStatus();
 }
 
+absl::Status ProbeFile(FileSystem& files, const std::string& path) {
+  RETURN_IF_ERROR(ProbeDirectory(files, DirectoryOf(path)));
+  const absl::Status opened = files.Open(path).status();
+  // A file that does not exist, or that cannot be read, can be replaced all the same.
+  return absl::IsFailedPrecondition(opened) ? opened : absl::OkStatus();
+}
+
 }  // namespace cohort

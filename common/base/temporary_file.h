@@ -67,4 +67,9 @@ void RemoveTemporaries(FileSystem& files, const std::string& path);
 // errors, with the directory in the message.
 absl::Status ProbeDirectory(FileSystem& files, const std::string& directory);
 
+// Checks that WriteFileAtomically can write the file, and creates its directory. Errors: those of
+// ProbeDirectory; FAILED_PRECONDITION if `path` is a directory, a device or another file that is
+// not regular.
+absl::Status ProbeFile(FileSystem& files, const std::string& path);
+
 }  // namespace cohort

@@ -176,6 +176,14 @@ absl::StatusOr<std::string> FindCheckpoint(FileSystem& files, const std::string&
     // completion.
     const bool completed =
         absl::ConsumeSuffix(&prefix, kIndexSuffix) && !files.Open(IndexPath(which)).ok();
+    if (!completed && !files.Open(IndexPath(which)).ok() && files.List(which).ok()) {
+      return WithRemedy(
+          absl::NotFoundError(absl::StrCat(
+              "checkpoint.restore names the directory ", which,
+              ", not a checkpoint: for its latest "
+              "one, name it in checkpoint.directory and write checkpoint.restore=latest")),
+          files, which);
+    }
     return completed ? std::string(prefix) : which;
   }
   const absl::StatusOr<CheckpointState> state = ReadCheckpointState(files, directory);
@@ -194,13 +202,15 @@ absl::StatusOr<std::string> FindCheckpoint(FileSystem& files, const std::string&
       files, directory);
 }
 
-std::string IntactCheckpointsRemedy(FileSystem& files, const std::string& directory) {
+std::string IntactCheckpointsRemedy(FileSystem& files, const std::string& directory,
+                                    absl::string_view damaged) {
   std::vector<std::string> intact;
   const absl::StatusOr<std::vector<std::string>> names = NamesIn(files, directory);
   for (const std::string& name : names.ok() ? *names : std::vector<std::string>()) {
     // Opening a checkpoint checks its index and the sizes of its data shards, but not the bytes in
     // the shards.
-    if (BundleReader::Open(files, JoinPath(directory, name)).ok()) intact.push_back(name);
+    if (name != damaged && BundleReader::Open(files, JoinPath(directory, name)).ok())
+      intact.push_back(name);
   }
   if (intact.empty()) {
     return absl::StrCat("no intact checkpoint lies in ", directory,

@@ -55,12 +55,15 @@ void RemoveUnfinishedSaves(FileSystem& files, const std::string& directory);
 // for a damaged state file and NOT_FOUND for a state file whose latest checkpoint is missing, both
 // with the file, its content and IntactCheckpointsRemedy() in the message; FAILED_PRECONDITION that
 // lists the checkpoints if there is no state file and the checkpoints' names do not tell which is
-// the latest.
+// the latest; NOT_FOUND for a directory.
 absl::StatusOr<std::string> FindCheckpoint(FileSystem& files, const std::string& directory,
                                            const std::string& which);
 
 // Returns advice for a user whose checkpoint cannot be read: the names of the directory's intact
-// checkpoints (at most 16, the one with the most steps last), and how to choose one of them.
-std::string IntactCheckpointsRemedy(FileSystem& files, const std::string& directory);
+// checkpoints (at most 16, the one with the most steps last) except `damaged`, and how to choose
+// one of them. Intact are those with a readable index and all their bytes; the bytes themselves are
+// not read.
+std::string IntactCheckpointsRemedy(FileSystem& files, const std::string& directory,
+                                    absl::string_view damaged = "");
 
 }  // namespace cohort

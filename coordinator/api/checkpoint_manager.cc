@@ -9,11 +9,13 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "common/base/log.h"
+#include "common/base/status.h"
 #include "common/checkpoint/bundle.h"
 #include "common/checkpoint/checkpoint_files.h"
 #include "common/checkpoint/shard_layout.h"
 #include "common/program/replica_rows.h"
 #include "common/program/update_rule.h"
+#include "common/wire/error_detail.h"
 
 namespace cohort {
 
@@ -124,18 +126,32 @@ absl::Status SaySlots(const BundleReader& reader, absl::Span<const proto::Variab
   return absl::OkStatus();
 }
 
-// Adds to an error the names of the intact checkpoints beside the damaged one.
+// Adds to an error of damaged or missing files the names of the intact checkpoints beside.
 absl::Status WithOthers(const absl::Status& error, FileSystem& files, const std::string& prefix) {
-  return absl::Status(
-      error.code(),
-      absl::StrCat(error.message(), "; ", IntactCheckpointsRemedy(files, DirectoryOf(prefix))));
+  if (!absl::IsDataLoss(error) && !absl::IsNotFound(error)) return error;
+  return WithDetail(
+      absl::Status(error.code(), absl::StrCat(error.message(), "; ",
+                                              IntactCheckpointsRemedy(files, DirectoryOf(prefix),
+                                                                      BaseName(prefix)))),
+      DetailOf(error));
 }
 
 // Reads a counter; 0 if the checkpoint, perhaps TensorFlow's own, has no such counter.
-int64_t ReadCounter(const BundleReader& reader, const std::string& name) {
-  const absl::StatusOr<Tensor> value = reader.Read(name);
-  if (!value.ok() || value->dtype() != DType::kInt64 || value->num_elements() != 1) return 0;
-  return *value->data<int64_t>();
+absl::StatusOr<int64_t> ReadCounter(const BundleReader& reader, const std::string& name) {
+  const auto found = reader.tensors().find(name);
+  if (found == reader.tensors().end() || found->second.dtype != DType::kInt64) return 0;
+  ASSIGN_OR_RETURN(const Tensor value, reader.Read(name));
+  return value.num_elements() == 1 ? *value.data<int64_t>() : 0;
+}
+
+// Reads the progress that Save wrote beside the variables.
+absl::StatusOr<Progress> ReadProgress(const BundleReader& reader) {
+  Progress progress;
+  ASSIGN_OR_RETURN(progress.global_step, ReadCounter(reader, kStepName));
+  ASSIGN_OR_RETURN(progress.epochs_done, ReadCounter(reader, kEpochName));
+  ASSIGN_OR_RETURN(progress.data.pass, ReadCounter(reader, kPassName));
+  ASSIGN_OR_RETURN(progress.data.examples, ReadCounter(reader, kExamplesName));
+  return progress;
 }
 
 }  // namespace
@@ -228,15 +244,16 @@ absl::StatusOr<std::optional<Progress>> CheckpointManager::Restore(
   const std::unique_ptr<BundleReader> reader = *std::move(opened);
   // The ps restore any tensor with a fitting name, so a wrong model must be refused here.
   RETURN_IF_ERROR(CheckModel(*reader, prefix, variables));
-  RETURN_IF_ERROR(coordinator_.ps().Restore(
-      prefix, options_.weights_only ? PsControl::Slots::kNew : PsControl::Slots::kOfCheckpoint));
   Progress progress;
   // Weights alone begin a new training, at step 0.
   if (!options_.weights_only) {
-    progress = {ReadCounter(*reader, kStepName),
-                ReadCounter(*reader, kEpochName),
-                {ReadCounter(*reader, kPassName), ReadCounter(*reader, kExamplesName)}};
+    absl::StatusOr<Progress> read = ReadProgress(*reader);
+    if (!read.ok()) return WithOthers(read.status(), files_, prefix);
+    progress = *read;
   }
+  const absl::Status restored = coordinator_.ps().Restore(
+      prefix, options_.weights_only ? PsControl::Slots::kNew : PsControl::Slots::kOfCheckpoint);
+  if (!restored.ok()) return WithOthers(restored, files_, prefix);
   Log(LogLevel::kInfo, "checkpoint_restored",
       {{"prefix", prefix},
        {"step", progress.global_step},

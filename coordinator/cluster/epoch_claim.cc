@@ -18,11 +18,18 @@ constexpr absl::Duration kAskAgain = absl::Seconds(1);  // the interval for task
 constexpr char kGetStatus[] = "/cohort.proto.TaskService/GetStatus";
 constexpr char kAttach[] = "/cohort.proto.TaskService/Attach";
 
+// Names the other job that holds a task. Its settings are mentioned if they are all that differs.
+std::string OtherJob(const proto::GetStatusResponse& answer, const proto::JobRef& own) {
+  return absl::StrCat(JobName(answer.job()), answer.job().name() == own.name()
+                                                 ? ", of the same name with other settings,"
+                                                 : "");
+}
+
 // Makes the error of a task that is kept for another job whose coordinator is silent.
-absl::Status KeptFor(const proto::GetStatusResponse& answer) {
+absl::Status KeptFor(const proto::GetStatusResponse& answer, const proto::JobRef& own) {
   return WithOrigin(
       MakeError(absl::StatusCode::kFailedPrecondition,
-                absl::StrCat(TaskName(answer.task()), " is kept for ", JobName(answer.job()),
+                absl::StrCat(TaskName(answer.task()), " is kept for ", OtherJob(answer, own),
                              " (coordinator incarnation ", answer.coordinator_incarnation(),
                              ") until that is silent for another ",
                              absl::FormatDuration(absl::Milliseconds(answer.kept_ms()))),
@@ -31,10 +38,10 @@ absl::Status KeptFor(const proto::GetStatusResponse& answer) {
 }
 
 // Makes the error of a task whose job lives: its coordinator was heard from during the claim.
-absl::Status Lives(const proto::GetStatusResponse& answer) {
+absl::Status Lives(const proto::GetStatusResponse& answer, const proto::JobRef& own) {
   return WithOrigin(
       MakeError(absl::StatusCode::kFailedPrecondition,
-                absl::StrCat(JobName(answer.job()),
+                absl::StrCat(OtherJob(answer, own),
                              " runs on this cluster: its coordinator "
                              "(incarnation ",
                              answer.coordinator_incarnation(), ") holds ", TaskName(answer.task()),
@@ -172,19 +179,24 @@ bool EpochClaim::IsKept(TaskId task, const Answer& answer) {
   // The task is free, or kept for this very job.
   if (answer->kept_ms() == 0 || SameJob(answer->job(), options_.self.job)) return false;
   bool lives = false;
+  bool says = false;
+  const absl::Status kept = KeptFor(*answer, options_.self.job);
   {
     MutexLock lock(mutex_);
     if (done_ == nullptr) return true;
+    says = kept_.empty();
     const auto [last, first] = kept_.emplace(task, *answer);
     // The same process has heard from its coordinator between two answers, so that coordinator
     // lives.
     lives = !first && last->second.task().incarnation() == answer->task().incarnation() &&
             last->second.heard() != answer->heard();
     last->second = *answer;
-    errors_[task] = KeptFor(*answer);
+    errors_[task] = kept;
     unanswered_.insert(task);
   }
-  if (lives) Finish(Lives(*answer));
+  // The wait takes up to a lease, so its reason is logged once.
+  if (says) Log(LogLevel::kInfo, "waiting_for_tasks", {{"cause", kept.message()}});
+  if (lives) Finish(Lives(*answer, options_.self.job));
   return true;
 }
 

@@ -70,6 +70,7 @@ absl::StatusOr<proto::ExpectedData> FirstAnswer(Waiter& waiter, Cluster& cluster
       *expected.mutable_element_spec() = answer.response.element_spec();
       expected.set_cardinality(answer.response.cardinality());
       expected.set_content(answer.response.content());
+      expected.set_source_elements(answer.response.source_elements());
       return expected;
     }
   }

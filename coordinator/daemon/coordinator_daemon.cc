@@ -141,7 +141,7 @@ std::string CoordinatorDaemon::GiveUp() {
 }
 
 absl::StatusOr<std::string> CoordinatorDaemon::RunJob() {
-  RETURN_IF_ERROR(ProbeDirectories());
+  RETURN_IF_ERROR(ProbeOutputs());
   ASSIGN_OR_RETURN(ClusterCoordinator::Options options, ConnectOptions());
   absl::StatusOr<std::unique_ptr<ClusterCoordinator>> coordinator =
       ClusterCoordinator::Create(world_, waiter_, std::move(options));
@@ -274,26 +274,23 @@ std::string CoordinatorDaemon::RecoveryDirectory() const {
   return options_.local.has_value() ? JoinPath(options_.state_directory, "recovery") : "";
 }
 
-absl::Status CoordinatorDaemon::ProbeDirectories() const {
+absl::Status CoordinatorDaemon::ProbeOutputs() const {
   const JobSpec& job = options_.job;
   const std::string& onnx = job.export_to.onnx;
   const bool recovers =
       job.recovery.enabled && !(job.recovery.directory.empty() && job.checkpoint.directory.empty());
-  const std::pair<std::string, absl::string_view> wanted[] = {
-      {job.checkpoint.directory,
-       "checkpoint.directory: name one that can be written to, or leave it out (checkpoint.restore "
-       "takes a prefix without it)"},
-      {recovers ? RecoveryDirectory() : "",
-       "recovery.directory: name one that can be written to, or set recovery.enabled=false"},
-      {onnx.empty() ? "" : DirectoryOf(onnx), "export.onnx: name a path that can be written to"}};
-  for (const auto& [directory, field] : wanted) {
-    if (directory.empty()) continue;
-    const absl::Status probed = ProbeDirectory(world_.files, directory);
-    if (!probed.ok()) {
-      return absl::Status(probed.code(), absl::StrCat(probed.message(), "; ", field));
-    }
-  }
-  return absl::OkStatus();
+  const auto probe = [&](auto how, const std::string& path, absl::string_view remedy) {
+    const absl::Status probed = path.empty() ? absl::OkStatus() : how(world_.files, path);
+    return probed.ok() ? probed
+                       : absl::Status(probed.code(), absl::StrCat(probed.message(), "; ", remedy));
+  };
+  RETURN_IF_ERROR(probe(ProbeDirectory, job.checkpoint.directory,
+                        "checkpoint.directory: name one that can be written to, or leave it out "
+                        "(checkpoint.restore takes a prefix without it)"));
+  RETURN_IF_ERROR(probe(ProbeDirectory, recovers ? RecoveryDirectory() : "",
+                        "recovery.directory: name one that can be written to, or set "
+                        "recovery.enabled=false"));
+  return probe(ProbeFile, onnx, "export.onnx: name a path that can be written to");
 }
 
 absl::StatusOr<std::string> CoordinatorDaemon::Train(ClusterCoordinator& coordinator) {

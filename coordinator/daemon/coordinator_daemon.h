@@ -73,7 +73,7 @@ class CoordinatorDaemon {
   std::string RecoveryDirectory() const;
   // Checks, before any task starts, that the job can write to the directories that it names.
   // Errors: the file system's, naming the directory and the field of the job.
-  absl::Status ProbeDirectories() const;
+  absl::Status ProbeOutputs() const;
   // The activities that run beside the training until the job ends.
   struct Operation {
     std::shared_ptr<MembershipWatch> watch;  // the watch, shared with its own timers

@@ -212,7 +212,8 @@ void CheckStrategy(const CoordinatorOptions& options, std::vector<std::string>& 
 
 // Checks, without connecting, what a real start would find out later from tasks and data. Called
 // only if there is no other problem, because the causes that it names could then be wrong.
-void CheckPlan(const CoordinatorOptions& options, std::vector<std::string>& problems) {
+void CheckPlan(const CoordinatorOptions& options, FileSystem& files,
+               std::vector<std::string>& problems) {
   const JobSpec& job = options.job;
   const ClusterShape cluster = ShapeOf(options);
   const auto workers = static_cast<int64_t>(cluster.workers.size());
@@ -234,6 +235,13 @@ void CheckPlan(const CoordinatorOptions& options, std::vector<std::string>& prob
   if (options.local.has_value()) memory_bytes = PhysicalMemory();
   const absl::Status good = CheckJob(job, cluster, memory_bytes);
   if (!good.ok()) problems.push_back(absl::StrCat(options.job_file, ": ", good.message()));
+  // The coordinator that trains probes its outputs too; this check creates no directory.
+  const std::string& onnx = options.job.export_to.onnx;
+  if (onnx.empty()) return;
+  if (const absl::Status opened = files.Open(onnx).status(); absl::IsFailedPrecondition(opened)) {
+    problems.push_back(absl::StrCat(options.job_file, ": export.onnx: ", opened.message(),
+                                    "; name a path that can be written to"));
+  }
 }
 
 // Resolves --membership and --ctl_address. Runs after the cluster is known, because the default
@@ -265,6 +273,22 @@ void ResolveMembers(const Flags& flags, CoordinatorOptions& options,
   }
 }
 
+// Refuses paths that only a shell would expand: a directory named "~" is what nobody means.
+void CheckPaths(const CoordinatorOptions& options, std::vector<std::string>& problems) {
+  const JobSpec& job = options.job;
+  const std::pair<absl::string_view, const std::string&> paths[] = {
+      {"checkpoint.directory", job.checkpoint.directory},
+      {"checkpoint.restore", job.checkpoint.restore},
+      {"recovery.directory", job.recovery.directory},
+      {"export.onnx", job.export_to.onnx}};
+  for (const auto& [key, path] : paths) {
+    if (path != "~" && !absl::StartsWith(path, "~/")) continue;
+    problems.push_back(absl::StrCat(options.job_file, ": ", key, ": '", path,
+                                    "' begins with ~, which only a shell expands; write the path "
+                                    "in full"));
+  }
+}
+
 // Reads the job file and applies the overrides of --set.
 void ResolveJob(const Flags& flags, FileSystem& files, CoordinatorOptions& options,
                 std::vector<std::string>& problems) {
@@ -279,6 +303,7 @@ void ResolveJob(const Flags& flags, FileSystem& files, CoordinatorOptions& optio
   }
   Take(ParseJob(*text, flags.job_file, flags.overrides), options.job, problems);
   options.job_file = flags.job_file;
+  CheckPaths(options, problems);
 }
 
 // Makes the plan without connecting to any task, and returns its text.
@@ -299,7 +324,7 @@ absl::StatusOr<CoordinatorCommand> Resolve(const Flags& flags, const Environment
   ResolveCluster(flags, environment, options, problems);
   // These checks need a good job and a good cluster.
   if (problems.empty()) CheckStrategy(options, problems);
-  if (problems.empty() && flags.check_config) CheckPlan(options, problems);
+  if (problems.empty() && flags.check_config) CheckPlan(options, files, problems);
   ResolveMembers(flags, options, problems);
   Take(TransportKindFromName(flags.transport), options.transport, problems);
   Take(LogLevelFromName(flags.log_level), options.log_level, problems);
@@ -349,7 +374,12 @@ absl::StatusOr<LocalTasks> ParseLocalTasks(absl::string_view text) {
                                                      "' is not ps=N or worker=N with N from 1 to ",
                                                      kLocalTasksMax, "; write ps=2,worker=3"));
     }
-    (pair[0] == "ps" ? tasks.ps : tasks.workers) = count;
+    int& tasks_of_role = pair[0] == "ps" ? tasks.ps : tasks.workers;
+    if (tasks_of_role != 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--local: '", text, "' names ", pair[0], " twice; write ps=2,worker=3"));
+    }
+    tasks_of_role = count;
   }
   if (tasks.workers == 0) {
     return absl::InvalidArgumentError(

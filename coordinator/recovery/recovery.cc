@@ -165,8 +165,11 @@ void Recovery::OnRoundsHeld(const absl::Status& status) {
   if (!status.ok()) return EndSave(status);
   // The cut is made before any ps takes its snapshot, so that all snapshots contain every closure
   // that the cut covers.
-  const Cut cut = WithWhatIsLeft(scheduler_->BeginSnapshots());
-  Saving saving{round_, saves_begun_, "", MakeState(cut), cut};
+  Saving saving{round_, saves_begun_, "", {}, {}};
+  scheduler_->BeginSnapshots([&](const Cut& begun) {
+    saving.cut = WithWhatIsLeft(begun);
+    saving.state = MakeState(saving.cut);
+  });
   saving.prefix = store_.NewPrefix(saving.state.epoch());
   ShardTransfer::SaveOrder order;
   order.epoch = saving.state.epoch();

@@ -15,8 +15,6 @@ namespace cohort {
 namespace {
 // Upper bound of the later errors in a message, so that the message stays readable.
 constexpr size_t kOtherErrorsMax = 7;
-// Limits the walk of CheckInvariants: the queue is checked several times for each closure.
-constexpr size_t kWalkMax = kInvariantWalkMax / 8;
 }  // namespace
 
 ClosureQueue::ClosureQueue(size_t bound) : bound_(bound) {
@@ -233,7 +231,7 @@ void ClosureQueue::CheckInvariants() const {
                "a queue with an eighth of its room free is not full");
   COHORT_CHECK(size == 0 || unfinished_.rbegin()->first < next_id(), "ids are given once");
   COHORT_CHECK(other_errors_.empty() || !error_.ok(), "other errors follow a first one");
-  if (size > kWalkMax) return;
+  if (size > kFrequentWalkMax) return;
   const auto unfinished = [this](ClosureId id) { return unfinished_.count(id) > 0; };
   COHORT_CHECK(absl::c_all_of(replays_, unfinished), "a replay has not ended");
   COHORT_CHECK(absl::c_all_of(struck_, unfinished), "only what has not ended is struck");

@@ -102,7 +102,7 @@ void RedoLog::CheckInvariants() const {
   COHORT_CHECK(IsOn() || records_.empty(), "a log that is off keeps nothing");
   COHORT_CHECK(done_.size() <= records_.size(), "what is done is recorded");
   COHORT_CHECK(records_.empty() == (steps_ == 0), "steps are those of the records");
-  if (records_.size() > kInvariantWalkMax / 8) return;
+  if (records_.size() > kFrequentWalkMax) return;
   size_t steps = 0;
   for (const auto& [id, closure] : records_) {
     COHORT_CHECK(closure->id == id, "a record stands under its closure's id");

@@ -170,7 +170,7 @@ void Scheduler::Pump(Effects& effects) {
 void Scheduler::ObserveErrorLocked(Effects& effects) {
   if (!queue_.HasError()) return;
   // No call waits that could observe the error, so the error stays recorded.
-  if (waiting_.empty()) return;
+  if (waiting_.empty() || snapshots_.recording) return;
   const absl::Status cancelled = MakeError(
       absl::StatusCode::kCancelled,
       "the closure was cancelled because another one failed; schedule it again", proto::CANCELLED);
@@ -238,7 +238,7 @@ void Scheduler::CancelLocked(std::shared_ptr<Closure> closure, const absl::Statu
 
 void Scheduler::FinishJoinsLocked(Effects& effects) {
   // A paused scheduler may get more replays, so it is not idle.
-  if (queue_.HasError() || !queue_.IsIdle() || !paused_.empty()) return;
+  if (queue_.HasError() || !queue_.IsIdle() || !paused_.empty() || snapshots_.recording) return;
   for (Done& join : waiting_.TakeJoins()) {
     effects.push_back([join = std::move(join)]() mutable { join(absl::OkStatus()); });
   }
@@ -364,7 +364,7 @@ void Scheduler::CheckInvariants() const {
   COHORT_CHECK(queue_.in_flight() == in_flight_.size() + rounds_.answered(),
                "a closure that has not ended is queued, in flight or answered");
   COHORT_CHECK(fetches_ >= 0, "a fetch ends once");
-  if (in_flight_.size() > kInvariantWalkMax / 8) return;
+  if (in_flight_.size() > kFrequentWalkMax) return;
   std::map<int, int> running;
   for (const auto& [id, run] : in_flight_) {
     COHORT_CHECK(run.closure->id == id, "a run stands under its closure's id");

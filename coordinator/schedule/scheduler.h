@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
+#include "absl/functional/function_ref.h"
 #include "absl/time/time.h"
 #include "common/base/clock.h"
 #include "common/base/invariants.h"
@@ -52,7 +53,8 @@ struct SnapshotState {
   ClosureId watermark;  // the watermark of the snapshots' cut; no push carries a higher one
   // Steps done since the last snapshots; options.checkpoint_every limits them.
   size_t done_since = 0;
-  bool asked = false;  // true if a checkpoint was asked for since the last snapshots
+  bool asked = false;      // true if a checkpoint was asked for since the last snapshots
+  bool recording = false;  // true while the caller records what belongs to the cut
 };
 
 struct SetUpEnd;
@@ -98,8 +100,11 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   std::optional<absl::Status> HoldRounds(Done ready);
   // Begins the cut of a checkpoint whose snapshots are taken now. Closures that are admitted after
   // this call do not run until EndSnapshots: the snapshots would hold their effect under ids that
-  // the next coordinator may give to other closures.
-  Cut BeginSnapshots();
+  // the next coordinator may give to other closures. `record` records what the caller knows of the
+  // cut's moment: until `record` has returned, no Join ends and no error is observed, so the
+  // program cannot go past closures that the cut leaves open. Called without the lock.
+  using RecordCut = absl::FunctionRef<void(const Cut& cut)>;
+  Cut BeginSnapshots(RecordCut record = [](const Cut&) {});
   void EndSnapshots();
   void CommitCut(const Cut& cut);  // makes the cut durable: its checkpoint is committed
   bool IsHeldByRedoLog() const;    // true if Schedule waits until a checkpoint makes room

@@ -163,13 +163,21 @@ std::optional<absl::Status> Scheduler::HoldRounds(Done ready) {
   return rounds_.HoldStatus();
 }
 
-Cut Scheduler::BeginSnapshots() {
-  MutexLock lock(mutex_);
-  snapshots_.before = queue_.next_id();
-  snapshots_.done_since = 0;
-  snapshots_.asked = false;
-  Cut cut = redo_.BeginCut(queue_.next_id());
-  snapshots_.watermark = cut.watermark;
+Cut Scheduler::BeginSnapshots(RecordCut record) {
+  Cut cut;
+  {
+    MutexLock lock(mutex_);
+    snapshots_.before = queue_.next_id();
+    snapshots_.done_since = 0;
+    snapshots_.asked = false;
+    cut = redo_.BeginCut(queue_.next_id());
+    snapshots_.watermark = cut.watermark;
+    snapshots_.recording = true;
+  }
+  record(cut);
+  // The Joins that closures have satisfied meanwhile end now.
+  Change change(*this);
+  snapshots_.recording = false;
   return cut;
 }
 

@@ -45,11 +45,15 @@ void EpochMeter::Add(const std::vector<Sums>& steps) {
   for (const Sums& step : steps) sums_.Add(step);
 }
 
-EpochMeter::Reading EpochMeter::Read() const {
+EpochMeter::Sums EpochMeter::sums() const {
   MutexLock lock(mutex_);
+  return sums_;
+}
+
+EpochMeter::Reading EpochMeter::ReadingOf(const Sums& sums) {
   Reading reading;
-  reading.steps = sums_.steps;
-  const std::vector<double>& values = sums_.values;
+  reading.steps = sums.steps;
+  const std::vector<double>& values = sums.values;
   // Before the first step reports, there are no sums to divide.
   if (values.size() < 2) return reading;
   reading.examples = values[1];

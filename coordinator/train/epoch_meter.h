@@ -34,7 +34,9 @@ class EpochMeter {
     double loss = 0;              // mean loss over the examples
     std::vector<double> metrics;  // mean of each metric over the examples
   };
-  Reading Read() const;
+  static Reading ReadingOf(const Sums& sums);
+  Reading Read() const { return ReadingOf(sums()); }
+  Sums sums() const;
 
  private:
   mutable Mutex mutex_;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "coordinator/job/job_spec.h"
 
@@ -10,5 +11,12 @@ namespace cohort {
 // the same fingerprint run the same job, so that one can continue what the other did. The length of
 // the training, paths, and the options for watching the cluster do not count.
 uint32_t SettingsOf(const JobSpec& job);
+
+// Returns what SettingsOf is a fingerprint of, as JSON.
+std::string SettingsText(const JobSpec& job);
+
+// Returns which settings differ between two SettingsText, as "fit.batch_size was 32 and is 64", at
+// most eight of them; empty if a text is not JSON.
+std::string SettingsDifference(const std::string& before, const std::string& now);
 
 }  // namespace cohort

@@ -15,7 +15,7 @@ std::string SummaryToJson(const TrainSummary& summary) {
   // A run without steps has no rates, and JSON has no infinity.
   json["steps_per_second"] = seconds > 0 ? static_cast<double>(summary.steps) / seconds : 0.0;
   json["examples_per_second"] = seconds > 0 ? summary.examples / seconds : 0.0;
-  if (!summary.epoch_times.empty()) json["train_loss"] = summary.train_loss;
+  if (summary.train_loss.has_value()) json["train_loss"] = *summary.train_loss;
   // The prefixes keep the metrics of training, validation and test apart.
   for (const auto& [name, value] : summary.train_metrics) json["train_" + name] = value;
   if (summary.validation_loss.has_value()) json["validation_loss"] = *summary.validation_loss;

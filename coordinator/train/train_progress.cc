@@ -5,9 +5,28 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/base/crc32c.h"
+#include "common/base/log.h"
 #include "common/base/status.h"
+#include "coordinator/train/job_settings.h"
 
 namespace cohort {
+
+namespace {
+
+using Values = google::protobuf::RepeatedField<double>;
+
+void Append(const std::vector<double>& values, Values* to) {
+  to->Add(values.begin(), values.end());
+}
+
+// Returns the sums that were saved; nothing if none were.
+std::optional<EpochMeter::Sums> SumsOf(const Values& values) {
+  if (values.empty()) return std::nullopt;
+  return EpochMeter::Sums{0, {values.begin(), values.end()}};
+}
+
+}  // namespace
 
 bool TrainProgress::Begun::IsLeft(ClosureId id) const {
   return !(id < next) || std::binary_search(open.begin(), open.end(), id);
@@ -19,12 +38,16 @@ absl::Status TrainProgress::Load(const proto::CoordinatorState& state) {
     return absl::DataLossError("the recovery checkpoint holds no state of a training");
   }
   // Closures of another job would mean other steps under the same ids.
-  if (train.settings() != settings_) {
-    return absl::FailedPreconditionError(
-        "the recovery checkpoint was made by a job with another model, optimizer, learning rate, "
-        "loss, metrics, data, seed, strategy, batch size, validation split, shuffling, "
-        "steps_per_epoch or steps_per_execution, which cannot be gone on with: remove its "
-        "directory, or name another one in recovery.directory, to start anew");
+  if (train.settings() != Crc32c(settings_)) {
+    const std::string difference = SettingsDifference(train.settings_text(), settings_);
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the recovery checkpoint was made by a job with ",
+        difference.empty()
+            ? "another model, optimizer, learning rate, loss, metrics, data, seed, strategy, batch "
+              "size, validation split, shuffling, steps_per_epoch or steps_per_execution"
+            : absl::StrCat("other settings: ", difference),
+        "; the training cannot continue from it: remove its directory, or name another one in "
+        "recovery.directory, to start anew"));
   }
   MutexLock lock(mutex_);
   RETURN_IF_ERROR(CheckDataLocked(train));
@@ -41,8 +64,13 @@ absl::Status TrainProgress::Load(const proto::CoordinatorState& state) {
   progress_ = {train.global_step(), train.epochs_done(),
                DataPosition{train.data_pass(), train.data_examples()}};
   totals_ = {train.examples(), train.seconds()};
-  // No epoch was under way when the state was saved.
+  results_ = {SumsOf(train.trained()), SumsOf(train.validated())};
+  is_trained_ = train.epoch_trained();
+  next_before_ = ClosureId{state.next_id()};
+  // No pass was under way when the state was saved.
   if (train.first_id() == 0) return absl::OkStatus();
+  pass_ = train.pass();
+  pass_data_ = {train.pass_length(), train.pass_content()};
   Begun begun;
   begun.first = ClosureId{train.first_id()};
   begun.next = ClosureId{state.next_id()};
@@ -86,25 +114,69 @@ TrainProgress::Totals TrainProgress::totals() const {
   return totals_;
 }
 
-std::optional<TrainProgress::Begun> TrainProgress::BeginEpoch(ClosureId first) {
+TrainProgress::Begun TrainProgress::BeginPass(proto::TrainState::Pass pass, ClosureId next,
+                                              const DataIdentity& data) {
   MutexLock lock(mutex_);
-  // Only the first epoch of a process continues an epoch of an earlier one.
+  // Only the first pass of a process continues a pass of an earlier one.
   std::optional<Begun> begun = std::exchange(begun_, std::nullopt);
-  first_ = begun.has_value() ? begun->first : first;
-  sums_before_ = begun.has_value() ? begun->sums : EpochMeter::Sums();
+  // A job with another number of epochs may go on with another pass.
+  if (pass != pass_) begun.reset();
+  // Load() has compared the training data, from which the validation data come too.
+  if (begun.has_value() && pass == proto::TrainState::TEST && !(data == pass_data_)) {
+    Log(LogLevel::kWarning, "test_begins_anew", {{"cause", "the data of data.test changed"}});
+    begun.reset();
+  }
+  if (!begun.has_value()) {
+    // A cut takes ids below `next_before_` for covered unless the earlier state has them open.
+    const ClosureId first = std::max(next, next_before_);
+    begun = Begun{first, {}, first, {}};
+  }
+  pass_ = pass;
+  pass_data_ = data;
+  first_ = begun->first;
+  sums_before_ = begun->sums;
   reported_.clear();
-  return begun;
+  return *std::move(begun);
 }
 
-void TrainProgress::EndEpoch(int64_t steps, const DataPosition& data, const Totals& epoch) {
+void TrainProgress::EndTraining(int64_t steps, const DataPosition& data, const Totals& epoch,
+                                const EpochMeter::Sums& sums) {
   MutexLock lock(mutex_);
   progress_.global_step += steps;
-  progress_.epochs_done += 1;
   progress_.data = data;
   totals_.examples += epoch.examples;
   totals_.seconds += epoch.seconds;
+  results_ = {sums, std::nullopt};
+  is_trained_ = true;
+  EndPassLocked();
+}
+
+void TrainProgress::EndValidation(const EpochMeter::Sums& sums) {
+  MutexLock lock(mutex_);
+  results_.validated = sums;
+  EndPassLocked();
+}
+
+void TrainProgress::EndEpoch() {
+  MutexLock lock(mutex_);
+  progress_.epochs_done += 1;
+  is_trained_ = false;
+}
+
+void TrainProgress::EndPassLocked() {
   first_ = ClosureId{};
   reported_.clear();
+}
+
+TrainProgress::Results TrainProgress::epoch_results() const {
+  MutexLock lock(mutex_);
+  if (!is_trained_) return Results();
+  return {results_.trained.value_or(EpochMeter::Sums()), results_.validated};
+}
+
+TrainProgress::Results TrainProgress::last_results() const {
+  MutexLock lock(mutex_);
+  return results_;
 }
 
 void TrainProgress::SetProgress(const Progress& progress) {
@@ -130,7 +202,8 @@ void TrainProgress::SetHomes(std::vector<uint32_t> homes) {
 std::string TrainProgress::Save(const Cut& cut) {
   MutexLock lock(mutex_);
   proto::TrainState train;
-  train.set_settings(settings_);
+  train.set_settings(Crc32c(settings_));
+  train.set_settings_text(settings_);
   train.set_global_step(progress_.global_step);
   train.set_epochs_done(progress_.epochs_done);
   train.set_data_pass(progress_.data.pass);
@@ -141,8 +214,11 @@ std::string TrainProgress::Save(const Cut& cut) {
   for (const std::string& device : devices_) train.add_devices(device);
   train.set_data_length(data_.length);
   train.set_data_content(data_.content);
+  train.set_epoch_trained(is_trained_);
+  if (results_.trained) Append(results_.trained->values, train.mutable_trained());
+  if (results_.validated) Append(results_.validated->values, train.mutable_validated());
   train.set_first_id(first_.value);
-  // Between two epochs no closure of an epoch is covered.
+  // Between two passes no closure of a pass is covered.
   if (first_.value == 0) return train.SerializeAsString();
   // A closure has no sums if nobody holds its result or the result is not ready.
   for (const Cut::Covered& covered : cut.covered) {
@@ -152,13 +228,16 @@ std::string TrainProgress::Save(const Cut& cut) {
       reported.Add(step);
     }
   }
+  train.set_pass(pass_);
+  train.set_pass_length(pass_data_.length);
+  train.set_pass_content(pass_data_.content);
   EpochMeter::Sums sums = sums_before_;
   for (const auto& [id, reported] : reported_) {
     // The sums of a closure that a restore took back count only when a cut covers it again.
     if (cut.Covers(id)) sums.Add(reported);
   }
   train.set_steps(sums.steps);
-  for (const double sum : sums.values) train.add_sums(sum);
+  Append(sums.values, train.mutable_sums());
   return train.SerializeAsString();
 }
 

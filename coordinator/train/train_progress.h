@@ -1,14 +1,17 @@
 #pragma once
 
-// The progress of the training, as each recovery checkpoint saves it: the epoch, which steps of the
-// epoch are covered, and the sums that these steps reported. An epoch's steps have consecutive ids,
+// The progress of a job, as each recovery checkpoint saves it: the epoch, the pass over data that
+// is under way (the training of the epoch, its validation, or the final test), which steps of the
+// pass are covered, and the sums that these steps reported. A pass's steps have consecutive ids,
 // and a closure has the id of its first step, so the ids that a cut leaves open tell which closures
-// are left to run.
+// are left to run. An epoch goes BeginPass(TRAINING), EndTraining, perhaps BeginPass(VALIDATION)
+// and EndValidation, EndEpoch.
 
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -23,9 +26,9 @@ namespace cohort {
 // Thread-safe. Shared: the recovery holds the progress.
 class TrainProgress {
  public:
-  // Makes a progress; `settings` is the fingerprint (job_settings.h) that must be the same in a
-  // process that continues the job.
-  explicit TrainProgress(uint32_t settings) : settings_(settings) {}
+  // Makes a progress; `settings` are the settings (SettingsText in job_settings.h) that must be the
+  // same in a process that continues the job.
+  explicit TrainProgress(std::string settings) : settings_(std::move(settings)) {}
 
   // Takes over the progress that an earlier process saved. Errors: FAILED_PRECONDITION for other
   // settings, other data or other devices; DATA_LOSS.
@@ -43,33 +46,50 @@ class TrainProgress {
   };
   Totals totals() const;
 
-  // An epoch of which an earlier process ran a part.
+  // The identity of a data set. An order of examples, and the sums of an evaluation, belong to data
+  // of one identity.
+  struct DataIdentity {
+    int64_t length = 0;    // number of elements of the data set
+    uint32_t content = 0;  // checksum of the data (CreateDatasetResponse.content)
+    friend bool operator==(const DataIdentity&, const DataIdentity&) = default;
+  };
+
+  // A pass, and what an earlier process has run of it.
   struct Begun {
     ClosureId first;
-    // Ascending; left to run are these closures, and those from `next` on.
+    // Ascending; left to run are these closures, and those from `next` on. A pass that is new has
+    // no open closures, and `next` is `first`.
     std::vector<ClosureId> open;
     ClosureId next;
     EpochMeter::Sums sums;  // sums of the closures that are not left to run
     bool IsLeft(ClosureId id) const;
   };
-  // Begins an epoch whose first closure is `first`. If an earlier process has begun this epoch,
-  // returns what that process did.
-  std::optional<Begun> BeginEpoch(ClosureId first);
-  // Ends the epoch, all of whose steps are done; the next epoch begins at `data`.
-  void EndEpoch(int64_t steps, const DataPosition& data, const Totals& epoch);
+  // Begins a pass over `data`, and returns where the pass goes on if an earlier process has begun
+  // it. `next` is the id that the coordinator would give to the next closure. The closures of a new
+  // pass have ids from `next` on, but none that a closure of an abandoned pass may have had. A test
+  // of other data than before begins anew, and the log says so.
+  Begun BeginPass(proto::TrainState::Pass pass, ClosureId next, const DataIdentity& data);
+  // Ends the training of the epoch, all of whose steps are done; the next epoch begins at `data`.
+  void EndTraining(int64_t steps, const DataPosition& data, const Totals& epoch,
+                   const EpochMeter::Sums& sums);
+  void EndValidation(const EpochMeter::Sums& sums);
+  // Ends the epoch, whose validation and checkpoint are done.
+  void EndEpoch();
+  // The sums of the training and of the validation of one epoch; nothing for what is not done.
+  struct Results {
+    std::optional<EpochMeter::Sums> trained, validated;
+  };
+  // Returns the results of the epoch that is under way.
+  Results epoch_results() const;
+  // Returns the last results of the job.
+  Results last_results() const;
   // Sets the homes of the slices, by slice id; empty: the homes follow from the job and its
   // cluster.
   void SetHomes(std::vector<uint32_t> homes);
   // Sets the devices of all workers, if the job takes all devices of each worker; empty: the job
   // names its devices. Called before Load.
   void SetDevices(std::vector<std::string> devices);
-  // The identity of the training data, before any split. An order of examples belongs to data of
-  // one identity. Set before Load.
-  struct DataIdentity {
-    int64_t length = 0;    // number of examples of the data
-    uint32_t content = 0;  // checksum of the data (CreateDatasetResponse.content)
-    friend bool operator==(const DataIdentity&, const DataIdentity&) = default;
-  };
+  // Sets the identity of the training data, before any split. Called before Load.
   void SetData(DataIdentity data);
   // Sets the progress of a training that did not start from a recovery checkpoint.
   void SetProgress(const Progress& progress);
@@ -80,21 +100,31 @@ class TrainProgress {
  private:
   absl::Status CheckDataLocked(const proto::TrainState& train) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void EndPassLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  const uint32_t settings_;
+  const std::string settings_;
   mutable Mutex mutex_;
   Progress progress_ ABSL_GUARDED_BY(mutex_);
   Totals totals_ ABSL_GUARDED_BY(mutex_);
   std::vector<uint32_t> homes_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::string> devices_ ABSL_GUARDED_BY(mutex_);
   DataIdentity data_ ABSL_GUARDED_BY(mutex_);
-  // The id of the epoch's first closure; 0: no epoch is under way.
+  // The results of the last epoch whose training is done.
+  Results results_ ABSL_GUARDED_BY(mutex_);
+  // True from EndTraining to EndEpoch.
+  bool is_trained_ ABSL_GUARDED_BY(mutex_) = false;
+  // The pass that is under way, and its data.
+  proto::TrainState::Pass pass_ ABSL_GUARDED_BY(mutex_) = proto::TrainState::TRAINING;
+  DataIdentity pass_data_ ABSL_GUARDED_BY(mutex_);
+  // The id of the pass's first closure; 0: no pass is under way.
   ClosureId first_ ABSL_GUARDED_BY(mutex_);
-  // Sums that an earlier process reported for this epoch.
+  // Sums that an earlier process reported for this pass.
   EpochMeter::Sums sums_before_ ABSL_GUARDED_BY(mutex_);
   // The sums that closures reported and a cut covers, by closure.
   std::map<ClosureId, EpochMeter::Sums> reported_ ABSL_GUARDED_BY(mutex_);
   std::optional<Begun> begun_ ABSL_GUARDED_BY(mutex_);
+  // The id that the earlier process would have given to its next closure.
+  ClosureId next_before_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace cohort

@@ -29,7 +29,7 @@ Trainer::Trainer(World world, Waiter& waiter, ClusterCoordinator& coordinator, c
       checkpoints_(
           world.files, coordinator,
           {job.checkpoint.directory, job.checkpoint.max_to_keep, job.checkpoint.weights_only}),
-      progress_(std::make_shared<TrainProgress>(SettingsOf(job))) {}
+      progress_(std::make_shared<TrainProgress>(SettingsText(job))) {}
 
 absl::StatusOr<TrainSummary> Trainer::Run() {
   RETURN_IF_ERROR(PrepareData());
@@ -38,12 +38,13 @@ absl::StatusOr<TrainSummary> Trainer::Run() {
   // Checkpoints that an earlier process left unfinished are removed before new ones are written.
   if (progress_->progress().epochs_done < job_.fit.epochs) checkpoints_.RemoveUnfinished();
   while (progress_->progress().epochs_done < job_.fit.epochs) {
-    RETURN_IF_ERROR(TrainEpoch(progress_->progress().epochs_done));
+    RETURN_IF_ERROR(RunEpoch(progress_->progress().epochs_done));
   }
   RETURN_IF_ERROR(TakeAverages());
   // The test data are read once, after the training.
   if (test_.has_value()) {
-    ASSIGN_OR_RETURN(const EpochMeter::Reading reading, Evaluate(*test_));
+    ASSIGN_OR_RETURN(const EpochMeter::Sums sums, Evaluate(*test_, proto::TrainState::TEST));
+    const EpochMeter::Reading reading = EpochMeter::ReadingOf(sums);
     summary_.test_loss = reading.loss;
     summary_.test_metrics = NamedMetrics(reading);
     summary_.test_examples = std::llround(reading.examples);
@@ -98,6 +99,7 @@ absl::Status Trainer::Restore() {
     summary_.epochs = progress.epochs_done;
     summary_.examples = progress_->totals().examples;
     summary_.train_time = absl::Seconds(progress_->totals().seconds);
+    Summarize(progress_->last_results());
   }
   // Each recovery checkpoint saves this progress, so the function is set before any step runs.
   coordinator_.SetApplicationState(
@@ -119,43 +121,23 @@ absl::Status Trainer::RestoreCheckpoint() {
   return coordinator_.MakeDurable();
 }
 
-absl::Status Trainer::TrainEpoch(int64_t epoch) {
+absl::Status Trainer::RunEpoch(int64_t epoch) {
   ProgressLine line;
   line.epoch = epoch + 1;
   line.epochs = job_.fit.epochs;
-  PassOptions pass;
-  pass.data = &train_;
-  pass.program = train_program_;
-  pass.begin = progress_->progress().data;
-  pass.steps = job_.fit.steps_per_epoch.value_or(train_.pass.batches);
-  pass.first_step = progress_->progress().global_step;
-  pass.progress = &line;
-  pass.training = true;
-  const absl::Time start = world_.clock.Now();
-  ASSIGN_OR_RETURN(const EpochMeter::Reading reading, RunPass(pass));
-  // The time of an epoch does not include its validation.
-  line.elapsed = world_.clock.Now() - start;
-  summary_.train_time += line.elapsed;
-  summary_.epoch_times.push_back(line.elapsed);
-  summary_.examples += reading.examples;
-  summary_.steps += UpdatesOf(pass.steps);
+  if (!progress_->epoch_results().trained.has_value()) RETURN_IF_ERROR(TrainEpoch(line));
   summary_.epochs = epoch + 1;
-  summary_.train_loss = reading.loss;
-  summary_.train_metrics = NamedMetrics(reading);
-  // A pass may end within the data: the next epoch continues at that batch.
-  const proto::IteratorPosition end = BatchAfter(pass.begin, pass.steps, train_.pass);
-  progress_->EndEpoch(UpdatesOf(pass.steps), {end.epoch(), end.element() * train_.pass.batch_size},
-                      {reading.examples, absl::ToDoubleSeconds(line.elapsed)});
-  line.step = line.steps = pass.steps;
-  line.values = {{"loss", reading.loss}};
+  // As in Keras, the validation data are evaluated after each epoch.
+  if (validation_.has_value() && !progress_->epoch_results().validated.has_value()) {
+    RETURN_IF_ERROR(ValidateEpoch());
+  }
+  Summarize(progress_->epoch_results());
+  line.step = line.steps = StepsOfEpoch();
+  line.values = {{"loss", *summary_.train_loss}};
   line.values.insert(line.values.end(), summary_.train_metrics.begin(),
                      summary_.train_metrics.end());
-  // As in Keras, the validation data are evaluated after each epoch.
-  if (validation_.has_value()) {
-    ASSIGN_OR_RETURN(const EpochMeter::Reading validation, Evaluate(*validation_));
-    summary_.validation_loss = validation.loss;
-    summary_.validation_metrics = NamedMetrics(validation);
-    line.values.emplace_back("val_loss", validation.loss);
+  if (summary_.validation_loss.has_value()) {
+    line.values.emplace_back("val_loss", *summary_.validation_loss);
     for (const auto& [name, value] : summary_.validation_metrics) {
       line.values.emplace_back(absl::StrCat("val_", name), value);
     }
@@ -164,8 +146,57 @@ absl::Status Trainer::TrainEpoch(int64_t epoch) {
   // A checkpoint is always saved after the last epoch.
   const bool last = epoch + 1 == job_.fit.epochs;
   const int64_t every = std::max<int64_t>(job_.checkpoint.every_epochs, 1);
-  if (checkpoints_.IsSaving() && (last || (epoch + 1) % every == 0)) return SaveCheckpoint();
+  if (checkpoints_.IsSaving() && (last || (epoch + 1) % every == 0)) {
+    RETURN_IF_ERROR(SaveCheckpoint());
+  }
+  // The epoch ends after its checkpoint: a process that goes on before this line saves it again.
+  progress_->EndEpoch();
   return absl::OkStatus();
+}
+
+absl::Status Trainer::TrainEpoch(ProgressLine& line) {
+  PassOptions pass;
+  pass.data = &train_;
+  pass.program = train_program_;
+  pass.begin = progress_->progress().data;
+  pass.steps = StepsOfEpoch();
+  pass.first_step = progress_->progress().global_step;
+  pass.progress = &line;
+  const absl::Time start = world_.clock.Now();
+  ASSIGN_OR_RETURN(const EpochMeter::Sums sums, RunPass(pass));
+  // The time of an epoch does not include its validation.
+  line.elapsed = world_.clock.Now() - start;
+  const double examples = EpochMeter::ReadingOf(sums).examples;
+  summary_.train_time += line.elapsed;
+  summary_.epoch_times.push_back(line.elapsed);
+  summary_.examples += examples;
+  summary_.steps += UpdatesOf(pass.steps);
+  // A pass may end within the data: the next epoch continues at that batch.
+  const proto::IteratorPosition end = BatchAfter(pass.begin, pass.steps, train_.pass);
+  progress_->EndTraining(UpdatesOf(pass.steps),
+                         {end.epoch(), end.element() * train_.pass.batch_size},
+                         {examples, absl::ToDoubleSeconds(line.elapsed)}, sums);
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::ValidateEpoch() {
+  ASSIGN_OR_RETURN(const EpochMeter::Sums sums,
+                   Evaluate(*validation_, proto::TrainState::VALIDATION));
+  progress_->EndValidation(sums);
+  return absl::OkStatus();
+}
+
+void Trainer::Summarize(const TrainProgress::Results& results) {
+  if (results.trained.has_value()) {
+    const EpochMeter::Reading reading = EpochMeter::ReadingOf(*results.trained);
+    summary_.train_loss = reading.loss;
+    summary_.train_metrics = NamedMetrics(reading);
+  }
+  if (results.validated.has_value()) {
+    const EpochMeter::Reading reading = EpochMeter::ReadingOf(*results.validated);
+    summary_.validation_loss = reading.loss;
+    summary_.validation_metrics = NamedMetrics(reading);
+  }
 }
 
 absl::Status Trainer::TakeAverages() {
@@ -178,6 +209,10 @@ absl::Status Trainer::TakeAverages() {
   RETURN_IF_ERROR(coordinator_.ps().AssignAverages(averaged));
   // No closure would bring the averages back after a loss, so they are made durable.
   return coordinator_.MakeDurable();
+}
+
+int64_t Trainer::StepsOfEpoch() const {
+  return job_.fit.steps_per_epoch.value_or(train_.pass.batches);
 }
 
 int64_t Trainer::StepsOfRound() const {
@@ -209,7 +244,7 @@ void Trainer::SetRound(const PassOptions& options, int64_t step, ScheduleOptions
 LaterStep Trainer::StepOf(const PassOptions& options, int64_t step) const {
   LaterStep made;
   made.position = BatchAfter(options.begin, step, options.data->pass);
-  if (options.training) {
+  if (options.training()) {
     // All steps of a round belong to one update, and get its learning rate.
     made.learning_rate =
         LearningRateAt(job_.compile.optimizer, options.first_step + step / StepsOfRound());
@@ -229,20 +264,15 @@ absl::StatusOr<RemoteValue> Trainer::ScheduleSteps(const PassOptions& options,
   for (int64_t i = 1; i < execution.steps; ++i) {
     closure.later_steps.push_back(StepOf(options, execution.first + i));
   }
-  if (options.training) SetRound(options, execution.first, closure);
+  if (options.training()) SetRound(options, execution.first, closure);
   return coordinator_.Schedule(options.program, std::move(closure));
 }
 
-absl::StatusOr<EpochMeter::Reading> Trainer::RunPass(const PassOptions& options) {
+absl::StatusOr<EpochMeter::Sums> Trainer::RunPass(const PassOptions& options) {
   auto meter = std::make_shared<EpochMeter>();
-  ClosureId first = coordinator_.NextId();
-  std::optional<TrainProgress::Begun> begun;
-  // An evaluation is not part of recovery checkpoints, and runs again as a whole.
-  if (options.training) begun = progress_->BeginEpoch(first);
-  if (begun.has_value()) {
-    first = begun->first;
-    meter->Add({begun->sums});
-  }
+  const TrainProgress::Begun begun = progress_->BeginPass(
+      options.kind, coordinator_.NextId(), {options.data->pass.batches, options.data->content});
+  meter->Add({begun.sums});
   const absl::Time start = world_.clock.Now();
   // The results are held until the end of the pass, because a result travels only as long as a
   // handle to it exists.
@@ -251,17 +281,15 @@ absl::StatusOr<EpochMeter::Reading> Trainer::RunPass(const PassOptions& options)
   Execution next;
   for (; next.first < options.steps; next.first += next.steps) {
     next.steps = std::min(job_.compile.steps_per_execution, options.steps - next.first);
-    const ClosureId id{first.value + static_cast<uint64_t>(next.first)};
+    const ClosureId id{begun.first.value + static_cast<uint64_t>(next.first)};
     // Closures keep the ids that the earlier process gave them; ids of closures that are done are
     // skipped.
-    if (begun.has_value()) {
-      if (!begun->IsLeft(id)) continue;
-      if (coordinator_.NextId() < id) coordinator_.SkipTo(id);
-    }
+    if (!begun.IsLeft(id)) continue;
+    if (coordinator_.NextId() < id) coordinator_.SkipTo(id);
     ASSIGN_OR_RETURN(RemoteValue result, ScheduleSteps(options, next));
     // The callback runs on a transport thread, and may outlive this pass.
     result.state().OnReady(
-        [meter, watch = options.training ? loss_watch_ : nullptr,
+        [meter, watch = options.training() ? loss_watch_ : nullptr,
          update = options.first_step + UpdatesOf(next.first + 1),
          steps = static_cast<size_t>(next.steps)](const absl::StatusOr<FetchedTensors>& fetches) {
           const std::vector<EpochMeter::Sums> made = EpochMeter::StepsOf(fetches, steps);
@@ -279,15 +307,16 @@ absl::StatusOr<EpochMeter::Reading> Trainer::RunPass(const PassOptions& options)
       bar_.Update(*options.progress);
     }
   }
-  const ClosureId behind{first.value + static_cast<uint64_t>(options.steps)};
-  // The ids of this epoch are used up, even if its last closures were skipped.
-  if (begun.has_value() && coordinator_.NextId() < behind) coordinator_.SkipTo(behind);
+  const ClosureId behind{begun.first.value + static_cast<uint64_t>(options.steps)};
+  // The ids of this pass are used up, even if its last closures were skipped.
+  if (coordinator_.NextId() < behind) coordinator_.SkipTo(behind);
   RETURN_IF_ERROR(coordinator_.Join());
-  return meter->Read();
+  return meter->sums();
 }
 
-absl::StatusOr<EpochMeter::Reading> Trainer::Evaluate(const Data& data) {
+absl::StatusOr<EpochMeter::Sums> Trainer::Evaluate(const Data& data, proto::TrainState::Pass kind) {
   PassOptions pass;
+  pass.kind = kind;
   pass.data = &data;
   pass.program = eval_program_;
   pass.steps = data.pass.batches;
@@ -295,7 +324,9 @@ absl::StatusOr<EpochMeter::Reading> Trainer::Evaluate(const Data& data) {
 }
 
 absl::Status Trainer::SaveCheckpoint() {
-  ASSIGN_OR_RETURN(summary_.checkpoint, checkpoints_.Save(progress_->progress(), plan_.variables));
+  Progress progress = progress_->progress();
+  ++progress.epochs_done;  // the checkpoint belongs to the end of the epoch
+  ASSIGN_OR_RETURN(summary_.checkpoint, checkpoints_.Save(progress, plan_.variables));
   return absl::OkStatus();
 }
 

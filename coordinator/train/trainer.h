@@ -4,8 +4,8 @@
 // index of the batch). So a retried closure reads the same examples again, an epoch sees each
 // training example exactly once with any number of workers, and an evaluation sees each test
 // example exactly once. An epoch is scheduled as a whole and joined. If the process of a trainer is
-// lost, the trainer of the next process continues from the last recovery checkpoint
-// (train_progress.h).
+// lost, the trainer of the next process continues from the last recovery checkpoint, within an
+// epoch, its validation or the final test (train_progress.h).
 
 #include <memory>
 #include <optional>
@@ -32,7 +32,7 @@ struct TrainSummary {
   absl::Duration train_time;  // the time of the epochs alone, without validation and checkpoints
   std::vector<absl::Duration> epoch_times;  // the time of each epoch; the parts of train_time
   double examples = 0;
-  double train_loss = 0;  // loss of the last epoch; not set if epoch_times is empty
+  std::optional<double> train_loss;  // loss of the last epoch
   std::optional<double> validation_loss;
   std::optional<double> test_loss;
   int64_t test_examples = 0;
@@ -63,6 +63,7 @@ class Trainer {
     DatasetHandle handle;
     PassShape pass;
     proto::ElementSpec element;  // type of a batch of the data set
+    uint32_t content = 0;        // checksum of the source's data
   };
   struct PassOptions {
     const Data* data = nullptr;
@@ -71,7 +72,8 @@ class Trainer {
     int64_t steps = 0;
     int64_t first_step = 0;  // the number of updates (global step) before the pass
     ProgressLine* progress = nullptr;
-    bool training = false;  // the progress of this pass is part of recovery checkpoints
+    proto::TrainState::Pass kind = proto::TrainState::TRAINING;
+    bool training() const { return kind == proto::TrainState::TRAINING; }
   };
 
   absl::Status PrepareData();
@@ -86,10 +88,14 @@ class Trainer {
   // Restores variables from a recovery checkpoint if there is one, else as the job says.
   absl::Status Restore();
   absl::Status RestoreCheckpoint();
-  absl::Status TrainEpoch(int64_t epoch);
+  // Trains, validates and saves the epoch, without what an earlier process has done of it.
+  absl::Status RunEpoch(int64_t epoch);
+  absl::Status TrainEpoch(ProgressLine& line);
+  absl::Status ValidateEpoch();
   // Replaces the model's variables by their averages if the optimizer uses use_ema, as Keras's fit
   // does at its end.
   absl::Status TakeAverages();
+  int64_t StepsOfEpoch() const;
   // Returns the number of steps that make one update: a synchronous round's `aggregate` and
   // `backup_steps`; 1 if each step is an update.
   int64_t StepsOfRound() const;
@@ -104,8 +110,10 @@ class Trainer {
     int64_t steps = 1;
   };
   absl::StatusOr<RemoteValue> ScheduleSteps(const PassOptions& options, Execution execution);
-  absl::StatusOr<EpochMeter::Reading> RunPass(const PassOptions& options);
-  absl::StatusOr<EpochMeter::Reading> Evaluate(const Data& data);
+  absl::StatusOr<EpochMeter::Sums> RunPass(const PassOptions& options);
+  absl::StatusOr<EpochMeter::Sums> Evaluate(const Data& data, proto::TrainState::Pass kind);
+  // Puts the results of the last epoch into the summary.
+  void Summarize(const TrainProgress::Results& results);
   absl::Status SaveCheckpoint();
   absl::Status Export();
   std::vector<std::pair<std::string, double>> NamedMetrics(

@@ -98,6 +98,7 @@ absl::StatusOr<Trainer::Data> Trainer::MakeData(const proto::DatasetSource& sour
                    coordinator_.DescribeDataset(data.handle));
   data.pass.batches = described.cardinality();
   data.element = described.element_spec();
+  data.content = described.content();
   return data;
 }
 

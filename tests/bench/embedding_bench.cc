@@ -171,7 +171,7 @@ absl::Status RunOnce(const Sizes& sizes, int workers, TransportKind transport) {
       {"bytes_pulled_per_step", static_cast<double>(summary.ps.bytes_out()) / all_steps},
       {"bytes_pushed_per_step", static_cast<double>(summary.ps.bytes_in()) / all_steps},
       {"resident_ps_bytes", static_cast<double>(summary.ps.resident_bytes())},
-      {"train_loss", summary.train_loss}};
+      {"train_loss", *summary.train_loss}};
   Print(figure);
   return absl::OkStatus();
 }

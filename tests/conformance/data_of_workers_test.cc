@@ -111,8 +111,8 @@ TEST(DataOfWorkers, TwoThatDifferAreNamedWithTheirLengths) {
                                                              : "strategy.type=parameter_server"}));
       EXPECT_TRUE(absl::IsInvalidArgument(summary.status())) << summary.status();
       EXPECT_THAT(std::string(summary.status().message()),
-                  AllOf(HasSubstr(absl::StrCat(" has ", first, " elements of int32[1]")),
-                        HasSubstr(absl::StrCat("worker:2 has ", second, " elements")),
+                  AllOf(HasSubstr(absl::StrCat(" has ", first, " examples of int32[1]")),
+                        HasSubstr(absl::StrCat("worker:2 has ", second, " examples")),
                         HasSubstr("/x.idx, /y.idx")));
     }
   }
@@ -125,7 +125,7 @@ TEST(DataOfWorkers, TwoOfOneLengthThatDifferAreNamedWithTheirChecksums) {
   const auto summary = Train(cluster, TableJob({}));
   EXPECT_TRUE(absl::IsInvalidArgument(summary.status())) << summary.status();
   EXPECT_THAT(std::string(summary.status().message()),
-              AllOf(HasSubstr("worker:0 has 160 elements"), HasSubstr("worker:1 has 160 elements"),
+              AllOf(HasSubstr("worker:0 has 160 examples"), HasSubstr("worker:1 has 160 examples"),
                     HasSubstr("their checksums are ")));
 }
 
@@ -233,9 +233,10 @@ TEST(DataOfWorkers, OneThatComesLateWithMoreIsNamedWithAllThatItHas) {
   const auto summary = Train(cluster, TableJob({"fit.epochs=1000"}));
   EXPECT_TRUE(absl::IsInvalidArgument(summary.status())) << summary.status();
   EXPECT_THAT(std::string(summary.status().message()),
-              AllOf(HasSubstr("worker:0 has 16 elements"),
-                    HasSubstr("worker:1 has 16 elements of int32[-1,1], uint8[-1], made of 320 "
-                              "examples")));
+              AllOf(HasSubstr("worker:0 has 16 batches of int32[-1,1], uint8[-1], and its source "
+                              "has 160 examples; "),
+                    HasSubstr("worker:1 has 16 batches of int32[-1,1], uint8[-1], and its source "
+                              "has 320 examples")));
 }
 
 TEST(DataOfWorkers, AWorkerThatIsLostMeanwhileIsPassedOver) {
@@ -262,8 +263,10 @@ TEST(DataOfWorkers, OneThatComesLaterIsHeldToWhatTheOthersHave) {
   const auto summary =
       Train(cluster, TableJob({"fit.epochs=2000", "strategy.type=multi_worker_mirrored"}));
   EXPECT_TRUE(absl::IsInvalidArgument(summary.status())) << summary.status();
-  EXPECT_THAT(std::string(summary.status().message()),
-              AllOf(HasSubstr("worker:0 has 10 elements"), HasSubstr("worker:1 has 5 elements")));
+  EXPECT_THAT(
+      std::string(summary.status().message()),
+      AllOf(HasSubstr("worker:0 has 10 batches"), HasSubstr("and its source has 100 examples"),
+            HasSubstr("worker:1 has 5 batches"), HasSubstr("and its source has 50 ")));
 }
 
 TEST(EmptyData, IsNamed) {

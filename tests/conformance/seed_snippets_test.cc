@@ -102,7 +102,7 @@ TEST(SeedSnippets, ModelFit) {
   EXPECT_EQ(history->epochs, 2);
   EXPECT_EQ(history->steps, 10) << "steps_per_epoch, not the three batches of the data";
   EXPECT_EQ(history->examples, 320);
-  EXPECT_LT(history->train_loss, 2.303) << "better than guessing one of ten";
+  EXPECT_LT(*history->train_loss, 2.303) << "better than guessing one of ten";
   EXPECT_EQ(history->train_metrics.at(0).first, "accuracy");
   const auto state = ReadCheckpointState(world.files, "/callbacks");
   ASSERT_TRUE(state.ok());

@@ -11,6 +11,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/temporary_file.h"
 #include "coordinator/daemon/coordinator_daemon.h"
 #include "proto/worker.pb.h"
 #include "tests/sim/sim_cluster.h"
@@ -110,9 +111,11 @@ class DaemonSim {
   }
   ~DaemonSim() { cluster_.End(); }
 
-  // A new process of the coordinator, from its start to its end.
-  CoordinatorDaemon::Result Run() {
-    const absl::StatusOr<JobSpec> job = ParseJob(kJob, "job.json", sets_);
+  // A new process of the coordinator, from its start to its end, with further settings.
+  CoordinatorDaemon::Result Run(const std::vector<std::string>& sets = {}) {
+    std::vector<std::string> all = sets_;
+    all.insert(all.end(), sets.begin(), sets.end());
+    const absl::StatusOr<JobSpec> job = ParseJob(kJob, "job.json", all);
     EXPECT_TRUE(job.ok()) << job.status();
     CoordinatorOptions options;
     options.job = *job;
@@ -209,6 +212,94 @@ TEST_P(InterruptedDaemon, CostsNoClosureTwice) {
     EXPECT_EQ(sim.sent().by_id().size(), static_cast<size_t>(kSteps));
     for (const auto& [id, times] : sim.sent().by_id()) EXPECT_EQ(times, members) << id;
   }
+}
+
+// 9 steps of training and one of validation in each of two epochs, then 5 of the final test.
+const std::vector<std::string> kEvaluations = {
+    "fit.epochs=2", "fit.validation_split=0.1", "checkpoint.directory=/saved",
+    R"(data.test={"class_name": "SyntheticDigits", "config": {"seed": 2, "count": 160}})"};
+
+// A job that is stopped again and again ends, and with the results of one that nobody stopped.
+TEST(Evaluation, OfAJobThatIsInterruptedAtEveryCallCostsNoClosureTwice) {
+  DaemonSim undisturbed(1, 1, 1, kEvaluations);
+  const CoordinatorDaemon::Result wanted = undisturbed.Run();
+  ASSERT_EQ(wanted.code, kExitOk) << wanted.error;
+  for (const int calls : {1, 2, 3}) {
+    SCOPED_TRACE(testing::Message() << calls << " calls of each process");
+    DaemonSim sim(1, 1, 1, kEvaluations);
+    CoordinatorDaemon::Result result;
+    int processes = 0;
+    do {
+      sim.InterruptAt(sim.sent().calls() + calls);
+      result = sim.Run();
+    } while (result.code == kExitInterrupted && ++processes < 50);
+    ASSERT_EQ(result.code, kExitOk) << result.error;
+    EXPECT_GE(processes, 5);
+    EXPECT_EQ(sim.sent().by_id().size(), 25u);
+    for (const auto& [id, times] : sim.sent().by_id()) EXPECT_EQ(times, 1) << id;
+    const nlohmann::json got = SummaryOf(result);
+    for (const char* key :
+         {"epochs", "steps", "train_loss", "validation_loss", "test_loss", "test_examples"}) {
+      EXPECT_EQ(got[key], SummaryOf(wanted)[key]) << key;
+    }
+  }
+}
+
+// A process that is stopped behind the last step still validates and saves its epoch.
+TEST(Evaluation, OfTheLastEpochIsDoneByTheNextProcessWhichSavesIt) {
+  DaemonSim sim(1, 1, 1, kEvaluations);
+  sim.InterruptAt(20);
+  ASSERT_EQ(sim.Run().code, kExitInterrupted);
+  const CoordinatorDaemon::Result result = sim.Run();
+  ASSERT_EQ(result.code, kExitOk) << result.error;
+  EXPECT_EQ(SummaryOf(result)["checkpoint"], "/saved/ckpt-18");
+}
+
+// Steps under the ids of a test that was given up would count as done in the next cut.
+TEST(Evaluation, ThatIsAbandonedForMoreEpochsTakesNoStepOfThemAway) {
+  for (const int at : {12, 13, 14}) {
+    SCOPED_TRACE(at);
+    DaemonSim sim(1, 1, 2, {"data.test=" + std::string(R"({"class_name": "SyntheticDigits",
+        "config": {"seed": 2, "count": 320}})")});
+    sim.InterruptAt(at);
+    ASSERT_EQ(sim.Run({"fit.epochs=1"}).code, kExitInterrupted);
+    const size_t before = sim.sent().by_id().size();
+    sim.InterruptAt(sim.sent().calls() + 2);
+    ASSERT_EQ(sim.Run({"fit.epochs=2"}).code, kExitInterrupted);
+    const CoordinatorDaemon::Result result = sim.Run({"fit.epochs=2"});
+    ASSERT_EQ(result.code, kExitOk) << result.error;
+    EXPECT_EQ(sim.sent().by_id().size(), before + 20) << "10 of training and 10 of the test";
+  }
+}
+
+// Any byte of a checkpoint may change on its disk, those of the counters too.
+TEST(Daemon, AChangedByteOfACheckpointIsRefusedAndTheIntactOnesAreNamed) {
+  DaemonSim sim(1, 1, 1,
+                {"checkpoint.directory=/saved", "checkpoint.restore=latest", "fit.epochs=2",
+                 "recovery.enabled=false"});
+  ASSERT_EQ(sim.Run().code, kExitOk);
+  FileSystem& files = sim.cluster().FilesOf("chief:0");
+  const absl::StatusOr<std::vector<std::string>> names = files.List("/saved");
+  ASSERT_TRUE(names.ok()) << names.status();
+  int changed = 0;
+  for (const std::string& name : *names) {
+    if (!absl::StartsWith(name, "ckpt-20.")) continue;
+    const std::string path = JoinPath("/saved", name);
+    const std::string whole = *ReadFile(files, path);
+    for (size_t at = 0; at < whole.size(); at += at + 300 < whole.size() ? 997 : 7) {
+      SCOPED_TRACE(testing::Message() << path << " at " << at << " of " << whole.size());
+      std::string other = whole;
+      other[at] = static_cast<char>(other[at] ^ 1);
+      ASSERT_TRUE(WriteFileAtomically(files, path, other).ok());
+      const CoordinatorDaemon::Result result = sim.Run();
+      EXPECT_NE(result.code, kExitOk);
+      EXPECT_THAT(result.error, HasSubstr("/saved/ckpt-20"));
+      EXPECT_THAT(result.error, HasSubstr("intact checkpoints in /saved: ckpt-10;"));
+      ++changed;
+    }
+    ASSERT_TRUE(WriteFileAtomically(files, path, whole).ok());
+  }
+  EXPECT_GT(changed, 50);
 }
 
 struct Leaving {

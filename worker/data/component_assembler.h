@@ -39,6 +39,9 @@ class ComponentAssembler {
   // naming the example and its file; RESOURCE_EXHAUSTED for a tensor beyond kComponentBytesMax.
   absl::StatusOr<Tensor> Batch(absl::Span<const int64_t> indices) const;
   absl::StatusOr<Tensor> Single(int64_t index) const;
+  // Returns " of labels.idx" with the name of the source's file, for error messages, or an empty
+  // string if the source has no file.
+  std::string OfFile() const;
 
  private:
   struct Affine {
@@ -55,9 +58,6 @@ class ComponentAssembler {
   absl::Status FillRow(int64_t index, std::byte* out) const;
   absl::Status FillOneHot(int64_t index, const std::byte* in, float* out) const;
   absl::Status FillLabel(int64_t index, const std::byte* in, std::byte* out) const;
-  // Returns " of labels.idx" with the name of the source's file, for error messages, or an empty
-  // string if the source has no file.
-  std::string OfFile() const;
 
   SourceComponent source_;
   uint32_t component_ = 0;

@@ -80,14 +80,31 @@ void Dataset::DescribeElement() {
   }
 }
 
-absl::StatusOr<Element> Dataset::ElementAt(const proto::IteratorPosition& position) const {
+absl::StatusOr<std::vector<int64_t>> Dataset::Locate(
+    const proto::IteratorPosition& position) const {
   // A cursor keeps its reader's shuffle orders, so sequential reads need no lookup in the cache.
   OrderCursor cursor = TakeCursor();
-  const absl::StatusOr<std::vector<int64_t>> indices = plan_.Locate(position, cursor);
+  absl::StatusOr<std::vector<int64_t>> indices = plan_.Locate(position, cursor);
   // The cursor is returned before the rows are copied, so other readers can use it meanwhile.
   ReturnCursor(std::move(cursor));
-  RETURN_IF_ERROR(indices.status());
-  return Assemble(*indices);
+  return indices;
+}
+
+absl::StatusOr<Element> Dataset::ElementAt(const proto::IteratorPosition& position) const {
+  ASSIGN_OR_RETURN(const std::vector<int64_t> indices, Locate(position));
+  return Assemble(indices);
+}
+
+std::string Dataset::ExampleName(const proto::IteratorPosition& position, int64_t row,
+                                 size_t component) const {
+  const absl::StatusOr<std::vector<int64_t>> indices = Locate(position);
+  // An element that was made has its indices; the row is all that is known otherwise.
+  if (!indices.ok() || row < 0 || static_cast<size_t>(row) >= indices->size() ||
+      component >= components_.size()) {
+    return absl::StrCat("row ", row, " of the batch");
+  }
+  return absl::StrCat("example ", (*indices)[static_cast<size_t>(row)],
+                      components_[component].OfFile());
 }
 
 absl::StatusOr<Element> Dataset::Assemble(absl::Span<const int64_t> indices) const {

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -51,6 +52,11 @@ class Dataset : public std::enable_shared_from_this<Dataset> {
   // INVALID_ARGUMENT for a bad position or an example with a bad class.
   absl::StatusOr<Element> ElementAt(const proto::IteratorPosition& position) const;
 
+  // Names the example in row `row` of the element at `position`, for error messages, as
+  // "example 17 of x.idx". The file is that of `component`.
+  std::string ExampleName(const proto::IteratorPosition& position, int64_t row,
+                          size_t component) const;
+
   // Makes an iterator that starts at `position`. Errors: INVALID_ARGUMENT for a position outside
   // the data set; the position just after the last element is allowed.
   absl::StatusOr<std::unique_ptr<DatasetIterator>> MakeIterator(
@@ -59,6 +65,8 @@ class Dataset : public std::enable_shared_from_this<Dataset> {
  private:
   Dataset(IndexPlan plan, std::vector<ComponentAssembler> components, uint32_t content);
   void DescribeElement();
+  // Returns the source indices of the element at `position`.
+  absl::StatusOr<std::vector<int64_t>> Locate(const proto::IteratorPosition& position) const;
   absl::StatusOr<Element> Assemble(absl::Span<const int64_t> indices) const;
   OrderCursor TakeCursor() const;
   void ReturnCursor(OrderCursor cursor) const;
@@ -85,6 +93,7 @@ class DatasetIterator {
   // Dataset::ElementAt; the position then stays where it was.
   absl::StatusOr<std::optional<Element>> Next();
 
+  const std::shared_ptr<const Dataset>& dataset() const { return dataset_; }
   // Returns the position of the element that Next() will return.
   const proto::IteratorPosition& position() const { return position_; }
 

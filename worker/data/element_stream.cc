@@ -16,6 +16,7 @@ ElementStream::ElementStream(Executor& executor, std::unique_ptr<DatasetIterator
                              Options options)
     : executor_(executor),
       prefetch_(static_cast<size_t>(options.prefetch)),
+      dataset_(iterator->dataset()),
       iterator_(std::move(iterator)) {}
 
 // Takes the answer to one request: a ready element if there is one, else the end or the error.

@@ -42,6 +42,9 @@ class ElementStream : public std::enable_shared_from_this<ElementStream> {
   // ready.
   void Next(Done done);
 
+  // The data set whose elements the stream gives.
+  const std::shared_ptr<const Dataset>& dataset() const { return dataset_; }
+
  private:
   ElementStream(Executor& executor, std::unique_ptr<DatasetIterator> iterator, Options options);
   void FillIfNeeded();
@@ -51,6 +54,7 @@ class ElementStream : public std::enable_shared_from_this<ElementStream> {
 
   Executor& executor_;
   const size_t prefetch_;
+  const std::shared_ptr<const Dataset> dataset_;
   // Used only by the fill task that has set filling_.
   const std::unique_ptr<DatasetIterator> iterator_;
   Mutex mutex_;

@@ -40,9 +40,7 @@ absl::StatusOr<std::shared_ptr<const Dataset>> ResourceTable::CreateDataset(
   }
   // The data set is built outside the lock, because building reads files.
   absl::StatusOr<std::shared_ptr<const Dataset>> dataset = Dataset::Build(request.spec(), sources_);
-  if (!dataset.ok()) {
-    return Annotate(dataset.status(), absl::StrCat("data set ", request.dataset_id()));
-  }
+  if (!dataset.ok()) return dataset;
   MutexLock lock(mutex_);
   datasets_[request.dataset_id()] = {spec, *dataset};
   return dataset;

@@ -42,9 +42,20 @@ std::string FilesOf(const proto::DatasetSource& source) {
   return "";
 }
 
-std::string DescribeData(const proto::TaskRef& worker, int64_t cardinality,
-                         const proto::ElementSpec& element) {
-  return absl::StrCat(TaskName(worker), " has ", cardinality, " elements of ", TypesOf(element));
+// Describes the data that `worker` has found; `data` is an ExpectedData or a CreateDatasetResponse.
+// Batches and examples are told apart: two workers may make as many batches of files that differ.
+template <typename Data>
+std::string DescribeData(const proto::TaskRef& worker, const proto::DatasetSpec& spec,
+                         const Data& data) {
+  const auto& transforms = spec.transforms();
+  const bool batched = std::any_of(transforms.begin(), transforms.end(),
+                                   [](const auto& transform) { return transform.has_batch(); });
+  return absl::StrCat(
+      TaskName(worker), " has ", data.cardinality(), batched ? " batches of " : " examples of ",
+      TypesOf(data.element_spec()),
+      data.source_elements() < 0 || data.source_elements() == data.cardinality()
+          ? ""
+          : absl::StrCat(", and its source has ", data.source_elements(), " examples"));
 }
 
 // Returns true if each worker reads its own shard, so that the workers' data differ on purpose.
@@ -56,11 +67,10 @@ bool IsShardOfWorker(const proto::DatasetSpec& spec) {
 
 // Compares the data that `worker` has found with the data of another worker. All workers of a job
 // must read the same data set, whichever worker makes a batch. A worker that arrives after the
-// length was asked for takes only as many of its `source_elements` as the first worker has, so the
+// length was asked for takes only as many of its source's elements as the first worker has, so the
 // message tells how many there are.
 absl::Status CheckExpected(const proto::CreateDatasetRequest& request,
-                           const proto::CreateDatasetResponse& found, int64_t source_elements,
-                           proto::TaskRef worker) {
+                           const proto::CreateDatasetResponse& found, proto::TaskRef worker) {
   if (!request.has_expected()) return absl::OkStatus();
   const proto::ExpectedData& expected = request.expected();
   const bool own_shard = IsShardOfWorker(request.spec());
@@ -76,11 +86,8 @@ absl::Status CheckExpected(const proto::CreateDatasetRequest& request,
   return absl::InvalidArgumentError(absl::StrCat(
       "workers read different data",
       files.empty() ? "" : absl::StrCat(" under the same name (", files, ")"), ": ",
-      DescribeData(other, expected.cardinality(), expected.element_spec()), "; ",
-      DescribeData(worker, found.cardinality(), found.element_spec()),
-      source_elements == found.cardinality() || source_elements < 0
-          ? ""
-          : absl::StrCat(", made of ", source_elements, " examples"),
+      DescribeData(other, request.spec(), expected), "; ",
+      DescribeData(worker, request.spec(), found),
       same_content
           ? ""
           : absl::StrCat("; their checksums are ", absl::Hex(expected.content(), absl::kZeroPad8),
@@ -115,14 +122,20 @@ absl::StatusOr<Envelope<proto::CreateDatasetResponse>> WorkerService::CreateData
   }
   // A data set that exists with an equal spec is returned at once, so a repeated call is cheap.
   absl::StatusOr<std::shared_ptr<const Dataset>> dataset = resources_.CreateDataset(own);
-  if (!dataset.ok()) return InputError(dataset.status());
+  if (!dataset.ok()) {
+    // Files may be missing on one worker alone, so the error names the worker.
+    proto::TaskRef worker = parts_->task_service->task_ref();
+    worker.clear_incarnation();
+    return InputError(
+        Annotate(dataset.status(), absl::StrCat(TaskName(worker), " cannot make its data set")));
+  }
   Envelope<proto::CreateDatasetResponse> response;
   *response.header.mutable_element_spec() = (*dataset)->element_spec();
   response.header.set_cardinality((*dataset)->cardinality());
   response.header.set_content((*dataset)->content());
+  response.header.set_source_elements((*dataset)->plan().source_elements());
   const absl::Status same =
-      CheckExpected(request, response.header, (*dataset)->plan().source_elements(),
-                    parts_->task_service->task_ref());
+      CheckExpected(request, response.header, parts_->task_service->task_ref());
   if (!same.ok()) return InputError(same);
   return response;
 }

@@ -65,6 +65,8 @@ void ClosureRun::Start(ClosureInput input) {
 }
 
 void ClosureRun::StartBatch(ClosureInput input) {
+  dataset_ = input.stream != nullptr ? input.stream->dataset() : input.dataset;
+  position_ = input.position;
   if (input.stream != nullptr) {
     input.stream->Next(
         [self = shared_from_this()](absl::StatusOr<std::optional<ElementStream::Item>> item) {
@@ -109,7 +111,12 @@ absl::Status ClosureRun::LookUp() {
     const VariableType& table = program_->pulls.variables[lookup.variable];
     std::vector<IdColumn> columns;
     for (const TableLookup::Column& column : lookup.columns) {
-      columns.push_back({column.input, &element_[column.component], column.negative_is_none});
+      IdColumn& ids = columns.emplace_back();
+      ids = {column.input, &element_[column.component], column.negative_is_none};
+      if (dataset_ == nullptr) continue;
+      ids.example_name = [this, component = column.component](int64_t row) {
+        return dataset_->ExampleName(position_, row, component);
+      };
     }
     ASSIGN_OR_RETURN(RowLookup found, table.dynamic
                                           ? LookUpKeys(table.name, columns)

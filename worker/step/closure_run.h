@@ -123,7 +123,8 @@ class ClosureRun : public std::enable_shared_from_this<ClosureRun> {
   Payload argument_bytes_;
   TimerId deadline_timer_;  // deadline of a gang, while the gang waits or runs
   Element element_;
-  proto::IteratorPosition position_;  // position of element_, if an iterator gave the element
+  std::shared_ptr<const Dataset> dataset_;  // the data set of element_; null without a batch
+  proto::IteratorPosition position_;        // position of element_ in dataset_
   std::optional<proto::IteratorPosition> next_position_;
   PsClient::Rows rows_;            // rows to pull, indexed by the pull plan's variables
   std::vector<Tensor> positions_;  // positions of rows, found by the lookups

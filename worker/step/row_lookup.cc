@@ -31,13 +31,15 @@ struct Table {
   bool by_keys = false;  // true for a dynamic table, in which every id is valid
 };
 
-// Returns the error for an id that is not a row of the table, with the id's row in the batch.
+// Returns the error for an id that is not a row of the table; the error names the id's example.
 absl::Status NoRow(const Table& table, const IdColumn& column, size_t position, int64_t id) {
   const int64_t examples = std::max<int64_t>(column.ids->shape().dim(0), 1);
   const int64_t per_example = std::max<int64_t>(column.ids->num_elements() / examples, 1);
+  const int64_t row = static_cast<int64_t>(position) / per_example;
   return absl::InvalidArgumentError(absl::StrCat(
-      "id ", id, " of '", column.name, "' in row ", static_cast<int64_t>(position) / per_example,
-      " of the batch is not a row of '", table.name, "', which has ", table.num_rows,
+      "id ", id, " of '", column.name, "' in ",
+      column.example_name ? column.example_name(row) : absl::StrCat("row ", row, " of the batch"),
+      " is not a row of '", table.name, "', which has ", table.num_rows,
       ": raise input_dim or fix the data"));
 }
 

@@ -7,6 +7,7 @@
 // (key_bucket.h).
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,8 @@ struct IdColumn {
   std::string name;  // name of the column, for error messages
   const Tensor* ids = nullptr;
   bool negative_is_none = false;  // true: a negative id names no row; false: it is an error
+  // Names the example in a row of the batch, for error messages.
+  std::function<std::string(int64_t row)> example_name = nullptr;
 };
 
 // The result of a lookup: the rows that all columns together name.

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -263,6 +264,33 @@ TEST(PosixFiles, ASymbolicLinkIsNeverWrittenThrough) {
   EXPECT_EQ(*ReadFile(*place.files, place.root + "/victim"), "mine");
   EXPECT_THAT(*place.files->List(place.root), ElementsAre("victim"));
   std::filesystem::remove_all(place.root);
+}
+
+// As root a rename would replace /dev/null, and to open a FIFO for reading waits for its writer.
+TEST(PosixFiles, WhatIsNotARegularFileIsNeitherReadNorReplaced) {
+  const Place place = PosixPlace();
+  const std::string fifo = JoinPath(place.root, "fifo");
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  const std::string directory = JoinPath(place.root, "directory");
+  ASSERT_TRUE(place.files->MakeDirectories(directory).ok());
+  for (const std::string& path : {fifo, directory}) {
+    EXPECT_TRUE(absl::IsFailedPrecondition(place.files->Open(path).status())) << path;
+    EXPECT_TRUE(absl::IsFailedPrecondition(ProbeFile(*place.files, path))) << path;
+    const absl::Status written = WriteFileAtomically(*place.files, path, "x");
+    EXPECT_TRUE(absl::IsFailedPrecondition(written)) << written;
+    EXPECT_THAT(std::string(written.message()), HasSubstr("is not a regular file"));
+  }
+  EXPECT_TRUE(std::filesystem::is_fifo(fifo));
+  const std::string fresh = JoinPath(place.root, "made/fresh");
+  EXPECT_TRUE(ProbeFile(*place.files, fresh).ok());
+  EXPECT_TRUE(absl::IsNotFound(place.files->Open(fresh).status()));
+}
+
+TEST(PosixFiles, ARelativePathThatCannotBeOpenedIsNamedWithItsDirectory) {
+  const absl::Status status = PosixFileSystem().Open("not/here").status();
+  EXPECT_TRUE(absl::IsNotFound(status)) << status;
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr(absl::StrCat("not/here in ", std::filesystem::current_path().string())));
 }
 
 TEST(TemporaryNames, AreToldFromOthers) {

@@ -4,6 +4,7 @@
 #include <variant>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/temporary_file.h"
 #include "coordinator/daemon/coordinator_options.h"
 #include "gmock/gmock.h"
@@ -49,6 +50,25 @@ TEST(CheckConfig, AJobThatCanRunIsGood) {
   EXPECT_EQ(Check(Job(), {"--local", "ps=2,worker=2"}), kGood);
   EXPECT_EQ(Check(Job(), {"--local", "worker=1", "--set", "strategy.type=one_device"}), kGood);
   EXPECT_EQ(Check(Job(), {"--set", "export.onnx=/tmp/e.onnx"}), kGood);
+}
+
+TEST(CheckConfig, AnExportThatCannotBeWrittenIsRefused) {
+  const std::string refused = Check(Job(), {"--set", "export.onnx=/"});
+  EXPECT_THAT(refused, HasSubstr("export.onnx"));
+  EXPECT_THAT(refused, HasSubstr("is not a regular file"));
+}
+
+TEST(CheckConfig, PathsThatOnlyAShellExpandsAreRefused) {
+  for (const char* key :
+       {"checkpoint.directory", "checkpoint.restore", "recovery.directory", "export.onnx"}) {
+    EXPECT_THAT(Check(Job(), {"--set", absl::StrCat(key, "=~/x")}),
+                HasSubstr(absl::StrCat(key, ": '~/x' begins with ~")));
+  }
+}
+
+TEST(CheckConfig, ARoleThatIsNamedTwiceIsRefused) {
+  EXPECT_THAT(Check(Job(), {"--local", "ps=1,worker=1,worker=2"}),
+              HasSubstr("--local: 'ps=1,worker=1,worker=2' names worker twice"));
 }
 
 // Axis 0 of a convolution's kernel is its height.

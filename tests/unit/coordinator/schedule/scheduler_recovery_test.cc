@@ -326,6 +326,28 @@ TEST_F(SchedulerRecovery, WhileSnapshotsAreTakenNothingRunsThatWasAdmittedLater)
   EXPECT_EQ(scheduler->stats().queued, 0u);
 }
 
+// What is recorded with a cut that leaves a closure open must not be the state of a program that
+// has seen the closure's end.
+TEST_F(SchedulerRecovery, NoJoinEndsWhileTheStateOfACutIsRecorded) {
+  for (const bool fails : {false, true}) {
+    SCOPED_TRACE(fails);
+    Make(2);
+    joined.clear();
+    const auto channel = NewWorker();
+    Schedule();
+    channel->AnswerPreparations();
+    Join();
+    scheduler->BeginSnapshots([&](const Cut& cut) {
+      EXPECT_EQ(cut.open.size(), 1u);
+      channel->AnswerRun(fails ? MakeError(absl::StatusCode::kInternal, "", proto::APPLICATION)
+                               : absl::OkStatus());
+      EXPECT_TRUE(joined.empty());
+    });
+    ASSERT_EQ(joined.size(), 1u);
+    EXPECT_EQ(joined[0].ok(), !fails) << joined[0];
+  }
+}
+
 // Whoever says that a closure must not run again hears which one would have had to.
 TEST_F(SchedulerRecovery, WhatMustNotRunAgainIsLostByName) {
   replayable = false;

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <memory>
+#include <vector>
+
 #include "common/base/status.h"
 
 namespace cohort {
@@ -11,7 +14,7 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-constexpr uint32_t kSettings = 5;
+constexpr char kSettings[] = R"({"fit": {"batch_size": 32}, "seed": 1})";
 
 // The state that a training over `data` saves.
 proto::CoordinatorState Saved(TrainProgress::DataIdentity data) {
@@ -49,29 +52,110 @@ TEST(TrainProgress, RefusesDataOfAnotherContentAndNamesBoth) {
 }
 
 TEST(TrainProgress, RefusesOtherSettingsWhateverTheData) {
-  TrainProgress progress(kSettings + 1);
+  TrainProgress progress(R"({"fit": {"batch_size": 64}, "seed": 1})");
   progress.SetData({12000, 0xabc});
   const absl::Status status = progress.Load(Saved({12000, 0xabc}));
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
-  EXPECT_THAT(std::string(status.message()), HasSubstr("optimizer"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("fit.batch_size was 32 and is 64;"));
+}
+
+constexpr TrainProgress::DataIdentity kTestData{4, 0xabc};
+
+// The sums of a step with two examples.
+EpochMeter::Sums Step(double loss) { return {1, {loss, 2}}; }
+
+// A closure of one step that is covered by a cut.
+Cut::Covered Done(uint64_t id, float loss) {
+  auto result = std::make_shared<RemoteValueState>();
+  result->Set(FetchedTensors{Tensor::Scalar(loss), Tensor::Scalar(2.0f)});
+  return {ClosureId{id}, result, 1};
+}
+
+// Returns what another process loads from what `progress` saves at the cut.
+std::unique_ptr<TrainProgress> Next(TrainProgress& progress, const Cut& cut) {
+  proto::CoordinatorState state;
+  state.set_application(progress.Save(cut));
+  for (const ClosureId id : cut.open) state.add_open(id.value);
+  state.set_next_id(cut.next.value);
+  auto next = std::make_unique<TrainProgress>(kSettings);
+  EXPECT_TRUE(next->Load(state).ok());
+  return next;
 }
 
 TEST(DataPosition, TravelsWithARecoveryCheckpoint) {
-  TrainProgress before(7);
-  before.BeginEpoch(ClosureId{1});
-  before.EndEpoch(4, {2, 30}, {});
-  proto::CoordinatorState state;
-  state.set_application(before.Save(Cut()));
-  TrainProgress after(7);
-  ASSERT_TRUE(after.Load(state).ok());
-  EXPECT_EQ(after.progress().data, (DataPosition{2, 30}));
-  EXPECT_EQ(after.progress().epochs_done, 1);
+  TrainProgress before(kSettings);
+  before.BeginPass(proto::TrainState::TRAINING, ClosureId{1}, {});
+  before.EndTraining(4, {2, 30}, {}, Step(1));
+  before.EndEpoch();
+  const auto after = Next(before, Cut{{}, {}, ClosureId{5}, {}});
+  EXPECT_EQ(after->progress().data, (DataPosition{2, 30}));
+  EXPECT_EQ(after->progress().epochs_done, 1);
+  EXPECT_EQ(after->last_results().trained->values, Step(1).values);
 }
 
+// An epoch is not done before its validation and its checkpoint.
+TEST(TrainProgress, WhatIsTrainedIsNotTrainedAgainAndItsEpochGoesOn) {
+  TrainProgress before(kSettings);
+  before.BeginPass(proto::TrainState::TRAINING, ClosureId{1}, {});
+  before.EndTraining(4, {0, 8}, {8, 1}, Step(3));
+  const auto after = Next(before, Cut{{}, {}, ClosureId{5}, {}});
+  EXPECT_EQ(after->progress().epochs_done, 0);
+  EXPECT_EQ(after->progress().global_step, 4);
+  ASSERT_TRUE(after->epoch_results().trained.has_value());
+  EXPECT_EQ(after->epoch_results().trained->values, Step(3).values);
+  EXPECT_FALSE(after->epoch_results().validated.has_value());
+  after->EndEpoch();
+  EXPECT_EQ(after->progress().epochs_done, 1);
+  EXPECT_FALSE(after->epoch_results().trained.has_value());
+}
+
+class EvaluationOf : public testing::TestWithParam<proto::TrainState::Pass> {
+ protected:
+  // A process that is lost when it has done 7 and 9 of the closures from 7 to 10.
+  std::unique_ptr<TrainProgress> Lost() {
+    TrainProgress before(kSettings);
+    before.BeginPass(GetParam(), ClosureId{7}, kTestData);
+    return Next(before, Cut{{Done(7, 1), Done(9, 3)}, {ClosureId{8}}, ClosureId{10}, {}});
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(All, EvaluationOf,
+                         testing::Values(proto::TrainState::VALIDATION, proto::TrainState::TEST));
+
+TEST_P(EvaluationOf, GoesOnWhereItWas) {
+  const TrainProgress::Begun begun = Lost()->BeginPass(GetParam(), ClosureId{8}, kTestData);
+  EXPECT_EQ(begun.first, ClosureId{7});
+  EXPECT_EQ(begun.sums.steps, 2);
+  EXPECT_EQ(begun.sums.values, (std::vector<double>{4, 4}));
+  for (const uint64_t left : {8, 10, 11}) EXPECT_TRUE(begun.IsLeft(ClosureId{left})) << left;
+  for (const uint64_t done : {7, 9}) EXPECT_FALSE(begun.IsLeft(ClosureId{done})) << done;
+}
+
+// A cut that is made while the ids of the new pass are below 10 would take 9 for done.
+TEST_P(EvaluationOf, IsAbandonedWithAllItsIds) {
+  const TrainProgress::Begun begun =
+      Lost()->BeginPass(proto::TrainState::TRAINING, ClosureId{8}, kTestData);
+  EXPECT_EQ(begun.first, ClosureId{10});
+  EXPECT_TRUE(begun.IsLeft(ClosureId{10}));
+  EXPECT_EQ(begun.sums.steps, 0);
+}
+
+TEST(TrainProgress, ATestOfOtherDataBeginsAnew) {
+  TrainProgress before(kSettings);
+  before.BeginPass(proto::TrainState::TEST, ClosureId{7}, kTestData);
+  const auto after = Next(before, Cut{{Done(7, 1)}, {}, ClosureId{8}, {}});
+  testing::internal::CaptureStderr();
+  const auto begun = after->BeginPass(proto::TrainState::TEST, ClosureId{8}, {4, 0xabd});
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("event=test_begins_anew"));
+  EXPECT_EQ(begun.first, ClosureId{8});
+  EXPECT_EQ(begun.sums.steps, 0);
+}
+
+// States of an earlier version say nothing of their settings.
 TEST(RecoveryOfAnotherJob, IsRefusedWithAllThatMayDiffer) {
   proto::CoordinatorState state;
-  state.set_application(TrainProgress(7).Save(Cut()));
-  const absl::Status refused = TrainProgress(8).Load(state);
+  state.set_application(TrainProgress("").Save(Cut()));
+  const absl::Status refused = TrainProgress(kSettings).Load(state);
   EXPECT_TRUE(absl::IsFailedPrecondition(refused));
   for (const char* cause : {"model", "optimizer", "learning rate", "steps_per_epoch"}) {
     EXPECT_THAT(std::string(refused.message()), HasSubstr(cause));

@@ -8,6 +8,7 @@
 #include <numeric>
 #include <set>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/posix_file_system.h"
 #include "common/base/rng.h"
 #include "gmock/gmock.h"
@@ -164,6 +165,21 @@ TEST_F(DatasetTest, ShuffleIsAPermutationAndEpochsDiffer) {
       EXPECT_NE(epochs[1], epochs[2]) << buffer;
     }
   }
+}
+
+TEST_F(DatasetTest, AnExampleIsNamedByItsPlaceInTheSource) {
+  auto set = Make(
+      "source{range{begin:0 end:100}} transforms{skip:20} transforms{shuffle{seed:3 "
+      "buffer_size:100}} transforms{batch{size:8}}");
+  const Element batch = *set->ElementAt(At(1, 4));
+  for (int64_t row = 0; row < 8; ++row) {
+    EXPECT_EQ(set->ExampleName(At(1, 4), row, 0),
+              absl::StrCat("example ", batch[0].data<int64_t>()[row]));
+  }
+  for (const int64_t row : {int64_t{-1}, int64_t{8}}) {
+    EXPECT_EQ(set->ExampleName(At(1, 4), row, 0), absl::StrCat("row ", row, " of the batch"));
+  }
+  EXPECT_EQ(set->ExampleName(At(1, 4), 0, 1), "row 0 of the batch");
 }
 
 TEST_F(DatasetTest, ASmallBufferLimitsHowEarlyAnElementComes) {

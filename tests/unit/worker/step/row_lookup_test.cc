@@ -49,6 +49,10 @@ TEST(LookUpRows, AnIdThatIsNoRowIsNamedWithItsTableAndExample) {
   const Tensor negative = Tensor::FromVector<int32_t>({4, -1}, {2});
   EXPECT_THAT(std::string(LookUpRows("t", 10, {{"c", &negative, false}}).status().message()),
               HasSubstr("id -1 of 'c' in row 1 of the batch"));
+  const IdColumn named{"c", &negative, false,
+                       [](int64_t row) { return absl::StrCat("example ", row + 70); }};
+  EXPECT_THAT(std::string(LookUpRows("t", 10, {named}).status().message()),
+              HasSubstr("id -1 of 'c' in example 71 is not a row"));
   EXPECT_TRUE(LookUpRows("t", 10, {{"c", &negative, true}}).ok());
   const Tensor floats = Tensor::FromVector<float>({1}, {1});
   EXPECT_THAT(std::string(LookUpRows("t", 10, {{"c", &floats, false}}).status().message()),
