@@ -16,7 +16,6 @@
 #include "common/cluster/exit_codes.h"
 #include "common/cluster/process_limits.h"
 #include "common/cluster/signals.h"
-#include "common/task/allocator.h"
 #include "common/wire/route/real_world.h"
 #include "coordinator/daemon/coordinator_daemon.h"
 #include "coordinator/members/ctl_command.h"

@@ -5,12 +5,190 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 #include <limits>
+#include <set>
+#include <sstream>
 #include <thread>
+#include <vector>
 
-#include "common/base/cgroup.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 
 namespace cohort {
+
+namespace {
+
+// Version 1 of control groups expresses "no limit" as the largest number of whole pages, which lies
+// above 2^62.
+constexpr uint64_t kNoMemoryLimit = uint64_t{1} << 62;
+
+// A mounted hierarchy of control groups: the mount point, and the group that is the mount's root.
+struct Mount {
+  std::string point;
+  std::string root;
+  bool unified = false;               // true for version 2 of control groups
+  std::set<std::string> controllers;  // only for version 1
+};
+
+// The control group of this process in one hierarchy.
+struct Membership {
+  std::set<std::string> controllers;  // empty in version 2
+  std::string path;
+};
+
+// Returns the lines of a file. Files in proc and cgroup file systems report a size of 0, so the
+// file is read to its end.
+std::vector<std::string> ReadLines(const std::string& path) {
+  std::ifstream file(path);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(file, line);) lines.push_back(std::move(line));
+  return lines;
+}
+
+// Splits a list of controllers at its commas.
+std::set<std::string> Words(absl::string_view text) { return absl::StrSplit(text, ','); }
+
+// Undoes the escapes of mountinfo, which writes a space, a tab, a newline and a backslash as a
+// backslash and three octal digits.
+std::string Unescape(absl::string_view text) {
+  constexpr size_t kEscapeBytes = 4;
+  std::string plain;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '\\' || i + kEscapeBytes > text.size()) {
+      plain += text[i];
+      continue;
+    }
+    int code = 0;
+    for (size_t digit = 1; digit < kEscapeBytes; ++digit) code = code * 8 + (text[i + digit] - '0');
+    plain += static_cast<char>(code);
+    i += kEscapeBytes - 1;
+  }
+  return plain;
+}
+
+// Returns the cgroup mounts in a mountinfo file, whose lines look like "31 23 0:28 /
+// /sys/fs/cgroup/cpu rw,relatime [optional fields] - cgroup cgroup rw,cpu".
+std::vector<Mount> MountsIn(const std::string& path) {
+  constexpr size_t kRoot = 3;
+  constexpr size_t kPoint = 4;
+  std::vector<Mount> mounts;
+  for (const std::string& line : ReadLines(path)) {
+    const std::vector<absl::string_view> fields = absl::StrSplit(line, ' ');
+    // In a line of mountinfo, a lone dash ends the optional fields, whose number varies. The file
+    // system type follows the dash.
+    const auto dash = std::find(fields.begin(), fields.end(), "-");
+    if (fields.size() <= kPoint || fields.end() - dash < 4) continue;
+    Mount mount{Unescape(fields[kPoint]), Unescape(fields[kRoot]), dash[1] == "cgroup2", {}};
+    if (!mount.unified && dash[1] != "cgroup") continue;
+    if (!mount.unified) mount.controllers = Words(dash[3]);
+    mounts.push_back(std::move(mount));
+  }
+  return mounts;
+}
+
+// Returns the groups in a file such as /proc/self/cgroup. A line looks like "4:memory:/docker/1f2e"
+// in version 1 and like "0::/docker/1f2e" in version 2.
+std::vector<Membership> MembershipsIn(const std::string& path) {
+  std::vector<Membership> memberships;
+  for (const std::string& line : ReadLines(path)) {
+    // The path of a control group may contain colons, so only the first two colons separate fields.
+    const std::vector<std::string> fields = absl::StrSplit(line, absl::MaxSplits(':', 2));
+    if (fields.size() != 3) continue;
+    Membership membership{{}, fields[2]};
+    if (!fields[1].empty()) membership.controllers = Words(fields[1]);
+    memberships.push_back(std::move(membership));
+  }
+  return memberships;
+}
+
+// Returns the directories of the process's group and of all groups above it. A path that leads out
+// of the mount comes from outside a cgroup namespace; the groups that this process can see then
+// begin at the mount point.
+std::vector<std::string> GroupsOf(const Mount& mount, absl::string_view path) {
+  if (mount.root != "/" && !absl::ConsumePrefix(&path, mount.root)) path = "";
+  if (path.substr(0, 3) == "/..") path = "";
+  std::vector<std::string> groups = {mount.point};
+  for (const absl::string_view part : absl::StrSplit(path, '/', absl::SkipEmpty())) {
+    groups.push_back(absl::StrCat(groups.back(), "/", part));
+  }
+  return groups;
+}
+
+// Returns the words of a file that are separated by white space; no words if the file is missing.
+std::vector<std::string> ReadFields(const std::string& path) {
+  std::ifstream file(path);
+  std::vector<std::string> fields;
+  for (std::string field; file >> field;) fields.push_back(std::move(field));
+  return fields;
+}
+
+// Lowers the memory limit to the number in `file`. The word "max" is not a number and means no
+// limit.
+void LimitMemory(const std::string& file, CgroupLimits& limits) {
+  const std::vector<std::string> fields = ReadFields(file);
+  uint64_t bytes = 0;
+  if (fields.empty() || !absl::SimpleAtoi(fields[0], &bytes) || bytes >= kNoMemoryLimit) return;
+  limits.memory_bytes = std::min(bytes, limits.memory_bytes.value_or(bytes));
+}
+
+// Lowers the processor limit to quota / period. The quotas "max" and -1 mean that there is no
+// limit.
+void LimitProcessors(const std::vector<std::string>& quota_and_period, CgroupLimits& limits) {
+  double quota = 0;
+  double period = 0;
+  const bool read = quota_and_period.size() == 2 && absl::SimpleAtod(quota_and_period[0], &quota) &&
+                    absl::SimpleAtod(quota_and_period[1], &period);
+  if (!read || !(quota > 0) || !(period > 0)) return;
+  limits.processors = std::min(quota / period, limits.processors.value_or(quota / period));
+}
+
+// Applies the limits of one control group to `limits`.
+void LimitBy(const std::string& group, const Mount& mount, CgroupLimits& limits) {
+  const auto has = [&](const char* controller) {
+    return mount.unified || mount.controllers.contains(controller);
+  };
+  if (has("memory")) {
+    LimitMemory(group + (mount.unified ? "/memory.max" : "/memory.limit_in_bytes"), limits);
+  }
+  if (!has("cpu")) return;
+  if (mount.unified) return LimitProcessors(ReadFields(group + "/cpu.max"), limits);
+  // Version 1 keeps the quota and the period in two files; version 2 keeps both in cpu.max.
+  std::vector<std::string> fields = ReadFields(group + "/cpu.cfs_quota_us");
+  for (std::string& field : ReadFields(group + "/cpu.cfs_period_us")) {
+    fields.push_back(std::move(field));
+  }
+  LimitProcessors(fields, limits);
+}
+
+// Returns true if the membership belongs to the hierarchy that is mounted at `mount`.
+bool AreOfOneHierarchy(const Mount& mount, const Membership& membership) {
+  if (mount.unified || membership.controllers.empty()) {
+    return mount.unified && membership.controllers.empty();
+  }
+  return std::any_of(membership.controllers.begin(), membership.controllers.end(),
+                     [&](const std::string& one) { return mount.controllers.contains(one); });
+}
+
+}  // namespace
+
+CgroupLimits ReadCgroupLimits(const std::string& root) {
+  CgroupLimits limits;
+  const std::vector<Membership> memberships = MembershipsIn(root + "/proc/self/cgroup");
+  for (const Mount& mount : MountsIn(root + "/proc/self/mountinfo")) {
+    for (const Membership& membership : memberships) {
+      if (!AreOfOneHierarchy(mount, membership)) continue;
+      for (const std::string& group : GroupsOf(mount, membership.path)) {
+        // The lowest limit on the way from the root to the process's own group is the effective
+        // limit.
+        LimitBy(root + group, mount, limits);
+      }
+    }
+  }
+  return limits;
+}
 
 int ProcessorCount() {
   int count = static_cast<int>(std::thread::hardware_concurrency());

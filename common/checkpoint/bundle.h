@@ -33,6 +33,28 @@ namespace cohort {
 // Returns the path of a data shard, such as "prefix.data-00001-of-00003".
 std::string DataShardPath(const std::string& prefix, int shard, int num_shards);
 
+// The infix that follows a dynamic table's name in the names of the tensors that hold the table's
+// rows. The parameter servers define the text after the infix (ps_server/checkpoint/table_parts.h).
+inline constexpr char kTableRowsInfix[] = "/.COHORT_ROWS/";
+
+// The infix between a variable's name and "<optimizer>/<slot>" in the name of a slot's tensor. A
+// slot of a dynamic table instead has "<optimizer>/<slot>" at the end of a name with
+// kTableRowsInfix.
+inline constexpr char kSlotInfix[] = "/.OPTIMIZER_SLOT/";
+
+struct BundleTensor {
+  DType dtype = DType::kUndefined;
+  Shape shape;
+};
+
+// Returns the shape of the rows `rows` of a tensor. A scalar keeps its shape.
+Shape ShapeOfRows(const Shape& full_shape, RowRange rows);
+
+// Returns the index entry for the rows `rows` of the logical tensor `name`. The entry's shard,
+// offset and checksum are not set. Errors: INVALID_ARGUMENT that names the tensor.
+absl::StatusOr<proto::SavedSlice> DescribeSlice(const std::string& name, const BundleTensor& tensor,
+                                                RowRange rows);
+
 // The writer of one data shard. The shard is written under a temporary name and renamed when it is
 // finished. A shard that cannot be finished is removed (temporary_file.h). Thread-compatible.
 class DataShardWriter {
@@ -48,7 +70,7 @@ class DataShardWriter {
   // used any more.
   absl::Status Add(const std::string& name, const Shape& full_shape, RowRange rows,
                    const Tensor& value);
-  // Writes a slice that DescribeSlice (shard_layout.h) has described, from bytes in several pieces.
+  // Writes a slice that DescribeSlice has described, from bytes in several pieces.
   absl::Status Add(proto::SavedSlice slice, absl::Span<const absl::string_view> pieces);
   // Syncs and closes the shard and renames it to its final name. Returns the slices to report to
   // the coordinator. Errors: ALREADY_EXISTS if the prefix now has an index; the file system's
@@ -74,11 +96,6 @@ absl::Status WriteIndex(FileSystem& files, const std::string& prefix, int num_sh
                         absl::Span<const proto::SavedSlice> slices);
 
 class RowStream;
-
-struct BundleTensor {
-  DType dtype = DType::kUndefined;
-  Shape shape;
-};
 
 // A reader of one checkpoint that Cohort or TensorFlow has written. Thread-safe after Open.
 class BundleReader {
@@ -110,18 +127,5 @@ class BundleReader {
   explicit BundleReader(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
-
-// The content of a directory's state file `checkpoint` (text form of tensorflow.CheckpointState).
-// Paths below the directory are relative to the directory; other paths are kept as they are.
-struct CheckpointState {
-  std::string latest;            // the prefix of the latest checkpoint
-  std::vector<std::string> all;  // all prefixes, oldest first
-};
-absl::StatusOr<CheckpointState> ReadCheckpointState(FileSystem& files,
-                                                    const std::string& directory);
-// Writes the state file in one step. Errors: INVALID_ARGUMENT if `latest` is empty; the file
-// system's errors.
-absl::Status WriteCheckpointState(FileSystem& files, const std::string& directory,
-                                  const CheckpointState& state);
 
 }  // namespace cohort

@@ -1,7 +1,8 @@
 #pragma once
 
-// The files of the checkpoints in a directory: prefix.index, prefix.data-*, and the temporary files
-// that an interrupted save has left (temporary_file.h).
+// The files of the checkpoints in a directory: prefix.index, prefix.data-*, the temporary files
+// that an interrupted save has left (temporary_file.h), and the state file `checkpoint`, which
+// names the latest checkpoint.
 
 #include <cstdint>
 #include <string>
@@ -48,6 +49,19 @@ absl::StatusOr<std::string> UnusedCheckpointName(FileSystem& files, const std::s
 // an index, and temporary files. Only the sole writer of these names may call this function. Files
 // that cannot be removed stay.
 void RemoveUnfinishedSaves(FileSystem& files, const std::string& directory);
+
+// The content of a directory's state file `checkpoint` (text form of tensorflow.CheckpointState).
+// Paths below the directory are relative to the directory; other paths are kept as they are.
+struct CheckpointState {
+  std::string latest;            // the prefix of the latest checkpoint
+  std::vector<std::string> all;  // all prefixes, oldest first
+};
+absl::StatusOr<CheckpointState> ReadCheckpointState(FileSystem& files,
+                                                    const std::string& directory);
+// Writes the state file in one step. Errors: INVALID_ARGUMENT if `latest` is empty; the file
+// system's errors.
+absl::Status WriteCheckpointState(FileSystem& files, const std::string& directory,
+                                  const CheckpointState& state);
 
 // Returns the prefix of the checkpoint that `which` names: "latest", a prefix, or a prefix with the
 // ".index" that a shell completes. The latest checkpoint is the one that the state file names or,

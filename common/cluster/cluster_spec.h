@@ -5,10 +5,12 @@
 // the coordinator and the evaluator may be absent from the specification of their own cluster.
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 
 namespace cohort {
 
@@ -47,5 +49,28 @@ class ClusterSpec {
  private:
   std::map<TaskId, std::string> tasks_;
 };
+
+// Checks that every task except `self` has a port. Errors: INVALID_ARGUMENT that names every task
+// with port 0, because no task can connect to port 0.
+absl::Status CheckDialable(const ClusterSpec& cluster, std::optional<TaskId> self);
+
+// The functions below correspond to TensorFlow's multi_worker_util. Their `task` is a task of the
+// cluster or the evaluator.
+
+// Returns true if the task is the chief. The chief and the evaluator count as chief, and so does
+// worker 0 of a cluster without a chief.
+bool IsChief(const ClusterSpec& cluster, TaskId task);
+// Returns the number of chiefs and workers, or the number of evaluators if `role` is the evaluator.
+// Errors: INVALID_ARGUMENT for a ps.
+absl::StatusOr<int> WorkerCount(const ClusterSpec& cluster, Role role);
+// Returns the task's id: 0 for the chief, i + number of chiefs for worker i, and the index for an
+// evaluator. Errors: INVALID_ARGUMENT for a ps.
+absl::StatusOr<int> IdInCluster(const ClusterSpec& cluster, TaskId task);
+// Returns the task that leads collective calls: the chief, or else the first worker. Returns
+// nothing for a local program or for the evaluator.
+std::optional<TaskId> CollectiveLeader(const ClusterSpec& cluster, std::optional<TaskId> task);
+// Returns the task that leads the coordination: the first ps, else the chief, else the first
+// worker. Returns nothing for a local program.
+std::optional<TaskId> CoordinationLeader(const ClusterSpec& cluster);
 
 }  // namespace cohort

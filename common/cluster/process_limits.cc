@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -9,6 +10,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/machine.h"
 
 namespace cohort {
 
@@ -21,6 +23,10 @@ std::string OpenFilesLimit() {
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return "an unknown number of";
   return absl::StrCat(limit.rlim_cur);
 }
+
+constexpr int kMmapThresholdBytes = 1 << 30;
+constexpr int kTrimThresholdBytes = 1 << 30;
+constexpr int kTopPadBytes = 64 << 20;
 
 }  // namespace
 
@@ -66,6 +72,15 @@ absl::Status CheckPollStrategy(const Environment& environment) {
   return absl::FailedPreconditionError(
       absl::StrCat(kPollStrategy, "=", value,
                    ": under this strategy calls are not answered; use epoll1, or unset it"));
+}
+
+void TuneAllocator() {
+  // A C library may refuse a value and keep its own; only speed depends on these values.
+  mallopt(M_MMAP_THRESHOLD, kMmapThresholdBytes);
+  mallopt(M_TRIM_THRESHOLD, kTrimThresholdBytes);
+  // The heap grows in large steps, so that it grows rarely.
+  mallopt(M_TOP_PAD, kTopPadBytes);
+  mallopt(M_ARENA_MAX, std::max(2, ProcessorCount()));
 }
 
 }  // namespace cohort

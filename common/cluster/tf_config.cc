@@ -275,4 +275,30 @@ absl::StatusOr<TfConfig> ReadTfConfig(const Environment& environment) {
   return config;
 }
 
+absl::StatusOr<std::string> Master(const TfConfig& config) {
+  if (config.session_master) return *config.session_master;
+  // TensorFlow's resolver also returns "" for a cluster of one task.
+  if (config.cluster.tasks().size() <= 1) return "";
+  if (!config.task) {
+    return absl::FailedPreconditionError("task: is missing, so there is no own address");
+  }
+  ASSIGN_OR_RETURN(const std::string address, config.cluster.Address(*config.task));
+  return config.rpc_layer.empty() ? address : absl::StrCat(config.rpc_layer, "://", address);
+}
+
+std::optional<std::string> ClusterResolver::task_type() const {
+  if (!config_.task) return std::nullopt;
+  return std::string(RoleName(config_.task->role));
+}
+
+std::optional<int> ClusterResolver::task_id() const {
+  if (!config_.task) return std::nullopt;
+  return config_.task->index;
+}
+
+absl::StatusOr<ClusterResolver> TfConfigClusterResolver(const Environment& environment) {
+  ASSIGN_OR_RETURN(TfConfig config, ReadTfConfig(environment));
+  return ClusterResolver(std::move(config));
+}
+
 }  // namespace cohort

@@ -10,6 +10,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -40,32 +41,34 @@ absl::StatusOr<TfConfig> ReadTfConfig(const Environment& environment);
 // similar to `cluster`, because its author probably meant to give a cluster.
 absl::Status CheckMeantLocal(const TfConfig& config);
 
-// Checks that every task except `self` has a port. Errors: INVALID_ARGUMENT that names every task
-// with port 0, because no task can connect to port 0.
-absl::Status CheckDialable(const ClusterSpec& cluster, std::optional<TaskId> self);
-
-// The functions below correspond to TensorFlow's multi_worker_util. Their `task` is a task of the
-// cluster or the evaluator.
-
-// Returns true if the task is the chief. The chief and the evaluator count as chief, and so does
-// worker 0 of a cluster without a chief.
-bool IsChief(const ClusterSpec& cluster, TaskId task);
-// Returns the number of chiefs and workers, or the number of evaluators if `role` is the evaluator.
-// Errors: INVALID_ARGUMENT for a ps.
-absl::StatusOr<int> WorkerCount(const ClusterSpec& cluster, Role role);
-// Returns the task's id: 0 for the chief, i + number of chiefs for worker i, and the index for an
-// evaluator. Errors: INVALID_ARGUMENT for a ps.
-absl::StatusOr<int> IdInCluster(const ClusterSpec& cluster, TaskId task);
-// Returns the task that leads collective calls: the chief, or else the first worker. Returns
-// nothing for a local program or for the evaluator.
-std::optional<TaskId> CollectiveLeader(const ClusterSpec& cluster, std::optional<TaskId> task);
-// Returns the task that leads the coordination: the first ps, else the chief, else the first
-// worker. Returns nothing for a local program.
-std::optional<TaskId> CoordinationLeader(const ClusterSpec& cluster);
-
 // Returns TensorFlow's master string: session_master if it is set, "" if the cluster has at most
 // one task, and otherwise "rpc_layer://" and the task's own address. Errors: FAILED_PRECONDITION
 // without a task, NOT_FOUND if the cluster does not have the task.
 absl::StatusOr<std::string> Master(const TfConfig& config);
+
+// A ClusterResolver tells a program its cluster and its own task, through methods that users of
+// tf.distribute know. The cluster is resolved once, at construction: unlike TensorFlow's resolver,
+// this class does not see a later change of the environment. Immutable; thread-safe.
+class ClusterResolver {
+ public:
+  // Wraps the configuration of a cluster that the caller knows, like TensorFlow's
+  // SimpleClusterResolver.
+  explicit ClusterResolver(TfConfig config) : config_(std::move(config)) {}
+
+  const ClusterSpec& cluster_spec() const { return config_.cluster; }
+  std::optional<std::string> task_type() const;
+  std::optional<int> task_id() const;
+  const std::string& rpc_layer() const { return config_.rpc_layer; }
+  const std::optional<TaskId>& task() const { return config_.task; }
+  // Returns TensorFlow's master string (Master). Errors: the errors of Master.
+  absl::StatusOr<std::string> master() const { return Master(config_); }
+
+ private:
+  TfConfig config_;
+};
+
+// Returns a resolver for the cluster in this process's TF_CONFIG, like TensorFlow's
+// TFConfigClusterResolver. Errors: the errors of ReadTfConfig.
+absl::StatusOr<ClusterResolver> TfConfigClusterResolver(const Environment& environment);
 
 }  // namespace cohort

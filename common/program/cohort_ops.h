@@ -83,20 +83,18 @@
 // A label outside [0, classes) that is not ignore_index, or an index outside its axis, makes the
 // kernel fail with INVALID_ARGUMENT, which names the node and the number.
 
-#include <vector>
-
-#include "onnx/defs/schema.h"
+#include "absl/status/status.h"
 
 namespace cohort {
 
-// Returns the schemas of all cohort operators, with type and shape inference, in a fixed order.
-std::vector<onnx::OpSchema> CohortSchemas();
+// The domain of the operators that ONNX lacks, and the versions that models made by Cohort import.
+inline constexpr char kCohortDomain[] = "cohort";
+inline constexpr int kCohortOpset = 1;
+inline constexpr int kOnnxOpset = 17;
+inline constexpr int kOnnxIrVersion = 8;  // the IR version that belongs to opset 17
 
-// Returns a schema of the cohort domain with the type constraint T, which stands for real numbers.
-onnx::OpSchema NewCohortSchema(const char* name);
-
-// Appends the schemas of the operators for images and replicas (image_ops.cc). Called only by
-// CohortSchemas.
-void AddImageSchemas(std::vector<onnx::OpSchema>& schemas);
+// Registers the operator schemas of the cohort domain with libonnx, once in each process. Code that
+// loads, checks or builds a model must call this function first. Thread-safe.
+absl::Status RegisterCohortSchemas();
 
 }  // namespace cohort

@@ -1,10 +1,9 @@
 #include "common/program/gradient_rules.h"
 
-#include <set>
 #include <utility>
 
 #include "common/base/check.h"
-#include "common/program/opset.h"
+#include "common/program/cohort_ops.h"
 #include "common/program/tensor_proto.h"
 
 namespace cohort {
@@ -122,35 +121,6 @@ void GradientSite::SetReduced(int input, const std::string& gradient) {
   // nothing.
   const bool same = forward_.types().SameShape(like, output(0));
   Set(input, same ? gradient : Cohort("ReduceToShapeOf", {gradient, like}));
-}
-
-GradientRules AllGradientRules() {
-  GradientRules rules;
-  AddMathRules(rules);
-  AddProductRules(rules);
-  AddTensorRules(rules);
-  AddLossRules(rules);
-  AddImageRules(rules);
-  return rules;
-}
-
-bool StopsGradient(const onnx::NodeProto& node) {
-  if (node.domain() == kCohortDomain) return node.op_type() == "ZerosLike";
-  // Operators of ONNX that round, draw random numbers or make constants.
-  const std::set<std::string> stops = {"Bernoulli",
-                                       "Ceil",
-                                       "ConstantOfShape",
-                                       "EyeLike",
-                                       "Floor",
-                                       "OneHot",
-                                       "RandomNormal",
-                                       "RandomNormalLike",
-                                       "RandomUniform",
-                                       "RandomUniformLike",
-                                       "Range",
-                                       "Round",
-                                       "Sign"};
-  return stops.count(node.op_type()) > 0;
 }
 
 }  // namespace cohort

@@ -89,12 +89,8 @@ using GradientRule = absl::Status (*)(GradientSite& site);
 // "cohort.".
 using GradientRules = std::map<std::string, GradientRule>;
 
+// Returns the rules of all operators that have gradients (operator_gradients.cc).
 GradientRules AllGradientRules();
-void AddMathRules(GradientRules& rules);     // gradient_rules_math.cc: arithmetic, activations
-void AddProductRules(GradientRules& rules);  // gradient_rules_product.cc: MatMul, Gemm
-void AddTensorRules(GradientRules& rules);   // gradient_rules_tensor.cc: shapes, joins, reductions
-void AddLossRules(GradientRules& rules);     // gradient_rules_loss.cc: losses, Dropout
-void AddImageRules(GradientRules& rules);    // gradient_rules_image.cc: windows, normalization
 
 // Returns true if the operator's output does not depend smoothly on any input. As in Keras, no
 // gradient flows through such a node. Operators with integer or bool outputs need not be listed.

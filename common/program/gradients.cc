@@ -8,10 +8,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/status.h"
+#include "common/program/cohort_ops.h"
 #include "common/program/gradient_rules.h"
 #include "common/program/graph_builder.h"
 #include "common/program/model_check.h"
-#include "common/program/opset.h"
 
 namespace cohort {
 namespace {

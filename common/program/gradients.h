@@ -1,7 +1,7 @@
 #pragma once
 
 // Reverse-mode differentiation of a graph, as a transformation from graph to graph with one rule
-// for each operator (gradient_rules.cc).
+// for each operator (operator_gradients.cc).
 
 #include <string>
 #include <vector>

@@ -4,8 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
+#include "common/program/cohort_ops.h"
 #include "common/program/model_check.h"
-#include "common/program/opset.h"
 #include "common/program/tensor_proto.h"
 
 namespace cohort {

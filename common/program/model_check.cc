@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/status.h"
-#include "common/program/register_schemas.h"
+#include "common/program/cohort_ops.h"
 #include "common/program/tensor_proto.h"
 #include "common/program/value_types.h"
 #include "onnx/checker.h"

@@ -14,7 +14,6 @@
 #include "common/base/turns.h"
 #include "common/cluster/exit_codes.h"
 #include "common/cluster/process_limits.h"
-#include "common/task/allocator.h"
 
 namespace cohort {
 

@@ -9,8 +9,10 @@
 namespace cohort {
 
 namespace {
+
 // The key of the Status payload that holds the ErrorDetail.
 constexpr absl::string_view kDetailUrl = "type.googleapis.com/cohort.proto.ErrorDetail";
+
 }  // namespace
 
 absl::Status WithDetail(const absl::Status& status, const proto::ErrorDetail& detail) {
@@ -65,6 +67,15 @@ std::string TaskName(const proto::TaskRef& task) {
   std::string name = absl::StrCat(task.role(), ":", task.index());
   if (task.incarnation() != 0) absl::StrAppend(&name, " (incarnation ", task.incarnation(), ")");
   return name;
+}
+
+absl::Status MalformedMessage(absl::string_view what) {
+  return MakeError(absl::StatusCode::kInvalidArgument, what, proto::TRANSIENT);
+}
+
+bool IsMalformed(const absl::Status& status) {
+  return (absl::IsInvalidArgument(status) || absl::IsDataLoss(status)) &&
+         ClassOf(status) == proto::TRANSIENT;
 }
 
 }  // namespace cohort

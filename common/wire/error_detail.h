@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "proto/error.pb.h"
 
 namespace cohort {
@@ -36,5 +37,15 @@ absl::Status AttributedCall(const absl::Status& status, const proto::TaskRef& ta
 
 // Returns the name of a task for texts: "worker:1" or "worker:1 (incarnation 77)".
 std::string TaskName(const proto::TaskRef& task);
+
+// MalformedMessage is the error for a message that its receiver cannot read: its bytes changed on
+// the way, or they belong to another protocol. The connection that brought the message ends
+// (renewed_channel.h), and the caller may repeat the call: a malformed request has had no effect.
+
+// Returns INVALID_ARGUMENT of class TRANSIENT: a message that is sent again may arrive intact.
+absl::Status MalformedMessage(absl::string_view what);
+// Returns whether the error is a MalformedMessage, or DATA_LOSS of class TRANSIENT, which a
+// receiver answers if a checksum of its own differs.
+bool IsMalformed(const absl::Status& status);
 
 }  // namespace cohort

@@ -10,9 +10,9 @@
 #include "absl/types/optional.h"
 #include "common/base/crc32c.h"
 #include "common/base/status.h"
-#include "common/wire/malformed.h"
+#include "common/wire/error_detail.h"
+#include "common/wire/message.h"
 #include "common/wire/method_table.h"
-#include "common/wire/payload_crc.h"
 
 namespace cohort {
 

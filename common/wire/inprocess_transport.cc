@@ -7,7 +7,7 @@
 #include "absl/strings/strip.h"
 #include "common/base/mutex.h"
 #include "common/wire/method_table.h"
-#include "common/wire/reply_guard.h"
+#include "common/wire/server_calls.h"
 
 namespace cohort {
 

@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "common/base/crc32c.h"
 #include "common/base/status.h"
 
 namespace cohort {
@@ -129,6 +131,16 @@ absl::StatusOr<std::vector<Tensor>> ReadTensors(
         absl::StrCat("the payload has ", reader.remaining(), " bytes after the last tensor"));
   }
   return tensors;
+}
+
+uint32_t PayloadCrc32c(const Payload& payload) { return ExtendCrc32c(0, payload); }
+
+uint32_t ExtendCrc32c(uint32_t crc, const Payload& payload) {
+  for (const ByteSlice& slice : payload) {
+    crc =
+        ExtendCrc32c(crc, absl::string_view(reinterpret_cast<const char*>(slice.data), slice.size));
+  }
+  return crc;
 }
 
 }  // namespace cohort

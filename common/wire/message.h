@@ -8,6 +8,7 @@
 // in one slice.
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -96,5 +97,10 @@ class PayloadReader {
 // Reads all tensors of a message. Errors: INVALID_ARGUMENT if metas and payload disagree in size.
 absl::StatusOr<std::vector<Tensor>> ReadTensors(
     const google::protobuf::RepeatedPtrField<proto::TensorMeta>& metas, const Payload& payload);
+
+// Returns the CRC-32C of all bytes of a payload, unmasked.
+uint32_t PayloadCrc32c(const Payload& payload);
+// Continues `crc`, the CRC-32C of the bytes before the payload, over the payload.
+uint32_t ExtendCrc32c(uint32_t crc, const Payload& payload);
 
 }  // namespace cohort

@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "common/wire/message.h"
-#include "common/wire/receive_pool.h"
+#include "common/wire/receive_memory.h"
 
 namespace cohort {
 

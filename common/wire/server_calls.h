@@ -1,12 +1,16 @@
 #pragma once
 
 // The calls of one listening server, over any transport. Each call is handled and answered once. A
-// server that shuts down waits for its calls or stops them. Internal to common/wire.
+// server that shuts down waits for its calls or stops them. GuardReply keeps the promise of
+// transport.h about replies, for all transports: a reply is sent once, and a reply that is dropped
+// unsent answers INTERNAL. Every transport gives its handlers a guarded reply. Internal to
+// common/wire.
 
 #include <atomic>
 #include <memory>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/mutex.h"
@@ -14,6 +18,10 @@
 #include "common/wire/transport.h"
 
 namespace cohort {
+
+// Returns a reply that passes its result to `target`, or passes INTERNAL naming `method` if the
+// reply is destroyed uncalled. A second call of the reply does nothing.
+Reply GuardReply(absl::string_view method, Reply target);
 
 // A call that waits for its answer. Thread-safe.
 class OpenCall {

@@ -20,7 +20,7 @@
 #include "absl/time/time.h"
 #include "common/wire/byte_budget.h"
 #include "common/wire/message.h"
-#include "common/wire/receive_place.h"
+#include "common/wire/receive_memory.h"
 #include "google/protobuf/descriptor.h"
 
 namespace cohort {

@@ -10,7 +10,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "common/wire/malformed.h"
+#include "common/wire/error_detail.h"
 #include "common/wire/message.h"
 #include "common/wire/transport.h"
 

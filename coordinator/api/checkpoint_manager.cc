@@ -12,8 +12,7 @@
 #include "common/base/status.h"
 #include "common/checkpoint/bundle.h"
 #include "common/checkpoint/checkpoint_files.h"
-#include "common/checkpoint/shard_layout.h"
-#include "common/program/replica_rows.h"
+#include "common/program/aggregation.h"
 #include "common/program/update_rule.h"
 #include "common/wire/error_detail.h"
 

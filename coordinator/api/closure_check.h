@@ -1,12 +1,12 @@
 #pragma once
 
+// The checks that ClusterCoordinator::Schedule makes before it accepts a closure.
+
 #include <cstddef>
 #include <cstdint>
-// The checks that ClusterCoordinator::Schedule makes before it accepts a closure.
 
 #include "absl/status/status.h"
 #include "coordinator/api/coordinator_options.h"
-#include "coordinator/api/schedule_options.h"
 
 namespace cohort {
 

@@ -7,15 +7,14 @@
 #include "common/base/log.h"
 #include "common/base/rng.h"
 #include "common/base/status.h"
+#include "common/program/aggregation.h"
 #include "common/program/program.h"
-#include "common/program/replica_rows.h"
 #include "common/wire/error_detail.h"
 #include "coordinator/api/closure_check.h"
+#include "coordinator/cluster/ask_workers.h"
 #include "coordinator/cluster/await.h"
 #include "coordinator/cluster/leave_tasks.h"
-#include "coordinator/cluster/worker_data.h"
-#include "coordinator/cluster/worker_devices.h"
-#include "coordinator/homes/ps_group.h"
+#include "coordinator/homes/home_calls.h"
 #include "coordinator/strategy/variable_pieces.h"
 
 namespace cohort {
@@ -369,5 +368,15 @@ absl::StatusOr<Tensor> ReadCache::Read(const std::string& variable,
   if (scope != scopes_.end()) scope->second.emplace(variable, value.Clone());
   return value;
 }
+
+absl::StatusOr<std::unique_ptr<CachingScope>> CachingScope::Enter(ClusterCoordinator& coordinator) {
+  if (coordinator.read_cache_.Enter()) {
+    return std::unique_ptr<CachingScope>(new CachingScope(coordinator.read_cache_));
+  }
+  return absl::InvalidArgumentError(
+      "caching scopes cannot be nested: this thread is inside one; end it first");
+}
+
+CachingScope::~CachingScope() { cache_.Leave(thread_); }
 
 }  // namespace cohort

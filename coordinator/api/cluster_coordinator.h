@@ -19,6 +19,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -29,9 +30,7 @@
 #include "common/wire/world.h"
 #include "coordinator/api/coordinator_options.h"
 #include "coordinator/api/home_memory.h"
-#include "coordinator/api/schedule_options.h"
 #include "coordinator/api/variable.h"
-#include "coordinator/api/variable_scope.h"
 #include "coordinator/cluster/cluster.h"
 #include "coordinator/homes/ps_control.h"
 #include "coordinator/recovery/copies.h"
@@ -42,7 +41,30 @@
 
 namespace cohort {
 
-// The values of variables that threads inside a caching scope (caching_scope.h) have read.
+class ClusterCoordinator;
+
+// A scope whose new variables live on the parameter servers. Each variable is placed by the
+// coordinator's placement policy (strategy/placement.h); colocated variables are never partitioned.
+// Thread-compatible; the coordinator outlives it.
+class VariableScope {
+ public:
+  // Creates a variable on its homes. Errors: INVALID_ARGUMENT (variable_creator.h); those that the
+  // parameter servers answer.
+  absl::StatusOr<Variable> CreateVariable(const VariableSpec& spec);
+  // Returns a scope whose new variables live on the same parameter servers as `variable`.
+  VariableScope ColocateVarsWith(const Variable& variable) const;
+
+ private:
+  friend class ClusterCoordinator;
+  VariableScope(ClusterCoordinator& coordinator, proto::UpdateRule rule)
+      : coordinator_(coordinator), rule_(std::move(rule)) {}
+
+  ClusterCoordinator& coordinator_;
+  proto::UpdateRule rule_;
+  VariableOptions options_;
+};
+
+// The values of variables that threads inside a caching scope have read.
 // Thread-safe.
 class ReadCache {
  public:
@@ -60,6 +82,30 @@ class ReadCache {
   using Values = std::map<std::string, Tensor>;  // values, keyed by the variable's name
   Mutex mutex_;
   std::map<std::thread::id, Values> scopes_ ABSL_GUARDED_BY(mutex_);
+};
+
+// A scope of one thread with the meaning of TensorFlow's cache_variable_reads(), which lasts as
+// long as this object. While the thread is inside the scope, each variable that it reads
+// (ClusterCoordinator::Read, ShardedVariable::ConvertToTensor) is fetched from the parameter
+// servers once. Later reads return the fetched value again, even if this thread or another has
+// changed the variable since. The cache does not serve reads of single rows or slices, nor reads by
+// other threads. A new scope begins with an empty cache. Closures need no scope: a closure pulls
+// each variable once, and all of its reads see the pulled value. The coordinator outlives the
+// scope. Thread-compatible.
+class CachingScope {
+ public:
+  // Begins a caching scope of the calling thread. Errors: INVALID_ARGUMENT if the thread is already
+  // inside a scope: scopes are not nested.
+  static absl::StatusOr<std::unique_ptr<CachingScope>> Enter(ClusterCoordinator& coordinator);
+  ~CachingScope();
+  CachingScope(const CachingScope&) = delete;
+  CachingScope& operator=(const CachingScope&) = delete;
+
+ private:
+  explicit CachingScope(ReadCache& cache) : cache_(cache), thread_(std::this_thread::get_id()) {}
+
+  ReadCache& cache_;
+  const std::thread::id thread_;
 };
 
 // The coordinator of one job, which connects to the job's tasks and schedules closures.
@@ -85,8 +131,7 @@ class ClusterCoordinator {
   // Creates the variables of a plan. Errors: RESOURCE_EXHAUSTED (CONFIGURATION) naming the homes
   // that have too little memory.
   absl::Status CreateVariables(absl::Span<const proto::VariableLayout> layouts);
-  // Reads a variable's value from its homes or, inside a caching scope, from its cache
-  // (caching_scope.h).
+  // Reads a variable's value from its homes or, inside a caching scope, from the cache.
   absl::StatusOr<Tensor> Read(const Variable& variable);
   // Returns one value per replica, if the variable has one for each replica. TensorFlow:
   // Strategy.experimental_local_results.

@@ -11,7 +11,7 @@
 #include "coordinator/api/cluster_coordinator.h"
 #include "coordinator/cluster/await.h"
 #include "coordinator/cluster/leave_tasks.h"
-#include "coordinator/homes/ps_group.h"
+#include "coordinator/homes/home_calls.h"
 
 namespace cohort {
 

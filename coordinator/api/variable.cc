@@ -4,7 +4,7 @@
 
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
-#include "common/program/replica_rows.h"
+#include "common/program/aggregation.h"
 #include "coordinator/strategy/variable_pieces.h"
 
 namespace cohort {

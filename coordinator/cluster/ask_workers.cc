@@ -1,8 +1,20 @@
 #include "coordinator/cluster/ask_workers.h"
 
 #include <algorithm>
+#include <map>
+#include <memory>
+#include <set>
+#include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/base/log.h"
 #include "common/base/status.h"
+#include "common/wire/error_detail.h"
+#include "common/wire/typed_call.h"
+#include "coordinator/cluster/await.h"
+#include "coordinator/cluster/limited_group.h"
+#include "coordinator/cluster/unanswered_call.h"
 
 namespace cohort {
 
@@ -11,8 +23,8 @@ namespace {
 // The pause between two rounds of questions.
 constexpr absl::Duration kPause = absl::Milliseconds(50);
 
-}  // namespace
-
+// Returns whether the failed call may succeed later, in the same worker process or in one that
+// takes its place.
 bool MayAnswerLater(const absl::Status& status) {
   const proto::ErrorClass error_class = ClassOf(status);
   if (error_class == proto::STALE || error_class == proto::TRANSIENT ||
@@ -24,6 +36,7 @@ bool MayAnswerLater(const absl::Status& status) {
          (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status));
 }
 
+// Returns the serving workers of `cluster`, by ascending index.
 std::vector<TaskLink> ServingWorkers(const Cluster& cluster) {
   std::vector<TaskLink> workers;
   for (const TaskLink& link : cluster.serving()) {
@@ -35,6 +48,8 @@ std::vector<TaskLink> ServingWorkers(const Cluster& cluster) {
   return workers;
 }
 
+// Waits a short time, after which the coordinator may know whether workers that did not answer are
+// lost, and whether lost workers are back. Errors: that of Cluster::Abort.
 absl::Status PauseForWorkers(World world, Waiter& waiter, const Cluster& cluster) {
   const auto after_pause = [&](auto done) {
     world.clock.CallAt(world.clock.Now() + kPause, [done]() mutable { done(true); });
@@ -42,6 +57,293 @@ absl::Status PauseForWorkers(World world, Waiter& waiter, const Cluster& cluster
   RETURN_IF_ERROR(Await<bool>(waiter, absl::InfiniteDuration(), "a while", after_pause).status());
   // An aborted job ends the loop of questions here.
   return cluster.ended();
+}
+
+struct WorkerQuestion {
+  std::string method;  // "/cohort.proto.WorkerService/ListDevices"
+  std::string what;    // the purpose, for the error of a time-out: "workers to list their devices"
+  absl::Duration call_timeout;  // how long one call may take
+};
+
+template <typename Response>
+struct WorkerAnswer {
+  proto::TaskRef task;
+  absl::Status status;  // names the worker as origin, unless MayAnswerLater
+  Response response;
+};
+
+// Asks one worker. If the worker is lost before it answers, the loss is its answer: a loss is known
+// sooner than a call to a stopped worker times out.
+template <typename Response, typename Request>
+void AskWorker(Cluster& cluster, const TaskLink& link, const WorkerQuestion& question,
+               const Request& request,
+               absl::AnyInvocable<void(absl::StatusOr<WorkerAnswer<Response>>)> done) {
+  using Answer = WorkerAnswer<Response>;
+  auto first = std::make_shared<FirstResult<Answer>>(std::move(done));
+  const TaskId task{Role::kWorker, static_cast<int>(link.task.index())};
+  const uint64_t watch =
+      cluster.WatchLoss(task, [first, worker = link.task](const absl::Status& loss) {
+        first->Give(Answer{worker, loss, {}});
+      });
+  StartCall<Response>(*link.data, question.method, Envelope<Request>{request, {}},
+                      question.call_timeout,
+                      [first, watch, weak = cluster.weak_from_this(),
+                       worker = link.task](absl::StatusOr<Envelope<Response>> response) {
+                        if (const auto cluster = weak.lock()) cluster->ForgetWatch(watch);
+                        Answer answer{worker, response.status(), {}};
+                        if (response.ok()) {
+                          answer.response = std::move(response->header);
+                        } else if (!MayAnswerLater(answer.status)) {
+                          answer.status = AttributedCall(answer.status, answer.task);
+                        }
+                        first->Give(std::move(answer));
+                      });
+}
+
+// Asks each of `links` and blocks until each worker has answered or is lost. The answers have the
+// order of `links`.
+template <typename Response, typename Request>
+absl::StatusOr<std::vector<WorkerAnswer<Response>>> AskWorkers(Waiter& waiter, Cluster& cluster,
+                                                               const std::vector<TaskLink>& links,
+                                                               const WorkerQuestion& question,
+                                                               const Request& request) {
+  using Answer = WorkerAnswer<Response>;
+  const auto ask = [&cluster, links, question, request](
+                       size_t i, absl::AnyInvocable<void(absl::StatusOr<Answer>)> done) {
+    AskWorker<Response>(cluster, links[i], question, request, std::move(done));
+  };
+  return Await<std::vector<Answer>>(
+      waiter, absl::InfiniteDuration(), question.what, [&](auto done) {
+        LimitedGroup<Answer>::Run({links.size(), links.size()}, ask, std::move(done));
+      });
+}
+
+// Returns the error of a worker that serves but has not answered the question for `lasted`.
+template <typename Request>
+absl::Status UnansweredQuestion(const WorkerQuestion& question, const Request& request,
+                                const proto::TaskRef& worker, absl::Duration lasted,
+                                const absl::Status& failure) {
+  return UnansweredError({MethodName(question.method), request.ByteSizeLong()}, lasted,
+                         AttributedCall(failure, worker));
+}
+
+using DataAnswer = WorkerAnswer<proto::CreateDatasetResponse>;
+
+// Asks `links` in parallel. If a worker serves but has not answered in time, its status names the
+// call. Errors: a refusal that the worker would repeat.
+absl::StatusOr<std::vector<DataAnswer>> AskToBuild(Waiter& waiter, Cluster& cluster,
+                                                   const DataQuestion& question,
+                                                   const std::vector<TaskLink>& links,
+                                                   const proto::ExpectedData* expected) {
+  proto::CreateDatasetRequest request;
+  request.set_epoch(cluster.epoch());
+  request.set_dataset_id(question.dataset_id);
+  *request.mutable_spec() = question.spec;
+  if (expected != nullptr) *request.mutable_expected() = *expected;
+  const absl::Duration patience = std::min(question.call_timeout, question.timeout);
+  const WorkerQuestion asked = {"/cohort.proto.WorkerService/CreateDataset",
+                                "workers to build the data set",
+                                TimeFor(patience, request.ByteSizeLong())};
+  ASSIGN_OR_RETURN(std::vector<DataAnswer> answers, AskWorkers<proto::CreateDatasetResponse>(
+                                                        waiter, cluster, links, asked, request));
+  for (DataAnswer& answer : answers) {
+    if (!answer.status.ok() && !MayAnswerLater(answer.status)) return answer.status;
+    if (!absl::IsDeadlineExceeded(answer.status)) continue;
+    answer.status =
+        UnansweredQuestion(asked, request, answer.task, asked.call_timeout, answer.status);
+  }
+  return answers;
+}
+
+// Asks one worker and, if that worker does not answer, all others in parallel. Errors: that of one
+// of the workers.
+absl::StatusOr<proto::ExpectedData> FirstAnswer(Waiter& waiter, Cluster& cluster,
+                                                const DataQuestion& question) {
+  absl::Status error =
+      absl::UnavailableError(absl::StrCat("no worker serves now: ", cluster.Report()));
+  std::set<int32_t> asked;
+  while (true) {
+    std::vector<TaskLink> links = ServingWorkers(cluster);
+    links.erase(
+        std::remove_if(links.begin(), links.end(),
+                       [&](const TaskLink& link) { return asked.count(link.task.index()) > 0; }),
+        links.end());
+    if (links.empty()) return error;
+    // One worker is enough at first: a data set may be costly to build.
+    if (asked.empty()) links.erase(links.begin() + 1, links.end());
+    for (const TaskLink& link : links) asked.insert(link.task.index());
+    ASSIGN_OR_RETURN(const std::vector<DataAnswer> answers,
+                     AskToBuild(waiter, cluster, question, links, nullptr));
+    for (const DataAnswer& answer : answers) {
+      if (!answer.status.ok()) {
+        // A silent worker explains more than a broken connection, so its error is kept.
+        if (!absl::IsDeadlineExceeded(error)) error = answer.status;
+        continue;
+      }
+      proto::ExpectedData expected;
+      *expected.mutable_worker() = answer.task;
+      *expected.mutable_element_spec() = answer.response.element_spec();
+      expected.set_cardinality(answer.response.cardinality());
+      expected.set_content(answer.response.content());
+      expected.set_source_elements(answer.response.source_elements());
+      return expected;
+    }
+  }
+}
+
+using DeviceAnswer = WorkerAnswer<proto::ListDevicesResponse>;
+using Answers = std::map<int, proto::ListDevicesResponse>;  // answers by worker index
+
+// Returns those of the workers that are still members of the job.
+std::vector<int> MembersOf(const Cluster& cluster, const std::vector<int>& workers) {
+  std::vector<int> members;
+  for (const int worker : workers) {
+    if (cluster.IsMember({Role::kWorker, worker})) members.push_back(worker);
+  }
+  return members;
+}
+
+// Returns links to those of the workers that serve and have not answered yet.
+std::vector<TaskLink> LinksOf(const Cluster& cluster, const std::vector<int>& workers,
+                              const Answers& without) {
+  std::vector<TaskLink> links;
+  for (const TaskLink& link : ServingWorkers(cluster)) {
+    const int index = link.task.index();
+    const bool asked = std::find(workers.begin(), workers.end(), index) != workers.end();
+    if (asked && without.count(index) == 0) links.push_back(link);
+  }
+  return links;
+}
+
+bool HaveAnswered(const Answers& answers, const std::vector<int>& workers) {
+  return std::all_of(workers.begin(), workers.end(),
+                     [&](int worker) { return answers.count(worker) > 0; });
+}
+
+// Logs which workers the job begins without.
+void LogLeftOut(const Answers& answers, const std::vector<int>& workers) {
+  std::vector<int> left_out;
+  for (const int worker : workers) {
+    if (answers.count(worker) == 0) left_out.push_back(worker);
+  }
+  Log(LogLevel::kWarning, "devices_not_asked",
+      {{"workers", absl::StrJoin(left_out, ",")},
+       {"cause", "lost while workers listed their devices; the others begin without"}});
+}
+
+std::string Describe(int worker, const proto::ListDevicesResponse& answer) {
+  return absl::StrCat(
+      "worker:", worker, " has ", absl::StrJoin(answer.devices(), ", "),
+      answer.no_gpu_reason().empty() ? "" : absl::StrCat(" (", answer.no_gpu_reason(), ")"));
+}
+
+// Returns the devices that all workers have, or an error if their devices differ.
+absl::StatusOr<std::vector<std::string>> InCommon(const Answers& answers) {
+  const auto& [first, wanted] = *answers.begin();
+  for (const auto& [worker, answer] : answers) {
+    if (std::equal(answer.devices().begin(), answer.devices().end(), wanted.devices().begin(),
+                   wanted.devices().end())) {
+      continue;
+    }
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the job names no devices, which means all of each worker, but they are not the same: ",
+        Describe(first, wanted), ", ", Describe(worker, answer),
+        "; name in strategy.devices those that all workers have"));
+  }
+  return std::vector<std::string>(wanted.devices().begin(), wanted.devices().end());
+}
+
+// Logs why workers use no GPU, one line for each reason.
+void LogReasons(const Answers& answers) {
+  std::map<std::string, std::vector<int>> reasons;
+  for (const auto& [worker, answer] : answers) {
+    if (!answer.no_gpu_reason().empty()) reasons[answer.no_gpu_reason()].push_back(worker);
+  }
+  for (const auto& [reason, workers] : reasons) {
+    Log(LogLevel::kInfo, "no_gpu", {{"workers", absl::StrJoin(workers, ",")}, {"cause", reason}});
+  }
+}
+
+// Returns whether enough of `workers` serve for the job to begin.
+bool AreEnough(const Cluster& cluster, const std::vector<int>& workers) {
+  return static_cast<int>(LinksOf(cluster, workers, {}).size()) >=
+         std::max(1, cluster.limits().min);
+}
+
+}  // namespace
+
+absl::StatusOr<proto::ExpectedData> AskForData(World world, Waiter& waiter, Cluster& cluster,
+                                               const DataQuestion& question) {
+  const absl::Time deadline = world.clock.Now() + question.timeout;
+  absl::StatusOr<proto::ExpectedData> first;
+  RETURN_IF_ERROR(cluster.ended());
+  while (true) {
+    first = FirstAnswer(waiter, cluster, question);
+    if (first.ok()) break;
+    if (!MayAnswerLater(first.status()) || world.clock.Now() >= deadline) return first.status();
+    // The wait ends when any worker serves: each of them can answer, so no particular one is
+    // awaited.
+    RETURN_IF_ERROR(PauseForWorkers(world, waiter, cluster));
+  }
+  std::vector<TaskLink> others = ServingWorkers(cluster);
+  others.erase(std::remove_if(others.begin(), others.end(),
+                              [&](const TaskLink& link) {
+                                return link.task.index() == first->worker().index();
+                              }),
+               others.end());
+  // Each of the other workers compares its data with `first`, and refuses if they differ.
+  RETURN_IF_ERROR(AskToBuild(waiter, cluster, question, others, &*first).status());
+  return first;
+}
+
+absl::StatusOr<std::vector<std::string>> AskForDevices(World world, Waiter& waiter,
+                                                       Cluster& cluster,
+                                                       const DeviceQuestion& question) {
+  const absl::Time deadline = world.clock.Now() + question.timeout;
+  const auto timed_out = [&] {
+    return MakeError(absl::StatusCode::kDeadlineExceeded,
+                     absl::StrCat("waited ", absl::FormatDuration(question.timeout),
+                                  " for workers to list their devices: ", cluster.Report()),
+                     proto::WORKER_LOST);
+  };
+  const WorkerQuestion asked = {"/cohort.proto.WorkerService/ListDevices",
+                                "workers to list their devices", question.call_timeout};
+  Answers answers;
+  const absl::Duration absence = std::min(cluster.self().lease, question.timeout / 2);
+  absl::Time last_asked = world.clock.Now();  // when a serving worker was asked last
+  RETURN_IF_ERROR(cluster.ended());
+  while (true) {
+    const std::vector<int> workers = MembersOf(cluster, question.workers);
+    const std::vector<TaskLink> links = LinksOf(cluster, workers, answers);
+    proto::ListDevicesRequest request;
+    request.set_epoch(cluster.epoch());
+    ASSIGN_OR_RETURN(
+        const std::vector<DeviceAnswer> round,
+        AskWorkers<proto::ListDevicesResponse>(waiter, cluster, links, asked, request));
+    absl::Status unanswered;
+    for (const DeviceAnswer& answer : round) {
+      if (answer.status.ok()) {
+        answers[answer.task.index()] = answer.response;
+      } else if (!MayAnswerLater(answer.status)) {
+        return answer.status;
+      } else if (absl::IsDeadlineExceeded(answer.status)) {
+        unanswered =
+            UnansweredQuestion(asked, request, answer.task, question.timeout, answer.status);
+      }
+    }
+    if (HaveAnswered(answers, workers) && !answers.empty()) break;
+    // The absence counts from the last question, since a worker that serves may still answer.
+    if (!links.empty()) last_asked = world.clock.Now();
+    // A worker that was lost does not hold up a job that has enough others.
+    if (world.clock.Now() >= last_asked + absence && AreEnough(cluster, workers)) {
+      LogLeftOut(answers, workers);
+      break;
+    }
+    if (world.clock.Now() >= deadline) return unanswered.ok() ? timed_out() : unanswered;
+    RETURN_IF_ERROR(PauseForWorkers(world, waiter, cluster));
+  }
+  LogReasons(answers);
+  return InCommon(answers);
 }
 
 }  // namespace cohort

@@ -7,13 +7,11 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/log.h"
 #include "common/base/status.h"
-#include "common/program/replica_rows.h"
+#include "common/program/aggregation.h"
 #include "common/wire/error_detail.h"
 #include "coordinator/cluster/await.h"
-#include "coordinator/homes/call_rounds.h"
-#include "coordinator/homes/ps_group.h"
+#include "coordinator/homes/home_calls.h"
 #include "coordinator/homes/ps_stats_sum.h"
-#include "coordinator/homes/retried_call.h"
 #include "coordinator/homes/row_split.h"
 
 namespace cohort {

@@ -52,7 +52,7 @@ class PsControl {
   absl::Status CreateVariables(absl::Span<const proto::VariableLayout> variables);
   // Reads the whole value with its slices joined. If each replica has a value of its own, returns
   // the joint value of the replicas. Errors: INVALID_ARGUMENT if the replicas' values have no joint
-  // value (common/program/replica_rows.h).
+  // value (common/program/aggregation.h).
   absl::StatusOr<Tensor> Read(const proto::VariableLayout& variable);
   // Reads the value as the homes keep it: with one row per replica, if each replica has a value.
   absl::StatusOr<Tensor> ReadAll(const proto::VariableLayout& variable);

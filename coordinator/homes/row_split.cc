@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "common/tensor/key_bucket.h"
+#include "common/tensor/slice_spec.h"
 
 namespace cohort {
 

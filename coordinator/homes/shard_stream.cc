@@ -11,9 +11,9 @@
 #include "common/base/strand.h"
 #include "common/checkpoint/row_stream.h"
 #include "common/wire/error_detail.h"
-#include "common/wire/payload_crc.h"
+#include "common/wire/message.h"
 #include "common/wire/typed_call.h"
-#include "coordinator/homes/retried_call.h"
+#include "coordinator/homes/home_calls.h"
 
 namespace cohort {
 

@@ -14,7 +14,7 @@
 #include "common/checkpoint/bundle.h"
 #include "common/wire/error_detail.h"
 #include "coordinator/cluster/limited_group.h"
-#include "coordinator/homes/ps_group.h"
+#include "coordinator/homes/home_calls.h"
 #include "coordinator/homes/shard_stream.h"
 
 namespace cohort {

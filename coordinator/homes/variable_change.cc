@@ -7,7 +7,7 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
-#include "common/program/replica_rows.h"
+#include "common/program/aggregation.h"
 #include "coordinator/homes/row_split.h"
 
 namespace cohort {

@@ -1,7 +1,7 @@
 #pragma once
 
 // A change that the coordinator makes to a variable, and its split into one part per slice. If a
-// variable has one value per replica (common/program/replica_rows.h), the coordinator, which is not
+// variable has one value per replica (common/program/aggregation.h), the coordinator, which is not
 // a replica, changes the values of all replicas.
 
 #include <cstdint>

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/tensor/key_bucket.h"
+#include "common/tensor/slice_spec.h"
 #include "coordinator/job/image_layer_section.h"
 #include "coordinator/job/job_sections.h"
 #include "coordinator/job/layer_reader.h"

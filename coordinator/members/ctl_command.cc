@@ -13,7 +13,6 @@
 #include "common/wire/message_json.h"
 #include "common/wire/typed_call.h"
 #include "coordinator/cluster/await.h"
-#include "coordinator/members/flight_files.h"
 #include "coordinator/members/flight_records.h"
 
 namespace cohort {

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/wire/typed_call.h"
-#include "coordinator/homes/ps_group.h"
+#include "coordinator/homes/home_calls.h"
 #include "coordinator/homes/ps_stats_sum.h"
 #include "coordinator/members/flight_records.h"
 

@@ -1,12 +1,16 @@
 #pragma once
 
 // The flight records that the workers of a group keep of their collective calls. They tell why a
-// training step does not go on: all workers are asked, and the records of one group are shown side
-// by side, call by call.
+// training step does not go on: all workers are asked, or the flight files are read, in which
+// workers keep the calls of aborted groups (worker/collective/flight_recorder.h). The records of
+// one group are shown side by side, call by call.
 
 #include <string>
+#include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "common/base/file_system.h"
 #include "common/wire/typed_call.h"
 #include "coordinator/cluster/cluster.h"
 #include "proto/ctl.pb.h"
@@ -17,6 +21,11 @@ namespace cohort {
 // is away or does not answer within two seconds the answer is the reason. Has no errors.
 void AskFlightRecords(const Cluster& cluster, const proto::AskFlightRecordsRequest& request,
                       TypedReply<proto::AskFlightRecordsResponse> reply);
+
+// Returns the newest `calls_max` calls of each file, grouped by worker. Errors: INVALID_ARGUMENT
+// naming a file that is not a flight file, and those of ReadFile.
+absl::StatusOr<proto::AskFlightRecordsResponse> ReadFlightFiles(
+    FileSystem& files, const std::vector<std::string>& paths, int calls_max);
 
 // The descriptions of a rank whose worker does not occur in the records.
 inline constexpr char kNoWorkerOfTheJob[] = "is not a worker of the job";

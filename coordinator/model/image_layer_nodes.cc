@@ -1,12 +1,15 @@
 #include "coordinator/model/image_layer_nodes.h"
 
+#include <numeric>
 #include <utility>
 #include <vector>
 
-#include "coordinator/model/batch_norm_nodes.h"
+#include "common/program/cohort_ops.h"
+#include "common/program/program.h"
 #include "coordinator/model/image_layer_shapes.h"
 
 namespace cohort {
+
 namespace {
 
 // Returns the image in ONNX's order, [N,channels,rows,columns].
@@ -32,6 +35,145 @@ std::vector<int64_t> Pads(const Shape& image, const Extents& extents, const Exte
   const SamePadding columns = PadSame(image.dim(1), extents[1], strides[1]);
   return {rows.before, columns.before, rows.behind, columns.behind};
 }
+
+// Adds the nodes of one use of a BatchNormalization layer. Lives for one call. Thread-compatible.
+class BatchNormNodes {
+ public:
+  BatchNormNodes(const BatchNormalizationSpec& layer, const ChannelledValue& x,
+                 const LayerTarget& target)
+      : layer_(layer),
+        x_(x),
+        graph_(target.graph),
+        state_(target.state),
+        mean_(layer.name + "/moving_mean"),
+        variance_(layer.name + "/moving_variance") {}
+
+  // Adds a normalization by the moving statistics.
+  std::string Evaluate() {
+    return graph_.Op("BatchNormalization", {x_.value, Gamma(), Beta(), Now(mean_), Now(variance_)},
+                     {Epsilon()});
+  }
+
+  // Adds a normalization by the statistics of this replica's batch, and their new moving values.
+  std::string Train() {
+    const auto outputs =
+        graph_.OpN("BatchNormalization", {x_.value, Gamma(), Beta(), Now(mean_), Now(variance_)}, 3,
+                   {Epsilon(), FloatAttribute("momentum", static_cast<float>(layer_.momentum)),
+                    IntAttribute("training_mode", 1)});
+    state_[mean_] = outputs[1];
+    state_[variance_] = outputs[2];
+    return outputs[0];
+  }
+
+  // Adds a normalization by the batches of all replicas of the step. Replicas may have different
+  // numbers of examples, so the sums, the sums of squares and the number of elements travel
+  // together in one AllReduce.
+  std::string TrainSynchronized() {
+    const std::string axes = Ints("axes", AxesOfSums());
+    const auto sum = [&](const std::string& value) {
+      return graph_.Op("ReduceSum", {value, axes}, {IntAttribute("keepdims", 0)});
+    };
+    const std::string squares = graph_.Op("Mul", {x_.value, x_.value});
+    const std::string all =
+        graph_.Op("AllReduce",
+                  {graph_.Op("Concat", {sum(x_.value), sum(squares), CountOfChannel()},
+                             {IntAttribute("axis", 0)})},
+                  {StringAttribute("reduction", "sum")}, kCohortDomain);
+    const std::string count = Part(all, 2 * x_.channels, 1);
+    const std::string mean = graph_.Op("Div", {Part(all, 0, x_.channels), count});
+    const std::string mean_square = graph_.Op("Div", {Part(all, x_.channels, x_.channels), count});
+    // The population variance is E[x^2] - E[x]^2.
+    const std::string variance = graph_.Op("Sub", {mean_square, graph_.Op("Mul", {mean, mean})});
+    Move(mean_, mean);
+    Move(variance_, variance);
+    return Normalize(mean, variance);
+  }
+
+ private:
+  onnx::AttributeProto Epsilon() const {
+    return FloatAttribute("epsilon", static_cast<float>(layer_.epsilon));
+  }
+  // A layer without gamma or beta normalizes with constants, because ONNX's operator needs both.
+  std::string Gamma() { return layer_.scale ? layer_.name + "/gamma" : Filled("scale", 1); }
+  std::string Beta() { return layer_.center ? layer_.name + "/beta" : Filled("shift", 0); }
+
+  // Returns the name of the variable's present value: the value that an earlier use of the layer in
+  // the same step left, if there is one.
+  std::string Now(const std::string& variable) const {
+    const auto found = state_.find(variable);
+    return found == state_.end() ? variable : found->second;
+  }
+
+  std::string Filled(const char* name, float value) {
+    return graph_.Constant(
+        layer_.name + "/" + name,
+        Tensor::FromVector(std::vector<float>(static_cast<size_t>(x_.channels), value),
+                           {x_.channels}));
+  }
+  std::string Number(const char* name, double value) {
+    return graph_.Constant(layer_.name + "/" + name, Tensor::Scalar(static_cast<float>(value)));
+  }
+  std::string Ints(const char* name, const std::vector<int64_t>& values) {
+    return graph_.Constant(layer_.name + "/" + name,
+                           Tensor::FromVector(values, {static_cast<int64_t>(values.size())}));
+  }
+
+  // Returns all axes except axis 1, the channels.
+  std::vector<int64_t> AxesOfSums() const {
+    std::vector<int64_t> axes(static_cast<size_t>(x_.rank) - 1);
+    std::iota(axes.begin(), axes.end(), 1);
+    axes[0] = 0;
+    return axes;
+  }
+
+  // Returns the number of elements of one channel in this replica's batch, as float32[1].
+  std::string CountOfChannel() {
+    const std::string size = graph_.Op("Cast", {graph_.Op("Size", {x_.value})},
+                                       {IntAttribute("to", static_cast<int64_t>(DType::kFloat32))});
+    const std::string count =
+        graph_.Op("Div", {size, Number("channels", static_cast<double>(x_.channels))});
+    return graph_.Op("Reshape", {count, Ints("one", {1})});
+  }
+
+  // Returns `count` elements of the vector `value`, from index `first` on.
+  std::string Part(const std::string& value, int64_t first, int64_t count) {
+    std::vector<int64_t> indices(static_cast<size_t>(count));
+    std::iota(indices.begin(), indices.end(), first);
+    return graph_.Op("Gather", {value, Ints("part", indices)}, {IntAttribute("axis", 0)});
+  }
+
+  // Moves the variable towards a value: variable * momentum + towards * (1 - momentum).
+  void Move(const std::string& variable, const std::string& towards) {
+    const std::string kept = graph_.Op("Mul", {Now(variable), Number("kept", layer_.momentum)});
+    const std::string added = graph_.Op("Mul", {towards, Number("added", 1 - layer_.momentum)});
+    state_[variable] = graph_.Op("Add", {kept, added});
+  }
+
+  // Computes x * factor + offset, with factor = gamma / sqrt(variance + epsilon) and offset = beta
+  // - mean * factor.
+  std::string Normalize(const std::string& mean, const std::string& variance) {
+    const std::string root =
+        graph_.Op("Sqrt", {graph_.Op("Add", {variance, Number("epsilon", layer_.epsilon)})});
+    const std::string factor = graph_.Op("Div", {Gamma(), root});
+    const std::string offset = graph_.Op("Sub", {Beta(), graph_.Op("Mul", {mean, factor})});
+    return graph_.Op("Add", {graph_.Op("Mul", {x_.value, AsChannels(factor)}), AsChannels(offset)});
+  }
+
+  // Returns [channels] reshaped so that it broadcasts over the axes of x that follow the channels.
+  std::string AsChannels(const std::string& value) {
+    if (x_.rank == 2) return value;
+    std::vector<int64_t> dims(static_cast<size_t>(x_.rank) - 1, 1);
+    dims[0] = x_.channels;
+    return graph_.Op("Reshape", {value, Ints("broadcast", dims)});
+  }
+
+  const BatchNormalizationSpec& layer_;
+  const ChannelledValue& x_;
+  GraphBuilder& graph_;
+  StateValues& state_;
+  const std::string mean_;
+  const std::string variance_;
+};
 
 }  // namespace
 
@@ -108,6 +250,13 @@ ModelOutput AddNodes(const ReshapeSpec& layer, const LayerInputs& inputs,
   std::vector<int64_t> dims = {-1};
   dims.insert(dims.end(), shape.dims().begin(), shape.dims().end());
   return {ReshapeTo(x.value, std::move(dims), target.graph), ""};
+}
+
+std::string AddBatchNorm(const BatchNormalizationSpec& layer, const ChannelledValue& x,
+                         const LayerTarget& target) {
+  BatchNormNodes nodes(layer, x, target);
+  if (target.mode != ModelMode::kTraining) return nodes.Evaluate();
+  return layer.synchronized ? nodes.TrainSynchronized() : nodes.Train();
 }
 
 }  // namespace cohort

@@ -44,7 +44,11 @@ struct LayerTarget {
   StateValues& state;    // new values from all layers so far; each layer adds its own
 };
 
-// Returns the output; an image is brought into Keras's order.
-ModelOutput ChannelsLast(const ModelOutput& output, GraphBuilder& graph);
+// Returns the output; an image is brought into Keras's order. Logits need nothing: the layer that
+// gives logits has brought its value into Keras's order.
+inline ModelOutput ChannelsLast(const ModelOutput& output, GraphBuilder& graph) {
+  if (!output.channels_first) return output;
+  return {graph.Op("Transpose", {output.value}, {IntsAttribute("perm", {0, 2, 3, 1})}), ""};
+}
 
 }  // namespace cohort

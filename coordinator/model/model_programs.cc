@@ -11,7 +11,6 @@
 #include "common/program/cohort_ops.h"
 #include "common/program/gradients.h"
 #include "common/program/graph_builder.h"
-#include "common/program/opset.h"
 #include "common/program/program.h"
 #include "coordinator/job/compile_spec.h"
 #include "coordinator/model/loss.h"

@@ -12,7 +12,7 @@
 namespace cohort {
 
 // tf.VariableSynchronization. With kOnRead, each replica of a strategy that mirrors variables has
-// its own value (common/program/replica_rows.h); under other strategies kOnRead is like kOnWrite.
+// its own value (common/program/aggregation.h); under other strategies kOnRead is like kOnWrite.
 // kAuto is like kOnWrite under every strategy. kNone is refused under every strategy.
 enum class VariableSynchronization { kAuto, kNone, kOnWrite, kOnRead };
 

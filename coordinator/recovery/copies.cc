@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/log.h"
 #include "common/wire/error_detail.h"
-#include "coordinator/cluster/home_call.h"
+#include "coordinator/homes/home_calls.h"
 #include "coordinator/homes/shard_stream.h"
 
 namespace cohort {

@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
 #include "common/wire/error_detail.h"
-#include "common/wire/malformed.h"
 #include "coordinator/schedule/gang_channel.h"
 #include "coordinator/schedule/outcome.h"
 

@@ -33,7 +33,7 @@ struct PartOfSteps {
 };
 // Reads the answer, and replaces `response` by the step's error if a step failed. Errors left in
 // `response`: OUT_OF_RANGE if the answer claims more steps than the run has; a malformed message
-// (common/wire/malformed.h) if its tensors cannot be read.
+// (common/wire/error_detail.h) if its tensors cannot be read.
 PartOfSteps TakePart(const WorkerRun& run, RunAnswer& response);
 
 // Returns what all steps of the closure fetched: `before` from the steps of earlier runs, then

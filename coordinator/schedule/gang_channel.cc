@@ -9,7 +9,6 @@
 #include "absl/strings/strip.h"
 #include "common/base/status.h"
 #include "common/wire/error_detail.h"
-#include "common/wire/malformed.h"
 #include "common/wire/typed_call.h"
 #include "coordinator/schedule/outcome.h"
 #include "proto/worker.pb.h"

@@ -26,7 +26,7 @@
 #include "absl/status/statusor.h"
 #include "coordinator/model/variable_spec.h"
 #include "coordinator/strategy/partitioner.h"
-#include "coordinator/strategy/placer.h"
+#include "coordinator/strategy/placement.h"
 #include "proto/plan.pb.h"
 
 namespace cohort {

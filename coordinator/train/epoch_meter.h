@@ -1,10 +1,11 @@
 #pragma once
 
 // Sums up what the steps of one pass over the data report: loss_sum, count and one sum per metric,
-// in the order of the program's fetches (coordinator/model/model_programs.h). Closures report on
-// transport threads.
+// in the order of the program's fetches (coordinator/model/model_programs.h). A watch on the losses
+// logs once that a training has gone wrong. Closures report on transport threads.
 
-#include <string>
+#include <atomic>
+#include <cstdint>
 #include <vector>
 
 #include "common/base/mutex.h"
@@ -41,6 +42,18 @@ class EpochMeter {
  private:
   mutable Mutex mutex_;
   Sums sums_ ABSL_GUARDED_BY(mutex_);
+};
+
+// Thread-safe. Shared: the callbacks of results hold the watch.
+class LossWatch {
+ public:
+  // Looks at the losses of `steps` and logs the first loss that is not finite, as
+  // `loss_not_finite`. `first_step` is the number of the update to which the first of `steps`
+  // belongs.
+  void See(int64_t first_step, const std::vector<EpochMeter::Sums>& steps);
+
+ private:
+  std::atomic<bool> said_{false};
 };
 
 }  // namespace cohort

@@ -1,22 +1,167 @@
 #include "coordinator/train/offline_plan.h"
 
+#include <algorithm>
 #include <memory>
+#include <string>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include "common/base/status.h"
+#include "common/tensor/dtype.h"
 #include "coordinator/model/layer_shapes.h"
 #include "coordinator/model/loss.h"
+#include "coordinator/model/model.h"
 #include "coordinator/model/onnx_export.h"
 #include "coordinator/model/optimizer.h"
 #include "coordinator/strategy/make_strategy.h"
 #include "coordinator/strategy/memory_need.h"
 #include "coordinator/train/data_checks.h"
-#include "coordinator/train/expected_batch.h"
 
 namespace cohort {
+
 namespace {
+
+// An input of the model, which reads the component at the input's position.
+struct ModelInput {
+  const InputLayerSpec& layer;
+  bool is_looked_up = false;  // some layer takes the input for ids
+};
+
+// Returns the type of a batch of such examples; -1 stands for the batch size.
+proto::ComponentSpec Batched(DType dtype, absl::Span<const int64_t> example) {
+  proto::ComponentSpec component;
+  component.set_dtype(static_cast<int32_t>(dtype));
+  component.add_dims(-1);
+  for (const int64_t dim : example) component.add_dims(dim);
+  return component;
+}
+
+// Returns whether the examples are digits of MNIST's form.
+bool HasDigits(const DataSourceSpec& source) {
+  if (const auto* mnist = std::get_if<MnistSpec>(&source)) return mnist->images.empty();
+  return std::holds_alternative<SyntheticDigitsSpec>(source);
+}
+
+// Returns a batch of digits before the pipeline: images and class numbers.
+proto::ElementSpec Digits() {
+  proto::ElementSpec element;
+  *element.add_components() = Batched(DType::kUint8, {28, 28});
+  *element.add_components() = Batched(DType::kUint8, {});
+  return element;
+}
+
+// Returns a batch of click logs before the pipeline: 13 numbers, and an id for each category and
+// the label.
+proto::ElementSpec Clicks(const ClickLogSpec& clicks) {
+  proto::ElementSpec element;
+  for (const std::string& name : ColumnNames(clicks)) {
+    proto::ComponentSpec& component = *element.add_components();
+    component = name == "dense" ? Batched(DType::kFloat32, {13}) : Batched(DType::kInt32, {});
+    component.set_name(name);
+  }
+  return element;
+}
+
+// Returns the model's inputs, which must be declared.
+std::vector<ModelInput> InputsOf(const ModelSpec& model) {
+  if (!model.functional()) {
+    // In a Sequential model only the second layer can look up ids of the input.
+    const bool is_looked_up = model.layers.size() > 1 && !TableOf(model.layers[1]).empty();
+    return {{std::get<InputLayerSpec>(model.layers.front()), is_looked_up}};
+  }
+  std::vector<ModelInput> inputs;
+  for (const size_t input : model.inputs) {
+    const bool is_looked_up =
+        std::any_of(model.calls.begin(), model.calls.end(), [&](const LayerCall& call) {
+          return !TableOf(model.layers[call.layer]).empty() && call.inputs[0] == input;
+        });
+    inputs.push_back(
+        {std::get<InputLayerSpec>(model.layers[model.calls[input].layer]), is_looked_up});
+  }
+  return inputs;
+}
+
+// Returns whether the pipeline turns the component's class numbers into one-hot rows.
+bool IsEncoded(const JobSpec& job, size_t component) {
+  return std::any_of(job.data.pipeline.begin(), job.data.pipeline.end(),
+                     [&](const TransformSpec& transform) {
+                       return transform.kind == TransformSpec::Kind::kCategoryEncoding &&
+                              transform.component == component;
+                     });
+}
+
+// Returns the type of a component of class numbers.
+proto::ComponentSpec Classes() { return Batched(DType::kUint8, {}); }
+
+// Returns the type of a component that becomes this input after the pipeline.
+proto::ComponentSpec Readable(const ModelInput& input) {
+  // An input that is looked up may be declared as float32, the default; its data are integers
+  // anyway.
+  const bool is_id = input.layer.dtype == DType::kInt32 || input.layer.dtype == DType::kInt64;
+  const DType dtype = input.is_looked_up && !is_id ? DType::kInt32 : input.layer.dtype;
+  return Batched(dtype, input.layer.shape);
+}
+
+// Returns the type of labels that the loss can read: class numbers, or as many numbers per example
+// as the model's output has.
+proto::ComponentSpec Labels(const JobSpec& job, const Shape& output) {
+  if (TakesClasses(job.compile.loss) || output.rank() != 1) return Classes();
+  return Batched(DType::kFloat32, output.dims());
+}
+
+// Returns whether the job file alone determines the type of the examples of `source`.
+bool TypeIsKnown(const DataSourceSpec& source) {
+  return HasDigits(source) || std::holds_alternative<ClickLogSpec>(source);
+}
+
+// Returns the number of components of an example of `source`.
+size_t NumComponents(const DataSourceSpec& source) {
+  const auto* idx = std::get_if<IdxSpec>(&source);
+  return idx == nullptr ? ColumnNames(source).size() : idx->paths.size();
+}
+
+// Returns whether ExpectedBatch() can tell the shapes, because the data source has fixed shapes or
+// the model declares them.
+bool ShapesAreKnown(const JobSpec& job) {
+  if (TypeIsKnown(job.data.train) || job.model.functional()) return true;
+  return !job.model.layers.empty() &&
+         std::holds_alternative<InputLayerSpec>(job.model.layers.front());
+}
+
+// Returns the type of a batch of `source` after the job's pipeline. Requires TypeIsKnown().
+absl::StatusOr<proto::ElementSpec> KnownBatch(const JobSpec& job, const DataSourceSpec& source) {
+  const auto* clicks = std::get_if<ClickLogSpec>(&source);
+  return TransformElement(clicks == nullptr ? Digits() : Clicks(*clicks),
+                          PipelineTransforms(job.data));
+}
+
+// Returns the type of a batch of training data after the pipeline. Errors: INVALID_ARGUMENT unless
+// ShapesAreKnown(), or if the pipeline cannot transform data that the model takes.
+absl::StatusOr<proto::ElementSpec> ExpectedBatch(const JobSpec& job) {
+  if (TypeIsKnown(job.data.train)) return KnownBatch(job, job.data.train);
+  if (!ShapesAreKnown(job)) {
+    return absl::InvalidArgumentError(
+        "only the workers know the shape of the data in files: give the model's first layer an "
+        "input_shape");
+  }
+  const std::vector<ModelInput> inputs = InputsOf(job.model);
+  const std::vector<proto::DatasetTransform> pipeline = PipelineTransforms(job.data);
+  // Files may hold any type that the model can read, so one such type stands for all.
+  proto::ElementSpec files;
+  for (size_t i = 0; i < NumComponents(job.data.train); ++i) {
+    *files.add_components() =
+        i < inputs.size() && !IsEncoded(job, i) ? Readable(inputs[i]) : Classes();
+  }
+  ASSIGN_OR_RETURN(proto::ElementSpec batch, TransformElement(files, pipeline));
+  const size_t labels = inputs.size();
+  if (labels >= NumComponents(job.data.train) || IsEncoded(job, labels)) return batch;
+  // The type of the labels follows from the model's output, so the model is built once without
+  // them.
+  ASSIGN_OR_RETURN(const Model model, Model::Create(job.model, job.seed, batch));
+  *files.mutable_components(static_cast<int>(labels)) = Labels(job, model.output_shape());
+  return TransformElement(files, pipeline);
+}
 
 // Returns the number of examples of a source that the program generates, or nothing for files.
 std::optional<int64_t> KnownCount(const DataSourceSpec& source) {

@@ -1,7 +1,10 @@
 #pragma once
 
 // The plan of a job before its cluster exists. The job file alone determines the variables, if it
-// says enough about its data.
+// says enough about its data. For generated data and for MNIST, the job file determines the type of
+// the batches. The type of other files is known only to the workers that open them. But a job whose
+// model declares its inputs can train on only one type, so an error with a batch of that type is an
+// error of the job, whatever its files hold.
 
 #include <cstdint>
 #include <optional>

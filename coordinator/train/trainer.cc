@@ -2,22 +2,41 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/base/log.h"
 #include "common/base/status.h"
 #include "common/base/temporary_file.h"
 #include "common/program/update_rule.h"
 #include "coordinator/api/load_record.h"
+#include "coordinator/homes/ps_stats_sum.h"
 #include "coordinator/model/learning_rate.h"
 #include "coordinator/model/onnx_export.h"
 #include "coordinator/model/onnx_file.h"
 #include "coordinator/strategy/make_strategy.h"
+#include "coordinator/train/data_checks.h"
 #include "coordinator/train/job_settings.h"
 
 namespace cohort {
+
+namespace {
+
+absl::Status NoExamples(absl::string_view key, const proto::DatasetSource& source) {
+  const auto& paths = source.has_click_log() ? source.click_log().paths() : source.idx().paths();
+  return absl::InvalidArgumentError(absl::StrCat(key,
+                                                 " has no examples: ", absl::StrJoin(paths, ", "),
+                                                 paths.empty()       ? "its source is"
+                                                 : paths.size() == 1 ? " is"
+                                                                     : " are",
+                                                 " empty; name files that have some"));
+}
+
+}  // namespace
 
 Trainer::Trainer(World world, Waiter& waiter, ClusterCoordinator& coordinator, const JobSpec& job,
                  DataSources sources)
@@ -54,6 +73,83 @@ absl::StatusOr<TrainSummary> Trainer::Run() {
   summary_.closures = coordinator_.stats();
   ASSIGN_OR_RETURN(summary_.ps, coordinator_.ps().Stats());
   return summary_;
+}
+
+absl::StatusOr<proto::ElementSpec> Trainer::BatchOf(const proto::ElementSpec& example) const {
+  proto::ElementSpec batch;
+  for (const proto::ComponentSpec& component : example.components()) {
+    // The batch becomes axis 0, whose size varies.
+    proto::ComponentSpec& of_batch = *batch.add_components();
+    of_batch = component;
+    of_batch.clear_dims();
+    of_batch.add_dims(-1);
+    of_batch.mutable_dims()->MergeFrom(component.dims());
+  }
+  return TransformElement(batch, PipelineTransforms(job_.data));
+}
+
+absl::Status Trainer::PrepareData() {
+  proto::DatasetSpec raw;
+  *raw.mutable_source() = sources_.train;
+  ASSIGN_OR_RETURN(const proto::CreateDatasetResponse all,
+                   coordinator_.DescribeDataset(coordinator_.CreatePerWorkerDataset(raw)));
+  // Load() compares these data with the data of the recovery checkpoint.
+  progress_->SetData({all.cardinality(), all.content()});
+  if (all.cardinality() == 0) return NoExamples("data.train", sources_.train);
+  ASSIGN_OR_RETURN(const proto::ElementSpec batch, BatchOf(all.element_spec()));
+  ASSIGN_OR_RETURN(model_, BuildPrograms(job_, batch));
+  // An export that is impossible ends the job before the training, not after it.
+  if (!job_.export_to.onnx.empty()) {
+    RETURN_IF_ERROR(Annotate(PlanOnnxExport(model_.predict).status(), "export.onnx"));
+  }
+  ASSIGN_OR_RETURN(const int64_t train_count,
+                   TrainingExamples(all.cardinality(), job_.fit.validation_split));
+  const int64_t evaluation_batch = job_.fit.validation_batch_size.value_or(job_.fit.batch_size);
+  ASSIGN_OR_RETURN(train_,
+                   MakeData(sources_.train, 0, train_count, job_.fit.batch_size, job_.fit.shuffle));
+  // The examples that validation_split leaves out of the training are the validation data.
+  if (train_count < all.cardinality()) {
+    ASSIGN_OR_RETURN(validation_, MakeData(sources_.train, train_count, -1, evaluation_batch,
+                                           /*shuffle=*/false));
+  }
+  if (sources_.test.has_value()) {
+    ASSIGN_OR_RETURN(test_, MakeData(*sources_.test, 0, -1, evaluation_batch, /*shuffle=*/false));
+    if (test_->pass.batches == 0) return NoExamples("data.test", *sources_.test);
+    // The same programs read training and test batches.
+    RETURN_IF_ERROR(CheckTestBatch(train_.element, test_->element));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Trainer::Data> Trainer::MakeData(const proto::DatasetSource& source, int64_t skip,
+                                                int64_t take, int64_t batch_size, bool shuffle) {
+  proto::DatasetSpec spec;
+  *spec.mutable_source() = source;
+  if (skip > 0) spec.add_transforms()->set_skip(skip);
+  if (take >= 0) spec.add_transforms()->set_take(take);
+  if (shuffle) {
+    proto::Shuffle* const shuffling = spec.add_transforms()->mutable_shuffle();
+    // The shuffle buffer holds any number of examples, so the whole data set is shuffled, as in
+    // Keras's fit.
+    shuffling->set_buffer_size(std::numeric_limits<int64_t>::max());
+    shuffling->set_seed(job_.seed);
+    shuffling->set_reshuffle_each_iteration(true);
+  }
+  // The pipeline's transforms work on whole batches, so they follow the batch transform.
+  spec.add_transforms()->mutable_batch()->set_size(batch_size);
+  for (const proto::DatasetTransform& transform : PipelineTransforms(job_.data)) {
+    *spec.add_transforms() = transform;
+  }
+  if (model_.labels.has_value()) *spec.add_transforms() = *model_.labels;
+  Data data;
+  data.pass.batch_size = batch_size;
+  data.handle = coordinator_.CreatePerWorkerDataset(spec);
+  ASSIGN_OR_RETURN(const proto::CreateDatasetResponse described,
+                   coordinator_.DescribeDataset(data.handle));
+  data.pass.batches = described.cardinality();
+  data.element = described.element_spec();
+  data.content = described.content();
+  return data;
 }
 
 absl::Status Trainer::PrepareModel() {
@@ -354,6 +450,55 @@ std::vector<std::pair<std::string, double>> Trainer::NamedMetrics(
     named.emplace_back(model_.fetch_names[i + 2], reading.metrics[i]);
   }
   return named;
+}
+
+std::string SummaryToJson(const TrainSummary& summary) {
+  const double seconds = absl::ToDoubleSeconds(summary.train_time);
+  nlohmann::ordered_json json;
+  json["data"] = summary.data;
+  json["epochs"] = summary.epochs;
+  json["steps"] = summary.steps;
+  json["train_seconds"] = seconds;
+  // A run without steps has no rates, and JSON has no infinity.
+  json["steps_per_second"] = seconds > 0 ? static_cast<double>(summary.steps) / seconds : 0.0;
+  json["examples_per_second"] = seconds > 0 ? summary.examples / seconds : 0.0;
+  if (summary.train_loss.has_value()) json["train_loss"] = *summary.train_loss;
+  // The prefixes keep the metrics of training, validation and test apart.
+  for (const auto& [name, value] : summary.train_metrics) json["train_" + name] = value;
+  if (summary.validation_loss.has_value()) json["validation_loss"] = *summary.validation_loss;
+  for (const auto& [name, value] : summary.validation_metrics) json["validation_" + name] = value;
+  if (summary.test_loss.has_value()) json["test_loss"] = *summary.test_loss;
+  for (const auto& [name, value] : summary.test_metrics) json["test_" + name] = value;
+  json["test_examples"] = summary.test_examples;
+  json["checkpoint"] = summary.checkpoint;
+  json["model"] = summary.model;
+  json["closures_done"] = summary.closures.done;
+  json["closures_put_back"] = summary.closures.put_back;
+  json["closures_quarantined"] = summary.closures.quarantined;
+  json["ps_pushes"] = summary.ps.pushes();
+  json["ps_bytes_in"] = summary.ps.bytes_in();
+  json["ps_bytes_out"] = summary.ps.bytes_out();
+  json["ps_duplicate_slices"] = summary.ps.duplicate_slices();
+  json["ps_applied_slices"] = summary.ps.applied_slices();
+  json["ps_dropped_slices"] = summary.ps.dropped_slices();
+  json["ps_received_held_max"] = summary.ps.received().held_bytes_max();
+  json["ps_sent_held_max"] = summary.ps.sent().held_bytes_max();
+  json["ps_waits"] = summary.ps.received().waits() + summary.ps.sent().waits();
+  if (const std::optional<proto::DynamicTableUse> tables = TablesOf(summary.ps)) {
+    json["table_rows"] = tables->rows();
+    json["table_bytes"] = tables->bytes();
+    json["table_not_admitted"] = tables->not_admitted();
+    json["table_expired_rows"] = tables->expired_rows();
+    json["table_evicted_rows"] = tables->evicted_rows();
+  }
+  // Only pushes that were applied have a staleness.
+  const double applied = static_cast<double>(summary.ps.applied_slices());
+  json["mean_staleness"] =
+      applied > 0 ? static_cast<double>(summary.ps.staleness_sum()) / applied : 0.0;
+  json["max_staleness"] = summary.ps.staleness_max();
+  json["staleness_histogram"] = std::vector<uint64_t>(summary.ps.staleness_histogram().begin(),
+                                                      summary.ps.staleness_histogram().end());
+  return json.dump();
 }
 
 }  // namespace cohort

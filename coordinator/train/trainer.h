@@ -19,7 +19,6 @@
 #include "coordinator/strategy/strategy.h"
 #include "coordinator/train/data_sources.h"
 #include "coordinator/train/epoch_meter.h"
-#include "coordinator/train/loss_watch.h"
 #include "coordinator/train/progress_bar.h"
 #include "coordinator/train/train_progress.h"
 

@@ -6,11 +6,16 @@
 // are logical tensors of the whole variable's shape, so any number of parameter servers can read
 // them back.
 //
-// A checkpoint is also a cut (slice_history.h), but only for slices with the same rows; a home with
-// other slices can read it as an ordinary checkpoint. The rows of dynamic tables are saved as
-// table_parts.h says. For a variable with a value for each replica (common/program/replica_rows.h),
-// the variable's name has the one value that its aggregation makes of them, if there is one, and
-// "<variable>/.COHORT_REPLICAS" has the replicas' rows, which the restore of a cut reads.
+// A checkpoint is also a cut, to which training can go back exactly. Beside each slice it has a
+// whole int64 tensor "<variable>/.COHORT_APPLIED/<first row>", taken at the same instant as the
+// slice: the number of rows, version, watermark, update and round, and the intervals of applied
+// closures. So it is a cut only for slices with the same rows; a home with other slices can read it
+// as an ordinary checkpoint.
+//
+// The rows of dynamic tables are saved as table_parts.h says. For a variable with a value for each
+// replica (common/program/aggregation.h), the variable's name has the one value that its
+// aggregation makes of them, if there is one, and "<variable>/.COHORT_REPLICAS" has the replicas'
+// rows, which the restore of a cut reads.
 
 #include <cstdint>
 #include <map>
@@ -24,7 +29,7 @@
 #include "common/base/file_system.h"
 #include "common/checkpoint/bundle.h"
 #include "proto/ps.pb.h"
-#include "ps_server/checkpoint/held_shard.h"
+#include "ps_server/checkpoint/held_shards.h"
 #include "ps_server/checkpoint/restore_plan.h"
 #include "ps_server/slice/variable_slice.h"
 

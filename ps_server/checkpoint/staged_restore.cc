@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
 #include "common/wire/error_detail.h"
-#include "common/wire/payload_crc.h"
+#include "common/wire/message.h"
 #include "ps_server/checkpoint/held_shards.h"
 
 namespace cohort {

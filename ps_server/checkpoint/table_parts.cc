@@ -11,8 +11,8 @@
 #include "absl/strings/strip.h"
 #include "common/base/check.h"
 #include "common/base/status.h"
-#include "common/checkpoint/shard_layout.h"
-#include "common/tensor/key_bucket.h"
+#include "common/checkpoint/bundle.h"
+#include "common/tensor/slice_spec.h"
 
 namespace cohort {
 

@@ -9,7 +9,7 @@
 #include "common/base/log.h"
 #include "common/base/status.h"
 #include "common/wire/frame_limits.h"
-#include "common/wire/payload_crc.h"
+#include "common/wire/message.h"
 #include "ps_server/checkpoint/checkpoint_io.h"
 #include "ps_server/service/ps_service.h"
 

@@ -7,7 +7,7 @@
 #include "common/base/check.h"
 #include "common/base/status.h"
 #include "common/runtime/update/sparse_update.h"
-#include "common/tensor/key_bucket.h"
+#include "common/tensor/slice_spec.h"
 
 namespace cohort {
 

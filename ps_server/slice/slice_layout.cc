@@ -7,7 +7,7 @@
 #include "common/base/status.h"
 #include "common/program/aggregation.h"
 #include "common/program/gpu_number.h"
-#include "common/tensor/key_bucket.h"
+#include "common/tensor/slice_spec.h"
 #include "common/wire/message.h"
 #include "ps_server/table/row_layout.h"
 

@@ -20,7 +20,7 @@
 namespace cohort {
 
 // The part of a layout that only slices of dynamic tables have. The rows of such a slice are
-// buckets of keys (key_bucket.h).
+// buckets of keys (slice_spec.h).
 struct DynamicLayout {
   DType row_dtype = DType::kFloat32;
   RowPolicy policy;
@@ -32,7 +32,7 @@ struct SliceLayout {
   uint32_t slice_id = 0;
   uint32_t ps = 0;
   bool mirrored = false;  // whether every home has a copy of the slice
-  // The number of replicas with a row each (common/program/replica_rows.h); 0 means none.
+  // The number of replicas with a row each (common/program/aggregation.h); 0 means none.
   int64_t replicas = 0;
   // The device in whose memory the slice lies, as "gpu:1"; empty for the processor.
   std::string device;

@@ -9,7 +9,6 @@
 #include "common/base/prefetch.h"
 #include "common/base/status.h"
 #include "common/program/aggregation.h"
-#include "common/program/replica_rows.h"
 #include "common/runtime/update/sparse_update.h"
 
 namespace cohort {

@@ -40,7 +40,7 @@ absl::Status CheckRowPolicy(absl::string_view table, const RowPolicy& policy);
 // The upper bound of RowPolicy::admit_after: a sight counter has 8 bits.
 inline constexpr uint32_t kAdmitAfterMax = 200;
 
-// The time stamp of a row: sixteenths of a second of its table's time (step_clock.h), which wrap
+// The time stamp of a row: sixteenths of a second of its table's time (StepClock), which wrap
 // around after eight years. Thread-safe.
 class RowTime {
  public:

@@ -27,7 +27,7 @@
 #include "ps_server/table/row_layout.h"
 #include "ps_server/table/row_policy.h"
 #include "ps_server/table/row_slabs.h"
-#include "ps_server/table/sight_counts.h"
+#include "ps_server/table/table_state.h"
 
 namespace cohort {
 

@@ -1,13 +1,19 @@
 #include "ps_server/table/row_table.h"
 
+#include <algorithm>
 #include <array>
+#include <atomic>
+#include <cstring>
 #include <limits>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
+#include "common/base/machine.h"
 #include "common/base/status.h"
 #include "common/runtime/update/make_update_kernel.h"
+#include "ps_server/table/huge_pages.h"
 
 namespace cohort {
 
@@ -38,6 +44,74 @@ size_t StripeRowsMax(const RowPolicy& policy, size_t row_bytes) {
     }
   }
   return fits;
+}
+
+// The addresses in saved tensors at which the next row's key, uses, values and slots are written.
+struct Columns {
+  int64_t* keys;
+  int32_t* uses;
+  std::byte* values;
+  std::vector<float*> slots;
+};
+
+// Allocates the tensors for `count` saved rows.
+TableRows MakeRows(const RowLayout& layout, size_t count) {
+  const auto rows = static_cast<int64_t>(count);
+  const auto width = static_cast<int64_t>(layout.width());
+  TableRows all{Tensor(DType::kInt64, Shape{rows}),
+                Tensor(DType::kInt32, Shape{rows, 2}),
+                Tensor(layout.dtype(), Shape{rows, width}),
+                {}};
+  for (const RowLayout::Slot& slot : layout.slots()) {
+    all.slots.push_back(Tensor(DType::kFloat32, RowLayout::SlotShape(slot.per_row, rows, width)));
+  }
+  return all;
+}
+
+// Returns the addresses in saved tensors at which row `number` is saved.
+Columns ColumnsAt(const RowLayout& layout, TableRows& rows, size_t number) {
+  Columns columns{rows.keys.mutable_data<int64_t>() + number,
+                  rows.uses.mutable_data<int32_t>() + 2 * number,
+                  rows.values.mutable_raw() + number * layout.value_bytes(),
+                  {}};
+  for (size_t i = 0; i < rows.slots.size(); ++i) {
+    columns.slots.push_back(rows.slots[i].mutable_data<float>() +
+                            number * layout.slots()[i].elements);
+  }
+  return columns;
+}
+
+// Copies one row of a table to the saved tensors at `out`, and moves `out` on to the next row.
+void CopyRow(const RowLayout& layout, std::byte* row, uint32_t now, Columns& out) {
+  const RowHeader& header = RowLayout::Header(row);
+  *out.keys++ = static_cast<int64_t>(header.key);
+  *out.uses++ = RowTime::Age(header.stamp, now);
+  *out.uses++ = static_cast<int32_t>(header.uses);
+  std::memcpy(out.values, RowLayout::Values(row), layout.value_bytes());
+  out.values += layout.value_bytes();
+  for (size_t i = 0; i < out.slots.size(); ++i) {
+    const RowLayout::Slot& slot = layout.slots()[i];
+    std::memcpy(out.slots[i], RowLayout::SlotOf(row, slot), slot.elements * sizeof(float));
+    out.slots[i] += slot.elements;
+  }
+}
+
+// The number of bytes below which starting threads costs more time than it saves.
+constexpr size_t kBytesForThreads = size_t{16} << 20;
+
+// Calls visit(i) for each i below `count`. If there are many bytes to copy, all processors share
+// the calls, because pushes and pulls wait meanwhile.
+void ForEachAtOnce(size_t count, size_t bytes, absl::FunctionRef<void(size_t)> visit) {
+  std::atomic<size_t> next = 0;
+  const auto take = [&] {
+    for (size_t i = next++; i < count; i = next++) visit(i);
+  };
+  const size_t threads =
+      bytes < kBytesForThreads ? 1 : std::min(count, static_cast<size_t>(ProcessorCount()));
+  std::vector<std::thread> others;
+  for (size_t i = 1; i < threads; ++i) others.emplace_back(take);
+  take();
+  for (std::thread& other : others) other.join();
 }
 
 }  // namespace
@@ -147,6 +221,140 @@ RowTableUse RowTable::Use() const {
   use.row_bytes = regions_.bytes();
   use.payload_bytes = use.rows * layout().payload_bytes();
   return use;
+}
+
+TableRows RowTable::Save(absl::Time now) const {
+  const uint32_t at = RowTime::At(now);
+  const RowLayout& layout = rules_.layout;
+  const size_t bytes = regions_.bytes();
+  std::array<size_t, kStripes + 1> begins = {};  // index of each stripe's first saved row
+  for (size_t i = 0; i < kStripes; ++i) {
+    MutexLock lock(stripes_[i]->mutex);
+    begins[i + 1] = begins[i] + stripes_[i]->rows.rows();
+  }
+  // No push changes the table during Save, so the numbers of rows stay valid after the locks are
+  // released.
+  TableRows all = MakeRows(layout, begins.back());
+  AdviseHugePages(all.values.mutable_raw(), all.values.num_bytes());
+  for (Tensor& slot : all.slots) AdviseHugePages(slot.mutable_raw(), slot.num_bytes());
+  // Each stripe writes its own part of the tensors, so the threads never write the same bytes.
+  ForEachAtOnce(kStripes, bytes, [&](size_t i) {
+    Columns out = ColumnsAt(layout, all, begins[i]);
+    MutexLock lock(stripes_[i]->mutex);
+    stripes_[i]->rows.ForEachRow([&](std::byte* row) { CopyRow(layout, row, at, out); });
+  });
+  return all;
+}
+
+absl::Status RowTable::CheckRows(const TableRows& rows) const {
+  const auto same = [](const Tensor& a, const Tensor& b) {
+    return a.dtype() == b.dtype() && a.shape() == b.shape();
+  };
+  // Compares the saved tensors with tensors of the right types and shapes for the same number of
+  // keys.
+  if (rows.keys.dtype() == DType::kInt64 && rows.keys.shape().rank() == 1 &&
+      rows.slots.size() == layout().slots().size()) {
+    const TableRows like = MakeRows(layout(), static_cast<size_t>(rows.keys.num_elements()));
+    if (same(rows.uses, like.uses) && same(rows.values, like.values) &&
+        std::equal(rows.slots.begin(), rows.slots.end(), like.slots.begin(), same)) {
+      return absl::OkStatus();
+    }
+  }
+  return absl::DataLossError(absl::StrCat(
+      "rows of ", rows.values.TypeString(), " and ", rows.slots.size(),
+      " slots do not fit the table, whose "
+      "rows are ",
+      DTypeName(layout().dtype()), "[", layout().width(), "] with ", layout().slots().size()));
+}
+
+void RowTable::LoadRow(const TableRows& rows, size_t at, uint32_t now) {
+  const auto key = static_cast<uint64_t>(rows.keys.data<int64_t>()[at]);
+  const uint64_t hash = RowStripe::HashOf(key);
+  LockedStripe& stripe = *stripes_[hash % kStripes];
+  MutexLock lock(stripe.mutex);
+  std::byte* const row = stripe.rows.Add({hash, key, 0}, now);
+  // The table has no row number left, so the row is left out, as rows beyond the memory limit are.
+  if (row == nullptr) return;
+  if (rows.slots.empty()) layout().Fill(key, /*step=*/1, row);
+  const int32_t* const uses = rows.uses.data<int32_t>() + 2 * at;
+  RowHeader& header = RowLayout::Header(row);
+  // Saved rows have ages instead of stamps, because this table's clock may differ from the saved
+  // one.
+  header.stamp = now - static_cast<uint32_t>(uses[0]);
+  // A row with 0 uses would count as an empty place.
+  header.uses = std::max(static_cast<uint32_t>(uses[1]), 1u);
+  const size_t value_bytes = layout().value_bytes();
+  std::memcpy(RowLayout::Values(row), rows.values.raw() + at * value_bytes, value_bytes);
+  for (size_t i = 0; i < rows.slots.size(); ++i) {
+    const RowLayout::Slot& slot = layout().slots()[i];
+    std::memcpy(RowLayout::SlotOf(row, slot), rows.slots[i].data<float>() + at * slot.elements,
+                slot.elements * sizeof(float));
+  }
+}
+
+void RowTable::AssignFromLastSlot() {
+  const RowLayout::Slot& slot = layout().slots().back();
+  COHORT_CHECK(slot.elements == layout().width(), "a slot of the values' size");
+  for (const std::unique_ptr<LockedStripe>& stripe : stripes_) {
+    MutexLock lock(stripe->mutex);
+    stripe->rows.ForEachRow(
+        [&](std::byte* row) { layout().Write(RowLayout::SlotOf(row, slot), row); });
+  }
+}
+
+void RowTable::Load(absl::Span<const TableRows> parts, absl::FunctionRef<bool(uint64_t)> takes,
+                    absl::Time now) {
+  for (const std::unique_ptr<LockedStripe>& stripe : stripes_) {
+    MutexLock lock(stripe->mutex);
+    stripe->rows.Clear();
+  }
+  for (const TableRows& rows : parts) {
+    const absl::Span<const int64_t> keys = rows.keys.span<int64_t>();
+    for (size_t i = 0; i < keys.size(); ++i) {
+      if (takes(static_cast<uint64_t>(keys[i]))) LoadRow(rows, i, RowTime::At(now));
+    }
+  }
+}
+
+TableState RowTable::SaveState() const {
+  TableState state;
+  state.stripes = Tensor(DType::kInt64, TableState::StripesShape());
+  state.sights = Tensor(DType::kUint8, Shape{0});
+  int64_t* fields = state.stripes.mutable_data<int64_t>();
+  for (size_t i = 0; i < kStripes; ++i) {
+    MutexLock lock(stripes_[i]->mutex);
+    const SightCounts& sights = stripes_[i]->rows.sights();
+    *fields++ = static_cast<int64_t>(sights.sights());
+    *fields++ = static_cast<int64_t>(stripes_[i]->rows.swept());
+    // A stripe that has seen no key keeps its zeros; without any sight the tensor stays empty.
+    if (sights.current().empty()) continue;
+    if (state.sights.num_elements() == 0) {
+      state.sights = Tensor::Zeros(DType::kUint8, TableState::SightsShape());
+    }
+    uint8_t* const out = state.sights.mutable_data<uint8_t>() + i * SightCounts::kBytes;
+    std::copy(sights.last().begin(), sights.last().end(),
+              std::copy(sights.current().begin(), sights.current().end(), out));
+  }
+  return state;
+}
+
+void RowTable::LoadState(absl::Span<const TableState> parts) {
+  for (const TableState& state : parts) {
+    const absl::Span<const int64_t> fields = state.stripes.span<int64_t>();
+    for (size_t i = 0; i < kStripes; ++i) {
+      MutexLock lock(stripes_[i]->mutex);
+      RowStripe& stripe = stripes_[i]->rows;
+      // The last of several states decides where the search for expired rows continues. Any place
+      // is correct, because the search goes round the whole table.
+      stripe.SweepFrom(static_cast<uint64_t>(fields[2 * i + 1]));
+      if (state.sights.num_elements() == 0) continue;
+      const absl::Span<const uint8_t> counters =
+          state.sights.span<uint8_t>().subspan(i * SightCounts::kBytes, SightCounts::kBytes);
+      stripe.sights().Merge(counters.first(SightCounts::kCounters),
+                            counters.last(SightCounts::kCounters),
+                            static_cast<size_t>(std::max<int64_t>(fields[2 * i], 0)));
+    }
+  }
 }
 
 }  // namespace cohort

@@ -15,7 +15,7 @@
 #include "common/base/mutex.h"
 #include "common/base/status.h"
 #include "common/base/thread_pool.h"
-#include "common/wire/route/make_transport.h"
+#include "common/wire/route/real_world.h"
 #include "common/wire/typed_call.h"
 #include "proto/ps.pb.h"
 #include "ps_server/table/row_table.h"

@@ -9,7 +9,7 @@
 #include "common/base/status.h"
 #include "common/base/turns.h"
 #include "common/cluster/command_line.h"
-#include "common/task/allocator.h"
+#include "common/cluster/process_limits.h"
 #include "tests/bench/bench.h"
 
 namespace cohort::bench {

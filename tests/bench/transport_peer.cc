@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "common/base/status.h"
-#include "common/wire/route/make_transport.h"
+#include "common/wire/route/real_world.h"
 #include "common/wire/typed_call.h"
 #include "proto/ps.pb.h"
 #include "tests/bench/raw_socket.h"

@@ -14,7 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/program/bind.h"
 #include "common/program/graph_builder.h"
-#include "coordinator/api/caching_scope.h"
+#include "coordinator/api/cluster_coordinator.h"
 #include "coordinator/api/sharded_variable.h"
 #include "coordinator/strategy/partitioner.h"
 #include "tests/sim/sim_cluster.h"

@@ -8,8 +8,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/program/bind.h"
+#include "common/program/cohort_ops.h"
 #include "common/program/graph_builder.h"
-#include "common/program/opset.h"
 #include "common/program/program.h"
 #include "coordinator/api/cluster_coordinator.h"
 #include "coordinator/api/replica_values.h"

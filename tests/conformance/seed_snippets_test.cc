@@ -8,7 +8,8 @@
 #include <numeric>
 
 #include "common/checkpoint/bundle.h"
-#include "common/cluster/cluster_resolver.h"
+#include "common/checkpoint/checkpoint_files.h"
+#include "common/cluster/tf_config.h"
 #include "common/tensor/slice_spec.h"
 #include "coordinator/api/checkpoint_manager.h"
 #include "coordinator/job/job_spec.h"

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "common/program/opset.h"
+#include "common/program/cohort_ops.h"
 #include "common/runtime/run/fusion.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
+#include "common/program/cohort_ops.h"
 #include "common/program/graph_builder.h"
-#include "common/program/opset.h"
 #include "common/program/program.h"
 #include "common/runtime/kernels/cuda/register.h"
 #include "common/runtime/run/placement.h"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "common/base/rng.h"
-#include "common/program/opset.h"
+#include "common/program/cohort_ops.h"
 #include "gtest/gtest.h"
 #include "tests/device/device_programs.h"
 #include "tests/device/train_graph.h"

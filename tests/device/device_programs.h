@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "common/program/cohort_ops.h"
 #include "common/program/graph_builder.h"
-#include "common/program/opset.h"
 #include "common/program/program.h"
 #include "common/runtime/cuda/cuda_stream.h"
 #include "common/runtime/kernels/cpu/register.h"

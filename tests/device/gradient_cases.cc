@@ -1,6 +1,6 @@
 #include "tests/device/gradient_cases.h"
 
-#include "common/program/opset.h"
+#include "common/program/cohort_ops.h"
 #include "common/program/program.h"
 
 namespace cohort {

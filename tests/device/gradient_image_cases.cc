@@ -1,4 +1,4 @@
-#include "common/program/opset.h"
+#include "common/program/cohort_ops.h"
 #include "common/program/program.h"
 #include "tests/device/gradient_cases.h"
 

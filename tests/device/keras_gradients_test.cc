@@ -6,9 +6,9 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "common/program/cohort_ops.h"
 #include "common/program/gradients.h"
 #include "common/program/graph_builder.h"
-#include "common/program/opset.h"
 #include "common/program/program.h"
 #include "common/runtime/run/program_runner.h"
 #include "tests/device/backends.h"

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "common/program/cohort_ops.h"
 #include "common/program/graph_builder.h"
-#include "common/program/opset.h"
 #include "common/program/program.h"
 #include "common/program/tensor_proto.h"
 #include "common/runtime/run/fusion.h"

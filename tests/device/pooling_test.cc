@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "common/base/rng.h"
+#include "common/program/cohort_ops.h"
 #include "common/program/graph_builder.h"
-#include "common/program/opset.h"
 #include "common/program/program.h"
 #include "common/runtime/run/program_runner.h"
 #include "gtest/gtest.h"

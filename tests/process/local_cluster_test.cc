@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/program/opset.h"
+#include "common/program/cohort_ops.h"
 #include "common/program/program.h"
 #include "common/wire/error_detail.h"
 #include "common/wire/route/real_world.h"

@@ -6,7 +6,7 @@
 #include "common/base/rng.h"
 #include "common/base/status.h"
 #include "common/program/gradients.h"
-#include "common/tensor/key_bucket.h"
+#include "common/tensor/slice_spec.h"
 
 namespace cohort {
 

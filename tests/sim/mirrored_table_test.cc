@@ -12,7 +12,7 @@
 #include "common/program/bind.h"
 #include "common/program/gradients.h"
 #include "common/program/graph_builder.h"
-#include "common/tensor/key_bucket.h"
+#include "common/tensor/slice_spec.h"
 #include "tests/sim/sim_cluster.h"
 #include "tests/support/inline_tensors.h"
 #include "tests/support/test_programs.h"

@@ -2,9 +2,13 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/base/temporary_file.h"
+#include "common/wire/message_json.h"
 
 namespace cohort {
 
@@ -76,6 +80,25 @@ void FillOperation(const FlightRecord& record, const FlightRecorder::Owner& owne
   const bool under_way = record.state == FlightRecord::State::kUnderWay;
   shown.set_took_us(absl::ToInt64Microseconds((under_way ? now : record.ended) - record.started));
   for (const int rank : record.waits_for) shown.add_waits_for(static_cast<uint32_t>(rank));
+}
+
+constexpr char kEnding[] = ".flight.json";
+
+// Removes this task's oldest flight files beyond kFlightFilesMax. File names sort by time. A file
+// that cannot be removed stays.
+void RemoveOldest(FileSystem& files, const std::string& directory, absl::string_view beginning) {
+  const auto names = files.List(directory);
+  if (!names.ok()) return;
+  std::vector<std::string> own;
+  for (const std::string& name : *names) {
+    // The ending may be followed by more text: temporary files of an unfinished write count, too.
+    const bool written = absl::StrContains(name, kEnding);
+    if (written && absl::StartsWith(name, beginning)) own.push_back(name);
+  }
+  // Names in `own` are sorted by time, so the oldest files are removed.
+  for (size_t i = 0; i + kFlightFilesMax < own.size(); ++i) {
+    files.Remove(JoinPath(directory, own[i])).IgnoreError();
+  }
 }
 
 }  // namespace
@@ -181,6 +204,20 @@ proto::GroupFlight FlightRecorder::ToProto(size_t calls_max, absl::Time now) con
 std::string FlightRecorder::LastDone() const {
   MutexLock lock(mutex_);
   return last_done_.state == FlightRecord::State::kNone ? "no call" : NameOf(last_done_);
+}
+
+absl::StatusOr<std::string> WriteFlightFile(FileSystem& files, const std::string& directory,
+                                            const proto::TaskRef& task,
+                                            const proto::GroupFlight& flight, absl::Time now) {
+  ASSIGN_OR_RETURN(const std::string text, MessageToJson(flight));
+  RETURN_IF_ERROR(files.MakeDirectories(directory));
+  const std::string beginning = absl::StrCat("cohort-", task.role(), "-", task.index(), "-");
+  const std::string time = absl::FormatTime("%Y%m%dT%H%M%E6SZ", now, absl::UTCTimeZone());
+  const std::string path = JoinPath(directory, absl::StrCat(beginning, time, kEnding));
+  // The flight file is written atomically, so a reader never sees half a record.
+  RETURN_IF_ERROR(WriteFileAtomically(files, path, absl::StrCat(text, "\n")));
+  RemoveOldest(files, directory, beginning);
+  return path;
 }
 
 }  // namespace cohort

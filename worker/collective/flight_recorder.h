@@ -4,6 +4,10 @@
 // waits for which rank, and since when, after a group has stalled or was aborted. Operations have
 // the same sequence numbers on all ranks, so the records of several ranks can be compared line by
 // line.
+//
+// A flight file is such a record on disk. The worker writes the file when the group has been
+// aborted, so that the record can be read after the worker is gone. `coordinator ctl flight-record`
+// shows the files of several workers side by side.
 
 #include <array>
 #include <cstdint>
@@ -13,7 +17,9 @@
 
 #include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/base/file_system.h"
 #include "common/base/mutex.h"
 #include "proto/collective.pb.h"
 #include "worker/collective/collective_call.h"
@@ -93,5 +99,16 @@ class FlightRecorder {
 
 // Returns the recorded call in words: "call 416, all-reduce 'bucket 3'".
 std::string NameOf(const FlightRecord& record);
+
+// The largest number of files of one task in one directory; when the limit is exceeded, the oldest
+// file is removed.
+inline constexpr size_t kFlightFilesMax = 4;
+
+// Writes a file and returns its path: "cohort-worker-1-20261125T053019.123456Z.flight.json" in
+// `directory`, which is made if it is missing. The file holds `flight` as JSON, about 230 bytes for
+// each call. Blocks. Errors: those of WriteFileAtomically.
+absl::StatusOr<std::string> WriteFlightFile(FileSystem& files, const std::string& directory,
+                                            const proto::TaskRef& task,
+                                            const proto::GroupFlight& flight, absl::Time now);
 
 }  // namespace cohort

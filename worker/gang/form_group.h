@@ -4,6 +4,9 @@
 // other ranks send frames. Whether all ranks are on one host is found out by trying: they share
 // memory if all of them could join the segment (shm_rendezvous.h). All ranks learn the same result
 // of the try.
+//
+// Ranks that have a GPU each use NCCL instead. There is no fallback: if NCCL cannot be used, every
+// call of the communicator ends with the reason, on all ranks.
 
 #include <memory>
 #include <string>
@@ -15,6 +18,7 @@
 #include "common/wire/transport.h"
 #include "worker/collective/communicator.h"
 #include "worker/collective/lanes/lane_communicator.h"
+#include "worker/collective/nccl/nccl_communicator.h"
 
 namespace cohort {
 
@@ -48,5 +52,18 @@ struct GroupResources {
 // memory.
 void FormGroup(const GroupResources& resources, FormGroupOptions options,
                absl::AnyInvocable<void(FormedGroup)> formed);
+
+struct FormNcclGroupOptions {
+  LaneGroupOptions group;
+  std::vector<std::string> addresses;  // one address per rank
+  int device = 0;                      // CUDA's number of this rank's GPU
+  // Functions of NCCL, or the reason why there are none: LoadNccl(NcclModulePath()).
+  absl::StatusOr<const NcclTable*> table;
+};
+
+// Forms a group over NCCL. `formed` runs once, on the executor, when the ranks have joined NCCL or
+// have failed to join; FormedGroup::how then names the device or the error.
+void FormNcclGroup(const GroupResources& resources, FormNcclGroupOptions options,
+                   absl::AnyInvocable<void(FormedGroup)> formed);
 
 }  // namespace cohort

@@ -9,8 +9,7 @@
 #include "common/base/log.h"
 #include "common/base/rng.h"
 #include "common/wire/error_detail.h"
-#include "worker/gang/flight_file.h"
-#include "worker/gang/form_nccl_group.h"
+#include "worker/collective/flight_recorder.h"
 
 namespace cohort {
 

@@ -35,7 +35,7 @@ class GroupSessions : public std::enable_shared_from_this<GroupSessions> {
   using Ready = absl::AnyInvocable<void(absl::StatusOr<std::shared_ptr<GangGroup>>)>;
 
   // Makes the sessions. `flight_directory` is where the worker keeps the call records of failed
-  // generations (flight_file.h); empty means nowhere. `reach` watches the other members of the
+  // generations (flight_recorder.h); empty means nowhere. `reach` watches the other members of the
   // present generation.
   GroupSessions(World world, FindNccl find_nccl, std::string flight_directory,
                 std::shared_ptr<PeerReach> reach);

@@ -5,7 +5,8 @@
 // belong together. Each call waits, without a thread, until the last replica has made it.
 //
 // RunContext carries a replica's own end of the exchange to the kernels; the runtime does not look
-// inside.
+// inside. If the run's context has no exchange, only one replica runs, and the kernels give the
+// result for that replica alone.
 
 #include <string>
 
@@ -14,6 +15,8 @@
 #include "common/tensor/tensor.h"
 
 namespace cohort {
+
+class KernelRegistry;
 
 // A replica's call at one meeting.
 struct ExchangeCall {
@@ -50,5 +53,8 @@ class ReplicaExchange {
   // do not fit together, naming both; the error that ended another replica.
   virtual void Join(const ExchangeCall& call, Done done) = 0;
 };
+
+// Replaces the runtime's single-replica kernels of the nodes at which replicas meet in `registry`.
+void RegisterExchangeKernels(KernelRegistry& registry);
 
 }  // namespace cohort

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
 #include "common/runtime/kernels/cpu/register.h"
-#include "worker/ops/exchange_kernels.h"
+#include "worker/ops/replica_exchange.h"
 
 namespace cohort {
 

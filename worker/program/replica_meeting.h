@@ -26,7 +26,6 @@
 #include "common/runtime/kernel/output_pool.h"
 #include "worker/gang/group_exchange.h"
 #include "worker/ops/replica_exchange.h"
-#include "worker/replicas/exchange_values.h"
 
 namespace cohort {
 

@@ -5,12 +5,24 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
-#include "common/program/replica_rows.h"
+#include "common/program/aggregation.h"
 #include "common/runtime/cuda/cuda_stream.h"
 #include "worker/gang/group_gather.h"
-#include "worker/replicas/rows_of_replicas.h"
+#include "worker/replicas/join_replicas.h"
 
 namespace cohort {
+
+std::vector<BatchPart> SplitBatch(int64_t examples, int64_t replicas) {
+  std::vector<BatchPart> parts;
+  int64_t begin = 0;
+  for (int64_t replica = 0; replica < std::min(examples, replicas); ++replica) {
+    // The first replicas get one example more each, until the division's remainder is used up.
+    const int64_t count = examples / replicas + (replica < examples % replicas ? 1 : 0);
+    parts.push_back({begin, count});
+    begin += count;
+  }
+  return parts;
+}
 
 ReplicatedRun::ReplicatedRun(std::shared_ptr<const WorkerProgram> program,
                              std::shared_ptr<ReplicaStrands> strands,

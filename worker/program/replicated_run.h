@@ -14,21 +14,66 @@
 // gathered by all workers (group_gather.h). A worker without examples computes the last replica's
 // part, to know the shapes. It takes part in the meetings and adds nothing.
 
+#include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "common/base/mutex.h"
+#include "common/base/strand.h"
+#include "common/runtime/kernel/output_pool.h"
 #include "common/runtime/run/program_runner.h"
 #include "worker/gang/gang_group.h"
 #include "worker/program/early_sums.h"
 #include "worker/program/replica_meeting.h"
 #include "worker/program/worker_program.h"
-#include "worker/replicas/batch_parts.h"
-#include "worker/replicas/replica_strands.h"
 
 namespace cohort {
+
+// The examples of one replica, as a range of the batch.
+struct BatchPart {
+  int64_t begin = 0;
+  int64_t count = 0;
+
+  friend bool operator==(const BatchPart&, const BatchPart&) = default;
+};
+
+// Divides a batch among the replicas of a program. Of n examples and R replicas, each replica gets
+// n / R examples and the first n % R replicas get one more, in order along axis 0. Returns a part
+// for each replica that has at least one example: with fewer examples than replicas, the last
+// replicas get none and do not run.
+std::vector<BatchPart> SplitBatch(int64_t examples, int64_t replicas);
+
+// The strands on which the replicas of one worker compute: one strand per replica, the same for all
+// programs, made on first use. So a runner is used by one replica only, and the replicas of a
+// closure run concurrently. Thread-safe.
+class ReplicaStrands {
+ public:
+  // Returns the executor of a replica's strand. The executors outlive this object.
+  using ExecutorOf = std::function<Executor&(size_t replica)>;
+  explicit ReplicaStrands(ExecutorOf executor_of) : executor_of_(std::move(executor_of)) {}
+
+  Strand& Of(size_t replica) {
+    MutexLock lock(mutex_);
+    while (strands_.size() <= replica) {
+      strands_.push_back(std::make_unique<Strand>(executor_of_(strands_.size())));
+    }
+    return *strands_[replica];
+  }
+  // Returns the pool of memory for values that replicas compute together.
+  const std::shared_ptr<OutputPool>& pool() const { return pool_; }
+
+ private:
+  const ExecutorOf executor_of_;
+  // Pool for joined values; grows on demand.
+  const std::shared_ptr<OutputPool> pool_ = std::make_shared<OutputPool>();
+  Mutex mutex_;
+  std::vector<std::unique_ptr<Strand>> strands_ ABSL_GUARDED_BY(mutex_);
+};
 
 // One run of a program by all replicas of this worker. Thread-safe.
 class ReplicatedRun : public std::enable_shared_from_this<ReplicatedRun> {

@@ -9,7 +9,6 @@
 #include "common/base/mutex.h"
 #include "common/base/status.h"
 #include "common/wire/error_detail.h"
-#include "common/wire/malformed.h"
 
 namespace cohort {
 

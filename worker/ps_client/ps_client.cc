@@ -11,7 +11,6 @@
 #include "common/base/status.h"
 #include "common/cluster/cluster_spec.h"
 #include "common/wire/error_detail.h"
-#include "common/wire/malformed.h"
 #include "proto/ps.pb.h"
 
 namespace cohort {

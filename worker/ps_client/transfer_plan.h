@@ -8,7 +8,7 @@
 //
 // For a variable that moves by rows, the tensor consists of the rows that a transfer names, in
 // ascending order, so that the rows of one slice are adjacent. A dynamic table always moves by
-// rows, in the order of its keys' hashes (key_bucket.h), for the same reason.
+// rows, in the order of its keys' hashes (slice_spec.h), for the same reason.
 
 #include <cstddef>
 #include <cstdint>
@@ -35,7 +35,7 @@ struct VariableType {
   Shape shape;
   bool by_rows = false;
   bool dynamic = false;  // true for a dynamic table, whose rows are found by keys
-  // The number of replicas with a row each in `shape` (common/program/replica_rows.h), or 0.
+  // The number of replicas with a row each in `shape` (common/program/aggregation.h), or 0.
   int64_t replicas = 0;
   // True if the whole variable is in a device's memory and is read there without a copy.
   bool on_device = false;

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
 #include "common/tensor/pieces.h"
+#include "worker/ps_client/transfer_plan.h"
 
 namespace cohort {
 
@@ -50,6 +51,14 @@ absl::StatusOr<Tensor> SumOf(std::vector<Tensor> values) {
     }
   }
   return std::move(values[0]);
+}
+
+// Copies rows [first, first + count) of `from` to the same rows of `to`.
+void CopyRows(const Tensor& from, int64_t first, int64_t count, Tensor& to) {
+  if (count <= 0 || to.num_bytes() == 0) return;
+  const size_t row = to.num_bytes() / static_cast<size_t>(to.shape().dim(0));
+  const size_t begin = static_cast<size_t>(first) * row;
+  std::memcpy(to.mutable_raw() + begin, from.raw() + begin, static_cast<size_t>(count) * row);
 }
 
 }  // namespace
@@ -118,6 +127,30 @@ absl::StatusOr<std::vector<Tensor>> JoinReplicas(JoinRule rule, std::vector<Tens
     ASSIGN_OR_RETURN(joined.emplace_back(), SumOf(std::move(values)));
   }
   return joined;
+}
+
+absl::StatusOr<Tensor> RowsOfReplicas(const VariableType& variable, const RowsHere& here,
+                                      const Tensor& before, const std::vector<Tensor>& values) {
+  Tensor rows(variable.dtype, variable.shape);
+  const Shape row_shape = variable.ValueShape();
+  // The rows of other workers' replicas stay neutral, so the sum over workers is the whole
+  // variable.
+  FillNeutral(rows.dtype(), rows.num_elements(), rows.mutable_raw());
+  if (here.brings_rest && before.has_value()) {
+    // Replicas with numbers from `all` on do not run, so their old rows are copied.
+    CopyRows(before, here.all, variable.replicas - here.all, rows);
+  }
+  const size_t bytes = rows.num_bytes() / static_cast<size_t>(variable.replicas);
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (values[i].dtype() != variable.dtype || values[i].shape() != row_shape) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "the program computed ", values[i].TypeString(), " for a replica's value of variable ",
+          variable.name, ", which is ", DTypeName(variable.dtype), row_shape.ToString()));
+    }
+    const size_t place = (static_cast<size_t>(here.first) + i) * bytes;
+    if (bytes > 0) std::memcpy(rows.mutable_raw() + place, values[i].raw(), bytes);
+  }
+  return rows;
 }
 
 }  // namespace cohort

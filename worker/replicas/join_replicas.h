@@ -5,6 +5,7 @@
 // did not run has no leaf. So the bits of a result depend only on the replicas' parts of the batch,
 // and not on which replica finished first.
 
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -14,6 +15,8 @@
 
 namespace cohort {
 
+struct VariableType;
+
 enum class JoinRule {
   kEach,  // keeps all replicas' values
   kSum,
@@ -22,7 +25,7 @@ enum class JoinRule {
   // Makes the mean over the examples of the batch from the means over each replica's examples.
   kOfExamples,
   kFirst,
-  kReplicaRows,  // takes each value as its replica's row of a variable (rows_of_replicas.h)
+  kReplicaRows,  // takes each value as its replica's row of a variable (RowsOfReplicas)
 };
 inline bool IsSum(JoinRule rule) {
   return rule == JoinRule::kSum || rule == JoinRule::kMean || rule == JoinRule::kOfExamples;
@@ -52,5 +55,25 @@ absl::StatusOr<Tensor> Weighted(const Tensor& value, float weight, OutputPool& p
 // is returned as it is, whatever the rule. Errors: INVALID_ARGUMENT for shapes or types that do not
 // fit together.
 absl::StatusOr<std::vector<Tensor>> JoinReplicas(JoinRule rule, std::vector<Tensor> values);
+
+// The rows that replicas assign or add to a variable that has a value for each replica
+// (common/program/aggregation.h). Each replica provides its row, and the rows together are the
+// whole variable. In a gang, every worker provides the rows of its replicas and neutral elements
+// for the other rows, so the sum over workers is the whole variable, bit for bit. A replica that
+// did not run keeps its row.
+
+// This worker's place among all replicas of the run.
+struct RowsHere {
+  int64_t first = 0;  // number of this worker's first replica
+  int64_t all = 1;    // number of replicas that run, on all workers
+  // True on the one worker that provides the old rows of replicas that do not run.
+  bool brings_rest = true;
+};
+
+// Returns this worker's rows. `values` has one value of each replica that ran here. `before` has
+// the rows before an assignment; an empty `before` means an addition, which begins with zeros.
+// Errors: INVALID_ARGUMENT naming the variable, for a value of another type or shape.
+absl::StatusOr<Tensor> RowsOfReplicas(const VariableType& variable, const RowsHere& here,
+                                      const Tensor& before, const std::vector<Tensor>& values);
 
 }  // namespace cohort

@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
-#include "common/tensor/key_bucket.h"
+#include "common/tensor/slice_spec.h"
 
 namespace cohort {
 

@@ -4,7 +4,7 @@
 // each id gets the position of its row in the list. So a row that is named often travels once, and
 // values that a graph gathers by position are in the order of the ids. The ids of a dynamic table
 // are its keys, any of the 2^64; their rows are listed in the order of the keys' hashes
-// (key_bucket.h).
+// (slice_spec.h).
 
 #include <cstdint>
 #include <functional>

@@ -75,7 +75,7 @@ class CudaStream {
   // Posts one kernel, as in stream.Launch(&CudaLaunches::elementwise, &ElementwiseLaunches::unary,
   // {...}).
   template <typename Family, typename What>
-  void Launch(Family CudaLaunches::*family, int32_t (*Family::*launch)(CudaContext*, const What&),
+  void Launch(Family CudaLaunches::*family, Launcher<What> Family::*launch,
               const std::type_identity_t<What>& what) {
     if (!status_.ok()) return;
     Keep((table_.launches.*family.*launch)(context(), what), "starting a kernel");

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "common/runtime/update/rules/update_body.h"
+#include "common/runtime/update/rules/update_bodies.h"
 
 namespace cohort {
 

@@ -22,7 +22,7 @@ namespace cohort {
 // Runs the loop of `update` on the processor if `stream` is null, else posts the loop to the
 // stream.
 template <typename Update>
-void RunLoopOn(CudaStream* stream, int32_t (*UpdatesLaunches::*launch)(CudaContext*, const Update&),
+void RunLoopOn(CudaStream* stream, Launcher<Update> UpdatesLaunches::*launch,
                const std::type_identity_t<Update>& update) {
   if (stream == nullptr) return RunLoop(update);
   stream->Launch(&CudaLaunches::updates, launch, update);
@@ -43,7 +43,7 @@ class OptimizerKernel : public UpdateKernel {
 
  protected:
   template <typename Update>
-  void Run(int32_t (*UpdatesLaunches::*launch)(CudaContext*, const Update&),
+  void Run(Launcher<Update> UpdatesLaunches::*launch,
            const std::type_identity_t<Update>& update) const {
     RunLoopOn(stream_, launch, update);
   }
@@ -88,9 +88,5 @@ float FloatOf(const proto::UpdateRule& rule, const char* name);
 void KeepSlot(const SlotSpans& slot);
 void KeepAll(const UpdateStep& step);
 void ScaleSlot(const UpdateStep& step, size_t index, double factor);
-
-// Makes the kernels of Adam, Adamax and Nadam (adam_kernels.cc); returns null for any other
-// operator.
-std::unique_ptr<UpdateKernel> MakeAdamKernel(const KernelOptions& options);
 
 }  // namespace cohort

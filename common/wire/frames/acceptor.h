@@ -10,7 +10,6 @@
 #include "common/base/mutex.h"
 #include "common/base/unique_fd.h"
 #include "common/wire/frames/io_loop.h"
-#include "common/wire/frames/loop_timer.h"
 
 namespace cohort {
 

@@ -10,6 +10,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <thread>
@@ -20,7 +21,7 @@
 #include "common/base/mutex.h"
 #include "common/base/turns.h"
 #include "common/base/unique_fd.h"
-#include "common/wire/receive_pool.h"
+#include "common/wire/receive_memory.h"
 
 namespace cohort {
 
@@ -100,6 +101,32 @@ class IoLoop {
   // Shared with the loop's thread, which may outlive the IoLoop.
   const std::shared_ptr<State> state_;
   std::thread thread_;
+};
+
+// A timer of an IoLoop that can be set to an earlier time again and again, with one callback, which
+// runs on the loop's thread. Thread-safe.
+class LoopTimer : public std::enable_shared_from_this<LoopTimer> {
+ public:
+  // Makes a timer whose `fire` runs on the loop's thread. The loop outlives the timer.
+  static std::shared_ptr<LoopTimer> Make(IoLoop& loop, std::function<void()> fire);
+
+  // Makes the timer fire at `time`, or earlier if it is already set to an earlier time.
+  void FireBy(IoLoop::Time time);
+
+  // Stops the timer. The timer's callback may be running now.
+  void Stop();
+
+ private:
+  LoopTimer(IoLoop& loop, std::function<void()> fire) : loop_(loop), fire_(std::move(fire)) {}
+  void Fire();
+
+  IoLoop& loop_;
+  const std::function<void()> fire_;
+  Mutex mutex_;
+  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
+  // Id of the loop's task that will fire; 0: none is set.
+  uint64_t run_ ABSL_GUARDED_BY(mutex_) = 0;
+  IoLoop::Time next_ ABSL_GUARDED_BY(mutex_) = IoLoop::Time::max();
 };
 
 // The loops and the memory with which a process serves connections to its peers. Copies of large

@@ -14,8 +14,8 @@
 #include "absl/types/optional.h"
 #include "common/base/mutex.h"
 #include "common/wire/frame_limits.h"
+#include "common/wire/frames/io_loop.h"
 #include "common/wire/frames/local_connection.h"
-#include "common/wire/frames/loop_timer.h"
 #include "common/wire/frames/stream_greeting.h"
 #include "common/wire/transport.h"
 

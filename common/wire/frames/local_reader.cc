@@ -8,9 +8,9 @@
 #include "common/base/check.h"
 #include "common/base/crc32c.h"
 #include "common/base/status.h"
+#include "common/wire/error_detail.h"
 #include "common/wire/frame_limits.h"
 #include "common/wire/frames/local_socket.h"
-#include "common/wire/malformed.h"
 
 namespace cohort {
 

@@ -16,7 +16,7 @@
 #include "common/wire/frames/shared_block.h"
 #include "common/wire/message.h"
 #include "common/wire/payload_assembler.h"
-#include "common/wire/receive_place.h"
+#include "common/wire/receive_memory.h"
 #include "proto/local.pb.h"
 
 namespace cohort {

@@ -11,8 +11,8 @@
 #include "common/base/status.h"
 #include "common/wire/frame_limits.h"
 #include "common/wire/frames/local_socket.h"
+#include "common/wire/message.h"
 #include "common/wire/payload_assembler.h"
-#include "common/wire/payload_crc.h"
 
 namespace cohort {
 

@@ -18,10 +18,10 @@
 #include "common/base/mutex.h"
 #include "common/base/unique_fd.h"
 #include "common/wire/frame_limits.h"
-#include "common/wire/frames/block_pool.h"
 #include "common/wire/frames/frame_prefix.h"
 #include "common/wire/frames/io_loop.h"
-#include "common/wire/frames/lent_memory.h"
+#include "common/wire/frames/shared_block.h"
+#include "common/wire/frames/shared_memory.h"
 #include "common/wire/message.h"
 #include "proto/local.pb.h"
 

@@ -5,9 +5,14 @@
 // sealed, so a reader never touches a page that was taken away. Internal to common/wire.
 
 #include <cstddef>
+#include <cstdint>
+#include <list>
+#include <map>
 #include <memory>
+#include <vector>
 
 #include "absl/status/statusor.h"
+#include "common/base/mutex.h"
 #include "common/base/unique_fd.h"
 
 namespace cohort {
@@ -43,5 +48,43 @@ absl::StatusOr<SharedBlock> MakeSharedBlock(size_t size);
 // Maps a block from another process, for reading. Errors: INVALID_ARGUMENT if the size of the block
 // is not sealed or above `size_max`; RESOURCE_EXHAUSTED if the block cannot be mapped.
 absl::StatusOr<Mapping> MapSharedBlock(const UniqueFd& fd, size_t size_max);
+
+// A pool of the shared blocks in which one end of a local connection sends payloads. A block is
+// taken for a payload, read by the other end, given back and used again. So no new blocks are
+// needed in a steady state. Thread-safe.
+class BlockPool {
+ public:
+  struct Lent {
+    uint64_t id = 0;  // block ids count from 1
+    std::byte* data = nullptr;
+    int fd = -1;  // the block's descriptor if the other end has not got it yet, else -1
+  };
+
+  // Returns a block of at least `size` bytes with undefined content. Errors: RESOURCE_EXHAUSTED if
+  // the system gives no memory.
+  absl::StatusOr<Lent> Take(size_t size);
+
+  // Returns an id for a block that does not belong to the pool but is sent over the same
+  // connection.
+  uint64_t NewId();
+
+  // Takes back a block that the other end has read. Returns false for an id that is not lent.
+  bool GiveBack(uint64_t id);
+
+  // Returns the ids of blocks that were unmapped since the last call, so that the other end unmaps
+  // them too. The pool unmaps blocks when it has too many free bytes.
+  std::vector<uint64_t> TakeDropped();
+
+ private:
+  void DropFree() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  Mutex mutex_;
+  uint64_t last_id_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::map<uint64_t, SharedBlock> blocks_ ABSL_GUARDED_BY(mutex_);
+  // The free blocks; the block that was used last is first, because it is in the processor's cache.
+  std::list<uint64_t> free_ ABSL_GUARDED_BY(mutex_);
+  size_t free_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::vector<uint64_t> dropped_ ABSL_GUARDED_BY(mutex_);
+};
 
 }  // namespace cohort

@@ -14,14 +14,14 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/mutex.h"
 #include "common/base/status.h"
+#include "common/wire/error_detail.h"
 #include "common/wire/frame.h"
 #include "common/wire/frame_limits.h"
 #include "common/wire/grpc/grpc_bytes.h"
 #include "common/wire/grpc/grpc_loop.h"
-#include "common/wire/grpc/grpc_parts_call.h"
+#include "common/wire/grpc/grpc_parts.h"
 #include "common/wire/grpc/grpc_settings.h"
 #include "common/wire/grpc/grpc_stream_call.h"
-#include "common/wire/malformed.h"
 #include "common/wire/method_table.h"
 
 namespace cohort {

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "absl/functional/any_invocable.h"
-#include "common/wire/receive_pool.h"
+#include "common/wire/receive_memory.h"
 #include "common/wire/transport.h"
 
 namespace cohort {

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "common/wire/grpc/grpc_bytes.h"
+
 namespace cohort {
 
 namespace {
@@ -103,6 +105,13 @@ void GrpcServedCall::Release() {
   // gRPC's state is destroyed first, because OnDone may delete this object.
   call_.reset();
   OnDone();
+}
+
+void GrpcDispatcher::TellNames(grpc::GenericServerContext& context) const {
+  // A client asks by sending the key; the key's value is not used.
+  if (context.client_metadata().count(kLocalNameKey) == 0) return;
+  if (!local_name.empty()) context.AddInitialMetadata(kLocalNameKey, local_name);
+  if (!stream_name.empty()) context.AddInitialMetadata(kStreamNameKey, stream_name);
 }
 
 }  // namespace cohort

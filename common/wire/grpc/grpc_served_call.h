@@ -1,17 +1,21 @@
 #pragma once
 
-// The serving end of a call, on the threads of grpc_loop.h. Internal to common/wire: only its .cc
-// files include this header.
+// The serving end of a call, on the threads of grpc_loop.h, and the state that the calls of one
+// server share. Internal to common/wire: only its .cc files include this header.
 
 #include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/grpcpp.h>
 
 #include <atomic>
+#include <cstddef>
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "common/base/mutex.h"
 #include "common/wire/grpc/grpc_loop.h"
+#include "common/wire/receive_memory.h"
+#include "common/wire/server_calls.h"
 
 namespace cohort {
 
@@ -92,6 +96,26 @@ class GrpcServedCall {
   grpc::ByteBuffer message_;  // the message that is being read; one at a time
   // The number of events for which OnDone waits. At first this is only the end of the call.
   std::atomic<int> left_{1};
+};
+
+class GrpcServedStreams;
+struct GrpcStandardServices;
+
+// The state that all methods of a gRPC server use. Thread-safe.
+struct GrpcDispatcher {
+  std::shared_ptr<ServerCalls> calls;  // the server's open calls, shared with the server
+  size_t message_bytes_max = 0;
+  std::shared_ptr<ReceivePool> pool;  // memory of received payloads, shared with the payloads
+  // The names by which clients of the same host, and clients of any host, reach the server without
+  // gRPC. Empty: there is no such way.
+  std::string local_name;
+  std::string stream_name;
+  // The open streams, shared with the server, which ends them.
+  std::shared_ptr<GrpcServedStreams> streams;
+  std::shared_ptr<GrpcStandardServices> standard;  // health and reflection, shared with the server
+
+  // Adds the server's names to the answer's metadata if the client asks for them.
+  void TellNames(grpc::GenericServerContext& context) const;
 };
 
 }  // namespace cohort

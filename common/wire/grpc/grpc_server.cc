@@ -11,7 +11,6 @@
 #include "common/wire/frame.h"
 #include "common/wire/grpc/grpc_bytes.h"
 #include "common/wire/grpc/grpc_parts.h"
-#include "common/wire/grpc/grpc_parts_server.h"
 #include "common/wire/grpc/grpc_served_call.h"
 #include "common/wire/grpc/grpc_settings.h"
 #include "common/wire/grpc/grpc_standard_calls.h"

@@ -1,8 +1,12 @@
 #include "common/wire/grpc/grpc_settings.h"
 
+#include <grpc/support/log.h>
+
 #include <algorithm>
 #include <limits>
 
+#include "absl/synchronization/mutex.h"
+#include "common/base/log.h"
 #include "common/wire/frame_limits.h"
 
 namespace cohort {
@@ -97,6 +101,13 @@ void ApplyServerSettings(size_t message_bytes_max, grpc::ServerBuilder& builder)
   set(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.SetMaxReceiveMessageSize(MessageBytesMax(message_bytes_max));
   builder.SetMaxSendMessageSize(-1);
+}
+
+void SetUpGrpc() {
+  gpr_set_log_function([](gpr_log_func_args* line) {
+    Log(LogLevel::kDebug, "grpc", {{"text", line->message}});
+  });
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
 }
 
 }  // namespace cohort

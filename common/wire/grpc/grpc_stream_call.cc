@@ -7,7 +7,6 @@
 #include "common/wire/frame.h"
 #include "common/wire/frame_limits.h"
 #include "common/wire/grpc/grpc_bytes.h"
-#include "common/wire/malformed.h"
 #include "common/wire/method_table.h"
 #include "common/wire/typed_call.h"
 #include "proto/wire.pb.h"

@@ -10,7 +10,7 @@
 #include "common/wire/frame.h"
 #include "common/wire/frame_limits.h"
 #include "common/wire/grpc/grpc_bytes.h"
-#include "common/wire/grpc/grpc_dispatcher.h"
+#include "common/wire/grpc/grpc_served_call.h"
 #include "common/wire/message.h"
 #include "common/wire/method_table.h"
 #include "common/wire/typed_call.h"

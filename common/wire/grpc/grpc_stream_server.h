@@ -8,7 +8,6 @@
 #include <string>
 
 #include "common/base/mutex.h"
-#include "common/wire/grpc/grpc_dispatcher.h"
 #include "common/wire/grpc/grpc_served_call.h"
 
 namespace cohort {

@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "common/wire/grpc/grpc_channel.h"
-#include "common/wire/grpc/grpc_process.h"
 #include "common/wire/grpc/grpc_server.h"
+#include "common/wire/grpc/grpc_settings.h"
 
 namespace cohort {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "common/wire/frame_limits.h"
-#include "common/wire/receive_pool.h"
+#include "common/wire/receive_memory.h"
 #include "common/wire/transport.h"
 
 namespace cohort {

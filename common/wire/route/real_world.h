@@ -7,10 +7,16 @@
 #include "common/base/posix_file_system.h"
 #include "common/base/real_clock.h"
 #include "common/base/thread_pool.h"
-#include "common/wire/route/make_transport.h"
+#include "common/cluster/transport_kind.h"
+#include "common/wire/transport.h"
 #include "common/wire/world.h"
 
 namespace cohort {
+
+// Returns the transport of a program that serves or calls other processes. The transport's calls
+// end with it, and its channels replace connections that do not answer any more
+// (renewed_channel.h).
+std::unique_ptr<Transport> MakeTransport(TransportKind kind);
 
 // The parts of a daemon's World, which are destroyed in a safe order. Thread-safe.
 class RealWorld {

@@ -9,7 +9,6 @@
 #include "common/base/status.h"
 #include "common/cluster/process_limits.h"
 #include "common/wire/error_detail.h"
-#include "common/wire/malformed.h"
 
 namespace cohort {
 

@@ -9,7 +9,7 @@
 // the network may swallow the bytes, or the receiver may have lost the start of a message.
 //
 // The calls under way on the old connection end with UNAVAILABLE, as if the connection had broken;
-// the call with the malformed message ends with that error (malformed.h). A call that cannot
+// the call with the malformed message ends with that error (error_detail.h). A call that cannot
 // connect because this process may open no more files ends with RESOURCE_EXHAUSTED, and its text
 // says so.
 

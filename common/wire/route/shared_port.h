@@ -15,7 +15,6 @@
 #include "common/base/mutex.h"
 #include "common/wire/frames/acceptor.h"
 #include "common/wire/frames/io_loop.h"
-#include "common/wire/frames/loop_timer.h"
 #include "common/wire/frames/stream_greeting.h"
 #include "common/wire/frames/tcp_socket.h"
 

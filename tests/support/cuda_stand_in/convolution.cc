@@ -5,7 +5,7 @@
 
 #include "common/base/check.h"
 #include "common/runtime/cuda/backend/for_each.cuh"
-#include "common/runtime/cuda/launches/convolution_launches.h"
+#include "common/runtime/cuda/launches/launches.h"
 
 namespace cohort {
 
@@ -100,7 +100,7 @@ int32_t OnDevice(CudaContext* context, const ConvLaunch& launch) {
 
 }  // namespace
 
-ConvLibrary MakeConvLibrary() {
+ConvolutionLaunches MakeConvolutionLaunches() {
   return {OnDevice<Forward>, OnDevice<InputGrad>, OnDevice<WeightGrad>};
 }
 

@@ -15,7 +15,6 @@
 
 #include "common/base/check.h"
 #include "common/base/mutex.h"
-#include "tests/support/cuda_stand_in/gemm.h"
 
 namespace cohort {
 
@@ -317,8 +316,6 @@ const CudaTable& MakeCudaStandIn(int32_t devices, uint64_t bytes) {
   table->fill_zeros = FillZeros;
   table->wait = Wait;
   table->launches = MakeCudaLaunches();
-  table->launches.gemm = MakeStandInGemm();
-  table->launches.convolution = MakeConvLibrary();
   return *table;
 }
 

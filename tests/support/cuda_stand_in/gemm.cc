@@ -1,7 +1,8 @@
-#include "tests/support/cuda_stand_in/gemm.h"
+// The product of matrices in plain loops that add up in double, in the place of cuBLAS's.
 
 #include "common/base/check.h"
 #include "common/runtime/cuda/backend/for_each.cuh"
+#include "common/runtime/cuda/launches/launches.h"
 
 namespace cohort {
 
@@ -41,6 +42,6 @@ int32_t Gemm(CudaContext* context, const GemmLaunch& launch) {
 
 }  // namespace
 
-GemmLibrary MakeStandInGemm() { return {Gemm}; }
+GemmLaunches MakeGemmLaunches() { return {Gemm}; }
 
 }  // namespace cohort

@@ -9,7 +9,7 @@
 #include "common/base/crc32c.h"
 #include "common/wire/error_detail.h"
 #include "common/wire/frame.h"
-#include "common/wire/reply_guard.h"
+#include "common/wire/server_calls.h"
 
 namespace cohort {
 

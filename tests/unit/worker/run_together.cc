@@ -5,15 +5,15 @@
 #include <optional>
 #include <utility>
 
+#include "common/program/cohort_ops.h"
 #include "common/program/graph_builder.h"
-#include "common/program/opset.h"
 #include "common/program/program.h"
 #include "common/runtime/kernels/reference/register.h"
 #include "common/runtime/run/program_runner.h"
 #include "gtest/gtest.h"
 #include "tests/support/communicators/inprocess_communicator.h"
 #include "tests/support/world/sim_world.h"
-#include "worker/ops/exchange_kernels.h"
+#include "worker/ops/replica_exchange.h"
 #include "worker/program/replica_meeting.h"
 
 namespace cohort {

@@ -11,7 +11,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/types/span.h"
 #include "common/base/mutex.h"
-#include "common/wire/receive_place.h"
+#include "common/wire/receive_memory.h"
 #include "worker/collective/lanes/peer_links.h"
 
 namespace cohort {

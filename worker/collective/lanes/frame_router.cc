@@ -4,7 +4,6 @@
 #include "common/wire/error_detail.h"
 #include "common/wire/typed_call.h"
 #include "proto/collective.pb.h"
-#include "worker/collective/lanes/cause_proto.h"
 #include "worker/collective/lanes/wire_lanes.h"
 
 namespace cohort {

@@ -11,7 +11,8 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "common/wire/message.h"
-#include "common/wire/receive_place.h"
+#include "common/wire/receive_memory.h"
+#include "proto/collective.pb.h"
 
 namespace cohort {
 
@@ -41,6 +42,11 @@ struct AbortCause {
 
   bool operator<(const AbortCause& other) const;
 };
+
+// Converts a cause to the message in which it travels.
+proto::GroupAbortCause ToProto(const AbortCause& cause);
+// Reads a cause from its message. A code that is not an error code becomes INTERNAL.
+AbortCause FromProto(const proto::GroupAbortCause& message);
 
 // The progress of a rank with its calls.
 struct RankProgress {

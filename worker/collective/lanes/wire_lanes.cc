@@ -6,7 +6,6 @@
 #include "common/wire/open_calls.h"
 #include "common/wire/typed_call.h"
 #include "proto/collective.pb.h"
-#include "worker/collective/lanes/cause_proto.h"
 
 namespace cohort {
 

@@ -92,7 +92,7 @@ class NcclCommunicator final : public Communicator {
     bool last = false;
   };
 
-  // Methods that run calls: nccl_communicator.cc.
+  // Methods that run calls.
   void Serve(Done joined);
   void AskForAgreement();
   void PostAgreed();
@@ -105,7 +105,7 @@ class NcclCommunicator final : public Communicator {
   void Complete(uint64_t sequence, const absl::Status& status);
   absl::Status WaitUntilPosted(absl::Time deadline);
 
-  // Methods that join the ranks: nccl_join.cc.
+  // Methods that join the ranks.
   absl::Status Join();
   NcclPass OwnPass();
   absl::Status AskControl(CollectiveCall call);

@@ -1,7 +1,7 @@
 #include <cmath>
 
 #include "common/runtime/cuda/backend/for_each.cuh"
-#include "common/runtime/cuda/launches/batch_normalization_launches.h"
+#include "common/runtime/cuda/launches/launches.h"
 
 namespace cohort {
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "common/runtime/cuda/backend/for_each.cuh"
-#include "common/runtime/cuda/launches/broadcast_walk.h"
+#include "common/runtime/cuda/launches/tensor_launches.h"
 
 namespace cohort {
 

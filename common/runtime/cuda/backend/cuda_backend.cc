@@ -7,9 +7,8 @@
 #include <new>
 
 #include "common/runtime/cuda/backend/cuda_context.h"
-#include "common/runtime/cuda/backend/dnn_calls.h"
 #include "common/runtime/cuda/cuda_table.h"
-#include "common/runtime/cuda/launches/products_launches.h"
+#include "common/runtime/cuda/launches/launches.h"
 
 namespace cohort {
 
@@ -243,12 +242,13 @@ CudaTable MakeTable() {
   table.fill_zeros = FillZeros;
   table.wait = Wait;
   table.launches = MakeCudaLaunches();
-  table.launches.gemm = {Gemm};
-  table.launches.convolution = MakeConvLibrary();
   return table;
 }
 
 }  // namespace
+
+GemmLaunches MakeGemmLaunches() { return {Gemm}; }
+
 }  // namespace cohort
 
 extern "C" __attribute__((visibility("default"))) const cohort::CudaTable* cohort_cuda_table() {

@@ -45,4 +45,10 @@ inline int32_t Enter(const CudaContext* context) { return Code(cudaSetDevice(con
 // Returns the code of the kernel that was just started.
 inline int32_t LastLaunch() { return Code(cudaGetLastError()); }
 
+// Calls of cuDNN other than launches. In a build without cuDNN, without_dnn.cc defines them, and
+// every convolution fails with an error that says so.
+void DnnErrorWords(int32_t code, char* words, uint64_t bytes);
+// Frees cuDNN's handle in the context, if a convolution has made one.
+void CloseDnn(CudaContext* context);
+
 }  // namespace cohort

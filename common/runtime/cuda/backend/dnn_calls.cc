@@ -1,15 +1,14 @@
 // Convolutions by cuDNN, in float32 without TF32, and only by algorithms that give the same bits in
 // every run.
 
-#include "common/runtime/cuda/backend/dnn_calls.h"
-
 #include <cudnn.h>
 
 #include <cstdio>
 #include <vector>
 
 #include "common/runtime/cuda/backend/algorithm_choice.h"
-#include "common/runtime/cuda/launches/convolution_launches.h"
+#include "common/runtime/cuda/backend/cuda_context.h"
+#include "common/runtime/cuda/launches/launches.h"
 
 namespace cohort {
 
@@ -260,6 +259,8 @@ void CloseDnn(CudaContext* context) {
   context->dnn = nullptr;
 }
 
-ConvLibrary MakeConvLibrary() { return {RunForward, RunGrad<InputGrad>, RunGrad<WeightGrad>}; }
+ConvolutionLaunches MakeConvolutionLaunches() {
+  return {RunForward, RunGrad<InputGrad>, RunGrad<WeightGrad>};
+}
 
 }  // namespace cohort

@@ -1,10 +1,13 @@
+// Loops whose output elements depend on one element of each input: ONNX's elementwise operators,
+// Dropout, the parts of sums over replicas, and what products add or copy.
+
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 
 #include "common/runtime/cuda/backend/broadcast_walk.cuh"
 #include "common/runtime/cuda/backend/for_each.cuh"
-#include "common/runtime/cuda/launches/elementwise_launches.h"
+#include "common/runtime/cuda/launches/launches.h"
 
 namespace cohort {
 
@@ -100,8 +103,76 @@ int32_t UnaryGrad(CudaContext* context, const UnaryGradLaunch& launch) {
   return kCudaDone;
 }
 
+// Returns the same bits as RandomStream::Bits of common/base/rng.h, which is not a device function.
+COHORT_DEVICE inline uint64_t BitsOf(uint64_t key, uint64_t draw) {
+  uint64_t value = key + draw * 0x9e3779b97f4a7c15u;
+  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9u;
+  value = (value ^ (value >> 27)) * 0x94d049bb133111ebu;
+  return value ^ (value >> 31);
+}
+
+int32_t Dropout(CudaContext* context, const DropoutLaunch& launch) {
+  const DropoutLaunch captured = launch;
+  return ForEach(context, launch.count, [=] COHORT_DEVICE(int64_t i) {
+    const uint64_t element = captured.first + static_cast<uint64_t>(i);
+    // One draw serves four elements with 16 bits each (kernels/dropout_support.h).
+    const uint64_t bits = BitsOf(captured.key, element / 4);
+    const bool keep = ((bits >> (16 * (element % 4))) & 0xffff) >= captured.threshold;
+    if (captured.mask != nullptr) captured.mask[i] = keep;
+    if (captured.y != nullptr) captured.y[i] = keep ? captured.x[i] * captured.scale : 0;
+  });
+}
+
+int32_t MaskedScale(CudaContext* context, const MaskedScaleLaunch& launch) {
+  const float scale = launch.scale;
+  const float* const x = launch.x;
+  const bool* const mask = launch.mask;
+  float* const y = launch.y;
+  return ForEach(context, launch.count,
+                 [=] COHORT_DEVICE(int64_t i) { y[i] = mask[i] ? x[i] * scale : 0; });
+}
+
+int32_t Bias(CudaContext* context, const BiasLaunch& launch) {
+  const int64_t columns = launch.columns;
+  const float* const bias = launch.bias;
+  const bool relu = launch.relu;
+  float* const x = launch.x;
+  return ForEach(context, launch.rows * columns, [=] COHORT_DEVICE(int64_t i) {
+    const float value = x[i] + bias[i % columns];
+    x[i] = relu && value < 0 ? 0 : value;  // a NaN stays NaN
+  });
+}
+
+int32_t Spread(CudaContext* context, const SpreadLaunch& launch) {
+  const int64_t columns = launch.columns;
+  const int64_t row_stride = launch.row_stride;
+  const int64_t column_stride = launch.column_stride;
+  const float scale = launch.scale;
+  const float* const x = launch.x;
+  float* const y = launch.y;
+  return ForEach(context, launch.rows * columns, [=] COHORT_DEVICE(int64_t i) {
+    y[i] = scale * x[i / columns * row_stride + i % columns * column_stride];
+  });
+}
+
+int32_t Weigh(CudaContext* context, const WeighLaunch& launch) {
+  const float weight = launch.weight;
+  const float* const x = launch.x;
+  float* const y = launch.y;
+  return ForEach(context, launch.count, [=] COHORT_DEVICE(int64_t i) { y[i] = weight * x[i]; });
+}
+
+int32_t AddTo(CudaContext* context, const AddToLaunch& launch) {
+  const float* const x = launch.x;
+  float* const sum = launch.sum;
+  return ForEach(context, launch.count, [=] COHORT_DEVICE(int64_t i) { sum[i] += x[i]; });
+}
+
 }  // namespace
 
 ElementwiseLaunches MakeElementwiseLaunches() { return {Unary, Binary, UnaryGrad}; }
+DropoutLaunches MakeDropoutLaunches() { return {Dropout, MaskedScale}; }
+ProductsLaunches MakeProductsLaunches() { return {Bias, Spread}; }
+SumsLaunches MakeSumsLaunches() { return {Weigh, AddTo}; }
 
 }  // namespace cohort

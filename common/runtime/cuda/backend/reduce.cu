@@ -1,6 +1,6 @@
 #include "common/runtime/cuda/backend/broadcast_walk.cuh"
 #include "common/runtime/cuda/backend/for_each.cuh"
-#include "common/runtime/cuda/launches/reduce_launches.h"
+#include "common/runtime/cuda/launches/launches.h"
 
 namespace cohort {
 

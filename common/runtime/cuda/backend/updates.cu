@@ -1,11 +1,8 @@
 #include <cmath>
 
 #include "common/runtime/cuda/backend/for_each.cuh"
-#include "common/runtime/cuda/launches/updates_launches.h"
-#include "common/runtime/update/rules/adagrad_bodies.h"
-#include "common/runtime/update/rules/adam_bodies.h"
-#include "common/runtime/update/rules/ftrl_bodies.h"
-#include "common/runtime/update/rules/sgd_bodies.h"
+#include "common/runtime/cuda/launches/launches.h"
+#include "common/runtime/update/rules/update_bodies.h"
 
 namespace cohort {
 

@@ -1,7 +1,7 @@
 #include <cstdio>
 
-#include "common/runtime/cuda/backend/dnn_calls.h"
-#include "common/runtime/cuda/launches/convolution_launches.h"
+#include "common/runtime/cuda/backend/cuda_context.h"
+#include "common/runtime/cuda/launches/launches.h"
 
 namespace cohort {
 
@@ -20,6 +20,6 @@ void DnnErrorWords(int32_t, char* words, uint64_t bytes) {
 
 void CloseDnn(CudaContext*) {}
 
-ConvLibrary MakeConvLibrary() { return {Refuse, Refuse, Refuse}; }
+ConvolutionLaunches MakeConvolutionLaunches() { return {Refuse, Refuse, Refuse}; }
 
 }  // namespace cohort

@@ -1,31 +1,121 @@
 #pragma once
 
-// Everything that a kernel can start on a device: one function for each loop of a family of
-// operators, and the calls of cuBLAS and cuDNN. A function takes its context and one struct.
-// Pointers in the struct point to the device's memory, and to floats unless another type is named;
-// sizes are in elements. A function returns a code of cuda_table.h; the work that the function has
-// started runs later.
+// Everything that a kernel can start on a device. A launch is declared in three places, always in
+// the same way: a struct with its arguments (tensor_launches.h, image_launches.h; updates have
+// theirs in update/rules/updates.h), a Launcher in the struct of its family, and the function that
+// makes the family, which a file of backend/ defines. A kernel starts a launch by
+// CudaStream::Launch.
 //
-// These headers are plain C++, because nvcc compiles them, too.
+// This header is plain C++, because nvcc compiles it, too.
 
-#include "common/runtime/cuda/launches/batch_normalization_launches.h"
-#include "common/runtime/cuda/launches/convolution_launches.h"
-#include "common/runtime/cuda/launches/dropout_launches.h"
-#include "common/runtime/cuda/launches/elementwise_launches.h"
-#include "common/runtime/cuda/launches/losses_launches.h"
-#include "common/runtime/cuda/launches/padding_launches.h"
-#include "common/runtime/cuda/launches/pooling_launches.h"
-#include "common/runtime/cuda/launches/products_launches.h"
-#include "common/runtime/cuda/launches/reduce_launches.h"
-#include "common/runtime/cuda/launches/softmax_launches.h"
-#include "common/runtime/cuda/launches/sums_launches.h"
-#include "common/runtime/cuda/launches/updates_launches.h"
+#include <cstdint>
+
+#include "common/runtime/cuda/launches/image_launches.h"
+#include "common/runtime/cuda/launches/tensor_launches.h"
+#include "common/runtime/update/rules/updates.h"
 
 namespace cohort {
 
 struct CudaContext;
 
 inline constexpr int32_t kCudaDone = 0;
+
+// A function that starts the launch that `arguments` describe. Returns a code of cuda_table.h; the
+// started work runs later.
+template <typename Arguments>
+using Launcher = int32_t (*)(CudaContext* context, const Arguments& arguments);
+
+struct BatchNormLaunches {
+  Launcher<BatchStatisticsLaunch> batch_statistics;
+  Launcher<GivenStatisticsLaunch> given_statistics;
+  Launcher<RunningLaunch> running;
+  Launcher<NormalizeLaunch> normalize;
+  Launcher<BatchNormSumsLaunch> sums;
+  Launcher<BatchNormGradLaunch> gradient;
+};
+
+struct DropoutLaunches {
+  Launcher<DropoutLaunch> dropout;
+  Launcher<MaskedScaleLaunch> masked_scale;
+};
+
+struct ElementwiseLaunches {
+  Launcher<UnaryLaunch> unary;
+  Launcher<BinaryLaunch> binary;
+  Launcher<UnaryGradLaunch> unary_grad;
+};
+
+struct LossesLaunches {
+  Launcher<DenseLossLaunch> dense;
+  Launcher<DenseLossLaunch> dense_grad;
+  Launcher<SparseLossLaunch> sparse;
+  Launcher<SparseLossLaunch> sparse_grad;
+};
+
+struct PaddingLaunches {
+  // Makes large planes from small planes; the frame around a small plane is 0.
+  Launcher<PaddingLaunch> pad;
+  // Makes small planes from large planes.
+  Launcher<PaddingLaunch> crop;
+};
+
+struct PoolingLaunches {
+  Launcher<MaxPoolLaunch> max_pool;
+  Launcher<MaxPoolIndicesLaunch> max_pool_indices;
+  Launcher<MaxPoolGradLaunch> max_pool_grad;
+  Launcher<AveragePoolLaunch> average_pool;
+  Launcher<AveragePoolLaunch> average_pool_grad;
+  Launcher<GlobalAveragePoolLaunch> global_average_pool;
+};
+
+struct ProductsLaunches {
+  Launcher<BiasLaunch> bias;
+  Launcher<SpreadLaunch> spread;
+};
+
+struct ReduceLaunches {
+  Launcher<SumLaunch> sum;
+  Launcher<RepeatLaunch> repeat;
+};
+
+struct SoftmaxLaunches {
+  Launcher<SoftmaxLaunch> softmax;
+  Launcher<SoftmaxGradLaunch> softmax_grad;
+};
+
+struct SumsLaunches {
+  Launcher<WeighLaunch> weigh;
+  Launcher<AddToLaunch> add_to;
+};
+
+struct UpdatesLaunches {
+  Launcher<SgdUpdate> sgd;
+  Launcher<MomentumUpdate> momentum;
+  Launcher<AdagradUpdate> adagrad;
+  Launcher<RowwiseAdagradUpdate> rowwise_adagrad;
+  Launcher<AdadeltaUpdate> adadelta;
+  Launcher<RmspropUpdate> rmsprop;
+  Launcher<AdamUpdate> adam;
+  Launcher<AdamaxUpdate> adamax;
+  Launcher<NadamUpdate> nadam;
+  Launcher<FtrlUpdate> ftrl;
+  Launcher<AddUpdate> add;
+  Launcher<AverageUpdate> average;
+  Launcher<KeepUpdate> keep;
+};
+
+// The convolutions of a library: cuDNN in the module, plain loops in tests
+// (tests/support/cuda_stand_in).
+struct ConvolutionLaunches {
+  Launcher<ConvLaunch> forward;
+  Launcher<ConvLaunch> input_grad;
+  Launcher<ConvLaunch> weight_grad;
+};
+
+// The matrix product of a library: cuBLAS in the module, plain loops in tests.
+struct GemmLaunches {
+  Launcher<GemmLaunch> gemm;
+};
 
 struct CudaLaunches {
   BatchNormLaunches batch_norm;
@@ -39,12 +129,33 @@ struct CudaLaunches {
   SoftmaxLaunches softmax;
   SumsLaunches sums;
   UpdatesLaunches updates;
-  // The convolutions and matrix products that libraries compute.
-  ConvLibrary convolution;
-  GemmLibrary gemm;
+  ConvolutionLaunches convolution;
+  GemmLaunches gemm;
 };
 
-// Returns all functions of CudaLaunches except those of libraries, which stay null.
-CudaLaunches MakeCudaLaunches();
+// These functions make the families. The .cu files define them, and tests compile the same files
+// for the processor; the last two are defined where a library is called, and by the stand-in.
+BatchNormLaunches MakeBatchNormLaunches();
+DropoutLaunches MakeDropoutLaunches();
+ElementwiseLaunches MakeElementwiseLaunches();
+LossesLaunches MakeLossesLaunches();
+PaddingLaunches MakePaddingLaunches();
+PoolingLaunches MakePoolingLaunches();
+ProductsLaunches MakeProductsLaunches();
+ReduceLaunches MakeReduceLaunches();
+SoftmaxLaunches MakeSoftmaxLaunches();
+SumsLaunches MakeSumsLaunches();
+UpdatesLaunches MakeUpdatesLaunches();
+ConvolutionLaunches MakeConvolutionLaunches();
+GemmLaunches MakeGemmLaunches();
+
+// Makes all families.
+inline CudaLaunches MakeCudaLaunches() {
+  return {MakeBatchNormLaunches(), MakeDropoutLaunches(), MakeElementwiseLaunches(),
+          MakeLossesLaunches(),    MakePaddingLaunches(), MakePoolingLaunches(),
+          MakeProductsLaunches(),  MakeReduceLaunches(),  MakeSoftmaxLaunches(),
+          MakeSumsLaunches(),      MakeUpdatesLaunches(), MakeConvolutionLaunches(),
+          MakeGemmLaunches()};
+}
 
 }  // namespace cohort

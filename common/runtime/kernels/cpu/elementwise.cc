@@ -1,6 +1,8 @@
+
 #include "common/runtime/kernels/broadcast.h"
 #include "common/runtime/kernels/cpu/fast_kernel.h"
 #include "common/runtime/kernels/cpu/span_loops.h"
+#include "common/runtime/kernels/dropout_support.h"
 
 namespace cohort {
 
@@ -54,9 +56,7 @@ bool RunGrad(KernelContext& context, const None&) {
   return true;
 }
 
-}  // namespace
-
-void RegisterCpuElementwise(const CpuRegistration& registration) {
+void AddArithmetic(const CpuRegistration& registration) {
   const auto add = [&](const std::string& domain, const std::string& op,
                        // None of these operators has attributes.
                        bool (*fast)(KernelContext&, const None&)) {
@@ -76,6 +76,47 @@ void RegisterCpuElementwise(const CpuRegistration& registration) {
   add("cohort", "ReluGrad", RunGrad<GradOp::kRelu>);
   add("cohort", "SigmoidGrad", RunGrad<GradOp::kSigmoid>);
   add("cohort", "TanhGrad", RunGrad<GradOp::kTanh>);
+}
+
+// Runs Dropout in training if both outputs are wanted, as in every train step. The reference kernel
+// does the rest: an unwanted mask would need memory of its own.
+bool RunDropout(KernelContext& context, const DropoutParameters& parameters) {
+  const Tensor x = context.input(0);
+  const absl::StatusOr<DropoutMode> mode = ReadDropoutMode(context, 1);
+  if (!mode.ok() || !mode->training || !IsFloat32(x)) return false;
+  if (!context.output_wanted(0) || !context.output_wanted(1)) return false;
+  bool* mask = context.Output(1, DType::kBool, x.shape()).mutable_data<bool>();
+  Tensor& y = context.OutputOver(0, 0, DType::kFloat32, x.shape());
+  // The mask is written first, because y may overwrite x.
+  MaskLoop(DropoutStream(parameters, context.run()),
+           {mask, x.num_elements(), FirstElement(context.run(), x.shape()), mode->Threshold()});
+  MaskedScaleLoop(static_cast<float>(mode->Scale()), x.data<float>(), mask,
+                  {y.mutable_data<float>(), x.num_elements()});
+  return true;
+}
+
+bool RunDropoutGrad(KernelContext& context, const None&) {
+  const Tensor dy = context.input(0);
+  const Tensor mask = context.input(1);
+  const absl::StatusOr<DropoutMode> mode = ReadDropoutMode(context, 2);
+  if (!mode.ok() || !mode->training || !IsFloat32(dy)) return false;
+  if (mask.dtype() != DType::kBool || mask.shape() != dy.shape()) return false;
+  Tensor& dx = context.OutputOver(0, 0, DType::kFloat32, dy.shape());
+  MaskedScaleLoop(static_cast<float>(mode->Scale()), dy.data<float>(), mask.data<bool>(),
+                  {dx.mutable_data<float>(), dy.num_elements()});
+  return true;
+}
+
+void AddDropout(const CpuRegistration& registration) {
+  registration.Add("", "Dropout", ParseDropout, RunDropout);
+  registration.Add<None>("cohort", "DropoutGrad", CpuRegistration::ParseNothing, RunDropoutGrad);
+}
+
+}  // namespace
+
+void RegisterCpuElementwise(const CpuRegistration& registration) {
+  AddArithmetic(registration);
+  AddDropout(registration);
 }
 
 }  // namespace cohort

@@ -63,12 +63,10 @@ inline bool AreFloat32Twins(const Tensor& a, const Tensor& b) {
 }
 
 void RegisterCpuElementwise(const CpuRegistration& registration);
-void RegisterCpuSoftmax(const CpuRegistration& registration);
+void RegisterCpuSoftmaxAndLosses(const CpuRegistration& registration);
 void RegisterCpuReduce(const CpuRegistration& registration);
-void RegisterCpuDropout(const CpuRegistration& registration);
 void RegisterCpuClipping(const CpuRegistration& registration);
 void RegisterCpuMovement(const CpuRegistration& registration);
-void RegisterCpuLosses(const CpuRegistration& registration);
 void RegisterCpuMatMul(const CpuRegistration& registration, int threads);
 void RegisterCpuConvolution(const CpuRegistration& registration, int threads);
 void RegisterCpuImage(const CpuRegistration& registration);

@@ -26,12 +26,10 @@ void RegisterCpuKernels(KernelRegistry& registry, int threads) {
   const CpuRegistration registration = {registry, reference};
   RegisterShapeKernels(registry);
   RegisterCpuElementwise(registration);
-  RegisterCpuSoftmax(registration);
+  RegisterCpuSoftmaxAndLosses(registration);
   RegisterCpuReduce(registration);
-  RegisterCpuDropout(registration);
   RegisterCpuClipping(registration);
   RegisterCpuMovement(registration);
-  RegisterCpuLosses(registration);
   RegisterCpuMatMul(registration, threads);
   RegisterCpuConvolution(registration, threads);
   RegisterCpuImage(registration);

@@ -1,9 +1,11 @@
 #include "common/runtime/kernels/cpu/span_loops.h"
 
 #include <cmath>
+#include <limits>
 
 #include "common/runtime/kernel/simd.h"
 #include "common/runtime/kernels/cpu/fast_math.h"
+#include "common/runtime/kernels/dropout_support.h"
 
 namespace cohort {
 
@@ -43,6 +45,36 @@ COHORT_INLINE void Map1(const float* x, const FloatRun& run, Function function) 
 
 // Written so that a NaN stays NaN.
 COHORT_INLINE float Rectified(float x) { return x < 0 ? 0.0f : x; }
+
+// The number of running values of a reduction along a line, called lanes. The compiler may not
+// reorder sums of floats by itself; with a fixed number of lanes the order is the same on every
+// instruction set.
+constexpr int64_t kLanes = 16;
+
+// Returns the reduction of term(i) for i in [0, count) by `combine`.
+template <typename Term, typename Combine>
+COHORT_INLINE float ReduceLanes(int64_t count, float start, Term term, Combine combine) {
+  float lanes[kLanes];
+  for (int64_t lane = 0; lane < kLanes; ++lane) lanes[lane] = start;
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    for (int64_t lane = 0; lane < kLanes; ++lane) {
+      lanes[lane] = combine(lanes[lane], term(i + lane));
+    }
+  }
+  float result = start;
+  for (; i < count; ++i) result = combine(result, term(i));
+  for (int64_t lane = 0; lane < kLanes; ++lane) result = combine(result, lanes[lane]);
+  return result;
+}
+
+COHORT_INLINE float Add(float a, float b) { return a + b; }
+COHORT_INLINE float Larger(float a, float b) { return a > b ? a : b; }
+
+COHORT_INLINE float Largest(const float* x, int64_t size) {
+  return ReduceLanes(
+      size, -std::numeric_limits<float>::infinity(), [x](int64_t i) { return x[i]; }, Larger);
+}
 
 }  // namespace
 
@@ -128,6 +160,115 @@ COHORT_SIMD void MaskedScaleLoop(float scale, const float* x, const bool* mask,
     const float scaled = x[i] * scale;
     const int32_t keep = bytes[i];
     out[i] = keep != 0 ? scaled : 0.0f;
+  }
+}
+
+COHORT_SIMD float SumLoop(const float* in, int64_t count) {
+  return ReduceLanes(
+      count, 0.0f, [in](int64_t i) { return in[i]; }, Add);
+}
+
+COHORT_SIMD double SumOfSquaresLoop(const float* in, int64_t count) {
+  // The lanes are double, in which the square of no float overflows.
+  double lanes[kLanes] = {};
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    for (int64_t lane = 0; lane < kLanes; ++lane) {
+      const double x = in[i + lane];
+      lanes[lane] += x * x;
+    }
+  }
+  double sum = 0;
+  for (; i < count; ++i) sum += static_cast<double>(in[i]) * in[i];
+  for (const double lane : lanes) sum += lane;
+  return sum;
+}
+
+COHORT_SIMD void ClipLoop(float limit, const float* in, const FloatRun& run) {
+  const auto [out, count] = run;
+  COHORT_IVDEP
+  for (int64_t i = 0; i < count; ++i) {
+    const float x = in[i];
+    const float low = x < -limit ? -limit : x;
+    out[i] = low > limit ? limit : low;
+  }
+}
+
+COHORT_SIMD void SoftmaxLines(const float* x, const Lines& lines) {
+  const int64_t size = lines.size;
+  for (int64_t line = 0; line < lines.count; ++line) {
+    const float* in = x + line * size;
+    float* out = lines.out + line * size;
+    // Subtracting the largest element keeps exp from overflowing.
+    const float largest = Largest(in, size);
+    COHORT_IVDEP
+    for (int64_t i = 0; i < size; ++i) out[i] = FastExp(in[i] - largest);
+    const float scale = 1.0f / ReduceLanes(
+                                   size, 0.0f, [out](int64_t i) { return out[i]; }, Add);
+    for (int64_t i = 0; i < size; ++i) out[i] *= scale;
+  }
+}
+
+COHORT_SIMD void LogSoftmaxLines(const float* x, const Lines& lines) {
+  const int64_t size = lines.size;
+  for (int64_t line = 0; line < lines.count; ++line) {
+    const float* in = x + line * size;
+    float* out = lines.out + line * size;
+    const float largest = Largest(in, size);
+    const float sum = ReduceLanes(
+        size, 0.0f, [in, largest](int64_t i) { return FastExp(in[i] - largest); }, Add);
+    // The exponentials are not stored: only their sum is needed.
+    const float logarithm = std::log(sum);
+    COHORT_IVDEP
+    for (int64_t i = 0; i < size; ++i) out[i] = in[i] - largest - logarithm;
+  }
+}
+
+COHORT_SIMD void SoftmaxGradLines(const float* dy, const float* y, const Lines& lines) {
+  const int64_t size = lines.size;
+  for (int64_t line = 0; line < lines.count; ++line) {
+    const float* grad = dy + line * size;
+    const float* result = y + line * size;
+    float* out = lines.out + line * size;
+    const float sum = ReduceLanes(
+        size, 0.0f, [grad, result](int64_t i) { return grad[i] * result[i]; }, Add);
+    COHORT_IVDEP
+    for (int64_t i = 0; i < size; ++i) out[i] = result[i] * (grad[i] - sum);
+  }
+}
+
+COHORT_SIMD void LogSoftmaxGradLines(const float* dy, const float* y, const Lines& lines) {
+  const int64_t size = lines.size;
+  for (int64_t line = 0; line < lines.count; ++line) {
+    const float* grad = dy + line * size;
+    const float* result = y + line * size;
+    float* out = lines.out + line * size;
+    const float sum = ReduceLanes(
+        size, 0.0f, [grad](int64_t i) { return grad[i]; }, Add);
+    COHORT_IVDEP
+    for (int64_t i = 0; i < size; ++i) out[i] = grad[i] - FastExp(result[i]) * sum;
+  }
+}
+
+COHORT_SIMD void MaskLoop(const RandomStream& stream, const MaskRun& run) {
+  const auto [out, count, first, threshold] = run;
+  int64_t i = 0;
+  // One draw serves four elements. Elements before the first whole draw are computed one by one.
+  for (; i < count && (first + static_cast<uint64_t>(i)) % 4 != 0; ++i) {
+    out[i] = DropoutKeeps(stream, first + static_cast<uint64_t>(i), threshold);
+  }
+  const uint64_t draw = (first + static_cast<uint64_t>(i)) / 4;
+  const int64_t draws = (count - i) / 4;
+  bool* const whole = out + i;
+  for (int64_t each = 0; each < draws; ++each) {
+    const uint64_t bits = stream.Bits(draw + static_cast<uint64_t>(each));
+    for (int lane = 0; lane < 4; ++lane) {
+      whole[each * 4 + lane] = ((bits >> (16 * lane)) & 0xffff) >= threshold;
+    }
+  }
+  // Computes the elements after the last whole draw.
+  for (i += draws * 4; i < count; ++i) {
+    out[i] = DropoutKeeps(stream, first + static_cast<uint64_t>(i), threshold);
   }
 }
 

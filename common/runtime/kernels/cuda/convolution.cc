@@ -110,7 +110,7 @@ absl::Status RunConv(KernelContext& context, const ConvParameters& parameters) {
   plan.launch.second = OnDevice<float>(w);
   plan.launch.bias = bias.has_value() ? OnDevice<float>(bias) : nullptr;
   plan.launch.result = OnDevice<float>(y);
-  stream.Launch(&CudaLaunches::convolution, &ConvLibrary::forward, plan.launch);
+  stream.Launch(&CudaLaunches::convolution, &ConvolutionLaunches::forward, plan.launch);
   return absl::OkStatus();
 }
 
@@ -132,7 +132,7 @@ absl::Status RunConvInputGrad(KernelContext& context, const ConvParameters& para
   plan.launch.first = OnDevice<float>(dy);
   plan.launch.second = OnDevice<float>(w);
   plan.launch.result = plan.is_framed ? OnDevice<float>(frame) : OnDevice<float>(dx);
-  stream.Launch(&CudaLaunches::convolution, &ConvLibrary::input_grad, plan.launch);
+  stream.Launch(&CudaLaunches::convolution, &ConvolutionLaunches::input_grad, plan.launch);
   if (!plan.is_framed) return absl::OkStatus();
   stream.Launch(&CudaLaunches::padding, &PaddingLaunches::crop,
                 {plan.framed, plan.launch.result, OnDevice<float>(dx)});
@@ -156,7 +156,7 @@ absl::Status RunConvWeightGrad(KernelContext& context, const ConvParameters& par
   plan.launch.first = OnDevice<float>(dy);
   plan.launch.second = OnDevice<float>(frame);
   plan.launch.result = OnDevice<float>(dw);
-  stream.Launch(&CudaLaunches::convolution, &ConvLibrary::weight_grad, plan.launch);
+  stream.Launch(&CudaLaunches::convolution, &ConvolutionLaunches::weight_grad, plan.launch);
   return absl::OkStatus();
 }
 

@@ -1,6 +1,9 @@
-// Copies between host memory and the device's memory.
+// Operators that compute nothing: copies between host memory and the device's memory, and the
+// operators of shape_kernels.h for tensors of a device. The latter share a device's bytes or only
+// read a shape, and take all types, because they look at no element.
 
 #include "common/runtime/kernels/cuda/cuda_kernel.h"
+#include "common/runtime/kernels/shape_kernels.h"
 #include "common/runtime/run/fusion.h"
 #include "common/runtime/run/placement.h"
 
@@ -28,14 +31,51 @@ absl::Status RunToHost(KernelContext& context) {
   return context.stream().Wait();
 }
 
-}  // namespace
-
-void RegisterCudaCopies(KernelRegistry& registry) {
+void AddCopies(KernelRegistry& registry) {
   registry.Add(kRuntimeDomain, kToDevice,
                DeviceKernel({1, 1, {kAnyType}}, {InputPlace::kHost}, RunToDevice));
   KernelDefinition to_host = DeviceKernel({1, 1, {kAnyType}}, {InputPlace::kDevice}, RunToHost);
   to_host.outputs_on_host = true;
   registry.Add(kRuntimeDomain, kToHost, std::move(to_host));
+}
+
+absl::Status RunZerosLike(KernelContext& context) {
+  const Tensor& like = context.input(0);
+  Tensor& output = context.Output(0, like.dtype(), like.shape());
+  context.stream().FillZeros(output);
+  return absl::OkStatus();
+}
+
+void AddShapes(KernelRegistry& registry) {
+  KernelRegistry shared;
+  RegisterShapeKernels(shared);
+  // The node runs where its first input is.
+  const auto follow = [&](const char* domain, const char* op, InputPlace shape) {
+    KernelDefinition definition = *shared.Find(domain, op);
+    definition.places = {InputPlace::kDevice, shape};
+    definition.follows = true;
+    registry.Add(domain, op, std::move(definition));
+  };
+  follow("", "Reshape", InputPlace::kHost);
+  follow("", "Flatten", InputPlace::kDevice);
+  follow("", "Identity", InputPlace::kDevice);
+  follow("cohort", "ReshapeLike", InputPlace::kEither);
+
+  KernelDefinition zeros = DeviceKernel({1, 1, {kAnyType}}, {InputPlace::kEither}, RunZerosLike);
+  zeros.follows = true;
+  registry.Add("cohort", "ZerosLike", std::move(zeros));
+
+  KernelDefinition size = *shared.Find("", "Size");
+  size.places = {InputPlace::kEither};
+  size.outputs_on_host = true;
+  registry.Add("", "Size", std::move(size));
+}
+
+}  // namespace
+
+void RegisterCudaCopies(KernelRegistry& registry) {
+  AddCopies(registry);
+  AddShapes(registry);
 }
 
 }  // namespace cohort

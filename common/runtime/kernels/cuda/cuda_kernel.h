@@ -10,8 +10,10 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "common/base/check.h"
 #include "common/runtime/cuda/cuda_stream.h"
+#include "common/runtime/kernels/broadcast.h"
 #include "common/runtime/kernels/kernel_support.h"
 
 namespace cohort {
@@ -44,17 +46,18 @@ KernelDefinition DeviceKernel(Signature signature, std::vector<InputPlace> place
   return definition;
 }
 
+// Converts merged axes to a walk of a device. Errors: INVALID_ARGUMENT for more than kWalkAxesMax
+// axes.
+absl::StatusOr<BroadcastWalk> MakeWalk(const std::vector<BroadcastAxis>& axes);
+
 // Registration functions, one for each file of kernels.
 void RegisterCudaBatchNormalization(KernelRegistry& registry);
 void RegisterCudaConvolution(KernelRegistry& registry);
 void RegisterCudaCopies(KernelRegistry& registry);
-void RegisterCudaDropout(KernelRegistry& registry);
 void RegisterCudaElementwise(KernelRegistry& registry);
-void RegisterCudaLosses(KernelRegistry& registry);
 void RegisterCudaPooling(KernelRegistry& registry);
 void RegisterCudaProducts(KernelRegistry& registry);
 void RegisterCudaReduce(KernelRegistry& registry);
-void RegisterCudaShapes(KernelRegistry& registry);
-void RegisterCudaSoftmax(KernelRegistry& registry);
+void RegisterCudaSoftmaxAndLosses(KernelRegistry& registry);
 
 }  // namespace cohort

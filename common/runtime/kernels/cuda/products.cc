@@ -14,7 +14,7 @@ struct MatMulParameters {
 // Posts a product, or nothing if an operand is empty, which the library does not take.
 void Multiply(CudaStream& stream, const GemmLaunch& product) {
   if (product.m == 0 || product.n == 0 || product.k == 0 || product.batch == 0) return;
-  stream.Launch(&CudaLaunches::gemm, &GemmLibrary::gemm, product);
+  stream.Launch(&CudaLaunches::gemm, &GemmLaunches::gemm, product);
 }
 
 // Posts all products of a stack. No matrix may be empty.

@@ -1,7 +1,6 @@
 #include <algorithm>
 
 #include "common/runtime/kernels/cuda/cuda_kernel.h"
-#include "common/runtime/kernels/cuda/make_walk.h"
 #include "common/runtime/kernels/reduce_shape.h"
 
 namespace cohort {

@@ -9,26 +9,22 @@
 
 namespace cohort {
 
-// Registers Add, Sub, Mul, Div and Equal.
-void RegisterReferenceBinary(KernelRegistry& registry);
-// Registers Neg, Sqrt, Exp, Log, Relu, Sigmoid, Tanh, ReluGrad, SigmoidGrad and TanhGrad.
-void RegisterReferenceUnary(KernelRegistry& registry);
+// Registers Add, Sub, Mul, Div, Equal, Neg, Sqrt, Exp, Log, Relu, Sigmoid, Tanh, ReluGrad,
+// SigmoidGrad, TanhGrad, Dropout and DropoutGrad.
+void RegisterReferenceElementwise(KernelRegistry& registry);
 // Registers MatMul and Gemm.
 void RegisterReferenceMatMul(KernelRegistry& registry);
-// Registers Softmax, LogSoftmax, SoftmaxGrad and LogSoftmaxGrad.
-void RegisterReferenceSoftmax(KernelRegistry& registry);
+// Registers Softmax, LogSoftmax, CategoricalCrossentropy, SparseCategoricalCrossentropy and their
+// gradients.
+void RegisterReferenceSoftmaxAndLosses(KernelRegistry& registry);
 // Registers SoftmaxCrossEntropyLoss and SoftmaxCrossEntropyGrad.
 void RegisterReferenceOnnxLoss(KernelRegistry& registry);
-// Registers CategoricalCrossentropy, SparseCategoricalCrossentropy and their gradients.
-void RegisterReferenceKerasLosses(KernelRegistry& registry);
 // Registers ReduceSum, ReduceMean, ArgMax, ReduceGrad and ReduceToShapeOf.
 void RegisterReferenceReduce(KernelRegistry& registry);
 // Registers Transpose, Concat, Cast and ConcatGrad.
 void RegisterReferenceMovement(KernelRegistry& registry);
 // Registers Gather, OneHot and GatherGrad.
 void RegisterReferenceIndexing(KernelRegistry& registry);
-// Registers Dropout and DropoutGrad.
-void RegisterReferenceDropout(KernelRegistry& registry);
 // Registers ClipByNorm and ClipByValue.
 void RegisterReferenceClipping(KernelRegistry& registry);
 // Registers Conv, ConvInputGrad and ConvWeightGrad.

@@ -7,16 +7,13 @@ namespace cohort {
 
 void RegisterReferenceKernels(KernelRegistry& registry) {
   RegisterShapeKernels(registry);
-  RegisterReferenceBinary(registry);
-  RegisterReferenceUnary(registry);
+  RegisterReferenceElementwise(registry);
   RegisterReferenceMatMul(registry);
-  RegisterReferenceSoftmax(registry);
+  RegisterReferenceSoftmaxAndLosses(registry);
   RegisterReferenceOnnxLoss(registry);
-  RegisterReferenceKerasLosses(registry);
   RegisterReferenceReduce(registry);
   RegisterReferenceMovement(registry);
   RegisterReferenceIndexing(registry);
-  RegisterReferenceDropout(registry);
   RegisterReferenceClipping(registry);
   RegisterReferenceConvolution(registry);
   RegisterReferencePooling(registry);

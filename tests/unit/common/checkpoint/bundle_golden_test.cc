@@ -9,6 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "common/base/posix_file_system.h"
+#include "common/checkpoint/checkpoint_files.h"
 #include "tests/unit/common/checkpoint/bundle_support.h"
 #include "tests/unit/common/checkpoint/crash_disk.h"
 

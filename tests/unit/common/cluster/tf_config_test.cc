@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "common/cluster/cluster_resolver.h"
 
 namespace cohort {
 namespace {

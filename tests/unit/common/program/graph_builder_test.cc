@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "common/program/opset.h"
+#include "common/program/cohort_ops.h"
 #include "common/program/program.h"
 #include "common/program/tensor_proto.h"
 #include "common/program/value_types.h"

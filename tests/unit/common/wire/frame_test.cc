@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "common/base/rng.h"
-#include "common/wire/malformed.h"
+#include "common/wire/error_detail.h"
 #include "proto/ps.pb.h"
 
 namespace cohort {

@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "common/base/rng.h"
-#include "common/wire/frames/block_pool.h"
 #include "common/wire/frames/local_socket.h"
+#include "common/wire/frames/shared_block.h"
 #include "proto/local.pb.h"
 #include "tests/unit/common/wire/transport_test_world.h"
 

@@ -1,11 +1,10 @@
-#include "coordinator/members/flight_files.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/temporary_file.h"
 #include "common/wire/message_json.h"
+#include "coordinator/members/flight_records.h"
 #include "tests/support/world/memory_file_system.h"
 
 namespace cohort {

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/program/program.h"
-#include "common/tensor/key_bucket.h"
+#include "common/tensor/slice_spec.h"
 #include "coordinator/model/model_programs.h"
 #include "coordinator/model/onnx_export.h"
 #include "gmock/gmock.h"

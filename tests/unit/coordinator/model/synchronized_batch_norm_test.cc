@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "common/program/gradients.h"
-#include "coordinator/model/batch_norm_nodes.h"
+#include "coordinator/model/image_layer_nodes.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/unit/coordinator/model/model_test_support.h"

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include "common/wire/error_detail.h"
-#include "common/wire/malformed.h"
 #include "tests/unit/coordinator/schedule/scheduler_test_support.h"
 
 namespace cohort {

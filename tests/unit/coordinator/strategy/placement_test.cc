@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "common/tensor/key_bucket.h"
+#include "common/tensor/slice_spec.h"
 #include "coordinator/strategy/make_strategy.h"
 #include "coordinator/strategy/parameter_server_strategy.h"
 #include "coordinator/strategy/plan_text.h"

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/tensor/key_bucket.h"
+#include "common/tensor/slice_spec.h"
 #include "coordinator/strategy/variable_pieces.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

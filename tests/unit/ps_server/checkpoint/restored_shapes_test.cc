@@ -10,7 +10,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "common/tensor/key_bucket.h"
+#include "common/tensor/slice_spec.h"
 #include "tests/unit/ps_server/checkpoint/cut_cluster.h"
 
 namespace cohort {

@@ -6,7 +6,7 @@
 #include <map>
 
 #include "absl/strings/str_cat.h"
-#include "common/tensor/key_bucket.h"
+#include "common/tensor/slice_spec.h"
 #include "tests/unit/ps_server/checkpoint/cut_cluster.h"
 
 namespace cohort {

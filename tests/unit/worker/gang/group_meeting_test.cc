@@ -7,8 +7,8 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "common/program/cohort_ops.h"
 #include "common/program/graph_builder.h"
-#include "common/program/opset.h"
 #include "common/program/program.h"
 #include "tests/support/communicators/inprocess_communicator.h"
 #include "tests/support/world/sim_world.h"

@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "common/program/opset.h"
+#include "common/program/cohort_ops.h"
 #include "common/program/program.h"
 #include "tests/unit/worker/run_together.h"
 #include "tests/unit/worker/test_programs.h"

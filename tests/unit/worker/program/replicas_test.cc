@@ -8,7 +8,7 @@
 #include "common/program/program.h"
 #include "tests/unit/worker/test_programs.h"
 #include "tests/unit/worker/worker_cluster.h"
-#include "worker/replicas/batch_parts.h"
+#include "worker/program/replicated_run.h"
 #include "worker/replicas/join_replicas.h"
 
 namespace cohort {

@@ -13,7 +13,6 @@
 
 #include "common/task/task_service.h"
 #include "common/wire/error_detail.h"
-#include "common/wire/malformed.h"
 #include "common/wire/method_table.h"
 #include "tests/support/network/sim_transport.h"
 #include "tests/support/world/memory_file_system.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "common/tensor/key_bucket.h"
+#include "common/tensor/slice_spec.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/rng.h"
-#include "common/tensor/key_bucket.h"
+#include "common/tensor/slice_spec.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/test_seed.h"

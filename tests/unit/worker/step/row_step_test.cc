@@ -6,7 +6,7 @@
 #include <set>
 
 #include "common/base/rng.h"
-#include "common/tensor/key_bucket.h"
+#include "common/tensor/slice_spec.h"
 #include "common/wire/error_detail.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

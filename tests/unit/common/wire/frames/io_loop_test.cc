@@ -9,8 +9,6 @@
 #include <memory>
 #include <vector>
 
-#include "common/wire/frames/loop_timer.h"
-
 namespace cohort {
 namespace {
 

@@ -11,8 +11,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/crc32c.h"
+#include "common/wire/error_detail.h"
 #include "common/wire/frame_limits.h"
-#include "common/wire/malformed.h"
 #include "tests/unit/common/wire/transport_test_world.h"
 
 namespace cohort {

@@ -15,7 +15,6 @@
 #include "common/base/mutex.h"
 #include "common/base/rng.h"
 #include "common/runtime/kernel/output_pool.h"
-#include "common/wire/frames/lent_memory.h"
 #include "common/wire/frames/local_socket.h"
 #include "proto/local.pb.h"
 #include "tests/support/network/local_transport.h"

@@ -11,7 +11,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/wire/error_detail.h"
-#include "common/wire/malformed.h"
 #include "common/wire/method_table.h"
 
 namespace cohort {

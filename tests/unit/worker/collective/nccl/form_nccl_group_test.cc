@@ -1,4 +1,4 @@
-#include "worker/gang/form_nccl_group.h"
+#include "worker/gang/form_group.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,0 +1,201 @@
+// Softmax and Keras's cross-entropies, which are computed along the lines of a tensor.
+
+#include "common/runtime/kernels/cuda/cuda_kernel.h"
+#include "common/runtime/kernels/loss_support.h"
+
+namespace cohort {
+
+namespace {
+
+// Returns the lines along an axis in the form in which launches take them.
+DeviceLines LinesAround(const Shape& shape, int axis) {
+  const AxisView view = ViewAroundAxis(shape, axis);
+  return {view.outer * view.inner, view.size, view.inner};
+}
+
+template <bool kLog>
+absl::Status RunSoftmax(KernelContext& context, const AxisParameters& parameters) {
+  const Tensor x = context.input(0);
+  RETURN_IF_ERROR(RequireType(x, DType::kFloat32));
+  ASSIGN_OR_RETURN(const int axis, NormalAxis(parameters.axis, x.shape().rank()));
+  const DeviceLines lines = LinesAround(x.shape(), axis);
+  Tensor& y = context.OutputOver(0, 0, DType::kFloat32, x.shape());
+  if (x.num_elements() == 0) return absl::OkStatus();
+  // Scratch; the stream reuses the memory only for work that runs later.
+  Tensor sums = context.stream().NewTensor(DType::kFloat64, Shape{2, lines.count});
+  context.stream().Launch(
+      &CudaLaunches::softmax, &SoftmaxLaunches::softmax,
+      {kLog, lines, OnDevice<float>(x), OnDevice<double>(sums), OnDevice<float>(y)});
+  return absl::OkStatus();
+}
+
+template <bool kLog>
+absl::Status RunSoftmaxGrad(KernelContext& context, const AxisParameters& parameters) {
+  const Tensor dy = context.input(0);
+  const Tensor y = context.input(1);
+  RETURN_IF_ERROR(RequireType(dy, DType::kFloat32));
+  RETURN_IF_ERROR(RequireSameType(dy, y));
+  RETURN_IF_ERROR(RequireSameShape(dy, y));
+  ASSIGN_OR_RETURN(const int axis, NormalAxis(parameters.axis, y.shape().rank()));
+  const DeviceLines lines = LinesAround(y.shape(), axis);
+  Tensor& dx = context.OutputOver(0, 0, DType::kFloat32, y.shape());
+  if (y.num_elements() == 0) return absl::OkStatus();
+  Tensor sums = context.stream().NewTensor(DType::kFloat64, Shape{lines.count});
+  context.stream().Launch(&CudaLaunches::softmax, &SoftmaxLaunches::softmax_grad,
+                          {kLog, lines, OnDevice<float>(dy), OnDevice<float>(y),
+                           OnDevice<double>(sums), OnDevice<float>(dx)});
+  return absl::OkStatus();
+}
+
+void AddSoftmax(KernelRegistry& registry) {
+  const auto add = [&](const char* domain, const char* op, int inputs,
+                       absl::Status (*run)(KernelContext&, const AxisParameters&)) {
+    registry.Add(domain, op, DeviceKernel({inputs, inputs, {kFloat32}}, {}, ParseLastAxis, run));
+  };
+  add("", "Softmax", 1, RunSoftmax<false>);
+  add("", "LogSoftmax", 1, RunSoftmax<true>);
+  add("cohort", "SoftmaxGrad", 2, RunSoftmaxGrad<false>);
+  add("cohort", "LogSoftmaxGrad", 2, RunSoftmaxGrad<true>);
+}
+
+// The predictions seen around the class axis, and the shape of the loss.
+struct LossView {
+  DeviceLines lines;
+  Shape loss;
+};
+
+absl::StatusOr<LossView> ResolveView(const Tensor& prediction, int64_t axis) {
+  RETURN_IF_ERROR(RequireType(prediction, DType::kFloat32));
+  ASSIGN_OR_RETURN(const int normal, NormalAxis(axis, prediction.shape().rank()));
+  const DeviceLines lines = LinesAround(prediction.shape(), normal);
+  if (lines.size == 0) return absl::InvalidArgumentError("predictions have no classes");
+  return LossView{lines, WithoutAxis(prediction.shape(), normal)};
+}
+
+absl::Status CheckDense(const Tensor& truth, const Tensor& prediction) {
+  RETURN_IF_ERROR(RequireSameType(truth, prediction));
+  return RequireSameShape(truth, prediction);
+}
+
+absl::StatusOr<std::vector<int64_t>> CheckSparse(const Tensor& truth, const LossView& view) {
+  if (truth.shape() != view.loss) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "labels ", truth.TypeString(), " where the loss has shape ", view.loss.ToString()));
+  }
+  return ReadLabels(truth, {view.lines.size});
+}
+
+absl::Status CheckGradient(const Tensor& dloss, const Tensor& prediction, const LossView& view) {
+  RETURN_IF_ERROR(RequireSameType(dloss, prediction));
+  if (dloss.shape() == view.loss) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "gradient ", dloss.TypeString(), " where the loss has shape ", view.loss.ToString()));
+}
+
+// Allocates scratch for two doubles per line. The stream reuses the memory only for work that runs
+// later, so the caller may drop the tensor at once.
+Tensor RoomForSums(CudaStream& stream, const LossView& view) {
+  return stream.NewTensor(DType::kFloat64, Shape{2, view.lines.count});
+}
+
+absl::Status RunDense(KernelContext& context, const KerasLossParameters& parameters) {
+  const Tensor truth = context.input(0);
+  const Tensor prediction = context.input(1);
+  RETURN_IF_ERROR(CheckDense(truth, prediction));
+  ASSIGN_OR_RETURN(const LossView view, ResolveView(prediction, parameters.axis));
+  Tensor& out = context.Output(0, DType::kFloat32, view.loss);
+  if (out.num_elements() == 0) return absl::OkStatus();
+  Tensor sums = RoomForSums(context.stream(), view);
+  context.stream().Launch(
+      &CudaLaunches::losses, &LossesLaunches::dense,
+      {parameters.from_logits, view.lines, OnDevice<float>(truth), OnDevice<float>(prediction),
+       OnDevice<double>(sums), nullptr, OnDevice<float>(out)});
+  return absl::OkStatus();
+}
+
+absl::Status RunDenseGrad(KernelContext& context, const KerasLossParameters& parameters) {
+  const Tensor dloss = context.input(0);
+  const Tensor truth = context.input(1);
+  const Tensor prediction = context.input(2);
+  RETURN_IF_ERROR(CheckDense(truth, prediction));
+  ASSIGN_OR_RETURN(const LossView view, ResolveView(prediction, parameters.axis));
+  RETURN_IF_ERROR(CheckGradient(dloss, prediction, view));
+  Tensor& out = context.Output(0, DType::kFloat32, prediction.shape());
+  if (out.num_elements() == 0) return absl::OkStatus();
+  Tensor sums = RoomForSums(context.stream(), view);
+  context.stream().Launch(
+      &CudaLaunches::losses, &LossesLaunches::dense_grad,
+      {parameters.from_logits, view.lines, OnDevice<float>(truth), OnDevice<float>(prediction),
+       OnDevice<double>(sums), OnDevice<float>(dloss), OnDevice<float>(out)});
+  return absl::OkStatus();
+}
+
+// Posts one direction of the sparse loss. All labels must be known to be in range.
+void PostSparse(KernelContext& context, const SparseLossLaunch& launch,
+                const std::vector<int64_t>& labels, const LossView& view,
+                Launcher<SparseLossLaunch> LossesLaunches::*post) {
+  CudaStream& stream = context.stream();
+  const Tensor uploaded = stream.Upload(Tensor::FromVector<int64_t>(labels, view.loss));
+  Tensor sums = RoomForSums(stream, view);
+  SparseLossLaunch complete = launch;
+  complete.lines = view.lines;
+  complete.labels = OnDevice<int64_t>(uploaded);
+  complete.sums = OnDevice<double>(sums);
+  stream.Launch(&CudaLaunches::losses, post, complete);
+}
+
+absl::Status RunSparse(KernelContext& context, const KerasLossParameters& parameters) {
+  const Tensor prediction = context.input(1);
+  ASSIGN_OR_RETURN(const LossView view, ResolveView(prediction, -1));
+  ASSIGN_OR_RETURN(const std::vector<int64_t> labels, CheckSparse(context.input(0), view));
+  Tensor& out = context.Output(0, DType::kFloat32, view.loss);
+  if (out.num_elements() == 0) return absl::OkStatus();
+  SparseLossLaunch launch;
+  launch.from_logits = parameters.from_logits;
+  launch.prediction = OnDevice<float>(prediction);
+  launch.out = OnDevice<float>(out);
+  PostSparse(context, launch, labels, view, &LossesLaunches::sparse);
+  return absl::OkStatus();
+}
+
+absl::Status RunSparseGrad(KernelContext& context, const KerasLossParameters& parameters) {
+  const Tensor dloss = context.input(0);
+  const Tensor prediction = context.input(2);
+  ASSIGN_OR_RETURN(const LossView view, ResolveView(prediction, -1));
+  ASSIGN_OR_RETURN(const std::vector<int64_t> labels, CheckSparse(context.input(1), view));
+  RETURN_IF_ERROR(CheckGradient(dloss, prediction, view));
+  Tensor& out = context.Output(0, DType::kFloat32, prediction.shape());
+  if (out.num_elements() == 0) return absl::OkStatus();
+  SparseLossLaunch launch;
+  launch.from_logits = parameters.from_logits;
+  launch.prediction = OnDevice<float>(prediction);
+  launch.dloss = OnDevice<float>(dloss);
+  launch.out = OnDevice<float>(out);
+  PostSparse(context, launch, labels, view, &LossesLaunches::sparse_grad);
+  return absl::OkStatus();
+}
+
+void AddLosses(KernelRegistry& registry) {
+  const InputPlace device = InputPlace::kDevice;
+  // Labels are in host memory, where their range is checked.
+  const InputPlace host = InputPlace::kHost;
+  registry.Add("cohort", "CategoricalCrossentropy",
+               DeviceKernel({2, 2, {kFloat32}}, {}, ParseKerasLoss, RunDense));
+  registry.Add("cohort", "CategoricalCrossentropyGrad",
+               DeviceKernel({3, 3, {kFloat32}}, {}, ParseKerasLoss, RunDenseGrad));
+  registry.Add(
+      "cohort", "SparseCategoricalCrossentropy",
+      DeviceKernel({2, 2, {kLabels, kFloat32}}, {host, device}, ParseKerasLoss, RunSparse));
+  registry.Add("cohort", "SparseCategoricalCrossentropyGrad",
+               DeviceKernel({3, 3, {kFloat32, kLabels, kFloat32}}, {device, host, device},
+                            ParseKerasLoss, RunSparseGrad));
+}
+
+}  // namespace
+
+void RegisterCudaSoftmaxAndLosses(KernelRegistry& registry) {
+  AddSoftmax(registry);
+  AddLosses(registry);
+}
+
+}  // namespace cohort

@@ -1,0 +1,140 @@
+#pragma once
+
+// Calls to the homes of variables. All of these calls name idempotent methods, so they may be
+// repeated after a failure. StartUntilWhole repeats a call if one of its messages arrived
+// malformed; CallEach does so for many homes at once. StartRetried also repeats a call that the
+// transport has failed, or that the task refused with class TRANSIENT, for steps of a long
+// operation that would be costly to begin anew. CallRounds groups slices into calls, because one
+// call carries no more than kCallBytesMax (common/wire/frame_limits.h).
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/types/span.h"
+#include "common/base/log.h"
+#include "common/base/mutex.h"
+#include "common/wire/error_detail.h"
+#include "common/wire/typed_call.h"
+#include "coordinator/cluster/task_connection.h"
+
+namespace cohort {
+
+// Returns the error of a failed call to a home of variables, whatever the home's role. If the home
+// did not answer, the class is PS_LOST: the variables are lost as far as the caller can tell. An
+// error that the home answered keeps its class.
+inline absl::Status AttributedHomeCall(const absl::Status& status, const proto::TaskRef& home) {
+  const bool unreachable =
+      absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) || absl::IsCancelled(status);
+  return Attributed(status, unreachable ? proto::PS_LOST : proto::APPLICATION, home);
+}
+
+inline constexpr int kCallAttemptsMax = 3;
+
+// Makes a call, and repeats it, up to kCallAttemptsMax attempts in all, while one of its messages
+// arrives malformed.
+template <typename Response, typename Request>
+void StartUntilWhole(std::shared_ptr<Channel> channel, std::string method,
+                     Envelope<Request> request, absl::Duration timeout, TypedReply<Response> done,
+                     int attempt = 1) {
+  Envelope<Request> copy = request;  // shares the payload
+  Channel& called = *channel;
+  StartCall<Response>(
+      called, method, std::move(copy), timeout,
+      [channel = std::move(channel), method, request = std::move(request), timeout,
+       done = std::move(done), attempt](absl::StatusOr<Envelope<Response>> response) mutable {
+        if (!IsMalformed(response.status()) || attempt == kCallAttemptsMax) {
+          return done(std::move(response));
+        }
+        StartUntilWhole<Response>(std::move(channel), std::move(method), std::move(request),
+                                  timeout, std::move(done), attempt + 1);
+      });
+}
+
+// Calls a home of variables, and repeats the call if the transport failed or the home answered
+// TRANSIENT, up to kCallAttemptsMax attempts in all. A failure names the home (AttributedHomeCall).
+template <typename Response, typename Request>
+void StartRetried(const TaskLink& link, const std::string& method, Envelope<Request> request,
+                  absl::Duration timeout, TypedReply<Response> done, int attempt = 1) {
+  Envelope<Request> copy = request;  // shares the payload
+  StartCall<Response>(
+      *link.data, method, std::move(copy), timeout,
+      [link, method, request = std::move(request), timeout, done = std::move(done),
+       attempt](absl::StatusOr<Envelope<Response>> response) mutable {
+        const absl::Status& status = response.status();
+        const bool unanswered = (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status)) &&
+                                ClassOf(status) == proto::ERROR_CLASS_UNKNOWN;
+        const bool again = unanswered || ClassOf(status) == proto::TRANSIENT;
+        if (again && attempt < kCallAttemptsMax) {
+          Log(LogLevel::kInfo, "call_repeated",
+              {{"task", TaskName(link.task)}, {"method", method}, {"cause", status.message()}});
+          return StartRetried<Response>(link, method, std::move(request), timeout, std::move(done),
+                                        attempt + 1);
+        }
+        if (!response.ok()) return done(AttributedHomeCall(status, link.task));
+        done(std::move(response));
+      });
+}
+
+// Calls all links in parallel. When all calls have ended, `done` gets the responses in the order of
+// `links`, or the first error, which names the home. `requests` has one entry per link. Only for
+// idempotent methods, because a call with a malformed message is made again.
+template <typename Response, typename Request>
+void CallEach(const std::vector<TaskLink>& links, absl::string_view method,
+              std::vector<Envelope<Request>> requests, absl::Duration timeout,
+              absl::AnyInvocable<void(absl::StatusOr<std::vector<Envelope<Response>>>)> done,
+              std::shared_ptr<Channel> TaskLink::*lane = &TaskLink::data) {
+  struct State {
+    Mutex mutex;
+    size_t open ABSL_GUARDED_BY(mutex);
+    std::vector<Envelope<Response>> responses ABSL_GUARDED_BY(mutex);
+    absl::Status error ABSL_GUARDED_BY(mutex);
+    absl::AnyInvocable<void(absl::StatusOr<std::vector<Envelope<Response>>>)> done;
+  };
+  if (links.empty()) return done(std::vector<Envelope<Response>>());
+  auto state = std::make_shared<State>();
+  {
+    MutexLock lock(state->mutex);
+    state->open = links.size();
+    state->responses.resize(links.size());
+    state->done = std::move(done);
+  }
+  for (size_t i = 0; i < links.size(); ++i) {
+    StartUntilWhole<Response>(
+        links[i].*lane, std::string(method), std::move(requests[i]), timeout,
+        [state, i, task = links[i].task](absl::StatusOr<Envelope<Response>> response) {
+          absl::StatusOr<std::vector<Envelope<Response>>> result;
+          {
+            MutexLock lock(state->mutex);
+            if (response.ok()) {
+              state->responses[i] = *std::move(response);
+            } else if (state->error.ok()) {
+              state->error = AttributedHomeCall(response.status(), task);
+            }
+            if (--state->open > 0) return;
+            if (state->error.ok()) {
+              result = std::move(state->responses);
+            } else {
+              result = state->error;
+            }
+          }
+          state->done(std::move(result));
+        });
+  }
+}
+
+// The bytes that a call carries for one slice, to or from its home.
+struct SliceLoad {
+  size_t home = 0;  // position of the home among the homes
+  size_t bytes = 0;
+};
+
+// Returns one list of slices per round of calls; a slice is given by its place in `slices`. In
+// every round each home has at most `bytes_max` bytes, or a single slice. The slices of a home keep
+// their order. Without slices there is one empty round.
+std::vector<std::vector<size_t>> CallRounds(absl::Span<const SliceLoad> slices, size_t bytes_max);
+
+}  // namespace cohort
