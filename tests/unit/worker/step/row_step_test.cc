@@ -182,7 +182,7 @@ TEST(RowStep, AnIdOutsideTheTableIsAnErrorOfTheInput) {
   EXPECT_EQ(ClassOf(step.status()), proto::INPUT);
   EXPECT_THAT(
       std::string(step.status().message()),
-      AllOf(HasSubstr("id 40 of"), HasSubstr("row 4 of the batch"), HasSubstr("which has 40")));
+      AllOf(HasSubstr("id 40 of"), HasSubstr("in example 4 is not a row"), HasSubstr("which has 40")));
   EXPECT_EQ(cluster.Stats(0).pulls(), 0u);
 }
 
