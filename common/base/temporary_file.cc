@@ -4,7 +4,9 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 
 namespace cohort {
@@ -34,6 +36,16 @@ bool IsToken(absl::string_view text) {
   return true;
 }
 
+// Returns `error` with `name` in place of the temporary name. Nobody knows the random name, and the
+// same fault would have another message in each run of the simulator.
+absl::Status WithoutToken(const absl::Status& error, const std::string& temporary,
+                          absl::string_view name) {
+  absl::Status renamed(error.code(), absl::StrReplaceAll(error.message(), {{temporary, name}}));
+  error.ForEachPayload(
+      [&](absl::string_view url, const absl::Cord& payload) { renamed.SetPayload(url, payload); });
+  return renamed;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<TemporaryFile>> TemporaryFile::Create(FileSystem& files,
@@ -46,7 +58,7 @@ absl::StatusOr<std::unique_ptr<TemporaryFile>> TemporaryFile::Create(FileSystem&
       return std::unique_ptr<TemporaryFile>(
           new TemporaryFile(files, path, std::move(name), *std::move(file)));
     }
-    error = file.status();
+    error = WithoutToken(file.status(), name, path);
     // Only ALREADY_EXISTS is worth another try: the random name was taken, and a new one may not
     // be.
     if (!absl::IsAlreadyExists(error)) break;
@@ -61,10 +73,11 @@ TemporaryFile::TemporaryFile(FileSystem& files, std::string path, std::string te
       temporary_(std::move(temporary)),
       file_(std::move(file)) {}
 
-// Removes the temporary file if `error` is an error, and returns `error`.
+// Removes the temporary file if `error` is an error, and returns `error` under the final name.
 absl::Status TemporaryFile::DiscardOn(const absl::Status& error) {
-  if (!error.ok()) Discard();
-  return error;
+  if (error.ok()) return error;
+  Discard();
+  return WithoutToken(error, temporary_, path_);
 }
 
 void TemporaryFile::Discard() {
@@ -82,7 +95,10 @@ absl::Status TemporaryFile::Seal() {
   return DiscardOn(file_->Close());
 }
 
-absl::Status TemporaryFile::Commit() { return DiscardOn(files_.Rename(temporary_, path_)); }
+absl::Status TemporaryFile::Commit() {
+  const absl::Status renamed = files_.Rename(temporary_, path_);
+  return DiscardOn(WithoutToken(renamed, temporary_, "its temporary file"));
+}
 
 absl::Status WriteFileAtomically(FileSystem& files, const std::string& path,
                                  absl::string_view bytes) {

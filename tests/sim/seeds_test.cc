@@ -73,7 +73,8 @@ TEST(Seeds, AJobGoesOnWhileOnePairIsCut) {
 }
 
 TEST(Seeds, OneSeedIsOneRunAlsoInAnotherProcess) {
-  for (const uint64_t seed : {3, 4, 5}) {
+  // A disk fails in seed 8: its message must not name a temporary file.
+  for (const uint64_t seed : {3, 4, 5, 8}) {
     const std::string once = FirstLinesOf(seed);
     ASSERT_FALSE(once.empty());
     EXPECT_EQ(once, FirstLinesOf(seed));

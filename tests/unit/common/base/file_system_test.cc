@@ -230,7 +230,9 @@ TEST(TemporaryFiles, ThatCannotBeWrittenAreRemoved) {
   for (int calls = 1; calls <= 4; ++calls) {
     MemoryFileSystem files;
     files.FailAfter(calls, absl::ResourceExhaustedError("no space left"));
-    EXPECT_EQ(WriteFileAtomically(files, "/a", "x").code(), absl::StatusCode::kResourceExhausted);
+    const absl::Status failed = WriteFileAtomically(files, "/a", "x");
+    EXPECT_EQ(failed.code(), absl::StatusCode::kResourceExhausted);
+    EXPECT_THAT(std::string(failed.message()), testing::Not(HasSubstr(".tmp")));
     EXPECT_THAT(*files.List("/"), IsEmpty()) << calls;
   }
 }
