@@ -112,7 +112,7 @@ void ReadConfig(LayerReader& reader, ReshapeSpec& layer) {
   // Only one dimension of the target shape can be computed from the other dimensions.
   const bool bad = dims.size() > kRankMax || std::count(dims.begin(), dims.end(), 0) > 0 ||
                    std::count(dims.begin(), dims.end(), -1) > 1;
-  if (!bad) {
+  if (!bad || config.recording()) {
     layer.target_shape = dims;
     return;
   }
