@@ -30,11 +30,10 @@ constexpr LossClass kLosses[] = {
 };
 
 // Reads a loss from its name or its class form.
-LossSpec ReadLoss(const json& value, const std::string& path, JsonErrors& errors) {
-  LossSpec spec;
-  const ClassForm form = ReadClassForm(value, path, errors);
+void ReadLoss(const JsonPlace& place, LossSpec& spec) {
+  const ClassForm form = ReadClassForm(place, kLosses[static_cast<size_t>(spec.kind)].class_name);
   // A wrong form has been reported already, so the default stands in for it.
-  if (form.class_name.empty() && !form.is_name_only) return spec;
+  if (!form.ok()) return;
   const LossClass* found = nullptr;
   std::vector<std::string> names;
   for (const LossClass& one : kLosses) {
@@ -42,11 +41,10 @@ LossSpec ReadLoss(const json& value, const std::string& path, JsonErrors& errors
     if (form.class_name == one.class_name || form.class_name == one.function_name) found = &one;
   }
   if (found == nullptr) {
-    errors.Add(path, UnknownName("loss", form.class_name, names));
-    return spec;
+    return place.errors.Add(place.path, UnknownName("loss", form.class_name, names));
   }
   spec.kind = found->kind;
-  ObjectReader config(form.config ? *form.config : EmptyJsonObject(), form.config_path, errors);
+  ObjectReader config = form.Config(found->class_name);
   config.Bool("from_logits", &spec.from_logits);
   if (spec.kind == LossKind::kCategoricalCrossentropy) {
     config.Number("label_smoothing", kFraction, &spec.label_smoothing);
@@ -61,7 +59,6 @@ LossSpec ReadLoss(const json& value, const std::string& path, JsonErrors& errors
   config.OnlyNeutral("fn", found->function_name);
   config.OnlyNeutral("dtype", "float32");
   config.Finish();
-  return spec;
 }
 
 struct MetricClass {
@@ -78,10 +75,9 @@ constexpr MetricClass kMetrics[] = {
      "sparse_categorical_accuracy"},
 };
 
-std::optional<MetricSpec> ReadMetric(const json& value, const std::string& path,
-                                     JsonErrors& errors) {
-  const ClassForm form = ReadClassForm(value, path, errors);
-  if (form.class_name.empty() && !form.is_name_only) return std::nullopt;
+std::optional<MetricSpec> ReadMetric(const JsonPlace& place) {
+  const ClassForm form = ReadClassForm(place, "");
+  if (!form.ok()) return std::nullopt;
   std::vector<std::string> names;
   for (const MetricClass& one : kMetrics) {
     const bool matches =
@@ -90,38 +86,50 @@ std::optional<MetricSpec> ReadMetric(const json& value, const std::string& path,
     names.push_back(*one.class_name && !form.is_name_only ? one.class_name : one.short_name);
     if (!matches) continue;
     MetricSpec spec{.kind = one.kind, .name = one.short_name};
-    ObjectReader config(form.config ? *form.config : EmptyJsonObject(), form.config_path, errors);
+    ObjectReader config = form.Config("");
     config.String("name", &spec.name);
     config.OnlyNeutral("fn", one.short_name);
     config.OnlyNeutral("dtype", "float32");
     config.Finish();
     return spec;
   }
-  errors.Add(path, UnknownName("metric", form.class_name, names));
+  place.errors.Add(place.path, UnknownName("metric", form.class_name, names));
   return std::nullopt;
 }
 
-std::vector<MetricSpec> ReadMetrics(const json& value, const std::string& path,
-                                    JsonErrors& errors) {
-  std::vector<MetricSpec> metrics;
-  if (!value.is_array()) {
-    errors.Add(path, absl::StrCat("is ", JsonExcerpt(value),
-                                  "; it must be a list such as [\"accuracy\"]"));
-    return metrics;
+ordered_json ToJson(const MetricSpec& metric) {
+  std::string class_name;
+  for (const MetricClass& one : kMetrics) {
+    if (one.kind != metric.kind) continue;
+    // The short name alone is enough if the metric has its default name.
+    if (metric.name == one.short_name) return metric.name;
+    if (class_name.empty()) class_name = *one.class_name ? one.class_name : one.short_name;
+  }
+  return {{"class_name", class_name}, {"config", {{"name", metric.name}}}};
+}
+
+void ReadMetrics(const JsonPlace& place, std::vector<MetricSpec>& metrics) {
+  if (place.record != nullptr) {
+    *place.record = ordered_json::array();
+    for (const MetricSpec& metric : metrics) place.record->push_back(ToJson(metric));
+    return;
+  }
+  if (!place.value->is_array()) {
+    return place.errors.Add(place.path, absl::StrCat("is ", JsonExcerpt(*place.value),
+                                                     "; it must be a list such as [\"accuracy\"]"));
   }
   // A metric must not hide one of the numbers that every step reports.
   std::set<std::string> names = {"loss", "loss_sum", "count"};
-  for (size_t i = 0; i < value.size(); ++i) {
-    const std::string item_path = JoinPath(path, absl::StrCat(i));
-    std::optional<MetricSpec> metric = ReadMetric(value[i], item_path, errors);
+  for (size_t i = 0; i < place.value->size(); ++i) {
+    const std::string item_path = JoinPath(place.path, absl::StrCat(i));
+    std::optional<MetricSpec> metric = ReadMetric({item_path, place.errors, &(*place.value)[i]});
     if (!metric) continue;
     if (!names.insert(metric->name).second) {
-      errors.Add(item_path, absl::StrCat("the name '", metric->name,
-                                         "' is taken; give this metric another config.name"));
+      place.errors.Add(item_path, absl::StrCat("the name '", metric->name,
+                                               "' is taken; give this metric another config.name"));
     }
     metrics.push_back(*std::move(metric));
   }
-  return metrics;
 }
 
 void ReadStepsPerExecution(ObjectReader& reader, CompileSpec& compile) {
@@ -136,61 +144,25 @@ void ReadStepsPerExecution(ObjectReader& reader, CompileSpec& compile) {
   reader.Int(kKey, {.min = 1, .max = kStepsPerExecutionMax}, &compile.steps_per_execution);
 }
 
-ordered_json ToJson(const LossSpec& loss) {
-  ordered_json config = {{"from_logits", loss.from_logits}};
-  if (loss.kind == LossKind::kCategoricalCrossentropy) {
-    config["label_smoothing"] = loss.label_smoothing;
-  }
-  return ClassFormToJson(kLosses[static_cast<size_t>(loss.kind)].class_name, std::move(config));
-}
-
-ordered_json ToJson(const MetricSpec& metric) {
-  std::string class_name;
-  for (const MetricClass& one : kMetrics) {
-    if (one.kind != metric.kind) continue;
-    // The short name alone is enough if the metric has its default name.
-    if (metric.name == one.short_name) return metric.name;
-    if (class_name.empty()) class_name = *one.class_name ? one.class_name : one.short_name;
-  }
-  return ClassFormToJson(class_name, {{"name", metric.name}});
-}
-
 }  // namespace
 
 absl::string_view LossName(LossKind kind) {
   return kLosses[static_cast<size_t>(kind)].function_name;
 }
 
-CompileSpec ReadCompile(const json& value, const std::string& path, JsonErrors& errors) {
-  CompileSpec compile;
-  ObjectReader reader(value, path, errors);
+void ReadCompile(ObjectReader& reader, CompileSpec& compile) {
   const json rmsprop = "rmsprop";  // Keras's default optimizer
-  const json* optimizer = reader.Find("optimizer");
-  compile.optimizer =
-      ReadOptimizer(optimizer ? *optimizer : rmsprop, JoinPath(path, "optimizer"), errors);
-  if (const json* loss = reader.Require("loss")) {
-    compile.loss = ReadLoss(*loss, JoinPath(path, "loss"), errors);
-  }
-  if (const json* metrics = reader.Find("metrics")) {
-    compile.metrics = ReadMetrics(*metrics, JoinPath(path, "metrics"), errors);
-  }
+  const JsonPlace otherwise = {JoinPath(reader.path(), "optimizer"), reader.errors(), &rmsprop};
+  ReadOptimizer(reader.Place("optimizer").value_or(otherwise), compile.optimizer);
+  reader.Require("loss");
+  if (const auto loss = reader.Place("loss")) ReadLoss(*loss, compile.loss);
+  if (const auto metrics = reader.Place("metrics")) ReadMetrics(*metrics, compile.metrics);
   // Keys of Keras's compile() that are accepted only if they change nothing.
   reader.OnlyNeutral("loss_weights", nullptr);
   reader.OnlyNeutral("weighted_metrics", nullptr);
   reader.OnlyNeutral("run_eagerly", false);
   ReadStepsPerExecution(reader, compile);
   reader.Ignore("jit_compile");
-  reader.Finish();
-  return compile;
-}
-
-ordered_json CompileToJson(const CompileSpec& compile) {
-  ordered_json metrics = ordered_json::array();
-  for (const MetricSpec& metric : compile.metrics) metrics.push_back(ToJson(metric));
-  return {{"optimizer", OptimizerToJson(compile.optimizer)},
-          {"loss", ToJson(compile.loss)},
-          {"metrics", std::move(metrics)},
-          {"steps_per_execution", compile.steps_per_execution}};
 }
 
 }  // namespace cohort

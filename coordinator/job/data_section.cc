@@ -15,20 +15,19 @@ using nlohmann::ordered_json;
 constexpr int64_t kExamplesMax = int64_t{1} << 40;
 constexpr int64_t kClassesMax = int64_t{1} << 20;
 constexpr size_t kTransformsMax = 100;
+constexpr int64_t kBucketsDefault = 1000;
 constexpr size_t kCategories = 26;  // categories of an example of a click log
 
-MnistSpec ReadMnist(ObjectReader& config, const std::string& split) {
-  MnistSpec source;
-  source.split = split;
+void ReadConfig(ObjectReader& config, MnistSpec& source) {
   config.Choice("split", {"train", "test"}, &source.split);
-  config.String("images", &source.images);
-  config.String("labels", &source.labels);
+  if (config.Given("images", !source.images.empty())) config.String("images", &source.images);
+  if (config.Given("labels", !source.labels.empty())) config.String("labels", &source.labels);
   // Labels must belong to their images, so one path without the other is an error.
   if (source.images.empty() != source.labels.empty()) {
     config.AddError(source.images.empty() ? "images" : "labels",
                     "is missing; give the paths of both images and labels, or neither");
   }
-  std::string otherwise;
+  std::string otherwise = source.or_synthetic_digits ? "synthetic_digits" : "";
   config.Choice("otherwise", {"synthetic_digits"}, &otherwise);
   source.or_synthetic_digits = !otherwise.empty();
   // The fallback is only for MNIST files that the daemon searches for.
@@ -37,221 +36,132 @@ MnistSpec ReadMnist(ObjectReader& config, const std::string& split) {
                     "stands beside images, the files to train on; leave one of the "
                     "two out");
   }
-  return source;
 }
 
-std::vector<std::string> ReadPaths(ObjectReader& config) {
-  std::vector<std::string> names;
-  const json* paths = config.Require("paths");
-  if (paths == nullptr) return names;
-  // The whole list is refused if one of its items is not a string.
-  bool valid = paths->is_array() && !paths->empty();
-  if (valid) {
-    for (const json& path : *paths) {
-      valid = valid && path.is_string();
-      if (valid) names.push_back(path.get<std::string>());
-    }
-  }
-  if (!valid) {
-    config.AddError("paths",
-                    absl::StrCat("is ", JsonExcerpt(*paths), "; it must be a list of file names"));
-  }
-  return names;
+void ReadPaths(ObjectReader& config, std::vector<std::string>& paths) {
+  config.Require("paths");
+  config.Strings("paths", 1, "file names", &paths);
+}
+
+void ReadConfig(ObjectReader& config, IdxSpec& source) { ReadPaths(config, source.paths); }
+
+void ReadConfig(ObjectReader& config, SyntheticDigitsSpec& digits) {
+  config.Seed("seed", &digits.seed);
+  config.Int("count", {.min = 1, .max = kExamplesMax}, &digits.count);
 }
 
 // Reads one number that holds for all categories, or a list with one number for each.
-std::vector<int64_t> ReadBuckets(ObjectReader& config) {
+void ReadBuckets(ObjectReader& config, std::vector<int64_t>& buckets) {
   constexpr IntRange kBuckets = {.min = 1, .max = INT32_MAX};
-  const std::vector<int64_t> otherwise(kCategories, 1000);
-  const json* value = config.Find("hash_buckets");
-  if (value == nullptr) return otherwise;
-  if (!value->is_array()) {
-    int64_t each = otherwise[0];
-    config.Int("hash_buckets", kBuckets, &each);
-    return std::vector<int64_t>(kCategories, each);
+  if (!config.recording()) buckets.assign(kCategories, kBucketsDefault);
+  if (config.recording() || config.HoldsList("hash_buckets")) {
+    config.Ints("hash_buckets", kBuckets, 0, &buckets);
+  } else {
+    config.Int("hash_buckets", kBuckets, &buckets[0]);
+    buckets.assign(kCategories, buckets[0]);
   }
-  const std::string path = JoinPath(config.path(), "hash_buckets");
-  const std::optional<std::vector<int64_t>> all = ReadInts(*value, path, kBuckets, config.errors());
-  // ReadInts has reported the error; the default stands in for the list.
-  if (!all) return otherwise;
-  if (all->size() == kCategories) return *all;
-  config.AddError("hash_buckets", absl::StrCat("has ", all->size(),
+  if (buckets.size() == kCategories) return;
+  config.AddError("hash_buckets", absl::StrCat("has ", buckets.size(),
                                                " numbers; it must be one, or "
                                                "one for each of the 26 categories"));
-  return otherwise;
 }
 
-ClickLogSpec ReadClickLog(const std::string& class_name, ObjectReader& config) {
-  ClickLogSpec source;
-  if (class_name == "ClickLog") {
-    source.paths = ReadPaths(config);
+void ReadConfig(ObjectReader& config, ClickLogSpec& source) {
+  // A click log that is read from files has paths from the beginning.
+  if (!source.paths.empty()) {
+    ReadPaths(config, source.paths);
   } else {
     config.Seed("seed", &source.seed);
     config.Int("count", {.min = 1, .max = kExamplesMax}, &source.count);
   }
-  source.hash_buckets = ReadBuckets(config);
-  return source;
+  ReadBuckets(config, source.hash_buckets);
 }
 
 // Reads a data set. `split` is the part of MNIST that is taken if the job names none.
-DataSourceSpec ReadSource(const json& value, const std::string& path, const std::string& split,
-                          JsonErrors& errors) {
-  const ClassForm form = ReadClassForm(value, path, errors);
-  if (form.class_name.empty() && !form.is_name_only) return MnistSpec{};
-  ObjectReader config(form.config ? *form.config : EmptyJsonObject(), form.config_path, errors);
-  DataSourceSpec source;
-  if (form.class_name == "MNIST") {
-    source = ReadMnist(config, split);
-  } else if (form.class_name == "IDX") {
-    source = IdxSpec{ReadPaths(config)};
-  } else if (form.class_name == "SyntheticDigits") {
-    SyntheticDigitsSpec digits;
-    config.Seed("seed", &digits.seed);
-    config.Int("count", {.min = 1, .max = kExamplesMax}, &digits.count);
-    source = digits;
-  } else if (form.class_name == "ClickLog" || form.class_name == "SyntheticClickLog") {
-    source = ReadClickLog(form.class_name, config);
-  } else {
-    errors.Add(path,
-               UnknownName("data set", form.class_name,
-                           {"MNIST", "IDX", "SyntheticDigits", "ClickLog", "SyntheticClickLog"}));
-    return source;
+void ReadSource(const JsonPlace& place, const std::string& split, DataSourceSpec& source) {
+  ClickLogSpec from_files;
+  from_files.paths = {""};
+  const std::vector<ClassChoice<DataSourceSpec>> choices = {
+      {"MNIST", MnistSpec{split, "", ""}},
+      {"IDX", IdxSpec()},
+      {"SyntheticDigits", SyntheticDigitsSpec()},
+      {"ClickLog", from_files},
+      {"SyntheticClickLog", ClickLogSpec()}};
+  const auto* const log = std::get_if<ClickLogSpec>(&source);
+  const size_t recorded = source.index() + (log != nullptr && log->paths.empty() ? 1 : 0);
+  const auto fields = [](ObjectReader& config, DataSourceSpec& found) {
+    std::visit([&](auto& one) { ReadConfig(config, one); }, found);
+  };
+  ReadClass(place, "data set", choices, choices[recorded].name, fields, source);
+}
+
+bool ReadTransform(const JsonPlace& place, const std::vector<std::string>& columns,
+                   TransformSpec& transform) {
+  using Kind = TransformSpec::Kind;
+  // A transform changes the first column, which holds x or the dense values, or encodes the last
+  // one, which holds the labels.
+  const auto labels = static_cast<uint32_t>(columns.size() - 1);
+  const std::vector<ClassChoice<TransformSpec>> choices = {
+      {"Flatten", {.kind = Kind::kFlatten}},
+      {"Rescaling", {.kind = Kind::kRescaling}},
+      {"CategoryEncoding", {.kind = Kind::kCategoryEncoding, .component = labels}}};
+  const auto fields = [&](ObjectReader& config, TransformSpec& found) {
+    std::string component = columns.at(found.component);
+    config.Choice("component", columns, &component);
+    // Choice() accepted `component`, or left the default, so it is one of the columns.
+    found.component = static_cast<uint32_t>(std::find(columns.begin(), columns.end(), component) -
+                                            columns.begin());
+    if (found.kind == Kind::kRescaling) {
+      config.Require("scale");
+      config.Number("scale", {}, &found.scale);
+      config.Number("offset", {}, &found.offset);
+    } else if (found.kind == Kind::kCategoryEncoding) {
+      config.Require("num_tokens");
+      config.Int("num_tokens", {.min = 1, .max = kClassesMax}, &found.num_tokens);
+      std::string mode = "one_hot";
+      config.Choice("output_mode", {"one_hot"}, &mode);
+    }
+    config.Ignore("name");
+  };
+  const std::string& recorded = choices[static_cast<size_t>(transform.kind)].name;
+  return ReadClass(place, "transform", choices, recorded, fields, transform);
+}
+
+// Reads transforms of `columns`, those of the training data; the test data must have the same.
+void ReadPipeline(const JsonPlace& place, const std::vector<std::string>& columns,
+                  std::vector<TransformSpec>& pipeline) {
+  if (place.record != nullptr) {
+    *place.record = ordered_json::array();
+    for (TransformSpec& transform : pipeline) {
+      ordered_json& record = place.record->emplace_back();
+      ReadTransform({place.path, place.errors, nullptr, &record}, columns, transform);
+    }
+    return;
   }
-  config.Finish();
-  return source;
-}
-
-std::optional<TransformSpec> ReadTransform(const json& value, const std::string& path,
-                                           const std::vector<std::string>& columns,
-                                           JsonErrors& errors) {
-  const ClassForm form = ReadClassForm(value, path, errors);
-  if (form.class_name.empty() && !form.is_name_only) return std::nullopt;
-  TransformSpec transform;
-  ObjectReader config(form.config ? *form.config : EmptyJsonObject(), form.config_path, errors);
-  // By default a transform changes the first column, which holds x or the dense values.
-  std::string component = columns.front();
-  if (form.class_name == "Flatten") {
-    transform.kind = TransformSpec::Kind::kFlatten;
-  } else if (form.class_name == "Rescaling") {
-    transform.kind = TransformSpec::Kind::kRescaling;
-    config.Require("scale");
-    config.Number("scale", {}, &transform.scale);
-    config.Number("offset", {}, &transform.offset);
-  } else if (form.class_name == "CategoryEncoding") {
-    transform.kind = TransformSpec::Kind::kCategoryEncoding;
-    // By default the labels, which are the last column, are encoded.
-    component = columns.back();
-    config.Require("num_tokens");
-    config.Int("num_tokens", {.min = 1, .max = kClassesMax}, &transform.num_tokens);
-    std::string mode = "one_hot";
-    config.Choice("output_mode", {"one_hot"}, &mode);
-  } else {
-    errors.Add(path, UnknownName("transform", form.class_name,
-                                 {"Flatten", "Rescaling", "CategoryEncoding"}));
-    return std::nullopt;
+  const json& list = *place.value;
+  if (!list.is_array() || list.size() > kTransformsMax) {
+    return place.errors.Add(
+        place.path, absl::StrCat("is ", JsonExcerpt(list), "; it must be a list of at most ",
+                                 kTransformsMax, " transforms"));
   }
-  config.Choice("component", columns, &component);
-  // Choice() accepted `component`, or left the default, so it is one of the columns.
-  transform.component =
-      static_cast<uint32_t>(std::find(columns.begin(), columns.end(), component) - columns.begin());
-  config.Ignore("name");
-  config.Finish();
-  return transform;
-}
-
-ordered_json ToJson(const MnistSpec& source) {
-  ordered_json config = {{"split", source.split}};
-  if (!source.images.empty()) config["images"] = source.images;
-  if (!source.labels.empty()) config["labels"] = source.labels;
-  if (source.or_synthetic_digits) config["otherwise"] = "synthetic_digits";
-  return ClassFormToJson("MNIST", std::move(config));
-}
-
-ordered_json ToJson(const IdxSpec& source) {
-  return ClassFormToJson("IDX", {{"paths", source.paths}});
-}
-
-ordered_json ToJson(const SyntheticDigitsSpec& source) {
-  return ClassFormToJson("SyntheticDigits", {{"seed", source.seed}, {"count", source.count}});
-}
-
-ordered_json ToJson(const ClickLogSpec& source) {
-  ordered_json config = ordered_json::object();
-  if (source.paths.empty()) {
-    config["seed"] = source.seed;
-    config["count"] = source.count;
-  } else {
-    config["paths"] = source.paths;
+  for (size_t i = 0; i < list.size(); ++i) {
+    const JsonPlace item = {JoinPath(place.path, absl::StrCat(i)), place.errors, &list[i]};
+    TransformSpec transform;
+    if (ReadTransform(item, columns, transform)) pipeline.push_back(transform);
   }
-  config["hash_buckets"] = source.hash_buckets;
-  // The class name tells log files from generated rows.
-  return ClassFormToJson(source.paths.empty() ? "SyntheticClickLog" : "ClickLog",
-                         std::move(config));
-}
-
-ordered_json ToJson(const TransformSpec& transform, const std::vector<std::string>& columns) {
-  ordered_json config = {{"component", columns.at(transform.component)}};
-  switch (transform.kind) {
-    case TransformSpec::Kind::kFlatten:
-      return ClassFormToJson("Flatten", std::move(config));
-    case TransformSpec::Kind::kRescaling:
-      config["scale"] = transform.scale;
-      config["offset"] = transform.offset;
-      return ClassFormToJson("Rescaling", std::move(config));
-    case TransformSpec::Kind::kCategoryEncoding:
-      config["num_tokens"] = transform.num_tokens;
-      config["output_mode"] = "one_hot";
-      return ClassFormToJson("CategoryEncoding", std::move(config));
-  }
-  return config;
-}
-
-ordered_json SourceToJson(const DataSourceSpec& source) {
-  return std::visit([](const auto& one) { return ToJson(one); }, source);
 }
 
 }  // namespace
 
-DataSpec ReadData(const json& value, const std::string& path, JsonErrors& errors) {
-  DataSpec data;
-  ObjectReader reader(value, path, errors);
-  if (const json* train = reader.Require("train")) {
-    data.train = ReadSource(*train, JoinPath(path, "train"), "train", errors);
+void ReadData(ObjectReader& reader, DataSpec& data) {
+  reader.Require("train");
+  if (const auto train = reader.Place("train")) ReadSource(*train, "train", data.train);
+  if (reader.Given("test", data.test.has_value())) {
+    ReadSource(*reader.Place("test"), "test", data.test ? *data.test : data.test.emplace());
   }
-  if (const json* test = reader.Find("test")) {
-    data.test = ReadSource(*test, JoinPath(path, "test"), "test", errors);
+  if (const auto pipeline = reader.Place("pipeline")) {
+    ReadPipeline(*pipeline, ColumnNames(data.train), data.pipeline);
   }
-  if (const json* pipeline = reader.Find("pipeline")) {
-    // Columns are those of the training data; the test data must have the same.
-    const std::string list_path = JoinPath(path, "pipeline");
-    if (!pipeline->is_array() || pipeline->size() > kTransformsMax) {
-      errors.Add(list_path,
-                 absl::StrCat("is ", JsonExcerpt(*pipeline), "; it must be a list of at most ",
-                              kTransformsMax, " transforms"));
-    } else {
-      for (size_t i = 0; i < pipeline->size(); ++i) {
-        const std::string item_path = JoinPath(list_path, absl::StrCat(i));
-        std::optional<TransformSpec> transform =
-            ReadTransform((*pipeline)[i], item_path, ColumnNames(data.train), errors);
-        if (transform) data.pipeline.push_back(*transform);
-      }
-    }
-  }
-  reader.Finish();
-  return data;
-}
-
-ordered_json DataToJson(const DataSpec& data) {
-  ordered_json pipeline = ordered_json::array();
-  const std::vector<std::string> columns = ColumnNames(data.train);
-  for (const TransformSpec& transform : data.pipeline) {
-    pipeline.push_back(ToJson(transform, columns));
-  }
-  ordered_json section = ordered_json::object();
-  section["train"] = SourceToJson(data.train);
-  if (data.test) section["test"] = SourceToJson(*data.test);
-  section["pipeline"] = std::move(pipeline);
-  return section;
 }
 
 }  // namespace cohort

@@ -1,17 +1,12 @@
 // Reads and writes `dynamic` of an embedding's config: a table whose rows have keys.
 
 #include <string>
-#include <vector>
 
 #include "absl/strings/match.h"
 #include "coordinator/job/job_sections.h"
-#include "nlohmann/json.hpp"
 
 namespace cohort {
 namespace {
-
-using nlohmann::json;
-using nlohmann::ordered_json;
 
 // Limits that the parameter servers set (ps_server/table/row_policy.h).
 constexpr int64_t kAdmitAfterMax = 200;
@@ -19,48 +14,24 @@ constexpr int64_t kTableBytesLeast = int64_t{8} << 20;
 constexpr int64_t kTableBytesMax = int64_t{1} << 50;
 constexpr double kTtlSecondsMax = 1e8;  // in seconds: about three years
 
-const std::vector<std::string>& EvictNames() {
-  static const auto* const kNames = new std::vector<std::string>{"lru", "lfu"};
-  return *kNames;
-}
-
-const std::vector<std::string>& RowTypes() {
-  static const auto* const kNames = new std::vector<std::string>{"float32", "float16", "bfloat16"};
-  return *kNames;
-}
-
 }  // namespace
 
-DynamicTableSpec ReadDynamicTable(const json& value, const std::string& path, JsonErrors& errors) {
-  DynamicTableSpec table;
-  ObjectReader reader(value, path, errors);
+void ReadDynamicTable(ObjectReader& reader, DynamicTableSpec& table) {
   reader.Int("admit_after", {.min = 1, .max = kAdmitAfterMax}, &table.admit_after);
   reader.Number("admit_probability", {.min = 0, .max = 1, .min_excluded = true},
                 &table.admit_probability);
   // An absent key means that rows never expire, so the range has no value for it.
-  if (reader.Find("ttl_seconds") != nullptr) {
-    double seconds = 1;
+  if (reader.Given("ttl_seconds", table.ttl_seconds.has_value())) {
+    double seconds = table.ttl_seconds.value_or(1);
     reader.Number("ttl_seconds", {.min = 0, .max = kTtlSecondsMax, .min_excluded = true}, &seconds);
     table.ttl_seconds = seconds;
   }
   reader.OptionalInt("max_bytes_per_ps", {.min = kTableBytesLeast, .max = kTableBytesMax},
                      &table.max_bytes_per_ps);
-  reader.Choice("evict", EvictNames(), &table.evict);
+  reader.Choice("evict", {"lru", "lfu"}, &table.evict);
   std::string dtype(DTypeName(table.dtype));
-  reader.Choice("dtype", RowTypes(), &dtype);
+  reader.Choice("dtype", {"float32", "float16", "bfloat16"}, &dtype);
   table.dtype = DTypeFromName(dtype).value_or(DType::kFloat32);
-  reader.Finish();
-  return table;
-}
-
-ordered_json DynamicTableToJson(const DynamicTableSpec& table) {
-  ordered_json section = {{"admit_after", table.admit_after},
-                          {"admit_probability", table.admit_probability}};
-  if (table.ttl_seconds) section["ttl_seconds"] = *table.ttl_seconds;
-  if (table.max_bytes_per_ps) section["max_bytes_per_ps"] = *table.max_bytes_per_ps;
-  section["evict"] = table.evict;
-  section["dtype"] = std::string(DTypeName(table.dtype));
-  return section;
 }
 
 // The Glorot, He and Lecun families scale by the number of inputs, which for a table is its number

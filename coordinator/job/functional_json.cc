@@ -2,7 +2,6 @@
 #include <vector>
 
 #include "coordinator/job/functional_section.h"
-#include "coordinator/job/job_sections.h"
 #include "coordinator/job/layer_section.h"
 #include "nlohmann/json.hpp"
 
@@ -36,7 +35,7 @@ ordered_json FunctionalToJson(const ModelSpec& model) {
   ordered_json config = {{"name", model.name}, {"layers", std::move(layers)}};
   config["input_layers"] = std::move(inputs);
   config["output_layers"] = tensors[model.output];
-  return ClassFormToJson("Functional", std::move(config));
+  return {{"class_name", "Functional"}, {"config", std::move(config)}};
 }
 
 }  // namespace cohort

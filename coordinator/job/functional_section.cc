@@ -49,7 +49,7 @@ std::optional<TensorName> ReadTensorName(const json& value, const std::string& p
 // too.
 void ReadArguments(const json& value, const std::string& path, bool is_keras3, JsonErrors& errors,
                    UnresolvedCall& call) {
-  ObjectReader kwargs(value, path, errors);
+  ObjectReader kwargs({path, errors, &value});
   const json* const training = kwargs.Find("training");
   kwargs.OnlyNeutral("training", false);
   if (training != nullptr && *training == false && !is_keras3) call.training = false;
@@ -70,7 +70,7 @@ class FunctionalReader {
     const bool has_module = file_.has_module || (form.is_object() && form.contains("module"));
     const json name = Take(form, "name");
     const json nodes = Take(form, "inbound_nodes");
-    ReadLayerResult read = ReadLayer(form, path, errors_);
+    ReadLayerResult read = ReadLayer({path, errors_, &form});
     if (!read.layer) return;
     if (read.input_shape) {
       errors_.Add(read.config_path, "only an InputLayer gives a shape in a functional model");
@@ -197,7 +197,7 @@ class FunctionalReader {
   // Reads a node of Keras 3: {"args": [a tensor, or a list of tensors], "kwargs": {}}.
   bool ReadObjectNode(const json& node, const std::string& path, bool is_keras3,
                       UnresolvedCall& call) {
-    ObjectReader reader(node, path, errors_);
+    ObjectReader reader({path, errors_, &node});
     const json* args = reader.Require("args");
     if (const json* kwargs = reader.Find("kwargs")) {
       ReadArguments(*kwargs, JoinPath(path, "kwargs"), is_keras3, errors_, call);
@@ -222,13 +222,13 @@ class FunctionalReader {
 
   bool ReadKerasTensor(const json& value, const std::string& path,
                        std::vector<TensorName>& inputs) {
-    const ClassForm form = ReadClassForm(value, path, errors_);
+    const ClassForm form = ReadClassForm({path, errors_, &value}, "");
     if (form.class_name != "__keras_tensor__" || form.config == nullptr) {
       errors_.Add(path, absl::StrCat("is ", JsonExcerpt(value),
                                      "; it must be of class '__keras_tensor__'"));
       return false;
     }
-    ObjectReader config(*form.config, form.config_path, errors_);
+    ObjectReader config = form.Config("");
     // The shape and type of a tensor follow from the layers.
     config.Ignore("shape");
     config.Ignore("dtype");

@@ -4,14 +4,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/cluster/json_text.h"
-#include "coordinator/job/job_sections.h"
-#include "nlohmann/json.hpp"
 
 namespace cohort {
 namespace {
-
-using nlohmann::json;
-using nlohmann::ordered_json;
 
 // Reads the keys that all layers for images have.
 void ReadCommon(LayerReader& reader) {
@@ -19,34 +14,23 @@ void ReadCommon(LayerReader& reader) {
   reader.config.OnlyNeutral("data_format", "channels_last");
 }
 
-const char* PaddingName(bool same) { return same ? "same" : "valid"; }
-
-ordered_json PairToJson(const Extents& extents) {
-  return ordered_json::array({extents[0], extents[1]});
-}
-
 // Reads the axis: a number, or Keras 2's list of one number.
-void ReadAxis(LayerReader& reader, int64_t* axis) {
-  const json* value = reader.config.Find("axis");
-  if (value == nullptr) return;
-  const json list = value->is_number() ? json::array({*value}) : *value;
-  const IntRange range = {.min = -static_cast<int64_t>(kRankMax), .max = kRankMax};
-  const auto axes =
-      ReadInts(list, JoinPath(reader.config.path(), "axis"), range, reader.config.errors());
-  if (!axes) return;
-  if (axes->size() == 1) {
-    *axis = (*axes)[0];
+void ReadAxis(ObjectReader& config, int64_t* axis) {
+  if (config.recording()) return config.Int("axis", {}, axis);
+  std::vector<int64_t> axes = {*axis};
+  config.Ints("axis", {.min = -static_cast<int64_t>(kRankMax), .max = kRankMax}, 1, &axes);
+  if (axes.size() == 1) {
+    *axis = axes[0];
     return;
   }
-  reader.config.AddError("axis",
-                         absl::StrCat("is ", JsonExcerpt(*value), "; it must be one number"));
+  config.AddError(
+      "axis", absl::StrCat("is ", JsonExcerpt(*config.Find("axis")), "; it must be one number"));
 }
 
 }  // namespace
 
-Conv2DSpec ReadConv2D(LayerReader& reader) {
-  Conv2DSpec layer;
-  layer.name = reader.Name();
+void ReadConfig(LayerReader& reader, Conv2DSpec& layer) {
+  reader.Name(&layer.name);
   ReadCommon(reader);
   // An absent key is an error here, although the readers below would take a default.
   reader.config.Require("filters");
@@ -65,7 +49,7 @@ Conv2DSpec ReadConv2D(LayerReader& reader) {
   if (layer.strides != one && layer.dilation_rate != one) {  // Keras refuses this combination, too
     reader.config.AddError("dilation_rate", "stands beside strides; one of the two must be 1");
   }
-  layer.activation = reader.ReadActivation();
+  reader.ReadActivation(&layer.activation);
   reader.config.Bool("use_bias", &layer.use_bias);
   reader.Initializer("kernel_initializer", &layer.kernel_initializer);
   reader.Initializer("bias_initializer", &layer.bias_initializer);
@@ -75,35 +59,28 @@ Conv2DSpec ReadConv2D(LayerReader& reader) {
   for (const char* key : {"kernel_constraint", "bias_constraint"}) {
     reader.config.OnlyNeutral(key, nullptr);
   }
-  return layer;
 }
 
-Pooling2DSpec ReadPooling2D(PoolKind kind, LayerReader& reader) {
-  Pooling2DSpec layer;
-  layer.name = reader.Name();
-  layer.kind = kind;
+void ReadConfig(LayerReader& reader, Pooling2DSpec& layer) {
+  reader.Name(&layer.name);
   ReadCommon(reader);
   reader.Pair("pool_size", &layer.pool_size);
   // Without strides the windows of a pooling layer lie side by side.
-  layer.strides = layer.pool_size;
+  if (!reader.config.recording()) layer.strides = layer.pool_size;
   reader.Pair("strides", &layer.strides);
   reader.Padding(&layer.same_padding);
-  return layer;
 }
 
-GlobalAveragePooling2DSpec ReadGlobalAveragePooling2D(LayerReader& reader) {
-  GlobalAveragePooling2DSpec layer;
-  layer.name = reader.Name();
+void ReadConfig(LayerReader& reader, GlobalAveragePooling2DSpec& layer) {
+  reader.Name(&layer.name);
   ReadCommon(reader);
   reader.config.Bool("keepdims", &layer.keepdims);
-  return layer;
 }
 
-BatchNormalizationSpec ReadBatchNormalization(LayerReader& reader) {
-  BatchNormalizationSpec layer;
-  layer.name = reader.Name();
+void ReadConfig(LayerReader& reader, BatchNormalizationSpec& layer) {
+  reader.Name(&layer.name);
   reader.OnlyFloat32();
-  ReadAxis(reader, &layer.axis);
+  ReadAxis(reader.config, &layer.axis);
   reader.config.Number("momentum", {.min = 0, .max = 1}, &layer.momentum);
   reader.config.Number("epsilon", {.min = 0}, &layer.epsilon);
   reader.config.Bool("center", &layer.center);
@@ -123,77 +100,25 @@ BatchNormalizationSpec ReadBatchNormalization(LayerReader& reader) {
   reader.config.OnlyNeutral("renorm", false);
   reader.config.OnlyNeutral("renorm_clipping", nullptr);
   reader.config.Ignore("renorm_momentum");
-  return layer;
 }
 
-ReshapeSpec ReadReshape(LayerReader& reader) {
-  ReshapeSpec layer;
-  layer.name = reader.Name();
+void ReadConfig(LayerReader& reader, ReshapeSpec& layer) {
+  reader.Name(&layer.name);
   reader.OnlyFloat32();
-  const json* shape = reader.config.Require("target_shape");
-  if (shape == nullptr) return layer;
-  const auto dims = ReadInts(*shape, JoinPath(reader.config.path(), "target_shape"),
-                             {.min = -1, .max = kDimMax}, reader.config.errors());
-  if (!dims) return layer;
+  ObjectReader& config = reader.config;
+  config.Require("target_shape");
+  std::vector<int64_t> dims = layer.target_shape;
+  config.Ints("target_shape", {.min = -1, .max = kDimMax}, 0, &dims);
   // Only one dimension of the target shape can be computed from the other dimensions.
-  const bool bad = dims->size() > kRankMax || std::count(dims->begin(), dims->end(), 0) > 0 ||
-                   std::count(dims->begin(), dims->end(), -1) > 1;
-  if (bad) {
-    reader.config.AddError(
-        "target_shape", absl::StrCat("is ", JsonExcerpt(*shape), "; it must be at most ", kRankMax,
-                                     " numbers from 1 on, of which one may be -1"));
-    return layer;
+  const bool bad = dims.size() > kRankMax || std::count(dims.begin(), dims.end(), 0) > 0 ||
+                   std::count(dims.begin(), dims.end(), -1) > 1;
+  if (!bad || config.recording()) {
+    layer.target_shape = dims;
+    return;
   }
-  layer.target_shape = *dims;
-  return layer;
-}
-
-ordered_json ToJson(const Conv2DSpec& layer) {
-  return ClassFormToJson("Conv2D",
-                         {{"name", layer.name},
-                          {"filters", layer.filters},
-                          {"kernel_size", PairToJson(layer.kernel_size)},
-                          {"strides", PairToJson(layer.strides)},
-                          {"padding", PaddingName(layer.same_padding)},
-                          {"dilation_rate", PairToJson(layer.dilation_rate)},
-                          {"groups", layer.groups},
-                          {"activation", std::string(ActivationName(layer.activation))},
-                          {"use_bias", layer.use_bias},
-                          {"kernel_initializer", InitializerToJson(layer.kernel_initializer)},
-                          {"bias_initializer", InitializerToJson(layer.bias_initializer)}});
-}
-
-ordered_json ToJson(const Pooling2DSpec& layer) {
-  const char* name = layer.kind == PoolKind::kMax ? "MaxPooling2D" : "AveragePooling2D";
-  return ClassFormToJson(name, {{"name", layer.name},
-                                {"pool_size", PairToJson(layer.pool_size)},
-                                {"strides", PairToJson(layer.strides)},
-                                {"padding", PaddingName(layer.same_padding)}});
-}
-
-ordered_json ToJson(const GlobalAveragePooling2DSpec& layer) {
-  return ClassFormToJson("GlobalAveragePooling2D",
-                         {{"name", layer.name}, {"keepdims", layer.keepdims}});
-}
-
-ordered_json ToJson(const BatchNormalizationSpec& layer) {
-  return ClassFormToJson(
-      "BatchNormalization",
-      {{"name", layer.name},
-       {"axis", layer.axis},
-       {"momentum", layer.momentum},
-       {"epsilon", layer.epsilon},
-       {"center", layer.center},
-       {"scale", layer.scale},
-       {"beta_initializer", InitializerToJson(layer.beta_initializer)},
-       {"gamma_initializer", InitializerToJson(layer.gamma_initializer)},
-       {"moving_mean_initializer", InitializerToJson(layer.moving_mean_initializer)},
-       {"moving_variance_initializer", InitializerToJson(layer.moving_variance_initializer)},
-       {"synchronized", layer.synchronized}});
-}
-
-ordered_json ToJson(const ReshapeSpec& layer) {
-  return ClassFormToJson("Reshape", {{"name", layer.name}, {"target_shape", layer.target_shape}});
+  config.AddError("target_shape", absl::StrCat("is ", JsonExcerpt(*config.Find("target_shape")),
+                                               "; it must be at most ", kRankMax,
+                                               " numbers from 1 on, of which one may be -1"));
 }
 
 }  // namespace cohort

@@ -4,13 +4,9 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "coordinator/job/job_sections.h"
-#include "nlohmann/json.hpp"
 
 namespace cohort {
 namespace {
-
-using nlohmann::json;
-using nlohmann::ordered_json;
 
 // A class, its string form, and Keras's names of the two numbers in its config ("" if the class has
 // no such number).
@@ -68,9 +64,8 @@ constexpr VarianceScaling kScalings[] = {
     {1, "fan_in", true, "LecunUniform"},   {1, "fan_in", false, "LecunNormal"},
 };
 
-KerasInitializerSpec ReadVarianceScaling(const ClassForm& form, JsonErrors& errors) {
-  KerasInitializerSpec spec;
-  ObjectReader config(form.config ? *form.config : EmptyJsonObject(), form.config_path, errors);
+void ReadVarianceScaling(const ClassForm& form, KerasInitializerSpec& spec) {
+  ObjectReader config = form.Config("");
   double scale = 1;
   std::string mode = "fan_in";
   std::string distribution = "truncated_normal";
@@ -89,37 +84,32 @@ KerasInitializerSpec ReadVarianceScaling(const ClassForm& form, JsonErrors& erro
     // No named class draws from the untruncated normal distribution.
     if (distribution == "untruncated_normal") continue;
     spec.class_name = one.class_name;
-    return spec;
+    return;
   }
-  errors.Add(
+  form.place.errors.Add(
       form.config_path,
       absl::StrCat("is a VarianceScaling of scale ", scale, ", mode '", mode,
                    "' and distribution '", distribution,
                    "'; it must be scale 1 with fan_avg (Glorot), scale 2 with fan_in (He) or "
                    "scale 1 with fan_in (Lecun), uniform or truncated_normal"));
-  return spec;
 }
 
 }  // namespace
 
-KerasInitializerSpec ReadInitializer(const json& value, const std::string& path,
-                                     JsonErrors& errors) {
-  KerasInitializerSpec spec;
-  const ClassForm form = ReadClassForm(value, path, errors);
-  if (form.class_name.empty() && !form.is_name_only) return spec;
+void ReadInitializer(const JsonPlace& place, KerasInitializerSpec& spec) {
+  const ClassForm form = ReadClassForm(place, spec.class_name);
+  if (place.record == nullptr) spec = KerasInitializerSpec();
+  if (!form.ok()) return;
   if (form.class_name == "VarianceScaling" || form.class_name == "variance_scaling") {
-    return ReadVarianceScaling(form, errors);
+    return ReadVarianceScaling(form, spec);
   }
   const InitializerClass* found = FindClass(form.class_name);
   if (found == nullptr) {
-    errors.Add(path, UnknownName("initializer", form.class_name, ClassNames()));
-    return spec;
+    return place.errors.Add(place.path, UnknownName("initializer", form.class_name, ClassNames()));
   }
-  spec.class_name = found->class_name;
   // The defaults depend on the class, so they are set before the config is read.
-  spec.a = found->a_default;
-  spec.b = found->b_default;
-  ObjectReader config(form.config ? *form.config : EmptyJsonObject(), form.config_path, errors);
+  if (place.record == nullptr) spec = {found->class_name, found->a_default, found->b_default};
+  ObjectReader config = form.Config(found->class_name);
   if (*found->a_key) config.Number(found->a_key, {}, &spec.a);
   if (*found->b_key) config.Number(found->b_key, {}, &spec.b);
   if (found->has_seed) config.OptionalSeed("seed", &spec.seed);
@@ -135,17 +125,6 @@ KerasInitializerSpec ReadInitializer(const json& value, const std::string& path,
   if (is_normal && spec.b < 0) {
     config.AddError("stddev", absl::StrCat("is ", spec.b, "; it must be at least 0"));
   }
-  return spec;
-}
-
-ordered_json InitializerToJson(const KerasInitializerSpec& initializer) {
-  ordered_json config = ordered_json::object();
-  if (const InitializerClass* found = FindClass(initializer.class_name)) {
-    if (*found->a_key) config[found->a_key] = initializer.a;
-    if (*found->b_key) config[found->b_key] = initializer.b;
-    if (initializer.seed) config["seed"] = *initializer.seed;
-  }
-  return ClassFormToJson(initializer.class_name, std::move(config));
 }
 
 }  // namespace cohort

@@ -28,9 +28,7 @@ constexpr int64_t kRedoMax = 65536;  // the slices' once-only records always hol
 constexpr int64_t kWorkersMax = 1 << 20;
 constexpr int64_t kDayMs = 24 * 3600 * 1000;
 
-FitSpec ReadFit(const json& value, const std::string& path, JsonErrors& errors) {
-  FitSpec fit;
-  ObjectReader reader(value, path, errors);
+void ReadFit(ObjectReader& reader, FitSpec& fit) {
   reader.Int("epochs", {.min = 1, .max = kCountMax}, &fit.epochs);
   reader.Int("batch_size", {.min = 1, .max = kBatchSizeMax}, &fit.batch_size);
   reader.OptionalInt("steps_per_epoch", {.min = 1, .max = kCountMax}, &fit.steps_per_epoch);
@@ -41,23 +39,9 @@ FitSpec ReadFit(const json& value, const std::string& path, JsonErrors& errors) 
   reader.Bool("shuffle", &fit.shuffle);
   reader.Int("closures_in_flight", {.min = 1, .max = kClosuresInFlightMax},
              &fit.closures_in_flight);
-  reader.Finish();
-  return fit;
 }
 
-ordered_json ToJson(const FitSpec& fit) {
-  ordered_json section = {{"epochs", fit.epochs}, {"batch_size", fit.batch_size}};
-  if (fit.steps_per_epoch) section["steps_per_epoch"] = *fit.steps_per_epoch;
-  section["validation_split"] = fit.validation_split;
-  if (fit.validation_batch_size) section["validation_batch_size"] = *fit.validation_batch_size;
-  section["shuffle"] = fit.shuffle;
-  section["closures_in_flight"] = fit.closures_in_flight;
-  return section;
-}
-
-CheckpointSpec ReadCheckpoint(const json& value, const std::string& path, JsonErrors& errors) {
-  CheckpointSpec checkpoint;
-  ObjectReader reader(value, path, errors);
+void ReadCheckpoint(ObjectReader& reader, CheckpointSpec& checkpoint) {
   reader.String("directory", &checkpoint.directory);
   reader.Int("max_to_keep", {.min = 1, .max = kCountMax}, &checkpoint.max_to_keep);
   reader.Int("every_epochs", {.min = 1, .max = kCountMax}, &checkpoint.every_epochs);
@@ -72,14 +56,6 @@ CheckpointSpec ReadCheckpoint(const json& value, const std::string& path, JsonEr
   if (checkpoint.weights_only && checkpoint.restore.empty()) {
     reader.AddError("weights_only", "is true, which needs checkpoint.restore: name a checkpoint");
   }
-  reader.Finish();
-  return checkpoint;
-}
-
-ordered_json ToJson(const CheckpointSpec& checkpoint) {
-  return {{"directory", checkpoint.directory},       {"max_to_keep", checkpoint.max_to_keep},
-          {"every_epochs", checkpoint.every_epochs}, {"restore", checkpoint.restore},
-          {"weights_only", checkpoint.weights_only}, {"mode", checkpoint.mode}};
 }
 
 // Reads a duration in whole milliseconds; an absent key leaves `out` unchanged.
@@ -89,29 +65,15 @@ void ReadMilliseconds(const std::string& key, ObjectReader& reader, absl::Durati
   *out = absl::Milliseconds(ms);
 }
 
-RecoverySpec ReadRecovery(const json& value, const std::string& path, JsonErrors& errors) {
-  RecoverySpec recovery;
-  ObjectReader reader(value, path, errors);
+void ReadRecovery(ObjectReader& reader, RecoverySpec& recovery) {
   reader.Bool("enabled", &recovery.enabled);
   reader.String("directory", &recovery.directory);
   ReadMilliseconds("interval_ms", reader, &recovery.interval);
   reader.Int("interval_steps", {.min = 0, .max = kRedoMax}, &recovery.interval_steps);
   reader.Int("max_steps", {.min = 1, .max = kRedoMax}, &recovery.max_steps);
-  reader.Finish();
-  return recovery;
 }
 
-ordered_json ToJson(const RecoverySpec& recovery) {
-  return {{"enabled", recovery.enabled},
-          {"directory", recovery.directory},
-          {"interval_ms", absl::ToInt64Milliseconds(recovery.interval)},
-          {"interval_steps", recovery.interval_steps},
-          {"max_steps", recovery.max_steps}};
-}
-
-ClusterOptionsSpec ReadCluster(const json& value, const std::string& path, JsonErrors& errors) {
-  ClusterOptionsSpec cluster;
-  ObjectReader reader(value, path, errors);
+void ReadCluster(ObjectReader& reader, ClusterOptionsSpec& cluster) {
   ReadMilliseconds("connect_timeout_ms", reader, &cluster.connect_timeout);
   ReadMilliseconds("lease_timeout_ms", reader, &cluster.lease_timeout);
   if (cluster.lease_timeout < kLeaseMin) {
@@ -134,22 +96,6 @@ ClusterOptionsSpec ReadCluster(const json& value, const std::string& path, JsonE
                                                 ", less than cluster.min_workers, which is ",
                                                 cluster.min_workers));
   }
-  reader.Finish();
-  return cluster;
-}
-
-ordered_json ToJson(const ClusterOptionsSpec& cluster) {
-  ordered_json section = {
-      {"connect_timeout_ms", absl::ToInt64Milliseconds(cluster.connect_timeout)},
-      {"lease_timeout_ms", absl::ToInt64Milliseconds(cluster.lease_timeout)},
-      {"call_timeout_ms", absl::ToInt64Milliseconds(cluster.call_timeout)},
-      {"max_attempts", cluster.max_attempts},
-      {"quarantine_after", cluster.quarantine_after},
-      {"skip_quarantined", cluster.skip_quarantined},
-      {"queue_size", cluster.queue_size},
-      {"min_workers", cluster.min_workers}};
-  if (cluster.max_workers) section["max_workers"] = *cluster.max_workers;
-  return section;
 }
 
 // Checks the limits against the size of a round: a round that waits for its last steps may take at
@@ -190,39 +136,30 @@ void CheckExport(const JobSpec& job, JsonErrors& errors) {
   }
 }
 
-JobSpec ReadJob(const json& value, JsonErrors& errors) {
-  JobSpec job;
-  ObjectReader reader(value, "", errors);
+void ReadExport(ObjectReader& reader, ExportSpec& export_to) {
+  reader.String("onnx", &export_to.onnx);
+}
+
+void ReadJob(const JsonPlace& place, JobSpec& job) {
+  ObjectReader reader(place);
   reader.String("name", &job.name);
   reader.Seed("seed", &job.seed);
-  if (const json* model = reader.Require("model")) job.model = ReadModel(*model, "model", errors);
-  if (const json* compile = reader.Require("compile")) {
-    job.compile = ReadCompile(*compile, "compile", errors);
-  }
-  if (const json* data = reader.Require("data")) job.data = ReadData(*data, "data", errors);
-  if (const json* fit = reader.Find("fit")) job.fit = ReadFit(*fit, "fit", errors);
-  if (const json* strategy = reader.Find("strategy")) {
-    job.strategy = ReadStrategy(*strategy, "strategy", errors);
-  }
-  if (const json* checkpoint = reader.Find("checkpoint")) {
-    job.checkpoint = ReadCheckpoint(*checkpoint, "checkpoint", errors);
-  }
-  if (const json* recovery = reader.Find("recovery")) {
-    job.recovery = ReadRecovery(*recovery, "recovery", errors);
-  }
-  if (const json* section = reader.Find("export")) {
-    ObjectReader export_reader(*section, "export", errors);
-    export_reader.String("onnx", &job.export_to.onnx);
-    export_reader.Finish();
-  }
-  if (const json* cluster = reader.Find("cluster")) {
-    job.cluster = ReadCluster(*cluster, "cluster", errors);
-  }
+  reader.Require("model");
+  if (const auto model = reader.Place("model")) ReadModel(*model, job.model);
+  reader.Require("compile");
+  reader.Object("compile", ReadCompile, &job.compile);
+  reader.Require("data");
+  reader.Object("data", ReadData, &job.data);
+  reader.Object("fit", ReadFit, &job.fit);
+  reader.Object("strategy", ReadStrategy, &job.strategy);
+  reader.Object("checkpoint", ReadCheckpoint, &job.checkpoint);
+  reader.Object("recovery", ReadRecovery, &job.recovery);
+  reader.Object("export", ReadExport, &job.export_to);
+  reader.Object("cluster", ReadCluster, &job.cluster);
   // Checks across sections come last, when every section has its values.
-  CheckRounds(job, errors);
-  CheckExport(job, errors);
+  CheckRounds(job, place.errors);
+  CheckExport(job, place.errors);
   reader.Finish();
-  return job;
 }
 
 }  // namespace
@@ -240,23 +177,18 @@ absl::StatusOr<JobSpec> ParseJob(absl::string_view text, absl::string_view file_
   // Overrides change the parsed text, so overridden values are checked like the rest of the file.
   RETURN_IF_ERROR(ApplyOverrides(overrides, *parsed));
   JsonErrors errors;
-  JobSpec job = ReadJob(*parsed, errors);
+  JobSpec job;
+  ReadJob({"", errors, &*parsed}, job);
   RETURN_IF_ERROR(errors.ToStatus(file_name));
   return job;
 }
 
 std::string JobToJson(const JobSpec& job) {
-  const ordered_json whole = {{"name", job.name},
-                              {"seed", job.seed},
-                              {"model", ModelToJson(job.model)},
-                              {"compile", CompileToJson(job.compile)},
-                              {"data", DataToJson(job.data)},
-                              {"fit", ToJson(job.fit)},
-                              {"strategy", StrategyToJson(job.strategy)},
-                              {"checkpoint", ToJson(job.checkpoint)},
-                              {"recovery", ToJson(job.recovery)},
-                              {"export", {{"onnx", job.export_to.onnx}}},
-                              {"cluster", ToJson(job.cluster)}};
+  ordered_json whole;
+  JsonErrors errors;
+  // Recording changes no value, so the copy stays what the job is.
+  JobSpec same = job;
+  ReadJob({"", errors, nullptr, &whole}, same);
   // Strings that are not UTF-8 are replaced, so that the dump cannot fail.
   return whole.dump(2, ' ', /*ensure_ascii=*/false, ordered_json::error_handler_t::replace);
 }

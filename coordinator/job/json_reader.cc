@@ -16,6 +16,7 @@ namespace cohort {
 namespace {
 
 using nlohmann::json;
+using nlohmann::ordered_json;
 
 // Upper bound of the errors in one message.
 constexpr size_t kErrorsMax = 30;
@@ -142,11 +143,23 @@ std::string JoinPath(const std::string& path, absl::string_view key) {
   return path.empty() ? std::string(key) : absl::StrCat(path, ".", key);
 }
 
-ObjectReader::ObjectReader(const json& value, std::string path, JsonErrors& errors)
-    : value_(value.is_object() ? &value : nullptr), path_(std::move(path)), errors_(errors) {
-  if (value_ == nullptr) {
-    errors_.Add(path_, absl::StrCat("is ", JsonExcerpt(value), "; it must be an object {...}"));
+ObjectReader::ObjectReader(const JsonPlace& place)
+    : value_(place.value != nullptr && place.value->is_object() ? place.value : nullptr),
+      record_(place.record),
+      path_(place.path),
+      errors_(place.errors) {
+  if (record_ != nullptr) {
+    *record_ = ordered_json::object();
+  } else if (value_ == nullptr) {
+    errors_.Add(path_,
+                absl::StrCat("is ", JsonExcerpt(*place.value), "; it must be an object {...}"));
   }
+}
+
+template <typename T>
+bool ObjectReader::Recorded(const std::string& key, const T& value) {
+  if (record_ != nullptr) (*record_)[key] = value;
+  return record_ != nullptr;
 }
 
 const json* ObjectReader::Find(const std::string& key) {
@@ -164,7 +177,37 @@ const json* ObjectReader::Require(const std::string& key) {
   return found;
 }
 
+bool ObjectReader::Given(const std::string& key, bool is_recorded) {
+  return recording() ? is_recorded : Find(key) != nullptr;
+}
+
+bool ObjectReader::HoldsObject(const std::string& key) {
+  const json* const value = Find(key);
+  return value != nullptr && value->is_object();
+}
+
+bool ObjectReader::HoldsList(const std::string& key) {
+  const json* const value = Find(key);
+  return value != nullptr && value->is_array();
+}
+
+std::optional<JsonPlace> ObjectReader::Place(const std::string& key) {
+  JsonPlace place{JoinPath(path_, key), errors_, Find(key)};
+  if (recording()) place.record = &(*record_)[key];
+  if (place.value == nullptr && !recording()) return std::nullopt;
+  return place;
+}
+
 void ObjectReader::Int(const std::string& key, IntRange range, int64_t* out) {
+  std::optional<int64_t> number;
+  if (Recorded(key, *out)) return;
+  OptionalInt(key, range, &number);
+  if (number) *out = *number;
+}
+
+void ObjectReader::OptionalInt(const std::string& key, IntRange range,
+                               std::optional<int64_t>* out) {
+  if (*out && Recorded(key, **out)) return;
   const json* value = Find(key);
   if (value == nullptr) return;
   const std::optional<int64_t> number = AsInt(*value);
@@ -172,31 +215,24 @@ void ObjectReader::Int(const std::string& key, IntRange range, int64_t* out) {
     return AddError(key,
                     absl::StrCat("is ", JsonExcerpt(*value), "; it must be ", Describe(range)));
   }
-  *out = *number;
-}
-
-void ObjectReader::OptionalInt(const std::string& key, IntRange range,
-                               std::optional<int64_t>* out) {
-  int64_t number = range.min;
-  const size_t before = errors_.size();
-  Int(key, range, &number);
-  // Int() leaves the number at the range's minimum if the key is absent, which is not a value.
-  if (errors_.size() == before && value_ != nullptr && Find(key) != nullptr) *out = number;
+  *out = number;
 }
 
 void ObjectReader::Seed(const std::string& key, uint64_t* out) {
-  std::optional<uint64_t> seed;
+  std::optional<uint64_t> seed = *out;
   OptionalSeed(key, &seed);
-  if (seed) *out = *seed;
+  *out = *seed;
 }
 
 void ObjectReader::OptionalSeed(const std::string& key, std::optional<uint64_t>* out) {
+  if (*out && Recorded(key, **out)) return;
   std::optional<int64_t> seed;
   OptionalInt(key, {.min = 0}, &seed);
   if (seed) *out = static_cast<uint64_t>(*seed);
 }
 
 void ObjectReader::Number(const std::string& key, NumberRange range, double* out) {
+  if (Recorded(key, *out)) return;
   const json* value = Find(key);
   if (value == nullptr) return;
   if (!value->is_number() || !InRange(value->get<double>(), range)) {
@@ -207,6 +243,7 @@ void ObjectReader::Number(const std::string& key, NumberRange range, double* out
 }
 
 void ObjectReader::Bool(const std::string& key, bool* out) {
+  if (Recorded(key, *out)) return;
   const json* value = Find(key);
   if (value == nullptr) return;
   if (!value->is_boolean()) {
@@ -216,6 +253,7 @@ void ObjectReader::Bool(const std::string& key, bool* out) {
 }
 
 void ObjectReader::String(const std::string& key, std::string* out) {
+  if (Recorded(key, *out)) return;
   const json* value = Find(key);
   if (value == nullptr) return;
   if (!value->is_string()) {
@@ -226,6 +264,7 @@ void ObjectReader::String(const std::string& key, std::string* out) {
 
 void ObjectReader::Choice(const std::string& key, absl::Span<const std::string> choices,
                           std::string* out) {
+  if (!out->empty() && Recorded(key, *out)) return;
   const json* value = Find(key);
   if (value == nullptr) return;
   const std::string text = value->is_string() ? value->get<std::string>() : "";
@@ -239,9 +278,51 @@ void ObjectReader::Choice(const std::string& key, absl::Span<const std::string> 
   *out = *choice;
 }
 
+void ObjectReader::Ints(const std::string& key, IntRange range, size_t repeated,
+                        std::vector<int64_t>* out) {
+  if (Recorded(key, *out)) return;
+  const json* value = Find(key);
+  if (value == nullptr) return;
+  const bool alone = repeated > 0 && value->is_number();
+  const auto all = ReadInts(alone ? json(std::vector<json>(repeated, *value)) : *value,
+                            JoinPath(path_, key), range, errors_);
+  if (all) *out = *all;
+}
+
+void ObjectReader::Numbers(const std::string& key, std::vector<double>* out) {
+  if (Recorded(key, *out)) return;
+  const json* const list = Find(key);
+  if (list == nullptr) return;
+  if (!list->is_array()) {
+    return AddError(key, absl::StrCat("is ", JsonExcerpt(*list), "; it must be a list of numbers"));
+  }
+  for (const json& item : *list) {
+    if (item.is_number() && item.get<double>() >= 0) {
+      out->push_back(item.get<double>());
+    } else {
+      AddError(key, absl::StrCat("has ", JsonExcerpt(item), "; each must be 0 or more"));
+    }
+  }
+}
+
+void ObjectReader::Strings(const std::string& key, size_t count_min, const char* description,
+                           std::vector<std::string>* out) {
+  if (Recorded(key, *out)) return;
+  const json* const list = Find(key);
+  if (list == nullptr) return;
+  // The whole list is refused if one of its items is not a string.
+  if (!list->is_array() || list->size() < count_min ||
+      !std::all_of(list->begin(), list->end(), [](const json& one) { return one.is_string(); })) {
+    return AddError(
+        key, absl::StrCat("is ", JsonExcerpt(*list), "; it must be a list of ", description));
+  }
+  *out = list->get<std::vector<std::string>>();
+}
+
 void ObjectReader::Ignore(const std::string& key) { Find(key); }
 
-void ObjectReader::OnlyNeutral(const std::string& key, const json& neutral) {
+void ObjectReader::OnlyNeutral(const std::string& key, const NeutralValue& accepted) {
+  const json neutral = std::visit([](const auto& one) { return json(one); }, accepted);
   const json* value = Find(key);
   if (value == nullptr || *value == neutral) return;
   AddError(key,
@@ -264,6 +345,13 @@ void ObjectReader::Finish() {
   }
 }
 
+std::vector<std::string> ObjectReader::Keys() const {
+  std::vector<std::string> keys;
+  if (value_ == nullptr) return keys;
+  for (const auto& item : value_->items()) keys.push_back(item.key());
+  return keys;
+}
+
 std::optional<std::string> FunctionName(const json& value) {
   if (value.is_string()) return value.get<std::string>();
   if (!value.is_object() || !value.contains("class_name") || !value.contains("config")) {
@@ -273,20 +361,35 @@ std::optional<std::string> FunctionName(const json& value) {
   return value["config"].get<std::string>();
 }
 
-ClassForm ReadClassForm(const json& value, const std::string& path, JsonErrors& errors) {
-  ClassForm form;
-  form.config_path = JoinPath(path, "config");
+ObjectReader ClassForm::Config(const std::string& name) const {
+  static const auto* const kEmpty = new json(json::object());
+  if (place.record == nullptr) {
+    return ObjectReader({config_path, place.errors, config ? config : kEmpty});
+  }
+  *place.record = ordered_json::object();
+  (*place.record)["class_name"] = name;
+  return ObjectReader({config_path, place.errors, nullptr, &(*place.record)["config"]});
+}
+
+ClassForm ReadClassForm(const JsonPlace& place, const std::string& recorded) {
+  ClassForm form{place, "", nullptr, JoinPath(place.path, "config")};
+  if (place.record != nullptr) {
+    form.class_name = recorded;
+    return form;
+  }
+  const json& value = *place.value;
   if (value.is_string()) {
     form.class_name = value.get<std::string>();
     form.is_name_only = true;
     return form;
   }
   if (!value.is_object()) {
-    errors.Add(path, absl::StrCat("is ", JsonExcerpt(value),
+    place.errors.Add(place.path,
+                     absl::StrCat("is ", JsonExcerpt(value),
                                   "; it must be {\"class_name\": ..., \"config\": {...}}"));
     return form;
   }
-  ObjectReader reader(value, path, errors);
+  ObjectReader reader(place);
   if (reader.Require("class_name") != nullptr) reader.String("class_name", &form.class_name);
   form.config = reader.Find("config");
   OnlyKerasNames(reader, form.class_name);
@@ -323,12 +426,6 @@ std::optional<std::vector<int64_t>> ReadInts(const json& value, const std::strin
 std::string UnknownName(absl::string_view what, absl::string_view name,
                         absl::Span<const std::string> known) {
   return absl::StrCat("'", Excerpt(name), "' is not a known ", what, Nearest(name, known));
-}
-
-const json& EmptyJsonObject() {
-  // Never destroyed, so that destructors of static objects may still use the empty object.
-  static const json* const kEmpty = new json(json::object());
-  return *kEmpty;
 }
 
 }  // namespace cohort

@@ -4,10 +4,17 @@
 // that a user sees all errors at once. A key counts as known once a reader method has asked for it;
 // Finish reports all other keys. A null value counts as absent, as in Keras's serialised form.
 // Paths have the form that --set takes: "model.config.layers.1.config.rate".
+//
+// The function that reads an object also writes it: given a place that records, a reader finds no
+// key, so that every value stays as it is, and each method records the value under its key, in the
+// order of the calls. So a key stands in one place of the code, and what is written can be read.
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -44,18 +51,38 @@ struct NumberRange {
   bool max_excluded = false;
 };
 
+// One value of the file, or the place where one is recorded. Exactly one of `value` and `record` is
+// set.
+struct JsonPlace {
+  std::string path;
+  JsonErrors& errors;
+  const nlohmann::json* value = nullptr;
+  nlohmann::ordered_json* record = nullptr;
+};
+
+// The only value that is accepted for a key that is not supported.
+using NeutralValue = std::variant<std::nullptr_t, bool, int64_t, double, std::string>;
+
 // The reader of one JSON object. Its methods leave `out` unchanged if the key is absent or its
 // value is wrong. Thread-compatible.
 class ObjectReader {
  public:
-  // Makes a reader; `value` and `errors` must outlive the reader. A value that is not an object is
-  // reported as an error, and every key then counts as absent.
-  ObjectReader(const nlohmann::json& value, std::string path, JsonErrors& errors);
+  // Makes a reader; what the place points to must outlive the reader. A value that is not an object
+  // is reported as an error, and every key then counts as absent.
+  explicit ObjectReader(const JsonPlace& place);
 
+  bool recording() const { return record_ != nullptr; }
   // Returns the key's value, or nullptr if the key is absent or null.
   const nlohmann::json* Find(const std::string& key);
   // Returns the key's value; reports an error if the key is absent or null.
   const nlohmann::json* Require(const std::string& key);
+  // Returns whether the key is in the file, or, if this reader records, `is_recorded`.
+  bool Given(const std::string& key, bool is_recorded);
+  bool HoldsObject(const std::string& key);
+  bool HoldsList(const std::string& key);
+  // Returns the key's place, or nothing if the key is absent or null. The place is valid until
+  // another key is recorded.
+  std::optional<JsonPlace> Place(const std::string& key);
 
   void Int(const std::string& key, IntRange range, int64_t* out);
   void OptionalInt(const std::string& key, IntRange range, std::optional<int64_t>* out);
@@ -65,23 +92,47 @@ class ObjectReader {
   void Bool(const std::string& key, bool* out);
   void String(const std::string& key, std::string* out);
   // Reads one of the choices, ignoring upper and lower case, as TensorFlow does for its names.
-  // `out` gets the spelling in `choices`.
+  // `out` gets the spelling in `choices`. An empty string is not recorded.
   void Choice(const std::string& key, absl::Span<const std::string> choices, std::string* out);
+  // Reads a list of integers. A number alone stands for a list of `repeated` such numbers, unless
+  // `repeated` is 0.
+  void Ints(const std::string& key, IntRange range, size_t repeated, std::vector<int64_t>* out);
+  // Reads a list of numbers, each of which must be at least 0.
+  void Numbers(const std::string& key, std::vector<double>* out);
+  // Reads a list of at least `count_min` strings; `description` says in errors what they are.
+  void Strings(const std::string& key, size_t count_min, const char* description,
+               std::vector<std::string>* out);
+  // Reads an object, whose keys `fields` reads.
+  template <typename Spec>
+  void Object(const std::string& key, void (*fields)(ObjectReader&, Spec&), Spec* out) {
+    const std::optional<JsonPlace> place = Place(key);
+    if (!place) return;
+    ObjectReader reader(*place);
+    fields(reader, *out);
+    reader.Finish();
+  }
 
   // Accepts any value of a key that is part of Keras's form but has no meaning in a job.
   void Ignore(const std::string& key);
   // Accepts only an absent key, null or `neutral`, for a key of Keras's form that is not supported.
-  void OnlyNeutral(const std::string& key, const nlohmann::json& neutral);
+  void OnlyNeutral(const std::string& key, const NeutralValue& neutral);
 
   void AddError(const std::string& key, const std::string& message);
   // Reports the keys that no method has asked for.
   void Finish();
 
+  // Returns the keys of the object that is read.
+  std::vector<std::string> Keys() const;
   const std::string& path() const { return path_; }
   JsonErrors& errors() { return errors_; }
 
  private:
-  const nlohmann::json* const value_;  // nullptr if the value is not an object
+  // Records a value. Returns false if this reader does not record.
+  template <typename T>
+  bool Recorded(const std::string& key, const T& value);
+
+  const nlohmann::json* const value_;  // nullptr if there is no object to read
+  nlohmann::ordered_json* const record_;
   const std::string path_;
   JsonErrors& errors_;
   std::vector<std::string> known_;
@@ -90,15 +141,21 @@ class ObjectReader {
 // Keras's serialised form of an object: {"class_name": "Adam", "config": {...}}, or the name alone
 // as a string.
 struct ClassForm {
+  JsonPlace place;
   std::string class_name;  // empty if the form is wrong; the error has then been reported
   const nlohmann::json* config = nullptr;  // nullptr if no config is given
   std::string config_path;
   bool is_name_only = false;
+
+  bool ok() const { return !class_name.empty() || is_name_only; }
+  // Returns a reader of the config. A place that records gets `name`, which is the name of the
+  // class without its other spellings.
+  ObjectReader Config(const std::string& name) const;
 };
-// Reads a class form. {"class_name": "function", "config": "relu"} counts as the name alone. A
-// module or registered name that is not Keras's is an error, because such a class is not the Keras
-// class of the same name.
-ClassForm ReadClassForm(const nlohmann::json& value, const std::string& path, JsonErrors& errors);
+// Reads a class form; of a place that records, the class is `recorded`. {"class_name": "function",
+// "config": "relu"} counts as the name alone. A module or registered name that is not Keras's is an
+// error, because such a class is not the Keras class of the same name.
+ClassForm ReadClassForm(const JsonPlace& place, const std::string& recorded);
 
 // Returns the name of a function, which is given as a string or in the class form of a function.
 std::optional<std::string> FunctionName(const nlohmann::json& value);
@@ -114,7 +171,35 @@ std::optional<std::vector<int64_t>> ReadInts(const nlohmann::json& value, const 
 std::string UnknownName(absl::string_view what, absl::string_view name,
                         absl::Span<const std::string> known);
 
-// Returns an empty JSON object, for a ClassForm without a config.
-const nlohmann::json& EmptyJsonObject();
+// A class that a class form may name, and the spec with which its config begins.
+template <typename Spec>
+struct ClassChoice {
+  std::string name;
+  Spec start;
+};
+
+// Reads a class form of one of `choices` with `fields`, a callable that reads the config. `what`
+// names the kind of class in errors, and `recorded` is the class of `spec`, if the place records.
+// Returns whether the class is known; if not, `spec` is unchanged.
+template <typename Spec, typename Fields>
+bool ReadClass(const JsonPlace& place, const char* what,
+               const std::vector<ClassChoice<Spec>>& choices, const std::string& recorded,
+               Fields fields, Spec& spec) {
+  const ClassForm form = ReadClassForm(place, recorded);
+  if (!form.ok()) return false;
+  const auto found = std::find_if(choices.begin(), choices.end(),
+                                  [&](const auto& one) { return one.name == form.class_name; });
+  if (found == choices.end()) {
+    std::vector<std::string> names;
+    for (const ClassChoice<Spec>& one : choices) names.push_back(one.name);
+    place.errors.Add(place.path, UnknownName(what, form.class_name, names));
+    return false;
+  }
+  if (place.record == nullptr) spec = found->start;
+  ObjectReader config = form.Config(found->name);
+  fields(config, spec);
+  config.Finish();
+  return true;
+}
 
 }  // namespace cohort

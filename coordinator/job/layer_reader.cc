@@ -23,25 +23,24 @@ const std::vector<std::string>& ActivationNames() {
 
 }  // namespace
 
-LayerReader::LayerReader(const ClassForm& form, JsonErrors& errors)
-    : config(form.config ? *form.config : EmptyJsonObject(), form.config_path, errors) {
+LayerReader::LayerReader(ObjectReader& layer) : config(layer) {
   // A layer that is not trained is not supported, so only true is accepted.
   config.OnlyNeutral("trainable", true);
 }
 
-std::string LayerReader::Name() {
-  std::string name;
+void LayerReader::Name(std::string* out) {
+  std::string name = *out;
   config.String("name", &name);
   // Names become parts of variables' names and of checkpoint keys.
   const bool valid = std::all_of(name.begin(), name.end(), [](unsigned char c) {
     return absl::ascii_isalnum(c) || c == '_' || c == '-' || c == '.';
   });
-  if (!valid) {
-    config.AddError("name", absl::StrCat("is '", Excerpt(name),
-                                         "'; use letters, digits, '_', '-' and '.' only"));
-    return "";
+  if (valid) {
+    *out = name;
+    return;
   }
-  return name;
+  config.AddError(
+      "name", absl::StrCat("is '", Excerpt(name), "'; use letters, digits, '_', '-' and '.' only"));
 }
 
 DType LayerReader::ElementType() {
@@ -68,22 +67,38 @@ void LayerReader::OnlyFloat32() {
   }
 }
 
-Activation LayerReader::ReadActivation() {
+void LayerReader::ReadActivation(Activation* out) {
+  if (config.recording()) {
+    std::string name(ActivationName(*out));
+    return config.String("activation", &name);
+  }
   const json* value = config.Find("activation");
-  if (value == nullptr) return Activation::kLinear;
+  if (value == nullptr) return;
   const std::string path = JoinPath(config.path(), "activation");
   const std::optional<std::string> name = FunctionName(*value);
-  if (name) {
-    const std::vector<std::string>& names = ActivationNames();
-    const auto found = std::find(names.begin(), names.end(), *name);
-    // The names have the order of the enum Activation.
-    if (found != names.end()) return static_cast<Activation>(found - names.begin());
-    config.errors().Add(path, UnknownName("activation", *name, names));
-  } else {
-    config.errors().Add(
+  if (!name) {
+    return config.errors().Add(
         path, absl::StrCat("is ", JsonExcerpt(*value), "; it must be a name such as 'relu'"));
   }
-  return Activation::kLinear;
+  const std::vector<std::string>& names = ActivationNames();
+  const auto found = std::find(names.begin(), names.end(), *name);
+  if (found == names.end()) {
+    return config.errors().Add(path, UnknownName("activation", *name, names));
+  }
+  // The names have the order of the enum Activation.
+  *out = static_cast<Activation>(found - names.begin());
+}
+
+void LayerReader::Input(std::vector<int64_t>* shape, DType* dtype) {
+  if (const auto place = config.Place("batch_input_shape"); config.recording()) {
+    // The first dimension is the batch, which Keras writes as null.
+    *place->record = {nullptr};
+    for (const int64_t dim : *shape) place->record->push_back(dim);
+    std::string name(DTypeName(*dtype));
+    return config.String("dtype", &name);
+  }
+  *dtype = ElementType();
+  *shape = ExampleShape(InputDim::kShape).value_or(std::vector<int64_t>());
 }
 
 std::optional<std::vector<int64_t>> LayerReader::ExampleShape(InputDim input_dim) {
@@ -129,25 +144,19 @@ void LayerReader::OnlyNeutralRegularizer(const char* key) {
 }
 
 void LayerReader::Initializer(const char* key, KerasInitializerSpec* out) {
-  if (const json* value = config.Find(key)) {
-    *out = ReadInitializer(*value, JoinPath(config.path(), key), config.errors());
-  }
+  if (const auto place = config.Place(key)) ReadInitializer(*place, *out);
 }
 
 void LayerReader::Pair(const char* key, Extents* out) {
-  const json* value = config.Find(key);
-  if (value == nullptr) return;
+  std::vector<int64_t> extents(out->begin(), out->end());
   // A single number stands for both rows and columns.
-  const json both = value->is_number() ? json::array({*value, *value}) : *value;
-  const auto extents =
-      ReadInts(both, JoinPath(config.path(), key), {.min = 1, .max = kDimMax}, config.errors());
-  if (!extents) return;
-  if (extents->size() != 2) {
-    config.AddError(key, absl::StrCat("is ", JsonExcerpt(*value),
-                                      "; it must be a number, or one of rows and one of columns"));
+  config.Ints(key, {.min = 1, .max = kDimMax}, out->size(), &extents);
+  if (extents.size() == out->size()) {
+    std::copy(extents.begin(), extents.end(), out->begin());
     return;
   }
-  *out = {(*extents)[0], (*extents)[1]};
+  config.AddError(key, absl::StrCat("is ", JsonExcerpt(*config.Find(key)),
+                                    "; it must be a number, or one of rows and one of columns"));
 }
 
 void LayerReader::Padding(bool* same) {
@@ -167,6 +176,7 @@ std::optional<std::vector<int64_t>> LayerReader::WithoutBatch(const char* key, c
   rest.insert(rest.end(), value.begin() + 1, value.end());
   return ReadInts(rest, JoinPath(config.path(), key), {.min = 1, .max = kDimMax}, config.errors());
 }
+
 absl::string_view ActivationName(Activation activation) {
   return ActivationNames()[static_cast<size_t>(activation)];
 }

@@ -21,14 +21,15 @@ inline constexpr size_t kRankMax = 8;
 // Thread-compatible.
 class LayerReader {
  public:
-  LayerReader(const ClassForm& form, JsonErrors& errors);
+  // Makes a reader of a layer's config, which must outlive it.
+  explicit LayerReader(ObjectReader& layer);
 
-  std::string Name();
+  void Name(std::string* out);
   // Reads the layer's element type, as "float32" or as Keras 3's {"class_name": "DTypePolicy",
   // "config": {"name": "float32"}}.
   DType ElementType();
   void OnlyFloat32();
-  Activation ReadActivation();
+  void ReadActivation(Activation* out);
   // Reads an initializer; leaves `out` unchanged if the key is absent.
   void Initializer(const char* key, KerasInitializerSpec* out);
   // Reads a list of two numbers, or one number that stands for both.
@@ -39,11 +40,13 @@ class LayerReader {
   // of these names, except for a table, where the key `input_dim` counts rows.
   enum class InputDim { kShape, kRows };
   std::optional<std::vector<int64_t>> ExampleShape(InputDim input_dim);
+  // Reads the shape of one example and its element type into an InputLayer.
+  void Input(std::vector<int64_t>* shape, DType* dtype);
   // Accepts only an absent key, null, or a regularizer that adds nothing, for a key of Keras's form
   // that is not supported.
   void OnlyNeutralRegularizer(const char* key);
 
-  ObjectReader config;
+  ObjectReader& config;
 
  private:
   std::optional<std::vector<int64_t>> WithoutBatch(const char* key, const nlohmann::json& value);

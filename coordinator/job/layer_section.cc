@@ -13,7 +13,6 @@
 namespace cohort {
 namespace {
 
-using nlohmann::json;
 using nlohmann::ordered_json;
 
 constexpr int64_t kRowsMax = int64_t{1} << 40;
@@ -25,26 +24,21 @@ const std::vector<std::string>& CombinerNames() {
   return *kNames;
 }
 
-InputLayerSpec ReadInputLayer(LayerReader& reader) {
-  InputLayerSpec layer;
-  layer.name = reader.Name();
-  layer.dtype = reader.ElementType();
-  std::optional<std::vector<int64_t>> shape = reader.ExampleShape(LayerReader::InputDim::kShape);
-  if (shape) layer.shape = *std::move(shape);
+void ReadConfig(LayerReader& reader, InputLayerSpec& layer) {
+  reader.Name(&layer.name);
+  reader.Input(&layer.shape, &layer.dtype);
   reader.config.OnlyNeutral("sparse", false);
   reader.config.OnlyNeutral("ragged", false);
   reader.config.OnlyNeutral("optional", false);
-  return layer;
 }
 
-DenseSpec ReadDense(LayerReader& reader) {
-  DenseSpec layer;
-  layer.name = reader.Name();
+void ReadConfig(LayerReader& reader, DenseSpec& layer) {
+  reader.Name(&layer.name);
   reader.OnlyFloat32();
   // Int() accepts an absent key, so Require() reports it.
   reader.config.Require("units");
   reader.config.Int("units", {.min = 1, .max = kDimMax}, &layer.units);
-  layer.activation = reader.ReadActivation();
+  reader.ReadActivation(&layer.activation);
   reader.config.Bool("use_bias", &layer.use_bias);
   reader.Initializer("kernel_initializer", &layer.kernel_initializer);
   reader.Initializer("bias_initializer", &layer.bias_initializer);
@@ -55,61 +49,47 @@ DenseSpec ReadDense(LayerReader& reader) {
        {"kernel_constraint", "bias_constraint", "lora_rank", "quantization_config"}) {
     reader.config.OnlyNeutral(key, nullptr);
   }
-  return layer;
 }
 
-DropoutSpec ReadDropout(LayerReader& reader) {
-  DropoutSpec layer;
-  layer.name = reader.Name();
+void ReadConfig(LayerReader& reader, DropoutSpec& layer) {
+  reader.Name(&layer.name);
   reader.OnlyFloat32();
   reader.config.Require("rate");
   reader.config.Number("rate", {.min = 0, .max = 1, .max_excluded = true}, &layer.rate);
   reader.config.OptionalSeed("seed", &layer.seed);
   reader.config.OnlyNeutral("noise_shape", nullptr);
-  return layer;
 }
 
-FlattenSpec ReadFlatten(LayerReader& reader) {
-  FlattenSpec layer;
-  layer.name = reader.Name();
+void ReadConfig(LayerReader& reader, FlattenSpec& layer) {
+  reader.Name(&layer.name);
   reader.config.OnlyNeutral("data_format", "channels_last");
   reader.OnlyFloat32();
-  return layer;
 }
 
-ActivationSpec ReadActivationLayer(LayerReader& reader) {
-  ActivationSpec layer;
-  layer.name = reader.Name();
+void ReadConfig(LayerReader& reader, ActivationSpec& layer) {
+  reader.Name(&layer.name);
   reader.OnlyFloat32();
   reader.config.Require("activation");
-  layer.activation = reader.ReadActivation();
-  return layer;
+  reader.ReadActivation(&layer.activation);
 }
 
-ConcatenateSpec ReadConcatenate(LayerReader& reader) {
-  ConcatenateSpec layer;
-  layer.name = reader.Name();
+void ReadConfig(LayerReader& reader, ConcatenateSpec& layer) {
+  reader.Name(&layer.name);
   reader.OnlyFloat32();
   reader.config.Int("axis", {.min = -static_cast<int64_t>(kRankMax), .max = kRankMax}, &layer.axis);
-  return layer;
 }
 
-// Reads the key `dynamic` of a table's config. Beside `dynamic`, the key `input_dim` and
-// initializers that need `input_dim` are errors.
+// Reads what gives a table its rows: the number `input_dim`, or the key `dynamic`.
 template <typename Spec>
-void TakeDynamic(const json& value, LayerReader& reader, Spec& layer) {
-  layer.dynamic =
-      ReadDynamicTable(value, JoinPath(reader.config.path(), "dynamic"), reader.config.errors());
-  if (reader.config.Find("input_dim") != nullptr) {
-    reader.config.AddError("dynamic", "stands beside input_dim; a table has one of the two");
+void ReadRows(ObjectReader& config, Spec& layer) {
+  if (!config.Given("dynamic", layer.dynamic.has_value())) {
+    config.Require("input_dim");
+    return config.Int("input_dim", {.min = 1, .max = kRowsMax}, &layer.input_dim);
   }
-  if (NeedsInputDim(layer.embeddings_initializer)) {
-    reader.config.AddError(
-        "embeddings_initializer",
-        absl::StrCat("is ", layer.embeddings_initializer.class_name,
-                     ", which is scaled by the "
-                     "number of rows, and a dynamic table has none; use RandomUniform, "
-                     "RandomNormal, TruncatedNormal, Zeros, Ones or Constant"));
+  if (!layer.dynamic) layer.dynamic.emplace();
+  config.Object("dynamic", ReadDynamicTable, &*layer.dynamic);
+  if (config.Find("input_dim") != nullptr) {
+    config.AddError("dynamic", "stands beside input_dim; a table has one of the two");
   }
   // Keys are spread over this many buckets, which are the rows that slices share out.
   layer.input_dim = kKeyBuckets;
@@ -117,165 +97,113 @@ void TakeDynamic(const json& value, LayerReader& reader, Spec& layer) {
 
 // Reads the keys that Embedding and EmbeddingBag have in common.
 template <typename Spec>
-Spec ReadTable(LayerReader& reader) {
-  Spec layer;
-  layer.name = reader.Name();
+void ReadTable(LayerReader& reader, Spec& layer) {
+  ObjectReader& config = reader.config;
+  reader.Name(&layer.name);
   reader.OnlyFloat32();
-  const json* const dynamic = reader.config.Find("dynamic");
-  if (dynamic == nullptr) reader.config.Require("input_dim");
-  reader.config.Require("output_dim");
-  reader.config.Int("input_dim", {.min = 1, .max = kRowsMax}, &layer.input_dim);
-  reader.config.Int("output_dim", {.min = 1, .max = dynamic ? kDynamicWidthMax : kDimMax},
-                    &layer.output_dim);
+  ReadRows(config, layer);
+  config.Require("output_dim");
+  config.Int("output_dim", {.min = 1, .max = layer.dynamic ? kDynamicWidthMax : kDimMax},
+             &layer.output_dim);
   reader.Initializer("embeddings_initializer", &layer.embeddings_initializer);
-  if (dynamic != nullptr) TakeDynamic(*dynamic, reader, layer);
+  if (layer.dynamic && NeedsInputDim(layer.embeddings_initializer)) {
+    config.AddError("embeddings_initializer",
+                    absl::StrCat("is ", layer.embeddings_initializer.class_name,
+                                 ", which is scaled by the "
+                                 "number of rows, and a dynamic table has none; use RandomUniform, "
+                                 "RandomNormal, TruncatedNormal, Zeros, Ones or Constant"));
+  }
   for (const char* key : {"embeddings_regularizer", "activity_regularizer"}) {
     reader.OnlyNeutralRegularizer(key);
   }
   for (const char* key : {"embeddings_constraint", "weights", "lora_rank", "quantization_config"}) {
-    reader.config.OnlyNeutral(key, nullptr);
+    config.OnlyNeutral(key, nullptr);
   }
   // Layers have no masks, so mask_zero must be off.
-  reader.config.OnlyNeutral("mask_zero", false);
-  reader.config.Ignore("input_length");
-  return layer;
+  config.OnlyNeutral("mask_zero", false);
+  config.Ignore("input_length");
 }
 
-EmbeddingBagSpec ReadEmbeddingBag(LayerReader& reader) {
-  auto layer = ReadTable<EmbeddingBagSpec>(reader);
+void ReadConfig(LayerReader& reader, EmbeddingSpec& layer) { ReadTable(reader, layer); }
+
+void ReadConfig(LayerReader& reader, EmbeddingBagSpec& layer) {
+  ReadTable(reader, layer);
   std::string name(CombinerName(layer.combiner));
-  reader.config.Choice("combiner", CombinerNames(), &name);
   const std::vector<std::string>& names = CombinerNames();
+  reader.config.Choice("combiner", names, &name);
   layer.combiner =
       static_cast<Combiner>(std::find(names.begin(), names.end(), name) - names.begin());
+}
+
+Pooling2DSpec Pooling(PoolKind kind) {
+  Pooling2DSpec layer;
+  layer.kind = kind;
   return layer;
 }
 
-const std::vector<std::string>& LayerClasses() {
-  static const auto* const kNames = new std::vector<std::string>{"InputLayer",
-                                                                 "Dense",
-                                                                 "Dropout",
-                                                                 "Flatten",
-                                                                 "Activation",
-                                                                 "Concatenate",
-                                                                 "Embedding",
-                                                                 "EmbeddingBag",
-                                                                 "Conv2D",
-                                                                 "MaxPooling2D",
-                                                                 "AveragePooling2D",
-                                                                 "GlobalAveragePooling2D",
-                                                                 "BatchNormalization",
-                                                                 "Reshape"};
-  return *kNames;
+const std::vector<ClassChoice<LayerSpec>>& LayerClasses() {
+  static const auto* const kClasses = new std::vector<ClassChoice<LayerSpec>>{
+      {"InputLayer", InputLayerSpec()},
+      {"Dense", DenseSpec()},
+      {"Dropout", DropoutSpec()},
+      {"Flatten", FlattenSpec()},
+      {"Activation", ActivationSpec()},
+      {"Concatenate", ConcatenateSpec()},
+      {"Embedding", EmbeddingSpec()},
+      {"EmbeddingBag", EmbeddingBagSpec()},
+      {"Conv2D", Conv2DSpec()},
+      {"MaxPooling2D", Pooling(PoolKind::kMax)},
+      {"AveragePooling2D", Pooling(PoolKind::kAverage)},
+      {"GlobalAveragePooling2D", GlobalAveragePooling2DSpec()},
+      {"BatchNormalization", BatchNormalizationSpec()},
+      {"Reshape", ReshapeSpec()}};
+  return *kClasses;
 }
 
-std::optional<LayerSpec> ReadLayerOfClass(const std::string& class_name, LayerReader& reader) {
-  if (class_name == "InputLayer") return ReadInputLayer(reader);
-  if (class_name == "Dense") return ReadDense(reader);
-  if (class_name == "Dropout") return ReadDropout(reader);
-  if (class_name == "Flatten") return ReadFlatten(reader);
-  if (class_name == "Activation") return ReadActivationLayer(reader);
-  if (class_name == "Concatenate") return ReadConcatenate(reader);
-  if (class_name == "Embedding") return ReadTable<EmbeddingSpec>(reader);
-  if (class_name == "EmbeddingBag") return ReadEmbeddingBag(reader);
-  if (class_name == "Conv2D") return ReadConv2D(reader);
-  if (class_name == "MaxPooling2D") return ReadPooling2D(PoolKind::kMax, reader);
-  if (class_name == "AveragePooling2D") return ReadPooling2D(PoolKind::kAverage, reader);
-  if (class_name == "GlobalAveragePooling2D") return ReadGlobalAveragePooling2D(reader);
-  if (class_name == "BatchNormalization") return ReadBatchNormalization(reader);
-  if (class_name == "Reshape") return ReadReshape(reader);
-  return std::nullopt;
-}
-
-// Writes an InputLayer. The first dimension is the batch, which Keras writes as null.
-ordered_json ToJson(const InputLayerSpec& layer) {
-  ordered_json shape = ordered_json::array({nullptr});
-  for (const int64_t dim : layer.shape) shape.push_back(dim);
-  return ClassFormToJson("InputLayer", {{"name", layer.name},
-                                        {"batch_input_shape", std::move(shape)},
-                                        {"dtype", std::string(DTypeName(layer.dtype))}});
-}
-
-ordered_json ToJson(const DenseSpec& layer) {
-  return ClassFormToJson("Dense",
-                         {{"name", layer.name},
-                          {"units", layer.units},
-                          {"activation", std::string(ActivationName(layer.activation))},
-                          {"use_bias", layer.use_bias},
-                          {"kernel_initializer", InitializerToJson(layer.kernel_initializer)},
-                          {"bias_initializer", InitializerToJson(layer.bias_initializer)}});
-}
-
-ordered_json ToJson(const DropoutSpec& layer) {
-  ordered_json config = {{"name", layer.name}, {"rate", layer.rate}};
-  if (layer.seed) config["seed"] = *layer.seed;
-  return ClassFormToJson("Dropout", std::move(config));
-}
-
-ordered_json ToJson(const FlattenSpec& layer) {
-  return ClassFormToJson("Flatten", {{"name", layer.name}});
-}
-
-ordered_json ToJson(const ActivationSpec& layer) {
-  return ClassFormToJson(
-      "Activation",
-      {{"name", layer.name}, {"activation", std::string(ActivationName(layer.activation))}});
-}
-
-ordered_json ToJson(const ConcatenateSpec& layer) {
-  return ClassFormToJson("Concatenate", {{"name", layer.name}, {"axis", layer.axis}});
-}
-
-// Returns the config of an Embedding or EmbeddingBag, without the combiner.
-template <typename Spec>
-ordered_json TableConfig(const Spec& layer) {
-  ordered_json config = {{"name", layer.name}};
-  if (layer.dynamic) {
-    config["dynamic"] = DynamicTableToJson(*layer.dynamic);
-  } else {
-    config["input_dim"] = layer.input_dim;
-  }
-  config["output_dim"] = layer.output_dim;
-  config["embeddings_initializer"] = InitializerToJson(layer.embeddings_initializer);
-  return config;
-}
-
-ordered_json ToJson(const EmbeddingSpec& layer) {
-  return ClassFormToJson("Embedding", TableConfig(layer));
-}
-
-ordered_json ToJson(const EmbeddingBagSpec& layer) {
-  ordered_json config = TableConfig(layer);
-  config["combiner"] = std::string(CombinerName(layer.combiner));
-  return ClassFormToJson("EmbeddingBag", std::move(config));
+// Reads the config of a layer. Returns the shape of an example, if a layer other than an InputLayer
+// gives it.
+std::optional<std::vector<int64_t>> ReadLayerConfig(ObjectReader& config, LayerSpec& layer) {
+  LayerReader reader(config);
+  std::visit([&](auto& one) { ReadConfig(reader, one); }, layer);
+  if (std::holds_alternative<InputLayerSpec>(layer)) return std::nullopt;
+  const bool is_table = std::holds_alternative<EmbeddingSpec>(layer) ||
+                        std::holds_alternative<EmbeddingBagSpec>(layer);
+  return reader.ExampleShape(is_table ? LayerReader::InputDim::kRows
+                                      : LayerReader::InputDim::kShape);
 }
 
 }  // namespace
 
-ReadLayerResult ReadLayer(const json& value, const std::string& path, JsonErrors& errors) {
+ReadLayerResult ReadLayer(const JsonPlace& place) {
   ReadLayerResult result;
-  const ClassForm form = ReadClassForm(value, path, errors);
-  if (form.class_name.empty() && !form.is_name_only) return result;
-  const std::vector<std::string>& known = LayerClasses();
-  if (std::find(known.begin(), known.end(), form.class_name) == known.end()) {
-    errors.Add(path, UnknownName("layer", form.class_name, known));
-    return result;
-  }
-  LayerReader reader(form, errors);
-  result.layer = ReadLayerOfClass(form.class_name, reader);
-  // The caller reports errors of the input's shape with this path.
-  result.config_path = form.config_path;
-  const bool is_table = form.class_name == "Embedding" || form.class_name == "EmbeddingBag";
-  if (form.class_name != "InputLayer") {
-    result.input_shape = reader.ExampleShape(is_table ? LayerReader::InputDim::kRows
-                                                      : LayerReader::InputDim::kShape);
-  }
-  reader.config.Finish();
+  LayerSpec layer;
+  const auto fields = [&](ObjectReader& config, LayerSpec& found) {
+    result.input_shape = ReadLayerConfig(config, found);
+    // The caller reports errors of the input's shape with this path.
+    result.config_path = config.path();
+  };
+  if (ReadClass(place, "layer", LayerClasses(), "", fields, layer)) result.layer = std::move(layer);
   return result;
 }
 
 ordered_json LayerToJson(const LayerSpec& layer) {
-  return std::visit([](const auto& one) { return ToJson(one); }, layer);
+  ordered_json record;
+  JsonErrors errors;
+  LayerSpec same = layer;
+  ReadClass({"", errors, nullptr, &record}, "layer", LayerClasses(), LayerClass(layer),
+            ReadLayerConfig, same);
+  return record;
+}
+
+std::string LayerClass(const LayerSpec& layer) {
+  const auto* const pooling = std::get_if<Pooling2DSpec>(&layer);
+  // MaxPooling2D and AveragePooling2D are classes of one type.
+  const auto found = std::find_if(
+      LayerClasses().begin(), LayerClasses().end(), [&](const ClassChoice<LayerSpec>& one) {
+        return one.start.index() == layer.index() &&
+               (!pooling || std::get<Pooling2DSpec>(one.start).kind == pooling->kind);
+      });
+  return found->name;
 }
 
 absl::string_view CombinerName(Combiner combiner) {

@@ -18,8 +18,11 @@ struct ReadLayerResult {
   std::optional<std::vector<int64_t>> input_shape;
   std::string config_path;
 };
-ReadLayerResult ReadLayer(const nlohmann::json& value, const std::string& path, JsonErrors& errors);
+ReadLayerResult ReadLayer(const JsonPlace& place);
 
 nlohmann::ordered_json LayerToJson(const LayerSpec& layer);
+
+// Returns the name of Keras's class, such as "Dense".
+std::string LayerClass(const LayerSpec& layer);
 
 }  // namespace cohort

@@ -2,6 +2,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -44,7 +45,7 @@ void TakeInputShape(std::vector<int64_t> shape, const std::string& path, JsonErr
 // Appends the layer. If the first layer gives an input shape, an InputLayer is put before it.
 void AppendLayer(const json& value, const std::string& path, JsonErrors& errors,
                  std::vector<LayerSpec>& layers) {
-  ReadLayerResult read = ReadLayer(value, path, errors);
+  ReadLayerResult read = ReadLayer({path, errors, &value});
   if (!read.layer) return;
   if (read.input_shape) {
     TakeInputShape(*std::move(read.input_shape), read.config_path, errors, layers);
@@ -58,21 +59,16 @@ void AppendLayer(const json& value, const std::string& path, JsonErrors& errors,
   layers.push_back(*std::move(read.layer));
 }
 
-const char* Stem(const InputLayerSpec&) { return "input"; }
-const char* Stem(const DenseSpec&) { return "dense"; }
-const char* Stem(const DropoutSpec&) { return "dropout"; }
-const char* Stem(const FlattenSpec&) { return "flatten"; }
-const char* Stem(const ActivationSpec&) { return "activation"; }
-const char* Stem(const ConcatenateSpec&) { return "concatenate"; }
-const char* Stem(const EmbeddingSpec&) { return "embedding"; }
-const char* Stem(const EmbeddingBagSpec&) { return "embedding_bag"; }
-const char* Stem(const Conv2DSpec&) { return "conv2d"; }
-const char* Stem(const Pooling2DSpec& layer) {
-  return layer.kind == PoolKind::kMax ? "max_pooling2d" : "average_pooling2d";
+// Returns Keras's name of a layer without its number: "max_pooling2d" for a MaxPooling2D.
+std::string Stem(const LayerSpec& layer) {
+  if (std::holds_alternative<InputLayerSpec>(layer)) return "input";
+  std::string stem;
+  for (const char c : LayerClass(layer)) {
+    if (absl::ascii_isupper(c) && !stem.empty() && absl::ascii_islower(stem.back())) stem += '_';
+    stem += absl::ascii_tolower(c);
+  }
+  return stem;
 }
-const char* Stem(const GlobalAveragePooling2DSpec&) { return "global_average_pooling2d"; }
-const char* Stem(const BatchNormalizationSpec&) { return "batch_normalization"; }
-const char* Stem(const ReshapeSpec&) { return "reshape"; }
 
 // Gives each layer without a name Keras's name: the class in lower case, then "_1", "_2" and so on.
 void NameLayers(const std::string& path, JsonErrors& errors, std::vector<LayerSpec>& layers) {
@@ -86,16 +82,13 @@ void NameLayers(const std::string& path, JsonErrors& errors, std::vector<LayerSp
   }
   std::map<std::string, int> counts;
   for (LayerSpec& layer : layers) {
-    std::visit(
-        [&](auto& one) {
-          while (one.name.empty()) {
-            const int count = counts[Stem(one)]++;
-            const std::string name =
-                count == 0 ? std::string(Stem(one)) : absl::StrCat(Stem(one), "_", count);
-            if (used.insert(name).second) one.name = name;
-          }
-        },
-        layer);
+    std::string& name = std::visit([](auto& one) -> std::string& { return one.name; }, layer);
+    const std::string stem = Stem(layer);
+    while (name.empty()) {
+      const int count = counts[stem]++;
+      const std::string unused = count == 0 ? stem : absl::StrCat(stem, "_", count);
+      if (used.insert(unused).second) name = unused;
+    }
   }
 }
 
@@ -132,48 +125,43 @@ KerasFile FileOf(const json& value) {
   return file;
 }
 
+ordered_json ModelToJson(const ModelSpec& model) {
+  if (model.functional()) return FunctionalToJson(model);
+  ordered_json layers = ordered_json::array();
+  for (const LayerSpec& layer : model.layers) layers.push_back(LayerToJson(layer));
+  ordered_json config = {{"name", model.name}, {"layers", std::move(layers)}};
+  return {{"class_name", "Sequential"}, {"config", std::move(config)}};
+}
+
 }  // namespace
 
-ModelSpec ReadModel(const json& value, const std::string& path, JsonErrors& errors) {
-  ModelSpec model;
-  const ClassForm form = ReadClassForm(value, path, errors);
-  if (form.class_name.empty() && !form.is_name_only) return model;
+void ReadModel(const JsonPlace& place, ModelSpec& model) {
+  if (place.record != nullptr) {
+    *place.record = ModelToJson(model);
+    return;
+  }
+  const ClassForm form = ReadClassForm(place, "");
+  if (!form.ok()) return;
   // Before TensorFlow 2.2 a functional model had the class name Model.
   const bool functional = form.class_name == "Functional" || form.class_name == "Model";
   if (!functional && form.class_name != "Sequential") {
-    errors.Add(path, UnknownName("model", form.class_name, {"Sequential", "Functional"}));
-    return model;
+    return place.errors.Add(place.path,
+                            UnknownName("model", form.class_name, {"Sequential", "Functional"}));
   }
   // Before Keras 2.2.3 the config of a Sequential model was the list of its layers.
   if (!functional && form.config != nullptr && form.config->is_array()) {
-    ReadLayers(*form.config, form.config_path, errors, model);
-    return model;
+    return ReadLayers(*form.config, form.config_path, place.errors, model);
   }
-  ObjectReader config(form.config ? *form.config : EmptyJsonObject(), form.config_path, errors);
+  ObjectReader config = form.Config("");
   if (functional) model.name = "functional";
   config.String("name", &model.name);
   config.OnlyNeutral("trainable", true);
   config.Ignore("dtype");
   if (functional) {
-    ReadFunctional(config, FileOf(value), model);
+    ReadFunctional(config, FileOf(*place.value), model);
   } else {
     ReadSequential(config, model);
   }
-  return model;
-}
-
-ordered_json ModelToJson(const ModelSpec& model) {
-  if (model.functional()) return FunctionalToJson(model);
-  ordered_json layers = ordered_json::array();
-  for (const LayerSpec& layer : model.layers) layers.push_back(LayerToJson(layer));
-  return ClassFormToJson("Sequential", {{"name", model.name}, {"layers", std::move(layers)}});
-}
-
-ordered_json ClassFormToJson(const std::string& class_name, ordered_json config) {
-  ordered_json form = ordered_json::object();
-  form["class_name"] = class_name;
-  form["config"] = std::move(config);
-  return form;
 }
 
 }  // namespace cohort

@@ -8,13 +8,9 @@
 #include "absl/strings/str_cat.h"
 #include "common/program/update_rule.h"
 #include "coordinator/job/job_sections.h"
-#include "nlohmann/json.hpp"
 
 namespace cohort {
 namespace {
-
-using nlohmann::json;
-using nlohmann::ordered_json;
 
 constexpr NumberRange kNotNegative = {.min = 0};
 
@@ -65,35 +61,37 @@ NumberRange RangeOf(ParameterRange range) {
   return {};
 }
 
+std::vector<std::string> SparseModes() {
+  return {SparseModeNames().begin(), SparseModeNames().end()};
+}
+
 // Reads one parameter as a double; flags become 0 or 1.
-double ReadParameter(const RuleParameter& parameter, double otherwise, ObjectReader& config) {
+void ReadParameter(const RuleParameter& parameter, ObjectReader& config, double& number) {
   if (parameter.range == ParameterRange::kFlag) {
-    bool flag = otherwise != 0;
+    bool flag = number != 0;
     config.Bool(parameter.name, &flag);
-    return flag ? 1 : 0;
-  }
-  if (parameter.range == ParameterRange::kCount) {
-    int64_t count = static_cast<int64_t>(otherwise);
+    number = flag ? 1 : 0;
+  } else if (parameter.range == ParameterRange::kCount) {
+    int64_t count = static_cast<int64_t>(number);
     config.Int(parameter.name, {.min = 0, .max = 1'000'000'000}, &count);
-    return static_cast<double>(count);
+    number = static_cast<double>(count);
+  } else {
+    config.Number(parameter.name, RangeOf(parameter.range), &number);
   }
-  double number = otherwise;
-  config.Number(parameter.name, RangeOf(parameter.range), &number);
-  return number;
 }
 
 // Reads the learning rate, which Keras before 2.3 called `lr`.
 void ReadLearningRate(ObjectReader& config, OptimizerSpec& spec) {
-  const json* const old = config.Find("lr");
-  const json* const rate = config.Find("learning_rate");
-  if (old != nullptr && rate != nullptr) {
+  const bool is_old = config.Find("lr") != nullptr;
+  if (is_old && config.Find("learning_rate") != nullptr) {
     return config.AddError("lr", "stands beside learning_rate, its name today; leave it out");
   }
-  const char* const key = old != nullptr ? "lr" : "learning_rate";
-  if (rate != nullptr && rate->is_object()) {
-    spec.schedule = ReadSchedule(*rate, JoinPath(config.path(), key), config.errors());
+  const bool is_schedule =
+      config.recording() ? !spec.schedule.class_name.empty() : config.HoldsObject("learning_rate");
+  if (is_schedule) {
+    ReadSchedule(*config.Place("learning_rate"), spec.schedule);
   } else {
-    config.Number(key, kNotNegative, &spec.learning_rate);
+    config.Number(is_old ? "lr" : "learning_rate", kNotNegative, &spec.learning_rate);
   }
 }
 
@@ -101,7 +99,7 @@ void ReadLearningRate(ObjectReader& config, OptimizerSpec& spec) {
 // classes of the other optimizers compute the same as today's.
 void OnlyTodaysArithmetic(const std::string& class_name, ObjectReader& config) {
   bool legacy = false;
-  config.Bool("is_legacy_optimizer", &legacy);
+  if (config.Given("is_legacy_optimizer", false)) config.Bool("is_legacy_optimizer", &legacy);
   if (!legacy || (class_name != "Adagrad" && class_name != "RMSprop")) return;
   config.AddError("is_legacy_optimizer",
                   absl::StrCat("is true, and that ", class_name,
@@ -109,15 +107,14 @@ void OnlyTodaysArithmetic(const std::string& class_name, ObjectReader& config) {
                                "in its place"));
 }
 
-ClippingSpec ReadClipping(ObjectReader& config) {
-  ClippingSpec clipping;
+void ReadClipping(ObjectReader& config, ClippingSpec& clipping) {
   const std::pair<const char*, double*> keys[] = {{"clipnorm", &clipping.clipnorm},
                                                   {"global_clipnorm", &clipping.global_clipnorm},
                                                   {"clipvalue", &clipping.clipvalue}};
   const char* first = nullptr;
   // A limit of 0 counts as given, although it clips nothing.
   for (const auto& [key, value] : keys) {
-    if (config.Find(key) == nullptr) continue;
+    if (!config.Given(key, *value > 0)) continue;
     config.Number(key, kNotNegative, value);
     if (first != nullptr) {
       config.AddError(key, absl::StrCat("is given beside ", first,
@@ -125,104 +122,63 @@ ClippingSpec ReadClipping(ObjectReader& config) {
     }
     first = key;
   }
-  return clipping;
+}
+
+void ReadModes(ObjectReader& variables, std::map<std::string, std::string>& by_variable) {
+  for (const std::string& key : variables.Keys()) by_variable[key] = "";
+  if (by_variable.erase("") > 0) variables.AddError("", "has no name of a variable");
+  for (auto& [key, mode] : by_variable) variables.Choice(key, SparseModes(), &mode);
+  std::erase_if(by_variable, [](const auto& entry) { return entry.second.empty(); });
 }
 
 // Reads one sparse mode for all variables, or an object of modes by variable.
-std::map<std::string, std::string> ReadSparseUpdates(ObjectReader& config) {
-  const std::vector<std::string> modes(SparseModeNames().begin(), SparseModeNames().end());
-  std::map<std::string, std::string> by_variable;
-  const json* const value = config.Find("sparse_updates");
-  if (value == nullptr) return by_variable;
-  if (!value->is_object()) {
-    std::string mode;
-    config.Choice("sparse_updates", modes, &mode);
-    // The mode dense_exact is the default, so it needs no entry.
-    if (!mode.empty() && mode != modes[proto::DENSE_EXACT]) by_variable[""] = mode;
-    return by_variable;
+void ReadSparseUpdates(ObjectReader& config, std::map<std::string, std::string>& by_variable) {
+  constexpr char kKey[] = "sparse_updates";
+  const auto of_all = by_variable.find("");
+  const bool one_each = of_all == by_variable.end() && !by_variable.empty();
+  if (config.recording() ? one_each : config.HoldsObject(kKey)) {
+    return config.Object(kKey, ReadModes, &by_variable);
   }
-  ObjectReader variables(*value, JoinPath(config.path(), "sparse_updates"), config.errors());
-  for (const auto& item : value->items()) {
-    if (item.key().empty()) {
-      variables.AddError("", "has no name of a variable");
-      continue;
-    }
-    std::string mode;
-    variables.Choice(item.key(), modes, &mode);
-    if (!mode.empty()) by_variable[item.key()] = mode;
-  }
-  return by_variable;
+  std::string mode = of_all == by_variable.end() ? "" : of_all->second;
+  config.Choice(kKey, SparseModes(), &mode);
+  // The mode dense_exact is the default, so it needs no entry.
+  if (!mode.empty() && mode != SparseModes()[proto::DENSE_EXACT]) by_variable[""] = mode;
 }
 
 }  // namespace
 
-OptimizerSpec ReadOptimizer(const json& value, const std::string& path, JsonErrors& errors) {
-  OptimizerSpec spec;
-  const ClassForm form = ReadClassForm(value, path, errors);
-  if (form.class_name.empty() && !form.is_name_only) return spec;
+void ReadOptimizer(const JsonPlace& place, OptimizerSpec& spec) {
+  const ClassForm form = ReadClassForm(place, spec.class_name);
+  if (!form.ok()) return;
   const OptimizerClass* found = FindOptimizer(form.class_name);
   if (found == nullptr) {
     std::vector<std::string> names;
     for (const OptimizerClass& one : kOptimizers) names.push_back(one.class_name);
-    errors.Add(path, UnknownName("optimizer", form.class_name, names));
-    return spec;
+    return place.errors.Add(place.path, UnknownName("optimizer", form.class_name, names));
   }
-  spec.class_name = found->class_name;
-  spec.op = found->op;
-  spec.learning_rate = found->learning_rate;
-  ObjectReader config(form.config ? *form.config : EmptyJsonObject(), form.config_path, errors);
+  ObjectReader config = form.Config(found->class_name);
+  if (!config.recording()) {
+    spec.class_name = found->class_name;
+    spec.op = found->op;
+    spec.learning_rate = found->learning_rate;
+  }
   ReadLearningRate(config, spec);
   for (const RuleParameter& parameter : ParametersOf(spec.op)) {
     // AdamW is Adam with another default of weight_decay.
     const bool own = parameter.name == "weight_decay" && found->weight_decay.has_value();
-    spec.parameters[parameter.name] =
-        ReadParameter(parameter, own ? *found->weight_decay : parameter.otherwise, config);
+    const double otherwise = own ? *found->weight_decay : parameter.otherwise;
+    const auto number = spec.parameters.emplace(parameter.name, otherwise).first;
+    ReadParameter(parameter, config, number->second);
   }
   for (const char* key : {"name", "jit_compile"}) config.Ignore(key);
   OnlyTodaysArithmetic(spec.class_name, config);
-  spec.clipping = ReadClipping(config);
-  spec.sparse_updates = ReadSparseUpdates(config);
+  ReadClipping(config, spec.clipping);
+  ReadSparseUpdates(config, spec.sparse_updates);
   // Keys of Keras's optimizers that are accepted only if they change nothing.
   config.OnlyNeutral("loss_scale_factor", nullptr);
   config.OnlyNeutral("gradient_accumulation_steps", nullptr);
   config.OnlyNeutral("decay", 0.0);
   config.Finish();
-  return spec;
-}
-
-ordered_json OptimizerToJson(const OptimizerSpec& optimizer) {
-  ordered_json config;
-  if (optimizer.schedule.class_name.empty()) {
-    config["learning_rate"] = optimizer.learning_rate;
-  } else {
-    config["learning_rate"] = ScheduleToJson(optimizer.schedule);
-  }
-  for (const RuleParameter& parameter : ParametersOf(optimizer.op)) {
-    const auto value = optimizer.parameters.find(parameter.name);
-    const double number = value == optimizer.parameters.end() ? parameter.otherwise : value->second;
-    switch (parameter.range) {
-      case ParameterRange::kFlag:
-        config[parameter.name] = number != 0;
-        break;
-      case ParameterRange::kCount:
-        config[parameter.name] = static_cast<int64_t>(number);
-        break;
-      default:
-        config[parameter.name] = number;
-    }
-  }
-  const ClippingSpec& clipping = optimizer.clipping;
-  if (clipping.clipnorm > 0) config["clipnorm"] = clipping.clipnorm;
-  if (clipping.global_clipnorm > 0) config["global_clipnorm"] = clipping.global_clipnorm;
-  if (clipping.clipvalue > 0) config["clipvalue"] = clipping.clipvalue;
-  // The entry "" of sparse_updates stands for all variables.
-  const auto of_all = optimizer.sparse_updates.find("");
-  if (of_all != optimizer.sparse_updates.end()) {
-    config["sparse_updates"] = of_all->second;
-  } else if (!optimizer.sparse_updates.empty()) {
-    config["sparse_updates"] = optimizer.sparse_updates;
-  }
-  return ClassFormToJson(optimizer.class_name, std::move(config));
 }
 
 }  // namespace cohort

@@ -1,17 +1,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/cluster/json_text.h"
 #include "coordinator/job/job_sections.h"
-#include "nlohmann/json.hpp"
 
 // Keras's learning-rate schedules in its serialised form.
 
 namespace cohort {
 namespace {
-
-using nlohmann::json;
-using nlohmann::ordered_json;
 
 constexpr NumberRange kNotNegative = {.min = 0};
 constexpr NumberRange kPositive = {.min = 0, .min_excluded = true};
@@ -77,13 +72,14 @@ const ScheduleClass* FindSchedule(const std::string& name) {
 }
 
 void ReadParameter(const Parameter& parameter, ObjectReader& config, ScheduleSpec& spec) {
-  const json* const given = parameter.presence == Presence::kRequired
-                                ? config.Require(parameter.name)
-                                : config.Find(parameter.name);
+  if (parameter.presence == Presence::kRequired) config.Require(parameter.name);
   // An optional parameter stays absent: CosineDecay without `warmup_target` has no warm-up, which
   // no number could express.
-  if (given == nullptr && parameter.presence == Presence::kOptional) return;
-  double number = parameter.otherwise;
+  if (parameter.presence == Presence::kOptional &&
+      !config.Given(parameter.name, spec.parameters.contains(parameter.name))) {
+    return;
+  }
+  double& number = spec.parameters.emplace(parameter.name, parameter.otherwise).first->second;
   if (parameter.is_bool) {
     bool flag = number != 0;
     config.Bool(parameter.name, &flag);
@@ -91,31 +87,14 @@ void ReadParameter(const Parameter& parameter, ObjectReader& config, ScheduleSpe
   } else {
     config.Number(parameter.name, parameter.range, &number);
   }
-  spec.parameters[parameter.name] = number;
-}
-
-std::vector<double> ReadNumbers(const char* key, ObjectReader& config) {
-  std::vector<double> numbers;
-  const json* const list = config.Require(key);
-  if (list == nullptr) return numbers;
-  if (!list->is_array()) {
-    config.AddError(key, absl::StrCat("is ", JsonExcerpt(*list), "; it must be a list of numbers"));
-    return numbers;
-  }
-  for (const json& item : *list) {
-    if (item.is_number() && item.get<double>() >= 0) {
-      numbers.push_back(item.get<double>());
-    } else {
-      config.AddError(key, absl::StrCat("has ", JsonExcerpt(item), "; each must be 0 or more"));
-    }
-  }
-  return numbers;
 }
 
 void ReadPieces(ObjectReader& config, ScheduleSpec& spec) {
   const size_t errors = config.errors().size();
-  spec.boundaries = ReadNumbers("boundaries", config);
-  spec.values = ReadNumbers("values", config);
+  config.Require("boundaries");
+  config.Numbers("boundaries", &spec.boundaries);
+  config.Require("values");
+  config.Numbers("values", &spec.values);
   // Lists with errors have been reported, so their lengths mean nothing.
   if (config.errors().size() > errors) return;
   if (spec.boundaries.empty() || spec.values.size() != spec.boundaries.size() + 1) {
@@ -134,44 +113,19 @@ void ReadPieces(ObjectReader& config, ScheduleSpec& spec) {
 
 }  // namespace
 
-ScheduleSpec ReadSchedule(const json& value, const std::string& path, JsonErrors& errors) {
-  ScheduleSpec spec;
-  const ClassForm form = ReadClassForm(value, path, errors);
-  if (form.class_name.empty() && !form.is_name_only) return spec;
-  const ScheduleClass* found = FindSchedule(form.class_name);
-  if (found == nullptr) {
-    std::vector<std::string> names;
-    for (const ScheduleClass& one : ScheduleClasses()) names.push_back(one.class_name);
-    errors.Add(path, UnknownName("learning-rate schedule", form.class_name, names));
-    return spec;
+void ReadSchedule(const JsonPlace& place, ScheduleSpec& spec) {
+  std::vector<ClassChoice<ScheduleSpec>> choices;
+  for (const ScheduleClass& one : ScheduleClasses()) {
+    choices.push_back({one.class_name, {one.class_name, {}, {}, {}}});
   }
-  spec.class_name = found->class_name;
-  ObjectReader config(form.config ? *form.config : EmptyJsonObject(), form.config_path, errors);
-  for (const Parameter& parameter : found->parameters) ReadParameter(parameter, config, spec);
-  // PiecewiseConstantDecay is the only class that has lists in place of parameters.
-  if (found->parameters.empty()) ReadPieces(config, spec);
-  config.Ignore("name");
-  config.Finish();
-  return spec;
-}
-
-ordered_json ScheduleToJson(const ScheduleSpec& schedule) {
-  ordered_json config = ordered_json::object();
-  if (!schedule.values.empty()) {
-    config["boundaries"] = schedule.boundaries;
-    config["values"] = schedule.values;
-  }
-  for (const Parameter& parameter : FindSchedule(schedule.class_name)->parameters) {
-    const auto value = schedule.parameters.find(parameter.name);
-    // An optional parameter that was not given stays absent.
-    if (value == schedule.parameters.end()) continue;
-    if (parameter.is_bool) {
-      config[parameter.name] = value->second != 0;
-    } else {
-      config[parameter.name] = value->second;
-    }
-  }
-  return ClassFormToJson(schedule.class_name, std::move(config));
+  const auto fields = [](ObjectReader& config, ScheduleSpec& schedule) {
+    const ScheduleClass* found = FindSchedule(schedule.class_name);
+    for (const Parameter& parameter : found->parameters) ReadParameter(parameter, config, schedule);
+    // PiecewiseConstantDecay is the only class that has lists in place of parameters.
+    if (found->parameters.empty()) ReadPieces(config, schedule);
+    config.Ignore("name");
+  };
+  ReadClass(place, "learning-rate schedule", choices, spec.class_name, fields, spec);
 }
 
 }  // namespace cohort
