@@ -137,7 +137,10 @@ absl::StatusOr<T> PsControl::UntilStable(const UnansweredCall& call, Once once) 
   int silences = 0;
   while (true) {
     if (options_.when_stable) RETURN_IF_ERROR(WaitUntilStable(deadline, loss));
-    if (std::exchange(epoch, cluster_->epoch()) != epoch) {
+    // In one expression, the compiler might read `epoch` before the exchange and compare it with
+    // itself.
+    const uint64_t before = std::exchange(epoch, cluster_->epoch());
+    if (before != epoch) {
       // A recovery has ended since, so the count of silences starts anew.
       unanswered = absl::ZeroDuration();
       silences = 0;

@@ -34,7 +34,7 @@ absl::Status CheckHoldRequest(const proto::HoldShardRequest& request) {
       request.num_shards() >= kShardsMax) {
     return absl::InvalidArgumentError(absl::StrCat("HoldShardRequest.shard ", request.shard(),
                                                    " of num_shards ", request.num_shards(),
-                                                   " is not one of at most ", kShardsMax));
+                                                   " is not one of fewer than ", kShardsMax));
   }
   return absl::OkStatus();
 }

@@ -95,16 +95,26 @@ class ClickTable {
   std::vector<int32_t> labels_;
 };
 
+// The file that is being read. Several files fill one table, so the rows of the files before do not
+// count as lines of this file.
+struct FilePlace {
+  const std::string& path;
+  int64_t rows_before = 0;
+
+  // Returns the number of the line that follows the rows of `table`.
+  int64_t Line(const ClickTable& table) const { return table.size() - rows_before + 1; }
+};
+
 // Parses one line of a click log and adds its row to `table`. Errors name the number of the line.
-absl::Status AddLine(absl::string_view line, const std::string& path, ClickTable& table) {
+absl::Status AddLine(absl::string_view line, const FilePlace& place, ClickTable& table) {
   const absl::StatusOr<ClickRow> row = ParseClickRow(line);
   if (!row.ok()) {
     return absl::DataLossError(
-        absl::StrCat(path, ": line ", table.size() + 1, ": ", row.status().message()));
+        absl::StrCat(place.path, ": line ", place.Line(table), ": ", row.status().message()));
   }
   if (table.size() >= kClickRowsMax) {
     return absl::InvalidArgumentError(
-        absl::StrCat(path, ": more than ", kClickRowsMax, " rows; split the file"));
+        absl::StrCat(place.path, ": more than ", kClickRowsMax, " rows; split the file"));
   }
   table.Add(*row);
   return absl::OkStatus();
@@ -113,6 +123,7 @@ absl::Status AddLine(absl::string_view line, const std::string& path, ClickTable
 // Reads a click log in chunks of kReadBytes; memory holds a chunk and a partial line at most.
 absl::Status ReadFileLines(const std::string& path, FileSystem& files, ClickTable& table) {
   ASSIGN_OR_RETURN(const std::unique_ptr<ReadableFile> file, files.Open(path));
+  const FilePlace place{path, table.size()};
   std::string text;  // text that is not parsed yet; always begins at the start of a line
   for (uint64_t offset = 0; offset < file->size();) {
     const size_t before = text.size();
@@ -123,17 +134,17 @@ absl::Status ReadFileLines(const std::string& path, FileSystem& files, ClickTabl
     // Parses every complete line of the chunk. A partial line at the end waits for the next chunk.
     size_t begin = 0;
     for (size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n', begin)) {
-      RETURN_IF_ERROR(AddLine(absl::string_view(text).substr(begin, end - begin), path, table));
+      RETURN_IF_ERROR(AddLine(absl::string_view(text).substr(begin, end - begin), place, table));
       begin = end + 1;
     }
     text.erase(0, begin);
     // Without a bound, a file that has no line ends would be read into memory as a whole.
     if (text.size() > kLineBytesMax && offset < file->size()) {
-      return absl::DataLossError(absl::StrCat(path, ": line ", table.size() + 1, " is longer than ",
-                                              kLineBytesMax, " bytes"));
+      return absl::DataLossError(absl::StrCat(path, ": line ", place.Line(table),
+                                              " is longer than ", kLineBytesMax, " bytes"));
     }
   }
-  return text.empty() ? absl::OkStatus() : AddLine(text, path, table);
+  return text.empty() ? absl::OkStatus() : AddLine(text, place, table);
 }
 
 }  // namespace

@@ -84,7 +84,10 @@ TEST(ClickLog, ErrorsNameFileLineAndField) {
     MemoryFileSystem files;
     ASSERT_TRUE(
         WriteFileAtomically(files, "/log", absl::StrCat(kCriteo, "\n", one.line, "\n")).ok());
+    // Lines are counted in each file anew.
+    ASSERT_TRUE(WriteFileAtomically(files, "/first", absl::StrCat(kCriteo, "\n")).ok());
     proto::ClickLog log = Log(10);
+    log.add_paths("/first");
     log.add_paths("/log");
     const absl::Status status = ReadClickLog(log, files).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
