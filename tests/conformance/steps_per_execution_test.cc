@@ -222,7 +222,7 @@ TEST_P(StepsAndKills, AMemberOfAGroupCostsNoStep) {
   setup.steps = 4;
   const Ended run = Train(setup, KillOf(Role::kWorker, 3));
   ASSERT_TRUE(run.summary.ok());
-  EXPECT_NEAR(run.summary->train_loss, wanted.summary->train_loss, 1e-3);
+  EXPECT_NEAR(*run.summary->train_loss, *wanted.summary->train_loss, 1e-3);
   EXPECT_NEAR(*run.summary->test_loss, *wanted.summary->test_loss, 1e-3);
   EXPECT_EQ(run.summary->examples, wanted.summary->examples) << "each once";
   EXPECT_EQ(run.summary->closures.recoveries, wanted.summary->closures.recoveries)
