@@ -10,15 +10,15 @@
 
 namespace cohort {
 
-// The file is one line: epoch, coordinator incarnation, the job's settings, the lease in
-// milliseconds, and the job's name up to the end of the file.
+// The file has one line: epoch, coordinator incarnation, hash of the job's settings, lease in
+// milliseconds, and last the job's name, which extends to the end of the file.
 absl::StatusOr<EpochGrant> ReadGrant(FileSystem& files, const std::string& path) {
   // An interrupted WriteGrant may have left a temporary file.
   RemoveTemporaries(files, path);
   const absl::StatusOr<std::string> text = ReadFile(files, path);
   if (absl::IsNotFound(text.status())) return EpochGrant();
   RETURN_IF_ERROR(text.status());
-  // The text is split at four spaces only, because the job's name may have spaces.
+  // The text is split at the first four spaces only, because the job's name may have spaces.
   const std::vector<std::string> words = absl::StrSplit(*text, absl::MaxSplits(' ', 4));
   EpochGrant grant;
   uint64_t settings = 0;
@@ -37,7 +37,7 @@ absl::StatusOr<EpochGrant> ReadGrant(FileSystem& files, const std::string& path)
 }
 
 absl::Status WriteGrant(FileSystem& files, const std::string& path, const EpochGrant& grant) {
-  // The file is replaced atomically, so a crash leaves the old grant or the new one.
+  // The file is replaced atomically, so after a crash it has either the old grant or the new one.
   return WriteFileAtomically(
       files, path,
       absl::StrCat(grant.epoch, " ", grant.coordinator_incarnation, " ", grant.job.settings(), " ",

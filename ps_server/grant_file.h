@@ -1,7 +1,7 @@
 #pragma once
 
-// The file that a parameter server remembers across restarts: the last epoch that the server
-// granted, and the coordinator that it was granted to. Without the file, a restarted server would
+// The grant file of a parameter server, which keeps across restarts the last epoch that the server
+// granted and the coordinator that it was granted to. Without the file, a restarted server would
 // grant the same epoch to another coordinator.
 
 #include <string>
@@ -12,11 +12,11 @@
 
 namespace cohort {
 
-// Reads the granted epoch; epoch 0 means that there is no grant file yet. Errors: DATA_LOSS that
-// names the file and says what to do; those of the file system.
+// Reads the last granted epoch from the file. The result has epoch 0 if there is no grant file yet.
+// Errors: DATA_LOSS that names the damaged file and says what to do; those of the file system.
 absl::StatusOr<EpochGrant> ReadGrant(FileSystem& files, const std::string& path);
 
-// Writes the granted epoch to the file; once the function has returned, the grant survives a crash.
+// Writes a granted epoch to the file. Once the function has returned, the grant survives a crash.
 // Errors: those of the file system, naming the file.
 absl::Status WriteGrant(FileSystem& files, const std::string& path, const EpochGrant& grant);
 

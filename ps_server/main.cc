@@ -1,5 +1,5 @@
 // The program `ps`: a parameter server that serves until SIGTERM, SIGINT or the Shutdown call stops
-// it. Exit codes: common/cluster/exit_codes.h.
+// it. Its exit codes are in common/cluster/exit_codes.h.
 
 #include <atomic>
 #include <string>
@@ -20,7 +20,7 @@ namespace {
 
 // Runs the parameter server until it is stopped, and returns the exit code.
 int Serve(const RoleOptions& options) {
-  SignalWaiter signals;  // made first, so that every thread inherits the blocked signals
+  SignalWaiter signals;  // made before all threads, which inherit the blocked signals
   std::atomic<bool> orphaned{false};
   RealWorld machine(options.compute_threads > 0 ? options.compute_threads : ProcessorCount(),
                     options.transport);
@@ -34,7 +34,8 @@ int Serve(const RoleOptions& options) {
   task_options.send_bytes_max = static_cast<size_t>(options.send_buffer_mib) << 20;
   task_options.grant_file = options.grant_file;
   if (!options.grant_file.empty()) {
-    // A damaged grant file stops the start: without it an epoch could be granted twice.
+    // The server does not start with a damaged grant file, because it could then grant an epoch a
+    // second time.
     const absl::StatusOr<EpochGrant> granted = ReadGrant(world.files, options.grant_file);
     if (!granted.ok()) {
       Log(LogLevel::kError, "start_failed", {{"cause", granted.status().message()}});
@@ -42,7 +43,8 @@ int Serve(const RoleOptions& options) {
     }
     task_options.granted = *granted;
   }
-  // Both callbacks only wake the waiting thread, since they run on threads that must not block.
+  // Both callbacks only wake the waiting main thread, since the threads that run them must not
+  // block.
   task_options.on_shutdown = [&signals] { signals.Wake(); };
   task_options.orphan_timeout = options.orphan_timeout;
   task_options.on_orphaned = [&signals, &orphaned] {

@@ -15,13 +15,14 @@ PsTask::PsTask(World world, Options options)
   task_options.task = options_.task;
   task_options.incarnation = options_.incarnation;
   task_options.memory_bytes = options_.resident_bytes_max;
-  // The gate must know the new epoch before the attached coordinator's first call.
+  // The push gate must know the new epoch before the first call of the coordinator that attaches.
   task_options.on_attach = [gate = push_gate_](const proto::AttachRequest& request) {
     gate->StartEpoch(request.epoch(), request.coordinator_incarnation());
   };
   task_options.granted = options_.granted;
   if (!options_.grant_file.empty()) {
-    // The grant is on disk before it is answered, so a restarted server remembers it.
+    // A grant is written to disk before the coordinator gets its answer, so a restarted server
+    // remembers every grant.
     task_options.on_grant = [&files = world_.files, path = options_.grant_file](
                                 const EpochGrant& grant) { return WriteGrant(files, path, grant); };
   }
@@ -39,10 +40,10 @@ PsTask::PsTask(World world, Options options)
 }
 
 PsTask::~PsTask() {
-  // The server is destroyed first, so that no new call arrives while the services stop.
+  // The network server is destroyed first, so that no new call arrives while the services stop.
   server_.reset();
-  // The call of an open Watch holds the services and the services hold the call; Stop() ends the
-  // Watch.
+  // An open Watch call and the services keep each other alive. Stop() ends the Watch call, so that
+  // both can be freed.
   task_service_->Stop();
 }
 
@@ -62,7 +63,8 @@ void PsTask::StartLeaving(absl::Duration patience) { task_service_->StartLeaving
 void PsTask::Drain(absl::Duration grace) {
   const absl::Time end = world_.clock.Now() + grace;
   StartLeaving(grace * kLeavePart);
-  // Most of `grace` is for the coordinator's Shutdown, and the rest is for open calls.
+  // Most of `grace` is spent waiting for the coordinator's Shutdown call, and the rest waiting for
+  // open calls to end.
   task_service_->WaitToLeave(grace * kLeavePart);
   if (server_) server_->Drain(end - world_.clock.Now());
 }

@@ -1,8 +1,8 @@
 #pragma once
 
-// A parameter server: its services, put together and listening. It has no thread of its own;
-// everything runs on the threads of the world's transport and executor. So the daemon, the
-// in-process tests and the simulator run the same object.
+// A parameter server: its services, connected and listening on the network. It has no thread of its
+// own; everything runs on the threads of the transport and the executor of its World. So the
+// program `ps`, the in-process tests and the simulator run the same object.
 
 #include <cstdint>
 #include <functional>
@@ -21,19 +21,23 @@ class PsTask {
  public:
   struct Options {
     TaskId task;
-    std::string listen_address;  // host:port; port 0 takes a free port
-    uint64_t incarnation = 0;    // another number at each start
-    std::string grant_file;      // the file for grants (grant_file.h); empty: none
-    EpochGrant granted;          // the grant that the file held at the start
-    size_t resident_bytes_max = size_t{64} << 30;  // limit of the bytes of values and slots
-    // Limit of the bytes of requests (Service::receive_budget).
+    std::string listen_address;  // host:port; port 0 chooses a free port
+    uint64_t incarnation = 0;    // differs at each start of the process
+    std::string grant_file;      // path of the grant file (grant_file.h); empty: no file
+    EpochGrant granted;          // content of the grant file at the start
+    // The limit of the total bytes of values and slots in memory.
+    size_t resident_bytes_max = size_t{64} << 30;
+    // The limit of the bytes of received requests that are not answered yet
+    // (Service::receive_budget).
     size_t receive_bytes_max = size_t{1} << 30;
-    size_t send_bytes_max = size_t{1} << 30;  // limit of the bytes of answers to pulls
-    // Runs once, when a coordinator asks for Shutdown, on a transport thread; must not block.
+    // The limit of the total bytes of answers to pulls that are not sent yet.
+    size_t send_bytes_max = size_t{1} << 30;
+    // Called once, on a transport thread, when a coordinator asks for Shutdown; must not block.
     std::function<void()> on_shutdown;
-    // Zero: the server waits for a coordinator for any time.
+    // How long the server waits for a coordinator to attach; zero means without a limit.
     absl::Duration orphan_timeout = absl::ZeroDuration();
-    // Runs once, when no coordinator has come for `orphan_timeout` (TaskService); must not block.
+    // Called once, when no coordinator has attached for `orphan_timeout` (TaskService); must not
+    // block.
     std::function<void()> on_orphaned;
   };
 
@@ -44,22 +48,24 @@ class PsTask {
   // the address.
   absl::StatusOr<std::string> Start();
 
-  // Reports the state DRAINING; from now on no coordinator can attach.
+  // Reports the state DRAINING. From this call on, no coordinator can attach.
   void StartDraining();
-  // Starts draining but, if the coordinator asks for it, serves on until Shutdown.
+  // Starts draining. If the attached coordinator asks for it, the server continues to serve until
+  // the coordinator's Shutdown call, for at most `patience`.
   void StartLeaving(absl::Duration patience);
-  // Leaves (StartLeaving) for most of `grace`, then refuses new calls and waits for open ones. All
-  // of it takes at most `grace`. Blocks.
+  // Calls StartLeaving and waits for the coordinator's Shutdown for most of `grace`, then refuses
+  // new calls and waits for open ones. Blocks for at most `grace` in total.
   void Drain(absl::Duration grace);
 
  private:
   World world_;
   const Options options_;
-  // The gate and the services are shared with calls under way, which may end after this object.
+  // The push gate and the services are shared with running calls, which may end after this object
+  // is destroyed.
   std::shared_ptr<PushGate> push_gate_;
   std::shared_ptr<TaskService> task_service_;
   std::shared_ptr<PsService> ps_service_;
-  // Last member: destroyed first, because the server calls the services.
+  // Declared last and so destroyed first, because the server calls the services.
   std::unique_ptr<Server> server_;
 };
 

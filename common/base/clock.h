@@ -12,7 +12,7 @@
 namespace cohort {
 
 struct TimerId {
-  uint64_t value = 0;  // 0 means that there is no timer
+  uint64_t value = 0;  // no timer has the id 0
 };
 
 // The source of time, and the timers, of one component. Thread-safe.
@@ -22,7 +22,7 @@ class Clock {
 
   virtual absl::Time Now() const = 0;
 
-  // Runs `task` once, not before the time `when`.
+  // Runs `task` once, at the time `when` or later. Returns the timer's id for Cancel.
   virtual TimerId CallAt(absl::Time when, Task task) = 0;
 
   // Cancels a timer. Returns true if the timer's task had not started; the task then never runs.

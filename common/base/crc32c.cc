@@ -21,7 +21,8 @@ constexpr std::array<uint32_t, 256> MakeTable() {
 
 constexpr std::array<uint32_t, 256> kTable = MakeTable();
 
-// Extends a CRC state, which is the complement of a CRC, one byte at a time.
+// Returns the CRC state after the bytes at `data`, one byte at a time. A CRC state is the
+// complement of a CRC.
 uint32_t ExtendByTable(uint32_t state, const char* data, size_t size) {
   for (size_t i = 0; i < size; ++i) {
     state = kTable[(state ^ static_cast<unsigned char>(data[i])) & 0xff] ^ (state >> 8);
@@ -34,15 +35,15 @@ uint32_t ExtendByTable(uint32_t state, const char* data, size_t size) {
 // cycles but can start in every cycle.
 constexpr size_t kRunBytes = 2048;
 
-// The effect of `count` zero bytes on a CRC state, as one table for each of the state's four bytes.
-// Four tables suffice because the effect is linear over XOR.
+// A function of a CRC state: the state after `count` zero bytes more. One table for each of the
+// state's four bytes suffices, because the function is linear over XOR.
 class ZeroBytes {
  public:
   explicit ZeroBytes(size_t count) {
     const std::string zeros(count, '\0');
     for (uint32_t bit = 0; bit < 32; ++bit) {
-      // The effect of zero bytes on a CRC state is the XOR of their effects on the state's bits
-      // that are set.
+      // The state after zero bytes is the XOR of the results for each set bit of the state before
+      // them.
       const uint32_t after = ExtendByTable(uint32_t{1} << bit, zeros.data(), zeros.size());
       std::array<uint32_t, 256>& table = tables_[bit / 8];
       for (uint32_t byte = 0; byte < 256; ++byte) {
@@ -64,8 +65,8 @@ __attribute__((target("sse4.2"))) uint32_t ExtendByInstruction(uint32_t state, c
   static const ZeroBytes one_run(kRunBytes);
   uint64_t wide = state;
   for (; size >= 3 * kRunBytes; data += 3 * kRunBytes, size -= 3 * kRunBytes) {
-    // The second and the third run start from the CRC state 0, so an XOR can add them to the first
-    // run.
+    // The CRCs of the second and the third run start from the state 0, so that an XOR can add them
+    // to the CRC of the first run.
     uint64_t second = 0;
     uint64_t third = 0;
     for (size_t at = 0; at < kRunBytes; at += 8) {

@@ -5,7 +5,8 @@
 namespace cohort {
 
 bool Event::WaitFor(absl::Duration timeout) const {
-  // An infinite timeout cannot be added to a time point, so an endless wait takes its own branch.
+  // An infinite timeout cannot be added to a time point, so a wait without a timeout has no
+  // deadline.
   const bool forever = timeout == absl::InfiniteDuration();
   const auto deadline = std::chrono::steady_clock::now() +
                         absl::ToChronoNanoseconds(forever ? absl::ZeroDuration() : timeout);

@@ -20,7 +20,8 @@ std::string Printable(unsigned char byte) {
 
 std::string Excerpt(absl::string_view text) {
   std::string excerpt;
-  size_t room_for_cut = 0;  // longest length of `excerpt` after which kCut still fits
+  // The length of `excerpt` up to which kCut still fits behind it.
+  size_t room_for_cut = 0;
   for (const char byte : text) {
     const std::string piece = Printable(static_cast<unsigned char>(byte));
     if (excerpt.size() + piece.size() > kExcerptBytesMax) {

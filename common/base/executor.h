@@ -14,7 +14,7 @@ class Executor {
  public:
   virtual ~Executor() = default;
 
-  // Queues `task`; never runs `task` inside this call.
+  // Queues `task` to run later. Does not run `task` before Run returns.
   virtual void Run(Task task) = 0;
 };
 

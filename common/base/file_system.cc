@@ -20,7 +20,7 @@ std::string JoinPath(absl::string_view directory, absl::string_view name) {
 std::string DirectoryOf(absl::string_view path) {
   const size_t slash = path.rfind('/');
   if (slash == absl::string_view::npos) return ".";
-  // The directory of a path such as "/a" is "/", which keeps its slash.
+  // The directory of a path such as "/a" is "/" and not the empty text before the slash.
   return std::string(slash == 0 ? "/" : path.substr(0, slash));
 }
 

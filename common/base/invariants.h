@@ -1,10 +1,12 @@
 #pragma once
 
-// Checks of what a state machine must always keep, where nobody waits for speed: on in builds with
-// assertions (the sanitizers'), and in the simulator, which switches them on; off in daemons. A
-// class has CheckInvariants, and each of its public calls that changes something begins with
+// Checks of the invariants of state machines, where the checks' time does not matter. The checks
+// run in builds with assertions (such as sanitizer builds) and in the simulator, which switches
+// them on. They do not run in daemons built for release. A class that takes part has a method
+// CheckInvariants. Each public method that changes the object locks the object's mutex and then
+// begins with
 //   const InvariantsAfter check(*this);
-// behind its lock, so that the call ends with the check and still holds the lock.
+// so that the check runs when the method returns, and before the mutex is unlocked.
 
 #include <atomic>
 #include <cstddef>
@@ -22,10 +24,11 @@ inline std::atomic<bool> checks_invariants{true};
 #endif
 }  // namespace internal
 
-// Limits walks over all elements: a call stays cheap, and what is wrong with a large collection is
-// wrong with a small one.
+// The largest number of elements that one CheckInvariants visits in a collection. The limit keeps
+// the check cheap, and a bug that breaks a large collection breaks a small one too.
 inline constexpr size_t kInvariantWalkMax = 64;
-// The same limit for an object that is checked several times for each closure.
+// The limit, in the same sense as kInvariantWalkMax, for an object whose invariants are checked
+// several times for each closure.
 inline constexpr size_t kFrequentWalkMax = kInvariantWalkMax / 8;
 
 // Returns whether invariants are checked in this process. Thread-safe.
@@ -39,7 +42,8 @@ template <typename T>
 class InvariantsAfter {
  public:
   explicit InvariantsAfter(const T& checked) : checked_(checked) {}
-  // The scope holds the lock, if the object has one.
+  // Clang's lock analysis is off here: a checked object that has a mutex is locked by the scope,
+  // which the analysis cannot see.
   ~InvariantsAfter() ABSL_NO_THREAD_SAFETY_ANALYSIS {
     if (ChecksInvariants()) [[unlikely]] {
       checked_.CheckInvariants();
@@ -54,7 +58,7 @@ class InvariantsAfter {
 
 }  // namespace cohort
 
-// Checks a condition where invariants are checked.
+// Aborts the process if `condition` is false and this process checks invariants (ChecksInvariants).
 #define COHORT_DCHECK(condition, message)                               \
   do {                                                                  \
     if (::cohort::ChecksInvariants()) COHORT_CHECK(condition, message); \

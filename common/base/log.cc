@@ -25,7 +25,8 @@ spdlog::level::level_enum ToSpdlog(LogLevel level) {
   return spdlog::level::err;
 }
 
-// Returns true for a value whose end a reader of key=value pairs could not find without quotes.
+// Returns true if `value` must be quoted, because a reader of key=value pairs could not find its
+// end otherwise.
 bool NeedsQuotes(const std::string& value) {
   return value.empty() || value.find_first_of(" \"=\n") != std::string::npos;
 }
@@ -40,8 +41,8 @@ void AppendField(std::string& line, absl::string_view key, const std::string& va
                   "\"");
 }
 
-// Returns the one process-wide object of this project. The destination of log lines belongs to the
-// process, not to a component.
+// Returns spdlog's logger, which all components of the process share: log lines go to one
+// destination for the whole process.
 spdlog::logger& Logger() {
   // The logger is never destroyed, because threads may log while the process exits.
   static spdlog::logger* const logger = [] {

@@ -29,13 +29,15 @@ constexpr uint64_t kNoMemoryLimit = uint64_t{1} << 62;
 struct Mount {
   std::string point;
   std::string root;
-  bool unified = false;               // true for version 2 of control groups
-  std::set<std::string> controllers;  // only for version 1
+  bool unified = false;  // true for version 2 of control groups
+  // The mount's controllers in version 1 of control groups; empty in version 2.
+  std::set<std::string> controllers;
 };
 
 // The control group of this process in one hierarchy.
 struct Membership {
-  std::set<std::string> controllers;  // empty in version 2
+  // The hierarchy's controllers in version 1 of control groups; empty in version 2.
+  std::set<std::string> controllers;
   std::string path;
 };
 
@@ -104,9 +106,9 @@ std::vector<Membership> MembershipsIn(const std::string& path) {
   return memberships;
 }
 
-// Returns the directories of the process's group and of all groups above it. A path that leads out
-// of the mount comes from outside a cgroup namespace; the groups that this process can see then
-// begin at the mount point.
+// Returns the directories of the process's control group `path` and of all groups above that group,
+// the mount point first. A `path` outside the mount belongs to the host and not to this process's
+// cgroup namespace. The only group that this process can see is then the mount point.
 std::vector<std::string> GroupsOf(const Mount& mount, absl::string_view path) {
   if (mount.root != "/" && !absl::ConsumePrefix(&path, mount.root)) path = "";
   if (path.substr(0, 3) == "/..") path = "";
@@ -163,7 +165,7 @@ void LimitBy(const std::string& group, const Mount& mount, CgroupLimits& limits)
   LimitProcessors(fields, limits);
 }
 
-// Returns true if the membership belongs to the hierarchy that is mounted at `mount`.
+// Returns true if `mount` and `membership` are of one hierarchy of control groups.
 bool AreOfOneHierarchy(const Mount& mount, const Membership& membership) {
   if (mount.unified || membership.controllers.empty()) {
     return mount.unified && membership.controllers.empty();

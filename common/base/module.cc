@@ -12,7 +12,8 @@ namespace cohort {
 std::string ModulePath(absl::string_view name) {
   std::array<char, 4096> path;
   const ssize_t length = readlink("/proc/self/exe", path.data(), path.size());
-  // /proc/self/exe leads to the executable itself, also if the program was started through PATH.
+  // /proc/self/exe is a link to the executable's file, even if the shell found the program through
+  // PATH.
   const absl::string_view executable(path.data(), length < 0 ? 0 : static_cast<size_t>(length));
   const size_t slash = executable.rfind('/');
   if (slash == absl::string_view::npos) return std::string(name);
@@ -20,7 +21,8 @@ std::string ModulePath(absl::string_view name) {
   if (access(beside.c_str(), F_OK) == 0) return beside;
   const std::string installed =
       absl::StrCat(executable.substr(0, slash + 1), "../lib/cohort/", name);
-  // If the module exists in neither place, LoadModule's error names the path beside the executable.
+  // If the module's file is missing from both directories, the path beside the executable is
+  // returned, and LoadModule's error then names that path.
   return access(installed.c_str(), F_OK) == 0 ? installed : beside;
 }
 

@@ -43,8 +43,8 @@ class ABSL_SCOPED_LOCKABLE MutexLock {
   Mutex& mutex_;
 };
 
-// A condition variable for Mutex. Spurious wake-ups happen, so a caller waits in a loop over its
-// condition. Thread-safe.
+// A condition variable for Mutex. A wait may return without a notification, so a caller waits in a
+// loop until its condition is true. Thread-safe.
 class CondVar {
  public:
   void Wait(Mutex& mutex) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
@@ -56,8 +56,8 @@ class CondVar {
   // Waits for a notification. Returns false if `timeout` passed first.
   bool WaitFor(Mutex& mutex, absl::Duration timeout) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     std::unique_lock<std::mutex> lock(mutex.mutex_, std::adopt_lock);
-    // Bounded because std::condition_variable adds the timeout to the present time, and the sum
-    // must not overflow.
+    // The timeout is limited to a year, because std::condition_variable adds the timeout to the
+    // present time, and the sum must not overflow.
     const absl::Duration bounded = std::min(timeout, absl::Hours(24 * 365));
     const auto status = condition_.wait_for(lock, absl::ToChronoNanoseconds(bounded));
     lock.release();

@@ -20,8 +20,8 @@ int EditDistance(absl::string_view a, absl::string_view b);
 std::vector<std::string> NearestNames(absl::string_view name,
                                       absl::Span<const std::string> candidates, size_t count);
 
-// Returns the nearest candidate, or "" if even the nearest candidate is too far (if more than half
-// of `name` would change).
+// Returns the nearest candidate, or "" if more than half of `name` would have to change to give the
+// nearest candidate.
 std::string NearestName(absl::string_view name, absl::Span<const std::string> candidates);
 
 }  // namespace cohort

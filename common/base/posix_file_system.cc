@@ -72,7 +72,7 @@ class PosixReadableFile final : public ReadableFile {
           pread(fd_, out.data() + done, out.size() - done, static_cast<off_t>(offset + done));
       if (got < 0 && errno == EINTR) continue;
       if (got < 0) return ErrnoStatus(errno, absl::StrCat("cannot read ", path_));
-      // The wanted range reaches beyond the end of the file.
+      // pread() returned 0 bytes: the file ends before the last byte that the caller wants.
       if (got == 0) return BeyondTheEnd(offset, out.size());
       done += static_cast<size_t>(got);
     }
@@ -114,21 +114,24 @@ absl::Status SyncDirectory(const std::string& path) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<WritableFile>> PosixFileSystem::Create(const std::string& path) {
-  // O_EXCL and O_NOFOLLOW ensure that no file or symbolic link of another process is opened.
+  // With O_EXCL and O_NOFOLLOW, open() creates a new file or fails: it never opens a file or a
+  // symbolic link that another process has made.
   const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
   if (fd < 0) return ErrnoStatus(errno, absl::StrCat("cannot create ", path));
   return std::make_unique<PosixWritableFile>(fd, path);
 }
 
 absl::StatusOr<std::unique_ptr<ReadableFile>> PosixFileSystem::Open(const std::string& path) {
-  // Without O_NONBLOCK the call would wait for ever for a writer of a FIFO, which is refused below.
+  // Without O_NONBLOCK, open() of a FIFO would wait for a writer for ever. The check below then
+  // refuses the FIFO.
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) {
     const int error_number = errno;
     return ErrnoStatus(error_number, absl::StrCat("cannot open ", path, DirectoryOfRelative(path)));
   }
   struct stat info;
-  // open() also opens directories and devices, but their sizes mean nothing to a reader of files.
+  // open() also succeeds for directories and devices, which cannot be read as files of a known
+  // size.
   if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
     close(fd);
     return absl::FailedPreconditionError(absl::StrCat(path, " is not a regular file"));
@@ -151,7 +154,8 @@ absl::StatusOr<std::vector<std::string>> PosixFileSystem::List(const std::string
 
 absl::Status PosixFileSystem::Rename(const std::string& from, const std::string& to) {
   struct stat info;
-  // rename() by root would replace a device such as /dev/null by the file.
+  // The type of `to` is checked because rename() by root would replace even a device such as
+  // /dev/null.
   if (lstat(to.c_str(), &info) == 0 && !S_ISREG(info.st_mode) && !S_ISLNK(info.st_mode)) {
     return absl::FailedPreconditionError(absl::StrCat(to, " is not a regular file"));
   }
@@ -175,12 +179,14 @@ absl::Status PosixFileSystem::MakeDirectories(const std::string& path) {
     const std::string prefix = path.substr(0, end);
     if (mkdir(prefix.c_str(), 0755) == 0) {
       RETURN_IF_ERROR(SyncDirectory(DirectoryOf(prefix)));
-      // Another process may have created the same directory, so EEXIST is not an error.
+      // mkdir() fails with EEXIST if another process has created the directory in the meantime, so
+      // EEXIST is not an error.
     } else if (errno != EEXIST) {
       return ErrnoStatus(errno, absl::StrCat("cannot make directory ", prefix));
     }
   }
-  // mkdir() also fails with EEXIST if a file has the name, so the type of the last part is checked.
+  // mkdir() fails with EEXIST for a path that is a file, too, so this check refuses a path that is
+  // not a directory.
   struct stat info;
   if (stat(path.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) {
     return absl::FailedPreconditionError(absl::StrCat(path, " is not a directory"));

@@ -25,24 +25,27 @@ void RealClock::Stop() {
 }
 
 absl::Time RealClock::Now() const {
-  // A step of the wall clock after construction does not move Now().
+  // Now() follows the monotonic clock from the start on, so setting the machine's wall clock does
+  // not change it.
   return wall_start_ + absl::FromChrono(std::chrono::steady_clock::now() - steady_start_);
 }
 
 TimerId RealClock::CallAt(absl::Time when, Task task) {
   MutexLock lock(mutex_);
   const uint64_t id = ++last_id_;
-  // The id makes the timers' keys unique. Timers of one time fire in the order of their ids.
+  // The key of a timer is its time and its id, so that keys are unique. Timers with equal times
+  // fire in the order of their ids.
   timers_.emplace(Key(when, id), std::move(task));
   time_of_.emplace(id, when);
-  // The new timer may be earlier than the timer for which the thread is waiting.
+  // The timer thread is woken because the new timer may be earlier than the timer for which the
+  // thread waits.
   wake_.NotifyAll();
   return TimerId{id};
 }
 
 bool RealClock::Cancel(TimerId timer) {
-  // Declared before the lock and destroyed after the unlock, because destroying a task may call any
-  // code.
+  // The task is destroyed after the mutex is unlocked, because a task's destructor may call any
+  // code. So `cancelled` is declared before the lock.
   Task cancelled;
   MutexLock lock(mutex_);
   const auto found = time_of_.find(timer.value);
@@ -66,13 +69,14 @@ void RealClock::Work() {
           wake_.WaitFor(mutex_, timers_.begin()->first.first - Now());
         }
       }
-      // Stop() drops the timers that have not fired, without running their tasks.
+      // Once Stop() was called, the thread ends, and the tasks of timers that have not fired never
+      // run.
       if (stopping_) return;
       task = std::move(timers_.begin()->second);
       time_of_.erase(timers_.begin()->first.second);
       timers_.erase(timers_.begin());
     }
-    // The task runs outside the lock, so that it may set and cancel timers.
+    // The task runs without the lock, so that it may set and cancel timers.
     task();
   }
 }

@@ -37,7 +37,7 @@ class RealClock final : public Clock {
   std::map<uint64_t, absl::Time> time_of_ ABSL_GUARDED_BY(mutex_);
   uint64_t last_id_ ABSL_GUARDED_BY(mutex_) = 0;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  std::thread thread_;  // declared last, because the thread uses all members above
+  std::thread thread_;  // the last member, because the thread uses all other members
 };
 
 }  // namespace cohort

@@ -48,7 +48,7 @@ class RandomStream {
   // the two halves of one 64-bit draw.
   float Normal(uint64_t i) const {
     const uint64_t bits = Bits(i);
-    // u is in (0, 1], so that the logarithm of u is finite.
+    // u is the random number in (0, 1] whose logarithm is taken, so the logarithm is finite.
     const double u = (static_cast<double>(bits >> 32) + 1.0) * 0x1.0p-32;
     const double v = static_cast<double>(bits & 0xffffffffu) * 0x1.0p-32;
     return static_cast<float>(std::sqrt(-2.0 * std::log(u)) * std::cos(6.283185307179586 * v));

@@ -9,7 +9,8 @@ namespace cohort {
 void IgnoreBrokenPipes() { std::signal(SIGPIPE, SIG_IGN); }
 
 absl::Status WriteToStdout(const std::string& text) {
-  // The C library may fail without setting errno; such a failure is reported as EIO.
+  // The C library may report a failed write without setting errno. Such a failure is returned as
+  // EIO.
   errno = 0;
   const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
   if (std::fflush(stdout) == 0 && written) return absl::OkStatus();

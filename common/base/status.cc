@@ -11,7 +11,8 @@ namespace cohort {
 absl::Status Annotate(const absl::Status& status, absl::string_view context) {
   if (status.ok()) return status;
   absl::Status annotated(status.code(), absl::StrCat(context, ": ", status.message()));
-  // Error details travel as payloads of a status and must survive the new message.
+  // Cohort's error details are payloads of a status, so the payloads are copied to the status with
+  // the new message.
   status.ForEachPayload([&](absl::string_view url, const absl::Cord& payload) {
     annotated.SetPayload(url, payload);
   });

@@ -8,8 +8,8 @@
 namespace cohort {
 
 namespace {
-// A drain of a strand gives its thread back after this number of tasks, so that one busy strand
-// cannot starve other strands.
+// The number of tasks after which a strand gives its thread back to the executor, so that a busy
+// strand cannot starve other strands.
 constexpr int kTasksPerDrainMax = 64;
 thread_local const void* current_strand = nullptr;
 }  // namespace
@@ -23,9 +23,10 @@ struct Strand::State {
   bool draining ABSL_GUARDED_BY(mutex) = false;
 };
 
-// The task that drains a strand on the executor. If the executor drops this task instead, at the
-// end of a simulated world, the strand's queued tasks are dropped too. Otherwise a queued task that
-// owns its strand would keep the strand, and itself, alive for ever.
+// The task with which an executor runs a strand's queued tasks. An executor may also destroy a Turn
+// without running it, when a simulation ends. The strand's queued tasks are destroyed with the
+// Turn; otherwise a queued task that owns its strand would keep the strand, and itself, alive for
+// ever.
 class Strand::State::Turn {
  public:
   explicit Turn(std::shared_ptr<State> state) : state_(std::move(state)) {}
@@ -33,7 +34,8 @@ class Strand::State::Turn {
   Turn& operator=(Turn&&) = delete;
   ~Turn() {
     while (state_ != nullptr) {
-      // Declared before the lock, so that the tasks are destroyed after the unlock.
+      // The tasks are destroyed after the mutex is unlocked, so `dropped` is declared before the
+      // lock.
       std::deque<Task> dropped;
       MutexLock lock(state_->mutex);
       dropped.swap(state_->queue);
@@ -46,7 +48,7 @@ class Strand::State::Turn {
   void operator()() { Drain(std::exchange(state_, nullptr)); }
 
  private:
-  std::shared_ptr<State> state_;  // shared with the strand; null once the turn has run
+  std::shared_ptr<State> state_;  // shared with the strand; null once this Turn has run
 };
 
 Strand::Strand(Executor& executor) : state_(std::make_shared<State>(executor)) {}
@@ -56,11 +58,12 @@ void Strand::Post(Task task) {
     MutexLock lock(state_->mutex);
     state_->queue.push_back(std::move(task));
     if (state_->draining) return;
-    // The caller that sets `draining` is the only caller that starts a drain until the queue is
-    // empty.
+    // The caller that sets `draining` hands the strand to the executor. Later callers only queue
+    // their tasks, until the queue is empty.
     state_->draining = true;
   }
-  // Called outside the lock: the executor may drop the turn, and the turn's destructor locks.
+  // Executor::Run is called without the lock: an executor may destroy the Turn at once, and the
+  // Turn's destructor locks the mutex.
   state_->executor.Run(State::Turn(state_));
 }
 
@@ -71,15 +74,15 @@ void Strand::RunOrPost(Task task) {
     if (state_->draining) return;
     state_->draining = true;
   }
-  // The pointer is copied, because a task may destroy the strand.
+  // Drain gets its own copy of the pointer, because a task may destroy the strand.
   Drain(std::shared_ptr<State>(state_));
 }
 
 bool Strand::IsCurrent() const { return current_strand == state_.get(); }
 
 void Strand::Drain(const std::shared_ptr<State>& state) {
-  // RunOrPost may drain this strand inside a task of another strand, which is current again
-  // afterwards.
+  // RunOrPost may run this strand's tasks inside a task of another strand. The other strand is the
+  // current strand again when Drain returns.
   const void* const outer = std::exchange(current_strand, state.get());
   for (int i = 0; i < kTasksPerDrainMax; ++i) {
     Task task;
@@ -93,11 +96,12 @@ void Strand::Drain(const std::shared_ptr<State>& state) {
       task = std::move(state->queue.front());
       state->queue.pop_front();
     }
-    // The task runs outside the lock, so that it may post to its own strand.
+    // The task runs without the lock, so that the task may post to its own strand.
     task();
   }
   current_strand = outer;
-  // Tasks may be left in the queue, and `draining` is still true, so a new turn runs the rest.
+  // The queue may still hold tasks, so the strand is handed to the executor again, with `draining`
+  // still true.
   state->executor.Run(State::Turn(state));
 }
 

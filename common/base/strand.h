@@ -19,9 +19,9 @@ class Strand {
   Strand& operator=(const Strand&) = delete;
 
   void Post(Task task);
-  // Runs `task` on the calling thread before returning if no task of the strand is running, and
-  // otherwise posts `task` as Post() does. Meant for a caller that holds no lock and that would
-  // only wait for another thread to wake up.
+  // Runs `task` on the calling thread, before RunOrPost returns, if no task of the strand is
+  // running. Otherwise posts `task` as Post() does. Meant for a caller that holds no lock and that
+  // would only wait for another thread to run the task.
   void RunOrPost(Task task);
 
   // Returns true if the calling thread is running a task of this strand.
@@ -31,7 +31,8 @@ class Strand {
   struct State;
   static void Drain(const std::shared_ptr<State>& state);
 
-  // Shared with the drain task that is pending in the executor, which may outlive the strand.
+  // The queue and its mutex. Shared with the task that waits in the executor to run the queue,
+  // because that task may outlive the strand.
   const std::shared_ptr<State> state_;
 };
 

@@ -15,12 +15,13 @@ namespace {
 
 constexpr char kEnding[] = ".tmp";
 constexpr size_t kTokenDigits = 16;
-// A random name has 64 random bits, so a second collision in a row means that something else is
-// wrong.
+// The number of random names that are tried. A name has 64 random bits, so a second collision in a
+// row means that something else is wrong.
 constexpr int kNamesTried = 4;
 
-// Draws the name from the system's random numbers and not from a seed: two processes that write the
-// same path must get different names, and nothing but the name depends on the random bits.
+// Returns a temporary name for `path` with random bits from the operating system. The bits do not
+// come from a seed, because two processes that write the same path must get different names.
+// Nothing but the name depends on the bits.
 std::string RandomName(const std::string& path) {
   std::random_device random;
   const uint64_t token = (uint64_t{random()} << 32) | random();
@@ -59,8 +60,8 @@ absl::StatusOr<std::unique_ptr<TemporaryFile>> TemporaryFile::Create(FileSystem&
           new TemporaryFile(files, path, std::move(name), *std::move(file)));
     }
     error = WithoutToken(file.status(), name, path);
-    // Only ALREADY_EXISTS is worth another try: the random name was taken, and a new one may not
-    // be.
+    // After ALREADY_EXISTS, a file has the random name, and another name is tried. After any other
+    // error, another name would fail too.
     if (!absl::IsAlreadyExists(error)) break;
   }
   return error;
@@ -73,7 +74,7 @@ TemporaryFile::TemporaryFile(FileSystem& files, std::string path, std::string te
       temporary_(std::move(temporary)),
       file_(std::move(file)) {}
 
-// Removes the temporary file if `error` is an error, and returns `error` under the final name.
+// Removes the temporary file if `error` is not OK, and returns `error` under the final name.
 absl::Status TemporaryFile::DiscardOn(const absl::Status& error) {
   if (error.ok()) return error;
   Discard();
@@ -81,8 +82,8 @@ absl::Status TemporaryFile::DiscardOn(const absl::Status& error) {
 }
 
 void TemporaryFile::Discard() {
-  // An error of the removal is ignored, because the caller reports the error that kept the file
-  // from its final name.
+  // An error of Remove is ignored: the caller already reports why the file did not get its final
+  // name.
   files_.Remove(temporary_).IgnoreError();
 }
 
@@ -130,7 +131,8 @@ void RemoveTemporaries(FileSystem& files, const std::string& path) {
 
 absl::Status ProbeDirectory(FileSystem& files, const std::string& directory) {
   RETURN_IF_ERROR(files.MakeDirectories(directory));
-  // Only creating a file shows whether the permissions and the file system allow writing.
+  // Whether files can be written here depends on permissions and on the file system, so a test file
+  // is created.
   const auto made = TemporaryFile::Create(files, JoinPath(directory, "probe"));
   if (!made.ok()) {
     return Annotate(made.status(), absl::StrCat(directory, " cannot be written to"));
@@ -142,7 +144,8 @@ absl::Status ProbeDirectory(FileSystem& files, const std::string& directory) {
 absl::Status ProbeFile(FileSystem& files, const std::string& path) {
   RETURN_IF_ERROR(ProbeDirectory(files, DirectoryOf(path)));
   const absl::Status opened = files.Open(path).status();
-  // A file that does not exist, or that cannot be read, can be replaced all the same.
+  // Only FAILED_PRECONDITION, which means that `path` is not a regular file, is an error: a missing
+  // or unreadable file can be replaced.
   return absl::IsFailedPrecondition(opened) ? opened : absl::OkStatus();
 }
 

@@ -58,13 +58,13 @@ absl::Status WriteFileAtomically(FileSystem& files, const std::string& path,
 absl::string_view FinalName(absl::string_view name);
 bool IsTemporaryName(absl::string_view name);
 
-// Removes the temporary files that killed writers have left for `path`. Only the sole writer of
-// `path` may call this function, because the call would remove a file that another writer is still
-// writing. Temporary files that cannot be removed stay.
+// Removes the temporary files that belong to the final name `path` and that killed writers have
+// left. Only the sole writer of `path` may call this function: it would also remove a file that
+// another writer is writing. Temporary files that cannot be removed stay.
 void RemoveTemporaries(FileSystem& files, const std::string& path);
 
-// Creates the directory and checks that files can be created in it. Errors: the file system's
-// errors, with the directory in the message.
+// Creates the directory if it is missing, and checks that files can be created in it. Errors: the
+// file system's errors, with the directory in the message.
 absl::Status ProbeDirectory(FileSystem& files, const std::string& directory);
 
 // Checks that WriteFileAtomically can write the file, and creates its directory. Errors: those of

@@ -29,8 +29,8 @@ ThreadPool::~ThreadPool() {
 }
 
 void ThreadPool::Run(Task task) {
-  // The worker is notified inside the lock: as soon as the task can run, the task may let the owner
-  // destroy the pool.
+  // The notification happens under the lock. Once the mutex is unlocked, the task may run and let
+  // the owner destroy the pool, with the condition variable.
   MutexLock lock(mutex_);
   queue_.push_back(std::move(task));
   wake_.NotifyOne();
@@ -48,7 +48,8 @@ void ThreadPool::Work(absl::optional<Turns> turns) {
       task = std::move(queue_.front());
       queue_.pop_front();
     }
-    // The task runs outside the lock, so that other threads can take tasks at the same time.
+    // The task runs without the lock, so that the pool's other threads can take tasks at the same
+    // time.
     task();
   }
 }

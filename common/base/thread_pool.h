@@ -19,7 +19,8 @@ class ThreadPool final : public Executor {
   struct Options {
     std::string name;  // the operating system shows at most 12 characters of the name
     int threads = 1;
-    // The length of the threads' turns; nullopt keeps the turns of the creating thread.
+    // The length of the threads' time slices (turns.h); nullopt keeps the length that the creating
+    // thread has.
     absl::optional<Turns> turns = absl::nullopt;
   };
 
@@ -35,7 +36,7 @@ class ThreadPool final : public Executor {
   CondVar wake_;
   std::deque<Task> queue_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  std::vector<std::thread> threads_;  // constant after construction
+  std::vector<std::thread> threads_;  // not changed after construction
 };
 
 }  // namespace cohort

@@ -12,10 +12,11 @@ namespace cohort {
 
 namespace {
 
-constexpr uint64_t kShortNanoseconds = 100'000;  // the kernel accepts no shorter turns
+constexpr uint64_t kShortNanoseconds = 100'000;  // the kernel accepts no shorter time slices
 constexpr uint64_t kLongNanoseconds = 3'000'000;
-// 19 steps of niceness give a thread 70 times the share of other threads. With 15 steps (28 times
-// the share), one small call in a hundred still waits for a scheduler tick.
+// The number of steps by which a thread with short time slices lowers its niceness. 19 steps give a
+// thread 70 times the share of other threads. With 15 steps (28 times the share), one small call in
+// a hundred still waits for a scheduler tick.
 constexpr int kShortNiceSteps = 19;
 
 // The kernel's struct sched_attr, which the C library does not declare.
@@ -25,7 +26,7 @@ struct SchedulingAttributes {
   uint64_t flags = 0;
   int32_t nice = 0;
   uint32_t priority = 0;
-  uint64_t turn_nanoseconds = 0;  // 0 means the system's default length
+  uint64_t turn_nanoseconds = 0;  // length of a time slice; 0 means the system's default length
   uint64_t deadline = 0;
   uint64_t period = 0;
 };
@@ -46,20 +47,22 @@ uint64_t NanosecondsOf(Turns turns) {
 }  // namespace
 
 void SetTurns(Turns turns) {
-  // The niceness of the process is read once, before the first change, so that kUsual can restore
-  // it.
+  // The niceness with which the process was started is read at the first call, before any change,
+  // so that kUsual can restore the niceness.
   static const int nice_of_process = getpriority(PRIO_PROCESS, 0);
-  // Another scheduling policy was chosen from outside, so the thread is left unchanged.
+  // A thread with another scheduling policy is left unchanged: the policy was set from outside this
+  // program.
   if (sched_getscheduler(0) != SCHED_OTHER) return;
   SchedulingAttributes attributes;
   attributes.nice = nice_of_process;
   if (turns == Turns::kShort) attributes.nice = std::max(nice_of_process - kShortNiceSteps, -20);
   attributes.turn_nanoseconds = NanosecondsOf(turns);
   if (syscall(SYS_sched_setattr, 0, &attributes, 0) == 0) return;
-  // Without permission to change the niceness, only the length of the turns is set.
+  // The call fails if this process may not lower its niceness. In this case only the length of the
+  // time slices is set.
   attributes.nice = getpriority(PRIO_PROCESS, 0);
-  // A failure is ignored: without the permission, calls only wait longer, and results stay the
-  // same.
+  // A failure of this second call is ignored: calls may wait longer for a processor, but their
+  // results stay the same.
   syscall(SYS_sched_setattr, 0, &attributes, 0);
 }
 

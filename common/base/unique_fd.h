@@ -6,7 +6,7 @@
 
 namespace cohort {
 
-// A file descriptor that is closed when its owner is destroyed. Thread-compatible.
+// The owner of a file descriptor, which it closes when it is destroyed. Thread-compatible.
 class UniqueFd {
  public:
   UniqueFd() = default;
@@ -22,7 +22,7 @@ class UniqueFd {
 
   int get() const { return fd_; }
   bool ok() const { return fd_ >= 0; }
-  // Returns the descriptor and gives it up: the caller must close the descriptor from now on.
+  // Returns the descriptor, which the caller must close: this object no longer owns the descriptor.
   int Release() { return std::exchange(fd_, -1); }
 
  private:

@@ -55,8 +55,9 @@ Shape ShapeOfRows(const Shape& full_shape, RowRange rows);
 absl::StatusOr<proto::SavedSlice> DescribeSlice(const std::string& name, const BundleTensor& tensor,
                                                 RowRange rows);
 
-// The writer of one data shard. The shard is written under a temporary name and renamed when it is
-// finished. A shard that cannot be finished is removed (temporary_file.h). Thread-compatible.
+// The writer of one data shard. The data shard has a temporary name until Finish gives it its final
+// name; if Finish is never reached or fails, the file is removed (temporary_file.h).
+// Thread-compatible.
 class DataShardWriter {
  public:
   // Creates the temporary file of a data shard. Errors: INVALID_ARGUMENT for a shard number outside
@@ -70,7 +71,8 @@ class DataShardWriter {
   // used any more.
   absl::Status Add(const std::string& name, const Shape& full_shape, RowRange rows,
                    const Tensor& value);
-  // Writes a slice that DescribeSlice has described, from bytes in several pieces.
+  // Writes a slice that DescribeSlice has described. The slice's bytes are the concatenation of
+  // `pieces`.
   absl::Status Add(proto::SavedSlice slice, absl::Span<const absl::string_view> pieces);
   // Syncs and closes the shard and renames it to its final name. Returns the slices to report to
   // the coordinator. Errors: ALREADY_EXISTS if the prefix now has an index; the file system's

@@ -26,8 +26,8 @@ constexpr std::array<TypeNumber, 9> kTypeNumbers = {{{DType::kFloat32, 1},
                                                      {DType::kBfloat16, 14},
                                                      {DType::kFloat16, 19}}};
 
-// Appends the number of bytes of `value`, and then these bytes with the most significant byte
-// first.
+// Appends the number of bytes of `value` without leading zeros, and then these bytes, the most
+// significant byte first.
 void AppendOrderedUnsigned(uint64_t value, std::string& out) {
   std::string bytes;
   for (; value > 0; value >>= 8) bytes.insert(bytes.begin(), static_cast<char>(value & 0xff));
@@ -57,7 +57,8 @@ void AppendOrderedSigned(int64_t value, std::string& out) {
   std::array<unsigned char, 10> bytes;
   for (int i = 0; i < 10; ++i) {
     const int shift = 8 * (9 - i);
-    // A shift by 64 or more is undefined in C++, so the sign fills the first bytes.
+    // In C++, a shift by 64 or more is undefined, so a byte beyond the 64 bits of `value` is made
+    // from the sign.
     const int64_t shifted = shift >= 64 ? (value < 0 ? -1 : 0) : value >> shift;
     bytes[static_cast<size_t>(i)] = static_cast<unsigned char>(shifted & 0xff);
   }
@@ -121,8 +122,8 @@ absl::Status DamagedFile(const std::string& path, absl::string_view what) {
 absl::Status CheckNotComplete(FileSystem& files, const std::string& prefix) {
   const absl::Status status = files.Open(IndexPath(prefix)).status();
   if (absl::IsNotFound(status)) return absl::OkStatus();
-  // Any error except NOT_FOUND leaves open whether the checkpoint is complete, so the caller must
-  // not write.
+  // After any error except NOT_FOUND, nobody knows whether the checkpoint is complete, so the
+  // caller gets the error and must not write to the checkpoint.
   RETURN_IF_ERROR(status);
   return absl::AlreadyExistsError(absl::StrCat("checkpoint ", prefix,
                                                " is complete and is not written again; save "
@@ -135,8 +136,8 @@ absl::StatusOr<int64_t> CheckedBytes(DType dtype, absl::Span<const int64_t> dims
     return absl::InvalidArgumentError(
         absl::StrCat("rank ", dims.size(), " is above ", kBundleRankMax));
   }
-  // The product of the sizes along the other axes is bounded even if one size is 0: a zero must not
-  // hide an overflow in row_elements().
+  // All sizes except zeros are multiplied for the check of the limit. Even if axis 0 has the size
+  // 0, Shape::row_elements() multiplies the sizes of the later axes, and must not overflow.
   int64_t bytes = static_cast<int64_t>(ElementSize(dtype));
   bool empty = false;
   for (int64_t dim : dims) {

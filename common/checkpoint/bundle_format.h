@@ -20,11 +20,11 @@ inline constexpr absl::string_view kBundleHeaderKey = "";
 // The bundle version that TensorFlow's own writer declares. A reader refuses a bundle whose
 // min_consumer is higher than this version.
 inline constexpr int32_t kBundleVersion = 1;
-// TensorFlow's block size for prefix.index. With TensorFlow's block size, the same entries give the
-// same file as in TensorFlow.
+// TensorFlow's block size for prefix.index. With equal block sizes, Cohort and TensorFlow write the
+// same file for the same entries.
 inline constexpr size_t kIndexBlockBytes = 256 << 10;
 
-inline constexpr int kBundleRankMax = 254;  // TensorFlow's own limit
+inline constexpr int kBundleRankMax = 254;  // the largest rank that TensorFlow supports
 inline constexpr int kBundleShardsMax = 65536;
 inline constexpr int kTensorSlicesMax = 16384;
 

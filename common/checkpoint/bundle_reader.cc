@@ -13,22 +13,22 @@ namespace cohort {
 
 namespace {
 
-// The size of the pieces in which slices are read, so that memory holds only the wanted rows and
-// one piece.
+// The number of bytes of a slice that are read at a time, so that memory holds the wanted rows and
+// one such buffer.
 constexpr int64_t kReadBytes = 1 << 20;
 
 struct DataShard {
   std::string path;
   std::unique_ptr<ReadableFile> file;
-  // The sum of the sizes of the slices that the index places in this shard.
+  // The sum of the sizes of all slices that lie in this data shard according to the index.
   uint64_t named_bytes = 0;
 };
 
 using ShardMap = std::map<int, DataShard>;
 
 // Checks that a slice lies inside its data shard, and that all slices of the shard together are not
-// larger than the shard. Two slices that share bytes could otherwise make the memory of tensors
-// exceed the file's size.
+// larger than the shard. Without the second check, slices that share bytes could make tensors need
+// more memory than the file has bytes.
 absl::Status CheckSlice(const StoredSlice& slice, DataShard& shard) {
   const uint64_t end = static_cast<uint64_t>(slice.offset) + static_cast<uint64_t>(slice.size);
   if (end > shard.file->size()) {
@@ -52,8 +52,8 @@ absl::StatusOr<ShardMap> OpenShards(FileSystem& files, const std::string& prefix
       if (shard.file == nullptr) {
         shard.path = DataShardPath(prefix, slice.shard, index.num_shards);
         absl::StatusOr<std::unique_ptr<ReadableFile>> file = files.Open(shard.path);
-        // A missing index means that there is no checkpoint; a missing shard means that data is
-        // lost.
+        // A data shard that is missing is DATA_LOSS, because the index shows that the checkpoint
+        // was complete. NOT_FOUND is only for a missing index.
         if (absl::IsNotFound(file.status())) return DamagedFile(shard.path, "missing");
         RETURN_IF_ERROR(file.status());
         shard.file = *std::move(file);
@@ -64,13 +64,13 @@ absl::StatusOr<ShardMap> OpenShards(FileSystem& files, const std::string& prefix
   return shards;
 }
 
-// Returns true if the box holds at least one of the rows.
+// Returns true if at least one of `rows` lies in the box.
 bool SharesRows(const SliceBox& box, RowRange rows) {
   if (box.starts.empty()) return rows.count > 0;
   return box.starts[0] < rows.begin + rows.count && rows.begin < box.starts[0] + box.lengths[0];
 }
 
-// Returns the rows of the box that are among `rows`, counted from the box's first row.
+// Returns the rows that the box and `rows` have in common, counted from the first row of the box.
 RowRange SharedRows(const SliceBox& box, RowRange rows) {
   if (box.starts.empty()) return {0, 1};
   const int64_t begin = std::max(box.starts[0], rows.begin);
@@ -86,7 +86,8 @@ bool HasWholeRows(const SliceBox& box, const Shape& shape) {
   return true;
 }
 
-// Reads all of a slice, verifies the slice's checksum and copies the wanted rows through `copier`.
+// Reads a whole slice, verifies the slice's checksum and copies the wanted rows to `rows_begin`
+// through `copier`.
 absl::Status ReadSlice(const DataShard& shard, const StoredSlice& slice, const SliceCopier& copier,
                        char* rows_begin) {
   std::vector<char> piece(static_cast<size_t>(std::min(slice.size, kReadBytes)));
@@ -96,7 +97,8 @@ absl::Status ReadSlice(const DataShard& shard, const StoredSlice& slice, const S
     const absl::Span<char> bytes(piece.data(), count);
     const absl::Status status =
         shard.file->Read(static_cast<uint64_t>(slice.offset + position), bytes);
-    // The data shard was long enough when it was opened, so it has been truncated since.
+    // OpenShards has found the data shard long enough for the slice, so the file was truncated
+    // later.
     if (absl::IsOutOfRange(status)) return DamagedFile(shard.path, status.message());
     RETURN_IF_ERROR(status);
     crc = ExtendCrc32c(crc, absl::string_view(bytes.data(), bytes.size()));
@@ -134,8 +136,8 @@ class BundleReader::Impl {
       return absl::NotFoundError(absl::StrCat("checkpoint ", prefix_, " has no tensor '", name,
                                               "'; it has ", tensors_.size(), " others"));
     }
-    // The checkpoint has the tensor, but in an unsupported type, which deserves another message
-    // than NOT_FOUND.
+    // The checkpoint has a tensor of this name, in an element type that Cohort does not support, so
+    // the error is UNIMPLEMENTED and not NOT_FOUND.
     return absl::UnimplementedError(absl::StrCat("tensor '", name, "' of checkpoint ", prefix_,
                                                  " has TensorFlow's type ", foreign->second,
                                                  ", which Cohort has not; leave it out"));
@@ -166,7 +168,8 @@ class BundleReader::Impl {
                                          reinterpret_cast<char*>(tensor.mutable_raw())),
                                absl::StrCat("tensor '", name, "'")));
     }
-    // Reading a bool that is neither 0 nor 1 is undefined behavior in C++.
+    // In C++, reading a bool whose byte is neither 0 nor 1 is undefined behavior, so other bytes
+    // are refused.
     if (tensor.dtype() == DType::kBool && !AllBools(tensor)) {
       return DamagedFile(IndexPath(prefix_),
                          absl::StrCat("tensor '", name, "' is bool but holds other bytes"));
@@ -182,8 +185,8 @@ class BundleReader::Impl {
     for (const StoredSlice& slice : stored.slices) {
       if (slice.size == 0 || !SharesRows(slice.box, rows)) continue;
       if (!HasWholeRows(slice.box, stored.shape)) {
-        // Slices along other axes than the first interleave their rows, so the rows are assembled
-        // in memory.
+        // A slice that is cut along another axis than the first holds only parts of rows, so the
+        // rows are assembled in memory.
         ASSIGN_OR_RETURN(Tensor value, ReadRows(name, stored, rows));
         return std::make_unique<RowStream>(std::move(value));
       }
@@ -217,7 +220,7 @@ absl::StatusOr<std::unique_ptr<BundleReader>> BundleReader::Open(FileSystem& fil
                                                                  const std::string& prefix) {
   const std::string path = IndexPath(prefix);
   ASSIGN_OR_RETURN(const std::unique_ptr<ReadableFile> file, files.Open(path));
-  // The index is checked first, since it says which data shards to open.
+  // The index says which data shards there are, so the index is read and checked first.
   ASSIGN_OR_RETURN(BundleIndex index, ReadIndex(*file, path));
   ASSIGN_OR_RETURN(ShardMap shards, OpenShards(files, prefix, index));
   return std::unique_ptr<BundleReader>(

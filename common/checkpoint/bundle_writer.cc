@@ -18,14 +18,16 @@ namespace cohort {
 
 namespace {
 
-// A checkpoint is little endian, and the writer writes tensors as they lie in memory.
+// The checkpoint format is little endian, and the writer copies tensors from memory without
+// converting them.
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
 
-// The size of the pieces in which bytes are checksummed and written, so that the write finds a
-// piece still in the cache.
+// The number of bytes that are checksummed and then written at a time, so that the write still
+// finds the bytes in the processor's cache.
 constexpr size_t kAppendBytes = 1 << 20;
 
-// Checks that the rows lie inside the tensor and that the tensor can be saved.
+// Checks that a slice of the rows `rows` can be saved: the tensor is well formed, and the rows lie
+// inside the tensor.
 absl::Status CheckSlice(const BundleTensor& tensor, RowRange rows) {
   if (TensorFlowDType(tensor.dtype) == 0) {
     return absl::InvalidArgumentError("the tensor has no value");
@@ -44,8 +46,8 @@ absl::Status CheckSlice(const BundleTensor& tensor, RowRange rows) {
 
 using EntryMap = std::map<std::string, proto::BundleEntryProto>;
 
-// The file in memory to which LevelDB writes a table. An index is small, so it is built in memory
-// and then written in one piece. Thread-compatible.
+// A file in memory, to which LevelDB's TableBuilder writes. An index is small, so it is built in
+// memory and then written to disk at once. Thread-compatible.
 class StringFile final : public leveldb::WritableFile {
  public:
   const std::string& bytes() const { return bytes_; }
@@ -62,7 +64,7 @@ class StringFile final : public leveldb::WritableFile {
   std::string bytes_;
 };
 
-// Returns the number of rows of the slice's whole tensor.
+// Returns the number of rows of the whole tensor to which the slice belongs.
 int64_t RowsOf(const proto::SavedSlice& slice) {
   return slice.full_dims_size() == 0 ? 1 : slice.full_dims(0);
 }
@@ -72,7 +74,7 @@ bool IsWhole(const proto::SavedSlice& slice) {
   return slice.row_begin() == 0 && slice.row_count() == RowsOf(slice);
 }
 
-// Returns the box of a slice of rows within its tensor.
+// Returns the box that a slice of rows covers in its tensor.
 SliceBox BoxOf(const proto::SavedSlice& slice) {
   SliceBox box = WholeBox(slice.full_dims());
   if (!box.starts.empty()) {
@@ -82,7 +84,7 @@ SliceBox BoxOf(const proto::SavedSlice& slice) {
   return box;
 }
 
-// Checks the fields of a slice, which come from other tasks.
+// Checks the fields of a slice that a task has reported to the coordinator.
 absl::Status CheckSavedSlice(const proto::SavedSlice& slice, int num_shards) {
   RETURN_IF_ERROR(CheckTensorName(slice.tensor()));
   ASSIGN_OR_RETURN(const DType dtype, DTypeFromNumber(slice.dtype()));
@@ -108,7 +110,8 @@ absl::Status CheckSavedSlice(const proto::SavedSlice& slice, int num_shards) {
 proto::BundleEntryProto EntryOf(const proto::SavedSlice& slice, absl::Span<const int64_t> dims) {
   proto::BundleEntryProto entry;
   entry.set_dtype(TensorFlowDType(static_cast<DType>(slice.dtype())));
-  // A scalar must have an empty shape, which differs from an absent shape.
+  // mutable_shape() sets the field even if no dimension follows, because TensorFlow tells the empty
+  // shape of a scalar from an absent shape.
   entry.mutable_shape();
   for (int64_t dim : dims) entry.mutable_shape()->add_dim()->set_size(dim);
   return entry;
@@ -134,8 +137,8 @@ proto::BundleSlice RowSlice(const proto::SavedSlice& slice) {
   return rows;
 }
 
-// Adds the index entries of one tensor: one entry, and one more for each slice if the tensor is
-// partitioned.
+// Adds the index entries of one tensor: the tensor's entry and, if the tensor is partitioned, an
+// entry for each slice.
 absl::Status AddTensor(const std::string& name, absl::Span<const proto::SavedSlice* const> slices,
                        EntryMap& entries) {
   const proto::SavedSlice& first = *slices[0];
@@ -157,7 +160,8 @@ absl::Status AddTensor(const std::string& name, absl::Span<const proto::SavedSli
     }
     boxes.push_back(BoxOf(*slice));
   }
-  // The slices must cover the tensor exactly once, or else the index would describe lost rows.
+  // The slices must cover the tensor exactly once. Otherwise the index would describe a tensor with
+  // missing rows.
   RETURN_IF_ERROR(CheckBoxesTile(first.full_dims(), boxes));
   for (size_t i = 0; i < slices.size(); ++i) {
     const proto::BundleSlice rows = RowSlice(*slices[i]);
@@ -175,8 +179,8 @@ absl::StatusOr<EntryMap> EntriesOf(absl::Span<const proto::SavedSlice> slices, i
   for (size_t i = 0; i < slices.size(); ++i) {
     RETURN_IF_ERROR(Annotate(CheckSavedSlice(slices[i], num_shards),
                              absl::StrCat("tensor '", slices[i].tensor(), "'")));
-    // The position `i` is a part of the key, so that two slices that begin at one row are both
-    // checked.
+    // The slice's number `i` is a part of the key, so that two slices that begin at one row both
+    // stay in the map and both get checked.
     by_tensor[slices[i].tensor()][{slices[i].row_begin(), i}] = &slices[i];
   }
   EntryMap entries;
@@ -280,7 +284,8 @@ absl::Status DataShardWriter::Add(const std::string& name, const Shape& full_sha
                                   const Tensor& value) {
   absl::StatusOr<proto::SavedSlice> slice = DescribeSlice(name, {value.dtype(), full_shape}, rows);
   if (!slice.ok()) return Annotate(slice.status(), path_);
-  // The index will give the slice this shape, so the value must have exactly that shape.
+  // The index entry will declare the shape of the rows `rows` for this slice, so the value must
+  // have exactly this shape.
   if (value.shape() != ShapeOfRows(full_shape, rows)) {
     return absl::InvalidArgumentError(
         absl::StrCat(path_, ": tensor '", name, "': a value of shape ", value.shape().ToString(),
@@ -307,7 +312,8 @@ absl::Status DataShardWriter::Add(proto::SavedSlice slice,
     return absl::InvalidArgumentError(absl::StrCat(path_, ": tensor '", slice.tensor(), "' has ",
                                                    size, " bytes for a slice of ", slice.size()));
   }
-  // Only the writer knows the place of the slice in the data shard: the current end of the shard.
+  // DescribeSlice could not know the data shard and the offset of the slice; the slice begins at
+  // the current end of this shard.
   slice.set_shard(shard_);
   slice.set_offset(static_cast<int64_t>(offset_));
   slice.set_crc32c(crc);
@@ -318,8 +324,8 @@ absl::Status DataShardWriter::Add(proto::SavedSlice slice,
 
 absl::StatusOr<std::vector<proto::SavedSlice>> DataShardWriter::Finish() {
   RETURN_IF_ERROR(file_->Seal());
-  // The index is looked for a second time, because another save of this prefix may have completed
-  // since the writer was created.
+  // Create has checked that the prefix has no index. Finish checks this again, because another save
+  // of the prefix may have completed since.
   if (absl::Status complete = CheckNotComplete(files_, prefix_); !complete.ok()) {
     file_->Discard();
     return complete;
@@ -337,7 +343,7 @@ absl::Status WriteIndex(FileSystem& files, const std::string& prefix, int num_sh
   }
   absl::StatusOr<EntryMap> entries = EntriesOf(slices, num_shards);
   RETURN_IF_ERROR(Annotate(entries.status(), path));
-  // The data shards are checked before the index is written, because an index makes the checkpoint
+  // The data shards are checked before the index is written, because the index makes the checkpoint
   // complete.
   RETURN_IF_ERROR(CheckShardsExist(files, prefix, num_shards, slices));
   return WriteFileAtomically(files, path, BuildTable(*entries, num_shards));

@@ -31,17 +31,17 @@ constexpr absl::string_view kRecoveryBeginning = "recovery-";
 constexpr absl::string_view kStateFile = "checkpoint";
 constexpr uint64_t kStateBytesMax = 16 << 20;
 constexpr int kNamesMax = 1000;
-constexpr size_t kNamedMax = 16;  // intact checkpoints that an error message lists
+constexpr size_t kNamedMax = 16;  // how many intact checkpoints an error message lists
 
-// Removes a number of at least five digits from the beginning of `rest`, if there is one.
+// Removes the digits at the beginning of `rest`. Returns true if there were at least five digits.
 bool TakeNumber(absl::string_view& rest) {
   const size_t end = std::min(rest.find_first_not_of("0123456789"), rest.size());
   rest.remove_prefix(end);
-  return end >= 5;  // TensorFlow prints the number with "%05d"
+  return end >= 5;  // TensorFlow prints shard numbers with "%05d"
 }
 
-// Returns true for the suffixes ".index" and ".data-<i>-of-<n>", also with the ending of a
-// temporary file.
+// Returns true for the suffixes ".index" and ".data-<i>-of-<n>", and for these suffixes with the
+// ending of a temporary file.
 bool IsCheckpointSuffix(absl::string_view suffix) {
   suffix = FinalName(suffix);
   if (suffix == kIndexSuffix) return true;
@@ -58,7 +58,8 @@ std::optional<int64_t> StepOfName(absl::string_view name) {
   return step;
 }
 
-// Returns true for "ckpt-<step>", and for "ckpt-<step>-<n>" from UnusedCheckpointName.
+// Returns true for the names "ckpt-<step>" and "ckpt-<step>-<n>". UnusedCheckpointName makes names
+// of the second form.
 bool IsNameOfStep(absl::string_view base) {
   const size_t dash = base.rfind('-');
   int64_t number = 0;
@@ -85,7 +86,8 @@ absl::Status WithRemedy(const absl::Status& error, FileSystem& files,
       error.code(), absl::StrCat(error.message(), "; ", IntactCheckpointsRemedy(files, directory)));
 }
 
-// Returns the latest checkpoint of a directory without a state file, judged by the steps in names.
+// Returns the checkpoint with the most steps in its name, for a directory that has no state file.
+// Returns "" if the directory has no checkpoints.
 absl::StatusOr<std::string> FindWithoutState(FileSystem& files, const std::string& directory) {
   const absl::StatusOr<std::vector<std::string>> names = NamesIn(files, directory);
   if (absl::IsNotFound(names.status())) return std::string();
@@ -161,7 +163,8 @@ absl::StatusOr<std::vector<std::string>> ListCheckpoints(FileSystem& files,
 
 absl::Status DeleteCheckpoint(FileSystem& files, const std::string& prefix) {
   ASSIGN_OR_RETURN(const std::vector<std::string> paths, ListCheckpointFiles(files, prefix));
-  // Without an index, the remaining files of the prefix no longer count as a checkpoint.
+  // The index is removed first: without the index, the remaining files of the prefix no longer
+  // count as a checkpoint.
   RETURN_IF_ERROR(files.Remove(IndexPath(prefix)));
   for (const std::string& path : paths) RETURN_IF_ERROR(files.Remove(path));
   return absl::OkStatus();
@@ -176,7 +179,8 @@ void RemoveUnfinishedSaves(FileSystem& files, const std::string& directory) {
     const std::string base = name.substr(0, name.find('.'));
     if (!IsNameOfStep(base) || !IsCheckpointFile(name, base)) continue;
     const bool complete = all.count(absl::StrCat(base, kIndexSuffix)) > 0;
-    // The data shards of a complete checkpoint stay; temporary files go in any case.
+    // A complete checkpoint keeps its data shards. Temporary files are removed in any case, whether
+    // the checkpoint is complete or not.
     if (complete && !IsTemporaryName(name)) continue;
     files.Remove(JoinPath(directory, name)).IgnoreError();
   }
@@ -199,7 +203,7 @@ absl::StatusOr<CheckpointState> ReadCheckpointState(FileSystem& files,
   const std::string path = StatePath(directory);
   {
     ASSIGN_OR_RETURN(const std::unique_ptr<ReadableFile> file, files.Open(path));
-    // The size of the state file is checked before the file is read into memory.
+    // A state file that is too large is refused before the file is read into memory.
     if (file->size() > kStateBytesMax) {
       return absl::DataLossError(absl::StrCat(path, " has more than ", kStateBytesMax, " bytes"));
     }
@@ -209,10 +213,10 @@ absl::StatusOr<CheckpointState> ReadCheckpointState(FileSystem& files,
   FirstError error;
   google::protobuf::TextFormat::Parser parser;
   parser.RecordErrorsTo(&error);
-  // The state file of a newer TensorFlow may have fields that Cohort does not know.
+  // A state file that a newer TensorFlow has written may have fields that Cohort does not know.
   parser.AllowUnknownField(true);
-  // An empty state file would parse as an empty message, although a crash may have emptied the
-  // file.
+  // protobuf would parse an empty file as an empty message. A crash may have emptied the state
+  // file, so an empty file is an error.
   if (text.empty()) return absl::DataLossError(absl::StrCat(path, " is empty"));
   const std::string begins = absl::StrCat("; it begins with '", Excerpt(text), "'");
   if (!parser.ParseFromString(text, &message)) {
@@ -247,8 +251,9 @@ absl::StatusOr<std::string> FindCheckpoint(FileSystem& files, const std::string&
                                            const std::string& which) {
   if (which != "latest") {
     absl::string_view prefix = which;
-    // A checkpoint may itself be called "x.index"; its own index then wins over the shell's
-    // completion.
+    // A shell completes the name of a checkpoint to "name.index", which is cut off here. But
+    // "x.index" may also be the whole name of a checkpoint, which then has the file
+    // "x.index.index".
     const bool completed =
         absl::ConsumeSuffix(&prefix, kIndexSuffix) && !files.Open(IndexPath(which)).ok();
     if (!completed && !files.Open(IndexPath(which)).ok() && files.List(which).ok()) {
@@ -267,8 +272,8 @@ absl::StatusOr<std::string> FindCheckpoint(FileSystem& files, const std::string&
   RETURN_IF_ERROR(state.status());
   const std::string prefix =
       absl::StartsWith(state->latest, "/") ? state->latest : JoinPath(directory, state->latest);
-  // Any other error than NOT_FOUND is left to the later reader of the checkpoint, which reports it
-  // with more detail.
+  // If the index exists but cannot be opened, the prefix is returned all the same: the reader of
+  // the checkpoint will report the error with more detail.
   if (!absl::IsNotFound(files.Open(IndexPath(prefix)).status())) return prefix;
   return WithRemedy(
       absl::NotFoundError(absl::StrCat(StatePath(directory), " names '", Excerpt(state->latest),
@@ -291,7 +296,8 @@ std::string IntactCheckpointsRemedy(FileSystem& files, const std::string& direct
     return absl::StrCat("no intact checkpoint lies in ", directory,
                         ": copy one there, or leave checkpoint.restore out to begin anew");
   }
-  // The checkpoint with the most steps comes last.
+  // The checkpoints are sorted by the steps in their names, so that the checkpoint with the most
+  // steps is last.
   std::stable_sort(intact.begin(), intact.end(), [](const std::string& a, const std::string& b) {
     return StepOfName(a) < StepOfName(b);
   });

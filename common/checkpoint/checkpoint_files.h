@@ -17,9 +17,9 @@ namespace cohort {
 // then makes the name unique.
 std::string CheckpointNameOfStep(int64_t step);
 
-// Returns true if a save of the checkpoint `base` writes a file with this name. A common beginning
-// is not enough: "model" is also the beginning of the file names of the checkpoint
-// "model.data-set".
+// Returns true if a save of the checkpoint `base` writes a file called `name`. It is not enough
+// that `name` begins with `base`: the files of a checkpoint "model.data-set" also begin with
+// "model".
 bool IsCheckpointFile(absl::string_view name, absl::string_view base);
 
 // Returns the paths of the files of the checkpoint `prefix`, sorted; empty if it has no files.
@@ -54,7 +54,7 @@ void RemoveUnfinishedSaves(FileSystem& files, const std::string& directory);
 // Paths below the directory are relative to the directory; other paths are kept as they are.
 struct CheckpointState {
   std::string latest;            // the prefix of the latest checkpoint
-  std::vector<std::string> all;  // all prefixes, oldest first
+  std::vector<std::string> all;  // the prefixes of all checkpoints, oldest first
 };
 absl::StatusOr<CheckpointState> ReadCheckpointState(FileSystem& files,
                                                     const std::string& directory);

@@ -13,7 +13,8 @@ namespace cohort {
 
 namespace {
 
-// Checks only the shard and the places of the slices; WriteIndex checks types and rows.
+// Checks the number of the shard, and the offsets and sizes of the slices in the shard. WriteIndex
+// later checks types and rows.
 absl::Status CheckLayout(const DataShardCopy::Target& target,
                          absl::Span<const proto::SavedSlice> slices) {
   if (target.shard < 0 || target.shard >= target.num_shards ||
@@ -48,7 +49,7 @@ absl::StatusOr<std::unique_ptr<DataShardCopy>> DataShardCopy::Create(
       TemporaryFile::Create(files, DataShardPath(target.prefix, target.shard, target.num_shards)));
   std::unique_ptr<DataShardCopy> copy(
       new DataShardCopy(files, target, std::move(slices), std::move(file)));
-  // Empty slices at the beginning of the shard are complete before any byte has arrived.
+  // Slices without bytes at the beginning of the shard are complete before any byte has arrived.
   copy->EndSlices();
   return copy;
 }
@@ -67,7 +68,8 @@ DataShardCopy::DataShardCopy(FileSystem& files, Target target,
 void DataShardCopy::EndSlices() {
   for (; slice_ < slices_.size(); ++slice_) {
     proto::SavedSlice& slice = slices_[slice_];
-    // Slices arrive in order, so the first incomplete slice ends the loop.
+    // The shard's bytes arrive in order, so no slice after the first incomplete one can be
+    // complete.
     if (received_ < static_cast<uint64_t>(slice.offset() + slice.size())) return;
     slice.set_crc32c(std::exchange(crc_, 0));
   }
@@ -80,7 +82,7 @@ absl::Status DataShardCopy::Append(absl::string_view bytes) {
                                                    " are missing"));
   }
   RETURN_IF_ERROR(file_->Append(bytes));
-  // One call may bring bytes of several slices, each of which has its own checksum.
+  // One call of Append may bring bytes of several slices, and each slice has its own checksum.
   while (!bytes.empty()) {
     const proto::SavedSlice& slice = slices_[slice_];
     const uint64_t left = static_cast<uint64_t>(slice.offset() + slice.size()) - received_;
@@ -99,8 +101,8 @@ absl::StatusOr<std::vector<proto::SavedSlice>> DataShardCopy::Finish() {
         absl::StrCat(path_, ": ", received_, " of ", size_, " bytes have come"));
   }
   RETURN_IF_ERROR(file_->Seal());
-  // The index is looked for a second time, because another save of this prefix may have completed
-  // since the copy was created.
+  // Create has checked that the prefix has no index. Finish checks this again, because another save
+  // of the prefix may have completed since.
   if (absl::Status complete = CheckNotComplete(files_, target_.prefix); !complete.ok()) {
     file_->Discard();
     return complete;

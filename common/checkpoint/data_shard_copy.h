@@ -1,9 +1,9 @@
 #pragma once
 
-// A copy of a data shard that another task has laid out, written while the shard's bytes arrive.
-// The file equals the file that the other task would have written: it has the same name and the
-// same bytes, and is either complete or absent. The transport must deliver the bytes intact,
-// because the checksums of the slices are computed from the received bytes.
+// A copy of another task's data shard, written while the shard's bytes arrive from that task. The
+// file has the name and the bytes that the other task would have written, and is either complete or
+// absent. The transport must deliver the bytes intact, because the checksums of the slices are
+// computed from the received bytes.
 
 #include <cstdint>
 #include <memory>
@@ -58,8 +58,8 @@ class DataShardCopy {
   std::vector<proto::SavedSlice> slices_;
   uint64_t size_ = 0;
   uint64_t received_ = 0;
-  size_t slice_ = 0;  // index of the slice to which the next byte belongs
-  uint32_t crc_ = 0;  // CRC of the received part of the current slice
+  size_t slice_ = 0;  // index in slices_ of the slice to which the next byte belongs
+  uint32_t crc_ = 0;  // CRC of the bytes of slices_[slice_] that have arrived
 };
 
 }  // namespace cohort

@@ -13,14 +13,14 @@ namespace {
 
 using EntryMap = std::map<std::string, proto::BundleEntryProto>;
 
-// Parses a message of limited size; protobuf takes sizes only as int.
+// Parses a message of at most kTableBlockBytesMax bytes, because protobuf takes sizes only as int.
 template <typename Message>
 bool Parse(absl::string_view bytes, Message& message) {
   return bytes.size() <= kTableBlockBytesMax &&
          message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
 }
 
-// Checks that this reader can read the checkpoint that the header describes.
+// Checks from a checkpoint's header that this reader can read the checkpoint.
 absl::Status CheckHeader(const proto::BundleHeaderProto& header, const std::string& path) {
   if (header.num_shards() < 1 || header.num_shards() > kBundleShardsMax) {
     return DamagedFile(path, absl::StrCat("header names ", header.num_shards(), " data shards"));
@@ -48,7 +48,8 @@ absl::StatusOr<Shape> ShapeOf(const proto::BundleEntryProto& entry, DType dtype)
   return Shape(absl::MakeConstSpan(dims));
 }
 
-// Returns the place of the bytes of `entry`, which must be an entry without slices.
+// Returns the data shard, offset, size and checksum that `entry`, an entry without slices, gives
+// for the box `box`.
 absl::StatusOr<StoredSlice> LocationOf(const proto::BundleEntryProto& entry, DType dtype,
                                        SliceBox box, int num_shards) {
   ASSIGN_OR_RETURN(const int64_t bytes, CheckedBytes(dtype, box.lengths));
@@ -64,7 +65,8 @@ absl::StatusOr<StoredSlice> LocationOf(const proto::BundleEntryProto& entry, DTy
                      UnmaskCrc32c(entry.crc32c())};
 }
 
-// Returns the box of a slice; an axis without a length is covered completely.
+// Returns the box that `slice` covers in a tensor of the shape `shape`. An axis without a length is
+// covered completely.
 SliceBox BoxOf(const proto::BundleSlice& slice, const Shape& shape) {
   SliceBox box;
   for (int axis = 0; axis < slice.extent_size(); ++axis) {
@@ -77,7 +79,8 @@ SliceBox BoxOf(const proto::BundleSlice& slice, const Shape& shape) {
   return box;
 }
 
-// Returns the place of one slice of a partitioned tensor, after checking the slice's own entry.
+// Returns where one slice of a partitioned tensor is stored. Checks that the slice has an entry and
+// that this entry agrees with the tensor's entry.
 absl::StatusOr<StoredSlice> FindSlice(const EntryMap& entries, const std::string& name,
                                       const proto::BundleEntryProto& tensor,
                                       const proto::BundleSlice& slice, SliceBox box,
@@ -96,7 +99,7 @@ absl::StatusOr<StoredSlice> FindSlice(const EntryMap& entries, const std::string
   return LocationOf(entry, dtype, std::move(box), num_shards);
 }
 
-// Returns a tensor with the places of all its slices.
+// Returns the tensor that an entry describes, with the data shard and offset of each of its slices.
 absl::StatusOr<StoredTensor> TensorOf(const EntryMap& entries, const std::string& name,
                                       const proto::BundleEntryProto& entry, int num_shards) {
   StoredTensor tensor;
@@ -115,7 +118,8 @@ absl::StatusOr<StoredTensor> TensorOf(const EntryMap& entries, const std::string
   std::vector<SliceBox> boxes;
   for (const proto::BundleSlice& slice : entry.slices())
     boxes.push_back(BoxOf(slice, tensor.shape));
-  // The slices must cover the tensor exactly once, which also bounds the memory for the tensor.
+  // The slices must cover the tensor exactly once. So a damaged index cannot make the reader use
+  // more memory than the tensor needs.
   RETURN_IF_ERROR(CheckBoxesTile(tensor.shape.dims(), boxes));
   for (int i = 0; i < entry.slices_size(); ++i) {
     ASSIGN_OR_RETURN(StoredSlice stored, FindSlice(entries, name, entry, entry.slices(i),
@@ -125,7 +129,7 @@ absl::StatusOr<StoredTensor> TensorOf(const EntryMap& entries, const std::string
   return tensor;
 }
 
-// Reads all entries of the table, and the header from the entry with the empty key.
+// Reads all entries of the index. The entry with the empty key is the header.
 absl::Status ReadEntries(const ReadableFile& file, const std::string& path,
                          proto::BundleHeaderProto& header, EntryMap& entries) {
   bool has_header = false;
@@ -151,11 +155,12 @@ absl::StatusOr<BundleIndex> ReadIndex(const ReadableFile& file, const std::strin
   BundleIndex index;
   index.num_shards = header.num_shards();
   for (const auto& [name, entry] : entries) {
-    // A key that is not a tensor name is the key of a slice, which is found through its tensor.
+    // A key that is not a tensor name belongs to a slice. TensorOf reads the slice's entry together
+    // with the slice's tensor.
     if (!CheckTensorName(name).ok()) continue;
     if (DTypeFromTensorFlow(entry.dtype()) == DType::kUndefined) {
-      // The names of unsupported tensors are kept, so that a request for such a tensor gets the
-      // reason.
+      // The names and types of unsupported tensors are kept, so that a reader who asks for such a
+      // tensor is told the type.
       index.foreign[name] = entry.dtype();
       continue;
     }

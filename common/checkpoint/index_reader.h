@@ -20,13 +20,14 @@ struct StoredSlice {
   int shard = 0;
   int64_t offset = 0;
   int64_t size = 0;
-  uint32_t crc32c = 0;  // not masked, unlike the CRC in the file
+  uint32_t crc32c = 0;  // the CRC itself; the file holds its masked form (MaskCrc32c)
 };
 
 struct StoredTensor {
   DType dtype = DType::kUndefined;
   Shape shape;
-  std::vector<StoredSlice> slices;  // cover the tensor exactly once; one slice if saved whole
+  // The slices cover the tensor exactly once. A tensor that was saved whole has one slice.
+  std::vector<StoredSlice> slices;
 };
 
 struct BundleIndex {

@@ -13,7 +13,8 @@
 namespace cohort {
 
 namespace {
-// The size of the pieces in which unwanted bytes are read for the checksum.
+// The number of bytes that are read at a time if the bytes are not wanted and are read only for the
+// checksum.
 constexpr int64_t kSkipBytes = 1 << 20;
 }  // namespace
 
@@ -35,7 +36,8 @@ absl::Status RowStream::Read(absl::Span<char> out) {
   }
   while (!out.empty()) {
     const Part& part = parts_[part_];
-    // ReadPart skips the bytes before part.begin, so these bytes are not counted as delivered.
+    // The bytes before part.begin are not wanted: ReadPart skips these bytes and does not put them
+    // into `out`.
     const int64_t from = std::max(position_, part.begin);
     const size_t count = std::min(out.size(), static_cast<size_t>(part.end - from));
     RETURN_IF_ERROR(ReadPart(part, out.first(count)));
@@ -69,12 +71,14 @@ absl::Status RowStream::ReadPart(const Part& part, absl::Span<char> out) {
   RETURN_IF_ERROR(status);
   crc_ = ExtendCrc32c(crc_, absl::string_view(out.data(), out.size()));
   position_ += static_cast<int64_t>(out.size());
-  // Reading a bool that is neither 0 nor 1 is undefined behavior in C++.
+  // In C++, reading a bool whose byte is neither 0 nor 1 is undefined behavior, so other bytes are
+  // refused.
   if (dtype_ == DType::kBool &&
       std::any_of(out.begin(), out.end(), [](char byte) { return byte != 0 && byte != 1; })) {
     return DamagedFile(part.path, "a bool holds other bytes");
   }
-  // The checksum of a slice is compared only after the last wanted byte of the slice.
+  // A slice's checksum can be compared only when the whole slice has been read. The bytes after the
+  // last wanted byte are read together with that byte.
   if (position_ < part.end) return absl::OkStatus();
   RETURN_IF_ERROR(SkipTo(part, part.size));
   if (crc_ != part.crc32c) {

@@ -1,7 +1,8 @@
 #pragma once
 
-// A stream of the bytes of some rows of a stored tensor, in row order and in pieces of any size.
-// Streams serve callers that forward the bytes and have no room for all of them.
+// A stream of the bytes of some rows of a stored tensor, in row order. The caller chooses how many
+// bytes each Read returns. Streams serve callers that forward the bytes and have no room for all of
+// them.
 
 #include <cstdint>
 #include <string>
@@ -14,22 +15,23 @@
 
 namespace cohort {
 
-// The stream over the slices that hold the rows. Reads from files that its BundleReader keeps open.
-// Thread-compatible.
+// The stream over the stored slices that hold the wanted rows. Reads from files that the
+// BundleReader keeps open. Thread-compatible.
 class RowStream {
  public:
   // A stored slice of which the stream delivers the bytes [begin, end).
   struct Part {
     const ReadableFile* file = nullptr;
     std::string path;
-    int64_t offset = 0;  // offset of the slice in the file
+    int64_t offset = 0;  // where the slice begins in its data shard
     int64_t size = 0;
     uint32_t crc32c = 0;
     int64_t begin = 0;
     int64_t end = 0;
   };
   RowStream(DType dtype, std::vector<Part> parts);
-  // Makes a stream over a value in memory, for a tensor that had to be read whole.
+  // Makes a stream over a tensor in memory, for rows that cannot be streamed from files
+  // (StreamRows).
   explicit RowStream(Tensor value);
 
   uint64_t left() const { return left_; }
@@ -43,16 +45,17 @@ class RowStream {
 
  private:
   absl::Status ReadPart(const Part& part, absl::Span<char> out);
-  // Reads the part up to the byte `end`, only to include the bytes in the checksum.
+  // Reads the stored slice up to the byte `end` without delivering the bytes, which only enter the
+  // checksum.
   absl::Status SkipTo(const Part& part, int64_t end);
 
   const DType dtype_;
   const std::vector<Part> parts_;
-  const Tensor value_;  // used only if there are no parts
+  const Tensor value_;  // the bytes of a stream without parts_
   uint64_t left_ = 0;
-  size_t part_ = 0;       // index of the part to which the next byte belongs
-  int64_t position_ = 0;  // position of the next byte in the part
-  uint32_t crc_ = 0;      // CRC of the part before `position_`
+  size_t part_ = 0;       // index in parts_ of the slice to read next
+  int64_t position_ = 0;  // number of bytes of parts_[part_] that were read
+  uint32_t crc_ = 0;      // CRC of the bytes of parts_[part_] that were read
 };
 
 }  // namespace cohort

@@ -28,7 +28,7 @@ bool IsInside(const SliceBox& box, absl::Span<const int64_t> dims) {
   for (size_t axis = 0; axis < dims.size(); ++axis) {
     const int64_t start = box.starts[axis];
     const int64_t length = box.lengths[axis];
-    // This bounds check subtracts instead of adding, because start + length could overflow.
+    // start + length could overflow, so this bounds check subtracts.
     if (start < 0 || length < 1 || length > dims[axis] || start > dims[axis] - length) return false;
   }
   return true;
@@ -53,7 +53,8 @@ absl::Status CheckDisjoint(absl::Span<const SliceBox> boxes) {
     const SliceBox& box = boxes[order[i]];
     for (size_t j = i + 1; j < order.size(); ++j) {
       const SliceBox& other = boxes[order[j]];
-      // Boxes are sorted by their first row, so no later box shares rows with this box.
+      // Boxes are sorted by their first row. So if `other` begins after the last row of `box`, all
+      // boxes after `other` do too.
       if (!box.starts.empty() && other.starts[0] >= box.starts[0] + box.lengths[0]) break;
       if (Overlap(box, other)) {
         return absl::InvalidArgumentError(
@@ -94,7 +95,8 @@ SliceCopier::SliceCopier(const SliceBox& box, absl::Span<const int64_t> dims, in
   // The stride of an axis is the number of bytes from one index of the axis to the next.
   for (size_t axis = rank; axis-- > 1;) strides[axis - 1] = strides[axis] * dims[axis];
   size_t run_axis = rank == 0 ? 0 : rank - 1;
-  // Axes that the box covers completely are contiguous with the axis before them.
+  // An axis that the box covers completely adds its elements to one contiguous run with the axis
+  // before it.
   while (run_axis > 0 && box.lengths[run_axis] == dims[run_axis]) --run_axis;
 
   run_bytes_ = rank == 0 ? element_bytes : box.lengths[run_axis] * strides[run_axis];
@@ -109,7 +111,8 @@ SliceCopier::SliceCopier(const SliceBox& box, absl::Span<const int64_t> dims, in
 int64_t SliceCopier::RunDestination(int64_t run) const {
   int64_t destination = origin_;
   for (size_t axis = lengths_.size(); axis-- > 0;) {
-    // The run number counts the indices of the axes in row-major order, with the last axis fastest.
+    // Runs are numbered in row-major order of their indices along the axes before the run axis,
+    // with the last of these axes fastest.
     destination += run % lengths_[axis] * strides_[axis];
     run /= lengths_[axis];
   }
@@ -121,8 +124,8 @@ void SliceCopier::Copy(int64_t position, absl::Span<const char> bytes, char* row
     const int64_t within = position % run_bytes_;
     const int64_t count = std::min(run_bytes_ - within, static_cast<int64_t>(bytes.size()));
     const int64_t destination = RunDestination(position / run_bytes_) + within;
-    // The part of the run outside the wanted rows, which are contiguous in the destination, is cut
-    // off.
+    // The rows that the caller wants have the destinations [0, out_bytes_). Bytes of the run with
+    // other destinations are not copied.
     const int64_t begin = std::max<int64_t>(destination, 0);
     const int64_t end = std::min(destination + count, out_bytes_);
     if (begin < end) {

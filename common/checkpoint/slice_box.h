@@ -39,8 +39,7 @@ class SliceCopier {
   void Copy(int64_t position, absl::Span<const char> bytes, char* rows_begin) const;
 
  private:
-  // Returns the destination of the first byte of the run with number `run`, relative to the first
-  // wanted row.
+  // Returns where the first byte of run number `run` belongs, in bytes from the first wanted row.
   int64_t RunDestination(int64_t run) const;
 
   // A run is a part of the slice that is contiguous in the tensor too: the box's elements along one
@@ -48,8 +47,10 @@ class SliceCopier {
   std::vector<int64_t> lengths_;  // lengths of the box along the axes before the run axis
   std::vector<int64_t> strides_;  // strides in bytes of the axes before the run axis
   int64_t run_bytes_ = 0;
-  int64_t origin_ = 0;     // destination of the slice's first byte; negative before the wanted rows
-  int64_t out_bytes_ = 0;  // number of bytes of all wanted rows
+  // Where the slice's first byte belongs, in bytes from the first wanted row. Negative if the byte
+  // belongs to an earlier row.
+  int64_t origin_ = 0;
+  int64_t out_bytes_ = 0;  // number of bytes of all rows that the caller wants
 };
 
 }  // namespace cohort

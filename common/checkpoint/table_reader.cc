@@ -13,21 +13,23 @@ namespace cohort {
 
 namespace {
 
-constexpr size_t kFooterBytes = 48;  // two block handles, padding zeros and the magic number
+// The size of a footer: two block handles, padding zeros and the magic number.
+constexpr size_t kFooterBytes = 48;
 constexpr size_t kMagicBytes = 8;
-constexpr size_t kTrailerBytes = 5;  // the block's type and a masked CRC-32C of block and type
+// A block is followed by its type (1 byte) and a masked CRC-32C of block and type (4 bytes).
+constexpr size_t kTrailerBytes = 5;
 constexpr uint64_t kTableMagic = 0xdb4775248b80fb57ull;
 constexpr char kUncompressed = 0;
 constexpr char kSnappy = 1;
 
 struct BlockHandle {
   uint64_t offset = 0;
-  uint64_t size = 0;  // without the block's trailer
+  uint64_t size = 0;  // size of the block without the trailer of kTrailerBytes
 };
 
 using EntryVisitor = absl::FunctionRef<absl::Status(absl::string_view, absl::string_view)>;
 
-// Returns the number that at most eight bytes encode, the least significant byte first.
+// Returns the number whose bytes are `bytes` (at most eight), the least significant byte first.
 uint64_t LittleEndian(absl::string_view bytes) {
   uint64_t value = 0;
   for (size_t i = bytes.size(); i-- > 0;) value = value << 8 | static_cast<unsigned char>(bytes[i]);
@@ -59,8 +61,8 @@ class TableReader {
     BlockHandle metaindex;
     BlockHandle index;
     RETURN_IF_ERROR(ReadFooter(metaindex, index));
-    // The metaindex block names filters, which this reader does not need. The block is read only so
-    // that damage to the block is noticed.
+    // The metaindex block lists filters, which this reader does not use. The block is read only to
+    // find damage in it.
     RETURN_IF_ERROR(ReadBlock(metaindex).status());
     ASSIGN_OR_RETURN(const std::string index_block, ReadBlock(index));
     std::string last_key;
@@ -102,7 +104,8 @@ class TableReader {
   }
 
   absl::StatusOr<std::string> ReadBlock(const BlockHandle& handle) const {
-    // A block must end before the footer. The check subtracts, because adding could overflow.
+    // A block and its trailer must end before the footer. The check subtracts, because adding could
+    // overflow.
     const uint64_t limit = file_.size() - kFooterBytes;
     if (handle.size > kTableBlockBytesMax || handle.offset > limit ||
         handle.size + kTrailerBytes > limit - handle.offset) {
@@ -111,7 +114,7 @@ class TableReader {
     }
     std::string block(static_cast<size_t>(handle.size) + kTrailerBytes, '\0');
     RETURN_IF_ERROR(file_.Read(handle.offset, absl::MakeSpan(block)));
-    // The checksum covers a block and its type byte, but not the checksum itself.
+    // The stored checksum covers the block and the byte with the block's type.
     const absl::string_view checked(block.data(), block.size() - 4);
     const uint32_t stored =
         static_cast<uint32_t>(LittleEndian(absl::string_view(block).substr(block.size() - 4)));
@@ -127,7 +130,7 @@ class TableReader {
 
   absl::StatusOr<std::string> Uncompress(const std::string& block) const {
     size_t size = 0;
-    // The uncompressed length is checked before memory is allocated for it.
+    // A damaged length must not allocate much memory, so the uncompressed length is checked first.
     if (!snappy::GetUncompressedLength(block.data(), block.size(), &size) ||
         size > kTableBlockBytesMax) {
       return DamagedFile(path_, "malformed length of a compressed block");
@@ -155,7 +158,8 @@ class TableReader {
           value_size > block.size() - unshared) {
         return DamagedFile(path_, "malformed entry in a block");
       }
-      // The key of an entry shares its first `shared` bytes with the key before it.
+      // An entry stores only the end of its key. The first `shared` bytes are those of the key
+      // before.
       key.resize(static_cast<size_t>(shared));
       key.append(block.data(), static_cast<size_t>(unshared));
       block.remove_prefix(static_cast<size_t>(unshared));

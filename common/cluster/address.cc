@@ -16,10 +16,12 @@ namespace cohort {
 namespace {
 
 constexpr int kPortMax = 65535;
-// The size of sockaddr_un's sun_path without its final zero byte.
+// The longest path of a Unix socket: the size of sockaddr_un's sun_path without the final zero
+// byte.
 constexpr size_t kUnixPathMax = 107;
 
-// Returns the error of an address, with an excerpt of the address and the accepted forms.
+// Returns the error for a text that is not an address, with an excerpt of the text and the accepted
+// forms.
 absl::Status Bad(absl::string_view text, absl::string_view problem) {
   return absl::InvalidArgumentError(absl::StrCat("'", Excerpt(text),
                                                  "' is not an address: ", problem,
@@ -39,7 +41,7 @@ absl::StatusOr<int> ParsePort(absl::string_view text, absl::string_view port) {
 
 absl::StatusOr<Address> ParseUnix(absl::string_view text) {
   absl::string_view path = absl::StripPrefix(text, "unix:");
-  // gRPC also accepts "unix://" before an absolute path.
+  // gRPC also accepts "unix://" before an absolute path, so ParseAddress accepts it too.
   if (absl::StartsWith(path, "//")) path.remove_prefix(2);
   if (path.empty()) return Bad(text, "the path is missing");
   if (path.size() > kUnixPathMax) return Bad(text, "the path is longer than 107 bytes");
@@ -54,7 +56,7 @@ absl::StatusOr<Address> ParseIpv6(absl::string_view text) {
   Address address;
   address.host = std::string(text.substr(1, close - 1));
   in6_addr unused;
-  // inet_pton does not accept the scope after '%'.
+  // inet_pton does not accept an IPv6 zone such as "%eth0", so the zone is cut off.
   const std::string number = address.host.substr(0, address.host.find('%'));
   if (inet_pton(AF_INET6, number.c_str(), &unused) != 1) {
     return Bad(text, absl::StrCat("'", Excerpt(address.host), "' is not an IPv6 address"));
@@ -67,7 +69,8 @@ absl::StatusOr<Address> ParseIpv6(absl::string_view text) {
   return address;
 }
 
-// A host may contain '_', although DNS host names do not, because container names may contain it.
+// Returns true if a host may contain `c`. DNS host names have no '_', but container names may have
+// one, so '_' is accepted.
 bool IsHostCharacter(char c) {
   return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '-' || c == '_';
 }
@@ -79,7 +82,8 @@ absl::StatusOr<Address> ParseAddress(absl::string_view text) {
   if (absl::StartsWith(text, "unix:")) return ParseUnix(text);
   if (absl::StrContains(text, "://")) return Bad(text, "a scheme does not belong here");
   if (text.front() == '[') return ParseIpv6(text);
-  // A host with a colon before the last colon is an IPv6 literal without brackets.
+  // The last colon separates host and port. A host that contains a colon is an IPv6 literal without
+  // brackets, which is refused.
   const size_t colon = text.rfind(':');
   if (colon == absl::string_view::npos) return Bad(text, "the port is missing");
   const absl::string_view host = text.substr(0, colon);

@@ -13,7 +13,7 @@ namespace cohort {
 
 struct Address {
   std::string host;       // the host without brackets; empty for a Unix socket
-  int port = 0;           // 0 to 65535; 0 for a Unix socket
+  int port = 0;           // the port, 0 to 65535; 0 for a Unix socket
   std::string unix_path;  // the path of a Unix socket; empty for TCP
 };
 

@@ -16,7 +16,8 @@ constexpr std::array<std::pair<Role, const char*>, 4> kRoles = {{{Role::kChief, 
                                                                  {Role::kPs, "ps"},
                                                                  {Role::kEvaluator, "evaluator"}}};
 
-// Returns the task of the role with the lowest index, or nothing if there is none.
+// Returns, of all tasks with the role `role`, the task with the lowest index, or nothing if there
+// is no such task.
 std::optional<TaskId> First(const ClusterSpec& cluster, Role role) {
   const std::vector<int> indices = cluster.Indices(role);
   if (indices.empty()) return std::nullopt;
@@ -72,7 +73,8 @@ absl::Status CheckDialable(const ClusterSpec& cluster, std::optional<TaskId> sel
     if (self && task == *self) continue;
     const auto address = ParseAddress(text);
     if (!address.ok()) {
-      // All problems are collected, so that one run of the program reports every wrong address.
+      // A wrong address does not end the loop, so that one run of the program reports every wrong
+      // address.
       problems.push_back(absl::StrCat(task.ToString(), ": ", address.status().message()));
     } else if (address->unix_path.empty() && address->port == 0) {
       problems.push_back(absl::StrCat(task.ToString(), ": '", text,

@@ -54,11 +54,11 @@ class ClusterSpec {
 // with port 0, because no task can connect to port 0.
 absl::Status CheckDialable(const ClusterSpec& cluster, std::optional<TaskId> self);
 
-// The functions below correspond to TensorFlow's multi_worker_util. Their `task` is a task of the
-// cluster or the evaluator.
+// The functions below correspond to TensorFlow's multi_worker_util. Their parameter `task` is a
+// task of the cluster or its evaluator.
 
-// Returns true if the task is the chief. The chief and the evaluator count as chief, and so does
-// worker 0 of a cluster without a chief.
+// Returns true if the task counts as the chief: a chief, an evaluator, or worker 0 of a cluster
+// without a chief.
 bool IsChief(const ClusterSpec& cluster, TaskId task);
 // Returns the number of chiefs and workers, or the number of evaluators if `role` is the evaluator.
 // Errors: INVALID_ARGUMENT for a ps.

@@ -69,8 +69,8 @@ void FlagParser::Add(const std::string& name, std::optional<int>& value, const s
 void FlagParser::Add(const std::string& name, std::vector<std::string>& values,
                      const std::string& help) {
   app_->add_option("--" + name, values, help)
-      // Each occurrence of the flag takes one value. Otherwise the flag would also take positional
-      // arguments.
+      // Each occurrence of the flag takes exactly one value. CLI11 would otherwise give the
+      // arguments after that value to the flag, too.
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
 }
@@ -89,7 +89,7 @@ void FlagParser::AddFooter(const std::string& text) { app_->footer(text); }
 absl::StatusOr<std::optional<PrintAndExit>> FlagParser::Parse(
     const std::vector<std::string>& arguments) {
   try {
-    // CLI11 takes the arguments from the back of the vector, so they are passed in reverse order.
+    // CLI11 expects the arguments in reverse order.
     app_->parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
   } catch (const CLI::CallForHelp&) {
     return PrintAndExit{app_->help()};

@@ -19,7 +19,7 @@ class App;
 
 namespace cohort {
 
-// The answer to a command line that asks for text, such as --help, and not for a run: the program
+// The result of parsing a command line that asks only for a text, such as --help: the program
 // prints the text to stdout and exits.
 struct PrintAndExit {
   std::string text;  // the text to print, which ends with a newline
@@ -43,7 +43,8 @@ class FlagParser {
   FlagParser(const std::string& program, const std::string& description);
   ~FlagParser();
 
-  // Adds a flag. `name` has no dashes. The variables must outlive the parser.
+  // Adds a flag with the name `name`, given without dashes. The variable that the flag sets must
+  // outlive the parser.
   void Add(const std::string& name, std::string& value, const std::string& help);
   void Add(const std::string& name, std::optional<std::string>& value, const std::string& help);
   void Add(const std::string& name, int& value, const std::string& help);

@@ -29,7 +29,8 @@ std::vector<std::string> ChildEnvironment(const std::map<std::string, std::strin
 std::string ExecutablePath() {
   std::string path(4096, '\0');
   const ssize_t size = readlink("/proc/self/exe", path.data(), path.size());
-  // readlink() cuts a long path without an error, so a full buffer counts as a failure.
+  // readlink() cuts a long path without an error, so a path that fills the buffer may be incomplete
+  // and is not returned.
   const bool whole = size > 0 && static_cast<size_t>(size) < path.size();
   return whole ? path.substr(0, static_cast<size_t>(size)) : "";
 }

@@ -6,15 +6,16 @@
 namespace cohort {
 
 enum ExitCode : int {
-  kExitOk = 0,            // the job is done, or the task was asked to stop and its calls ended
-  kExitJobFailed = 1,     // the job started and failed; the last line of stderr gives the reason
-  kExitBadConfig = 2,     // flags, TF_CONFIG, a file or the job are wrong; nothing was started
-  kExitCannotListen = 3,  // the task cannot listen: its address is in use, not permitted or not of
-                          // this machine, or the limit on open files is too low for connections
+  kExitOk = 0,         // the job is done, or the task was asked to stop and its calls ended
+  kExitJobFailed = 1,  // the job started and failed; the last line of stderr gives the reason
+  kExitBadConfig = 2,  // flags, TF_CONFIG, a file or the job are wrong; nothing was started
+  // The task cannot listen: its address is in use, not permitted or not of this machine, or the
+  // limit on open files is too low for connections.
+  kExitCannotListen = 3,
   kExitLostCluster = 4,   // too few tasks could be reached, or a parameter server was lost
   kExitDrainTimeout = 5,  // the task was asked to stop, and calls were still open at the timeout
   kExitOrphaned = 6,      // no coordinator connected to the task for --orphan_timeout
-  kExitInterrupted = 7,   // the coordinator was asked to stop; a new start continues the job
+  kExitInterrupted = 7,   // the coordinator was asked to stop; a new coordinator continues the job
   kExitInternal = 70,     // the program found a defect of Cohort itself
 };
 

@@ -17,8 +17,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Returns the JSON parser's error text with a shorter "last read" part: the parser quotes the token
-// that it could not read, which may be most of the file.
+// Returns the JSON parser's error text with a shorter "last read" part. The parser quotes there the
+// token that it could not read, which may be most of the file.
 std::string ShortLastRead(const std::string& text) {
   const std::string last_read = "last read: '";
   const size_t found = text.find(last_read);
@@ -29,8 +29,8 @@ std::string ShortLastRead(const std::string& text) {
                       text.substr(end));
 }
 
-// The receiver of the JSON parser's events, which looks for repeated keys, for too many levels and
-// for the first syntax error. Thread-compatible.
+// The checker that receives the JSON parser's events and finds repeated keys, too many levels and
+// the first syntax error. Thread-compatible.
 class JsonChecker final : public nlohmann::json_sax<Json> {
  public:
   bool null() override { return Value(); }
@@ -49,7 +49,7 @@ class JsonChecker final : public nlohmann::json_sax<Json> {
   bool key(string_t& name) override {
     Level& level = levels_.back();
     level.key = name;
-    // A repeated key does not stop the parser, so that all repeated keys are reported together.
+    // The checker reports all repeated keys together, so a repeated key does not stop the parser.
     if (!level.keys.insert(name).second) repeated_.push_back(absl::StrCat(Path(), ": given twice"));
     return true;
   }
@@ -70,7 +70,7 @@ class JsonChecker final : public nlohmann::json_sax<Json> {
   const std::vector<std::string>& repeated() const { return repeated_; }
 
  private:
-  // An open object or array on the way from the root of the JSON text to the current value.
+  // An object or array that contains the current value, on the way from the root of the JSON text.
   struct Level {
     bool is_array = false;
     size_t next_index = 0;
@@ -79,7 +79,8 @@ class JsonChecker final : public nlohmann::json_sax<Json> {
   };
 
   bool Value() {
-    // Only the paths of arrays use the index, but counting the values of objects does no harm.
+    // `next_index` is read only for arrays, but values of objects are counted too, which does no
+    // harm.
     if (!levels_.empty()) ++levels_.back().next_index;
     return true;
   }
@@ -114,7 +115,8 @@ class JsonChecker final : public nlohmann::json_sax<Json> {
   std::string error_text_;
 };
 
-// Returns the line and the column of the byte at `position`, which the parser counts from 1.
+// Returns the line and the column of the byte at `position`. The first byte of `text` has the
+// position 1.
 std::string LineAndColumn(absl::string_view text, size_t position) {
   const absl::string_view before = text.substr(0, position == 0 ? 0 : position - 1);
   const auto line = 1 + std::count(before.begin(), before.end(), '\n');
@@ -128,7 +130,8 @@ std::string LineAndColumn(absl::string_view text, size_t position) {
 absl::StatusOr<nlohmann::json> ParseJsonText(absl::string_view text) {
   JsonChecker checker;
   const bool parsed = Json::sax_parse(text.begin(), text.end(), &checker);
-  // A text that is too deep is tested for first, because it also makes sax_parse return false.
+  // sax_parse also returns false for a text with too many levels, so this cause is tested before
+  // syntax errors.
   if (checker.too_deep()) {
     return absl::InvalidArgumentError(
         absl::StrCat("not valid JSON: more than ", kJsonDepthMax, " levels deep"));
@@ -141,7 +144,7 @@ absl::StatusOr<nlohmann::json> ParseJsonText(absl::string_view text) {
   if (!checker.repeated().empty()) {
     return absl::InvalidArgumentError(absl::StrJoin(checker.repeated(), "\n"));
   }
-  // The checker found no error in the text, so parsing the text again cannot fail.
+  // JsonChecker found no error in the text, so parsing the text a second time cannot fail.
   return Json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 
 // Functions that read JSON text that a person wrote. A plain JSON parser ignores repeated keys and
-// does not report the place of an error, so a bad file would be hard to correct. These functions
+// does not report where an error is, so a person could hardly correct a bad file. These functions
 // throw no exceptions.
 
 #include <string>
@@ -12,8 +12,8 @@
 
 namespace cohort {
 
-// The largest number of nested levels in a JSON text, so that a recursive reader cannot run out of
-// stack.
+// The largest number of nested levels in a JSON text. The limit protects recursive readers from
+// stack overflow.
 inline constexpr int kJsonDepthMax = 32;
 
 // Parses one JSON value in UTF-8, with at most kJsonDepthMax levels and with no text after the

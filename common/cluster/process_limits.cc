@@ -32,8 +32,7 @@ constexpr int kTopPadBytes = 64 << 20;
 
 absl::Status RaiseOpenFiles() {
   rlimit limit = {};
-  // An unknown limit on open files is no reason to refuse the start: opening files may still
-  // succeed.
+  // If the limit on open files cannot be read, the process starts: opening files may succeed.
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return absl::OkStatus();
   if (limit.rlim_cur < limit.rlim_max) {
     const rlimit raised = {limit.rlim_max, limit.rlim_max};
@@ -46,7 +45,7 @@ absl::Status RaiseOpenFiles() {
 }
 
 absl::Status CheckOpenFilesLeft() {
-  // Only opening a file also shows whether the system-wide limit on open files is reached.
+  // Opening a file is the only check that also finds the system-wide limit on open files exhausted.
   const int file = open("/dev/null", O_RDONLY | O_CLOEXEC);
   if (file >= 0) {
     close(file);
@@ -75,10 +74,11 @@ absl::Status CheckPollStrategy(const Environment& environment) {
 }
 
 void TuneAllocator() {
-  // A C library may refuse a value and keep its own; only speed depends on these values.
+  // The results of mallopt() are ignored: a C library may refuse a value, and the values affect
+  // only speed.
   mallopt(M_MMAP_THRESHOLD, kMmapThresholdBytes);
   mallopt(M_TRIM_THRESHOLD, kTrimThresholdBytes);
-  // The heap grows in large steps, so that it grows rarely.
+  // The heap grows by 64 MiB at a time, so that it grows rarely.
   mallopt(M_TOP_PAD, kTopPadBytes);
   mallopt(M_ARENA_MAX, std::max(2, ProcessorCount()));
 }

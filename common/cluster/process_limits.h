@@ -7,7 +7,8 @@
 
 namespace cohort {
 
-// The number of files that a task of a small cluster has open at once, plus a reserve.
+// The smallest limit on open files with which a task starts: what a task of a small cluster needs,
+// plus a reserve.
 inline constexpr int kOpenFilesMin = 64;
 
 // Raises the process's soft limit on open files to the hard limit. Errors: RESOURCE_EXHAUSTED that

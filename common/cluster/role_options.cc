@@ -27,7 +27,7 @@ constexpr int kDrainTimeoutMaxS = 24 * 3600;
 constexpr int kBufferMaxMib = 1 << 24;
 constexpr char kNoDirectory[] = "none";
 
-// The values of the command line; a flag that was not given has no value.
+// The values of the flags on the command line. The value of a flag that was not given is absent.
 struct Flags {
   std::optional<std::string> cluster, bind_address, address_file, grant_file, orphan_timeout;
   std::optional<std::string> transport, log_level, flight_dir;
@@ -49,7 +49,8 @@ void Declare(Role role, FlagParser& parser, Flags& flags) {
              "port)");
   parser.Add("address_file", flags.address_file,
              "File to write the address to, as host:port, once it accepts calls");
-  // Only a ps always has variables; a worker has them only under some strategies.
+  // Every ps holds variables. A worker holds variables only under some strategies, so the help text
+  // of a worker says "where it has variables".
   const char* const holder = role == Role::kPs ? "this ps" : "this worker, where it has variables,";
   parser.Add("grant_file", flags.grant_file,
              absl::StrCat("File to keep the last epoch in that ", holder,
@@ -88,8 +89,8 @@ void Declare(Role role, FlagParser& parser, Flags& flags) {
       "6 no coordinator came.");
 }
 
-// The reader of all sources of options. The resolver takes each option from the first source that
-// has a value, and collects all problems. Thread-compatible.
+// The resolver takes the value of each option from the first source that has one: flags, TF_CONFIG,
+// the --config file, defaults. The resolver collects all problems. Thread-compatible.
 class Resolver {
  public:
   Resolver(Role role, const Flags& flags, const Environment& environment)
@@ -100,7 +101,7 @@ class Resolver {
   absl::StatusOr<RoleOptions> Resolve();
 
  private:
-  // The value of an option, and the name of its source for messages about the value.
+  // The value of an option, and the name of the source that gave the value, for error messages.
   struct Sourced {
     Json value;
     std::string source;
@@ -110,8 +111,8 @@ class Resolver {
     problems_.push_back(absl::StrCat(source, ": ", text));
   }
   std::optional<Json> ParseObject(absl::string_view text, const std::string& source);
-  // Returns the value of `key` in TF_CONFIG, or else in the --config file, with the name of the
-  // source.
+  // Returns the value of `key` in TF_CONFIG, or else in the --config file, together with the name
+  // of the source. Returns nothing if neither source has a value.
   std::optional<Sourced> ClusterValue(const char* key) const;
   void ResolveCluster();
   Json ResolveTask(const Json& cluster, std::vector<std::string>& sources);
@@ -119,7 +120,8 @@ class Resolver {
   void ResolveRest();
   std::string Text(const std::optional<std::string>& flag, const char* key, std::string fallback);
   int Number(const std::optional<int>& flag, const char* key, int fallback, int max);
-  // Returns the flag, or the key in the --config file, as the source of a problem.
+  // Returns the name of an option's source for error messages: the flag, or the key in the --config
+  // file.
   std::string SourceOf(bool has_flag, const char* key) const {
     return has_flag ? absl::StrCat("--", key) : absl::StrCat(flags_.config_file, ": ", key);
   }
@@ -183,7 +185,7 @@ void Resolver::ReadTfConfigVariable() {
 }
 
 std::optional<Resolver::Sourced> Resolver::ClusterValue(const char* key) const {
-  // TF_CONFIG wins over the --config file, and a JSON null counts as absent.
+  // TF_CONFIG is searched before the --config file. A JSON null counts as absent.
   for (const auto& [json, name] : {std::pair<const Json&, std::string>(tf_config_, "TF_CONFIG"),
                                    {file_, flags_.config_file}}) {
     const auto found = json.find(key);
@@ -197,10 +199,11 @@ std::optional<Resolver::Sourced> Resolver::ClusterValue(const char* key) const {
 Json Resolver::ResolveTask(const Json& cluster, std::vector<std::string>& sources) {
   Json task = {{"type", RoleName(role_)}};
   std::optional<Sourced> given = ClusterValue("task");
-  if (given && !given->value.is_object()) return given->value;  // ParseTfConfig reports the problem
+  // ParseTfConfig reports a task that is no object
+  if (given && !given->value.is_object()) return given->value;
   if (given && given->value.contains("type")) {
     const Json& type = given->value["type"];
-    // A ps that was started with a worker's TF_CONFIG must not run as either.
+    // A ps that was started with a worker's TF_CONFIG must run neither as a ps nor as a worker.
     if (type != task["type"]) {
       Problem(given->source, absl::StrCat("task.type: is ", JsonLine(type),
                                           ", but this program is a ", RoleName(role_)));
@@ -215,7 +218,8 @@ Json Resolver::ResolveTask(const Json& cluster, std::vector<std::string>& source
   } else if (const auto job = cluster.find(RoleName(role_));
              job != cluster.end() && job->is_structured() && job->size() == 1) {
     int index = 0;
-    // In a sparse job, the key is the index. ParseTfConfig reports a key that is not a number.
+    // In a sparse job, the only key is the task's index. ParseTfConfig reports a key that is not a
+    // number.
     if (job->is_object() && !absl::SimpleAtoi(job->begin().key(), &index)) index = 0;
     task["index"] = index;
   } else {
@@ -241,8 +245,8 @@ void Resolver::ResolveCluster() {
   }
   merged["task"] = ResolveTask(merged["cluster"], sources);
   if (auto rpc_layer = ClusterValue("rpc_layer")) merged["rpc_layer"] = rpc_layer->value;
-  // The values from flags, TF_CONFIG and the --config file are parsed like one TF_CONFIG, so that
-  // one set of rules applies.
+  // The cluster and the task, whatever their sources, are parsed as one TF_CONFIG, so that the
+  // rules for TF_CONFIG apply to all sources.
   auto config = ParseTfConfig(JsonLine(merged));
   if (!config.ok()) {
     return Problem(absl::StrJoin(sources, ", "), config.status().message());
@@ -251,7 +255,7 @@ void Resolver::ResolveCluster() {
     Problem("rpc_layer", absl::StrCat("'", config->rpc_layer, "' is not supported; use grpc"));
   }
   if (!config->task) return;
-  // Both ps and worker need an address of their own, on which they listen.
+  // A ps or worker listens on its own address, so the cluster must give an address for this task.
   const absl::StatusOr<std::string> own = config->cluster.Address(*config->task);
   if (!own.ok()) {
     return Problem(absl::StrJoin(sources, ", "),
@@ -278,12 +282,13 @@ int Resolver::Number(const std::optional<int>& flag, const char* key, int fallba
   if (flag) {
     value = *flag;
   } else if (const auto found = file_.find(key); found != file_.end()) {
-    // A JSON number above INT32_MAX must not wrap around when it is read as a signed number.
+    // A JSON number above INT32_MAX is refused, because a conversion to a signed number could wrap
+    // around.
     const bool fits = found->is_number_integer() &&
                       (!found->is_number_unsigned() || found->get<uint64_t>() <= INT32_MAX);
     value = fits ? found->get<int64_t>() : -1;
   }
-  // A value that was not an integer has become -1, which is out of range for every option.
+  // A value that is not an integer was replaced by -1, which is out of range for every option.
   if (value >= 0 && value <= max) return static_cast<int>(value);
   Problem(SourceOf(flag.has_value(), key), absl::StrCat("must be an integer from 0 to ", max));
   return fallback;
@@ -301,7 +306,7 @@ void Resolver::ResolveListenAddress() {
     return;
   }
   const auto own = ParseAddress(options_.own_address);
-  if (!own.ok()) return;  // ResolveCluster has reported the bad address
+  if (!own.ok()) return;  // ResolveCluster reports a bad address of this task
   options_.listen_address = FormatAddress(ListenAddressOf(*own));
 }
 
@@ -330,7 +335,8 @@ void Resolver::ResolveRest() {
     Problem(SourceOf(flags_.transport.has_value(), "transport"), transport.status().message());
   }
   if (role_ == Role::kWorker) {
-    // Like other programs, the worker writes its files below TMPDIR if the variable is set.
+    // The default directory for a worker's files is TMPDIR if the variable is set, and /tmp
+    // otherwise.
     const std::string temporary = environment_("TMPDIR").value_or("");
     options_.flight_directory =
         Text(flags_.flight_dir, "flight_dir", temporary.empty() ? "/tmp" : temporary);
@@ -362,13 +368,15 @@ absl::StatusOr<RoleCommand> ParseRoleCommandLine(Role role,
   Flags flags;
   Declare(role, parser, flags);
   ASSIGN_OR_RETURN(const std::optional<PrintAndExit> help, parser.Parse(arguments));
-  // --help and --version work even if the configuration is wrong.
+  // --help and --version are answered before the configuration is read, so that they work with a
+  // wrong configuration.
   if (help) return *help;
   if (flags.version) return PrintAndExit{VersionText(RoleName(role))};
   Resolver resolver(role, flags, environment);
   resolver.ReadFile(files);
   resolver.ReadTfConfigVariable();
-  // --print_config and --check_config need valid options, so they come after this step.
+  // --print_config and --check_config are answered after Resolve(), because both need valid
+  // options.
   ASSIGN_OR_RETURN(RoleOptions options, resolver.Resolve());
   if (flags.print_config) return PrintAndExit{RoleOptionsToJson(options)};
   if (flags.check_config) return PrintAndExit{"the configuration is good\n"};
@@ -378,7 +386,8 @@ absl::StatusOr<RoleCommand> ParseRoleCommandLine(Role role,
 std::string RoleOptionsToJson(const RoleOptions& options) {
   OrderedJson cluster = OrderedJson::object();
   for (const auto& [task, address] : options.cluster.tasks()) {
-    // The cluster's jobs are written in the sparse form, which keeps indices with holes.
+    // Each role's tasks are written as an object from index to address, which can express indices
+    // with holes.
     cluster[RoleName(task.role)][absl::StrCat(task.index)] = address;
   }
   OrderedJson json = {
@@ -404,8 +413,8 @@ std::string ReachableAddress(const RoleOptions& options, absl::string_view bound
   auto own = ParseAddress(options.own_address);
   const auto listening = ParseAddress(bound);
   if (!own.ok() || !listening.ok() || !own->unix_path.empty()) return std::string(bound);
-  // The bound host may be 0.0.0.0, to which no other task can connect, so only the port is taken
-  // from it.
+  // The host in `bound` may be 0.0.0.0, to which no other task can connect, so only the port in
+  // `bound` is used.
   own->port = listening->port;
   return FormatAddress(*own);
 }
@@ -413,7 +422,8 @@ std::string ReachableAddress(const RoleOptions& options, absl::string_view bound
 absl::Status AnnounceAddress(FileSystem& files, const RoleOptions& options,
                              absl::string_view bound) {
   if (options.address_file.empty()) return absl::OkStatus();
-  // An earlier run of this daemon that was killed may have left temporary files.
+  // A daemon that was killed while it wrote the address file has left a temporary file, which is
+  // removed here.
   RemoveTemporaries(files, options.address_file);
   return WriteFileAtomically(files, options.address_file,
                              absl::StrCat(ReachableAddress(options, bound), "\n"));

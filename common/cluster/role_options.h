@@ -24,12 +24,12 @@ struct RoleOptions {
   ClusterSpec cluster;
   std::string own_address;     // this task's address in the cluster; port 0 means any free port
   std::string listen_address;  // the address to bind; default: ListenAddressOf(own_address)
-  // The file in which a task with variables keeps the last epoch that the task granted; empty for
-  // no file.
+  // The file in which a task that holds variables keeps the last epoch that it granted to a
+  // coordinator; empty for no file.
   std::string grant_file;
   std::string address_file;  // the file that AnnounceAddress writes; empty for no file
-  // Limits on the bytes of requests, and of answers to pulls, that a task with variables holds at
-  // one time.
+  // Limits in MiB for a task that holds variables: on the requests, and on the answers to pulls,
+  // that the task has in memory at one time.
   int receive_buffer_mib = 1024;
   int send_buffer_mib = 1024;
   int compute_threads = 0;  // 0 means one thread per processor

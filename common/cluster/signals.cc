@@ -25,7 +25,8 @@ sigset_t SetOf(std::initializer_list<int> signals) {
   return set;
 }
 
-// Blocks SIGTERM and SIGINT and returns a descriptor from which they can be read.
+// Blocks SIGTERM and SIGINT for the calling thread, and returns a descriptor from which these
+// signals can be read.
 int OpenSignals() {
   const sigset_t set = SetOf({SIGTERM, SIGINT});
   COHORT_CHECK(pthread_sigmask(SIG_BLOCK, &set, nullptr) == 0, "signals can be blocked");
@@ -49,14 +50,16 @@ int SignalWaiter::Wait() {
   while (true) {
     if (poll(waits.data(), waits.size(), -1) < 0) {
       COHORT_CHECK(errno == EINTR, "two open descriptors can be polled");
-      // A debugger or SIGCONT may interrupt poll() although neither descriptor is readable.
+      // A debugger or SIGCONT may interrupt poll() before any descriptor is readable, so poll() is
+      // called again.
       continue;
     }
     signalfd_siginfo info;
     if (read(signal_fd_, &info, sizeof(info)) == sizeof(info)) {
       const int signal = static_cast<int>(info.ssi_signo);
       if (signal == SIGINT) {
-        // From now on SIGINT has its default action, so a second Ctrl-C ends the process at once.
+        // After the first SIGINT, the signal gets its default action back, so a second Ctrl-C ends
+        // the process at once.
         const sigset_t set = SetOf({SIGINT});
         pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
       }
@@ -69,8 +72,8 @@ int SignalWaiter::Wait() {
 
 void SignalWaiter::Wake() {
   const uint64_t one = 1;
-  // The write can fail only if the event counter is full, and a full counter has already woken
-  // Wait.
+  // The write fails only if the event counter is full. In that case the counter is not zero, so
+  // Wait returns without this write.
   [[maybe_unused]] const ssize_t written = write(wake_fd_, &one, sizeof(one));
 }
 

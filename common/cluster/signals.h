@@ -12,8 +12,8 @@ namespace cohort {
 class SignalWaiter {
  public:
   SignalWaiter();
-  // Leaves the signals blocked: a second signal that arrives while the process is ending must not
-  // turn an orderly end into a failure.
+  // The destructor leaves SIGTERM and SIGINT blocked: a second signal during an orderly end of the
+  // process must not kill the process.
   ~SignalWaiter();
   SignalWaiter(const SignalWaiter&) = delete;
   SignalWaiter& operator=(const SignalWaiter&) = delete;
@@ -22,7 +22,7 @@ class SignalWaiter {
   // a second SIGINT ends the process at once; a second SIGTERM never does.
   int Wait();
 
-  // Makes the current or the next call of Wait() return 0.
+  // Makes Wait() return 0: the call that is waiting now, or else the next call.
   void Wake();
 
  private:

@@ -43,8 +43,10 @@ class Reader {
 
   TfConfig config_;
   std::vector<std::string> problems_;
-  bool bad_cluster_ = false;  // if true, the task is not checked against the cluster
-  std::map<std::string, std::string> path_of_;  // JSON path of the first use, by address
+  // True if the cluster has problems. The task is then not checked against the cluster.
+  bool bad_cluster_ = false;
+  // The JSON path at which each address was first used, by address.
+  std::map<std::string, std::string> path_of_;
 };
 
 // Returns the value of `key`, or null if the key is absent. A JSON null counts as absent, like
@@ -94,8 +96,8 @@ std::optional<std::string> Reader::ReadText(const Json& root, const char* key) {
 }
 
 void Reader::ReadCluster(const Json& cluster) {
-  // The number of problems tells whether the cluster is wrong; the task is not checked against a
-  // wrong cluster.
+  // The cluster is wrong if reading it has added problems. The task is not checked against a wrong
+  // cluster.
   const size_t before = problems_.size();
   if (!cluster.is_object()) {
     Problem("cluster",
@@ -137,7 +139,7 @@ void Reader::ReadJob(Role role, const std::string& path, const Json& job) {
       Problem(entry, "the index is not an integer");
     } else if (index < 0) {
       Problem(entry, "the index is negative");
-      // Keys of a sparse job such as "1" and "01" differ as JSON keys but give one index.
+      // The keys "1" and "01" of a sparse job are different JSON keys for one index.
     } else if (config_.cluster.Address(TaskId{role, index}).ok()) {
       Problem(entry, absl::StrCat("index ", index, " is given twice"));
     } else {
@@ -158,9 +160,9 @@ void Reader::ReadAddress(TaskId task, const std::string& path, const Json& addre
     return;
   }
   config_.cluster.Add(task, text);
-  // Several tasks may have port 0, since each of them gets a free port.
+  // Port 0 may occur several times, since each task with port 0 gets a free port of its own.
   if (parsed->unix_path.empty() && parsed->port == 0) return;
-  // Two tasks at one address would be one process, whichever of them started first.
+  // An address belongs to one process, so two tasks at one address cannot both run.
   const auto [first, is_new] = path_of_.emplace(text, path);
   if (!is_new) {
     Problem(path, absl::StrCat("'", text, "' is already the address of ", first->second));
@@ -184,7 +186,7 @@ void Reader::ReadTask(const Json& task) {
   const bool has_index = Find(task, "index") != nullptr;
   if (has_index && !has_type) Problem("task.type", "is missing beside task.index");
   if (has_type && !has_index) Problem("task.index", "is missing beside task.type");
-  // The task's type and index are both read even if one is wrong, so that all problems are
+  // Both the task's type and index are read before an error returns, so that all problems are
   // reported.
   const std::optional<Role> role = has_type ? ReadRole(task) : std::nullopt;
   const std::optional<int> index = has_index ? ReadIndex(task) : std::nullopt;
@@ -199,7 +201,8 @@ std::optional<Role> Reader::ReadRole(const Json& task) {
     Problem("task.type", absl::StrCat("must be a string, not ", JsonExcerpt(type)));
     return std::nullopt;
   }
-  // TensorFlow converts the task's type to a string, so the number 1 means the type "1".
+  // TensorFlow converts the task's type to a string, so a JSON number such as 1 is read as the type
+  // "1".
   const auto role = RoleFromName(type.is_string() ? type.get<std::string>() : JsonExcerpt(type));
   if (!role.ok()) {
     Problem("task.type", role.status().message());
@@ -210,7 +213,8 @@ std::optional<Role> Reader::ReadRole(const Json& task) {
 
 std::optional<int> Reader::ReadIndex(const Json& task) {
   const Json& value = *Find(task, "index");
-  // TensorFlow converts the task's index to an integer, so the string "1" means the index 1.
+  // TensorFlow converts the task's index to an integer, so the JSON string "1" is read as the index
+  // 1.
   const std::string text = value.is_string() ? value.get<std::string>() : JsonExcerpt(value);
   int index = 0;
   const bool number = value.is_number_integer() || value.is_string();
@@ -229,7 +233,7 @@ void Reader::CheckTaskInCluster(TaskId task) {
   const std::vector<int> indices = config_.cluster.Indices(task.role);
   const std::string job = RoleName(task.role);
   if (indices.empty()) {
-    if (task.role == Role::kEvaluator) return;  // no task connects to an evaluator
+    if (task.role == Role::kEvaluator) return;  // the evaluator may be missing from the cluster
     Problem("task.type",
             absl::StrCat("'", job, "' is not a job of the cluster; add cluster.", job));
   } else if (!config_.cluster.Address(task).ok()) {
@@ -258,7 +262,7 @@ absl::Status CheckMeantLocal(const TfConfig& config) {
   const std::string task = config.task.has_value()
                                ? absl::StrCat("names the task ", config.task->ToString(), " but ")
                                : "";
-  // A key similar to `cluster` suggests a spelling mistake, so the message names that key.
+  // A key similar to `cluster` is probably `cluster` misspelt, so the error message names that key.
   const std::string key =
       config.cluster_lookalike.empty()
           ? ""
@@ -277,7 +281,7 @@ absl::StatusOr<TfConfig> ReadTfConfig(const Environment& environment) {
 
 absl::StatusOr<std::string> Master(const TfConfig& config) {
   if (config.session_master) return *config.session_master;
-  // TensorFlow's resolver also returns "" for a cluster of one task.
+  // A cluster of at most one task has the master "", as with TensorFlow's resolver.
   if (config.cluster.tasks().size() <= 1) return "";
   if (!config.task) {
     return absl::FailedPreconditionError("task: is missing, so there is no own address");

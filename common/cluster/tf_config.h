@@ -23,8 +23,8 @@ struct TfConfig {
   ClusterSpec cluster;
   std::optional<TaskId> task;
   std::string rpc_layer;
-  std::optional<std::string> session_master;  // present but empty differs from absent
-  std::string cluster_lookalike;  // an unknown key that probably means `cluster`; or empty
+  std::optional<std::string> session_master;  // an empty string differs from an absent value
+  std::string cluster_lookalike;              // an unknown key that probably means `cluster`, or ""
 };
 
 // Parses the text of a TF_CONFIG. Empty text is an empty configuration, and unknown keys are

@@ -12,13 +12,15 @@ namespace {
 
 Shape RowShape(const Shape& rows) { return Shape(rows.dims().subspan(1)); }
 
-// Adds up the rows into row 0, in the order of one balanced tree, as all sums over replicas do.
+// Adds all rows of `rows` into row 0. The order of the additions is a balanced binary tree, as in
+// all of Cohort's sums over replicas.
 template <typename T>
 void SumRows(Tensor& rows) {
   const int64_t width = rows.shape().row_elements();
   T* const values = reinterpret_cast<T*>(rows.mutable_raw());
   const int64_t count = rows.shape().dim(0);
-  // In each pass, every row at a multiple of 2 * step takes in the row that is `step` further down.
+  // In the pass for `step`, each row whose number is a multiple of 2 * step adds the row `step`
+  // further down.
   for (int64_t step = 1; step < count; step *= 2) {
     for (int64_t row = 0; row + step < count; row += 2 * step) {
       for (int64_t i = 0; i < width; ++i) {
@@ -29,7 +31,8 @@ void SumRows(Tensor& rows) {
 }
 
 void SumRowsOf(Tensor& rows) {
-  switch (rows.dtype()) {  // unsigned types, so that sums of whole numbers wrap around
+  // Whole numbers are summed as unsigned types, so that an overflow wraps around.
+  switch (rows.dtype()) {
     case DType::kInt32:
       return SumRows<uint32_t>(rows);
     case DType::kInt64:
@@ -44,7 +47,8 @@ void Divide(Tensor& value, int64_t by) {
   T* const values = value.mutable_data<T>();
   for (int64_t i = 0; i < value.num_elements(); ++i) {
     if constexpr (std::is_integral_v<T>) {
-      // As in TensorFlow, whole numbers are divided as doubles, so values above 2^53 lose bits.
+      // As in TensorFlow, whole numbers are divided as doubles, so the result is inexact above
+      // 2^53.
       values[i] = static_cast<T>(static_cast<double>(values[i]) / static_cast<double>(by));
     } else {
       values[i] /= static_cast<T>(by);
@@ -80,7 +84,7 @@ absl::Status CheckAggregation(proto::VariableAggregation aggregation, DType dtyp
         absl::StrCat("invalid variable aggregation mode ", AggregationName(aggregation),
                      "; there are NONE, SUM, MEAN and ONLY_FIRST_REPLICA"));
   }
-  // Means over replicas are computed only in float32.
+  // A mean over replicas can be computed only in float32.
   if (aggregation != proto::AGGREGATION_MEAN || dtype == DType::kFloat32) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("aggregation MEAN does not fit ", DTypeName(dtype),
@@ -88,7 +92,8 @@ absl::Status CheckAggregation(proto::VariableAggregation aggregation, DType dtyp
 }
 
 bool ReplicaContext::Trains() const {
-  // assign_add adds a value to the variable, and no optimizer uses it.
+  // assign_add is the operator for adding a value to a variable. Pushes with any other operator
+  // carry gradients for an optimizer.
   return update == ReplicaUpdate::kPush && rule.op() != "assign_add";
 }
 
@@ -121,7 +126,7 @@ absl::StatusOr<Tensor> ValueOfRows(const ReplicaRows& of, const Tensor& rows) {
         "ONLY_FIRST_REPLICA, or read it in replica context"));
   }
   if (of.aggregation == proto::AGGREGATION_ONLY_FIRST_REPLICA) return RowOfReplica(rows, 0).Clone();
-  // SumRowsOf overwrites rows, and the caller's rows must not change.
+  // SumRowsOf overwrites the tensor that it sums, so it gets a copy of the caller's rows.
   Tensor sums = rows.Clone();
   SumRowsOf(sums);
   Tensor value = RowOfReplica(sums, 0);
@@ -131,7 +136,8 @@ absl::StatusOr<Tensor> ValueOfRows(const ReplicaRows& of, const Tensor& rows) {
 
 Tensor RowsOfValue(const ReplicaRows& of, const Tensor& value, int64_t replicas) {
   if (of.aggregation != proto::AGGREGATION_SUM) return RowsWithEach(value, replicas);
-  // With aggregation SUM, the rows of all replicas must add up to the value again.
+  // With aggregation SUM, the value of the variable is the sum over the replicas, so each replica
+  // gets an equal share of `value`.
   Tensor share = value.Clone();
   DivideBy(replicas, share);
   return RowsWithEach(share, replicas);

@@ -1,9 +1,10 @@
 #pragma once
 
-// Rules for TensorFlow's VariableAggregation. When several replicas assign or add to one variable,
-// in a synchronous round or in one worker, the aggregation says how their values become one update.
-// As in TensorFlow, a variable needs an aggregation wherever it is updated in replica context,
-// except for gradients, which optimizers reduce themselves.
+// Rules for TensorFlow's VariableAggregation. Several replicas may assign to a variable or add to
+// it, in a synchronous round or in one worker. The variable's aggregation says how the replicas'
+// values become one update. As in TensorFlow, a variable needs an aggregation if it is assigned to
+// or added to in replica context. Gradients need none, because optimizers reduce gradients
+// themselves.
 
 #include <cstdint>
 #include <string>
@@ -24,8 +25,9 @@ std::string AggregationName(proto::VariableAggregation aggregation);
 // mode, and for a mean of whole numbers.
 absl::Status CheckAggregation(proto::VariableAggregation aggregation, DType dtype);
 
-// The kind of a replica's update: kAssign assigns to the variable, and kPush sends a gradient or a
-// value to add. ReplicaContext describes such an update in a synchronous round.
+// The kind of an update that a replica sends: kAssign assigns to the variable, and kPush sends a
+// gradient or a value to add. ReplicaContext describes an update of either kind in a synchronous
+// round.
 enum class ReplicaUpdate { kAssign, kPush };
 struct ReplicaContext {
   const std::string& variable;
@@ -33,10 +35,11 @@ struct ReplicaContext {
   proto::VariableAggregation aggregation;
   ReplicaUpdate update = ReplicaUpdate::kPush;
 
-  // Checks that the variable has an aggregation if this update needs one. Errors: INVALID_ARGUMENT
-  // that names the variable and says what to do.
+  // Checks that the variable has an aggregation if an update of this kind needs one. Errors:
+  // INVALID_ARGUMENT that names the variable and says what to do.
   absl::Status Check() const;
-  // Returns the aggregation by which the replicas' updates become one update.
+  // Returns how the updates of all replicas become one update: MEAN for gradients, and otherwise
+  // the variable's aggregation.
   proto::VariableAggregation How() const;
   // Returns true if the update is a gradient for an optimizer, which takes the mean of the
   // gradients.
@@ -56,10 +59,11 @@ struct ReplicaContext {
 //
 // Whole numbers are divided as in TensorFlow: the remainder is lost.
 
-// Returns the variable's shape as a graph and a user see it: without the axis of the replicas.
+// Returns the shape of a variable's value, without the axis of the replicas, which graphs and users
+// do not see.
 Shape ValueShape(const proto::VariableLayout& layout);
 
-// The variable to which rows of replicas belong.
+// The variable whose value consists of one row for each replica.
 struct ReplicaRows {
   const std::string& variable;
   proto::VariableAggregation aggregation;
@@ -69,7 +73,8 @@ struct ReplicaRows {
 // names the variable and says what to do, if the aggregation makes no value.
 absl::StatusOr<Tensor> ValueOfRows(const ReplicaRows& of, const Tensor& rows);
 
-// Returns rows for `replicas` replicas whose aggregation gives `value`.
+// Returns one row for each of `replicas` replicas, such that ValueOfRows would return `value` for
+// these rows.
 Tensor RowsOfValue(const ReplicaRows& of, const Tensor& value, int64_t replicas);
 
 // Returns a tensor [replicas, ...] in which every row is `row`.

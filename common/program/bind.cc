@@ -11,8 +11,8 @@
 namespace cohort {
 namespace {
 
-// Reports names that are on one side only: values of the graph without a binding, and bindings
-// without a value.
+// Adds a problem for each value of the graph that has no binding, and for each binding whose name
+// is no value of the graph.
 template <typename Values, typename Map>
 void Compare(const char* kind, const Values& values, const Map& bindings,
              std::vector<std::string>& problems) {
@@ -104,7 +104,8 @@ absl::StatusOr<proto::Program> BindProgram(const std::string& name, const onnx::
     *binding = bindings.outputs.at(output.name());
     binding->set_output(output.name());
   }
-  // Loading runs every check, so the caller never holds a program that workers would refuse.
+  // LoadProgram makes all the checks that workers make, so BindProgram never returns a program that
+  // workers would refuse.
   RETURN_IF_ERROR(LoadProgram(program).status());
   return program;
 }

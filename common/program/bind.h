@@ -12,8 +12,8 @@
 
 namespace cohort {
 
-// The sources of a graph's inputs and the sinks of its outputs, by name. BindProgram fills in the
-// names inside the bindings.
+// For each input of a graph, by name, where its value comes from, and for each output, by name,
+// where its value goes. BindProgram fills in the names inside the bindings.
 struct Bindings {
   std::map<std::string, proto::InputBinding> inputs;
   std::map<std::string, proto::OutputBinding> outputs;
@@ -22,16 +22,17 @@ struct Bindings {
 proto::InputBinding FromBatch(uint32_t component);
 proto::InputBinding FromVariable(const std::string& variable);
 proto::InputBinding FromArgument(uint32_t position);
-// Returns a binding to the replica's own row of an argument that has one row for each replica.
+// Returns a binding for an argument of the closure that has one row for each replica: the replica
+// that runs the graph gets its own row.
 proto::InputBinding FromArgumentOfReplica(uint32_t position);
 proto::InputBinding FromContext(proto::ContextValue value);
 proto::OutputBinding ToFetch();
 proto::OutputBinding ToPush(const std::string& variable);
 proto::OutputBinding ToAssign(const std::string& variable);
 
-// Makes a program from a model and its bindings. The result is a program that LoadProgram accepts.
-// Errors: INVALID_ARGUMENT that names every graph input or output without a binding and every
-// binding without an input or output; the errors of LoadProgram.
+// Makes a program from a model and its bindings. LoadProgram accepts the result. Errors:
+// INVALID_ARGUMENT that names every graph input or output without a binding, and every binding that
+// belongs to no input or output; the errors of LoadProgram.
 absl::StatusOr<proto::Program> BindProgram(const std::string& name, const onnx::ModelProto& model,
                                            const Bindings& bindings);
 

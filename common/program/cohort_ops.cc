@@ -16,7 +16,8 @@ using onnx::InferenceContext;
 using onnx::OpSchema;
 using onnx::OpSchemaRegistry;
 
-// Returns a schema of the cohort domain with the type constraint T, which stands for real numbers.
+// Returns a schema of the cohort domain in which the type parameter T stands for float32 and
+// float64.
 OpSchema NewCohortSchema(const char* name) {
   OpSchema schema;
   schema.SetName(name).SetDomain(kCohortDomain).SinceVersion(kCohortOpset);
@@ -25,7 +26,7 @@ OpSchema NewCohortSchema(const char* name) {
   return schema;
 }
 
-// Adds a type constraint that every tensor type satisfies.
+// Adds the type parameter `name`, which stands for every tensor type.
 OpSchema& AnyType(OpSchema& schema, const char* name) {
   return schema.TypeConstraint(name, OpSchema::all_tensor_types_with_bfloat(), "any");
 }
@@ -33,7 +34,7 @@ OpSchema& AnyType(OpSchema& schema, const char* name) {
 // Gives output 0 the element type of input `type` and the shape of input `shape`.
 void SetOutput(InferenceContext& ctx, size_t type, size_t shape) {
   onnx::propagateElemTypeFromInputToOutput(ctx, type, 0);
-  // An input's unknown shape stays unknown in the output and is not an error.
+  // If the shape of the input is unknown, the shape of the output stays unknown. This is no error.
   if (onnx::hasInputShape(ctx, shape)) onnx::propagateShapeFromInputToOutput(ctx, shape, 0);
 }
 
@@ -42,8 +43,8 @@ void LikeInput(InferenceContext& ctx) {
   SetOutput(ctx, kType, kShape);
 }
 
-// Infers the output of operators whose dy and y have one shape, so a contradiction between the two
-// shapes is an error of the graph.
+// Infers the output of an operator whose inputs dy and y must have the same shape. Different shapes
+// of dy and y are an error of the graph.
 void ElementwiseGrad(InferenceContext& ctx) {
   SetOutput(ctx, 0, 1);
   if (!onnx::hasNInputShapes(ctx, 2)) return;
@@ -71,7 +72,8 @@ OpSchema SoftmaxGradSchema(const char* name) {
   return schema;
 }
 
-// Gives output i the type of dy and the shape of input i + 1.
+// Infers the outputs of ConcatGrad: output i has the type of dy (input 0) and the shape of input i
+// + 1.
 void ConcatGrad(InferenceContext& ctx) {
   for (size_t i = 0; i < ctx.getNumOutputs() && i + 1 < ctx.getNumInputs(); ++i) {
     onnx::propagateElemTypeFromInputToOutput(ctx, 0, i);
@@ -79,7 +81,8 @@ void ConcatGrad(InferenceContext& ctx) {
   }
 }
 
-// Infers the loss's shape, which is the shape of y_pred (input 1) without the axis.
+// Infers the shape of a crossentropy loss, which is the shape of y_pred (input 1) without the axis
+// of the classes.
 void CrossentropyLoss(InferenceContext& ctx) {
   onnx::propagateElemTypeFromInputToOutput(ctx, 1, 0);
   if (!onnx::hasInputShape(ctx, 1)) return;
@@ -109,7 +112,8 @@ void SparseCrossentropyLoss(InferenceContext& ctx) {
   }
 }
 
-// Infers the loss's shape and checks that y_true and y_pred have one shape.
+// Infers the shape of a categorical crossentropy loss, and checks that y_true and y_pred have the
+// same shape.
 void CategoricalCrossentropyInference(InferenceContext& ctx) {
   CrossentropyLoss(ctx);
   if (!onnx::hasNInputShapes(ctx, 2)) return;
@@ -228,8 +232,8 @@ OpSchema SoftmaxCrossEntropyGradSchema() {
   return schema;
 }
 
-// Returns the schema of a crossentropy: categorical if `labels` is "T", sparse if `labels` is "L".
-// With `grad`, returns the schema of the gradient instead.
+// Returns the schema of a crossentropy operator, or of the operator's gradient if `grad` is true.
+// The crossentropy is categorical if `labels` is "T", and sparse if `labels` is "L".
 OpSchema CrossentropySchema(const char* name, const char* labels, bool grad) {
   OpSchema schema = NewCohortSchema(name);
   const bool sparse = std::string(labels) == "L";
@@ -254,8 +258,8 @@ OpSchema CrossentropySchema(const char* name, const char* labels, bool grad) {
   return schema;
 }
 
-// Below are the operators for the gradients of convolution, pooling and normalization, and the
-// operators that combine values of the replicas of a step.
+// The section below has the gradients of convolution, pooling and normalization, and the operators
+// that combine values of the replicas that run one step.
 
 // Gives output `output` the type and the shape of input `input`.
 void Like(InferenceContext& ctx, size_t input, size_t output) {
@@ -266,7 +270,8 @@ void Like(InferenceContext& ctx, size_t input, size_t output) {
   }
 }
 
-// Gives dx the shape of x, and dscale and dbias the shape of scale.
+// Infers the outputs of BatchNormalizationGrad: dx has the shape of x, and dscale and dbias have
+// the shape of scale.
 void LikeXAndScale(InferenceContext& ctx) {
   Like(ctx, 1, 0);
   Like(ctx, 2, 1);
@@ -281,8 +286,8 @@ void AddWindowAttributes(OpSchema& schema) {
   }
 }
 
-// Returns the schema of a gradient of Conv. `operand` is the other factor of the convolution; the
-// gradient, computed from dy and `operand`, has the shape of `like`.
+// Returns the schema of an operator for one of Conv's gradients. The operator computes the gradient
+// of the Conv input `like` from dy and from `operand`, the other factor of the convolution.
 OpSchema ConvGradSchema(const char* name, const char* operand, const char* like) {
   OpSchema schema = NewCohortSchema(name);
   schema.Input(0, "dy", "", "T").Input(1, operand, "", "T").Input(2, like, "", "T");
@@ -293,7 +298,8 @@ OpSchema ConvGradSchema(const char* name, const char* operand, const char* like)
   return schema;
 }
 
-// Returns the schema of a pooling's gradient; `flag` is the attribute that only this pooling has.
+// Returns the schema of the gradient of MaxPool or AveragePool. `flag` is the attribute that only
+// this pooling operator has.
 OpSchema PoolGradSchema(const char* name, const char* flag) {
   OpSchema schema = NewCohortSchema(name);
   schema.Input(0, "dy", "", "T").Input(1, "x", "", "T").Output(0, "dx", "", "T");
@@ -335,7 +341,8 @@ void InferAllGather(InferenceContext& ctx) {
   auto* const shape = ctx.getOutputType(0)->mutable_tensor_type()->mutable_shape();
   const int64_t axis = onnx::getAttribute(ctx, "axis", int64_t{0});
   const int64_t place = axis < 0 ? axis + shape->dim_size() : axis;
-  // Replicas may have different sizes along the gathered axis, so the sum of the sizes is unknown.
+  // The size of the output along the gathered axis is the sum over the replicas, which is unknown
+  // because replicas may have different sizes.
   if (place >= 0 && place < shape->dim_size()) shape->mutable_dim(static_cast<int>(place))->Clear();
 }
 
@@ -356,7 +363,7 @@ OpSchema AllGatherGradSchema() {
   return schema;
 }
 
-// Appends the schemas of the operators for images and replicas.
+// Appends the schemas of the operators for convolution, pooling, normalization and replicas.
 void AddImageSchemas(std::vector<OpSchema>& schemas) {
   schemas.push_back(ConvGradSchema("ConvInputGrad", "w", "x"));
   schemas.push_back(ConvGradSchema("ConvWeightGrad", "x", "w"));
@@ -417,15 +424,15 @@ absl::Status RegisterAll() {
   return absl::OkStatus();
 }
 
-// The once flag and the result of the registration. Both belong to the process, because libonnx's
-// registry does.
+// The result of registering the schemas, and the flag that makes the registration happen once. A
+// process has one Registration, because it has one registry of libonnx.
 struct Registration {
   absl::once_flag once;
   absl::Status status;
 };
 
 Registration& TheRegistration() {
-  // The registration is never destroyed, since threads may load models while the process exits.
+  // The Registration is never destroyed, because threads may load models while the process exits.
   static auto* const registration = new Registration;
   return *registration;
 }

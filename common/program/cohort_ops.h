@@ -91,7 +91,8 @@ namespace cohort {
 inline constexpr char kCohortDomain[] = "cohort";
 inline constexpr int kCohortOpset = 1;
 inline constexpr int kOnnxOpset = 17;
-inline constexpr int kOnnxIrVersion = 8;  // the IR version that belongs to opset 17
+// The version of ONNX's file format (IR) that belongs to opset 17.
+inline constexpr int kOnnxIrVersion = 8;
 
 // Registers the operator schemas of the cohort domain with libonnx, once in each process. Code that
 // loads, checks or builds a model must call this function first. Thread-safe.

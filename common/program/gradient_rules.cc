@@ -11,7 +11,8 @@ namespace cohort {
 ForwardGraph::ForwardGraph(const onnx::ModelProto& model) : types_(model.graph()) {
   for (const auto& tensor : model.graph().initializer()) constants_[tensor.name()] = &tensor;
   for (const auto& node : model.graph().node()) {
-    // A Constant node holds its value as an attribute, just as a weight holds it as an initializer.
+    // The value of a Constant node is known like the value of a weight. The node holds the value in
+    // the attribute "value".
     if (node.op_type() != "Constant" || !node.domain().empty()) continue;
     for (const auto& attribute : node.attribute()) {
       if (attribute.name() == "value") constants_[node.output(0)] = &attribute.t();
@@ -46,7 +47,7 @@ GradientSite::GradientSite(const onnx::NodeProto& node, const ForwardGraph& forw
       dx_(wanted_.size()) {}
 
 const std::string& GradientSite::input(int i) const {
-  // The empty string is never destroyed, since rules may run while the process exits.
+  // `absent` is never destroyed, because gradient rules may run while the process exits.
   static const std::string& absent = *new std::string;
   return i < node_.input_size() ? node_.input(i) : absent;
 }
@@ -97,7 +98,7 @@ std::string GradientSite::Cohort(const std::string& op, std::vector<std::string>
 }
 
 std::string GradientSite::Scalar(double value) {
-  // The scalar must have the element type of the values with which it is combined.
+  // ONNX's operators do not mix types, so the scalar gets the element type of the node's output 0.
   const bool wide = forward_.types().dtype(output(0)) == DType::kFloat64;
   return builder_.Constant(
       "gradient/" + node_.name() + "/scalar",
@@ -117,8 +118,8 @@ void GradientSite::Set(int input, const std::string& gradient) {
 
 void GradientSite::SetReduced(int input, const std::string& gradient) {
   const std::string& like = this->input(input);
-  // ReduceToShapeOf is left out if the shapes are known to be equal; otherwise it runs and may do
-  // nothing.
+  // ReduceToShapeOf is left out if shape inference proves that input and output have equal shapes.
+  // Otherwise the node is added, and does nothing if the shapes turn out to be equal.
   const bool same = forward_.types().SameShape(like, output(0));
   Set(input, same ? gradient : Cohort("ReduceToShapeOf", {gradient, like}));
 }

@@ -1,9 +1,9 @@
 #pragma once
 
-// A gradient rule says, for one operator, how the gradients of a node's outputs become gradients of
-// the node's inputs. The rule adds nodes to the graph that compute the gradients. A rule is called
-// once for each node on the path from an input to the loss. It sets the gradient of each input that
-// is wanted and differentiable, and skips the work for other inputs.
+// A gradient rule computes, for nodes of one operator, the gradients of the node's inputs from the
+// gradients of the node's outputs. To do so, the rule adds nodes to the graph. The rule is called
+// once for each node on the path from an input to the loss. The rule sets the gradient of each
+// input that is wanted and differentiable, and skips the work for other inputs.
 
 #include <cstdint>
 #include <map>
@@ -27,7 +27,8 @@ class ForwardGraph {
   explicit ForwardGraph(const onnx::ModelProto& model);
 
   const ValueTypes& types() const { return types_; }
-  // Returns the elements of a weight or of a Constant node, or nothing if they are not integers.
+  // Returns the elements of a weight or of a Constant node. Returns nothing for any other value,
+  // and for elements that are not integers.
   std::optional<std::vector<int64_t>> ConstantInts(const std::string& value) const;
 
  private:
@@ -39,7 +40,7 @@ class ForwardGraph {
 // gradients that the node's rule sets. Thread-compatible.
 class GradientSite {
  public:
-  // Keeps references to its arguments, which must outlive the site.
+  // Keeps references to `node`, `forward` and `builder`, which must outlive the GradientSite.
   GradientSite(const onnx::NodeProto& node, const ForwardGraph& forward, GraphBuilder& builder,
                std::vector<std::string> output_gradients, std::vector<bool> wanted);
 
@@ -85,15 +86,16 @@ class GradientSite {
 // why the node cannot be differentiated.
 using GradientRule = absl::Status (*)(GradientSite& site);
 
-// The gradient rules by the names of their operators. Names of the cohort domain begin with
-// "cohort.".
+// The gradient rules of operators, by the operator's name. The name of an operator of the cohort
+// domain begins with "cohort.".
 using GradientRules = std::map<std::string, GradientRule>;
 
 // Returns the rules of all operators that have gradients (operator_gradients.cc).
 GradientRules AllGradientRules();
 
-// Returns true if the operator's output does not depend smoothly on any input. As in Keras, no
-// gradient flows through such a node. Operators with integer or bool outputs need not be listed.
+// Returns true if no output of the node depends smoothly on an input. As in Keras, no gradient
+// flows through such a node. Operators whose outputs are integers or bools need not be in the
+// function's list.
 bool StopsGradient(const onnx::NodeProto& node);
 
 }  // namespace cohort

@@ -16,10 +16,12 @@
 namespace cohort {
 namespace {
 
-// The part of the graph between the wanted inputs and the loss.
+// The part of the graph through which the loss depends on the inputs for which gradients are
+// wanted.
 struct Path {
-  std::set<std::string> values;  // values that depend smoothly on a wanted input
-  std::set<int> nodes;           // positions of the nodes whose gradients are needed
+  // Values that depend smoothly on an input for which a gradient is wanted.
+  std::set<std::string> values;
+  std::set<int> nodes;  // positions in the graph of the nodes that need gradients
 };
 
 // Returns the node's key in GradientRules.
@@ -37,12 +39,13 @@ bool AnyOf(const google::protobuf::RepeatedPtrField<std::string>& names,
   return false;
 }
 
-// Returns the values and nodes through which the loss depends on the inputs `wrt`.
+// Returns the values that depend on the inputs `wrt`, and the nodes through which the loss depends
+// on these inputs.
 Path FindPath(const onnx::GraphProto& graph, const ValueTypes& types, const std::string& loss,
               absl::Span<const std::string> wrt) {
   Path path;
-  // Forwards through the graph: nodes are sorted, so one pass finds all values that depend on
-  // `wrt`.
+  // The first pass goes forwards through the graph. Nodes are sorted, so this pass finds all values
+  // that depend on `wrt`.
   path.values.insert(wrt.begin(), wrt.end());
   for (const auto& node : graph.node()) {
     if (StopsGradient(node) || !AnyOf(node.input(), path.values)) continue;
@@ -50,7 +53,8 @@ Path FindPath(const onnx::GraphProto& graph, const ValueTypes& types, const std:
       if (types.IsReal(output)) path.values.insert(output);
     }
   }
-  // Backwards through the graph: only nodes whose results reach the loss need gradients.
+  // The second pass goes backwards through the graph and finds the nodes whose results reach the
+  // loss. Only these nodes need gradients.
   std::set<std::string> needed;
   if (path.values.count(loss) > 0) needed.insert(loss);
   for (int i = graph.node_size() - 1; i >= 0; --i) {
@@ -64,7 +68,7 @@ Path FindPath(const onnx::GraphProto& graph, const ValueTypes& types, const std:
   return path;
 }
 
-// Returns the text of an error about one node.
+// Returns the text of an error about one node: the node's name and operator, and the reason.
 std::string Offender(const onnx::NodeProto& node, absl::string_view reason) {
   return absl::StrCat("node \"", node.name(), "\" (",
                       node.domain().empty() ? "onnx" : node.domain(), ".", node.op_type(),
@@ -96,7 +100,8 @@ absl::Status CheckRules(const onnx::GraphProto& graph, const ValueTypes& types, 
   return OffendersStatus(offenders);
 }
 
-// Checks that the loss has one element and that gradients are wanted only for real inputs.
+// Checks that the loss has one element and that each of `wrt` is a float32 or float64 input or
+// weight.
 absl::Status CheckArguments(const onnx::GraphProto& graph, const ValueTypes& types,
                             const std::string& loss, absl::Span<const std::string> wrt) {
   const onnx::TensorShapeProto* shape = types.shape(loss);
@@ -105,7 +110,8 @@ absl::Status CheckArguments(const onnx::GraphProto& graph, const ValueTypes& typ
         absl::StrCat("loss \"", loss, "\" is not a real value of the graph"));
   }
   for (const auto& dim : shape->dim()) {
-    // An unknown or named dimension of the loss has the value 0, so it is refused too.
+    // A dimension without a number has the dim_value 0, so a loss with such a dimension is refused
+    // too.
     if (dim.dim_value() != 1) {
       return absl::InvalidArgumentError(absl::StrCat(
           "loss \"", loss, "\" is ", TypeText(types.Find(loss)), ": it must have one element"));
@@ -124,8 +130,9 @@ absl::Status CheckArguments(const onnx::GraphProto& graph, const ValueTypes& typ
   return absl::OkStatus();
 }
 
-// Adds the second output to Dropout and SoftmaxCrossEntropyLoss nodes that lack it. The gradient
-// rules of these operators read the second output, which a forward graph may omit.
+// Adds the second output (mask or log_prob) to Dropout and SoftmaxCrossEntropyLoss nodes that lack
+// it, because the operators' gradient rules read this output. ONNX lets a forward graph omit the
+// output.
 void AddSecondOutputs(const Path& path, onnx::GraphProto& graph) {
   std::set<std::string> used;
   for (const auto& input : graph.input()) used.insert(input.name());
@@ -137,7 +144,8 @@ void AddSecondOutputs(const Path& path, onnx::GraphProto& graph) {
     if (!dropout && node->op_type() != "SoftmaxCrossEntropyLoss") continue;
     if (node->output_size() > 1 && !node->output(1).empty()) continue;
     std::string name = absl::StrCat(node->name(), dropout ? ":mask" : ":log_prob");
-    // The forward graph may already use the name of the second output.
+    // The forward graph may already have a value of this name, so underscores are appended until
+    // the name is new.
     while (!used.insert(name).second) name += "_";
     if (node->output_size() == 1) node->add_output();
     node->set_output(1, name);
@@ -166,10 +174,12 @@ class Backward {
     if (path_.values.count(loss) > 0) {
       const std::string seed = builder_.Constant("gradient/" + loss, ones);
       parts_[loss].push_back(seed);
-      outputs_.insert(seed);  // recorded, because a weight cannot also be a graph output
+      // The seed is a weight, and a weight cannot also be a graph output.
+      outputs_.insert(seed);
     }
     std::vector<std::string> offenders;
-    // In reverse order, all gradients of a node's outputs are complete before the node is visited.
+    // Nodes are visited from the loss backwards, so all gradients of a node's outputs are complete
+    // before the visit of the node.
     for (auto it = path_.nodes.rbegin(); it != path_.nodes.rend(); ++it) {
       const auto& node = graph_.node(*it);
       const absl::Status status = Visit(node, rules.at(RuleKey(node)));
@@ -178,14 +188,15 @@ class Backward {
     return OffendersStatus(offenders);
   }
 
-  // Makes the gradient of an input an output of the graph and returns the output's name.
+  // Makes the gradient of the graph input `input` a graph output, and returns that output's name.
   std::string Output(const std::string& input) {
     builder_.SetNamePrefix(absl::StrCat("gradient/", input, "/"));
     std::string gradient = Sum(input);
-    // A value without any gradient does not influence the loss, so its gradient is zeros.
+    // The loss does not depend on an input that no gradient has reached, so this input's gradient
+    // is zeros.
     if (gradient.empty()) gradient = builder_.Op("ZerosLike", {input}, {}, kCohortDomain);
-    // Two inputs may share one gradient (both inputs of an Add), but each graph output must be a
-    // value of its own.
+    // Two inputs may have the same gradient value (such as both inputs of an Add), but each graph
+    // output must be a separate value.
     if (!outputs_.insert(gradient).second) {
       gradient = builder_.Op("Identity", {gradient});
       outputs_.insert(gradient);
@@ -205,7 +216,8 @@ class Backward {
       dy.push_back(output.empty() ? "" : Sum(output));
       any |= !dy.back().empty();
     }
-    // No gradient arrives if the rules of all later nodes gave none, as for the labels of a loss.
+    // If no output of a node has a gradient, the node gets no backward nodes. The rules of later
+    // nodes set no gradient, for example, for the labels of a loss.
     if (!any) return absl::OkStatus();
     std::vector<bool> wanted;
     for (const auto& input : node.input()) wanted.push_back(path_.values.count(input) > 0);
@@ -226,7 +238,8 @@ class Backward {
     std::vector<std::string>& parts = it->second;
     std::string sum = parts[0];
     for (size_t i = 1; i < parts.size(); ++i) sum = builder_.Op("Add", {sum, parts[i]});
-    // The sum replaces its parts, so that a second request does not add the same nodes again.
+    // The sum is stored in place of its summands, so that a later request for the sum adds no
+    // further nodes.
     parts = {sum};
     return sum;
   }
@@ -235,7 +248,7 @@ class Backward {
   const ForwardGraph forward_;
   const Path& path_;
   GraphBuilder builder_;
-  // The gradients that have reached each value.
+  // For each value, the gradients that rules have set for the value so far.
   std::map<std::string, std::vector<std::string>> parts_;
   std::set<std::string> outputs_;
 };
@@ -245,7 +258,8 @@ class Backward {
 absl::StatusOr<GradientGraph> AddGradients(const onnx::ModelProto& model, const std::string& loss,
                                            absl::Span<const std::string> wrt) {
   onnx::ModelProto forward = model;
-  // Backward nodes are named after forward nodes, so every forward node needs a name first.
+  // The names of backward nodes contain the names of forward nodes, so NameNodes first names every
+  // forward node.
   NameNodes(*forward.mutable_graph());
   RETURN_IF_ERROR(CheckAndInfer(forward));
   const ValueTypes types(forward.graph());
@@ -253,7 +267,8 @@ absl::StatusOr<GradientGraph> AddGradients(const onnx::ModelProto& model, const 
   const Path path = FindPath(forward.graph(), types, loss, wrt);
   const GradientRules rules = AllGradientRules();
   RETURN_IF_ERROR(CheckRules(forward.graph(), types, path, rules));
-  // The second outputs get their types when Finish infers the whole graph.
+  // The second outputs that are added to Dropout and SoftmaxCrossEntropyLoss nodes have no types
+  // yet. Finish infers the types of the whole graph.
   AddSecondOutputs(path, *forward.mutable_graph());
   Backward backward(forward, path);
   RETURN_IF_ERROR(backward.Run(loss, rules));

@@ -15,7 +15,8 @@ namespace cohort {
 struct GradientGraph {
   // The forward graph with the backward nodes added. The gradients are outputs of the graph.
   onnx::ModelProto model;
-  std::vector<std::string> gradients;  // one value name for each input in `wrt`, in order
+  // The names of the gradients of the inputs `wrt`, in the order of `wrt`.
+  std::vector<std::string> gradients;
 };
 
 // Adds the gradients of the scalar output `loss` with respect to the graph inputs `wrt`. If the

@@ -58,7 +58,8 @@ GraphBuilder::GraphBuilder(onnx::ModelProto model) : model_(std::move(model)) {
 
 std::string GraphBuilder::FreshName(const std::string& stem) {
   std::string name = stem;
-  // The last number is remembered for each stem, so that n equal stems cost n steps in total.
+  // next_ remembers the last number for each stem (the name before a number is appended), so that n
+  // equal stems cost n steps in total.
   for (int64_t& next = next_[stem]; !used_.insert(name).second;) {
     name = absl::StrCat(stem, "_", ++next);
   }
@@ -128,11 +129,12 @@ void GraphBuilder::Output(const std::string& value) {
 void GraphBuilder::SetNamePrefix(const std::string& prefix) { prefix_ = prefix; }
 
 absl::StatusOr<onnx::ModelProto> GraphBuilder::Finish() {
-  // Works on a copy, so that the builder can add nodes and finish again.
+  // Finish completes a copy of the model, so that the caller can add more nodes and call Finish
+  // again.
   onnx::ModelProto model = model_;
   model.set_ir_version(kOnnxIrVersion);
   model.set_producer_name("cohort");
-  // The model imports exactly the two opsets from which the builder takes its operators.
+  // The builder makes nodes only of these two opsets, so the model imports exactly these.
   model.clear_opset_import();
   auto* onnx_opset = model.add_opset_import();
   onnx_opset->set_domain("");

@@ -31,12 +31,12 @@ class GraphBuilder {
   explicit GraphBuilder(onnx::ModelProto model);
 
   std::string Input(const std::string& name, DType dtype, absl::Span<const int64_t> dims);
-  // Adds a graph input whose dimensions of -1 get the symbol `symbol` instead of "N", because their
-  // size is not the batch size.
+  // Adds a graph input. A dimension of -1 gets the symbol `symbol` instead of "N", for a size that
+  // is not the batch size.
   std::string Input(const std::string& name, DType dtype, absl::Span<const int64_t> dims,
                     const std::string& symbol);
-  // Adds a weight to the model and returns the weight's name: `name`, with a number appended if the
-  // name is taken.
+  // Adds the weight `value` to the model and returns the weight's name: `name`, or `name` with a
+  // number appended if `name` is taken.
   std::string Constant(const std::string& name, const Tensor& value);
   // Adds a node with one output and returns the name of the output value. The `domain` "" is ONNX's
   // own. An input "" is an optional input that is absent. A node's name is the prefix and the
@@ -48,7 +48,7 @@ class GraphBuilder {
                                const std::string& domain = "");
   // Makes a value a graph output under the value's own name.
   void Output(const std::string& value);
-  // Sets the prefix of the names of later nodes, such as "dense_1/".
+  // Sets a prefix, such as "dense_1/", for the names of the nodes that are added from now on.
   void SetNamePrefix(const std::string& prefix);
 
   // Returns the finished model after checking it and inferring shapes. Errors: INVALID_ARGUMENT
@@ -60,8 +60,8 @@ class GraphBuilder {
 
   onnx::ModelProto model_;
   std::string prefix_;
-  std::set<std::string> used_;           // names of values and nodes in the graph
-  std::map<std::string, int64_t> next_;  // the last number appended to each stem
+  std::set<std::string> used_;           // names in the graph of values and of nodes
+  std::map<std::string, int64_t> next_;  // the last number appended to each name
 };
 
 }  // namespace cohort

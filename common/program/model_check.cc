@@ -25,16 +25,17 @@ namespace cohort {
 
 namespace {
 
-// The types of values in which names of dimensions have been restored; grows with each round of
-// inference. Inference loses the symbolic batch size in Reshape([N,28,28], [-1,784]): the -1
-// becomes a symbol that libonnx makes up ("unk__0"). If the numbers prove that this symbol equals
-// the only named dimension of the input, the name is restored.
+// The types of values for which the name of a dimension has been restored; grows with each round of
+// inference. libonnx's inference loses the symbolic batch size "N" in Reshape([N,28,28], [-1,784]):
+// the -1 becomes a symbol that libonnx makes up ("unk__0"). The name is restored if the numbers
+// prove that the made-up symbol equals the only named dimension of the Reshape's input.
 using NamedShapes = std::map<std::string, onnx::TypeProto>;
 
-// A shape written as a product of numbers times one dimension that is not a number.
+// A shape in factored form: the product of the dimensions that are numbers, and the one dimension
+// that is not a number.
 struct Factored {
   int64_t product = 1;
-  int open = -1;  // position of the dimension that is not a number
+  int open = -1;  // position in the shape of the dimension that is not a number
 };
 
 // Returns the factored form of a shape. Returns nothing if no dimension or several dimensions are
@@ -53,17 +54,18 @@ std::optional<Factored> Factor(const onnx::TensorShapeProto& shape) {
   return result;
 }
 
-// Returns true for a dimension symbol that libonnx has made up.
+// Returns true if libonnx has made up the symbol of a dimension, or if the dimension has no symbol.
 bool IsMadeUpSymbol(const std::string& dim_param) {
   return dim_param.empty() || dim_param.rfind("unk__", 0) == 0;
 }
 
-// Adds to `named` the Reshape outputs of an inferred graph whose made-up symbol provably equals a
-// name. Returns true if it added any, in which case the caller infers types again with the new
-// names.
+// Looks for Reshape outputs whose made-up symbol provably equals a named dimension, and adds the
+// outputs' types with that name to `named`. Returns true if it added any type. The caller then
+// infers types again.
 bool NameReshapedDims(const onnx::GraphProto& graph, NamedShapes& named) {
   const ValueTypes types(graph);
-  // The proven name of each made-up symbol, so that a chain of Reshapes needs only one round.
+  // The name that each made-up symbol provably equals. A chain of Reshapes thus needs only one
+  // round of inference.
   std::map<std::string, std::string> names;
   bool added = false;
   for (const auto& node : graph.node()) {
@@ -73,7 +75,8 @@ bool NameReshapedDims(const onnx::GraphProto& graph, NamedShapes& named) {
     if (from == nullptr || to == nullptr) continue;
     const auto x = Factor(*from);
     const auto y = Factor(*to);
-    // A Reshape keeps the number of elements, so equal products mean equal open dimensions.
+    // A Reshape keeps the number of elements, so if the products of the numbers are equal, the
+    // dimensions that are not numbers are equal too.
     if (!x || !y || x->product != y->product) continue;
     std::string name = from->dim(x->open).dim_param();
     if (const auto known = names.find(name); known != names.end()) name = known->second;
@@ -88,7 +91,8 @@ bool NameReshapedDims(const onnx::GraphProto& graph, NamedShapes& named) {
   return added;
 }
 
-// Returns libonnx's name of a type, or nullptr for a type without a name, for which libonnx throws.
+// Returns libonnx's name of a type, or nullptr if ONNX has no name for the type, in which case
+// libonnx throws.
 onnx::DataType NamedType(const onnx::TypeProto& type) {
   try {
     return onnx::Utils::DataTypeUtils::ToType(type);
@@ -97,20 +101,21 @@ onnx::DataType NamedType(const onnx::TypeProto& type) {
   }
 }
 
-// Returns the reasons why the element types of a node's inputs contradict the operator's schema,
-// one sentence for each. libonnx's own check stops at the first wrong node of a graph; this check
-// runs for every node. The operator must be known in `opset`.
+// Returns the reasons, one sentence for each, why the element types of a node's inputs contradict
+// the schema of the node's operator. libonnx has such a check too, but stops at the first wrong
+// node of a graph. The operator must be known in `opset`.
 std::vector<std::string> WrongInputTypes(const onnx::NodeProto& node, int opset,
                                          const ValueTypes& types) {
   const onnx::OpSchema* schema =
       onnx::OpSchemaRegistry::Schema(node.op_type(), opset, node.domain());
   std::vector<std::string> wrong;
   if (schema == nullptr || schema->inputs().empty()) return wrong;
-  std::map<std::string, std::string> bound;  // the type of each type parameter ("T")
+  // The type that inputs have given to each type parameter (such as "T").
+  std::map<std::string, std::string> bound;
   for (int i = 0; i < node.input_size(); ++i) {
     const onnx::TypeProto* type = node.input(i).empty() ? nullptr : types.Find(node.input(i));
     if (type == nullptr) continue;
-    // The last formal input may be variadic and then stands for all further inputs.
+    // The schema's last input may be variadic. It then stands for all further inputs of the node.
     const size_t last = schema->inputs().size() - 1;
     const auto& formal = schema->inputs()[std::min(static_cast<size_t>(i), last)];
     const onnx::DataType data_type = NamedType(*type);
@@ -123,7 +128,8 @@ std::vector<std::string> WrongInputTypes(const onnx::NodeProto& node, int opset,
           absl::StrCat("input ", i, " (", formal.GetName(), ") cannot be ", *data_type));
       continue;
     }
-    // Only homogeneous inputs must agree on the type of their type parameter.
+    // A variadic input that is not homogeneous may have several types, so such inputs are not
+    // compared.
     if (!formal.GetIsHomogeneous()) continue;
     const auto& first = bound.emplace(formal.GetTypeStr(), *data_type).first->second;
     if (first != *data_type) {
@@ -135,10 +141,10 @@ std::vector<std::string> WrongInputTypes(const onnx::NodeProto& node, int opset,
   return wrong;
 }
 
-// The number of problems that one error lists; further problems are only counted.
+// The largest number of problems that one error lists. Further problems are only counted.
 constexpr size_t kProblemsMax = 50;
-// The limit on rounds of inference. Each round names the Reshape outputs that the round before made
-// provable.
+// The limit on rounds of inference. Each round restores names of dimensions that become provable
+// with the names restored before.
 constexpr int kInferenceRoundsMax = 8;
 
 // The collected problems of one model. Thread-compatible.
@@ -152,8 +158,8 @@ class Problems {
   }
   void Add(const std::string& problem) { list_.push_back(problem); }
   bool empty() const { return list_.empty(); }
-  // Returns true if the node has problems. Nodes must stay at their addresses while problems are
-  // collected.
+  // Returns true if the node has problems. Nodes are identified by their addresses, so nodes must
+  // not move while problems are collected.
   bool Has(const onnx::NodeProto& node) const { return nodes_.count(&node) > 0; }
 
   absl::Status ToStatus() const {
@@ -182,7 +188,7 @@ Opsets OpsetsOf(const onnx::ModelProto& model) {
   return opsets;
 }
 
-// Returns true if the model imports the node's operator.
+// Returns true if the node's operator exists in the opset that the model imports.
 bool IsKnown(const onnx::NodeProto& node, const Opsets& opsets) {
   const auto opset = opsets.find(node.domain());
   return opset != opsets.end() &&
@@ -229,8 +235,8 @@ void CheckSubgraphs(const onnx::NodeProto& node, const Opsets& opsets,
   }
 }
 
-// Checks a graph and its subgraphs. `known` holds the values of the enclosing graphs; the values of
-// this graph are added as they appear.
+// Checks a graph and its subgraphs. `known` holds the names of the enclosing graphs' values, and
+// grows by the names of this graph's values in the order of the nodes.
 void CheckGraph(const onnx::GraphProto& graph, const Opsets& opsets, std::set<std::string> known,
                 Problems& problems) {
   std::set<std::string> inputs;
@@ -261,11 +267,12 @@ void CheckGraph(const onnx::GraphProto& graph, const Opsets& opsets, std::set<st
       }
     }
     CheckNode(node, opsets, problems);
-    // Subgraphs see the values of their enclosing graph that are made before the node.
+    // A subgraph may use the values of its enclosing graph that are made before the subgraph's
+    // node.
     CheckSubgraphs(node, opsets, known, problems);
     for (const auto& output : node.output()) {
-      // ONNX is in static single assignment form: a name is given once, and not again in a
-      // subgraph.
+      // In ONNX, a name is given to one value only (static single assignment), and a subgraph must
+      // not give the name again.
       if (!output.empty() && !known.insert(output).second) {
         problems.Add(node, absl::StrCat("its output \"", output, "\" exists already"));
       }
@@ -278,8 +285,8 @@ void CheckGraph(const onnx::GraphProto& graph, const Opsets& opsets, std::set<st
   }
 }
 
-// Fills in the types of graph outputs that are inputs or weights passed through. Inference fills in
-// only the types of outputs that a node makes.
+// Fills in the types of graph outputs that are also inputs or weights of the graph. Inference fills
+// in only the types of outputs that a node makes.
 void FillOutputTypes(onnx::GraphProto& graph) {
   const ValueTypes types(graph);
   for (auto& output : *graph.mutable_output()) {
@@ -288,8 +295,8 @@ void FillOutputTypes(onnx::GraphProto& graph) {
   }
 }
 
-// Removes the names that an exporter gave only to dimensions of outputs ("Gemm_dim_0"), because
-// such names would hide what inference finds.
+// Removes names of output dimensions that no input has. Exporters make up such names
+// ("Gemm_dim_0"), and they would hide the dimensions that inference finds.
 void DropOutputOnlyNames(onnx::GraphProto& graph) {
   std::set<std::string> names;
   for (const auto& input : graph.input()) {
@@ -304,7 +311,8 @@ void DropOutputOnlyNames(onnx::GraphProto& graph) {
   }
 }
 
-// Writes the restored types into the graph, from where inference takes them.
+// Writes the types with restored names into the graph, so that the next inference starts from these
+// types.
 void PutTypes(const NamedShapes& named, onnx::GraphProto& graph) {
   std::set<std::string> outputs;
   for (auto& output : *graph.mutable_output()) {
@@ -320,8 +328,9 @@ void PutTypes(const NamedShapes& named, onnx::GraphProto& graph) {
   }
 }
 
-// Infers all types that follow from the correct nodes of a model that is wrong elsewhere. The types
-// that the model claims for its outputs are ignored, because a false claim would stop libonnx.
+// Infers the types that follow from the correct nodes of a model in which other nodes are wrong.
+// The types that the model declares for its outputs are ignored, because a wrong declaration would
+// stop libonnx.
 void InferWhatCanBe(onnx::ModelProto& model) {
   for (auto& output : *model.mutable_graph()->mutable_output()) output.clear_type();
   const onnx::ModelProto untouched = model;
@@ -332,19 +341,22 @@ void InferWhatCanBe(onnx::ModelProto& model) {
   }
 }
 
-// Runs inference once on a `model` without value_info. On failure, `model` holds the types that
-// could be inferred.
+// Runs inference once on a `model` without value_info. After a failure, `model` holds the types
+// that could be inferred.
 absl::Status InferOnce(const NamedShapes& named, onnx::ModelProto& model) {
   PutTypes(named, *model.mutable_graph());
   const onnx::ModelProto untouched = model;
   try {
     onnx::shape_inference::InferShapes(model, onnx::OpSchemaRegistry::Instance(),
-                                       // Strict mode reports every contradiction; data propagation
-                                       // finds shapes that are constants.
+                                       // The last argument but one selects strict mode, which
+                                       // reports every contradiction. The last argument selects
+                                       // data propagation, which finds shapes that are computed
+                                       // from constants.
                                        onnx::ShapeInferenceOptions(false, 1, true));
     return absl::OkStatus();
   } catch (const std::exception& error) {
-    // An exception may leave the model half inferred, so the model is restored.
+    // The exception may have left the model half inferred, so InferWhatCanBe starts from a copy
+    // made before.
     model = untouched;
     InferWhatCanBe(model);
     return absl::InvalidArgumentError(absl::StrCat("types and shapes: ", error.what()));
@@ -355,8 +367,8 @@ absl::Status InferAll(onnx::ModelProto& model) {
   const onnx::ModelProto bare = model;
   NamedShapes named;
   for (int round = 0; round < kInferenceRoundsMax; ++round) {
-    // Each round of inference starts from the bare model, without the symbols that the last round
-    // made up.
+    // Each round of inference starts from the bare model, so that symbols that libonnx made up in
+    // the round before are gone.
     model = bare;
     RETURN_IF_ERROR(InferOnce(named, model));
     if (!NameReshapedDims(model.graph(), named)) break;
@@ -370,7 +382,7 @@ ValueTypes TypesBeside(const Problems& problems, const onnx::ModelProto& model) 
   onnx::ModelProto sound = model;
   onnx::GraphProto& graph = *sound.mutable_graph();
   graph.clear_value_info();
-  // Nodes with problems or with subgraphs are left out, because they could stop inference.
+  // Nodes with problems or with subgraphs are left out of inference, because they could stop it.
   graph.clear_node();
   for (const auto& node : model.graph().node()) {
     bool sound_node = !problems.Has(node);
@@ -383,14 +395,14 @@ ValueTypes TypesBeside(const Problems& problems, const onnx::ModelProto& model) 
   return ValueTypes(graph);
 }
 
-// Adds the reasons why a node has no kernel to the model's problems.
+// Adds to `problems` the reasons why no kernel can run the node.
 void AddKernelProblems(const onnx::NodeProto& node, const ValueTypes& types,
                        KernelProblems kernel_problems, Problems& problems) {
   for (const std::string& reason : kernel_problems(node, types)) problems.Add(node, reason);
 }
 
-// Checks the types of all nodes after inference. `inference` is the result of InferAll; nodes with
-// wrong types are reported together with its error.
+// Checks the types of all nodes after inference. `inference` is the result of InferAll. If InferAll
+// has failed, its error is reported together with the nodes that have wrong types.
 absl::Status CheckTyped(const onnx::ModelProto& model, const absl::Status& inference,
                         KernelProblems kernel_problems) {
   const ValueTypes types(model.graph());
@@ -400,8 +412,8 @@ absl::Status CheckTyped(const onnx::ModelProto& model, const absl::Status& infer
     const auto wrong = WrongInputTypes(node, opsets.at(node.domain()), types);
     for (const std::string& reason : wrong) problems.Add(node, reason);
     for (const auto& output : node.output()) {
-      // After a failed inference, unknown types are consequences of the failure and are not
-      // reported.
+      // If inference has failed, unknown types follow from that failure, so they are not reported
+      // as problems.
       if (inference.ok() && !output.empty() && types.Find(output) == nullptr) {
         problems.Add(node, absl::StrCat("the type of its output \"", output, "\" is unknown"));
       }
@@ -417,7 +429,7 @@ absl::Status CheckTyped(const onnx::ModelProto& model, const absl::Status& infer
   if (!inference.ok()) problems.Add(std::string(inference.message()));
   if (problems.empty()) return absl::OkStatus();
   for (const auto& node : model.graph().node()) {
-    // A node with a problem must be corrected anyway, so its kernel is not looked for.
+    // A node that has a problem must be corrected first, so its kernel is not checked.
     if (!problems.Has(node)) AddKernelProblems(node, types, kernel_problems, problems);
   }
   return problems.ToStatus();
@@ -432,7 +444,7 @@ void NameNodes(onnx::GraphProto& graph) {
   for (auto& node : *graph.mutable_node()) {
     while (node.name().empty()) {
       const std::string name = absl::StrCat(node.op_type(), "_", next++);
-      // If the name is taken, the node stays unnamed and the loop tries the next number.
+      // If another node has the name, this node stays unnamed and the loop tries the next number.
       if (used.insert(name).second) node.set_name(name);
     }
   }
@@ -446,8 +458,8 @@ absl::Status CheckNodes(const onnx::ModelProto& model, KernelProblems kernel_pro
   }
   CheckGraph(model.graph(), opsets, {}, problems);
   if (problems.empty()) return absl::OkStatus();
-  // Missing kernels are reported together with the problems, so that one corrected export is
-  // enough.
+  // Missing kernels are reported together with the other problems, so that the user need export the
+  // model only once more.
   const ValueTypes types = TypesBeside(problems, model);
   for (const auto& node : model.graph().node()) {
     if (IsKnown(node, opsets)) AddKernelProblems(node, types, kernel_problems, problems);
@@ -462,8 +474,8 @@ absl::Status CheckAndInfer(onnx::ModelProto& model) {
 absl::Status CheckAndInfer(onnx::ModelProto& model, KernelProblems kernel_problems) {
   RETURN_IF_ERROR(RegisterCohortSchemas());
   RETURN_IF_ERROR(CheckNodes(model, kernel_problems));
-  // The types that the model claims for its values are dropped, because a wrong claim would hide an
-  // error.
+  // The types that the model declares for its values are dropped, because a wrong declaration would
+  // hide an error.
   model.mutable_graph()->clear_value_info();
   DropOutputOnlyNames(*model.mutable_graph());
   const absl::Status inference = InferAll(model);

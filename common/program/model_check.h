@@ -2,9 +2,9 @@
 
 #include <string>
 #include <vector>
-// Checks of an ONNX model in three steps. The first step walks over the nodes with code of our own,
+// Checks of an ONNX model in three steps. The first step checks each node with Cohort's own code,
 // because libonnx accepts unknown operators in foreign domains, stops at the first error and hides
-// some errors. The second step is strict shape inference, and the third is libonnx's checker.
+// some errors. The second step is strict shape inference, and the third step is libonnx's checker.
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
@@ -31,8 +31,8 @@ absl::Status CheckNodes(const onnx::ModelProto& model, KernelProblems kernel_pro
 // runs libonnx's checker. The model must be of opset kOnnxOpset. Errors: INVALID_ARGUMENT that
 // lists every wrong node, and also the nodes for which no kernel exists.
 absl::Status CheckAndInfer(onnx::ModelProto& model, KernelProblems kernel_problems);
-// Checks a model and infers its types for a caller that does not run the model, so kernels are not
-// looked at.
+// Checks a model and infers its types, for a caller that does not run the model. Missing kernels
+// are not reported.
 absl::Status CheckAndInfer(onnx::ModelProto& model);
 
 }  // namespace cohort

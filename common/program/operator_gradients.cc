@@ -8,9 +8,10 @@
 namespace cohort {
 namespace {
 
-// Below are the rules of arithmetic and activations.
+// The section below has the gradient rules of arithmetic and activation operators.
 
-// Sets both gradients to dy, summed over the axes along which an input was broadcast.
+// Sets both gradients of y = a + b to dy. The gradient of a broadcast input is summed over the axes
+// of the broadcast.
 absl::Status Add(GradientSite& site) {
   for (const int i : {0, 1}) {
     if (site.Wants(i)) site.SetReduced(i, site.dy());
@@ -26,7 +27,7 @@ absl::Status Sub(GradientSite& site) {
 
 absl::Status Mul(GradientSite& site) {
   for (const int i : {0, 1}) {
-    // The gradient of a factor is dy times the other factor.
+    // In y = a * b, the gradient of one factor is dy times the other factor.
     if (site.Wants(i)) site.SetReduced(i, site.Onnx("Mul", {site.dy(), site.input(1 - i)}));
   }
   return absl::OkStatus();
@@ -92,15 +93,15 @@ absl::Status LogSoftmax(GradientSite& site) {
   return absl::OkStatus();
 }
 
-// Below are the rules of MatMul and Gemm.
+// The section below has the gradient rules of MatMul and Gemm.
 
-// A factor of a Gemm: a matrix, and whether the Gemm transposes the matrix first.
+// A factor of a Gemm: a matrix, and whether the Gemm uses the transpose of the matrix.
 struct Factor {
   std::string value;
   bool transposed;
 };
 
-// Adds a Gemm of two factors and returns the name of its result.
+// Adds a Gemm node that multiplies two factors, and returns the name of the product.
 std::string Product(GradientSite& site, const Factor& a, const Factor& b, float alpha = 1) {
   std::vector<onnx::AttributeProto> attributes = {IntAttribute("transA", a.transposed ? 1 : 0),
                                                   IntAttribute("transB", b.transposed ? 1 : 0)};
@@ -108,9 +109,9 @@ std::string Product(GradientSite& site, const Factor& a, const Factor& b, float 
   return site.Onnx("Gemm", {a.value, b.value}, std::move(attributes));
 }
 
-// Sets the gradients of Y = alpha * op(A) op(B) for matrices, where op transposes or does nothing:
-// d op(A) = alpha * dY op(B)' and d op(B) = alpha * op(A)' dY. If a factor is transposed, its
-// gradient is the transpose of this.
+// Sets the gradients of Y = alpha * op(A) op(B) for matrices, where op is the transpose or the
+// identity: d op(A) = alpha * dY op(B)' and d op(B) = alpha * op(A)' dY. If op transposes a factor,
+// the factor's gradient is the transpose of d op(factor).
 void SetMatrixGradients(GradientSite& site, const Factor& a, const Factor& b, float alpha) {
   const Factor dy = {site.dy(), false};
   const Factor dy_transposed = {site.dy(), true};
@@ -132,14 +133,15 @@ std::string SwapLastTwo(GradientSite& site, const std::string& value, int rank) 
   return site.Onnx("Transpose", {value}, {IntsAttribute("perm", perm)});
 }
 
-// A factor of a MatMul with ranks other than 2. As in ONNX and NumPy, a vector becomes a matrix of
-// one row (A) or one column (B), and leading axes are broadcast.
+// A factor of a MatMul in which a factor has a rank other than 2. As in ONNX and NumPy, a vector
+// counts as a matrix of one row (A) or one column (B), and leading axes are broadcast.
 struct BatchedFactor {
   std::string value;
   int rank;
 };
 
-// Returns a factor of a MatMul as a matrix or a batch of matrices.
+// Returns input `input` of a MatMul as a matrix or a batch of matrices; a vector is reshaped to a
+// matrix.
 BatchedFactor AsMatrix(GradientSite& site, int input, int rank) {
   if (rank >= 2) return {site.input(input), rank};
   const std::vector<int64_t> shape =
@@ -147,16 +149,17 @@ BatchedFactor AsMatrix(GradientSite& site, int input, int rank) {
   return {site.Onnx("Reshape", {site.input(input), site.Int64s(shape)}), 2};
 }
 
-// Returns dY with the axes that MatMul dropped for vectors. In the shape for Reshape, 0 copies a
-// dimension.
+// Returns dY with the axes that MatMul dropped because a factor was a vector. In the shape argument
+// of Reshape, a 0 copies a dimension.
 std::string WithDroppedAxes(GradientSite& site, int rank_a, int rank_b, int rank_y) {
   if (rank_a >= 2 && rank_b >= 2) return site.dy();
   std::vector<int64_t> shape(static_cast<size_t>(rank_y), 0);
   if (rank_a == 1 && rank_b == 1) {
-    // A product of two vectors is a scalar, which has no dimension to copy.
+    // The product of two vectors is a scalar, whose shape has no dimension to copy.
     shape = {1, 1};
   } else if (rank_a == 1) {
-    // The dropped axis of A is the second to last axis of the product of matrices.
+    // A vector A was a matrix of one row, so dY lacks the second to last axis of the matrix
+    // product.
     shape.back() = 1;
     shape.push_back(-1);
   } else {
@@ -165,8 +168,8 @@ std::string WithDroppedAxes(GradientSite& site, int rank_a, int rank_b, int rank
   return site.Onnx("Reshape", {site.dy(), site.Int64s(shape)});
 }
 
-// Sets an input's gradient from a batched product: broadcast axes are summed, vectors get their
-// rank.
+// Sets the gradient of one input of MatMul, given the gradient `product` of the matrix that stands
+// for the input. Broadcast axes are summed, and the gradient of a vector becomes a vector.
 void SetBatched(GradientSite& site, int input, int rank, const BatchedFactor& factor,
                 const std::string& product) {
   const std::string reduced = site.Cohort("ReduceToShapeOf", {product, factor.value});
@@ -181,7 +184,8 @@ absl::Status MatMul(GradientSite& site) {
   if (!rank_a || !rank_b || !rank_y) {
     return absl::InvalidArgumentError("the ranks of its inputs are unknown");
   }
-  // Two matrices need no reshaping and no transposed copies, since Gemm can transpose its inputs.
+  // The gradients of a product of two matrices are Gemms. Gemm can transpose its inputs, so no
+  // reshaping and no transposed copies are needed.
   if (*rank_a == 2 && *rank_b == 2) {
     SetMatrixGradients(site, {site.input(0), false}, {site.input(1), false}, 1);
     return absl::OkStatus();
@@ -204,7 +208,7 @@ absl::Status Gemm(GradientSite& site) {
   SetMatrixGradients(site, {site.input(0), site.Int("transA", 0) != 0},
                      {site.input(1), site.Int("transB", 0) != 0}, site.Float("alpha", 1));
   if (site.Wants(2)) {
-    // The third input is added after scaling by beta, and it may have been broadcast.
+    // Gemm adds beta times its third input, which may have been broadcast.
     const float beta = site.Float("beta", 1);
     site.SetReduced(
         2, beta == 1 ? site.dy() : site.Onnx("Mul", {site.dy(), site.Scalar(double{beta})}));
@@ -212,21 +216,23 @@ absl::Status Gemm(GradientSite& site) {
   return absl::OkStatus();
 }
 
-// Below are the rules of operators on shapes, joins and reductions.
+// The section below has the gradient rules of operators that change shapes, join tensors, or reduce
+// tensors.
 
 absl::Status Identity(GradientSite& site) {
   site.Set(0, site.dy());
   return absl::OkStatus();
 }
 
-// Sets the gradient of Reshape and Flatten, which keep the elements and their order.
+// Sets the gradient of Reshape or Flatten. Both keep the elements and their order, so the gradient
+// is dy in the shape of the input.
 absl::Status SameElements(GradientSite& site) {
   if (site.Wants(0)) site.Set(0, site.Cohort("ReshapeLike", {site.dy(), site.input(0)}));
   return absl::OkStatus();
 }
 
-// Sets the gradient of Transpose. Without perm, Transpose reverses the axes, and so does its
-// gradient.
+// Sets the gradient of Transpose. Without the attribute perm, Transpose reverses the axes, and so
+// does its gradient.
 absl::Status Transpose(GradientSite& site) {
   const auto* perm = site.Attribute("perm");
   if (perm == nullptr) {
@@ -235,7 +241,7 @@ absl::Status Transpose(GradientSite& site) {
   }
   std::vector<int64_t> inverse(static_cast<size_t>(perm->ints_size()));
   for (int i = 0; i < perm->ints_size(); ++i) {
-    // The gradient goes back through the inverse permutation.
+    // The gradient of Transpose is a Transpose with the inverse permutation.
     inverse[static_cast<size_t>(perm->ints(i))] = i;
   }
   site.Set(0, site.Onnx("Transpose", {site.dy()}, {IntsAttribute("perm", inverse)}));
@@ -245,7 +251,8 @@ absl::Status Transpose(GradientSite& site) {
 absl::Status Concat(GradientSite& site) {
   std::vector<std::string> inputs = {site.dy()};
   const int count = site.node().input_size();
-  // The inputs only lend their shapes, which may be unknown until the graph runs.
+  // ConcatGrad reads only the shapes of Concat's inputs. These shapes may be unknown until the
+  // graph runs.
   for (int i = 0; i < count; ++i) inputs.push_back(site.input(i));
   const auto pieces = site.builder().OpN(
       "ConcatGrad", inputs, count, {IntAttribute("axis", site.Int("axis", 0))}, kCohortDomain);
@@ -256,7 +263,7 @@ absl::Status Concat(GradientSite& site) {
 }
 
 absl::Status Cast(GradientSite& site) {
-  // The gradient has the type of the input, not of the output.
+  // The gradient of a Cast is cast back to the type of the Cast's input.
   const DType from = site.forward().types().dtype(site.input(0));
   site.Set(0, site.Onnx("Cast", {site.dy()}, {IntAttribute("to", static_cast<int64_t>(from))}));
   return absl::OkStatus();
@@ -282,26 +289,28 @@ absl::Status ReduceSum(GradientSite& site) {
   std::vector<int64_t> axes;
   if (!site.input(1).empty()) {
     const auto constant = site.forward().ConstantInts(site.input(1));
-    // The gradient's axes are an attribute, so they must be known before the graph runs.
+    // The axes are an attribute of ReduceGrad, so they must be known before the graph runs.
     if (!constant) return absl::InvalidArgumentError("its axes are not a constant");
     axes = *constant;
   }
-  // By default, empty axes mean all axes; with this attribute they mean no axes.
+  // An empty list of axes means all axes. If the attribute noop_with_empty_axes is set, it means no
+  // axes, and ReduceSum is the identity.
   if (axes.empty() && site.Int("noop_with_empty_axes", 0) != 0) return Identity(site);
   if (!axes.empty()) attributes.push_back(IntsAttribute("axes", axes));
   site.Set(0, site.Cohort("ReduceGrad", {site.dy(), site.input(0)}, std::move(attributes)));
   return absl::OkStatus();
 }
 
-// Below are the rules of losses and of Dropout.
+// The section below has the gradient rules of losses and of Dropout.
 
-// Sets the gradient of the scores. AddGradients has ensured that the node has its second output,
-// log_prob.
+// Sets the gradient of SoftmaxCrossEntropyLoss with respect to the scores (input 0). AddGradients
+// has given the node its second output, log_prob.
 absl::Status SoftmaxCrossEntropyLoss(GradientSite& site) {
   if (!site.Wants(0)) return absl::OkStatus();
   const std::string& log_prob = site.output(1);
   std::string gradient;
-  // The scores get a gradient from the loss, and also from log_prob if later nodes use log_prob.
+  // The scores get one gradient from the loss, and a second one from log_prob if other nodes use
+  // log_prob.
   if (!site.dy(0).empty()) {
     std::vector<std::string> inputs = {site.dy(0), log_prob, site.input(1)};
     if (!site.input(2).empty()) inputs.push_back(site.input(2));
@@ -317,17 +326,19 @@ absl::Status SoftmaxCrossEntropyLoss(GradientSite& site) {
   return absl::OkStatus();
 }
 
-// Sets the gradient of x. AddGradients has ensured that the node has its second output, the mask.
+// Sets the gradient of Dropout with respect to its data input. AddGradients has given the node its
+// second output, the mask.
 absl::Status Dropout(GradientSite& site) {
   if (!site.Wants(0)) return absl::OkStatus();
   std::vector<std::string> inputs = {site.dy(), site.output(1), site.input(1), site.input(2)};
-  // ONNX does not allow absent inputs at the end of the list.
+  // In ONNX, a node's list of inputs must not end with absent inputs.
   while (inputs.back().empty()) inputs.pop_back();
   site.Set(0, site.Cohort("DropoutGrad", std::move(inputs)));
   return absl::OkStatus();
 }
 
-// Sets the gradient of y_pred. The labels get no gradient, because Keras treats them as data.
+// Sets the gradient of CategoricalCrossentropy with respect to y_pred. The labels get no gradient,
+// because Keras treats labels as data.
 absl::Status CategoricalCrossentropy(GradientSite& site) {
   if (!site.Wants(1)) return absl::OkStatus();
   site.Set(1, site.Cohort("CategoricalCrossentropyGrad", {site.dy(), site.input(0), site.input(1)},
@@ -342,9 +353,11 @@ absl::Status SparseCategoricalCrossentropy(GradientSite& site) {
   return absl::OkStatus();
 }
 
-// Below are the rules of windows, of normalization and of what replicas exchange.
+// The section below has the gradient rules of convolution, pooling, normalization and the operators
+// that exchange values between replicas.
 
-// Returns the attributes that describe the windows; the gradient needs the same windows.
+// Returns the attributes that describe the windows of a convolution or pooling. The gradient has
+// the same windows.
 std::vector<onnx::AttributeProto> WindowAttributes(const GradientSite& site) {
   return site.CopyAttributes({"auto_pad", "kernel_shape", "strides", "dilations", "pads", "group",
                               "ceil_mode", "storage_order", "count_include_pad"});
@@ -360,14 +373,14 @@ absl::Status Conv(GradientSite& site) {
     site.Set(1,
              site.Cohort("ConvWeightGrad", {site.dy(), site.input(0), site.input(1)}, attributes));
   }
-  // The bias of a Conv is added to every position of its channel, so its gradient is a sum over all
-  // other axes.
+  // Conv adds the bias of a channel to every element of the channel, so the bias's gradient is the
+  // sum of dy over all axes except the channels.
   if (site.Wants(2)) {
     const auto rank = site.forward().types().rank(site.output(0));
     if (!rank) return absl::InvalidArgumentError("the rank of its result is unknown");
     std::vector<int64_t> axes(static_cast<size_t>(*rank) - 1);
     std::iota(axes.begin(), axes.end(), 1);
-    axes[0] = 0;  // all axes except axis 1, the channels
+    axes[0] = 0;  // axes 0, 2, 3, ...: all axes except axis 1, the channels
     site.Set(2,
              site.Onnx("ReduceSum", {site.dy(), site.Int64s(axes)}, {IntAttribute("keepdims", 0)}));
   }
@@ -385,8 +398,8 @@ absl::Status AveragePool(GradientSite& site) {
 }
 
 absl::Status GlobalAveragePool(GradientSite& site) {
-  // The first two axes of the input are the batch and the channels; the mean is over all later
-  // axes.
+  // Axes 0 and 1 of GlobalAveragePool's input are the batch and the channels. The mean is over all
+  // later axes.
   const auto rank = site.forward().types().rank(site.input(0));
   if (!rank) return absl::InvalidArgumentError("the rank of its input is unknown");
   std::vector<int64_t> axes(static_cast<size_t>(*rank) - 2);
@@ -396,8 +409,8 @@ absl::Status GlobalAveragePool(GradientSite& site) {
   return absl::OkStatus();
 }
 
-// Sets the gradients of x, scale and bias. A given mean and variance are data, and the running
-// statistics are not trained.
+// Sets the gradients of BatchNormalization with respect to x, scale and bias. The mean and variance
+// that the node is given are data without a gradient, and its running statistics are not trained.
 absl::Status BatchNormalization(GradientSite& site) {
   for (int i = 1; i < site.node().output_size(); ++i) {
     if (!site.dy(i).empty()) {
@@ -409,7 +422,8 @@ absl::Status BatchNormalization(GradientSite& site) {
     return absl::InvalidArgumentError("the mean and variance that it is given have no gradient");
   }
   std::vector<std::string> inputs = {site.dy(), site.input(0), site.input(1)};
-  // In training mode, BatchNormalizationGrad computes the mean and the variance again from x.
+  // The mean and the variance are inputs only outside training mode. In training mode,
+  // BatchNormalizationGrad computes both from x.
   if (!training) {
     inputs.push_back(site.input(3));
     inputs.push_back(site.input(4));
@@ -423,8 +437,9 @@ absl::Status BatchNormalization(GradientSite& site) {
   return absl::OkStatus();
 }
 
-// Sets the gradient of x, which is an AllReduce of dy with the other value of of_mean_losses. Each
-// replica's x enters every replica's result, just as each result's gradient enters every dx.
+// Sets the gradient of an AllReduce, which is an AllReduce of dy with the opposite value of
+// of_mean_losses. The x of each replica enters the results of all replicas, so the gradients of all
+// results enter the dx of each replica.
 absl::Status AllReduce(GradientSite& site) {
   auto attributes = site.CopyAttributes({"reduction"});
   attributes.push_back(IntAttribute("of_mean_losses", 1 - site.Int("of_mean_losses", 0)));
@@ -480,7 +495,8 @@ GradientRules AllGradientRules() {
 
 bool StopsGradient(const onnx::NodeProto& node) {
   if (node.domain() == kCohortDomain) return node.op_type() == "ZerosLike";
-  // Operators of ONNX that round, draw random numbers or make constants.
+  // Operators of ONNX that round, draw random numbers or make constants, so that no gradient flows
+  // through them.
   const std::set<std::string> stops = {"Bernoulli",
                                        "Ceil",
                                        "ConstantOfShape",

@@ -23,8 +23,8 @@ namespace cohort {
 
 namespace {
 
-// Returns eight bytes as a number, the first byte lowest, whatever the machine's byte order.
-// Missing bytes count as 0.
+// Returns the first eight bytes as a little-endian number on every machine. Missing bytes count as
+// 0.
 uint64_t Word(absl::string_view bytes) {
   uint64_t word = 0;
   for (size_t i = 0; i < bytes.size() && i < 8; ++i) {
@@ -36,9 +36,9 @@ uint64_t Word(absl::string_view bytes) {
 // Returns 128 bits of hash of `bytes` as 32 hexadecimal digits, the same on every machine. The hash
 // does not resist a deliberate search for collisions.
 std::string ContentHash(absl::string_view bytes) {
-  // The hash is two chains of Mix64 with different starts. Each word enters both chains, and the
-  // chains cross, so neither chain is a function of the other. The length enters first, so padding
-  // with zeros changes the hash.
+  // The hash consists of two chains of Mix64 with different starts. Each word of `bytes` enters
+  // both chains, and each chain also depends on the other chain. The length of `bytes` enters
+  // first, so padding with zeros changes the hash.
   uint64_t a = Mix64(bytes.size() + 0x9e3779b97f4a7c15u);
   uint64_t b = Mix64(bytes.size() ^ 0xc2b2ae3d27d4eb4fu);
   for (size_t at = 0; at < bytes.size(); at += 8) {
@@ -54,8 +54,8 @@ std::string ContentHash(absl::string_view bytes) {
 // The oldest ONNX opset that libonnx's converter can convert to kOnnxOpset.
 constexpr int kOldestOnnxOpset = 7;
 
-// Replaces the domain "ai.onnx" by "", which is the other name of the same domain, so that later
-// code sees only "".
+// Replaces the domain "ai.onnx" by "", a second name of ONNX's own domain, so that later code need
+// know only "".
 void NormaliseDomains(onnx::GraphProto& graph) {
   for (auto& node : *graph.mutable_node()) {
     if (node.domain() == "ai.onnx") node.set_domain("");
@@ -93,7 +93,8 @@ absl::StatusOr<int> OnnxOpset(onnx::ModelProto& model) {
 }
 
 // Removes the weights from the graph inputs. Before IR version 4, ONNX listed every weight as an
-// input too, so that a caller could override it. Cohort does not let a caller override a weight.
+// input too, so that a caller could replace the weight's value. Cohort does not let a caller
+// replace a weight.
 void DropWeightInputs(onnx::GraphProto& graph) {
   std::set<std::string> weights;
   for (const auto& tensor : graph.initializer()) weights.insert(tensor.name());
@@ -105,7 +106,7 @@ void DropWeightInputs(onnx::GraphProto& graph) {
   }
 }
 
-// Converts an older model to kOnnxOpset with libonnx's converter.
+// Converts a model of an older ONNX opset to kOnnxOpset with libonnx's converter.
 absl::Status ConvertToCurrentOpset(onnx::ModelProto& model) {
   try {
     // Some of libonnx's converters need shapes, such as the one for Softmax from opset 12 to 13.
@@ -124,7 +125,8 @@ absl::Status BindingError(absl::string_view kind, const std::string& name,
   return absl::InvalidArgumentError(absl::StrCat(kind, " \"", name, "\": ", reason));
 }
 
-// Checks that the input for a context value has the type of this value.
+// Checks that the graph input bound to a context value (such as the step number) has the type of
+// that value.
 absl::Status CheckContextType(const onnx::ValueInfoProto& input, proto::ContextValue value) {
   const auto& type = input.type().tensor_type();
   const int need = value == proto::TRAINING ? onnx::TensorProto::BOOL : onnx::TensorProto::INT64;
@@ -183,7 +185,8 @@ absl::Status CheckOutputs(const proto::Program& program, const onnx::GraphProto&
       return BindingError("output", name, "it is bound to nothing");
     }
     const std::string& variable = binding.has_push() ? binding.push() : binding.assign();
-    // Two changes of one variable in one step would have no defined order, so they are refused.
+    // Two changes of one variable in one step would have no defined order, so such a program is
+    // refused.
     if (!variable.empty() && !changed.insert(variable).second) {
       return BindingError("output", name,
                           absl::StrCat("variable \"", variable, "\" is changed twice"));
@@ -192,10 +195,11 @@ absl::Status CheckOutputs(const proto::Program& program, const onnx::GraphProto&
   return absl::OkStatus();
 }
 
-// Reports no kernel problems, for a caller that does not run the program.
+// A KernelProblems function that accepts every node, for a caller that does not run the program.
 std::vector<std::string> AnyKernel(const onnx::NodeProto&, const ValueTypes&) { return {}; }
 
-// Parses, checks, converts and infers a model. Errors also list the reasons in `kernel_problems`.
+// Parses, checks and converts a model and infers its types. Errors also list the nodes that cannot
+// run, with the reasons that `kernel_problems` returns.
 absl::StatusOr<onnx::ModelProto> LoadModelToRun(absl::string_view serialized,
                                                 KernelProblems kernel_problems) {
   RETURN_IF_ERROR(RegisterCohortSchemas());
@@ -214,14 +218,15 @@ absl::StatusOr<onnx::ModelProto> LoadModelToRun(absl::string_view serialized,
   RETURN_IF_ERROR(CheckNodes(model, kernel_problems));
   if (opset < kOnnxOpset) RETURN_IF_ERROR(ConvertToCurrentOpset(model));
   DropWeightInputs(*model.mutable_graph());
-  // Later IR versions add types, which CheckNodes refuses, and metadata, which Cohort does not
-  // read.
+  // A model of a later IR version can contain new types, which CheckNodes has refused, and
+  // metadata, which Cohort does not read. So the model can be declared to have the older version
+  // kOnnxIrVersion.
   model.set_ir_version(kOnnxIrVersion);
   RETURN_IF_ERROR(CheckAndInfer(model, kernel_problems));
   return model;
 }
 
-constexpr int kListedMax = 8;  // how many elements of a list attribute are shown
+constexpr int kListedMax = 8;  // how many elements of an attribute's list ProgramText shows
 
 template <typename List>
 std::string ListText(const List& list) {
@@ -313,7 +318,8 @@ std::string SinkText(const proto::OutputBinding& binding) {
 }  // namespace
 
 std::string ProgramId(const proto::Program& program) {
-  // A Program has no maps and no unknown fields, so equal programs have equal serialized forms.
+  // The message Program has no maps and no unknown fields, so equal programs have equal serialized
+  // forms.
   return ContentHash(program.SerializeAsString());
 }
 
@@ -338,7 +344,7 @@ absl::StatusOr<onnx::ModelProto> LoadProgram(const proto::Program& program,
 std::string ProgramText(const proto::Program& program) {
   std::string text = absl::StrCat("program ", program.name(), "\n");
   const auto model = LoadModel(program.model());
-  // The text is meant for people, so the error of a bad model becomes a part of the text.
+  // ProgramText is for people to read, so the error of a bad model becomes a part of the text.
   if (!model.ok()) return absl::StrCat(text, "  no model: ", model.status().message(), "\n");
   const onnx::GraphProto& graph = model->graph();
   const ValueTypes types(graph);

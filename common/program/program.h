@@ -26,13 +26,13 @@ std::string ProgramId(const proto::Program& program);
 // contradictory shapes).
 absl::StatusOr<onnx::ModelProto> LoadModel(absl::string_view serialized);
 
-// Returns the checked model of a program, after checking the program's bindings against the model's
-// inputs and outputs.
+// Returns the model of a program after checking the model, and checking that the program's bindings
+// match the model's inputs and outputs.
 absl::StatusOr<onnx::ModelProto> LoadProgram(const proto::Program& program);
 
-// Loads a program that is to run in this process. An error that lists wrong nodes also lists the
-// nodes for which no kernel exists. If a missing kernel is the only problem, the program is
-// accepted, because only the compiler knows which nodes are needed.
+// Loads a program that will run in this process. If the model has wrong nodes, the error also lists
+// the nodes without a kernel. If missing kernels are the only problem, the program is accepted,
+// because only the compiler knows which nodes are needed.
 absl::StatusOr<onnx::ModelProto> LoadProgram(const proto::Program& program,
                                              KernelProblems kernel_problems);
 

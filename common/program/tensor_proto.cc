@@ -9,8 +9,8 @@
 namespace cohort {
 namespace {
 
-// The largest number of elements of one weight. protobuf cannot carry more bytes than this number
-// anyway.
+// The largest number of elements of one weight. A protobuf message has fewer bytes than this, so no
+// model file holds a larger weight.
 constexpr int64_t kElementsMax = int64_t{1} << 31;
 
 absl::Status Bad(const onnx::TensorProto& proto, const std::string& reason) {
@@ -29,7 +29,8 @@ absl::StatusOr<int64_t> CountElements(const onnx::TensorProto& proto) {
   return count;
 }
 
-// Returns the number of values in the typed field that ONNX uses for this element type.
+// Returns the number of values in the message field in which ONNX stores elements of the type
+// `dtype`.
 int64_t TypedCount(const onnx::TensorProto& proto, DType dtype) {
   switch (dtype) {
     case DType::kFloat32:
@@ -114,7 +115,7 @@ absl::StatusOr<Tensor> FromTensorProto(const onnx::TensorProto& proto) {
                                                  static_cast<size_t>(proto.dims_size()))));
   if (!proto.has_raw_data()) {
     CopyTyped(proto, tensor);
-    // memcpy must not be called with the null pointer of an empty tensor.
+    // An empty tensor may have the address null, with which memcpy must not be called.
   } else if (!proto.raw_data().empty()) {
     std::memcpy(tensor.mutable_raw(), proto.raw_data().data(), proto.raw_data().size());
   }

@@ -15,7 +15,7 @@ absl::Status CheckTensorProto(const onnx::TensorProto& proto);
 
 // Returns the tensor as a proto with the name `name`, with its values as raw data.
 onnx::TensorProto ToTensorProto(const std::string& name, const Tensor& tensor);
-// Returns the tensor in a proto. Errors: the errors of CheckTensorProto.
+// Returns the tensor that is stored in `proto`. Errors: the errors of CheckTensorProto.
 absl::StatusOr<Tensor> FromTensorProto(const onnx::TensorProto& proto);
 
 }  // namespace cohort

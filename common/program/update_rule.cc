@@ -23,7 +23,7 @@ struct KnownRule {
 };
 
 // Returns the operators and their own parameters, sorted by operator. The learning rate and the
-// step are not parameters, because they travel in the push.
+// step are no parameters, because each push carries them.
 std::vector<KnownRule> OwnParameters() {
   const RuleParameter rho = {"rho", 0.9, Range::kFractionClosed};
   const RuleParameter momentum = {"momentum", 0, Range::kFractionClosed};
@@ -56,7 +56,8 @@ const std::vector<KnownRule>& KnownRules() {
   static const auto* const kRules = [] {
     auto* const rules = new std::vector<KnownRule>(OwnParameters());
     for (KnownRule& rule : *rules) {
-      if (rule.op == "assign_add") continue;  // assign_add is not an optimizer
+      // assign_add is not an optimizer, so it does not get the parameters of optimizers.
+      if (rule.op == "assign_add") continue;
       rule.parameters.insert(rule.parameters.end(),
                              {{"weight_decay", 0},
                               {"use_ema", 0, Range::kFlag},
@@ -84,24 +85,24 @@ const RuleParameter* FindParameter(const KnownRule& rule, const std::string& nam
 
 constexpr const char* kSparseModes[] = {"dense_exact", "lazy", "lazy_compensated"};
 
-// Returns true if a gradient of zeros leaves the value and all slots unchanged.
+// Returns true if the rule leaves a variable and all slots unchanged when the gradient is zero.
 bool ZerosChangeNothing(const proto::UpdateRule& rule) {
   const std::string& op = rule.op();
   if (op == "assign_add") return true;
-  // Weight decay changes the value, and the average moves towards the value, even without a
-  // gradient.
+  // Even with a gradient of zero, weight decay changes the value, and use_ema moves the average
+  // towards the value.
   if (ParameterOf(rule, "weight_decay") != 0 || ParameterOf(rule, "use_ema") != 0) return false;
   if (op == "sgd") return ParameterOf(rule, "momentum") == 0;
   return op == "adagrad" || op == "rowwise_adagrad";
 }
 
-// Checks that the moves of missed steps fade, as LAZY_COMPENSATED needs. The j-th missed step of
-// Adam moves a value by beta_1^j / sqrt(beta_2^j) of one step's move, and that of Adamax by
-// beta_1^j / beta_2^j.
+// Checks that the updates of missed steps shrink from step to step, as LAZY_COMPENSATED needs. The
+// j-th missed step of Adam moves a value by beta_1^j / sqrt(beta_2^j) times one step's move, and
+// that of Adamax by beta_1^j / beta_2^j times.
 absl::Status CheckFades(const proto::UpdateRule& rule) {
   const std::string& op = rule.op();
-  // With amsgrad, Adam divides by the largest v, which does not decay, so its moves fade in any
-  // case.
+  // With amsgrad, Adam divides by the root of the largest v, which does not decay. So its updates
+  // shrink for all beta_1 and beta_2.
   const bool root = op == "nadam" || (op == "adam" && ParameterOf(rule, "amsgrad") == 0);
   if (!root && op != "adamax") return absl::OkStatus();
   const double beta_1 = ParameterOf(rule, "beta_1");
@@ -111,7 +112,7 @@ absl::Status CheckFades(const proto::UpdateRule& rule) {
                    " < beta_2; they are ", beta_1, " and ", ParameterOf(rule, "beta_2")));
 }
 
-// Checks that a rule can work in the sparse mode that it asks for.
+// Checks that the rule supports its sparse mode.
 absl::Status CheckSparseMode(const proto::UpdateRule& rule) {
   if (!proto::SparseMode_IsValid(rule.sparse())) {
     return absl::InvalidArgumentError(absl::StrCat("sparse mode ", static_cast<int>(rule.sparse()),
@@ -129,8 +130,8 @@ absl::Status CheckSparseMode(const proto::UpdateRule& rule) {
   return rule.sparse() == proto::LAZY_COMPENSATED ? CheckFades(rule) : absl::OkStatus();
 }
 
-// Returns the requirement that a value violates, or "" if the value is in range. All comparisons
-// are false for NaN.
+// Returns the requirement that `value` violates, or "" if `value` is in the range. NaN is in no
+// range, because all comparisons with NaN are false.
 const char* Needed(Range range, double value) {
   switch (range) {
     case Range::kFlag:
@@ -187,7 +188,8 @@ absl::Status CheckRule(const proto::UpdateRule& rule) {
 // Returns the operator's own slots, with Keras's names and initial values.
 std::vector<SlotSpec> OwnSlots(const proto::UpdateRule& rule) {
   const std::string& op = rule.op();
-  // A rule with a momentum of 0 or a flag of 0 does without a slot, which saves memory on the ps.
+  // The slot for a momentum or a flag is left out if the parameter is 0, which saves memory on the
+  // ps.
   const auto has = [&](const char* name) { return ParameterOf(rule, name) > 0; };
   std::vector<SlotSpec> slots;
   if (op == "sgd") {
@@ -231,7 +233,7 @@ double ParameterOf(const proto::UpdateRule& rule, const std::string& name) {
   }
   const KnownRule* const known = FindRule(rule.op());
   const RuleParameter* const found = known ? FindParameter(*known, name) : nullptr;
-  // Callers of ParameterOf may ask only for parameters that the operator has.
+  // A caller that asks for a parameter that the operator does not have is a bug of this program.
   COHORT_CHECK(found != nullptr, "a parameter of the operator");
   return found->otherwise;
 }
@@ -242,14 +244,14 @@ absl::StatusOr<UpdateRuleSpec> DescribeUpdateRule(const proto::UpdateRule& rule)
   UpdateRuleSpec spec;
   spec.slots = OwnSlots(rule);
   const bool others_change = !ZerosChangeNothing(rule);
-  // A lazy rule leaves rows without a gradient alone, and so does a rule for which zeros change
-  // nothing.
+  // A push visits the other rows only in the mode DENSE_EXACT, and only if a gradient of zeros
+  // changes them.
   spec.sweeps = others_change && rule.sparse() == proto::DENSE_EXACT;
   if (others_change && rule.sparse() == proto::LAZY_COMPENSATED) {
     spec.slots.push_back({.name = kLastStepSlot, .per_row = true});
   }
-  // The average starts from the variable's initial value, because a push that is applied before the
-  // push of step 1 must not find zeros.
+  // The average starts as the variable's initial value and not as zeros, because another step's
+  // push may be applied before the push of step 1.
   if (rule.op() != "assign_add" && ParameterOf(rule, "use_ema") > 0) {
     spec.slots.push_back({.name = kAverageSlot, .starts_as_value = true});
   }

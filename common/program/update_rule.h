@@ -54,33 +54,34 @@
 namespace cohort {
 
 struct SlotSpec {
-  std::string name;  // Keras's name: "momentum", "velocity", "accumulator", "m", "v", "average"
+  // Keras's name of the slot: "momentum", "velocity", "accumulator", "m", "v", "average"
+  std::string name;
   float initial_value = 0;
-  bool per_row = false;          // true: one element for each row; false: the variable's shape
-  bool starts_as_value = false;  // true: the initial value is the variable's own
+  bool per_row = false;          // true for a slot with one element for each row of the variable
+  bool starts_as_value = false;  // true if the slot's initial value is the variable's initial value
 };
 
 // The name of the slot that a LAZY_COMPENSATED rule needs if rows change without a gradient. For
 // each row, the slot holds the step of the row's last update, as the bits of a uint32.
 inline constexpr char kLastStepSlot[] = "last_step";
 
-// The name of the slot with the moving average. The slot is the last slot of a rule with an
-// average.
+// The name of the slot with the moving average of the variable's value (use_ema). It is the last
+// slot of a rule that has such an average.
 inline constexpr char kAverageSlot[] = "average";
 
 struct UpdateRuleSpec {
   std::vector<SlotSpec> slots;
-  // True if a push for some rows changes the other rows too.
+  // True if a push that has gradients for some rows changes the rows without a gradient too.
   bool sweeps = false;
 };
 
 enum class ParameterRange {
-  kFlag,            // 0 or 1
-  kFraction,        // [0, 1)
-  kFractionClosed,  // [0, 1]
+  kFlag,            // parameters that are 0 or 1
+  kFraction,        // parameters in [0, 1)
+  kFractionClosed,  // parameters in [0, 1]
   kNotNegative,
   kNotPositive,
-  kCount,  // a whole number, 0 or larger
+  kCount,  // parameters that are whole numbers, 0 or larger
 };
 
 struct RuleParameter {

@@ -6,8 +6,8 @@
 namespace cohort {
 namespace {
 
-// Returns NumPy's name of the element type, as DTypeName does, or ONNX's name for a type that
-// Cohort's tensors cannot have.
+// Returns NumPy's name of an element type that Cohort's tensors can have, and ONNX's name of any
+// other element type.
 std::string ElementName(const onnx::TypeProto& type) {
   if (!type.has_tensor_type()) return "non-tensor";
   const int32_t number = type.tensor_type().elem_type();
@@ -21,14 +21,15 @@ std::string ElementName(const onnx::TypeProto& type) {
 }  // namespace
 
 ValueTypes::ValueTypes(const onnx::GraphProto& graph) {
-  // The types that the graph declares for its inputs and outputs replace inferred types.
+  // Types that the graph declares for its inputs and outputs take precedence over inferred types.
   for (const auto* list : {&graph.value_info(), &graph.output(), &graph.input()}) {
     for (const onnx::ValueInfoProto& info : *list) {
       if (info.type().value_case() != onnx::TypeProto::VALUE_NOT_SET)
         types_[info.name()] = info.type();
     }
   }
-  // A weight's own type and shape are certain, so they replace every other type of the value.
+  // A weight's data gives the weight's type and shape. They take precedence over the type that
+  // inference or the graph gives to the value.
   for (const onnx::TensorProto& tensor : graph.initializer()) {
     onnx::TypeProto type;
     type.mutable_tensor_type()->set_elem_type(tensor.data_type());
@@ -52,7 +53,7 @@ DType ValueTypes::dtype(const std::string& value) const {
 
 std::string ValueTypes::ElementTypeName(const std::string& value) const {
   const onnx::TypeProto* type = Find(value);
-  // Element type 0 means undefined: the shape may be known, but the element type is not.
+  // In ONNX, element type 0 means "undefined", even if the shape of the value is known.
   const bool known =
       type != nullptr && !(type->has_tensor_type() && type->tensor_type().elem_type() == 0);
   return known ? ElementName(*type) : "";
@@ -87,7 +88,8 @@ bool ValueTypes::SameShape(const std::string& a, const std::string& b) const {
     const auto& q = y->dim(i);
     const bool same_number =
         p.has_dim_value() && q.has_dim_value() && p.dim_value() == q.dim_value();
-    // Two dimensions without a name and number may differ, so they do not count as equal.
+    // A dimension with neither a name nor a number is unknown, so it does not count as equal to any
+    // dimension.
     const bool same_name = p.has_dim_param() && q.has_dim_param() && !p.dim_param().empty() &&
                            p.dim_param() == q.dim_param();
     if (!same_number && !same_name) return false;

@@ -24,8 +24,9 @@ bool TaskHold::IsHeldBy(const EpochGrant& wanted) const {
 
 absl::Status TaskHold::Check(const EpochGrant& wanted, Manner manner, absl::Time now) const {
   if (IsHeldBy(wanted)) return absl::OkStatus();
-  // A lower epoch comes from a coordinator that was taken over. That coordinator must get STALE,
-  // whatever its job is, so the job's hold is not checked for lower epochs.
+  // A coordinator with a lower epoch than the held one was taken over and must get STALE, whatever
+  // its job is. So an error about the job that keeps the task is only for the held epoch and higher
+  // epochs.
   const bool kept = manner == Manner::kIfFree && !SameJob(wanted.job, grant_.job) &&
                     Kept(now) > absl::ZeroDuration();
   if (kept && wanted.epoch >= grant_.epoch) {
@@ -39,7 +40,8 @@ absl::Status TaskHold::Check(const EpochGrant& wanted, Manner manner, absl::Time
                      " ago"),
         proto::CONFIGURATION);
   }
-  // A higher epoch wins. The held epoch from another incarnation is stale, like a lower epoch.
+  // A higher epoch may be granted. A lower epoch, and the held epoch from another coordinator
+  // incarnation, are stale.
   if (wanted.epoch > grant_.epoch) return absl::OkStatus();
   return MakeError(absl::StatusCode::kFailedPrecondition,
                    absl::StrCat("Attach with epoch ", wanted.epoch, " by coordinator incarnation ",
@@ -49,7 +51,8 @@ absl::Status TaskHold::Check(const EpochGrant& wanted, Manner manner, absl::Time
 }
 
 void TaskHold::Grant(EpochGrant wanted, absl::Time now) {
-  // A late repetition of Attach by a holder that has released the task must not take the task back.
+  // The network may deliver a late repetition of the holder's Attach after the holder has released
+  // the task. Such an Attach must not take the task back.
   if (!IsHeldBy(wanted)) released_ = false;
   grant_ = std::move(wanted);
   Hear(now);
@@ -61,7 +64,8 @@ void TaskHold::Hear(absl::Time now) {
 }
 
 absl::Duration TaskHold::Kept(absl::Time now) const {
-  // Without a granted epoch there is no holder for whom the task could be kept.
+  // No epoch was granted, or the holder has released the task, so another job may take the task at
+  // once.
   if (grant_.epoch == 0 || released_) return absl::ZeroDuration();
   return std::max(absl::ZeroDuration(), heard_at_ + grant_.lease - now);
 }

@@ -1,11 +1,12 @@
 #pragma once
 
-// The hold on a task: which coordinator the task has granted its epoch to, and whether another job
-// may take the task. Epochs count from 1 and only grow. A lower epoch is STALE, and so is the held
-// epoch from another coordinator incarnation. A job is identified by its name and the fingerprint
-// of its settings. The holder's own job may take the task over at once, because its coordinator has
-// been restarted. Another job must wait until the holder has released the task or has been silent
-// for its lease, unless that job is told to take over.
+// The hold on a task: the coordinator to which the task has granted its epoch, and the conditions
+// under which another job may take the task. Epochs count from 1 and only grow. A call with a lower
+// epoch is STALE, and so is a call with the held epoch from another coordinator incarnation. A job
+// is identified by its name and the fingerprint of its settings. A coordinator of the holder's own
+// job may take the task at once, because it is the holder after a restart. Another job must wait
+// until the holder has released the task or has been silent for its lease, unless that job was told
+// to take over.
 
 #include <cstdint>
 #include <string>
@@ -18,23 +19,24 @@ namespace cohort {
 
 inline constexpr absl::Duration kDefaultLease = absl::Seconds(5);
 
-// An epoch, and the one coordinator that may hold the epoch.
+// An epoch, and the only coordinator that may use the epoch.
 struct EpochGrant {
   uint64_t epoch = 0;  // 0 means that no epoch was granted
   uint64_t coordinator_incarnation = 0;
   proto::JobRef job;
-  absl::Duration lease = kDefaultLease;  // how long the task is kept for a silent coordinator
+  // How long the task is kept for a coordinator that makes no calls.
+  absl::Duration lease = kDefaultLease;
 };
 
 bool SameJob(const proto::JobRef& a, const proto::JobRef& b);
 // Returns text such as "job 'mnist'".
 std::string JobName(const proto::JobRef& job);
 
-// The hold on one task. Thread-compatible.
+// The record of which coordinator holds one task. Thread-compatible.
 class TaskHold {
  public:
-  // Starts with the grant of an earlier start of the task. The holder of that grant gets a new
-  // lease, which begins at `now`.
+  // Starts with the grant that an earlier process of this task has saved. The coordinator in that
+  // grant gets a new lease, which begins at `now`.
   TaskHold(EpochGrant granted, absl::Time now);
 
   const EpochGrant& grant() const { return grant_; }
@@ -50,7 +52,7 @@ class TaskHold {
   // Records that the holder no longer wants the task.
   void Release() { released_ = true; }
 
-  // Returns for how much longer no other job may take the task.
+  // Returns how long from `now` on no other job may take the task.
   absl::Duration Kept(absl::Time now) const;
   uint64_t heard() const { return heard_; }
   // Returns text such as "coordinator incarnation 7 of job 'mnist'".

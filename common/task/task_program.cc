@@ -19,19 +19,22 @@ namespace cohort {
 
 namespace {
 
-// Drains the task and returns `code` if all calls ended within `grace`. Otherwise ends the process.
+// Drains the task's open calls. Returns `code` if all calls have ended within `grace`; otherwise
+// ends the process with kExitDrainTimeout.
 int DrainAndReport(const ServedTask& task, absl::Duration grace, const Clock& clock,
                    ExitCode code) {
   const absl::Time start = clock.Now();
   task.drain(grace);
   const absl::Duration took = clock.Now() - start;
-  // The drain returns early if all calls have ended, so using the whole grace time means a timeout.
+  // The drain ends early if all calls have ended. A drain that uses the whole grace time has timed
+  // out.
   const bool timed_out = took >= grace;
   Log(timed_out ? LogLevel::kWarning : LogLevel::kInfo, "stopped",
       {{"drained", timed_out ? "no" : "yes"}, {"seconds", absl::ToDoubleSeconds(took)}});
   if (!timed_out) return code;
   std::fflush(nullptr);
-  // _exit ends the process without destructors, because open calls still use the objects.
+  // _exit ends the process without running destructors, because calls that are still open use the
+  // objects.
   _exit(kExitDrainTimeout);
 }
 
@@ -42,8 +45,8 @@ int RunTaskProgram(Role role, const std::vector<std::string>& arguments,
   IgnoreBrokenPipes();
   TuneAllocator();
   SetTurns(Turns::kShort);
-  // A peer's malformed message is answered with an error, so protobuf must not write to this task's
-  // log as well.
+  // A malformed message from a peer is answered with an error, so protobuf need not also write the
+  // problem to this task's log.
   google::protobuf::SetLogHandler(nullptr);
   PosixFileSystem files;
   const absl::StatusOr<RoleCommand> command =
@@ -53,7 +56,8 @@ int RunTaskProgram(Role role, const std::vector<std::string>& arguments,
     return kExitBadConfig;
   }
   if (const PrintAndExit* const print = std::get_if<PrintAndExit>(&*command)) {
-    // A full disk or a closed pipe must not look like success to a script that reads the output.
+    // If the disk is full or no process reads the pipe, the exit code must tell a script that the
+    // output is incomplete.
     const absl::Status written = WriteToStdout(print->text);
     if (written.ok()) return print->exit_code;
     std::fprintf(stderr, "error: %s\n", std::string(written.message()).c_str());
@@ -68,7 +72,7 @@ int RunTaskProgram(Role role, const std::vector<std::string>& arguments,
     return kExitCannotListen;
   }
   const RoleOptions& options = std::get<RoleOptions>(*command);
-  // From here on, errors go to the log and not directly to stderr.
+  // From this point on, errors go to the configured log and not directly to stderr.
   ConfigureLog(options.log_level, options.task.ToString());
   Log(LogLevel::kInfo, "options", {{"json", RoleOptionsToJson(options)}});
   return serve(options);
@@ -88,7 +92,8 @@ int ServeUntilStopped(const RoleOptions& options, const ServedTask& task, const 
     return kExitCannotListen;
   }
   Log(LogLevel::kInfo, "serving", {{"address", *address}, {"incarnation", task.incarnation}});
-  // The address is announced only now, because a reader of the address file may connect at once.
+  // The address is announced after the task has begun to listen, because a reader of the address
+  // file may connect at once.
   const absl::Status announced = AnnounceAddress(files, options, *address);
   if (!announced.ok()) {
     Log(LogLevel::kError, "cannot_announce", {{"error", announced.message()}});

@@ -26,13 +26,15 @@ int RunTaskProgram(Role role, const std::vector<std::string>& arguments,
 // on one machine even within one tick of the clock.
 uint64_t NewIncarnation(const Clock& clock);
 
-// A task that is fully constructed but does not listen yet.
+// The functions through which ServeUntilStopped runs a task. The task's objects exist, but the task
+// does not listen for calls yet.
 struct ServedTask {
   uint64_t incarnation = 0;
   // Starts to listen and returns the bound address.
   std::function<absl::StatusOr<std::string>()> start;
   std::function<void(absl::Duration grace)> drain;
-  // Not null; set to true before the Wake that reports that the task is orphaned.
+  // Set to true if the task ends because it is orphaned, before SignalWaiter::Wake is called. Not
+  // null.
   const std::atomic<bool>* orphaned = nullptr;
 };
 

@@ -20,13 +20,13 @@ Service TaskService::service() {
   Service service;
   service.descriptor = AttachRequest::descriptor()->file()->FindServiceByName("TaskService");
   const auto bind = [&](auto method) {
-    // The handler shares the state, since a call may outlive the TaskService.
+    // The handler keeps the TaskState alive, because a call may outlive the TaskService.
     return [state = state_, method](auto request, auto reply) {
       ((*state).*method)(std::move(request), std::move(reply));
     };
   };
-  // This handler is the outermost one, so that the error for a malformed message also names this
-  // task.
+  // The handler around `typed` adds this task's name to every error, including the error for a
+  // malformed message.
   const auto add = [&](const char* name, Handler typed) {
     service.handlers[name] = [state = state_, typed = std::move(typed)](Message message,
                                                                         Reply reply) {

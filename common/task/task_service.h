@@ -1,18 +1,19 @@
 #pragma once
 
-// The service that every ps and every worker offers besides its own service. Its calls are Attach
-// (sets the coordinator and the epoch that the task serves), Watch (one call that is always open,
-// so that the death of either end is noticed at once), GetStatus (tells who holds the task),
-// Shutdown and Release. task_hold.h says which coordinator may attach a task. A takeover fails the
-// old holder's open Watch with STALE.
+// The service TaskService, which every ps and every worker offers besides its own service. The
+// calls of TaskService are Attach (sets the coordinator and the epoch that the task serves), Watch
+// (the coordinator always keeps one Watch open, so that each end notices at once if the other end
+// dies), GetStatus (tells which coordinator holds the task), Shutdown and Release. task_hold.h says
+// which coordinator may attach to a task. When another coordinator takes the task over, the open
+// Watch of the old holder fails with STALE.
 //
-// Watch also tells which pairs of tasks do not reach each other. Its answer lists the tasks that
-// this task does not reach. Its request lists the tasks that do not reach this task, and this task
-// logs them.
+// Watch also tells which pairs of tasks do not reach each other. The answer of a Watch lists the
+// tasks that this task does not reach. The request of a Watch lists the tasks that do not reach
+// this task, and this task logs them.
 //
-// A task is orphaned if, for a given time, no Watch has been open and no Attach has been accepted;
-// the time starts to count when the task starts. A Watch from a coordinator that has vanished
-// counts as open until its wait is over.
+// A task is orphaned if, for a given time, no Watch has been open and no Attach has been accepted.
+// The time starts to count when the task starts. A Watch from a coordinator that has vanished
+// counts as open until the time that the Watch may wait is over.
 
 #include <memory>
 #include <vector>
@@ -24,8 +25,8 @@
 
 namespace cohort {
 
-// The fraction of a task's time to stop in which the task waits for the coordinator's Shutdown. The
-// rest of the time is for the drain.
+// The part of a task's time to stop in which the task waits for Shutdown from the coordinator. In
+// the rest of the time, the task drains its open calls.
 inline constexpr double kLeavePart = 0.8;
 
 // The TaskService of one task. Thread-safe.
@@ -40,25 +41,28 @@ class TaskService {
   // alive.
   Service service();
 
-  // Checks that a caller's epoch is the attached epoch. Errors: FAILED_PRECONDITION of class STALE
-  // that names both epochs, with this task as origin.
+  // Checks that the epoch of a caller is the attached epoch. Errors: FAILED_PRECONDITION of class
+  // STALE that names both epochs, with this task as origin.
   absl::Status CheckEpoch(uint64_t epoch) const;
 
-  // Reports DRAINING to Watch from now on, and refuses Attach with UNAVAILABLE.
+  // Tells the coordinator through Watch that this task is DRAINING, from now on, and refuses Attach
+  // with UNAVAILABLE.
   void StartDraining();
-  // Reports DRAINING like StartDraining. If the coordinator lets a stopping task go with Shutdown
-  // (AttachRequest.lets_go), also tells Watch that the task keeps serving for `patience`.
+  // Does what StartDraining does. If the coordinator has promised to end a stopping task with
+  // Shutdown (AttachRequest.lets_go), Watch also tells the coordinator that the task keeps serving
+  // for `patience`.
   void StartLeaving(absl::Duration patience);
-  // Blocks until the Shutdown call, for at most `patience`, if a living coordinator has heard of
-  // the StartLeaving. Otherwise returns without waiting for the Shutdown call.
+  // Blocks for at most `patience` until the coordinator calls Shutdown. Returns early if the
+  // coordinator, within a second, does not acknowledge through Watch that the task is leaving.
+  // Returns at once if StartLeaving has promised no time to the coordinator.
   void WaitToLeave(absl::Duration patience);
 
   // Replaces the set of peers that this task does not reach. Watch reports the set to the
   // coordinator at once.
   void SetUnreached(std::vector<proto::TaskRef> peers);
 
-  // Answers all open Watch calls with UNAVAILABLE, and answers every later Watch and Attach with an
-  // error at once.
+  // Answers all open Watch calls with UNAVAILABLE. From now on, every Watch and every Attach gets
+  // an error at once.
   void Stop();
 
   proto::TaskRef task_ref() const;

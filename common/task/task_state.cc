@@ -11,12 +11,15 @@
 namespace cohort {
 
 namespace {
-// A living coordinator hears through its open Watch, well within this time, that a task is leaving.
+// The time within which a living coordinator, through its open Watch, acknowledges that a task is
+// leaving.
 constexpr absl::Duration kHeardWithin = absl::Seconds(1);
-// The coordinator renews its Watch, so nothing is lost when a very long wait is shortened.
+// A Watch that asks for a longer wait is answered after this time. Nothing is lost, because the
+// coordinator calls Watch again after each answer.
 constexpr int64_t kWatchWaitMsMax = 10 * 60 * 1000;
 
-// Returns the grant that an Attach asks for; a request without a lease gets the default lease.
+// Returns the grant that an Attach request asks for, with the default lease if the request has
+// none.
 EpochGrant GrantOf(const proto::AttachRequest& request) {
   const absl::Duration lease = absl::Milliseconds(request.lease_ms());
   return {request.epoch(), request.coordinator_incarnation(), request.job(),
@@ -45,7 +48,8 @@ absl::Status TaskState::CheckEpoch(uint64_t epoch) const {
   {
     MutexLock lock(mutex_);
     held = epoch_;
-    // Epoch 0 is never valid, not even before the first Attach.
+    // Epoch 0 means that no coordinator has attached, so a call with epoch 0 is refused even if
+    // `held` is 0.
     if (held == epoch && held != 0) return absl::OkStatus();
     holder = hold_.Holder();
   }
@@ -66,8 +70,8 @@ absl::StatusOr<uint64_t> TaskState::TakeEpoch(const proto::AttachRequest& reques
   }
   const EpochGrant wanted = GrantOf(request);
   const absl::Time now = clock_.Now();
-  // The Attach is checked under the lock. No other Attach can change the hold afterwards, since
-  // Attach runs on the strand.
+  // The hold is checked here and granted below, under two locks. No other Attach can change the
+  // hold in between, because every Attach runs on the strand.
   absl::Status refused;
   bool is_held = false;
   bool ends = false;
@@ -86,7 +90,7 @@ absl::StatusOr<uint64_t> TaskState::TakeEpoch(const proto::AttachRequest& reques
         ref_);
   }
   if (!refused.ok()) return WithOrigin(Annotate(refused, TaskName(ref_)), ref_);
-  // Called outside the lock, because on_grant may block while it writes the grant to a file.
+  // on_grant is called without the lock, because it may block while it writes the grant to a file.
   if (!is_held && options_.on_grant) {
     if (absl::Status status = options_.on_grant(wanted); !status.ok()) {
       return WithOrigin(
@@ -97,8 +101,8 @@ absl::StatusOr<uint64_t> TaskState::TakeEpoch(const proto::AttachRequest& reques
   bool set_timer = false;
   {
     MutexLock lock(mutex_);
-    // The hold changes only after on_grant has succeeded, so a refused Attach leaves the old holder
-    // in place.
+    // The new coordinator becomes the holder only after on_grant has succeeded. If on_grant fails,
+    // the old holder keeps the task.
     hold_.Grant(wanted, now);
     lets_go_ = request.lets_go();
     before = std::exchange(epoch_, wanted.epoch);
@@ -120,12 +124,14 @@ void TaskState::AttachOnStrand(const proto::AttachRequest& request,
   const absl::StatusOr<uint64_t> before = TakeEpoch(request);
   if (!before.ok()) return reply(before.status());
   if (*before != request.epoch()) {
-    // The coordinators of the old epoch are fenced off, and their open Watch calls tell them so.
+    // The open Watch calls of the old epoch's coordinator end with STALE, which tells that
+    // coordinator that it has lost the task.
     for (WatchReply& waiter : TakeWaiters()) {
       waiter(Stale(absl::StrCat("epoch ", request.epoch(), " took over from ", *before)));
     }
   }
-  // on_attach is called before the answer, so that the coordinator's next call finds the new peers.
+  // on_attach is called before the Attach is answered, so that the coordinator's next call finds
+  // the task with the new peers.
   if (options_.on_attach) options_.on_attach(request);
   Envelope<proto::AttachResponse> answer;
   *answer.header.mutable_task() = ref_;
@@ -145,7 +151,8 @@ void TaskState::GetStatus(Envelope<proto::GetStatusRequest> request,
     answer.header.set_epoch(hold_.grant().epoch);
     answer.header.set_coordinator_incarnation(hold_.grant().coordinator_incarnation);
     *answer.header.mutable_job() = hold_.grant().job;
-    // The time is rounded up, so that a caller that waits for this time does not come too early.
+    // The remaining lease is rounded up, so that a coordinator that waits for this time finds the
+    // lease over.
     const absl::Duration kept = absl::Ceil(hold_.Kept(now), absl::Milliseconds(1));
     answer.header.set_kept_ms(absl::ToInt64Milliseconds(kept));
     answer.header.set_heard(hold_.heard());
@@ -161,7 +168,7 @@ void TaskState::Shutdown(Envelope<proto::ShutdownRequest> request,
     MutexLock lock(mutex_);
     first = !std::exchange(shut_down_, true);
   }
-  // The Shutdown is answered first, because on_shutdown begins to stop the task.
+  // The Shutdown is answered before on_shutdown runs, because on_shutdown begins to stop the task.
   reply(Envelope<proto::ShutdownResponse>());
   may_leave_.Notify();
   if (first && options_.on_shutdown) options_.on_shutdown();
@@ -172,7 +179,8 @@ void TaskState::Release(Envelope<proto::ReleaseRequest> request,
   if (absl::Status epoch = CheckEpoch(request.header.epoch()); !epoch.ok()) return reply(epoch);
   {
     MutexLock lock(mutex_);
-    // Another coordinator may have attached since CheckEpoch, and its hold must stay.
+    // If another coordinator has attached since CheckEpoch, the hold is that coordinator's, and it
+    // is not released.
     if (epoch_ == request.header.epoch()) hold_.Release();
   }
   reply(Envelope<proto::ReleaseResponse>());
@@ -182,8 +190,8 @@ void TaskState::StartLeaving(absl::Duration patience) {
   const absl::Time now = clock_.Now();
   {
     MutexLock lock(mutex_);
-    // Without a living holder that will send Shutdown, waiting would only delay the end of the
-    // task.
+    // The task waits for Shutdown only if its holder is alive and has promised to send Shutdown.
+    // Any other wait would only delay the end of the task.
     const bool waits = lets_go_ && !shut_down_ && hold_.Kept(now) > absl::ZeroDuration();
     leaves_in_ = waits ? patience : absl::ZeroDuration();
     state_ = proto::DRAINING;
@@ -197,8 +205,8 @@ void TaskState::WaitToLeave(absl::Duration patience) {
     if (leaves_in_ <= absl::ZeroDuration()) return;
   }
   const absl::Time end = clock_.Now() + patience;
-  // A coordinator that is not heard from soon is dead or does not watch, so the long wait is
-  // skipped.
+  // If the coordinator does not soon acknowledge that the task is leaving, the coordinator is dead
+  // or has no Watch open. The task then does not wait for Shutdown.
   if (heard_of_leave_.WaitFor(std::min(patience, kHeardWithin))) {
     may_leave_.WaitFor(end - clock_.Now());
   }
@@ -232,7 +240,8 @@ void TaskState::LogUnreachedBy(const proto::WatchRequest& request) {
   std::set<std::string> before;
   {
     MutexLock lock(mutex_);
-    // Only changes of the set are logged, since every Watch request repeats the whole set.
+    // Every Watch request repeats the whole set of tasks that do not reach this task, so only
+    // changes of the set are logged.
     before = std::exchange(unreached_by_, now);
   }
   for (const std::string& peer : now) {
@@ -257,9 +266,11 @@ void TaskState::Watch(Envelope<proto::WatchRequest> request, WatchReply reply) {
   {
     MutexLock lock(mutex_);
     answer = WatchAnswerLocked();
-    // A takeover or Stop() may have come between CheckEpoch and this lock.
+    // Another coordinator may have attached, or Stop() may have run, between CheckEpoch and this
+    // lock.
     gone = stopped_ || epoch_ != request.header.epoch();
-    // A caller that does not know the task's state is answered at once; any other caller waits.
+    // A Watch is answered at once if the caller does not know the task's present state and the
+    // latest set of unreached tasks. Otherwise the Watch stays open.
     const bool is_known =
         state_ == request.header.known_state() && reach_ == request.header.known_reach();
     if (!gone && is_known && wait_ms > 0) {
@@ -272,7 +283,8 @@ void TaskState::Watch(Envelope<proto::WatchRequest> request, WatchReply reply) {
     }
   }
   if (set_orphan_timer) SetOrphanTimer(now + options_.orphan_timeout);
-  // A caller that knows DRAINING has received the notice that the task is leaving.
+  // If the caller already knows the state DRAINING, it knows that the task is leaving, which
+  // acknowledges the notice.
   if (request.header.known_state() == proto::DRAINING) heard_of_leave_.Notify();
   if (gone) {
     absl::Status epoch = CheckEpoch(request.header.epoch());
@@ -287,13 +299,16 @@ void TaskState::Watch(Envelope<proto::WatchRequest> request, WatchReply reply) {
   {
     MutexLock lock(mutex_);
     const auto found = waiters_.find(id);
-    // Another thread may have answered the Watch while the timer was being set.
+    // If the Watch is no longer in waiters_, another thread has answered it while the timer was
+    // being set.
     if (found != waiters_.end()) {
       found->second.timer = timer;
       return;
     }
   }
-  clock_.Cancel(timer);  // Watch was answered before its timer was stored
+  // The Watch was answered before its timer was stored in waiters_, so no one else can cancel the
+  // timer.
+  clock_.Cancel(timer);
 }
 
 void TaskState::Wake(uint64_t waiter) {
@@ -305,7 +320,8 @@ void TaskState::Wake(uint64_t waiter) {
     MutexLock lock(mutex_);
     const auto found = waiters_.find(waiter);
     if (found == waiters_.end()) return;
-    // Only the thread that takes the reply out of the map answers, so a Watch is answered once.
+    // A Watch is answered by the thread that removes the Watch from waiters_, so it is answered
+    // only once.
     reply = std::move(found->second.reply);
     waiters_.erase(found);
     answer = WatchAnswerLocked();
@@ -319,7 +335,8 @@ std::vector<TypedReply<proto::WatchResponse>> TaskState::TakeWaiters() {
   std::map<uint64_t, Waiter> waiters;
   {
     MutexLock lock(mutex_);
-    // The replies run outside the lock, because a reply may call back into the task.
+    // The waiters are taken out of the map under the lock but answered without it, because a reply
+    // may call back into the task.
     waiters.swap(waiters_);
   }
   std::vector<WatchReply> replies;
@@ -333,7 +350,8 @@ std::vector<TypedReply<proto::WatchResponse>> TaskState::TakeWaiters() {
 void TaskState::SetUnreached(std::vector<proto::TaskRef> peers) {
   {
     MutexLock lock(mutex_);
-    // The new version of the set makes every Watch with the old version return at once.
+    // `reach_` is the version of the set. A Watch request with an older version is answered at
+    // once.
     ++reach_;
     unreached_ = std::move(peers);
   }
@@ -347,7 +365,8 @@ void TaskState::WakeAll() {
   {
     MutexLock lock(mutex_);
     answer = WatchAnswerLocked();
-    // The open Watch calls, which end here, counted as a living coordinator until now.
+    // A coordinator with an open Watch counts as heard from until the Watch ends. All open Watch
+    // calls end here, so the time until the task is orphaned starts now.
     if (!waiters_.empty()) set_orphan_timer = HeardLocked(now);
   }
   if (set_orphan_timer) SetOrphanTimer(now + options_.orphan_timeout);
@@ -364,8 +383,9 @@ void TaskState::StartOrphanWatch() {
   if (set_timer) SetOrphanTimer(now + options_.orphan_timeout);
 }
 
-// One timer serves for all calls that are heard while it runs: a timer that fires too early is set
-// again. So a Watch that is renewed every second does not set a timer every second.
+// One orphan timer is enough, however often the coordinator is heard: when the timer fires,
+// OnOrphanTimer sets it again if the coordinator was heard since. So a Watch every second does not
+// set a timer every second.
 bool TaskState::HeardLocked(absl::Time now) {
   if (options_.orphan_timeout <= absl::ZeroDuration() || orphaned_) return false;
   last_heard_ = now;
@@ -384,11 +404,12 @@ void TaskState::OnOrphanTimer() {
   {
     MutexLock lock(mutex_);
     orphan_timer_set_ = false;
-    // The end of an open Watch sets the timer again. A task that is already stopping is not
-    // orphaned.
+    // While a Watch is open, no timer is needed: the end of the Watch sets the timer again. A task
+    // that is stopping is never orphaned.
     if (stopped_ || shut_down_ || state_ != proto::SERVING || !waiters_.empty()) return;
     due = last_heard_ + options_.orphan_timeout;
-    // The timer's flags are set under the lock, so only one timer exists and on_orphaned runs once.
+    // One of the two flags is set under the lock, so that there is only one timer and on_orphaned
+    // runs only once.
     (due > now ? orphan_timer_set_ : orphaned_) = true;
   }
   if (due > now) return SetOrphanTimer(due);

@@ -1,6 +1,6 @@
 #pragma once
 
-// The state behind a TaskService. The service's calls share the state, and the state outlives the
+// The state of a TaskService. The service's handlers share the state, so that it outlives the
 // service while a Watch call is open.
 
 #include <functional>
@@ -25,21 +25,25 @@ namespace cohort {
 
 struct TaskOptions {
   TaskId task;
-  uint64_t incarnation = 0;   // identifies one start of the process
-  uint64_t memory_bytes = 0;  // memory that the process may use; 0 for unknown
-  EpochGrant granted;         // the grant of an earlier start of the task
-  // Runs before an epoch is granted, for one epoch at a time. An error refuses the Attach. May
-  // block.
+  uint64_t incarnation = 0;   // a number that differs in each start of the process
+  uint64_t memory_bytes = 0;  // the bytes of memory that the process may use; 0 if unknown
+  // The last grant that an earlier process of this task has saved.
+  EpochGrant granted;
+  // Saves a grant before the task makes it; an error refuses the Attach. Runs for one epoch at a
+  // time. May block.
   std::function<absl::Status(const EpochGrant&)> on_grant;
-  // Runs before the answer to an accepted Attach, in the order of epochs; must not block. Also runs
-  // when the holder repeats its Attach, because peers may have moved to other addresses.
+  // Tells the task about an accepted Attach, before the Attach is answered and in the order of
+  // epochs; must not block. Also runs when the holder repeats its Attach, because the task's peers
+  // may have new addresses.
   std::function<void(const proto::AttachRequest&)> on_attach;
-  // Runs once, after the answer to the first Shutdown of the attached epoch; must not block.
+  // Begins to stop the task. Runs once, after the answer to the first Shutdown that has the
+  // attached epoch; must not block.
   std::function<void()> on_shutdown;
-  // How long no coordinator may be heard before the task is orphaned; zero means for ever.
+  // The time without a coordinator after which the task is orphaned; zero means that the task is
+  // never orphaned.
   absl::Duration orphan_timeout = absl::ZeroDuration();
-  // Runs once, on the clock's thread, when the task is orphaned; must not block. Does not run when
-  // the task is already stopping.
+  // Tells the program that the task is orphaned. Runs at most once, on the clock's thread; must not
+  // block. Does not run if the task is already stopping.
   std::function<void()> on_orphaned;
 };
 
@@ -79,14 +83,15 @@ class TaskState : public std::enable_shared_from_this<TaskState> {
   };
 
   void AttachOnStrand(const proto::AttachRequest& request, TypedReply<proto::AttachResponse> reply);
-  // Grants the epoch of the request to the request's coordinator. Returns the epoch that was
-  // attached before. Runs only on the strand. Errors: UNAVAILABLE from a task that is stopping:
-  // otherwise its coordinator would keep sending work that the task refuses.
+  // Grants the request's epoch to the coordinator that has sent the request. Returns the epoch that
+  // was attached before. Runs only on the strand. Errors: INVALID_ARGUMENT for epoch 0; those of
+  // TaskHold::Check; UNAVAILABLE if on_grant fails, or if this task is stopping, because the
+  // coordinator would otherwise send work that the task refuses.
   absl::StatusOr<uint64_t> TakeEpoch(const proto::AttachRequest& request);
   void Wake(uint64_t waiter);
   std::vector<WatchReply> TakeWaiters();
-  // Records that the coordinator was heard from at `now`. Returns true if the caller must set the
-  // orphan timer to `now` plus the timeout after it has released the lock.
+  // Records that the coordinator was heard from at `now`. If the function returns true, the caller
+  // must release the lock and then call SetOrphanTimer with `now` plus the orphan timeout.
   bool HeardLocked(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SetOrphanTimer(absl::Time due);
   void OnOrphanTimer();
@@ -94,8 +99,8 @@ class TaskState : public std::enable_shared_from_this<TaskState> {
   Envelope<proto::WatchResponse> WatchAnswerLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Answers every open Watch with the current state.
   void WakeAll();
-  // Logs each task that has stopped reaching this task, and each task that reaches it again, since
-  // the last Watch request.
+  // Logs each task that the coordinator newly reports in request.unreached_by (tasks that do not
+  // reach this task), and each task that the coordinator no longer reports.
   void LogUnreachedBy(const proto::WatchRequest& request);
 
   Clock& clock_;
@@ -106,7 +111,9 @@ class TaskState : public std::enable_shared_from_this<TaskState> {
   mutable Mutex mutex_;
   // The attached epoch; 0 if no coordinator has attached since this process started.
   uint64_t epoch_ ABSL_GUARDED_BY(mutex_) = 0;
-  TaskHold hold_ ABSL_GUARDED_BY(mutex_);  // the hold of `epoch_`, or of an earlier start
+  // Which coordinator holds the task. Before the first Attach, this is the holder that an earlier
+  // process of the task has saved.
+  TaskHold hold_ ABSL_GUARDED_BY(mutex_);
   proto::TaskState state_ ABSL_GUARDED_BY(mutex_) = proto::SERVING;
   // The version of `unreached_`, sent as WatchResponse.reach.
   uint64_t reach_ ABSL_GUARDED_BY(mutex_) = 0;
@@ -114,9 +121,11 @@ class TaskState : public std::enable_shared_from_this<TaskState> {
   // The names of the tasks that do not reach this task, according to the coordinator.
   std::set<std::string> unreached_by_ ABSL_GUARDED_BY(mutex_);
   bool shut_down_ ABSL_GUARDED_BY(mutex_) = false;
-  // True if the holder lets a stopping task go with Shutdown (AttachRequest.lets_go).
+  // True if the coordinator has promised to end a stopping task with Shutdown
+  // (AttachRequest.lets_go).
   bool lets_go_ ABSL_GUARDED_BY(mutex_) = false;
-  // How long a stopping task waits for Shutdown, as told to Watch; zero if it does not wait.
+  // How long this task, once it is stopping, waits for Shutdown; zero if it does not wait. Watch
+  // reports this time.
   absl::Duration leaves_in_ ABSL_GUARDED_BY(mutex_);
   Event heard_of_leave_;
   Event may_leave_;

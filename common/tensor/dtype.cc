@@ -8,7 +8,7 @@ namespace cohort {
 
 namespace {
 
-// The size in bytes and NumPy's name of an element type.
+// An element type with its size in bytes and its NumPy name.
 struct Entry {
   DType dtype;
   size_t size;

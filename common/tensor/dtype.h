@@ -1,7 +1,7 @@
 #pragma once
 
-// Element types of tensors. The numbers are those of onnx.TensorProto.DataType, so that messages,
-// programs and kernels agree on them.
+// Element types of tensors, with the numbers of onnx.TensorProto.DataType, so that messages,
+// programs and kernels use the same number for a type.
 
 #include <cstddef>
 #include <cstdint>

@@ -13,11 +13,11 @@ namespace cohort {
 
 namespace {
 
-// A truncated normal is drawn again in 4.6 % of all draws, so 64 failures in a row have a
-// probability of 1e-86.
+// The largest number of draws for one element of a truncated normal. A draw is rejected with a
+// probability of 4.6 %, and 64 rejections in a row have a probability of 1e-86.
 constexpr uint64_t kRedrawsMax = 64;
-constexpr double kTruncation = 2.0;  // in standard deviations
-// All whole numbers up to 2^53 are exact doubles.
+constexpr double kTruncation = 2.0;  // the bound of a truncated normal, in standard deviations
+// The largest number up to which every whole number is exact as a double: 2^53.
 constexpr double kExactInteger = 9007199254740992.0;
 
 bool IsNormal(const InitializerSpec& spec) {
@@ -25,19 +25,21 @@ bool IsNormal(const InitializerSpec& spec) {
 }
 bool IsRandom(const InitializerSpec& spec) { return spec.op == "random_uniform" || IsNormal(spec); }
 
-// Returns the value that a constant op ("zeros", "ones" or "constant") gives to every element.
+// Returns the value that "zeros", "ones" or "constant" gives to every element.
 double ConstantOf(const InitializerSpec& spec) {
   if (spec.op == "ones") return 1.0;
   return spec.op == "constant" ? spec.a : 0.0;
 }
 
 double TruncatedNormal(const RandomStream& stream, uint64_t i) {
-  // Each redraw uses its own sub-stream, so redrawing element i changes no other element.
+  // Draw number `redraw` of every element uses the sub-stream `redraw`, so drawing one element
+  // again does not change the other elements.
   for (uint64_t redraw = 0; redraw < kRedrawsMax; ++redraw) {
     const double z = stream.Child(redraw).Normal(i);
     if (std::fabs(z) <= kTruncation) return z;
   }
-  // All redraws failed, which has a probability of 1e-86: the mean is a valid value.
+  // All draws were rejected, which has a probability of 1e-86. The mean of the distribution is
+  // returned.
   return 0.0;
 }
 
@@ -47,7 +49,8 @@ void FillUniform(const InitializerSpec& spec, const RandomStream& stream, uint64
                  absl::Span<T> out) {
   const T low = static_cast<T>(spec.a);
   const T high = static_cast<T>(spec.b);
-  // Rounding to T may give `high`, which is excluded, so values end at the largest T below `high`.
+  // static_cast may round up to `high`, which is not in [low, high). So values are limited to
+  // `last`, the largest T below `high`.
   const T last = high > low ? std::nextafter(high, low) : low;
   for (size_t k = 0; k < out.size(); ++k) {
     const double u = stream.Uniform(first + k);
@@ -69,7 +72,7 @@ void FillNormal(const InitializerSpec& spec, const RandomStream& stream, uint64_
 template <typename T>
 void FillSpan(const InitializerSpec& spec, const RandomStream& stream, uint64_t first,
               absl::Span<T> out) {
-  // CheckInitializer has refused random ops for element types that are not floating point.
+  // For element types that are not floating point, CheckInitializer has accepted only constant ops.
   if constexpr (std::is_floating_point_v<T>) {
     if (spec.op == "random_uniform") return FillUniform<T>(spec, stream, first, out);
     if (IsNormal(spec)) return FillNormal<T>(spec, stream, first, out);
@@ -92,8 +95,8 @@ bool Represents(double value) {
   return in_range && std::floor(value) == value && std::fabs(value) <= kExactInteger;
 }
 
-// Calls `visit` with a value of the element type. Returns false for a type that no initializer can
-// fill.
+// Calls `visit` with a zero of the C++ type that belongs to `dtype`. Returns false for an element
+// type that no initializer can fill.
 template <typename Visit>
 bool VisitElement(DType dtype, Visit visit) {
   switch (dtype) {
@@ -137,7 +140,8 @@ absl::Status CheckRandom(const InitializerSpec& spec, DType dtype) {
     return absl::InvalidArgumentError(
         absl::StrCat("initializer '", spec.op, "' has the negative standard deviation ", spec.b));
   }
-  // A normal draw from 64 random bits lies below 7 standard deviations, so results stay finite.
+  // A draw from 64 random bits is less than 7 standard deviations from the mean. With parameters up
+  // to `most`, all values are thus finite.
   const double most = dtype == DType::kFloat32 ? std::numeric_limits<float>::max() / 64
                                                : std::numeric_limits<double>::max() / 64;
   if (std::fabs(spec.a) > most || std::fabs(spec.b) > most) {
@@ -176,10 +180,10 @@ absl::StatusOr<Tensor> InitialRows(const InitializerSpec& spec, absl::string_vie
                                    DType dtype, const Shape& full_shape, RowRange rows) {
   RETURN_IF_ERROR(CheckInitializer(spec, dtype));
   const int64_t all_rows = full_shape.rank() == 0 ? 1 : full_shape.dim(0);
-  // This bounds check subtracts instead of adding, because begin + count could overflow.
+  // rows.begin + rows.count could overflow, so this check subtracts.
   if (rows.begin < 0 || rows.count < 0 || rows.begin > all_rows - rows.count) {
-    // The message does not print begin + count, because the sum could overflow: either may be any
-    // number.
+    // The message prints begin and count but not their sum, because both may be any number and the
+    // sum could overflow.
     return absl::InvalidArgumentError(absl::StrCat(rows.count, " rows from row ", rows.begin,
                                                    " on of ", variable, ", which has shape ",
                                                    full_shape.ToString()));
@@ -187,7 +191,8 @@ absl::StatusOr<Tensor> InitialRows(const InitializerSpec& spec, absl::string_vie
   absl::InlinedVector<int64_t, 4> dims(full_shape.dims().begin(), full_shape.dims().end());
   if (!dims.empty()) dims[0] = rows.count;
   Tensor out(dtype, Shape(absl::MakeConstSpan(dims)));
-  // `first` counts elements of the whole variable, so the values do not depend on how it is cut.
+  // The index of the first value in the variable's random stream counts elements of the whole
+  // variable, so the values do not depend on how the variable is cut into slices.
   const int64_t first = rows.begin * full_shape.row_elements();
   VisitElement(dtype, [&](auto element) { Fill<decltype(element)>(spec, variable, first, out); });
   return out;

@@ -10,8 +10,8 @@ namespace cohort {
 
 namespace {
 
-// Returns the number of contiguous runs of elements: a run is the elements that share all indices
-// before `axis`.
+// Returns the number of contiguous runs in a tensor. A run holds all elements with the same indices
+// along the axes before `axis`.
 int64_t RunsBefore(const Shape& shape, int axis) {
   int64_t runs = 1;
   for (int other = 0; other < axis; ++other) runs *= shape.dim(other);
@@ -24,7 +24,7 @@ Shape WithSize(const Shape& shape, int axis, int64_t size) {
   return Shape(absl::MakeConstSpan(dims));
 }
 
-// Checks that a part can be joined to the first part along the axis `along`.
+// Checks that `part` has the type of `first`, and the same sizes except along the axis `along`.
 absl::Status CheckFits(const Tensor& first, const Tensor& part, int along) {
   const Shape& shape = first.shape();
   if (part.dtype() != first.dtype() || part.shape().rank() != shape.rank()) {
@@ -32,7 +32,7 @@ absl::Status CheckFits(const Tensor& first, const Tensor& part, int along) {
                                                    part.TypeString(),
                                                    ": types and ranks must be the same"));
   }
-  // The shapes must be equal once the size along the joined axis is set to 0 in both.
+  // The sizes along the joined axis may differ, so the comparison replaces both by 0.
   if (WithSize(part.shape(), along, 0) == WithSize(shape, along, 0)) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("replicas have ", first.TypeString(), " and ", part.TypeString(),
@@ -80,7 +80,8 @@ Tensor PieceOf(const Tensor& whole, int axis, int64_t begin, int64_t count) {
   const auto runs = static_cast<size_t>(RunsBefore(whole.shape(), axis));
   const size_t stride = whole.num_bytes() / runs;
   const size_t bytes = piece.num_bytes() / runs;
-  // The number of bytes of a run before the index `begin`, which the copy skips.
+  // The number of bytes at the beginning of each run that lie before the index `begin` and are not
+  // copied.
   const size_t skipped =
       stride / static_cast<size_t>(whole.shape().dim(axis)) * static_cast<size_t>(begin);
   for (size_t run = 0; run < runs; ++run) {

@@ -26,8 +26,9 @@ SliceRow FindRow(int64_t row, int64_t rows, int64_t slices) {
   const int64_t count = std::min(rows, slices);
   const int64_t base = rows / count;
   const int64_t extra = rows % count;
-  // The first `extra` slices have base + 1 rows. The first quotient is the larger one for a row in
-  // these slices, and the second for all later rows.
+  // The first `extra` slices have base + 1 rows each, and the later slices have base rows each. For
+  // a row in one of the first `extra` slices, the first quotient is the larger one and is the
+  // slice. For any other row, the second quotient is.
   const int64_t slice = std::max(row / (base + 1), (row - extra) / base);
   const int64_t local = slice < extra ? row % (base + 1) : (row - extra) % base;
   return {slice, local};

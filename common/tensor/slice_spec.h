@@ -24,7 +24,7 @@ struct RowRange {
 // `rows` (TensorFlow's min(n, dim0)). Both arguments must be at least 1.
 std::vector<RowRange> DivRows(int64_t rows, int64_t slices);
 
-// The slice that holds a row, and the row's position within that slice.
+// The number of the slice that holds a row, and the row's position within this slice.
 struct SliceRow {
   int64_t slice = 0;
   int64_t local_row = 0;
@@ -33,14 +33,14 @@ struct SliceRow {
 // [0, rows).
 SliceRow FindRow(int64_t row, int64_t rows, int64_t slices);
 
-// The keys of dynamic tables, 64-bit numbers, are assigned to parameter servers by a hash, which
-// maps each key to one of 2^16 buckets. A slice of a dynamic table is a range of buckets, just as a
-// slice of any other variable is a range of rows. So any number of slices covers all keys, and the
-// bucket of a key does not depend on the number of slices. Inside a slice, tables use other hashes.
+// The number of buckets over which the 64-bit keys of a dynamic table are spread by a hash. A slice
+// of a dynamic table is a range of buckets, just as a slice of any other variable is a range of
+// rows. So any number of slices covers all keys, and the bucket of a key does not depend on the
+// number of slices. The tables inside a slice use other hashes.
 inline constexpr int64_t kKeyBuckets = int64_t{1} << 16;
 
-// Returns a number that no other key has. If keys are sorted by this number, the keys of one bucket
-// are adjacent and the buckets ascend.
+// Returns the hash of `key`, which is different for every key. In the order of these hashes, the
+// keys of one bucket are adjacent and the buckets ascend.
 constexpr uint64_t KeyOrder(int64_t key) {
   return Mix64(static_cast<uint64_t>(key) ^ 0x6b65795f6f726472u);
 }

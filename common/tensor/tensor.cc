@@ -9,7 +9,8 @@
 namespace cohort {
 
 namespace {
-// The size of a cache line and of the largest vector register (AVX-512).
+// The alignment of tensors' memory in bytes: the size of a cache line and of the largest vector
+// register (AVX-512).
 constexpr size_t kAlignment = 64;
 }  // namespace
 
@@ -29,7 +30,8 @@ std::shared_ptr<Buffer> Buffer::Of(std::shared_ptr<const BufferMemory> memory,
 }
 
 Buffer::~Buffer() {
-  // Memory that is not on the heap belongs to its owner, which this buffer only releases.
+  // memory_ is null if the memory is on the heap. Other memory belongs to memory_, whose last
+  // reference frees it.
   if (memory_ == nullptr) std::free(data_);
 }
 

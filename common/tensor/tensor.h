@@ -21,23 +21,24 @@
 
 namespace cohort {
 
-// The owner of a buffer's memory if the memory is not on the heap, such as a mapping. A transport
-// that knows the owner's class sends from the memory without a copy. Thread-safe.
+// The owner of a buffer's memory if the memory is not on the heap but, for example, in a shared
+// mapping. A transport that knows the owner's class sends from the memory without a copy.
+// Thread-safe.
 class BufferMemory {
  public:
   virtual ~BufferMemory() = default;
-  // Returns false if a remote reader may still read the memory, in which case new values must be
-  // written to other memory.
+  // Returns false while a remote reader may still read the memory. New values must then be written
+  // to other memory.
   virtual bool writable() const { return true; }
 };
 
-// A piece of host memory for tensors. Memory from Allocate is aligned to 64 bytes and not
-// initialized. Thread-compatible.
+// A contiguous range of host memory that holds tensors. Memory from Allocate is aligned to 64 bytes
+// and not initialized. Thread-compatible.
 class Buffer {
  public:
   static std::shared_ptr<Buffer> Allocate(size_t bytes);
-  // Returns a buffer over memory that is not on the heap, such as a mapping. The memory `bytes`
-  // lives as long as `memory`, which the buffer keeps alive.
+  // Returns a buffer over the memory `bytes`, which is not on the heap but, for example, in a
+  // mapping. The buffer keeps `memory`, the owner of `bytes`, alive.
   static std::shared_ptr<Buffer> Of(std::shared_ptr<const BufferMemory> memory,
                                     absl::Span<std::byte> bytes);
 
@@ -48,8 +49,8 @@ class Buffer {
   std::byte* data() { return data_; }
   const std::byte* data() const { return data_; }
   size_t size() const { return size_; }
-  // Returns the owner of the buffer's memory, or null if the memory is on the heap. The owner is
-  // shared with messages that were sent from this memory.
+  // Returns the owner of the buffer's memory, or null if the memory is on the heap. Messages that
+  // were sent from the memory share the owner.
   const std::shared_ptr<const BufferMemory>& memory() const { return memory_; }
 
  private:
@@ -57,7 +58,7 @@ class Buffer {
       : data_(data), size_(size), memory_(std::move(memory)) {}
   std::byte* const data_;
   const size_t size_;
-  const std::shared_ptr<const BufferMemory> memory_;  // shared with other buffers of one mapping
+  const std::shared_ptr<const BufferMemory> memory_;  // several buffers may share one owner
 };
 
 // The function that allocates buffers of a given size. Thread-safe.
@@ -109,7 +110,8 @@ class Tensor {
   }
   template <typename T>
   absl::Span<const T> span() const {
-    // Not with braces: Span<const bool> would take the two arguments as a list of bools.
+    // The span is made with parentheses: with braces, Span<const bool> would take the two arguments
+    // as a list of bools.
     return absl::Span<const T>(data<T>(), static_cast<size_t>(num_elements_));
   }
 
@@ -129,7 +131,7 @@ class Tensor {
   DType dtype_ = DType::kUndefined;
   Shape shape_;
   int64_t num_elements_ = 0;
-  // Shared, because a view, a cache and a transport may hold the bytes of one buffer.
+  // The buffer is shared, because a view, a cache and a transport may hold the bytes of one buffer.
   std::shared_ptr<Buffer> buffer_;
   size_t offset_ = 0;
 };

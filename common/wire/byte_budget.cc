@@ -11,8 +11,8 @@ namespace cohort {
 ByteBudget::Lease::~Lease() { budget_->Return(*this); }
 
 bool ByteBudget::FitsLocked(size_t bytes) const {
-  // Without this rule, a request over the budget would never fit. Leases taken unasked do not
-  // count.
+  // Admits a request larger than the budget once no other asked-for lease is held. (Leases for
+  // bytes that arrived unasked do not count.)
   if (asked_held_ == 0) return true;
   return stats_.held <= bytes_max_ && bytes <= bytes_max_ - stats_.held;
 }
@@ -34,7 +34,7 @@ void ByteBudget::Ask(size_t bytes, Granted granted) {
     stats_.waiting += bytes;
     ++stats_.waits;
   }
-  LetIn();  // a lease may have ended between TryTake and the lock
+  LetIn();  // LetIn sees the room of a lease that ended since TryTake failed
 }
 
 ByteBudget::Room ByteBudget::TryTake(size_t bytes) {
@@ -76,7 +76,8 @@ void ByteBudget::LetIn() {
     {
       MutexLock lock(mutex_);
       const InvariantsAfter check(*this);
-      // Only the first waiter is tried, so that small requests cannot overtake a large one.
+      // Only the first waiter is tried, so that a small request cannot overtake a large one that
+      // waits.
       if (waiters_.empty() || !FitsLocked(waiters_.front().bytes)) {
         letting_in_ = false;
         return;

@@ -23,11 +23,12 @@
 
 namespace cohort {
 
-// A budget of bytes that callers share. Thread-safe. Always owned by a shared_ptr: leases hold it.
+// A budget of bytes that callers share. Thread-safe. Always owned by a shared_ptr, because leases
+// hold the budget.
 class ByteBudget : public std::enable_shared_from_this<ByteBudget> {
  public:
-  // Room for some bytes. The lease's destructor gives the room back and runs, on its own thread,
-  // the callbacks of callers that waited for room. Thread-safe.
+  // A lease: room in the budget for some bytes. The lease's destructor gives the room back and runs
+  // the callbacks of waiting callers that now get room, on the destructor's thread. Thread-safe.
   class Lease {
    public:
     ~Lease();
@@ -42,15 +43,16 @@ class ByteBudget : public std::enable_shared_from_this<ByteBudget> {
     const size_t bytes_;
     const bool asked_;
   };
-  // Shared by the pieces of the payload for which the room was granted.
+  // A lease of room in the budget, shared by the slices of the payload for which the lease was
+  // granted.
   using Room = std::shared_ptr<const Lease>;
   using Granted = absl::AnyInvocable<void(Room)>;
 
   explicit ByteBudget(size_t bytes_max) : bytes_max_(bytes_max) {}
 
   // Asks for room for `bytes`. `granted` runs once, inside this call or inside the destructor of
-  // another lease; `granted` must not block. A callback that no longer wants the room drops the
-  // lease.
+  // another lease; `granted` must not block. If the caller no longer wants the room, `granted`
+  // drops its lease.
   void Ask(size_t bytes, Granted granted);
 
   // Takes room for `bytes` at once. Returns null if other callers wait, or if this caller would
@@ -61,9 +63,9 @@ class ByteBudget : public std::enable_shared_from_this<ByteBudget> {
   Room Take(size_t bytes);
 
   struct Stats {
-    size_t held = 0;      // bytes that leases hold now
+    size_t held = 0;      // bytes of room that leases hold now
     size_t held_max = 0;  // highest value of `held` so far
-    size_t waiting = 0;   // bytes for which callers wait
+    size_t waiting = 0;   // bytes of room for which callers wait
     uint64_t waits = 0;   // number of requests for room that had to wait
   };
   Stats stats() const;
@@ -79,8 +81,8 @@ class ByteBudget : public std::enable_shared_from_this<ByteBudget> {
 
   friend class InvariantsAfter<ByteBudget>;
 
-  // Aborts unless the bytes that wait are those of the waiters. The bytes held are checked where
-  // leases end.
+  // Aborts if `waiting` is not the sum of the waiters' bytes. (`held` is checked wherever a lease
+  // ends.)
   void CheckInvariants() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Return(const Lease& lease);
   void LetIn();
@@ -90,7 +92,8 @@ class ByteBudget : public std::enable_shared_from_this<ByteBudget> {
   const size_t bytes_max_;
   mutable Mutex mutex_;
   std::deque<Waiter> waiters_ ABSL_GUARDED_BY(mutex_);
-  bool letting_in_ ABSL_GUARDED_BY(mutex_) = false;  // one thread at a time lets waiting callers in
+  // True while a thread grants room to waiters.
+  bool letting_in_ ABSL_GUARDED_BY(mutex_) = false;
   // Number of live leases that were granted by Ask or TryTake.
   uint64_t asked_held_ ABSL_GUARDED_BY(mutex_) = 0;
   Stats stats_ ABSL_GUARDED_BY(mutex_);

@@ -21,21 +21,22 @@ absl::Status MakeError(absl::StatusCode code, absl::string_view message,
 proto::ErrorDetail DetailOf(const absl::Status& status);
 proto::ErrorClass ClassOf(const absl::Status& status);
 
-// Sets the task of origin in the status's ErrorDetail if the detail has none yet. Ok stays ok.
+// Sets the task of origin in the status's ErrorDetail if the detail has none. An OK status is
+// returned unchanged.
 absl::Status WithOrigin(const absl::Status& status, const proto::TaskRef& origin);
 
-// Fills what the status's ErrorDetail leaves open: the class with `otherwise`, the task with
-// `origin`. Ok stays ok.
+// Completes the status's ErrorDetail: `otherwise` replaces a missing class, `origin` a missing task
+// of origin. An OK status is returned unchanged.
 absl::Status Attributed(const absl::Status& status, proto::ErrorClass otherwise,
                         const proto::TaskRef& origin);
 
-// Returns the failure of a call to `task` in the form in which the caller passes it on. A failure
-// that the task itself answered has a class. An error without a class comes from the transport: a
-// task that cannot be reached is lost (PS_LOST, WORKER_LOST), and any other error gets class
-// APPLICATION.
+// Returns the failure of a call to `task` with a complete ErrorDetail, so that the caller can pass
+// the failure on. An error that the task itself answered already has a class. An error without a
+// class comes from the transport: a task that cannot be reached is lost (PS_LOST, WORKER_LOST), and
+// any other error gets class APPLICATION.
 absl::Status AttributedCall(const absl::Status& status, const proto::TaskRef& task);
 
-// Returns the name of a task for texts: "worker:1" or "worker:1 (incarnation 77)".
+// Returns a task's name for log and error texts: "worker:1" or "worker:1 (incarnation 77)".
 std::string TaskName(const proto::TaskRef& task);
 
 // MalformedMessage is the error for a message that its receiver cannot read: its bytes changed on
@@ -44,8 +45,8 @@ std::string TaskName(const proto::TaskRef& task);
 
 // Returns INVALID_ARGUMENT of class TRANSIENT: a message that is sent again may arrive intact.
 absl::Status MalformedMessage(absl::string_view what);
-// Returns whether the error is a MalformedMessage, or DATA_LOSS of class TRANSIENT, which a
-// receiver answers if a checksum of its own differs.
+// Returns whether the error is a MalformedMessage, or the DATA_LOSS of class TRANSIENT by which a
+// receiver reports that a checksum in the message's content differs.
 bool IsMalformed(const absl::Status& status);
 
 }  // namespace cohort

@@ -48,7 +48,7 @@ class Cursor {
     value = 0;
     for (int i = 0; i < kVarintBytesMax && left_ > 0; ++i) {
       const uint64_t byte = NextByte();
-      // The tenth byte holds bit 63 alone; a larger value would overflow.
+      // The tenth byte of a varint holds bit 63 alone; a value above 1 would overflow 64 bits.
       if (i == kVarintBytesMax - 1 && byte > 1) return false;
       value |= (byte & 0x7f) << (7 * i);
       if (byte < 0x80) return true;
@@ -57,7 +57,7 @@ class Cursor {
   }
 
   bool Skip(uint64_t count) {
-    // The comparison comes first: a length from a peer may be any 64-bit number.
+    // `count` is compared before it is subtracted, because a peer may send any 64-bit length.
     if (count > left_) return false;
     left_ -= count;
     while (count > 0) {
@@ -69,7 +69,7 @@ class Cursor {
     return true;
   }
 
-  // Reads four bytes, little-endian. Returns false if the bytes end first.
+  // Reads four bytes as a little-endian number. Returns false if fewer than four bytes are left.
   bool ReadFixed32(uint32_t& value) {
     if (left_ < kSumBytes) return false;
     value = 0;
@@ -77,7 +77,7 @@ class Cursor {
     return true;
   }
 
-  // Returns the rest of the frame without copying bytes.
+  // Returns the bytes of the frame after the cursor, without copying them.
   Payload Rest() const {
     Payload rest;
     rest.reserve(frame_.size() - slice_);
@@ -120,7 +120,7 @@ bool SkipField(Cursor& cursor, uint64_t wire_type) {
     case kLengthDelimited:
       return cursor.ReadVarint(value) && cursor.Skip(value);
     default:
-      return false;  // no other type exists: proto3 has no groups
+      return false;  // proto3 has no other wire type: it has no groups
   }
 }
 
@@ -150,7 +150,7 @@ void AppendSum(std::string& out, uint32_t sum) {
   for (size_t i = 0; i < kSumBytes; ++i) out.push_back(static_cast<char>(sum >> (8 * i)));
 }
 
-// Encodes a message, with the checksum S if `sum` is set.
+// Encodes a message as a frame, with `sum` as the checksum S of frame.h if `sum` is set.
 absl::StatusOr<Payload> Encode(Message message, size_t bytes_max, absl::optional<uint32_t> sum) {
   RETURN_IF_ERROR(CheckSize(message, bytes_max));
   const size_t payload_bytes = PayloadBytes(message.payload);
@@ -163,7 +163,8 @@ absl::StatusOr<Payload> Encode(Message message, size_t bytes_max, absl::optional
   }
   Payload frame;
   frame.reserve(1 + message.payload.size());
-  // Tag, length and checksum are appended to the header, so parts A to C are one slice.
+  // The checksum and the payload's tag and length were appended to the header, so all bytes before
+  // the payload are one slice.
   auto head = std::make_shared<const std::string>(std::move(message.header));
   const auto* data = reinterpret_cast<const std::byte*>(head->data());
   const size_t size = head->size();

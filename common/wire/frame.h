@@ -23,15 +23,15 @@
 
 namespace cohort {
 
-// Encodes a message; parts A to C of the frame are the first slice. Errors: RESOURCE_EXHAUSTED for
-// a message over `bytes_max`.
+// Encodes a message as a frame, whose first slice holds all bytes before the payload. Errors:
+// RESOURCE_EXHAUSTED for a message over `bytes_max`.
 absl::StatusOr<Payload> EncodeFrame(Message message, size_t bytes_max);
-// Encodes a message with its checksum, which is part S of the frame.
+// Encodes a message as a frame with a checksum of header and payload (S above).
 absl::StatusOr<Payload> EncodeCheckedFrame(Message message, size_t bytes_max);
 
-// Decodes a frame by walking its top-level fields. Errors: MalformedMessage for bytes that are not
-// a protobuf, if field 1000 is not last or not unique, or if the checksum S is present and differs;
-// RESOURCE_EXHAUSTED over a limit.
+// Decodes a frame by walking its top-level fields. Errors: MalformedMessage if the bytes are not a
+// protobuf, if the payload (field 1000) is not last or not unique, or if a checksum S is present
+// and differs; RESOURCE_EXHAUSTED for a message over a limit of size.
 absl::StatusOr<Message> DecodeFrame(const Payload& frame, size_t bytes_max);
 
 }  // namespace cohort

@@ -23,18 +23,18 @@ inline constexpr size_t kPartBytes = size_t{1} << 20;
 inline constexpr size_t kRangesMax = 1024;
 inline constexpr size_t kLentBytesMin = size_t{16} << 10;
 
-// The bytes of variables' values or gradients in one call. Values and gradients travel in whole
-// slices: one call takes as many slices as fit into kCallBytesMax, and at least one. So the memory
-// that either end needs for a call is bounded, however large the model is. No slice that the
-// coordinator cuts is larger, unless the slice is a single row.
+// The largest payload of variables' values or gradients in one call. Values and gradients travel in
+// whole slices: one call takes as many slices as fit into kCallBytesMax, and at least one. So the
+// memory that either end needs for a call is bounded, however large the model is. No slice that the
+// coordinator cuts exceeds kCallBytesMax, unless the slice is a single row.
 inline constexpr size_t kCallBytesMax = size_t{256} << 20;
 
 // The largest row of a variable. A row travels whole, so it has to fit into one message together
 // with a header that describes it.
 inline constexpr size_t kRowBytesMax = kMessageBytesMax - (size_t{1} << 20);
 
-// The bytes of a message part that one system call passes to the kernel or takes from it. A longer
-// copy in the kernel would keep the processor from a thread that wakes for a small call.
+// The most bytes that one system call copies into or out of the kernel. A longer copy would keep
+// the processor from a thread that wakes up for a small call.
 inline constexpr size_t kSystemCallBytesMax = size_t{256} << 10;
 
 // Limits of requests that are sent unasked, that is, before the server has granted room. A request

@@ -61,7 +61,8 @@ class CancelHandle final : public Call {
   void Cancel() override { call_->Finish(absl::CancelledError("the caller cancelled the call")); }
 
  private:
-  const std::shared_ptr<PendingCall> call_;  // shared: reply, timer and canceller race for the call
+  // shared: reply, timer and this handle race to complete the call
+  const std::shared_ptr<PendingCall> call_;
 };
 
 // Serves the calls to one listening address. Thread-safe.
@@ -119,7 +120,8 @@ class Listener {
       accepting_ = false;
       out_of_grace_ = false;
     }
-    // The condition variable knows only real time, so the end of the grace comes from the clock.
+    // A condition variable can only wait for real time, so a timer of `clock` ends the grace
+    // period.
     const TimerId timer = clock.CallAt(clock.Now() + BoundedWait(grace), [this] {
       MutexLock lock(mutex_);
       out_of_grace_ = true;
@@ -225,7 +227,7 @@ class InProcessTransport::InProcessServer final : public Server {
 
  private:
   const std::shared_ptr<Network> network_;
-  // Shared with calls that are being dispatched.
+  // The server's listener, shared with calls that are being dispatched.
   const std::shared_ptr<Listener> listener_;
 };
 
@@ -272,8 +274,8 @@ class InProcessTransport::InProcessChannel final : public Channel {
       // service.
       Reply reply = [weak = std::weak_ptr(listener), id, call, limit,
                      room = std::move(room)](absl::StatusOr<Message> result) mutable {
-        // The budget's room is given back before the caller learns of the answer and sends its next
-        // request.
+        // The request's room in the budget is given back before the caller learns of the answer and
+        // sends its next request.
         room.reset();
         absl::Status fits = result.ok() ? CheckSize(*result, limit) : absl::OkStatus();
         call->Finish(fits.ok() ? std::move(result) : std::move(fits));

@@ -41,7 +41,7 @@ absl::StatusOr<size_t> BytesOf(const proto::TensorMeta& meta) {
   for (const int64_t dim : meta.dims()) {
     if (dim < 0) return absl::InvalidArgumentError(absl::StrCat("negative tensor extent ", dim));
     if (dim == 0) {
-      empty = true;  // the product is 0 whatever the other extents are, but those are checked too
+      empty = true;  // the tensor has no bytes, but its other extents are checked too
       continue;
     }
     // Sizes stay below 2^63, so that they also fit into the signed counts of shapes.
@@ -80,7 +80,8 @@ absl::Status PayloadReader::Read(absl::Span<std::byte> out) {
 void PayloadReader::Pass(size_t count) {
   offset_ += count;
   left_ -= count;
-  // The reader leaves an exhausted slice at once, because Kept looks at one slice only.
+  // The reader moves on as soon as it has read all of a slice, because Kept only looks at the
+  // current slice.
   if (offset_ == payload_[slice_].size) {
     ++slice_;
     offset_ = 0;
@@ -91,7 +92,7 @@ std::shared_ptr<Buffer> PayloadReader::Kept(size_t bytes, size_t element_bytes) 
   if (bytes == 0) return nullptr;
   const ByteSlice& slice = payload_[slice_];
   const bool here = slice.buffer != nullptr && slice.size - offset_ >= bytes;
-  // A small tensor would keep the whole buffer alive, so it is copied instead.
+  // A small tensor would keep the whole buffer of its slice alive, so the tensor is copied instead.
   if (!here || bytes < slice.size / 2) return nullptr;
   // The kernels read elements in place, so the first element has to be aligned.
   const bool aligned = reinterpret_cast<uintptr_t>(slice.data + offset_) % element_bytes == 0;
@@ -100,8 +101,8 @@ std::shared_ptr<Buffer> PayloadReader::Kept(size_t bytes, size_t element_bytes) 
 
 absl::StatusOr<Tensor> PayloadReader::ReadTensor(const proto::TensorMeta& meta) {
   ASSIGN_OR_RETURN(const size_t bytes, BytesOf(meta));
-  // The size is checked before the allocation: a header may claim any size, but the bytes of the
-  // payload have arrived already.
+  // The tensor's size is checked against the payload before memory is allocated: a header may claim
+  // any size, but the bytes of the payload have arrived already.
   if (bytes > remaining()) {
     return absl::InvalidArgumentError(
         absl::StrCat("the payload has ", remaining(), " bytes left where the header says ", bytes));

@@ -47,7 +47,7 @@ const FindPlace* MethodTable::FindPlaceOf(absl::string_view full_name) const {
 void MethodTable::ReceiveInPlace(absl::string_view full_name, Message& request) const {
   const FindPlace* const find_place = FindPlaceOf(full_name);
   const size_t bytes = PayloadBytes(request.payload);
-  // A request without payload needs no memory, so the handler is not asked for a place.
+  // A request without a payload needs no memory, so the handler is not asked for a ReceivePlace.
   if (find_place == nullptr || bytes == 0) return;
   std::shared_ptr<ReceivePlace> place = (*find_place)(request.header, bytes);
   if (place == nullptr) return;
@@ -55,7 +55,7 @@ void MethodTable::ReceiveInPlace(absl::string_view full_name, Message& request) 
     PayloadReader reader(request.payload);
     COHORT_CHECK(reader.Read(memory).ok(), "a place is as large as its payload");
   });
-  // The handler has revoked the place meanwhile, and gets its request without a payload.
+  // If the handler has revoked its memory meanwhile, it gets the request without a payload.
   if (!used) return request.payload.clear();
   const std::byte* const data = place->memory().data();
   request.payload = {{std::move(place), data, bytes}};

@@ -26,10 +26,11 @@ class MethodTable {
 
   // Returns the handler of a method, or null for a method that is not served.
   const Handler* Find(absl::string_view full_name) const;
-  // Returns the FindPlace function of a method, or null for a method without one.
+  // Returns the function that finds memory of a method's handler for a payload (FindPlace), or null
+  // for a method without one.
   const FindPlace* FindPlaceOf(absl::string_view full_name) const;
-  // Moves the payload of a complete request into the ReceivePlace of the method's handler, if the
-  // handler has one. For transports that do not receive into a ReceivePlace directly.
+  // Moves the payload of a complete request into the memory that the method's handler offers
+  // (ReceivePlace), if any. For transports that do not receive into such memory directly.
   void ReceiveInPlace(absl::string_view full_name, Message& request) const;
   // Returns the receive budget of the method's service, or null if it has none.
   ByteBudget* ReceiveBudgetOf(absl::string_view full_name) const;
@@ -37,7 +38,7 @@ class MethodTable {
  private:
   struct Method {
     Handler handler;
-    FindPlace find_place;  // empty if the handler has no place for payloads
+    FindPlace find_place;  // finds the handler's memory for payloads; empty if there is none
     std::shared_ptr<ByteBudget> receive_budget;
   };
   const Method* MethodOf(absl::string_view full_name) const;

@@ -15,7 +15,7 @@ void OpenCalls::Started(uint64_t id, std::shared_ptr<Call> call) {
   {
     MutexLock lock(mutex_);
     const auto found = calls_.find(id);
-    // The call has already ended, inside its own start.
+    // A call without an entry has ended already, while it was being started.
     if (found == calls_.end()) return;
     found->second.call = call;
     if (!found->second.cancelled) return;
@@ -34,7 +34,8 @@ void OpenCalls::Ended(uint64_t id) {
 }
 
 void OpenCalls::CancelAll() {
-  // Copied first: a cancelled call may end, and so erase itself, while the others are cancelled.
+  // The handles are copied first, because a cancelled call may end and erase its entry while other
+  // calls are being cancelled.
   std::vector<std::shared_ptr<Call>> started;
   {
     MutexLock lock(mutex_);

@@ -27,7 +27,8 @@ class OpenCalls {
 
  private:
   struct Open {
-    // Null while the call is being started. Shared with the code that starts the call.
+    // The call's handle; null while the call is being started. Shared with the code that starts the
+    // call.
     std::shared_ptr<Call> call = nullptr;
     bool cancelled = false;
   };

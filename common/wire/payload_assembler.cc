@@ -31,7 +31,8 @@ absl::StatusOr<absl::Span<std::byte>> PayloadAssembler::Next(size_t bytes) {
     return absl::InvalidArgumentError(
         absl::StrCat("a part of ", bytes, " bytes where ", left, " are left of its payload"));
   }
-  // The part is counted before its bytes are there; the caller fills the memory at once.
+  // The part counts as filled before its bytes are there, because the caller fills the memory at
+  // once.
   const auto place = absl::MakeSpan(buffer_->data() + filled_, bytes);
   filled_ += bytes;
   return place;

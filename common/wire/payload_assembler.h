@@ -27,8 +27,8 @@ class PayloadAssembler {
   absl::Status Begin(size_t bytes);
 
   // Returns the memory for the next part of the payload. The caller fills the memory before it
-  // calls anything else here. Errors: INVALID_ARGUMENT for an empty part, or for a part that is
-  // longer than the rest of the payload.
+  // calls any other function of the assembler. Errors: INVALID_ARGUMENT for an empty part, or for a
+  // part that is longer than the rest of the payload.
   absl::StatusOr<absl::Span<std::byte>> Next(size_t bytes);
   absl::Status Add(absl::Span<const std::byte> part);
 

@@ -19,8 +19,8 @@ std::shared_ptr<Buffer> ReceivePool::Take(size_t bytes) {
   }
   if (buffer == nullptr) buffer = Buffer::Allocate(bytes);
   Buffer* const raw = buffer.get();
-  // Tensors share this handle. When the last of them is gone, the deleter returns the buffer to the
-  // pool.
+  // The tensors of a payload share this handle. When the last of them is gone, the deleter returns
+  // the buffer to the pool.
   return std::shared_ptr<Buffer>(raw, [pool = shared_from_this(), buffer = std::move(buffer)](
                                           Buffer*) mutable { pool->Return(std::move(buffer)); });
 }
@@ -30,7 +30,7 @@ void ReceivePool::Return(std::shared_ptr<Buffer> buffer) {
   MutexLock lock(mutex_);
   free_bytes_ += buffer->size();
   free_.push_front(std::move(buffer));
-  // Over the limit, the buffers that were not used for the longest time are dropped.
+  // Buffers over the pool's limit are dropped, those that were unused for the longest time first.
   while (free_bytes_ > kFreeBytesMax) {
     free_bytes_ -= free_.back()->size();
     dropped.splice(dropped.end(), free_, std::prev(free_.end()));

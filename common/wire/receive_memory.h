@@ -1,7 +1,7 @@
 #pragma once
 
-// The memory into which payloads are received: a pool, whose memory tensors keep, and the places
-// that handlers offer.
+// The memory into which payloads are received: a pool whose memory tensors keep, and memory that
+// handlers offer (ReceivePlace).
 
 #include <cstddef>
 #include <functional>
@@ -68,11 +68,11 @@ class ReceivePlace {
   bool revoked_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-// Returns the ReceivePlace for the payload of a request, or null if the handler has none. A
-// transport that can receive into memory of others calls it when the header of a request has
-// arrived, before it reads the payload. The place has as many bytes as the payload. A payload that
-// was received in the place is one slice, whose owner is the place. Runs on a thread of the
-// transport and must not block.
+// Returns the memory (ReceivePlace) that a handler offers for the payload of a request, or null if
+// the handler offers none. Transports that can receive into foreign memory call the function when
+// the header of a request has arrived, before they read the payload. The place has as many bytes as
+// the payload. A payload that was received in the place is one slice, whose owner is the place.
+// Runs on a thread of the transport and must not block.
 using FindPlace =
     std::function<std::shared_ptr<ReceivePlace>(absl::string_view header, size_t payload_bytes)>;
 

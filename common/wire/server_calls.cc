@@ -27,7 +27,7 @@ class GuardedReply {
 
   void operator()(absl::StatusOr<Message> result) {
     if (target_ == nullptr) return;
-    // The guard is emptied before the call, because the target may destroy this object.
+    // `target_` is emptied before the target is called, because the target may destroy this object.
     Reply target = std::exchange(target_, nullptr);
     target(std::move(result));
   }
@@ -73,8 +73,8 @@ void ServerCalls::Handle(std::shared_ptr<OpenCall> call, const std::string& meth
   Reply reply = [weak = weak_from_this(), call](absl::StatusOr<Message> result) {
     // The deadline, a cancel or Stop may have ended the call already.
     if (!call->Claim()) return;
-    // The budget's room is given back before the caller learns of the answer and sends its next
-    // request.
+    // The request's room in the budget is given back before the caller learns of the answer and
+    // sends its next request.
     call->DropRoom();
     call->Finish(std::move(result));
     if (const auto self = weak.lock()) self->Remove(call);

@@ -32,8 +32,8 @@ class OpenCall {
   // caller only.
   bool Claim() { return !claimed_.exchange(true); }
 
-  // Stores the budget's room for the request's payload, held until the call is answered. Runs
-  // before the call is handled.
+  // Stores the budget's lease for the request's payload, which is held until the call is answered.
+  // Runs before the call is handled.
   void SetRoom(ByteBudget::Room room) { room_ = std::move(room); }
   void DropRoom() { room_.reset(); }
 
@@ -55,14 +55,14 @@ class ServerCalls : public std::enable_shared_from_this<ServerCalls> {
   ServerCalls(const std::vector<Service>& services, std::string address)
       : methods_(services), address_(std::move(address)) {}
 
-  // Asks for room for a request of `bytes`. `granted` runs as soon as the budget of the method's
-  // service has the room.
+  // Asks the budget of the method's service for room for a request of `bytes`. `granted` runs as
+  // soon as the budget has the room.
   void AskForRoom(const std::string& method, size_t bytes, ByteBudget::Granted granted);
-  // Reserves room for a request whose payload has already arrived.
+  // Charges a request whose payload has already arrived to the service's budget, without waiting.
   ByteBudget::Room TakeRoom(const std::string& method, size_t bytes);
 
-  // Returns the ReceivePlace for the payload of a request. Null: the payload may be received
-  // anywhere.
+  // Returns the memory that the method's handler offers for a request's payload (ReceivePlace).
+  // Null: the payload may be received anywhere.
   std::shared_ptr<ReceivePlace> PlaceFor(const std::string& method, absl::string_view header,
                                          size_t bytes) const;
 

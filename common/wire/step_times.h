@@ -1,6 +1,6 @@
 #pragma once
 
-// The times of several steps, added up by phase.
+// Sums of the times that several training steps took, by phase of a step.
 
 #include "proto/worker.pb.h"
 

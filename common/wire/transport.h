@@ -30,12 +30,11 @@ using Handler = std::function<void(Message request, Reply reply)>;
 
 struct Service {
   const google::protobuf::ServiceDescriptor* descriptor = nullptr;
-  std::map<std::string, Handler>
-      // The handlers by method name, "Pull". A declared method without a handler answers
-      // UNIMPLEMENTED.
-      handlers;
-  // The handlers' memory for payloads, by method name. A transport that receives all payloads into
-  // memory of its own does not ask for places.
+  // The handlers by method name, for example "Pull". A call of a declared method without a handler
+  // fails with UNIMPLEMENTED.
+  std::map<std::string, Handler> handlers;
+  // The functions that offer handlers' memory for payloads, by method name. A transport that
+  // receives all payloads into memory of its own does not call these functions.
   std::map<std::string, FindPlace> places = {};
   // The budget for the payloads of requests. A payload is charged from before its first byte is
   // received until its request is answered. Calls with a large request (kUnaskedBytesMax) wait for

@@ -1,7 +1,7 @@
 #pragma once
 
-// Typed ends of a call. The header is serialized from a proto and parsed into a proto here; the
-// payload passes through unchanged.
+// Calls with typed messages. The header is serialized from a proto and parsed into a proto here;
+// the payload passes through unchanged.
 
 #include <memory>
 #include <string>

@@ -25,23 +25,24 @@ constexpr char kEpochName[] = "epochs_done";
 constexpr char kPassName[] = "data_pass";
 constexpr char kExamplesName[] = "data_examples";
 
-// Returns whether the checkpoint has a dynamic table. A table has no tensor of its own name, but
-// parts whose names begin with it.
+// Returns whether the checkpoint has the dynamic table `variable`. A checkpoint stores a table as
+// several tensors whose names begin with the table's name.
 bool HasTable(const BundleReader& reader, const std::string& variable) {
   const std::string parts = absl::StrCat(variable, kTableRowsInfix);
   const auto first = reader.tensors().lower_bound(parts);
   return first != reader.tensors().end() && absl::StartsWith(first->first, parts);
 }
 
-// Checks that the checkpoint has every variable in its present shape, and names all that do not
-// fit.
+// Checks that the checkpoint has every variable with the shape that the job gives it. The error
+// names all variables that do not fit.
 absl::Status CheckModel(const BundleReader& reader, const std::string& prefix,
                         absl::Span<const proto::VariableLayout> variables) {
   std::vector<std::string> problems;
   for (const proto::VariableLayout& variable : variables) {
     const Shape shape = ValueShape(variable);
     const auto found = reader.tensors().find(variable.name());
-    // NONE has no joint value; the home of such a variable looks for the values of replicas itself.
+    // A variable with aggregation NONE has no joint value; its home itself looks for the values of
+    // the replicas.
     const bool no_value =
         variable.replicas() > 0 && variable.aggregation() == proto::AGGREGATION_NONE;
     if (no_value) continue;
@@ -62,7 +63,7 @@ absl::Status CheckModel(const BundleReader& reader, const std::string& prefix,
                    "checkpoint.directory"));
 }
 
-// The numbers of optimizer slots that this job has, and that a checkpoint has.
+// Counts of the optimizer slots that this job has, and of those that a checkpoint has.
 struct SlotCount {
   int64_t wanted = 0;
   int64_t missing = 0;  // wanted slots that are not in the checkpoint
@@ -78,7 +79,6 @@ std::set<std::string> StoredSlots(const BundleReader& reader) {
       slots.insert(absl::StrCat(name.substr(0, at), " ", name.substr(at + sizeof(kSlotInfix) - 1)));
     } else if (const size_t rows = name.find(kTableRowsInfix); rows != std::string::npos) {
       // "<variable>/.COHORT_ROWS/<buckets>/<part>/<optimizer>/<slot>"
-      // The two last fields of such a name are the optimizer and the slot.
       const std::vector<std::string> parts =
           absl::StrSplit(name.substr(rows + sizeof(kTableRowsInfix) - 1), '/');
       if (parts.size() == 4) {
@@ -89,7 +89,8 @@ std::set<std::string> StoredSlots(const BundleReader& reader) {
   return slots;
 }
 
-// Compares the slots that the variables' update rules need with the slots in the checkpoint.
+// Counts the slots that the variables' update rules need, and compares them with the slots in the
+// checkpoint.
 absl::StatusOr<SlotCount> CountSlots(const BundleReader& reader,
                                      absl::Span<const proto::VariableLayout> variables) {
   std::set<std::string> stored = StoredSlots(reader);
@@ -104,12 +105,13 @@ absl::StatusOr<SlotCount> CountSlots(const BundleReader& reader,
       if (taken == 0) ++count.missing;
     }
   }
-  // Slots that no rule has taken out of `stored` are left.
+  // `stored` now has only the slots that no variable's rule needs.
   count.untaken = static_cast<int64_t>(stored.size());
   return count;
 }
 
-// Logs how many slots a restore took, made new or left in the checkpoint, unless all were taken.
+// Logs how many slots a restore took from the checkpoint, created new, or left unused; logs nothing
+// if it took all slots.
 absl::Status SaySlots(const BundleReader& reader, absl::Span<const proto::VariableLayout> variables,
                       bool weights_only) {
   ASSIGN_OR_RETURN(SlotCount slots, CountSlots(reader, variables));
@@ -125,7 +127,8 @@ absl::Status SaySlots(const BundleReader& reader, absl::Span<const proto::Variab
   return absl::OkStatus();
 }
 
-// Adds to an error of damaged or missing files the names of the intact checkpoints beside.
+// Adds to an error about damaged or missing files the names of intact checkpoints in the same
+// directory.
 absl::Status WithOthers(const absl::Status& error, FileSystem& files, const std::string& prefix) {
   if (!absl::IsDataLoss(error) && !absl::IsNotFound(error)) return error;
   return WithDetail(
@@ -135,7 +138,8 @@ absl::Status WithOthers(const absl::Status& error, FileSystem& files, const std:
       DetailOf(error));
 }
 
-// Reads a counter; 0 if the checkpoint, perhaps TensorFlow's own, has no such counter.
+// Reads a counter of training progress. Returns 0 if the checkpoint has none, as when TensorFlow
+// wrote it.
 absl::StatusOr<int64_t> ReadCounter(const BundleReader& reader, const std::string& name) {
   const auto found = reader.tensors().find(name);
   if (found == reader.tensors().end() || found->second.dtype != DType::kInt64) return 0;
@@ -143,7 +147,7 @@ absl::StatusOr<int64_t> ReadCounter(const BundleReader& reader, const std::strin
   return value.num_elements() == 1 ? *value.data<int64_t>() : 0;
 }
 
-// Reads the progress that Save wrote beside the variables.
+// Reads the training progress that Save stores in a checkpoint with the variables.
 absl::StatusOr<Progress> ReadProgress(const BundleReader& reader) {
   Progress progress;
   ASSIGN_OR_RETURN(progress.global_step, ReadCounter(reader, kStepName));
@@ -171,7 +175,8 @@ absl::StatusOr<std::string> CheckpointManager::Save(
       UnusedCheckpointName(files_, options_.directory, CheckpointNameOfStep(progress.global_step)));
   const std::string prefix = JoinPath(options_.directory, name);
   if (absl::Status written = Write(prefix, progress, variables); !written.ok()) {
-    // Without an index no reader finds these files, so a failed removal only costs disk space.
+    // A failed save has no index, so no reader finds its files, and leaving them behind only costs
+    // disk space.
     DeleteCheckpoint(files_, prefix).IgnoreError();
     return written;
   }
@@ -183,7 +188,8 @@ absl::StatusOr<std::string> CheckpointManager::Save(
 absl::Status CheckpointManager::Write(const std::string& prefix, const Progress& progress,
                                       absl::Span<const proto::VariableLayout> variables) {
   std::map<std::string, Tensor> extras;
-  // The load record is an extra tensor of the checkpoint, beside the counters of progress.
+  // The load record (bytes moved per slice) is stored as an extra tensor, like the progress
+  // counters.
   if (!variables.empty()) {
     ASSIGN_OR_RETURN(const proto::PsStatsResponse stats, coordinator_.ps().Stats());
     extras = loads_.Take(stats, variables);
@@ -200,10 +206,10 @@ absl::Status CheckpointManager::Write(const std::string& prefix, const Progress&
 absl::Status CheckpointManager::MakeLatest(const std::string& name) {
   CheckpointState state;
   if (auto held = ReadCheckpointState(files_, options_.directory); held.ok()) {
-    // The state file of earlier saves goes on.
+    // The new state file keeps the entries of the old state file.
     state = *std::move(held);
   } else if (!absl::IsNotFound(held.status())) {
-    // A damaged state file is replaced: it lists old checkpoints only.
+    // A damaged state file may be replaced, because it only lists old checkpoints.
     if (!absl::IsDataLoss(held.status())) return held.status();
     Log(LogLevel::kWarning, "checkpoint_state_replaced",
         {{"cause", held.status().message()},
@@ -241,10 +247,11 @@ absl::StatusOr<std::optional<Progress>> CheckpointManager::Restore(
   absl::StatusOr<std::unique_ptr<BundleReader>> opened = BundleReader::Open(files_, prefix);
   if (!opened.ok()) return WithOthers(opened.status(), files_, prefix);
   const std::unique_ptr<BundleReader> reader = *std::move(opened);
-  // The ps restore any tensor with a fitting name, so a wrong model must be refused here.
+  // The ps restore any tensor whose name fits, so the coordinator must refuse a checkpoint of
+  // another model.
   RETURN_IF_ERROR(CheckModel(*reader, prefix, variables));
   Progress progress;
-  // Weights alone begin a new training, at step 0.
+  // A restore of weights alone begins a new training, at step 0.
   if (!options_.weights_only) {
     absl::StatusOr<Progress> read = ReadProgress(*reader);
     if (!read.ok()) return WithOthers(read.status(), files_, prefix);

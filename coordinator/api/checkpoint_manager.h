@@ -39,23 +39,24 @@ class CheckpointManager {
 
   // Writes a checkpoint and returns its prefix; a failed save removes the files that it wrote.
   // Deletes the oldest checkpoints beyond max_to_keep. The checkpoint also records how many bytes
-  // the parameter servers moved for the slices of `variables` since the last save (load_record.h).
+  // the parameter servers have moved for the slices of `variables` since the last save
+  // (load_record.h).
   absl::StatusOr<std::string> Save(const Progress& progress,
                                    absl::Span<const proto::VariableLayout> variables = {});
 
-  // Restores variables and slots. Slots that the checkpoint lacks begin as new; the log counts
-  // these slots, and the stored slots that the job does not have. `which` has the form that
-  // FindCheckpoint takes. Returns nothing if "latest" finds no checkpoint, and logs that. Errors:
-  // those of FindCheckpoint; NOT_FOUND and DATA_LOSS naming the file and the intact checkpoints
-  // beside it; FAILED_PRECONDITION for a checkpoint of another model, listing every variable that
-  // is missing or has another shape.
+  // Restores variables and optimizer slots. Slots that the checkpoint lacks get initial values; the
+  // log counts these slots, and the stored slots that the job does not have. `which` has the form
+  // that FindCheckpoint takes. Returns nothing if "latest" finds no checkpoint, and logs that fact.
+  // Errors: those of FindCheckpoint; NOT_FOUND and DATA_LOSS naming the file and the intact
+  // checkpoints in its directory; FAILED_PRECONDITION for a checkpoint of another model, listing
+  // every variable that is missing or has another shape.
   absl::StatusOr<std::optional<Progress>> Restore(
       const std::string& which, absl::Span<const proto::VariableLayout> variables);
 
  private:
   absl::Status Write(const std::string& prefix, const Progress& progress,
                      absl::Span<const proto::VariableLayout> variables);
-  // Names the checkpoint as the latest one in the state file, and deletes checkpoints beyond
+  // Names the checkpoint as the latest in the state file, and deletes the oldest checkpoints beyond
   // max_to_keep.
   absl::Status MakeLatest(const std::string& name);
 

@@ -12,8 +12,8 @@ namespace cohort {
 
 namespace {
 
-// Checks that a handle exists and that the coordinator `owner` made it. Ids are a coordinator's
-// own: the id of another coordinator's program or data set would name something else in this one.
+// Checks that a handle exists and that the coordinator `owner` made it. Each coordinator numbers
+// its own programs and data sets, so another coordinator's id would name something else here.
 template <typename Handle>
 absl::Status CheckHandle(const Handle* handle, absl::string_view what, absl::string_view maker,
                          uint64_t owner) {
@@ -61,8 +61,8 @@ absl::Status CheckParts(const RegisteredProgram* program, const ScheduleOptions&
   return absl::OkStatus();
 }
 
-// Checks that the program may update its variables in a round. The update is in replica context if
-// the round has several closures or the closure has several replicas.
+// Checks that the program may update its variables in a synchronous round. The update is in replica
+// context if the round has several closures or the closure has several replicas.
 absl::Status CheckInReplicaContext(const RegisteredProgram& program,
                                    const ScheduleOptions& closure) {
   const Round& round = closure.round;
@@ -87,8 +87,7 @@ absl::Status CheckInReplicaContext(const RegisteredProgram& program,
                    "' changes no variable: a round waits for updates; schedule it without one"));
 }
 
-// Checks the rules of rounds and gangs. A round that waits for its last closures has to leave room
-// for them in the queue.
+// Checks the rules of rounds and gangs.
 absl::Status CheckRound(const RegisteredProgram& program, const ScheduleOptions& closure,
                         const ClusterCoordinatorOptions& options) {
   RETURN_IF_ERROR(CheckInReplicaContext(program, closure));
@@ -103,8 +102,8 @@ absl::Status CheckRound(const RegisteredProgram& program, const ScheduleOptions&
         "a gang of several workers shares out one batch, and an iterator gives each worker "
         "another: schedule it with a SplitInput");
   }
-  // A round takes at most half of the queue, and half of the closures that may run again after a
-  // loss.
+  // A round may have at most half as many closures as the queue holds, so that its last closures
+  // find room. The same limit applies to the closures that may run again after a loss.
   const size_t room = std::min(options.queue_bound, options.redo_max) / 2;
   if (closure.round.aggregate < 1 || closure.round.aggregate > room) {
     return absl::InvalidArgumentError(
@@ -116,7 +115,7 @@ absl::Status CheckRound(const RegisteredProgram& program, const ScheduleOptions&
       "closures of a round have to be replayable, and staleness is not bounded besides");
 }
 
-// Checks the rules of closures with several steps.
+// Checks the rules for a closure of several training steps.
 absl::Status CheckSteps(const ScheduleOptions& closure) {
   if (closure.later_steps.empty()) return absl::OkStatus();
   const size_t steps = 1 + closure.later_steps.size();

@@ -10,18 +10,18 @@
 
 namespace cohort {
 
-// The upper bound of the steps of one closure: the closure's answer carries the fetches of all its
-// steps.
+// The maximum number of steps of one closure. It is limited because the closure's answer carries
+// the fetches of all steps.
 inline constexpr size_t kClosureStepsMax = 4096;
 
 struct ClosureRules {
   const ClusterCoordinatorOptions& options;
-  uint64_t owner = 0;  // the incarnation of the coordinator that made the closure's handles
+  uint64_t owner = 0;  // incarnation of the coordinator whose handles the closure may use
 };
 
 // Checks a closure before it is scheduled. Errors: INVALID_ARGUMENT for a program, data set,
 // iterator or argument that is missing, has no value or belongs to another coordinator, and for a
-// closure that breaks the rules of rounds and gangs. The text says what to do.
+// closure that breaks the rules of rounds and gangs. The error text says how to correct the call.
 absl::Status CheckClosure(const RegisteredProgram* program, const ScheduleOptions& closure,
                           const ClosureRules& rules);
 

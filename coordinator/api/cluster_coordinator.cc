@@ -21,7 +21,8 @@ namespace cohort {
 
 namespace {
 
-// Checks that the cluster has the tasks that the homes and the limits of workers require.
+// Checks that the cluster has the tasks that `homes` (the role that keeps variables) and the limits
+// of workers require.
 absl::Status CheckCluster(const ClusterSpec& cluster, Role homes, bool mirrored,
                           const WorkerLimits& limits) {
   if (homes == Role::kWorker && cluster.NumTasks(Role::kPs) > 0) {
@@ -53,8 +54,8 @@ absl::Status CheckCluster(const ClusterSpec& cluster, Role homes, bool mirrored,
       workers > limits.max ? absl::StrCat(" and cluster.max_workers ", limits.max) : ""));
 }
 
-// Returns the error of a wait that ran out. The text names the awaited event and the tasks that do
-// not answer. The task that has been silent for longest is the origin.
+// Makes the error of a wait that timed out. The text names the awaited event and the tasks that do
+// not answer; the task that has been silent for longest is the error's origin.
 absl::Status TimedOut(absl::Duration timeout, absl::string_view what, const Scheduler& scheduler,
                       const Cluster& cluster) {
   std::string text = absl::StrCat("waited ", absl::FormatDuration(timeout), " for ", what, ": ",
@@ -125,7 +126,7 @@ absl::StatusOr<Variable> ClusterCoordinator::CreateVariable(const VariableSpec& 
   {
     MutexLock lock(mutex_);
     ASSIGN_OR_RETURN(layout, creator_.CreateVariable(spec, rule, of_strategy));
-    // The lock also covers the slice ids, which must be unique among all variables.
+    // The lock also protects next_slice_id_, because slice ids must be unique among all variables.
     CutPieces(options_.slice_bytes_max, next_slice_id_, layout);
   }
   layout.set_mirrored(options_.mirrored);
@@ -142,7 +143,8 @@ absl::Status ClusterCoordinator::CreateVariables(absl::Span<const proto::Variabl
     MutexLock lock(mutex_);
     for (const proto::VariableLayout& layout : layouts) layouts_[layout.name()] = layout;
   }
-  // A checkpoint without the new variables could not be restored, so a new one is awaited.
+  // The older checkpoints lack the new variables and could not restore them, so the call waits for
+  // a new checkpoint.
   if (recovery_ == nullptr) return absl::OkStatus();
   return WaitFor("a checkpoint with the new variables", [&](Recovery::Done done) {
     recovery_->AddVariables({layouts.begin(), layouts.end()}, std::move(done));
@@ -178,12 +180,13 @@ absl::Status ClusterCoordinator::Change(const Variable& variable, const Variable
     return absl::InvalidArgumentError(absl::StrCat(
         "variable ", variable.name(), " lives with the coordinator: make it inside a scope"));
   }
-  // Changes are made one after another, even while this one waits: a slice remembers the number of
-  // its last change only.
+  // The lock is held while a change waits, so changes are made one after another: a slice remembers
+  // the number of its last change only.
   MutexLock lock(change_mutex_);
   const uint64_t update = ps_->NextUpdate();
-  // A change is not a closure, so no replay repeats it. After a recovery a slice has the change if
-  // the restored checkpoint contains it, and then ignores it; the other slices make it again.
+  // A change is not a closure, so no replay repeats it. If a recovery ran meanwhile, the change is
+  // sent again. A slice whose restored checkpoint contains the change ignores it; the other slices
+  // make it.
   while (true) {
     const uint64_t epoch = cluster_->epoch();
     RETURN_IF_ERROR(ps_->Change(variable.layout(), change, update));
@@ -245,7 +248,7 @@ absl::StatusOr<proto::CreateDatasetResponse> ClusterCoordinator::DescribeDataset
       const proto::ExpectedData data,
       AskForData(world_, waiter_, *cluster_,
                  {dataset->id, dataset->spec, options_.connect_timeout, options_.call_timeout}));
-  // Workers that join later compare their data with these.
+  // Workers that join later compare their own data with this description.
   dataset->expected->Set(data);
   proto::CreateDatasetResponse described;
   *described.mutable_element_spec() = data.element_spec();
@@ -266,7 +269,7 @@ absl::StatusOr<ClusterShape> ClusterCoordinator::ShapeFor(const Strategy& strate
 
 absl::StatusOr<RemoteValue> ClusterCoordinator::Schedule(const ProgramHandle& program,
                                                          ScheduleOptions options) {
-  // A closure that breaks a rule is refused before it takes a place in the queue.
+  // An invalid closure is refused before it takes a place in the queue.
   RETURN_IF_ERROR(CheckClosure(program.get(), options, {options_, owner()}));
   if (recovery_ != nullptr && !resumed_) {
     return absl::FailedPreconditionError(
@@ -285,7 +288,7 @@ absl::StatusOr<RemoteValue> ClusterCoordinator::Schedule(const ProgramHandle& pr
   closure->deadline = world_.clock.Now() + options.timeout;
   closure->replayable = options.replayable;
   closure->result = result;
-  // The closure runs after this returns; only the place in the queue is awaited.
+  // Schedule waits only for room in the queue; the closure itself runs later.
   RETURN_IF_ERROR(Wait(options.queue_timeout, "room in the queue", [&](Scheduler::Done done) {
     return scheduler_->Schedule(std::move(closure), std::move(done));
   }));
@@ -326,8 +329,8 @@ absl::Status ClusterCoordinator::Wait(absl::Duration timeout, absl::string_view 
 absl::StatusOr<FetchedTensors> ClusterCoordinator::Fetch(const RemoteValue& value,
                                                          absl::Duration timeout) {
   if (!value.has_value()) return absl::InvalidArgumentError("Fetch of an empty RemoteValue");
-  // While a fetch waits, an error that no call has observed must not stop the closures that it
-  // needs.
+  // The scheduler must not stop closures because of an unreported error while Fetch waits for their
+  // results.
   scheduler_->BeginFetch();
   const bool came = waiter_.Wait(value.state().event(), timeout);
   scheduler_->EndFetch();

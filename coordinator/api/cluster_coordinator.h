@@ -48,7 +48,7 @@ class ClusterCoordinator;
 // Thread-compatible; the coordinator outlives it.
 class VariableScope {
  public:
-  // Creates a variable on its homes. Errors: INVALID_ARGUMENT (variable_creator.h); those that the
+  // Creates a variable on its homes. Errors: INVALID_ARGUMENT (variable_creator.h); errors that the
   // parameter servers answer.
   absl::StatusOr<Variable> CreateVariable(const VariableSpec& spec);
   // Returns a scope whose new variables live on the same parameter servers as `variable`.
@@ -64,7 +64,7 @@ class VariableScope {
   VariableOptions options_;
 };
 
-// The values of variables that threads inside a caching scope have read.
+// The values of variables that threads inside a caching scope (CachingScope) have read.
 // Thread-safe.
 class ReadCache {
  public:
@@ -73,13 +73,13 @@ class ReadCache {
   bool Enter();
   void Leave(std::thread::id thread);
 
-  // Returns the variable's value from the calling thread's scope. If the scope has no value, or the
-  // thread has no scope, calls `read` and keeps its result in the scope, if any.
+  // Returns the variable's value from the calling thread's scope. If the scope lacks the value, or
+  // the thread has no scope, calls `read`, and stores the result in the scope, if there is one.
   absl::StatusOr<Tensor> Read(const std::string& variable,
                               absl::FunctionRef<absl::StatusOr<Tensor>()> read);
 
  private:
-  using Values = std::map<std::string, Tensor>;  // values, keyed by the variable's name
+  using Values = std::map<std::string, Tensor>;  // tensors by variable name
   Mutex mutex_;
   std::map<std::thread::id, Values> scopes_ ABSL_GUARDED_BY(mutex_);
 };
@@ -120,8 +120,8 @@ class ClusterCoordinator {
   // FAILED_PRECONDITION of class CONFIGURATION naming another running job that holds the tasks.
   static absl::StatusOr<std::unique_ptr<ClusterCoordinator>> Connect(World world, Waiter& waiter,
                                                                      Options options);
-  // Connects in two steps, so that another thread can call Abort() while WaitForCluster() blocks.
-  // No other method may be called between Create() and WaitForCluster().
+  // Create() and then WaitForCluster() do the same as Connect(), so that another thread can call
+  // Abort() while WaitForCluster() blocks. No other method may be called between the two.
   static absl::StatusOr<std::unique_ptr<ClusterCoordinator>> Create(World world, Waiter& waiter,
                                                                     Options options);
   absl::Status WaitForCluster();
@@ -133,12 +133,12 @@ class ClusterCoordinator {
   absl::Status CreateVariables(absl::Span<const proto::VariableLayout> layouts);
   // Reads a variable's value from its homes or, inside a caching scope, from the cache.
   absl::StatusOr<Tensor> Read(const Variable& variable);
-  // Returns one value per replica, if the variable has one for each replica. TensorFlow:
-  // Strategy.experimental_local_results.
+  // Returns the value of each replica, if the variable has one value per replica, or else its only
+  // value. TensorFlow: Strategy.experimental_local_results.
   absl::StatusOr<std::vector<Tensor>> LocalResults(const Variable& variable);
   absl::Status Assign(const Variable& variable, const Tensor& value);
-  // Changes the variable. When Change returns OK, the change has been made exactly once, whatever
-  // was lost meanwhile (sharded_variable.h).
+  // Changes the variable. When Change returns OK, the change has been made exactly once, even if
+  // tasks were lost during the call (sharded_variable.h).
   absl::Status Change(const Variable& variable, const VariableChange& change);
 
   // Registers a program, so that Schedule can run it. Errors: INVALID_ARGUMENT for a program bound
@@ -153,8 +153,8 @@ class ClusterCoordinator {
   absl::StatusOr<proto::CreateDatasetResponse> DescribeDataset(const DatasetHandle& dataset);
 
   // Returns the cluster that the strategy plans for: the tasks and, if the strategy takes all
-  // devices, the devices of the workers. Waits for the answers of all workers in the latter case.
-  // Errors: those of AskForDevices.
+  // devices, the devices of the workers. In the latter case waits until all workers have named
+  // their devices. Errors: those of AskForDevices.
   absl::StatusOr<ClusterShape> ShapeFor(const Strategy& strategy);
 
   // Schedules a closure and returns its future result. Blocks while the queue is full or a Join
@@ -171,31 +171,32 @@ class ClusterCoordinator {
   absl::StatusOr<bool> Done(absl::Duration timeout = absl::InfiniteDuration());
   absl::StatusOr<FetchedTensors> Fetch(const RemoteValue& value,
                                        absl::Duration timeout = absl::InfiniteDuration());
-  // Resumes from the recovery directory, once, after the variables were created and before the
-  // first Schedule. Every ps goes back to the last whole checkpoint that an earlier coordinator of
-  // this job left, or to initial values, and the next closure gets the first id that the checkpoint
-  // does not cover. The caller schedules the closures that the checkpoint leaves open again under
-  // their ids; SkipTo passes over the ids that it covers. Does nothing without a recovery
-  // directory. Errors: DATA_LOSS naming the file; FAILED_PRECONDITION for another job's state.
+  // Resumes the job from the recovery directory. Called once, after the variables were created and
+  // before the first Schedule. Puts every ps back to the last whole checkpoint that an earlier
+  // coordinator of this job left, or to initial values; the next closure gets the first id that the
+  // checkpoint does not cover. The caller has to schedule the closures that the checkpoint leaves
+  // open again, under their ids, and uses SkipTo to pass over covered ids. Does nothing without a
+  // recovery directory. Errors: DATA_LOSS naming the file; FAILED_PRECONDITION for another job's
+  // state.
   absl::StatusOr<std::optional<proto::CoordinatorState>> ResumeState();
-  // Returns the coordinator's state from which ResumeState would resume, without changing anything.
-  // Errors: DATA_LOSS naming the file.
+  // Returns the coordinator's state from which ResumeState would resume; changes nothing. Errors:
+  // DATA_LOSS naming the file.
   absl::StatusOr<std::optional<proto::CoordinatorState>> LeftState() const;
-  // Sets the id of the next closure, which only grows.
+  // Sets the id of the next closure. `next` must be larger than every id used so far.
   void SkipTo(ClosureId next) { scheduler_->SkipTo(next); }
   ClosureId NextId() const { return scheduler_->NextId(); }
-  // Sets the function whose result is saved with each recovery checkpoint. The function runs on
-  // another thread.
+  // Sets the function that returns the application's state, which each recovery checkpoint
+  // contains. The function runs on another thread.
   void SetApplicationState(Recovery::ApplicationState state);
-  // Waits until a recovery checkpoint covers everything done so far. Returns at once without a
-  // recovery directory.
+  // Waits until a recovery checkpoint covers all closures and changes done so far. Returns at once
+  // without a recovery directory.
   absl::Status MakeDurable();
   // Removes the recovery checkpoints of a job that has ended well. Errors: of class STALE if
   // another coordinator has taken over the job, which then still needs the checkpoints.
   absl::Status ForgetState();
 
-  // Fails the job from outside. The next or waiting Schedule, Join or Done returns `reason`. Every
-  // wait for a task that is away ends at once with `reason`, too.
+  // Fails the job with `reason`. The next or waiting Schedule, Join or Done returns `reason`, and
+  // every wait for a lost task ends at once with `reason`.
   void Abort(const absl::Status& reason);
   // Takes a last checkpoint before the process ends, like Recovery::CheckpointAndHold. Returns
   // false, and does nothing, without a recovery directory or before ResumeState.
@@ -219,8 +220,8 @@ class ClusterCoordinator {
   friend class VariableScope;
   friend class CachingScope;
   ClusterCoordinator(World world, Waiter& waiter, Options options);
-  // The parts that the callbacks of scheduler and cluster call, filled in when the parts are made.
-  // The pointers are weak, so that no part keeps another alive.
+  // Pointers to the parts that the callbacks of the scheduler and the cluster call. They are set
+  // when the parts have been made, and are weak, so that no part keeps another alive.
   struct Parts {
     std::weak_ptr<Cluster> cluster;
     std::weak_ptr<Recovery> recovery;
@@ -231,11 +232,12 @@ class ClusterCoordinator {
   Cluster::Options ClusterOptionsFor(const std::shared_ptr<const Parts>& parts) const;
   void ListenToTasks(const std::shared_ptr<const Parts>& parts, Cluster::Options& options) const;
   absl::StatusOr<RecoveryStore::Left> ReadLeft() const;
-  // Returns the number that marks this coordinator's handles as its own; the number stays the same
-  // through all epochs.
+  // Returns the number by which this coordinator recognizes handles that it made; the number is the
+  // same in all epochs.
   uint64_t owner() const { return cluster_->self().incarnation; }
   absl::Status WaitFor(absl::string_view what, absl::FunctionRef<void(Recovery::Done)> start);
-  // Waits until the scheduler runs the completion that `start` gives it, or the timeout is over.
+  // Waits until the scheduler runs the completion that `start` passes to it, or until the timeout
+  // ends.
   absl::Status Wait(absl::Duration timeout, absl::string_view what,
                     absl::FunctionRef<WaitId(Scheduler::Done)> start);
   absl::StatusOr<Variable> CreateVariable(const VariableSpec& spec, const proto::UpdateRule& rule,
@@ -244,13 +246,14 @@ class ClusterCoordinator {
   const World world_;
   Waiter& waiter_;
   const Options options_;
-  // Memory of the homes; shared with the cluster's callbacks.
+  // What the coordinator knows of the homes' memory; shared with the cluster's callbacks.
   const std::shared_ptr<HomeMemory> memory_;
   std::shared_ptr<Scheduler> scheduler_;  // shared with the scheduler's calls in flight
   std::shared_ptr<Cluster> cluster_;      // shared with the cluster's connections
   // The job's recovery, shared with its own calls; null without a recovery directory.
   std::shared_ptr<Recovery> recovery_;
-  // The keeper of mirrored copies, shared with its own calls; null unless variables are mirrored.
+  // Keeps the copies of mirrored variables equal; shared with its own calls; null unless variables
+  // are mirrored.
   std::shared_ptr<Copies> copies_;
   std::unique_ptr<PsControl> ps_;
   std::atomic<bool> resumed_{false};

@@ -1,5 +1,5 @@
-// The assembly of the coordinator's parts, the callbacks that connect them, and the start and
-// resumption of a job.
+// Creates and connects the coordinator's parts (scheduler, cluster, recovery, copies), and starts
+// or resumes a job.
 
 #include <utility>
 
@@ -17,7 +17,7 @@ namespace cohort {
 
 namespace {
 
-// Sends a fence to every home under the present epoch.
+// Sends a fence (the order to refuse late pushes) to every home, under the present epoch.
 void FenceAll(const Cluster& cluster, proto::FenceRequest fence, absl::Duration timeout,
               absl::AnyInvocable<void(absl::Status)> done) {
   const absl::StatusOr<std::vector<TaskLink>> links = cluster.ps();
@@ -30,8 +30,8 @@ void FenceAll(const Cluster& cluster, proto::FenceRequest fence, absl::Duration 
       [done = std::move(done)](auto answers) mutable { done(answers.status()); });
 }
 
-// Returns the identity that the coordinator shows to tasks. Without a given incarnation the clock
-// makes one; without settings the job equals no other job.
+// Returns the identity that the coordinator shows to tasks. If the options give no incarnation,
+// makes one from the clock; without settings the job equals no other job.
 CoordinatorIdentity IdentityOf(const ClusterCoordinatorOptions& options, absl::Time now) {
   CoordinatorIdentity self;
   self.incarnation = options.incarnation != 0
@@ -44,8 +44,8 @@ CoordinatorIdentity IdentityOf(const ClusterCoordinatorOptions& options, absl::T
   return self;
 }
 
-// Ends a job that has lost variables for good. Closures in flight would wait for the lost server
-// longer than the job lives. So the servers that are left are first told to refuse all pushes of
+// Ends a job that has lost variables for good. Its closures in flight could wait for the lost
+// server longer than the job lives. So the remaining servers are told first to refuse all pushes of
 // these closures.
 void EndForLoss(const Cluster& cluster, std::shared_ptr<Scheduler> scheduler, absl::Duration lease,
                 const absl::Status& error) {
@@ -56,7 +56,7 @@ void EndForLoss(const Cluster& cluster, std::shared_ptr<Scheduler> scheduler, ab
   Envelope<proto::FenceRequest> request;
   request.header.set_epoch(cluster.epoch());
   request.header.set_watermark(scheduler->NextId().value);
-  // The job is closed when all servers have answered, or after a lease.
+  // The scheduler is closed when all remaining servers have answered, or after a lease.
   std::vector<Envelope<proto::FenceRequest>> requests(left.size(), request);
   CallEach<proto::FenceResponse>(
       left, "/cohort.proto.PsService/Fence", std::move(requests), lease,
@@ -78,13 +78,13 @@ ClusterCoordinator::ClusterCoordinator(World world, Waiter& waiter, Options opti
       memory_(std::make_shared<HomeMemory>(HomeMemory::Options{
           options_.homes, options_.cluster.Indices(options_.homes), options_.one_machine})),
       creator_(options_.cluster.Indices(options_.homes), options_.partitioner, options_.placement) {
-  // The callbacks below find each other through `parts`, whose pointers are set once the parts
-  // exist.
+  // The callbacks reach the scheduler's and the cluster's neighbours through `parts`, whose
+  // pointers are set once the parts exist.
   auto parts = std::make_shared<Parts>();
   scheduler_ = Scheduler::Create(world_.clock, SchedulerOptionsFor(parts));
   cluster_ = Cluster::Create(world_, ClusterOptionsFor(parts));
   parts->cluster = cluster_;
-  // Checkpoints of a user and recovery checkpoints use the same transfer.
+  // The user's checkpoints and the recovery checkpoints share one transfer object.
   ShardTransfer::Options transfer;
   transfer.mode = options_.checkpoint_mode;
   transfer.call_timeout = options_.call_timeout;
@@ -112,8 +112,8 @@ ClusterCoordinator::ClusterCoordinator(World world, Waiter& waiter, Options opti
     control.when_stable = [scheduler = scheduler_](auto done) {
       scheduler->WhenStable(std::move(done));
     };
-    // Another copy answers as soon as the loss of the first one is known, so no recovery is waited
-    // for.
+    // Without recovery, a call that lost a mirrored home goes to another home's copy as soon as the
+    // loss is known, so it need not wait longer than this.
     if (recovery_ == nullptr) control.recovery_timeout = 2 * options_.lease;
   }
   if (options_.mirrored) MakeCopies(parts);
@@ -184,7 +184,8 @@ Scheduler::Options ClusterCoordinator::SchedulerOptionsFor(
                              const std::set<uint64_t>& sessions, auto done) {
     const auto cluster = parts->cluster.lock();
     if (cluster == nullptr) return done(absl::OkStatus());
-    // A lost home needs no fence: its pushes go to its own copy, which is lost with it.
+    // A lost worker that is itself the home needs no fence: its pushes go to its own copy of the
+    // variables, which is lost too.
     if (homes == Role::kWorker && !cluster->ps().ok()) return done(absl::OkStatus());
     proto::FenceRequest request;
     for (const uint64_t session : sessions) request.add_worker_incarnations(session);
@@ -205,7 +206,7 @@ Cluster::Options ClusterCoordinator::ClusterOptionsFor(
   options.address = options_.address;
   options.mirrored = options_.mirrored;
   ListenToTasks(parts, options);
-  // The advice depends on what was lost: variables, or a member of the group.
+  // The advice depends on whether the job has lost variables or a member of its synchronous group.
   if (options_.recovery_directory.empty()) {
     options.ps_lost_remedy = absl::StrCat(
         options_.mirrored ? "; synchronous training needs all of its workers"
@@ -218,12 +219,12 @@ Cluster::Options ClusterCoordinator::ClusterOptionsFor(
 
 void ClusterCoordinator::ListenToTasks(const std::shared_ptr<const Parts>& parts,
                                        Cluster::Options& options) const {
-  // Closures that ran again count as well: any progress shows that the job is not stuck.
+  // Replayed closures count as well: any progress shows that the job is not stuck.
   const auto done = [scheduler = scheduler_] {
     const Scheduler::Stats stats = scheduler->stats();
     return stats.done + stats.replayed;
   };
-  // Recovery closes the scheduler itself, and also ends the waits for checkpoints.
+  // With recovery, EndJob closes the scheduler and also ends the waits for checkpoints.
   const auto end_job = [scheduler = scheduler_, parts](const absl::Status& error) {
     if (const auto recovery = parts->recovery.lock()) return recovery->EndJob(error);
     scheduler->Close(error);
@@ -254,10 +255,10 @@ void ClusterCoordinator::ListenToTasks(const std::shared_ptr<const Parts>& parts
   options.on_ps_lost = [scheduler = scheduler_, memory = memory_, parts, done, end_job,
                         lease = options_.lease](const absl::Status& error) {
     const absl::Status hopeless = memory->OnLost(DetailOf(error).origin().index(), done());
-    // A home that lacks memory would be lost again after every recovery.
+    // A home that lacks memory would be lost again after every recovery, so the job ends.
     if (!hopeless.ok()) return end_job(hopeless);
     if (const auto copies = parts->copies.lock()) {
-      // The scheduler may not know the loss of a home that was restarted at once.
+      // If a lost home was restarted at once, the scheduler may not have noticed the loss.
       scheduler->OutOfStep({DetailOf(error).origin().index()}, error);
       return copies->OnLost(error);
     }
@@ -268,7 +269,8 @@ void ClusterCoordinator::ListenToTasks(const std::shared_ptr<const Parts>& parts
   options.on_superseded = end_job;
   options.on_leaving = [scheduler = scheduler_, parts, homes = options.homes](
                            TaskId task, absl::Duration patience, auto let_go) {
-    // A worker that is not a home keeps nothing: it only has to end the closures that it runs.
+    // A worker without variables needs no checkpoint to leave: it only has to end its closures in
+    // flight.
     if (task.role != homes) return scheduler->RemoveWorker(task.index, std::move(let_go));
     const auto recovery = parts->recovery.lock();
     if (recovery == nullptr) return let_go();
@@ -276,7 +278,7 @@ void ClusterCoordinator::ListenToTasks(const std::shared_ptr<const Parts>& parts
   };
 }
 
-// The parts are shared with calls in flight, so each is told to stop before its owner goes.
+// Calls in flight also own these parts, so the destructor tells each part to stop.
 ClusterCoordinator::~ClusterCoordinator() {
   if (recovery_ != nullptr) recovery_->Stop();
   if (copies_ != nullptr) copies_->Stop();
@@ -287,7 +289,8 @@ absl::Status ClusterCoordinator::WaitForCluster() {
   uint64_t floor = 0;
   if (recovery_ != nullptr) {
     ASSIGN_OR_RETURN(const RecoveryStore::Left left, ReadLeft());
-    // The new epoch must be above that of every checkpoint, so that file names stay in order.
+    // The names of checkpoint files contain the epoch and must stay in order, so the new epoch must
+    // be above that of every checkpoint.
     floor = left.epoch;
   }
   const absl::Time deadline = world_.clock.Now() + options_.connect_timeout;
@@ -303,7 +306,7 @@ absl::Status ClusterCoordinator::WaitForCluster() {
                       [&](auto done) { cluster_->Claim(floor, std::move(done)); });
   if (!epoch.ok()) return not_ready(epoch.status());
   scheduler_->SetEpoch(*epoch);
-  // The workers share the rest of the time that the ps have left.
+  // The wait for workers gets what the wait for parameter servers has left of the time-out.
   const absl::Status ready =
       Await<bool>(waiter_, deadline - world_.clock.Now(), "the tasks", [&](auto done) {
         cluster_->WhenReady(options_.workers.min,
@@ -345,8 +348,8 @@ absl::StatusOr<std::optional<proto::CoordinatorState>> ClusterCoordinator::LeftS
 absl::StatusOr<std::optional<proto::CoordinatorState>> ClusterCoordinator::ResumeState() {
   if (recovery_ == nullptr) return std::optional<proto::CoordinatorState>();
   ASSIGN_OR_RETURN(RecoveryStore::Left left, ReadLeft());
-  // Servers that an earlier coordinator used may hold values of unknown origin, so even a job
-  // without a checkpoint puts them back, to the initial values.
+  // Servers that an earlier coordinator used may hold values of unknown origin. So even a job
+  // without a checkpoint restores them, to the initial values.
   const bool starts_anew = left.checkpoints.empty();
   for (const RecoveryStore::Committed& one : left.checkpoints) {
     if (one.state.job() == options_.job) continue;
@@ -356,7 +359,7 @@ absl::StatusOr<std::optional<proto::CoordinatorState>> ClusterCoordinator::Resum
                      "': give each job a directory of its own, or remove the files to start anew"));
   }
   if (!left.damage.ok()) {
-    // The newest checkpoint cannot be read, so an older one is taken.
+    // The newest checkpoint is damaged, so the job resumes from an older one.
     Log(LogLevel::kWarning, "recovery_checkpoint_damaged",
         {{"cause", left.damage.message()}, {"taken", left.checkpoints.front().prefix}});
   }
@@ -389,7 +392,8 @@ bool ClusterCoordinator::CheckpointAndHold(absl::Duration patience, Recovery::Do
 
 absl::Status ClusterCoordinator::ForgetState() {
   if (recovery_ == nullptr) return absl::OkStatus();
-  // A coordinator that has taken over goes on from these checkpoints, so they must stay.
+  // A coordinator that has taken over the job needs the checkpoints, so they are removed only by
+  // the present holder of the tasks.
   RETURN_IF_ERROR(CheckHeld(waiter_, *cluster_));
   return WaitFor("the recovery checkpoints to be removed",
                  [&](Recovery::Done done) { recovery_->Forget(std::move(done)); });

@@ -24,15 +24,16 @@ namespace cohort {
 
 struct ClusterCoordinatorOptions {
   ClusterSpec cluster;
-  Role homes = Role::kPs;  // kWorker: variables live in the workers, and there is no ps
-  // True: every worker is a home of every variable, and gang closures run on all workers. False: a
-  // cluster whose workers are homes has exactly one worker.
+  Role homes = Role::kPs;  // kWorker: variables live in the workers, and the cluster has no ps
+  // True: every worker is a home of every variable, and gang closures run on all workers. False: if
+  // the workers are homes, the cluster has exactly one worker.
   bool mirrored = false;
   // The number of replicas of a strategy that mirrors variables. A variable of synchronization
-  // ON_READ that is made in a scope has one value per replica. 0: such variables are like all
+  // ON_READ that is made in a scope has one value per replica. 0: ON_READ variables are like all
   // others.
   int64_t replicas = 0;
-  // True: all tasks run on one machine, so that the variables share its memory.
+  // True: all tasks run on one machine, so that all slices of the variables must fit into its
+  // memory together.
   bool one_machine = false;
   // The value of Gang.shared_memory for gang closures of mirrored workers.
   uint64_t shared_memory = 0;
@@ -44,21 +45,23 @@ struct ClusterCoordinatorOptions {
   // job.
   std::string job = "job";
   std::optional<uint64_t> settings;
-  // True: the coordinator takes over tasks of other jobs, too, even while those jobs live.
+  // True: the coordinator takes over even tasks of other jobs that are still alive.
   bool take_over = false;
   uint64_t seed = 0;
   std::shared_ptr<const Partitioner> partitioner;  // nullptr: no variable is partitioned
   // The policy that places variables made in a scope.
   PlacementPolicy placement = PlacementPolicy::kRoundRobin;
-  // The largest slice of a variable made in a scope (CutPieces).
+  // The maximum size in bytes of one slice of a variable made in a scope (CutPieces).
   size_t slice_bytes_max = kCallBytesMax;
   WorkerLimits workers;  // the job starts when `min` workers serve; later workers may come and go
   int worker_threads = 0;
   size_t queue_bound = 262144;
   int closures_in_flight = 2;
-  std::optional<uint64_t> steps_ahead_max;  // how far steps may run ahead; absent: asynchronous
+  // How many ids a closure may be ahead of the oldest unfinished one; absent: no limit.
+  std::optional<uint64_t> steps_ahead_max;
   uint32_t attempts_max = 10;
-  // Number of worker processes that end while they run a closure before the closure is quarantined.
+  // Number of worker processes that may end while they run a closure before that closure is
+  // quarantined.
   size_t quarantine_after = 3;
   Quarantine quarantine = Quarantine::kFail;
   // True: an error ends the job at once. False: an error ends the job when a call observes the
@@ -68,7 +71,7 @@ struct ClusterCoordinatorOptions {
   absl::Duration lease = absl::Seconds(5);
   absl::Duration call_timeout = absl::Seconds(60);
   absl::Duration closure_timeout = absl::Minutes(10);
-  // Returns the present address of a task. By default this is the address in the spec.
+  // Returns the present address of a task. Null: the address in the cluster spec is used.
   std::function<std::string(TaskId)> address;
   uint64_t incarnation = 0;  // the incarnation of this process; 0: made from the clock
   CheckpointMode checkpoint_mode = CheckpointMode::kAuto;
@@ -90,14 +93,15 @@ using IteratorHandle = std::shared_ptr<const RegisteredIterator>;
 
 // The options with which a program schedules a closure.
 struct ScheduleOptions {
-  std::vector<Argument> arguments;  // tensors, and results of earlier closures
+  // Inputs of the program: tensors, and results of earlier closures.
+  std::vector<Argument> arguments;
   // The source of the closure's batch: an IteratorHandle, a SplitInput, or nothing.
   InputChoice input = {};
   double learning_rate = 0;
   uint64_t step = 0;  // the step number that the program sees; 0: the closure's id
-  // Further steps of a closure with a SplitInput, which run after the first step in one call of the
-  // worker. The result holds the fetches of all steps, one step after another. Ids, steps and
-  // rounds increase by one with each step.
+  // Further steps of a closure with a SplitInput. The worker runs them after the first step in the
+  // same call. The result holds the fetches of all steps, one step after another. Closure ids, step
+  // numbers and round numbers increase by one with each step.
   std::vector<LaterStep> later_steps = {};
   // The time for which Schedule waits for room in the queue.
   absl::Duration queue_timeout = absl::InfiniteDuration();
@@ -108,9 +112,9 @@ struct ScheduleOptions {
   // run fails the closure with DATA_LOSS.
   bool replayable = true;
   Round round = {};  // the update that the closure belongs to, in synchronous training
-  // True: the closure is a gang, a round of one closure, which begins when the gang before it is
-  // done. If the program changes no variable, its round is the next update's, whose values it
-  // reads.
+  // True: the closure is a gang, which is a round of one closure and begins when the gang before it
+  // is done. A gang whose program changes no variable has the round of the next update, and reads
+  // the values on which that update builds.
   bool gang = false;
 };
 

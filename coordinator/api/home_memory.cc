@@ -11,7 +11,8 @@ namespace cohort {
 absl::Status HomeMemory::OnServing(const TaskLink& link, uint64_t done) {
   MutexLock lock(mutex_);
   Home& home = homes_[link.task.index()];
-  // The loss of the earlier process may not have been reported before its successor serves.
+  // If a new process of the home serves, its predecessor was lost, even if no loss was reported
+  // yet.
   const bool replaces = home.incarnation != 0 && home.incarnation != link.task.incarnation();
   const absl::Status hopeless =
       replaces ? CountLossLocked(link.task.index(), done) : absl::OkStatus();
@@ -33,7 +34,7 @@ std::map<int, MemoryNeed> HomeMemory::NeedsLocked() const {
 
 absl::Status HomeMemory::Add(absl::Span<const proto::VariableLayout> variables) {
   MutexLock lock(mutex_);
-  // Kept to undo the addition if the variables do not fit.
+  // A copy of the earlier variables, which are put back if the new ones do not fit.
   const std::map<std::string, proto::VariableLayout> before = variables_;
   for (const proto::VariableLayout& layout : variables) variables_[layout.name()] = layout;
   MemoryLimits limits{options_.homes, {}, options_.one_machine};
@@ -48,15 +49,16 @@ absl::Status HomeMemory::Add(absl::Span<const proto::VariableLayout> variables) 
 
 absl::Status HomeMemory::CountLossLocked(int index, uint64_t done) {
   Home& home = homes_[index];
-  // One loss is reported both by OnLost and by the process that follows.
+  // The same loss is reported twice: by OnLost and when the next process serves.
   if (home.incarnation == home.last_lost) return absl::OkStatus();
   home.last_lost = home.incarnation;
-  // A closure that was done in between proves that the home can work with its memory.
+  // If a closure was done since the last loss, the home can work with its memory, so the count
+  // starts anew.
   home.losses = done == home.done ? home.losses + 1 : 1;
   home.done = done;
   if (home.limit == 0 || home.losses < kLossesForMemory) return absl::OkStatus();
   const MemoryNeed need = NeedsLocked()[index];
-  // A home with enough memory is lost for another reason, so the job goes on.
+  // If the home has enough memory, the loss has another cause, and the job continues.
   if (static_cast<uint64_t>(need.in_training()) <= home.limit) return absl::OkStatus();
   return MakeError(
       absl::StatusCode::kResourceExhausted,

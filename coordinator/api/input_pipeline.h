@@ -30,8 +30,9 @@ class InputPipeline {
   InputPipeline Prefetch(int64_t elements) const;
   // Keeps the elements i of the data set with i mod num_shards == index.
   InputPipeline Shard(int64_t num_shards, int64_t index) const;
-  // Keeps, on each worker, one shard of the data set: shard number (the worker's position, from 0)
-  // mod num_shards. A worker that joins late therefore shares its shard with another worker.
+  // Gives each worker one shard of the data set: the shard with the number (the worker's position,
+  // from 0) mod num_shards. A worker that joins late may therefore get the same shard as another
+  // worker.
   InputPipeline ShardByWorker(int64_t num_shards) const;
 
   const proto::DatasetSpec& spec() const { return spec_; }

@@ -22,20 +22,20 @@ namespace cohort {
 // Turns the byte counters of parameter servers into load records of checkpoints. Thread-compatible.
 class LoadRecord {
  public:
-  // Returns the bytes that were moved since the last call, keyed by the name of the checkpoint
-  // tensor. A server that was restarted has counted only from its restart on.
+  // Returns the bytes moved for each slice since the last call, by the name of the checkpoint
+  // tensor. For a server that was restarted, counts only from its restart.
   std::map<std::string, Tensor> Take(const proto::PsStatsResponse& stats,
                                      absl::Span<const proto::VariableLayout> variables);
 
  private:
-  std::map<uint32_t, uint64_t> taken_;  // bytes that earlier calls have returned, by slice id
+  std::map<uint32_t, uint64_t> taken_;  // byte counters at the last call of Take, by slice id
 };
 
 // Reads the load records in the checkpoint `prefix`. Errors: those of BundleReader; DATA_LOSS for a
 // malformed tensor.
 absl::StatusOr<MeasuredLoads> ReadLoads(FileSystem& files, const std::string& prefix);
 // Reads the load records in the checkpoint that the job restores. Returns an empty map if the job
-// restores no checkpoint or its placement does not use loads.
+// restores no checkpoint or if its placement does not use load records.
 absl::StatusOr<MeasuredLoads> ReadJobLoads(FileSystem& files, const JobSpec& job);
 
 }  // namespace cohort

@@ -5,7 +5,8 @@
 namespace cohort {
 
 proto::IteratorPosition BatchAfter(const DataPosition& begin, int64_t step, const PassShape& pass) {
-  // A job with a longer pass may have written `begin`; then this job's pass counts as over.
+  // If a job with more examples per pass wrote `begin`, the position may lie beyond this job's
+  // pass, which then counts as finished.
   const int64_t begun = std::clamp<int64_t>(begin.examples / pass.batch_size, 0, pass.batches);
   proto::IteratorPosition position;
   position.set_epoch(begin.pass + (begun + step) / pass.batches);

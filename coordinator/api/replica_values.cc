@@ -14,13 +14,14 @@ namespace cohort {
 
 namespace {
 
-// Returns whether values of this type can be summed.
+// Returns whether tensors of this type can be summed.
 bool IsNumber(DType dtype) {
   return dtype == DType::kFloat32 || dtype == DType::kFloat64 || dtype == DType::kInt32 ||
          dtype == DType::kInt64;
 }
 
-// Checks that there is a value, and that all values have one type and one rank.
+// Checks that there is at least one replica's value, and that all values have the same type and
+// rank.
 absl::Status CheckValues(absl::Span<const Tensor> replicas) {
   if (replicas.empty()) return absl::InvalidArgumentError("there are no values of replicas");
   for (const Tensor& value : replicas) {
@@ -42,7 +43,8 @@ absl::Status CheckNumbers(absl::Span<const Tensor> replicas) {
                                                  ", which has no sum: cast it to float32"));
 }
 
-// Returns the axis counted from the front, or an error for an axis that is out of range.
+// Converts an axis, which may be negative, to the axis counted from the front. Errors:
+// INVALID_ARGUMENT for an axis that is out of range.
 absl::StatusOr<int> ReadAxis(int64_t axis, int rank) {
   if (axis >= -rank && axis < rank) return static_cast<int>(axis < 0 ? axis + rank : axis);
   return absl::InvalidArgumentError(
@@ -60,8 +62,8 @@ absl::StatusOr<std::set<int>> ReadAxes(absl::Span<const int64_t> axes, int rank)
   return read;
 }
 
-// The sum of one replica's value over some axes, and the number of elements in each element of the
-// sum.
+// The sum of one replica's value over some axes, and the number of elements that were added up for
+// each element of the sum.
 struct PartialSum {
   Tensor sum;
   int64_t count = 1;
@@ -80,7 +82,8 @@ PartialSum SumOver(const Tensor& value, const std::set<int>& axes) {
     }
   }
   partial.sum = Tensor::Zeros(value.dtype(), Shape(absl::MakeConstSpan(dims)));
-  // The stride of each axis in the sum; a reduced axis has stride 0, so all its elements meet.
+  // The stride of each axis of the value in the sum. A reduced axis has stride 0, so that all its
+  // elements are added to the same element of the sum.
   std::vector<int64_t> strides(static_cast<size_t>(rank), 0);
   int64_t stride = 1;
   for (int axis = rank - 1; axis >= 0; --axis) {
@@ -88,7 +91,8 @@ PartialSum SumOver(const Tensor& value, const std::set<int>& axes) {
     strides[static_cast<size_t>(axis)] = stride;
     stride *= value.shape().dim(axis);
   }
-  // `at` is the index of the element that is added next, and `target` its place in the sum.
+  // `at` is the index of the next element of the value, and `target` the offset in the sum to which
+  // it is added.
   std::vector<int64_t> at(static_cast<size_t>(rank), 0);
   int64_t target = 0;
   T* const sums = partial.sum.mutable_data<T>();
@@ -113,7 +117,8 @@ absl::StatusOr<Tensor> ReduceOf(ReplicaReduce op, absl::Span<const Tensor> repli
   int64_t count = 0;
   for (const Tensor& value : replicas) {
     PartialSum partial = SumOver<T>(value, axes);
-    // Sizes may differ along reduced axes only, which the sum no longer has.
+    // The replicas' values may differ in size only along the reduced axes, which the sums do not
+    // have.
     if (!sums.empty() && partial.sum.shape() != sums[0].shape()) {
       return absl::InvalidArgumentError(absl::StrCat(
           "replicas have ", replicas[0].TypeString(), " and ", value.TypeString(),
@@ -133,7 +138,7 @@ absl::StatusOr<Tensor> ReduceOf(ReplicaReduce op, absl::Span<const Tensor> repli
     }
   }
   if (op == ReplicaReduce::kSum) return sums[0];
-  // A float mean of no elements is NaN, as in TensorFlow; integers have no NaN.
+  // The mean of no elements is NaN for floats, as in TensorFlow; integers have no NaN.
   if (std::is_integral_v<T> && count == 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("the mean of no elements: replicas have ", replicas[0].TypeString()));
@@ -145,7 +150,7 @@ absl::StatusOr<Tensor> ReduceOf(ReplicaReduce op, absl::Span<const Tensor> repli
   return sums[0];
 }
 
-// Calls ReduceOf for the values' type, which CheckNumbers has accepted.
+// Calls ReduceOf for the values' element type, which CheckNumbers has already accepted.
 absl::StatusOr<Tensor> ReduceAny(ReplicaReduce op, absl::Span<const Tensor> replicas,
                                  const std::set<int>& axes, bool by_axes) {
   switch (replicas[0].dtype()) {

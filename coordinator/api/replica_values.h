@@ -16,41 +16,43 @@
 
 namespace cohort {
 
-// The replica for which a value is made. TensorFlow: tf.distribute.experimental.ValueContext.
+// Tells a value function for which replica it makes a value. TensorFlow:
+// tf.distribute.experimental.ValueContext.
 struct ValueContext {
   int64_t replica_id_in_sync_group = 0;
   int64_t num_replicas_in_sync = 1;
 };
 
-// Calls the function once per replica and returns the results as rows of one tensor. A closure
-// takes the tensor as an argument if its program is bound with FromArgumentOfReplica
+// Calls the function once per replica and returns the results as the rows of one tensor. A closure
+// takes this tensor as an argument if its program is bound with FromArgumentOfReplica
 // (common/program/bind.h). TensorFlow: Strategy.experimental_distribute_values_from_function.
-// Errors: the function's; INVALID_ARGUMENT for values whose types or shapes differ, and for no
-// replicas.
+// Errors: those of the function; INVALID_ARGUMENT for values whose types or shapes differ, and for
+// no replicas.
 absl::StatusOr<Tensor> ValuesFromFunction(
     int64_t num_replicas_in_sync,
     absl::FunctionRef<absl::StatusOr<Tensor>(const ValueContext&)> function);
 
 // The operation that combines the values of replicas. TensorFlow: tf.distribute.ReduceOp.
 enum class ReplicaReduce { kSum, kMean };
-// Reads "SUM" or "MEAN", in upper or lower case. Errors: INVALID_ARGUMENT naming the two.
+// Converts the name "SUM" or "MEAN", in upper or lower case, to the operation. Errors:
+// INVALID_ARGUMENT naming both operations.
 absl::StatusOr<ReplicaReduce> ReplicaReduceFromName(absl::string_view name);
 
-// Reduces values element by element over replicas; MEAN divides by the number of replicas. Accepts
+// Reduces the replicas' values element by element; MEAN divides by the number of replicas. Accepts
 // float32, float64, int32 and int64; a mean of integers is truncated to an integer. TensorFlow:
-// Strategy.reduce(op, values, axis=None). Errors: INVALID_ARGUMENT for no value, types and shapes
-// that differ, and other types.
+// Strategy.reduce(op, values, axis=None). Errors: INVALID_ARGUMENT for no value, for types or
+// shapes that differ, and for other types.
 absl::StatusOr<Tensor> ReduceReplicas(ReplicaReduce op, absl::Span<const Tensor> replicas);
 
-// Reduces each replica's value over `axes`, which may be negative, and then over replicas. MEAN
-// divides by the number of elements that were summed in all, so a replica counts by its size.
+// Reduces each replica's value over `axes`, which may be negative, and then over the replicas. MEAN
+// divides by the number of all summed elements, so a replica with more elements has more weight.
 // Errors: those of the overload without axes, except that sizes may differ along `axes`;
 // INVALID_ARGUMENT naming an axis that is out of range or given twice.
 absl::StatusOr<Tensor> ReduceReplicas(ReplicaReduce op, absl::Span<const Tensor> replicas,
                                       absl::Span<const int64_t> axes);
 
-// Reduces a value that is the same on all replicas because no replica made it. MEAN returns the
-// value. SUM returns the value if there is one replica or if it is all zeros. Errors:
+// Reduces a value that was not computed by replicas, and so is the same for all of them. MEAN
+// returns the value. SUM returns the value if there is one replica or if it is all zeros. Errors:
 // INVALID_ARGUMENT for any other SUM, because it is unknown whether the value counts once or once
 // per replica.
 absl::StatusOr<Tensor> ReduceShared(ReplicaReduce op, const Tensor& value, int64_t replicas);

@@ -1,7 +1,7 @@
 #pragma once
 
-// The services of a program that its cluster uses: threads, clock, files, network, and the waiter
-// on which the blocking calls of the API wait.
+// The services that a program's cluster uses: threads, clock, files, network, and the waiter, on
+// which blocking calls of the API wait.
 
 #include "common/base/event.h"
 #include "common/cluster/transport_kind.h"
@@ -14,8 +14,8 @@ namespace cohort {
 // made with it. Thread-safe.
 class Runtime {
  public:
-  // Makes a runtime with a pool of `threads` threads, which run everything except the short work
-  // inside calls.
+  // Makes a runtime with a pool of `threads` threads. Everything runs on these threads, except the
+  // short work inside calls.
   explicit Runtime(int threads = 2, TransportKind transport = TransportKind::kAuto)
       : world_(threads, transport) {}
 

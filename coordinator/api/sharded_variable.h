@@ -1,11 +1,11 @@
 #pragma once
 
-// A variable with the operations of TensorFlow's ShardedVariable, whether the variable is cut or
-// not. The operations are meant for the coordinator's own code, which initializes, inspects and
-// corrects values; training goes through closures. A read asks all parameter servers in parallel,
-// and asks for each row once. The result has the rows in the order of the ids, with duplicates
-// (TensorFlow's sparse_read returns them in the order of the shards). As in TensorFlow, a read is
-// consistent within each slice only.
+// A variable with the operations of TensorFlow's ShardedVariable, whether or not the variable is
+// cut into slices. The operations are meant for the coordinator's own code, which initializes,
+// inspects and corrects values; training goes through closures. A read asks all parameter servers
+// in parallel, and asks for each row once. The result has the rows in the order of the ids, with
+// duplicates (TensorFlow's sparse_read returns them in the order of the shards). As in TensorFlow,
+// a read is consistent within each slice only.
 
 #include <utility>
 
@@ -21,7 +21,7 @@ namespace cohort {
 // the coordinator outlives it.
 class ShardedVariable {
  public:
-  // Wraps a variable. It lives on parameter servers, or it is a local one, which can only be read.
+  // Wraps a variable that lives on parameter servers, or a local variable, which can only be read.
   ShardedVariable(ClusterCoordinator& coordinator, Variable variable)
       : coordinator_(coordinator), variable_(std::move(variable)) {}
 
@@ -43,17 +43,17 @@ class ShardedVariable {
   // tf.gather_nd(v, indices).
   absl::StatusOr<Tensor> GatherNd(const Tensor& indices) const;
 
-  // Change the variable. A change is not a push: the slots, the version and the set of applied
-  // closures of each slice stay. Each slice makes the change once, however often the request is
-  // repeated. With a recovery directory the change is durable when the method returns. Errors:
-  // INVALID_ARGUMENT naming the variable, for another type or shape, an integer division by 0, or a
-  // local variable. Nothing was changed then.
+  // Change the variable. A change is not a push: it leaves the slots, the version and the set of
+  // applied closures of each slice as they are. Each slice makes the change once, however often the
+  // request is repeated. With a recovery directory the change is durable when the method returns.
+  // Errors: INVALID_ARGUMENT naming the variable, for another type or shape, an integer division by
+  // 0, or a local variable; the variable is then unchanged.
   absl::Status Assign(const Tensor& value) const;
   absl::Status AssignAdd(const Tensor& delta) const;
   absl::Status AssignSub(const Tensor& delta) const;
-  // Change the rows `ids[i]` (int32 or int64 [n]) with the rows `updates[i]`, one after another if
-  // an id occurs more than once. For such ids TensorFlow's batch_scatter_update equals
-  // scatter_update.
+  // Change the rows `ids[i]` (int32 or int64 [n]) with the rows `updates[i]`. If an id occurs more
+  // than once, its updates are made one after another. TensorFlow's batch_scatter_update then
+  // equals scatter_update.
   absl::Status ScatterUpdate(const Tensor& ids, const Tensor& updates) const;
   absl::Status ScatterAdd(const Tensor& ids, const Tensor& updates) const;
   absl::Status ScatterSub(const Tensor& ids, const Tensor& updates) const;

@@ -9,11 +9,12 @@
 namespace cohort {
 namespace {
 
-// Returns the places that a range picks along an axis of the given extent, as NumPy does.
+// Returns the positions that a range selects along an axis of the given extent, as NumPy does.
 absl::StatusOr<AxisPick> PickOf(const Range& range, int64_t extent) {
   const int64_t step = range.step.value_or(1);
   if (step == 0) return absl::InvalidArgumentError("a slice's step is 0");
-  // For a negative step, -1 stands for the place before the first one, and extent - 1 is the last.
+  // For a negative step, -1 stands for the position before the first one, and extent - 1 is the
+  // last position.
   const int64_t lowest = step > 0 ? 0 : -1;
   const int64_t highest = step > 0 ? extent : extent - 1;
   const auto clamp = [&](int64_t at) {
@@ -23,14 +24,14 @@ absl::StatusOr<AxisPick> PickOf(const Range& range, int64_t extent) {
   const int64_t end = range.end ? clamp(*range.end) : (step > 0 ? highest : lowest);
   const int64_t distance = step > 0 ? end - begin : begin - end;
   if (distance <= 0) return AxisPick{begin, step, 0};
-  // The stride is unsigned, because the smallest int64 has no negative. A stride longer than the
-  // distance picks the first place alone.
+  // The stride is unsigned, because the smallest int64 has no negative. If the stride is longer
+  // than the distance, only the first position is selected.
   const uint64_t stride = step > 0 ? static_cast<uint64_t>(step) : -static_cast<uint64_t>(step);
   return AxisPick{begin, step,
                   1 + static_cast<int64_t>(static_cast<uint64_t>(distance - 1) / stride)};
 }
 
-// Returns the one place that an index picks along an axis.
+// Returns the single position that an index selects along an axis.
 absl::StatusOr<AxisPick> PickOf(const Index& index, int64_t extent, size_t axis) {
   if (index.at < -extent || index.at >= extent) {
     return absl::OutOfRangeError(absl::StrCat("index ", index.at, " of axis ", axis,
@@ -39,13 +40,14 @@ absl::StatusOr<AxisPick> PickOf(const Index& index, int64_t extent, size_t axis)
   return AxisPick{index.at < 0 ? index.at + extent : index.at, 1, 1};
 }
 
-// Builds a slicing plan, one item of the index expression after another. Thread-compatible.
+// Builds a slicing plan from the items of an index expression, which are added one after another.
+// Thread-compatible.
 class Planner {
  public:
   explicit Planner(const Shape& shape) : shape_(shape) {}
 
   absl::Status Add(const SliceItem& item, size_t axes_of_ellipsis) {
-    // A new axis exists only in the result, so it takes no axis of the value.
+    // A NewAxis item adds an axis to the result only, so it uses up no axis of the value.
     if (std::holds_alternative<NewAxis>(item)) {
       dims_.push_back(1);
       return absl::OkStatus();
@@ -59,7 +61,7 @@ class Planner {
       dims_.push_back(pick.count);
       return absl::OkStatus();
     }
-    // An index picks one place, and its axis does not appear in the result.
+    // An index selects one position, and its axis does not appear in the result.
     ASSIGN_OR_RETURN(const AxisPick pick, PickOf(std::get<Index>(item), extent, axis));
     plan_.axes.push_back(pick);
     return absl::OkStatus();
@@ -79,8 +81,9 @@ class Planner {
   std::vector<int64_t> dims_;
 };
 
-// Copies the picked elements of all axes from `axis` on to `out`. `in` points to the first element
-// of that axis. Rows of axis 0 were already picked when they were read. Thread-compatible.
+// Copies the selected elements of the value to `out`, axis by axis. Pick handles the axes from
+// `axis` on; its `in` points to the first element along `axis`. Only selected rows of axis 0 were
+// read. Thread-compatible.
 struct Picker {
   const SlicingPlan& plan;
   const std::vector<size_t>& strides;  // stride of each axis in bytes
@@ -95,7 +98,7 @@ struct Picker {
     }
     const AxisPick& pick = plan.axes[axis];
     const bool whole = axis + 1 == plan.axes.size() && pick.step == 1;
-    // Neighbors along the last axis are copied at once.
+    // Neighboring elements along the last axis are copied in one memcpy.
     if (whole && axis > 0) {
       const size_t bytes = static_cast<size_t>(pick.count) * element_bytes;
       std::memcpy(out, in + static_cast<size_t>(pick.start) * element_bytes, bytes);
@@ -103,7 +106,7 @@ struct Picker {
       return;
     }
     for (int64_t i = 0; i < pick.count; ++i) {
-      // The rows that were read are exactly the picked ones, so row i is at place i.
+      // Only the selected rows were read, so the i-th selected row is row i of `in`.
       const int64_t place = axis == 0 ? i : pick.start + i * pick.step;
       Pick(axis + 1, in + static_cast<size_t>(place) * strides[axis]);
     }
@@ -137,7 +140,7 @@ absl::StatusOr<SlicingPlan> PlanSlicing(const Shape& shape, absl::Span<const Sli
   }
   Planner planner(shape);
   for (const SliceItem& item : items) RETURN_IF_ERROR(planner.Add(item, rank - picks));
-  // Without an ellipsis the axes that no item names follow whole.
+  // If there is no ellipsis, the remaining axes of the value are taken whole.
   if (ellipses == 0) RETURN_IF_ERROR(planner.AddWhole(rank - picks));
   return planner.Finish();
 }
@@ -147,7 +150,7 @@ Tensor PickFromRows(const SlicingPlan& plan, const Tensor& rows) {
   if (result.num_bytes() == 0) return result;
   const size_t element_bytes = ElementSize(rows.dtype());
   std::vector<size_t> strides(plan.axes.size(), element_bytes);
-  // Strides from the last axis to the first; axis 0 has the picked rows only.
+  // Computes strides from the last axis to the first. The extent of axis 0 is not needed.
   for (size_t axis = plan.axes.size(); axis-- > 1;) {
     strides[axis - 1] =
         strides[axis] * static_cast<size_t>(rows.shape().dim(static_cast<int>(axis)));

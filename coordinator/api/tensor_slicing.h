@@ -1,11 +1,11 @@
 #pragma once
 
 // TensorFlow's and NumPy's basic indexing in two steps, because the rows of a variable lie on
-// parameter servers: a plan tells which rows are needed, and a second step picks the result from
+// parameter servers: a plan tells which rows are needed, and a second step selects the result from
 // these rows. An index expression is a list of items:
-//   Index     one place along an axis, from the end if negative; the axis disappears
+//   Index     one position along an axis, from the end if negative; the axis disappears
 //   Range     [begin, end) by step; absent ends mean the whole axis, ends outside are clamped
-//   Ellipsis  as many whole axes as are left; at most one
+//   Ellipsis  as many whole axes as no other item names; at most one
 //   NewAxis   an axis of extent 1 that the value does not have
 
 #include <cstdint>
@@ -29,8 +29,8 @@ struct Ellipsis {};
 struct NewAxis {};
 using SliceItem = std::variant<Index, Range, Ellipsis, NewAxis>;
 
-// The places that an index expression picks along one axis: `count` places from `start` on, `step`
-// apart.
+// The positions that an index expression selects along one axis: `count` positions from `start` on,
+// `step` apart.
 struct AxisPick {
   int64_t start = 0;
   int64_t step = 1;
@@ -38,11 +38,11 @@ struct AxisPick {
 };
 
 struct SlicingPlan {
-  std::vector<AxisPick> axes;  // the picked places of each axis of the value
+  std::vector<AxisPick> axes;  // the selected positions of each axis of the value
   Shape result;
 
-  // Returns the picked rows of axis 0, in the order of the result. The value must have at least one
-  // axis.
+  // Returns the selected rows of axis 0, in the order of the result. The value must have at least
+  // one axis.
   std::vector<int64_t> rows() const;
 };
 
@@ -50,8 +50,8 @@ struct SlicingPlan {
 // outside its axis; INVALID_ARGUMENT for a step of 0, a second ellipsis, or more items than axes.
 absl::StatusOr<SlicingPlan> PlanSlicing(const Shape& shape, absl::Span<const SliceItem> items);
 
-// Picks the result of a slicing plan from `rows`, which holds the rows plan.rows() with all other
-// axes whole. A value without axes is passed as it is.
+// Selects the result of a slicing plan from `rows`, which holds the rows plan.rows() with all other
+// axes whole. For a value without axes, `rows` is the value.
 Tensor PickFromRows(const SlicingPlan& plan, const Tensor& rows);
 
 }  // namespace cohort

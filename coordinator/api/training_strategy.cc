@@ -13,24 +13,26 @@ absl::StatusOr<ClusterCoordinator*> TrainingStrategy::Coordinator() {
   {
     MutexLock lock(mutex_);
     if (coordinator_ != nullptr) return coordinator_.get();
-    // The first thread without a coordinator makes the attempt; later threads wait for its end.
+    // The first thread that finds no coordinator tries to connect; later threads wait for the
+    // result of that attempt.
     mine = attempt_ == nullptr;
     if (mine) attempt_ = std::make_shared<Attempt>();
     attempt = attempt_;
   }
   if (mine) {
-    // Connects outside the lock, because connecting waits for the cluster.
+    // The lock is not held while connecting, because connecting waits for the cluster.
     auto connected = ClusterCoordinator::Connect(world_, waiter_, options_);
     attempt->status = connected.status();
     {
       MutexLock lock(mutex_);
       if (connected.ok()) coordinator_ = *std::move(connected);
-      // After a failure the next call makes a new attempt.
+      // After a failed attempt to connect, the next call makes a new attempt.
       attempt_ = nullptr;
     }
     attempt->ended.Notify();
   }
-  // The wait needs no time-out of its own: Connect has a deadline.
+  // Waiting for another thread's attempt needs no time-out of its own, because Connect has a
+  // deadline.
   waiter_.Wait(attempt->ended, absl::InfiniteDuration());
   if (!attempt->status.ok()) return attempt->status;
   MutexLock lock(mutex_);

@@ -19,8 +19,8 @@ class TrainingStrategy {
   TrainingStrategy(World world, Waiter& waiter, ClusterCoordinator::Options options);
 
   // Connects at the first call. Every other call, from any thread, returns the same coordinator,
-  // which lives as long as this object. Errors: those of ClusterCoordinator::Connect, for every
-  // call that waited; the next call tries again.
+  // which lives as long as this object. Errors: those of ClusterCoordinator::Connect, which all
+  // waiting calls get; a later call tries again.
   absl::StatusOr<ClusterCoordinator*> Coordinator();
 
  private:
@@ -28,7 +28,8 @@ class TrainingStrategy {
   // for it.
   struct Attempt {
     Event ended;
-    absl::Status status;  // the result; written before the event happens, read after it
+    // The result of the attempt; written before the event happens, read after it.
+    absl::Status status;
   };
 
   const World world_;

@@ -32,7 +32,7 @@ std::vector<VariableComponent> Variable::variables() const {
   std::vector<VariableComponent> shards;
   for (const VariablePiece& piece : PiecesOf(layout_)) {
     absl::InlinedVector<int64_t, 4> dims(layout_.dims().begin(), layout_.dims().end());
-    // Variables are cut along axis 0 only; a scalar has one piece.
+    // Variables are cut along axis 0 only, so a scalar is one component.
     if (!dims.empty()) dims[0] = piece.rows.count;
     shards.push_back({piece.name, Shape(absl::MakeConstSpan(dims)), DeviceOf(piece.ps)});
   }

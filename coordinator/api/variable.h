@@ -16,9 +16,10 @@ namespace cohort {
 
 // A component of a sharded variable, as TensorFlow's `ShardedVariable.variables` lists them.
 struct VariableComponent {
-  std::string name;  // "embedding/part_0", or the variable's own name if it is not cut
+  // Component name: "embedding/part_0", or the variable's own name if it is not cut.
+  std::string name;
   Shape shape;
-  std::string device;  // "/job:ps/replica:0/task:1/device:CPU:0"
+  std::string device;  // device name: "/job:ps/replica:0/task:1/device:CPU:0"
 };
 
 // An immutable handle of a variable; thread-safe.

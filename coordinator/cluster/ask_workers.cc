@@ -20,18 +20,18 @@ namespace cohort {
 
 namespace {
 
-// The pause between two rounds of questions.
+// The pause before workers that have not answered are asked again.
 constexpr absl::Duration kPause = absl::Milliseconds(50);
 
-// Returns whether the failed call may succeed later, in the same worker process or in one that
-// takes its place.
+// Returns whether the failed call may succeed when it is repeated, by the same worker process or by
+// one that replaces it.
 bool MayAnswerLater(const absl::Status& status) {
   const proto::ErrorClass error_class = ClassOf(status);
   if (error_class == proto::STALE || error_class == proto::TRANSIENT ||
       error_class == proto::WORKER_LOST) {
     return true;
   }
-  // Without a class the error comes from the transport, so the worker has not refused the call.
+  // An error without a class comes from the transport, so the worker has not refused the call.
   return error_class == proto::ERROR_CLASS_UNKNOWN &&
          (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status));
 }
@@ -42,38 +42,40 @@ std::vector<TaskLink> ServingWorkers(const Cluster& cluster) {
   for (const TaskLink& link : cluster.serving()) {
     if (link.task.role() == RoleName(Role::kWorker)) workers.push_back(link);
   }
-  // Workers are sorted by index, so that answers and error texts have a fixed order.
+  // The order by index makes the order of answers and error texts deterministic.
   std::sort(workers.begin(), workers.end(),
             [](const TaskLink& a, const TaskLink& b) { return a.task.index() < b.task.index(); });
   return workers;
 }
 
-// Waits a short time, after which the coordinator may know whether workers that did not answer are
-// lost, and whether lost workers are back. Errors: that of Cluster::Abort.
+// Waits a short time before workers are asked again. Meanwhile the coordinator may learn that
+// silent workers are lost, or that lost workers are back. Errors: that of Cluster::Abort.
 absl::Status PauseForWorkers(World world, Waiter& waiter, const Cluster& cluster) {
   const auto after_pause = [&](auto done) {
     world.clock.CallAt(world.clock.Now() + kPause, [done]() mutable { done(true); });
   };
   RETURN_IF_ERROR(Await<bool>(waiter, absl::InfiniteDuration(), "a while", after_pause).status());
-  // An aborted job ends the loop of questions here.
+  // If the job was aborted, its error ends the caller's loop.
   return cluster.ended();
 }
 
 struct WorkerQuestion {
-  std::string method;  // "/cohort.proto.WorkerService/ListDevices"
-  std::string what;    // the purpose, for the error of a time-out: "workers to list their devices"
+  std::string method;  // path of the gRPC method: "/cohort.proto.WorkerService/ListDevices"
+  // What the call is for, in the text of a time-out: "workers to list their devices".
+  std::string what;
   absl::Duration call_timeout;  // how long one call may take
 };
 
 template <typename Response>
 struct WorkerAnswer {
   proto::TaskRef task;
-  absl::Status status;  // names the worker as origin, unless MayAnswerLater
+  // Names the worker as origin, except for an error that MayAnswerLater accepts.
+  absl::Status status;
   Response response;
 };
 
-// Asks one worker. If the worker is lost before it answers, the loss is its answer: a loss is known
-// sooner than a call to a stopped worker times out.
+// Asks one worker. If the worker is lost before it answers, the status of the answer is that loss,
+// because the coordinator notices a loss sooner than the call to a stopped worker times out.
 template <typename Response, typename Request>
 void AskWorker(Cluster& cluster, const TaskLink& link, const WorkerQuestion& question,
                const Request& request,
@@ -100,8 +102,8 @@ void AskWorker(Cluster& cluster, const TaskLink& link, const WorkerQuestion& que
                       });
 }
 
-// Asks each of `links` and blocks until each worker has answered or is lost. The answers have the
-// order of `links`.
+// Asks all workers in `links` in parallel and blocks until each has answered or is lost. Returns
+// the answers in the order of `links`.
 template <typename Response, typename Request>
 absl::StatusOr<std::vector<WorkerAnswer<Response>>> AskWorkers(Waiter& waiter, Cluster& cluster,
                                                                const std::vector<TaskLink>& links,
@@ -118,7 +120,7 @@ absl::StatusOr<std::vector<WorkerAnswer<Response>>> AskWorkers(Waiter& waiter, C
       });
 }
 
-// Returns the error of a worker that serves but has not answered the question for `lasted`.
+// Returns the error of a worker that serves but left the question unanswered for the time `lasted`.
 template <typename Request>
 absl::Status UnansweredQuestion(const WorkerQuestion& question, const Request& request,
                                 const proto::TaskRef& worker, absl::Duration lasted,
@@ -129,8 +131,9 @@ absl::Status UnansweredQuestion(const WorkerQuestion& question, const Request& r
 
 using DataAnswer = WorkerAnswer<proto::CreateDatasetResponse>;
 
-// Asks `links` in parallel. If a worker serves but has not answered in time, its status names the
-// call. Errors: a refusal that the worker would repeat.
+// Asks the workers in `links` in parallel to build the data set. If a worker serves but has not
+// answered in time, the status of its answer names the call. Errors: a refusal by a worker that
+// asking again would not change.
 absl::StatusOr<std::vector<DataAnswer>> AskToBuild(Waiter& waiter, Cluster& cluster,
                                                    const DataQuestion& question,
                                                    const std::vector<TaskLink>& links,
@@ -155,8 +158,8 @@ absl::StatusOr<std::vector<DataAnswer>> AskToBuild(Waiter& waiter, Cluster& clus
   return answers;
 }
 
-// Asks one worker and, if that worker does not answer, all others in parallel. Errors: that of one
-// of the workers.
+// Asks one worker to build the data set and, if that worker does not answer, all other workers in
+// parallel. Errors: that of one of the workers.
 absl::StatusOr<proto::ExpectedData> FirstAnswer(Waiter& waiter, Cluster& cluster,
                                                 const DataQuestion& question) {
   absl::Status error =
@@ -169,14 +172,15 @@ absl::StatusOr<proto::ExpectedData> FirstAnswer(Waiter& waiter, Cluster& cluster
                        [&](const TaskLink& link) { return asked.count(link.task.index()) > 0; }),
         links.end());
     if (links.empty()) return error;
-    // One worker is enough at first: a data set may be costly to build.
+    // At first only one worker is asked, because a data set may be costly to build.
     if (asked.empty()) links.erase(links.begin() + 1, links.end());
     for (const TaskLink& link : links) asked.insert(link.task.index());
     ASSIGN_OR_RETURN(const std::vector<DataAnswer> answers,
                      AskToBuild(waiter, cluster, question, links, nullptr));
     for (const DataAnswer& answer : answers) {
       if (!answer.status.ok()) {
-        // A silent worker explains more than a broken connection, so its error is kept.
+        // The time-out of a silent worker tells the user more than a broken connection, so it is
+        // the error that is kept.
         if (!absl::IsDeadlineExceeded(error)) error = answer.status;
         continue;
       }
@@ -194,7 +198,7 @@ absl::StatusOr<proto::ExpectedData> FirstAnswer(Waiter& waiter, Cluster& cluster
 using DeviceAnswer = WorkerAnswer<proto::ListDevicesResponse>;
 using Answers = std::map<int, proto::ListDevicesResponse>;  // answers by worker index
 
-// Returns those of the workers that are still members of the job.
+// Returns the workers in `workers` that are still members of the job.
 std::vector<int> MembersOf(const Cluster& cluster, const std::vector<int>& workers) {
   std::vector<int> members;
   for (const int worker : workers) {
@@ -203,7 +207,7 @@ std::vector<int> MembersOf(const Cluster& cluster, const std::vector<int>& worke
   return members;
 }
 
-// Returns links to those of the workers that serve and have not answered yet.
+// Returns links to the workers in `workers` that serve and have no answer in `without`.
 std::vector<TaskLink> LinksOf(const Cluster& cluster, const std::vector<int>& workers,
                               const Answers& without) {
   std::vector<TaskLink> links;
@@ -220,7 +224,7 @@ bool HaveAnswered(const Answers& answers, const std::vector<int>& workers) {
                      [&](int worker) { return answers.count(worker) > 0; });
 }
 
-// Logs which workers the job begins without.
+// Logs the workers without an answer, because the job begins without them.
 void LogLeftOut(const Answers& answers, const std::vector<int>& workers) {
   std::vector<int> left_out;
   for (const int worker : workers) {
@@ -237,7 +241,8 @@ std::string Describe(int worker, const proto::ListDevicesResponse& answer) {
       answer.no_gpu_reason().empty() ? "" : absl::StrCat(" (", answer.no_gpu_reason(), ")"));
 }
 
-// Returns the devices that all workers have, or an error if their devices differ.
+// Returns the devices that all workers have. Errors: INVALID_ARGUMENT if two workers have different
+// devices.
 absl::StatusOr<std::vector<std::string>> InCommon(const Answers& answers) {
   const auto& [first, wanted] = *answers.begin();
   for (const auto& [worker, answer] : answers) {
@@ -253,7 +258,7 @@ absl::StatusOr<std::vector<std::string>> InCommon(const Answers& answers) {
   return std::vector<std::string>(wanted.devices().begin(), wanted.devices().end());
 }
 
-// Logs why workers use no GPU, one line for each reason.
+// Logs why workers use no GPU, one line for each different reason.
 void LogReasons(const Answers& answers) {
   std::map<std::string, std::vector<int>> reasons;
   for (const auto& [worker, answer] : answers) {
@@ -264,7 +269,7 @@ void LogReasons(const Answers& answers) {
   }
 }
 
-// Returns whether enough of `workers` serve for the job to begin.
+// Returns whether as many of `workers` serve as the job needs to begin.
 bool AreEnough(const Cluster& cluster, const std::vector<int>& workers) {
   return static_cast<int>(LinksOf(cluster, workers, {}).size()) >=
          std::max(1, cluster.limits().min);
@@ -281,8 +286,7 @@ absl::StatusOr<proto::ExpectedData> AskForData(World world, Waiter& waiter, Clus
     first = FirstAnswer(waiter, cluster, question);
     if (first.ok()) break;
     if (!MayAnswerLater(first.status()) || world.clock.Now() >= deadline) return first.status();
-    // The wait ends when any worker serves: each of them can answer, so no particular one is
-    // awaited.
+    // Any worker that serves can answer, so the loop does not wait for a particular worker.
     RETURN_IF_ERROR(PauseForWorkers(world, waiter, cluster));
   }
   std::vector<TaskLink> others = ServingWorkers(cluster);
@@ -291,7 +295,8 @@ absl::StatusOr<proto::ExpectedData> AskForData(World world, Waiter& waiter, Clus
                                 return link.task.index() == first->worker().index();
                               }),
                others.end());
-  // Each of the other workers compares its data with `first`, and refuses if they differ.
+  // Each of the other workers compares its own data with those of the first worker, and refuses if
+  // they differ.
   RETURN_IF_ERROR(AskToBuild(waiter, cluster, question, others, &*first).status());
   return first;
 }
@@ -310,7 +315,7 @@ absl::StatusOr<std::vector<std::string>> AskForDevices(World world, Waiter& wait
                                 "workers to list their devices", question.call_timeout};
   Answers answers;
   const absl::Duration absence = std::min(cluster.self().lease, question.timeout / 2);
-  absl::Time last_asked = world.clock.Now();  // when a serving worker was asked last
+  absl::Time last_asked = world.clock.Now();  // when workers that serve were last asked
   RETURN_IF_ERROR(cluster.ended());
   while (true) {
     const std::vector<int> workers = MembersOf(cluster, question.workers);
@@ -332,9 +337,10 @@ absl::StatusOr<std::vector<std::string>> AskForDevices(World world, Waiter& wait
       }
     }
     if (HaveAnswered(answers, workers) && !answers.empty()) break;
-    // The absence counts from the last question, since a worker that serves may still answer.
+    // The time for which a worker may be absent counts from the last question, since a worker that
+    // serves may still answer.
     if (!links.empty()) last_asked = world.clock.Now();
-    // A worker that was lost does not hold up a job that has enough others.
+    // A lost worker does not delay a job for which enough other workers serve.
     if (world.clock.Now() >= last_asked + absence && AreEnough(cluster, workers)) {
       LogLeftOut(answers, workers);
       break;

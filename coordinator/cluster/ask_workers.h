@@ -24,30 +24,28 @@ struct DataQuestion {
   absl::Duration call_timeout;  // how long one worker may take to read its files
 };
 
-// Asks one serving worker, then all other serving workers, which compare their data with the first
-// worker's. Skips a worker that is lost before it has answered: it will be told the expected data
-// when it is back. Blocks. Errors: INVALID_ARGUMENT naming two workers, their lengths and types; an
-// error that a worker answers (a missing file); that of Cluster::Abort; UNAVAILABLE when no worker
-// has answered in time.
+// Asks one serving worker to build the data set, and then all other serving workers, which compare
+// their data with the first worker's. Skips a worker that is lost before it has answered; such a
+// worker learns the expected data when it is back. Blocks. Errors: INVALID_ARGUMENT naming two
+// workers, their lengths and types; an error that a worker answers (a missing file); that of
+// Cluster::Abort; UNAVAILABLE when no worker has answered in time.
 absl::StatusOr<proto::ExpectedData> AskForData(World world, Waiter& waiter, Cluster& cluster,
                                                const DataQuestion& question);
 
 struct DeviceQuestion {
   std::vector<int> workers;  // task indices of the workers to ask
-  absl::Duration timeout;    // how long all workers together may take
-  // The time-out of one call. A worker that does not answer in this time may be lost, and is asked
-  // again.
+  absl::Duration timeout;    // how long the whole question may take, for all workers together
+  // The time-out of one call. A worker that does not answer in this time is asked again.
   absl::Duration call_timeout;
 };
 
 // Returns the devices that each of `question.workers` has, which must be the same on all of them.
 // Blocks. All these workers have served before (ClusterCoordinator::WaitForCluster). A worker that
-// is lost before it has answered is asked again when it is back. If a worker stays away for the
-// lease, or for half of `timeout`, and as many workers as the job needs are there, the missing
-// worker is left out; it joins later like any late worker. A removed worker is not waited for.
-// Errors: INVALID_ARGUMENT naming two workers whose devices differ, with both lists;
-// DEADLINE_EXCEEDED of class WORKER_LOST naming the missing workers; Cluster::Abort's; a worker's
-// own error.
+// is lost before it has answered is asked again when it is back. If it stays away for the lease, or
+// for half of `timeout`, it is left out, provided that as many workers as the job needs serve; it
+// joins later like any late worker. A removed worker is not waited for. Errors: INVALID_ARGUMENT
+// naming two workers whose devices differ, with both lists; DEADLINE_EXCEEDED of class WORKER_LOST
+// naming the missing workers; Cluster::Abort's; a worker's own error.
 absl::StatusOr<std::vector<std::string>> AskForDevices(World world, Waiter& waiter,
                                                        Cluster& cluster,
                                                        const DeviceQuestion& question);

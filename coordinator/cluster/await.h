@@ -18,16 +18,16 @@
 
 namespace cohort {
 
-// Runs start(done) and waits until done(StatusOr<T>) was called. `what` names the awaited event for
-// the error text. Errors: those that `done` got; DEADLINE_EXCEEDED naming `what`.
+// Runs start(done) and blocks until done(StatusOr<T>) was called. `what` names the awaited event in
+// the error text. Errors: those passed to `done`; DEADLINE_EXCEEDED naming `what`.
 template <typename T, typename Start>
 absl::StatusOr<T> Await(Waiter& waiter, absl::Duration timeout, absl::string_view what,
                         Start start) {
   struct State {
     Event event;
-    absl::StatusOr<T> result;  // written before the event, read after it
+    absl::StatusOr<T> result;  // the result; written before the event happens, read after it
   };
-  // shared: a late answer finds the state even after a time-out
+  // `done` shares the state, because it may be called after the time-out.
   auto state = std::make_shared<State>();
   start([state](absl::StatusOr<T> result) {
     state->result = std::move(result);
@@ -40,7 +40,7 @@ absl::StatusOr<T> Await(Waiter& waiter, absl::Duration timeout, absl::string_vie
   return std::move(state->result);
 }
 
-// Turns the `done` of an Await<bool> into a callback that takes a status.
+// Converts the `done` of an Await<bool> to a callback that takes a status; OK becomes true.
 template <typename Done>
 auto StatusTo(Done done) {
   return [done = std::move(done)](absl::Status status) mutable {
@@ -49,8 +49,8 @@ auto StatusTo(Done done) {
   };
 }
 
-// Gives `done` the first of several results and drops the later ones. Shared by all callbacks that
-// may give a result. Thread-safe.
+// Passes the first of several results to `done` and drops the later ones. Shared by all callbacks
+// that may produce a result. Thread-safe.
 template <typename T>
 class FirstResult {
  public:
@@ -64,9 +64,9 @@ class FirstResult {
   absl::AnyInvocable<void(absl::StatusOr<T>)> done_;
 };
 
-// Awaits calls to a task or, without a task, to the homes of variables. The wait ends with the loss
-// of the task or of a home, which is known sooner than a call to a stopped task times out. Answers
-// after the loss are dropped.
+// Awaits the result of calls to a task or, without a task, to the homes of variables. If the task
+// or a home is lost, the wait ends with that loss, which is known sooner than a call to a stopped
+// task times out. Answers after the loss are dropped.
 template <typename T, typename Watched, typename Start>
 absl::StatusOr<T> AwaitUnlessLost(Waiter& waiter, absl::Duration timeout, absl::string_view what,
                                   const std::shared_ptr<Watched>& cluster,
@@ -81,16 +81,16 @@ absl::StatusOr<T> AwaitUnlessLost(Waiter& waiter, absl::Duration timeout, absl::
   return result;
 }
 
-// Awaits an operation that can be given up: start(done) returns the operation's id, and abandon(id)
-// gives the operation up and returns whether `done` will never run. `timed_out` makes the error
-// when the time has run out.
+// Awaits an operation that can be cancelled: start(done) returns the operation's id, and
+// abandon(id) cancels the operation and returns whether `done` will never run. After a time-out,
+// `timed_out` makes the error.
 template <typename T, typename Start, typename Abandon>
 absl::StatusOr<T> AwaitOrAbandon(Waiter& waiter, absl::Duration timeout,
                                  absl::FunctionRef<absl::Status()> timed_out, Start start,
                                  Abandon abandon) {
   struct State {
     Event event;
-    absl::StatusOr<T> result;  // written before the event, read after it
+    absl::StatusOr<T> result;  // the result; written before the event happens, read after it
   };
   auto state = std::make_shared<State>();  // shared with `done`, which may run after a time-out
   const auto id = start([state](absl::StatusOr<T> result) {
@@ -100,7 +100,7 @@ absl::StatusOr<T> AwaitOrAbandon(Waiter& waiter, absl::Duration timeout,
   if (!waiter.Wait(state->event, timeout)) {
     const absl::Status error = timed_out();
     if (abandon(id)) return error;
-    // It was too late to abandon: `done` is about to run.
+    // The operation could not be cancelled any more, because `done` is about to run.
     waiter.Wait(state->event, absl::InfiniteDuration());
   }
   return std::move(state->result);

@@ -16,7 +16,7 @@ namespace cohort {
 
 namespace {
 
-// Makes the error of a lost home, of class PS_LOST, with the advice `remedy` at its end.
+// Makes the error of a lost home, of class PS_LOST. The text ends with the advice `remedy`.
 absl::Status PsLost(TaskId task, uint64_t incarnation, absl::string_view cause,
                     absl::string_view remedy) {
   proto::ErrorDetail detail;
@@ -39,7 +39,7 @@ uint64_t LossWatches::Add(std::optional<TaskId> task, Lost lost) {
 }
 
 void LossWatches::Forget(uint64_t watch) {
-  Watch forgotten;  // destroyed after the lock: the callback may own other objects
+  Watch forgotten;  // destroyed after the lock is released: the callback may own other objects
   MutexLock lock(mutex_);
   const auto found = watches_.find(watch);
   if (found == watches_.end()) return;
@@ -68,7 +68,7 @@ std::shared_ptr<Cluster> Cluster::Create(World world, Options options) {
   const std::shared_ptr<Cluster> cluster(new Cluster(world, std::move(options)));
   ReachWatch::Options reach;
   reach.lease = cluster->options_.self.lease;
-  // Weak pointers, because the cluster owns the watch.
+  // Weak pointers, because the cluster owns the ReachWatch that has these callbacks.
   reach.is_heard = [weak = std::weak_ptr(cluster)](TaskId task) {
     const auto self = weak.lock();
     return self != nullptr && self->IsHeard(task);
@@ -93,7 +93,7 @@ proto::AttachRequest Cluster::MakeAttachLocked(uint64_t epoch, TaskId task) cons
   attach.set_compute_threads(options_.worker_threads);
   attach.set_worker_position(roster_.Find(task)->position);
   for (const TaskId ps : roster_.Tasks(options_.homes)) {
-    // Every task is told where all homes are, and in which incarnation.
+    // Each task learns the address and incarnation of every home.
     proto::Peer* const peer = attach.add_ps();
     peer->mutable_task()->set_role(RoleName(ps.role));
     peer->mutable_task()->set_index(ps.index);
@@ -106,7 +106,7 @@ proto::AttachRequest Cluster::MakeAttachLocked(uint64_t epoch, TaskId task) cons
 uint64_t Cluster::IncarnationLocked(TaskId ps) const {
   const auto link = links_.find(ps);
   if (link != links_.end()) return link->second.task.incarnation();
-  // A home that does not serve yet may have answered the claim already.
+  // If the home does not serve yet, its answer to the epoch claim may name its incarnation.
   return claim_ == nullptr ? 0 : claim_->IncarnationOf(ps);
 }
 
@@ -114,7 +114,7 @@ std::shared_ptr<TaskConnection> Cluster::MakeConnectionLocked(TaskId task) {
   TaskConnection::Options options;
   options.task = task;
   options.lease = options_.self.lease;
-  // Weak pointers, because the cluster owns the connection.
+  // A weak pointer, because the cluster owns the connection that has these callbacks.
   const std::weak_ptr<Cluster> weak = weak_from_this();
   options.address = [weak, task, last = AddressOfLocked(task)] {
     const auto self = weak.lock();
@@ -138,8 +138,8 @@ std::shared_ptr<TaskConnection> Cluster::MakeConnectionLocked(TaskId task) {
       self->options_.on_leaving(task, patience, std::move(let_go));
     };
   }
-  // A coordinator that takes over this job takes all of its first tasks. The loss of a worker that
-  // was added later proves nothing: another job may have taken that worker.
+  // Another coordinator that takes over this job takes all tasks with which the job began. A worker
+  // that was added later proves nothing: another job may have taken it.
   if (!roster_.Find(task)->added) {
     options.on_superseded = [weak](const absl::Status& cause) {
       if (const auto self = weak.lock()) self->OnSuperseded(TakenOver(cause));
@@ -162,32 +162,35 @@ void Cluster::Claim(uint64_t floor, absl::AnyInvocable<void(absl::StatusOr<uint6
   {
     MutexLock lock(mutex_);
     ended = ended_;
-    // Homes without a first copy are asked like workers: they hold no variables to put back.
+    // Workers that wait for their first copy are claimed like other workers, not like homes: they
+    // hold no variables to restore.
     for (const int home : HomesLocked()) options.ps.push_back({options_.homes, home});
     if (options_.homes != Role::kWorker) options.workers = roster_.Tasks(Role::kWorker);
     for (const int worker : joining_) options.workers.push_back({Role::kWorker, worker});
     options.floor = std::max(floor, epoch_);
     options.held = epoch_;
     claiming_ = true;
-    // From here on no task of the old epoch counts as serving, and none is reported as lost.
+    // From here on no task of the old epoch counts as serving, and no loss of such a task is
+    // reported.
     for (const auto& [task, connection] : connections_) connection->Suspend();
     links_.clear();
     first_incarnation_.clear();
-    dropped_.clear();  // the restore after the claim gives all homes their values
-    ++changes_;        // a copy under way has values from before the restore
+    dropped_.clear();  // the restore after the claim gives valid copies to all homes
+    ++changes_;        // makes copies under way invalid: their values are older than the restore
     claim = EpochClaim::Create(
         world_, std::move(options),
         [weak = weak_from_this(), done = std::move(done)](absl::StatusOr<uint64_t> epoch) mutable {
           if (const auto self = weak.lock()) {
             if (epoch.ok()) self->OnClaimed(*epoch);
-            // A claim that finds a successor ends this coordinator's job.
+            // A STALE error means that another coordinator has taken over, so this coordinator's
+            // job ends.
             if (ClassOf(epoch.status()) == proto::STALE) self->OnSuperseded(epoch.status());
           }
           done(epoch);
         });
     replaced = std::exchange(claim_, claim);
   }
-  // Outside the lock: both calls may run callbacks at once.
+  // The lock is not held, because Cancel, Abort and Start may run callbacks at once.
   if (replaced != nullptr) replaced->Cancel();
   if (!ended.ok()) return claim->Abort(ended);
   claim->Start();
@@ -206,7 +209,7 @@ void Cluster::OnClaimed(uint64_t epoch) {
       renewals.emplace_back(connection, MakeAttachLocked(epoch, task));
     }
   }
-  // Outside the lock: a connection may call back.
+  // The lock is not held, because a connection may call the cluster back.
   for (auto& [connection, attach] : renewals) connection->Renew(std::move(attach));
 }
 
@@ -222,7 +225,7 @@ uint64_t Cluster::NextSave() {
 
 void Cluster::Stop() {
   std::shared_ptr<EpochClaim> claim;
-  std::vector<ReadyWait> dropped;  // declared before the lock, so destroyed after it
+  std::vector<ReadyWait> dropped;  // declared before the lock, so destroyed after its release
   {
     MutexLock lock(mutex_);
     dropped.swap(ready_waits_);
@@ -241,7 +244,7 @@ void Cluster::WhenReady(int min_workers, absl::AnyInvocable<void(absl::Status)> 
   {
     MutexLock lock(mutex_);
     ended = ended_;
-    // OnReady runs the callback when the last awaited task serves.
+    // OnReady will run the callback when the last awaited task serves.
     if (ended.ok() && !IsReadyLocked(min_workers)) {
       ready_waits_.push_back({min_workers, std::move(done)});
       return;
@@ -267,14 +270,14 @@ void Cluster::EndWaits(const absl::Status& why) {
     ended_ = why;
     waits = std::exchange(ready_waits_, {});
   }
-  // Outside the lock: a callback may start the next wait.
+  // The lock is not held, because a callback may start a new wait.
   for (ReadyWait& wait : waits) wait.done(why);
 }
 
 void Cluster::OnSuperseded(const absl::Status& cause) {
   {
     MutexLock lock(mutex_);
-    // The first report names the coordinator that has taken over.
+    // The first reported cause is kept, because it names the coordinator that has taken over.
     if (superseded_.ok()) superseded_ = cause;
   }
   EndWaits(cause);
@@ -329,10 +332,10 @@ void Cluster::Suspect(TaskId task, std::optional<uint64_t> incarnation) {
     const auto link = links_.find(task);
     if (found == connections_.end() || link == links_.end()) return;
     connection = found->second;
-    // A suspicion of a ps concerns the process that serves now.
+    // Without a given incarnation, the suspicion concerns the process that serves now.
     if (!incarnation.has_value()) incarnation = link->second.task.incarnation();
   }
-  // Outside the lock: the connection reports a loss through OnLost.
+  // The lock is not held, because the connection reports a loss by calling OnLost.
   connection->Suspect(*incarnation, absl::UnavailableError("a call to it failed"));
 }
 
@@ -341,18 +344,21 @@ void Cluster::OnReady(TaskId task, const TaskLink& link) {
   bool ps_restarted = false;
   {
     MutexLock lock(mutex_);
-    if (roster_.Find(task) == nullptr) return;  // the worker is being removed
+    // The worker is being removed and is no member any more.
+    if (roster_.Find(task) == nullptr) return;
     links_[task] = link;
     const uint64_t incarnation = link.task.incarnation();
-    // The first incarnation that serves in an epoch is the one that holds the variables.
+    // In each epoch, the first incarnation of a home that serves is the one that holds the
+    // variables.
     uint64_t& first = first_incarnation_.emplace(task, incarnation).first->second;
     ps_restarted = task.role == options_.homes && first != incarnation;
-    // A restarted home gets a copy, so its new incarnation counts.
+    // A restarted mirrored home gets a new copy, so its new incarnation replaces the first one.
     if (options_.mirrored) first = incarnation;
     ready = TakeReadyLocked();
   }
   reach_->OnServing(link.task);
-  // The old process was lost unnoticed, so its loss is told before the return is.
+  // The loss of the home's earlier process went unnoticed, so it is reported now, before the new
+  // process is reported as serving.
   if (ps_restarted) {
     const absl::Status lost =
         PsLost(task, link.task.incarnation(), "the process was restarted", options_.ps_lost_remedy);
@@ -362,8 +368,8 @@ void Cluster::OnReady(TaskId task, const TaskLink& link) {
   if (task.role == options_.homes && options_.on_home_serving) options_.on_home_serving(link);
   if (task.role == Role::kWorker) {
     options_.on_worker_ready(task.index, link);
-    // The worker may have been removed while on_worker_ready ran. Then the removal is told again,
-    // because the receiver may have added the worker anew.
+    // If the worker was removed while on_worker_ready ran, the removal is reported again, because
+    // the receiver may have added the worker anew.
     if (!IsMember(task)) options_.on_worker_removed(task.index, [] {});
   }
   for (ReadyWait& wait : ready) wait.done(absl::OkStatus());
@@ -379,8 +385,9 @@ void Cluster::OnLost(TaskId task, const absl::Status& cause) {
     if (found != links_.end()) {
       incarnation = found->second.task.incarnation();
       links_.erase(found);
-      first_incarnation_.erase(task);  // the loss is reported now, not again when the task is back
-      // Without a link the loss was told before, unless the task is a worker on its way out.
+      first_incarnation_.erase(task);  // so that OnReady does not report this loss again
+      // A task without a link was reported as lost before, unless it is a worker that is being
+      // removed.
     } else if (leaving_.count(task) == 0) {
       return;
     }
@@ -404,7 +411,7 @@ absl::StatusOr<std::vector<TaskLink>> Cluster::ps() const {
     links.push_back(found->second);
   }
   if (!links.empty()) return links;
-  // All copies are lost: the first home stands for all of them in the error.
+  // If all copies are lost, the error names the first home in place of all of them.
   const TaskId first{options_.homes, HomesLocked().front()};
   return PsLost(first, 0, "as were all others that had the variables", options_.ps_lost_remedy);
 }
@@ -413,7 +420,7 @@ absl::StatusOr<size_t> Cluster::PositionOfPs(uint32_t index) const {
   std::vector<int> indices;
   {
     MutexLock lock(mutex_);
-    // The order must be that of ps(), into whose result the position points.
+    // The homes must be in the order of ps(), because the position is an index into its result.
     indices = HomesInStepLocked();
   }
   const auto found = std::find(indices.begin(), indices.end(), static_cast<int>(index));
@@ -454,7 +461,8 @@ std::string Cluster::ReportMissing() const {
 bool Cluster::AnswersLocked(TaskId task) const {
   const auto found = connections_.find(task);
   if (found != connections_.end()) return found->second->IsServing();
-  // Before the first claim is granted there are no connections, only the answers to the claim.
+  // Before the first epoch is granted there are no connections, so the last answer to the claim
+  // decides.
   return claim_ == nullptr || claim_->LastError(task).ok();
 }
 
@@ -467,7 +475,7 @@ std::vector<Cluster::Silent> Cluster::silent() const {
     if (since > absl::ZeroDuration()) silent.push_back({task, since});
   };
   for (const auto& [task, connection] : connections_) ask(task, connection);
-  // A worker that is being removed may still hold up the calls that wait for it.
+  // A worker that is being removed may still delay calls that wait for its closures.
   for (const auto& [task, leaving] : leaving_) ask(task, leaving.connection);
   return silent;
 }
@@ -475,7 +483,7 @@ std::vector<Cluster::Silent> Cluster::silent() const {
 std::vector<std::string> Cluster::ReportApart() const {
   const std::set<TaskPair> broken = reach_->broken();
   if (broken.empty()) return {};
-  std::map<TaskId, size_t> workers_of;  // number of workers that do not reach each server
+  std::map<TaskId, size_t> workers_of;  // for each server: number of workers that do not reach it
   size_t workers = 0;
   {
     MutexLock lock(mutex_);
@@ -494,7 +502,7 @@ std::vector<std::string> Cluster::ReportApart() const {
   }
   std::vector<std::string> report;
   for (const auto& [ps, count] : workers_of) {
-    // One line replaces a line per worker if no worker reaches a server.
+    // If no worker reaches a server, one line says so in place of a line per worker.
     if (count == workers) report.push_back(absl::StrCat("no worker reaches ", ps.ToString()));
   }
   for (const TaskPair& pair : broken) {

@@ -38,7 +38,8 @@ std::string Cluster::AddressOfLocked(TaskId task) const {
     member = &found->second.member;
   }
   if (member == nullptr) return kNowhere;
-  // The address with which a worker was added is its own; options_.address knows the other tasks.
+  // If a worker was added with an address, that address is used; options_.address knows all other
+  // tasks.
   const bool own = member->added && !member->address.empty();
   return options_.address && !own ? options_.address(task) : member->address;
 }
@@ -59,28 +60,28 @@ absl::Status Cluster::AddWorker(TaskId task, std::string address) {
           absl::StrCat(task.ToString(), " is being removed: add it when it has ended"));
     }
     RETURN_IF_ERROR(roster_.Add(task, address));
-    // Before the first claim all homes begin with the same initial values; later workers need a
-    // copy.
+    // Before the first claim all homes begin with the same initial values; workers added later need
+    // a copy.
     is_joining = options_.mirrored && (epoch_ > 0 || claiming_);
     if (is_joining) joining_.insert(task.index);
-    // A claim that is under way attaches the worker when it is granted.
+    // If a claim is under way, the worker is attached when the epoch is granted.
     if (epoch_ > 0 && !claiming_) {
       connection = connections_[task] = MakeConnectionLocked(task);
       attach = MakeAttachLocked(epoch_, task);
     }
   }
   Log(LogLevel::kInfo, "worker_added", {{"task", task.ToString()}, {"address", address}});
-  // Outside the lock, and before the worker is attached: its waiting for a copy must be known
-  // first.
+  // on_home_added runs without the lock. It runs before the worker is attached, because the
+  // scheduler and Copies must know first that the worker needs a copy.
   if (is_joining) options_.on_home_added(task.index);
   if (connection != nullptr) connection->Renew(std::move(attach));
   return absl::OkStatus();
 }
 
 absl::Status Cluster::CheckLeavesACopyLocked(TaskId task) const {
-  // The last worker of all is refused by the roster, which knows the better reason.
+  // Removing the only worker is refused later by the roster, with a better reason.
   if (!options_.mirrored || roster_.Tasks(Role::kWorker).size() == 1) return absl::OkStatus();
-  // A claim puts all homes back, so afterwards every home has a copy.
+  // A claim under way will restore all homes, so after it every home has a copy.
   const std::vector<int> have = claiming_ ? HomesLocked() : HomesInStepLocked();
   if (have != std::vector<int>{task.index}) return absl::OkStatus();
   return absl::FailedPreconditionError(
@@ -111,15 +112,16 @@ void Cluster::RemoveWorker(TaskId task, Farewell farewell,
       joining_.erase(task.index);
       leaving_[task] = {member, connections_[task]};
       connections_.erase(task);
-      ready = TakeReadyLocked();  // waits for the removed worker may end now
+      ready = TakeReadyLocked();  // some waits had only waited for the removed worker
     }
   }
   if (!refused.ok()) return done(refused);
   Log(LogLevel::kInfo, "worker_leaves", {{"task", task.ToString()}, {"address", address}});
-  // Outside the lock: the claim may be granted at once, without this home.
+  // The lock is not held, because the claim may be granted at once, without this home.
   if (claim != nullptr) claim->Leave(task);
   for (ReadyWait& wait : ready) wait.done(absl::OkStatus());
-  // The scheduler runs the callback when the worker has no closure in flight.
+  // on_worker_removed gets a callback that the scheduler calls when the worker has no closure in
+  // flight.
   options_.on_worker_removed(task.index, [weak = weak_from_this(), task, farewell, address, epoch,
                                           done = std::move(done)]() mutable {
     const auto self = weak.lock();
@@ -132,12 +134,12 @@ void Cluster::RemoveWorker(TaskId task, Farewell farewell,
     }
     if (connection != nullptr) connection->Stop();
     Log(LogLevel::kInfo, "worker_removed", {{"task", task.ToString()}});
-    // Under another coordinator the worker must live on, so it is not told to end.
+    // If another coordinator has taken over, the worker belongs to that one and is not told to end.
     if (!self->superseded().ok()) return done(absl::OkStatus());
     SayFarewell(self->world_.transport.Connect(address, Lane::kControl), epoch, farewell,
                 [task, done = std::move(done)](const absl::Status& said) mutable {
-                  // The worker is lost or belongs to another coordinator by now: in both cases it
-                  // is done with.
+                  // An error means that the worker is lost or belongs to another coordinator: it is
+                  // removed either way.
                   if (!said.ok()) {
                     Log(LogLevel::kInfo, "farewell_unheard",
                         {{"task", task.ToString()}, {"cause", said.message()}});
@@ -152,7 +154,7 @@ bool Cluster::MoveWorker(TaskId task, std::string address) {
     MutexLock lock(mutex_);
     const Member* const member = roster_.Find(task);
     if (member == nullptr || task.role != Role::kWorker || links_.count(task) > 0) return false;
-    // The connection asks for the address before each attempt, so it finds the new one by itself.
+    // Moving the roster entry is enough: the connection asks for the address before each attempt.
     if (member->address == address) return true;
     roster_.Move(task, address);
   }
@@ -207,7 +209,7 @@ int Cluster::num_ps() const {
 
 absl::StatusOr<std::vector<TaskLink>> Cluster::savers() const {
   absl::StatusOr<std::vector<TaskLink>> links = ps();
-  // All copies are equal, so one of them makes the whole checkpoint.
+  // All copies are equal, so a single home can write the whole checkpoint.
   if (links.ok() && options_.mirrored) links->resize(1);
   return links;
 }
@@ -222,13 +224,14 @@ bool Cluster::DropHome(int index) {
 bool Cluster::TakeHome(int index, const proto::TaskRef& process, uint64_t changes) {
   MutexLock lock(mutex_);
   const auto link = links_.find(TaskId{options_.homes, index});
-  // A change that the copy does not contain, or a restart of the process, makes the copy worthless.
+  // The copy is invalid if the coordinator has changed variables since, or if the process was
+  // restarted.
   if (changes != changes_ || open_changes_ > 0 || link == links_.end() ||
       link->second.task.incarnation() != process.incarnation()) {
     return false;
   }
   dropped_.erase(index);
-  // The home is now the youngest member of its group (edges.h).
+  // Among the members of its group sorted by age (edges.h), the home is now the youngest.
   joined_[index] = ++last_joined_;
   joining_.erase(index);
   return true;
@@ -242,7 +245,7 @@ bool Cluster::IsHeard(TaskId task) const {
     if (found == connections_.end()) return false;
     connection = found->second;
   }
-  // Outside the lock: the connection has a lock of its own.
+  // The lock is not held, because the connection has its own.
   return connection->IsServing() && connection->silence() == absl::ZeroDuration();
 }
 
@@ -254,8 +257,8 @@ Apart Cluster::FindApart() const {
   const std::set<TaskPair> broken = reach_->broken();
   MutexLock lock(mutex_);
   const std::vector<TaskId> workers = roster_.Tasks(Role::kWorker);
-  // Without copies, a worker that does not reach all servers waits; a worker with the variables in
-  // itself needs no server.
+  // If variables live on servers, a worker that does not reach all servers must wait. A single
+  // worker that has the variables itself needs no server.
   if (!options_.mirrored) {
     if (options_.homes != Role::kPs) return {};
     return PartFromServers(workers, roster_.Tasks(Role::kPs), broken);
@@ -266,7 +269,8 @@ Apart Cluster::FindApart() const {
     const bool has_copy = dropped_.count(worker.index) + joining_.count(worker.index) == 0;
     (has_copy ? in_step : others).push_back(worker);
   }
-  // Sorted by age: homes that have had a copy from the beginning come first, by index.
+  // Sorts members by age: first the homes that have had a copy since the beginning, by index, and
+  // then the others in the order in which they got a copy.
   const auto joined = [&](TaskId task) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     const auto found = joined_.find(task.index);
     return found == joined_.end() ? 0 : found->second;
@@ -290,7 +294,8 @@ bool Cluster::IsReached(TaskId task) const {
 
 uint64_t Cluster::WatchLoss(std::optional<TaskId> task, LossWatches::Lost lost) {
   const uint64_t watch = loss_watches_.Add(task, std::move(lost));
-  // A loss that happened before the watch was set would not be told again, so it is told here.
+  // If the loss happened before the watch was added, nobody would report it, so the callback runs
+  // here.
   absl::Status cause = ps().status();
   if (task.has_value()) {
     MutexLock lock(mutex_);
@@ -301,7 +306,8 @@ uint64_t Cluster::WatchLoss(std::optional<TaskId> task, LossWatches::Lost lost) 
 }
 
 void Cluster::TellOfLoss(TaskId task, const absl::Status& of_home) {
-  // A watch of the task itself gets its loss as a worker; watches of homes get the loss of a home.
+  // Watches of this task get the loss as an error of class WORKER_LOST; watches of homes get class
+  // PS_LOST.
   loss_watches_.Tell(task, WorkerLost(task, of_home.message()));
   if (task.role == options_.homes) loss_watches_.Tell(std::nullopt, of_home);
 }

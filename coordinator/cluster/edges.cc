@@ -7,18 +7,18 @@ namespace cohort {
 
 namespace {
 
-// A set of members, each given by its position in the list of members, which is sorted by age.
+// A set of members, as positions in the list of members, which is sorted by age.
 using Positions = std::set<size_t>;
 using Pairs = std::vector<std::pair<size_t, size_t>>;
 
-// Returns whether to leave out the set `one` rather than the set `other` of the same size: the set
-// with the younger members is left out.
+// Returns whether the set `one` has younger members than the set `other` of the same size, so that
+// `one` is the set to leave out.
 bool IsYounger(const Positions& one, const Positions& other) {
   return std::lexicographical_compare(other.rbegin(), other.rend(), one.rbegin(), one.rend());
 }
 
-// Finds a smallest set of members that contains an end of every pair. Takes the first pair without
-// a chosen end, and tries both of its ends. At most 2^size_max branches.
+// Finds a smallest set of members that contains at least one task of every pair. Takes the first
+// pair of which no task is chosen, and tries both tasks. Visits at most 2^size_max branches.
 void Search(const Pairs& pairs, size_t size_max, Positions& chosen,
             std::optional<Positions>& best) {
   const auto open = std::find_if(pairs.begin(), pairs.end(), [&](const auto& pair) {
@@ -38,8 +38,8 @@ void Search(const Pairs& pairs, size_t size_max, Positions& chosen,
   }
 }
 
-// Chooses members greedily: repeatedly the member in most pairs. Used if an exact search would take
-// too long.
+// Chooses the tasks to leave out greedily: repeatedly the task in most pairs. Used if an exact
+// search would take too long.
 Positions MostBrokenFirst(Pairs pairs) {
   Positions chosen;
   while (!pairs.empty()) {
@@ -48,7 +48,7 @@ Positions MostBrokenFirst(Pairs pairs) {
       ++counts[one];
       ++counts[other];
     }
-    // Among members with equally many pairs, takes the youngest, which has the highest position.
+    // Among members in equally many pairs, takes the youngest, which has the highest position.
     const auto most =
         std::max_element(counts.begin(), counts.end(), [](const auto& a, const auto& b) {
           return std::pair(a.second, a.first) < std::pair(b.second, b.first);
@@ -63,7 +63,7 @@ Positions MostBrokenFirst(Pairs pairs) {
   return chosen;
 }
 
-// Returns whether the task forms a broken pair with one of the others.
+// Returns whether the task forms a broken pair with one of the tasks in `others`.
 bool IsBrokenWithAny(TaskId task, const std::vector<TaskId>& others,
                      const std::set<TaskPair>& broken) {
   return std::any_of(others.begin(), others.end(),
@@ -79,13 +79,14 @@ TaskPair PairOf(TaskId one, TaskId other) {
 void Edges::Report(TaskId from, const std::set<TaskId>& unreached, absl::Time now) {
   for (auto& [pair, reported] : reported_) {
     const TaskId other = pair.first == from ? pair.second : pair.first;
-    // A report lists all unreached peers, so it withdraws every pair that it does not list.
+    // A report lists all peers that its sender does not reach, so pairs that it does not list are
+    // no longer reported by the sender.
     if (unreached.count(other) == 0) reported.by.erase(from);
   }
   for (const TaskId to : unreached) {
     if (to == from) continue;
     Reported& reported = reported_[PairOf(from, to)];
-    // A second report of the pair does not restart its time.
+    // A repeated report of the pair does not restart the time since which the pair is reported.
     if (reported.by.empty()) reported.since = now;
     reported.by.insert(from);
   }
@@ -107,7 +108,8 @@ std::vector<Edges::Change> Edges::Update(absl::Time now, const std::set<TaskId>&
     }
     ++it;
     if (broken_.count(pair) > 0) continue;
-    // While an end is not heard, the pair may not be at fault, so its time starts anew.
+    // If the coordinator does not hear one of the two tasks, their connection may not be at fault,
+    // so the pair's time restarts.
     if (heard.count(pair.first) == 0 || heard.count(pair.second) == 0) {
       reported.since = now;
     } else if (now - reported.since >= settle_) {
@@ -146,7 +148,7 @@ std::set<TaskId> FewestToLeaveOut(const std::vector<TaskId>& members,
     }
   }
   std::optional<Positions> best;
-  // The sizes are tried in ascending order, so the first set that is found is a smallest one.
+  // Sizes are tried in ascending order, so the first set that is found has the smallest size.
   for (size_t size = 0; size <= kExactMax && !best.has_value(); ++size) {
     Positions chosen;
     Search(pairs, size, chosen, best);
@@ -170,7 +172,7 @@ Apart PartGroup(const std::vector<TaskId>& members, const std::vector<TaskId>& o
                 const std::set<TaskPair>& broken) {
   Apart apart;
   apart.left_out = FewestToLeaveOut(members, broken);
-  // Too few members would be left, so nobody is left out and the members in broken pairs wait.
+  // If too few members would be left, nobody is left out, and the members in broken pairs wait.
   if (members.size() - apart.left_out.size() < std::max<size_t>(min, 1)) {
     apart.left_out.clear();
     for (const TaskId member : members) {
@@ -182,7 +184,8 @@ Apart PartGroup(const std::vector<TaskId>& members, const std::vector<TaskId>& o
     if (apart.left_out.count(member) == 0) group.push_back(member);
   }
   for (const TaskId other : others) {
-    // A worker without a copy joins only if it reaches all of the group and all earlier joiners.
+    // A worker without a copy joins only if it reaches all members of the group and all workers
+    // that joined before it.
     if (IsBrokenWithAny(other, group, broken)) {
       apart.left_out.insert(other);
     } else {

@@ -14,18 +14,20 @@ namespace cohort {
 
 namespace {
 constexpr absl::Duration kRetry = absl::Milliseconds(100);
-constexpr absl::Duration kAskAgain = absl::Seconds(1);  // the interval for tasks that have answered
+// How often tasks that have answered are asked again.
+constexpr absl::Duration kAskAgain = absl::Seconds(1);
 constexpr char kGetStatus[] = "/cohort.proto.TaskService/GetStatus";
 constexpr char kAttach[] = "/cohort.proto.TaskService/Attach";
 
-// Names the other job that holds a task. Its settings are mentioned if they are all that differs.
+// Names the other job that holds a task. Says so if the other job differs from this job only in its
+// settings.
 std::string OtherJob(const proto::GetStatusResponse& answer, const proto::JobRef& own) {
   return absl::StrCat(JobName(answer.job()), answer.job().name() == own.name()
                                                  ? ", of the same name with other settings,"
                                                  : "");
 }
 
-// Makes the error of a task that is kept for another job whose coordinator is silent.
+// Makes the error of a task that waits for the silent coordinator of another job.
 absl::Status KeptFor(const proto::GetStatusResponse& answer, const proto::JobRef& own) {
   return WithOrigin(
       MakeError(absl::StatusCode::kFailedPrecondition,
@@ -37,7 +39,8 @@ absl::Status KeptFor(const proto::GetStatusResponse& answer, const proto::JobRef
       answer.task());
 }
 
-// Makes the error of a task whose job lives: its coordinator was heard from during the claim.
+// Makes the error of a task that another job holds, and whose coordinator called it during this
+// claim.
 absl::Status Lives(const proto::GetStatusResponse& answer, const proto::JobRef& own) {
   return WithOrigin(
       MakeError(absl::StatusCode::kFailedPrecondition,
@@ -83,7 +86,7 @@ EpochClaim::EpochClaim(World world, Options options, Done done)
 }
 
 void EpochClaim::Start() {
-  // All tasks are asked at once; the last answer begins the attachment.
+  // All tasks are asked at once; when the last one has answered, the ps are attached.
   for (const TaskId task : options_.ps) Probe(task);
   for (const TaskId task : options_.workers) Probe(task);
 }
@@ -93,7 +96,7 @@ void EpochClaim::Leave(TaskId home) {
     MutexLock lock(mutex_);
     if (done_ == nullptr || !left_.insert(home).second) return;
     unanswered_.erase(home);
-    // The home that leaves was the last one awaited, so attaching begins now.
+    // If only the leaving home had not answered, the ps are attached now.
     if (epoch_ != 0 || !unanswered_.empty()) return;
     epoch_ = highest_ + 1;
   }
@@ -123,7 +126,7 @@ void EpochClaim::Later(absl::Duration wait, absl::AnyInvocable<void()> retry) {
                       [self = shared_from_this(), retry = std::move(retry)]() mutable {
                         {
                           MutexLock lock(self->mutex_);
-                          // A finished claim asks no more.
+                          // A claim that has ended sends no more requests.
                           if (self->done_ == nullptr) return;
                         }
                         retry();
@@ -132,7 +135,7 @@ void EpochClaim::Later(absl::Duration wait, absl::AnyInvocable<void()> retry) {
 
 void EpochClaim::Probe(TaskId task) {
   std::string address = options_.address(task);
-  // A new channel for each attempt, because a restarted task may have another address.
+  // Each attempt opens a new channel, because a restarted task may have another address.
   const std::shared_ptr<Channel> channel = world_.transport.Connect(address, Lane::kControl);
   StartCall<proto::GetStatusResponse>(
       *channel, kGetStatus, Envelope<proto::GetStatusRequest>(), options_.call_timeout,
@@ -146,7 +149,8 @@ void EpochClaim::Probe(TaskId task) {
 }
 
 bool EpochClaim::IsTakenOver(const Answer& answer) {
-  // A first claim takes over any holder; only a coordinator that has held an epoch can lose it.
+  // Another coordinator can have taken over only if this one has held an epoch. Before that, this
+  // one may itself take over any holder.
   if (options_.held == 0 || !answer.ok() || answer->epoch() <= options_.held ||
       answer->coordinator_incarnation() == options_.self.incarnation) {
     return false;
@@ -173,10 +177,11 @@ bool EpochClaim::IsHome(TaskId task) const {
 }
 
 bool EpochClaim::IsKept(TaskId task, const Answer& answer) {
-  // A coordinator that has held an epoch has the tasks already; if another job has taken them
-  // since, IsTakenOver finds it.
+  // Only the first claim of a coordinator has to wait for tasks of another job. Later, IsTakenOver
+  // notices if another job has taken the tasks.
   if (options_.held != 0 || options_.self.take_over || !answer.ok()) return false;
-  // The task is free, or kept for this very job.
+  // The task is free, or it is kept for this very job; in both cases this coordinator may attach
+  // it.
   if (answer->kept_ms() == 0 || SameJob(answer->job(), options_.self.job)) return false;
   bool lives = false;
   bool says = false;
@@ -186,28 +191,28 @@ bool EpochClaim::IsKept(TaskId task, const Answer& answer) {
     if (done_ == nullptr) return true;
     says = kept_.empty();
     const auto [last, first] = kept_.emplace(task, *answer);
-    // The same process has heard from its coordinator between two answers, so that coordinator
-    // lives.
+    // If the task's process has heard from its coordinator between two answers to this claim, that
+    // coordinator lives.
     lives = !first && last->second.task().incarnation() == answer->task().incarnation() &&
             last->second.heard() != answer->heard();
     last->second = *answer;
     errors_[task] = kept;
     unanswered_.insert(task);
   }
-  // The wait takes up to a lease, so its reason is logged once.
+  // The wait for tasks of another job takes up to a lease, so the reason is logged, once.
   if (says) Log(LogLevel::kInfo, "waiting_for_tasks", {{"cause", kept.message()}});
   if (lives) Finish(Lives(*answer, options_.self.job));
   return true;
 }
 
 bool EpochClaim::CountLocked(TaskId task, const Answer& answer) {
-  // A draining process will end soon, so an epoch that it grants would not last.
+  // A process that is draining will end soon, so it must not grant the epoch.
   const bool serves = answer.ok() && answer->state() == proto::SERVING;
   errors_[task] =
       serves || !answer.ok() ? answer.status() : absl::UnavailableError("it is shutting down");
   // The new epoch must be above the epochs of all tasks that answer.
   if (serves) highest_ = std::max(highest_, answer->epoch());
-  // A worker that does not answer at once is not waited for; a home is.
+  // The claim waits for homes, but not for workers that do not answer at once.
   if (serves || !IsHome(task)) unanswered_.erase(task);
   if (epoch_ != 0 || !unanswered_.empty()) return false;
   epoch_ = highest_ + 1;
@@ -215,7 +220,7 @@ bool EpochClaim::CountLocked(TaskId task, const Answer& answer) {
 }
 
 void EpochClaim::OnProbed(TaskId task, const Answer& answer) {
-  // IsTakenOver has ended the claim if it returns true.
+  // If IsTakenOver returns true, it has ended the claim.
   if (HasLeft(task) || IsTakenOver(answer)) return;
   bool attach = false;
   if (!IsKept(task, answer)) {
@@ -223,7 +228,7 @@ void EpochClaim::OnProbed(TaskId task, const Answer& answer) {
     if (done_ == nullptr) return;
     attach = CountLocked(task, answer);
   }
-  // Tasks are asked again until the claim ends, so that LastError stays true.
+  // Tasks are asked again until the claim ends, so that LastError is up to date.
   Later(LastError(task).ok() ? kAskAgain : kRetry, [this, task] { Probe(task); });
   if (attach) Attach(0);
 }
@@ -233,7 +238,7 @@ void EpochClaim::Attach(size_t position) {
   {
     MutexLock lock(mutex_);
     epoch = epoch_;
-    // Homes that have left meanwhile are passed over.
+    // Homes that were taken out of the claim are skipped.
     while (position < options_.ps.size() && left_.count(options_.ps[position]) > 0) ++position;
   }
   // All homes have granted the epoch.
@@ -254,7 +259,8 @@ void EpochClaim::OnAttached(size_t position, const absl::StatusOr<proto::AttachR
   const absl::Status& status = answer.status();
   const TaskId task = options_.ps[position];
   if (HasLeft(task)) return Attach(position + 1);
-  // Another job has attached the home first. The claim returns to asking whether that job lives.
+  // If another job has attached the home in between, the claim asks again until the home is free or
+  // that job is seen to live.
   const bool kept = ClassOf(status) == proto::CONFIGURATION && options_.held == 0;
   {
     MutexLock lock(mutex_);
@@ -268,11 +274,11 @@ void EpochClaim::OnAttached(size_t position, const absl::StatusOr<proto::AttachR
   }
   if (status.ok()) return Attach(position + 1);
   if (kept) return;
-  // The home has granted a higher epoch to another coordinator, or belongs to another job.
+  // Another coordinator holds the home under a higher epoch, or the home belongs to another job.
   if (ClassOf(status) == proto::STALE || ClassOf(status) == proto::CONFIGURATION) {
     return Finish(TakenOver(status));
   }
-  // Any other failure is repeated: a home that is away may come back.
+  // After any other failure the call is repeated, because a lost home may come back.
   Later(kRetry, [this, position] { Attach(position); });
 }
 
@@ -282,7 +288,7 @@ void EpochClaim::Finish(absl::StatusOr<uint64_t> result) {
     MutexLock lock(mutex_);
     done = std::exchange(done_, nullptr);
   }
-  // Outside the lock, and only once: `done` may start the next claim.
+  // `done` runs once, without the lock, because it may start the next claim.
   if (done != nullptr) done(std::move(result));
 }
 

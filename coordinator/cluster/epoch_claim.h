@@ -1,14 +1,14 @@
 #pragma once
 
-// The claim of a new epoch for a coordinator. First every task is asked which epoch it holds. Then
+// The claim of a new epoch by a coordinator. First every task is asked which epoch it holds. Then
 // the parameter servers are attached one after another, in index order, under an epoch above all of
 // these. A server grants an epoch to the first coordinator that claims it. So if two coordinators
-// claim the same epoch, the loser finds out at the first server, before it holds any.
+// claim the same epoch, one of them is refused by the first server, before it holds any.
 //
-// The claim waits for parameter servers, because a server that is away may come back. Workers that
-// answer at once are asked as well, so that a worker that a former job has left behind can be taken
-// over. All tasks are asked again as long as the claim lasts, so that LastError tells which tasks
-// do not answer now.
+// The claim waits for parameter servers, because a lost server may come back. Workers are asked
+// too, but only those that answer at once are considered, so that a worker left behind by an
+// earlier job can be taken over. All tasks are asked again as long as the claim lasts, so that
+// LastError tells which tasks do not answer now.
 //
 // The claim also waits for a task that is kept for another job (common/task/task_hold.h), until the
 // task is free or the other job is seen to live. A task whose coordinator was killed becomes free
@@ -32,11 +32,11 @@
 
 namespace cohort {
 
-// The description of itself that a coordinator gives to tasks.
+// What a coordinator tells tasks about itself.
 struct CoordinatorIdentity {
   uint64_t incarnation = 0;
   proto::JobRef job;
-  // True: the coordinator takes over tasks of other jobs, too, even while those jobs live.
+  // True: the coordinator takes over even tasks of other jobs that are still alive.
   bool take_over = false;
   absl::Duration lease = absl::Seconds(5);
 };
@@ -44,8 +44,8 @@ struct CoordinatorIdentity {
 // Makes the part of an Attach request that identifies the coordinator.
 proto::AttachRequest MakeAttach(const CoordinatorIdentity& self, uint64_t epoch);
 
-// Returns the error, of class STALE, of a coordinator whose job another coordinator has taken over.
-// `cause` is the error that a task has answered.
+// Returns the error, of class STALE, for a coordinator that was replaced by another coordinator of
+// its job. `cause` is the error with which a task refused a call.
 absl::Status TakenOver(const absl::Status& cause);
 
 // One attempt to claim a new epoch. Thread-safe. Shared: open calls and timers hold it.
@@ -58,15 +58,15 @@ class EpochClaim : public std::enable_shared_from_this<EpochClaim> {
     std::function<std::string(TaskId)> address;
     uint64_t floor = 0;  // the new epoch is larger than this number
     // The epoch that this coordinator has held until now. If another coordinator has a higher epoch
-    // by now, the other one has taken over: the claim ends and takes nothing back. 0: this
-    // coordinator has held no epoch, and takes over any holder of a task.
+    // by now, it has taken over: the claim ends and takes nothing back. 0: this coordinator has
+    // held no epoch, and takes over any holder of a task.
     uint64_t held = 0;
     CoordinatorIdentity self;
     absl::Duration call_timeout = absl::Seconds(1);
   };
-  // The receiver of the epoch that every ps has granted. Errors: of class STALE, naming the
-  // coordinator that holds a server; FAILED_PRECONDITION of class CONFIGURATION, naming the other
-  // job that lives on a task.
+  // Receives the epoch that every ps has granted. Errors: of class STALE, naming the coordinator
+  // that holds a server; FAILED_PRECONDITION of class CONFIGURATION, naming another live job that
+  // holds a task.
   using Done = absl::AnyInvocable<void(absl::StatusOr<uint64_t>)>;
 
   static std::shared_ptr<EpochClaim> Create(World world, Options options, Done done);
@@ -77,7 +77,8 @@ class EpochClaim : public std::enable_shared_from_this<EpochClaim> {
   void Leave(TaskId home);
   // Cancels the claim: `done` does not run any more, unless it is running now.
   void Cancel();
-  // Returns the error of the last call to a task. OK: the task answered, or has not been asked yet.
+  // Returns the error of the latest finished call to a task. OK: the task answered, or no call has
+  // finished.
   absl::Status LastError(TaskId task) const;
   // Returns the incarnation of the ps process that has granted the epoch. 0: the ps has not granted
   // it yet.
@@ -90,15 +91,14 @@ class EpochClaim : public std::enable_shared_from_this<EpochClaim> {
   void Probe(TaskId task);
   bool IsHome(TaskId task) const;
   bool HasLeft(TaskId task) const;
-  // Returns whether the answer shows that another coordinator has taken over. If so, the claim has
-  // ended.
+  // Returns whether the answer shows that another coordinator has taken over; in that case ends the
+  // claim.
   bool IsTakenOver(const Answer& answer);
-  // Returns whether the task is kept for another job. If that job is seen to live, the claim has
-  // ended.
+  // Returns whether the task is kept for another job. If that job is seen to live, ends the claim.
   bool IsKept(TaskId task, const Answer& answer);
   void OnProbed(TaskId task, const Answer& answer);
-  // Counts the answer of a task. Returns true if all awaited tasks have answered now, so that the
-  // caller must begin to attach the ps.
+  // Records a task's answer. Returns true if this was the last awaited answer, so that the caller
+  // must begin to attach the ps.
   bool CountLocked(TaskId task, const Answer& answer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Attaches options_.ps[position] and all later ps, one after another.
   void Attach(size_t position);

@@ -9,7 +9,7 @@ namespace cohort {
 
 namespace {
 
-// A task that has ended never answers, so a farewell waits no longer than this.
+// The time-out of a farewell. It is short because a task that has ended never answers.
 constexpr absl::Duration kTimeout = absl::Seconds(4);
 
 using Done = absl::AnyInvocable<void(absl::Status)>;
@@ -41,7 +41,8 @@ void SayFarewell(const std::shared_ptr<Channel>& control, uint64_t epoch, Farewe
 }
 
 void AskWhetherHeld(const std::shared_ptr<Channel>& control, uint64_t epoch, Done done) {
-  // The request names no known state, so the task answers at once.
+  // The Watch request names no known state, so the task answers at once instead of waiting for a
+  // change.
   proto::WatchRequest request;
   request.set_epoch(epoch);
   Tell<proto::WatchResponse>(control, "/cohort.proto.TaskService/Watch", std::move(request),

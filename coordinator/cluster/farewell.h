@@ -1,8 +1,8 @@
 #pragma once
 
-// The farewell of a coordinator to one task: the task has to end, or is free for any job. The call
-// carries the coordinator's epoch, so a task that another coordinator has attached by now refuses
-// it.
+// The farewell is a coordinator's last call to a task: it tells the task to end, or that it is free
+// for any job. The call carries the coordinator's epoch, so a task that another coordinator has
+// attached in the meantime refuses it.
 
 #include <cstdint>
 #include <memory>
@@ -15,7 +15,7 @@ namespace cohort {
 
 enum class Farewell { kShutDown, kKeep };
 
-// Says farewell to one task. `done` gets the status of the call.
+// Sends the farewell to one task. `done` gets the status of the call.
 void SayFarewell(const std::shared_ptr<Channel>& control, uint64_t epoch, Farewell farewell,
                  absl::AnyInvocable<void(absl::Status)> done);
 

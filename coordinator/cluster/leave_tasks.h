@@ -3,10 +3,10 @@
 // The farewell of a coordinator to all of its tasks at the end of a job: the tasks end, or they
 // stay and are free for any job.
 //
-// A task that another coordinator has attached by now refuses the farewell (farewell.h). But a
-// takeover reaches one task after another, homes of variables first (epoch_claim.h), and tasks that
-// the takeover has not reached yet would obey. So LeaveTasks asks a home before all other tasks, in
-// the order of the claim. If the home refuses, the tasks belong to another coordinator, and no
+// A task that another coordinator has attached in the meantime refuses the farewell (farewell.h).
+// But another coordinator attaches one task after another, homes of variables first
+// (epoch_claim.h), and the tasks that it has not attached yet would obey. So LeaveTasks sends the
+// farewell to a home first. If the home refuses, the tasks belong to another coordinator, and no
 // other task is told anything. If the home obeys, it grants no epoch any more, so no coordinator
 // can take over.
 

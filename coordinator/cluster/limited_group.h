@@ -13,9 +13,9 @@
 
 namespace cohort {
 
-// Runs start(i, done) for each i below `count`, at most `at_once` of them in parallel. Then runs
-// `done` with the results in order, or with the first error. After an error the group starts no
-// more operations and waits for those under way. Thread-safe. Shared: the operations hold it.
+// Runs start(i, done) for each i below `count`, at most `at_once` of them in parallel. Then calls
+// `done` with the results in order, or with the first error. After an error starts no more
+// operations and waits for those under way. Thread-safe. Shared: the operations hold it.
 template <typename T>
 class LimitedGroup : public std::enable_shared_from_this<LimitedGroup<T>> {
  public:

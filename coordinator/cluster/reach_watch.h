@@ -1,8 +1,8 @@
 #pragma once
 
-// The coordinator's side of the reports that tasks do not reach each other: the reported pairs
-// (edges.h), the time after which a report is believed, and the log. Cluster decides what follows
-// from a broken pair.
+// Collects the tasks' reports that they do not reach each other: the reported pairs (edges.h), the
+// time after which a reported pair counts as broken, and the log. Cluster decides what follows from
+// a broken pair.
 
 #include <functional>
 #include <map>
@@ -18,13 +18,13 @@
 
 namespace cohort {
 
-// Collects the tasks' reports and tells when pairs break or heal. Thread-safe. Shared: timers hold
-// it weakly.
+// Collects the tasks' reports and tells when a pair of tasks becomes broken or heals. Thread-safe.
+// Shared: timers hold it weakly.
 class ReachWatch : public std::enable_shared_from_this<ReachWatch> {
  public:
   struct Options {
     absl::Duration lease = absl::Seconds(5);
-    // Returns whether the coordinator hears the task at this moment.
+    // Returns whether the coordinator has heard from the task recently.
     std::function<bool(TaskId)> is_heard;
     // Tells that the set broken() has changed. Like is_heard, the callback runs outside the lock
     // and must not block.
@@ -33,10 +33,11 @@ class ReachWatch : public std::enable_shared_from_this<ReachWatch> {
   // Makes a watch without any reports; the clock outlives the watch.
   ReachWatch(Clock& clock, Options options);
 
-  // Replaces the report of the process `from` with the peers that it does not reach now. Tasks of
-  // roles that have no peers are ignored.
+  // Records the peers that the process `from` does not reach now, in place of its earlier report.
+  // Ignores tasks that are neither ps nor worker.
   void Report(const proto::TaskRef& from, const std::vector<proto::TaskRef>& peers);
-  // Notes that a process serves. Reports of an earlier process in its place are forgotten.
+  // Notes that a process serves. If it is a new process of the task, forgets the reports of the
+  // earlier process.
   void OnServing(const proto::TaskRef& task);
   void OnLost(TaskId task);
 

@@ -42,17 +42,20 @@ struct TaskLink {
 // when another task answers.
 absl::Status CheckAnswers(TaskId task, const std::string& address, const proto::TaskRef& answers);
 
-// The connection to one task, through all its lives. Thread-safe. Shared: open calls and timers
-// hold it.
+// The connection to one task, which continues when the task's process is replaced. Thread-safe.
+// Shared: open calls and timers hold it.
 class TaskConnection : public std::enable_shared_from_this<TaskConnection> {
  public:
   struct Options {
     TaskId task;
-    std::function<std::string()> address;  // called before each Attach: a restarted task may move
+    // Returns the task's address, called before each Attach, because a restarted task may have
+    // moved.
+    std::function<std::string()> address;
     absl::Duration lease = absl::Seconds(5);
     // Tell that the task serves, or that it is lost. The callbacks run outside the lock, on any
-    // thread, one at a time and in the order of events, and must not block: the news of a loss
-    // always precedes the news of the return. on_lost follows each on_ready at most once.
+    // thread, one at a time and in the order of events, and must not block. A loss is always
+    // reported before the task is reported as serving again. on_lost follows each on_ready at most
+    // once.
     std::function<void(const TaskLink&)> on_ready;
     std::function<void(const absl::Status&)> on_lost;
     // Tells that the task was asked to end. The task serves on for `patience` or until `let_go` is
@@ -62,7 +65,7 @@ class TaskConnection : public std::enable_shared_from_this<TaskConnection> {
     // Tells that another coordinator holds the task. Runs outside the lock and must not block; may
     // be repeated.
     std::function<void(const absl::Status&)> on_superseded;
-    // Tells all peers that the task does not reach, whenever this set has changed. Runs outside the
+    // Tells which peers the task does not reach, whenever this set has changed. Runs outside the
     // lock and must not block; may be null.
     std::function<void(const proto::TaskRef& task, const std::vector<proto::TaskRef>& peers)>
         on_unreached;
@@ -73,47 +76,48 @@ class TaskConnection : public std::enable_shared_from_this<TaskConnection> {
 
   static std::shared_ptr<TaskConnection> Create(World world, Options options);
 
-  // Attaches the task under the request's epoch, even if the task serves already. on_lost does not
-  // run for the earlier attachment.
+  // Attaches the task under the epoch of the request, even if the task serves already. on_lost does
+  // not run for the earlier attachment.
   void Renew(proto::AttachRequest attach);
   // Forgets the attachment; no callback runs until Renew.
   void Suspend();
   // Stops the connection for good: no callback runs for any later event.
   void Stop();
-  // Checks, after a failed call to the process `incarnation`, whether the task is still there.
-  // Attaches again if the connection holds that very process.
+  // Checks, after a failed call to the process `incarnation`, whether the task is still there, by
+  // attaching it again. Does nothing if the connection is to another process.
   void Suspect(uint64_t incarnation, const absl::Status& cause);
 
   bool IsServing() const;
-  // Returns "serving since …" or the error of the last Attach.
+  // Returns "worker:1 serves at ADDRESS", or why the task does not serve.
   std::string Describe() const;
-  // Returns the time since the task last answered, or zero if that time is not longer than it
-  // should be. Infinite: the task does not serve.
+  // Returns the time since the task last answered, or zero if the task is not overdue. Infinite:
+  // the task does not serve.
   absl::Duration silence() const;
 
  private:
   TaskConnection(World world, Options options);
 
-  // Called when an Attach failed. `round` is the round in which its loop of attempts began.
+  // The function to call when an Attach call failed. `round` is the value of round_ when the
+  // attempts began.
   using OnFailure = void (TaskConnection::*)(uint64_t round, const absl::Status& error);
   void SendAttach(uint64_t round, proto::AttachRequest request, absl::Duration timeout,
                   OnFailure on_failure);
   void OnAttached(uint64_t round, const TaskLink& link);
-  // News for the owner's callbacks. If one thread is telling news, other threads leave their news
-  // to that thread, so that news keep their order.
+  // A queued call of the owner's callbacks. One thread at a time runs queued calls, and other
+  // threads only add to the queue, so that the calls keep their order.
   using News = absl::AnyInvocable<void()>;
   void TellLocked(News news) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TellAll();
-  // Attaches a task that is not there (yet), one attempt after another.
+  // Attaches a task that is not serving, by repeated attempts.
   void Attach(uint64_t round);
   void OnAttachFailed(uint64_t round, const absl::Status& error);
-  // Tries to attach a suspected task again, at fixed times.
+  // Repeatedly tries to attach a suspected task again, until it answers or counts as lost.
   void Probe(uint64_t round);
   void OnProbeFailed(uint64_t round, const absl::Status& error);
   void DeclareLost(uint64_t round);
   void Watch(uint64_t generation);
   void OnWatched(uint64_t generation, absl::StatusOr<proto::WatchResponse> response);
-  // Notes that the task is leaving. Returns true if the task has said so for the first time.
+  // Notes that the task is leaving. Returns false if this was known already.
   bool BeginLeaving(uint64_t generation);
   void LetGo(uint64_t generation);
   enum class Certainty { kSuspected, kGone };
@@ -132,19 +136,20 @@ class TaskConnection : public std::enable_shared_from_this<TaskConnection> {
   // Refused Attach calls since the task became a suspect.
   int refused_attempts_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Time suspect_until_ ABSL_GUARDED_BY(mutex_);  // when a suspected task counts as lost
-  uint64_t generation_ ABSL_GUARDED_BY(mutex_) = 0;   // counts attachments, and Suspend
-  // The generation in which the task said that it leaves.
+  uint64_t generation_ ABSL_GUARDED_BY(mutex_) = 0;   // counts attachments and calls of Suspend
+  // The value of generation_ in which the task said that it is about to end.
   uint64_t leaving_ ABSL_GUARDED_BY(mutex_) = 0;
   TaskLink link_ ABSL_GUARDED_BY(mutex_);
-  // The number of the last report of whom the task does not reach, as the task counts its reports
-  // since the coordinator attached (WatchResponse.reach).
+  // The number of the task's last report of unreached peers; the task counts its reports since it
+  // was attached (WatchResponse.reach).
   uint64_t reach_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Duration backoff_ ABSL_GUARDED_BY(mutex_);
   absl::Status last_error_ ABSL_GUARDED_BY(mutex_);
-  // News still to be told, with the round in which each arose. News of an earlier round are
-  // dropped.
+  // Callbacks still to be run, each with the value of round_ when its event happened. Callbacks of
+  // an earlier round are dropped.
   std::deque<std::pair<uint64_t, News>> news_ ABSL_GUARDED_BY(mutex_);
-  bool telling_ ABSL_GUARDED_BY(mutex_) = false;  // whether a thread is telling news now
+  // Whether a thread is running queued callbacks now.
+  bool telling_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace cohort

@@ -1,7 +1,7 @@
 #pragma once
 
-// A call that a task does not answer although the task is there and answers other calls. The likely
-// cause is a network that loses this call's large packets but carries smaller ones.
+// The error of a call that a task does not answer although it answers other calls. The likely cause
+// is a network that loses this call's large packets but carries smaller ones.
 
 #include <algorithm>
 #include <string>
@@ -14,7 +14,7 @@
 
 namespace cohort {
 
-// The known facts of an unanswered call.
+// What is known of an unanswered call.
 struct UnansweredCall {
   std::string method;
   size_t bytes = 0;  // bytes of the call's largest request; 0: not known
@@ -23,7 +23,7 @@ struct UnansweredCall {
 // Returns the name of a method without its path: "Pull" for "/cohort.proto.PsService/Pull".
 std::string MethodName(absl::string_view path);
 
-// Returns the bytes of the largest request.
+// Returns the size in bytes of the largest of the requests.
 template <typename Request>
 size_t LargestOf(const std::vector<Envelope<Request>>& requests) {
   size_t largest = 0;
@@ -33,11 +33,11 @@ size_t LargestOf(const std::vector<Envelope<Request>>& requests) {
   return largest;
 }
 
-// Returns how long a call may take: `silence`, plus the time that its bytes need at a megabyte per
-// second. So a call that makes progress is not given up.
+// Returns how long a call may take: `silence`, plus the time that `bytes` need at a megabyte per
+// second. So a call that makes progress does not time out.
 absl::Duration TimeFor(absl::Duration silence, size_t bytes);
 
-// Returns `failure` with a text that names the call, its bytes, both ends, and the path MTU as a
+// Returns `failure` with a text that names the call, its bytes, both tasks, and the path MTU as a
 // likely cause. `failure` is of class PS_LOST or WORKER_LOST and has the task as origin.
 absl::Status UnansweredError(const UnansweredCall& call, absl::Duration lasted,
                              const absl::Status& failure);

@@ -32,7 +32,8 @@ absl::Status WorkerLimits::CheckHasRoom(size_t workers) const {
 }
 
 WorkerRoster::WorkerRoster(const ClusterSpec& spec, WorkerLimits limits) : limits_(limits) {
-  int workers = 0;  // the spec lists tasks in the order of their indices
+  // Position of the next worker: the spec lists tasks in the order of their indices.
+  int workers = 0;
   for (const auto& [task, address] : spec.tasks()) {
     if (task.role != Role::kPs && task.role != Role::kWorker) continue;
     members_[task] = Member{address, task.role == Role::kWorker ? workers++ : 0, false};

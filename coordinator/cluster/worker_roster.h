@@ -20,15 +20,15 @@ struct WorkerLimits {
   int max = std::numeric_limits<int>::max();
   // The strategy.type that limits `max`; empty: the limit is cluster.max_workers.
   std::string max_of_strategy = {};
-  // Checks that a job that has `workers` workers may take one more. Errors: FAILED_PRECONDITION
-  // naming the limit.
+  // Checks that a job with `workers` workers may have one more. Errors: FAILED_PRECONDITION naming
+  // the limit.
   absl::Status CheckHasRoom(size_t workers) const;
 };
 
 struct Member {
-  std::string address;  // empty: ClusterOptions.address knows the address
-  int position = 0;     // position of a worker
-  bool added = false;   // whether the worker came after the job began
+  std::string address;  // the member's address; empty: call ClusterOptions.address
+  int position = 0;     // position of a worker, which programs and data sets see
+  bool added = false;   // whether the worker was added after the job began
 };
 
 // An address at which nothing listens, so a call to it fails at once.
@@ -37,7 +37,7 @@ inline constexpr char kNowhere[] = "127.0.0.1:1";
 // The list of the job's members with their addresses and positions. Thread-compatible.
 class WorkerRoster {
  public:
-  // Starts with the ps and workers of the spec; evaluators and the coordinator are not members.
+  // Begins with the ps and workers of the spec; evaluators and the coordinator are not members.
   WorkerRoster(const ClusterSpec& spec, WorkerLimits limits);
 
   // Adds a worker. Errors: INVALID_ARGUMENT for a task that is not a worker; ALREADY_EXISTS when

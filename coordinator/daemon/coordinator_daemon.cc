@@ -19,8 +19,8 @@ namespace cohort {
 
 namespace {
 
-// The part of the drain time that closures in flight have to end after an interruption. Their
-// checkpoint gets the same part again, and the tasks get the rest.
+// The part of the drain time in which closures in flight may end after an interruption. The
+// checkpoint of these closures gets the same part again, and the tasks get the rest.
 constexpr double kKeepPart = 0.4;
 
 // Returns the exit code for the class of the job's error.
@@ -36,7 +36,7 @@ ExitCode CodeOf(const absl::Status& status) {
   }
 }
 
-// Gives an error the class unless it has a class already.
+// Returns the error with the given class, unless the error already has a class.
 absl::Status OfClass(const absl::Status& status, proto::ErrorClass error_class) {
   if (status.ok() || ClassOf(status) != proto::ERROR_CLASS_UNKNOWN) return status;
   proto::ErrorDetail detail;
@@ -44,25 +44,25 @@ absl::Status OfClass(const absl::Status& status, proto::ErrorClass error_class) 
   return WithDetail(status, detail);
 }
 
-// Adapts the options of a job whose workers are the homes. A task that has the variables neither
-// joins nor leaves; only in mirrored training may a home be away for a time.
+// Adapts the options of a job whose workers are the homes of variables. Such a worker neither joins
+// nor leaves; only mirrored training can go on while a home is lost.
 void KeepHomes(const JobSpec& job, TransportKind transport, ClusterCoordinator::Options& options) {
   if (options.homes != Role::kWorker) return;
   options.mirrored = job.strategy.type == kMultiWorkerMirrored;
   options.nccl_device = NcclDeviceOf(job.strategy);
-  // A plan is made for this number of workers at most. If the job allows fewer, the stricter limit
-  // stays.
+  // A plan is made for at most the present number of workers. If the job file allows fewer, its
+  // limit stays.
   const int workers = options.cluster.NumTasks(Role::kWorker);
   if (workers < options.workers.max) {
     options.workers.max = workers;
     options.workers.max_of_strategy = job.strategy.type;
   }
   if (!options.mirrored) options.workers.min = options.workers.max;
-  // A job that names a transport other than auto or shm does not want shared memory.
+  // A job whose transport is neither auto nor shm does not want shared memory.
   const bool shares = transport == TransportKind::kAuto || transport == TransportKind::kShm;
   if (!options.mirrored || !shares) return;
   std::random_device random;
-  // A random number that is never 0, which would mean no shared memory.
+  // A random number; `| 1` keeps it from being 0, which would mean no shared memory.
   options.shared_memory = (uint64_t{random()} << 32) | random() | 1;
 }
 
@@ -89,7 +89,8 @@ CoordinatorDaemon::Result CoordinatorDaemon::Run() {
   result.code = CodeOf(summary.status());
   {
     MutexLock lock(interruption_->mutex);
-    // If another error ended the job before the interruption, it keeps its own exit code.
+    // If another error ended the job before the interruption did, the exit code is the one for that
+    // error.
     if (interruption_->kept && absl::IsCancelled(summary.status())) {
       result.code = kExitInterrupted;
     }
@@ -105,11 +106,11 @@ void CoordinatorDaemon::Interrupt(absl::string_view reason) {
                 proto::CANCELLED);
   ClusterCoordinator* const connected = interruption_->connected;
   if (connected == nullptr) return;
-  // The checkpoint uses a part of the drain time; the rest is for the tasks to end.
+  // The checkpoint may use only a part of the drain time, so that the tasks can end in the rest.
   const bool waits = connected->CheckpointAndHold(
       options_.drain_timeout * kKeepPart,
       [interruption = interruption_](absl::Status kept) { EndInterrupted(*interruption, kept); });
-  // Without recovery there is nothing to wait for.
+  // Without recovery there is no checkpoint to wait for, so the job ends at once.
   if (!waits) connected->Abort(interruption_->error);
 }
 
@@ -117,7 +118,7 @@ void CoordinatorDaemon::EndInterrupted(Interruption& interruption, const absl::S
   MutexLock lock(interruption.mutex);
   // The job may have ended while the checkpoint was written.
   if (interruption.connected == nullptr) return;
-  // A restart policy takes kExitInterrupted for the promise that the same command goes on.
+  // A restart policy relies on kExitInterrupted to mean that the same command continues the job.
   interruption.kept = kept.ok() && interruption.needed_flag.empty();
   const std::string what =
       kept.ok() ? absl::StrCat("; a recovery checkpoint has all that was done: the same command",
@@ -149,7 +150,7 @@ absl::StatusOr<std::string> CoordinatorDaemon::RunJob() {
   {
     MutexLock lock(interruption_->mutex);
     interruption_->connected = coordinator->get();
-    // The signal may have come before the coordinator existed.
+    // If the signal came before the coordinator existed, the job is ended now.
     if (!interruption_->error.ok()) (*coordinator)->Abort(interruption_->error);
   }
   const absl::Status ready = OfClass((*coordinator)->WaitForCluster(), proto::WORKER_LOST);
@@ -158,21 +159,22 @@ absl::StatusOr<std::string> CoordinatorDaemon::RunJob() {
   bool interrupted = false;
   {
     MutexLock lock(interruption_->mutex);
-    // From here on a signal must not reach the coordinator, which is about to go.
+    // The coordinator is about to be destroyed, so a signal must not reach it any more.
     interruption_->connected = nullptr;
     interrupted = !interruption_->error.ok();
   }
   if (local_ != nullptr) {
-    // The tasks end together with the local cluster, so they must not wait for a farewell to end.
+    // The local cluster's Stop ends the local tasks, so they get no order to end here.
     (*coordinator)->Leave(Farewell::kKeep).IgnoreError();
     return summary;
   }
-  // Tasks of a cluster that never became ready are kept, so that the next coordinator finds them.
+  // If the cluster never became ready, its tasks are kept, so that the next coordinator finds them.
   const bool is_over = ready.ok() || interrupted;
   const absl::Status left =
       (*coordinator)
           ->Leave(is_over && !options_.keep_tasks ? Farewell::kShutDown : Farewell::kKeep);
-  // The takeover by another coordinator is the cause of any other error, so it is reported.
+  // If another coordinator has taken over, that is the cause of all other errors, so it is the
+  // error to report.
   if (!left.ok() && !summary.ok() && !interrupted) return left;
   return summary;
 }
@@ -180,7 +182,7 @@ absl::StatusOr<std::string> CoordinatorDaemon::RunJob() {
 absl::StatusOr<std::string> CoordinatorDaemon::RunConnected(ClusterCoordinator& coordinator) {
   ASSIGN_OR_RETURN(Operation operation, Operate(coordinator));
   absl::StatusOr<std::string> summary = Train(coordinator);
-  operation.ctl.reset();  // the members of a job that has ended must not change
+  operation.ctl.reset();  // the members of a job that has ended must not change any more
   if (operation.watch != nullptr) operation.watch->Stop();
   if (!options_.ctl_address_file.empty()) {
     world_.files.Remove(options_.ctl_address_file).IgnoreError();
@@ -193,8 +195,8 @@ absl::StatusOr<ClusterCoordinator::Options> CoordinatorDaemon::ConnectOptions() 
   ClusterCoordinator::Options options;
   options.job = job.name;
   options.settings = SettingsOf(job);
-  // The lock on the state directory proves that the earlier coordinator of local tasks has ended,
-  // so its tasks may be taken over.
+  // The state directory is locked, so the earlier coordinator of its local tasks has ended, and
+  // these tasks may be taken over.
   options.take_over = options_.take_over || options_.local.has_value();
   options.seed = job.seed;
   options.closures_in_flight = static_cast<int>(job.fit.closures_in_flight);
@@ -260,7 +262,7 @@ absl::Status CoordinatorDaemon::StartLocalTasks(ClusterCoordinator::Options& opt
 
 std::string CoordinatorDaemon::FlagOfRecovery() const {
   const JobSpec& job = options_.job;
-  // A directory that the job names is found by every start.
+  // Every start of the job finds the directory that the job file names, so no flag is needed.
   if (!job.recovery.directory.empty() || !job.checkpoint.directory.empty()) return "";
   if (!options_.state_directory_is_new) return "";
   return absl::StrCat(" with --state_dir ", options_.state_directory);
@@ -299,8 +301,8 @@ absl::StatusOr<std::string> CoordinatorDaemon::Train(ClusterCoordinator& coordin
   Trainer trainer(world_, waiter_, coordinator, options_.job, std::move(sources));
   ASSIGN_OR_RETURN(const TrainSummary summary, trainer.Run());
   if (const absl::Status forgotten = coordinator.ForgetState(); !forgotten.ok()) {
-    // Files that are left behind do not lose the trained model, but the next job would resume from
-    // them.
+    // Files that could not be removed do not harm the trained model, but the next job would resume
+    // from them.
     Log(LogLevel::kWarning, "recovery_not_removed",
         {{"cause", forgotten.message()},
          {"remedy", absl::StrCat("remove ", RecoveryDirectory(),
@@ -309,7 +311,7 @@ absl::StatusOr<std::string> CoordinatorDaemon::Train(ClusterCoordinator& coordin
   return SummaryToJson(summary);
 }
 
-// From here on: the service for operators and the membership list, which run beside the training.
+// From here on: the service for operators and the membership watch, which run during the training.
 
 absl::StatusOr<CoordinatorDaemon::Operation> CoordinatorDaemon::Operate(
     ClusterCoordinator& coordinator) {
@@ -320,7 +322,8 @@ absl::StatusOr<CoordinatorDaemon::Operation> CoordinatorDaemon::Operate(
     };
     options.stop_local = [local = local_](TaskId task) { local->RemoveWorker(task); };
   }
-  // A local child that is told to end would be started again, so its parent stops it instead.
+  // A local task that ends would be restarted by the local cluster. So it is not told to end here,
+  // but stopped by the local cluster.
   const bool keep = local_ != nullptr || options_.keep_tasks;
   options.farewell = keep ? Farewell::kKeep : Farewell::kShutDown;
   const auto changes = WorkerChanges::Create(world_, coordinator.members(), std::move(options));
@@ -346,8 +349,8 @@ absl::Status CoordinatorDaemon::ServeOperators(ClusterCoordinator& coordinator,
   if (!server.ok()) {
     const absl::Status error = Annotate(server.status(), "operators cannot be served");
     if (options_.ctl_required) return error;
-    // The chief's address in TF_CONFIG often exists only because the format requires it. So a job
-    // that did not ask for --ctl_address runs without the service.
+    // The chief's address in TF_CONFIG is often only a formality. So a job without the flag
+    // --ctl_address runs even if that address cannot be used.
     Log(LogLevel::kWarning, "ctl_unavailable", {{"cause", error.message()}});
     return absl::OkStatus();
   }

@@ -17,7 +17,7 @@
 
 namespace cohort {
 
-// The run of one job. Thread-compatible, but for Interrupt.
+// The run of one job. Thread-compatible, except Interrupt and GiveUp.
 class CoordinatorDaemon {
  public:
   struct Environment {
@@ -38,25 +38,25 @@ class CoordinatorDaemon {
   Result Run();
 
   // Ends the job with an error as soon as closures in flight have ended, or at once if the job
-  // waits for a task that is away. With recovery, first takes a checkpoint of all closures that are
-  // done; the exit code is then kExitInterrupted. Thread-safe.
+  // waits for a lost task. With recovery, first takes a checkpoint of all closures that are done;
+  // the exit code is then kExitInterrupted. Thread-safe.
   void Interrupt(absl::string_view reason);
-  // Gives up an interrupted job that did not end in time, because the process is about to end
-  // without waiting for it. Kills local tasks. Returns a description of what the job was waiting
-  // for. Thread-safe.
+  // Gives up an interrupted job that did not end in time, before the process ends without waiting
+  // any longer. Kills local tasks. Returns a description of what the job was waiting for.
+  // Thread-safe.
   std::string GiveUp();
 
  private:
-  // The state of an interruption. Shared with the callback of the checkpoint that the interruption
-  // waits for.
+  // The state of an interruption. The callback of the last checkpoint shares it.
   struct Interruption {
     Mutex mutex;
-    // Set while the coordinator lives.
+    // The coordinator, while it exists; null before and after.
     ClusterCoordinator* connected ABSL_GUARDED_BY(mutex) = nullptr;
     absl::Status error ABSL_GUARDED_BY(mutex);  // the error with which an interrupted job ends
-    // Whether a checkpoint has everything that was done, and the same command finds it.
+    // True: a checkpoint has everything that was done, and the same command would find it.
     bool kept ABSL_GUARDED_BY(mutex) = false;
-    // The flag with which the same command finds the checkpoints; empty if it finds them without.
+    // The flag that the user must add to the command so that it finds the checkpoints; may be
+    // empty.
     std::string needed_flag;
   };
   static void EndInterrupted(Interruption& interruption, const absl::Status& kept);
@@ -67,14 +67,15 @@ class CoordinatorDaemon {
   // Starts the tasks of --local and names them in the options. Errors: CONFIGURATION for a state
   // directory that cannot be used; WORKER_LOST for tasks that do not start.
   absl::Status StartLocalTasks(ClusterCoordinator::Options& options);
-  // Returns the flag that another start needs to find the recovery checkpoints of this one.
+  // Returns the flag with which a new start finds the recovery checkpoints of this run; empty if it
+  // needs none.
   std::string FlagOfRecovery() const;
   // Returns the directory of recovery checkpoints; empty if the job keeps none.
   std::string RecoveryDirectory() const;
   // Checks, before any task starts, that the job can write to the directories that it names.
   // Errors: the file system's, naming the directory and the field of the job.
   absl::Status ProbeOutputs() const;
-  // The activities that run beside the training until the job ends.
+  // What runs during the training: the membership watch and the service for operators.
   struct Operation {
     std::shared_ptr<MembershipWatch> watch;  // the watch, shared with its own timers
     std::unique_ptr<Server> ctl;
@@ -90,11 +91,11 @@ class CoordinatorDaemon {
   Waiter& waiter_;
   CoordinatorOptions options_;
   const Environment environment_;
-  // The local tasks. Shared with their timers; set by the job's thread.
+  // The local tasks. Shared with the timers of LocalCluster; set by the thread that runs the job.
   std::shared_ptr<LocalCluster> local_;
   SystemHostResolver resolver_;
   Mutex mutex_;
-  // A copy of local_ for other threads.
+  // The same as local_, for threads that call GiveUp.
   std::shared_ptr<LocalCluster> to_kill_ ABSL_GUARDED_BY(mutex_);
   const std::shared_ptr<Interruption> interruption_ = std::make_shared<Interruption>();
 };

@@ -47,7 +47,7 @@ int BindFreePort(int socket_fd) {
 }
 
 // Returns `count` different loopback ports that were free a moment ago, one per line. Scripts use
-// them to write a TF_CONFIG.
+// such ports to write a TF_CONFIG.
 absl::StatusOr<std::string> FreePortsText(int count) {
   // All sockets stay open until every port is found, so that the ports differ.
   std::vector<int> sockets;
@@ -126,12 +126,12 @@ void Declare(FlagParser& parser, Flags& flags) {
       "7 asked to stop, and the same command goes on, 70 a defect of this program.");
 }
 
-// Makes a new directory under TMPDIR. Errors: FAILED_PRECONDITION with the remedy.
+// Makes a new directory under TMPDIR. Errors: FAILED_PRECONDITION with advice to the user.
 absl::StatusOr<std::string> NewStateDirectory(const Environment& environment) {
   std::string base = environment("TMPDIR").value_or("/tmp");
   if (base.empty()) base = "/tmp";
   std::string path = JoinPath(base, "cohort-XXXXXX");
-  // mkdtemp makes a name that cannot be guessed, because other users may write to this directory.
+  // Other users may write to the base directory, so mkdtemp adds a name that cannot be guessed.
   if (mkdtemp(path.data()) != nullptr) return path;
   return absl::FailedPreconditionError(absl::StrCat("no directory can be made in '", base, "' (",
                                                     std::strerror(errno),
@@ -148,8 +148,8 @@ void Take(absl::StatusOr<T> value, T& out, std::vector<std::string>& problems) {
   }
 }
 
-// Finds the cluster: local tasks of --local, the cluster of TF_CONFIG, or else a default of local
-// tasks.
+// Finds the cluster: the local tasks of --local, or the cluster of TF_CONFIG, or by default one
+// local task of each role that the job needs.
 void ResolveCluster(const Flags& flags, const Environment& environment, CoordinatorOptions& options,
                     std::vector<std::string>& problems) {
   if (!flags.local.empty()) {
@@ -168,7 +168,7 @@ void ResolveCluster(const Flags& flags, const Environment& environment, Coordina
     return;
   }
   if (config->cluster.empty()) {
-    // Without --local and TF_CONFIG the job gets one task of each role that it needs.
+    // Without --local and TF_CONFIG, one local task of each role that the job needs is started.
     options.local = LocalTasks{HomesOf(options.job.strategy) == Role::kPs ? 1 : 0, 1};
     return;
   }
@@ -211,7 +211,7 @@ void CheckStrategy(const CoordinatorOptions& options, std::vector<std::string>& 
 }
 
 // Checks, without connecting, what a real start would find out later from tasks and data. Called
-// only if there is no other problem, because the causes that it names could then be wrong.
+// only if no other problem was found, because such a problem could make these checks misleading.
 void CheckPlan(const CoordinatorOptions& options, FileSystem& files,
                std::vector<std::string>& problems) {
   const JobSpec& job = options.job;
@@ -219,7 +219,7 @@ void CheckPlan(const CoordinatorOptions& options, FileSystem& files,
   const auto workers = static_cast<int64_t>(cluster.workers.size());
   const char* const source = options.local.has_value() ? "--local" : "TF_CONFIG";
   const bool may_change = HomesOf(job.strategy) == Role::kPs;
-  // A strategy with all variables in one worker ignores the limits of workers.
+  // If one worker has all variables, the job's limits of workers do not apply.
   const bool counts = may_change || job.strategy.type == kMultiWorkerMirrored;
   if (counts && workers < job.cluster.min_workers) {
     problems.push_back(absl::StrCat(source, ": the cluster has ", workers,
@@ -235,7 +235,8 @@ void CheckPlan(const CoordinatorOptions& options, FileSystem& files,
   if (options.local.has_value()) memory_bytes = PhysicalMemory();
   const absl::Status good = CheckJob(job, cluster, memory_bytes);
   if (!good.ok()) problems.push_back(absl::StrCat(options.job_file, ": ", good.message()));
-  // The coordinator that trains probes its outputs too; this check creates no directory.
+  // A coordinator that trains makes the same check itself, and creates directories; here no
+  // directory is created.
   const std::string& onnx = options.job.export_to.onnx;
   if (onnx.empty()) return;
   if (const absl::Status opened = files.Open(onnx).status(); absl::IsFailedPrecondition(opened)) {
@@ -268,12 +269,14 @@ void ResolveMembers(const Flags& flags, CoordinatorOptions& options,
   if (!address.ok()) {
     problems.push_back(absl::StrCat("--ctl_address: ", address.status().message()));
   } else if (!options.ctl_required) {
-    // The chief's name may not be an address of this machine, so the default listens at its port.
+    // By default the service listens on the port of the chief's address, because the host name may
+    // belong to another machine.
     options.ctl_address = FormatAddress(ListenAddressOf(*address));
   }
 }
 
-// Refuses paths that only a shell would expand: a directory named "~" is what nobody means.
+// Refuses paths that begin with "~", which only a shell expands: nobody means a directory with that
+// name.
 void CheckPaths(const CoordinatorOptions& options, std::vector<std::string>& problems) {
   const JobSpec& job = options.job;
   const std::pair<absl::string_view, const std::string&> paths[] = {
@@ -306,7 +309,7 @@ void ResolveJob(const Flags& flags, FileSystem& files, CoordinatorOptions& optio
   CheckPaths(options, problems);
 }
 
-// Makes the plan without connecting to any task, and returns its text.
+// Makes the job's plan without connecting to any task. Returns the plan as text.
 absl::StatusOr<CoordinatorCommand> PrintPlan(const CoordinatorOptions& options, FileSystem& files,
                                              PlanFormat format) {
   ClusterShape cluster = ShapeOf(options);
@@ -315,14 +318,14 @@ absl::StatusOr<CoordinatorCommand> PrintPlan(const CoordinatorOptions& options, 
   return PrintAndExit{PlanToText(plan, options.job.strategy, cluster, format)};
 }
 
-// Turns the flags into options. All problems are collected, so that the user sees them at once.
+// Converts the flags to options. Collects all problems, so that the user sees them at once.
 absl::StatusOr<CoordinatorCommand> Resolve(const Flags& flags, const Environment& environment,
                                            FileSystem& files) {
   CoordinatorOptions options;
   std::vector<std::string> problems;
   ResolveJob(flags, files, options, problems);
   ResolveCluster(flags, environment, options, problems);
-  // These checks need a good job and a good cluster.
+  // CheckStrategy and CheckPlan need a valid job and a valid cluster.
   if (problems.empty()) CheckStrategy(options, problems);
   if (problems.empty() && flags.check_config) CheckPlan(options, files, problems);
   ResolveMembers(flags, options, problems);
@@ -349,7 +352,8 @@ absl::StatusOr<CoordinatorCommand> Resolve(const Flags& flags, const Environment
     return PrintPlan(options, files, flags.json ? PlanFormat::kJson : PlanFormat::kText);
   }
   if (flags.check_config) return PrintAndExit{"the configuration is good\n"};
-  // Only a real start makes the directory, so this comes after the commands that only print.
+  // The directory is created only now, because the commands above that print and exit do not need
+  // it.
   if (options.local.has_value() && options.state_directory.empty()) {
     ASSIGN_OR_RETURN(options.state_directory, NewStateDirectory(environment));
     options.state_directory_is_new = true;

@@ -1,6 +1,6 @@
 #pragma once
 
-// The command line of the coordinator: flags, TF_CONFIG and the job file. A flag overrides
+// The coordinator's options, from its flags, TF_CONFIG and the job file. A flag overrides
 // TF_CONFIG, TF_CONFIG overrides the job file, and the job file overrides defaults. All mistakes
 // are found before any task is started.
 
@@ -21,7 +21,7 @@
 
 namespace cohort {
 
-// The numbers of tasks that the coordinator starts itself.
+// How many tasks of each role the coordinator starts itself.
 struct LocalTasks {
   int ps = 0;
   int workers = 0;
@@ -30,25 +30,26 @@ struct LocalTasks {
 struct CoordinatorOptions {
   std::string job_file;
   JobSpec job;
-  std::optional<LocalTasks> local;  // absent: the cluster is that of TF_CONFIG
+  std::optional<LocalTasks> local;  // the local tasks to start; absent: the tasks of TF_CONFIG
   ClusterSpec cluster;              // the cluster of TF_CONFIG; empty with --local
   std::string state_directory;      // where local tasks keep addresses, process ids and logs
-  // True if the state directory was made for this start: the same command has another one.
+  // True: the state directory was made for this start, so the same command would use another one.
   bool state_directory_is_new = false;
-  // After this time without a coordinator, a local task ends by itself; zero: never.
+  // The time after which a local task without a coordinator ends by itself; zero: never.
   absl::Duration orphan_timeout = absl::Seconds(30);
-  // The address at which the coordinator serves operators, and a file to which it writes that
-  // address. Empty: none.
+  // The address at which the coordinator serves operators; empty: operators are not served. And a
+  // file to which the coordinator writes this address; empty: no file.
   std::string ctl_address;
   std::string ctl_address_file;
-  // True: the flag --ctl_address was given, so the job must not begin unless it can serve
-  // operators.
+  // True: --ctl_address was given, so the job must not begin if operators cannot be served there.
   bool ctl_required = false;
-  std::string membership;  // the list of workers (membership_source.h); empty: the cluster's
-  absl::Duration drain_timeout = absl::Seconds(10);  // how long tasks may drain after SIGTERM
-  // True: the tasks of TF_CONFIG run on after the job, for the next job.
+  // Source of the list of workers (membership_source.h); empty: the cluster's workers.
+  std::string membership;
+  // Time for the job and its local tasks to end after SIGTERM.
+  absl::Duration drain_timeout = absl::Seconds(10);
+  // True: the tasks of TF_CONFIG keep running after the job, for the next job.
   bool keep_tasks = false;
-  // True: the job takes the tasks of TF_CONFIG even from another job that lives.
+  // True: the job takes the tasks of TF_CONFIG even from another job that is still alive.
   bool take_over = false;
   TransportKind transport = TransportKind::kAuto;
   LogLevel log_level = LogLevel::kInfo;

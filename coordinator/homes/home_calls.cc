@@ -7,18 +7,18 @@ namespace cohort {
 std::vector<std::vector<size_t>> CallRounds(absl::Span<const SliceLoad> slices, size_t bytes_max) {
   struct Home {
     size_t round = 0;
-    size_t bytes = 0;  // bytes of the home's call in that round
+    size_t bytes = 0;  // bytes of the home's call in the round `round`
   };
   std::map<size_t, Home> homes;
   std::vector<std::vector<size_t>> rounds(1);
   for (size_t i = 0; i < slices.size(); ++i) {
     Home& home = homes[slices[i].home];
     const size_t bytes = slices[i].bytes;
-    // The first slice of a call always fits, however large it is.
+    // A call to a home takes at least one slice, however large the slice is.
     const bool fits = home.bytes == 0 || (bytes <= bytes_max && home.bytes <= bytes_max - bytes);
     if (!fits) home = {home.round + 1, 0};
     home.bytes += bytes;
-    // A home's round grows by one at a time, so at most one list is missing.
+    // A home's round number grows by one at a time, so adding one round to the list is enough.
     if (home.round == rounds.size()) rounds.emplace_back();
     rounds[home.round].push_back(i);
   }

@@ -1,10 +1,10 @@
 #pragma once
 
-// Calls to the homes of variables. All of these calls name idempotent methods, so they may be
-// repeated after a failure. StartUntilWhole repeats a call if one of its messages arrived
-// malformed; CallEach does so for many homes at once. StartRetried also repeats a call that the
-// transport has failed, or that the task refused with class TRANSIENT, for steps of a long
-// operation that would be costly to begin anew. CallRounds groups slices into calls, because one
+// Calls to the homes of variables. All of them call idempotent methods, so they may be repeated
+// after a failure. StartUntilWhole repeats a call if one of its messages arrived malformed;
+// CallEach does the same for many homes at once. StartRetried, for steps of a long operation that
+// would be costly to begin anew, also repeats a call that the transport has failed, or that the
+// task refused with class TRANSIENT. CallRounds distributes slices over several calls, because one
 // call carries no more than kCallBytesMax (common/wire/frame_limits.h).
 
 #include <cstddef>
@@ -23,9 +23,9 @@
 
 namespace cohort {
 
-// Returns the error of a failed call to a home of variables, whatever the home's role. If the home
-// did not answer, the class is PS_LOST: the variables are lost as far as the caller can tell. An
-// error that the home answered keeps its class.
+// Converts the error of a failed call to a home of variables, whatever the home's role. If the home
+// did not answer, the class becomes PS_LOST, because the variables may be lost. An error that the
+// home answered keeps its class.
 inline absl::Status AttributedHomeCall(const absl::Status& status, const proto::TaskRef& home) {
   const bool unreachable =
       absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) || absl::IsCancelled(status);
@@ -34,13 +34,13 @@ inline absl::Status AttributedHomeCall(const absl::Status& status, const proto::
 
 inline constexpr int kCallAttemptsMax = 3;
 
-// Makes a call, and repeats it, up to kCallAttemptsMax attempts in all, while one of its messages
-// arrives malformed.
+// Makes a call, and repeats it if one of its messages arrives malformed, up to kCallAttemptsMax
+// attempts in all.
 template <typename Response, typename Request>
 void StartUntilWhole(std::shared_ptr<Channel> channel, std::string method,
                      Envelope<Request> request, absl::Duration timeout, TypedReply<Response> done,
                      int attempt = 1) {
-  Envelope<Request> copy = request;  // shares the payload
+  Envelope<Request> copy = request;  // the copied request shares the payload
   Channel& called = *channel;
   StartCall<Response>(
       called, method, std::move(copy), timeout,
@@ -59,7 +59,7 @@ void StartUntilWhole(std::shared_ptr<Channel> channel, std::string method,
 template <typename Response, typename Request>
 void StartRetried(const TaskLink& link, const std::string& method, Envelope<Request> request,
                   absl::Duration timeout, TypedReply<Response> done, int attempt = 1) {
-  Envelope<Request> copy = request;  // shares the payload
+  Envelope<Request> copy = request;  // the copied request shares the payload
   StartCall<Response>(
       *link.data, method, std::move(copy), timeout,
       [link, method, request = std::move(request), timeout, done = std::move(done),
@@ -81,7 +81,7 @@ void StartRetried(const TaskLink& link, const std::string& method, Envelope<Requ
 
 // Calls all links in parallel. When all calls have ended, `done` gets the responses in the order of
 // `links`, or the first error, which names the home. `requests` has one entry per link. Only for
-// idempotent methods, because a call with a malformed message is made again.
+// idempotent methods, because a call is repeated if one of its messages arrives malformed.
 template <typename Response, typename Request>
 void CallEach(const std::vector<TaskLink>& links, absl::string_view method,
               std::vector<Envelope<Request>> requests, absl::Duration timeout,
@@ -126,13 +126,13 @@ void CallEach(const std::vector<TaskLink>& links, absl::string_view method,
   }
 }
 
-// The bytes that a call carries for one slice, to or from its home.
+// The bytes that a call carries for one slice, in its request or its response.
 struct SliceLoad {
-  size_t home = 0;  // position of the home among the homes
+  size_t home = 0;  // position of the slice's home in the list of homes
   size_t bytes = 0;
 };
 
-// Returns one list of slices per round of calls; a slice is given by its place in `slices`. In
+// Divides the slices into rounds of calls, and returns the positions in `slices` for each round. In
 // every round each home has at most `bytes_max` bytes, or a single slice. The slices of a home keep
 // their order. Without slices there is one empty round.
 std::vector<std::vector<size_t>> CallRounds(absl::Span<const SliceLoad> slices, size_t bytes_max);

@@ -18,15 +18,15 @@ namespace cohort {
 
 namespace {
 
-// The time within which a killed server has refused enough calls to be known as lost.
+// The time in which a killed server refuses enough calls for the cluster to declare it lost.
 constexpr absl::Duration kLossNoticed = absl::Milliseconds(500);
 
 constexpr char kCreateVariables[] = "CreateVariables";
 constexpr char kPull[] = "Pull";
 constexpr char kGetStats[] = "GetStats";
 
-// Marks the time of a call by which variables may change: a copy that was made meanwhile is not
-// accepted (Cluster::TakeHome). Pull and GetStats change nothing.
+// Exists during a call that may change variables: Cluster::TakeHome rejects a mirrored copy that
+// was made at the same time. Pull and GetStats change nothing.
 class ChangeOf {
  public:
   ChangeOf(Cluster& cluster, absl::string_view method)
@@ -41,13 +41,14 @@ class ChangeOf {
   Cluster* const cluster_;
 };
 
-// Returns `count` empty requests, at least one. The epoch is filled in when they are sent.
+// Returns `count` empty requests, at least one. CallAllOnce fills in the epoch.
 template <typename Request>
 std::vector<Envelope<Request>> ForEach(int count) {
   return std::vector<Envelope<Request>>(static_cast<size_t>(std::max(count, 1)));
 }
 
-// Returns an uninitialized tensor with the type and shape of the variable as it is kept.
+// Returns an uninitialized tensor for the whole variable as its homes keep it, with one row per
+// replica if each replica has a value.
 absl::StatusOr<Tensor> AllocateVariable(const proto::VariableLayout& variable) {
   ASSIGN_OR_RETURN(const DType dtype, DTypeFromNumber(variable.dtype()));
   return Tensor(dtype, Shape(absl::MakeConstSpan(variable.dims().data(),
@@ -82,8 +83,8 @@ PsControl::PsControl(World world, std::shared_ptr<Cluster> cluster,
 template <typename T, typename Start>
 absl::StatusOr<T> PsControl::AwaitHomes(absl::Duration timeout, absl::string_view what,
                                         Start start) {
-  // If one copy is lost, the others take over. The call under way has to end first, because a
-  // change must not be under way when it is repeated.
+  // If one mirrored copy is lost, calls go on with the other copies. But a call under way must end
+  // before it is repeated, so this wait does not end with the loss.
   if (cluster_->IsMirrored()) return Await<T>(waiter_, timeout, what, std::move(start));
   return AwaitUnlessLost<T>(waiter_, timeout, what, cluster_, std::nullopt, std::move(start));
 }
@@ -93,17 +94,17 @@ absl::StatusOr<std::vector<Envelope<Response>>> PsControl::CallAllOnce(
     const std::string& method, std::vector<Envelope<Request>> requests) {
   const ChangeOf change(*cluster_, method);
   ASSIGN_OR_RETURN(std::vector<TaskLink> links, cluster_->ps());
-  // The single request for mirrored variables goes to every present copy. A Pull goes to the first
-  // copy only, since all copies are equal.
+  // For mirrored variables there is a single request, which goes to the home of every valid copy. A
+  // Pull goes to the first home only, since all copies are equal.
   if (method == kPull && requests.size() == 1) links.resize(1);
   if (links.size() != requests.size()) requests.resize(links.size(), requests.front());
   for (Envelope<Request>& request : requests) request.header.set_epoch(cluster_->epoch());
   absl::Duration silence = options_.timeout;
-  // CreateVariables is the first call of a job that is large enough to be lost on the path. With
-  // half of the time it is tried twice before the job gives up.
+  // CreateVariables is the first call of a job that is so large that a faulty network may drop its
+  // packets. With half of the time it is tried twice before the job gives up.
   if (method == kCreateVariables) silence = std::min(silence, options_.unanswered_max / 2);
   const absl::Duration timeout = TimeFor(silence, LargestOf(requests));
-  // Each call has its own timeout and may be repeated once, hence twice the time.
+  // A call may be repeated once, and each attempt has its own time-out.
   return AwaitHomes<std::vector<Envelope<Response>>>(
       timeout * 2, absl::StrCat(method, " on all parameter servers"), [&](auto done) {
         CallEach<Response>(links, absl::StrCat("/cohort.proto.PsService/", method),
@@ -113,8 +114,8 @@ absl::StatusOr<std::vector<Envelope<Response>>> PsControl::CallAllOnce(
 
 absl::Status PsControl::WaitUntilStable(absl::Time deadline, const absl::Status& loss) {
   if (!loss.ok()) {
-    // Only the coordinator's own connection tells whether the server is gone, so it gets the time
-    // to find out.
+    // The coordinator's connection to the server needs this time to find out whether the server is
+    // lost.
     cluster_->SuspectPs(DetailOf(loss).origin().index());
     Event never;
     waiter_.Wait(never, kLossNoticed);
@@ -124,37 +125,38 @@ absl::Status PsControl::WaitUntilStable(absl::Time deadline, const absl::Status&
       .status();
 }
 
-// Two cases are told apart. If a home was lost, the call waits as long as the recovery takes. If
-// the home is there and only calls to it fail, by silence or, where the network loses large
-// packets, by a broken connection, the call is given up earlier.
+// Repeats `once` while homes are being recovered. If a home was lost, waits as long as the recovery
+// takes. If the home serves and only calls to it fail, without an answer or, where the network
+// loses large packets, with a broken connection, gives up earlier.
 template <typename T, typename Once>
 absl::StatusOr<T> PsControl::UntilStable(const UnansweredCall& call, Once once) {
   const absl::Time deadline = world_.clock.Now() + options_.recovery_timeout;
   absl::Status loss;
   uint64_t epoch = 0;  // the epoch in which the unanswered calls were made
   absl::Duration unanswered;
-  // Unanswered attempts. One alone may be due to a message that was lost with its connection.
+  // Number of unanswered attempts. A single one may be due to a message that was lost with its
+  // connection.
   int silences = 0;
   while (true) {
     if (options_.when_stable) RETURN_IF_ERROR(WaitUntilStable(deadline, loss));
-    // In one expression, the compiler might read `epoch` before the exchange and compare it with
-    // itself.
+    // In one expression, the compiler might read `epoch` before the exchange and compare the new
+    // epoch with itself.
     const uint64_t before = std::exchange(epoch, cluster_->epoch());
     if (before != epoch) {
-      // A recovery has ended since, so the count of silences starts anew.
+      // A recovery has ended since the last attempt, so the count of unanswered attempts restarts.
       unanswered = absl::ZeroDuration();
       silences = 0;
     }
     const absl::Time start = world_.clock.Now();
     absl::StatusOr<T> result = once();
     loss = result.status();
-    // Any other error would be the same at the next attempt.
+    // Only a lost home or a changed epoch can be waited out; any other error would occur again.
     if (ClassOf(loss) != proto::PS_LOST && ClassOf(loss) != proto::STALE) return result;
     if (absl::IsDeadlineExceeded(loss) || absl::IsUnavailable(loss)) {
       unanswered += world_.clock.Now() - start;
       ++silences;
     }
-    // The home is there if its connection still serves after the call has failed.
+    // If the connection to the home still serves after the failed call, the home is not lost.
     const bool there = ClassOf(loss) == proto::PS_LOST && cluster_->ps().ok();
     const bool ends = !options_.when_stable || world_.clock.Now() >= deadline;
     const bool silent = silences > 1 && unanswered >= options_.unanswered_max;
@@ -173,7 +175,8 @@ absl::StatusOr<std::vector<Envelope<Response>>> PsControl::CallAll(
 absl::StatusOr<std::vector<size_t>> PsControl::HomesOf(
     const proto::VariableLayout& variable) const {
   std::vector<size_t> homes;
-  // A single request serves all copies, so every slice belongs to request 0.
+  // If the variable is mirrored, a single request serves all copies, so every slice belongs to
+  // request 0.
   if (variable.mirrored()) return std::vector<size_t>(static_cast<size_t>(variable.slices_size()));
   for (const proto::SliceHome& slice : variable.slices()) {
     const absl::StatusOr<size_t> position = cluster_->PositionOfPs(slice.ps());
@@ -186,7 +189,8 @@ absl::StatusOr<std::vector<size_t>> PsControl::HomesOf(
 }
 
 absl::Status PsControl::CreateVariables(absl::Span<const proto::VariableLayout> variables) {
-  // A slice without a home would not be made at all, and no ps would report an error.
+  // Checked first, because a slice whose home does not exist would not be created, and no ps would
+  // report an error.
   for (const proto::VariableLayout& variable : variables) {
     RETURN_IF_ERROR(HomesOf(variable).status());
   }
@@ -205,7 +209,7 @@ absl::Status PsControl::CreateVariables(absl::Span<const proto::VariableLayout> 
 void PsControl::SayReplaced(absl::Span<const Envelope<proto::CreateVariablesResponse>> answers) {
   uint64_t slices = 0;
   for (const auto& answer : answers) slices += answer.header.replaced_slices();
-  // Said once: the variables of a job are created in several calls.
+  // Logged only once, although the variables of a job are created in several calls.
   if (slices == 0 || said_replaced_.exchange(true)) return;
   Log(LogLevel::kInfo, "variables_replaced",
       {{"slices", slices},
@@ -261,8 +265,7 @@ absl::StatusOr<Tensor> PsControl::ReadRows(const proto::VariableLayout& variable
   dims[0] = static_cast<int64_t>(ids.size());
   Tensor rows(dtype, Shape(absl::MakeConstSpan(dims)));
   if (rows.num_bytes() == 0) return rows;
-  // In the worst case one home has all rows, so a call asks for no more rows than one response may
-  // carry.
+  // One home may have all of the rows, so a call asks for no more rows than one response can carry.
   const size_t row_bytes = rows.num_bytes() / ids.size();
   const size_t most = std::max<size_t>(options_.call_bytes_max / row_bytes, 1);
   for (size_t first = 0; first < ids.size(); first += most) {
@@ -302,8 +305,8 @@ absl::Status PsControl::ReadSomeRows(const proto::VariableLayout& variable,
 }
 
 uint64_t PsControl::NextUpdate() {
-  // The epoch fills the upper bits, so the numbers of a later coordinator are larger. The epoch is
-  // a small number, because each claim raises it by one.
+  // The epoch fills the upper bits, so a later coordinator's numbers are larger. Each claim raises
+  // the epoch only by one, so the bits are enough.
   constexpr int kUpdatesOfEpochBits = 32;
   const uint64_t first = (cluster_->epoch() << kUpdatesOfEpochBits) + 1;
   MutexLock lock(update_mutex_);
@@ -315,7 +318,8 @@ absl::Status PsControl::Change(const proto::VariableLayout& variable, const Vari
                                uint64_t update) {
   std::vector<VariablePart> parts;
   if (variable.replicas() > 0) {
-    // The homes keep the values of replicas as rows, so the change is made to all rows.
+    // The homes keep the values of replicas as rows of one tensor, so the change is made to all
+    // rows.
     ASSIGN_OR_RETURN(const VariableChange of_all, ChangeOfReplicas(variable, change));
     ASSIGN_OR_RETURN(parts, PartsOf(variable, of_all));
   } else {
@@ -326,7 +330,7 @@ absl::Status PsControl::Change(const proto::VariableLayout& variable, const Vari
   for (size_t i = 0; i < homes.size(); ++i) {
     loads.push_back({homes[i], parts[i].ids.num_bytes() + parts[i].operand.num_bytes()});
   }
-  // All rounds carry the same number: each slice makes the change once.
+  // All rounds of calls carry the same number, by which each slice makes the change once.
   proto::AssignRequest numbered;
   numbered.set_op(change.op);
   numbered.set_update(update);
@@ -346,8 +350,8 @@ absl::Status PsControl::ChangeSlices(const proto::VariableLayout& variable,
   for (const size_t i : slices) {
     AddPart(variable.slices(static_cast<int>(i)), parts[i], requests[homes[i]]);
   }
-  // If an answer is lost, the request is sent again: a slice knows by the number that it has made
-  // the change.
+  // If an answer is lost, the request is sent again. From the number a slice knows whether it has
+  // made the change already.
   for (int attempt = 1;; ++attempt) {
     const absl::Status status = CallAll<proto::AssignResponse>("Assign", requests).status();
     if (ClassOf(status) != proto::PS_LOST || attempt == kCallAttemptsMax) return status;
@@ -381,8 +385,8 @@ absl::StatusOr<std::vector<proto::SavedSlice>> PsControl::Save(
   using Slices = std::vector<proto::SavedSlice>;
   return UntilStable<Slices>({"Save"}, [&] {
     order.epoch = cluster_->epoch();
-    // A save needs no deadline of its own: each of its calls has one, and the variables determine
-    // the number of calls.
+    // A save has no time-out as a whole: its calls have time-outs, and the number of calls depends
+    // on the variables.
     return AwaitHomes<Slices>(absl::InfiniteDuration(), "the shards to be saved",
                               [&](auto done) { transfer_->Save(order, std::move(done)); });
   });

@@ -1,8 +1,8 @@
 #pragma once
 
-// The coordinator's own calls to the parameter servers: they make variables, read and set values,
-// save and restore. The calls block on the waiter; training traffic never goes through PsControl.
-// While a lost server is recovered, a call waits and is then made again.
+// The coordinator's own calls to the parameter servers, which create variables, read and set
+// values, save and restore. The calls block on the waiter; training traffic does not use PsControl.
+// While a lost server is being recovered, a call waits and is then repeated.
 
 #include <atomic>
 #include <functional>
@@ -32,22 +32,23 @@ namespace cohort {
 // UNAVAILABLE (PS_LOST) naming the ps; DEADLINE_EXCEEDED; the ps's own errors. Thread-safe.
 class PsControl {
  public:
-  // Runs its argument once the variables hold what the job's results imply, or with the reason why
-  // they never will.
+  // Runs its argument once the variables are consistent with the job's results, or with the reason
+  // why they never will be. Null: the loss of a home is an error at once.
   using WhenStable = std::function<void(absl::AnyInvocable<void(absl::Status)>)>;
   struct Options {
     absl::Duration timeout = absl::Seconds(60);  // time-out of one call
-    size_t call_bytes_max = kCallBytesMax;       // the limit that CallRounds gets
-    WhenStable when_stable;                      // empty: the loss of a home is an error at once
-    // The time-out of one call, including waits for recoveries.
+    // The most bytes that one call carries to or from a home (CallRounds).
+    size_t call_bytes_max = kCallBytesMax;
+    WhenStable when_stable;
+    // The time-out of an operation, including its waits for recoveries.
     absl::Duration recovery_timeout = absl::Minutes(10);
-    // The time for which calls in a row may stay unanswered by tasks that are there.
+    // How long consecutive calls to a home that serves may stay unanswered.
     absl::Duration unanswered_max = absl::Seconds(60);
   };
   PsControl(World world, std::shared_ptr<Cluster> cluster, std::shared_ptr<ShardTransfer> transfer,
             Waiter& waiter, Options options);
 
-  // Makes the variables new, under the present epoch, and replaces variables that an earlier
+  // Creates the variables anew, under the present epoch, in place of variables that an earlier
   // coordinator has left; logs one line if there were any.
   absl::Status CreateVariables(absl::Span<const proto::VariableLayout> variables);
   // Reads the whole value with its slices joined. If each replica has a value of its own, returns
@@ -62,14 +63,14 @@ class PsControl {
   absl::StatusOr<Tensor> ReadRows(const proto::VariableLayout& variable,
                                   absl::Span<const int64_t> ids);
 
-  // Returns the number of a new update: larger than all numbers of this and of earlier
-  // coordinators.
+  // Returns the number of a new change: larger than all numbers of this coordinator and of earlier
+  // ones.
   uint64_t NextUpdate();
-  // Changes the variable under the number `update`. Each slice makes the change once, however often
-  // this is called with the number, and not at all if it has made a later change. Changes must be
-  // made one at a time. Errors: INVALID_ARGUMENT naming the variable, for an operand of another
-  // type or shape, and those of ChangeOfReplicas; OUT_OF_RANGE naming the variable and the id.
-  // Nothing was changed then.
+  // Changes the variable; `update` is the number of the change. Each slice makes the change once,
+  // even if Change is called again with the number, and not at all if it has made a later change.
+  // Changes must be made one at a time. Errors: INVALID_ARGUMENT naming the variable, for an
+  // operand of another type or shape, and those of ChangeOfReplicas; OUT_OF_RANGE naming the
+  // variable and the id. Nothing was changed then.
   absl::Status Change(const proto::VariableLayout& variable, const VariableChange& change,
                       uint64_t update);
   // Sets each variable to its moving average. Errors: INVALID_ARGUMENT for a variable without a
@@ -79,11 +80,11 @@ class PsControl {
   // the first shard also gets `extras`. Returns the slices that were written.
   absl::StatusOr<std::vector<proto::SavedSlice>> Save(const std::string& prefix,
                                                       const std::map<std::string, Tensor>& extras);
-  // The choice of optimizer slots that a restore takes from the checkpoint. Slots that the
-  // checkpoint lacks begin as new; with kNew, all slots do.
+  // The optimizer slots after a restore. kOfCheckpoint: from the checkpoint, and initial values for
+  // slots that it lacks. kNew: initial values.
   enum class Slots { kOfCheckpoint, kNew };
   absl::Status Restore(const std::string& prefix, Slots slots);
-  // Returns the counters of all ps: sums over the ps, and for maxima the largest.
+  // Returns the counters of all ps combined: sums, or for counters of maxima the largest.
   absl::StatusOr<proto::PsStatsResponse> Stats();
 
   int num_ps() const { return cluster_->num_ps(); }
@@ -95,30 +96,31 @@ class PsControl {
   absl::StatusOr<std::vector<Envelope<Response>>> CallAll(const std::string& method,
                                                           std::vector<Envelope<Request>> requests);
   // Returns how many requests CallAll needs: one for each home or, for mirrored variables, a single
-  // one that goes to all copies. Copies come and go, so the number of requests never depends on the
-  // number of copies.
+  // one that goes to all copies. The number of copies may change at any time, so the number of
+  // requests does not depend on it.
   int NumRequests(bool mirrored) const { return mirrored ? 1 : num_ps(); }
-  // Returns, for each slice, the position of its home among the requests and responses of CallAll.
-  // Errors: INVALID_ARGUMENT for a home that the cluster does not have.
+  // Returns, for each slice, the index of its home's entry in the requests and responses of
+  // CallAll. Errors: INVALID_ARGUMENT for a home that the cluster does not have.
   absl::StatusOr<std::vector<size_t>> HomesOf(const proto::VariableLayout& variable) const;
 
-  // Reads the slices with the places `slices` in the variable, by one call to each home.
+  // Reads the slices with the positions `slices` in the variable into `whole`, by one call to each
+  // home.
   absl::Status ReadSlices(const proto::VariableLayout& variable, absl::Span<const size_t> homes,
                           absl::Span<const size_t> slices, Tensor& whole);
   // Reads the rows `ids` by one call to each home, and writes them to `out`.
   absl::Status ReadSomeRows(const proto::VariableLayout& variable, absl::Span<const int64_t> ids,
                             size_t row_bytes, std::byte* out);
-  // Changes the slices with the places `slices` in the variable, by one call to each home.
+  // Changes the slices with the positions `slices` in the variable, by one call to each home.
   // `numbered` holds the operation and the number of the change.
   absl::Status ChangeSlices(const proto::VariableLayout& variable,
                             absl::Span<const VariablePart> parts, absl::Span<const size_t> slices,
                             const proto::AssignRequest& numbered);
 
-  // Waits for and returns the result of `start`, or the loss of a home.
+  // Waits for the result of `start` and returns it, or the loss of a home if that comes first.
   template <typename T, typename Start>
   absl::StatusOr<T> AwaitHomes(absl::Duration timeout, absl::string_view what, Start start);
-  // Returns the result of `once`. After an attempt that failed because a ps was lost, waits for the
-  // recovery and calls `once` again.
+  // Calls `once` and returns its result. If `once` failed because a ps was lost, waits for the
+  // recovery and calls it again.
   template <typename T, typename Once>
   absl::StatusOr<T> UntilStable(const UnansweredCall& call, Once once);
   template <typename Response, typename Request>

@@ -22,8 +22,8 @@ void AddTables(const proto::DynamicTableUse& one, proto::DynamicTableUse& sum) {
   sum.set_evicted_rows(sum.evicted_rows() + one.evicted_rows());
 }
 
-// Takes the larger counters of a mirrored table. A copy counts from the time when it was made, so
-// the largest count is that of the oldest copy.
+// Combines the counters of copies of one mirrored table by taking the larger counters. Each copy
+// counts from the time when it was made, so the largest counts are those of the oldest copy.
 void TakeMirrored(const proto::DynamicTableUse& one, proto::DynamicTableUse& of_all) {
   of_all.set_rows(std::max(of_all.rows(), one.rows()));
   of_all.set_bytes(std::max(of_all.bytes(), one.bytes()));
@@ -67,7 +67,8 @@ void AddPsStats(const proto::PsStatsResponse& one, proto::PsStatsResponse& sum) 
 std::optional<proto::DynamicTableUse> TablesOf(const proto::PsStatsResponse& sum) {
   if (!sum.has_tables() && !sum.has_mirrored_tables()) return std::nullopt;
   proto::DynamicTableUse all = sum.tables();
-  // The mirrored tables are one copy's by now, so they are added like any other table.
+  // A sum of AddPsStats counts only one copy of each mirrored table, so its counters are added like
+  // those of other tables.
   AddTables(sum.mirrored_tables(), all);
   return all;
 }

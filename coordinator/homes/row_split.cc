@@ -21,7 +21,7 @@ std::vector<SliceIds> SplitRows(const proto::VariableLayout& variable,
                                 absl::Span<const int64_t> ids) {
   std::vector<SliceIds> split(static_cast<size_t>(variable.slices_size()));
   for (size_t place = 0; place < ids.size(); ++place) {
-    // A dynamic table is cut by the buckets of its keys, not by the keys themselves.
+    // The slices of a dynamic table divide the buckets of its keys, not the keys themselves.
     const int64_t row = variable.has_dynamic() ? KeyBucket(ids[place]) : ids[place];
     // The row lies in the last slice that begins at or before it.
     const auto behind = std::upper_bound(
@@ -44,7 +44,7 @@ void PutRows(const SliceIds& slice, const Tensor& each_once, absl::Span<const st
              size_t row_bytes, std::byte* out) {
   const absl::Span<const int64_t> sorted = each_once.span<int64_t>();
   for (size_t i = 0; i < slice.ids.size(); ++i) {
-    // An id that occurs several times finds the same row each time.
+    // An id that occurs several times gets the same row each time.
     const auto row = std::lower_bound(sorted.begin(), sorted.end(), slice.ids[i]) - sorted.begin();
     std::memcpy(out + slice.places[i] * row_bytes,
                 came.data() + static_cast<size_t>(row) * row_bytes, row_bytes);

@@ -19,25 +19,25 @@ namespace cohort {
 
 namespace {
 
-// The time in which one chunk must get from the source home to the target home. Gangs are held
-// meanwhile, so two homes that do not reach each other are given up earlier than a connection would
-// be (5 s).
+// The time in which one chunk must get from the source home to the target home. It is shorter than
+// the time after which a connection is given up (5 s), because gangs are held during the copy.
 constexpr absl::Duration kFetchTimeout = absl::Seconds(4);
 
 constexpr int64_t kNumberMax = std::numeric_limits<int64_t>::max();
 
-// Returns whether `count` rows from row `begin` on may have `bytes` bytes in all. False for counts
-// from the network that would overflow or leave a remainder.
+// Returns whether `count` rows from row `begin` on can have `bytes` bytes in all. The counts come
+// from the network, so the check rejects those that would overflow or leave a remainder.
 bool AreRows(int64_t begin, int64_t count, uint64_t bytes) {
   if (begin < 0 || count < 0 || begin > kNumberMax - count) return false;
   if (bytes > static_cast<uint64_t>(kNumberMax)) return false;
   return count == 0 ? bytes == 0 : bytes % static_cast<uint64_t>(count) == 0;
 }
 
-// The saved slices of one tensor, by their first rows.
+// The saved slices of one tensor, keyed by the first row of each.
 using Slices = std::map<int64_t, const proto::SavedSlice*>;
 
-// Appends the byte ranges that hold the rows. Returns how many of their bytes were found.
+// Appends to `pieces` the byte ranges of the shard that hold the rows `rows`. Returns the number of
+// bytes found.
 uint64_t AddPieces(const proto::StagedRows& rows, const Slices& slices,
                    std::vector<ShardPiece>& pieces) {
   const int64_t end = rows.row_begin() + rows.row_count();
@@ -45,12 +45,12 @@ uint64_t AddPieces(const proto::StagedRows& rows, const Slices& slices,
   int64_t next = rows.row_begin();
   for (const auto& [begin, slice] : slices) {
     const int64_t until = std::min(end, begin + slice->row_count());
-    // Skips slices before or after a gap, and slices whose rows have another size.
+    // Skips slices that do not contain the row `next`, and slices whose rows have another size.
     if (begin > next || until <= next || slice->size() / slice->row_count() != row_bytes) continue;
     const ShardPiece piece{static_cast<uint64_t>(slice->offset() + (next - begin) * row_bytes),
                            static_cast<uint64_t>((until - next) * row_bytes)};
     next = until;
-    // Byte ranges that follow each other are joined into one, so that fewer chunks are fetched.
+    // Adjacent byte ranges are joined into one, so that fewer chunks are fetched.
     if (!pieces.empty() && pieces.back().offset + pieces.back().size == piece.offset) {
       pieces.back().size += piece.size;
     } else {
@@ -60,7 +60,8 @@ uint64_t AddPieces(const proto::StagedRows& rows, const Slices& slices,
   return static_cast<uint64_t>((next - rows.row_begin()) * row_bytes);
 }
 
-// The part that all streams share: the strand, and calls whose answers are handled on the strand.
+// The base of downloads, uploads and copies: a strand, and calls whose answers are handled on the
+// strand.
 class Stream : public std::enable_shared_from_this<Stream> {
  public:
   Stream(World world, absl::Duration call_timeout)
@@ -80,8 +81,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
         });
   }
 
-  // Lets a home drop the shard of a save. Nobody waits for the answer: a home drops an unreleased
-  // shard that nobody reads.
+  // Tells a home to drop the shard of a save. The answer is not awaited: a home also drops an
+  // unreleased shard by itself when nobody reads it.
   void Release(const TaskLink& link, uint64_t epoch, uint64_t save) {
     Envelope<proto::ReleaseShardRequest> request;
     request.header.set_epoch(epoch);
@@ -94,8 +95,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
   Strand strand_;
 };
 
-// Makes the request that begins a staged restore. The caller still has to add the list of stored
-// tensors.
+// Makes the request that begins a staged restore. The caller has to add the list of tensors in the
+// checkpoint.
 proto::StageRestoreRequest StagingOf(const proto::RestoreShardRequest& restore) {
   proto::StageRestoreRequest request;
   request.set_epoch(restore.epoch());
@@ -107,7 +108,7 @@ proto::StageRestoreRequest StagingOf(const proto::RestoreShardRequest& restore) 
   return request;
 }
 
-// One download. Its strand also writes the file.
+// One download. The strand also writes the file.
 class Download : public Stream {
  public:
   using Done = absl::AnyInvocable<void(absl::StatusOr<std::vector<proto::SavedSlice>>)>;
@@ -126,7 +127,8 @@ class Download : public Stream {
 
  private:
   void ReadNext() {
-    // One chunk is asked for after another, so only one is in memory.
+    // The next chunk is requested only after the last one was written, so only one chunk is in
+    // memory.
     if (copy_->received() == copy_->size()) return End(copy_->Finish());
     Envelope<proto::ReadShardRequest> request;
     request.header.set_epoch(options_.save.epoch());
@@ -141,7 +143,7 @@ class Download : public Stream {
   }
 
   void OnChunk(const Envelope<proto::ReadShardResponse>& chunk) {
-    // A damaged chunk was not appended, so the same offset is read again.
+    // A damaged chunk is not appended, so ReadNext requests the same offset again.
     if (PayloadCrc32c(chunk.payload) != chunk.header.crc32c()) {
       if (++damaged_ == kCallAttemptsMax) return End(Damaged());
       return ReadNext();
@@ -177,10 +179,10 @@ class Download : public Stream {
   // The members below are used on the strand only.
   Done done_;
   std::unique_ptr<DataShardCopy> copy_;
-  int damaged_ = 0;  // number of damaged chunks in a row
+  int damaged_ = 0;  // number of consecutive damaged chunks
 };
 
-// One upload. Its strand also reads the files.
+// One upload. The strand also reads the files.
 class Upload : public Stream {
  public:
   using Done = absl::AnyInvocable<void(absl::Status)>;
@@ -208,31 +210,33 @@ class Upload : public Stream {
     return request;
   }
 
-  // Takes the home's answer: which rows of which tensors it needs.
+  // Handles the home's answer, which names the rows of tensors that the home needs, and begins to
+  // send them.
   void Want(const proto::StageRestoreResponse& wanted) {
     rows_.assign(wanted.rows().begin(), wanted.rows().end());
     for (const proto::StagedRows& row : rows_) size_ += row.size();
     SendNext();
   }
 
-  // Opens the stream of the next wanted rows. Errors: those of BundleReader; INTERNAL when the home
-  // wants another number of bytes than the checkpoint has.
+  // Opens the stream of the next rows that the home wants. Errors: those of BundleReader; INTERNAL
+  // if the checkpoint has another number of bytes than the home wants.
   absl::Status OpenRow() {
     const proto::StagedRows& row = rows_[row_];
     ASSIGN_OR_RETURN(stream_,
                      options_.reader->StreamRows(row.tensor(), {row.row_begin(), row.row_count()}));
-    // Both sides compute the size, so a difference shows that they read the layout differently.
+    // The home and the coordinator compute the size independently, so a difference means that they
+    // disagree about the layout.
     if (stream_->left() == row.size()) return absl::OkStatus();
     return absl::InternalError(absl::StrCat("'", row.tensor(), "' has ", stream_->left(),
                                             " bytes where the ps asks for ", row.size()));
   }
 
-  // Returns the next bytes of the wanted rows: a full chunk, or fewer bytes at the end. Returns an
-  // empty payload after the last row.
+  // Returns the next bytes of the rows that the home wants: a full chunk, or fewer bytes at the
+  // end. Returns an empty payload after the last row.
   absl::StatusOr<Payload> NextChunk() {
     const size_t size = std::min<uint64_t>(options_.chunk_bytes, size_ - offset_);
     if (size == 0) return Payload();
-    // A chunk may hold the end of one entry and the beginning of the next.
+    // A chunk may hold the end of one entry of rows_ and the beginning of the next.
     const std::shared_ptr<Buffer> buffer = Buffer::Allocate(size);
     absl::Span<char> room(reinterpret_cast<char*>(buffer->data()), size);
     while (!room.empty()) {
@@ -256,7 +260,8 @@ class Upload : public Stream {
     request.header.set_restore(options_.request.staged());
     request.header.set_offset(offset_);
     request.header.set_crc32c(PayloadCrc32c(*chunk));
-    // The offset moves on before the answer: StartRetried repeats this very request if it fails.
+    // The offset may advance before the answer, because StartRetried repeats this same request if
+    // it fails.
     offset_ += PayloadBytes(*chunk);
     request.payload = *std::move(chunk);
     Call<proto::WriteStagedResponse>(options_.link, "WriteStaged", std::move(request),
@@ -277,9 +282,9 @@ class Upload : public Stream {
   Done done_;
   std::vector<proto::StagedRows> rows_;
   size_t row_ = 0;                     // index of the rows_ entry that is being sent
-  std::unique_ptr<RowStream> stream_;  // unread bytes of that entry; null before it is opened
-  uint64_t offset_ = 0;                // bytes of all entries that were sent
-  uint64_t size_ = 0;                  // bytes of all entries
+  std::unique_ptr<RowStream> stream_;  // unread bytes of the rows_ entry; null before it is opened
+  uint64_t offset_ = 0;                // number of bytes of the rows_ entries sent so far
+  uint64_t size_ = 0;                  // total bytes of all rows_ entries
 };
 
 // One copy.
@@ -329,7 +334,8 @@ class Copy : public Stream {
     header.set_save(options_.save);
     header.set_shard_offset(piece.offset + fetched_);
     header.set_max_bytes(std::min<uint64_t>(piece.size - fetched_, options_.chunk_bytes));
-    // Less than the call's own time-out, so that the target can still answer which home was silent.
+    // The target's time-out for the source is shorter than this call's own time-out, so that the
+    // target can report a silent source.
     const absl::Duration timeout = std::min(kFetchTimeout, call_timeout_ / 2);
     header.set_timeout_ms(std::max<int64_t>(absl::ToInt64Milliseconds(timeout), 1));
     Call<proto::FetchStagedResponse>(options_.target, "FetchStaged", std::move(request),
@@ -340,7 +346,8 @@ class Copy : public Stream {
   }
 
   void Fetched(uint64_t bytes) {
-    // An answer of 0 bytes would repeat for ever, and too many bytes would run into the next range.
+    // An answer of 0 bytes would make the copy repeat its request for ever, and an answer of too
+    // many bytes would overrun the byte range.
     if (bytes == 0 || bytes > pieces_[piece_].size - fetched_) {
       return End(absl::InternalError(absl::StrCat("FetchStaged answered ", bytes, " bytes")));
     }
@@ -368,9 +375,9 @@ class Copy : public Stream {
   // The members below are used on the strand only.
   Done done_;
   std::vector<ShardPiece> pieces_;
-  size_t piece_ = 0;      // index of the piece that is being fetched
-  uint64_t fetched_ = 0;  // bytes of that piece that the target has fetched
-  uint64_t offset_ = 0;   // bytes fetched in all pieces
+  size_t piece_ = 0;      // index of the range in pieces_ that is being fetched
+  uint64_t fetched_ = 0;  // fetched bytes of the range that is being fetched
+  uint64_t offset_ = 0;   // fetched bytes of all ranges together
 };
 
 }  // namespace
@@ -395,7 +402,7 @@ absl::StatusOr<std::vector<ShardPiece>> PiecesOf(const std::vector<proto::Staged
           absl::StrCat("the target wants of '", wanted.tensor(), "': ", wanted.ShortDebugString()));
     }
     const uint64_t found = AddPieces(wanted, tensors[wanted.tensor()], pieces);
-    // A source that lacks rows cannot be a source; the copy is tried from another home.
+    // The source lacks rows, so the copy fails, and the caller may try another source.
     if (found == wanted.size()) continue;
     return absl::InternalError(absl::StrCat("of '", wanted.tensor(), "' ", wanted.size(),
                                             " bytes are wanted from row ", wanted.row_begin(),

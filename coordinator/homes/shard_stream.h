@@ -1,13 +1,13 @@
 #pragma once
 
-// The bytes of a shard on their way between a home of variables and a file or another home, in
-// chunks, one chunk of a stream at a time. Every chunk has a checksum: a damaged chunk travels
-// again. A stream is held by its calls under way and ends by itself.
+// Streams that carry the bytes of a shard between a home of variables and a file or another home,
+// in chunks, one chunk of a stream at a time. Every chunk has a checksum, and a damaged chunk is
+// sent again. A stream is owned by its calls under way and ends by itself.
 //
 //   download   ReadShard, ... --> file complete --> ReleaseShard
 //   upload     StageRestore --> WriteStaged, ... --> RestoreShard
 //   copy       StageRestore --> FetchStaged, ... --> RestoreShard     to the target
-//                           --> ReleaseShard                          to the source, in the end
+//              --> ReleaseShard                          to the source, in the end
 //
 // A home changes its slices only in RestoreShard, its last call.
 
@@ -28,10 +28,10 @@
 
 namespace cohort {
 
-// The download of the shard that one home holds in memory into a file of the coordinator.
+// Downloads the shard that one home holds in memory into a file of the coordinator.
 struct ShardDownload {
   TaskLink link;
-  proto::WriteShardRequest save;  // identifies the save that the home holds
+  proto::WriteShardRequest save;  // names the epoch and the save whose shard the home holds
   DataShardCopy::Target target;
   std::vector<proto::SavedSlice> layout;  // layout of the shard, as the home reported it
   absl::Duration call_timeout;
@@ -44,12 +44,12 @@ void StartShardDownload(
     World world, ShardDownload download,
     absl::AnyInvocable<void(absl::StatusOr<std::vector<proto::SavedSlice>>)> done);
 
-// The upload of the part of a checkpoint that one home needs. The coordinator reads the files, and
-// compares their checksums before the last call.
+// Uploads the part of a checkpoint that one home needs. The coordinator reads the files, and checks
+// their checksums before the last call.
 struct ShardUpload {
   TaskLink link;
   std::shared_ptr<const BundleReader> reader;  // shared with the uploads to other homes
-  // The request that ends the upload; it names a staged restore.
+  // The RestoreShard request that ends the upload; it contains the number of the staged restore.
   proto::RestoreShardRequest request;
   absl::Duration call_timeout;
   size_t chunk_bytes = 0;
@@ -58,14 +58,14 @@ struct ShardUpload {
 // of BundleReader.
 void StartShardUpload(World world, ShardUpload upload, absl::AnyInvocable<void(absl::Status)> done);
 
-// The copy of one home's content to another home that has the same slices. The bytes go directly
-// from the source home to the target home; only the orders come from the coordinator.
+// Copies the content of one home to another home with the same slices. The bytes go directly from
+// the source home to the target home; the coordinator only sends the orders.
 struct ShardCopy {
   TaskLink source;
   TaskLink target;
   uint64_t save = 0;                      // number of the save that the source holds
   std::vector<proto::SavedSlice> layout;  // layout of the shard of that save
-  // The request that ends the copy; it names a staged restore.
+  // The RestoreShard request that ends the copy; it contains the number of the staged restore.
   proto::RestoreShardRequest request;
   absl::Duration call_timeout;
   size_t chunk_bytes = 0;

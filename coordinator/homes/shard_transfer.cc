@@ -29,11 +29,12 @@ constexpr char kReleaseShard[] = "/cohort.proto.PsService/ReleaseShard";
 constexpr char kRestoreShard[] = "/cohort.proto.PsService/RestoreShard";
 constexpr char kProbeDirectory[] = "/cohort.proto.PsService/ProbeDirectory";
 
-// New closures may have to wait for a hold. A hold only takes leases on slices, so it is short.
+// The time-out of HoldShard calls, during which new closures may have to wait. It is short because
+// a ps only takes leases on its slices.
 constexpr absl::Duration kHoldTimeout = absl::Seconds(5);
 constexpr char kProbePrefix[] = "cohort-probe-";
 
-// Makes a request about a held save; it is the same for every ps.
+// Makes a request that concerns the held shards `held`; the request is the same for every ps.
 template <typename Request>
 Request About(const ShardTransfer::Held& held) {
   Request request;
@@ -42,7 +43,7 @@ Request About(const ShardTransfer::Held& held) {
   return request;
 }
 
-// Removes the probe files of coordinators that died before they could remove them.
+// Removes the probe files that coordinators of earlier epochs left behind.
 void RemoveOldProbes(FileSystem& files, const std::string& directory, uint64_t epoch) {
   const absl::StatusOr<std::vector<std::string>> names = files.List(directory);
   if (!names.ok()) return;
@@ -55,9 +56,9 @@ void RemoveOldProbes(FileSystem& files, const std::string& directory, uint64_t e
   }
 }
 
-// Checks that the held shards come from the expected processes. A ps that was restarted may be
-// attached before its loss is known to the coordinator. It holds no variables, and a checkpoint of
-// nothing would replace a good one.
+// Checks that the shards are held by the expected processes. A ps may have been restarted and
+// attached before the coordinator knows of its loss. Such a ps holds no variables, and its empty
+// checkpoint must not replace a good one.
 absl::Status CheckHolders(const std::vector<TaskLink>& links,
                           const std::vector<Envelope<proto::HoldShardResponse>>& answers) {
   for (size_t i = 0; i < links.size(); ++i) {
@@ -105,7 +106,7 @@ std::optional<bool> ShardTransfer::Known(const std::string& directory, uint64_t 
   if (options_.mode != CheckpointMode::kAuto) return options_.mode == CheckpointMode::kShared;
   MutexLock lock(mutex_);
   const auto found = shared_.find(directory);
-  // A later epoch may have other tasks, on other machines, so it probes again.
+  // Probes are repeated in each epoch, because a later epoch may have tasks on other machines.
   if (probed_epoch_ != epoch || found == shared_.end()) return std::nullopt;
   return found->second;
 }
@@ -124,14 +125,13 @@ void ShardTransfer::Probe(const std::string& directory, uint64_t epoch, const Li
   const uint64_t number = cluster_->NextSave();
   const std::string path = JoinPath(directory, absl::StrCat(kProbePrefix, epoch, "-", number));
   RemoveOldProbes(world_.files, directory, epoch);
-  // No other process has this incarnation, so a probe file that is left behind cannot have the
-  // token.
+  // The token depends on this process's incarnation, so no probe file left by another process
+  // contains it.
   const RandomStream stream(cluster_->self().incarnation, "checkpoint probe");
   const std::string token =
       absl::StrFormat("%016x%016x", stream.Child(epoch).Bits(number), stream.Bits(number));
   if (absl::Status written = WriteFileAtomically(world_.files, path, token); !written.ok()) {
-    // A directory may be readable but not writable. Then the coordinator reads the files and
-    // streams them.
+    // If the directory cannot be written to, the coordinator reads the files and streams them.
     Log(LogLevel::kInfo, "checkpoint_directory_not_probed", {{"cause", written.message()}});
     OnProbed(directory, epoch, false);
     return done(false);
@@ -145,10 +145,10 @@ void ShardTransfer::Probe(const std::string& directory, uint64_t epoch, const Li
       links, kProbeDirectory, std::move(requests), options_.call_timeout,
       [self = shared_from_this(), directory, epoch, path,
        done = std::move(done)](auto answers) mutable {
-        // File operations may block, so they do not run on a thread of the transport.
+        // File operations may block, so they must not run on a thread of the transport.
         self->world_.executor.Run([self, directory, epoch, path, done = std::move(done),
                                    answers = std::move(answers)]() mutable {
-          // The probe; a failed removal leaves only 32 bytes.
+          // Removes the probe file; if that fails, only 32 bytes are left behind.
           self->world_.files.Remove(path).IgnoreError();
           if (!answers.ok()) return done(answers.status());
           const bool shared = std::all_of(answers->begin(), answers->end(),
@@ -163,7 +163,7 @@ void ShardTransfer::OnProbed(const std::string& directory, uint64_t epoch, bool 
   Log(LogLevel::kInfo, "checkpoint_mode",
       {{"directory", directory}, {"epoch", epoch}, {"mode", shared ? "shared" : "stream"}});
   MutexLock lock(mutex_);
-  // A late result of an older epoch is not kept.
+  // The result of a probe in an older epoch is ignored.
   if (epoch < probed_epoch_) return;
   if (epoch > probed_epoch_) shared_.clear();
   probed_epoch_ = epoch;
@@ -182,7 +182,7 @@ void ShardTransfer::Hold(const SaveOrder& order,
     request.set_prefix(order.prefix);
     request.set_shard(static_cast<int32_t>(i));
     request.set_num_shards(static_cast<int32_t>(requests.size()));
-    // The extra tensors are written once, with the first shard.
+    // Only the first shard contains the extra tensors.
     if (i == 0) *request.mutable_extras() = {order.extras.begin(), order.extras.end()};
   }
   CallEach<proto::HoldShardResponse>(
@@ -204,7 +204,8 @@ void ShardTransfer::Hold(const SaveOrder& order,
 void ShardTransfer::Release(const Held& held) {
   const Envelope<proto::ReleaseShardRequest> request = {About<proto::ReleaseShardRequest>(held),
                                                         {}};
-  // The release is not waited for: a ps drops an unreleased shard that no call asks for.
+  // The answers are not awaited: a ps also drops an unreleased shard by itself when no call asks
+  // for it.
   CallEach<proto::ReleaseShardResponse>(
       held.links, kReleaseShard,
       std::vector<Envelope<proto::ReleaseShardRequest>>(held.links.size(), request),
@@ -270,7 +271,8 @@ void ShardTransfer::WriteStreamed(const Held& held, SaveDone done) {
       [self = shared_from_this(), held,
        done = std::move(done)](absl::StatusOr<std::vector<Slices>> shards) mutable {
         if (!shards.ok()) {
-          self->Release(held);  // releases even the shards whose download has not begun
+          // Some shards may still be held, because their download failed or has not begun.
+          self->Release(held);
           return done(shards.status());
         }
         done(Join(*std::move(shards)));
@@ -292,7 +294,7 @@ void ShardTransfer::Restore(RestoreOrder order, absl::AnyInvocable<void(absl::St
   request.set_new_slots(order.new_slots);
   request.set_applied(order.applied);
   request.set_watermark(order.watermark);
-  // Initial values need no files.
+  // A restore of initial values reads no files.
   if (order.prefix.empty()) return RestoreShared(request, *links, std::move(done));
   Choose(order.prefix, order.epoch, *links,
          [self = shared_from_this(), request, links = *links,
@@ -318,7 +320,7 @@ void ShardTransfer::RestoreStreamed(const proto::RestoreShardRequest& request, c
       BundleReader::Open(world_.files, request.prefix());
   if (!reader.ok()) return done(reader.status());
   proto::RestoreShardRequest staged = request;
-  // One number for all uploads: each ps has a staging area of its own.
+  // All uploads can have the same number, because each ps has its own staging area.
   staged.set_staged(cluster_->NextSave());
   LimitedGroup<bool>::Run(
       {links.size(), kStreamedAtOnce},

@@ -34,7 +34,7 @@ namespace cohort {
 
 enum class CheckpointMode { kAuto, kShared, kStream };
 
-// Returns the mode with the name "auto", "shared" or "stream". Errors: INVALID_ARGUMENT for any
+// Returns the mode for the name "auto", "shared" or "stream". Errors: INVALID_ARGUMENT for any
 // other name.
 absl::StatusOr<CheckpointMode> CheckpointModeFromName(absl::string_view name);
 
@@ -43,7 +43,7 @@ absl::StatusOr<CheckpointMode> CheckpointModeFromName(absl::string_view name);
 inline constexpr size_t kStreamedAtOnce = 4;
 
 // Saves and restores the shards of checkpoints. Errors of every operation: UNAVAILABLE (PS_LOST)
-// naming the ps; those that a ps answers; those of files. Completions run on any thread.
+// naming the ps; errors that a ps answers; errors of files. Completions run on any thread.
 // Thread-safe. Shared: operations under way hold it.
 class ShardTransfer : public std::enable_shared_from_this<ShardTransfer> {
  public:
@@ -57,30 +57,31 @@ class ShardTransfer : public std::enable_shared_from_this<ShardTransfer> {
 
   struct SaveOrder {
     uint64_t epoch = 0;
-    std::string prefix;                      // the directory must exist when shards are written
+    // Prefix of the checkpoint; its directory must exist when shards are written.
+    std::string prefix;
     std::vector<proto::NamedTensor> extras;  // tensors that are saved in the first shard
   };
-  // The frozen shards that every ps holds for one checkpoint, until they are written or released. A
-  // ps releases them at a later save of the prefix, at the end of the epoch, and after two minutes
-  // without a call for them.
+  // The frozen shards that every ps holds for one checkpoint until it writes or releases them. A ps
+  // also releases its shard at a later save of the same prefix, at the end of the epoch, and after
+  // two minutes without a call for it.
   struct Held {
     uint64_t epoch = 0;
     uint64_t save = 0;
     std::string prefix;
     std::vector<TaskLink> links;
-    std::vector<std::vector<proto::SavedSlice>> layouts;  // layout of each shard, one per link
+    std::vector<std::vector<proto::SavedSlice>> layouts;  // slices in each shard, one list per link
   };
   void Hold(const SaveOrder& order, absl::AnyInvocable<void(absl::StatusOr<Held>)> done);
   using SaveDone = absl::AnyInvocable<void(absl::StatusOr<std::vector<proto::SavedSlice>>)>;
-  // Writes all held data shards; `done` gets the slices that were written. The caller writes the
-  // index.
+  // Writes all held data shards; `done` gets the slices that were written. The caller has to write
+  // the index.
   void Write(Held held, SaveDone done);
-  // Holds the shards and then writes them.
+  // Holds the shards of a checkpoint and then writes them.
   void Save(const SaveOrder& order, SaveDone done);
 
   struct RestoreOrder {
     uint64_t epoch = 0;
-    std::string prefix;  // empty: restore the initial values
+    std::string prefix;  // prefix of the checkpoint; empty: restore the initial values
     bool slots = false;
     bool new_slots = false;
     bool applied = false;
@@ -93,8 +94,8 @@ class ShardTransfer : public std::enable_shared_from_this<ShardTransfer> {
   using WhenChosen = absl::AnyInvocable<void(absl::StatusOr<bool> shared)>;
 
   ShardTransfer(World world, Options options, std::shared_ptr<Cluster> cluster);
-  // Tells `done` whether the ps share the directory of `prefix` with the coordinator, from the
-  // options, an earlier probe or a new one.
+  // Tells `done` whether the ps share the directory of `prefix` with the coordinator. The answer
+  // comes from the options, from an earlier probe, or from a new probe.
   void Choose(const std::string& prefix, uint64_t epoch, const Links& links, WhenChosen done);
   void Probe(const std::string& directory, uint64_t epoch, const Links& links, WhenChosen done);
   void OnProbed(const std::string& directory, uint64_t epoch, bool shared);

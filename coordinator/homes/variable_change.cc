@@ -14,13 +14,14 @@ namespace cohort {
 
 namespace {
 
-// Returns the rows of a slice without copying them; a scalar is whole.
+// Returns the rows of `whole` that belong to a slice, without copying them; a scalar is returned
+// whole.
 Tensor SliceView(const Tensor& whole, const proto::SliceHome& slice) {
   if (whole.shape().rank() == 0) return whole;
   return whole.Rows(slice.row_begin(), slice.row_count());
 }
 
-// Returns whether an integer tensor contains 0, by which no integer can be divided.
+// Returns whether the tensor is of an integer type and contains 0, so that it cannot be a divisor.
 bool HasWholeZero(const Tensor& tensor) {
   const auto has_zero = [](auto span) {
     return std::find(span.begin(), span.end(), 0) != span.end();
@@ -54,7 +55,7 @@ absl::Status CheckOperand(const proto::VariableLayout& variable, const VariableC
       expected.ToString(), ", the value is ", change.operand.TypeString()));
 }
 
-// Returns the rows of the operand at the given places, in their order.
+// Returns the rows of the operand at the positions `places`, in this order.
 Tensor PickRows(const Tensor& operand, absl::Span<const size_t> places) {
   absl::InlinedVector<int64_t, 4> dims(operand.shape().dims().begin(),
                                        operand.shape().dims().end());
@@ -69,7 +70,7 @@ Tensor PickRows(const Tensor& operand, absl::Span<const size_t> places) {
   return rows;
 }
 
-// Makes the error of a change that a variable with one value per replica does not take.
+// Makes the error for a change that is not possible because the variable has one value per replica.
 absl::Status Refused(const proto::VariableLayout& variable, absl::string_view why) {
   return absl::InvalidArgumentError(
       absl::StrCat("variable ", variable.name(),
@@ -86,7 +87,7 @@ void AddPart(const proto::SliceHome& slice, const VariablePart& part,
     *request.header.add_ids() = MetaOf(part.ids);
     if (part.ids.num_bytes() > 0) request.payload.push_back(SliceOf(part.ids));
   }
-  // An empty tensor has no bytes in the payload, only its description in the header.
+  // An empty tensor is only described in the header, and has no bytes in the payload.
   if (part.operand.num_bytes() > 0) request.payload.push_back(SliceOf(part.operand));
 }
 
@@ -122,7 +123,7 @@ absl::StatusOr<VariableChange> ChangeOfReplicas(const proto::VariableLayout& var
                    "with aggregation NONE it has no one value to change in cross-replica context; "
                    "make it with SUM, MEAN or ONLY_FIRST_REPLICA");
   }
-  // The value is split over the replicas' rows so that their joint value is the operand.
+  // The values of the replicas are chosen so that their joint value is the operand.
   if (change.op == proto::CHANGE_SET) {
     const ReplicaRows of{variable.name(), variable.aggregation()};
     return VariableChange{change.op, std::nullopt,

@@ -16,8 +16,8 @@
 
 namespace cohort {
 
-// A change of the form value = value op operand. The change applies to all rows or, if there are
-// ids, to these rows one after another.
+// A change of the form value = value op operand. It applies to all rows or, if there are ids, to
+// the rows with these ids, one after another.
 struct VariableChange {
   proto::ChangeOp op = proto::CHANGE_SET;
   std::optional<std::vector<int64_t>> ids;
@@ -37,10 +37,10 @@ absl::StatusOr<std::vector<VariablePart>> PartsOf(const proto::VariableLayout& v
 void AddPart(const proto::SliceHome& slice, const VariablePart& part,
              Envelope<proto::AssignRequest>& request);
 
-// Turns a change of a variable with one value per replica into a change of all the replicas' rows.
-// As in TensorFlow, a variable with aggregation SUM takes no addition, because it is unknown which
-// replica would get the summand; a variable with aggregation NONE takes no change at all; and there
-// is no scatter update. Errors: INVALID_ARGUMENT naming the variable, for these cases and for an
+// Converts a change of a variable with one value per replica to a change of all replicas' rows. As
+// in TensorFlow, such a variable takes no scatter update; with aggregation SUM it takes no
+// addition, because it is unknown which replica would get the summand; with aggregation NONE it
+// takes no change at all. Errors: INVALID_ARGUMENT naming the variable, for these cases and for an
 // operand of another type or shape.
 absl::StatusOr<VariableChange> ChangeOfReplicas(const proto::VariableLayout& variable,
                                                 const VariableChange& change);

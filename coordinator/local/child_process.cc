@@ -22,7 +22,7 @@ namespace cohort {
 
 namespace {
 
-// Returns the texts in the form that execve takes: pointers, and null at the end.
+// Returns the texts as execve expects them: an array of pointers that ends with null.
 std::vector<char*> Pointers(std::vector<std::string>& texts) {
   std::vector<char*> pointers;
   for (std::string& text : texts) pointers.push_back(text.data());
@@ -30,7 +30,7 @@ std::vector<char*> Pointers(std::vector<std::string>& texts) {
   return pointers;
 }
 
-// A gate at which the child waits until its parent opens it. Thread-compatible.
+// A pipe at which a new child process waits until its parent lets it run. Thread-compatible.
 class Gate {
  public:
   Gate() {
@@ -42,14 +42,15 @@ class Gate {
   bool ok() const { return read_end_.ok(); }
 
   void Open() const {
-    // The parent has the read end open too, so this write neither blocks nor raises SIGPIPE.
+    // The parent holds the read end too, so this write neither blocks nor raises SIGPIPE.
     [[maybe_unused]] const ssize_t written = write(write_end_.get(), "", 1);
   }
 
-  // Waits, in the child process, until the gate is open. Returns false if the parent ended without
-  // opening the gate. Async-signal-safe.
+  // Called in the child process: waits until the parent opens the gate. Returns false if the parent
+  // ended without opening it. Async-signal-safe.
   bool Pass() const {
-    // While the child itself has the write end, it would not notice the parent's death.
+    // The child must close its own copy of the write end, or it would never notice that the parent
+    // has died.
     close(write_end_.get());
     char byte = 0;
     ssize_t got = 0;
@@ -63,7 +64,8 @@ class Gate {
   UniqueFd read_end_, write_end_;
 };
 
-// Records the child, and kills it if that fails: it still waits at the gate.
+// Calls options.record for the child. If that fails, kills the child, which still waits at the
+// gate.
 absl::Status RecordChild(const ChildOptions& options, pid_t pid) {
   if (!options.record) return absl::OkStatus();
   const absl::Status recorded = options.record(pid);
@@ -81,7 +83,7 @@ absl::StatusOr<pid_t> StartChild(const ChildOptions& options) {
   }
   std::vector<std::string> arguments = options.arguments;
   arguments.insert(arguments.begin(), options.program);
-  // All memory is allocated before the fork, because the child must not allocate.
+  // All memory is allocated before the fork, because the child must not allocate memory.
   std::vector<char*> argv = Pointers(arguments);
   std::vector<std::string> environment = ChildEnvironment(options.environment);
   std::vector<char*> envp = Pointers(environment);
@@ -97,7 +99,8 @@ absl::StatusOr<pid_t> StartChild(const ChildOptions& options) {
   const pid_t parent = getpid();
   const pid_t pid = fork();
   if (pid == 0) {
-    // Only async-signal-safe calls in the child: another thread of the parent may have held a lock.
+    // The child makes only async-signal-safe calls, because another thread of the parent may have
+    // held a lock during the fork.
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -105,7 +108,7 @@ absl::StatusOr<pid_t> StartChild(const ChildOptions& options) {
     setpgid(0, 0);
     if (!outlives_parent) {
       prctl(PR_SET_PDEATHSIG, SIGTERM);
-      // The parent may have died before prctl, and then no signal would come.
+      // If the parent died before prctl, the child would get no signal, so it ends itself.
       if (getppid() != parent) _exit(127);
     }
     if (!gate.Pass()) _exit(127);
@@ -117,7 +120,8 @@ absl::StatusOr<pid_t> StartChild(const ChildOptions& options) {
   const int error_number = errno;
   close(output);
   if (pid < 0) return ErrnoStatus(error_number, absl::StrCat("cannot start ", options.program));
-  // The parent does it too: signals to its own group miss the child from here on.
+  // The parent calls setpgid as well, so that from here on signals to the parent's group do not
+  // reach the child.
   setpgid(pid, pid);
   RETURN_IF_ERROR(RecordChild(options, pid));
   gate.Open();
@@ -139,14 +143,14 @@ absl::StatusOr<SupervisedProcess> SupervisedProcess::Start(const ChildOptions& o
 }
 
 absl::StatusOr<SupervisedProcess> SupervisedProcess::Adopt(const ProcessId& id) {
-  // System calls by number: glibc 2.36 declares them in no header that C++ can include.
+  // The pidfd system calls are made by number: glibc 2.36 declares them in no header that C++ can
+  // include.
   UniqueFd descriptor(static_cast<int>(syscall(SYS_pidfd_open, id.pid, 0)));
   if (!descriptor.ok() && errno == ESRCH) return absl::NotFoundError("the process has ended");
   if (!descriptor.ok()) {
     return ErrnoStatus(errno, absl::StrCat("cannot watch the process ", id.pid));
   }
-  // The identity is read after the descriptor is open, so it is the identity of the descriptor's
-  // process.
+  // The descriptor is opened before the identity is read, so both belong to the same process.
   ASSIGN_OR_RETURN(const ProcessId present, IdentifyProcess(id.pid));
   if (!(present == id)) {
     return absl::NotFoundError(absl::StrCat("the number ", id.pid, " is another process's now"));
@@ -156,7 +160,7 @@ absl::StatusOr<SupervisedProcess> SupervisedProcess::Adopt(const ProcessId& id) 
 
 void SupervisedProcess::Signal(int signal) const {
   if (!adopted()) {
-    kill(pid_, signal);  // until it is reaped, no other process can have its number
+    kill(pid_, signal);  // no other process can get this number before the child is reaped
   } else {
     syscall(SYS_pidfd_send_signal, descriptor_.get(), signal, nullptr, 0);
   }

@@ -17,12 +17,13 @@ namespace {
 constexpr absl::Duration kPollInterval = absl::Milliseconds(20);
 constexpr absl::Duration kRestartDelayMin = absl::Milliseconds(100);
 constexpr absl::Duration kRestartDelayMax = absl::Seconds(5);
-// A child that has lived this long did not die of the failure that ended the process before it.
+// If a child has run this long, its end has a new cause, so the restart delay begins anew.
 constexpr absl::Duration kSoundAfter = absl::Seconds(10);
-// The time that an unwanted child has for its open calls; by default its own drain takes as long.
+// The time in which a process that was told to end may finish its open calls; by default the task's
+// own drain takes as long.
 constexpr absl::Duration kLeftoverGrace = absl::Seconds(10);
 
-// Returns the delay before a restart, which doubles with each failure up to a limit.
+// Returns the delay before a process is restarted, which doubles with each failure up to a limit.
 absl::Duration RestartDelay(int restarts) {
   return std::min(kRestartDelayMax, kRestartDelayMin * (1 << std::min(restarts, 10)));
 }
@@ -34,7 +35,8 @@ absl::StatusOr<std::shared_ptr<LocalCluster>> LocalCluster::Start(World world, W
   auto cluster = std::shared_ptr<LocalCluster>(
       new LocalCluster(world, std::move(options), std::move(directory)));
   RETURN_IF_ERROR(cluster->FindPrograms());
-  // Poll begins even after an error, since Stop needs it to see the children end.
+  // Polling begins even after an error, because Stop needs it to notice that the children have
+  // ended.
   absl::Status error = cluster->Begin();
   cluster->Poll();
   if (error.ok() && !waiter.Wait(cluster->listening_, cluster->options_.start_timeout)) {
@@ -61,7 +63,8 @@ absl::Status LocalCluster::Begin() {
   MutexLock lock(mutex_);
   for (int i = 0; i < options_.ps; ++i) children_[TaskId{Role::kPs, i}];
   for (int i = 0; i < options_.workers; ++i) children_[TaskId{Role::kWorker, i}];
-  // Processes of the earlier coordinator come first; only tasks without one get a new process.
+  // First adopts processes that the earlier coordinator left; only tasks without such a process get
+  // a new one.
   RETURN_IF_ERROR(TakeOverLocked(records));
   for (auto& [task, child] : children_) {
     if (child.process.has_value() || leftovers_.count(task) > 0) continue;
@@ -73,7 +76,7 @@ absl::Status LocalCluster::Begin() {
 absl::Status LocalCluster::TakeOverLocked(const std::map<TaskId, StateDirectory::Record>& records) {
   for (const auto& [task, record] : records) {
     absl::StatusOr<SupervisedProcess> process = SupervisedProcess::Adopt(record.process);
-    // The recorded process has ended; its number may belong to another process now.
+    // The recorded process has ended. Its process number may belong to another process now.
     if (absl::IsNotFound(process.status())) {
       Forget(task);
       continue;
@@ -98,7 +101,7 @@ absl::Status LocalCluster::TakeOverLocked(const std::map<TaskId, StateDirectory:
 std::string LocalCluster::WhyNotAdopt(TaskId task, const StateDirectory::Record& record) const {
   if (children_.count(task) == 0) return "the cluster has no such task now";
   const std::string program = programs_.at(task.role);
-  // A binary that was rebuilt since counts as another program.
+  // RunsProgram is false too if the program file was rebuilt since the process began.
   if (!RunsProgram(record.process.pid, program)) {
     return absl::StrCat("it does not run ", program);
   }
@@ -114,7 +117,7 @@ absl::Status LocalCluster::FindPrograms() {
   return absl::OkStatus();
 }
 
-// Returns the arguments that must be equal for a child to be adopted.
+// Returns the program arguments that must be the same for a running child to be adopted.
 std::vector<std::string> LocalCluster::Settings(Role role) const {
   std::vector<std::string> settings = {
       "--bind_address=127.0.0.1:0",
@@ -131,8 +134,8 @@ std::string LocalCluster::TfConfig(TaskId task) const {
   if (options_.ps > 0) {
     config["cluster"]["ps"] = std::vector<std::string>(options_.ps, "127.0.0.1:0");
   }
-  // An added worker has an index beyond the original workers, and TF_CONFIG must contain its own
-  // entry.
+  // TF_CONFIG must list the task itself, also if it is an added worker with an index beyond the
+  // original workers.
   const int workers =
       task.role == Role::kWorker ? std::max(options_.workers, task.index + 1) : options_.workers;
   config["cluster"]["worker"] = std::vector<std::string>(workers, "127.0.0.1:0");
@@ -142,7 +145,7 @@ std::string LocalCluster::TfConfig(TaskId task) const {
 
 absl::Status LocalCluster::Spawn(TaskId task, Child& child) {
   child.address.clear();
-  // The address file of an earlier process would be taken for the new one's.
+  // Removes the address file of the earlier process, which would be taken for the new process's.
   RETURN_IF_ERROR(directory_->Remove(task));
   StateDirectory::Record record;
   record.program = programs_.at(task.role);
@@ -151,7 +154,7 @@ absl::Status LocalCluster::Spawn(TaskId task, Child& child) {
   options.program = record.program;
   options.arguments = record.arguments;
   options.arguments.push_back(absl::StrCat("--address_file=", directory_->AddressFile(task)));
-  // Tasks that have variables get a grant file: the ps or, in a cluster without ps, the workers.
+  // Only homes of variables get a grant file: the ps or, in a cluster without ps, the workers.
   if (task.role == Role::kPs || options_.ps == 0) {
     options.arguments.push_back(absl::StrCat("--grant_file=", directory_->GrantFile(task)));
   }
@@ -160,7 +163,7 @@ absl::Status LocalCluster::Spawn(TaskId task, Child& child) {
   }
   options.environment["TF_CONFIG"] = TfConfig(task);
   options.output_file = directory_->LogFile(task);
-  // Runs while the child waits at its gate, so the record is complete before the child begins.
+  // Called while the child waits at its gate, so the record is complete before the program runs.
   options.record = [this, task, &record](pid_t pid) -> absl::Status {
     ASSIGN_OR_RETURN(record.process, IdentifyProcess(pid));
     return directory_->Write(task, record);
@@ -172,7 +175,7 @@ absl::Status LocalCluster::Spawn(TaskId task, Child& child) {
 }
 
 void LocalCluster::Forget(TaskId task) {
-  // A record that stays is harmless: the next coordinator finds that its process has ended.
+  // If the record cannot be removed, the next coordinator finds that its process has ended.
   const absl::Status removed = directory_->Remove(task);
   if (removed.ok()) return;
   Log(LogLevel::kWarning, "record_stays",
@@ -191,13 +194,13 @@ void LocalCluster::Poll() {
       listening = listening && !child.address.empty();
       running = running || child.process.has_value();
     }
-    // Start also waits until every process that is not wanted has ended.
+    // Start also waits until all processes that were not adopted have ended.
     listening = listening && leftovers_.empty();
-    // A failed start ends the wait as well.
+    // If a child failed at its start, Start must not wait any longer.
     if (!start_error_.ok()) listening = true;
     again = !stopping_ || running || !leftovers_.empty();
   }
-  // Outside the lock: waiters may call back.
+  // The lock is not held, because waiters may call this object.
   if (listening) listening_.Notify();
   if (!again) return ended_.Notify();
   world_.clock.CallAt(world_.clock.Now() + kPollInterval,
@@ -219,7 +222,7 @@ void LocalCluster::PollLeftoversLocked() {
 
 void LocalCluster::PollChildLocked(TaskId task, Child& child) {
   if (!child.process.has_value()) {
-    // An earlier process of the task must be gone before the next one starts.
+    // The task's earlier process must have ended before the next one starts.
     const bool wait = world_.clock.Now() < child.restart_at || leftovers_.count(task) > 0;
     if (stopping_ || wait || !start_error_.ok()) return;
     if (const absl::Status error = Spawn(task, child); !error.ok()) {
@@ -237,7 +240,7 @@ void LocalCluster::PollChildLocked(TaskId task, Child& child) {
 }
 
 void LocalCluster::OnEndLocked(TaskId task, Child& child, const std::string& how) {
-  // A child that ends before it ever listened would fail in the same way again.
+  // If a child ends before it ever listened, a restart would fail in the same way.
   const bool fails_at_start = child.address.empty() && !child.process->adopted() &&
                               child.restarts == 0 && !listening_.HasHappened();
   const absl::Time now = world_.clock.Now();
@@ -266,7 +269,7 @@ ClusterSpec LocalCluster::spec() const {
 std::string LocalCluster::Address(TaskId task) const {
   MutexLock lock(mutex_);
   const auto found = children_.find(task);
-  // Nothing listens at port 1 of loopback, so a call to a child that is down fails at once.
+  // Nothing listens at port 1 of loopback, so a call to a child that is not running fails at once.
   if (found == children_.end() || found->second.address.empty()) return "127.0.0.1:1";
   return found->second.address;
 }
@@ -284,7 +287,7 @@ absl::StatusOr<TaskId> LocalCluster::AddWorker(const std::set<int>& taken) {
   MutexLock lock(mutex_);
   if (stopping_) return absl::CancelledError("the local tasks are being stopped");
   TaskId task{Role::kWorker, 0};
-  // An index whose old process still ends is not given away.
+  // Skips indices whose earlier process has not ended yet.
   while (taken.count(task.index) > 0 || children_.count(task) > 0 || leftovers_.count(task) > 0) {
     ++task.index;
   }
@@ -317,7 +320,7 @@ void LocalCluster::Signal(int signal) {
 
 void LocalCluster::Stop(Waiter& waiter, absl::Duration grace) {
   Signal(SIGTERM);
-  Signal(SIGCONT);  // a child that is stopped (SIGSTOP) would not receive SIGTERM
+  Signal(SIGCONT);  // a child stopped by SIGSTOP handles SIGTERM only after SIGCONT
   if (waiter.Wait(ended_, grace)) return;
   Signal(SIGKILL);
   waiter.Wait(ended_, absl::Seconds(5));

@@ -2,12 +2,12 @@
 
 // The cluster of `coordinator --local ps=2,worker=3`. The coordinator itself starts the other
 // daemons with TF_CONFIG, as real processes on free loopback ports, restarts children that die, and
-// stops all of them at the end. A child binds port 0 and writes the address that it got to a file
-// in the state directory.
+// stops all of them at the end. A child binds port 0 and writes its resulting address to a file in
+// the state directory.
 //
 // Children outlive a coordinator that is killed. The next coordinator with the same state directory
-// adopts the children that it would have started in the same way, and ends the others. A child that
-// no coordinator calls ends by itself after the orphan time-out.
+// adopts the children whose program and arguments are the same, and ends the other children. A
+// child that no coordinator calls ends by itself after the orphan time-out.
 
 #include <signal.h>
 
@@ -37,8 +37,8 @@ class LocalCluster : public std::enable_shared_from_this<LocalCluster> {
     int ps = 0;
     int workers = 0;
     // The directory of the daemons, which are called `cohort-ps` and `cohort-worker`, or `ps` and
-    // `worker`. Empty: the directory of this program or, if it has no daemons, PATH. In PATH only
-    // the longer names count, because other programs are called ps.
+    // `worker`. Empty: the directory of this program or, if that contains no daemons, PATH. In PATH
+    // only the longer names count, because other programs are called ps.
     std::string binary_directory;
     std::string state_directory;  // where the tasks are recorded (StateDirectory)
     int worker_threads = 1;
@@ -48,9 +48,9 @@ class LocalCluster : public std::enable_shared_from_this<LocalCluster> {
     absl::Duration orphan_timeout = absl::Seconds(30);
   };
 
-  // Starts or adopts the children. Returns when every child listens and every child that is not
-  // wanted has ended. Errors: NOT_FOUND (a binary); DEADLINE_EXCEEDED or FAILED_PRECONDITION naming
-  // the child and its log file; those of StateDirectory.
+  // Starts or adopts the children. Returns when every child listens and every other process of an
+  // earlier coordinator has ended. Errors: NOT_FOUND (a binary); DEADLINE_EXCEEDED or
+  // FAILED_PRECONDITION naming the child and its log file; those of StateDirectory.
   static absl::StatusOr<std::shared_ptr<LocalCluster>> Start(World world, Waiter& waiter,
                                                              Options options);
 
@@ -59,18 +59,18 @@ class LocalCluster : public std::enable_shared_from_this<LocalCluster> {
   std::string Address(TaskId task) const;
   std::map<TaskId, pid_t> pids() const;
 
-  // Adds a worker under the lowest index that no child has and that is not in `taken`. Its address
-  // is known once the worker listens. Errors: those of StartChild and StateDirectory; CANCELLED
-  // after Stop.
+  // Adds a worker under the lowest index that no child has and that is not in `taken`.
+  // Address(task) returns its address once the worker listens. Errors: those of StartChild and
+  // StateDirectory; CANCELLED after Stop.
   absl::StatusOr<TaskId> AddWorker(const std::set<int>& taken);
-  // Asks a worker's process to end, and kills it if it does not end in time. Does nothing for a
-  // task that is not a child.
+  // Asks the process of a worker to end, and kills it if it does not end in time. Does nothing for
+  // a task that is not a child.
   void RemoveWorker(TaskId task);
 
-  // Sends SIGTERM to all children, gives them up to `grace` to drain, then sends SIGKILL. Blocks on
-  // `waiter`.
+  // Sends SIGTERM to all children, waits at most `grace` for them to end, then sends SIGKILL.
+  // Blocks on `waiter`.
   void Stop(Waiter& waiter, absl::Duration grace);
-  // Sends SIGKILL to all children, for a coordinator that has no more time to wait.
+  // Sends SIGKILL to all children, for a coordinator that must end now.
   void Kill() { Signal(SIGKILL); }
 
  private:
@@ -79,9 +79,11 @@ class LocalCluster : public std::enable_shared_from_this<LocalCluster> {
     std::string address;  // address of the child; empty until the child listens
     int restarts = 0;
     absl::Time started_at;
-    absl::Time restart_at = absl::InfinitePast();  // when a missing process is started again
+    // When the task gets a new process, if it has none.
+    absl::Time restart_at = absl::InfinitePast();
   };
-  // A process that was asked to end: an earlier coordinator started it, or its worker was removed.
+  // A process that was asked to end: an earlier coordinator started it and it was not adopted, or
+  // its worker was removed.
   struct Leftover {
     SupervisedProcess process;
     absl::Time kill_at;
@@ -89,7 +91,8 @@ class LocalCluster : public std::enable_shared_from_this<LocalCluster> {
 
   LocalCluster(World world, Options options, std::unique_ptr<StateDirectory> directory);
   absl::Status Begin();
-  // Signals every child and leftover process. No child is started after that.
+  // Signals every child, and every process that was asked to end. From this call on, no child is
+  // started.
   void Signal(int signal);
   absl::Status TakeOverLocked(const std::map<TaskId, StateDirectory::Record>& records)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -111,7 +114,7 @@ class LocalCluster : public std::enable_shared_from_this<LocalCluster> {
   const std::unique_ptr<StateDirectory> directory_;
   std::map<Role, std::string> programs_;  // paths of the daemons; constant after Start
   Event listening_;                       // happens when every child listens
-  Event ended_;                           // happens when, while stopping, every child has ended
+  Event ended_;                           // happens when every child has ended after Stop or Kill
   mutable Mutex mutex_;
   std::map<TaskId, Child> children_ ABSL_GUARDED_BY(mutex_);
   std::map<TaskId, Leftover> leftovers_ ABSL_GUARDED_BY(mutex_);

@@ -16,11 +16,11 @@ namespace cohort {
 
 namespace {
 
-// Reads a file of /proc to its end, because such files report no size.
+// Files of /proc report no size, so the file is read to its end.
 absl::StatusOr<std::string> ReadProcFile(const std::string& path) {
   std::ifstream file(path);
   std::ostringstream text;
-  // A process that ends between open and read leaves a file that opens but cannot be read.
+  // If the process ends between open and read, the read fails.
   if (!file || !(text << file.rdbuf())) return absl::NotFoundError(absl::StrCat("no ", path));
   return text.str();
 }
@@ -28,8 +28,8 @@ absl::StatusOr<std::string> ReadProcFile(const std::string& path) {
 }  // namespace
 
 absl::StatusOr<uint64_t> StartTimeOfStat(absl::string_view stat) {
-  // The second field of the line is the program's name in parentheses, which may itself contain
-  // spaces and parentheses. So the last ')' ends it.
+  // The second field of the line is the program's name in parentheses. The name may contain spaces
+  // and parentheses, so the last ')' of the line ends the field.
   const size_t name_end = stat.rfind(')');
   constexpr size_t kState = 3, kStartTime = 22;  // field numbers of proc(5), counted from 1
   const std::vector<absl::string_view> fields = absl::StrSplit(
@@ -41,7 +41,8 @@ absl::StatusOr<uint64_t> StartTimeOfStat(absl::string_view stat) {
       !absl::SimpleAtoi(fields[kStartTime - kState], &start_time)) {
     return absl::InvalidArgumentError(absl::StrCat("not a line of /proc/PID/stat: ", stat));
   }
-  // Z is a zombie, which waits only for its parent; X is dead.
+  // State Z is a zombie, a process that has ended and that its parent has not reaped; X is a dead
+  // process.
   if (fields[0] == "Z" || fields[0] == "X") return absl::NotFoundError("the process has ended");
   return start_time;
 }
@@ -52,13 +53,15 @@ absl::StatusOr<ProcessId> IdentifyProcess(pid_t pid) {
   ASSIGN_OR_RETURN(const std::string stat, ReadProcFile(absl::StrCat("/proc/", pid, "/stat")));
   ASSIGN_OR_RETURN(id.start_time, StartTimeOfStat(stat));
   ASSIGN_OR_RETURN(const std::string boot, ReadProcFile("/proc/sys/kernel/random/boot_id"));
-  // Start times count from the boot, so only together with the boot id they are unique.
+  // Start times count from the machine's boot, so they identify a process only together with the
+  // boot id.
   id.boot = std::string(absl::StripAsciiWhitespace(boot));
   return id;
 }
 
 bool RunsProgram(pid_t pid, const std::string& program) {
-  // The link /proc/PID/exe leads to the file that runs, even if its path has a newer file now.
+  // The link /proc/PID/exe leads to the running file, even if the path of that file now has a newer
+  // file.
   struct stat running {
   }, file{};
   return stat(absl::StrCat("/proc/", pid, "/exe").c_str(), &running) == 0 &&

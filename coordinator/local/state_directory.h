@@ -28,19 +28,20 @@ class StateDirectory {
   struct Record {
     ProcessId process;
     std::string program;
-    std::vector<std::string> arguments;  // arguments that must be equal to adopt the task
+    // Program arguments that must be equal for the task to be adopted.
+    std::vector<std::string> arguments;
   };
 
   // Opens and locks the directory, and creates it if it does not exist. Errors: FAILED_PRECONDITION
-  // of class CONFIGURATION naming the process of another coordinator that has the directory; the
+  // of class CONFIGURATION naming the process of another coordinator that uses the directory; the
   // system's error otherwise.
   static absl::StatusOr<std::unique_ptr<StateDirectory>> Open(FileSystem& files,
                                                               const std::string& path);
 
   const std::string& path() const { return path_; }
   std::string AddressFile(TaskId task) const { return FileOf(task, ".address"); }
-  // Returns the grant file of a task. The file stays when the task ends, because the task's next
-  // process reads it.
+  // Returns the grant file of a task. When the task's process ends, the file stays, because the
+  // next process reads it.
   std::string GrantFile(TaskId task) const { return FileOf(task, ".grant"); }
   std::string LogFile(TaskId task) const { return FileOf(task, ".log"); }
 

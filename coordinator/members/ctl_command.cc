@@ -22,14 +22,14 @@ namespace {
 constexpr char kVerbs[] =
     "status, add-worker [HOST:PORT], remove-worker INDEX|HOST:PORT or flight-record [CALLS] "
     "[FILE...]";
-constexpr int kCallsMax = 4096;  // workers keep this many calls of a group
+constexpr int kCallsMax = 4096;  // the most calls of a group that a worker keeps
 
-// Makes the error of a wrong command line, with the list of verbs.
+// Makes the error for a wrong command line of `coordinator ctl`; its text lists the verbs.
 absl::Status Wrong(absl::string_view text) {
   return absl::InvalidArgumentError(absl::StrCat(text, "; write ", kVerbs));
 }
 
-// Reads the words after flight-record, "[CALLS] [FILE...]".
+// Parses the arguments of the verb flight-record, "[CALLS] [FILE...]".
 absl::Status ReadFlightWords(std::vector<std::string> words, CtlOptions& options) {
   int calls = 0;
   if (!words.empty() && absl::SimpleAtoi(words.front(), &calls)) {
@@ -44,7 +44,7 @@ absl::Status ReadFlightWords(std::vector<std::string> words, CtlOptions& options
   return absl::OkStatus();
 }
 
-// Reads the verb and the words after it into the options.
+// Parses the verb and its arguments into the options.
 absl::Status ReadVerb(const std::vector<std::string>& words, CtlOptions& options) {
   if (words.empty()) return Wrong("ctl needs a verb");
   const std::string& verb = words.front();
@@ -57,7 +57,7 @@ absl::Status ReadVerb(const std::vector<std::string>& words, CtlOptions& options
   if (verb == "remove-worker" && words.size() == 2) {
     options.verb = CtlOptions::Verb::kRemoveWorker;
     absl::string_view index = words[1];
-    // "3" and "worker:3" are both task indices; anything else must be an address.
+    // "3" and "worker:3" name a worker by its task index; any other text must be an address.
     absl::ConsumePrefix(&index, "worker:");
     if (absl::SimpleAtoi(index, &options.index) && options.index >= 0) return absl::OkStatus();
     options.worker = words[1];
@@ -98,7 +98,7 @@ absl::StatusOr<std::string> JsonLine(const google::protobuf::Message& answer) {
   return absl::StrCat(text, "\n");
 }
 
-// Makes the call that belongs to the verb, and returns the answer as text.
+// Calls the coordinator as the verb requires, and returns the answer as text.
 absl::StatusOr<std::string> Ask(World world, Waiter& waiter, const CtlOptions& options) {
   if (options.verb == CtlOptions::Verb::kAddWorker) {
     proto::AddWorkerRequest request;
@@ -129,7 +129,7 @@ absl::StatusOr<std::string> Ask(World world, Waiter& waiter, const CtlOptions& o
   return options.json ? JsonLine(status) : StatusText(status);
 }
 
-// Shows flight files without any coordinator.
+// Shows the flight files that the command line names, without calling a coordinator.
 CtlResult ShowFlightFiles(FileSystem& files, const CtlOptions& options) {
   const auto records = ReadFlightFiles(files, options.files, options.calls_max);
   if (!records.ok()) {
@@ -139,7 +139,7 @@ CtlResult ShowFlightFiles(FileSystem& files, const CtlOptions& options) {
   return {kExitOk, JsonLine(*records).value_or(""), ""};
 }
 
-// Returns a line with the histogram of staleness, or nothing if it is empty.
+// Returns a line of text with the histogram of staleness, or nothing if the histogram is empty.
 std::string StalenessText(const proto::GetJobStatusResponse& status) {
   if (status.staleness_histogram().empty()) return "";
   std::string text = "staleness of updates, by slice:";
@@ -177,12 +177,12 @@ absl::StatusOr<CtlCommand> ParseCtlCommandLine(const std::vector<std::string>& a
         "flight-record ", options.files.front(),
         ": a file is read without a coordinator; leave out --address and --state_dir"));
   }
-  // Exactly one of the two flags must name the coordinator.
+  // The user must give exactly one of --address and --state_dir.
   if (options.address.empty() == state_directory.empty()) {
     return absl::InvalidArgumentError("name the coordinator: --address HOST:PORT or --state_dir");
   }
   ASSIGN_OR_RETURN(options.timeout, TimeoutFromText(timeout));
-  // A time-out of 0 means no limit; a day is as good as none.
+  // The time-out 0 means no limit, which is implemented as a day.
   if (options.timeout == absl::ZeroDuration()) options.timeout = absl::Hours(24);
   if (options.address.empty()) {
     ASSIGN_OR_RETURN(options.address, AddressIn(state_directory, files));
@@ -199,7 +199,8 @@ CtlResult RunCtl(World world, Waiter& waiter, const CtlOptions& options) {
     result.output = *answer;
     return result;
   }
-  // These three codes mean that no coordinator has answered; its own refusals have other codes.
+  // These three codes mean that no coordinator has answered; the coordinator's own refusals have
+  // other codes.
   const bool unheard = absl::IsUnavailable(answer.status()) ||
                        absl::IsDeadlineExceeded(answer.status()) ||
                        absl::IsUnimplemented(answer.status());

@@ -17,20 +17,20 @@
 
 namespace cohort {
 
-// The name of the file, in a state directory, with the address at which the coordinator serves
-// operators.
+// The name of the file in a state directory in which the coordinator writes the address of its
+// service for operators.
 inline constexpr char kCtlAddressFile[] = "coordinator.address";
 
 struct CtlOptions {
   enum class Verb { kStatus, kAddWorker, kRemoveWorker, kFlightRecord };
   std::string address;
   Verb verb = Verb::kStatus;
-  // The address of a worker. If empty, kAddWorker lets the coordinator start a worker, and
-  // kRemoveWorker removes the worker `index`.
+  // The address of a worker. Empty: for kAddWorker, the coordinator starts a worker itself; for
+  // kRemoveWorker, the worker with the task index `index` is removed.
   std::string worker;
   int index = 0;
-  int calls_max = 16;  // for kFlightRecord: the most calls to show of each group
-  // Files that kFlightRecord reads instead of asking a coordinator.
+  int calls_max = 16;  // for kFlightRecord: how many calls of each group to show at most
+  // Flight files that kFlightRecord reads in place of asking a coordinator.
   std::vector<std::string> files;
   bool json = false;
   absl::Duration timeout = absl::Seconds(60);

@@ -33,7 +33,7 @@ void AddWorker(const CtlParts& parts, const proto::AddWorkerRequest& request,
     if (!added.ok()) return reply(added.status());
     reply(AddAnswer(*added));
   };
-  // An empty address asks the coordinator to start a worker of its own.
+  // For an empty address, the coordinator starts a new worker process itself.
   if (!request.address().empty()) return parts.changes->Add(request.address(), std::move(answer));
   answer(parts.changes->AddLocal());
 }
@@ -66,8 +66,8 @@ proto::MemberState StateOf(const Cluster::TaskStatus& member) {
   return member.serving ? proto::MEMBER_SERVING : proto::MEMBER_AWAY;
 }
 
-// The time that parameter servers have for their counters: a silent server must not hold up the
-// status.
+// The time-out of asking parameter servers for their counters. It is short, so that a silent server
+// does not delay the status.
 constexpr absl::Duration kStatsTimeout = absl::Seconds(1);
 
 }  // namespace
@@ -113,7 +113,7 @@ void AnswerJobStatus(const CtlParts& parts, TypedReply<proto::GetJobStatusRespon
       std::vector<Envelope<proto::PsStatsRequest>>(links->size(), request), kStatsTimeout,
       [answer = std::move(answer), reply = std::move(reply)](auto stats) mutable {
         proto::PsStatsResponse sum;
-        // Without the counters the status has an empty histogram.
+        // If the counters are missing, the status has an empty histogram.
         if (stats.ok()) {
           for (const auto& one : *stats) AddPsStats(one.header, sum);
         }

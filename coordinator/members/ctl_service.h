@@ -14,8 +14,8 @@
 
 namespace cohort {
 
-// The parts of the coordinator that the service shows and changes. The service's handlers keep
-// them; all are shared with the coordinator.
+// The parts of the coordinator that the service for operators shows and changes. The service's
+// handlers keep copies of these pointers, which they share with the coordinator.
 struct CtlParts {
   std::string job;
   std::shared_ptr<Cluster> cluster;
@@ -23,13 +23,14 @@ struct CtlParts {
   std::shared_ptr<WorkerChanges> changes;
 };
 
-// Makes the service. Errors of AddWorker and RemoveWorker: those of WorkerChanges.
+// Makes the gRPC service for operators. Errors of AddWorker and RemoveWorker: those of
+// WorkerChanges.
 Service MakeCtlService(const CtlParts& parts);
 
 // Returns the part of the job's status that the coordinator knows without asking other tasks.
 proto::GetJobStatusResponse JobStatus(const CtlParts& parts);
-// Answers with the job's status, and adds the counters of the parameter servers if all of them
-// answer soon.
+// Answers with the job's status. Adds the counters of the parameter servers, if all of them answer
+// within a second.
 void AnswerJobStatus(const CtlParts& parts, TypedReply<proto::GetJobStatusResponse> reply);
 
 }  // namespace cohort

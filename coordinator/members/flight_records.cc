@@ -14,18 +14,19 @@ namespace cohort {
 
 namespace {
 
-// The time that workers have to answer. A stopped worker never answers, and an operator asks this
-// question when something has stopped.
+// The time-out of asking a worker for its flight records. It is short, because an operator asks
+// when training has stopped, and a stopped worker never answers.
 constexpr absl::Duration kAnswerWait = absl::Seconds(2);
 
-// The answers that have arrived so far. Shared by the calls to all workers. Thread-safe.
+// Collects the workers' answers to AskFlightRecords. Shared by the calls to all workers.
+// Thread-safe.
 struct Answers {
   Mutex mutex;
   size_t open ABSL_GUARDED_BY(mutex) = 0;
   Envelope<proto::AskFlightRecordsResponse> all ABSL_GUARDED_BY(mutex);
   TypedReply<proto::AskFlightRecordsResponse> reply ABSL_GUARDED_BY(mutex);
 
-  // Stores the answer of one worker; `worker` is its place in the list of workers.
+  // Stores the answer of one worker; `worker` is the worker's position in the reply.
   void Take(int worker, absl::StatusOr<Envelope<proto::GetFlightRecordResponse>> answer) {
     {
       MutexLock lock(mutex);
@@ -39,7 +40,7 @@ struct Answers {
     CloseOne();
   }
 
-  // Counts one ended call; the last call sends the reply.
+  // Counts a call that has ended; after the last one, sends the reply.
   void CloseOne() {
     TypedReply<proto::AskFlightRecordsResponse> last;
     Envelope<proto::AskFlightRecordsResponse> whole;
@@ -61,8 +62,8 @@ absl::StatusOr<proto::GroupFlight> ReadFlight(FileSystem& files, const std::stri
     return absl::InvalidArgumentError(
         absl::StrCat(path, ": is not a flight record of a worker: ", read.message()));
   }
-  // Any JSON object parses as a message, perhaps an empty one, so the fields that every record has
-  // are checked.
+  // Any JSON object parses as a flight record, perhaps an empty one. So the fields that every
+  // record has are checked.
   if (flight.rank() >= flight.size() || flight.tasks_size() != static_cast<int>(flight.size())) {
     return absl::InvalidArgumentError(absl::StrCat(
         path,
@@ -85,7 +86,8 @@ void AskFlightRecords(const Cluster& cluster, const proto::AskFlightRecordsReque
     record.mutable_task()->set_role(RoleName(member.task.role));
     record.mutable_task()->set_index(member.task.index);
     record.set_address(member.address);
-    // A worker that does not serve keeps this text as its answer.
+    // If the worker does not serve, this text stays in the reply as the reason for its missing
+    // record.
     record.set_error(member.text);
     for (const TaskLink& link : serving) {
       if (link.task.role() != record.task().role() || link.task.index() != record.task().index()) {
@@ -98,7 +100,8 @@ void AskFlightRecords(const Cluster& cluster, const proto::AskFlightRecordsReque
   auto answers = std::make_shared<Answers>();
   {
     MutexLock lock(answers->mutex);
-    // One more than the calls: the reply must wait until all calls have been started.
+    // Counts one more than the calls, so that the reply is not sent before all calls have been
+    // started.
     answers->open = asked.size() + 1;
     answers->all.header = std::move(workers);
     answers->reply = std::move(reply);
@@ -119,7 +122,8 @@ absl::StatusOr<proto::AskFlightRecordsResponse> ReadFlightFiles(
   for (const std::string& path : paths) {
     ASSIGN_OR_RETURN(proto::GroupFlight flight, ReadFlight(files, path));
     auto& operations = *flight.mutable_operations();
-    // Calls are in order of time, so the oldest ones are dropped from the front.
+    // The calls are in the order of their time, so dropping the oldest ones means dropping from the
+    // front.
     if (operations.size() > calls_max) operations.DeleteSubrange(0, operations.size() - calls_max);
     const proto::TaskRef& task = flight.tasks(static_cast<int>(flight.rank()));
     proto::WorkerFlightRecord& worker = workers[task.index()];

@@ -49,8 +49,8 @@ class GroupView {
 
  private:
   struct Rank {
-    std::string task;                     // empty: no record names the task of this rank
-    const GroupFlight* flight = nullptr;  // null: the task has not answered
+    std::string task;                     // the rank's task, "worker:1"; empty: no record names it
+    const GroupFlight* flight = nullptr;  // the rank's record; null: there is none
   };
 
   void Add(const proto::WorkerFlightRecord& worker, const GroupFlight& flight) {
@@ -74,7 +74,8 @@ class GroupView {
     return absl::StrCat("rank ", rank, task.empty() ? "" : absl::StrCat(", ", task));
   }
 
-  // Returns how far a rank has come or, without its record, why there is none.
+  // Returns how many calls a rank has started and finished or, if the rank has no record, the
+  // reason for that.
   std::string StateOf(uint32_t rank) const {
     if (const GroupFlight* const flight = ranks_[rank].flight; flight != nullptr) {
       return absl::StrCat(flight->calls_started(),
@@ -86,13 +87,15 @@ class GroupView {
     return absl::StrCat("does not answer: ", worker->second->error());
   }
 
-  // Returns the text of one call at one rank: its state, its time, and the ranks that it waits for.
+  // Returns one cell of the table of calls: the call's state at one rank, its time, and the ranks
+  // from which this rank still waits for data.
   std::string Cell(const std::map<uint32_t, const FlightOperation*>& call, uint64_t sequence,
                    uint32_t rank) const {
     const GroupFlight* const flight = ranks_[rank].flight;
     if (flight == nullptr) return "?";
     const auto found = call.find(rank);
-    // A call before the oldest recorded one has dropped out of the rank's record.
+    // The rank's record keeps only the newest calls, so a started call that is not in it was
+    // dropped.
     if (found == call.end()) return sequence >= flight->calls_started() ? "not started" : "-";
     const FlightOperation& operation = *found->second;
     const std::string took = absl::FormatDuration(absl::Microseconds(operation.took_us()));
@@ -135,7 +138,8 @@ class GroupView {
     return text;
   }
 
-  // Tells who waits now or, if no call is under way, who waited in the oldest failed call.
+  // Returns which ranks wait for which in the oldest call under way or, if no call is under way, in
+  // the oldest failed call.
   std::string Verdict() const {
     const std::string waits = WhoWaits(FlightOperation::UNDER_WAY, " waits", " wait");
     if (!waits.empty()) return waits;
@@ -143,8 +147,8 @@ class GroupView {
     return waited.empty() ? "no call is under way\n" : waited;
   }
 
-  // Returns which ranks wait in the oldest call of the given state, and for which ranks; empty if
-  // there is no such call.
+  // Returns which ranks wait in the oldest call of the given state, and for which ranks they wait;
+  // empty if there is no such call.
   std::string WhoWaits(FlightOperation::State state, absl::string_view one_waits,
                        absl::string_view several_wait) const {
     for (const auto& [sequence, call] : calls_) {
@@ -164,7 +168,8 @@ class GroupView {
     return "";
   }
 
-  // Returns the ranks that have not started the call, or may not have: those without a record.
+  // Returns the ranks that have not started the call, and the ranks without a record, which may not
+  // have started it.
   std::vector<std::string> AwaitedIn(uint64_t sequence) const {
     std::vector<std::string> awaited;
     for (uint32_t rank = 0; rank < ranks_.size(); ++rank) {
@@ -181,14 +186,15 @@ class GroupView {
     return awaited;
   }
 
-  static constexpr uint32_t kRanksShownMax = 1024;  // a limit for sizes that a worker reports
+  // Larger group sizes that a worker reports are ignored.
+  static constexpr uint32_t kRanksShownMax = 1024;
 
   const std::string name_;
   const uint64_t generation_;
   const absl::string_view absent_;
   std::map<std::string, const proto::WorkerFlightRecord*> workers_;
   std::vector<Rank> ranks_;
-  // The calls, by their number in the sequence of the group and by rank.
+  // The recorded calls, by their number in the group's sequence of calls and then by rank.
   std::map<uint64_t, std::map<uint32_t, const FlightOperation*>> calls_;
   std::string ended_with_;
 };

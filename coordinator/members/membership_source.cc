@@ -26,13 +26,13 @@ constexpr absl::Duration kFileInterval = absl::Seconds(1);
 constexpr absl::Duration kDnsInterval = absl::Seconds(5);
 constexpr char kDns[] = "dns:";
 
-// Sorts the addresses and removes duplicates, so that two lists can be compared.
+// Sorts the addresses and removes duplicates, so that two lists with the same addresses are equal.
 void SortAndTrim(std::vector<std::string>& addresses) {
   std::sort(addresses.begin(), addresses.end());
   addresses.erase(std::unique(addresses.begin(), addresses.end()), addresses.end());
 }
 
-// Reads a list with one address per line; "#" begins a comment.
+// Parses a list with one address per line; "#" begins a comment.
 absl::StatusOr<std::vector<std::string>> ParseLines(absl::string_view text) {
   std::vector<std::string> addresses;
   int number = 0;
@@ -48,7 +48,8 @@ absl::StatusOr<std::vector<std::string>> ParseLines(absl::string_view text) {
   return addresses;
 }
 
-// Reads the workers from JSON in the form of TF_CONFIG or of its cluster.
+// Returns the addresses of the workers in JSON text that has the form of TF_CONFIG, or of the
+// object "cluster" in TF_CONFIG.
 absl::StatusOr<std::vector<std::string>> ParseJson(absl::string_view text) {
   absl::StatusOr<TfConfig> config = ParseTfConfig(text);
   // JSON without "cluster" is read as the cluster itself.
@@ -63,13 +64,13 @@ absl::StatusOr<std::vector<std::string>> ParseJson(absl::string_view text) {
   return addresses;
 }
 
-// A list in a file, which decides alone who is a member. Thread-safe.
+// A list of workers in a file. A worker that is not in the file leaves the job. Thread-safe.
 class FileMembership final : public MembershipSource {
  public:
   FileMembership(std::string path, FileSystem& files) : path_(std::move(path)), files_(files) {}
 
   void Read(Done done) override {
-    // Read on every interval: a file may be replaced at any time.
+    // The file is read at every interval, because it may be replaced at any time.
     const absl::StatusOr<std::string> text = ReadFile(files_, path_);
     if (!text.ok()) return done(text.status());
     absl::StatusOr<std::vector<std::string>> addresses = ParseMembership(*text);
@@ -113,7 +114,7 @@ class DnsMembership final : public MembershipSource {
   HostResolver& resolver_;
 };
 
-// Asks the system's resolver, which may block for seconds.
+// Resolves a host name by the system's resolver, which may block for seconds.
 absl::StatusOr<std::vector<std::string>> Lookup(const std::string& host) {
   addrinfo hints{};
   hints.ai_family = AF_UNSPEC;
@@ -121,7 +122,7 @@ absl::StatusOr<std::vector<std::string>> Lookup(const std::string& host) {
   addrinfo* found = nullptr;
   if (const int error = getaddrinfo(host.c_str(), nullptr, &hints, &found); error != 0) {
     const std::string text = absl::StrCat("cannot resolve ", host, ": ", gai_strerror(error));
-    // NOT_FOUND is final for this reading; other errors may pass.
+    // NOT_FOUND says that the name has no address; all other errors are temporary.
     return error == EAI_NONAME ? absl::NotFoundError(text) : absl::UnavailableError(text);
   }
   const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owned(found, freeaddrinfo);

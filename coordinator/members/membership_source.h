@@ -1,12 +1,12 @@
 #pragma once
 
-// The sources of the list of a job's workers while the job runs: a file, or a DNS name with one
+// Sources that list the workers that a running job should have: a file, or a DNS name with one
 // address per worker, such as a Kubernetes headless service.
 //
 // A file has one worker "host:port" per line ("#" begins a comment), or is JSON in the form of
-// TF_CONFIG or of its cluster. A worker that is missing from the file leaves the job at once. A DNS
-// name may omit workers that are away for a moment, so a worker that vanishes from the name leaves
-// only after it is lost.
+// TF_CONFIG or of its cluster. A worker that is missing from the file leaves the job at once. DNS
+// may omit workers that are unreachable for a moment, so a worker that is missing from a DNS name
+// leaves only after it is lost.
 
 #include <memory>
 #include <string>
@@ -23,7 +23,7 @@ namespace cohort {
 // Looks up the addresses of a host name. Thread-safe.
 class HostResolver {
  public:
-  // The receiver of the addresses: IP literals without brackets, in any order.
+  // Receives the addresses of the host: IP literals without brackets, in any order.
   using Done = absl::AnyInvocable<void(absl::StatusOr<std::vector<std::string>>)>;
 
   virtual ~HostResolver() = default;
@@ -31,8 +31,8 @@ class HostResolver {
   virtual void Resolve(const std::string& host, Done done) = 0;
 };
 
-// The machine's own resolver. It runs on a thread of its own, because an answer may take seconds;
-// the destructor waits for a lookup under way. Thread-safe.
+// Resolves host names by the machine's own resolver, on a separate thread, because an answer may
+// take seconds; the destructor waits for a lookup under way. Thread-safe.
 class SystemHostResolver final : public HostResolver {
  public:
   void Resolve(const std::string& host, Done done) override;
@@ -41,26 +41,25 @@ class SystemHostResolver final : public HostResolver {
   ThreadPool thread_{{"resolver", 1}};
 };
 
-// A source of the list of workers' addresses. Thread-safe.
+// A source of a list of worker addresses. Thread-safe.
 class MembershipSource {
  public:
-  // The time at which a worker that vanished from the list leaves the job: at once, or only after
-  // it is lost.
+  // When a worker that is missing from the list leaves the job: at once, or only after it is lost.
   enum class Departure { kAtOnce, kWhenLost };
   using Done = absl::AnyInvocable<void(absl::StatusOr<std::vector<std::string>>)>;
 
   virtual ~MembershipSource() = default;
-  // Reads the list of addresses; `done` gets them sorted, at least one. After an error the members
+  // Reads the list and gives `done` the sorted addresses, at least one. After an error the members
   // of the job do not change.
   virtual void Read(Done done) = 0;
   virtual Departure departure() const = 0;
   virtual absl::Duration interval() const = 0;
 };
 
-// Checks a name of a source: "FILE" or "dns:NAME:PORT". Errors: INVALID_ARGUMENT naming the
-// expected form.
+// Checks the text by which a user names a source: "FILE" or "dns:NAME:PORT". Errors:
+// INVALID_ARGUMENT naming the expected form.
 absl::Status CheckMembership(absl::string_view text);
-// Makes a source from a name that CheckMembership accepts. `files` and `resolver` outlive the
+// Makes a source from a text that CheckMembership accepts. `files` and `resolver` outlive the
 // source.
 std::unique_ptr<MembershipSource> MakeMembershipSource(absl::string_view text, FileSystem& files,
                                                        HostResolver& resolver);

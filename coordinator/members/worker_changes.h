@@ -1,8 +1,8 @@
 #pragma once
 
-// The addition of workers to a running job, and their removal, for operators (ctl_service.h) and
-// for a membership list (membership_watch.h). A worker is asked for its task index before it is
-// added, so an operator needs to name only its address.
+// Adds workers to a running job and removes them, for operators (ctl_service.h) and for a
+// membership list (membership_watch.h). A worker is asked for its task index before it is added, so
+// an operator needs to name only its address.
 
 #include <functional>
 #include <memory>
@@ -24,9 +24,9 @@ class WorkerChanges : public std::enable_shared_from_this<WorkerChanges> {
     Farewell farewell = Farewell::kShutDown;
     absl::Duration call_timeout = absl::Seconds(5);
     // Starts a local worker process under an index that is not in `taken`, and returns its task;
-    // must not block. Null: the coordinator starts no tasks itself.
+    // must not block. Null: the coordinator does not start tasks itself.
     std::function<absl::StatusOr<TaskId>(const std::set<int>& taken)> start_local;
-    // Stops the process of a worker that has left. Does nothing for a task that is not a local
+    // Stops the process of a worker that was removed. Does nothing for a task that is not a local
     // child.
     std::function<void(TaskId)> stop_local;
   };
@@ -38,16 +38,16 @@ class WorkerChanges : public std::enable_shared_from_this<WorkerChanges> {
   static std::shared_ptr<WorkerChanges> Create(World world, std::shared_ptr<Cluster> cluster,
                                                Options options);
 
-  // Adds the worker that listens at `address`. If the worker is already a member that does not
-  // serve, it has moved to this address. Errors: INVALID_ARGUMENT for text that is not an address
-  // or a task that is not a worker; NOT_FOUND if nothing answers; FAILED_PRECONDITION for a worker
-  // of another coordinator; those of Cluster::AddWorker.
+  // Adds the worker that listens at `address`. If the worker is already a member but does not
+  // serve, only changes its address. Errors: INVALID_ARGUMENT for text that is not an address or a
+  // task that is not a worker; NOT_FOUND if nothing answers; FAILED_PRECONDITION for a worker of
+  // another coordinator; those of Cluster::AddWorker.
   void Add(std::string address, absl::AnyInvocable<void(absl::StatusOr<Added>)> done);
-  // Starts a local worker and adds it. Errors: FAILED_PRECONDITION without local tasks; those of
-  // starting the worker.
+  // Starts a local worker process and adds it as a worker. Errors: FAILED_PRECONDITION if this job
+  // has no local tasks; those of starting the worker.
   absl::StatusOr<Added> AddLocal();
-  // Removes a worker like Cluster::RemoveWorker, and then stops its process if the worker is a
-  // local child.
+  // Removes a worker as Cluster::RemoveWorker does, and then stops its process if it is a local
+  // child.
   void Remove(TaskId task, absl::AnyInvocable<void(absl::Status)> done);
 
  private:

@@ -29,7 +29,7 @@ std::string ReshapeTo(const std::string& value, std::vector<int64_t> dims, Graph
 // after them.
 std::vector<int64_t> Pads(const Shape& image, const Extents& extents, const Extents& strides,
                           bool same) {
-  // Padding "valid" adds nothing to an image.
+  // Padding "valid" adds no rows or columns to an image.
   if (!same) return {0, 0, 0, 0};
   const SamePadding rows = PadSame(image.dim(0), extents[0], strides[0]);
   const SamePadding columns = PadSame(image.dim(1), extents[1], strides[1]);
@@ -54,7 +54,7 @@ class BatchNormNodes {
                      {Epsilon()});
   }
 
-  // Adds a normalization by the statistics of this replica's batch, and their new moving values.
+  // Adds a normalization by the statistics of this replica's batch, and the new moving statistics.
   std::string Train() {
     const auto outputs =
         graph_.OpN("BatchNormalization", {x_.value, Gamma(), Beta(), Now(mean_), Now(variance_)}, 3,
@@ -93,12 +93,12 @@ class BatchNormNodes {
   onnx::AttributeProto Epsilon() const {
     return FloatAttribute("epsilon", static_cast<float>(layer_.epsilon));
   }
-  // A layer without gamma or beta normalizes with constants, because ONNX's operator needs both.
+  // If the layer has no gamma or beta, 1 or 0 takes its place, because ONNX's operator needs both.
   std::string Gamma() { return layer_.scale ? layer_.name + "/gamma" : Filled("scale", 1); }
   std::string Beta() { return layer_.center ? layer_.name + "/beta" : Filled("shift", 0); }
 
-  // Returns the name of the variable's present value: the value that an earlier use of the layer in
-  // the same step left, if there is one.
+  // Returns the name of the variable's current value: the value that an earlier use of the layer in
+  // the same step computed, if there is one.
   std::string Now(const std::string& variable) const {
     const auto found = state_.find(variable);
     return found == state_.end() ? variable : found->second;
@@ -159,7 +159,8 @@ class BatchNormNodes {
     return graph_.Op("Add", {graph_.Op("Mul", {x_.value, AsChannels(factor)}), AsChannels(offset)});
   }
 
-  // Returns [channels] reshaped so that it broadcasts over the axes of x that follow the channels.
+  // Returns a vector of one number per channel, reshaped to broadcast over the axes of x after the
+  // channels.
   std::string AsChannels(const std::string& value) {
     if (x_.rank == 2) return value;
     std::vector<int64_t> dims(static_cast<size_t>(x_.rank) - 1, 1);
@@ -218,7 +219,8 @@ ModelOutput AddNodes(const GlobalAveragePooling2DSpec& layer, const LayerInputs&
   GraphBuilder& graph = target.graph;
   const std::string y = graph.Op("GlobalAveragePool", {ChannelsFirst(inputs.values[0], graph)});
   if (layer.keepdims) return {y, "", true};
-  // Without rows and columns the order of the elements is the same in Keras and ONNX.
+  // Global pooling leaves no rows and columns, so the elements have the same order in Keras and
+  // ONNX.
   return {graph.Op("Flatten", {y}, {IntAttribute("axis", 1)}), ""};
 }
 
@@ -235,7 +237,8 @@ ModelOutput AddNodes(const BatchNormalizationSpec& layer, const LayerInputs& inp
   }
   const std::string& x = inputs.values[0].value;
   if (shape.rank() == 1) return {AddBatchNorm(layer, {x, channels, 2}, target), ""};
-  // The statistics of a channel do not depend on the other axes, so these join the batch.
+  // A channel's statistics do not depend on the axes before the channels, so these axes are merged
+  // with the batch.
   const std::string rows = ReshapeTo(x, {-1, channels}, graph);
   std::vector<int64_t> dims = {-1};
   dims.insert(dims.end(), shape.dims().begin(), shape.dims().end());
@@ -245,7 +248,7 @@ ModelOutput AddNodes(const BatchNormalizationSpec& layer, const LayerInputs& inp
 ModelOutput AddNodes(const ReshapeSpec& layer, const LayerInputs& inputs,
                      const LayerTarget& target) {
   const ModelOutput x = ChannelsLast(inputs.values[0], target.graph);
-  // LayerOutputShape has accepted this input before, so OutputShape gives no error.
+  // LayerOutputShape has already accepted this input, so OutputShape returns no error.
   const Shape shape = *OutputShape(layer, inputs.first_shape);
   std::vector<int64_t> dims = {-1};
   dims.insert(dims.end(), shape.dims().begin(), shape.dims().end());

@@ -43,7 +43,7 @@ absl::StatusOr<Shape> Slide(const std::string& layer, const Shape& input,
                                      i == 0 ? " rows" : " columns", "; padding 'same' makes room"));
     }
     dims.push_back(window.Positions(size));
-    // Dividing the limit keeps the product from overflowing.
+    // The check divides the limit, because the product of the dimensions might overflow.
     if (elements > kElementsMax / dims.back()) {
       return WrongInput(layer, input, "it would give more than 2^31 elements");
     }
@@ -108,7 +108,7 @@ absl::StatusOr<Shape> OutputShape(const BatchNormalizationSpec& layer, const Sha
   if (rank < 1) {
     return WrongInput(layer.name, input, "it needs at least one dimension beside the batch");
   }
-  // Keras also takes other axes, but the nodes of this layer need the channels last.
+  // Keras can normalize along any axis, but the nodes of this layer need the channels last.
   if (layer.axis == -1 || layer.axis == rank) return input;
   return WrongInput(layer.name, input,
                     absl::StrCat("its axis ", layer.axis, " is not their last, -1 or ", rank));
@@ -123,7 +123,7 @@ absl::StatusOr<Shape> OutputShape(const ReshapeSpec& layer, const Shape& input) 
     if (dim > 0) fits = fits && !__builtin_mul_overflow(known, dim, &known);
   }
   const int64_t elements = input.num_elements();
-  // `known` is the product of all dimensions but the open one.
+  // `known` is the product of all dimensions except the one that the target shape leaves open.
   fits = fits && elements % known == 0;
   if (fits && open != dims.end()) *open = elements / known;
   if (fits && Shape(dims).num_elements() == elements) return Shape(dims);
@@ -157,7 +157,7 @@ std::vector<VariableSpec> Variables(const BatchNormalizationSpec& layer, const S
   add("/moving_variance", layer.moving_variance_initializer);
   for (size_t i = variables.size() - 2; i < variables.size(); ++i) {
     variables[i].trainable = false;
-    variables[i].aggregation = proto::AGGREGATION_MEAN;  // Keras's aggregation of moving statistics
+    variables[i].aggregation = proto::AGGREGATION_MEAN;  // Keras averages moving statistics
   }
   return variables;
 }

@@ -18,13 +18,13 @@ void Set(proto::Initializer& initializer, const char* op, double a, double b) {
   initializer.set_b(b);
 }
 
-// The numbers of inputs and outputs of a variable, by which variance scaling divides.
+// The number of inputs and outputs of a variable, called fans; variance scaling divides by them.
 struct Fans {
   double in = 1;
   double out = 1;
 };
 
-// Returns the fans of a variable like Keras's compute_fans: a kernel has the shape [positions ...,
+// Returns the fans of a variable, like Keras's compute_fans: a kernel has the shape [positions ...,
 // inputs, outputs].
 Fans FansOf(const Shape& shape) {
   const int rank = shape.rank();
@@ -54,7 +54,8 @@ void SetVarianceScaling(const std::string& class_name, const Shape& shape,
     const double limit = std::sqrt(3.0 * variance);
     Set(initializer, "random_uniform", -limit, limit);
   } else {
-    // Cutting off lowers the deviation, so the distribution starts from a wider one, as in Keras.
+    // Truncation lowers the standard deviation, so the distribution starts from a wider one, as in
+    // Keras.
     Set(initializer, "truncated_normal", 0, std::sqrt(variance) / kTruncatedNormalStddev);
   }
 }

@@ -68,7 +68,7 @@ class LayerNodes {
     return Activate(layer.activation, AddNodes(layer, inputs_, target_));
   }
 
-  // Adds the nodes of any other layer of image models.
+  // Adds the nodes of a layer of image models: every kind without an overload of its own here.
   template <typename ImageSpec>
   ModelOutput operator()(const ImageSpec& layer) {
     return AddNodes(layer, inputs_, target_);
@@ -97,7 +97,8 @@ class LayerNodes {
     const std::string sum = graph_.Op("ReduceSum", {kept, axis}, {IntAttribute("keepdims", 0)});
     if (layer.combiner == Combiner::kSum) return {sum, ""};
     const std::string count = graph_.Op("ReduceSum", {mask, axis}, {IntAttribute("keepdims", 1)});
-    // The mean divides by the number of ids, sqrtn by its square root.
+    // The combiner "mean" divides the sum by the number of ids, "sqrtn" by the square root of that
+    // number.
     std::string divisor = OrOne(layer.name, count);
     if (layer.combiner == Combiner::kSqrtn) divisor = graph_.Op("Sqrt", {divisor});
     return {graph_.Op("Div", {sum, divisor}), ""};
@@ -123,7 +124,8 @@ class LayerNodes {
       case Activation::kTanh:
         return {graph_.Op("Tanh", {input.value}), "", input.channels_first};
       case Activation::kSigmoid: {
-        // Softmax and sigmoid end with Keras's order, and keep their input as logits for the loss.
+        // The input of a softmax or sigmoid is brought into Keras's order, and kept as logits for
+        // the loss.
         const std::string x = ChannelsLast(input, graph_).value;
         return {graph_.Op("Sigmoid", {x}), x};
       }

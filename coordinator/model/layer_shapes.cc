@@ -40,7 +40,7 @@ class ShapeFinder {
   absl::StatusOr<Shape> operator()(const DropoutSpec&) const { return inputs_[0]; }
 
   absl::StatusOr<Shape> operator()(const FlattenSpec&) const {
-    return Shape({inputs_[0].num_elements()});  // for one number per example Keras gives [N,1] too
+    return Shape({inputs_[0].num_elements()});  // an example of one number becomes [1], as in Keras
   }
 
   absl::StatusOr<Shape> operator()(const ActivationSpec& layer) const {
@@ -54,7 +54,7 @@ class ShapeFinder {
 
   absl::StatusOr<Shape> operator()(const ConcatenateSpec& layer) const {
     const int rank = inputs_[0].rank();
-    // The layer's axis counts the batch, but the shapes do not.
+    // Keras's axis numbers count the batch as axis 0, but the shapes here have no batch.
     const int64_t axis = layer.axis < 0 ? layer.axis + rank : layer.axis - 1;
     if (axis < 0 || axis >= rank) {
       return WrongInput(layer.name, inputs_[0],
@@ -62,7 +62,7 @@ class ShapeFinder {
     }
     std::vector<int64_t> joined(inputs_[0].dims().begin(), inputs_[0].dims().end());
     for (const Shape& shape : inputs_.subspan(1)) {
-      // The inputs must be equal in all dimensions but the joined one.
+      // The inputs of Concatenate must be equal in all dimensions but the joined one.
       bool fits = shape.rank() == rank;
       for (int i = 0; fits && i < rank; ++i) fits = i == axis || shape.dim(i) == joined[i];
       if (!fits) {
@@ -101,7 +101,7 @@ class ShapeFinder {
   }
 
  private:
-  // Checks the number of elements of the table and of an example of the output.
+  // Checks the number of elements of an embedding's table and of one example of the output.
   template <typename Spec>
   absl::Status CheckTable(const Spec& layer) const {
     const bool fits = layer.input_dim <= kTableElementsMax / layer.output_dim &&
@@ -115,7 +115,7 @@ class ShapeFinder {
   const absl::Span<const Shape> inputs_;
 };
 
-// Returns the table's settings as the parameter servers take them.
+// Returns the settings of a dynamic table in the form that the parameter servers read.
 proto::DynamicTable MakeDynamicTable(const DynamicTableSpec& spec) {
   proto::DynamicTable table;
   table.set_row_dtype(static_cast<int32_t>(spec.dtype));

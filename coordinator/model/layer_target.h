@@ -37,15 +37,15 @@ struct LayerInputs {
   const Shape& first_shape;              // shape of one example of the first input
 };
 
-// The place to which layers add their nodes. The nodes get the builder's name prefix.
+// The graph and the mode in which layers add their nodes. The nodes get the builder's name prefix.
 struct LayerTarget {
   GraphBuilder& graph;
-  const ModelMode mode;  // kEvaluation also in a training step, for a call with `training` false
-  StateValues& state;    // new values from all layers so far; each layer adds its own
+  const ModelMode mode;  // kEvaluation in a training step too, for a call with `training` false
+  StateValues& state;    // new values of variables, from all layers so far
 };
 
-// Returns the output; an image is brought into Keras's order. Logits need nothing: the layer that
-// gives logits has brought its value into Keras's order.
+// Returns the output with images in Keras's order. An output with logits is in Keras's order
+// already, so it is returned unchanged.
 inline ModelOutput ChannelsLast(const ModelOutput& output, GraphBuilder& graph) {
   if (!output.channels_first) return output;
   return {graph.Op("Transpose", {output.value}, {IntsAttribute("perm", {0, 2, 3, 1})}), ""};

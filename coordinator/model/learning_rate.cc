@@ -23,7 +23,7 @@ double Decays(const ScheduleSpec& schedule, double step) {
 
 double Piecewise(const ScheduleSpec& schedule, double step) {
   size_t piece = 0;
-  // A boundary itself belongs to the piece before it, as in Keras.
+  // A step that equals a boundary has the rate that holds before the boundary, as in Keras.
   while (piece < schedule.boundaries.size() && step > schedule.boundaries[piece]) ++piece;
   return piece < schedule.values.size() ? schedule.values[piece] : 0;
 }

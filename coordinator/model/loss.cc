@@ -22,7 +22,7 @@ std::string ArgMax(const std::string& value, GraphBuilder& graph) {
   return graph.Op("ArgMax", {value}, {IntAttribute("axis", -1), IntAttribute("keepdims", 0)});
 }
 
-// Adds the number of equal elements as a float32 scalar.
+// Adds a float32 scalar: the number of positions at which a and b are equal.
 std::string CountEqual(const std::string& a, const std::string& b, GraphBuilder& graph) {
   const std::string equal = CastTo(DType::kFloat32, graph.Op("Equal", {a, b}), graph);
   return graph.Op("ReduceSum", {equal}, {IntAttribute("keepdims", 0)});
@@ -42,7 +42,7 @@ std::string Smooth(const LossSpec& loss, const std::string& y, int64_t classes,
 }  // namespace
 
 absl::Status CheckMetrics(const CompileSpec& compile) {
-  // Each loss excludes the metric for the other kind of labels.
+  // A loss on class numbers excludes categorical accuracy; a loss on one-hot rows, the sparse kind.
   const MetricKind wrong = IsSparse(compile.loss) ? MetricKind::kCategoricalAccuracy
                                                   : MetricKind::kSparseCategoricalAccuracy;
   for (const MetricSpec& metric : compile.metrics) {
@@ -64,7 +64,7 @@ absl::Status CheckLabels(const CompileSpec& compile, const Shape& output,
         absl::StrCat("compile.loss '", loss, "' needs one score per class, but the model gives ",
                      output.ToString(), " per example; end it with Dense, or put Flatten before"));
   }
-  // Metrics read the same labels as the loss, so their labels are checked with it.
+  // Metrics read the same labels as the loss, so the check of the loss's labels covers metrics too.
   if (IsSparse(compile.loss) && !HasLabels(y)) {
     return absl::InvalidArgumentError(absl::StrCat(
         "compile.loss '", loss, "' needs one integer label per example, but labels are ", type,
@@ -86,7 +86,7 @@ bool TakesClasses(const LossSpec& loss) { return IsSparse(loss); }
 std::string AddLoss(const LossSpec& loss, const ModelOutput& output, const std::string& y,
                     DType y_dtype, int64_t classes, GraphBuilder& graph) {
   graph.SetNamePrefix("loss/");
-  // The input of a final softmax or sigmoid is more exact than its output.
+  // The loss is more exact if it is computed from the input of a final softmax or sigmoid.
   const bool from_logits = loss.from_logits || !output.logits.empty();
   const std::string prediction = output.logits.empty() ? output.value : output.logits;
   const onnx::AttributeProto logits_attribute = IntAttribute("from_logits", from_logits ? 1 : 0);

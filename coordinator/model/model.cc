@@ -97,18 +97,18 @@ absl::StatusOr<Model> Model::Create(const ModelSpec& spec, uint64_t seed,
   for (size_t i = 0; i < model.calls_.size(); ++i) {
     RETURN_IF_ERROR(model.TakeCall(model.calls_[i], seed));
   }
-  // Checked after the layers, because a layer's error about its ids says more than the declared
-  // type.
+  // Declared types are checked after the layers, because a layer's error about its ids says more
+  // than an error about the declared type.
   for (const size_t input : model.inputs_) {
     const Call& call = model.calls_[input];
     RETURN_IF_ERROR(CheckDeclaredType(std::get<InputLayerSpec>(model.layers_[call.layer]),
                                       model.columns_[static_cast<size_t>(call.column)].dtype));
   }
-  // If the model's output is an input, the graph needs the values of that column.
+  // If the model returns one of its inputs unchanged, the graph needs the values of that column.
   if (model.calls_[model.output_].column >= 0) {
     model.columns_[static_cast<size_t>(model.calls_[model.output_].column)].is_value = true;
   }
-  // Orders the variables like the layers, whatever the order of the layers' uses.
+  // Variables are ordered by their layers in the model, not by the order of the layers' calls.
   std::vector<size_t> order(model.variables_.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
@@ -216,7 +216,7 @@ absl::Status Model::TakeInput(const InputLayerSpec& layer, Call& call) {
 absl::Status Model::TakeCall(Call& call, uint64_t seed) {
   const LayerSpec& layer = layers_[call.layer];
   if (const auto* input = std::get_if<InputLayerSpec>(&layer)) return TakeInput(*input, call);
-  // Tables look up ids; every other layer computes with the values of its columns.
+  // Embeddings only look up ids; every other layer computes with the values of its columns.
   if (!TableOf(layer).empty()) {
     RETURN_IF_ERROR(TakeLookup(layer, call));
   } else {
@@ -291,7 +291,7 @@ void Model::AddColumns(ModelMode mode, GraphBuilder& graph, proto::Program& prog
     return binding;
   };
   for (const Column& column : columns_) {
-    // The graph needs the ids themselves if it has the whole table.
+    // A lookup in the whole table needs the ids themselves as an input of the graph.
     const bool reads_ids =
         std::any_of(column.lookups.begin(), column.lookups.end(),
                     [&](const Lookup& lookup) { return !IsByRows(mode, lookup.table); });
@@ -346,7 +346,7 @@ std::string Model::AddIds(const Column& column, const Call& call, const std::str
 }
 
 ModelOutput Model::AddLayers(ModelMode mode, GraphBuilder& graph, StateValues& state) const {
-  // Calls come after their inputs, so each input has its output already.
+  // `calls_` has each call after the calls that give its inputs, so the inputs are known here.
   std::vector<ModelOutput> outputs(calls_.size());
   for (size_t i = 0; i < calls_.size(); ++i) {
     const Call& call = calls_[i];

@@ -43,7 +43,8 @@ class Model {
   uint32_t labels() const { return labels_; }
   const std::string& labels_name() const { return labels_name_; }
 
-  // Declares the columns as graph inputs, and binds them in the program in the same order.
+  // Declares the columns of the batch as graph inputs, and binds them in the program in the same
+  // order.
   void AddColumns(ModelMode mode, GraphBuilder& graph, proto::Program& program) const;
   // Adds the labels as a graph input and binds them; `labels` is their type in the data sets.
   void AddLabels(const proto::ComponentSpec& labels, GraphBuilder& graph,
@@ -65,8 +66,8 @@ class Model {
     std::string name;  // name of the column in graphs
     uint32_t component = 0;
     DType dtype = DType::kFloat32;
-    Shape shape;            // shape of one example in the data
-    bool is_value = false;  // some layer computes with the column's values
+    Shape shape;            // shape of one example of the column
+    bool is_value = false;  // true if a layer computes with the values
     std::vector<Lookup> lookups;
   };
   struct Call {
@@ -100,7 +101,7 @@ class Model {
   std::vector<VariableSpec> variables_;
   std::vector<size_t> variable_layers_;
   std::set<std::string> tables_;          // names of variables that are read by rows
-  std::set<std::string> dynamic_tables_;  // names of those tables that are dynamic
+  std::set<std::string> dynamic_tables_;  // names of the dynamic ones among tables_
   proto::ElementSpec batch_;
   uint32_t labels_ = 0;
   std::string labels_name_ = "y";

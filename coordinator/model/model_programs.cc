@@ -22,9 +22,9 @@ namespace cohort {
 
 namespace {
 
-// Gradient clipping as in Keras, within the workers' program. There a gradient is whole, even if
-// its variable is cut into slices, and only the clipped gradient travels. If several replicas
-// compute gradients, their mean is clipped.
+// Gradient clipping as in Keras, within the workers' program. The program has the whole gradient,
+// even of a variable that is cut into slices, and only the clipped gradient travels. If several
+// replicas compute gradients, their mean is clipped.
 onnx::AttributeProto Limit(const char* name, double value) {
   return FloatAttribute(name, static_cast<float>(value));
 }
@@ -87,14 +87,14 @@ absl::StatusOr<onnx::ModelProto> ClippingGraph(const std::vector<std::string>& g
   return builder.Finish();
 }
 
-// The parts that all three programs share. Lives for one BuildPrograms.
+// The inputs that all three programs are built from. Lives for one call of BuildPrograms.
 struct Parts {
   const JobSpec& job;
   const Model& model;
   const proto::ComponentSpec& labels;
 };
 
-// Binds a fetched output. `of_replicas` says how the values of several replicas become one.
+// Binds a fetched output. `of_replicas` says how the values of several replicas become one value.
 void BindFetch(const std::string& output, proto::FetchOfReplicas of_replicas,
                proto::Program& program) {
   proto::OutputBinding* binding = program.add_outputs();
@@ -155,7 +155,7 @@ struct StepGraph {
   std::string mean_loss;
 };
 
-// Builds the graph that train_step and eval_step have in common.
+// Builds the graph up to the loss and the metrics, which train_step and eval_step have in common.
 absl::StatusOr<StepGraph> BuildStep(const Parts& parts, ModelMode mode, const char* name) {
   StepGraph step;
   GraphBuilder graph(name);
@@ -169,7 +169,7 @@ absl::StatusOr<StepGraph> BuildStep(const Parts& parts, ModelMode mode, const ch
   const std::string losses =
       AddLoss(parts.job.compile.loss, output, y, y_dtype, parts.model.output_shape().dim(0), graph);
   step.fetches = {graph.Op("ReduceSum", {losses}, {IntAttribute("keepdims", 0)})};
-  // Gradients are those of the mean; the fetched sum is for the figures of an epoch.
+  // Gradients are taken from the mean loss; the sum is fetched for the losses shown per epoch.
   if (mode == ModelMode::kTraining) {
     step.mean_loss = graph.Op("ReduceMean", {losses}, {IntAttribute("keepdims", 0)});
   }
@@ -178,11 +178,11 @@ absl::StatusOr<StepGraph> BuildStep(const Parts& parts, ModelMode mode, const ch
   }
   for (const std::string& fetch : step.fetches) graph.Output(fetch);
   for (const auto& [variable, value] : step.state) graph.Output(value);
-  // The mean loss is an output for now, so that its nodes are not removed.
+  // The mean loss is an output until unread nodes are removed, so that its own nodes stay.
   if (mode == ModelMode::kTraining) graph.Output(step.mean_loss);
   ASSIGN_OR_RETURN(step.model, graph.Finish());
   RemoveUnreadNodes(*step.model.mutable_graph());
-  // The mean loss is not fetched; it was an output only for the removal.
+  // The mean loss is not fetched, so it is no output of the finished graph.
   if (mode == ModelMode::kTraining) step.model.mutable_graph()->mutable_output()->RemoveLast();
   return step;
 }
@@ -195,7 +195,7 @@ absl::StatusOr<proto::Program> BuildEvalStep(const Parts& parts) {
   return std::move(program);
 }
 
-// Returns whether the program's replicas join values while they compute.
+// Returns whether the program's replicas exchange values while they compute.
 bool HasExchange(const proto::Program& program) {
   onnx::ModelProto model;
   model.ParseFromString(program.model());
@@ -252,12 +252,13 @@ absl::StatusOr<ModelPrograms> BuildPrograms(const JobSpec& job, const proto::Ele
   ASSIGN_OR_RETURN(const Model model, Model::Create(job.model, job.seed, batch));
   ModelPrograms programs;
   programs.variables = model.variables();
-  // Errors that do not depend on the data are found first.
+  // The optimizer is checked first, because its errors do not depend on the data.
   RETURN_IF_ERROR(SetUpdates(job.compile.optimizer, programs.variables));
   const proto::ComponentSpec& labels = batch.components(static_cast<int>(model.labels()));
   RETURN_IF_ERROR(CheckLabels(job.compile, model.output_shape(), labels));
   proto::ComponentSpec given = labels;
-  // Data sets turn the labels into class numbers, so the programs see the type after that.
+  // Data sets turn the labels into class numbers, so the programs read labels of the resulting
+  // type.
   if (TakesClasses(job.compile.loss)) {
     programs.labels.emplace();
     programs.labels->mutable_class_labels()->set_component(model.labels());
@@ -267,7 +268,7 @@ absl::StatusOr<ModelPrograms> BuildPrograms(const JobSpec& job, const proto::Ele
   const Parts parts{job, model, given};
   ASSIGN_OR_RETURN(programs.train_step, BuildTrainStep(parts, /*replicated=*/false));
   programs.exchanges = HasExchange(programs.train_step);
-  // Without clipping the train step is the same for any number of replicas.
+  // Without clipping, train_step serves any number of replicas.
   if (Clips(job.compile.optimizer.clipping)) {
     ASSIGN_OR_RETURN(programs.replicated_train_step, BuildTrainStep(parts, /*replicated=*/true));
   }

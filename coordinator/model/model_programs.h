@@ -28,8 +28,8 @@ namespace cohort {
 
 struct ModelPrograms {
   proto::Program train_step;
-  // The train step for several replicas, if it differs from train_step; otherwise its name is
-  // empty. It clips gradients after they are joined.
+  // The train step for several replicas, which clips gradients after they are joined. If train_step
+  // serves several replicas as well, this program has an empty name.
   proto::Program replicated_train_step;
   proto::Program eval_step;
   proto::Program predict;
@@ -42,7 +42,7 @@ struct ModelPrograms {
   // The transform that data sets apply to the labels after the job's pipeline, if the loss takes
   // classes. Integer labels [N] are checked and stay unchanged.
   std::optional<proto::DatasetTransform> labels;
-  // Replicas of train_step join values while they compute (cohort.AllReduce).
+  // True if replicas of train_step exchange values while they compute (cohort.AllReduce).
   bool exchanges = false;
 };
 

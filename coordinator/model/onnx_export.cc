@@ -53,7 +53,7 @@ absl::StatusOr<OnnxExport> PlanOnnxExport(const proto::Program& predict) {
   onnx::GraphProto& graph = *exported.model.mutable_graph();
   RETURN_IF_ERROR(CheckStandardOperators(graph));
   google::protobuf::RepeatedPtrField<onnx::ValueInfoProto> batch_inputs;
-  // The inputs of the graph have the order of the program's bindings.
+  // Graph inputs and program bindings are in the same order.
   for (int i = 0; i < predict.inputs_size(); ++i) {
     const proto::InputBinding& binding = predict.inputs(i);
     if (binding.source_case() == proto::InputBinding::kBatchComponent) {
@@ -74,8 +74,8 @@ absl::StatusOr<OnnxExport> PlanOnnxExport(const proto::Program& predict) {
     if (import.domain().empty()) *imports.Add() = import;
   }
   *exported.model.mutable_opset_import() = std::move(imports);
-  // The model is checked while the variables are still inputs; as initializers they have the same
-  // types.
+  // libonnx checks the model here, where the variables are still inputs. Becoming initializers does
+  // not change their types.
   RETURN_IF_ERROR(
       Annotate(LoadModel(exported.model.SerializeAsString()).status(), "the exported model"));
   *graph.mutable_input() = std::move(batch_inputs);

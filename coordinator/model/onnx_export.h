@@ -25,7 +25,7 @@ struct ExportedVariable {
 };
 
 struct OnnxExport {
-  onnx::ModelProto model;  // complete except for the values of variables
+  onnx::ModelProto model;  // the model, complete except for the values of variables
   std::vector<ExportedVariable> variables;
 };
 

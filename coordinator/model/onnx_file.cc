@@ -66,7 +66,7 @@ void AppendVarint(uint64_t value, std::string& out) {
   out.push_back(static_cast<char>(value));
 }
 
-// Returns the bytes that precede the content of a message or bytes field.
+// Returns the tag and length that protobuf puts before the content of a message or bytes field.
 std::string FieldHead(int field, size_t bytes) {
   std::string head;
   AppendVarint(static_cast<uint64_t>(field) << 3 | kLengthDelimited, head);
@@ -101,14 +101,14 @@ absl::Status AppendBytes(const Tensor& value, TemporaryFile& file) {
   return absl::OkStatus();
 }
 
-// A protobuf message in parts whose sizes are known before the values are read. The fields of a
-// message may come in any order, and a reader joins them: first the model without its graph, then
-// the graph without the variables, then the variables.
+// A model as one protobuf message, in parts whose sizes are known before the values are read. The
+// fields of a message may come in any order: first the model without its graph, then the graph
+// without the variables, then the variables.
 struct InlineModel {
   std::string model;
   std::string graph;
-  // The heads of the variables. Each one joins the head of the initializer field, with the tensor's
-  // name, type and shape, and the head of the tensor's bytes.
+  // The bytes before each variable's value: the tag and length of the initializer field, then the
+  // tensor's name, type and shape, then the tag and length of the tensor's bytes.
   std::vector<std::string> heads;
   size_t graph_bytes = 0;
 };
@@ -125,7 +125,7 @@ InlineModel LayOut(const OnnxExport& exported) {
     const std::string meta =
         absl::StrCat(MetaOf(variable).SerializeAsString(),
                      FieldHead(onnx::TensorProto::kRawDataFieldNumber, variable.bytes()));
-    // The length of a field covers the tensor's metadata and its bytes.
+    // The length of the initializer field covers the tensor's name, type, shape and bytes.
     const std::string head = absl::StrCat(
         FieldHead(onnx::GraphProto::kInitializerFieldNumber, meta.size() + variable.bytes()), meta);
     laid.graph_bytes += head.size() + variable.bytes();
@@ -150,7 +150,7 @@ absl::Status WriteInline(FileSystem& files, const std::string& path, const OnnxE
   return file->Commit();
 }
 
-// Returns an initializer that refers to bytes in the data file.
+// Returns an initializer whose bytes are in the data file, at `offset`.
 onnx::TensorProto ExternalTensor(const ExportedVariable& variable, const std::string& location,
                                  size_t offset) {
   onnx::TensorProto tensor = MetaOf(variable);
@@ -176,7 +176,7 @@ absl::Status WriteExternal(FileSystem& files, const std::string& path, const Onn
   size_t offset = 0;
   for (const ExportedVariable& variable : exported.variables) {
     const size_t begin = (offset + kDataAlignment - 1) / kDataAlignment * kDataAlignment;
-    // The gap before an aligned value is filled with zeros.
+    // Zeros fill the gap before an aligned value.
     RETURN_IF_ERROR(data->Append(std::string(begin - offset, '\0')));
     *model.mutable_graph()->add_initializer() =
         ExternalTensor(variable, BaseName(data_path), begin);

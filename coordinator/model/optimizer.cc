@@ -42,7 +42,7 @@ absl::Status CheckNames(const OptimizerSpec& optimizer,
 proto::UpdateRule MakeUpdateRule(const OptimizerSpec& optimizer) {
   proto::UpdateRule rule;
   rule.set_op(optimizer.op);
-  // The map of parameters is sorted, so equal optimizers give equal rules.
+  // `parameters` is a map sorted by name, so equal optimizers give equal rules.
   for (const auto& [name, value] : optimizer.parameters) {
     proto::HyperParameter* parameter = rule.add_parameters();
     parameter->set_name(name);
@@ -61,7 +61,8 @@ absl::Status SetUpdates(const OptimizerSpec& optimizer, std::vector<VariableSpec
   for (VariableSpec& variable : variables) {
     if (!variable.trainable) continue;
     auto found = optimizer.sparse_updates.find(variable.name);
-    // A variable without a mode of its own takes the mode of all variables.
+    // A variable without a sparse mode of its own uses the mode under "", which is for all
+    // variables.
     if (found == optimizer.sparse_updates.end()) found = optimizer.sparse_updates.find("");
     if (found != optimizer.sparse_updates.end()) variable.sparse = ModeOf(found->second);
     rule.set_sparse(variable.sparse);

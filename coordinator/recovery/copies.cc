@@ -15,13 +15,14 @@ namespace cohort {
 
 namespace {
 
-// The delay before a copy is tried again; doubles with each failure.
+// The delay before a failed copy to a worker is tried again; it doubles with each failure.
 constexpr absl::Duration kRetryDelay = absl::Milliseconds(100);
-// Much longer than a failed copy between two workers that do not reach each other holds the gangs.
+// The upper limit of the delay. It is much longer than the time for which a failed copy between two
+// workers that do not reach each other holds the gangs.
 constexpr absl::Duration kRetryDelayMax = absl::Seconds(30);
 constexpr char kPsService[] = "/cohort.proto.PsService/";
-// One prefix for all copies: when a source holds the next copy, it drops what it still holds of a
-// failed one.
+// All copies use the same prefix, so that a source which holds a shard for the next copy drops the
+// shard of a failed one.
 constexpr char kHeldPrefix[] = "/copy";
 
 // Makes the error for the loss of all copies, of class PS_LOST; its origin is the worker that was
@@ -53,8 +54,8 @@ Copies::Copies(World world, Options options, std::shared_ptr<Cluster> cluster,
       strand_(world.executor) {}
 
 void Copies::Post(absl::AnyInvocable<void()> task) {
-  // A weak pointer, because the strand belongs to this object: a task that never runs would keep
-  // both alive.
+  // A weak pointer, because the strand is a member of this object: a posted task that never runs
+  // would otherwise keep this object alive for ever.
   strand_.Post([weak = weak_from_this(), task = std::move(task)]() mutable {
     if (const auto self = weak.lock()) task();
   });
@@ -68,7 +69,8 @@ void Copies::AddVariables(std::vector<proto::VariableLayout> layouts) {
 
 void Copies::OnOutOfStep(const std::map<int, uint64_t>& workers, const absl::Status& cause) {
   bool any_left = true;
-  // At once, not on the strand: the next call to homes must not go to a copy that is out of step.
+  // The cluster is told at once, not on the strand, because the next call to homes must not go to a
+  // copy that is out of step.
   for (const auto& [worker, session] : workers) any_left = cluster_->DropHome(worker);
   Post([this, workers, cause, any_left] {
     if (phase_ == Phase::kAway) return;
@@ -76,7 +78,7 @@ void Copies::OnOutOfStep(const std::map<int, uint64_t>& workers, const absl::Sta
       Log(LogLevel::kWarning, "worker_out_of_step",
           {{"worker", worker}, {"cause", cause.message()}});
       uint64_t& last = out_of_step_[worker].session;
-      // The latest session of the worker is the one to fence.
+      // Pushes must be fenced up to the worker's latest session.
       last = std::max(last, session);
     }
     if (any_left) return MakeNext();
@@ -89,7 +91,7 @@ void Copies::OnOutOfStep(const std::map<int, uint64_t>& workers, const absl::Sta
 void Copies::GoAway() {
   phase_ = Phase::kAway;
   ++round_;
-  // Answers of these copies find no entry and are ignored.
+  // Answers to calls of the given-up copies find no entry in makings_, and are ignored.
   makings_.clear();
 }
 
@@ -100,13 +102,13 @@ void Copies::OnLost(const absl::Status& error) {
     // A worker that never had a copy loses no variables.
     const bool is_joining = waiting != out_of_step_.end() && waiting->second.joining;
     if (phase_ == Phase::kAway && !stopped_ && !is_joining) options_.on_all_lost(error);
-    // A copy that has the lost worker as target or source holds the gangs, so it ends now.
+    // A copy that has the lost worker as target or source must end now, because it holds the gangs.
     EndCopiesOf(lost, error);
   });
 }
 
 void Copies::EndCopiesOf(int worker, const absl::Status& status) {
-  // The copies are collected first, because End changes makings_.
+  // The concerned copies are collected first, because End changes makings_.
   std::vector<Making> concerned;
   for (const auto& [save, making] : makings_) {
     if (making.worker() == worker || making.source.task.index() == worker) {
@@ -132,7 +134,8 @@ void Copies::OnRemoved(int worker) {
 
 void Copies::OnServing(int worker) {
   Post([this, worker] {
-    // Requests that were sent before the worker became a suspect may never be answered.
+    // A copy that used the worker's earlier connection ends, because its requests may never be
+    // answered.
     EndCopiesOf(worker, absl::UnavailableError("it was attached anew"));
     const auto waiting = out_of_step_.find(worker);
     if (waiting != out_of_step_.end()) waiting->second.not_before = absl::InfinitePast();
@@ -151,7 +154,8 @@ void Copies::Restored() {
   Post([this] {
     phase_ = Phase::kWatching;
     for (auto waiting = out_of_step_.begin(); waiting != out_of_step_.end();) {
-      // The restore has put every home back; only workers that never had a copy still wait.
+      // The restore gave valid values to every home; only workers that never had a copy still need
+      // one.
       waiting = waiting->second.joining ? std::next(waiting) : out_of_step_.erase(waiting);
     }
     MakeNext();
@@ -168,8 +172,8 @@ void Copies::Stop() {
 void Copies::OnReach() {
   Post([this] {
     for (auto& [worker, waiting] : out_of_step_) waiting.not_before = absl::InfinitePast();
-    // Gangs are held while copies are made. A copy for a worker that the group would leave out is
-    // not worth that.
+    // Ends copies for workers that the group would leave out anyway, because a copy under way holds
+    // the gangs.
     std::vector<Making> in_vain;
     for (const auto& [save, making] : makings_) {
       if (!cluster_->MayJoin(making.worker())) in_vain.push_back(making);
@@ -187,7 +191,7 @@ std::vector<TaskLink> Copies::Ready() const {
     const auto waiting = out_of_step_.find(link.task.index());
     if (link.task.role() != RoleName(Role::kWorker) || waiting == out_of_step_.end()) continue;
     if (waiting->second.not_before > world_.clock.Now()) continue;
-    // A copy would be in vain: the group would leave this worker out again.
+    // Skips a worker that the group would leave out even with a copy.
     if (!cluster_->MayJoin(waiting->first)) continue;
     if (cluster_->IsReached({Role::kWorker, waiting->first})) ready.push_back(link);
   }
@@ -195,11 +199,11 @@ std::vector<TaskLink> Copies::Ready() const {
 }
 
 void Copies::MakeNext() {
-  // Gangs are held already.
+  // In the phase kMaking gangs are held already, so copies can begin at once.
   if (phase_ == Phase::kMaking) return BeginCopies();
   if (phase_ != Phase::kWatching || Ready().empty()) return;
   phase_ = Phase::kHolding;
-  // A weak pointer, because this object holds the scheduler.
+  // A weak pointer, because this object owns the scheduler, which keeps the callback.
   scheduler_->HoldGangs([weak = weak_from_this(), round = ++round_](absl::Status) {
     const auto self = weak.lock();
     if (self == nullptr) return;
@@ -217,17 +221,19 @@ void Copies::BeginCopies() {
   const absl::StatusOr<std::vector<TaskLink>> in_step = cluster_->ps();
   for (const TaskLink& target : Ready()) {
     Waiting& waiting = out_of_step_[target.task.index()];
-    // One attempt per round, so that a worker whose copies fail does not hold the gangs for long.
+    // A worker gets one attempt in each round (each time that gangs are held), so that failing
+    // copies do not hold the gangs for long.
     if (waiting.tried == round_) continue;
     if (!in_step.ok()) {
       PutOff(target.task.index(), in_step.status());
       continue;
     }
     const TaskLink* const source = SourceFor(target.task.index(), *in_step);
-    if (source == nullptr) break;  // every source is busy: more copies begin when one has ended
+    if (source == nullptr) break;  // every source is busy: End will begin more copies
     waiting.tried = round_;
     const uint64_t save = cluster_->NextSave();
-    // The number of changes is noted first: a change during the copy makes it worthless.
+    // The number of changes is read before the copy begins: if it changes during the copy, the copy
+    // is invalid.
     makings_[save] = {save, waiting.session, cluster_->changes(), *source, target};
     Fence(makings_[save]);
   }
@@ -238,8 +244,8 @@ void Copies::BeginCopies() {
 }
 
 const TaskLink* Copies::SourceFor(int worker, const std::vector<TaskLink>& in_step) const {
-  // After a failure takes another source, because this worker and the first source may not reach
-  // each other.
+  // After a failed copy another source is taken, because this worker and the first source may not
+  // reach each other.
   const auto failures = static_cast<size_t>(out_of_step_.at(worker).failures);
   for (size_t i = 0; i < in_step.size(); ++i) {
     const TaskLink& source = in_step[(failures + i) % in_step.size()];
@@ -272,8 +278,8 @@ void Copies::Call(uint64_t save, const TaskLink& link, const char* method, Reque
                       });
 }
 
-// Fences the late pushes of the worker's earlier session, which would be applied on top of the
-// copy.
+// Orders the target to refuse late pushes of the worker's earlier session, which would be applied
+// on top of the copy.
 void Copies::Fence(Making making) {
   if (making.session == 0) return CreateVariables(std::move(making));
   proto::FenceRequest request;
@@ -309,7 +315,7 @@ void Copies::Hold(Making making) {
       making.save, source, "HoldShard", std::move(request),
       [this, making = std::move(making)](const auto& answer) mutable {
         if (!answer.ok()) return End(making, answer.status());
-        // A restarted source holds no variables.
+        // A source that was restarted holds no variables, so the copy fails.
         if (answer->incarnation() != making.source.task.incarnation()) {
           return End(making, absl::UnavailableError("the source was started again"));
         }
@@ -320,11 +326,11 @@ void Copies::Hold(Making making) {
 void Copies::Copy(const Making& making, std::vector<proto::SavedSlice> layout) {
   proto::RestoreShardRequest request;
   request.set_epoch(cluster_->epoch());
-  // A new prefix for each copy, because a home restores a cut of one prefix only once.
+  // Each copy restores under a new prefix, because a home restores a cut of one prefix only once.
   request.set_prefix(absl::StrCat(kHeldPrefix, "-", making.save));
   request.set_slots(true);
   request.set_applied(true);
-  // No gang is under way, so every closure below the watermark is in the source's copy.
+  // Gangs are held, so every closure below the watermark is in the source's copy.
   request.set_watermark(scheduler_->BeginCut().watermark.value);
   request.set_staged(cluster_->NextSave());
   StartShardCopy(world_,
@@ -339,8 +345,8 @@ void Copies::Copy(const Making& making, std::vector<proto::SavedSlice> layout) {
 
 void Copies::End(const Making& making, const absl::Status& status) {
   makings_.erase(making.save);
-  // TakeHome refuses the copy if the coordinator has changed variables since: the copy may lack the
-  // change.
+  // If the coordinator has changed variables since the copy began, the copy may lack the change,
+  // and TakeHome returns false.
   if (status.ok() && cluster_->TakeHome(making.worker(), making.target.task, making.changes)) {
     out_of_step_.erase(making.worker());
     Log(LogLevel::kInfo, "worker_in_step",

@@ -14,15 +14,15 @@ namespace cohort {
 
 namespace {
 
-// How long a failed save or recovery waits before it is repeated.
+// The delay before a failed save or recovery is repeated.
 constexpr absl::Duration kRetryDelay = absl::Milliseconds(100);
 
-// The part of a leaving task's time that closures in flight have; their checkpoint has the same
-// part again.
+// The part of the time of a task that is about to end in which closures in flight may end. Their
+// checkpoint gets the same part again.
 constexpr double kHoldPart = 0.45;
 
-// A disk may fail a read and then recover, so restores are repeated; this many failures in a row
-// end the job.
+// The job ends after this number of consecutive failed restores. Until then they are repeated,
+// because a disk may fail a read and then recover.
 constexpr int kFailedRestoresMax = 50;
 constexpr char kPsService[] = "/cohort.proto.PsService/";
 
@@ -31,16 +31,18 @@ void RunAll(std::vector<Recovery::Done> waiting, const absl::Status& status) {
   for (Recovery::Done& done : waiting) done(status);
 }
 
-// Returns true if another attempt may succeed, because a server was away or was restarted.
+// Returns whether the call may succeed when it is repeated, because a server was lost, restarted or
+// busy.
 bool IsLoss(const absl::Status& status) {
   const proto::ErrorClass error_class = ClassOf(status);
-  // STALE: the call met a newer epoch, which a recovery under way has claimed.
+  // STALE means that a recovery under way has claimed a newer epoch than the call's.
   return error_class == proto::PS_LOST || error_class == proto::STALE ||
          error_class == proto::TRANSIENT || absl::IsUnavailable(status) ||
          absl::IsDeadlineExceeded(status);
 }
 
-// Returns whether the checkpoint itself is at fault, so that reading it again would fail again.
+// Returns whether the checkpoint itself is damaged or missing, so that reading it again would fail
+// again.
 bool IsForGood(const absl::Status& status) {
   return absl::IsNotFound(status) || absl::IsDataLoss(status) || absl::IsInvalidArgument(status) ||
          absl::IsFailedPrecondition(status);
@@ -67,8 +69,8 @@ Recovery::Recovery(World world, Options options, std::shared_ptr<Cluster> cluste
       store_(world.files, options_.directory) {}
 
 void Recovery::Post(absl::AnyInvocable<void()> task) {
-  // A weak pointer, because the strand belongs to this object: a task that never runs would keep
-  // both alive.
+  // A weak pointer, because the strand is a member of this object: a posted task that never runs
+  // would otherwise keep this object alive for ever.
   strand_.Post([weak = weak_from_this(), task = std::move(task)]() mutable {
     if (const auto self = weak.lock()) task();
   });
@@ -90,7 +92,7 @@ void Recovery::EndJob(const absl::Status& error) {
 
 void Recovery::StopFor(const absl::Status& why) {
   phase_ = Phase::kStopped;
-  // The new round makes answers of calls under way void. Then every waiting callback gets the
+  // The new round makes answers to calls under way invalid. Then every waiting callback gets the
   // reason.
   stopped_ = why;
   ++round_;
@@ -107,7 +109,8 @@ void Recovery::AddVariables(std::vector<proto::VariableLayout> layouts, Done don
   Post([this, layouts = std::move(layouts), done = std::move(done)]() mutable {
     if (phase_ == Phase::kStopped) return done(stopped_);
     for (proto::VariableLayout& layout : layouts) variables_[layout.name()] = std::move(layout);
-    // Without a checkpoint a restore gives the initial values, which need none.
+    // Without a checkpoint a restore gives initial values to all variables, so nothing has to be
+    // saved.
     if (committed_.prefix.empty()) return done(absl::OkStatus());
     asked_.push_back(std::move(done));
     SaveIfAsked();
@@ -116,7 +119,7 @@ void Recovery::AddVariables(std::vector<proto::VariableLayout> layouts, Done don
 
 void Recovery::Forget(Done done) {
   Post([this, done = std::move(done)]() mutable {
-    // Stopped first, so that no save writes a checkpoint after Clear.
+    // StopFor comes first, so that no save writes a checkpoint after Clear.
     StopFor(absl::CancelledError("the job has ended"));
     done(store_.Clear());
   });
@@ -128,7 +131,7 @@ void Recovery::Tick() {
     if (self == nullptr) return;
     self->Post([self] {
       if (self->phase_ == Phase::kStopped) return;
-      // If the last checkpoint covers every closure that is done, a new one would be equal to it.
+      // If no closure was done since the last checkpoint, a new one would be equal to it.
       if (self->phase_ == Phase::kWatching && !self->scheduler_->BeginCut().covered.empty()) {
         self->asked_.push_back([](const absl::Status&) {});
         self->SaveIfAsked();
@@ -158,11 +161,13 @@ proto::CoordinatorState Recovery::MakeState(const Cut& cut) const {
 }
 
 Cut Recovery::WithWhatIsLeft(Cut cut) const {
-  // A program that has come past the ids of the last state has nothing left from it.
+  // The program has already passed the ids of the last committed state, so nothing of that state is
+  // left open.
   const ClosureId next{committed_.state.next_id()};
   if (!(cut.next < next)) return cut;
   for (const uint64_t id : committed_.state.open()) {
-    // Smaller ids were scheduled again, so the cut itself knows whether they are open.
+    // The program has scheduled all smaller ids again, so the cut itself lists those of them that
+    // are open.
     if (id >= cut.next.value) cut.open.push_back(ClosureId{id});
   }
   cut.next = next;
@@ -173,12 +178,12 @@ Cut Recovery::WithWhatIsLeft(Cut cut) const {
 void Recovery::SaveIfAsked() {
   if (phase_ != Phase::kWatching || asked_.empty()) return;
   phase_ = Phase::kSaving;
-  // Callers that ask from here on wait for the next checkpoint, which includes their closures.
+  // Callers of Checkpoint from here on get the next checkpoint, which will include their closures.
   saving_ = std::exchange(asked_, {});
   ++saves_begun_;
   savers_.clear();
   if (absl::Status prepared = store_.Prepare(); !prepared.ok()) return EndSave(prepared);
-  // A weak pointer, because this object holds the scheduler.
+  // A weak pointer, because this object owns the scheduler, which keeps the callback.
   const auto held = scheduler_->HoldRounds([weak = weak_from_this(), round = round_](auto status) {
     const auto self = weak.lock();
     if (self == nullptr) return;
@@ -191,7 +196,7 @@ void Recovery::SaveIfAsked() {
 
 void Recovery::OnRoundsHeld(const absl::Status& status) {
   if (!status.ok()) return EndSave(status);
-  // The cut is made before any ps takes its snapshot, so that all snapshots contain every closure
+  // The cut is made before any ps freezes its slices, so that every shard contains every closure
   // that the cut covers.
   Saving saving{round_, saves_begun_, "", {}, {}};
   scheduler_->BeginSnapshots([&](const Cut& begun) {
@@ -203,7 +208,8 @@ void Recovery::OnRoundsHeld(const absl::Status& status) {
   order.epoch = saving.state.epoch();
   order.prefix = saving.prefix;
   proto::NamedTensor& extra = order.extras.emplace_back();
-  // The coordinator's state is an extra tensor, so one index commits it together with the slices.
+  // The coordinator's state is saved as an extra tensor, so that writing the index commits it
+  // together with the slices.
   extra.set_name(kCoordinatorStateName);
   const Tensor bytes = CoordinatorStateTensor(saving.state);
   extra.mutable_tensor()->set_dtype(static_cast<int32_t>(bytes.dtype()));
@@ -220,7 +226,7 @@ void Recovery::OnRoundsHeld(const absl::Status& status) {
 }
 
 void Recovery::OnHeld(const Saving& saving, absl::StatusOr<ShardTransfer::Held> held) {
-  // After a recovery this cut belongs to a past that was taken back.
+  // If a recovery has begun since, the job was put back to an older state, and this cut is void.
   if (!IsPresent(saving)) return;
   if (!held.ok()) return EndSave(held.status());
   scheduler_->EndSnapshots();  // training goes on while the shards are written
@@ -235,13 +241,13 @@ void Recovery::OnSaved(const Saving& saving,
   if (!IsPresent(saving)) return;
   const absl::Status committed =
       saved.ok() ? store_.Commit(saving.prefix, cluster_->num_savers(), *saved) : saved.status();
-  // Without an index no reader finds the files, so they are removed.
+  // A failed save has no index, so no reader finds its files, which are removed.
   if (!committed.ok()) {
     store_.Discard(saving.prefix);
     return EndSave(committed);
   }
   committed_ = {saving.prefix, saving.state};
-  // The redo log drops the covered closures only now that the checkpoint survives a crash.
+  // The checkpoint now survives a crash, so the redo log may drop the covered closures.
   scheduler_->CommitCut(saving.cut);
   Log(LogLevel::kInfo, "recovery_checkpoint",
       {{"prefix", saving.prefix},
@@ -268,10 +274,10 @@ void Recovery::EndSave(const absl::Status& status) {
   scheduler_->EndSnapshots();
   if (!status.ok()) {
     Log(LogLevel::kError, "recovery_checkpoint_failed", {{"cause", status.message()}});
-    // A loss may pass, so the callers keep waiting.
+    // The lost server may come back, so the callers keep waiting for a later save.
     if (IsLoss(status)) return SaveLater();
-    // The redo log is full and only a checkpoint empties it, so the job would wait for ever for a
-    // disk that stays full.
+    // If the redo log is full, only a checkpoint can empty it, and the job would wait for ever
+    // while the disk stays full. So the job gets the error.
     if (scheduler_->IsHeldByRedoLog()) {
       scheduler_->RecordError(Annotate(
           status, absl::StrCat("no recovery checkpoint could be written to ", store_.directory())));
@@ -288,22 +294,24 @@ void Recovery::SaveLater() {
   });
 }
 
-// The checkpoint of all closures that are done, for a process or a task that is about to leave.
+// From here on: the checkpoint of all closures that are done, taken before a process or a task
+// ends.
 
 void Recovery::CheckpointAndHold(absl::Duration patience, Done done) {
   Post([this, patience, done = std::move(done)]() mutable {
-    // Counted even if the checkpoint is refused, because the caller calls Release in any case.
+    // Counted even if no checkpoint is taken, because the caller calls Release in any case.
     ++holders_;
     if (phase_ == Phase::kStopped) return done(stopped_);
     if (!adopted_) return done(absl::UnavailableError("the training has not begun"));
     if (phase_ == Phase::kRecovering) {
       return done(absl::UnavailableError("the job waits for a task that it has lost"));
     }
-    // A call that finds another call waiting shares its checkpoint.
+    // If another call of CheckpointAndHold is waiting, this call shares its checkpoint.
     const bool begins = on_held_.empty();
     if (begins) ++hold_;
     on_held_[++last_waiter_] = std::move(done);
-    // Makes a callback that runs a method on the strand, if this object still lives.
+    // Makes a callback that runs a method of this object on the strand, unless the object is
+    // destroyed by then.
     const auto post = [weak = weak_from_this()](void (Recovery::*then)(uint64_t), uint64_t of) {
       return [weak, then, of] {
         const auto self = weak.lock();
@@ -311,7 +319,8 @@ void Recovery::CheckpointAndHold(absl::Duration patience, Done done) {
       };
     };
     const absl::Time now = world_.clock.Now();
-    // The checkpoint begins when closures have drained or, at the latest, after `patience`.
+    // The checkpoint begins when the closures in flight have ended or, at the latest, after
+    // `patience`.
     world_.clock.CallAt(now + patience, post(&Recovery::SaveHeld, hold_));
     world_.clock.CallAt(now + 2 * patience, post(&Recovery::EndLateHold, last_waiter_));
     if (!begins) return;
@@ -333,14 +342,15 @@ void Recovery::SaveBeforeLeave(const std::string& task, absl::Duration patience,
                {"cause", kept.message()}});
         }
         let_go();
-        // Release is posted, so it runs after the recovery that begins with the loss of a home:
-        // closures that began before it would be taken back.
+        // Release only posts its work, so it runs after a recovery that the end of this home
+        // begins. Closures that began before that recovery would be taken back.
         if (const auto self = weak.lock()) self->Release();
       });
 }
 
 void Recovery::SaveHeld(uint64_t hold) {
-  // The drain and the timer both come here; the first of them requests the checkpoint.
+  // Called both when the closures have ended and when the time is over; the first call requests the
+  // checkpoint.
   if (hold != hold_ || held_ == hold || phase_ == Phase::kStopped) return;
   held_ = hold;
   asked_.push_back([weak = weak_from_this(), hold](const absl::Status& status) {
@@ -366,13 +376,14 @@ void Recovery::Release() {
   });
 }
 
-// The way back to the newest checkpoint: a new epoch, then variables that are created anew, then
-// their values from the checkpoint.
+// From here on: the recovery from the newest checkpoint. It claims a new epoch, creates the
+// variables anew, and then restores their values.
 
 void Recovery::Adopt(std::vector<RecoveryStore::Committed> left, Adopted done) {
   Post([this, left = std::move(left), done = std::move(done)]() mutable {
     if (phase_ == Phase::kStopped) return done(stopped_);
-    // This coordinator has the epoch now, so no earlier one can finish a save.
+    // This coordinator holds the epoch, so no earlier coordinator can finish a save whose files are
+    // incomplete.
     store_.RemoveLeftovers(cluster_->epoch());
     older_ = std::move(left);
     if (!older_.empty()) {
@@ -385,7 +396,7 @@ void Recovery::Adopt(std::vector<RecoveryStore::Committed> left, Adopted done) {
 }
 
 bool Recovery::TakeOlder(const absl::Status& damage) {
-  // Keeps the first error, which belongs to the newest checkpoint.
+  // damage_.Update keeps the first error that it gets, which is the error of the newest checkpoint.
   damage_.Update(damage);
   if (older_.empty()) return false;
   const std::string damaged = std::move(committed_.prefix);
@@ -406,17 +417,18 @@ void Recovery::Recover(const absl::Status& cause) {
   if (phase_ != Phase::kRecovering) recovering_since_ = world_.clock.Now();
   phase_ = Phase::kRecovering;
   const uint64_t round = ++round_;
-  // A checkpoint under way is worthless now; its callers wait for the next one after the recovery.
+  // The checkpoint under way has become useless, so its callers wait for the first checkpoint after
+  // the recovery.
   for (Done& done : std::exchange(saving_, {})) asked_.push_back(std::move(done));
   if (!cause.ok()) {
     Log(LogLevel::kWarning, "recovery_started", {{"cause", cause.message()}});
   }
   if (options_.on_recovering) options_.on_recovering();
-  // No closure may run while homes are put back.
+  // No closure may run while the homes are restored.
   scheduler_->Pause(cause.ok() ? "the job is resumed" : cause.message());
   EndHold(hold_, absl::UnavailableError("a task was lost before the checkpoint was done"));
   scheduler_->EndDrain();
-  // The new epoch makes homes refuse every call of the time before the recovery.
+  // Under the new epoch, homes refuse every call that was made before the recovery.
   cluster_->Claim(
       committed_.state.epoch(), [self = shared_from_this(), round](absl::StatusOr<uint64_t> epoch) {
         self->Post([self = self.get(), round, epoch] { self->OnClaimed(round, epoch); });
@@ -427,7 +439,7 @@ void Recovery::OnClaimed(uint64_t round, absl::StatusOr<uint64_t> epoch) {
   if (round != round_) return;
   // A claim fails only if another coordinator has taken over, or the job was aborted.
   if (!epoch.ok()) return GiveUp(epoch.status());
-  // Only the homes are needed for a restore; workers may come later.
+  // A restore needs only the homes, so the number of workers to wait for is 0.
   cluster_->WhenReady(0, [self = shared_from_this(), round](absl::Status ready) {
     if (!ready.ok()) return self->EndJob(ready);
     self->Post([self = self.get(), round] { self->CreateVariables(round); });
@@ -458,7 +470,8 @@ void Recovery::Restore(uint64_t round) {
   order.epoch = cluster_->epoch();
   order.prefix = committed_.prefix;
   order.slots = true;
-  // With the log of applied closures, so that pushes of closures that run again are counted once.
+  // Restores the log of applied closures too, so that pushes of closures that run again are applied
+  // only once.
   order.applied = true;
   order.watermark = committed_.state.watermark();
   transfer_->Restore(std::move(order), [self = shared_from_this(), round](absl::Status status) {
@@ -491,15 +504,15 @@ void Recovery::GiveUp(const absl::Status& error) {
 
 void Recovery::Retry(uint64_t round, const absl::Status& status) {
   if (round != round_) return;
-  // A coordinator that has just started has run no closure, so it may begin at an older cut. A
-  // coordinator that has lived longer no longer has the closures between the older cut and the
+  // A coordinator that has just started has run no closure, so it may use an older checkpoint. A
+  // coordinator that has run closures has forgotten those between the older checkpoint and the
   // newest one.
   const bool damaged = absl::IsDataLoss(status) || absl::IsNotFound(status);
   if (!IsLoss(status) && damaged && adopting_ && TakeOlder(status)) {
     return Recover(absl::OkStatus());
   }
   if (!IsLoss(status) && (IsForGood(status) || ++failed_restores_ >= kFailedRestoresMax)) {
-    // The error of the newest checkpoint tells more than that of the last one tried.
+    // The error of the newest checkpoint is more useful than that of the last checkpoint tried.
     const absl::Status& first = adopting_ && !damage_.ok() ? damage_ : status;
     return GiveUp(Annotate(
         first, damaged && !adopting_
@@ -512,7 +525,7 @@ void Recovery::Retry(uint64_t round, const absl::Status& status) {
     const auto self = weak.lock();
     if (self == nullptr) return;
     self->Post([self, round, status] {
-      // Another loss may have begun a newer recovery meanwhile.
+      // A further loss may have begun a newer recovery during the delay.
       if (round == self->round_ && self->phase_ == Phase::kRecovering) self->Recover(status);
     });
   });

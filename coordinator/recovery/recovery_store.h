@@ -2,13 +2,14 @@
 
 // The recovery checkpoints of a job in one directory of the coordinator: recovery-<epoch>-<number>.
 // They are ordinary TensorFlow V2 checkpoints that also contain the coordinator's own state and,
-// for every slice, the log of applied closures. The two newest checkpoints are kept. The older one
-// serves a slow reader that has not finished, and a starting coordinator that finds the newest one
-// damaged.
+// for every slice, the log of applied closures. The two newest checkpoints are kept. The older of
+// the two serves a slow reader that has not finished, and a starting coordinator that finds the
+// newest one damaged.
 //
 // There is no state file: the file names in the directory tell the order of the checkpoints, by
-// epoch and then by number. A coordinator that was taken over may still write late, but only under
-// its own epoch. Other files, such as the job's own checkpoints, may lie in the same directory.
+// epoch and then by number. A coordinator whose job another one has taken over may still write
+// late, but only under its own, lower epoch. Other files, such as the job's own checkpoints, may
+// lie in the same directory.
 
 #include <cstdint>
 #include <optional>
@@ -26,7 +27,7 @@ namespace cohort {
 // The name of the checkpoint's tensor that contains a serialized CoordinatorState.
 inline constexpr char kCoordinatorStateName[] = "_COHORT/coordinator";
 
-// Returns the serialized state as a tensor uint8[n].
+// Returns the serialized state as a tensor of shape uint8[n].
 Tensor CoordinatorStateTensor(const proto::CoordinatorState& state);
 
 // Reads, commits and removes the recovery checkpoints of a directory. Thread-compatible.
@@ -41,7 +42,8 @@ class RecoveryStore {
     std::string prefix;
     proto::CoordinatorState state;
   };
-  // The checkpoints and states that earlier coordinators left in the directory.
+  // What earlier coordinators left in the directory: their checkpoints, with the coordinator's
+  // state in each.
   struct Left {
     std::vector<Committed> checkpoints;  // the readable checkpoints, newest first
     uint64_t epoch = 0;   // the highest epoch of any checkpoint, even of a damaged one
@@ -54,18 +56,18 @@ class RecoveryStore {
   // Returns the prefix of a new checkpoint, which no other checkpoint has.
   std::string NewPrefix(uint64_t epoch);
 
-  // Makes the checkpoint the latest one by writing its index: afterwards it survives a crash at any
-  // moment, and until then the earlier checkpoint is the latest. Removes all checkpoints older than
-  // the two newest.
+  // Makes the checkpoint the latest one by writing its index. A crash before that leaves the
+  // earlier checkpoint as the latest; after that, the new one survives any crash. Removes all
+  // checkpoints older than the two newest.
   absl::Status Commit(const std::string& prefix, int num_shards,
                       absl::Span<const proto::SavedSlice> slices);
 
-  // Removes the files of a failed save. Files that a task writes even later are removed by the next
-  // Commit, RemoveLeftovers or Clear.
+  // Removes the files of a failed save. If a task writes files even later, the next Commit,
+  // RemoveLeftovers or Clear removes those.
   void Discard(const std::string& prefix);
 
-  // Removes the files of unfinished saves of epochs before `epoch`: no coordinator of an earlier
-  // epoch can finish them.
+  // Removes the files of unfinished saves of epochs before `epoch`, which no coordinator can finish
+  // any more.
   void RemoveLeftovers(uint64_t epoch);
 
   // Removes every recovery checkpoint after the end of the job; a failed removal does not stop the

@@ -30,7 +30,8 @@ void AttemptRecord::EndSilence() {
 }
 
 absl::Status AttemptRecord::Silence(absl::Duration silence_max) const {
-  // A single silent call may only mean that its message was lost with its connection.
+  // One unanswered set-up call says little: its message may have been lost together with its
+  // connection.
   return silences_ > 1 && silent_for_ >= silence_max ? silence_ : absl::OkStatus();
 }
 
@@ -38,7 +39,7 @@ void AttemptRecord::AddUnanswered(uint32_t attempt, const proto::TaskRef& proces
                                   const absl::Status& cause) {
   const auto known = std::find_if(unanswered_.begin(), unanswered_.end(),
                                   [&](const Unanswered& u) { return IsSame(u.process, process); });
-  // A process can end only once, so a later attempt on it replaces the earlier one.
+  // A process can end only once, so only the attempt of its last unanswered call is kept.
   if (known != unanswered_.end()) {
     known->attempt = attempt;
   } else {
@@ -56,11 +57,11 @@ void AttemptRecord::OnGivenUp(const proto::TaskRef& process) {
 }
 
 void AttemptRecord::OnServing(const proto::TaskRef& process) {
-  // The process itself serves, so its unanswered calls are no casualties.
+  // A worker process that serves has not ended, so calls that it left unanswered are no casualties.
   unanswered_.erase(std::remove_if(unanswered_.begin(), unanswered_.end(),
                                    [&](const Unanswered& u) { return IsSame(u.process, process); }),
                     unanswered_.end());
-  // The worker has another process now, so all its earlier ones have ended.
+  // A worker has one process at a time, so its earlier processes have ended.
   for (Unanswered& u : unanswered_) {
     u.ended = u.ended || u.process.index() == process.index();
   }
@@ -74,7 +75,8 @@ bool AttemptRecord::IsPoison(size_t after, bool only_worker, uint32_t ends_now) 
     attempts.insert(u.attempt);
     workers.insert(u.process.index());
   }
-  // Several calls of one attempt count once, since all members of a gang may end at the same time.
+  // An attempt counts once however many of its calls were unanswered, since all members of a gang
+  // may end at the same time.
   return attempts.size() >= after && (workers.size() > 1 || only_worker);
 }
 
@@ -82,7 +84,7 @@ std::string AttemptRecord::Casualties(uint32_t ends_now) const {
   size_t count = 0;
   std::string causes;
   for (const Unanswered& u : unanswered_) {
-    // As in IsPoison, a process that may not have ended counts only for the attempt that ends now.
+    // A process whose end is not known counts only for the attempt `ends_now`, as in IsPoison.
     if (!u.ended && u.attempt != ends_now) continue;
     ++count;
     absl::StrAppend(&causes, causes.empty() ? "" : "; ", TaskName(u.process), ": ",

@@ -35,13 +35,14 @@ class AttemptRecord {
   // closure needs. Set-up calls in a row have now been silent for `for_so_long`; `error` becomes
   // the closure's error if that is too long.
   void AddSilence(absl::Duration for_so_long, absl::Status error);
-  void EndSilence();  // ends the silence: a set-up call was answered
+  void EndSilence();  // a set-up call was answered, which ends the silence
   absl::Duration silent_for() const { return silent_for_; }
-  // Returns the recorded error if set-up calls have been silent for `silence_max`, else OK.
+  // Returns the error of the last unanswered set-up call if set-up calls have been silent for
+  // `silence_max`, else OK.
   absl::Status Silence(absl::Duration silence_max) const;
 
-  // Records that the attempt's call to this process ended without an answer. Each process counts
-  // once.
+  // Records that the attempt's call to this process ended without an answer. Calls to one process
+  // count once.
   void AddUnanswered(uint32_t attempt, const proto::TaskRef& process, const absl::Status& cause);
   bool HasUnanswered(uint32_t attempt) const;
   // Notes that the process was given up: the process is gone, or has been silent for a lease.
@@ -55,7 +56,8 @@ class AttemptRecord {
   // compare with. Unanswered calls of the attempt `ends_now` count as casualties already; 0 names
   // no attempt.
   bool IsPoison(size_t after, bool only_worker, uint32_t ends_now) const;
-  // Returns "3 worker processes ended with it: worker:0 (incarnation 1): connection reset; …".
+  // Returns a text like "3 worker processes ended with it: worker:0 (incarnation 1): connection
+  // reset; …".
   std::string Casualties(uint32_t ends_now) const;
 
  private:
@@ -71,7 +73,7 @@ class AttemptRecord {
   uint32_t silences_ = 0;  // unanswered set-up calls in a row
   absl::Duration silent_for_;
   absl::Status silence_;                // the error of the last unanswered set-up call
-  std::vector<Unanswered> unanswered_;  // at most one entry for each process
+  std::vector<Unanswered> unanswered_;  // at most one entry for each worker process
 };
 
 }  // namespace cohort

@@ -10,7 +10,8 @@ namespace cohort {
 void Closure::TakeSteps(size_t steps, FetchedTensors fetches) {
   steps_done += steps;
   for (Tensor& tensor : fetches) fetched.push_back(std::move(tensor));
-  // Earlier attempts failed at a step that is done now, so they say nothing about the next step.
+  // The recorded attempts failed at a step that has ended well by now, so they say nothing about
+  // the next step.
   record = AttemptRecord();
 }
 

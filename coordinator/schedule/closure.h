@@ -47,13 +47,14 @@ struct ClosureId {
 // needs the program. Immutable.
 struct RegisteredProgram {
   std::string id;  // content hash of the program
-  // Incarnation of the coordinator that made the program; the next two structs have one as well.
+  // Incarnation of the coordinator that made the program. The member `owner` of the next two
+  // structs means the same for data sets and iterators.
   uint64_t owner = 0;
-  proto::RegisterProgramRequest request;  // its epoch is filled in when the request is sent
+  proto::RegisterProgramRequest request;  // the epoch is filled in when the request is sent
 };
 
-// The first worker's answer about a data set, which all other workers must match; empty until a
-// worker has answered. Thread-safe.
+// The first worker's answer about a data set, which the answers of all other workers must match.
+// Empty until a worker has answered. Thread-safe.
 class ExpectedOfWorkers {
  public:
   void Set(proto::ExpectedData expected) {
@@ -70,7 +71,7 @@ class ExpectedOfWorkers {
   std::optional<proto::ExpectedData> expected_ ABSL_GUARDED_BY(mutex_);
 };
 
-// A data set that workers build. Immutable but for `expected`.
+// A data set that workers build. Immutable except for `expected`.
 struct RegisteredDataset {
   uint64_t id = 0;
   uint64_t owner = 0;
@@ -112,7 +113,7 @@ struct Round {
   uint32_t aggregate = 1;
 };
 
-// A step of a closure with several steps, other than its first step.
+// A step of a closure with several steps; every step except the first one has a LaterStep.
 struct LaterStep {
   proto::IteratorPosition position;  // position in the data set of the closure's SplitInput
   double learning_rate = 0;
@@ -128,7 +129,7 @@ struct LaterStep {
 struct Closure {
   ClosureId id;
   std::shared_ptr<const RegisteredProgram> program;
-  std::vector<Argument> arguments;  // only tensors once the closure is queued
+  std::vector<Argument> arguments;  // once the closure is queued, every argument is a tensor
   size_t inputs_left = 0;           // number of arguments that have not arrived yet
   InputChoice input;
   // The element that the closure read from its iterator when it was done; a replay reads the same
@@ -150,12 +151,13 @@ struct Closure {
   FetchedTensors fetched;
   // True if a worker reported, in the closure's last run, that the round was applied.
   bool round_applied = false;
-  uint32_t attempt = 0;  // counts from 1 when the closure first runs
+  uint32_t attempt = 0;  // number of the closure's last attempt, from 1
   AttemptRecord record;  // how the attempts ended, without attempts that a restore took back
-  // False: the closure must not begin twice, and is lost if it would have to.
+  // If false, the closure must not begin a second time: instead it fails with the error of
+  // LostForGood.
   bool replayable = true;
   bool begun = false;                            // whether a worker was told to run the closure
-  absl::Time deadline = absl::InfiniteFuture();  // a closure that is not done by then fails
+  absl::Time deadline = absl::InfiniteFuture();  // the closure fails if it is not done by this time
   std::weak_ptr<RemoteValueState> result;
 
   size_t num_steps() const { return 1 + later_steps.size(); }

@@ -32,7 +32,8 @@ void SetSteps(const Closure& closure, size_t first, proto::RunClosureRequest& re
                  std::get_if<std::shared_ptr<const RegisteredIterator>>(&closure.input)) {
     request.set_iterator_id((*iterator)->id);
   }
-  // A worker reads and runs the remaining steps in this order, without another call.
+  // The request lists the remaining steps in the order in which the worker runs them in this one
+  // call.
   for (size_t step = first + 1; step < closure.num_steps(); ++step) {
     proto::LaterStep& later = *request.add_later_steps();
     *later.mutable_position() = closure.later_steps[step - 1].position;
@@ -52,7 +53,7 @@ Envelope<proto::RunClosureRequest> MakeRunRequest(const WorkerRun& run, uint64_t
   header.set_program_id(closure.program->id);
   header.set_watermark(watermark.value);
   header.set_time_ms(static_cast<uint64_t>(std::max<int64_t>(absl::ToUnixMillis(closure.time), 0)));
-  // Nobody can see the result any more, so its tensors need not travel.
+  // Without a handle to the result, nobody can see it, so its tensors need not travel.
   header.set_discard_fetches(closure.result.expired());
   SetSteps(closure, run.first_step, header);
   // A closure is queued only once its arguments are resolved, so each argument is a tensor here.
@@ -69,13 +70,13 @@ PartOfSteps TakePart(const WorkerRun& run, RunAnswer& response) {
   if (!response.ok()) return part;
   absl::StatusOr<FetchedTensors> fetched =
       ReadTensors(response->header.fetches(), response->payload);
-  // The worker answered, but the answer was damaged on the way; another attempt may end better.
+  // An unreadable answer was damaged on its way from the worker, so another attempt may end better.
   if (!fetched.ok()) {
     response = WithOrigin(MalformedMessage(fetched.status().message()), run.task());
     return part;
   }
   part.fetched = *std::move(fetched);
-  // An answer without a failure is an answer for all steps.
+  // Without a StepFailure in the answer, all steps of the run are done.
   if (!response->header.has_failure()) return part;
   const proto::StepFailure failure = response->header.failure();
   // A failed run has at least one step that is not done.
@@ -100,8 +101,8 @@ bool NoteLoss(const WorkerRun& run, const absl::Status& cause) {
   // A process that ends while it receives programs and data does not end because of the closure.
   if (!run.called) return false;
   std::set<int> unanswered;
-  // A gang knows which members did not answer; a single worker's error without a detail comes from
-  // the transport.
+  // A gang's channel knows which members did not answer. For a single worker, an error without a
+  // detail comes from the transport, so the worker did not answer.
   if (run.gang_channel != nullptr) {
     unanswered = run.gang_channel->Unanswered();
   } else if (ClassOf(cause) == proto::ERROR_CLASS_UNKNOWN) {

@@ -4,8 +4,8 @@
 // carries the steps that are not done. If one of these steps fails, the answer holds what the steps
 // before the failed one fetched.
 //
-// And what the end of a run means for its closure: whether a worker process may have ended because
-// of the closure, and whether the closure is given up (attempts.h).
+// This file also decides what the end of a run means for its closure: whether a worker process may
+// have ended because of the closure, and whether the closure is given up (attempts.h).
 
 #include <cstdint>
 
@@ -31,9 +31,9 @@ struct PartOfSteps {
   size_t steps = 0;  // steps done before the step that failed; 0 for any other answer
   FetchedTensors fetched;
 };
-// Reads the answer, and replaces `response` by the step's error if a step failed. Errors left in
-// `response`: OUT_OF_RANGE if the answer claims more steps than the run has; a malformed message
-// (common/wire/error_detail.h) if its tensors cannot be read.
+// Reads the answer, and replaces `response` by the step's error if a step failed. If the answer is
+// wrong, `response` becomes an error as well: OUT_OF_RANGE if the answer claims more steps than the
+// run has; a malformed message (common/wire/error_detail.h) if its tensors cannot be read.
 PartOfSteps TakePart(const WorkerRun& run, RunAnswer& response);
 
 // Returns what all steps of the closure fetched: `before` from the steps of earlier runs, then
@@ -44,7 +44,7 @@ FetchedTensors JoinFetches(FetchedTensors before, FetchedTensors last);
 // have ended because of the run.
 bool NoteLoss(const WorkerRun& run, const absl::Status& cause);
 
-// The end of a set-up call, which gives a worker what a closure needs.
+// The end of a set-up call, which gives a worker a resource that a closure needs.
 struct SetUpEnd {
   UnansweredCall call;
   absl::Duration lasted;  // how long the call went without an answer

@@ -13,7 +13,8 @@
 namespace cohort {
 
 namespace {
-// Upper bound of the later errors in a message, so that the message stays readable.
+// Upper bound of the later errors whose texts TakeError adds to the first error, so that the
+// message stays readable.
 constexpr size_t kOtherErrorsMax = 7;
 }  // namespace
 
@@ -51,7 +52,7 @@ Closure* ClosureQueue::FindWaiting(ClosureId id) const {
 }
 
 const Closure* ClosureQueue::FindQueued(ClosureId id) const {
-  // The search for a closure is linear; only deadlines of closures cause it.
+  // A linear search is good enough: FindQueued is called only when a closure's deadline passes.
   if (const Closure* const closure = FindWaiting(id)) return closure;
   const auto place = std::find_if(queue_.begin(), queue_.end(),
                                   [&](const auto& queued) { return queued->id == id; });
@@ -61,7 +62,7 @@ const Closure* ClosureQueue::FindQueued(ClosureId id) const {
 void ClosureQueue::MakeReady(ClosureId id) {
   const InvariantsAfter check(*this);
   COHORT_CHECK(waiting_.erase(id) == 1, "only a waiting closure becomes ready");
-  // The closure may be older than queued closures, so it takes the place that its id gives it.
+  // The closure may be older than queued closures, and PutBack keeps the queue ordered by id.
   PutBack(id);
 }
 
@@ -82,7 +83,7 @@ std::shared_ptr<Closure> ClosureQueue::RemoveQueued(ClosureId id) {
     Finish(id);
     return closure;
   }
-  // A closure that is in flight is in neither container, and stays there.
+  // A closure in flight is neither in `waiting_` nor in `queue_`, so it is not removed.
   const auto place = std::find_if(queue_.begin(), queue_.end(),
                                   [&](const auto& waiting) { return waiting->id == id; });
   if (place == queue_.end()) return nullptr;
@@ -180,7 +181,7 @@ void ClosureQueue::MarkCancelled(ClosureId id) {
 std::vector<std::shared_ptr<Closure>> ClosureQueue::CancelQueued() {
   const InvariantsAfter check(*this);
   std::vector<std::shared_ptr<Closure>> cancelled;
-  // Replays stay queued: callers have already seen their results.
+  // Replays are not cancelled, because callers have already seen their results.
   const std::deque<std::shared_ptr<Closure>> queued = std::exchange(queue_, {});
   for (const std::shared_ptr<Closure>& closure : queued) {
     if (IsReplay(closure->id)) {
@@ -191,7 +192,8 @@ std::vector<std::shared_ptr<Closure>> ClosureQueue::CancelQueued() {
   }
   for (const auto& [id, closure] : waiting_) cancelled.push_back(closure);
   waiting_.clear();
-  // Finish() changes `unfinished_`, so it runs after both containers are emptied.
+  // Finish() removes closures from `unfinished_`, so it runs once they have left `queue_` and
+  // `waiting_`.
   for (const auto& closure : cancelled) Finish(closure->id);
   return cancelled;
 }
@@ -202,7 +204,7 @@ absl::Status ClosureQueue::TakeError() {
   const std::vector<std::string> others = std::exchange(other_errors_, {});
   const bool left_out = std::exchange(errors_left_out_, false);
   if (others.empty()) return first;
-  // The details of the first error decide what becomes of the job, so they are kept.
+  // The job reacts to the details (payloads) of the first error, so the joined error keeps them.
   absl::Status error(first.code(),
                      absl::StrCat(first.message(), "; after it: ", absl::StrJoin(others, "; "),
                                   left_out ? "; and others" : ""));

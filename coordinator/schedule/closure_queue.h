@@ -1,8 +1,8 @@
 #pragma once
 
-// The queue of closures, as a pure state machine: no threads, no calls. An in-flight closure keeps
-// its place under the bound, so putting the closure back never waits. The first error wins. The
-// queue keeps it, with the texts of later errors, until a caller observes it.
+// The queue of closures, as a pure state machine: no threads, no calls. A closure in flight still
+// counts towards the queue's bound, so putting the closure back never waits. The first error wins:
+// the queue keeps the first error, with the texts of later errors, until a caller observes it.
 
 #include <deque>
 #include <map>
@@ -32,20 +32,20 @@ class ClosureQueue {
   size_t waiting() const { return waiting_.size(); }
   size_t in_flight() const { return unfinished_.size() - queue_.size() - waiting_.size(); }
 
-  // Queues the closure. Gives the closure the next id, and its later steps the ids after that.
-  // There must be room.
+  // Queues the closure. The closure gets the next id, and its later steps the ids after that.
+  // HasRoom() must be true.
   ClosureId Put(std::shared_ptr<Closure> closure);
   // Admits a closure that waits until MakeReady queues it.
   ClosureId PutWaiting(std::shared_ptr<Closure> closure);
-  // Returns the waiting closure, or nullptr if the closure does not wait (any more).
+  // Returns the closure if it waits for arguments, else nullptr.
   Closure* FindWaiting(ClosureId id) const;
   void MakeReady(ClosureId id);
   // Returns the closure if it waits or is queued, else nullptr.
   const Closure* FindQueued(ClosureId id) const;
   // Puts the oldest queued closure in flight; returns nullptr if none is queued.
   std::shared_ptr<Closure> Take();
-  // Removes and returns a closure that ends without a result, or returns nullptr if the closure
-  // neither waits nor is queued (any more).
+  // Removes and returns a waiting or queued closure, which ends without a result. Returns nullptr
+  // if the closure neither waits nor is queued.
   std::shared_ptr<Closure> RemoveQueued(ClosureId id);
   // Puts a closure back into the queue before all younger closures.
   void PutBack(ClosureId id);
@@ -69,8 +69,8 @@ class ClosureQueue {
   void ForgetSteps();
   // Forgets which closures are replays.
   void ForgetReplays() { replays_.clear(); }
-  // Notes that a worker process may have ended because of the closure. The closure is among
-  // Struck() until it ends, and its record is told what becomes of worker processes.
+  // Notes that a worker process may have ended because of the closure. Until the closure ends,
+  // Struck() returns it, and its record learns which worker processes are given up or serve.
   void Strike(ClosureId id) { struck_.insert(id); }
   std::vector<std::shared_ptr<Closure>> Struck() const;
   void OnGivenUp(const proto::TaskRef& process);
@@ -87,16 +87,16 @@ class ClosureQueue {
   ClosureId watermark() const;
   // Returns the id that the next closure gets.
   ClosureId next_id() const { return ClosureId{last_id_ + 1}; }
-  // Makes `next` the id of the next closure. Ids only grow.
+  // Makes `next` the id of the next closure. `next` must not be below an id that was given before.
   void SkipTo(ClosureId next);
 
-  // Aborts unless each closure has one place, and what is counted of closures is about such that
-  // have not ended.
+  // Aborts if a closure is both waiting and queued, or if a waiting, queued, replayed or struck
+  // closure has ended.
   void CheckInvariants() const;
 
  private:
   ClosureId Admit(const std::shared_ptr<Closure>& closure);
-  // Removes the closure from everything that counts unfinished closures.
+  // Removes the closure from `unfinished_`, `replays_` and `struck_`.
   void Finish(ClosureId id);
 
   const size_t bound_;
@@ -106,7 +106,8 @@ class ClosureQueue {
   // All closures that have not ended, by id.
   std::map<ClosureId, std::shared_ptr<Closure>> unfinished_;
   std::map<ClosureId, std::shared_ptr<Closure>> waiting_;
-  // Ids of replays and of struck closures, which are subsets of unfinished_.
+  // Ids of replays and of struck closures (closures because of which worker processes may have
+  // ended). Both are subsets of unfinished_.
   std::set<ClosureId> replays_, struck_;
   absl::Status error_;
   std::vector<std::string> other_errors_;

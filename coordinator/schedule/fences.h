@@ -1,9 +1,11 @@
 #pragma once
 
-// Which late pushes may still come, and must be refused by the parameter servers. There are two
-// fences. The fence of an error is for all closures that have ended: it is needed once an attempt
-// has ended without an answer of its worker, and an error is delivered behind it. The fence of a
-// session is for what one worker may still push: what ran in the session is put back behind it.
+// The fences that the scheduler needs. A fence is an order to every parameter server to refuse late
+// pushes, which are pushes that a worker may still send for a run that the scheduler has given up.
+// There are two kinds. The fence of an error refuses the pushes of all closures that have ended: it
+// is needed once an attempt has ended without an answer of its worker, and the error is delivered
+// only after this fence. The fence of a session refuses what one worker may still push in that
+// session: closures that ran in the session are put back only after this fence.
 //
 //   not needed --Need--> needed --Begin--> under way --End--> not needed
 //                           ^-----Need---------'                   any --Forget--> not needed
@@ -18,25 +20,26 @@ class Fences {
  public:
   // Notes that a late push may come that no fence under way refuses.
   void Need() { state_ = State::kNeeded; }
-  // Notes that whatever may still be pushed belongs to an epoch that has ended.
+  // Notes that all late pushes are of an epoch that has ended, which parameter servers refuse
+  // without a fence.
   void Forget() { state_ = State::kNotNeeded; }
   bool IsNeeded() const { return state_ != State::kNotNeeded; }
   bool IsUnderWay() const { return state_ == State::kUnderWay; }
-  // Begins the fence of an error. Returns the number for End.
+  // Begins the fence of an error. Returns the fence's number, which is the argument of End.
   uint64_t Begin() {
     state_ = State::kUnderWay;
     return ++begun_;
   }
-  // Notes that a fence has ended. Returns false if that says nothing: the fence is an older one, or
-  // a push may have come since it was begun.
+  // Notes that the fence `number` has ended. Returns false if a late push is still possible,
+  // because a newer fence was begun or Need() was called since.
   bool End(uint64_t number) {
     if (number != begun_ || state_ != State::kUnderWay) return false;
     state_ = State::kNotNeeded;
     return true;
   }
 
-  // Adds sessions that are to be fenced. Returns those that are not being fenced already, whose
-  // first answer counts for all.
+  // Adds sessions to fence. Returns only the sessions whose fence is not under way yet: for all
+  // others, the answer to the earlier request will do.
   std::set<uint64_t> Add(const std::set<uint64_t>& sessions) {
     std::set<uint64_t> added;
     for (const uint64_t session : sessions) {
@@ -56,7 +59,7 @@ class Fences {
   enum class State { kNotNeeded, kNeeded, kUnderWay };
 
   State state_ = State::kNotNeeded;
-  uint64_t begun_ = 0;  // fences of errors so far; an answer to an older one says nothing
+  uint64_t begun_ = 0;  // number of the newest fence of an error
   std::set<uint64_t> sessions_;
 };
 

@@ -19,12 +19,12 @@ namespace {
 
 constexpr char kRunClosure[] = "/cohort.proto.WorkerService/RunClosure";
 constexpr char kEndGangs[] = "/cohort.proto.WorkerService/EndGangs";
-// How long the channel tries to tell a member that a gang has ended. A member that does not hear of
-// the end is lost; its connection, or the caller, finds that out.
+// Time limit of an EndGangs call, which tells a member that a gang has ended. A member that does
+// not hear of the end is lost; its connection, or the caller, finds that out.
 constexpr absl::Duration kEndTimeout = absl::Seconds(5);
 
-// Returns the rank of an error among the errors of a gang; the error with the lowest rank says most
-// and is reported.
+// Returns the rank of an error among the errors of a gang's members. The gang's call ends with the
+// error that has the lowest rank, because it says most.
 int RankOf(const absl::Status& status) {
   switch (ClassifyOutcome(status)) {
     case Outcome::kFailed:
@@ -45,15 +45,15 @@ int RankOf(const absl::Status& status) {
   return 6;
 }
 
-// Returns whether the error comes from the transport or from the code that watches the member, not
-// from the member itself.
+// Returns whether the member itself has not answered: the error comes from the transport or from
+// the code that watches the member.
 bool IsUnanswered(const absl::Status& error) {
   return ClassOf(error) == proto::ERROR_CLASS_UNKNOWN &&
          ClassifyOutcome(error) == Outcome::kWorkerLost;
 }
 
-// Returns whether the error leaves the member's progress unknown, or says that the member has no
-// variables because its process was restarted or knows another epoch. An error about another
+// Returns whether the error leaves open which steps the member has done, or says that the member
+// has no variables because its process was restarted or knows another epoch. An error about another
 // member's fault means that this member has not made the step.
 bool IsOpen(const absl::Status& error, const GangMember& member) {
   const proto::ErrorDetail detail = DetailOf(error);
@@ -64,8 +64,8 @@ bool IsOpen(const absl::Status& error, const GangMember& member) {
   return IsMalformed(error) || IsUnanswered(error);
 }
 
-// Returns the error that the other members are told after a member's failure. The error names the
-// member, because the error of a call names only an address.
+// Returns the error that the other members get after `member` has failed. The error names the
+// member, because a call's own error names only an address.
 absl::Status FailureOf(const absl::Status& error, const proto::TaskRef& member, bool given_up) {
   const bool named = DetailOf(error).has_origin();
   const absl::Status failure =
@@ -75,10 +75,10 @@ absl::Status FailureOf(const absl::Status& error, const proto::TaskRef& member, 
   return WithDetail(failure, detail);
 }
 
-// How the channel knows a member's answer, or that there is none.
+// The origin of a member's answer, or of the report that the member gives no answer.
 enum class Source {
   kItself,
-  kLost,     // another member says so, or nobody answers; the member may still be alive
+  kLost,     // reported as lost, or silent; the member may still be alive
   kGivenUp,  // the member was given up (ErrorDetail.given_up)
 };
 
@@ -102,7 +102,7 @@ struct Answer {
     return answer;
   }
 
-  // Returns the answer with the error `why` in place of the member's own error.
+  // Returns the answer's message with the error `why` in place of the member's own error.
   Message With(const absl::Status& why) && {
     proto::RunClosureResponse response;
     response.ParseFromString(message->header);
@@ -122,7 +122,7 @@ struct Answer {
 
 }  // namespace
 
-// A call to all members. Thread-safe. Shared with the calls to the single members.
+// A call to all members of a gang. Thread-safe. Shared with the calls to the single members.
 class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
  public:
   GangCall(std::vector<GangMember> members, std::shared_ptr<Fate> fate, OutOfStep out_of_step,
@@ -137,7 +137,8 @@ class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
     for (size_t i = 0; i < members_.size(); ++i) awaited_.insert(i);
   }
 
-  // An answer may come before the next call starts: answers_ has its size from the beginning.
+  // Members may answer before the call to the last member starts: `answers_` has its full size from
+  // the beginning.
   void Start(absl::Duration timeout) {
     for (size_t i = 0; i < members_.size(); ++i) {
       members_[i].channel->Start(method_, request_, timeout,
@@ -161,15 +162,15 @@ class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
     Take(member, std::move(answer), Source::kItself);
   }
 
-  // Takes the loss of a member. The loss also replaces an answer that the member gave before.
+  // Records that a member is lost. The loss also replaces an answer that the member gave before.
   void Lost(size_t member, absl::string_view cause, Source source, bool told = false) {
     Answer answer(absl::UnavailableError(cause));
     answer.told = told;
     Take(member, std::move(answer), source);
   }
 
-  // Takes a member's answer, or the confirmation that the answer it already gave counts (`answer`
-  // is empty).
+  // Records a member's answer. If `answer` is empty, the member has confirmed that its earlier
+  // answer counts.
   void Take(size_t member, std::optional<Answer> answer, Source source) {
     const absl::Status status = answer.has_value() ? answer->error : absl::OkStatus();
     std::set<size_t> to_tell;
@@ -180,14 +181,16 @@ class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
       const bool awaited = awaited_.erase(member) > 0;
       // The loss of a member that has answered RunClosure still counts until the call is over.
       const bool counts = awaited || (source != Source::kItself && method_ == kRunClosure);
-      if (over_ || !counts) return;  // a late answer of a member that is known to be lost
-      // Only the first failure is told: it ends the gang on all members that still run.
+      if (over_ || !counts) return;  // a member that is known to be lost has answered late
+      // Only the first failure is sent to other members, because it ends the gang on all members
+      // that still run.
       if (!status.ok() && !std::exchange(failed_, true)) to_tell = awaited_;
       if (answer.has_value()) answers_[member] = std::move(answer);
       if (awaited_.empty()) doubted = TakeDoubtedLocked();
       last = over_ = awaited_.empty();
     }
-    // Called outside the lock: a call may end at once and come back here.
+    // The other calls are made outside the lock, because they may end at once and call Take()
+    // again.
     if (method_ == kRunClosure) {
       const absl::Status failure =
           FailureOf(status, members_[member].task, source == Source::kGivenUp);
@@ -197,12 +200,12 @@ class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
     if (last) Finish();
   }
 
-  // Takes the members that must be asked whether they are still there: another member, which came
-  // less far, says that they were lost. Their answers alone would put the others out of step with a
-  // process that may be gone.
+  // Returns the members that must be asked whether they are still there: another member, which has
+  // done fewer steps, reports them as lost. Without the question, their answers could put all other
+  // members out of step with a process that is gone.
   std::map<size_t, absl::Status> TakeDoubtedLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     std::map<size_t, absl::Status> doubted;
-    // Each call asks once; the answers to the question then count as they are.
+    // Members are asked only once in a call; their second answers are not doubted.
     if (method_ != kRunClosure || std::exchange(asked_, true)) return doubted;
     for (const std::optional<Answer>& other : answers_) {
       const proto::ErrorDetail detail = DetailOf(other->error);
@@ -218,7 +221,7 @@ class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
     return doubted;
   }
 
-  // Asks a member with EndGangs whether it is still there, and takes the outcome.
+  // Asks a member with EndGangs whether it is still there, and records the answer.
   void Ask(size_t member, const absl::Status& why) {
     Tell(member, why, [self = shared_from_this(), member](const absl::Status& status) {
       if (!status.ok()) return self->Lost(member, status.message(), Source::kLost);
@@ -226,10 +229,10 @@ class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
     });
   }
 
-  // Tells a member to end the gang; `heard` runs with the end of that call.
+  // Tells a member with EndGangs to end the gang; `heard` runs with the status of that call.
   void Tell(size_t member, const absl::Status& why,
             absl::AnyInvocable<void(absl::Status)> heard = nullptr) {
-    // The gang and its epoch are those of the request that all members got.
+    // EndGangs names the gang and the epoch of the RunClosure request that all members got.
     proto::RunClosureRequest header;
     header.ParseFromString(request_.header);
     Envelope<proto::EndGangsRequest> request;
@@ -246,7 +249,7 @@ class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
         });
   }
 
-  // Answers the call once no member is awaited.
+  // Answers the caller, once the channel awaits no member's answer any more.
   void Finish() {
     std::vector<Answer> answers;
     {
@@ -254,7 +257,7 @@ class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
       MutexLock lock(mutex_);
       for (auto& answer : answers_) answers.push_back(*std::move(answer));
     }
-    Answer* first = nullptr;  // the first of those that came farthest, and are there
+    Answer* first = nullptr;  // the answer with the most steps, of the members that are there
     absl::Status error;
     for (size_t i = 0; i < answers.size(); ++i) {
       const absl::Status attributed = AttributedCall(answers[i].error, members_[i].task);
@@ -262,13 +265,14 @@ class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
       if (answers[i].steps == 0 || IsOpen(answers[i].error, members_[i])) continue;
       if (first == nullptr || answers[i].steps > first->steps) first = &answers[i];
     }
-    // Calls for set-up succeed only if they do on all members.
+    // A set-up call succeeds only if it succeeds on all members.
     if (method_ != kRunClosure) {
       if (!error.ok()) return done_(error);
       return done_(*std::move(first->message));
     }
     error = WithWhatItSays(error, answers);
-    // Members that came less far than `first`, or whose progress is unknown, are out of step.
+    // Members that have done fewer steps than `first`, or whose progress is unknown, are out of
+    // step.
     const size_t steps = first == nullptr ? 0 : first->steps;
     std::set<int> out_of_step;
     for (size_t i = 0; i < answers.size(); ++i) {
@@ -276,7 +280,7 @@ class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
         out_of_step.insert(members_[i].worker);
       }
     }
-    // The scheduler reads the sets of unanswered members as soon as one of the callbacks runs.
+    // The scheduler calls Unanswered() and Broken() as soon as one of the callbacks below runs.
     NoteUnanswered(answers);
     if (!out_of_step.empty()) out_of_step_(out_of_step, error);
     if (first == nullptr) return done_(error);
@@ -284,7 +288,7 @@ class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
     done_(std::move(*first).With(error));
   }
 
-  // Records which members did not answer themselves, for AttemptRecord.
+  // Records for AttemptRecord (attempts.h) which members did not answer themselves.
   void NoteUnanswered(const std::vector<Answer>& answers) {
     MutexLock lock(fate_->mutex);
     for (size_t i = 0; i < answers.size(); ++i) {
@@ -294,18 +298,19 @@ class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
     }
   }
 
-  // Returns the error with the words of the member that it blames, if that member answers: one
-  // member may not reach another that is alive and knows more.
+  // Returns the error, with the text of the blamed member's own error added if that member answers:
+  // the blamed member may be alive, and know more than the member that does not reach it.
   absl::Status WithWhatItSays(const absl::Status& error, const std::vector<Answer>& answers) const {
     const proto::ErrorDetail detail = DetailOf(error);
     if (detail.error_class() != proto::WORKER_LOST) return error;
     for (size_t i = 0; i < answers.size(); ++i) {
       if (members_[i].task.index() != detail.origin().index()) continue;
       const absl::Status& own = answers[i].error;
-      // The member that the error blames does not answer.
+      // The member that `error` blames has not answered, so there is no text of its own to add.
       if (ClassOf(own) == proto::ERROR_CLASS_UNKNOWN) return error;
       absl::string_view says = own.message();
-      // A relayed error may begin with the same text, which is then not repeated.
+      // The own text of the blamed member may begin with the text of `error`, which is then not
+      // repeated.
       if (!absl::ConsumePrefix(&says, error.message())) {
         return AlsoSaying(error, absl::StrCat("; ", TaskName(members_[i].task), " says: ", says));
       }
@@ -320,7 +325,7 @@ class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
   }
 
   const std::vector<GangMember> members_;
-  const std::shared_ptr<Fate> fate_;  // shared with the channel, which may end before this call
+  const std::shared_ptr<Fate> fate_;  // shared with the GangChannel, which may end before this call
   const OutOfStep out_of_step_;
   const std::string method_;
   const Message request_;  // the request, which is the same for every member
@@ -330,7 +335,7 @@ class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
   std::vector<std::optional<Answer>> answers_ ABSL_GUARDED_BY(mutex_);
   std::set<size_t> awaited_ ABSL_GUARDED_BY(mutex_);  // ranks of members without an answer
   bool failed_ ABSL_GUARDED_BY(mutex_) = false;
-  // True once members whose answers are doubted were asked whether they are still there.
+  // True once the members that others reported as lost were asked whether they are still there.
   bool asked_ ABSL_GUARDED_BY(mutex_) = false;
   bool over_ ABSL_GUARDED_BY(mutex_) = false;
 };
@@ -348,7 +353,7 @@ std::unique_ptr<Call> GangChannel::Start(absl::string_view method, Message reque
                                          absl::Duration timeout, Reply done) {
   const auto call = std::make_shared<GangCall>(members_, fate_, out_of_step_, method,
                                                std::move(request), std::move(done));
-  // Members that were lost before this call will not answer it either.
+  // A member that was lost before this call will not answer the call.
   std::vector<std::pair<int, absl::Status>> lost;
   {
     MutexLock lock(mutex_);

@@ -8,13 +8,13 @@
 // for the failed member.
 //
 // A member is out of step if its progress is unknown: its call broke, or it has lost its variables.
-// Suppose that a member has answered, and that another member, which came less far, reports the
-// first one as lost. The channel then asks the first member with EndGangs whether it is still
-// there, before its answer counts: otherwise a step that only this member made would put all others
-// out of step with a process that is gone. Among the remaining members, a member that came less far
-// than another one is out of step as well. So all members in step have done the same closures and,
-// of a closure with several steps, the same steps. The answer is that of the first member in step,
-// for all steps or for the steps that are done.
+// Suppose that member A has answered, and that member B, which has done fewer steps, reports A as
+// lost. Before A's answer counts, the channel asks A with EndGangs whether A is still there:
+// otherwise a step that only A made would put all other members out of step with a process that is
+// gone. Among the remaining members, a member that has done fewer steps than another one is out of
+// step as well. So all members in step have done the same closures and, of a closure with several
+// steps, the same steps. The answer is that of the first member in step, for all steps or for the
+// steps that are done.
 
 #include <atomic>
 #include <cstdint>
@@ -35,7 +35,8 @@ namespace cohort {
 // Thread-safe.
 class GangChannel final : public Channel {
  public:
-  // Tells which members are out of step, before the call is answered; must not block.
+  // Callback that gets the members that are out of step. Runs before the call is answered; must not
+  // block.
   using OutOfStep = std::function<void(const std::set<int>& workers, const absl::Status& cause)>;
   GangChannel(std::vector<GangMember> members, OutOfStep out_of_step);
   ~GangChannel() override;

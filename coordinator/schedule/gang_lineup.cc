@@ -17,7 +17,7 @@ void GangLineup::EndPause() {
 proto::Gang GangLineup::Send(ClosureId id, size_t steps, absl::Time now) {
   const InvariantsAfter check(*this);
   COHORT_CHECK(IsOpen(now), "a broken generation ends before another one begins");
-  // Sequences start anew, so members can tell gangs of this generation from older ones.
+  // Each generation counts its places from 1, so members can tell its gangs from older ones.
   if (broken_) {
     ++generation_;
     sequence_ = 0;
@@ -27,7 +27,7 @@ proto::Gang GangLineup::Send(ClosureId id, size_t steps, absl::Time now) {
   proto::Gang gang;
   gang.set_generation(generation_);
   gang.set_sequence(sequence_ + 1);
-  // Each step has its own place, so the next gang follows the last step of this one.
+  // Each step takes a place, so the next gang's place follows the place of this gang's last step.
   sequence_ += steps;
   return gang;
 }

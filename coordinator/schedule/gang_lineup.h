@@ -28,7 +28,8 @@
 
 namespace cohort {
 
-// Workers that cannot exchange calls with tasks that they need. Neither side is to blame.
+// Workers that are apart: they cannot exchange calls with tasks that they need, and neither side is
+// to blame.
 struct WorkersApart {
   std::set<int> idle;      // workers that are given no closures
   std::set<int> left_out;  // members that are out of step until they may join the group again
@@ -54,19 +55,20 @@ class GangLineup {
   proto::Gang Send(ClosureId id, size_t steps, absl::Time now);
   // Ends the pause, because steps of a closure have now ended well.
   void Advance() { EndPause(); }
-  // Notes that a gang that was sent has come back.
+  // Notes that the run of a gang that was sent has ended; `done` if it ended well.
   void End(ClosureId id, bool done, absl::Time now);
   // Returns when the pause ends; a time in the past if there is no pause.
   absl::Time not_before() const { return not_before_; }
-  // Forgets all gangs that were sent, whatever becomes of them.
+  // Forgets all gangs that were sent, whatever their calls answer later.
   void TakeBack();
 
-  // Returns the session of the current generation, by which late pushes of its gangs are fenced: a
-  // generation ends as a whole. The top bit keeps these sessions apart from the sessions of lanes.
+  // Returns the session of the current generation. A fence of this session refuses the late pushes
+  // of all gangs of the generation. The top bit keeps these sessions apart from the sessions of
+  // lanes.
   uint64_t session() const { return (uint64_t{1} << 63) | generation_; }
 
-  // Notes that late pushes of the generation with this session are refused from now on. The members
-  // are not to blame for such a refusal.
+  // Notes that late pushes of the generation with this session are refused from now on. Members
+  // whose pushes are refused for this reason are not to blame.
   void SetFenced(uint64_t session) { fenced_ = std::max(fenced_, session); }
   bool IsFenced(uint64_t session) const { return session <= fenced_; }
 
@@ -96,7 +98,8 @@ class GangLineup {
   // nullptr.
   Held TakeHeld();
 
-  // Aborts unless what was sent is of one generation, and members alone are joining.
+  // Aborts unless each gang that was sent has a place in the current generation, and only members
+  // of the gang are joining.
   void CheckInvariants() const;
 
  private:
@@ -104,14 +107,14 @@ class GangLineup {
 
   uint64_t generation_ = 0;
   uint64_t sequence_ = 0;
-  bool broken_ = true;  // true: the next gang that is sent begins a generation
+  bool broken_ = true;  // true if the next gang that is sent begins a generation
   int failures_ = 0;    // failed generations in a row, with the same members
   absl::Time not_before_ = absl::InfinitePast();
   std::set<ClosureId> sent_;
   std::set<int> members_;
   bool several_ = false;
   std::set<int> out_of_step_;  // members that are out of step
-  std::set<int> joining_;      // members that have got no copy yet
+  std::set<int> joining_;      // members that have got no copy of the variables yet
   WorkersApart apart_;
   uint64_t fenced_ = 0;  // the highest session of a generation whose late pushes are refused
   bool held_ = false;

@@ -22,7 +22,8 @@ void OpenRounds::Begin(const Closure& closure) {
     gangs_[closure.id] = number;
     return;
   }
-  // A late closure of an earlier round changes nothing.
+  // Only the newest round is tracked as begun, so a late closure of an earlier round changes
+  // nothing.
   if (!begun_.empty() && number < begun_.rbegin()->first) return;
   // Closures are sent in the order of their rounds, so earlier rounds are complete.
   begun_.erase(begun_.begin(), begun_.lower_bound(number));
@@ -32,7 +33,7 @@ void OpenRounds::Begin(const Closure& closure) {
 }
 
 const uint64_t* OpenRounds::MayBeHalfApplied() const {
-  // A gang that was sent may be on some members and not on others.
+  // A gang that was sent may have run on some members and not on others.
   if (!gangs_.empty()) return &gangs_.begin()->second;
   for (const auto& [number, begun] : begun_) {
     if (!IsApplied(number) && begun.IsFull()) return &number;
@@ -48,7 +49,8 @@ void OpenRounds::Hold(Ready ready) {
 
 OpenRounds::Ready OpenRounds::TakeReady(bool broken) {
   const InvariantsAfter check(*this);
-  // An unobserved error leaves the round as it is, so waiting longer would not help.
+  // If an error that nobody has observed has broken the round off, the round stays half applied, so
+  // waiting longer would not help.
   if (MayBeHalfApplied() != nullptr && !broken) return nullptr;
   return std::exchange(ready_, nullptr);
 }
@@ -70,7 +72,8 @@ void OpenRounds::Release() {
 
 bool OpenRounds::IsHeld(const Closure& closure) const {
   const uint64_t round = closure.round.number;
-  // A round that is full may be half applied already: holding the rest back would not end that.
+  // A full round may be half applied already, and holding back its other closures would not change
+  // that.
   if (!held_ || IsApplied(round) || gangs_.count(closure.id) > 0) return false;
   const auto begun = begun_.find(round);
   return begun == begun_.end() || !begun->second.IsFull();
@@ -91,14 +94,14 @@ OpenRounds::Closures OpenRounds::Answer(std::shared_ptr<Closure> closure) {
   }
   const auto aggregate = static_cast<std::ptrdiff_t>(closure->round.aggregate);
   if (IsApplied(round)) return {std::move(closure)};
-  // Slices may report rounds as applied that were answered before a restore and are not counted
-  // here.
+  // Slices may report a round as applied because of answers from before a restore, which are not
+  // counted here.
   const bool applied = closure->round_applied;
   answered_.emplace(closure->id, std::move(closure));
   const std::ptrdiff_t answers =
       std::count_if(answered_.begin(), answered_.end(),
                     [&](const auto& answered) { return answered.second->round.number == round; });
-  // Slices may only have kept the pushes so far.
+  // With fewer answers than `aggregate`, slices may only have kept the pushes.
   if (!applied && answers < aggregate) return {};
   // The round is applied, so all of its answered closures are done, and so are those of earlier
   // rounds.

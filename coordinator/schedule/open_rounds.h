@@ -45,8 +45,8 @@ class OpenRounds {
   using Ready = absl::AnyInvocable<void(absl::Status)>;
   void Hold(Ready ready);
   // Returns, once, the callback that Hold was given, if no round may be half applied. `broken` says
-  // that an error has ended the round and that no caller has observed the error; the callback is
-  // then returned too.
+  // that an error, which no caller has observed, has ended the round; the callback is then returned
+  // too.
   Ready TakeReady(bool broken);
   // Returns OK, or FAILED_PRECONDITION naming the broken round that keeps a checkpoint from being
   // taken.
@@ -59,7 +59,7 @@ class OpenRounds {
   // applied.
   bool IsHeld(const Closure& closure) const;
 
-  // Takes the answer of a closure of a round. Returns the closures that are done because of this
+  // Records the answer of a closure of a round. Returns the closures that are done because of this
   // answer, by ascending ids.
   Closures Answer(std::shared_ptr<Closure> closure);
   // Returns the closures that are answered but not done, and gives up their rounds.
@@ -70,7 +70,8 @@ class OpenRounds {
   // Returns how many closures were answered and are not done.
   size_t answered() const { return answered_.size(); }
 
-  // Aborts unless what is kept is of rounds that are not applied, and at most one was begun.
+  // Aborts unless all answered closures are of rounds that are not applied, and at most one round
+  // is tracked as begun.
   void CheckInvariants() const;
 
  private:

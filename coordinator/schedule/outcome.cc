@@ -15,10 +15,10 @@ Outcome ClassifyOutcome(const absl::Status& status) {
     case proto::PS_LOST:
       return Outcome::kPsLost;
     case proto::STALE:
-      // A parameter server that was restarted knows no epoch.
+      // A parameter server reports STALE after a restart, when it knows no epoch yet.
       if (DetailOf(status).origin().role() == "ps") return Outcome::kPsLost;
-      // The worker was attached by another epoch, or the call arrived before the worker's Attach.
-      // The worker is attached again.
+      // The worker belongs to another epoch, or the call arrived before the worker's Attach. In
+      // both cases the worker is attached again.
       return Outcome::kWorkerLost;
     case proto::ERROR_CLASS_UNKNOWN:
       // Without a detail the error comes from the transport, not from the worker.

@@ -1,7 +1,8 @@
 #pragma once
 
-// The meaning of a call's end for its closure. The decision uses ErrorDetail and whether the
-// transport itself failed, never the text of an error.
+// The classes of the ways in which a call for a closure ends, by what becomes of the closure. The
+// class depends on ErrorDetail and on whether the transport itself failed, never on the text of an
+// error.
 
 #include "absl/status/status.h"
 #include "proto/worker.pb.h"
@@ -10,13 +11,16 @@ namespace cohort {
 
 enum class Outcome {
   kDone,
-  kWorkerLost,  // put back; the worker takes nothing more until the worker is attached again
+  kWorkerLost,  // the closure is put back; its worker gets no closures until it is attached again
   kTransient,   // the closure is put back
-  kPsLost,      // put back; the worker could not reach a parameter server, which is now a suspect
-  // Put back; the worker no longer holds a resource that it was given, and gets it again.
+  // The closure is put back. Its worker could not reach a parameter server, which becomes a
+  // suspect.
+  kPsLost,
+  // The closure is put back. The worker no longer holds a resource that it was given, and gets the
+  // resource again.
   kForgotten,
-  kFailed,  // recorded as the error of the queue
-  // Recorded too: the closure's deadline has passed, and its worker may still run the closure.
+  kFailed,  // the error is recorded in the queue, and the closure fails
+  // The closure fails like kFailed: its deadline has passed, and its worker may still run it.
   kExpired,
 };
 

@@ -25,7 +25,7 @@ void RedoLog::Admit(std::shared_ptr<Closure> closure) {
 
 void RedoLog::MarkDone(ClosureId id) {
   const InvariantsAfter check(*this);
-  // Closures that change nothing were dropped from the log, or never admitted.
+  // A closure that changes no variables has no record here: it was dropped, or never admitted.
   if (records_.count(id) > 0) done_.insert(id);
 }
 
@@ -48,7 +48,7 @@ Cut RedoLog::BeginCut(ClosureId next) const {
       cut.open.push_back(id);
     }
   }
-  // Everything below the oldest open closure is covered by this cut or durable.
+  // Every closure below the oldest open closure is covered by this cut or durable.
   cut.watermark = cut.open.empty() ? next : cut.open.front();
   return cut;
 }
@@ -69,21 +69,23 @@ ClosureId RedoLog::Watermark(ClosureId next) const {
 }
 
 void RedoLog::ShrinkRounds() {
-  // If errors have ended closures of an applied round, the rest could never fill the round again.
+  // If errors have ended closures of an applied round, the closures that are left could never fill
+  // the round, so their `aggregate` is reduced.
   struct Members {
     uint32_t count = 0;
     bool applied = false;
   };
   std::map<uint64_t, Members> rounds;
   for (const auto& [id, closure] : records_) {
-    if (closure->round.number <= durable_round_) continue;  // every slice has the round durably
+    // A committed checkpoint already holds this round in every slice.
+    if (closure->round.number <= durable_round_) continue;
     Members& members = rounds[closure->round.number];
     ++members.count;
     members.applied = members.applied || done_.count(id) > 0;
   }
   for (const auto& [id, closure] : records_) {
     const auto members = rounds.find(closure->round.number);
-    // Only rounds that were applied before the restore are made smaller.
+    // Only rounds that were applied before the restore get a smaller `aggregate`.
     if (members == rounds.end() || !members->second.applied) continue;
     closure->round.aggregate = std::min(closure->round.aggregate, members->second.count);
   }

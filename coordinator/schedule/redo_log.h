@@ -2,7 +2,7 @@
 
 // The closures that must run again after a restore. A closure is *done* when all its pushes are
 // applied and *durable* when a committed checkpoint covers the closure. Until the closure is
-// durable, the log keeps its record: the closure with its arguments and the place of its first
+// durable, the log keeps its record: the closure with its arguments and the handle to its first
 // result. Pure state: no threads, no calls.
 //
 //   admitted -> done -> durable (CommitCut), or dropped (it failed, was cancelled, changes nothing)
@@ -25,11 +25,11 @@ namespace cohort {
 struct Cut {
   struct Covered {
     ClosureId id;
-    // The result of the first run; nullptr if nobody holds it.
+    // The result of the closure's first run; nullptr if nobody holds the result.
     std::shared_ptr<RemoteValueState> result;
     size_t steps = 1;
   };
-  std::vector<Covered> covered;  // ascending by id; not durable before this cut
+  std::vector<Covered> covered;  // ascending by id; closures that no earlier checkpoint covers
   std::vector<ClosureId> open;  // ascending; admitted closures that are neither covered nor durable
   ClosureId next;               // the first id that no closure has yet
   bool Covers(ClosureId id) const;
@@ -51,7 +51,7 @@ class RedoLog {
 
   void Admit(std::shared_ptr<Closure> closure);
   void MarkDone(ClosureId id);
-  // Drops a closure that will not run again, whatever happens.
+  // Drops the record of a closure that will not run again, not even after a restore.
   void Drop(ClosureId id);
 
   // Begins a cut; `next` is the id that the next admitted closure gets.
@@ -63,11 +63,12 @@ class RedoLog {
   ClosureId Watermark(ClosureId next) const;
 
   // Returns the done closures in the order of their ids, to be queued again; they no longer count
-  // as done. Errors may have ended some closures of an applied round since. Such a round then needs
+  // as done. If errors have ended some closures of an applied round, the round from now on needs
   // only as many closures as are left.
   std::vector<std::shared_ptr<Closure>> TakeDone();
 
-  // Aborts unless the steps are those of the records, and only recorded closures are done.
+  // Aborts unless `steps_` is the sum of the steps of all records, and every done closure has a
+  // record.
   void CheckInvariants() const;
 
  private:

@@ -13,7 +13,7 @@ void RemoteValueState::Set(absl::StatusOr<FetchedTensors> result) {
     result_ = std::move(result);
     callbacks.swap(callbacks_);
   }
-  // Called outside the lock: a callback may ask for the result, or end other closures.
+  // Callbacks run outside the lock, because they may ask for the result or end other closures.
   ready_.Notify();
   for (const Callback& callback : callbacks) callback(this->result());
 }
@@ -28,13 +28,13 @@ void RemoteValueState::OnReady(Callback callback) {
       return;
     }
   }
-  // Called outside the lock, after `set_` was seen: the result does not change any more.
+  // The callback runs outside the lock, which is safe because a result that is set never changes.
   callback(result());
 }
 
 const absl::StatusOr<FetchedTensors>& RemoteValueState::result() const {
   MutexLock lock(mutex_);
-  return result_;  // never written again once it is set
+  return result_;  // after it is set, the result is never written again
 }
 
 }  // namespace cohort

@@ -87,7 +87,8 @@ ResourceRequest ResourceCatalog::Request(const Closure& closure, const std::stri
 SplitInput ResourceCatalog::ElementOf(const std::shared_ptr<const RegisteredDataset>& dataset,
                                       int64_t worker_position,
                                       const proto::IteratorPosition& position) {
-  // Without a shard per worker, every worker sees the same elements at the same positions.
+  // Unless the data set is sharded by worker, every worker sees the same elements at the same
+  // positions.
   const auto& transforms = dataset->spec.transforms();
   const bool is_own = std::any_of(transforms.begin(), transforms.end(), [](const auto& transform) {
     return transform.shard().by_worker();
@@ -100,9 +101,9 @@ SplitInput ResourceCatalog::ElementOf(const std::shared_ptr<const RegisteredData
   if (held == nullptr) {
     auto shard = std::make_shared<RegisteredDataset>(*dataset);
     shard->id = id;
-    // Each worker's shard has its own content, so its answers are compared with nobody's.
+    // Each worker's shard has its own content, so no other worker's answer is compared with it.
     shard->expected = std::make_shared<ExpectedOfWorkers>();
-    // A fixed index makes every worker build the shard that this worker had.
+    // In the copy, a fixed shard index makes every worker build the shard that this worker had.
     for (proto::DatasetTransform& transform : *shard->spec.mutable_transforms()) {
       if (!transform.shard().by_worker()) continue;
       transform.mutable_shard()->set_by_worker(false);
@@ -118,7 +119,8 @@ void ResourceCatalog::TakePositions(int worker, const proto::RunClosureResponse&
   if (!answer.has_next_position()) return;
   const auto* iterator = std::get_if<std::shared_ptr<const RegisteredIterator>>(&closure.input);
   if (iterator == nullptr) return;
-  // The position is for the next closure on this worker; `taken` is for another run of this one.
+  // The next closure on this worker reads from the stored position; `taken` is what this closure
+  // reads again if it is replayed.
   SetPosition((*iterator)->id, worker, answer.next_position());
   closure.taken = ElementOf((*iterator)->dataset, answer.worker_position(), answer.position());
 }
@@ -126,7 +128,8 @@ void ResourceCatalog::TakePositions(int worker, const proto::RunClosureResponse&
 void ResourceCatalog::SetPosition(uint64_t iterator_id, int worker,
                                   const proto::IteratorPosition& position) {
   proto::IteratorPosition& held = positions_[{iterator_id, worker}];
-  // Closures that ran side by side may be answered in any order, so the furthest position counts.
+  // Closures that ran side by side may be answered in any order, so only the furthest iterator
+  // position is kept.
   const auto at = [](const proto::IteratorPosition& p) {
     return std::make_pair(p.epoch(), p.element());
   };

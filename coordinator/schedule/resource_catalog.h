@@ -50,7 +50,8 @@ class ResourceCatalog {
 
   uint64_t epoch_;
   std::map<std::pair<uint64_t, int>, proto::IteratorPosition> positions_;
-  // Data sets with a fixed shard in place of each worker's own, by their own id.
+  // Copies of data sets for replays, in which one worker's shard is fixed for all workers, by the
+  // id of the copy.
   std::map<uint64_t, std::shared_ptr<const RegisteredDataset>> shards_;
 };
 

@@ -15,10 +15,11 @@ namespace cohort {
 
 namespace {
 
-// Upper bound of the closures in a description: a long list helps nobody.
+// Upper bound of the closures that DescribeWait() names: a long list helps nobody.
 constexpr size_t kClosuresShownMax = 3;
 
-// Returns the lineup with the first members of gangs, or without members if one worker runs a gang.
+// Returns the lineup of gangs: with the gangs' first members, or without members if one worker runs
+// a gang.
 GangLineup LineupFor(const SchedulerOptions& options) {
   if (options.gang_size <= 1) return GangLineup();
   std::set<int> workers = options.gang_workers;
@@ -62,7 +63,7 @@ Scheduler::Change::Change(Scheduler& scheduler) : scheduler_(scheduler) {
 Scheduler::Change::~Change() {
   if (moves_) scheduler_.Pump(effects);
   scheduler_.mutex_.Unlock();
-  // Effects are callbacks and calls, which may come back to the scheduler: the lock is not held.
+  // Effects run without the lock, because they are callbacks and calls that may call the scheduler.
   for (auto& effect : effects) effect();
 }
 
@@ -96,7 +97,7 @@ WaitId Scheduler::CheckDone(absl::AnyInvocable<void(absl::StatusOr<bool>)> done)
   Change change(*this);
   if (queue_.HasError()) {
     return waiting_.AddDone([done = std::move(done)](absl::Status error) mutable {
-      // Another call received the error, and no closure is left.
+      // An OK status means that another call received the error, and that no closure is left.
       if (error.ok()) return done(true);
       done(error);
     });
@@ -109,7 +110,7 @@ WaitId Scheduler::CheckDone(absl::AnyInvocable<void(absl::StatusOr<bool>)> done)
 
 bool Scheduler::Abandon(WaitId wait) {
   Change change(*this);
-  return waiting_.Remove(wait);  // a Join that has gone holds no other call back
+  return waiting_.Remove(wait);  // if a Join gives up, Schedule calls go on
 }
 
 void Scheduler::RecordError(const absl::Status& error) {
@@ -130,7 +131,7 @@ void Scheduler::EndFetch() {
 void Scheduler::WorkerReady(int worker, const proto::TaskRef& task, const std::string& address,
                             std::shared_ptr<Channel> channel) {
   Change change(*this);
-  // A worker that is being removed takes nothing more.
+  // A worker that is being removed gets no more closures.
   if (!slots_.Attach(worker, task, address, std::move(channel))) return change.IsNone();
   queue_.OnServing(task);
 }
@@ -152,13 +153,13 @@ void Scheduler::WorkerLost(int worker, const absl::Status& cause) {
     for (const auto& [id, run] : in_flight_) {
       if (!run.Involves(worker)) continue;
       const bool of_session = run.Member(worker)->session == lane->session;
-      // Only a run of this attachment that was called may have ended the process.
+      // Only a run that was called in the worker's current session may have ended the process.
       if (run.called && of_session) {
         run.closure->record.AddUnanswered(run.attempt, lane->task, attributed);
         queue_.Strike(id);
       }
-      // A gang waits for its other members' answers; a run on one worker is taken back by its
-      // session.
+      // A gang ends when its other members have answered; a run on one worker is taken back with
+      // its session.
       if (run.gang_channel != nullptr) {
         gangs.push_back(run.gang_channel);
       } else {
@@ -166,23 +167,24 @@ void Scheduler::WorkerLost(int worker, const absl::Status& cause) {
       }
     }
     queue_.OnGivenUp(lane->task);
-    // The late pushes of the gangs' generation are fenced with the worker that leaves it.
+    // The worker leaves the gangs, so late pushes of the gangs' current generation are fenced.
     if (options_.gang_size > 1 && gangs_.IsInStep(worker)) {
       OutOfStepLocked({{worker, gangs_.session()}}, attributed, change.effects);
       fencing = fences_.sessions();
     }
   }
-  // The worker is not a home of variables any more: fences that may wait for the worker are asked
-  // again without it.
+  // The worker is not a home of variables any more, so fences must not wait for its answer: fences
+  // under way are asked for again.
   if (!fencing.empty()) AskForFence(fencing, attributed, 1);
   for (const auto& gang : gangs) gang->Lose(worker, attributed);
   FenceAndTakeBack(sessions, attributed);
 }
 
-// Moves on everything that may move after a change, in one place and in one order.
+// Does everything that a change has made possible, in one place and in one order.
 void Scheduler::Pump(Effects& effects) {
   const InvariantsAfter check(*this);
-  // Closures and errors end first, so that room and idleness are known before calls are admitted.
+  // Closures and errors are ended first, so that the queue's room and idleness are known before
+  // calls are admitted.
   for (auto& drained : slots_.TakeDrained()) effects.push_back(std::move(drained));
   EndQueuedLocked(effects);
   for (const auto& struck : queue_.Struck()) QuarantineLocked(*struck, 0, effects);
@@ -197,7 +199,7 @@ void Scheduler::Pump(Effects& effects) {
 
 void Scheduler::ObserveErrorLocked(Effects& effects) {
   if (!queue_.HasError()) return;
-  // No call waits that could observe the error, so the error stays recorded.
+  // The error stays recorded while no call waits that could observe it.
   if (waiting_.empty() || snapshots_.recording) return;
   const absl::Status cancelled = MakeError(
       absl::StatusCode::kCancelled,
@@ -206,7 +208,7 @@ void Scheduler::ObserveErrorLocked(Effects& effects) {
     CancelLocked(std::move(closure), cancelled, effects);
   }
   EndBrokenRoundLocked();
-  if (!queue_.IsIdle()) return;  // the error waits for closures in flight
+  if (!queue_.IsIdle()) return;  // the error is delivered once no closure is in flight
   if (!IsFencedLocked(effects)) return;
   absl::Status error = queue_.TakeError();
   // A closed scheduler raises its error again at every later call.
@@ -216,7 +218,7 @@ void Scheduler::ObserveErrorLocked(Effects& effects) {
   if (observer.closure != nullptr) CancelLocked(std::move(observer.closure), cancelled, effects);
   effects.push_back(
       [observer = std::move(observer.admitted), error]() mutable { observer(error); });
-  // The other Done calls saw an error that is delivered now, so their answer is an empty queue.
+  // The error goes to one call only. Other waiting Done calls are answered as for an empty queue.
   for (Done& other : waiting_.TakeDones()) {
     effects.push_back([other = std::move(other)]() mutable { other(absl::OkStatus()); });
   }
@@ -224,11 +226,11 @@ void Scheduler::ObserveErrorLocked(Effects& effects) {
 
 bool Scheduler::IsFencedLocked(Effects& effects) {
   if (!fences_.IsNeeded() || !options_.fence) return true;
-  // Late pushes belong to an epoch that ends. A fence in the next epoch would refuse closures that
-  // run again.
+  // After a pause, late pushes are of an old epoch and need no fence. A fence in the next epoch
+  // would refuse closures that run again.
   if (!paused_.empty()) return true;
-  // A slice that is saved with the fence's watermark would take closures for ended that its cut has
-  // open, and that the next coordinator runs again.
+  // No fence begins during snapshots: a slice that is saved with the fence's watermark would count
+  // closures as ended that the snapshots' cut has open, and that the next coordinator runs again.
   if (snapshots_.before.has_value()) return false;
   if (fences_.IsUnderWay()) return false;
   effects.push_back([self = shared_from_this(), watermark = queue_.watermark(),
@@ -239,12 +241,12 @@ bool Scheduler::IsFencedLocked(Effects& effects) {
   return false;
 }
 
-// Takes the answer of a fence. A ps that cannot be told of the fence is lost, and with it every
-// variable that a late push could have changed, so the waiting error is delivered in any case.
+// Handles the end of a fence. If the fence has failed, a ps is lost, and with it every variable
+// that a late push could have changed, so the waiting error is delivered in any case.
 void Scheduler::OnFenced(uint64_t number, const absl::Status& status) {
   if (!status.ok()) Log(LogLevel::kWarning, "fence_failed", {{"cause", status.message()}});
   Change change(*this);
-  // A fence from before a restore says nothing about closures that have run since.
+  // The answer to a fence from before a restore says nothing about closures that have run since.
   if (!fences_.End(number)) change.IsNone();
 }
 
@@ -259,7 +261,7 @@ void Scheduler::CancelLocked(std::shared_ptr<Closure> closure, const absl::Statu
                              Effects& effects) {
   DropLocked(closure->id);
   effects.push_back([closure = std::move(closure), status] {
-    // The result is set outside the lock, because it runs callbacks.
+    // The closure's result is set outside the lock, because setting it runs callbacks.
     if (const auto result = closure->result.lock()) result->Set(status);
   });
 }
@@ -273,10 +275,10 @@ void Scheduler::FinishJoinsLocked(Effects& effects) {
 }
 
 void Scheduler::AdmitLocked(Effects& effects) {
-  // A Join is a cut: a closure that is scheduled while a Join waits does not belong to the Join, so
-  // the closure waits in turn.
+  // A closure that is scheduled while a Join waits does not belong to the Join, so its admission
+  // waits until the Join has ended.
   while (!queue_.HasError() && !waiting_.HasJoin() && waiting_.HasSchedule() && queue_.HasRoom()) {
-    // The redo log gets room only when a checkpoint makes closures durable.
+    // A full redo log gets room only when a checkpoint makes closures durable.
     if (!redo_.HasRoom()) {
       if (options_.on_checkpoint_due) effects.push_back(options_.on_checkpoint_due);
       return;
@@ -308,7 +310,7 @@ void Scheduler::AdmitLocked(Effects& effects) {
 bool Scheduler::IsTooFarAheadLocked() const {
   const Closure* const next = queue_.Front();
   if (next == nullptr || next->id == queue_.watermark()) return false;
-  // The last step of the closure counts, since it reads the values last.
+  // The closure's last step decides, since it is the last one to read the variables.
   const uint64_t last = next->id.value + next->num_steps() - 1;
   return last - queue_.watermark().value > options_.steps_ahead_max;
 }
@@ -317,7 +319,7 @@ bool Scheduler::IsBehindARoundLocked() const {
   const Closure* const front = queue_.Front();
   const uint64_t next = front == nullptr ? 0 : front->round.number;
   if (front != nullptr && rounds_.IsHeld(*front)) return true;
-  // Gangs need no round to end before: the lineup keeps their order on the workers.
+  // A gang does not wait for earlier rounds: the lineup keeps gangs in order on the workers.
   if (front != nullptr && front->gang) return !gangs_.IsOpen(clock_.Now());
   if (rounds_.IsApplied(next)) return false;
   for (const auto& [id, run] : in_flight_) {
@@ -325,7 +327,8 @@ bool Scheduler::IsBehindARoundLocked() const {
     const uint64_t round = run.closure->round.number;
     if (!rounds_.IsApplied(round)) return round < next || rounds_.HasOlder(next);
   }
-  // A round that an error broke off holds no closure back, even if nobody has observed the error.
+  // A round that an error has broken off holds no later closure back, even if no call has observed
+  // the error.
   return rounds_.HasOlder(next) && !queue_.HasError();
 }
 
@@ -337,9 +340,10 @@ bool Scheduler::IsRoundBrokenLocked() const {
 // were given out before, so the replays that are left run again as a smaller round.
 void Scheduler::EndBrokenRoundLocked() {
   if (!IsRoundBrokenLocked()) return;
-  if (!rounds_.empty()) fences_.Need();  // slices must forget the pushes they kept
+  // The slices must drop the pushes that they kept for the broken round.
+  if (!rounds_.empty()) fences_.Need();
   const OpenRounds::Closures answered = rounds_.TakeAnswered();
-  std::map<uint64_t, uint32_t> left;  // replays that are left, by round
+  std::map<uint64_t, uint32_t> left;  // number of replays that run again, by round
   for (const auto& closure : answered) left[closure->round.number] += queue_.IsReplay(closure->id);
   for (const auto& closure : answered) {
     if (queue_.IsReplay(closure->id)) {
@@ -361,7 +365,8 @@ void Scheduler::FinishHoldLocked(Effects& effects) {
     effects.push_back(
         [idle = std::exchange(*drain_, nullptr)]() mutable { idle(absl::OkStatus()); });
   }
-  // A broken round never becomes ready, so whoever waits for it is told why.
+  // A broken round never becomes ready, so the callback of HoldRounds gets an error that names the
+  // round.
   OpenRounds::Ready ready = rounds_.TakeReady(IsRoundBrokenLocked());
   if (ready == nullptr) return;
   effects.push_back(
@@ -375,7 +380,7 @@ void Scheduler::DispatchLocked(Effects& effects) {
     // effects.
     const bool stops = options_.stop_at_first_error && fetches_ == 0 && stable_waits_.empty();
     if (queue_.HasError() && stops && !queue_.IsReplay(queue_.Front()->id)) return;
-    // Snapshots must not contain effects of closures that their cut does not know.
+    // Closures that the snapshots' cut does not know must not change variables before EndSnapshots.
     if (snapshots_.before.has_value() && !(queue_.Front()->id < *snapshots_.before)) return;
     if (IsTooFarAheadLocked() || IsBehindARoundLocked() || IsDrainedLocked()) return;
     const std::vector<int> workers = WorkersForFrontLocked();
@@ -392,7 +397,7 @@ void Scheduler::WatchInputs(const std::shared_ptr<Closure>& closure, Effects& ef
   for (const Argument& argument : closure->arguments) {
     const auto* value = std::get_if<RemoteValue>(&argument);
     if (value == nullptr) continue;
-    // Watched outside the lock: a result that is ready runs its callback at once.
+    // OnReady is called outside the lock, because a result that is ready runs the callback at once.
     effects.push_back([weak = weak_from_this(), value = *value, id = closure->id] {
       value.state().OnReady([weak, id](const absl::StatusOr<FetchedTensors>&) {
         if (const auto self = weak.lock()) self->OnInput(id);
@@ -404,8 +409,8 @@ void Scheduler::WatchInputs(const std::shared_ptr<Closure>& closure, Effects& ef
 void Scheduler::OnInput(ClosureId id) {
   Change change(*this);
   Closure* const closure = queue_.FindWaiting(id);
-  // The last missing result decides; a closure that was cancelled meanwhile does not wait any
-  // more.
+  // The closure becomes ready with its last missing result; a closure that was cancelled does not
+  // wait any more.
   if (closure == nullptr || --closure->inputs_left > 0) return change.IsNone();
   const absl::Status resolved = Resolve(*closure);
   if (resolved.ok()) {
@@ -416,8 +421,8 @@ void Scheduler::OnInput(ClosureId id) {
   }
 }
 
-// Ends a queued closure with an error. The caller records the error, if it is an error of the
-// queue.
+// Ends a queued closure with an error. The caller records the error in the queue, if callers of
+// Schedule, Join or Done are to get it.
 void Scheduler::FailQueuedLocked(ClosureId id, const absl::Status& error, Effects& effects) {
   const std::shared_ptr<Closure> closure = queue_.RemoveQueued(id);
   ++stats_.failed;
@@ -428,8 +433,9 @@ void Scheduler::FailQueuedLocked(ClosureId id, const absl::Status& error, Effect
 }
 
 bool Scheduler::QuarantineLocked(const Closure& closure, uint32_t ends_now, Effects& effects) {
-  if (in_flight_.count(closure.id) > 0) return false;  // the closure's attempt may end well
-  // A single worker cannot be compared with another one, so its crashes alone count.
+  // While the closure is in flight, its attempt may end well.
+  if (in_flight_.count(closure.id) > 0) return false;
+  // If the job has only one worker, its crashes count without a comparison with other workers.
   const bool only_worker = slots_.known() <= 1;
   if (!closure.record.IsPoison(options_.quarantine_after, only_worker, ends_now)) return false;
   const std::string casualties = closure.record.Casualties(ends_now);
@@ -438,7 +444,7 @@ bool Scheduler::QuarantineLocked(const Closure& closure, uint32_t ends_now, Effe
       {{"closure", closure.id.value}, {"causes", casualties}});
   const absl::Status error = absl::UnavailableError(
       absl::StrCat("closure ", closure.id.value, " is quarantined: ", casualties));
-  // A round needs all of its closures, so none of them may be skipped.
+  // A round needs all of its closures, so a closure of a round is never skipped.
   const bool skipped = options_.quarantine == Quarantine::kSkip && closure.round.number == 0;
   if (!skipped) queue_.RecordError(error);
   FailQueuedLocked(closure.id, error, effects);
@@ -457,13 +463,13 @@ void Scheduler::EndTimerLocked(ClosureId id) {
   timers_.erase(timer);
 }
 
-// Ends a closure whose deadline has come before the closure is in flight. A call for the closure
-// ends at the deadline by itself.
+// Ends a closure whose deadline passes while the closure waits or is queued. Once the closure is in
+// flight, its call ends at the deadline by itself.
 void Scheduler::Expire(ClosureId id) {
   Change change(*this);
   timers_.erase(id);
   const Closure* const closure = queue_.FindQueued(id);
-  // A closure that is in flight or has ended does not expire here.
+  // FindQueued() does not return a closure that is in flight or has ended.
   if (closure == nullptr) return change.IsNone();
   const absl::Status error =
       MakeError(absl::StatusCode::kDeadlineExceeded,

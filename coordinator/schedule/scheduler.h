@@ -47,14 +47,15 @@
 
 namespace cohort {
 
-// The state of the checkpoint that is being taken, or else of the next one.
+// The state of the checkpoint whose snapshots are being taken, or else of the next checkpoint.
 struct SnapshotState {
-  std::optional<ClosureId> before;  // while snapshots are taken: only closures with a lower id run
+  // While snapshots are taken, only closures with a lower id than this one run.
+  std::optional<ClosureId> before;
   ClosureId watermark;  // the watermark of the snapshots' cut; no push carries a higher one
   // Steps done since the last snapshots; options.checkpoint_every limits them.
   size_t done_since = 0;
   bool asked = false;      // true if a checkpoint was asked for since the last snapshots
-  bool recording = false;  // true while the caller records what belongs to the cut
+  bool recording = false;  // true while BeginSnapshots' `record` runs
 };
 
 struct SetUpEnd;
@@ -74,15 +75,16 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   WaitId Join(Done done);
   // Tells `done` whether a Join would end now, or gives a recorded error.
   WaitId CheckDone(absl::AnyInvocable<void(absl::StatusOr<bool>)> done);
-  // Gives up a wait: its completion will not run, and a closure that was not admitted yet never is.
-  // Returns false if the completion has run or is about to run.
+  // Gives up a waiting call: its completion will not run, and its closure, if not admitted yet,
+  // never will be. Returns false if the completion has run or is about to run.
   bool Abandon(WaitId wait);
   // Records an error that no closure reported, such as a lost ps.
   void RecordError(const absl::Status& error);
-  // Records an error like RecordError, and ends all closures and calls that come later.
+  // Records an error like RecordError. From then on, every closure ends with this error, and every
+  // Schedule, Join and Done gets it.
   void Close(const absl::Status& error);
-  // Enclose a wait for a result. In between, an error that nobody has observed does not stop the
-  // closures that the result may need.
+  // Mark the begin and the end of a wait for a result. In between, an error that no call has
+  // observed does not stop closures, because the result may need them.
   void BeginFetch();
   void EndFetch();
   void SetEpoch(uint64_t epoch);  // sets the epoch of later calls; Resume sets it too
@@ -93,21 +95,25 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   // Resumes after a restore: the parameter servers hold what the last committed cut covers, and
   // every other closure runs again.
   void Resume(uint64_t epoch);
-  Cut BeginCut() const;  // what a checkpoint covers whose first snapshot is taken after this call
-  // Holds rounds: until EndSnapshots no round becomes half applied (open_rounds.h). Returns the
-  // result at once if it is known. Otherwise returns nothing, and `ready` gets the result later,
-  // unless a Pause comes first. Errors: FAILED_PRECONDITION naming a broken round.
+  // Returns what a checkpoint covers whose first snapshot is taken after this call.
+  Cut BeginCut() const;
+  // Holds rounds: until EndSnapshots no round becomes half applied (open_rounds.h). Returns a
+  // status at once if no round may be half applied now. Otherwise returns nothing, and `ready` gets
+  // the status later, unless a Pause comes first. Errors: FAILED_PRECONDITION naming a broken
+  // round.
   std::optional<absl::Status> HoldRounds(Done ready);
   // Begins the cut of a checkpoint whose snapshots are taken now. Closures that are admitted after
   // this call do not run until EndSnapshots: the snapshots would hold their effect under ids that
-  // the next coordinator may give to other closures. `record` records what the caller knows of the
-  // cut's moment: until `record` has returned, no Join ends and no error is observed, so the
-  // program cannot go past closures that the cut leaves open. Called without the lock.
+  // the next coordinator may give to other closures. In `record`, which runs without the lock, the
+  // caller records its own state at the moment of the cut. Until `record` has returned, no Join
+  // ends and no error is observed, so the program cannot go past closures that the cut leaves open.
   using RecordCut = absl::FunctionRef<void(const Cut& cut)>;
   Cut BeginSnapshots(RecordCut record = [](const Cut&) {});
   void EndSnapshots();
-  void CommitCut(const Cut& cut);  // makes the cut durable: its checkpoint is committed
-  bool IsHeldByRedoLog() const;    // true if Schedule waits until a checkpoint makes room
+  // Makes the closures of the cut durable, because the cut's checkpoint is committed.
+  void CommitCut(const Cut& cut);
+  // Returns whether Schedule waits until a checkpoint makes room in the redo log.
+  bool IsHeldByRedoLog() const;
   // Lets no closure begin until EndDrain, except closures that a round under way needs. `idle` runs
   // when nothing is in flight.
   void Drain(Done idle);
@@ -133,15 +139,17 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   void InStep(int worker, uint64_t incarnation = 0);
   // Adds a worker to gangs of several workers. The worker is out of step until InStep.
   void JoinGangs(int worker);
-  void SetApart(const WorkersApart& apart);  // replaces the set of workers that are apart
+  // Replaces the set of workers that cannot reach tasks that they need.
+  void SetApart(const WorkersApart& apart);
   // Sends no gang until ReleaseGangs. `held` runs when no gang is in flight.
   void HoldGangs(Done held);
   void ReleaseGangs();
-  // Removes a worker: the worker takes nothing more, and gangs run without it. `drained` runs when
-  // no closure is in flight there.
+  // Removes a worker: the worker gets no more closures, and gangs run without it. `drained` runs
+  // when no closure is in flight on the worker.
   void RemoveWorker(int worker, absl::AnyInvocable<void()> drained);
   Stats stats() const;
-  std::map<int, WorkerStats> workers() const;  // every worker that has not been removed
+  // Returns the counters of each worker that has not been removed.
+  std::map<int, WorkerStats> workers() const;
   // Describes for people which closures are in flight, on which workers, and which calls wait.
   std::string DescribeWait() const;
 
@@ -152,15 +160,15 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
 
   Scheduler(Clock& clock, Options options);
 
-  // A change under the lock. Its end lets everything move that may (Pump), and then, outside the
-  // lock, runs the effects. Thread-compatible.
+  // A change of the scheduler's state under the lock. Its destructor does what the change has made
+  // possible (Pump), and then runs the effects outside the lock. Thread-compatible.
   class ABSL_SCOPED_LOCKABLE Change {
    public:
     explicit Change(Scheduler& scheduler) ABSL_EXCLUSIVE_LOCK_FUNCTION(scheduler.mutex_);
     ~Change() ABSL_UNLOCK_FUNCTION();
     Change(const Change&) = delete;
     Change& operator=(const Change&) = delete;
-    // Notes that nothing has changed, so nothing moves: an error that waits is observed by the
+    // Notes that nothing has changed, so Pump does not run: an error that waits is observed by the
     // next change only.
     void IsNone() { moves_ = false; }
     Effects effects;
@@ -180,8 +188,8 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   void FinishJoinsLocked(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DispatchLocked(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsTooFarAheadLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Returns whether the front closure must wait because of rounds: its round is held, or an earlier
-  // round is not applied yet.
+  // Returns whether the oldest queued closure must wait because of rounds: its round is held, or an
+  // earlier round is not applied yet.
   bool IsBehindARoundLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Returns whether an error has ended some closures of a round, and no closure under way can
   // complete the round.
@@ -202,24 +210,26 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void WatchInputs(const std::shared_ptr<Closure>& closure, Effects& effects)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void OnInput(ClosureId id);  // an argument of the closure has become ready
+  void OnInput(ClosureId id);  // runs when an argument of the closure has become ready
   void FailQueuedLocked(ClosureId id, const absl::Status& error, Effects& effects)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Drops a closure that will not run again, whatever happens.
+  // Removes the redo record and the timer of a closure that will not run again, not even after a
+  // restore.
   void DropLocked(ClosureId id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndTimerLocked(ClosureId id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Expire(ClosureId id);  // ends a queued closure at its deadline
   bool IsCurrentLocked(const Run& run) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Takes away the lanes of a run whose call broke with `status`, until their workers attach again.
+  // Gives the workers of a run whose call broke with `status` no closures until they attach again.
   void SuspectLocked(const Run& run, const absl::Status& status, Effects& effects)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Puts back what is in flight in these sessions, once every ps has fenced the sessions.
+  // Puts back the closures in flight in these sessions, once every ps has fenced the sessions.
   void FenceAndTakeBack(const std::set<uint64_t>& sessions, const absl::Status& cause);
   void AskForFence(const std::set<uint64_t>& sessions, const absl::Status& cause, int tries);
   void TakeBack(const std::set<uint64_t>& sessions, const absl::Status& cause);
   void Start(Run run);
   void Prepare(Run run);
-  bool TakeSetUp(const Run& run, const SetUpEnd& end);  // false: the run has been taken back
+  // Returns false if the run has been taken back.
+  bool TakeSetUp(const Run& run, const SetUpEnd& end);
   void Call(Run run);
   void End(const Run& run, absl::StatusOr<Envelope<proto::RunClosureResponse>> response);
   // Returns whether a queued closure counts as the cause of its casualties (attempts.h), and ends

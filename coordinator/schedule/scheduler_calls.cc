@@ -1,5 +1,5 @@
-// The closures on their workers: the choice of the workers for the next closure, the calls to them,
-// what the end of each call means, and which members of gangs are in step.
+// The scheduler's part that runs closures on workers: it chooses the workers for the next closure,
+// calls them, handles the end of each call, and knows which members of gangs are in step.
 
 #include <algorithm>
 #include <utility>
@@ -20,8 +20,8 @@ namespace {
 constexpr absl::Duration kMillisecond = absl::Milliseconds(1);
 constexpr int kFenceTriesMax = 3;
 constexpr absl::Duration kFenceRetry = absl::Milliseconds(100);
-// How long a worker that could not reach a parameter server is given nothing. Meanwhile the server
-// comes back or is declared lost, and closures do not fail again and again.
+// How long a worker gets no closures after it could not reach a parameter server. Meanwhile the
+// server comes back or is declared lost; without this pause, closures would fail again and again.
 constexpr absl::Duration kHold = absl::Milliseconds(250);
 constexpr char kRunClosure[] = "/cohort.proto.WorkerService/RunClosure";
 
@@ -29,7 +29,7 @@ bool EndsTheClosure(Outcome outcome) {
   return outcome == Outcome::kDone || outcome == Outcome::kFailed || outcome == Outcome::kExpired;
 }
 
-// Returns the error of a closure whose deadline passed while it was in flight on the task.
+// Returns the error of a closure whose deadline passed while the closure was in flight on the task.
 absl::Status ExpiredOn(const proto::TaskRef& task, const Closure& closure) {
   proto::ErrorDetail detail;
   detail.set_error_class(proto::APPLICATION);
@@ -44,12 +44,13 @@ absl::Status ExpiredOn(const proto::TaskRef& task, const Closure& closure) {
 
 // Returns the smaller of `timeout` and the time until the closure's deadline, at least 1 ms.
 absl::Duration UntilDeadline(const WorkerRun& run, absl::Duration timeout, absl::Time now) {
-  // A call that starts after the deadline ends at once with the same error.
+  // With a limit of 1 ms, a call that starts after the deadline fails at once like any call that
+  // runs out of time.
   return std::min(timeout, std::max(run.closure->deadline - now, kMillisecond));
 }
 
-// Returns the time limit of one set-up call. Four calls in a row end within `silence`, so that a
-// few messages lost with their connections do not use it up. CreateDataset may take all of
+// Returns the time limit of one set-up call. The limit is a quarter of `silence`, so that a few
+// messages lost with their connections do not use up `silence`. CreateDataset may take all of
 // `silence`, because the worker reads files.
 absl::Duration TimeOfSetUp(const UnansweredCall& call, absl::Duration silence) {
   return TimeFor(call.method == "CreateDataset" ? silence : silence / 4, call.bytes);
@@ -69,7 +70,7 @@ std::vector<int> Scheduler::WorkersForFrontLocked() {
     std::vector<int> workers;
     for (const int worker : gangs_.members()) {
       if (!gangs_.IsInStep(worker)) continue;
-      // A gang runs on all members or on none.
+      // A gang runs on all members that are in step, or on none.
       if (!slots_.HasRoom(worker, now) || !may(worker)) return {};
       workers.push_back(worker);
     }
@@ -106,7 +107,7 @@ WorkerRun Scheduler::TakeFrontLocked(const std::vector<int>& workers) {
     run.gang.set_shared_memory(options_.shared_memory);
     if (options_.nccl_device) run.gang.set_nccl_device(*options_.nccl_device);
     run.session = gangs_.session();
-    // The channel holds a weak pointer, because the channel may outlive the scheduler.
+    // The channel's callback holds a weak pointer, because the channel may outlive the scheduler.
     run.gang_channel = std::make_shared<GangChannel>(
         run.members,
         [weak = weak_from_this()](const std::set<int>& workers, const absl::Status& cause) {
@@ -116,7 +117,8 @@ WorkerRun Scheduler::TakeFrontLocked(const std::vector<int>& workers) {
   }
   in_flight_[run.closure->id] = run;
   rounds_.Begin(*run.closure);
-  // A resource that one member lacks is made on all members: the channel calls them together.
+  // A resource that one member lacks is made on all members, because a gang's channel calls all
+  // members together.
   for (std::string& key : ResourceCatalog::KeysFor(*run.closure)) {
     const auto is_there = [&](int worker) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
       return slots_.HasResource(worker, key);
@@ -133,12 +135,13 @@ bool Scheduler::IsCurrentLocked(const Run& run) const {
 }
 
 void Scheduler::FenceAndTakeBack(const std::set<uint64_t>& sessions, const absl::Status& cause) {
-  // Without `fence_worker` there is no fence to wait for, so the runs are taken back at once.
+  // Without `fence_worker` there is no fence to wait for, so closures are put back at once.
   if (!options_.fence_worker) return TakeBack(sessions, cause);
   std::set<uint64_t> not_asked;
   {
     MutexLock lock(mutex_);
-    // A session that is being fenced is not asked again: its first answer takes the runs back.
+    // If a session's fence is under way, no other fence is asked for: the answer to the first one
+    // takes the runs back.
     not_asked = fences_.Add(sessions);
     for (const uint64_t session : sessions) gangs_.SetFenced(session);
   }
@@ -151,8 +154,8 @@ void Scheduler::AskForFence(const std::set<uint64_t>& sessions, const absl::Stat
       sessions, [self = shared_from_this(), sessions, cause, tries](const absl::Status& fenced) {
         if (fenced.ok()) return self->TakeBack(sessions, cause);
         Log(LogLevel::kWarning, "fence_failed", {{"cause", fenced.message()}});
-        // A ps that cannot be told of the fence is lost, and with it every variable that a late
-        // push could have changed. A single lost message does not prove this yet.
+        // If all tries fail, a ps is lost, and with it every variable that a late push could have
+        // changed. One failure does not prove this, because a single message may be lost.
         if (tries == kFenceTriesMax) return self->TakeBack(sessions, cause);
         self->clock_.CallAt(self->clock_.Now() + kFenceRetry,
                             [weak = self->weak_from_this(), sessions, cause, tries] {
@@ -169,8 +172,8 @@ void Scheduler::TakeBack(const std::set<uint64_t>& sessions, const absl::Status&
   // EndLocked changes `in_flight_`, so the runs are collected first.
   std::vector<Run> runs;
   for (const auto& [id, run] : in_flight_) {
-    // Some members may have made the step of a gang, which the other answers show. All of these
-    // answers arrive.
+    // A gang ends with the answers of its members, which all arrive: some members may have made the
+    // step.
     if (run.gang_channel != nullptr && !run.waits_for_fence) continue;
     if (sessions.count(run.session) > 0) runs.push_back(run);
   }
@@ -204,8 +207,8 @@ void Scheduler::Prepare(Run run) {
   channel.Start(request.method, std::move(request.message), timeout,
                 [self = shared_from_this(), run = std::move(run), call, timeout,
                  start = clock_.Now()](const absl::StatusOr<Message>& response) mutable {
-                  // A call that ran out of time counts with its whole time limit, whatever the
-                  // clock says.
+                  // A call that ran out of time counts as silent for its whole time limit, whatever
+                  // the clock says.
                   const absl::Duration lasted = absl::IsDeadlineExceeded(response.status())
                                                     ? timeout
                                                     : self->clock_.Now() - start;
@@ -227,7 +230,7 @@ bool Scheduler::TakeSetUp(const Run& run, const SetUpEnd& end) {
   }
   if (clock_.Now() >= run.closure->deadline || !NoteSilence(run, end)) return true;
   if (run.gang_channel != nullptr) return true;
-  // Another worker may answer, so this worker is given nothing until as much time has passed again.
+  // Another worker may answer, so this worker gets no closures for as long as the call was silent.
   if (!slots_.AnotherServes(run.worker(), clock_.Now())) return true;
   slots_.HoldUntil(run.worker(), clock_.Now() + end.lasted);
   PumpAtLocked(clock_.Now() + end.lasted);
@@ -240,12 +243,12 @@ void Scheduler::Call(Run run) {
   {
     MutexLock lock(mutex_);
     if (!IsCurrentLocked(run)) return;
-    // Once the worker is told to run the closure, the closure may have an effect on variables.
+    // Once a worker is told to run the closure, the closure may change variables.
     run.closure->begun = true;
     in_flight_[run.closure->id].called = run.called = true;
     watermark = redo_.IsOn() ? redo_.Watermark(queue_.next_id()) : queue_.watermark();
-    // Closures that have failed since the cut are open in it, and may run again, so the watermark
-    // must not pass them.
+    // Closures that have failed since the cut are open in the cut, and may run again, so the
+    // watermark must not pass them.
     if (snapshots_.before.has_value()) watermark = std::min(watermark, snapshots_.watermark);
     epoch = epoch_;
   }
@@ -281,14 +284,14 @@ void Scheduler::End(const Run& run, absl::StatusOr<Envelope<proto::RunClosureRes
   Effects suspicions;
   {
     MutexLock lock(mutex_);
-    if (!IsCurrentLocked(run)) return;  // the run was taken back, and its closure runs again
+    if (!IsCurrentLocked(run)) return;  // the run was taken back, so its answer does not count
     fetched_before = run.closure->fetched;
     if (part.steps > 0) {
       run.closure->TakeSteps(part.steps, std::move(part.fetched));
       gangs_.Advance();
     }
-    // Recorded before closures that take the result get their errors. Nobody is told of the error
-    // while this closure is in flight.
+    // This error is recorded first, before closures that take the result fail with errors of their
+    // own. No call observes the error while this closure is in flight.
     if (outcome == Outcome::kFailed || outcome == Outcome::kExpired) queue_.RecordError(status);
     if (outcome == Outcome::kWorkerLost) {
       Run& lost = in_flight_[run.closure->id];
@@ -299,11 +302,12 @@ void Scheduler::End(const Run& run, absl::StatusOr<Envelope<proto::RunClosureRes
   }
   if (outcome == Outcome::kWorkerLost && options_.fence_worker) {
     for (auto& suspicion : suspicions) suspicion();
-    // The worker may still push, as far as the scheduler knows.
+    // The worker may still push for this run, so the closure is put back only after a fence.
     return FenceAndTakeBack({run.session}, status);
   }
   if (EndsTheClosure(outcome)) {
-    // The result is set before the queue moves on, so that every result is set when a Join ends.
+    // The result is set before the closure ends in the queue, so that every result is set when a
+    // Join ends.
     if (const auto result = run.closure->result.lock()) {
       if (response.ok()) {
         result->Set(JoinFetches(std::move(fetched_before), std::move(part.fetched)));
@@ -329,9 +333,10 @@ void Scheduler::EndLocked(const Run& run, const absl::Status& status, Outcome ou
   const ClosureId id = run.closure->id;
   in_flight_.erase(id);
   gangs_.End(id, outcome == Outcome::kDone, clock_.Now());
-  // A growing pause between failed generations ends by itself, without any other change.
+  // The pause between failed generations of gangs ends with time and not with a change, so a timer
+  // lets the next gang be sent.
   if (gangs_.not_before() > clock_.Now()) PumpAtLocked(gangs_.not_before());
-  // The worker may still push for this closure, although nobody waits for it any more.
+  // The worker may still push for this closure, although the scheduler has given the run up.
   if (outcome == Outcome::kWorkerLost || outcome == Outcome::kExpired) {
     fences_.Need();
   }
@@ -363,7 +368,7 @@ void Scheduler::EndLocked(const Run& run, const absl::Status& status, Outcome ou
     for (const GangMember& member : run.members) slots_.ForgetResources(member);
   }
   if (outcome == Outcome::kWorkerLost) SuspectLocked(run, status, effects);
-  // The closure is queued again from here on, unless one of its limits is reached.
+  // The closure goes back into the queue, where it fails only if one of its limits is reached.
   queue_.PutBack(id);
   const GiveUpRule rule = {options_.attempts_max, options_.setup_timeout, queue_.watermark() < id};
   if (const absl::Status error = GiveUp(run, status, outcome, rule); !error.ok()) {
@@ -386,8 +391,8 @@ void Scheduler::SuspectLocked(const Run& run, const absl::Status& status, Effect
     if (at_fault != nullptr && at_fault != &member) continue;
     const bool in_group = run.gang_channel != nullptr && at_fault != nullptr;
     if (in_group && gangs_.IsAlive(member.worker)) continue;
-    // Another member's word does not make this member a suspect either, as long as its own call has
-    // not broken.
+    // A member that another member reports as lost is no suspect as long as its own call has not
+    // broken.
     if (in_group && run.called && ClassOf(status) == proto::WORKER_LOST &&
         run.gang_channel->Broken().count(member.worker) == 0) {
       continue;
@@ -413,7 +418,7 @@ void Scheduler::SetApart(const WorkersApart& apart) {
     Change change(*this);
     gangs_.SetApart(apart);
   }
-  // Members that cannot rejoin yet leave the group, so that the remaining members go on.
+  // Members that cannot rejoin yet leave the group, so that the remaining members continue.
   if (apart.left_out.empty()) return;
   OutOfStep(apart.left_out,
             MakeError(absl::StatusCode::kUnavailable,
@@ -432,7 +437,7 @@ void Scheduler::OutOfStep(const std::set<int>& workers, const absl::Status& caus
       if (gangs_.IsInStep(worker)) newly[worker] = gangs_.session();
     }
     if (newly.empty()) return change.IsNone();
-    // The other gangs of these workers end without these workers.
+    // Gangs in flight no longer wait for answers of workers that are now out of step.
     for (const auto& [id, run] : in_flight_) {
       for (const auto& [worker, session] : newly) {
         if (run.gang_channel == nullptr || !run.Involves(worker)) continue;
@@ -442,7 +447,8 @@ void Scheduler::OutOfStep(const std::set<int>& workers, const absl::Status& caus
     OutOfStepLocked(newly, cause, change.effects);
     fencing = fences_.sessions();
   }
-  // These workers are not homes of variables any more, so fences must not wait for them.
+  // Workers that are out of step are not homes of variables, so fences under way are asked for
+  // again and do not wait for these workers.
   if (!fencing.empty()) AskForFence(fencing, cause, 1);
   for (const auto& [gang, worker] : others) gang->Lose(worker, cause);
 }
@@ -459,11 +465,12 @@ void Scheduler::OutOfStepLocked(const std::map<int, uint64_t>& workers, const ab
 void Scheduler::InStep(int worker, uint64_t incarnation) {
   Change change(*this);
   if (gangs_.members().count(worker) == 0)
-    return change.IsNone();  // the worker was removed meanwhile
+    return change.IsNone();  // the worker was removed before this call
   const WorkerSlots* const slots = slots_.Find(worker);
   const bool serves = slots != nullptr && slots->ready &&
                       (incarnation == 0 || slots->task.incarnation() == incarnation);
-  // After a pause all copies are put back, including the copy of this worker.
+  // After a pause the restore puts back all copies of the variables, so during a pause a worker
+  // that does not serve may be in step too.
   gangs_.InStep(worker);
   if (!serves && paused_.empty()) {
     OutOfStepLocked({{worker, 0}}, absl::UnavailableError("it was lost when it had got its copy"),

@@ -17,16 +17,16 @@
 
 namespace cohort {
 
-// The effect of a quarantined closure on the job. The closure's own result is an error in both
-// cases.
+// The effect of a quarantined closure on the job. The closure's own result is an error with either
+// choice.
 enum class Quarantine {
-  kFail,  // recorded as an error like any other
+  kFail,  // the job gets the error, as for any failed closure
   kSkip,  // the job goes on without the closure; Stats and the log count it
 };
 
 struct SchedulerOptions {
   uint64_t epoch = 0;
-  size_t queue_bound = 262144;  // upper bound of unfinished closures; TensorFlow's default
+  size_t queue_bound = 262144;  // upper bound of unfinished closures, with TensorFlow's default
   int closures_in_flight = 2;   // K, the closures that a worker holds at once
   int gang_size = 1;            // workers that run a gang closure; fewer if some are out of step
   std::set<int> gang_workers;   // the first members of gangs; if empty, the workers below gang_size
@@ -38,14 +38,15 @@ struct SchedulerOptions {
   // that is more than `steps_ahead_max` ids older.
   uint64_t steps_ahead_max = std::numeric_limits<uint64_t>::max();
   uint32_t attempts_max = 10;  // the number of faults at which a closure fails
-  // The number of worker processes that may end together with a closure before the closure is
-  // quarantined, which means not run again.
+  // The number of attempts in which worker processes ended with the closure, at which the closure
+  // is quarantined, which means not run again (attempts.h).
   size_t quarantine_after = 3;
   // True if an error stops the queue at once. If false, the queue stops when a call observes the
   // error, as in TensorFlow.
   bool stop_at_first_error = true;
   Quarantine quarantine = Quarantine::kFail;
-  // How long a running worker may leave set-up calls unanswered.
+  // How long a running worker may leave set-up calls unanswered before the closure that needs them
+  // fails.
   absl::Duration setup_timeout = absl::Seconds(60);
   absl::Duration closure_timeout = absl::Minutes(10);
   // The number of steps of closures that are kept until they are durable, to run again after a
@@ -65,7 +66,8 @@ struct SchedulerOptions {
   // block.
   std::function<void(uint64_t watermark, absl::AnyInvocable<void(absl::Status)> done)> fence;
   // Makes every ps refuse what a lost worker may still push in these sessions
-  // (RunClosureRequest.session); otherwise like `fence`.
+  // (RunClosureRequest.session). Calls `done` as `fence` does. Runs outside the lock, must not
+  // block.
   std::function<void(const std::set<uint64_t>& sessions,
                      absl::AnyInvocable<void(absl::Status)> done)>
       fence_worker;
@@ -84,14 +86,14 @@ struct SchedulerStats {
   uint64_t done = 0;
   uint64_t put_back = 0;
   uint64_t failed = 0;
-  uint64_t quarantined = 0;  // quarantined closures, which `failed` counts as well
-  uint64_t replayed = 0;     // closures done once more after a restore
+  uint64_t quarantined = 0;  // number of quarantined closures, which `failed` counts as well
+  uint64_t replayed = 0;     // number of closures done once more after a restore
   uint64_t recoveries = 0;   // number of restores
   uint64_t checkpoints = 0;  // number of committed recovery checkpoints
   size_t queued = 0;         // closures that are queued or wait for arguments
   size_t in_flight = 0;
   int workers_ready = 0;
-  proto::StepTimes times;  // sums over the answers of closures that were done
+  proto::StepTimes times;  // sums of the step times in the answers of closures that were done
   std::string ToString() const;
 };
 

@@ -1,4 +1,5 @@
-// The scheduler's stop and restart around a restore, and the cuts that checkpoints cover.
+// The scheduler's part that stops and restarts around a restore, and begins the cuts of
+// checkpoints.
 
 #include <algorithm>
 #include <utility>
@@ -26,7 +27,8 @@ bool ChangesVariables(const Closure& closure) {
 void Scheduler::MarkDoneLocked(Closure& closure) {
   ++(queue_.IsReplay(closure.id) ? stats_.replayed : stats_.done);
   EndTimerLocked(closure.id);
-  // Only closures that change variables need a checkpoint; the others never run again.
+  // Only closures that change variables need a checkpoint; closures that do not are never run again
+  // after a restore.
   if (ChangesVariables(closure)) {
     redo_.MarkDone(closure.id);
     snapshots_.done_since += closure.num_steps();
@@ -56,7 +58,7 @@ void Scheduler::Close(const absl::Status& error) {
   closed_ = error;
   queue_.RecordError(error);
   TakeBackLocked();
-  fences_.Forget();  // the coordinator that holds the job now has another epoch
+  fences_.Forget();  // no fence: the job's next coordinator has another epoch
   // A closed scheduler runs nothing, so replays end here.
   for (const std::shared_ptr<Closure>& replay : redo_.TakeDone()) redo_.Drop(replay->id);
   queue_.ForgetReplays();
@@ -72,7 +74,7 @@ void Scheduler::TakeBackLocked() {
   }
   in_flight_.clear();
   gangs_.TakeBack();
-  // A restore takes back the effect of single steps, too.
+  // A restore also takes back the effect of a closure's single steps.
   queue_.ForgetSteps();
   for (const auto& closure : rounds_.TakeAnswered()) queue_.PutBack(closure->id);
   rounds_.Forget();
@@ -82,7 +84,7 @@ void Scheduler::TakeBackLocked() {
 void Scheduler::Pause(absl::string_view why) {
   Change change(*this);
   paused_ = std::string(why);
-  // A closure that must not begin twice cannot be put back, so it ends here.
+  // A closure that must not begin twice cannot be put back, so it fails here.
   std::vector<Run> lost;
   for (const auto& [id, run] : in_flight_) {
     if (run.closure->begun && !run.closure->replayable) lost.push_back(run);
@@ -99,8 +101,8 @@ void Scheduler::Pause(absl::string_view why) {
   TakeBackLocked();
 }
 
-// Ends the runs whose worker is lost as lost with their worker, even if a home of variables was
-// lost at the same time.
+// Ends the runs on lost workers as lost with their worker, even if a home of variables was lost at
+// the same time.
 void Scheduler::EndLostLocked(absl::string_view why, Effects& effects) {
   std::vector<std::pair<Run, proto::TaskRef>> lost;
   const auto is_away = [&](const GangMember& member)
@@ -124,10 +126,10 @@ void Scheduler::EndLostLocked(absl::string_view why, Effects& effects) {
 void Scheduler::Resume(uint64_t epoch) {
   Change change(*this);
   paused_.clear();
-  gangs_.AllInStep();  // the restore has put every copy back
+  gangs_.AllInStep();  // the restore has put every copy of the variables back
   epoch_ = epoch;
   resources_.SetEpoch(epoch);
-  fences_.Forget();  // everything that ran before belongs to an older epoch
+  fences_.Forget();  // no fence: every late push is of an older epoch
   ++stats_.recoveries;
   snapshots_.done_since = 0;
   if (closed_.ok()) {
@@ -151,7 +153,8 @@ void Scheduler::Resume(uint64_t epoch) {
 Cut Scheduler::BeginCut() const {
   MutexLock lock(mutex_);
   Cut cut = redo_.BeginCut(queue_.next_id());
-  if (!redo_.IsOn()) cut.watermark = queue_.watermark();  // without a log no open closure is known
+  // Without a redo log, open closures are not known.
+  if (!redo_.IsOn()) cut.watermark = queue_.watermark();
   return cut;
 }
 
@@ -175,7 +178,7 @@ Cut Scheduler::BeginSnapshots(RecordCut record) {
     snapshots_.recording = true;
   }
   record(cut);
-  // The Joins that closures have satisfied meanwhile end now.
+  // Joins that became due while `record` ran end now.
   Change change(*this);
   snapshots_.recording = false;
   return cut;
@@ -184,7 +187,7 @@ Cut Scheduler::BeginSnapshots(RecordCut record) {
 void Scheduler::EndSnapshots() {
   Change change(*this);
   snapshots_.before.reset();
-  // A checkpoint that failed before its snapshots is due again after as many steps as usual.
+  // If a checkpoint fails before its snapshots, the next one is due after as many steps as usual.
   if (std::exchange(snapshots_.asked, false)) snapshots_.done_since = 0;
   rounds_.Release();
 }
@@ -211,7 +214,8 @@ void Scheduler::EndDrain() {
 }
 
 bool Scheduler::IsDrainedLocked() const {
-  // A round under way needs its remaining closures, or it would never become idle.
+  // The closures that a round under way needs may begin: without them the round would never be
+  // done.
   const Closure* const front = queue_.Front();
   return drain_.has_value() && (front == nullptr || !rounds_.IsUnderWay(*front));
 }

@@ -10,14 +10,15 @@ bool SlotTable::Attach(int worker, const proto::TaskRef& task, const std::string
   WorkerSlots& lane = lanes_[worker];
   if (!lane.on_drained.empty()) return false;
   done_on_.emplace(worker, 0);
-  // Another process has none of the resources that the last one was given.
+  // A new process of the worker has none of the resources that the worker's last process was given.
   if (lane.task.incarnation() != task.incarnation()) {
     lane.prepared.clear();
     lane.hold_until = absl::InfinitePast();
   }
   lane.task = task;
   lane.address = address;
-  // A new session lets pushes from before a loss be fenced without those of this attachment.
+  // Each attachment has a session of its own, so a fence of pushes from before a loss does not
+  // refuse the pushes of this attachment.
   lane.session = ++last_session_;
   lane.channel = std::move(channel);
   lane.ready = true;
@@ -25,7 +26,7 @@ bool SlotTable::Attach(int worker, const proto::TaskRef& task, const std::string
 }
 
 void SlotTable::Clear() {
-  // Workers that are being removed are still to be told, by TakeDrained.
+  // A worker that is being removed stays until TakeDrained() returns its callbacks.
   for (auto it = lanes_.begin(); it != lanes_.end();) {
     it->second.in_flight = 0;
     it = it->second.on_drained.empty() ? lanes_.erase(it) : std::next(it);
@@ -116,7 +117,7 @@ void SlotTable::ForgetResources(const GangMember& member) {
 
 std::map<int, WorkerStats> SlotTable::stats() const {
   std::map<int, WorkerStats> stats;
-  // Workers that have ever served are told of, even if a pause has taken their slots away.
+  // Workers that have ever served are listed, even if a pause has taken their slots away.
   for (const auto& [worker, done] : done_on_) stats[worker].done = done;
   for (const auto& [worker, lane] : lanes_) {
     stats[worker].ready = lane.ready;

@@ -17,7 +17,7 @@ Call WaitingCalls::TakeFirst(std::map<uint64_t, Call>& calls) {
 
 template <typename Call>
 WaitId WaitingCalls::Add(std::map<uint64_t, Call>& calls, Call call) {
-  // All kinds of calls share one row of ids, so Remove() needs no kind.
+  // All kinds of waiting calls draw ids from one counter, so Remove() needs no kind.
   calls.emplace(++last_id_, std::move(call));
   return WaitId{last_id_};
 }

@@ -44,11 +44,11 @@ class WaitingCalls {
   // Take the oldest call first. At least one call of the kind must wait.
   Admission TakeSchedule();
   std::vector<Done> TakeJoins();
-  // Takes each Done that saw an error which was delivered to another call.
+  // Takes all waiting Done calls, whose error was delivered to another call.
   std::vector<Done> TakeDones();
-  // Takes the one call that receives an error: a Done before a Join before a Schedule. The closure
-  // of a Schedule is then to be cancelled; for the others it is nullptr. At least one call must
-  // wait.
+  // Takes the one call that receives an error: a Done before a Join before a Schedule. If it is a
+  // Schedule, its closure is returned too and must be cancelled; otherwise `closure` is nullptr. At
+  // least one call must wait.
   Admission TakeObserver();
 
   // Returns the calls that wait, as "2 Join, 3 Schedule".

@@ -37,7 +37,8 @@ absl::StatusOr<std::vector<std::string>> ReplicaDevices(const std::string& field
   for (const std::string& name : names) {
     absl::StatusOr<std::string> device = CanonicalDevice(name);
     if (!device.ok()) return Annotate(device.status(), field);
-    // Replicas may share a GPU, but not the name of a processor.
+    // Replicas may share a GPU and its name, but each replica on a processor needs a name of its
+    // own.
     if (!seen.insert(*device).second && !IsGpu(*device)) {
       return absl::InvalidArgumentError(
           absl::StrCat(field, ": ", *device,

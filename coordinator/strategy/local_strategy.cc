@@ -17,7 +17,8 @@ namespace {
 constexpr char kMirrored[] = "mirrored";
 constexpr char kCentralStorage[] = "central_storage";
 
-// Returns TensorFlow's way of summing by its name; any other name means the automatic choice.
+// Returns the way of summing gradients that has this name in TensorFlow; any other name means the
+// automatic choice.
 proto::CrossDeviceOps CrossDeviceOpsOf(const std::string& name) {
   if (name == "nccl") return proto::NCCL_ALL_REDUCE;
   if (name == "hierarchical_copy") return proto::HIERARCHICAL_COPY;
@@ -45,14 +46,14 @@ absl::StatusOr<std::unique_ptr<const Strategy>> LocalStrategy::Make(const Strate
   }
   std::unique_ptr<const LocalStrategy> made(
       new LocalStrategy(spec, std::move(devices), std::move(parameter_device)));
-  // Devices that are not listed are known only in MakePlan, and are checked there.
+  // Without a list of devices, the devices are known only in MakePlan, which checks them.
   RETURN_IF_ERROR(made->CheckCrossDeviceOps(made->devices_));
   return made;
 }
 
-// Checks the way of summing. On processors, each of TensorFlow's ways gives the same sum, in the
-// order of join_replicas.h. But 'nccl' is refused there, because a user who asks for it believes to
-// have GPUs.
+// Checks the way of summing gradients. On processors, each of TensorFlow's ways gives the same sum,
+// in the order of join_replicas.h. But 'nccl' is refused on processors, because a user who asks for
+// NCCL believes to have GPUs.
 absl::Status LocalStrategy::CheckCrossDeviceOps(absl::Span<const std::string> devices) const {
   if (type_ != kMirrored || cross_device_ops_ != "nccl") return absl::OkStatus();
   std::set<std::string> seen;
@@ -79,8 +80,8 @@ std::string LocalStrategy::ParameterGpu(absl::Span<const std::string> devices) c
   return to_choose && one && !devices.empty() && IsGpu(devices[0]) ? devices[0] : "";
 }
 
-// Sets the way of summing in a program that trains. Other programs do not use it: two communicators
-// of NCCL that run on one GPU at a time may wait for each other for ever.
+// Sets the way of summing gradients in a program that trains. Other programs get none, because two
+// NCCL communicators that run on one GPU at a time may wait for each other for ever.
 void LocalStrategy::SetSums(proto::Replicas& replicas) const {
   if (type_ == kMirrored) {
     replicas.set_cross_device_ops(CrossDeviceOpsOf(cross_device_ops_));
@@ -119,7 +120,7 @@ absl::StatusOr<Plan> LocalStrategy::MakePlan(const ModelPrograms& model,
   how.own_values = type_ == kMirrored ? how.replicas : 0;
   ASSIGN_OR_RETURN(Plan plan, PlanReplicated(model, how));
   SetSums(*plan.train_step.mutable_replicas());
-  // A plan that was made offline shows cpu:0 in place of the devices.
+  // In a plan that was made offline, cpu:0 stands for the devices, which are not known yet.
   if (TakesAllDevices() && cluster.devices.empty()) plan.notes.emplace_back(kDevicesUnknown);
   return plan;
 }

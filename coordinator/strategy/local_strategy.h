@@ -56,9 +56,9 @@ class LocalStrategy final : public Strategy {
   const std::string type_;
   const std::string cross_device_ops_;  // the way of summing gradients; only for `mirrored`
   const int64_t num_packs_;             // number of packs of gradients; only for `mirrored`
-  // Canonical, one for each replica; empty: all devices of the worker.
+  // Canonical names of the devices, one for each replica; empty: all devices of the worker.
   const std::vector<std::string> devices_;
-  const std::string parameter_device_;  // only for central_storage; canonical; empty: not named
+  const std::string parameter_device_;  // canonical name; only for central_storage; may be empty
 };
 
 }  // namespace cohort

@@ -31,7 +31,7 @@ absl::StatusOr<proto::Communication> ReadCommunication(const CommunicationSpec& 
 
 absl::Status MultiWorkerMirroredStrategy::CheckImplementation(
     absl::Span<const std::string> devices) const {
-  // The workers join by their first GPU, so every replica must be on a GPU.
+  // NCCL joins the workers by their first GPU, so every replica must be on a GPU.
   for (size_t i = 0; implementation_ == kNccl && i < devices.size(); ++i) {
     if (IsGpu(devices[i])) continue;
     return absl::InvalidArgumentError(absl::StrCat(
@@ -90,7 +90,7 @@ absl::StatusOr<Plan> MultiWorkerMirroredStrategy::MakePlan(const ModelPrograms& 
   ASSIGN_OR_RETURN(Plan plan, PlanReplicated(model, how));
   for (proto::VariableLayout& layout : plan.variables) layout.set_mirrored(true);
   *plan.train_step.mutable_replicas()->mutable_communication() = communication_;
-  // A plan that was made offline shows cpu:0 in place of the devices.
+  // In a plan that was made offline, cpu:0 stands for the devices, which are not known yet.
   if (TakesAllDevices() && cluster.devices.empty()) plan.notes.emplace_back(kDevicesUnknown);
   return plan;
 }

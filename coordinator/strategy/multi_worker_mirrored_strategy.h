@@ -48,7 +48,8 @@ class MultiWorkerMirroredStrategy final : public Strategy {
         communication_(std::move(communication)) {}
   absl::Status CheckImplementation(absl::Span<const std::string> devices) const;
 
-  // Canonical, one for each replica of a worker; empty: all devices of the worker.
+  // Canonical names of the devices, one for each replica of a worker; empty: all devices of the
+  // worker.
   const std::vector<std::string> devices_;
   const std::string implementation_;
   const proto::Communication communication_;

@@ -70,7 +70,8 @@ absl::StatusOr<Plan> ParameterServerStrategy::MakePlan(const ModelPrograms& mode
   Plan plan;
   VariableCreator creator(cluster.ps, partitioner);
   ASSIGN_OR_RETURN(plan.variables, LayOutVariables(model, creator, /*replicas=*/0));
-  // The creator placed pieces one by one; the policy places them again with all sizes known.
+  // The creator placed each piece without knowing later pieces; the policy places them again with
+  // all sizes known.
   plan.placement =
       PlacePieces({cluster.ps, policy_, cluster.loads}, absl::MakeSpan(plan.variables));
   CutPieces(plan);

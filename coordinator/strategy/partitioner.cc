@@ -18,7 +18,8 @@ absl::Status CheckArgument(absl::string_view partitioner, absl::string_view argu
       absl::StrCat(partitioner, ": ", argument, " is ", value, "; it must be at least 1"));
 }
 
-// Errors: INVALID_ARGUMENT for a scalar and for a shape with an unknown dimension.
+// Checks that the shape can be cut. Errors: INVALID_ARGUMENT for a scalar and for a shape with an
+// unknown dimension.
 absl::Status CheckShape(const Shape& shape) {
   if (shape.rank() == 0) {
     return absl::InvalidArgumentError("a scalar has no axis 0 to partition along");

@@ -16,8 +16,8 @@ struct Given {
   int64_t load = 0;
 };
 
-// Returns the measured bytes of a slice's rows. The bytes of a measurement count for all of its
-// rows alike.
+// Returns the measured bytes of a slice's rows. The bytes of each measurement are spread evenly
+// over its rows.
 int64_t LoadOf(const std::vector<RowsLoad>& measured, const proto::SliceHome& slice) {
   double load = 0;
   const int64_t end = slice.row_begin() + slice.row_count();
@@ -128,7 +128,7 @@ std::vector<PiecePlacement> PlacePieces(const PlacementInput& input,
   } else {
     PlaceLargestFirst(input.ps, pieces);
   }
-  // `pieces` has the order of the slices.
+  // `pieces` and the slices of `layouts` are in the same order.
   auto piece = pieces.begin();
   for (proto::VariableLayout& layout : layouts) {
     for (proto::SliceHome& slice : *layout.mutable_slices()) slice.set_ps((piece++)->ps);
@@ -149,7 +149,7 @@ void PlaceAt(absl::Span<const uint32_t> homes, absl::Span<const int> ps,
   const bool known = std::all_of(homes.begin(), homes.end(), [&](uint32_t home) {
     return std::find(ps.begin(), ps.end(), static_cast<int>(home)) != ps.end();
   });
-  // Homes that another model or another cluster had do not fit, so the slices stay.
+  // If the homes are those of another model or cluster, the slices keep the homes that they have.
   if (!known || homes.size() != HomesOf(layouts).size()) return;
   auto home = homes.begin();
   for (proto::VariableLayout& layout : layouts) {

@@ -77,8 +77,8 @@ double MaxOverMean(absl::Span<const PiecePlacement> pieces, absl::Span<const int
 // Round robin, TensorFlow's order: the k-th piece goes to server k mod P of the P servers in index
 // order; slices and scalars count alike. By bytes: the piece goes to the server that has been given
 // the fewest bytes so far, and to the first such server if several have equally few. A piece that
-// is colocated with another variable takes no turn, but its bytes count. Servers are named by task
-// index, so the indices of a cluster may have gaps. Thread-compatible.
+// is colocated with another variable does not advance the round robin, but its bytes count. Servers
+// are named by task index, so the indices of a cluster may have gaps. Thread-compatible.
 class Placer {
  public:
   // Makes a placer for these task indices, in ascending order. There are no measurements of

@@ -48,7 +48,7 @@ std::set<std::string> TablesOf(const ModelPrograms& model) {
 // the processor looks up rows; variables that are assigned, such as statistics, stay too.
 void KeepOn(const std::string& device, const ModelPrograms& model, Plan& plan) {
   const std::set<std::string> tables = TablesOf(model);
-  // Placements have one entry for each slice, in the order of the variables.
+  // `plan.placement` has one entry for each slice, in the order of the variables.
   size_t piece = 0;
   for (size_t i = 0; i < plan.variables.size(); ++i) {
     const VariableSpec& variable = model.variables[i];

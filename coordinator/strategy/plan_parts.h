@@ -26,7 +26,7 @@ void CutPieces(Plan& plan);
 // Returns the program with one replica on each of the devices.
 proto::Program OnDevices(const proto::Program& program, absl::Span<const std::string> devices);
 
-// The note in a plan whose devices are not known.
+// The note in the plan of a job whose devices are not known yet.
 inline constexpr char kDevicesUnknown[] =
     "no devices are named, which means all of each worker; which these are the workers say when "
     "the job starts, and this plan has cpu:0 in their place";
@@ -35,7 +35,7 @@ inline constexpr char kDevicesUnknown[] =
 struct ReplicatedTraining {
   std::vector<int> home;             // task indices of the workers that keep the variables
   std::string reason;                // for people: why the variables are there
-  std::vector<std::string> devices;  // canonical, one for each replica of a worker
+  std::vector<std::string> devices;  // canonical names, one for each replica of a worker
   int64_t replicas = 1;              // replicas on all workers together
   int64_t own_values = 0;            // value of VariableOptions.replicas
   // The GPU whose memory holds the variables that are trained as a whole, such as "gpu:0"; empty:

@@ -13,7 +13,8 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// The ratio of the fullest server to the mean above which the text suggests a better plan.
+// If the fullest server has more than this many times the mean bytes, the text suggests a better
+// plan.
 constexpr double kEvenEnough = 1.15;
 
 // The sums of one server's pieces.
@@ -24,7 +25,7 @@ struct Server {
 };
 
 struct Summary {
-  std::map<int, Server> servers;  // by task index; also servers without a piece
+  std::map<int, Server> servers;  // sums by task index, also of servers without a piece
   Server all;
   double max_over_mean = 1;
   bool measured = false;  // true: measured loads decided the placement
@@ -87,7 +88,7 @@ std::string Heading(const Plan& plan, const StrategySpec& spec, const Summary& s
   const auto largest = std::max_element(
       plan.placement.begin(), plan.placement.end(),
       [](const PiecePlacement& a, const PiecePlacement& b) { return a.bytes < b.bytes; });
-  // The hints concern bytes, so a placement by measured loads gets none.
+  // The hints below concern bytes, so a placement by measured loads gets no hint.
   if (summary.max_over_mean <= kEvenEnough || summary.measured) return text;
   const int64_t mean = summary.all.bytes / static_cast<int64_t>(summary.servers.size());
   if (largest->bytes > mean) {

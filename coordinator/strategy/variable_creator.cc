@@ -80,7 +80,7 @@ absl::StatusOr<int64_t> VariableCreator::NumSlices(const VariableSpec& spec) con
 }
 
 uint32_t VariableCreator::Place(const VariableSpec& spec, int slice, int64_t bytes) {
-  // The slices of a dynamic table lie on all servers in order, and take no turn.
+  // The slices of a dynamic table lie on all servers in order, and do not advance the round robin.
   if (!spec.dynamic.has_value()) return placer_.Place(bytes);
   const auto ps = static_cast<uint32_t>(ps_[static_cast<size_t>(slice)]);
   placer_.Colocate(ps, bytes);

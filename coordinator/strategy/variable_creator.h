@@ -1,7 +1,8 @@
 #pragma once
 
 // Creates layouts of variables one after another, as TensorFlow's parameter-server strategy does
-// inside its scope. The first matching line decides:
+// inside its scope. The first matching line decides; a slice that takes no turn does not advance
+// the round robin over the servers:
 //
 //   per-worker            no slice: every worker keeps its own value
 //   dynamic table         a slice on every ps, of equal shares of the keys; takes no turn

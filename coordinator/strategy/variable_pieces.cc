@@ -28,14 +28,15 @@ size_t RowBytes(const proto::VariableLayout& layout) {
 std::vector<VariablePiece> PiecesOf(const proto::VariableLayout& layout) {
   std::vector<VariablePiece> pieces;
   for (const proto::SliceHome& slice : layout.slices()) {
-    // A slice that continues a piece adds its rows to the piece.
+    // The slices of one piece of the variable follow each other, and `same_piece` marks all but the
+    // first of them.
     if (slice.same_piece() && !pieces.empty()) {
       pieces.back().rows.count += slice.row_count();
     } else {
       pieces.push_back({layout.name(), {slice.row_begin(), slice.row_count()}, slice.ps()});
     }
   }
-  // Only a variable with several pieces gets numbered names.
+  // The pieces have numbered names only if the variable has several pieces.
   for (size_t i = 0; pieces.size() > 1 && i < pieces.size(); ++i) {
     absl::StrAppend(&pieces[i].name, "/part_", i);
   }
@@ -58,7 +59,7 @@ absl::Status CheckRowBytes(const proto::VariableLayout& layout) {
 }
 
 void CutPieces(size_t slice_bytes_max, uint32_t& next_slice_id, proto::VariableLayout& layout) {
-  // Tables, values of replicas and variables on a device are never cut, nor are scalars.
+  // Dynamic tables, the own values of replicas, variables on a device and scalars are never cut.
   const bool is_cut = !layout.has_dynamic() && layout.replicas() == 0 && layout.device().empty() &&
                       layout.dims_size() > 0;
   const auto rows_max = static_cast<int64_t>(
@@ -74,7 +75,7 @@ void CutPieces(size_t slice_bytes_max, uint32_t& next_slice_id, proto::VariableL
       slice.set_slice_id(next_slice_id++);
       slice.set_row_begin(piece.row_begin() + range.begin);
       slice.set_row_count(range.count);
-      // Every slice of a piece except the first one continues the piece.
+      // `same_piece` marks a slice that continues the piece of the slice before it.
       slice.set_same_piece(range.begin > 0);
     }
   }
@@ -92,7 +93,8 @@ int64_t PieceBytes(const proto::VariableLayout& layout, const proto::SliceHome& 
   for (int axis = 1; axis < layout.dims_size(); ++axis) row_elements *= layout.dims(axis);
   const int64_t elements = slice.row_count() * row_elements;
   int64_t bytes = elements * static_cast<int64_t>(ElementSize(static_cast<DType>(layout.dtype())));
-  // An unknown update rule is refused by the parameter server, not here.
+  // If the update rule is unknown, only the value counts: the parameter server refuses the rule
+  // later.
   const absl::StatusOr<UpdateRuleSpec> rule = DescribeUpdateRule(layout.rule());
   if (!rule.ok()) return bytes;
   for (const SlotSpec& slot : rule->slots) {

@@ -46,7 +46,8 @@ absl::Status CheckTestBatch(const proto::ElementSpec& train, const proto::Elemen
 }
 
 absl::StatusOr<int64_t> TrainingExamples(int64_t all, double validation_split) {
-  // As in Keras, the last fraction is split off, before any shuffling.
+  // As in Keras, the last fraction of the examples becomes the validation data, before any
+  // shuffling.
   const auto count =
       static_cast<int64_t>(std::floor(static_cast<double>(all) * (1.0 - validation_split)));
   if (count > 0) return count;

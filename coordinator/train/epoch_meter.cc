@@ -38,7 +38,7 @@ std::vector<EpochMeter::Sums> EpochMeter::StepsOf(const absl::StatusOr<FetchedTe
 
 void EpochMeter::Sums::Add(const Sums& other) {
   steps += other.steps;
-  // The first step decides the number of values; an empty sum takes any.
+  // Sums without values take over the number of values from the first sums that are added to them.
   values.resize(std::max(values.size(), other.values.size()), 0.0);
   for (size_t i = 0; i < other.values.size(); ++i) values[i] += other.values[i];
 }
@@ -70,7 +70,7 @@ EpochMeter::Reading EpochMeter::ReadingOf(const Sums& sums) {
 void LossWatch::See(int64_t first_step, const std::vector<EpochMeter::Sums>& steps) {
   for (size_t i = 0; i < steps.size(); ++i) {
     const std::vector<double>& values = steps[i].values;
-    // `said_` lets only one of the transport threads log, and only once.
+    // `said_` lets only one of the transport threads log the warning, and only once.
     if (values.empty() || std::isfinite(values[0]) || said_.exchange(true)) continue;
     Log(LogLevel::kWarning, "loss_not_finite",
         {{"step", first_step + static_cast<int64_t>(i)},

@@ -24,7 +24,8 @@ std::string ValueAt(const nlohmann::json& settings, const nlohmann::json::json_p
 }  // namespace
 
 std::string SettingsText(const JobSpec& job) {
-  // Everything that may differ between two processes of the same job gets one value.
+  // Settings that may differ between two processes of the same job get fixed values, so that they
+  // do not count.
   JobSpec same = job;
   same.fit.epochs = 1;
   same.fit.closures_in_flight = 1;

@@ -151,8 +151,8 @@ absl::StatusOr<MnistFiles> FindMnist(World world, Waiter& waiter, const MnistSea
     const std::string directory = JoinPath(search.data_directory, "mnist");
     ASSIGN_OR_RETURN(const std::vector<std::string> missing, Missing(world.files, directory));
     if (missing.empty()) return FilesIn(directory);
-    // The user meant this directory, so a part of the files is an error and not a reason to
-    // download.
+    // The user named this directory, so a part of the files is an error and not a reason to
+    // download the others.
     if (missing.size() < kFiles.size()) return Incomplete(directory, missing, "");
     looked = absl::StrCat("there is none in ", directory);
   }

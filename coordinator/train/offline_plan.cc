@@ -22,13 +22,14 @@ namespace cohort {
 
 namespace {
 
-// An input of the model, which reads the component at the input's position.
+// An input of the model. The n-th input reads the n-th component of an example.
 struct ModelInput {
   const InputLayerSpec& layer;
-  bool is_looked_up = false;  // some layer takes the input for ids
+  bool is_looked_up = false;  // some layer uses the input as ids
 };
 
-// Returns the type of a batch of such examples; -1 stands for the batch size.
+// Returns the type of a batch of examples of this shape; the dimension -1 stands for the batch
+// size.
 proto::ComponentSpec Batched(DType dtype, absl::Span<const int64_t> example) {
   proto::ComponentSpec component;
   component.set_dtype(static_cast<int32_t>(dtype));
@@ -37,13 +38,13 @@ proto::ComponentSpec Batched(DType dtype, absl::Span<const int64_t> example) {
   return component;
 }
 
-// Returns whether the examples are digits of MNIST's form.
+// Returns whether the source gives digits of MNIST's form.
 bool HasDigits(const DataSourceSpec& source) {
   if (const auto* mnist = std::get_if<MnistSpec>(&source)) return mnist->images.empty();
   return std::holds_alternative<SyntheticDigitsSpec>(source);
 }
 
-// Returns a batch of digits before the pipeline: images and class numbers.
+// Returns the type of a batch of digits before the pipeline: images and class numbers.
 proto::ElementSpec Digits() {
   proto::ElementSpec element;
   *element.add_components() = Batched(DType::kUint8, {28, 28});
@@ -51,8 +52,8 @@ proto::ElementSpec Digits() {
   return element;
 }
 
-// Returns a batch of click logs before the pipeline: 13 numbers, and an id for each category and
-// the label.
+// Returns the type of a batch of click logs before the pipeline: 13 numbers, and an id for each
+// category and the label.
 proto::ElementSpec Clicks(const ClickLogSpec& clicks) {
   proto::ElementSpec element;
   for (const std::string& name : ColumnNames(clicks)) {
@@ -94,10 +95,10 @@ bool IsEncoded(const JobSpec& job, size_t component) {
 // Returns the type of a component of class numbers.
 proto::ComponentSpec Classes() { return Batched(DType::kUint8, {}); }
 
-// Returns the type of a component that becomes this input after the pipeline.
+// Returns the type of a component of the data that this input of the model can read.
 proto::ComponentSpec Readable(const ModelInput& input) {
-  // An input that is looked up may be declared as float32, the default; its data are integers
-  // anyway.
+  // An input that is looked up may be declared as float32, the default; its data are integers in
+  // any case.
   const bool is_id = input.layer.dtype == DType::kInt32 || input.layer.dtype == DType::kInt64;
   const DType dtype = input.is_looked_up && !is_id ? DType::kInt32 : input.layer.dtype;
   return Batched(dtype, input.layer.shape);
@@ -147,7 +148,7 @@ absl::StatusOr<proto::ElementSpec> ExpectedBatch(const JobSpec& job) {
   }
   const std::vector<ModelInput> inputs = InputsOf(job.model);
   const std::vector<proto::DatasetTransform> pipeline = PipelineTransforms(job.data);
-  // Files may hold any type that the model can read, so one such type stands for all.
+  // Files may hold any type that the model can read, so one such type stands for all of them.
   proto::ElementSpec files;
   for (size_t i = 0; i < NumComponents(job.data.train); ++i) {
     *files.add_components() =
@@ -174,7 +175,7 @@ std::optional<int64_t> KnownCount(const DataSourceSpec& source) {
 // Checks the parts of a training that do not depend on the data, for a model that takes examples of
 // any shape.
 absl::Status CheckTraining(const JobSpec& job) {
-  // The checks do not depend on shapes, so any shape serves.
+  // LayerVariables needs a shape, but the checks do not depend on it.
   const Shape any({1, 1, 1});
   std::vector<VariableSpec> variables;
   for (const LayerSpec& layer : job.model.layers) {

@@ -45,7 +45,7 @@ void ProgressBar::Update(const ProgressLine& line) {
 }
 
 void ProgressBar::Finish(const ProgressLine& line) {
-  // The next epoch begins at elapsed time 0, and must draw its first line at once.
+  // The next epoch's elapsed time begins at 0, and its first line must be drawn at once.
   last_drawn_ = -absl::InfiniteDuration();
   std::fprintf(stderr, "%sEpoch %lld/%lld %s\n", is_terminal_ ? "\r" : "",
                static_cast<long long>(line.epoch), static_cast<long long>(line.epochs),

@@ -22,7 +22,7 @@ struct ProgressLine {
   std::vector<std::pair<std::string, double>> values;
 };
 
-// Returns the line as "120/375 [=====>....] - 3s 8ms/step - loss: 0.3121 - accuracy: 0.9012".
+// Returns the line as "120/375 [=====>....] - 3.0s 8.00ms/step - loss: 0.3121 - accuracy: 0.9012".
 std::string FormatProgress(const ProgressLine& line);
 
 // Thread-compatible.

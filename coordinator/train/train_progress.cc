@@ -20,7 +20,7 @@ void Append(const std::vector<double>& values, Values* to) {
   to->Add(values.begin(), values.end());
 }
 
-// Returns the sums that were saved; nothing if none were.
+// Returns the sums in a saved state, or nothing if the state has none.
 std::optional<EpochMeter::Sums> SumsOf(const Values& values) {
   if (values.empty()) return std::nullopt;
   return EpochMeter::Sums{0, {values.begin(), values.end()}};
@@ -37,7 +37,7 @@ absl::Status TrainProgress::Load(const proto::CoordinatorState& state) {
   if (!train.ParseFromString(state.application())) {
     return absl::DataLossError("the recovery checkpoint holds no state of a training");
   }
-  // Closures of another job would mean other steps under the same ids.
+  // In a job with other settings, the same closure ids would mean other steps.
   if (train.settings() != Crc32c(settings_)) {
     const std::string difference = SettingsDifference(train.settings_text(), settings_);
     return absl::FailedPreconditionError(absl::StrCat(
@@ -67,7 +67,7 @@ absl::Status TrainProgress::Load(const proto::CoordinatorState& state) {
   results_ = {SumsOf(train.trained()), SumsOf(train.validated())};
   is_trained_ = train.epoch_trained();
   next_before_ = ClosureId{state.next_id()};
-  // No pass was under way when the state was saved.
+  // The id 0 says that no pass over data was under way when the state was saved.
   if (train.first_id() == 0) return absl::OkStatus();
   pass_ = train.pass();
   pass_data_ = {train.pass_length(), train.pass_content()};
@@ -117,17 +117,20 @@ TrainProgress::Totals TrainProgress::totals() const {
 TrainProgress::Begun TrainProgress::BeginPass(proto::TrainState::Pass pass, ClosureId next,
                                               const DataIdentity& data) {
   MutexLock lock(mutex_);
-  // Only the first pass of a process continues a pass of an earlier one.
+  // Only the first pass of a process can continue a pass of an earlier process.
   std::optional<Begun> begun = std::exchange(begun_, std::nullopt);
-  // A job with another number of epochs may go on with another pass.
+  // If the number of epochs was changed, the job may continue with another kind of pass than the
+  // saved one.
   if (pass != pass_) begun.reset();
-  // Load() has compared the training data, from which the validation data come too.
+  // Only test data are compared here. Load() has compared the training data, from which the
+  // validation data come too.
   if (begun.has_value() && pass == proto::TrainState::TEST && !(data == pass_data_)) {
     Log(LogLevel::kWarning, "test_begins_anew", {{"cause", "the data of data.test changed"}});
     begun.reset();
   }
   if (!begun.has_value()) {
-    // A cut takes ids below `next_before_` for covered unless the earlier state has them open.
+    // A cut counts ids below `next_before_` as covered unless the earlier state has them open, so a
+    // new pass has no id below it.
     const ClosureId first = std::max(next, next_before_);
     begun = Begun{first, {}, first, {}};
   }
@@ -218,7 +221,7 @@ std::string TrainProgress::Save(const Cut& cut) {
   if (results_.trained) Append(results_.trained->values, train.mutable_trained());
   if (results_.validated) Append(results_.validated->values, train.mutable_validated());
   train.set_first_id(first_.value);
-  // Between two passes no closure of a pass is covered.
+  // Between two passes, a checkpoint covers no closure of a pass.
   if (first_.value == 0) return train.SerializeAsString();
   // A closure has no sums if nobody holds its result or the result is not ready.
   for (const Cut::Covered& covered : cut.covered) {

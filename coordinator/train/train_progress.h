@@ -4,8 +4,8 @@
 // is under way (the training of the epoch, its validation, or the final test), which steps of the
 // pass are covered, and the sums that these steps reported. A pass's steps have consecutive ids,
 // and a closure has the id of its first step, so the ids that a cut leaves open tell which closures
-// are left to run. An epoch goes BeginPass(TRAINING), EndTraining, perhaps BeginPass(VALIDATION)
-// and EndValidation, EndEpoch.
+// are left to run. The calls of an epoch are BeginPass(TRAINING), EndTraining, perhaps
+// BeginPass(VALIDATION) and EndValidation, then EndEpoch.
 
 #include <cstdint>
 #include <map>
@@ -46,28 +46,28 @@ class TrainProgress {
   };
   Totals totals() const;
 
-  // The identity of a data set. An order of examples, and the sums of an evaluation, belong to data
-  // of one identity.
+  // The identity of a data set. A saved position in the data, and saved sums of an evaluation, are
+  // valid only for data with the same identity.
   struct DataIdentity {
     int64_t length = 0;    // number of elements of the data set
     uint32_t content = 0;  // checksum of the data (CreateDatasetResponse.content)
     friend bool operator==(const DataIdentity&, const DataIdentity&) = default;
   };
 
-  // A pass, and what an earlier process has run of it.
+  // A pass over data, and the part of the pass that an earlier process has run.
   struct Begun {
     ClosureId first;
-    // Ascending; left to run are these closures, and those from `next` on. A pass that is new has
-    // no open closures, and `next` is `first`.
+    // The closures that are left to run are these, in ascending order, and those from `next` on. A
+    // new pass has no open closures, and its `next` is `first`.
     std::vector<ClosureId> open;
     ClosureId next;
-    EpochMeter::Sums sums;  // sums of the closures that are not left to run
+    EpochMeter::Sums sums;  // sums of the closures that an earlier process has run
     bool IsLeft(ClosureId id) const;
   };
-  // Begins a pass over `data`, and returns where the pass goes on if an earlier process has begun
+  // Begins a pass over `data`, and returns where the pass continues if an earlier process has begun
   // it. `next` is the id that the coordinator would give to the next closure. The closures of a new
-  // pass have ids from `next` on, but none that a closure of an abandoned pass may have had. A test
-  // of other data than before begins anew, and the log says so.
+  // pass have ids from `next` on, but none that a closure of an abandoned pass may have had. If the
+  // data of a test have changed, the test begins anew, and the log says so.
   Begun BeginPass(proto::TrainState::Pass pass, ClosureId next, const DataIdentity& data);
   // Ends the training of the epoch, all of whose steps are done; the next epoch begins at `data`.
   void EndTraining(int64_t steps, const DataPosition& data, const Totals& epoch,
@@ -75,13 +75,14 @@ class TrainProgress {
   void EndValidation(const EpochMeter::Sums& sums);
   // Ends the epoch, whose validation and checkpoint are done.
   void EndEpoch();
-  // The sums of the training and of the validation of one epoch; nothing for what is not done.
+  // The sums of the training and of the validation of one epoch. A part that is not done has no
+  // sums.
   struct Results {
     std::optional<EpochMeter::Sums> trained, validated;
   };
   // Returns the results of the epoch that is under way.
   Results epoch_results() const;
-  // Returns the last results of the job.
+  // Returns the results of the last epoch whose training is done.
   Results last_results() const;
   // Sets the homes of the slices, by slice id; empty: the homes follow from the job and its
   // cluster.
@@ -113,14 +114,14 @@ class TrainProgress {
   Results results_ ABSL_GUARDED_BY(mutex_);
   // True from EndTraining to EndEpoch.
   bool is_trained_ ABSL_GUARDED_BY(mutex_) = false;
-  // The pass that is under way, and its data.
+  // The pass over data that is under way, and the identity of its data.
   proto::TrainState::Pass pass_ ABSL_GUARDED_BY(mutex_) = proto::TrainState::TRAINING;
   DataIdentity pass_data_ ABSL_GUARDED_BY(mutex_);
   // The id of the pass's first closure; 0: no pass is under way.
   ClosureId first_ ABSL_GUARDED_BY(mutex_);
   // Sums that an earlier process reported for this pass.
   EpochMeter::Sums sums_before_ ABSL_GUARDED_BY(mutex_);
-  // The sums that closures reported and a cut covers, by closure.
+  // The sums of this pass's closures that a cut has covered, by closure.
   std::map<ClosureId, EpochMeter::Sums> reported_ ABSL_GUARDED_BY(mutex_);
   std::optional<Begun> begun_ ABSL_GUARDED_BY(mutex_);
   // The id that the earlier process would have given to its next closure.

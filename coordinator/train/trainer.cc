@@ -93,7 +93,7 @@ absl::Status Trainer::PrepareData() {
   *raw.mutable_source() = sources_.train;
   ASSIGN_OR_RETURN(const proto::CreateDatasetResponse all,
                    coordinator_.DescribeDataset(coordinator_.CreatePerWorkerDataset(raw)));
-  // Load() compares these data with the data of the recovery checkpoint.
+  // Load() compares the identity of these data with the one in the recovery checkpoint.
   progress_->SetData({all.cardinality(), all.content()});
   if (all.cardinality() == 0) return NoExamples("data.train", sources_.train);
   ASSIGN_OR_RETURN(const proto::ElementSpec batch, BatchOf(all.element_spec()));
@@ -169,8 +169,8 @@ absl::Status Trainer::PlanVariables() {
   for (const std::string& note : plan_.notes) Log(LogLevel::kInfo, "plan", {{"note", note}});
   progress_->SetDevices(shape.devices);
   if (!IsMeasured()) return absl::OkStatus();
-  // By now the measured loads may give other homes, but the slices still are where the earlier
-  // process put them.
+  // The slices are still where an earlier process put them, although newer measured loads may give
+  // other homes. So the homes in the earlier process's saved state count.
   ASSIGN_OR_RETURN(const std::optional<proto::CoordinatorState> left, coordinator_.LeftState());
   if (left.has_value()) {
     PlaceAt(TrainProgress::HomesIn(*left), shape.ps, absl::MakeSpan(plan_.variables));
@@ -197,12 +197,13 @@ absl::Status Trainer::Restore() {
     summary_.train_time = absl::Seconds(progress_->totals().seconds);
     Summarize(progress_->last_results());
   }
-  // Each recovery checkpoint saves this progress, so the function is set before any step runs.
+  // Each recovery checkpoint saves this progress, so SetApplicationState is called before any step
+  // runs.
   coordinator_.SetApplicationState(
       [progress = progress_](const Cut& cut) { return progress->Save(cut); });
   if (left.has_value()) return absl::OkStatus();
   RETURN_IF_ERROR(RestoreCheckpoint());
-  // The process that takes over must find the homes, whatever checkpoint is the latest by then.
+  // A process that takes over later must find the homes in every checkpoint, so one is made now.
   return IsMeasured() ? coordinator_.MakeDurable() : absl::OkStatus();
 }
 
@@ -212,8 +213,8 @@ absl::Status Trainer::RestoreCheckpoint() {
                    checkpoints_.Restore(job_.checkpoint.restore, plan_.variables));
   if (!progress.has_value()) return absl::OkStatus();
   progress_->SetProgress(*progress);
-  // No closure would bring the values of the checkpoint back after a loss, so they are made
-  // durable.
+  // After a loss, no closure that runs again would bring back the values of the restored
+  // checkpoint, so they are made durable.
   return coordinator_.MakeDurable();
 }
 
@@ -245,7 +246,8 @@ absl::Status Trainer::RunEpoch(int64_t epoch) {
   if (checkpoints_.IsSaving() && (last || (epoch + 1) % every == 0)) {
     RETURN_IF_ERROR(SaveCheckpoint());
   }
-  // The epoch ends after its checkpoint: a process that goes on before this line saves it again.
+  // The epoch ends after its checkpoint: a process that continues from a state before EndEpoch
+  // saves the checkpoint again.
   progress_->EndEpoch();
   return absl::OkStatus();
 }
@@ -267,7 +269,7 @@ absl::Status Trainer::TrainEpoch(ProgressLine& line) {
   summary_.epoch_times.push_back(line.elapsed);
   summary_.examples += examples;
   summary_.steps += UpdatesOf(pass.steps);
-  // A pass may end within the data: the next epoch continues at that batch.
+  // An epoch may end in the middle of the data: the next epoch continues at the batch `end`.
   const proto::IteratorPosition end = BatchAfter(pass.begin, pass.steps, train_.pass);
   progress_->EndTraining(UpdatesOf(pass.steps),
                          {end.epoch(), end.element() * train_.pass.batch_size},
@@ -303,7 +305,8 @@ absl::Status Trainer::TakeAverages() {
     if (layout.rule().op() == model_.update_rule.op()) averaged.push_back(layout);
   }
   RETURN_IF_ERROR(coordinator_.ps().AssignAverages(averaged));
-  // No closure would bring the averages back after a loss, so they are made durable.
+  // After a loss, no closure that runs again would bring the averages back, so they are made
+  // durable.
   return coordinator_.MakeDurable();
 }
 
@@ -320,8 +323,8 @@ int64_t Trainer::UpdatesOf(int64_t steps) const {
   return (steps + StepsOfRound() - 1) / StepsOfRound();
 }
 
-// Sets the round of a closure. The last round of an epoch may have fewer steps; then backup steps
-// are missing first.
+// Sets the round of a closure. If the last round of an epoch has fewer steps, backup steps are left
+// out first.
 void Trainer::SetRound(const PassOptions& options, int64_t step, ScheduleOptions& closure) const {
   const SynchronousSpec* const synchronous = job_.strategy.synchronous();
   // Each gang is an update of its own, so its round is the number of the update.
@@ -378,8 +381,8 @@ absl::StatusOr<EpochMeter::Sums> Trainer::RunPass(const PassOptions& options) {
   for (; next.first < options.steps; next.first += next.steps) {
     next.steps = std::min(job_.compile.steps_per_execution, options.steps - next.first);
     const ClosureId id{begun.first.value + static_cast<uint64_t>(next.first)};
-    // Closures keep the ids that the earlier process gave them; ids of closures that are done are
-    // skipped.
+    // Closures that an earlier process left open keep their ids, and ids of closures that are done
+    // are skipped.
     if (!begun.IsLeft(id)) continue;
     if (coordinator_.NextId() < id) coordinator_.SkipTo(id);
     ASSIGN_OR_RETURN(RemoteValue result, ScheduleSteps(options, next));
@@ -404,7 +407,8 @@ absl::StatusOr<EpochMeter::Sums> Trainer::RunPass(const PassOptions& options) {
     }
   }
   const ClosureId behind{begun.first.value + static_cast<uint64_t>(options.steps)};
-  // The ids of this pass are used up, even if its last closures were skipped.
+  // The ids of this pass must not be given again, even if the last closures of the pass were
+  // skipped.
   if (coordinator_.NextId() < behind) coordinator_.SkipTo(behind);
   RETURN_IF_ERROR(coordinator_.Join());
   return meter->sums();
@@ -421,7 +425,7 @@ absl::StatusOr<EpochMeter::Sums> Trainer::Evaluate(const Data& data, proto::Trai
 
 absl::Status Trainer::SaveCheckpoint() {
   Progress progress = progress_->progress();
-  ++progress.epochs_done;  // the checkpoint belongs to the end of the epoch
+  ++progress.epochs_done;  // the checkpoint counts the epoch that is about to end
   ASSIGN_OR_RETURN(summary_.checkpoint, checkpoints_.Save(progress, plan_.variables));
   return absl::OkStatus();
 }

@@ -29,7 +29,7 @@ struct TrainSummary {
   int64_t epochs = 0;
   int64_t steps = 0;
   absl::Duration train_time;  // the time of the epochs alone, without validation and checkpoints
-  std::vector<absl::Duration> epoch_times;  // the time of each epoch; the parts of train_time
+  std::vector<absl::Duration> epoch_times;  // the time of each epoch that this process has trained
   double examples = 0;
   std::optional<double> train_loss;  // loss of the last epoch
   std::optional<double> validation_loss;
@@ -76,7 +76,7 @@ class Trainer {
   };
 
   absl::Status PrepareData();
-  // Returns the type of a batch of such examples after the job's pipeline.
+  // Returns the type of a batch of examples of type `example`, after the job's pipeline.
   absl::StatusOr<proto::ElementSpec> BatchOf(const proto::ElementSpec& example) const;
   absl::StatusOr<Data> MakeData(const proto::DatasetSource& source, int64_t skip, int64_t take,
                                 int64_t batch_size, bool shuffle);
@@ -84,10 +84,11 @@ class Trainer {
   absl::Status PlanVariables();
   // Returns whether the homes of slices follow from an earlier run's measurements.
   bool IsMeasured() const;
-  // Restores variables from a recovery checkpoint if there is one, else as the job says.
+  // Restores variables from a recovery checkpoint if there is one, else from the checkpoint that
+  // the job names, if any.
   absl::Status Restore();
   absl::Status RestoreCheckpoint();
-  // Trains, validates and saves the epoch, without what an earlier process has done of it.
+  // Trains, validates and saves the epoch. Leaves out the parts that an earlier process has done.
   absl::Status RunEpoch(int64_t epoch);
   absl::Status TrainEpoch(ProgressLine& line);
   absl::Status ValidateEpoch();

@@ -23,8 +23,8 @@ namespace {
 
 constexpr size_t kNearestNamesMax = 3;
 
-// The positions of the fields in the history tensor of a slice, an int64 tensor. After them come
-// the first and the last id of each interval of applied closures.
+// The positions of the fields in a slice's history tensor (int64). After these fields come the
+// first and the last closure id of each interval of applied closures.
 enum HistoryField { kRows, kVersion, kWatermark, kUpdate, kRound, kIntervals };
 
 absl::StatusOr<SliceHistory> DecodeHistory(absl::Span<const int64_t> fields) {
@@ -42,7 +42,8 @@ absl::StatusOr<SliceHistory> DecodeHistory(absl::Span<const int64_t> fields) {
   return history;
 }
 
-// The error for a checkpoint that has no history for this slice, and so is not a cut for it.
+// Returns the error for a checkpoint that has no history for this slice, and so cannot restore the
+// slice as part of a cut.
 absl::Status OtherSlices(const RestoreSource& source, const SliceLayout& layout) {
   return absl::FailedPreconditionError(
       absl::StrCat("checkpoint ", source.prefix,
@@ -70,8 +71,8 @@ Tensor EncodeHistory(const SliceLayout& layout, const SliceHistory& history) {
   return Tensor::FromVector(fields, Shape{static_cast<int64_t>(fields.size())});
 }
 
-// Returns the tensor that a restore reads for the slice's history, from a checkpoint that has
-// `tensors`. Errors: FAILED_PRECONDITION if the checkpoint was made with other slices; DATA_LOSS.
+// Returns the request for the tensor with the slice's history in a checkpoint that has `tensors`.
+// Errors: FAILED_PRECONDITION if the checkpoint was made with other slices; DATA_LOSS.
 absl::StatusOr<WantedRows> WantedHistory(const BundleTensors& tensors, const RestoreSource& source,
                                          const SliceLayout& layout) {
   const std::string name = HistoryTensorName(layout);
@@ -91,8 +92,8 @@ absl::StatusOr<WantedRows> WantedHistory(const BundleTensors& tensors, const Res
   return WantedRows{name, DType::kInt64, found->second.shape, {0, fields}};
 }
 
-// Decodes a slice's history from `fields`, the tensor that WantedHistory asked for. Errors: those
-// of WantedHistory.
+// Decodes a slice's history from `fields`, the content of the tensor that WantedHistory returned.
+// Errors: those of WantedHistory.
 absl::StatusOr<SliceHistory> ReadHistory(const Tensor& fields, const RestoreSource& source,
                                          const SliceLayout& layout) {
   // The name of the history tensor has only the first row, so the number of rows is compared here.
@@ -103,7 +104,7 @@ absl::StatusOr<SliceHistory> ReadHistory(const Tensor& fields, const RestoreSour
                                                  HistoryTensorName(layout), "'"));
 }
 
-// Checks that the checkpoint has a tensor of this name with the expected type and shape.
+// Checks that the checkpoint has a tensor with the given name and the expected type and shape.
 absl::Status CheckTensor(const BundleTensors& tensors, const RestoreSource& source,
                          const std::string& name, BundleTensor expected) {
   const auto found = tensors.find(name);
@@ -124,13 +125,13 @@ absl::Status CheckTensor(const BundleTensors& tensors, const RestoreSource& sour
   return absl::OkStatus();
 }
 
-// Returns whether a restore gives all replicas the one value that is saved for all of them. A cut,
-// or a variable without an aggregation, restores each replica's own value.
+// Returns whether a restore gives every replica the aggregated value of the variable. The restore
+// of a cut, or of a variable without an aggregation, gives each replica its own saved value.
 bool TakesOneValue(const RestoreSource& source, const SliceLayout& layout) {
   return layout.replicas > 0 && !source.applied && layout.aggregation != proto::AGGREGATION_NONE;
 }
 
-// Returns the tensor and the rows in which a restore finds the value of the slice.
+// Returns the name and the rows of the saved tensor from which a restore reads the slice's value.
 WantedRows WantedValue(const RestoreSource& source, const SliceLayout& layout) {
   if (TakesOneValue(source, layout)) {
     const Shape shape(layout.full_shape.dims().subspan(1));
@@ -140,14 +141,14 @@ WantedRows WantedValue(const RestoreSource& source, const SliceLayout& layout) {
           layout.full_shape, layout.rows};
 }
 
-// Returns the logical tensors that a restore of these slices reads from a checkpoint that has
-// `stored`, without those of dynamic tables.
+// Returns the tensors that a restore of these slices reads from a checkpoint whose tensors are
+// `stored`. Tensors of dynamic tables are left out.
 BundleTensors TensorsOf(const BundleTensors& stored, const RestoreSource& source,
                         absl::Span<VariableSlice* const> shards) {
   BundleTensors tensors;
   for (const VariableSlice* shard : shards) {
     const SliceLayout& layout = shard->layout();
-    // PlanTableParts checks the tensors of dynamic tables.
+    // PlanTableParts checks the tensors of dynamic tables, so this function skips dynamic tables.
     if (layout.dynamic.has_value()) continue;
     const WantedRows value = WantedValue(source, layout);
     tensors[value.tensor] = {value.dtype, value.full_shape};
@@ -195,8 +196,8 @@ absl::StatusOr<std::vector<ExtraTensor>> ExtrasOf(const proto::HoldShardRequest&
     const absl::StatusOr<size_t> bytes = BytesOf(meta);
     if (!bytes.ok()) return Annotate(bytes.status(), context);
     const std::string& data = named.tensor().data();
-    // The bytes come from a peer and are copied to a tensor below, so their number must be the
-    // tensor's.
+    // The bytes come from a peer and are copied into a tensor below, so their number must be the
+    // size of the tensor.
     if (named.name().empty() || data.size() != *bytes) {
       return absl::InvalidArgumentError(
           absl::StrCat(context, " needs a name and ", *bytes, " bytes; it has ", data.size()));
@@ -210,7 +211,7 @@ absl::StatusOr<std::vector<ExtraTensor>> ExtrasOf(const proto::HoldShardRequest&
 
 namespace {
 
-// Adds a tensor as a single slice that has all of the tensor's rows.
+// Adds a whole tensor to the shard, as one saved slice with all rows of the tensor.
 absl::Status AddWhole(HeldShard& held, const std::string& name, const Tensor& value) {
   const Shape& shape = value.shape();
   Payload bytes;
@@ -219,8 +220,8 @@ absl::Status AddWhole(HeldShard& held, const std::string& name, const Tensor& va
                   std::move(bytes));
 }
 
-// Adds the rows of all replicas and, if the variable has an aggregation, the one value made of
-// them.
+// Adds a variable with a row for each replica to the shard: all replicas' rows and, if the variable
+// has an aggregation, their aggregated value.
 absl::Status AddReplicas(HeldShard& held, const SliceLayout& layout, const Payload& value) {
   Tensor rows(layout.dtype, layout.full_shape);
   PayloadReader reader(value);
@@ -231,7 +232,8 @@ absl::Status AddReplicas(HeldShard& held, const SliceLayout& layout, const Paylo
   return AddWhole(held, layout.variable, one);
 }
 
-// Adds a slice: its value and slots or its table, and last its history, as AddWanted() expects.
+// Adds a slice's tensors to the shard in the order that AddWanted() expects: value and slots, or
+// the dynamic table, and last the history.
 absl::Status AddSnapshot(HeldShard& held, const SliceLayout& layout, SliceSnapshot snapshot) {
   if (snapshot.table.has_value()) {
     for (const PartTensor& tensor : TablePartsOf(layout, *snapshot.table)) {
@@ -262,7 +264,8 @@ absl::StatusOr<std::shared_ptr<HeldShard>> HoldShards(ShardTarget target,
                                                       VariableSlice::AskGate gate) {
   auto held = std::make_shared<HeldShard>(std::move(target));
   for (VariableSlice* shard : shards) {
-    // TakeSnapshot locks one slice at a time, so pushes to the other slices go on meanwhile.
+    // TakeSnapshot locks one slice at a time, so pushes to the other slices continue while this
+    // slice is locked.
     ASSIGN_OR_RETURN(SliceSnapshot snapshot, shard->TakeSnapshot(gate));
     RETURN_IF_ERROR(AddSnapshot(*held, shard->layout(), std::move(snapshot)));
   }
@@ -274,9 +277,9 @@ absl::StatusOr<std::shared_ptr<HeldShard>> HoldShards(ShardTarget target,
 
 namespace {
 
-// Adds the tensors that one slice reads: value and slots, or parts of a table, and then the history
-// for a cut. The order is that of AddSnapshot, so a copy of everything is one contiguous piece of a
-// shard.
+// Adds the tensors that a restore of one slice reads to the plan: value and slots, or the parts of
+// a dynamic table, and for a cut the history. The order is that of AddSnapshot, so a copy of all
+// slices reads one contiguous range of a shard's bytes.
 absl::Status AddWanted(const BundleTensors& tensors, const RestoreSource& source,
                        const SliceLayout& layout, std::vector<WantedRows>& plan) {
   std::optional<WantedRows> history;
@@ -298,7 +301,7 @@ absl::Status AddWanted(const BundleTensors& tensors, const RestoreSource& source
   return absl::OkStatus();
 }
 
-// Assembles the state of a slice from the slice's part of the plan and the rows that were read.
+// Makes the state of a slice from `rows`, the tensors that were read for the entries `plan`.
 absl::StatusOr<SliceState> AssembleShard(const RestoreSource& source, const SliceLayout& layout,
                                          absl::Span<const WantedRows> plan,
                                          absl::Span<Tensor> rows) {
@@ -320,7 +323,8 @@ absl::StatusOr<SliceState> AssembleShard(const RestoreSource& source, const Slic
   }
   size_t at = 1;
   for (const SlotSpec& slot : layout.rule_spec.slots) {
-    // The plan leaves out slots that are not read, so a tensor's name decides which slot it is.
+    // The plan has no entries for slots that the restore does not read, so the tensor's name in the
+    // plan tells which slot it is.
     if (at < rows.size() && plan[at].tensor == SlotTensorName(layout, slot.name)) {
       state.slots.push_back(std::move(rows[at++]));
     } else if (source.new_slots) {

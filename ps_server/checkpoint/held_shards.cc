@@ -19,7 +19,7 @@ absl::Status SaveNotHeld(uint64_t save, absl::string_view why) {
                    absl::StrCat("the shard of save ", save, " is not held: ", why), proto::STALE);
 }
 
-// The error for a save whose shard was held once, or may have been.
+// Returns the error for a save whose shard is no longer held, or may never have been held.
 absl::Status HeldNoLonger(uint64_t save) {
   return SaveNotHeld(save,
                      absl::StrCat("it was written or released, a later one took its place, or "
@@ -42,14 +42,14 @@ absl::Status HeldShard::Add(const std::string& name, const BundleTensor& tensor,
 }
 
 Payload HeldShard::Read(uint64_t offset, uint64_t bytes_max) const {
-  // The first saved slice that ends after the offset.
+  // `first` is the first saved slice that ends after `offset`.
   const auto first = std::upper_bound(
       layout_.begin(), layout_.end(), offset, [](uint64_t at, const proto::SavedSlice& slice) {
         return at < static_cast<uint64_t>(slice.offset() + slice.size());
       });
   Payload payload;
   for (auto slice = first; slice != layout_.end() && bytes_max > 0; ++slice) {
-    // Only the first slice is read from its middle; all later slices are read from their begin.
+    // Only the first slice may be read from its middle; all later slices are read from their start.
     uint64_t skip = offset - static_cast<uint64_t>(slice->offset());
     for (const ByteSlice& bytes : pieces_[static_cast<size_t>(slice - layout_.begin())]) {
       const uint64_t passed = std::min<uint64_t>(skip, bytes.size);
@@ -65,7 +65,8 @@ Payload HeldShard::Read(uint64_t offset, uint64_t bytes_max) const {
 }
 
 absl::StatusOr<std::vector<proto::SavedSlice>> HeldShard::Write(FileSystem& files) {
-  // The shard is emptied before the file is written, so it is empty after an error too.
+  // The shard's content is moved out before the file is written, so the shard is empty even if
+  // writing fails.
   auto pieces = std::exchange(pieces_, {});
   const auto layout = std::exchange(layout_, {});
   size_ = 0;
@@ -73,8 +74,8 @@ absl::StatusOr<std::vector<proto::SavedSlice>> HeldShard::Write(FileSystem& file
       const std::unique_ptr<DataShardWriter> writer,
       DataShardWriter::Create(files, target_.prefix, target_.shard, target_.num_shards));
   for (size_t i = 0; i < pieces.size(); ++i) {
-    // The lease of each tensor ends once the tensor is written, so pushes soon write in place
-    // again.
+    // The lease of a tensor ends as soon as the tensor is written to the file. From then on pushes
+    // can change the slice in place instead of writing a copy.
     const Payload bytes = std::move(pieces[i]);
     std::vector<absl::string_view> views;
     for (const ByteSlice& slice : bytes) {
@@ -144,14 +145,16 @@ absl::StatusOr<std::shared_ptr<const HeldShard>> HeldShards::Hold(SaveId id,
 void HeldShards::EndLocked(uint64_t save) {
   held_.erase(save);
   ended_.insert(save);
-  // FindOrRefuse treats numbers below the remembered ones as ended, so the lowest may be forgotten.
+  // The lowest number in ended_ may be forgotten, because FindOrRefuse treats all saves below the
+  // lowest remembered number as ended.
   if (ended_.size() > kEndedShardsRemembered) ended_.erase(ended_.begin());
 }
 
 absl::StatusOr<HeldShards::Held*> HeldShards::FindLocked(SaveId id) {
   EnterLocked(id.epoch);
   const auto found = held_.find(id.save);
-  // EnterLocked has raised the table's epoch, so a different epoch in `id` is an older one.
+  // EnterLocked has raised epoch_ to at least id.epoch, so a difference means that id.epoch is
+  // older.
   if (id.epoch != epoch_ || found == held_.end()) return HeldNoLonger(id.save);
   return &found->second;
 }
@@ -167,7 +170,8 @@ absl::StatusOr<std::shared_ptr<HeldShard>> HeldShards::TakeToWrite(SaveId id) {
   MutexLock lock(mutex_);
   const InvariantsAfter check(*this);
   ASSIGN_OR_RETURN(Held * held, FindLocked(id));
-  // The save is ended before its file is written: a repeated call must not write the file again.
+  // The save is marked as ended before its file is written, so that a repeated call cannot write
+  // the file again.
   const std::shared_ptr<HeldShard> shard = std::move(held->shard);
   EndLocked(id.save);
   return shard;
@@ -192,7 +196,8 @@ void HeldShards::Release(SaveId id) {
   MutexLock lock(mutex_);
   const InvariantsAfter check(*this);
   EnterLocked(id.epoch);
-  // A save that is not held yet is ended too, so that a late HoldShard call for it is refused.
+  // The save is marked as ended even if its shard is not held yet, so that a late HoldShard call
+  // for this save is refused.
   if (id.epoch == epoch_) EndLocked(id.save);
 }
 
@@ -208,7 +213,8 @@ absl::Time HeldShards::DropIdle(absl::Time now) {
       next = std::min(next, held.used + kIdleMax);
     }
   }
-  // Idle shards are ended after the loop, because EndLocked erases from held_.
+  // Idle shards are dropped after the loop, because EndLocked erases from held_, over which the
+  // loop iterates.
   for (const uint64_t save : idle) EndLocked(save);
   return next;
 }

@@ -12,8 +12,8 @@ bool TakesSlot(const BundleTensors& tensors, const RestoreSource& source, const 
                const std::string& name) {
   if (source.applied) return true;
   if (!source.slots) return false;
-  // The last-step slot must come from the checkpoint: if it began anew, all steps before the
-  // checkpoint would count as missed by every row.
+  // The last-step slot (the step of each row's last update) is always read from the checkpoint.
+  // With a new slot, every row would count all steps before the checkpoint as missed.
   return !source.new_slots || slot.name == kLastStepSlot || tensors.count(name) > 0;
 }
 

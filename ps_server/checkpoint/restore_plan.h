@@ -1,6 +1,6 @@
 #pragma once
 
-// The tensors, and the rows of them, that a restore reads from a checkpoint.
+// Which rows of which tensors a restore reads from a checkpoint.
 
 #include <cstddef>
 #include <map>
@@ -19,24 +19,25 @@ using BundleTensors = std::map<std::string, BundleTensor>;
 
 struct RestoreSource {
   std::string prefix;
-  bool slots = false;    // whether slots are read too, beside variables
-  bool applied = false;  // whether the checkpoint is restored as a cut: slots and histories too
-  // Whether slots that are not read get their initial values, even if the checkpoint does not have
-  // them. If false, the slices keep such slots. Ignored for a cut.
+  bool slots = false;    // whether slots are restored too, not only variables
+  bool applied = false;  // whether the checkpoint is restored as a cut, with slots and histories
+  // Whether slots that the restore does not read get their initial values, for example slots that
+  // the checkpoint lacks. If false, the slices keep the present content of these slots. Ignored for
+  // a cut.
   bool new_slots = false;
 
   friend bool operator==(const RestoreSource&, const RestoreSource&) = default;
 };
 
-// Returns whether a restore reads a slot, whose tensor is `name`, from a checkpoint that has
-// `tensors`.
+// Returns whether a restore reads the slot, which the checkpoint saves as the tensor `name`.
+// `tensors` are all tensors of the checkpoint.
 bool TakesSlot(const BundleTensors& tensors, const RestoreSource& source, const SlotSpec& slot,
                const std::string& name);
 
-// Returns the slot that a variable with value `value` has before its first update.
+// Returns the initial slot of a variable with the value `value`, as it is before the first update.
 Tensor NewSlot(const SlotSpec& slot, const Shape& shape, const Tensor& value);
 
-// The rows of one tensor that a restore reads.
+// A range of rows that a restore reads from one tensor.
 struct WantedRows {
   std::string tensor;
   DType dtype = DType::kUndefined;

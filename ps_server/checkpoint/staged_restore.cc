@@ -44,7 +44,7 @@ proto::StageRestoreResponse StagedRestore::Describe() const {
 
 absl::Status StagedRestore::Write(uint64_t offset, uint32_t crc32c, const Payload& payload) {
   const uint64_t bytes = PayloadBytes(payload);
-  // Compares by a difference, because a peer's offset could make the sum overflow.
+  // The difference is compared, because the sum could overflow with a peer's offset.
   if (offset > size_ || bytes > size_ - offset) {
     return absl::InvalidArgumentError(
         absl::StrCat("bytes ", offset, "+", bytes, " of a restore that needs ", size_));
@@ -53,7 +53,8 @@ absl::Status StagedRestore::Write(uint64_t offset, uint32_t crc32c, const Payloa
     return MakeError(absl::StatusCode::kDataLoss,
                      absl::StrCat("bytes ", offset, "+", bytes, " came damaged"), proto::TRANSIENT);
   }
-  // A chunk that has arrived already is sent again if the first answer was lost.
+  // A sender repeats a chunk if the answer to its first call was lost; such a chunk changes
+  // nothing.
   if (offset + bytes <= received_) return absl::OkStatus();
   if (offset != received_) {
     return MakeError(
@@ -65,7 +66,7 @@ absl::Status StagedRestore::Write(uint64_t offset, uint32_t crc32c, const Payloa
   while (reader.remaining() > 0) {
     Tensor& row = rows_[row_];
     const size_t count = std::min(row.num_bytes() - row_bytes_, reader.remaining());
-    // The current tensor is full, or empty from the start, so the bytes continue in the next
+    // The current tensor is full (or has no bytes at all), so the next byte belongs to the next
     // tensor.
     if (count == 0) {
       ++row_;
@@ -99,14 +100,14 @@ void Staging::EnterEpoch(uint64_t epoch) {
 
 absl::StatusOr<StagedRestore*> Staging::FindOrRefuse(uint64_t restore) {
   if (staged_ != nullptr && restore == last_) return staged_.get();
-  // Restores have ascending numbers: a lower one is a late call, and the last one was taken or
-  // dropped.
+  // Restores have ascending numbers. A number below `last_` comes from a late call, and restore
+  // `last_` itself is no longer staged because it was taken or dropped.
   if (restore <= last_) return NotStaged(restore);
   return nullptr;
 }
 
 StagedRestore* Staging::Stage(uint64_t restore, StagedRestore::Plan plan, absl::Time now) {
-  staged_ = nullptr;  // frees the former rows before the next ones are allocated
+  staged_ = nullptr;  // frees the rows of the former restore before new rows are allocated
   staged_ = std::make_unique<StagedRestore>(std::move(plan));
   last_ = restore;
   used_ = now;

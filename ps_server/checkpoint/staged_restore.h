@@ -1,7 +1,8 @@
 #pragma once
 
-// The rows that a restore needs, filled in the order in which their bytes arrive. Staging does not
-// change the slices: only a complete set of rows is handed on, to be restored at once.
+// The staging area of a restore: memory for the rows that a restore needs, which is filled in order
+// as their bytes arrive. Staging does not change the slices. Only when all rows are complete are
+// they handed over, to be restored at once.
 
 #include <cstdint>
 #include <memory>
@@ -19,28 +20,30 @@
 
 namespace cohort {
 
-// The rows of one restore whose bytes arrive in chunks. Thread-compatible.
+// The rows of one restore, whose bytes arrive in chunks. Thread-compatible.
 class StagedRestore {
  public:
   struct Plan {
     RestoreSource source;
     std::vector<VariableSlice*> shards;
-    std::vector<WantedRows> wanted;  // the plan that PlanRestore has made
+    std::vector<WantedRows> wanted;  // the result of PlanRestore
   };
-  // Allocates the memory of all rows of the plan.
+  // Allocates memory for all rows of the plan.
   explicit StagedRestore(Plan plan);
 
   const Plan& plan() const { return plan_; }
   proto::StageRestoreResponse Describe() const;
 
-  // Writes a chunk of bytes at `offset`, counted over all rows one after another. A chunk that has
-  // arrived already changes nothing. Errors: FAILED_PRECONDITION (STALE) if the chunk leaves a gap
-  // or part of it has arrived already; INVALID_ARGUMENT beyond the end; DATA_LOSS (TRANSIENT) if
-  // the bytes do not match `crc32c`.
+  // Writes a chunk of the rows' bytes. `offset` counts bytes over all rows, one row range after
+  // another. A chunk whose bytes have all arrived before changes nothing. Errors:
+  // FAILED_PRECONDITION (STALE) if the chunk leaves a gap, or if only part of its bytes have
+  // arrived before; INVALID_ARGUMENT beyond the end; DATA_LOSS (TRANSIENT) if the bytes do not
+  // match `crc32c`.
   absl::Status Write(uint64_t offset, uint32_t crc32c, const Payload& payload);
 
-  // Hands over the rows, in the order of the plan. Errors: FAILED_PRECONDITION (STALE) if bytes are
-  // missing, or if the home has more slices than the restore was planned for.
+  // Hands over the rows, in the order of the plan. `num_shards` is the present number of slices of
+  // the home. Errors: FAILED_PRECONDITION (STALE) if bytes are missing, or if the home has another
+  // number of slices than the plan.
   absl::StatusOr<std::vector<Tensor>> Take(size_t num_shards);
 
  private:
@@ -48,45 +51,46 @@ class StagedRestore {
   std::vector<Tensor> rows_;
   uint64_t size_ = 0;
   uint64_t received_ = 0;
-  size_t row_ = 0;        // the element of rows_ to which the next byte belongs
-  size_t row_bytes_ = 0;  // number of bytes of rows_[row_] that have arrived
+  size_t row_ = 0;        // index in rows_ of the tensor to which the next byte belongs
+  size_t row_bytes_ = 0;  // number of bytes of rows_[row_] that are filled
 };
 
 // The restore that a coordinator is staging on a home, and the outcome of the last restore that was
-// taken. Both belong to one epoch and are dropped with it. A restore that no call has asked for in
-// two minutes is dropped too. Every error is FAILED_PRECONDITION (STALE). Thread-compatible.
+// carried out. Both belong to one epoch and are dropped when the epoch changes. A restore that no
+// call has used for two minutes is dropped too. Every error is FAILED_PRECONDITION (STALE).
+// Thread-compatible.
 class Staging {
  public:
-  // Enters an epoch: drops everything if the epoch is not the present one.
+  // Enters an epoch: drops the staged restore and the outcome if `epoch` is not the present epoch.
   void EnterEpoch(uint64_t epoch);
 
-  // Returns the restore that is staged under this number, or null if it is still to be staged.
-  // Errors: for a number below the last staged one, and for a restore that has ended or was
-  // dropped.
+  // Returns the restore with the number `restore`, or null if the caller must stage it. Errors: if
+  // the number is below that of the last staged restore, or if the restore was taken or dropped.
   absl::StatusOr<StagedRestore*> FindOrRefuse(uint64_t restore);
-  // Stages a restore in the place of the former one.
+  // Stages a restore, which replaces the one staged before.
   StagedRestore* Stage(uint64_t restore, StagedRestore::Plan plan, absl::Time now);
-  // Returns the staged restore and notes that it was used. Errors: if the restore is not staged.
+  // Returns the staged restore and records `now` as its last use. Errors: if the restore is not
+  // staged.
   absl::StatusOr<StagedRestore*> Find(uint64_t restore, absl::Time now);
-  // Hands over the restore that Find has returned; it is no longer staged, whether it succeeds or
-  // not.
+  // Hands over the restore that Find has returned. The restore is no longer staged afterwards, even
+  // if the caller fails to apply it.
   std::unique_ptr<StagedRestore> Take() { return std::move(staged_); }
 
-  // Records how a taken restore ended: with a number of tensors, or with an error.
+  // Records the outcome of a restore that was taken: its number of tensors, or its error.
   void End(uint64_t restore, absl::StatusOr<uint32_t> tensors);
-  // Returns the outcome of restore `restore` if it was the last one to end, else nothing.
+  // Returns the outcome of restore `restore` if no later restore has ended, else nothing.
   std::optional<absl::StatusOr<uint32_t>> FindEnded(uint64_t restore) const;
 
-  // Drops the staged restore if no call has asked for it since kIdleMax. Returns when it will be
-  // dropped, or InfiniteFuture if none is staged.
+  // Drops the staged restore if no call has used it for kIdleMax. Returns the time at which the
+  // staged restore can be dropped, or InfiniteFuture if none is staged.
   absl::Time DropIdle(absl::Time now);
 
  private:
   uint64_t epoch_ = 0;
   std::unique_ptr<StagedRestore> staged_;
-  uint64_t last_ = 0;  // number of the restore that was staged last
+  uint64_t last_ = 0;  // number of the last restore that was staged
   absl::Time used_;
-  uint64_t ended_ = 0;  // number of the restore that ended last
+  uint64_t ended_ = 0;  // number of the last restore that ended
   absl::StatusOr<uint32_t> end_ = 0;
 };
 

@@ -36,13 +36,15 @@ std::string PartName(const SliceLayout& layout, RowRange buckets, int64_t part) 
   return absl::StrCat(SliceName(layout, buckets), part, "/");
 }
 
-// A tensor of a part, or of a slice's state, with its name below that of the part or the slice.
+// One tensor of a part or of a slice's state. `name` is the last component of the tensor's name,
+// below the prefix of the part or of the slice.
 struct PartColumn {
   std::string name;
   BundleTensor tensor;
 };
 
-// Returns the tensors of a slice's state; `sights` is false if no key was seen.
+// Returns the types and shapes of the tensors in a slice's state. `sights` (counts of seen keys
+// without a row) is false if the slice has seen no key.
 std::vector<PartColumn> StateColumns(bool sights) {
   std::vector<PartColumn> columns = {{kClock, {DType::kInt64, Shape{kClockFields}}},
                                      {kStripes, {DType::kInt64, TableState::StripesShape()}}};
@@ -54,7 +56,8 @@ std::string SlotColumn(const SliceLayout& layout, const SlotSpec& slot) {
   return absl::StrCat(layout.rule.op(), "/", slot.name);
 }
 
-// Returns the tensors of a part with `rows` rows, with only the slots that `takes` accepts.
+// Returns the types and shapes of the tensors in a part with `rows` rows. Slots for which `takes`
+// returns false are left out.
 std::vector<PartColumn> ColumnsOf(
     const SliceLayout& layout, int64_t rows,
     absl::FunctionRef<bool(const SlotSpec& slot, const std::string& name)> takes) {
@@ -84,7 +87,7 @@ struct StoredPart {
 // The saved slices of a table, keyed by the first bucket and the bucket after the last.
 using StoredSlices = std::map<std::pair<int64_t, int64_t>, std::vector<StoredPart>>;
 
-// Finds the saved slices of a table and their parts, by the names of the parts' key tensors.
+// Finds the saved slices of a table and their parts, from the names of the parts' "keys" tensors.
 StoredSlices FindSlices(const BundleTensors& tensors, const SliceLayout& layout) {
   StoredSlices slices;
   const std::string table = TableName(layout);
@@ -92,8 +95,8 @@ StoredSlices FindSlices(const BundleTensors& tensors, const SliceLayout& layout)
        it != tensors.end() && absl::StartsWith(it->first, table); ++it) {
     const std::vector<std::string> path =
         absl::StrSplit(absl::StripPrefix(it->first, table), absl::ByAnyChar("-/"));
-    // The path of a key tensor is: first bucket, bucket after the last, part, "keys". Other
-    // tensors, as those of states, are skipped.
+    // The path of a "keys" tensor is: first bucket, bucket after the last, part, "keys". All other
+    // tensors, for example those of a state, are skipped.
     if (path.size() != 4 || path[3] != kKeys || it->second.shape.rank() != 1) continue;
     std::pair<int64_t, int64_t> buckets;
     StoredPart part;
@@ -122,7 +125,7 @@ absl::Status CheckWhole(const StoredSlices& slices, const RestoreSource& source,
   int64_t covered = 0;
   bool whole = true;
   for (const auto& [buckets, parts] : slices) {
-    // Part numbers count from 0, so the last one tells how many parts there must be.
+    // Part numbers begin at 0, so the last part's number gives the number of parts that must exist.
     whole = whole && buckets.first == covered && buckets.second > covered &&
             parts.back().number + 1 == static_cast<int64_t>(parts.size());
     covered = buckets.second;
@@ -132,7 +135,7 @@ absl::Status CheckWhole(const StoredSlices& slices, const RestoreSource& source,
       "checkpoint ", source.prefix, " lacks parts of the dynamic table '", layout.variable, "'"));
 }
 
-// Appends the tensors of a slice's state. Numbers are saved as the bits of int64.
+// Appends the tensors of a slice's state. A uint64 is saved as the int64 with the same bits.
 void AddState(const std::string& name, const TableState& state, std::vector<PartTensor>& tensors) {
   const auto bits = [](uint64_t number) { return static_cast<int64_t>(number); };
   const StepClock& clock = state.clock;
@@ -153,7 +156,8 @@ TableState StateOf(const Tensor& clock, const Tensor& stripes) {
   return {{bits(0), {bits(1), bits(2)}}, stripes, Tensor(DType::kUint8, Shape{0})};
 }
 
-// Checks that the checkpoint has a tensor of a part or a state with the wanted type and shape.
+// Checks that the checkpoint has the wanted tensor of a part or of a state, with the wanted type
+// and shape.
 absl::Status CheckColumn(const BundleTensors& tensors, const RestoreSource& source,
                          const WantedRows& wanted) {
   const auto found = tensors.find(wanted.tensor);
@@ -221,7 +225,7 @@ absl::StatusOr<std::vector<WantedRows>> PlanTableParts(const BundleTensors& tens
       return absl::OkStatus();
     };
     const std::string name = SliceName(layout, range);
-    // The sights of a slice are saved only if a key was seen.
+    // The counts of seen keys ("sights") were saved only if the slice had seen a key.
     const bool sights = tensors.count(absl::StrCat(name, kSights)) > 0;
     RETURN_IF_ERROR(add(name, StateColumns(sights)));
     for (const StoredPart& part : parts) {
@@ -244,8 +248,8 @@ LoadedTable JoinTableParts(const RestoreSource& source, const SliceLayout& layou
   };
   LoadedTable table;
   for (size_t at = 0; at < tensors.size();) {
-    // The plan lists each saved slice as clock, stripes, sights if there are any, and then its
-    // parts.
+    // The plan lists for each saved slice the tensors clock, stripes and (if saved) sights, and
+    // then the slice's parts.
     if (is(at, kClock)) {
       table.states.push_back(StateOf(tensors[at], tensors[at + 1]));
       at += 2;

@@ -1,7 +1,7 @@
 #pragma once
 
-// Conversions of values and gradients that travel in 16 bits or as single elements, to and from
-// float32. A home keeps values, and does all arithmetic on them, in float32.
+// Conversions to and from float32 of values and gradients that are sent in 16 bits, or as single
+// elements with their positions. A home keeps all values in float32 and computes in float32.
 
 #include <cstdint>
 #include <vector>
@@ -13,15 +13,17 @@
 
 namespace cohort {
 
-// Returns the floats of a payload converted to float16 or bfloat16, in one piece of memory.
+// Converts a payload of float32 numbers to float16 or bfloat16. Returns them in one contiguous
+// buffer.
 ByteSlice NarrowPayload(const Payload& floats, DType dtype);
 
-// Returns the next `count` elements of the cursor, float16 or bfloat16, converted to float32.
+// Reads the next `count` elements (float16 or bfloat16) from the cursor and returns them converted
+// to float32.
 Payload WidenNext(PayloadCursor& cursor, size_t count, DType dtype);
 
-// Returns `size` floats that are zero except at `positions`. Takes one element for each position
-// from the cursor; the elements are float32, float16 or bfloat16. The caller has checked that the
-// positions lie below `size`.
+// Returns `size` float32 numbers: those at `positions` are read from the cursor (as float32,
+// float16 or bfloat16), and all others are zero. The caller has checked that the positions are
+// below `size`.
 Payload ScatterNext(PayloadCursor& cursor, absl::Span<const int32_t> positions, DType dtype,
                     size_t size);
 

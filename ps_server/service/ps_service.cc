@@ -23,13 +23,14 @@ template <typename Request, typename Response>
 void PsService::Respond(Method<Request, Response> method, Envelope<Request> request,
                         TypedReply<Response> reply) {
   Answer<Response> answer = (this->*method)(request);
-  // Memory that the caller lent must be free when the answer arrives, not some time later.
+  // The request's memory may be lent by the caller, who may use it again on getting the answer. So
+  // the memory is released before the reply.
   request.payload.clear();
   reply(std::move(answer));
 }
 
 template <typename Request, typename Response>
-// Runs a method at its place: on this thread, on a strand or on the executor.
+// Runs a method where `place` says: on this thread, on a strand or on the executor.
 void PsService::Dispatch(Place place, Method<Request, Response> method, Envelope<Request> request,
                          TypedReply<Response> reply) {
   const bool small = PayloadBytes(request.payload) <= kInlineBytesMax;

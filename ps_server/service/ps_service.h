@@ -1,23 +1,23 @@
 #pragma once
 
-// Answers the calls of proto/ps.proto; each family of verbs has its own file (service_*.cc). Pulls
-// of whole slices and small calls are answered on the transport's thread, because they hold a
-// slice's lock for only one pass over little memory. Large pushes and assigns, and pulls of many
-// rows, run on the executor. Calls that make, freeze or restore slices run on one strand, in the
-// order of their arrival. Calls that write or send a frozen shard run on a second strand, so that
-// no freezing waits for a disk.
+// Answers the calls of proto/ps.proto. The calls are implemented in the files service_*.cc, one for
+// each family of calls. Pulls of whole slices and small calls are answered on the transport's
+// thread, because they hold a slice's lock for only one pass over little memory. Large pushes and
+// assigns, and pulls of many rows, run on the executor. Calls that make slices, take their
+// snapshots or restore them run on one strand, in the order of their arrival. Calls that write or
+// send a snapshot run on a second strand, so that no snapshot waits for a disk.
 //
-// The memory held for clients is bounded twice: requests, from their arrival to their answer, by
-// the transport (Service::receive_budget); and answers to pulls, until they have been sent, by the
-// send budget. A pull that waits for the send budget holds its request's ids in the receive budget.
-// No call waits for the receive budget while it holds the send budget, so the two cannot block each
-// other.
+// Two budgets bound the memory that is held for clients. The receive budget
+// (Service::receive_budget) counts the bytes of a request from its arrival to its answer. The send
+// budget counts the bytes of an answer to a pull until the answer has been sent. A pull that waits
+// for the send budget keeps its request's ids in the receive budget. No call waits for the receive
+// budget while it holds room in the send budget, so the two cannot deadlock.
 //
-// Slices and counters belong to one coordinator: if another coordinator makes variables, it begins
-// without any.
+// Slices and counters belong to one coordinator. When another coordinator makes variables, all
+// slices and counters of the former coordinator are dropped first.
 //
-// Every call checks the epoch; calls that change state check it again at the change. Every error
-// carries an ErrorDetail with this task as its origin.
+// Every call checks its epoch on arrival; calls that change state check the epoch again at the
+// change. Every error carries an ErrorDetail with this task as its origin.
 
 #include <cstdint>
 #include <memory>
@@ -41,26 +41,28 @@
 
 namespace cohort {
 
-// The largest payload that is handled on the transport's thread; larger ones go to the executor. A
-// pass over 64 KiB takes about as long as handing over a task.
+// The largest payload that is processed on the transport's thread; calls with larger payloads run
+// on the executor. A pass over 64 KiB takes about as long as handing a task to the executor.
 inline constexpr size_t kInlineBytesMax = size_t{64} << 10;
 
-// The service of the Ps calls, on a parameter server or on a worker that is a home of variables.
-// Thread-safe. Always owned by a shared_ptr: calls that are under way keep the service alive.
+// The gRPC service PsService of a home: a parameter server, or a worker that has its own copy of
+// variables. Thread-safe. Always owned by a shared_ptr, because running calls keep the service
+// alive.
 class PsService : public std::enable_shared_from_this<PsService> {
  public:
   struct Parts {
-    // The task service and the gate are shared with the attach callback and with calls under way,
+    // The task service and the gate are shared with the attach callback and with running calls,
     // which may outlive the service.
     std::shared_ptr<TaskService> task_service;
     std::shared_ptr<PushGate> push_gate;
-    // The budgets are shared with calls and answers under way, which may outlive the service.
+    // The budgets are shared with running calls and unsent answers, which may outlive the service.
     std::shared_ptr<ByteBudget> receive_budget;
     std::shared_ptr<ByteBudget> send_budget;
   };
   PsService(World world, Parts parts, VariableStore::Options options);
 
-  // Returns the service that the transport listens with; the result keeps this object alive.
+  // Returns the handlers of all calls, for the transport to listen with. They keep this object
+  // alive.
   Service service();
 
  private:
@@ -68,12 +70,13 @@ class PsService : public std::enable_shared_from_this<PsService> {
   using Answer = absl::StatusOr<Envelope<Response>>;
   template <typename Request, typename Response>
   using Method = Answer<Response> (PsService::*)(const Envelope<Request>&);
-  // The thread or strand on which a method runs.
+  // The thread or strand on which a call's method runs.
   enum class Place { kTransport, kByPayloadSize, kStrand, kShardStrand };
 
   template <typename Request, typename Response>
   void Bind(Service& service, const char* name, Place place, Method<Request, Response> method);
-  // Binds `handle` to the calls of `name`; calls of another epoch than the present one are refused.
+  // Registers `handle` as the handler of the call `name`. A call whose epoch is not the present one
+  // is refused before `handle`.
   template <typename Request, typename Response, typename Handle>
   void BindHandler(Service& service, const char* name, Handle handle);
   template <typename Request, typename Response>
@@ -83,33 +86,35 @@ class PsService : public std::enable_shared_from_this<PsService> {
   void Dispatch(Place place, Method<Request, Response> method, Envelope<Request> request,
                 TypedReply<Response> reply);
 
-  // The slices that one coordinator has made, and the counters of their calls. Each call under way
-  // keeps its contents, so the slices live as long as the call.
+  // The slices that one coordinator has made, and the counters of the calls on them. Each running
+  // call shares the ownership, so the slices live at least as long as the call.
   struct Contents {
     explicit Contents(const VariableStore::Options& options) : store(options) {}
     VariableStore store;
     PsStats stats;
-    uint64_t made_by = 0;   // incarnation of the coordinator; 0: no coordinator has made slices yet
-    uint32_t replaced = 0;  // number of slices of the former coordinator
+    uint64_t made_by = 0;   // incarnation of the coordinator that made the slices; 0: none yet
+    uint32_t replaced = 0;  // number of slices of the former coordinator that were dropped
   };
   std::shared_ptr<Contents> contents() const;
-  // Returns the contents that belong to the coordinator of this epoch. If the present contents are
-  // those of another coordinator, new and empty ones replace them. Runs on the strand. Errors:
-  // STALE for an old epoch.
+  // Returns the slices and counters of the coordinator that holds `epoch`. If the present ones
+  // belong to another coordinator, they are dropped and replaced by empty ones. Runs on strand_.
+  // Errors: STALE for an old epoch.
   absl::StatusOr<std::shared_ptr<Contents>> ContentsOfHolder(uint64_t epoch);
 
   Answer<proto::CreateVariablesResponse> CreateVariables(
       const Envelope<proto::CreateVariablesRequest>& request);
-  // Answers a pull once the send budget has room for the answer.
+  // Waits until the send budget has room for a pull's answer, and answers the pull.
   void PullWithRoom(Envelope<proto::PullRequest> request, TypedReply<proto::PullResponse> reply);
   Answer<proto::PullResponse> PullHolding(const Envelope<proto::PullRequest>& request,
                                           ByteBudget::Room room);
-  // Returns the approximate bytes of a pull's answer, or 0 for a pull that will be refused.
+  // Returns the approximate size of the answer to a pull in bytes, or 0 for a pull that Pull() will
+  // refuse.
   size_t AnswerBytes(const proto::PullRequest& request) const;
   Answer<proto::PullResponse> Pull(const Envelope<proto::PullRequest>& request);
   Answer<proto::PushResponse> Push(const Envelope<proto::PushRequest>& request);
   Answer<proto::AssignResponse> Assign(const Envelope<proto::AssignRequest>& request);
-  // Makes a change that has a number, so that it is made only once.
+  // Changes values by an Assign call that has an update number; each update number changes a slice
+  // only once.
   Answer<proto::AssignResponse> Change(const Envelope<proto::AssignRequest>& request,
                                        absl::Span<VariableSlice* const> shards);
   Answer<proto::HoldShardResponse> HoldShard(const Envelope<proto::HoldShardRequest>& request);
@@ -125,8 +130,8 @@ class PsService : public std::enable_shared_from_this<PsService> {
       const Envelope<proto::WriteStagedRequest>& request);
   void FetchStaged(const proto::FetchStagedRequest& request,
                    TypedReply<proto::FetchStagedResponse> reply);
-  // Fetch a chunk from another home into the staged restore. FetchStaged posts to the strand;
-  // StartFetch and EndFetch run on the strand.
+  // The steps of a FetchStaged call, which copies a chunk from another home into the staged
+  // restore: FetchStaged posts to strand_, and StartFetch and EndFetch run on strand_.
   void StartFetch(const proto::FetchStagedRequest& request,
                   TypedReply<proto::FetchStagedResponse> reply);
   Answer<proto::FetchStagedResponse> EndFetch(const proto::FetchStagedRequest& request,
@@ -137,22 +142,25 @@ class PsService : public std::enable_shared_from_this<PsService> {
   Answer<proto::PsStatsResponse> GetStats(const Envelope<proto::PsStatsRequest>& request);
 
   Answer<proto::PushResponse> CheckAndApply(const Envelope<proto::PushRequest>& request);
-  // Applies a push that the gate has admitted, slice by slice.
+  // Applies a push, which the gate has admitted, to one slice after another.
   Answer<proto::PushResponse> Apply(const Envelope<proto::PushRequest>& request,
                                     absl::Span<VariableSlice* const> shards,
                                     absl::Span<const PushedRows> rows, PsStats& stats);
 
   absl::StatusOr<uint32_t> LoadAndRestore(const proto::RestoreShardRequest& request);
-  // Loads the states that LoadAndRestore gives to the slices: from initializers, from files, or
-  // from the staged restore.
+  // Returns the states that LoadAndRestore restores the slices to. They come from the initializers,
+  // from a checkpoint's files or from the staged restore.
   absl::StatusOr<LoadedShards> Load(const proto::RestoreShardRequest& request,
                                     absl::Span<VariableSlice* const> shards);
-  // Enters an epoch: drops what an older epoch held or staged. Errors: STALE for an old epoch.
+  // Enters an epoch: drops the shards and the staged restore of older epochs. Errors: STALE for an
+  // old epoch.
   absl::Status EnterEpoch(uint64_t epoch);
-  // Drops idle shards and an idle staged restore, and calls itself again as long as any are left.
+  // Drops idle shards and an idle staged restore. While any remain, sets a timer that calls
+  // WatchIdle again.
   void WatchIdle();
 
-  // Returns an error as it is sent: with an error class and with this task as its origin.
+  // Returns an error in the form in which it is sent to the caller: with an error class, and with
+  // this task as its origin.
   absl::Status Refusal(const absl::Status& status) const;
 
   World world_;
@@ -171,12 +179,12 @@ class PsService : public std::enable_shared_from_this<PsService> {
     uint32_t tensors = 0;
   };
   HeldShards held_;
-  // The members from here to fetch_channel_ are used only on strand_.
+  // The members from restored_cut_ to fetch_channel_ are used only on strand_.
   RestoredCut restored_cut_;
   Staging staging_;
   bool watches_idle_ = false;
-  // The home from which a chunk was fetched last, and the channel to it. The channel is shared with
-  // calls under way, which may outlive the service.
+  // The home from which the last chunk was fetched (address and incarnation), and the channel to
+  // it. The channel is shared with running calls, which may outlive the service.
   std::string fetched_from_;
   std::shared_ptr<Channel> fetch_channel_;
   Strand strand_;

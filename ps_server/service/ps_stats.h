@@ -1,7 +1,8 @@
 #pragma once
 
-// Counters of a home: calls, slices, bytes and staleness. The staleness of a push on a slice is the
-// number of other pushes that were applied between the push's pull and its own application.
+// Counters of a home: calls, slices, bytes and staleness. The staleness of a push to a slice is the
+// number of other pushes that were applied to the slice after the pushing worker had pulled it and
+// before its push was applied.
 
 #include <cstdint>
 #include <map>
@@ -12,10 +13,10 @@
 
 namespace cohort {
 
-// The counters of the calls that pulled and pushed slices. Thread-safe.
+// The counters of pull and push calls and of the slices that they read or changed. Thread-safe.
 class PsStats {
  public:
-  // The bytes that a call moved for one slice.
+  // The number of bytes that one call received or sent for one slice.
   struct SliceBytes {
     uint32_t slice_id = 0;
     uint64_t bytes = 0;
@@ -28,7 +29,7 @@ class PsStats {
   void AddPull(const Pull& pull);
 
   struct Push {
-    std::vector<uint64_t> staleness;  // one element for each applied slice
+    std::vector<uint64_t> staleness;  // one number for each slice to which the push was applied
     uint64_t duplicates = 0;
     uint64_t dropped = 0;
     uint64_t bytes = 0;
@@ -38,7 +39,8 @@ class PsStats {
 
   void AddRefusedPush();
 
-  // Fills in the counters of the response; gauges such as resident_bytes are left alone.
+  // Writes the counters into the response. Fields that are measured at the time of the call, such
+  // as resident_bytes, are left unchanged.
   void FillIn(proto::PsStatsResponse& response) const;
 
  private:

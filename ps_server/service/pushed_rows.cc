@@ -20,8 +20,8 @@ absl::Status Bad(const proto::PushSlice& slice, const SliceLayout& layout, absl:
                                                  ", rows of ", layout.variable, ": ", what));
 }
 
-// Returns the shape that the slice's gradient must have, and checks ids or positions as far as
-// their metadata allows.
+// Returns the shape that the gradient of a slice must have. Also checks the types and shapes of the
+// slice's ids or positions; their content is checked later.
 absl::StatusOr<Shape> GradientShape(const proto::PushSlice& slice, const VariableSlice& shard) {
   const SliceLayout& layout = shard.layout();
   if (slice.has_positions()) {
@@ -49,8 +49,8 @@ absl::StatusOr<Shape> GradientShape(const proto::PushSlice& slice, const Variabl
   return Shape(absl::MakeConstSpan(dims));
 }
 
-// Returns the metadata of a gradient in the type in which the slice keeps it: 16-bit floats become
-// float32.
+// Returns the metadata of a gradient as it is after conversion to the slice's type: 16-bit floats
+// become float32.
 proto::TensorMeta AsKept(proto::TensorMeta meta, const VariableSlice& shard) {
   if (shard.layout().dtype == DType::kFloat32 && IsHalf(static_cast<DType>(meta.dtype()))) {
     meta.set_dtype(static_cast<int32_t>(DType::kFloat32));
@@ -58,7 +58,8 @@ proto::TensorMeta AsKept(proto::TensorMeta meta, const VariableSlice& shard) {
   return meta;
 }
 
-// Checks that each tensor fits its slice, and that the payload has exactly the tensors' bytes.
+// Checks that each tensor of a push has its slice's shape and type, and that the payload is exactly
+// as long as all tensors together.
 absl::Status CheckShapes(const Envelope<proto::PushRequest>& request,
                          absl::Span<VariableSlice* const> shards) {
   const size_t came = PayloadBytes(request.payload);
@@ -72,15 +73,16 @@ absl::Status CheckShapes(const Envelope<proto::PushRequest>& request,
     if (slice.has_ids() || slice.has_positions()) {
       ASSIGN_OR_RETURN(ids_bytes, BytesOf(slice.has_ids() ? slice.ids() : slice.positions()));
     }
-    // Each number is compared with the payload first, because the sum of a peer's numbers may
-    // overflow.
+    // Each size is compared with the payload's size before it is added, because a sum of sizes from
+    // a peer could overflow.
     if (bytes > came || ids_bytes > came) return CheckPayload(std::max(bytes, ids_bytes), came);
     expected += bytes + ids_bytes;
   }
   return CheckPayload(expected, came);
 }
 
-// Reads the positions of one slice and checks that they ascend, so none occurs twice.
+// Reads the positions of one slice's pushed elements, and checks that they ascend, so that no
+// position occurs twice.
 absl::Status ReadPositions(const proto::PushSlice& slice, const VariableSlice& shard,
                            PayloadCursor& cursor, PushedRows& pushed) {
   pushed.has_positions = true;
@@ -101,8 +103,8 @@ absl::Status ReadPositions(const proto::PushSlice& slice, const VariableSlice& s
   return absl::OkStatus();
 }
 
-// Reads the ids or positions of a push whose shapes fit its payload. Errors: INVALID_ARGUMENT that
-// names an id or position outside its slice.
+// Reads the ids or positions of each slice from a push that CheckShapes has accepted. Errors:
+// INVALID_ARGUMENT that names an id or position outside its slice.
 absl::StatusOr<std::vector<PushedRows>> ReadRows(const Envelope<proto::PushRequest>& request,
                                                  absl::Span<VariableSlice* const> shards) {
   std::vector<PushedRows> rows(shards.size());
@@ -129,7 +131,8 @@ absl::StatusOr<std::vector<PushedRows>> ReadRows(const Envelope<proto::PushReque
   return rows;
 }
 
-// Checks the round of a synchronous push, and that the slices' pushes can be joined.
+// Checks the fields of a push that belong to a synchronous round, and that each slice's pushes can
+// be joined into one update.
 absl::Status CheckRound(const proto::PushRequest& push, absl::Span<VariableSlice* const> shards) {
   if (push.round() > 0 && push.aggregate() == 0) {
     return absl::InvalidArgumentError("PushRequest.aggregate is 0; a round takes at least one");
@@ -142,7 +145,7 @@ absl::Status CheckRound(const proto::PushRequest& push, absl::Span<VariableSlice
           absl::StrCat("PushRequest.slices of ", layout.ToString(),
                        ": assign is for whole slices, and in a round; else there is Assign"));
     }
-    if (push.aggregate() <= 1) continue;  // one push alone is not joined with others
+    if (push.aggregate() <= 1) continue;  // a round of one push joins nothing
     const auto update = slice.assign() ? ReplicaUpdate::kAssign : ReplicaUpdate::kPush;
     const ReplicaContext replicas{layout.variable, layout.rule, layout.aggregation, update};
     RETURN_IF_ERROR(replicas.Check());
@@ -155,7 +158,7 @@ absl::Status CheckRound(const proto::PushRequest& push, absl::Span<VariableSlice
 absl::StatusOr<std::vector<PushedRows>> CheckPush(const Envelope<proto::PushRequest>& request,
                                                   absl::Span<VariableSlice* const> shards) {
   const proto::PushRequest& push = request.header;
-  // A slice that occurs twice would look like a duplicate of its own first push.
+  // A slice must not occur twice: the second gradient would be dropped as a duplicate of the first.
   std::set<uint32_t> seen;
   for (const proto::PushSlice& slice : push.slices()) {
     if (!seen.insert(slice.slice_id()).second) {

@@ -1,6 +1,7 @@
 #pragma once
 
-// Checks of requests that several calls share. Every error is INVALID_ARGUMENT.
+// Checks that several calls of the Ps service make on their requests. Every error is
+// INVALID_ARGUMENT.
 
 #include <cstddef>
 
@@ -11,13 +12,15 @@
 
 namespace cohort {
 
-// Refuses a slice of a dynamic table, which has no whole value. Errors: INVALID_ARGUMENT.
+// Refuses a slice of a dynamic table, because a dynamic table can only be read and changed by keys.
+// Errors: INVALID_ARGUMENT.
 absl::Status CheckIsWhole(const VariableSlice& shard);
-// Checks that a tensor of a request has the slice's type and the shape `shape`. Errors:
-// INVALID_ARGUMENT that names the variable, the tensor's shape and the right one.
+// Checks that a tensor in a request has the slice's element type and the shape `shape`. Errors:
+// INVALID_ARGUMENT that names the variable, the tensor's shape and the expected shape.
 absl::Status CheckTensor(const proto::TensorMeta& meta, const VariableSlice& shard,
                          const Shape& shape);
-// Checks that a payload has as many bytes as its tensors need. Errors: INVALID_ARGUMENT.
+// Checks that the payload's size `came` is the size `expected` of its tensors. Errors:
+// INVALID_ARGUMENT.
 absl::Status CheckPayload(size_t expected, size_t came);
 
 }  // namespace cohort

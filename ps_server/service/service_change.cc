@@ -1,4 +1,5 @@
-// The call Assign with a number: values that are set or changed exactly once.
+// The call Assign with an update number: a change of values that is made exactly once, even if the
+// call is repeated.
 
 #include <algorithm>
 #include <cstddef>
@@ -18,18 +19,18 @@ namespace cohort {
 
 namespace {
 
-// The type in which numbers are added: unsigned for integers, because signed overflow by a peer's
-// numbers would be undefined behaviour.
+// The type in which two elements are added, subtracted or multiplied: for integers the unsigned
+// type, because signed overflow by a peer's numbers would be undefined behaviour.
 template <typename T>
 using Wrapping = typename std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>,
                                              std::type_identity<T>>::type;
 
 template <typename T>
-// Divides two numbers; no two integers make the division undefined.
+// Divides two numbers, without undefined behaviour for any two integers.
 T Divided(T a, T b) {
   if constexpr (std::is_integral_v<T>) {
-    // CheckOperand refuses 0 for integers. The quotient by -1 would overflow for the smallest
-    // integer.
+    // CheckOperand has refused integer operands of 0, so the first check is only a safeguard. The
+    // smallest integer divided by -1 would overflow, so a is negated as an unsigned number.
     if (b == 0) return a;
     if (b == -1) return static_cast<T>(0 - static_cast<Wrapping<T>>(a));
   }
@@ -70,9 +71,9 @@ void ChangeAs(proto::ChangeOp op, std::byte* value, const std::byte* operand, si
   Change(op, reinterpret_cast<T*>(value), reinterpret_cast<const T*>(operand), bytes / sizeof(T));
 }
 
-// Computes value[i] = value[i] op operand[i] for `bytes` of whole elements of float32, int32 or
-// int64, which are aligned. Integers wrap around. No integer operand is 0 in a division, since
-// CheckOperand refuses such requests.
+// Computes value[i] = value[i] op operand[i] for `bytes` bytes of aligned float32, int32 or int64
+// elements. Integers wrap around on overflow. No integer is divided by 0, since CheckOperand
+// refuses such requests.
 void ChangeElements(proto::ChangeOp op, DType dtype, std::byte* value, const std::byte* operand,
                     size_t bytes) {
   if (dtype == DType::kInt32) return ChangeAs<int32_t>(op, value, operand, bytes);
@@ -85,7 +86,8 @@ Shape ShapeOf(const proto::TensorMeta& meta) {
 }
 
 template <typename T>
-// Returns whether one of the next `count` elements is 0; passes over all of them.
+// Returns whether any of the next `count` elements is 0. Moves the cursor past all of these
+// elements.
 bool HasZero(PayloadCursor& cursor, size_t count) {
   bool found = false;
   T element{};
@@ -96,7 +98,7 @@ bool HasZero(PayloadCursor& cursor, size_t count) {
   return found;
 }
 
-// Checks that no integer is divided by 0. Moves the cursor past the operand.
+// Checks that the operand divides no integer by 0. Moves the cursor past the operand.
 absl::Status CheckOperand(proto::ChangeOp op, const SliceLayout& layout, size_t bytes,
                           PayloadCursor& cursor) {
   bool zero = false;
@@ -112,7 +114,7 @@ absl::Status CheckOperand(proto::ChangeOp op, const SliceLayout& layout, size_t 
       absl::StrCat("variable ", layout.variable, ": a whole number is divided by 0"));
 }
 
-// Reads the row ids of one slice, and checks that they lie in the slice.
+// Reads the row ids of one slice from the payload, and checks that they lie in the slice.
 absl::StatusOr<std::vector<int64_t>> ReadIds(const proto::TensorMeta& meta,
                                              const SliceLayout& layout, PayloadCursor& cursor) {
   std::vector<int64_t> ids(static_cast<size_t>(meta.dims(0)));
@@ -126,12 +128,13 @@ absl::StatusOr<std::vector<int64_t>> ReadIds(const proto::TensorMeta& meta,
   return ids;
 }
 
-// The bytes that one slice's ids and operand take in the payload.
+// The sizes of one slice's ids and operand in the payload.
 struct PartBytes {
   size_t ids = 0;
   size_t operand = 0;
 };
-// Checks the types and shapes of one slice's ids and operand against the slice.
+// Checks that one slice's ids and operand have the types and shapes that the slice needs. Returns
+// their sizes.
 absl::StatusOr<PartBytes> CheckPart(const proto::AssignRequest& request, int i,
                                     const VariableSlice& shard) {
   const SliceLayout& layout = shard.layout();
@@ -160,8 +163,8 @@ absl::StatusOr<PartBytes> CheckPart(const proto::AssignRequest& request, int i,
   return bytes;
 }
 
-// Checks a whole request before any slice is changed, and returns each slice's change without its
-// operand.
+// Checks the whole request before any slice is changed. Returns the change of each slice, without
+// the operand, which stays in the payload.
 absl::StatusOr<std::vector<VariableSlice::ValueChange>> CheckChange(
     const Envelope<proto::AssignRequest>& request, absl::Span<VariableSlice* const> shards) {
   const proto::AssignRequest& header = request.header;
@@ -177,15 +180,15 @@ absl::StatusOr<std::vector<VariableSlice::ValueChange>> CheckChange(
   size_t expected = 0;
   for (int i = 0; i < count; ++i) {
     ASSIGN_OR_RETURN(const PartBytes bytes, CheckPart(header, i, *shards[static_cast<size_t>(i)]));
-    // Each number is compared with the payload first, because the sum of a peer's numbers may
-    // overflow.
+    // Each size is compared with the payload's size before it is added, because a sum of sizes from
+    // a peer could overflow.
     if (bytes.ids > came || bytes.operand > came) {
       return CheckPayload(std::max(bytes.ids, bytes.operand), came);
     }
     expected += bytes.ids + bytes.operand;
     parts.push_back(bytes);
   }
-  // The payload has the expected size, so the cursor can read all ids and operands.
+  // CheckPayload ensures that the cursor can read all ids and operands.
   RETURN_IF_ERROR(CheckPayload(expected, came));
   PayloadCursor cursor(request.payload);
   std::vector<VariableSlice::ValueChange> changes(shards.size());
@@ -223,7 +226,8 @@ absl::StatusOr<bool> VariableSlice::Change(const ValueChange& change, PayloadCur
   MutexLock lock(mutex_);
   ASSIGN_OR_RETURN(const ClosureWindow window, gate());
   EnterLocked(window);
-  // The call was repeated, or a later change has overtaken it: the change must not be made again.
+  // An update number that is not higher than the last one means that this call is a repetition, or
+  // that a later change was made first. In both cases the change is skipped.
   if (change.update <= history_.update) {
     operand.Skip(change.all ? num_bytes_ : change.rows.size() * RowBytes());
     return false;
@@ -232,7 +236,7 @@ absl::StatusOr<bool> VariableSlice::Change(const ValueChange& change, PayloadCur
   before_.Forget();
   const auto change_bytes = [&](size_t page, size_t begin,
                                 size_t size) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    // InPlace() copies a page that is being read, so readers keep the value before the change.
+    // InPlace() copies the page if a reader has leased it, so that the reader keeps the old value.
     if (size == 0) return;
     std::byte* const out = value_.page(page).InPlace(copied_bytes_).mutable_raw() + begin;
     for (size_t done = 0; done < size;) {
@@ -244,7 +248,8 @@ absl::StatusOr<bool> VariableSlice::Change(const ValueChange& change, PayloadCur
   for (size_t page = 0; change.all && page < value_.num_pages(); ++page) {
     change_bytes(page, 0, value_.elements_of(page) * ElementSize(layout_.dtype));
   }
-  // Rows are changed one after another, so a repeated row is changed more than once.
+  // Rows are changed one after another, so a row that occurs several times in the change is changed
+  // as many times.
   for (const int64_t row : change.rows) {
     const size_t place = PlaceOf(row);
     change_bytes(place / page_rows_, place % page_rows_ * RowBytes(), RowBytes());

@@ -1,6 +1,7 @@
-// Calls for a coordinator whose checkpoint directory this home does not see, and for another home
-// that gets a copy: ReadShard, ReleaseShard, StageRestore, WriteStaged, and ProbeDirectory, which
-// asks whether the home sees the directory. Also the end of held shards and staged restores.
+// The calls ReadShard, ReleaseShard, StageRestore and WriteStaged, by which bytes of checkpoints
+// are exchanged with a coordinator whose checkpoint directory this home cannot access, or with
+// another home that copies slices; and ProbeDirectory, which asks whether this home can access the
+// directory. Also drops idle shards and idle staged restores.
 
 #include <algorithm>
 #include <utility>
@@ -17,7 +18,8 @@ namespace cohort {
 
 namespace {
 
-// Reads the list of a checkpoint's tensors, and checks their types and shapes.
+// Reads the list of a checkpoint's tensors from a request, and checks the tensors' types and
+// shapes.
 absl::StatusOr<BundleTensors> TensorsOf(const proto::StageRestoreRequest& request) {
   BundleTensors tensors;
   for (const proto::StoredTensorInfo& info : request.tensors()) {
@@ -36,8 +38,8 @@ absl::StatusOr<BundleTensors> TensorsOf(const proto::StageRestoreRequest& reques
   return tensors;
 }
 
-// Returns whether the file has the token as its whole content. The size is compared first, because
-// a different file at this path may be of any size.
+// Returns whether the whole content of the file is `token`. The size is compared before the file is
+// read, because another file at this path may be of any size.
 bool Holds(FileSystem& files, const std::string& path, const std::string& token) {
   const auto file = files.Open(path);
   if (!file.ok() || (*file)->size() != token.size()) return false;
@@ -55,14 +57,14 @@ absl::Status PsService::EnterEpoch(uint64_t epoch) {
 }
 
 void PsService::WatchIdle() {
-  // One timer at a time is enough, since it is set for the earliest time at which something is
-  // dropped.
+  // One timer is enough, because it is set for the earliest time at which a shard or a staged
+  // restore can be dropped.
   if (watches_idle_) return;
   const absl::Time now = world_.clock.Now();
   const absl::Time next = std::min(held_.DropIdle(now), staging_.DropIdle(now));
   if (next == absl::InfiniteFuture()) return;
   watches_idle_ = true;
-  // The timer holds a weak pointer, so that it does not keep the service alive.
+  // The timer has only a weak pointer, so it does not keep the service alive.
   world_.clock.CallAt(next, [weak = weak_from_this()] {
     const auto self = weak.lock();
     if (self == nullptr) return;
@@ -85,7 +87,8 @@ absl::StatusOr<Envelope<proto::ReadShardResponse>> PsService::ReadShard(
                                                    shard->size()));
   }
   Envelope<proto::ReadShardResponse> response;
-  // The chunk refers to the held memory without a copy; its checksum lets the reader notice damage.
+  // The chunk in the answer refers to the shard's memory without a copy. Its checksum lets the
+  // reader notice damage.
   response.payload =
       shard->Read(header.offset(), std::min<uint64_t>(header.max_bytes(), kShardChunkBytesMax));
   response.header.set_crc32c(PayloadCrc32c(response.payload));
@@ -110,7 +113,7 @@ absl::StatusOr<Envelope<proto::StageRestoreResponse>> PsService::StageRestore(
     ASSIGN_OR_RETURN(const BundleTensors tensors, TensorsOf(header));
     StagedRestore::Plan plan;
     plan.source = {header.prefix(), header.slots(), header.applied(), header.new_slots()};
-    // The plan has pointers to slices, so ContentsOfHolder drops it when the slices are replaced.
+    // The plan has pointers to slices. ContentsOfHolder drops the plan when it replaces the slices.
     plan.shards = contents()->store.All();
     ASSIGN_OR_RETURN(plan.wanted, PlanRestore(tensors, plan.source, plan.shards));
     staged = staging_.Stage(header.restore(), std::move(plan), world_.clock.Now());

@@ -1,4 +1,5 @@
-// The call FetchStaged: fetches rows for a staged restore from another home of the same variables.
+// The call FetchStaged: copies rows for a staged restore from another home that has the same
+// variables.
 
 #include <utility>
 
@@ -11,9 +12,9 @@ namespace cohort {
 
 namespace {
 
-// Returns the error of a fetch with its class. A broken connection may work when the call is
-// repeated (TRANSIENT). A home that does not answer in time counts as lost, because gangs stand
-// still meanwhile.
+// Returns the error of a failed fetch with its error class. A broken connection is TRANSIENT,
+// because a repeated call may succeed. A home that does not answer in time counts as lost
+// (PS_LOST), because gangs cannot run until the fetch ends.
 absl::Status FetchError(const absl::Status& status, const proto::TaskRef& from) {
   if (absl::IsDeadlineExceeded(status)) return Attributed(status, proto::PS_LOST, from);
   return Attributed(status, absl::IsUnavailable(status) ? proto::TRANSIENT : proto::APPLICATION,
@@ -37,15 +38,16 @@ void PsService::StartFetch(const proto::FetchStagedRequest& request,
     status = absl::InvalidArgumentError("FetchStagedRequest needs an address and a timeout");
   }
   if (!status.ok()) return reply(std::move(status));
-  // `from` includes the incarnation: a restarted process needs a new connection, even at the same
-  // address.
+  // `from` includes the incarnation, because a restarted process needs a new connection even if its
+  // address is the same.
   const std::string from =
       absl::StrCat(request.from().address(), " ", request.from().task().incarnation());
   if (fetched_from_ != from) {
     fetched_from_ = from;
     fetch_channel_ = world_.transport.Connect(request.from().address(), Lane::kData);
   }
-  // The strand does not wait for the answer; EndFetch continues on the strand when it arrives.
+  // The strand does not wait for the answer to ReadShard: the answer's callback posts EndFetch to
+  // the strand.
   Envelope<proto::ReadShardRequest> read;
   read.header.set_epoch(request.epoch());
   read.header.set_save(request.save());
@@ -67,14 +69,15 @@ absl::StatusOr<Envelope<proto::FetchStagedResponse>> PsService::EndFetch(
     const proto::FetchStagedRequest& request, const Answer<proto::ReadShardResponse>& fetched) {
   if (!fetched.ok()) return FetchError(fetched.status(), request.from().task());
   const size_t bytes = PayloadBytes(fetched->payload);
-  // An empty answer would make the coordinator ask for the same bytes for ever.
+  // An empty chunk is an error, because the coordinator would ask for the same bytes again and
+  // again.
   if (bytes == 0 || bytes > request.max_bytes()) {
     return Attributed(absl::InternalError(absl::StrCat("ReadShard answered ", bytes,
                                                        " bytes of at most ", request.max_bytes())),
                       proto::APPLICATION, request.from().task());
   }
-  // The epoch and the staged restore may have changed during the fetch, so both are looked up
-  // again.
+  // The epoch and the staged restore may have changed while the chunk was fetched, so both are
+  // checked again.
   RETURN_IF_ERROR(EnterEpoch(request.epoch()));
   ASSIGN_OR_RETURN(StagedRestore * staged, staging_.Find(request.restore(), world_.clock.Now()));
   RETURN_IF_ERROR(staged->Write(request.offset(), fetched->header.crc32c(), fetched->payload));

@@ -1,4 +1,4 @@
-// The call Pull.
+// The call Pull, which reads whole slices and single rows.
 
 #include <algorithm>
 #include <cstring>
@@ -33,9 +33,9 @@ absl::Status CheckIds(const VariableSlice& shard, absl::Span<const int64_t> ids)
   return absl::OkStatus();
 }
 
-// Returns the row ids of each element of `request.rows`; `shards` are the slices of these elements.
-// Errors: INVALID_ARGUMENT that names the slice and an id outside the slice, or that says that the
-// payload does not have all ids.
+// Returns the row ids for each element of `request.rows`; `shards` are the slices of these
+// elements, in the same order. Errors: INVALID_ARGUMENT that names the slice and an id outside it,
+// or says that the payload is too short for the ids.
 absl::StatusOr<std::vector<std::vector<int64_t>>> ReadRowIds(
     const Envelope<proto::PullRequest>& request, absl::Span<VariableSlice* const> shards) {
   std::vector<std::vector<int64_t>> ids;
@@ -65,23 +65,24 @@ absl::StatusOr<std::vector<std::vector<int64_t>>> ReadRowIds(
   return ids;
 }
 
-// Returns the type in which the values of a slice are sent if the pull asks for `asked`
-// (PullRequest.value_dtype). A variable that no optimizer trains (rule assign_add) is never
-// narrowed: steps read it and assign it again, as moving statistics. If it were rounded each time,
-// it would stop moving as soon as its changes are smaller than its last digit.
+// Returns the type in which a slice's values are sent to a pull that asks for the type `asked`
+// (PullRequest.value_dtype). A variable that no optimizer trains (rule assign_add), such as a
+// moving average, is always sent in its own type: steps read the variable and assign a new value to
+// it. If each read were rounded to 16 bits, changes smaller than the last digit would be lost and
+// the variable would stop changing.
 DType TravelDType(const SliceLayout& layout, DType asked) {
   const bool narrows = layout.dtype == DType::kFloat32 && IsHalf(asked);
   return narrows && layout.rule.op() != "assign_add" ? asked : layout.dtype;
 }
 
-// The round for which rows are read, and the type that the pull asks for.
+// How a pull reads rows: for which round, and in which type.
 struct RowsRead {
   RoundRead round;
-  DType asked = DType::kUndefined;  // the type that PullRequest.value_dtype names
+  DType asked = DType::kUndefined;  // PullRequest.value_dtype; kUndefined: each slice's own type
 };
 
-// Adds the rows, as the round reads them, to the response, in one piece of memory and in each
-// slice's TravelDType. Returns the number of bytes that the rows take.
+// Adds the rows `ids` of each slice to the response, in one buffer, as a step of the round reads
+// them and in the slice's TravelDType. Returns the number of bytes of the rows.
 size_t AnswerRows(absl::Span<const std::vector<int64_t>> ids,
                   absl::Span<VariableSlice* const> shards, const RowsRead& read,
                   Envelope<proto::PullResponse>& response) {
@@ -91,7 +92,7 @@ size_t AnswerRows(absl::Span<const std::vector<int64_t>> ids,
   for (size_t i = 0; i < shards.size(); ++i) {
     bytes += elements(i) * ElementSize(TravelDType(shards[i]->layout(), asked));
   }
-  // All rows go into one buffer, so that the answer has few pieces of memory.
+  // All rows go into one buffer, because sending many small buffers is slower.
   const std::shared_ptr<Buffer> buffer = Buffer::Allocate(bytes);
   std::byte* out = buffer->data();
   std::vector<float> floats;
@@ -102,7 +103,8 @@ size_t AnswerRows(absl::Span<const std::vector<int64_t>> ids,
     if (dtype == layout.dtype) {
       response.header.add_versions(shards[i]->ReadRowsFor(round, ids[i], {out, size}));
     } else {
-      // Rows are read as float32 under the slice's lock, and narrowed outside it.
+      // Rows are copied as float32 under the slice's lock and converted to 16 bits after the lock
+      // is released.
       floats.resize(elements(i));
       const ByteSlice wide = {nullptr, reinterpret_cast<std::byte*>(floats.data()),
                               floats.size() * sizeof(float)};
@@ -122,8 +124,8 @@ size_t AnswerRows(absl::Span<const std::vector<int64_t>> ids,
   return bytes;
 }
 
-// Keeps the room in the send budget until the payload's last slice, and so all of it, has been
-// sent.
+// Makes the last slice of the payload own `room`, so that the answer counts in the send budget
+// until all of it has been sent.
 void HoldUntilSent(ByteBudget::Room room, Payload& payload) {
   if (room == nullptr || payload.empty()) return;
   struct Held {
@@ -145,7 +147,8 @@ std::vector<uint32_t> RowSlicesOf(const proto::PullRequest& request) {
 size_t PsService::AnswerBytes(const proto::PullRequest& request) const {
   const std::shared_ptr<Contents> contents = this->contents();
   const VariableStore& store = contents->store;
-  // AnswerBytes() refuses no request, because Pull() finds the same errors and reports them.
+  // AnswerBytes() returns 0 for a bad request instead of an error, because Pull() finds and reports
+  // the same error.
   const absl::StatusOr<std::vector<VariableSlice*>> shards = store.Find(request.slice_ids());
   const absl::StatusOr<std::vector<VariableSlice*>> row_shards = store.Find(RowSlicesOf(request));
   if (!shards.ok() || !row_shards.ok()) return 0;
@@ -163,7 +166,8 @@ size_t PsService::AnswerBytes(const proto::PullRequest& request) const {
     const VariableSlice& shard = *(*row_shards)[i];
     const size_t row_bytes = shard.layout().row_width() * element_bytes(shard);
     const size_t rows = *ids / sizeof(int64_t);
-    // Divides instead of multiplying, because the number of rows comes from a peer.
+    // The limit is divided instead of multiplying the number of rows, because that number comes
+    // from a peer and the product could overflow.
     if (rows > kTensorBytesMax / std::max<size_t>(row_bytes, 1)) return 0;
     bytes += rows * row_bytes;
   }
@@ -173,19 +177,21 @@ size_t PsService::AnswerBytes(const proto::PullRequest& request) const {
 void PsService::PullWithRoom(Envelope<proto::PullRequest> request,
                              TypedReply<proto::PullResponse> reply) {
   const size_t bytes = AnswerBytes(request.header);
-  // A small answer is sent at once. Its bytes count in the budget, so large answers wait for it.
+  // A small answer is sent without waiting for room in the send budget. Its bytes are counted, so
+  // large answers wait until these bytes are sent.
   ByteBudget::Room room =
       bytes <= kInlineBytesMax ? send_budget_->Take(bytes) : send_budget_->TryTake(bytes);
   const bool at_once = room != nullptr && PayloadBytes(request.payload) <= kInlineBytesMax;
   if (at_once) return reply(PullHolding(request, std::move(room)));
   auto pull = [self = shared_from_this(), request = std::move(request),
                reply = std::move(reply)](ByteBudget::Room granted) mutable {
-    // The epoch is checked again, since it may have ended while the pull waited for room.
+    // The epoch is checked again, since it may have ended while the pull waited for room in the
+    // send budget.
     const absl::Status epoch = self->task_service_->CheckEpoch(request.header.epoch());
     reply(epoch.ok() ? self->PullHolding(request, std::move(granted)) : epoch);
   };
-  // Room may become free on the thread that has sent another answer, so the pull continues on the
-  // executor.
+  // The thread that has finished sending another answer runs this callback when room becomes free,
+  // so the pull itself is moved to the executor.
   auto run = [self = shared_from_this(), pull = std::move(pull)](ByteBudget::Room granted) mutable {
     self->world_.executor.Run([pull = std::move(pull), granted = std::move(granted)]() mutable {
       pull(std::move(granted));
@@ -217,14 +223,14 @@ absl::StatusOr<Envelope<proto::PullResponse>> PsService::Pull(
         "PullRequest.value_dtype is ", request.header.value_dtype(), "; float16, bfloat16 or 0"));
   }
   RoundRead round{request.header.round(), 0};
-  // Rounds are counted by one coordinator, so the round is read together with its incarnation.
+  // Round numbers are counted by each coordinator separately, so they are compared together with
+  // the coordinator's incarnation.
   if (round.round != 0) {
     ASSIGN_OR_RETURN(const ClosureWindow window, push_gate_->Window(request.header.epoch()));
     round.coordinator = window.coordinator_incarnation;
   }
   Envelope<proto::PullResponse> response;
-  // Each slice is read under its own lock only, so the slices of one pull may have different
-  // versions.
+  // Each slice is read under its own lock, so the slices of one pull may have different versions.
   response.payload.reserve(shards.size() + 1);
   PsStats::Pull counted;
   for (const VariableSlice* shard : shards) {
@@ -235,7 +241,7 @@ absl::StatusOr<Envelope<proto::PullResponse>> PsService::Pull(
     const absl::Span<const int64_t> dims = shard->shape().dims();
     meta.mutable_dims()->Add(dims.begin(), dims.end());
     response.header.add_versions(reading.version);
-    // Narrowing makes a copy and so ends the lease on the slice's pages.
+    // NarrowPayload makes a copy, so the lease on the slice's pages ends here.
     if (dtype != shard->layout().dtype) reading.bytes = {NarrowPayload(reading.bytes, dtype)};
     const size_t bytes = PayloadBytes(reading.bytes);
     counted.slices += 1;

@@ -24,8 +24,8 @@ PushTicket TicketOf(const proto::PushRequest& push) {
   return {push.epoch(), push.closure_id(), push.worker_incarnation(), push.watermark()};
 }
 
-// Adds the push's closure and attempt to an error's detail, so that the coordinator knows what
-// failed.
+// Adds the push's closure and attempt to the detail of an error, so that the coordinator knows
+// which closure's attempt failed.
 absl::Status WithClosure(const absl::Status& status, const proto::PushRequest& push) {
   proto::ErrorDetail detail = DetailOf(status);
   detail.set_closure_id(push.closure_id());
@@ -33,8 +33,8 @@ absl::Status WithClosure(const absl::Status& status, const proto::PushRequest& p
   return WithDetail(status, detail);
 }
 
-// Returns the next slice's gradient converted to float32 and to all elements, if it was sent in 16
-// bits or by positions; otherwise nothing.
+// Returns the next slice's gradient as float32 for all elements, if it was sent in 16 bits or only
+// for some positions. Returns an empty payload if the gradient needs no conversion.
 Payload Widened(const VariableSlice& shard, const PushedRows& pushed, PayloadCursor& cursor) {
   const auto elements = static_cast<size_t>(shard.shape().num_elements());
   if (pushed.has_positions) {
@@ -60,8 +60,8 @@ absl::StatusOr<Envelope<proto::PushResponse>> PsService::CheckAndApply(
   const std::vector<uint32_t> ids = SliceIdsOf(request.header);
   const std::shared_ptr<Contents> contents = this->contents();
   ASSIGN_OR_RETURN(const std::vector<VariableSlice*> shards, contents->store.Find(ids));
-  // The whole push is checked before the gate is asked, so a bad request does not raise the
-  // watermark.
+  // The whole push is checked before Admit, because Admit raises the watermark, which a bad request
+  // must not do.
   ASSIGN_OR_RETURN(const std::vector<PushedRows> rows, CheckPush(request, shards));
   RETURN_IF_ERROR(push_gate_->Admit(TicketOf(request.header)));
   return Apply(request, shards, rows, contents->stats);
@@ -83,11 +83,12 @@ absl::StatusOr<Envelope<proto::PushResponse>> PsService::Apply(
   counted.bytes = PayloadBytes(request.payload);
   for (size_t i = 0; i < shards.size(); ++i) {
     const proto::PushSlice& slice = push.slices(static_cast<int>(i));
-    // The gate is asked again under each slice's lock: the worker may have been fenced after Admit.
+    // The gate checks the push again under each slice's lock, because the worker may have been
+    // fenced after Admit.
     const auto gate = [&] { return push_gate_->Check(ticket); };
     context.assign = slice.assign();
     cursor.Skip(rows[i].index_bytes());
-    // A gradient that was not sent as float32 is converted to a copy, one slice at a time.
+    // A gradient that needs conversion is converted into a copy, for one slice at a time.
     const Payload widened = Widened(*shards[i], rows[i], cursor);
     PayloadCursor own(widened);
     PayloadCursor& gradient = widened.empty() ? cursor : own;
@@ -95,7 +96,8 @@ absl::StatusOr<Envelope<proto::PushResponse>> PsService::Apply(
                      rows[i].all ? shards[i]->Apply(gradient, context, gate)
                                  : shards[i]->ApplyRows(rows[i].ids, gradient, context, gate));
     if (applied.kept) ++open_rounds;
-    // A repeated push may find some slices updated and others not; each slice decides for itself.
+    // If a push is repeated, some slices may have applied it already and others not. Each slice
+    // decides for itself whether the push is a duplicate.
     if (applied.duplicate || applied.dropped) {
       ++(applied.duplicate ? counted.duplicates : counted.dropped);
       continue;
@@ -104,8 +106,8 @@ absl::StatusOr<Envelope<proto::PushResponse>> PsService::Apply(
     if (rows[i].has_positions) response.header.add_taken(slice.slice_id());
     counted.traffic.push_back({slice.slice_id(), BytesOf(slice.tensor()).value_or(0)});
     if (applied.kept) continue;
-    // A version that was pulled before a restart of this home may be higher than the present one;
-    // the staleness is then 0.
+    // The pulled version can be higher than the present one if this home has restarted since the
+    // pull. The staleness is then 0.
     const uint64_t pulled = std::min(slice.pulled_version(), applied.version_before);
     counted.staleness.push_back(applied.version_before - pulled);
   }
@@ -122,8 +124,8 @@ absl::StatusOr<Envelope<proto::FenceResponse>> PsService::Fence(
   const proto::FenceRequest& header = request.header;
   RETURN_IF_ERROR(
       push_gate_->Fence({header.epoch(), header.worker_incarnations(), header.watermark()}));
-  // A push that the gate admitted before the fence may still hold a slice's lock. Settle waits for
-  // the lock, so the push is applied before the answer.
+  // A push that the gate admitted before the fence may be changing a slice now. Settle waits for
+  // the slice's lock, so such a push is complete before the Fence call is answered.
   const std::shared_ptr<Contents> contents = this->contents();
   for (VariableSlice* shard : contents->store.All()) {
     const auto gate = [&] { return push_gate_->Window(header.epoch()); };

@@ -16,11 +16,12 @@ absl::StatusOr<std::shared_ptr<PsService::Contents>> PsService::ContentsOfHolder
   std::shared_ptr<Contents> before = contents();
   if (before->made_by == window.coordinator_incarnation) return before;
   RETURN_IF_ERROR(EnterEpoch(epoch));
-  staging_ = Staging();  // the staging has pointers to the slices that are replaced
+  staging_ = Staging();  // the staged restore has pointers to the slices that are freed below
   const auto slices = static_cast<uint32_t>(before->store.All().size());
   before.reset();
   {
-    // The old slices are freed before new ones are made, since memory may not suffice for both.
+    // The old slices are freed before new slices are made, since the memory may be too small for
+    // both.
     std::shared_ptr<Contents> made = std::make_shared<Contents>(store_options_);
     made->made_by = window.coordinator_incarnation;
     made->replaced = slices;
@@ -61,7 +62,7 @@ absl::StatusOr<Envelope<proto::AssignResponse>> PsService::Assign(
   ASSIGN_OR_RETURN(const std::vector<VariableSlice*> shards,
                    contents->store.Find(header.slice_ids()));
   const auto admit = [&] { return task_service_->CheckEpoch(header.epoch()); };
-  // All slices are checked for an average before the first one is changed.
+  // Before the first slice is changed, all slices are checked to have a moving average.
   if (header.averages()) {
     for (const VariableSlice* shard : shards) RETURN_IF_ERROR(shard->CheckHasAverage());
     for (VariableSlice* shard : shards) RETURN_IF_ERROR(shard->AssignAverage(admit));
@@ -78,7 +79,8 @@ absl::StatusOr<Envelope<proto::AssignResponse>> PsService::Assign(
                                                    " slice_ids and ", header.tensors_size(),
                                                    " tensors"));
   }
-  // Types, shapes and the size of the payload are checked before the first slice is changed.
+  // The types and shapes of all tensors and the payload's size are checked before the first slice
+  // is changed.
   size_t expected = 0;
   for (size_t i = 0; i < shards.size(); ++i) {
     const proto::TensorMeta& meta = header.tensors(static_cast<int>(i));

@@ -19,9 +19,9 @@ absl::StatusOr<AppliedSet> AppliedSet::FromIntervals(uint64_t watermark,
   }
   for (size_t i = 0; i < intervals.size(); ++i) {
     const Interval& each = intervals[i];
-    // The first interval may begin at the watermark; each later one leaves a gap of at least one
-    // id, since intervals that touch would be one interval. Differences are compared because sums
-    // could overflow.
+    // The first interval may begin at the watermark. Each later interval begins at least two ids
+    // after the end of the one before; with no id between them, the two would be one interval.
+    // Differences are compared because sums could overflow.
     const bool after =
         i == 0 ? each.first >= watermark
                : each.first > intervals[i - 1].last && each.first - intervals[i - 1].last > 1;
@@ -36,7 +36,8 @@ absl::StatusOr<AppliedSet> AppliedSet::FromIntervals(uint64_t watermark,
 }
 
 std::vector<AppliedSet::Interval>::const_iterator AppliedSet::EndingFrom(uint64_t id) const {
-  // Pushes arrive nearly in the order of their ids, so the last interval is the likely one.
+  // Pushes arrive nearly in the order of their ids, so the last interval is checked before the
+  // binary search.
   if (!intervals_.empty() && intervals_.back().first <= id) {
     return intervals_.end() - (intervals_.back().last >= id ? 1 : 0);
   }
@@ -53,11 +54,11 @@ bool AppliedSet::Contains(uint64_t id) const {
 absl::StatusOr<bool> AppliedSet::Insert(uint64_t id) {
   const InvariantsAfter check(*this);
   if (Contains(id)) return false;
-  // `after` is the first interval above the id, since no interval contains the id.
+  // No interval contains the id, so `after` is the first interval whose ids are all higher.
   const auto after = intervals_.begin() + (EndingFrom(id) - intervals_.cbegin());
   const bool joins_after = after != intervals_.end() && after->first - id == 1;
-  // The id extends the interval before it, and joins that interval to the one after if no gap is
-  // left.
+  // The id directly follows the interval before it, which is extended by the id. If the id was the
+  // whole gap to the next interval, the two intervals become one.
   if (after != intervals_.begin() && id - (after - 1)->last == 1) {
     (after - 1)->last = joins_after ? after->last : id;
     if (joins_after) intervals_.erase(after);
@@ -67,8 +68,8 @@ absl::StatusOr<bool> AppliedSet::Insert(uint64_t id) {
     after->first = id;
     return true;
   }
-  // Only an id that touches no other interval needs a new one, so the limit is checked after the
-  // joins.
+  // The id touches no interval and needs a new one. The limit is checked only here, because
+  // extending an interval needs no room.
   if (intervals_.size() >= intervals_max_) {
     return MakeError(absl::StatusCode::kResourceExhausted,
                      absl::StrCat("the slice remembers ", intervals_.size(),

@@ -1,15 +1,15 @@
 #pragma once
 
-// The closures whose pushes one slice has applied. Closure ids count up, and most closures push to
-// every slice, nearly in the order of their ids. So a few intervals hold the set: [1, 812] [814,
-// 814] says that closure 813 is still under way. Every id below the watermark counts as contained:
-// those closures have ended everywhere, no worker pushes for them again, and the set spends no
-// memory on them.
+// The set of closures whose pushes one slice has applied. Closure ids count up, and most closures
+// push to every slice, nearly in the order of their ids. So the set is kept as a few intervals of
+// ids: [1, 812] [814, 814] says that only closure 813 is missing. Every id below the watermark
+// counts as contained and takes no memory: these closures have ended, and no worker pushes for them
+// again.
 //
-// The intervals are disjoint, do not touch, ascend, and lie above the watermark. An interval ends
-// where a closure pushed nothing to this slice, so n closures above the watermark make at most (n +
-// 1) / 2 intervals. A coordinator that lets fewer than 2 * kAppliedIntervalsMax closures wait for
-// the watermark therefore never fills a set.
+// The intervals are disjoint, do not touch, ascend, and lie above the watermark. Two intervals are
+// separated by a closure that pushed nothing to this slice, so n closures above the watermark make
+// at most (n + 1) / 2 intervals. The set never becomes full if the coordinator keeps fewer than 2 *
+// kAppliedIntervalsMax closures above the watermark.
 
 #include <cstddef>
 #include <cstdint>
@@ -20,7 +20,7 @@
 
 namespace cohort {
 
-// The maximum number of closure intervals that one slice remembers; they take 512 KiB.
+// The maximum number of intervals of closure ids that one slice remembers. They take 512 KiB.
 inline constexpr size_t kAppliedIntervalsMax = size_t{1} << 15;
 
 // The set of closures whose pushes one slice has applied. Thread-compatible.
@@ -37,16 +37,17 @@ class AppliedSet {
   explicit AppliedSet(size_t intervals_max = kAppliedIntervalsMax)
       : intervals_max_(intervals_max) {}
 
-  // Makes the set that a checkpoint describes. Errors: DATA_LOSS if the intervals overlap, touch,
-  // do not ascend or begin below the watermark, or if there are more than kAppliedIntervalsMax.
+  // Makes the set from the watermark and the intervals that a checkpoint has. Errors: DATA_LOSS if
+  // the intervals overlap, touch, do not ascend or begin below the watermark, or if there are more
+  // than kAppliedIntervalsMax.
   static absl::StatusOr<AppliedSet> FromIntervals(uint64_t watermark,
                                                   std::vector<Interval> intervals);
 
   bool Contains(uint64_t id) const;
 
-  // Adds a closure id to the set. Returns false if the set contained the id already. Errors:
-  // RESOURCE_EXHAUSTED (TRANSIENT) if the id needs one more interval than the set has room for; the
-  // set is then unchanged.
+  // Adds a closure id to the set. Returns false if the set already contained the id. Errors:
+  // RESOURCE_EXHAUSTED (TRANSIENT) if the id needs a new interval and the set has the maximum
+  // number of intervals; the set is then unchanged.
   absl::StatusOr<bool> Insert(uint64_t id);
 
   // Raises the watermark. A value below the present watermark changes nothing.
@@ -58,11 +59,12 @@ class AppliedSet {
   // Returns the bytes that the intervals take, including reserved capacity.
   size_t memory_bytes() const { return intervals_.capacity() * sizeof(Interval); }
 
-  // Aborts unless the intervals are as described above.
+  // Aborts if the set has too many intervals, or if an interval begins below the watermark or does
+  // not leave a gap after the interval before it.
   void CheckInvariants() const;
 
  private:
-  // Returns the first interval whose end is `id` or higher.
+  // Returns the first interval whose last id is `id` or higher.
   std::vector<Interval>::const_iterator EndingFrom(uint64_t id) const;
 
   size_t intervals_max_;

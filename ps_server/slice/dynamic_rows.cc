@@ -13,8 +13,8 @@ namespace cohort {
 
 namespace {
 
-// The length of one step in a table that counts steps instead of time. It is longer than one unit
-// of a row's time stamp (RowTime), so each step has a stamp of its own.
+// The time by which one step advances the clock of a table that counts steps instead of time. It is
+// longer than one unit of a row's time stamp (RowTime), so the stamps of different steps differ.
 constexpr uint64_t kStepMs = 63;
 static_assert(kStepMs * 1000 > 62'500, "steps have stamps of their own (RowTime)");
 
@@ -22,8 +22,8 @@ absl::Span<const uint64_t> Bits(absl::Span<const int64_t> keys) {
   return {reinterpret_cast<const uint64_t*>(keys.data()), keys.size()};
 }
 
-// Returns whether a key may occur twice. Workers send the keys of a push in the order of their
-// hashes, each key once, so strictly ascending hashes exclude repetitions.
+// Returns whether the keys of a push may contain one key twice. Workers send each key once, in
+// ascending order of the keys' hashes; strictly ascending hashes prove that no key is repeated.
 bool MayRepeat(absl::Span<const int64_t> keys) {
   const auto not_before = [](int64_t a, int64_t b) { return KeyOrder(a) >= KeyOrder(b); };
   return std::adjacent_find(keys.begin(), keys.end(), not_before) != keys.end();
@@ -49,7 +49,8 @@ void DynamicRows::Read(absl::Span<const int64_t> keys, absl::Time at,
   if (reinterpret_cast<uintptr_t>(out.data()) % alignof(float) == 0) {
     return table_->Pull(Bits(keys), at, {reinterpret_cast<float*>(out.data()), floats});
   }
-  // The table writes aligned floats, so an unaligned destination gets the rows through a copy.
+  // RowTable writes to aligned memory only, so for an unaligned `out` the rows are read into
+  // aligned memory and then copied.
   std::vector<float> aligned(floats);
   table_->Pull(Bits(keys), at, absl::MakeSpan(aligned));
   std::memcpy(out.data(), aligned.data(), out.size());
@@ -57,8 +58,8 @@ void DynamicRows::Read(absl::Span<const int64_t> keys, absl::Time at,
 
 void DynamicRows::Push(absl::Span<const int64_t> keys, PayloadCursor& gradient,
                        const PushRates& rates, const StepClock::StepTime& time) {
-  // Without expiry the table counts steps instead of time. The row that was pushed longest ago is
-  // then the same in every run of a job.
+  // If rows never expire, the clock counts steps instead of time. The least recently pushed row,
+  // which is evicted, is then the same in every run of a job.
   const bool expires = layout_.dynamic->policy.ttl != absl::InfiniteDuration();
   clock_.Advance(expires ? time : StepClock::StepTime{rates.step * kStepMs, time.coordinator});
   const size_t width = layout_.row_width();
@@ -67,7 +68,8 @@ void DynamicRows::Push(absl::Span<const int64_t> keys, PayloadCursor& gradient,
       reinterpret_cast<const float*>(gradient.NextWhole(keys.size() * width * sizeof(float), copy));
   const absl::Span<const float> gradients(floats, keys.size() * width);
   if (!MayRepeat(keys)) return table_->Push(Bits(keys), gradients, rates, now());
-  // An update rule is not linear in general, so the gradients of a repeated key are added up first.
+  // The gradients of a repeated key are added up and applied once, because for most update rules
+  // two updates differ from one update by the sum.
   const MergedRows merged(keys, gradients, width);
   std::vector<uint64_t> merged_keys;
   std::vector<float> sums;
@@ -85,14 +87,16 @@ SavedTable DynamicRows::Save() const {
   return saved;
 }
 
-// Takes the latest clock of all saved slices. Each saved row says how old it is, so any clock is
-// correct; with the slice's own clock the rows' time stamps begin where they did.
+// The clock becomes the latest clock of all saved slices. Rows are saved with their ages instead of
+// time stamps, so any clock is correct; with the saved clock the rows get the same stamps as
+// before.
 void DynamicRows::Load(const LoadedTable& loaded) {
   clock_ = StepClock();
   for (const TableState& state : loaded.states) {
     if (state.clock.ms >= clock_.ms) clock_ = state.clock;
   }
-  // The clock is set before the rows, because the ages of the rows count back from it.
+  // The clock is set before the rows are loaded, because a row's time stamp is computed from the
+  // clock and the row's saved age.
   table_->Load(
       loaded.rows, [&](uint64_t key) { return layout_.Holds(static_cast<int64_t>(key)); }, now());
   table_->LoadState(loaded.states);

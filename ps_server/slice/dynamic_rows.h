@@ -1,8 +1,7 @@
 #pragma once
 
-// The rows of a slice that belongs to a dynamic table: a RowTable and its clock, which advances
-// with the pushes that are applied. The caller holds the slice's lock around every method except
-// Create.
+// The rows of a slice of a dynamic table: a RowTable and the table's clock, which advances with the
+// pushes that are applied. The caller holds the slice's lock during every call except Create.
 
 #include <cstdint>
 #include <memory>
@@ -23,36 +22,38 @@ struct SavedTable {
   TableRows rows;
 };
 
-// The content that a restore brings to a dynamic table's slice, from any saved slices that share
-// buckets with it.
+// The content that a restore gives to a dynamic table's slice. It comes from all saved slices that
+// share buckets with this slice.
 struct LoadedTable {
-  std::vector<TableState> states;  // at most one for each saved slice
+  std::vector<TableState> states;  // at most one state for each saved slice
   std::vector<TableRows> rows;
 };
 
 // The rows and the clock of one slice of a dynamic table. Thread-compatible.
 class DynamicRows {
  public:
-  // Makes the empty rows of a slice whose layout comes from SlicesOf. Errors: those of
-  // RowTable::Create.
+  // Makes the rows of a new slice, without any row. `layout` is one that SlicesOf has returned.
+  // Errors: those of RowTable::Create.
   static absl::StatusOr<std::unique_ptr<DynamicRows>> Create(const SliceLayout& layout);
 
-  // Returns the table's time, which applied pushes advance. A row that has expired by this time is
-  // read as if it had never been trained.
+  // Returns the table's present time, which advances when pushes are applied. A row that has
+  // expired by this time is read as if it had never been trained.
   absl::Time now() const { return clock_.Now(); }
-  // Copies the rows of `keys`, as they are at time `at`, as float32 into `out`, in the order of the
-  // keys. `out` has exactly their size and may have any alignment.
+  // Copies the rows of `keys` to `out` as float32, in the order of the keys; a row that has expired
+  // by time `at` is read as a new row. `out` has exactly the size of these rows and may have any
+  // alignment.
   void Read(absl::Span<const int64_t> keys, absl::Time at, absl::Span<std::byte> out) const;
-  // Takes a row of gradient for each key from the cursor. The gradients of a key that occurs more
-  // than once are added up first, in the order of the keys, and the key's row is updated once.
+  // Applies a push: reads from the cursor one row of gradient for each key, and updates the keys'
+  // rows. If a key is repeated, its gradients are first added up in the order in which they occur,
+  // and its row is updated once.
   void Push(absl::Span<const int64_t> keys, PayloadCursor& gradient, const PushRates& rates,
             const StepClock::StepTime& time);
-  // Replaces each row by its moving average, which is the last of the row's slots.
+  // Replaces the values of each row by their moving average, which is the last slot of the row.
   void TakeAverages() { table_->AssignFromLastSlot(); }
 
   SavedTable Save() const;
-  // Replaces all rows by the loaded rows whose keys belong to this slice, and replaces the clock
-  // and the table's state.
+  // Replaces all rows, the clock and the table's state by what was loaded. Loaded rows whose keys
+  // do not belong to this slice are left out.
   void Load(const LoadedTable& loaded);
 
   RowTableUse Use() const { return table_->Use(); }

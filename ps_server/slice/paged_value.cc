@@ -10,8 +10,8 @@ namespace cohort {
 
 namespace {
 
-// Returns `count` elements of a page from `begin` on: the current block as input, the next block as
-// output.
+// Returns the spans of `count` elements of a page, from `begin` on: the input span lies in the
+// current block, and the output span in the next block.
 SlotSpans SpansOf(ValueBuffer& page, size_t begin, size_t count) {
   return {page.current().span<float>().subspan(begin, count),
           absl::MakeSpan(page.next().mutable_data<float>() + begin, count)};
@@ -44,8 +44,8 @@ Payload PagedValue::Lease() const {
     const std::shared_ptr<const BufferMemory> lease = page.Lease();
     payload.push_back({lease, tensor.raw(), tensor.num_bytes()});
     if (!keeps_) continue;
-    // No code writes through this pointer: readers of a payload only read, and the lease's
-    // writable() is false.
+    // The const_cast is safe: readers of a payload do not write, and the lease's writable() is
+    // false.
     auto* const bytes = const_cast<std::byte*>(tensor.raw());
     payload.back().buffer = Buffer::Of(lease, absl::MakeSpan(bytes, tensor.num_bytes()));
   }
@@ -82,7 +82,8 @@ void PageWriter::Enter(size_t page) {
   if (page == page_) return;
   Leave();
   page_ = page;
-  // Next() is called for the value and all slots at once, so that their pages change together.
+  // The value's page and the same page of every slot are entered together, so that they become
+  // current together.
   value_.page(page).Next();
   for (PagedValue& slot : slots_) slot.page(page).Next();
 }
@@ -104,9 +105,10 @@ void PageWriter::SetSpans(size_t begin, size_t count, UpdateStep& step) {
 }
 
 size_t PageWriter::SetRowSpans(size_t first, size_t count, size_t row_width, UpdateStep& step) {
-  const size_t page_rows = value_.elements_of(0) / row_width;  // the last page may have fewer
+  const size_t page_rows = value_.elements_of(0) / row_width;  // the last page may have fewer rows
   Enter(first / page_rows);
-  // Rows beyond the end of the page are left to the caller's next SetRowSpans().
+  // Only the rows in this page are counted. The caller calls SetRowSpans() again for the rows in
+  // the next page.
   const size_t begin = first % page_rows;
   count = std::min(count, value_.elements_of(page_) / row_width - begin);
   SetSpans(begin * row_width, count * row_width, step);
@@ -121,7 +123,8 @@ RowPlaces::RowPlaces(PagedValue& value, std::vector<PagedValue>& slots,
       row_width_(row_width),
       page_rows_(std::max<size_t>(value.elements_of(0) / row_width, 1)) {}
 
-// InPlace() may replace a page by a copy, so the addresses of rows are taken after InPlace().
+// The addresses of rows are taken after InPlace(), because InPlace() may replace the page by a
+// copy.
 void RowPlaces::Enter(size_t page) {
   page_ = page;
   first_.value = value_.page(page).InPlace(copied_bytes_).mutable_data<float>();

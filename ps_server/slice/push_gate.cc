@@ -23,7 +23,8 @@ void PushGate::StartEpoch(uint64_t epoch, uint64_t coordinator_incarnation) {
   MutexLock lock(mutex_);
   const InvariantsAfter check(*this);
   epoch_ = epoch;
-  // The same coordinator keeps its closure ids in a new epoch, so watermark and fence stay.
+  // If the coordinator is the same, its closure ids continue in the new epoch, so the watermark and
+  // the fenced incarnations stay valid.
   if (coordinator_incarnation == window_.coordinator_incarnation) return;
   window_ = {coordinator_incarnation, 0};
   fenced_ = AppliedSet(kFencedIntervalsMax);
@@ -58,7 +59,8 @@ absl::Status PushGate::Admit(const PushTicket& ticket) {
   MutexLock lock(mutex_);
   const InvariantsAfter check(*this);
   RETURN_IF_ERROR(CheckSenderLocked(ticket));
-  // Pushes may overtake each other, so a push's older watermark must not lower the present one.
+  // Pushes may arrive in another order than they were sent, so a lower watermark in a late push
+  // must not lower the present one.
   window_.watermark = std::max(window_.watermark, ticket.watermark);
   return absl::OkStatus();
 }
@@ -79,8 +81,8 @@ absl::Status PushGate::Fence(const FenceOrder& order) {
   MutexLock lock(mutex_);
   const InvariantsAfter check(*this);
   RETURN_IF_ERROR(CheckEpochLocked(order.epoch));
-  // Incarnations are added to a copy of the fence, so an order that exceeds the limit fences no
-  // worker.
+  // The incarnations are added to a copy of the fenced set, so that a Fence call that exceeds the
+  // limit fences none of its workers.
   AppliedSet fenced = fenced_;
   for (const uint64_t incarnation : order.worker_incarnations) {
     if (fenced.Insert(incarnation).ok()) continue;
@@ -98,8 +100,8 @@ absl::Status PushGate::RestoreWatermark(uint64_t epoch, uint64_t watermark) {
   MutexLock lock(mutex_);
   const InvariantsAfter check(*this);
   RETURN_IF_ERROR(CheckEpochLocked(epoch));
-  // Only a restore may lower the watermark: closures that the restored cut does not cover run
-  // again.
+  // A restore is the only call that may lower the watermark, because closures that the restored cut
+  // does not cover run again.
   window_.watermark = watermark;
   return absl::OkStatus();
 }

@@ -1,18 +1,18 @@
 #pragma once
 
-// The gate decides which pushes may change slices. A push is first admitted (Admit), which makes
-// its watermark count. The push is then checked again under the lock of each slice (Check), because
-// a fence or another epoch may have arrived in between. Each slice knows which closures it has
-// applied (applied_set.h); this knowledge is saved and restored with the slice's value. The gate
-// gives a slice the window by which to read its knowledge: the coordinator whose closure ids these
-// are, and the watermark.
+// The push gate decides which pushes may change slices. A push is checked first when it arrives
+// (Admit), which also raises the gate's watermark to the watermark in the push. It is checked again
+// under the lock of each slice (Check), because since Admit its worker may have been fenced or the
+// epoch may have changed. Each slice keeps the ids of the closures that it has applied
+// (applied_set.h); they are saved and restored with the slice's value. The gate tells the slice
+// which coordinator counts these ids, and the watermark (ClosureWindow).
 //
-// The watermark only rises: a push of a closure below the watermark is stale and never applied
-// again. Only the restore of a cut may lower the watermark, because closures that the cut does not
-// cover run again under their old ids. A restore happens under a raised epoch, so no push sent
-// before the restore can pass afterwards. Each coordinator counts its own closure ids: with another
-// coordinator incarnation the watermark and the fence start anew, and slices forget the closures
-// that they have applied.
+// The watermark only rises, so a push of a closure below the watermark is stale and never applied.
+// The one exception is the restore of a cut, which may lower the watermark, because closures that
+// the cut does not cover run again under the same ids. A restore happens in a new epoch, so no push
+// that was sent before the restore is applied after it. Each coordinator counts its own closure
+// ids: when another coordinator incarnation takes over, the gate resets the watermark and the
+// fenced incarnations, and slices forget the applied closures.
 
 #include <cstddef>
 #include <cstdint>
@@ -25,12 +25,13 @@
 
 namespace cohort {
 
-// The maximum number of intervals of worker incarnations that one coordinator may fence. A
-// coordinator numbers the sessions of its workers from 1 on (RunClosureRequest.session), and all
-// sessions but each worker's last are fenced sooner or later, so a few intervals hold them.
+// The maximum number of intervals of worker incarnations that can be fenced at a time. A
+// coordinator numbers the sessions of its workers from 1 on (RunClosureRequest.session). Sooner or
+// later all sessions except each worker's last one are fenced, so few intervals are needed.
 inline constexpr size_t kFencedIntervalsMax = 4096;
 
-// The sender of a push: its epoch, closure and worker incarnation, and the watermark that it knew.
+// The fields of a push by which the gate judges it: epoch, closure, worker incarnation, and the
+// watermark that the worker knew when it sent the push.
 struct PushTicket {
   uint64_t epoch = 0;
   uint64_t closure_id = 0;
@@ -39,29 +40,32 @@ struct PushTicket {
 };
 
 struct ClosureWindow {
-  uint64_t coordinator_incarnation = 0;  // the coordinator whose closure ids count
-  uint64_t watermark = 0;                // every closure with a lower id has ended everywhere
+  uint64_t coordinator_incarnation = 0;  // the coordinator that counts the closure ids
+  uint64_t watermark = 0;                // every closure with a lower id has ended
 };
 
-// The epoch, the fence and the watermark of one home, which decide over pushes. Thread-safe.
+// The epoch, the fenced worker incarnations and the watermark of one home, by which pushes are
+// accepted or refused. Thread-safe.
 class PushGate {
  public:
-  // Starts an epoch: pushes of lower epochs are stale from now on. A coordinator incarnation other
-  // than the last one sets the watermark to 0 and empties the fence.
+  // Starts an epoch; pushes of lower epochs are refused as stale afterwards. If the coordinator
+  // incarnation differs from the last epoch's, sets the watermark to 0 and forgets the fenced
+  // incarnations.
   void StartEpoch(uint64_t epoch, uint64_t coordinator_incarnation);
 
-  // Admits a push and raises the watermark to the push's own. Errors: INVALID_ARGUMENT for closure
-  // 0 or a watermark above the closure's id; FAILED_PRECONDITION (STALE) for an epoch that is not
-  // the current one, a fenced worker, or a closure below the watermark.
+  // Checks a push on its arrival, and raises the watermark to the one in the push. Errors:
+  // INVALID_ARGUMENT for closure 0 or a watermark above the closure's id; FAILED_PRECONDITION
+  // (STALE) for an epoch that is not the current one, a fenced worker, or a closure below the
+  // watermark.
   absl::Status Admit(const PushTicket& ticket);
 
-  // Checks a push again, under the lock of the slice that is about to change. Errors:
-  // FAILED_PRECONDITION (STALE) if the sender was fenced, its closure ended or the epoch changed
-  // after Admit.
+  // Checks an admitted push again, under the lock of the slice that it is about to change. Errors:
+  // FAILED_PRECONDITION (STALE) if since Admit the worker was fenced, the closure ended or the
+  // epoch changed.
   absl::StatusOr<ClosureWindow> Check(const PushTicket& ticket) const;
 
-  // Returns the window for a call that is not a push. Errors: FAILED_PRECONDITION (STALE) if
-  // `epoch` is not the current one.
+  // Returns the coordinator incarnation and the watermark to a call that is not a push. Errors:
+  // FAILED_PRECONDITION (STALE) if `epoch` is not the current one.
   absl::StatusOr<ClosureWindow> Window(uint64_t epoch) const;
 
   struct FenceOrder {
@@ -69,20 +73,20 @@ class PushGate {
     absl::Span<const uint64_t> worker_incarnations;
     uint64_t watermark = 0;
   };
-  // Fences worker incarnations: their pushes, and pushes of closures below the order's watermark,
-  // are stale from now on. Errors: those of Window; RESOURCE_EXHAUSTED for too many intervals.
-  // After an error nothing is fenced.
+  // Fences worker incarnations: pushes from them, and pushes of closures below the order's
+  // watermark, are refused as stale afterwards. Errors: those of Window; RESOURCE_EXHAUSTED for too
+  // many intervals. After an error nothing is fenced.
   absl::Status Fence(const FenceOrder& order);
 
-  // Sets the watermark, possibly to a lower one, before the slices of a cut are restored. Errors:
+  // Sets the watermark, even to a lower value, before the slices of a cut are restored. Errors:
   // those of Window.
   absl::Status RestoreWatermark(uint64_t epoch, uint64_t watermark);
 
  private:
   friend class InvariantsAfter<PushGate>;
 
-  // Aborts unless the fence is one of this coordinator's workers, and the watermark of its
-  // closures.
+  // Aborts if workers are fenced or a watermark is set before the first epoch, or if the set of
+  // fenced incarnations has a watermark.
   void CheckInvariants() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status CheckEpochLocked(uint64_t epoch) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status CheckSenderLocked(const PushTicket& ticket) const
@@ -91,7 +95,8 @@ class PushGate {
   mutable Mutex mutex_;
   uint64_t epoch_ ABSL_GUARDED_BY(mutex_) = 0;
   ClosureWindow window_ ABSL_GUARDED_BY(mutex_);
-  AppliedSet fenced_ ABSL_GUARDED_BY(mutex_){kFencedIntervalsMax};  // incarnations of workers
+  // The incarnations of fenced workers, as a set of intervals without a watermark.
+  AppliedSet fenced_ ABSL_GUARDED_BY(mutex_){kFencedIntervalsMax};
 };
 
 }  // namespace cohort

@@ -16,7 +16,7 @@ absl::Span<const T> ElementsOf(const Buffer& buffer) {
   return {reinterpret_cast<const T*>(buffer.data()), buffer.size() / sizeof(T)};
 }
 
-// Writes in * share to `out` if `adds` is false, else adds in * share to the elements of `out`.
+// Writes in[i] * share to out[i], or adds it to out[i] if `adds` is true.
 template <typename T>
 void JoinInto(absl::Span<const T> in, T share, bool adds, T* out) {
   for (size_t i = 0; i < in.size(); ++i) out[i] = adds ? out[i] + in[i] * share : in[i] * share;
@@ -42,8 +42,9 @@ void RoundPushes::Keep(uint64_t closure, Part part) {
 
 std::shared_ptr<Buffer> RoundPushes::Join(const Parts& parts, proto::VariableAggregation how,
                                           DType dtype) {
-  // The elements of pushes of some rows are put one after the other; the sparse update adds up
-  // equal rows. Pushes of all rows have equal sizes and are added up element by element here.
+  // If the pushes have gradients of some rows, these gradients are appended one after another, and
+  // the sparse update later adds up those of equal rows. If the pushes have all rows, they have
+  // equal sizes and are added up here, element by element.
   const bool behind = parts.begin()->second.kind == Kind::kSomeRows;
   size_t bytes = 0;
   for (const auto& [closure, part] : parts) {
@@ -54,10 +55,10 @@ std::shared_ptr<Buffer> RoundPushes::Join(const Parts& parts, proto::VariableAgg
   const float share = mean ? 1.0f / static_cast<float>(parts.size()) : 1.0f;
   std::byte* out = joined->data();
   bool adds = false;
-  // The map of pushes is ordered by closure id, so the order of float additions does not depend on
-  // the order of arrival.
+  // The map is ordered by closure id, so floats are added in the same order however the pushes
+  // arrived.
   for (const auto& [closure, part] : parts) {
-    switch (dtype) {  // integers are added as unsigned numbers and wrap around
+    switch (dtype) {  // integers are added as unsigned numbers, which wrap around
       case DType::kInt32:
         JoinInto<uint32_t>(ElementsOf<uint32_t>(*part.elements), 1, adds,
                            reinterpret_cast<uint32_t*>(out));
@@ -83,13 +84,13 @@ RoundPushes::Joined RoundPushes::Take(proto::VariableAggregation how, DType dtyp
   Parts parts = std::exchange(parts_, {});
   Joined joined;
   joined.kind = parts.begin()->second.kind;
-  // All closures of the round count as applied, even if only the first push is used.
+  // The closures of all pushes count as applied, even if only the first push is used.
   for (const auto& [closure, part] : parts) joined.closures.push_back(closure);
   if (how == proto::AGGREGATION_ONLY_FIRST_REPLICA) parts.erase(++parts.begin(), parts.end());
   for (const auto& [closure, part] : parts) {
     joined.rows.insert(joined.rows.end(), part.rows.begin(), part.rows.end());
   }
-  // The sum and the mean of a single push are the push itself.
+  // With a single push, the sum and the mean are the push's own elements.
   const std::shared_ptr<Buffer> elements =
       parts.size() == 1 ? parts.begin()->second.elements : Join(parts, how, dtype);
   if (elements->size() > 0) {

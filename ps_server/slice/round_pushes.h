@@ -1,8 +1,9 @@
 #pragma once
 
-// The pushes of one synchronous round that a slice keeps until it has enough of them to apply them
-// as one push: their mean, their sum, or the first push alone. Pushes are joined in ascending order
-// of their closures' ids, whatever order they arrived in, so the same pushes give the same bits.
+// The pushes of one synchronous round that a slice keeps until the round has enough pushes. The
+// slice then applies them as one push: their mean, their sum, or the first push alone. The pushes
+// are joined in ascending order of their closure ids, in whatever order they arrived, so the result
+// has the same bits every time.
 
 #include <cstdint>
 #include <map>
@@ -19,12 +20,12 @@ namespace cohort {
 // The pushes that one slice keeps for the current round. Thread-compatible.
 class RoundPushes {
  public:
-  // The kind of a push: gradients for all rows of the slice, gradients for some rows by their
-  // numbers, or new values that replace the slice's own.
+  // The content of a push: gradients for all rows of the slice, gradients for some rows, or a new
+  // value for the whole slice.
   enum class Kind { kAllRows, kSomeRows, kValue };
   struct Part {
     Kind kind = Kind::kAllRows;
-    std::vector<int64_t> rows;  // row numbers or keys, for kSomeRows only
+    std::vector<int64_t> rows;  // row numbers or keys; used for kSomeRows only
     std::shared_ptr<Buffer> elements;
   };
 
@@ -34,26 +35,27 @@ class RoundPushes {
   // Returns the kind of the kept pushes, or nothing if no push is kept.
   std::optional<Kind> kind() const;
 
-  // Begins a round and drops the pushes that were kept for an earlier round.
+  // Begins a new round, and drops the kept pushes of the round before.
   void Begin(uint64_t round);
-  // Keeps a push, whose kind must be that of the pushes kept already.
+  // Keeps a push of a closure. Its kind must be that of the pushes that are already kept.
   void Keep(uint64_t closure, Part part);
-  // Drops the pushes of closures below `closure`, which have ended without this round.
+  // Drops the pushes of closures with ids below `closure`. Those closures have ended, and the round
+  // no longer waits for them.
   void DropBelow(uint64_t closure) { parts_.erase(parts_.begin(), parts_.lower_bound(closure)); }
 
-  // The kept pushes of a round joined into one push of their kind; the rows of one push follow
-  // those of the one before it.
+  // The pushes of a round joined into one push of the same kind. For kSomeRows, the rows of all
+  // pushes stand one after another, in the order of the closures.
   struct Joined {
     std::vector<uint64_t> closures;
     Kind kind = Kind::kAllRows;
     std::vector<int64_t> rows;
     Payload elements;
   };
-  // Joins the kept pushes, at least one, and keeps none of them any more. `how` is SUM, MEAN
-  // (floats only) or ONLY_FIRST_REPLICA.
+  // Joins the kept pushes (at least one) into one and keeps none of them afterwards. `how` is SUM,
+  // MEAN (floats only) or ONLY_FIRST_REPLICA.
   Joined Take(proto::VariableAggregation how, DType dtype);
 
-  // Aborts unless what is kept is of one round and of one kind.
+  // Aborts unless all kept pushes have one kind and there is a round that they belong to.
   void CheckInvariants() const;
 
  private:

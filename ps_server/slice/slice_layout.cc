@@ -15,8 +15,8 @@ namespace cohort {
 
 namespace {
 
-// Describes an update rule, its parameters and its sparse mode. SameLayout compares rules by this
-// text.
+// Returns the operator, the parameters and the sparse mode of an update rule as text. SameLayout
+// compares rules by this text.
 std::string RuleString(const proto::UpdateRule& rule) {
   return absl::StrCat(
       rule.op(), "(",
@@ -29,19 +29,21 @@ std::string RuleString(const proto::UpdateRule& rule) {
                                           : SparseModeNames()[static_cast<size_t>(rule.sparse())]);
 }
 
-// Returns `full` with the first dimension cut to `rows`; a scalar's shape stays as it is.
+// Returns the shape `full` with its first dimension set to the number of `rows`. A scalar's shape
+// is returned unchanged.
 Shape RowsOf(const Shape& full, RowRange rows) {
   absl::InlinedVector<int64_t, 4> dims(full.dims().begin(), full.dims().end());
   if (!dims.empty()) dims[0] = rows.count;
   return Shape(absl::MakeConstSpan(dims));
 }
 
-// Returns the lifetime of a table's rows; 0 in the proto means that they never expire.
+// Returns the lifetime of a table's rows after their last push. A ttl_ms of 0 means that rows never
+// expire.
 absl::Duration TtlOf(const proto::DynamicTable& table) {
   return table.ttl_ms() == 0 ? absl::InfiniteDuration() : absl::Milliseconds(table.ttl_ms());
 }
 
-// Reads and checks what the layout says about a dynamic table.
+// Returns the settings of a dynamic table from its layout message, after checking them.
 absl::StatusOr<DynamicLayout> DynamicOf(const proto::DynamicTable& table,
                                         const SliceLayout& whole) {
   const Shape& shape = whole.full_shape;
@@ -53,14 +55,16 @@ absl::StatusOr<DynamicLayout> DynamicOf(const proto::DynamicTable& table,
   DynamicLayout dynamic;
   ASSIGN_OR_RETURN(dynamic.row_dtype, DTypeFromNumber(table.row_dtype()));
   RowPolicy& policy = dynamic.policy;
-  // Fields of the proto that are 0 were not set, and leave the policy's default.
+  // A 0 in a field of the message means that the field was not set; the policy then keeps its
+  // default.
   if (table.admit_after() != 0) policy.admit_after = table.admit_after();
   if (table.admit_probability() != 0) policy.admit_probability = table.admit_probability();
   policy.ttl = TtlOf(table);
   policy.bytes_max = table.max_bytes();
   if (table.evict_least_frequent()) policy.evict = RowPolicy::Evict::kLeastFrequentlyUsed;
   RETURN_IF_ERROR(CheckRowPolicy(whole.variable, policy));
-  // The row layout is made here only to check the table; each slice makes its own row layout later.
+  // A row layout is made here only to check the table's settings. Each slice makes its own row
+  // layout later.
   RETURN_IF_ERROR(
       RowLayout::Make({whole.variable, whole.row_width(), dynamic.row_dtype, whole.initializer},
                       whole.rule)
@@ -68,7 +72,7 @@ absl::StatusOr<DynamicLayout> DynamicOf(const proto::DynamicTable& table,
   return dynamic;
 }
 
-// Checks the layout of a variable with a row for each replica (synchronization ON_READ).
+// Checks the layout of a variable that has one row for each replica (synchronization ON_READ).
 absl::Status CheckReplicas(const SliceLayout& whole, int slices) {
   if (whole.replicas == 0) return absl::OkStatus();
   const Shape& shape = whole.full_shape;
@@ -98,7 +102,8 @@ absl::Status CheckDevice(const SliceLayout& whole) {
                    ", which keeps float32 without keys and of no replicas: leave the device out"));
 }
 
-// Reads and checks a layout, and returns the whole variable as one slice, which Cut() then divides.
+// Checks a layout message, and returns it as the layout of one slice that has all rows of the
+// variable. Cut() divides this slice.
 absl::StatusOr<SliceLayout> WholeOf(const proto::VariableLayout& layout) {
   SliceLayout whole;
   if (layout.name().empty()) return absl::InvalidArgumentError("it has no name");
@@ -107,7 +112,8 @@ absl::StatusOr<SliceLayout> WholeOf(const proto::VariableLayout& layout) {
   proto::TensorMeta meta;
   meta.set_dtype(layout.dtype());
   *meta.mutable_dims() = layout.dims();
-  // BytesOf refuses negative dimensions and sizes that overflow, before a Shape is made of them.
+  // BytesOf refuses negative dimensions and sizes that overflow. A Shape must not be made of such
+  // dimensions.
   RETURN_IF_ERROR(BytesOf(meta).status());
   whole.full_shape =
       Shape(absl::MakeConstSpan(layout.dims().data(), static_cast<size_t>(layout.dims_size())));
@@ -135,14 +141,15 @@ absl::StatusOr<SliceLayout> WholeOf(const proto::VariableLayout& layout) {
   return whole;
 }
 
-// Divides the whole variable into the slices of the layout, which must cover all rows in order.
+// Divides the variable into the slices that the layout message lists. The slices must cover all
+// rows in order.
 absl::StatusOr<std::vector<SliceLayout>> Cut(const SliceLayout& whole,
                                              const proto::VariableLayout& layout) {
   const int64_t rows = whole.full_shape.rank() == 0 ? 1 : whole.full_shape.dim(0);
   int64_t covered = 0;
   std::vector<SliceLayout> slices;
   for (const proto::SliceHome& home : layout.slices()) {
-    // Only a variable without rows may have an empty slice. The last comparison cannot overflow,
+    // A slice may be empty only if the variable has no rows. The last comparison cannot overflow,
     // since `covered` never exceeds `rows`.
     const bool empty = home.row_count() <= 0 && rows > 0;
     if (home.row_begin() != covered || empty || home.row_count() < 0 ||

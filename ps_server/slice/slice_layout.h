@@ -1,8 +1,7 @@
 #pragma once
 
-// The description of one slice: the variable that the slice belongs to, the slice's rows, and how
-// pushes change them. Layouts come from a peer, so every field is checked here, before memory is
-// allocated.
+// The description of one slice: its variable, its rows, and how pushes change them. Layouts are
+// sent by the coordinator, so every field is checked here before memory is allocated.
 
 #include <cstdint>
 #include <optional>
@@ -19,8 +18,8 @@
 
 namespace cohort {
 
-// The part of a layout that only slices of dynamic tables have. The rows of such a slice are
-// buckets of keys (slice_spec.h).
+// The settings that only slices of dynamic tables have. The "rows" in the layout of such a slice
+// are buckets of keys (slice_spec.h).
 struct DynamicLayout {
   DType row_dtype = DType::kFloat32;
   RowPolicy policy;
@@ -32,9 +31,11 @@ struct SliceLayout {
   uint32_t slice_id = 0;
   uint32_t ps = 0;
   bool mirrored = false;  // whether every home has a copy of the slice
-  // The number of replicas with a row each (common/program/aggregation.h); 0 means none.
+  // The number of replicas if the variable has one row for each replica
+  // (common/program/aggregation.h), else 0.
   int64_t replicas = 0;
-  // The device in whose memory the slice lies, as "gpu:1"; empty for the processor.
+  // The device in whose memory the slice lies, for example "gpu:1". Empty means the processor's
+  // memory.
   std::string device;
   std::string variable;
   DType dtype = DType::kUndefined;
@@ -45,38 +46,39 @@ struct SliceLayout {
   InitializerSpec initializer;
   std::optional<DynamicLayout> dynamic;
 
-  // Returns whether a row id, or a key of a dynamic table, belongs to the slice.
+  // Returns whether a row number, or for a dynamic table a key, belongs to the slice.
   bool Holds(int64_t id) const;
-  // Explains in an error message why `id` does not belong to the slice: "id 9 is not in [0, 5)".
+  // Returns a text for error messages that says why `id` does not belong to the slice: "id 9 is not
+  // in [0, 5)".
   std::string WhyOutside(int64_t id) const;
   proto::VariableAggregation aggregation = proto::AGGREGATION_NONE;
 
-  // Returns the shape of this slice's rows; a scalar variable's slice is a scalar.
+  // Returns the shape of this slice's value. The slice of a scalar variable is a scalar.
   Shape shape() const;
-  // Return a slot's shape for the whole variable (full_shape_of), and for this slice's rows
+  // Return the shape of a slot for the whole variable (full_shape_of) or for this slice's rows
   // (shape_of).
   Shape full_shape_of(const SlotSpec& slot) const;
   Shape shape_of(const SlotSpec& slot) const;
-  // Returns the number of elements in a row, at least 1. Each element of a scalar or a vector is a
+  // Returns the number of elements in a row, at least 1. In a scalar or a vector, each element is a
   // row.
   size_t row_width() const;
-  // Returns the bytes of the slice's value and slots. For a dynamic table, returns the limit of the
-  // rows' bytes, or 0 without a limit.
+  // Returns the size of the slice's value and slots in bytes. For a dynamic table, returns its
+  // limit of bytes, or 0 if it has no limit.
   size_t resident_bytes() const;
-  // Describes the layout: "slice 3: dense/kernel float32[784,256] rows 0 to 391, rmsprop(rho=0.9)
-  // lazy, zeros".
+  // Returns the layout as text: "slice 3: dense/kernel float32[784,256] rows 0 to 391,
+  // rmsprop(rho=0.9) lazy, zeros".
   std::string ToString() const;
 };
 
-// Returns the slices of a variable, in row order. Errors: INVALID_ARGUMENT that names the variable
-// and the field, for no name, an unknown type, a negative or overflowing shape, slices that leave a
-// gap or overlap, an unknown rule or initializer, a rule that does not fit the type, a device that
-// is not a GPU, or a variable that a GPU does not keep; for a dynamic table also the errors of
-// RowLayout and CheckRowPolicy.
+// Returns the slices of a variable in the order of their rows. Errors: INVALID_ARGUMENT that names
+// the variable and the field, for no name, an unknown type, a negative or overflowing shape, slices
+// that leave a gap or overlap, an unknown rule or initializer, a rule that does not fit the type, a
+// device that is not a GPU, or a kind of variable that cannot be kept on a GPU; for a dynamic table
+// also the errors of RowLayout and CheckRowPolicy.
 absl::StatusOr<std::vector<SliceLayout>> SlicesOf(const proto::VariableLayout& layout);
 
-// Returns whether two layouts are equal in everything but the initializer, which matters only when
-// a slice is made.
+// Returns whether two layouts are equal. Their initializers are not compared, because an
+// initializer matters only when a slice is made.
 bool SameLayout(const SliceLayout& a, const SliceLayout& b);
 
 }  // namespace cohort

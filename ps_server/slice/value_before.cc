@@ -15,7 +15,7 @@ void ValueBefore::KeepRows(const Of& of, absl::Span<const int64_t> rows, Read re
   Forget();
   of_ = of;
   rows_.assign(rows.begin(), rows.end());
-  // The rows are sorted and made unique, because Find() does a binary search.
+  // Find() searches the rows by binary search, so they are sorted and repetitions are removed.
   std::sort(rows_.begin(), rows_.end());
   rows_.erase(std::unique(rows_.begin(), rows_.end()), rows_.end());
   kept_.resize(rows_.size() * of.row_bytes);
@@ -24,7 +24,7 @@ void ValueBefore::KeepRows(const Of& of, absl::Span<const int64_t> rows, Read re
 
 const std::byte* ValueBefore::Find(int64_t row) const {
   if (!pages_.empty()) {
-    // All pages but the last have `page_rows` rows, so a division finds the row's page.
+    // All pages but the last have `page_rows` rows, so the row's page is found by a division.
     const auto place = static_cast<size_t>(row - of_.first_row);
     return pages_[place / of_.page_rows].data + place % of_.page_rows * of_.row_bytes;
   }
@@ -35,7 +35,7 @@ const std::byte* ValueBefore::Find(int64_t row) const {
 
 void ValueBefore::TakeBack(absl::Span<const int64_t> rows, absl::Span<std::byte> out) const {
   for (size_t i = 0; i < rows.size(); ++i) {
-    // A row that the round did not change is in `out` already.
+    // If the round did not change the row, `out` already has the right content.
     const std::byte* const before = Find(rows[i]);
     if (before != nullptr) std::memcpy(out.data() + i * of_.row_bytes, before, of_.row_bytes);
   }
@@ -45,7 +45,8 @@ Payload ValueBefore::All(const PagedValue& now) const {
   if (!pages_.empty()) return pages_;
   const Payload present = now.Lease();
   if (rows_.empty()) return present;
-  // The kept rows are copied into a copy of the value: its own pages may be leased by readers.
+  // The whole value is copied before the kept rows are put back, because readers may have leased
+  // the value's own pages.
   const std::shared_ptr<Buffer> whole = Buffer::Allocate(PayloadBytes(present));
   std::byte* out = whole->data();
   for (const ByteSlice& page : present) {

@@ -17,8 +17,8 @@ ValueBuffer::ValueBuffer(Tensor value, VariableMemory& memory, size_t spares_max
 std::shared_ptr<const BufferMemory> ValueBuffer::Lease() const {
   struct LeaseHolder : public BufferMemory {
     explicit LeaseHolder(std::shared_ptr<Block> block_in) : block(std::move(block_in)) {
-      // Relaxed order is enough: leases begin under the lock of the page's owner, and a writer
-      // reads the number of readers under the same lock.
+      // Relaxed order is enough, because a lease begins under the same lock under which a writer
+      // later reads the number of readers.
       block->readers.fetch_add(1, std::memory_order_relaxed);
     }
     ~LeaseHolder() override { block->readers.fetch_sub(1, std::memory_order_release); }
@@ -39,7 +39,8 @@ std::shared_ptr<ValueBuffer::Block> ValueBuffer::TakeSpare() {
   const auto found = std::find_if(spares_.begin(), spares_.end(),
                                   [](const auto& spare) { return IsFree(*spare); });
   if (found == spares_.end()) {
-    // All spare blocks are being read, so the writer allocates one more block rather than wait.
+    // All spare blocks are being read. The writer allocates a new block, because it must not wait
+    // for readers.
     const Tensor& like = current_->tensor;
     absl::StatusOr<std::shared_ptr<Buffer>> buffer = memory_->Allocate(like.num_bytes());
     COHORT_CHECK(buffer.ok(), buffer.status().ToString().c_str());
@@ -54,7 +55,8 @@ void ValueBuffer::Commit() {
   const InvariantsAfter check(*this);
   std::swap(current_, next_);
   if (next_ != current_) {
-    // The oldest spare goes first: if it is still leased, its memory is freed when the lease ends.
+    // The oldest spare block is dropped first. If it is still leased, its memory is freed when the
+    // lease ends.
     if (spares_.size() == spares_max_) spares_.erase(spares_.begin());
     spares_.push_back(std::move(next_));
   }
@@ -63,7 +65,8 @@ void ValueBuffer::Commit() {
 
 size_t ValueBuffer::Copy() {
   const size_t bytes = current_->tensor.num_bytes();
-  // The current block is being read, so Next() returns another block and source and target differ.
+  // Copy() is called only while the current block is being read, so Next() returns a different
+  // block.
   std::memcpy(Next().mutable_raw(), current_->tensor.raw(), bytes);
   Commit();
   return bytes;

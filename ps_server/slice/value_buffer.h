@@ -1,12 +1,12 @@
 #pragma once
 
-// The memory of one page of a slice's value or slot (paged_value.h), which stays readable while it
-// is replaced. A reader takes a lease on the current block of memory and may hold the lease for
-// long: a transport sends from the block, a checkpoint writes it to a file, a program on the device
-// computes with it. A writer that finds the current block leased writes the new value to a spare
-// block instead, so a reader never sees a value change; without a lease the writer changes the
-// current block in place. Blocks whose readers have left are used again as spares, so no memory is
-// allocated in the steady state.
+// The memory of one page of a slice's value or slot (paged_value.h). A page stays readable while it
+// is replaced: a reader leases the current block of memory, and may keep the lease for a long time,
+// for example while the block is sent, written to a checkpoint or used by a program on a GPU. If
+// the current block is leased, a writer writes the new content to another block, a spare one, so
+// readers never see the content change. If the current block is not leased, the writer changes it
+// in place. When its readers are gone, a replaced block serves as a spare block, so that usually no
+// memory is allocated.
 
 #include <atomic>
 #include <cstddef>
@@ -18,44 +18,45 @@
 
 namespace cohort {
 
-// The maximum number of spare blocks of a value's page. With more readers at a time, the surplus
-// blocks are freed when their readers leave.
+// The maximum number of spare blocks of a page of a value. If more blocks than this are being read,
+// the oldest are freed when their leases end.
 inline constexpr size_t kSpareBlocksMax = 4;
-// The maximum number of spare blocks of a slot's page: only snapshots read slots, one at a time.
+// The maximum number of spare blocks of a page of a slot. One is enough, because only snapshots
+// read slots, one at a time.
 inline constexpr size_t kSlotSpareBlocksMax = 1;
 
-// The current block of a page and its spare blocks. Thread-compatible: the owner of the slice's
-// lock calls it; leases end on any thread.
+// The current block of one page and the page's spare blocks. Thread-compatible: all calls are made
+// under the slice's lock; leases may end on any thread.
 class ValueBuffer {
  public:
-  // Makes a page whose first block is `value`, a tensor in `memory`. `memory` outlives the page.
+  // Makes a page whose current block is `value`, a tensor in `memory`. `memory` outlives the page.
   ValueBuffer(Tensor value, VariableMemory& memory, size_t spares_max = kSpareBlocksMax);
 
   const Tensor& current() const { return current_->tensor; }
 
-  // Leases the current block: it stays unchanged as long as the result lives.
+  // Leases the current block, whose content does not change as long as the returned lease exists.
   std::shared_ptr<const BufferMemory> Lease() const;
 
-  // Returns the block to write the page's next value to: the current block if nobody reads it, else
-  // another block with undefined content. The result is valid until Commit.
+  // Returns the block into which the page's next content is to be written: the current block if it
+  // is not leased, else another block with undefined content. The result is valid until Commit.
   Tensor& Next();
-  // Returns the block that the last Next() returned.
+  // Returns the block that the last call of Next() returned.
   Tensor& next() { return next_->tensor; }
-  // Makes the block from Next() the current one.
+  // Makes the block that Next() returned the current block.
   void Commit();
-  // Returns the current block, to be changed in place. If the block is being read, a copy of it
-  // becomes current and is returned, and its size is added to `copied_bytes`. The result is valid
-  // until the next lease.
+  // Returns the current block so that the caller can change it in place. If the block is leased, a
+  // copy of it first becomes the current block, and the size of the copy is added to
+  // `copied_bytes`. The result is valid until the next lease.
   Tensor& InPlace(size_t& copied_bytes) {
     if (!IsFree(*current_)) copied_bytes += Copy();
     return current_->tensor;
   }
 
-  // Returns the bytes of the current block and the spare blocks.
+  // Returns the total size of the current block and the spare blocks in bytes.
   size_t resident_bytes() const;
 
-  // Aborts unless the current block is no spare one, and all have one size; not between Next and
-  // Commit.
+  // Aborts if the current block is also a spare block, or if blocks differ in size. Not to be
+  // called between Next and Commit.
   void CheckInvariants() const;
 
  private:
@@ -64,8 +65,8 @@ class ValueBuffer {
     Tensor tensor;
     std::atomic<int> readers{0};
   };
-  // Returns whether nobody reads the block. The acquire pairs with the release at the end of a
-  // lease: the reader's last access to the bytes comes before our first write.
+  // Returns whether no lease on the block exists. The acquire pairs with the release at the end of
+  // a lease, so that the reader's last access to the bytes comes before a later write.
   static bool IsFree(const Block& block) {
     return block.readers.load(std::memory_order_acquire) == 0;
   }
@@ -74,7 +75,7 @@ class ValueBuffer {
 
   VariableMemory* memory_;
   size_t spares_max_;
-  // The blocks are shared with leases, which may outlive the slice.
+  // Blocks are shared with leases, which may outlive the slice.
   std::shared_ptr<Block> current_;
   std::shared_ptr<Block> next_;
   std::vector<std::shared_ptr<Block>> spares_;

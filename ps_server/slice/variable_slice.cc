@@ -19,7 +19,7 @@ absl::Span<float> MutableFloats(Tensor& tensor, size_t begin, size_t count) {
   return {reinterpret_cast<float*>(tensor.mutable_raw()) + begin, count};
 }
 
-// Copies a tensor of the slice's shape into the pages of a value or slot.
+// Replaces the content of a value or slot by a tensor of the slice's shape.
 void ReplaceBy(const Tensor& tensor, PagedValue& paged) {
   size_t done = 0;
   paged.Replace([&](std::byte* out, size_t size) {
@@ -30,7 +30,8 @@ void ReplaceBy(const Tensor& tensor, PagedValue& paged) {
   COHORT_CHECK(done == tensor.num_bytes(), "a tensor of the slice's shape");
 }
 
-// Returns the number of rows in a page. Memory that updates all rows in one piece has one page.
+// Returns the number of rows in a page. A GPU's memory, which is updated as a whole, has one page
+// for all rows.
 size_t PageRowsOf(const SliceLayout& layout, const VariableMemory& memory) {
   const size_t rows = memory.in_one_piece()
                           ? static_cast<size_t>(layout.rows.count)
@@ -38,8 +39,8 @@ size_t PageRowsOf(const SliceLayout& layout, const VariableMemory& memory) {
   return std::max<size_t>(rows, 1);
 }
 
-// Moves a new tensor's bytes into `memory`. New tensors lie in host memory, so for host memory
-// nothing is to be done.
+// Moves a new tensor into `memory`. New tensors are made in host memory, so nothing is done if
+// `memory` is the host's.
 absl::Status MoveTo(VariableMemory& memory, Tensor& tensor) {
   if (&memory == HostMemory().get()) return absl::OkStatus();
   ASSIGN_OR_RETURN(std::shared_ptr<Buffer> buffer, memory.Allocate(tensor.num_bytes()));
@@ -51,8 +52,8 @@ absl::Status MoveTo(VariableMemory& memory, Tensor& tensor) {
 
 constexpr size_t kBlockFloats = kBlockBytes / sizeof(float);
 
-// Returns the next `count` floats of the cursor. A row that is longer than a block of the cursor is
-// copied to `wide_row`.
+// Returns the next `count` floats of the cursor. If `wide_row` is not empty, rows are longer than a
+// block of the cursor and the floats are copied to `wide_row`.
 absl::Span<const float> NextFloats(PayloadCursor& cursor, size_t count,
                                    std::vector<float>& wide_row) {
   if (wide_row.empty()) {
@@ -64,7 +65,8 @@ absl::Span<const float> NextFloats(PayloadCursor& cursor, size_t count,
 
 template <typename T>
 void Add(const T* in, const T* added, T* out, size_t count) {
-  // Integers wrap around: signed overflow would be undefined, and the numbers come from a peer.
+  // Integers are added as unsigned numbers, which wrap around: signed overflow by a peer's numbers
+  // would be undefined behaviour.
   using Unsigned = std::make_unsigned_t<T>;
   for (size_t i = 0; i < count; ++i) {
     out[i] = static_cast<T>(static_cast<Unsigned>(in[i]) + static_cast<Unsigned>(added[i]));
@@ -95,7 +97,8 @@ absl::StatusOr<SliceState> VariableSlice::InitialState(const SliceLayout& layout
     state.value = Tensor(layout.dtype, Shape{0});
     return state;
   }
-  // All replicas begin with the same value, so one row is made and then copied.
+  // All replicas begin with the same value, so the initializer makes one row, which is copied for
+  // each replica.
   const RowRange rows = layout.replicas > 0 ? RowRange{0, 1} : layout.rows;
   ASSIGN_OR_RETURN(state.value, InitialRows(layout.initializer, layout.variable, layout.dtype,
                                             layout.full_shape, rows));
@@ -126,7 +129,7 @@ VariableSlice::VariableSlice(SliceLayout layout, Parts parts)
       page_rows_(PageRowsOf(layout_, *memory_)),
       rows_(std::move(parts.rows)),
       value_(parts.initial.value, *memory_, {page_rows_ * slot_widths_.row, kSpareBlocksMax}) {
-  // A slot's pages have the same rows as the value's pages, whatever the slot's width.
+  // Each page of a slot has the same rows as the value's page with the same index.
   const size_t page_elements = page_rows_ * slot_widths_.row;
   for (size_t i = 0; i < parts.initial.slots.size(); ++i) {
     slots_.emplace_back(
@@ -146,8 +149,8 @@ VariableSlice::SlotWidths VariableSlice::WidthsOf(const SliceLayout& layout) {
 }
 
 void VariableSlice::EnterLocked(const ClosureWindow& window) {
-  // Another coordinator counts its closures and rounds anew, so the former coordinator's ids are
-  // forgotten.
+  // Another coordinator counts its own closure ids and rounds, so the ids of the former coordinator
+  // are forgotten.
   if (history_of_ != window.coordinator_incarnation) {
     history_.applied = AppliedSet();
     history_.round = 0;
@@ -159,8 +162,8 @@ void VariableSlice::EnterLocked(const ClosureWindow& window) {
 }
 
 bool VariableSlice::ReadsBeforeLocked(const RoundRead& round) const {
-  // Before another coordinator's first change, the value before a round is that of the former
-  // coordinator, whose round numbers do not compare.
+  // `before_` may still be of a former coordinator's round, whose number must not be compared with
+  // rounds of the present coordinator.
   return before_.IsFor(round.round) && history_of_ == round.coordinator;
 }
 
@@ -176,7 +179,8 @@ uint64_t VariableSlice::ReadRowsFor(const RoundRead& round, absl::Span<const int
   MutexLock lock(mutex_);
   const bool before = ReadsBeforeLocked(round);
   const absl::Time now = rows_ == nullptr ? absl::InfinitePast() : rows_->now();
-  // Copies all rows as they are now; TakeBack() then overwrites the rows that the round changed.
+  // All rows are copied with their present content. If the step must read the value from before the
+  // round, TakeBack() then restores the rows that the round changed.
   ReadRowsLocked(rows, before ? before_.now() : now, out);
   if (!before) return history_.version;
   before_.TakeBack(rows, out);
@@ -185,7 +189,7 @@ uint64_t VariableSlice::ReadRowsFor(const RoundRead& round, absl::Span<const int
 
 void VariableSlice::ReadRowsLocked(absl::Span<const int64_t> rows, absl::Time at,
                                    absl::Span<std::byte> out) const {
-  constexpr size_t kAhead = 16;  // number of rows between the prefetched one and the copied one
+  constexpr size_t kAhead = 16;  // number of rows by which the prefetch runs ahead of the copy
   const size_t row_bytes = RowBytes();
   if (rows_ != nullptr) return rows_->Read(rows, at, out);
   const auto row_at = [&](size_t i) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
@@ -202,7 +206,8 @@ absl::Status VariableSlice::Assign(PayloadCursor& value, absl::FunctionRef<absl:
   MutexLock lock(mutex_);
   RETURN_IF_ERROR(admit());
   before_.Forget();
-  // The value before a round is forgotten at an assignment: steps must read the assigned value.
+  // The value from before the last round is forgotten, because all steps must read the assigned
+  // value from now on.
   value_.Replace([&](std::byte* out, size_t size) { value.CopyTo(out, size); });
   return absl::OkStatus();
 }
@@ -222,7 +227,7 @@ absl::Status VariableSlice::AssignAverage(absl::FunctionRef<absl::Status()> admi
     rows_->TakeAverages();
     return absl::OkStatus();
   }
-  // The average has one element for each element of the value, so their pages match.
+  // The average has the shape of the value, so both have the same pages.
   const PagedValue& average = slots_.back();
   size_t page = 0;
   value_.Replace([&](std::byte* out, size_t size) {
@@ -235,7 +240,7 @@ absl::StatusOr<SliceSnapshot> VariableSlice::TakeSnapshot(AskGate gate) {
   MutexLock lock(mutex_);
   ASSIGN_OR_RETURN(const ClosureWindow window, gate());
   EnterLocked(window);
-  // The snapshot's value, slots and history are taken under one lock, so they have one version.
+  // Value, slots and history are taken under one lock, so they belong to the same version.
   SliceSnapshot snapshot{value_.Lease(), {}, history_};
   for (const PagedValue& slot : slots_) snapshot.slots.push_back(slot.Lease());
   if (rows_ != nullptr) snapshot.table = rows_->Save();
@@ -249,7 +254,7 @@ absl::Status VariableSlice::Restore(const SliceState& state, AskGate gate) {
   MutexLock lock(mutex_);
   ASSIGN_OR_RETURN(const ClosureWindow window, gate());
   if (state.history.has_value()) {
-    // The restored closure ids are those of the coordinator that restores.
+    // The closure ids in the restored history are counted by the coordinator that restores.
     history_ = *state.history;
     ForgetRoundsLocked();
     history_of_ = window.coordinator_incarnation;
@@ -290,7 +295,7 @@ uint64_t VariableSlice::copied_bytes() const {
   return copied_bytes_;
 }
 
-// Changes by a push: Apply, ApplyRows and their helpers.
+// Changes of the slice by pushes: Apply, ApplyRows and their helpers.
 
 absl::StatusOr<bool> VariableSlice::AdmitLocked(const SlicePush& context, AskGate gate) {
   ASSIGN_OR_RETURN(const ClosureWindow window, gate());
@@ -304,7 +309,8 @@ absl::StatusOr<AppliedPush> VariableSlice::Apply(PayloadCursor& gradient, const 
   if (context.round != 0) return ApplyInRoundLocked(std::nullopt, gradient, context, gate);
   ASSIGN_OR_RETURN(const bool is_new, AdmitLocked(context, gate));
   if (!is_new) {
-    // A duplicate's gradient is skipped, because gradients of other slices follow in the message.
+    // The gradient of a duplicate push is skipped in the payload, because the gradients of other
+    // slices follow it.
     gradient.Skip(num_bytes_);
     return AppliedPush{true, history_.version};
   }
@@ -365,7 +371,7 @@ void VariableSlice::ApplyFloatsLocked(PayloadCursor& gradient, const SlicePush& 
   UpdateStep step = StepOf(context);
   PageWriter writer(value_, slots_, slot_widths_.slots);
   if (memory_->in_one_piece()) {
-    // A GPU updates the whole slice by one call, so the gradient must lie in one piece.
+    // A GPU updates the whole slice with one kernel call, so the gradient must be contiguous.
     if (num_bytes_ == 0) return;
     std::shared_ptr<Buffer> copy;
     const size_t count = value_.elements_of(0);
@@ -374,8 +380,8 @@ void VariableSlice::ApplyFloatsLocked(PayloadCursor& gradient, const SlicePush& 
     writer.SetSpans(0, count, step);
     return kernel_->Apply(step);
   }
-  // Blocks are whole rows if a slot has one element per row. Block borders do not depend on the
-  // message, so the arithmetic gives the same bits every time.
+  // If a slot has one element per row, the blocks are whole rows. The borders of blocks do not
+  // depend on the message's memory slices, so the arithmetic gives the same bits every time.
   const size_t width = slot_widths_.largest;
   const size_t whole_rows = std::max<size_t>(kBlockFloats / width, 1) * width;
   std::vector<float> wide_row(whole_rows > kBlockFloats ? whole_rows : 0);
@@ -398,7 +404,7 @@ void VariableSlice::ApplyFloatRowsLocked(absl::Span<const int64_t> rows, Payload
                        {context.time_ms, history_of_});
   }
   const size_t width = slot_widths_.row;
-  // The update kernel counts rows from the first row of the slice.
+  // `here` has the row numbers within the slice, by which the update kernel finds the rows.
   std::vector<int64_t> here(rows.begin(), rows.end());
   for (int64_t& row : here) row -= layout_.rows.begin;
   std::shared_ptr<Buffer> copy;
@@ -406,8 +412,8 @@ void VariableSlice::ApplyFloatRowsLocked(absl::Span<const int64_t> rows, Payload
       reinterpret_cast<const float*>(gradient.NextWhole(rows.size() * RowBytes(), copy));
   const MergedRows merged(here, {floats, rows.size() * width}, width);
   UpdateStep step = StepOf(context);
-  // A rule that sweeps changes all rows, even those without a gradient. Any other rule changes only
-  // the given rows, in place.
+  // A rule that sweeps changes all rows, also those without a gradient, so it writes new pages. Any
+  // other rule changes only the given rows, in place.
   if (layout_.rule_spec.sweeps) {
     PageWriter writer(value_, slots_, slot_widths_.slots);
     const auto memory = [&](size_t first, size_t count, UpdateStep& step) {
@@ -427,7 +433,7 @@ void VariableSlice::AddLocked(PayloadCursor& gradient) {
   constexpr size_t kBlock = kBlockBytes / sizeof(T);
   for (size_t page = 0; page < value_.num_pages(); ++page) {
     ValueBuffer& buffer = value_.page(page);
-    // `out` and `in` are one block if nobody reads the page; Add() allows that.
+    // `in` and `out` are the same memory if the page is not leased. Add() works for that case too.
     T* const out = buffer.Next().mutable_data<T>();
     const T* const in = buffer.current().data<T>();
     const size_t count = value_.elements_of(page);
@@ -440,7 +446,8 @@ void VariableSlice::AddLocked(PayloadCursor& gradient) {
   }
 }
 
-// Integers may be added in any order with the same result, so equal rows need no merging.
+// The gradients of equal rows need not be added up first, because integers can be added in any
+// order with the same result.
 template <typename T>
 void VariableSlice::AddRowsLocked(absl::Span<const int64_t> rows, PayloadCursor& gradient) {
   const size_t width = slot_widths_.row;
@@ -456,24 +463,25 @@ void VariableSlice::AddRowsLocked(absl::Span<const int64_t> rows, PayloadCursor&
   }
 }
 
-// Synchronous pushes: a slice joins the first `aggregate` pushes of a round and applies them once.
+// Synchronous pushes: a slice keeps the first `aggregate` pushes of a round and then applies them
+// as one push.
 
 std::optional<AppliedPush> VariableSlice::LateOrRepeatedLocked(const SlicePush& context) {
   AppliedPush applied;
   applied.version_before = history_.version;
-  // The push's round was applied, or a later round has begun because the coordinator gave the
-  // push's round up.
+  // The push is late: its round was applied, or the coordinator has given the round up and a later
+  // round has begun.
   if (context.round <= history_.round || context.round < round_.round()) {
-    // A late push is remembered like an applied one, so that its repetition counts as a duplicate.
-    // If the applied set has no room for it, the round number still keeps the push from being
-    // applied.
+    // The closure of a late push is remembered like that of an applied push, so that a repetition
+    // counts as a duplicate. If the applied set has no room for it, the round number still prevents
+    // the push from being applied.
     applied.dropped = history_.applied.Insert(context.closure_id).value_or(false);
     applied.duplicate = !applied.dropped;
     return applied;
   }
   if (context.round != round_.round() || !round_.Has(context.closure_id)) return std::nullopt;
-  // An error lowered the number of pushes that the round needs: the kept pushes are enough now, so
-  // this repeated push completes the round.
+  // `aggregate` is lower than before, because a closure of the round has failed. The kept pushes
+  // are enough now, so this repeated push completes the round.
   if (round_.size() >= context.aggregate) return std::nullopt;
   applied.duplicate = applied.kept = true;
   return applied;
@@ -491,7 +499,7 @@ absl::StatusOr<AppliedPush> VariableSlice::ApplyInRoundLocked(
   }
   if (context.round > round_.round()) {
     round_.Begin(context.round);
-    before_.Forget();  // all slices have applied the former round, or none will
+    before_.Forget();  // no step of the former round needs it anymore
   }
   RoundPushes::Part part;
   if (rows.has_value()) {
@@ -500,7 +508,7 @@ absl::StatusOr<AppliedPush> VariableSlice::ApplyInRoundLocked(
   } else if (context.assign) {
     part.kind = RoundPushes::Kind::kValue;
   }
-  // Pushes of different kinds cannot be joined into one.
+  // Pushes of different kinds cannot be joined into one push.
   if (round_.kind().value_or(part.kind) != part.kind) {
     return absl::InvalidArgumentError(absl::StrCat(layout_.ToString(), " gets pushes of two kinds ",
                                                    "(all rows, some rows, values) in round ",
@@ -508,13 +516,14 @@ absl::StatusOr<AppliedPush> VariableSlice::ApplyInRoundLocked(
   }
   AppliedPush applied;
   applied.version_before = history_.version;
-  // This push alone completes the round, so its gradient needs no copy.
+  // The round needs only this push, which is applied at once, without a copy of its gradient.
   if (round_.size() == 0 && context.aggregate <= 1) {
     const RoundPushes::Joined alone = {{context.closure_id}, part.kind, std::move(part.rows), {}};
     ApplyRoundLocked(alone, gradient, context);
     return applied;
   }
-  // The message's memory is freed when the call ends, so a push that waits for its round is copied.
+  // The gradient is copied, because the message's memory is freed at the end of the call and the
+  // push waits for the rest of its round.
   part.elements = Buffer::Allocate(bytes);
   gradient.CopyTo(part.elements->data(), bytes);
   round_.Keep(context.closure_id, std::move(part));
@@ -536,11 +545,11 @@ void VariableSlice::ForgetRoundsLocked() {
 void VariableSlice::ApplyRoundLocked(const RoundPushes::Joined& pushes, PayloadCursor& elements,
                                      const SlicePush& context) {
   const bool some_rows = pushes.kind == RoundPushes::Kind::kSomeRows;
-  // The value before the round is kept first, for steps of the round that run again.
+  // First, the value from before the round is kept for steps of this round that run again.
   ValueBefore::Of of = {context.round, history_.version, RowBytes(), page_rows_,
                         layout_.rows.begin};
   if (rows_ != nullptr) of.now = rows_->now();
-  // Copies of the pushed rows suffice only if the rule leaves all other rows unchanged.
+  // Copies of the pushed rows suffice only if the update rule leaves all other rows unchanged.
   if (some_rows && (rows_ != nullptr || !layout_.rule_spec.sweeps)) {
     before_.KeepRows(
         of, pushes.rows,
@@ -558,8 +567,8 @@ void VariableSlice::ApplyRoundLocked(const RoundPushes::Joined& pushes, PayloadC
   }
   history_.round = context.round;
   ++history_.version;
-  // A closure that finds no room in the applied set is still kept out by the round number; its
-  // repetition then counts as dropped instead of as a duplicate.
+  // If the applied set has no room for a closure, the round number still prevents its push from
+  // being applied again. A repetition of the push then counts as dropped, not as a duplicate.
   for (const uint64_t closure : pushes.closures) history_.applied.Insert(closure).IgnoreError();
 }
 

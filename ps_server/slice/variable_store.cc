@@ -12,8 +12,8 @@
 
 namespace cohort {
 
-// Returns the layouts of this home's slices that the store does not hold. Errors: INVALID_ARGUMENT
-// if a slice in the store differs from its layout.
+// Returns the layouts of slices that belong on this home and are not in the store yet. Errors:
+// INVALID_ARGUMENT if a slice in the store has another layout.
 absl::StatusOr<std::vector<SliceLayout>> VariableStore::MissingOf(const Layouts& layouts) const {
   std::set<std::string> names;
   std::set<uint32_t> ids;
@@ -50,7 +50,8 @@ absl::Status VariableStore::CheckMemory(absl::Span<const SliceLayout> missing) c
   for (const VariableSlice* shard : All()) bytes += shard->layout().resident_bytes();
   for (const SliceLayout& slice : missing) {
     const size_t more = slice.resident_bytes();
-    // Compares by a difference, because a peer's layouts could make the sum of bytes overflow.
+    // The difference is compared, because with layouts from a peer the sum of the bytes could
+    // overflow.
     if (more > options_.resident_bytes_max || bytes > options_.resident_bytes_max - more) {
       return MakeError(
           absl::StatusCode::kResourceExhausted,
@@ -76,7 +77,7 @@ absl::StatusOr<std::unique_ptr<VariableSlice>> VariableStore::Make(const SliceLa
   };
   auto made = in_memory();
   if (made.ok()) return made;
-  // The error has the class CONFIGURATION, since the job asked for a device that cannot keep the
+  // The error class is CONFIGURATION, because the job's settings name a device that cannot hold the
   // variable.
   return MakeError(made.status().code(),
                    absl::StrCat("variable '", slice.variable, "' is to be in the memory of ",
@@ -88,20 +89,21 @@ absl::StatusOr<std::vector<uint32_t>> VariableStore::Create(
     const Layouts& layouts, absl::FunctionRef<absl::Status()> admit) {
   ASSIGN_OR_RETURN(const std::vector<SliceLayout> missing, MissingOf(layouts));
   RETURN_IF_ERROR(CheckMemory(missing));
-  // Filling slices by their initializers takes long, so it happens outside the lock.
+  // The slices are made outside the lock, because it takes long to fill them by their initializers.
   std::vector<std::unique_ptr<VariableSlice>> made;
   for (const SliceLayout& slice : missing) {
     ASSIGN_OR_RETURN(std::unique_ptr<VariableSlice> shard, Make(slice));
     made.push_back(std::move(shard));
   }
-  // `admit` is asked after the filling: if the epoch has ended meanwhile, no slice becomes visible.
+  // The epoch is checked (`admit`) after the slices are filled: if the epoch has ended by then, no
+  // new slice becomes visible.
   RETURN_IF_ERROR(admit());
   std::vector<uint32_t> created;
   MutexLock lock(mutex_);
   const InvariantsAfter check(*this);
   for (std::unique_ptr<VariableSlice>& shard : made) {
     const uint32_t id = shard->layout().slice_id;
-    // A concurrent Create of the same slice may have been first; its slice then stays in the store.
+    // If a concurrent Create has already added a slice with this id, that slice stays in the store.
     if (slices_.emplace(id, std::move(shard)).second) created.push_back(id);
   }
   return created;
@@ -114,7 +116,8 @@ absl::StatusOr<std::vector<VariableSlice*>> VariableStore::Find(
   MutexLock lock(mutex_);
   for (const uint32_t id : slice_ids) {
     const auto shard = slices_.find(id);
-    // An empty store means that this task was started again and has lost its slices.
+    // If the store is empty, this task was probably restarted and has lost its slices, so the error
+    // class is PS_LOST.
     if (shard == slices_.end()) {
       return MakeError(absl::StatusCode::kNotFound,
                        absl::StrCat("slice ", id, " is not on ps:", options_.ps, ", which holds ",

@@ -1,7 +1,7 @@
 #pragma once
 
-// The slices that live on one parameter server or other home, by id. Slices are added but never
-// removed, so a pointer to a slice is valid as long as the store lives.
+// The slices of one home (a parameter server, or a worker with its own copy), keyed by slice id.
+// Slices are never removed, so a pointer to a slice is valid as long as the store exists.
 
 #include <cstdint>
 #include <map>
@@ -25,35 +25,37 @@ class VariableStore {
  public:
   struct Options {
     uint32_t ps = 0;  // the index of this parameter server
-    // The limit of the bytes of all values and slots, without spare blocks; dynamic tables count
-    // with their own limits.
+    // The limit of the total bytes of values and slots, without spare blocks. A dynamic table
+    // counts with its own limit of bytes.
     size_t resident_bytes_max = 0;
-    FindVariableMemory find_memory = nullptr;  // null: only the processor's memory is available
+    // Finds a device's memory by the device's name. Null if slices can lie only in the processor's
+    // memory.
+    FindVariableMemory find_memory = nullptr;
   };
   explicit VariableStore(Options options) : options_(std::move(options)) {}
 
   using Layouts = google::protobuf::RepeatedPtrField<proto::VariableLayout>;
-  // Makes the slices whose home is this task and that the store lacks, all of them or none, and
-  // returns the ids of the new slices. `admit` is asked before the new slices become visible.
-  // Errors: those of `admit`; INVALID_ARGUMENT from SlicesOf, for an id or a name that occurs
-  // twice, or, with both layouts in the message, if a layout differs from that of the slice in the
-  // store; RESOURCE_EXHAUSTED (CONFIGURATION) if the slices exceed the memory limit;
+  // Makes the slices that belong on this home and are not in the store yet: all of them, or none
+  // after an error. Returns the ids of the new slices. `admit` checks the epoch just before the new
+  // slices become visible. Errors: those of `admit`; INVALID_ARGUMENT from SlicesOf, for an id or a
+  // name that occurs twice, or, with both layouts in the message, if a slice in the store has
+  // another layout; RESOURCE_EXHAUSTED (CONFIGURATION) if the slices exceed the memory limit;
   // FAILED_PRECONDITION (CONFIGURATION) if a device's memory cannot be used.
   absl::StatusOr<std::vector<uint32_t>> Create(const Layouts& layouts,
                                                absl::FunctionRef<absl::Status()> admit);
 
   // Returns the slices with the given ids, in the order of the ids. Errors: NOT_FOUND that names a
-  // missing id, with the class PS_LOST if the store is empty, since a parameter server that was
-  // started again has no slices.
+  // missing id; its class is PS_LOST if the store is empty, because a parameter server has no
+  // slices after a restart.
   absl::StatusOr<std::vector<VariableSlice*>> Find(absl::Span<const uint32_t> slice_ids) const;
 
-  // Returns all slices by ascending id.
+  // Returns all slices in ascending order of their ids.
   std::vector<VariableSlice*> All() const;
 
  private:
   friend class InvariantsAfter<VariableStore>;
 
-  // Aborts unless each slice stands under its id, and its home is this ps.
+  // Aborts unless each slice is stored under its own id and belongs on this home.
   void CheckInvariants() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<std::vector<SliceLayout>> MissingOf(const Layouts& layouts) const;
   absl::Status CheckMemory(absl::Span<const SliceLayout> missing) const;

@@ -1,7 +1,8 @@
 #pragma once
 
-// Memory taken directly from the system, in huge pages where the system has them. Memory that is
-// accessed at random then needs few entries of the processor's page-table cache.
+// Memory that is mapped directly from the operating system, in huge pages if the system has them.
+// With huge pages, memory that is accessed at random needs fewer entries in the processor's TLB
+// (its cache of page-table entries).
 
 #include <cstddef>
 #include <utility>
@@ -10,13 +11,13 @@ namespace cohort {
 
 inline constexpr size_t kHugePage = size_t{2} << 20;
 
-// Asks the system for huge pages for the part of [begin, begin + bytes) that was not touched yet,
-// in whole pages. If the system has no huge pages, the memory works all the same but is filled more
-// slowly.
+// Asks the operating system to use huge pages for the memory [begin, begin + bytes), as far as it
+// consists of whole huge pages and has not been touched yet. Without huge pages the memory works
+// too, but it takes longer to fill.
 void AdviseHugePages(std::byte* begin, size_t bytes);
 
-// A piece of memory that starts as zeros and is aligned to a huge page. Pages that are never
-// touched take no physical memory. Thread-compatible.
+// A block of memory that is aligned to a huge page and initially zero. Pages that are never touched
+// take no physical memory. Thread-compatible.
 class HugePages {
  public:
   HugePages() = default;
@@ -31,7 +32,7 @@ class HugePages {
   ~HugePages();
 
   std::byte* begin() const { return begin_; }
-  // Returns the size that was asked for, rounded up to whole huge pages.
+  // Returns the requested size rounded up to whole huge pages.
   size_t bytes() const { return bytes_; }
 
  private:

@@ -4,8 +4,8 @@ namespace cohort {
 
 namespace {
 
-// The size from which on an index lies in huge pages; at this size half of its first huge page may
-// be unused.
+// The size in bytes from which on an index is stored in huge pages. An index of this size leaves
+// half of a huge page unused.
 constexpr size_t kLargeBytes = kHugePage / 2;
 
 }  // namespace
@@ -21,8 +21,8 @@ RowIndex::Groups::Groups(size_t size) : size_(size) {
 }
 
 size_t RowIndex::SizeAfter(size_t groups) {
-  // Growth by a quarter leaves little memory unused. The max() makes an index of few groups grow
-  // too.
+  // The index grows by a quarter, so that little of its memory is unused. The max() ensures that an
+  // index of few groups grows too.
   const size_t grown = std::max(groups + 1, groups / 4 * 5);
   if (grown * sizeof(Group) < kLargeBytes) return grown;
   constexpr size_t kInPage = kHugePage / sizeof(Group);
@@ -37,7 +37,7 @@ size_t RowIndex::BytesFor(size_t rows) {
 
 void RowIndex::Place(Groups& groups, uint64_t hash, uint32_t row) {
   size_t at = GroupOf(hash, groups.size());
-  // The loop ends at a free place, because the index has more places than rows.
+  // The loop ends when it finds a free entry, because the index has more entries than rows.
   while (true) {
     Group& group = groups[at];
     const uint32_t empty = Matches(group, 0);
@@ -47,7 +47,8 @@ void RowIndex::Place(Groups& groups, uint64_t hash, uint32_t row) {
       group.rows[place] = row;
       return;
     }
-    // A `passed` count at its maximum stays there, since it could not be lowered exactly later.
+    // A group's `passed` counts the rows that found the group full and are stored in a later group.
+    // At its maximum the count is not raised, and no longer gives the true number.
     if (group.passed < kPassedMax) ++group.passed;
     at = at + 1 == groups.size() ? 0 : at + 1;
   }
@@ -56,8 +57,8 @@ void RowIndex::Place(Groups& groups, uint64_t hash, uint32_t row) {
 void RowIndex::Erase(uint64_t hash, uint32_t row) {
   const uint8_t tag = TagOf(hash);
   size_t at = GroupOf(hash);
-  // Searches the groups in the order of Place(), and lowers `passed` in each full group before the
-  // row.
+  // Visits the groups in the order in which Place() tried them for this row. Lowers `passed` in
+  // each group before the one that contains the row.
   for (size_t tried = 0; tried < groups_.size(); ++tried, at = Next(at)) {
     Group& group = groups_[at];
     for (uint32_t match = Matches(group, tag); match != 0; match &= match - 1) {
@@ -67,7 +68,8 @@ void RowIndex::Erase(uint64_t hash, uint32_t row) {
       --rows_;
       return;
     }
-    // A `passed` count at its maximum has lost the true number, so it must not be lowered.
+    // If a group's `passed` count is at its maximum, the true number of rows is unknown, so the
+    // count must not be lowered.
     if (group.passed > 0 && group.passed < kPassedMax) --group.passed;
   }
   COHORT_CHECK(false, "the row is in the index");

@@ -1,19 +1,20 @@
 #pragma once
 
-// An index that finds the row of a key. The index holds neither keys nor values, only 5 bytes for a
-// row: a tag (8 bits of the key's hash) and the row's number. The caller must compare the key in
-// the row with the key that it looks for: the tag of another key matches in 1 of 255 cases.
+// An index that finds the row of a key by the key's hash. It stores no keys and no values, only 5
+// bytes for each row: a tag (8 bits of the hash) and the row's number. Different keys can have the
+// same tag (1 of 255), so the caller must compare the key in a found row with the wanted key.
 //
-// A group is one cache line with up to 12 rows. A row belongs in the group that its hash names; if
-// that group is full, the row goes into the first group after it that is not full. Each full group
-// that a row was moved past counts the row in `passed`. So a search ends at the first group whose
-// `passed` is 0, and erasing a row leaves no tombstone: the erasure clears the tag and lowers the
-// counts. A count that reaches 255 stays at 255 until the next growth, which only makes searches
-// longer.
+// The index is an array of groups. A group is one cache line and has up to 12 rows. The hash of a
+// row selects the row's group; if that group is full, the row is stored in the next group that is
+// not full, and each full group between counts the row in `passed`. So a search ends at the first
+// group whose `passed` is 0. Erasing a row needs no tombstone: it clears the row's tag and lowers
+// the counts. A count that reaches 255 stays at 255 until the index grows, which only makes
+// searches longer.
 //
-// The group of a hash is the hash's upper part scaled to the number of groups. Any number of groups
-// is therefore possible, and the index grows by a quarter (a large index by whole huge pages). The
-// lowest 8 bits of the hash are left for the choice of a stripe, and the next 8 bits are the tag.
+// The group of a hash is found by scaling the hash's upper bits to the number of groups. So any
+// number of groups is possible, and the index grows by a quarter (a large index by whole huge
+// pages). The lowest 8 bits of the hash select the stripe of the table, and the next 8 bits are the
+// tag.
 
 #include <algorithm>
 #include <cstdint>
@@ -29,7 +30,7 @@
 
 namespace cohort {
 
-// The index from the hashes of keys to row numbers. Thread-compatible.
+// An index from hashes of keys to row numbers. Thread-compatible.
 class RowIndex {
  public:
   static constexpr uint32_t kNone = 0xffffffff;
@@ -39,15 +40,15 @@ class RowIndex {
 
   void Prefetch(uint64_t hash) const { PrefetchLine(&groups_[GroupOf(hash)]); }
 
-  // Returns a row of the hash's own group that has the hash's tag, or kNone. In most cases Find
-  // would return the same row.
+  // Returns a row with the hash's tag in the first group that a search visits, or kNone. In most
+  // cases it is the row that Find would return.
   uint32_t Guess(uint64_t hash) const {
     const Group& group = groups_[GroupOf(hash)];
     const uint32_t match = Matches(group, TagOf(hash));
     return match == 0 ? kNone : group.rows[__builtin_ctz(match)];
   }
 
-  // Returns the row for which is_row(row) is true among the rows inserted under `hash`, or kNone.
+  // Returns a row that was inserted under `hash` and for which is_row(row) is true, or kNone.
   template <typename IsRow>
   uint32_t Find(uint64_t hash, IsRow is_row) const {
     const uint8_t tag = TagOf(hash);
@@ -63,10 +64,10 @@ class RowIndex {
     return kNone;
   }
 
-  // Calls visit(row) once for each row that was inserted under a hash from `first` to `last` (0
-  // follows the largest hash), and also for some rows outside that range. A caller that filters the
-  // visited rows by their hashes gets a result that depends only on which rows exist, not on how
-  // they were inserted.
+  // Calls visit(row) once for each row whose hash lies in the range from `first` to `last` (0
+  // follows the largest hash), and also for some rows outside the range. A caller that leaves out
+  // the rows outside the range gets a result that depends only on which rows exist, not on the
+  // order of insertions.
   template <typename Visit>
   void VisitFrom(uint64_t first, uint64_t last, Visit visit) const {
     const size_t begin = GroupOf(first);
@@ -75,30 +76,31 @@ class RowIndex {
     size_t at = begin;
     for (size_t visited = 0; visited < groups_.size(); ++visited, at = Next(at)) {
       VisitRows(groups_[at], visit);
-      // A row that belongs in one of the visited groups but lies further on has moved past all
-      // groups between, so a group that no row has passed ends the search.
+      // If the hash of a row selects a visited group but the row is stored in a later group, all
+      // groups between count the row in `passed`. So no such row lies beyond a group whose `passed`
+      // is 0.
       if (visited >= further && groups_[at].passed == 0) return;
     }
   }
 
-  // Returns true if the index must Grow before the next row is inserted.
+  // Returns whether Grow must be called before the next row is inserted.
   bool full() const { return rows_ >= groups_.size() * kLoadOfGroup; }
 
-  // Returns the bytes of an index that has never held more than `rows` rows.
+  // Returns the size in bytes of an index that has never held more than `rows` rows.
   static size_t BytesFor(size_t rows);
 
-  // Inserts a row that is not in the index yet; the index must not be full().
+  // Inserts a row that is not in the index. The index must not be full().
   void Insert(uint64_t hash, uint32_t row) {
     COHORT_CHECK(!full(), "a full index grows first");
     Place(groups_, hash, row);
     ++rows_;
   }
 
-  // Erases a row that was inserted under `hash`.
+  // Removes a row that was inserted under `hash`.
   void Erase(uint64_t hash, uint32_t row);
 
-  // Grows the index by a quarter. hash_of(row) returns the hash under which the row was inserted;
-  // prefetch(row) is called some groups before hash_of(row).
+  // Increases the number of groups by a quarter. hash_of(row) returns the hash under which a row
+  // was inserted. prefetch(row) is called some time before hash_of(row).
   template <typename HashOf, typename Prefetch>
   void Grow(HashOf hash_of, Prefetch prefetch) {
     Groups grown(SizeAfter(groups_.size()));
@@ -111,21 +113,22 @@ class RowIndex {
 
  private:
   static constexpr uint32_t kWidth = 12;
-  // The average number of rows in a group when the index is full. The groups are then 83 % full,
-  // and about one search in twelve goes on to a second group.
+  // The average number of rows in a group at which the index counts as full. Then 83 % of the
+  // entries are used, and about one search in twelve visits a second group.
   static constexpr size_t kLoadOfGroup = 10;
   static constexpr size_t kAhead = 4;
   static constexpr uint8_t kPassedMax = 255;
 
   struct alignas(64) Group {
-    uint8_t tags[kWidth] = {};  // 0 marks an empty place
+    uint8_t tags[kWidth] = {};  // 0: the entry is empty
     uint8_t passed = 0;
-    uint8_t unused[3] = {};  // tags are compared sixteen bytes at a time
+    uint8_t unused[3] = {};  // tags are compared in units of 16 bytes
     uint32_t rows[kWidth] = {};
   };
   static_assert(sizeof(Group) == 64);
 
-  // An array of empty groups; a large array lies in huge pages. Thread-compatible.
+  // An array of groups, all empty at first. A large array is stored in huge pages.
+  // Thread-compatible.
   class Groups {
    public:
     explicit Groups(size_t size);
@@ -151,7 +154,7 @@ class RowIndex {
   size_t GroupOf(uint64_t hash) const { return GroupOf(hash, groups_.size()); }
   size_t Next(size_t at) const { return at + 1 == groups_.size() ? 0 : at + 1; }
 
-  // Returns a mask in which bit i is set if the group's tag i is `tag`.
+  // Returns a bit mask of the group's entries whose tag is `tag`: bit i stands for entry i.
   static uint32_t Matches(const Group& group, uint8_t tag) {
 #if defined(__SSE2__)
     const __m128i tags = _mm_load_si128(reinterpret_cast<const __m128i*>(&group));

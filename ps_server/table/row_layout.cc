@@ -49,7 +49,8 @@ absl::StatusOr<RowLayout> RowLayout::Make(const RowSpec& spec, const proto::Upda
   }
   if (rule_spec.slots.size() > kRowSlotsMax) return Bad(table, "too many slots");
   RowLayout layout(spec);
-  // Values of 16 bits may end at half a float, but slots must be aligned to floats.
+  // The values are padded to whole floats, because slots must be aligned to floats and an odd
+  // number of 16-bit values is not.
   size_t bytes = sizeof(RowHeader) + RoundUp(layout.value_bytes(), sizeof(float));
   for (const SlotSpec& slot : rule_spec.slots) {
     const size_t elements = slot.per_row ? 1 : spec.width;
@@ -86,7 +87,8 @@ void RowLayout::Write(const float* values, std::byte* row) const {
 
 void RowLayout::FillValues(uint64_t key, float* out) const {
   FillFromStream(initializer_, stream_.Child(key), absl::MakeSpan(out, width_));
-  // Rounds the values to the table's type, so a key without a row reads as its row would begin.
+  // The initial values are rounded to the table's type, so that reading a key without a row gives
+  // the same values as reading its new row.
   if (is_float32()) return;
   absl::InlinedVector<std::byte, 1024> row(sizeof(RowHeader) + value_bytes());
   Write(out, row.data());
@@ -94,7 +96,7 @@ void RowLayout::FillValues(uint64_t key, float* out) const {
 }
 
 void RowLayout::Fill(uint64_t key, uint64_t step, std::byte* row) const {
-  // The header's stamp and uses are 0, since no push has used the new row; the caller sets them.
+  // The stamp and the number of uses in the header are 0 until the caller sets them.
   Header(row) = {key, 0, 0};
   absl::InlinedVector<float, 256> values(width_);
   FillValues(key, values.data());
@@ -104,7 +106,8 @@ void RowLayout::Fill(uint64_t key, uint64_t step, std::byte* row) const {
     if (slot.starts_as_value) {
       std::copy_n(values.data(), slot.elements, begin);
     } else if (slot.is_last_step) {
-      // A new row has missed no step: its last step is the one before this push.
+      // A new row has missed no step, so its last step is the one before the step that makes the
+      // row.
       *begin = std::bit_cast<float>(static_cast<uint32_t>(std::min<uint64_t>(step - 1, ~0u)));
     } else {
       std::fill_n(begin, slot.elements, slot.initial_value);

@@ -1,8 +1,8 @@
 #pragma once
 
-// The layout of a row of a dynamic table: the row's header, its values in the table's type, and the
-// slots of the table's update rule in float32. Each slot is as long as the values or, with
-// SlotSpec::per_row, has one element. The size of a row is rounded up to 8 bytes.
+// The memory layout of a row of a dynamic table: a header, the values in the table's type, and the
+// slots of the table's update rule in float32. A slot has as many elements as the values, or one
+// element if SlotSpec::per_row is set. The size of a row is rounded up to 8 bytes.
 
 #include <cstdint>
 #include <string>
@@ -19,8 +19,8 @@ namespace cohort {
 
 struct RowHeader {
   uint64_t key;
-  uint32_t stamp;  // RowTime of the row's last push
-  uint32_t uses;   // number of pushes, up to the largest uint32; 0: the place has no row
+  uint32_t stamp;  // time of the row's last push (RowTime)
+  uint32_t uses;   // number of pushes, at most the largest uint32; 0: this memory holds no row
 };
 static_assert(sizeof(RowHeader) == 16);
 
@@ -31,22 +31,23 @@ struct RowSpec {
   InitializerSpec initializer;
 };
 
-// The places of the values and slots in a row, and the initial content of a new row. Immutable;
+// The positions of the values and slots in a row, and the initial content of a new row. Immutable;
 // thread-safe.
 class RowLayout {
  public:
   struct Slot {
-    size_t offset = 0;  // bytes from the begin of the row
+    size_t offset = 0;  // in bytes from the start of the row
     size_t elements = 0;
-    bool per_row = false;  // whether the slot has one element, whatever the width of the values
+    bool per_row = false;  // whether the slot has one element, not one for each value
     float initial_value = 0;
     bool starts_as_value = false;
     bool is_last_step = false;
   };
 
-  // Makes the layout of a table's rows. Errors: INVALID_ARGUMENT for a width that is not in 1 ...
+  // Makes the layout of a table's rows. Errors: INVALID_ARGUMENT for a width outside 1 ...
   // kWidthMax, a type that is not a float of 16 or 32 bits, an initializer that makes no float32
-  // values, and a rule that changes rows without a gradient, since a dynamic table has no last row.
+  // values, and a rule that changes rows without a gradient, since a dynamic table has an unlimited
+  // number of rows.
   static absl::StatusOr<RowLayout> Make(const RowSpec& spec, const proto::UpdateRule& rule);
 
   static constexpr size_t kWidthMax = 1 << 20;
@@ -61,23 +62,26 @@ class RowLayout {
   DType dtype() const { return dtype_; }
   bool is_float32() const { return dtype_ == DType::kFloat32; }
   const std::vector<Slot>& slots() const { return slots_; }
-  // Returns the shape in which `rows` rows of a slot are saved, in TableRows and in checkpoints.
+  // Returns the shape of the tensor in which `rows` rows of a slot are saved (in TableRows and in
+  // checkpoints).
   static Shape SlotShape(bool per_row, int64_t rows, int64_t width) {
     return per_row ? Shape{rows} : Shape{rows, width};
   }
   size_t row_bytes() const { return row_bytes_; }
   size_t value_bytes() const { return width_ * ElementSize(dtype_); }
-  // Returns the bytes of a row's values and slots, without its header and padding.
+  // Returns the size of a row's values and slots in bytes, without the header and the padding at
+  // the end.
   size_t payload_bytes() const { return payload_bytes_; }
   const RandomStream& stream() const { return stream_; }
 
   void Read(const std::byte* row, float* out) const;
-  // Writes values into a row, rounded to the table's type.
+  // Writes the values of a row, rounded to the table's type.
   void Write(const float* values, std::byte* row) const;
 
-  // Computes a row's initial values, which depend only on the seed, the table and the key.
+  // Computes the initial values of a key's row. They depend only on the seed, the table and the
+  // key.
   void FillValues(uint64_t key, float* out) const;
-  // Fills a new row, made by a push of step `step`, with its initial values and slots.
+  // Writes the initial values and slots of a row that a push of step `step` has made.
   void Fill(uint64_t key, uint64_t step, std::byte* row) const;
 
  private:

@@ -1,7 +1,7 @@
 #pragma once
 
 // The policy of a dynamic table: which keys get rows, and which rows are removed to make room. Only
-// pushes count; a pull changes nothing, so a transport may repeat it.
+// pushes have an effect; a pull changes nothing, so it may be repeated.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,19 +13,19 @@
 namespace cohort {
 
 struct RowPolicy {
-  // The number of recent pushes after which a key gets its row; the gradients of the pushes before
-  // the last of them are dropped.
+  // A key gets its row at its push number `admit_after`, counted over recent pushes. The gradients
+  // of the key's earlier pushes are dropped.
   uint32_t admit_after = 1;
-  // The probability that an admitted push makes the key's row. The random draw depends only on
-  // (seed, table, key, step).
+  // The probability with which a push that fulfils `admit_after` makes the key's row. The random
+  // draw depends only on (seed, table, key, step).
   double admit_probability = 1;
-  // How long a row lives after its last push. An expired row is read and pushed as if it had never
-  // existed.
+  // The time after its last push at which a row expires. The key of an expired row is read and
+  // pushed as if it had never had a row.
   absl::Duration ttl = absl::InfiniteDuration();
-  // The limit of the bytes of rows and their index; 0: no limit. At the limit a new row takes the
-  // place of an old one: of some rows that are drawn, the one that was pushed longest ago, or least
-  // often. The draw depends only on (new key, step) and on which rows exist, not on the order in
-  // which they were made.
+  // The limit of the bytes of rows and their index; 0: no limit. At the limit, each new row
+  // replaces an old one: some rows are drawn at random, and the least recently pushed of them, or
+  // the least frequently pushed one (`evict`), is removed. The draw depends only on (new key, step)
+  // and on which rows exist, not on the order in which they were made.
   size_t bytes_max = 0;
   enum class Evict { kLeastRecentlyUsed, kLeastFrequentlyUsed };
   Evict evict = Evict::kLeastRecentlyUsed;
@@ -33,15 +33,16 @@ struct RowPolicy {
   friend bool operator==(const RowPolicy&, const RowPolicy&) = default;
 };
 
-// Checks a policy. Errors: INVALID_ARGUMENT that names the table, the field and the permitted
-// values.
+// Checks the fields of a policy. Errors: INVALID_ARGUMENT that names the table, the field and the
+// permitted values.
 absl::Status CheckRowPolicy(absl::string_view table, const RowPolicy& policy);
 
-// The upper bound of RowPolicy::admit_after: a sight counter has 8 bits.
+// The largest permitted RowPolicy::admit_after. The counters of seen keys have 8 bits, so they can
+// count that far.
 inline constexpr uint32_t kAdmitAfterMax = 200;
 
-// The time stamp of a row: sixteenths of a second of its table's time (StepClock), which wrap
-// around after eight years. Thread-safe.
+// The time stamps of rows: the table's time (StepClock) in units of 1/16 second, which wrap around
+// after eight years. Thread-safe.
 class RowTime {
  public:
   static uint32_t At(absl::Time now) {

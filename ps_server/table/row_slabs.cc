@@ -10,10 +10,12 @@ namespace cohort {
 namespace {
 
 constexpr size_t kRegionBytesMax = size_t{128} << 20;
-// The largest block that one stripe takes from the regions at a time.
+// The upper bound of the size of a block of rows, unless a single row is larger. A stripe takes one
+// block from the regions at a time.
 constexpr size_t kBlockBytesMax = size_t{64} << 10;
 
-// Returns log2 of the largest power-of-two number of rows that fits in `bytes` (at least one row).
+// Returns the base-2 logarithm of the largest power-of-two number of rows that fit into `bytes`, or
+// 0 if not even one row fits.
 uint32_t ShiftFor(size_t row_bytes, size_t bytes) {
   uint32_t shift = 0;
   while ((row_bytes << (shift + 1)) <= bytes) ++shift;
@@ -28,8 +30,8 @@ RowRegions::RowRegions(size_t row_bytes)
       mask_((uint32_t{1} << shift_) - 1),
       rows_in_block_(RowsInBlock(row_bytes)) {
   COHORT_CHECK(row_bytes > 0 && row_bytes % 8 == 0, "rows of whole words");
-  // The row number kNoRow lies in the last possible region. That region is never used, so kNoRow is
-  // never handed out.
+  // The number kNoRow would belong to a row in the last possible region. That region is never used,
+  // so kNoRow is no row's number.
   begins_.resize(std::min(kRegionsMax, (size_t{1} << 32) >> shift_));
 }
 
@@ -39,7 +41,7 @@ uint32_t RowRegions::RowsInBlock(size_t row_bytes) {
 
 uint32_t RowRegions::Carve() {
   MutexLock lock(mutex_);
-  // Blocks and regions both have a power of two of rows, so a block never crosses regions.
+  // A block and a region each have a power-of-two number of rows, so a block lies in one region.
   const size_t region = carved_ >> shift_;
   if (region + 1 >= begins_.size()) return kNoRow;
   if (region == regions_.size()) {
@@ -54,7 +56,8 @@ uint32_t RowRegions::Carve() {
 size_t RowRegions::bytes() const {
   MutexLock lock(mutex_);
   if (regions_.empty()) return 0;
-  // All regions but the last are used up. Of the last region, only the huge pages with rows count.
+  // All regions but the last are full. In the last region, only the huge pages that contain rows
+  // are counted.
   const uint64_t in_last = carved_ - (static_cast<uint64_t>(regions_.size() - 1) << shift_);
   const size_t last = (in_last * row_bytes_ + kHugePage - 1) / kHugePage * kHugePage;
   return (regions_.size() - 1) * regions_[0].bytes() + last;
@@ -63,7 +66,8 @@ size_t RowRegions::bytes() const {
 uint32_t RowSlabs::Allocate() {
   if (first_free_ != kNoRow) {
     const uint32_t row = first_free_;
-    // The list of free rows is kept in the rows themselves and takes no memory of its own.
+    // Each free row contains the number of the next free row, so the list of free rows takes no
+    // extra memory.
     std::memcpy(&first_free_, At(row), sizeof(first_free_));
     return row;
   }
@@ -75,7 +79,8 @@ uint32_t RowSlabs::Allocate() {
   return RowAt(used_++);
 }
 
-// Counts two numbers for each block, because a vector may have room for twice as many as it holds.
+// The blocks_ vector is counted with two numbers for each block, because its capacity may be twice
+// its size.
 size_t RowSlabs::BytesFor(size_t rows, size_t row_bytes) {
   const size_t in_block = RowRegions::RowsInBlock(row_bytes);
   const size_t blocks = (rows + in_block - 1) / in_block;

@@ -1,12 +1,13 @@
 #pragma once
 
-// Memory for rows of one size. RowRegions maps regions of huge pages, numbers their rows
-// consecutively and hands the rows out in blocks of up to 64 KiB. A RowSlabs divides its blocks
-// into single rows. Many RowSlabs (one for each stripe of a table) share the regions, so each of
-// them wastes at most a block, not a huge page.
+// Memory for rows of one size. RowRegions maps large regions of huge pages, numbers all rows in
+// them consecutively, and hands out rows in blocks of up to 64 KiB. A RowSlabs allocates single
+// rows from the blocks that it has taken. All stripes of a table have their own RowSlabs and share
+// the regions, so a stripe wastes at most one block, not a huge page.
 //
-// Rows never move. Row r is in region r >> shift, because each region has a power of two of rows.
-// There are so few regions that the array of their addresses is always in the cache.
+// Rows never move. The number of rows in a region is a power of two, so row r lies in region r >>
+// shift. There are so few regions that the array of their addresses always stays in the processor's
+// cache.
 
 #include <cstddef>
 #include <cstdint>
@@ -22,21 +23,21 @@ class RowRegions {
  public:
   static constexpr uint32_t kNoRow = 0xffffffff;
 
-  // Makes regions for rows of `row_bytes` bytes, a multiple of 8.
+  // Makes an object without regions yet, for rows of `row_bytes` bytes, which is a multiple of 8.
   explicit RowRegions(size_t row_bytes);
 
-  // Returns the memory of a row. The row was handed out to this thread, or to a thread with which
-  // this thread has synchronised.
+  // Returns the address of a row. The row must have been handed out to this thread, or to a thread
+  // with which this thread has synchronised since.
   std::byte* At(uint32_t row) const { return begins_[row >> shift_] + (row & mask_) * row_bytes_; }
 
   static uint32_t RowsInBlock(size_t row_bytes);
   uint32_t rows_in_block() const { return rows_in_block_; }
-  // Returns the number of the first of rows_in_block() new rows, all bytes zero, or kNoRow if about
-  // 2^32 rows are handed out.
+  // Hands out a block of rows_in_block() new rows, whose bytes are all zero. Returns the number of
+  // the block's first row, or kNoRow if about 2^32 rows have been handed out.
   uint32_t Carve();
 
-  // Returns the bytes of the system's memory that were handed out as blocks, rounded up to huge
-  // pages.
+  // Returns the size of all blocks that were handed out, in bytes of system memory, rounded up to
+  // whole huge pages.
   size_t bytes() const;
 
  private:
@@ -46,48 +47,51 @@ class RowRegions {
   const uint32_t shift_;
   const uint32_t mask_;
   const uint32_t rows_in_block_;
-  // The address of each region, written once, before the first row of the region is handed out.
+  // The address of each region. An address is written once, before the first row of its region is
+  // handed out.
   std::vector<std::byte*> begins_;
 
   mutable Mutex mutex_;
   std::vector<HugePages> regions_ ABSL_GUARDED_BY(mutex_);
-  uint64_t carved_ ABSL_GUARDED_BY(mutex_) = 0;  // number of rows handed out
+  uint64_t carved_ ABSL_GUARDED_BY(mutex_) = 0;  // number of rows that were handed out
 };
 
-// The rows of one stripe, allocated from blocks of the shared regions. Thread-compatible.
+// The rows of one stripe, in blocks from the shared regions. Thread-compatible.
 class RowSlabs {
  public:
   static constexpr uint32_t kNoRow = RowRegions::kNoRow;
 
-  // Makes an allocator that takes its rows from `regions`, which outlives the allocator.
+  // Makes an allocator that takes blocks from `regions`, which outlives the allocator.
   explicit RowSlabs(RowRegions& regions) : regions_(regions) {}
 
   std::byte* At(uint32_t row) const { return regions_.At(row); }
 
-  // Returns the number of a row whose bytes are undefined, or kNoRow if the regions have no more
-  // rows.
+  // Allocates a row and returns its number. The row's content is undefined. Returns kNoRow if the
+  // regions have no more rows.
   uint32_t Allocate();
-  // Frees an allocated row. The first 4 bytes of the row change.
+  // Frees an allocated row. Overwrites the first 4 bytes of the row.
   void Free(uint32_t row);
 
-  // Returns the number of rows that were ever taken from blocks, including rows that are free now.
+  // Returns how many rows of the blocks have ever been allocated, including rows that have been
+  // freed.
   uint32_t places() const { return used_; }
   uint32_t RowAt(uint32_t place) const {
     const uint32_t in_block = regions_.rows_in_block();
     return blocks_[place / in_block] + place % in_block;
   }
 
-  // Returns the bytes that the list of blocks takes beside the rows.
+  // Returns the size of the list of blocks in bytes, which is needed in addition to the rows.
   size_t table_bytes() const { return blocks_.capacity() * sizeof(uint32_t); }
-  // Returns the maximum number of bytes that `rows` rows of `row_bytes` take, with the list of
+  // Returns the maximum size in bytes of `rows` rows of `row_bytes` bytes each, with the list of
   // blocks.
   static size_t BytesFor(size_t rows, size_t row_bytes);
 
  private:
   RowRegions& regions_;
-  std::vector<uint32_t> blocks_;  // the first row of each block
+  std::vector<uint32_t> blocks_;  // the number of each block's first row
   uint32_t used_ = 0;
-  uint32_t first_free_ = kNoRow;  // each free row begins with the number of the next free one
+  // The head of the list of free rows. Each free row contains the number of the next one.
+  uint32_t first_free_ = kNoRow;
 };
 
 }  // namespace cohort

@@ -10,28 +10,28 @@ namespace cohort {
 
 namespace {
 
-// The number of rows whose updates are collected and applied together.
+// The number of row updates that are collected and passed to the update kernel together.
 constexpr size_t kUpdatesAtOnce = 16;
-// The number of rows, on average, among which the row to evict is chosen.
+// The average number of rows among which a row to evict is chosen.
 constexpr size_t kDrawn = 16;
-// The number of rows that a push checks for expiry for each of its keys: with more than one row for
-// each key that may make a row, the search keeps pace with the growth of the table.
+// The number of rows that a push checks for expiry for each of its keys. Since a key can add one
+// row, checking two rows for each key keeps pace with the growth of the table.
 constexpr size_t kSweptPerKey = 2;
 constexpr size_t kLine = 64;
 constexpr size_t kFloatsInLine = kLine / sizeof(float);
 
-// Returns a hash that depends only on the new key and the step, so all copies of a table evict
-// alike.
+// Returns the random number by which a row to evict is chosen. It depends only on the new key and
+// the step, so all copies of a table evict the same rows.
 uint64_t DrawFor(const KeyAt& key, uint64_t step) { return Mix64(key.hash ^ Mix64(step)); }
 
-// Prefetches every cache line of `count` floats.
+// Prefetches the cache lines of an array of `count` floats.
 void PrefetchFloats(const float* begin, size_t count) {
   for (size_t i = 0; i < count; i += kFloatsInLine) PrefetchLine(begin + i);
 }
 
 }  // namespace
 
-// The rows that wait for their update by one push. Lives as long as the push.
+// The row updates of one push that are collected and not applied yet. Lives as long as the push.
 class RowStripe::Updates {
  public:
   Updates(const RowLayout& layout, const RowPush& push) : layout_(layout), push_(push) {
@@ -43,8 +43,8 @@ class RowStripe::Updates {
   void Add(std::byte* row, uint32_t at) {
     RowUpdate& update = updates_[count_];
     update.gradient = push_.gradients + at * layout_.width();
-    // The kernel computes in float32: rows of 16-bit floats are converted into scratch memory and
-    // back.
+    // The update kernel computes in float32, so rows of 16-bit floats are converted to float32 in
+    // scratch memory, and back after the update.
     if (layout_.is_float32()) {
       update.value = reinterpret_cast<float*>(RowLayout::Values(row));
     } else {
@@ -63,8 +63,8 @@ class RowStripe::Updates {
     if (layout_.is_float32()) {
       push_.kernel.ApplyRows(updates, push_.step);
     } else {
-      // Rows are updated one after the other: a key that occurs twice in the batch has its row
-      // twice in `rows_`, and the second update must see the first.
+      // The rows are updated one by one. If a key occurs twice in the batch, its row is in `rows_`
+      // twice, and the second update must see the result of the first.
       for (size_t i = 0; i < count_; ++i) {
         layout_.Read(rows_[i], updates_[i].value);
         push_.kernel.ApplyRows(updates.subspan(i, 1), push_.step);
@@ -79,7 +79,7 @@ class RowStripe::Updates {
   const RowPush& push_;
   std::array<RowUpdate, kUpdatesAtOnce> updates_;
   std::array<std::byte*, kUpdatesAtOnce> rows_;
-  std::vector<float> scratch_;  // values in float32 for rows of 16-bit floats
+  std::vector<float> scratch_;  // the values in float32 for rows of 16-bit floats
   size_t count_ = 0;
 };
 
@@ -87,13 +87,13 @@ void RowStripe::PrefetchRows(absl::Span<const KeyAt> keys, size_t bytes, Guesses
   std::array<const std::byte*, kGroup> rows;
   for (size_t i = 0; i < keys.size(); ++i) {
     guesses[i] = index_.Guess(keys[i].hash);
-    // For a key without a guess, some valid address is prefetched, which avoids a branch in the
+    // For a key without a guessed row, any valid address is prefetched, which saves a branch in the
     // loops below.
     rows[i] =
         guesses[i] == kNone ? reinterpret_cast<const std::byte*>(this) : slabs_.At(guesses[i]);
   }
-  // The first cache lines of all rows are prefetched first, in a loop of few instructions
-  // (row_stripe.h).
+  // The first cache line of every row is prefetched in a loop of its own, because few instructions
+  // per prefetch let more prefetches overlap (row_stripe.h).
   for (size_t i = 0; i < keys.size(); ++i) PrefetchLine(rows[i]);
   for (size_t i = 0; i < keys.size(); ++i) {
     const std::byte* const end = guesses[i] == kNone ? rows[i] : rows[i] + bytes - 1;
@@ -110,7 +110,8 @@ void RowStripe::Pull(absl::Span<const KeyAt> keys, uint32_t now, float* out) con
       [&](uint32_t at) { PrefetchFloats(out + at * width, width); },
       [&](const KeyAt& key, uint32_t row) {
         float* const to = out + key.at * width;
-        // A key without a live row is read as the initial values of its row; a pull makes no row.
+        // A key without a row, or with an expired row, is read as its row's initial values. A pull
+        // makes no row.
         if (row != kNone && !Expired(RowLayout::Header(slabs_.At(row)), now)) [[likely]] {
           layout_.Read(slabs_.At(row), to);
         } else {
@@ -126,8 +127,8 @@ void RowStripe::Push(absl::Span<const KeyAt> keys, const RowPush& push) {
       keys, layout_.row_bytes(),
       [&](uint32_t at) { PrefetchFloats(push.gradients + at * width, width); },
       [&](const KeyAt& key, uint32_t row) {
-        // An expired row is removed before MakeRow(), so the policy decides again whether the key
-        // gets a row.
+        // An expired row is removed, and MakeRow() then decides by the policy whether the key gets
+        // a new row.
         if (row != kNone && Expired(RowLayout::Header(slabs_.At(row)), push.now)) {
           Remove(row);
           ++counts_.expired;
@@ -140,20 +141,23 @@ void RowStripe::Push(absl::Span<const KeyAt> keys, const RowPush& push) {
         }
         RowHeader& header = RowLayout::Header(slabs_.At(row));
         header.stamp = push.now;
-        // The number of uses stops at its maximum: 0 would mark the place as empty.
+        // The number of uses is not increased beyond its maximum, because it would become 0, which
+        // marks memory without a row.
         if (header.uses != std::numeric_limits<uint32_t>::max()) ++header.uses;
         updates.Add(slabs_.At(row), key.at);
       });
-  // The search for expired rows removes rows, so no update may be waiting any more.
+  // All collected updates are applied before Sweep() removes expired rows, which may be rows that
+  // wait for an update.
   updates.Flush();
   if (rules_.ttl != 0) Sweep(keys.size() * kSweptPerKey, push.now);
 }
 
 bool RowStripe::IsAdmitted(const KeyAt& key, uint64_t step) {
   const RowPolicy& policy = rules_.policy;
-  // The sight is counted before the draw: a key that the draw refuses has still been seen.
+  // The key is counted as seen before the random draw, so that the count includes keys that the
+  // draw refuses.
   if (policy.admit_after > 1 && sights_.See(key.hash) < policy.admit_after) return false;
-  // Child(~key) is another random stream than Child(key), which gives the row's initial values.
+  // The stream Child(~key) is used because Child(key) generates the row's initial values.
   return policy.admit_probability == 1 ||
          layout_.stream().Child(~key.key).Uniform(step) < policy.admit_probability;
 }
@@ -161,7 +165,7 @@ bool RowStripe::IsAdmitted(const KeyAt& key, uint64_t step) {
 uint32_t RowStripe::MakeRow(const KeyAt& key, const RowPush& push, Updates& updates) {
   if (!IsAdmitted(key, push.step.step)) return kNone;
   if (IsAtLimit()) {
-    updates.Flush();  // the row to evict may be waiting for its update
+    updates.Flush();  // the evicted row may have an update that is not applied yet
     Evict(DrawFor(key, push.step.step), push.now);
   }
   const uint32_t row = Insert(key);
@@ -205,8 +209,8 @@ absl::Span<const uint32_t> RowStripe::RowsIn(uint64_t first, uint64_t last) {
     PrefetchLine(slabs_.At(row));
     in_range_.push_back(row);
   });
-  // VisitFrom also visits rows outside the range. The subtractions wrap around, since the range may
-  // too.
+  // VisitFrom also visits rows outside the range, which are removed here. The differences wrap
+  // around, because the range may include the step from the largest hash to 0.
   std::erase_if(in_range_, [&](uint32_t row) {
     return HashOf(RowLayout::Header(slabs_.At(row)).key) - first > last - first;
   });
@@ -218,7 +222,8 @@ bool RowStripe::IsWorse(uint32_t row, uint32_t other, uint64_t from, uint32_t no
   const RowHeader& b = RowLayout::Header(slabs_.At(other));
   const bool by_uses = rules_.policy.evict == RowPolicy::Evict::kLeastFrequentlyUsed;
   if (by_uses && a.uses != b.uses) return a.uses < b.uses;
-  // The older row is worse. Of rows with one age, the first hash from `from` on is worse.
+  // The row whose last push is older is worse. If both are equally old, the row with the first hash
+  // from `from` on is worse.
   const int32_t age = RowTime::Age(a.stamp, now);
   const int32_t other_age = RowTime::Age(b.stamp, now);
   if (age != other_age) return age > other_age;
@@ -229,7 +234,8 @@ void RowStripe::Evict(uint64_t draw, uint32_t now) {
   COHORT_CHECK(index_.rows() > 0, "a row to evict");
   const uint64_t range = RangeOf(kDrawn);
   uint32_t worst = kNone;
-  // A range without a row is rare, and consecutive ranges cover all hashes, so the loop ends.
+  // If a range has no row, which is rare, the next range is searched. The ranges together cover all
+  // hashes, so the loop ends.
   for (uint64_t first = draw; worst == kNone; first += range + 1) {
     for (const uint32_t row : RowsIn(first, first + range)) {
       if (worst == kNone || IsWorse(row, worst, first, now)) worst = row;

@@ -1,19 +1,21 @@
 #pragma once
 
-// One stripe of a dynamic table: the rows whose keys' hashes have the same lowest bits, with an
+// One stripe of a dynamic table: the rows of all keys whose hashes end in the same bits, with an
 // index of their own.
 //
-// A batch of keys passes through three stages, each one group of keys ahead of the next, so that
-// the processor waits for many cache lines at a time instead of one. Stage 1 prefetches the line of
-// the index. Stage 2 reads there which row is probably the key's, and prefetches that row. Stage 3
-// checks whether the row has the right key, and uses the row; if the guess was wrong, stage 3
-// searches. Each stage goes through its group in loops of few instructions: a prefetch that misses
-// the processor's page-table cache holds up the instructions after it, and only the prefetches that
-// fit into the processor's window overlap. Updates are collected and applied some rows at a time.
+// Keys of a batch are processed in groups that pass through three stages, so that the processor
+// waits for many cache lines at once instead of one at a time. Stage 1 prefetches each key's cache
+// line in the index. Stage 2 reads in the index which row probably belongs to the key, and
+// prefetches this row. Stage 3 checks whether the row has the right key; if it does not, stage 3
+// searches the index for the right row. While a group is in stage 3, the next group is in stage 2
+// and the one after in stage 1. Each stage is a loop of few instructions, because a prefetch that
+// misses the TLB delays the instructions after it, and only prefetches within the processor's
+// instruction window overlap. Updates are collected and applied for several rows at a time.
 //
-// The effect of a push depends only on the rows, the sights and `swept`, not on where rows lie or
-// how the index has grown, because rows are drawn and searched by ranges of hashes. So a copy of
-// the stripe with equal rows and state develops as the stripe does (table_state.h).
+// The effect of a push depends only on the rows, the counts of seen keys (sights) and `swept`,
+// because rows to evict and expired rows are searched by ranges of hashes. It does not depend on
+// where rows lie in memory or how the index has grown. So a copy of the stripe with the same rows
+// and state changes in the same way (table_state.h).
 
 #include <algorithm>
 #include <array>
@@ -31,49 +33,52 @@
 
 namespace cohort {
 
-// A key of a batch, with its hash.
+// A key of a batch with its hash.
 struct KeyAt {
   uint64_t hash;
   uint64_t key;
   uint32_t at;  // the key's index in the batch
 };
 
-// The parameters of a push apart from its keys. `step` has what is equal for all rows.
+// The parameters of a push, without its keys. `step` has the parameters that are equal for all
+// rows.
 struct RowPush {
   const UpdateKernel& kernel;
-  const float* gradients;  // one row for each key of the batch
+  const float* gradients;  // one row of gradient for each key of the batch
   UpdateStep& step;
   uint32_t now = 0;
 };
 
-// The counts of events since the table was made.
+// How often certain events have occurred since the table was made.
 struct RowCounts {
-  uint64_t dropped = 0;  // gradients of keys that got no row
+  uint64_t dropped = 0;  // gradients that were dropped because their keys got no row
   uint64_t expired = 0;
   uint64_t evicted = 0;
 };
 
-// The constant rules that all stripes of a table share.
+// The settings that all stripes of a table share. They do not change.
 struct RowRules {
   RowLayout layout;
   RowPolicy policy;
-  int32_t ttl = 0;             // in ticks of RowTime; 0: rows never expire
-  size_t stripe_rows_max = 0;  // 0: no limit
+  int32_t ttl = 0;             // the age in ticks of RowTime at which rows expire; 0: never
+  size_t stripe_rows_max = 0;  // maximum number of rows in a stripe; 0: no limit
 };
 
-// The rows of one stripe with their index, sights and counts. Thread-compatible.
+// The rows of one stripe, with their index, the counts of seen keys without a row (sights), and the
+// counts of events. Thread-compatible.
 class RowStripe {
  public:
-  // Makes an empty stripe. `rules` and `regions` outlive the stripe.
+  // Makes a stripe without rows. `rules` and `regions` outlive the stripe.
   RowStripe(const RowRules& rules, RowRegions& regions)
       : rules_(rules), layout_(rules.layout), slabs_(regions) {}
 
-  // Copies the values of the keys' rows to `out`, each at its key's index in the batch.
+  // Copies the values of each key's row to `out`. The position in `out` is the key's index in the
+  // batch.
   void Pull(absl::Span<const KeyAt> keys, uint32_t now, float* out) const;
   void Push(absl::Span<const KeyAt> keys, const RowPush& push);
 
-  // Calls visit(row) for each row, including rows that have expired and were not removed yet. The
-  // order depends only on the pushes so far.
+  // Calls visit(row) for each row, including expired rows that have not been removed yet. The order
+  // is the same after the same pushes.
   template <typename Visit>
   void ForEachRow(Visit visit) const {
     for (uint32_t place = 0; place < slabs_.places(); ++place) {
@@ -81,26 +86,26 @@ class RowStripe {
       if (RowLayout::Header(row).uses != 0) visit(row);
     }
   }
-  // Removes all rows and sights of the stripe.
+  // Removes all rows, and forgets all counts of seen keys.
   void Clear();
-  // Adds a row for a key that has none; the caller then fills the row's bytes after the key.
+  // Adds a row for a key that has none. The caller writes everything in the row except the key.
   // Returns null if the table has about 2^32 rows.
   std::byte* Add(const KeyAt& key, uint32_t now);
 
   size_t rows() const { return index_.rows(); }
-  // Returns the bytes that the index, the list of blocks and the sight counters take beside the
-  // rows.
+  // Returns the size in bytes of everything but the rows: the index, the list of blocks and the
+  // counters of seen keys.
   size_t index_bytes() const { return index_.bytes() + slabs_.table_bytes() + sights_.bytes(); }
   const RowCounts& counts() const { return counts_; }
 
   const SightCounts& sights() const { return sights_; }
   SightCounts& sights() { return sights_; }
-  // Returns the hash at which the search for expired rows continues.
+  // Returns the hash at which the next search for expired rows (Sweep) begins.
   uint64_t swept() const { return swept_; }
   void SweepFrom(uint64_t hash) { swept_ = hash; }
 
-  // Returns the hash of a key, which no other key has. The lowest byte of the hash chooses the
-  // stripe.
+  // Returns the hash of a key. Different keys have different hashes. The lowest byte of the hash
+  // selects the stripe.
   static uint64_t HashOf(uint64_t key) { return Mix64(key + 0x9e3779b97f4a7c15u); }
 
  private:
@@ -109,8 +114,9 @@ class RowStripe {
   static constexpr uint32_t kNone = RowIndex::kNone;
   using Guesses = std::array<uint32_t, kGroup>;
 
-  // Calls prefetch(at) for each key in order, and use(key, row or kNone) some keys later. The first
-  // `bytes` bytes of each row are prefetched before use() is called.
+  // Calls prefetch(at) for each key in order, and some keys later use(key, row), with row = kNone
+  // for a key without a row. The first `bytes` bytes of each row are prefetched before the call of
+  // use().
   template <typename Prefetch, typename Use>
   void Visit(absl::Span<const KeyAt> keys, size_t bytes, Prefetch prefetch, Use use) const {
     Guesses current;
@@ -143,33 +149,36 @@ class RowStripe {
       return guess;
     return Find(key);
   }
-  // Guesses the row of each key and prefetches the first `bytes` bytes of the guessed rows.
+  // Guesses the row of each key from the index, and prefetches the first `bytes` bytes of the
+  // guessed rows.
   void PrefetchRows(absl::Span<const KeyAt> keys, size_t bytes, Guesses& guesses) const;
 
   bool Expired(const RowHeader& header, uint32_t now) const {
     return rules_.ttl != 0 && RowTime::Age(header.stamp, now) >= rules_.ttl;
   }
   bool IsAdmitted(const KeyAt& key, uint64_t step);
-  // Makes a row for a key. Returns the new row, or kNone if the key is not admitted or no row is
-  // left.
+  // Makes a row for a key and returns its number. Returns kNone if the policy does not admit the
+  // key, or if the table can have no more rows.
   uint32_t MakeRow(const KeyAt& key, const RowPush& push, Updates& updates);
-  // Returns whether the stripe has as many rows as the table's limit of bytes permits.
+  // Returns whether the stripe has the maximum number of rows within the table's limit of bytes.
   bool IsAtLimit() const {
     return rules_.stripe_rows_max != 0 && index_.rows() >= rules_.stripe_rows_max;
   }
   uint32_t Insert(const KeyAt& key);
   void Remove(uint32_t row);
-  // Removes the worst of some rows, which `draw` chooses, to make room for a new row.
+  // Removes one row to make room for a new row: the one that IsWorse chooses from some rows, which
+  // `draw` selects.
   void Evict(uint64_t draw, uint32_t now);
-  // Returns whether the policy evicts `row` before `other`. Of equally bad rows, the first one at
-  // or after the hash `from` goes.
+  // Returns whether the policy evicts `row` rather than `other`. Among equally bad rows, the one
+  // with the first hash from `from` on is evicted.
   bool IsWorse(uint32_t row, uint32_t other, uint64_t from, uint32_t now) const;
-  // Removes the expired rows among about `rows` rows; each call looks at the next range of hashes.
+  // Removes the expired rows in a range of hashes that contains about `rows` rows. Each call checks
+  // the range after the last one.
   void Sweep(size_t rows, uint32_t now);
-  // Returns the width of a range of hashes in which about `rows` rows are expected.
+  // Returns how wide a range of hashes must be to contain about `rows` rows.
   uint64_t RangeOf(size_t rows) const;
-  // Returns the rows with hashes from `first` to `last` (0 follows the largest hash), in any order.
-  // The result is valid until the next call.
+  // Returns the rows with hashes in the range from `first` to `last` (0 follows the largest hash),
+  // in any order. The result is valid until the next call.
   absl::Span<const uint32_t> RowsIn(uint64_t first, uint64_t last);
 
   const RowRules& rules_;
@@ -179,7 +188,7 @@ class RowStripe {
   SightCounts sights_;
   RowCounts counts_;
   uint64_t swept_ = 0;
-  std::vector<uint32_t> in_range_;  // the result of the last RowsIn()
+  std::vector<uint32_t> in_range_;  // the result of the last call of RowsIn()
 };
 
 }  // namespace cohort

@@ -19,22 +19,22 @@ namespace cohort {
 
 namespace {
 
-// Returns the lifetime of a row in ticks of RowTime, rounded up; 0 means that rows never expire.
+// Returns the age in ticks of RowTime at which a row expires, rounded up. 0 means that rows never
+// expire.
 int32_t TtlTicks(absl::Duration ttl) {
   if (ttl == absl::InfiniteDuration()) return 0;
   return static_cast<int32_t>((ttl + RowTime::kTick - absl::Nanoseconds(1)) / RowTime::kTick);
 }
 
-// Returns the maximum number of rows that a stripe may have within its share of the policy's limit,
-// or 0 without a limit. One huge page is left out of the shares, because the table's last huge page
-// may be used only in part.
+// Returns the maximum number of rows in a stripe, so that its rows, index and counters fit into its
+// share of the policy's limit of bytes; 0 means no limit. The shares leave out one huge page,
+// because the table's last huge page may be only partly used.
 size_t StripeRowsMax(const RowPolicy& policy, size_t row_bytes) {
   if (policy.bytes_max == 0) return 0;
   const size_t bytes = (policy.bytes_max - kHugePage) / RowTable::kStripes -
                        (policy.admit_after > 1 ? SightCounts::kBytes : 0);
   size_t fits = 1;
-  // A binary search finds the limit, because the bytes of an index do not grow evenly with its
-  // rows.
+  // The maximum is found by a binary search, because the size of an index grows in steps.
   for (size_t most = bytes / row_bytes; fits < most;) {
     const size_t rows = fits + (most - fits + 1) / 2;
     if (RowSlabs::BytesFor(rows, row_bytes) + RowIndex::BytesFor(rows) <= bytes) {
@@ -46,7 +46,7 @@ size_t StripeRowsMax(const RowPolicy& policy, size_t row_bytes) {
   return fits;
 }
 
-// The addresses in saved tensors at which the next row's key, uses, values and slots are written.
+// The addresses in the tensors of a TableRows at which the next row is to be written.
 struct Columns {
   int64_t* keys;
   int32_t* uses;
@@ -54,7 +54,7 @@ struct Columns {
   std::vector<float*> slots;
 };
 
-// Allocates the tensors for `count` saved rows.
+// Allocates the tensors of a TableRows for `count` rows.
 TableRows MakeRows(const RowLayout& layout, size_t count) {
   const auto rows = static_cast<int64_t>(count);
   const auto width = static_cast<int64_t>(layout.width());
@@ -68,7 +68,7 @@ TableRows MakeRows(const RowLayout& layout, size_t count) {
   return all;
 }
 
-// Returns the addresses in saved tensors at which row `number` is saved.
+// Returns the addresses at which row `number` begins in the tensors of `rows`.
 Columns ColumnsAt(const RowLayout& layout, TableRows& rows, size_t number) {
   Columns columns{rows.keys.mutable_data<int64_t>() + number,
                   rows.uses.mutable_data<int32_t>() + 2 * number,
@@ -81,7 +81,7 @@ Columns ColumnsAt(const RowLayout& layout, TableRows& rows, size_t number) {
   return columns;
 }
 
-// Copies one row of a table to the saved tensors at `out`, and moves `out` on to the next row.
+// Copies one row of a table to the addresses `out`, and advances `out` to the next row.
 void CopyRow(const RowLayout& layout, std::byte* row, uint32_t now, Columns& out) {
   const RowHeader& header = RowLayout::Header(row);
   *out.keys++ = static_cast<int64_t>(header.key);
@@ -96,11 +96,11 @@ void CopyRow(const RowLayout& layout, std::byte* row, uint32_t now, Columns& out
   }
 }
 
-// The number of bytes below which starting threads costs more time than it saves.
+// The number of bytes to copy from which on several threads are faster than one.
 constexpr size_t kBytesForThreads = size_t{16} << 20;
 
-// Calls visit(i) for each i below `count`. If there are many bytes to copy, all processors share
-// the calls, because pushes and pulls wait meanwhile.
+// Calls visit(i) for each i below `count`. If there are many bytes to copy, the calls run on as
+// many threads as there are processors, because pushes and pulls must wait for the copy.
 void ForEachAtOnce(size_t count, size_t bytes, absl::FunctionRef<void(size_t)> visit) {
   std::atomic<size_t> next = 0;
   const auto take = [&] {
@@ -117,8 +117,8 @@ void ForEachAtOnce(size_t count, size_t bytes, absl::FunctionRef<void(size_t)> v
 }  // namespace
 
 struct RowTable::Batch {
-  std::vector<KeyAt> keys;    // keys in the order of the batch
-  std::vector<KeyAt> sorted;  // keys sorted by stripe
+  std::vector<KeyAt> keys;    // in the order of the batch
+  std::vector<KeyAt> sorted;  // in the order of their stripes
 };
 
 RowTable::RowTable(RowRules rules, std::unique_ptr<UpdateKernel> kernel)
@@ -159,8 +159,8 @@ void RowTable::ForStripes(
   std::unique_ptr<Batch> batch = TakeBatch();
   batch->keys.resize(keys.size());
   batch->sorted.resize(keys.size());
-  // A counting sort by stripe keeps the order of the keys within a stripe: equal keys must be
-  // updated in the order of the batch.
+  // The keys are sorted by stripe with a counting sort, which keeps the order of keys within a
+  // stripe: repeated keys must be updated in the order of the batch.
   std::array<uint32_t, kStripes + 1> begins = {};
   for (size_t i = 0; i < keys.size(); ++i) {
     const uint64_t hash = RowStripe::HashOf(keys[i]);
@@ -170,8 +170,8 @@ void RowTable::ForStripes(
   for (size_t i = 0; i < kStripes; ++i) begins[i + 1] += begins[i];
   std::array<uint32_t, kStripes + 1> ends = begins;
   for (const KeyAt& key : batch->keys) batch->sorted[ends[key.hash % kStripes]++] = key;
-  // Batches of several threads begin at different stripes, so that they do not wait for each other
-  // at one lock after another.
+  // Each batch begins with the stripe of its first key, so that concurrent batches rarely wait for
+  // the same locks one after another.
   const size_t first = keys.empty() ? 0 : batch->keys[0].hash % kStripes;
   for (size_t i = 0; i < kStripes; ++i) {
     const size_t stripe = (first + i) % kStripes;
@@ -199,7 +199,7 @@ void RowTable::Push(absl::Span<const uint64_t> keys, absl::Span<const float> gra
   step.step = rates.step;
   step.row_width = layout().width();
   for (const RowLayout::Slot& slot : layout().slots()) {
-    // The kernel needs only the lengths of the slots in `step`; each row brings the addresses.
+    // In `step`, only the lengths of the slots are used. The addresses are set for each row.
     step.slots.push_back({{nullptr, slot.elements}, {nullptr, slot.elements}});
   }
   const RowPush push = {*kernel_, gradients.data(), step, RowTime::At(now)};
@@ -227,17 +227,17 @@ TableRows RowTable::Save(absl::Time now) const {
   const uint32_t at = RowTime::At(now);
   const RowLayout& layout = rules_.layout;
   const size_t bytes = regions_.bytes();
-  std::array<size_t, kStripes + 1> begins = {};  // index of each stripe's first saved row
+  std::array<size_t, kStripes + 1> begins = {};  // index of each stripe's first row in the result
   for (size_t i = 0; i < kStripes; ++i) {
     MutexLock lock(stripes_[i]->mutex);
     begins[i + 1] = begins[i] + stripes_[i]->rows.rows();
   }
-  // No push changes the table during Save, so the numbers of rows stay valid after the locks are
-  // released.
+  // The number of rows in a stripe does not change after its lock is released, because nothing is
+  // pushed during Save.
   TableRows all = MakeRows(layout, begins.back());
   AdviseHugePages(all.values.mutable_raw(), all.values.num_bytes());
   for (Tensor& slot : all.slots) AdviseHugePages(slot.mutable_raw(), slot.num_bytes());
-  // Each stripe writes its own part of the tensors, so the threads never write the same bytes.
+  // Each stripe writes its own range of the tensors, so the threads do not conflict.
   ForEachAtOnce(kStripes, bytes, [&](size_t i) {
     Columns out = ColumnsAt(layout, all, begins[i]);
     MutexLock lock(stripes_[i]->mutex);
@@ -250,8 +250,8 @@ absl::Status RowTable::CheckRows(const TableRows& rows) const {
   const auto same = [](const Tensor& a, const Tensor& b) {
     return a.dtype() == b.dtype() && a.shape() == b.shape();
   };
-  // Compares the saved tensors with tensors of the right types and shapes for the same number of
-  // keys.
+  // The saved tensors are compared with new tensors of the right types and shapes for the same
+  // number of keys.
   if (rows.keys.dtype() == DType::kInt64 && rows.keys.shape().rank() == 1 &&
       rows.slots.size() == layout().slots().size()) {
     const TableRows like = MakeRows(layout(), static_cast<size_t>(rows.keys.num_elements()));
@@ -273,15 +273,16 @@ void RowTable::LoadRow(const TableRows& rows, size_t at, uint32_t now) {
   LockedStripe& stripe = *stripes_[hash % kStripes];
   MutexLock lock(stripe.mutex);
   std::byte* const row = stripe.rows.Add({hash, key, 0}, now);
-  // The table has no row number left, so the row is left out, as rows beyond the memory limit are.
+  // The table has no free row number. The saved row is left out, as are rows beyond the table's
+  // memory limit.
   if (row == nullptr) return;
   if (rows.slots.empty()) layout().Fill(key, /*step=*/1, row);
   const int32_t* const uses = rows.uses.data<int32_t>() + 2 * at;
   RowHeader& header = RowLayout::Header(row);
-  // Saved rows have ages instead of stamps, because this table's clock may differ from the saved
-  // one.
+  // A row's age is saved instead of its time stamp, because this table's clock may differ from the
+  // clock of the saved table.
   header.stamp = now - static_cast<uint32_t>(uses[0]);
-  // A row with 0 uses would count as an empty place.
+  // The number of uses is set to at least 1, because 0 would mark memory without a row.
   header.uses = std::max(static_cast<uint32_t>(uses[1]), 1u);
   const size_t value_bytes = layout().value_bytes();
   std::memcpy(RowLayout::Values(row), rows.values.raw() + at * value_bytes, value_bytes);
@@ -326,7 +327,8 @@ TableState RowTable::SaveState() const {
     const SightCounts& sights = stripes_[i]->rows.sights();
     *fields++ = static_cast<int64_t>(sights.sights());
     *fields++ = static_cast<int64_t>(stripes_[i]->rows.swept());
-    // A stripe that has seen no key keeps its zeros; without any sight the tensor stays empty.
+    // The counters of a stripe that has seen no key stay zero. If no stripe has seen a key, the
+    // tensor has no elements.
     if (sights.current().empty()) continue;
     if (state.sights.num_elements() == 0) {
       state.sights = Tensor::Zeros(DType::kUint8, TableState::SightsShape());
@@ -344,8 +346,8 @@ void RowTable::LoadState(absl::Span<const TableState> parts) {
     for (size_t i = 0; i < kStripes; ++i) {
       MutexLock lock(stripes_[i]->mutex);
       RowStripe& stripe = stripes_[i]->rows;
-      // The last of several states decides where the search for expired rows continues. Any place
-      // is correct, because the search goes round the whole table.
+      // If there are several states, the search for expired rows continues where the last state
+      // says. Any hash is correct, because the search goes through all hashes again and again.
       stripe.SweepFrom(static_cast<uint64_t>(fields[2 * i + 1]));
       if (state.sights.num_elements() == 0) continue;
       const absl::Span<const uint8_t> counters =

@@ -1,15 +1,15 @@
 #pragma once
 
-// A dynamic embedding table on one parameter server: rows of 16- or 32-bit floats under 64-bit
-// keys, without a size that is known beforehand. Any of the 2^64 keys is permitted. The first push
-// of a key makes its row, or the push that the policy admits (row_policy.h). Until then the key is
-// read as the initial values of its row. These depend only on (seed, table, key), so neither the
-// order of requests nor the number of parameter servers shows in them. The optimizer slots of a row
-// are kept with the row, in float32.
+// A dynamic embedding table on one parameter server: rows of 16- or 32-bit floats, each under a
+// 64-bit key. Every 64-bit number is a valid key, and the number of rows is not fixed in advance. A
+// key gets its row at its first push, or at the push that the policy admits (row_policy.h). A key
+// without a row is read as the initial values of its row, which depend only on (seed, table, key);
+// so the values do not depend on the order of requests or on the number of parameter servers. The
+// optimizer slots of a row are stored with the row, in float32.
 //
-// The table is divided by the keys' hashes into stripes with a lock each. A batch of keys is sorted
-// by stripe and takes each lock once. Each row is read or changed under its stripe's lock, so no
-// reader sees a row half changed; a batch as a whole is not atomic.
+// The table is divided by the hashes of the keys into stripes, each with its own lock. The keys of
+// a batch are sorted by stripe, so that each lock is taken once. A row is read and changed under
+// its stripe's lock, so no reader sees a half-changed row; a batch as a whole is not atomic.
 
 #include <cstdint>
 #include <memory>
@@ -33,7 +33,7 @@ struct RowTableOptions {
   proto::UpdateRule rule;
 };
 
-// The rates of one push, which its closure determines.
+// The learning rate and the step number of a push.
 struct PushRates {
   double learning_rate = 0;
   uint64_t step = 1;  // number of the step, counted from 1
@@ -41,65 +41,67 @@ struct PushRates {
 
 struct RowTableUse {
   size_t rows = 0;
-  size_t row_bytes = 0;  // bytes of the system's memory that hold rows
+  size_t row_bytes = 0;  // system memory of all blocks of rows, in bytes
   size_t index_bytes = 0;
-  size_t payload_bytes = 0;  // bytes of the rows' values and slots alone
+  size_t payload_bytes = 0;  // bytes of values and slots of all rows, without headers and padding
   RowCounts counts;
 };
 
-// All rows of a table, or of some of its keys, in any order, as a checkpoint holds them. They
-// include rows that have expired and were not removed yet.
+// Rows of a table as a checkpoint has them: all rows, or those of some keys, in any order. Rows
+// that have expired and were not removed yet are included.
 struct TableRows {
-  Tensor keys;    // int64[n]: the bits of the keys
-  Tensor uses;    // int32[n, 2]: RowTime ticks since the last push, and number of pushes
+  Tensor keys;    // int64[n]: the keys, as int64 with the same bits
+  Tensor uses;    // int32[n, 2]: RowTime ticks since the row's last push; number of pushes
   Tensor values;  // [n, width] in the table's type
-  // The slots in the order of the rule's slots, float32[n, width] or float32[n]. May be empty for
-  // Load: each row then gets the slots of a new row.
+  // The slots in the order of the rule's slots, each float32[n, width] or float32[n]. If this list
+  // is empty, Load gives each row the slots of a new row.
   std::vector<Tensor> slots;
 };
 
-// A dynamic table: the rows of all stripes, each stripe under its own lock. Thread-safe.
+// A dynamic table: all its rows, divided into stripes with one lock each. Thread-safe.
 class RowTable {
  public:
   static constexpr size_t kStripes = static_cast<size_t>(TableState::kStripes);
 
-  // Makes an empty table. Errors: those of RowLayout::Make and CheckRowPolicy; INVALID_ARGUMENT for
-  // a rule that has no kernel.
+  // Makes a table without rows. Errors: those of RowLayout::Make and CheckRowPolicy;
+  // INVALID_ARGUMENT for a rule that has no kernel.
   static absl::StatusOr<std::unique_ptr<RowTable>> Create(const RowTableOptions& options);
   ~RowTable();
 
   const RowLayout& layout() const { return rules_.layout; }
 
-  // Copies the values of the keys' rows to `out`, which has the table's width for each key. Keys
-  // may repeat; the values are in the order of the keys.
+  // Copies the values of the keys' rows to `out`, in the order of the keys. `out` has room for
+  // exactly one row for each key. Keys may repeat.
   void Pull(absl::Span<const uint64_t> keys, absl::Time now, absl::Span<float> out) const;
 
-  // Applies the table's rule to each key's row with the key's own row of `gradients`. The gradient
-  // of a key that has no row and gets none is dropped. Gradients of a repeated key are applied one
-  // after the other, in the order of the keys.
+  // Updates each key's row by the table's rule, with the row of `gradients` at the key's position.
+  // If a key has no row and the policy does not admit it, its gradient is dropped. The gradients of
+  // a repeated key are applied one after another, in the order of the keys.
   void Push(absl::Span<const uint64_t> keys, absl::Span<const float> gradients,
             const PushRates& rates, absl::Time now);
 
-  // Replaces the values of each row by the row's last slot, which must be as long as the values.
+  // Replaces the values of each row by the row's last slot, which must have as many elements as the
+  // values.
   void AssignFromLastSlot();
 
-  // Returns all rows. The caller makes sure that nothing is pushed meanwhile.
+  // Returns all rows. The caller ensures that nothing is pushed during the call.
   TableRows Save(absl::Time now) const;
-  // Replaces all rows by the rows of `parts` whose keys `takes` accepts. Each key occurs once, and
-  // CheckRows has passed each part. At the table's memory limit some rows are left out. The caller
-  // makes sure that nothing is pushed meanwhile.
+  // Replaces all rows by those rows of `parts` whose keys `takes` accepts. Each key occurs once,
+  // and each part has passed CheckRows. Rows beyond the table's memory limit are left out. The
+  // caller ensures that nothing is pushed during the call.
   void Load(absl::Span<const TableRows> parts, absl::FunctionRef<bool(uint64_t key)> takes,
             absl::Time now);
-  // Checks the types and shapes of saved rows. Errors: DATA_LOSS that names what does not fit the
-  // table.
+  // Checks the types and shapes of saved rows. Errors: DATA_LOSS that describes the rows and the
+  // table that they do not fit.
   absl::Status CheckRows(const TableRows& rows) const;
 
-  // Returns the table's state without the clock, which the caller keeps. The caller makes sure that
-  // nothing is pushed meanwhile.
+  // Returns the table's state without the clock, which the caller keeps. The caller ensures that
+  // nothing is pushed during the call.
   TableState SaveState() const;
-  // Sets the state that belongs to the rows; called after Load. With one state, of a table with the
-  // same keys, this table develops as that table would; with several states no sight is forgotten.
-  // The tensors have the types and shapes of TableState.
+  // Restores the table's state after Load. If `parts` is the one state of a table with the same
+  // keys, this table behaves from then on as that table does. If `parts` has several states, each
+  // key's count of sights is at least as high as in each state. The tensors have the types and
+  // shapes of TableState.
   void LoadState(absl::Span<const TableState> parts);
 
   RowTableUse Use() const;
@@ -115,25 +117,26 @@ class RowTable {
 
   RowTable(RowRules rules, std::unique_ptr<UpdateKernel> kernel);
 
-  // Calls `visit` for each stripe that has keys of the batch, with the stripe and these keys, under
-  // the stripe's lock.
+  // Calls `visit` for each stripe to which keys of the batch belong, under the stripe's lock and
+  // with these keys.
   void ForStripes(absl::Span<const uint64_t> keys,
                   absl::FunctionRef<void(RowStripe&, absl::Span<const KeyAt>)> visit) const;
   std::unique_ptr<Batch> TakeBatch() const;
   void ReturnBatch(std::unique_ptr<Batch> batch) const;
   void LoadRow(const TableRows& rows, size_t at, uint32_t now);
 
-  // Rules and kernel are constant after construction.
+  // The rules and the kernel do not change after construction.
   const RowRules rules_;
   const std::unique_ptr<UpdateKernel> kernel_;
-  // RowRegions synchronises itself.
+  // RowRegions has its own lock.
   RowRegions regions_;
-  // The list of stripes is constant after construction, and each stripe has its own lock. The rows
-  // of all stripes lie in regions_.
+  // The list of stripes does not change after construction, and each stripe has its own lock. The
+  // rows of all stripes lie in regions_.
   std::vector<std::unique_ptr<LockedStripe>> stripes_;
 
   mutable Mutex mutex_;
-  // Buffers for the sorted keys of a batch: as many as there were batches at the same time.
+  // Unused buffers for sorting the keys of a batch. There are as many as there have been concurrent
+  // batches.
   mutable std::vector<std::unique_ptr<Batch>> batches_ ABSL_GUARDED_BY(mutex_);
 };
 

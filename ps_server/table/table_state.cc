@@ -8,8 +8,8 @@ namespace cohort {
 
 namespace {
 
-// The largest value of a counter, where counting stops; admit_after is at most kAdmitAfterMax =
-// 200.
+// The largest value of an 8-bit counter, at which it stops counting. It is enough, because
+// admit_after is at most kAdmitAfterMax = 200.
 constexpr uint8_t kMost = 255;
 
 void Raise(uint8_t& counter, uint8_t least) { counter = std::max(counter, least); }
@@ -17,7 +17,7 @@ void Raise(uint8_t& counter, uint8_t least) { counter = std::max(counter, least)
 }  // namespace
 
 void SightCounts::MakeCounters() {
-  // The counters are allocated when the first key is seen, as many tables never need them.
+  // The counters are allocated when the first key is seen, because many tables never need them.
   if (!current_.empty()) return;
   current_.resize(kCounters);
   last_.resize(kCounters);
@@ -31,7 +31,8 @@ void SightCounts::Merge(absl::Span<const uint8_t> current, absl::Span<const uint
     Raise(current_[i], current[i]);
     Raise(last_[i], last[i]);
   }
-  // The larger number of sights ends the merged generation earlier, but never beyond its size.
+  // The larger of the two numbers of sights is taken, so that the merged generation is full early
+  // rather than late.
   sights_ = std::min(std::max(sights_, sights), kSightsInGeneration);
 }
 
@@ -44,8 +45,8 @@ uint32_t SightCounts::See(uint64_t hash) {
   }
   ++sights_;
   const auto [a, b] = PlacesOf(hash);
-  // Conservative counting: only a counter below the key's new count is raised, so keys that share
-  // one of their two counters rarely raise each other's counts.
+  // Each key has two counters, and only those below the key's new count are raised. So if another
+  // key shares one of the counters, the two keys rarely raise each other's count.
   const uint8_t seen = std::min(current_[a], current_[b]);
   const uint8_t now = seen == kMost ? kMost : static_cast<uint8_t>(seen + 1);
   Raise(current_[a], now);

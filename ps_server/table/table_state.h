@@ -1,8 +1,8 @@
 #pragma once
 
-// The state of a dynamic table beside its rows: the table's time, the sights of keys that have no
-// row yet, and the place where the search for expired rows continues. A copy of a table that has
-// rows and this state treats every later step as the table itself does.
+// The state that a dynamic table has besides its rows: the table's time, the counts of seen keys
+// that have no row yet (sights), and the hash at which the search for expired rows continues. A
+// copy of a table with the same rows and state processes all later steps as the original does.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,24 +14,24 @@
 
 namespace cohort {
 
-// The time of a dynamic table: how long the table has been trained. The time advances with the
-// steps that are applied, by the times that the steps bring, and never by the clock of the process
-// that holds the table. So copies of a table that have applied the same steps have the same time,
-// and so has a restored table that applies a step again. The times of two coordinators cannot be
-// compared, and no time passes between them: with another coordinator the table's time continues
-// from where it was. Thread-compatible.
+// The time of a dynamic table, which measures for how long the table has been trained. When a step
+// is applied, the time advances by the difference between the send times of this step and of the
+// step before; the clock of the process that holds the table is not used. So copies of a table that
+// have applied the same steps have the same time, and a restored table that applies the steps again
+// gets the same time. The send times of two coordinators cannot be compared: when the coordinator
+// changes, the table's time continues from its present value. Thread-compatible.
 struct StepClock {
-  // The time at which a step was first sent to a worker, by the clock of the step's coordinator.
+  // The time at which a step was first sent to a worker, measured by the coordinator's clock.
   struct StepTime {
     uint64_t ms = 0;
     uint64_t coordinator = 0;  // the incarnation of the coordinator
   };
 
   uint64_t ms = 0;  // the table's time
-  StepTime last;    // the latest send time of all applied steps
+  StepTime last;    // the latest send time of the applied steps
 
-  // Advances the table's time to an applied step. A step that was sent before the latest applied
-  // step changes nothing.
+  // Advances the table's time to the send time of an applied step. If a step with a later send time
+  // was applied before, nothing changes.
   void Advance(const StepTime& step) {
     if (step.coordinator != last.coordinator) {
       last = step;
@@ -48,31 +48,34 @@ struct StepClock {
   }
 };
 
-// An estimate of how often the keys of one stripe that have no row were seen lately, in memory that
-// does not grow with the number of keys: a count-min sketch with conservative counting, in two
-// generations. When the current generation is full, it becomes the last one, and the former last
-// one is forgotten. So the count of a key is never too low for its sights among the last
-// kSightsInGeneration sights, and rarely too high. Thread-compatible.
+// Estimates how often each key without a row was seen recently in one stripe, in memory that does
+// not grow with the number of keys. It is a count-min sketch with conservative counting, with two
+// generations of counters. When the current generation has counted kSightsInGeneration sights, it
+// becomes the last generation, and the former last generation is forgotten. For the most recent
+// kSightsInGeneration sights, the count of a key is never too low and rarely too high.
+// Thread-compatible.
 class SightCounts {
  public:
   static constexpr size_t kSightsInGeneration = size_t{1} << 14;
   static constexpr size_t kCounters = kSightsInGeneration * 4;
 
-  // Counts one sight of a hash, and returns how often the hash was seen, including this sight.
+  // Counts one sight of the key with the given hash. Returns how often the key was seen, including
+  // this sight.
   uint32_t See(uint64_t hash);
 
-  // Return the counters of the current and of the last generation: kCounters each, or none before
-  // the first sight.
+  // Return the counters of the current generation and of the last generation: kCounters each, or
+  // none if no key was seen yet.
   absl::Span<const uint8_t> current() const { return current_; }
   absl::Span<const uint8_t> last() const { return last_; }
   size_t sights() const { return sights_; }
-  // Merges saved counters: afterwards no sight is counted lower than in `current` and `last`, which
-  // have kCounters each. `sights` is the number of sights in the saved current generation. Without
-  // sights of its own, the object becomes a copy of the saved counters.
+  // Merges saved counters into this object: afterwards each key's count is at least as high as in
+  // the saved generations `current` and `last` (kCounters counters each). `sights` is the number of
+  // sights in the saved current generation. If this object has counted nothing, it becomes a copy
+  // of the saved counters.
   void Merge(absl::Span<const uint8_t> current, absl::Span<const uint8_t> last, size_t sights);
 
   size_t bytes() const { return current_.capacity() + last_.capacity(); }
-  // The bytes that the counters take after the first sight.
+  // The size of both generations of counters in bytes.
   static constexpr size_t kBytes = 2 * kCounters;
 
  private:
@@ -86,7 +89,7 @@ class SightCounts {
             static_cast<size_t>(hash >> 40) % kCounters};
   }
 
-  // Both generations are empty until the first key is seen.
+  // Both vectors are empty until the first key is seen.
   std::vector<uint8_t> current_;
   std::vector<uint8_t> last_;
   size_t sights_ = 0;  // number of sights in the current generation
@@ -94,11 +97,11 @@ class SightCounts {
 
 struct TableState {
   StepClock clock;
-  // The fields of each stripe, int64[kStripes, 2]: the number of sights in the current generation,
-  // and the hash at which the search for expired rows continues (the bits of a uint64).
+  // The counters of each stripe as int64[kStripes, 2]: the number of sights in the current
+  // generation, and the hash at which the search for expired rows continues (the bits of a uint64).
   Tensor stripes;
-  // The sight counters, uint8[kStripes, 2, kCounters], of the current and of the last generation.
-  // No elements: no key was seen.
+  // The sight counters of the current and the last generation as uint8[kStripes, 2, kCounters]. The
+  // tensor has no elements if no key was seen.
   Tensor sights;
 
   static constexpr int64_t kStripes = 16;

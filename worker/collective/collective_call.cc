@@ -41,8 +41,8 @@ absl::Status Refuse(const CollectiveCall& call, absl::string_view why) {
   return absl::InvalidArgumentError(absl::StrCat(DescribeCall(call), ": ", why));
 }
 
-// The upper bound of a call's elements: neither sums of counts nor sizes of 8 bytes an element may
-// overflow 64 bits.
+// The upper bound of the number of elements in one call. Within it neither a sum of element counts
+// nor a size in bytes (8 bytes an element) overflows 64 bits.
 constexpr int64_t kElementsMax = int64_t{1} << 50;
 
 absl::Status CheckCounts(const CollectiveCall& call, const std::vector<int64_t>& counts,
@@ -53,7 +53,7 @@ absl::Status CheckCounts(const CollectiveCall& call, const std::vector<int64_t>&
   }
   int64_t sum = 0;
   for (const int64_t count : counts) {
-    // The comparison with the remaining room keeps the sum itself from overflowing.
+    // Comparing `count` with what is left of kElementsMax keeps `sum` from overflowing.
     if (count < 0 || count > kElementsMax - sum) {
       return Refuse(call, absl::StrCat(field, " has the number ", count, "; give 0 to ",
                                        kElementsMax, " in all"));
@@ -138,7 +138,7 @@ std::string DescribeCall(const CollectiveCall& call) {
   std::string text(OpName(call.op));
   if (Reduces(call.op)) absl::StrAppend(&text, " ", ReduceName(call.reduce));
   if (call.op != CollectiveOp::kBarrier) {
-    // The counts of an all-to-all differ between ranks, so this number may differ, too.
+    // In an all-to-all each rank has counts of its own, so ranks may show different sums.
     const int64_t elements = HasCounts(call.op) ? Sum(call.counts) : call.count;
     absl::StrAppend(&text, " ", DTypeName(call.dtype), "[", elements, "]");
   }
@@ -211,7 +211,8 @@ int64_t OutputElements(const CollectiveCall& call, int rank) {
 }
 
 absl::Status CheckCall(const CollectiveCall& call, int rank, int size) {
-  // The numbers are checked first, because InputElements reads `counts` at index `rank`.
+  // The counts and the root are checked first, because InputElements reads `counts` at index
+  // `rank`.
   RETURN_IF_ERROR(CheckNumbers(call, rank, size));
   RETURN_IF_ERROR(CheckType(call));
   RETURN_IF_ERROR(CheckSpan(call, "input", call.input.size(), InputElements(call, rank)));

@@ -51,10 +51,10 @@ enum class CollectiveOp : uint8_t {
 // zeros of both signs kMin and kMax give either zero, the same zero on all ranks.
 enum class ReduceOp : uint8_t { kSum, kMean, kMin, kMax, kProd };
 
-// The algorithm that a caller wishes for. kAuto lets the implementation choose from static facts
+// The algorithm that a caller asks for. kAuto lets the implementation choose from static facts
 // alone (algorithm_choice.h). An implementation that has only one algorithm, such as shared memory,
-// ignores the wish; the result bits are the same, except that kRing sums in another order. NCCL has
-// its own order of sums and ignores the wish.
+// ignores this request; the result bits are the same, except that kRing sums in another order. NCCL
+// has its own order of sums and ignores the request.
 enum class CollectiveAlgorithm : uint8_t {
   kAuto,
   kOneShot,  // every rank sends all its elements to every other rank
@@ -68,7 +68,7 @@ enum class CollectiveAlgorithm : uint8_t {
 
 struct CollectiveCall {
   CollectiveOp op = CollectiveOp::kBarrier;
-  ReduceOp reduce = ReduceOp::kSum;  // the arithmetic; used by reductions only
+  ReduceOp reduce = ReduceOp::kSum;  // arithmetic of a reduction; unused by other operations
   // The element type: float32, float64, float16, bfloat16, int32 or int64 in a reduction, any type
   // in other operations. 16-bit floats are summed in float32 and rounded once.
   DType dtype = DType::kFloat32;
@@ -79,7 +79,8 @@ struct CollectiveCall {
   int root = 0;
   // A hash of how several tensors are laid out in the elements of this call; the same on all ranks.
   uint64_t layout = 0;
-  CollectiveAlgorithm algorithm = CollectiveAlgorithm::kAuto;  // the wish; equal on all ranks
+  // Requested algorithm; equal on all ranks.
+  CollectiveAlgorithm algorithm = CollectiveAlgorithm::kAuto;
   // How long the call may take; after this time the group is aborted with DEADLINE_EXCEEDED.
   absl::Duration timeout = absl::InfiniteDuration();
   // The caller's memory. Until the call is done, the memory stays valid, the caller does not change
@@ -88,9 +89,9 @@ struct CollectiveCall {
   absl::Span<std::byte> output;
 };
 
-absl::string_view OpName(CollectiveOp op);                  // for example "all-reduce"
-absl::string_view ReduceName(ReduceOp reduce);              // for example "sum"
-absl::string_view AlgorithmName(CollectiveAlgorithm name);  // for example "two-shot"
+absl::string_view OpName(CollectiveOp op);                  // such as "all-reduce" for kAllReduce
+absl::string_view ReduceName(ReduceOp reduce);              // such as "sum" for kSum
+absl::string_view AlgorithmName(CollectiveAlgorithm name);  // such as "two-shot" for kTwoShot
 
 // Returns the call in words: "all-reduce sum float32[1000] 'dense/kernel'" or "broadcast float32[4]
 // from rank 2 'bias'".

@@ -11,7 +11,7 @@
 namespace cohort {
 
 absl::Status MismatchError(uint64_t sequence, RankCall one, RankCall other) {
-  // The lower rank comes first, so that all ranks word the same mismatch alike.
+  // The text names the lower rank first, so that all ranks word the same mismatch alike.
   if (one.rank > other.rank) std::swap(one, other);
   return MakeError(absl::StatusCode::kFailedPrecondition,
                    absl::StrCat("rank ", one.rank, ", call ", sequence, ": ", one.description,

@@ -15,8 +15,8 @@ namespace cohort {
 
 // The name of a group and its generation, as error messages show them.
 struct GroupName {
-  std::string name;         // for example "workers"
-  uint64_t generation = 0;  // grows each time the group is formed
+  std::string name;         // name of the group, for example "workers"
+  uint64_t generation = 0;  // number of the generation; grows each time the group is formed
 };
 
 // A rank and the call that it made, as DescribeCall words the call.
@@ -46,7 +46,7 @@ struct StalledCall {
   uint64_t sequence = 0;
   std::string description;
   absl::Duration under_way;
-  // The ranks that have not started the call, or have not come as far in the call.
+  // The ranks that have not started the call, or that lag behind this rank in the call.
   std::vector<std::string> missing;
 };
 // Logs the event collective_stall with the fields of `stalled`.

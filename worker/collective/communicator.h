@@ -58,10 +58,10 @@ class Communicator {
   // Allocate does not wait for other ranks. Errors: RESOURCE_EXHAUSTED.
   virtual absl::StatusOr<std::shared_ptr<Buffer>> Allocate(size_t bytes) = 0;
 
-  // Starts a call. `done` runs exactly once, on any thread, never inside Start. From then on the
-  // implementation does not touch the call's memory, whether the call succeeded or failed. The
-  // thread of `done` may be the thread that brings the messages of all calls: `done` may start and
-  // abort calls, and must pass longer work on to another thread.
+  // Starts a call. `done` runs exactly once, on any thread, never inside Start. Once `done` runs,
+  // the implementation no longer touches the call's memory, whether the call succeeded or failed.
+  // The thread that runs `done` may be the thread that receives the messages of all calls: `done`
+  // may start calls and abort the group, and must pass longer work on to another thread.
   virtual void Start(CollectiveCall call, Done done) = 0;
 
   // Ends the generation on all ranks with `root_cause`, which must not be OK. The first cause

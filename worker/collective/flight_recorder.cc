@@ -35,13 +35,14 @@ std::string After(absl::Time start, absl::Time when) {
   return absl::StrCat(absl::ToInt64Microseconds(when - start), "us");
 }
 
-// Returns the name of a record's algorithm; a record without an algorithm shows the owner's way.
+// Returns the name of the algorithm that ran a recorded call. For kAuto returns owner.way, a text
+// such as "shared memory".
 absl::string_view Algorithm(const FlightRecord& record, const FlightRecorder::Owner& owner) {
   if (record.algorithm == CollectiveAlgorithm::kAuto) return owner.way;
   return AlgorithmName(record.algorithm);
 }
 
-// Returns one record as a line of text, without a line end.
+// Returns the record of one call as a line of text, without a line end.
 std::string Line(const FlightRecord& record, const FlightRecorder::Owner& owner) {
   return absl::StrCat(
       record.sequence, " ", OpName(record.op), " '", record.name, "' ", record.bytes, " ",
@@ -65,7 +66,8 @@ proto::FlightOperation::State StateOf(FlightRecord::State state) {
   return proto::FlightOperation::NONE;
 }
 
-// Fills in the message that shows one record. A call under way is timed up to `now`.
+// Fills in `shown` from the record of one call. The duration of a call under way is measured up to
+// `now`.
 void FillOperation(const FlightRecord& record, const FlightRecorder::Owner& owner, absl::Time now,
                    proto::FlightOperation& shown) {
   const absl::string_view dtype =
@@ -91,11 +93,11 @@ void RemoveOldest(FileSystem& files, const std::string& directory, absl::string_
   if (!names.ok()) return;
   std::vector<std::string> own;
   for (const std::string& name : *names) {
-    // The ending may be followed by more text: temporary files of an unfinished write count, too.
+    // A name with text after kEnding counts, too: it is a temporary file of an unfinished write.
     const bool written = absl::StrContains(name, kEnding);
     if (written && absl::StartsWith(name, beginning)) own.push_back(name);
   }
-  // Names in `own` are sorted by time, so the oldest files are removed.
+  // The names of flight files in `own` are sorted by time, so the oldest files are removed.
   for (size_t i = 0; i + kFlightFilesMax < own.size(); ++i) {
     files.Remove(JoinPath(directory, own[i])).IgnoreError();
   }
@@ -127,7 +129,7 @@ void FlightRecorder::Started(Begin begin, absl::Time now) {
   record.ended = absl::InfinitePast();
   record.waits_for = std::move(begin.waits_for);
   MutexLock lock(mutex_);
-  // The ring is allocated by the first call, so a group without calls takes no memory.
+  // The ring buffer is allocated by the first call, so a group without calls takes no memory.
   if (records_.empty()) records_.resize(kFlightRecordsMax);
   calls_started_ = std::max(calls_started_, begin.sequence + 1);
   SlotOf(begin.sequence) = std::move(record);
@@ -137,7 +139,7 @@ void FlightRecorder::Heard(uint64_t sequence, int rank, absl::Time now) {
   MutexLock lock(mutex_);
   if (records_.empty()) return;
   FlightRecord& record = SlotOf(sequence);
-  // A newer call has taken over the slot.
+  // If the sequence differs, a newer call has overwritten the record of this call.
   if (record.sequence != sequence) return;
   const auto found = std::find(record.waits_for.begin(), record.waits_for.end(), rank);
   if (found == record.waits_for.end()) return;
@@ -149,12 +151,12 @@ void FlightRecorder::Ended(uint64_t sequence, const absl::Status& status, absl::
   MutexLock lock(mutex_);
   if (records_.empty()) return;
   FlightRecord& record = SlotOf(sequence);
-  // A newer call has taken over the slot.
+  // If the sequence differs, a newer call has overwritten the record of this call.
   if (record.sequence != sequence) return;
   record.state = status.ok() ? FlightRecord::State::kDone : FlightRecord::State::kFailed;
   record.ended = now;
   ended_with_.Update(status);
-  // Calls may end out of order; the successful call with the highest number counts.
+  // Calls may end out of order: last_done_ is the successful call with the highest number.
   const bool newer =
       last_done_.state == FlightRecord::State::kNone || last_done_.sequence < record.sequence;
   if (status.ok() && newer) last_done_ = record;

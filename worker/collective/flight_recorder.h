@@ -38,13 +38,13 @@ struct FlightRecord {
   std::string name;
   size_t bytes = 0;  // the bytes of the larger of input and output
   absl::Time started;
-  // The time when a frame of a missing rank came last; InfinitePast if none has come.
+  // The time when a frame last came from a rank in `waits_for`; InfinitePast if no frame has come.
   absl::Time last_heard;
   absl::Time ended;
   absl::InlinedVector<int, 8> waits_for;  // the ranks from which no frame of the operation has come
 };
 
-// The last kFlightRecordsMax operations of one rank. Thread-safe.
+// A record of the last kFlightRecordsMax operations of one rank in a group. Thread-safe.
 class FlightRecorder {
  public:
   static constexpr size_t kFlightRecordsMax = 4096;
@@ -54,7 +54,7 @@ class FlightRecorder {
     GroupName group;
     int rank = 0;
     int size = 1;
-    std::vector<proto::TaskRef> tasks;  // one task per rank, or empty
+    std::vector<proto::TaskRef> tasks;  // the task of each rank of the group; may be empty
     // The text that is shown as the algorithm of a call whose algorithm is kAuto, such as "shared
     // memory".
     std::string way = "auto";
@@ -65,20 +65,20 @@ class FlightRecorder {
     uint64_t sequence = 0;
     const CollectiveCall* call = nullptr;
     CollectiveAlgorithm algorithm = CollectiveAlgorithm::kAuto;  // the algorithm that runs the call
-    absl::InlinedVector<int, 8> waits_for;  // the ranks that must start the call too
+    absl::InlinedVector<int, 8> waits_for;  // the other ranks whose frames the call waits for
   };
   void Started(Begin begin, absl::Time now);
   // Notes that a frame of operation `sequence` has come from `rank`.
   void Heard(uint64_t sequence, int rank, absl::Time now);
   void Ended(uint64_t sequence, const absl::Status& status, absl::Time now);
 
-  // Returns the kept records, the oldest first.
+  // Returns the records of all calls in the ring buffer, the oldest first.
   std::vector<FlightRecord> Records() const;
 
-  // Returns the newest records, at most `calls_max`, in one line of text.
+  // Returns the records of the newest calls, at most `calls_max`, in one line of text.
   std::string Newest(size_t calls_max) const;
-  // Returns the newest records, at most `calls_max`, with the age of a call under way measured at
-  // `now`.
+  // Returns the group's name and ranks, and the records of the newest calls, at most `calls_max`.
+  // The duration of a call under way is measured up to `now`.
   proto::GroupFlight ToProto(size_t calls_max, absl::Time now) const;
 
   // Returns the newest call of this rank that succeeded, in words: "call 416, all-reduce 'bucket
@@ -100,13 +100,13 @@ class FlightRecorder {
 // Returns the recorded call in words: "call 416, all-reduce 'bucket 3'".
 std::string NameOf(const FlightRecord& record);
 
-// The largest number of files of one task in one directory; when the limit is exceeded, the oldest
-// file is removed.
+// The largest number of flight files of one task in one directory; when the limit is exceeded, the
+// oldest file is removed.
 inline constexpr size_t kFlightFilesMax = 4;
 
-// Writes a file and returns its path: "cohort-worker-1-20261125T053019.123456Z.flight.json" in
-// `directory`, which is made if it is missing. The file holds `flight` as JSON, about 230 bytes for
-// each call. Blocks. Errors: those of WriteFileAtomically.
+// Writes a flight file and returns its path: "cohort-worker-1-20261125T053019.123456Z.flight.json"
+// in `directory`, which is made if it is missing. The file holds `flight` as JSON, about 230 bytes
+// for each call. Blocks. Errors: those of WriteFileAtomically.
 absl::StatusOr<std::string> WriteFlightFile(FileSystem& files, const std::string& directory,
                                             const proto::TaskRef& task,
                                             const proto::GroupFlight& flight, absl::Time now);

@@ -22,17 +22,19 @@ struct __attribute__((packed, may_alias)) Unaligned {
   T value;
 };
 
-// The vectorised loops of one operation, each of which passes over memory once.
+// The vectorised loops that combine two or four arrays by one operation of ReduceOp. Each loop
+// passes over memory once.
 template <typename T>
 struct ReduceLoops {
   using In = const Unaligned<T>*;
   using Out = Unaligned<T>*;
   // Computes out[i] = a[i].b[i], where . is the operation of the reduction.
   void (*two)(In a, In b, size_t count, Out out);
-  void (*four)(In a, In b, In c, In d, size_t count, Out out);  // out[i] = (a[i].b[i]).(c[i].d[i])
+  // Computes out[i] = (a[i].b[i]).(c[i].d[i]).
+  void (*four)(In a, In b, In c, In d, size_t count, Out out);
 };
 
-// Returns the loops of `op` for float, double, int32_t or int64_t. The loops of kMean are those of
+// Returns the loops that compute `op` on float, double, int32_t or int64_t. kMean has the loops of
 // kSum.
 template <typename T>
 const ReduceLoops<T>& LoopsOf(ReduceOp op);
@@ -122,13 +124,14 @@ COHORT_SIMD void DivideDoubles(Unaligned<double>* values, size_t count, double d
   for (size_t i = 0; i < count; ++i) values[i].value /= divisor;
 }
 
-// The elements of a block: the blocks of all operands and partial sums stay in the first-level
-// cache.
+// The number of elements that are combined at a time: the blocks of all operands and partial sums
+// stay in the first-level cache.
 constexpr size_t kBlockElements = 1024;
 // The depth of the tree over kRanksMax ranks; each level needs two blocks of memory.
 constexpr int kLevelsMax = 11;
 
-// The walk of the summation tree over one block of elements of type T. Thread-compatible.
+// The computation of the summation tree (reduce_tree.h) on one block of elements of type T.
+// Thread-compatible.
 template <typename T>
 class BlockTree {
  public:
@@ -138,7 +141,7 @@ class BlockTree {
   BlockTree(const Reduction& reduction, absl::Span<const Operand> operands)
       : loops_(LoopsOf<T>(reduction.op)), dtype_(reduction.dtype), operands_(operands) {}
 
-  // Combines elements [first, first + count) of all operands into `out`. `out` may be the place of
+  // Combines elements [first, first + count) of all operands into `out`. `out` may be the memory of
   // an operand, because only the last loop writes to `out`.
   void Combine(size_t first, size_t count, Out out) {
     first_ = first;
@@ -199,7 +202,7 @@ class BlockTree {
   size_t count_ = 0;
   std::array<Level, kLevelsMax> levels_;
   alignas(64) std::array<uint16_t, kBlockElements> narrow_;
-  // WidenFloats needs an aligned result, and `out` may be at any address
+  // The aligned result of WidenFloats; `out` of Widen may be at any address.
   alignas(64) std::array<float, kBlockElements> wide_;
 };
 

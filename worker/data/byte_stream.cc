@@ -12,7 +12,7 @@ namespace cohort {
 
 namespace {
 
-// The size of the buffer of packed bytes that one read of the file fills.
+// The size of the buffer for compressed bytes, which one read of the file fills.
 constexpr size_t kInputChunkBytes = 256 << 10;
 // Output bytes of one inflate() call, since zlib counts in 32 bits.
 constexpr size_t kOutputChunkBytes = 64 << 20;
@@ -33,7 +33,7 @@ class PlainStream final : public ByteStream {
       : path_(std::move(path)), file_(std::move(file)) {}
 
   absl::Status Read(absl::Span<char> out) override {
-    // A file that is too short fails before any byte is copied to `out`.
+    // Read() fails for a file that is too short, before any byte is copied to `out`.
     if (out.size() > file_->size() - offset_) {
       return Damaged(path_, absl::StrCat("ends at byte ", file_->size(), ", ",
                                          out.size() - (file_->size() - offset_), " bytes early"));
@@ -90,14 +90,14 @@ class GzipStream final : public ByteStream {
     char extra = 0;
     ASSIGN_OR_RETURN(const size_t got, Inflate(absl::MakeSpan(&extra, 1)));
     if (got > 0) return Damaged(path_, "more data unpacks than the header says");
-    // Bytes after the gzip member may still lie in zlib's input buffer.
+    // Bytes that follow the gzip member in the file may be in zlib's input buffer already.
     const uint64_t left = zlib_.avail_in + (file_->size() - file_offset_);
     if (left == 0) return absl::OkStatus();
     return Damaged(path_, absl::StrCat(left, " bytes follow the end of the gzip data"));
   }
 
   uint64_t max_bytes() const override {
-    // Returns the largest number if the product of file size and expansion would overflow.
+    // If file size times expansion would overflow, the bound is the largest 64-bit number.
     return file_->size() > kUnlimited / kDeflateExpansionMax ? kUnlimited
                                                              : file_->size() * kDeflateExpansionMax;
   }
@@ -107,7 +107,8 @@ class GzipStream final : public ByteStream {
 
   absl::Status Refill() {
     const uint64_t left = file_->size() - file_offset_;
-    // inflate() asks for input only inside the gzip member, so a file that has ended was cut off.
+    // inflate() asks for input only inside the gzip member. If no bytes of the file are left, the
+    // member was cut off.
     if (left == 0) return Damaged(path_, "the gzip data is cut off");
     const size_t size = static_cast<size_t>(std::min<uint64_t>(left, input_.size()));
     RETURN_IF_ERROR(file_->Read(file_offset_, absl::MakeSpan(input_.data(), size)));
@@ -117,8 +118,8 @@ class GzipStream final : public ByteStream {
     return absl::OkStatus();
   }
 
-  // Unpacks into `out` and returns the number of bytes written. Only the verified end of the gzip
-  // member makes the number smaller than `out`.
+  // Unpacks into `out` and returns the number of bytes written. Fewer bytes than `out` holds are
+  // written only at the end of the gzip member, after its checksum was verified.
   absl::StatusOr<size_t> Inflate(absl::Span<char> out) {
     zlib_.next_out = reinterpret_cast<Bytef*>(out.data());
     zlib_.avail_out = static_cast<uInt>(out.size());

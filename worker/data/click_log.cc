@@ -33,7 +33,8 @@ constexpr size_t kLineBytesMax = 4096;
 // Maps 53 random bits to a double in [0, 1).
 double Unit(uint64_t bits) { return static_cast<double>(bits >> 11) * 0x1.0p-53; }
 
-// Returns the weight of one cause of a click. The weight does not depend on the seed of the rows.
+// Returns the weight that a category's value, or an integer column, has in the click model. The
+// weight does not depend on the seed of the rows.
 double Weight(uint64_t column, uint64_t value) {
   return RandomStream(0, "click_weights").Child(column).Normal(value);
 }
@@ -65,7 +66,8 @@ class ClickTable {
     for (const std::optional<int32_t>& value : row.integers) {
       integers_.push_back(std::log1p(static_cast<float>(std::max(value.value_or(0), 0))));
     }
-    // The modulus folds a category's 32-bit value into the buckets; a missing value is bucket 0.
+    // A category's 32-bit value is reduced modulo the number of buckets. A missing value is bucket
+    // 0.
     for (size_t i = 0; i < kClickCategories; ++i) {
       const int64_t id = row.categories[i].has_value() ? *row.categories[i] % buckets_[i] : 0;
       categories_[i].push_back(static_cast<int32_t>(id));
@@ -138,7 +140,8 @@ absl::Status ReadFileLines(const std::string& path, FileSystem& files, ClickTabl
       begin = end + 1;
     }
     text.erase(0, begin);
-    // Without a bound, a file that has no line ends would be read into memory as a whole.
+    // Without a limit on the length of a line, a file that has no line ends would be read into
+    // memory as a whole.
     if (text.size() > kLineBytesMax && offset < file->size()) {
       return absl::DataLossError(absl::StrCat(path, ": line ", place.Line(table),
                                               " is longer than ", kLineBytesMax, " bytes"));
@@ -157,7 +160,8 @@ ClickRow MakeClickRow(uint64_t seed, uint64_t index) {
   ClickRow row;
   double logit = kBias;
   for (size_t i = 0; i < kClickIntegers; ++i) {
-    // A missing value uses up its random draws, too, so the draws of later columns do not move.
+    // A missing value also uses up its random draws, so that later columns always get the same
+    // draws.
     const bool missing = next() < kMissingIntegers;
     const double size = next();
     if (missing) continue;
@@ -169,7 +173,8 @@ ClickRow MakeClickRow(uint64_t seed, uint64_t index) {
     const bool missing = next() < kMissingCategories;
     const double rank = next();
     if (missing) continue;
-    // The vocabulary's size to the power of a uniform draw: value k has a frequency of about 1 / k.
+    // The vocabulary's size is raised to a uniformly drawn power, so value k has a frequency of
+    // about 1 / k.
     const auto value = static_cast<uint64_t>(std::pow(kVocabularies[i], rank)) - 1;
     row.categories[i] = static_cast<uint32_t>(Mix64(((i + 1) << 32) + value));
     logit += kCategoryWeight * Weight(kClickIntegers + i, value);

@@ -22,7 +22,7 @@ void RescaleRow(const std::byte* in, int64_t count, float scale, float offset, f
 
 using RescaleFunction = void (*)(const std::byte*, int64_t, float, float, float*);
 
-// Returns the conversion for a source type, or null if the type cannot be rescaled.
+// Returns the function that rescales rows of a source type, or null if the type cannot be rescaled.
 RescaleFunction RescaleOf(DType dtype) {
   switch (dtype) {
     case DType::kFloat32:
@@ -106,7 +106,8 @@ Shape Prepend(int64_t rows, const Shape& shape) {
 }  // namespace
 
 absl::Status ComponentAssembler::AddClassLabels(const proto::ClassLabels& labels) {
-  // Labels are checked as they are in the data: a rescaled or one-hot label is no class number.
+  // Labels must be checked in their original form, because a rescaled or one-hot label is no class
+  // number.
   if (rescale_.has_value() || one_hot_depth_ > 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("labels (component ", component_,
@@ -136,7 +137,8 @@ absl::Status ComponentAssembler::AddRescale(const proto::Rescale& rescale) {
         absl::StrCat("rescale of component ", component_, " cannot take labels"));
   }
   const Affine affine{static_cast<float>(rescale.scale()), static_cast<float>(rescale.offset())};
-  // After a first rescale or one_hot the values are floats, so further rescales run on the output.
+  // After the first rescale or one_hot, the values are floats. Further rescales convert these
+  // floats in place.
   if (rescale_.has_value() || one_hot_depth_ > 0) {
     rescale_more_.push_back(affine);
     return absl::OkStatus();
@@ -201,7 +203,8 @@ absl::StatusOr<ComponentAssembler> ComponentAssembler::Build(const SourceCompone
       result.element_shape_ = Shape{result.element_shape_.num_elements()};
     }
   }
-  // Bounds the bytes of one element, so that Assemble() can multiply them by the batch size.
+  // Limits the bytes of one element, so that Assemble() can multiply them by the batch size without
+  // overflow.
   int64_t bytes = static_cast<int64_t>(ElementSize(result.dtype_));
   for (const int64_t dim : result.element_shape_.dims()) {
     if (__builtin_mul_overflow(bytes, dim, &bytes) || bytes > kComponentBytesMax) {
@@ -226,7 +229,7 @@ absl::StatusOr<Tensor> ComponentAssembler::Assemble(absl::Span<const int64_t> in
                                                     Shape shape) const {
   const int64_t row_bytes = output_values_ * static_cast<int64_t>(ElementSize(dtype_));
   const auto rows = static_cast<int64_t>(indices.size());
-  // Divides by the row size instead of multiplying, so the check of the batch size cannot overflow.
+  // kComponentBytesMax is divided by the row size, because rows times row size could overflow.
   if (row_bytes > 0 && rows > kComponentBytesMax / row_bytes) {
     return absl::ResourceExhaustedError(absl::StrCat("component ", component_, " of a batch of ",
                                                      rows, " is larger than ", kComponentBytesMax,
@@ -256,7 +259,8 @@ bool ComponentAssembler::CopiesShortRows() const {
 absl::Status ComponentAssembler::FillRow(int64_t index, std::byte* out) const {
   const int64_t range_value = source_.range_begin + index;
   const auto source_bytes = static_cast<size_t>(source_values_) * ElementSize(source_.dtype());
-  // A range has no array: its value is computed on the stack and converted like a row of an array.
+  // The source is an array or a range. The value of a range is computed here and converted like a
+  // row of an array.
   const std::byte* const in = source_.array != nullptr
                                   ? source_.array->raw() + static_cast<size_t>(index) * source_bytes
                                   : reinterpret_cast<const std::byte*>(&range_value);
@@ -296,10 +300,10 @@ absl::Status ComponentAssembler::FillLabel(int64_t index, const std::byte* in,
   int64_t label = 0;
   if (IsFloat(source_.dtype())) {
     const double value = FloatAt(source_.dtype(), in);
-    // The negated comparison also refuses a label that is NaN.
+    // The negated comparison also refuses a NaN label, which fails every comparison.
     if (!(value >= 0 && value < static_cast<double>(label_classes_))) return refuse(value);
     label = static_cast<int64_t>(value);
-    // A fractional label such as 1.5 changes when converted to an integer.
+    // A fractional label such as 1.5 changes when it is converted to an integer, and is refused.
     if (static_cast<double>(label) != value) return refuse(value);
   } else {
     label = IntegerAt(source_.dtype(), in, 0);
@@ -311,7 +315,7 @@ absl::Status ComponentAssembler::FillLabel(int64_t index, const std::byte* in,
 }
 
 absl::Status ComponentAssembler::FillOneHot(int64_t index, const std::byte* in, float* out) const {
-  // The one-hot row is zeroed first, since only one position per value is set.
+  // The whole one-hot row is zeroed first, because only one position per value is set to 1.
   std::fill_n(out, output_values_, 0.0f);
   if (label_classes_ > 0) {
     int64_t label = 0;

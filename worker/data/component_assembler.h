@@ -53,7 +53,7 @@ class ComponentAssembler {
   absl::Status AddOneHot(const proto::OneHot& one_hot);
   absl::Status AddClassLabels(const proto::ClassLabels& labels);
   absl::StatusOr<Tensor> Assemble(absl::Span<const int64_t> indices, Shape shape) const;
-  // Returns true if rows are copied unchanged in elements of 4 or 8 bytes.
+  // Returns true if each row has 4 or 8 bytes and is copied unchanged.
   bool CopiesShortRows() const;
   absl::Status FillRow(int64_t index, std::byte* out) const;
   absl::Status FillOneHot(int64_t index, const std::byte* in, float* out) const;
@@ -61,7 +61,7 @@ class ComponentAssembler {
 
   SourceComponent source_;
   uint32_t component_ = 0;
-  // Values of one element in the source, before one_hot multiplies them.
+  // Number of values of one element in the source. one_hot multiplies this number by its depth.
   int64_t source_values_ = 1;
   DType dtype_ = DType::kUndefined;
   Shape element_shape_;

@@ -82,10 +82,12 @@ void Dataset::DescribeElement() {
 
 absl::StatusOr<std::vector<int64_t>> Dataset::Locate(
     const proto::IteratorPosition& position) const {
-  // A cursor keeps its reader's shuffle orders, so sequential reads need no lookup in the cache.
+  // A cursor holds the shuffle orders that its last reader used. With a cursor, sequential reads
+  // need no lookup in the orders' cache.
   OrderCursor cursor = TakeCursor();
   absl::StatusOr<std::vector<int64_t>> indices = plan_.Locate(position, cursor);
-  // The cursor is returned before the rows are copied, so other readers can use it meanwhile.
+  // The cursor is returned before the rows are copied, so that other readers can use it during the
+  // copy.
   ReturnCursor(std::move(cursor));
   return indices;
 }
@@ -98,7 +100,7 @@ absl::StatusOr<Element> Dataset::ElementAt(const proto::IteratorPosition& positi
 std::string Dataset::ExampleName(const proto::IteratorPosition& position, int64_t row,
                                  size_t component) const {
   const absl::StatusOr<std::vector<int64_t>> indices = Locate(position);
-  // An element that was made has its indices; the row is all that is known otherwise.
+  // If the position is invalid or the row is not in its element, the name is just the row's number.
   if (!indices.ok() || row < 0 || static_cast<size_t>(row) >= indices->size() ||
       component >= components_.size()) {
     return absl::StrCat("row ", row, " of the batch");
@@ -128,7 +130,8 @@ OrderCursor Dataset::TakeCursor() const {
 
 void Dataset::ReturnCursor(OrderCursor cursor) const {
   MutexLock lock(mutex_);
-  // Surplus cursors are dropped. Their next readers only have to look up the shuffle order again.
+  // At most kCursorsMax cursors are kept. A reader without a cursor only has to look up its shuffle
+  // order in the cache.
   if (cursors_.size() < kCursorsMax) cursors_.push_back(std::move(cursor));
 }
 
@@ -148,7 +151,8 @@ absl::StatusOr<std::unique_ptr<DatasetIterator>> Dataset::MakeIterator(
 DatasetIterator::DatasetIterator(std::shared_ptr<const Dataset> dataset,
                                  proto::IteratorPosition position)
     : dataset_(std::move(dataset)), start_epoch_(position.epoch()), position_(position) {
-  // If epochs follow each other, the position after an epoch is the start of the next epoch.
+  // A position after the last element of an epoch becomes the start of the next epoch, if the
+  // pipeline ends with a repeat.
   if (position_.element() > 0 && position_.element() == dataset_->plan().elements_per_epoch()) {
     position_.set_element(position_.element() - 1);
     position_ = dataset_->plan().Next(position_);
@@ -157,7 +161,8 @@ DatasetIterator::DatasetIterator(std::shared_ptr<const Dataset> dataset,
 
 absl::StatusOr<std::optional<Element>> DatasetIterator::Next() {
   if (dataset_->plan().AtEnd(position_, start_epoch_)) return std::nullopt;
-  // The iterator's position moves only after a success, so a failed element can be asked for again.
+  // The iterator's position moves only after a success, so a caller can ask for a failed element
+  // again.
   ASSIGN_OR_RETURN(Element element, dataset_->ElementAt(position_));
   position_ = dataset_->plan().Next(position_);
   return element;

@@ -71,8 +71,8 @@ class Dataset : public std::enable_shared_from_this<Dataset> {
   OrderCursor TakeCursor() const;
   void ReturnCursor(OrderCursor cursor) const;
 
-  // The number of cursors that are kept for later readers, so the number of concurrent readers that
-  // find their shuffle order at once.
+  // The number of cursors (shuffle orders that a reader used last) that are kept for later readers.
+  // Up to this number of concurrent readers find their orders without a lookup in the cache.
   static constexpr size_t kCursorsMax = 4;
 
   const IndexPlan plan_;

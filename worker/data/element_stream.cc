@@ -19,7 +19,8 @@ ElementStream::ElementStream(Executor& executor, std::unique_ptr<DatasetIterator
       dataset_(iterator->dataset()),
       iterator_(std::move(iterator)) {}
 
-// Takes the answer to one request: a ready element if there is one, else the end or the error.
+// Answers one request with the next ready element. If no element is ready and the stream has ended,
+// the answer is the end of the data or the error. Returns false if there is no answer yet.
 bool ElementStream::TakeReadyLocked(absl::StatusOr<std::optional<Item>>& result) {
   if (!ready_.empty()) {
     result = std::move(ready_.front());
@@ -39,21 +40,23 @@ void ElementStream::Next(Done done) {
   absl::StatusOr<std::optional<Item>> result = std::nullopt;
   {
     MutexLock lock(mutex_);
-    // A request queues after earlier requests, so that answers keep the order of the requests.
+    // A request joins the queue if earlier requests wait, so that answers keep the order of the
+    // requests.
     if (!waiting_.empty() || !TakeReadyLocked(result)) {
       waiting_.push_back(std::move(done));
     }
   }
-  // Starts to make the next element before answering, so it is made while the caller works.
+  // The stream starts to make the next element before it calls `done`, so that the element is made
+  // while the caller works.
   FillIfNeeded();
-  // `done` is called outside the lock, because it may ask for the next element.
+  // `done` is called outside the lock, because the caller may ask for the next element in `done`.
   if (done) done(std::move(result));
 }
 
 void ElementStream::FillIfNeeded() {
   {
     MutexLock lock(mutex_);
-    // At most one fill task runs at a time, since the iterator is not thread-safe.
+    // Only one FillOne() runs at a time, since the iterator is not thread-safe.
     if (filling_ || ended_.has_value()) return;
     if (ready_.size() >= prefetch_ + waiting_.size()) return;
     filling_ = true;
@@ -62,7 +65,7 @@ void ElementStream::FillIfNeeded() {
 }
 
 void ElementStream::FillOne() {
-  // The iterator is used without the lock: filling_ makes this task its only user.
+  // The iterator is used without the lock, since `filling_` keeps other tasks from using it.
   const proto::IteratorPosition position = iterator_->position();
   absl::StatusOr<std::optional<Element>> element = iterator_->Next();
   std::vector<std::pair<Done, absl::StatusOr<std::optional<Item>>>> answers;
@@ -84,7 +87,7 @@ void ElementStream::FillOne() {
     }
   }
   FillIfNeeded();
-  // `done` is called outside the lock, because it may ask for the next element.
+  // `done` is called outside the lock, because the caller may ask for the next element in `done`.
   for (auto& [done, result] : answers) done(std::move(result));
 }
 

@@ -33,7 +33,8 @@ class ElementStream : public std::enable_shared_from_this<ElementStream> {
     int64_t prefetch = 0;  // 0: an element is made only when a caller asks for it
   };
 
-  // Starts to fill the stream. The result is shared because the pending fill task holds it.
+  // Starts to fill the stream. The result is shared because the task that makes the next element
+  // holds it.
   static std::shared_ptr<ElementStream> Start(Executor& executor,
                                               std::unique_ptr<DatasetIterator> iterator,
                                               Options options);
@@ -55,7 +56,7 @@ class ElementStream : public std::enable_shared_from_this<ElementStream> {
   Executor& executor_;
   const size_t prefetch_;
   const std::shared_ptr<const Dataset> dataset_;
-  // Used only by the fill task that has set filling_.
+  // The iterator, used only by the task for which `filling_` was set.
   const std::unique_ptr<DatasetIterator> iterator_;
   Mutex mutex_;
   bool filling_ ABSL_GUARDED_BY(mutex_) = false;

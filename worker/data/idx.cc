@@ -59,8 +59,8 @@ void ReverseWords(std::byte* data, size_t bytes) {
   }
 }
 
-// Converts 16-bit big-endian integers to int32. `in` may be the second half of `out`, since value i
-// is read before its bytes are overwritten.
+// Converts 16-bit big-endian integers to int32. `in` may be the second half of `out`: each value is
+// read before the write that overwrites its bytes.
 void WidenShorts(const std::byte* in, int32_t* out, int64_t count) {
   for (int64_t i = 0; i < count; ++i) {
     const auto high = std::to_integer<uint32_t>(in[2 * i]);
@@ -78,7 +78,7 @@ struct Header {
 absl::StatusOr<Header> ReadHeader(ByteStream& stream, const std::string& path) {
   std::array<unsigned char, 4> magic{};
   RETURN_IF_ERROR(stream.Read(absl::MakeSpan(reinterpret_cast<char*>(magic.data()), 4)));
-  // A file of another format fails this check, so the message shows the bytes that were found.
+  // A file in another format fails this check, so the error message shows the file's first bytes.
   if (magic[0] != 0 || magic[1] != 0) {
     const absl::string_view bytes(reinterpret_cast<char*>(magic.data()), magic.size());
     return BadHeader(path, absl::StrCat("starts with ", absl::BytesToHexString(bytes),
@@ -110,7 +110,8 @@ absl::Status CheckSize(const Header& header, const ByteStream& stream, const std
   for (const int64_t dim : header.shape.dims()) {
     overflow |= __builtin_mul_overflow(bytes, static_cast<uint64_t>(dim), &bytes);
   }
-  // A tensor of int32 is twice as large as the 16-bit integers in the file.
+  // 16-bit integers become int32 in the tensor, which is then twice as large as the data in the
+  // file.
   const uint64_t tensors = kIdxBytesMax / (ElementSize(header.dtype) / header.word);
   const uint64_t limit = std::min(tensors, stream.max_bytes());
   if (!overflow && bytes <= limit) return absl::OkStatus();

@@ -18,18 +18,20 @@ ElementOrder MakeShuffleOrder(const ShuffleOrderOptions& options) {
   const auto n = static_cast<uint32_t>(options.elements);
   const auto filled =
       static_cast<uint32_t>(std::min<int64_t>(options.elements, options.buffer_size));
-  // Each iteration has its own random stream, so the order depends on (seed, iteration) alone.
+  // Each iteration of the shuffle has its own random stream, so the order depends on (seed,
+  // iteration) alone.
   const RandomStream random = RandomStream(options.seed, "shuffle").Child(options.iteration);
   ElementOrder buffer(filled);
   for (uint32_t i = 0; i < filled; ++i) buffer[i] = i;
   ElementOrder order(n);
   uint32_t next = filled;
-  // The number of buffer slots that still hold an input index.
+  // The number of slots of the shuffle buffer that still hold an input index.
   uint32_t live = filled;
   for (uint32_t i = 0; i < n; ++i) {
     uint32_t& slot = buffer[random.Below(i, live)];
     order[i] = slot;
-    // After the last input, the buffer's last slot fills the gap, so slots [0, live) stay full.
+    // When the input is used up, the value of the last full slot moves into the emptied slot, so
+    // that slots [0, live) stay full.
     slot = next < n ? next++ : buffer[--live];
   }
   return order;
@@ -39,21 +41,21 @@ ShuffleOrders::ShuffleOrders(const proto::Shuffle& shuffle, int64_t elements)
     : shuffle_(shuffle), elements_(elements) {}
 
 std::shared_ptr<const ElementOrder> ShuffleOrders::Get(uint64_t iteration) {
-  // Without reshuffling, all iterations share the order of iteration 0.
+  // Without reshuffling, all iterations of the shuffle use the order of iteration 0.
   const uint64_t key = shuffle_.reshuffle_each_iteration() ? iteration : 0;
   {
     MutexLock lock(mutex_);
     const auto found = orders_.find(key);
     if (found != orders_.end()) return found->second;
   }
-  // The order is computed outside the lock. Two readers may compute the same order; their results
-  // are equal and only time is lost.
+  // The shuffle order is computed outside the lock. Two readers may then compute the same order
+  // twice, which costs only time.
   auto order = std::make_shared<const ElementOrder>(
       MakeShuffleOrder({elements_, shuffle_.buffer_size(), shuffle_.seed(), key}));
   MutexLock lock(mutex_);
   orders_[key] = order;
   while (orders_.size() > kOrdersMax) {
-    // Evicts the order whose iteration is farthest from the iteration that was just asked for.
+    // Drops the cached shuffle order whose iteration is farthest from `key`.
     auto first = orders_.begin();
     auto last = std::prev(orders_.end());
     orders_.erase(key - first->first >= last->first - key ? first : last);
@@ -63,10 +65,10 @@ std::shared_ptr<const ElementOrder> ShuffleOrders::Get(uint64_t iteration) {
 
 namespace {
 
-// The number of iterations that are reserved for an endless repeat inside another repeat. The
-// stride gives the iterations of each outer pass their own numbers.
+// The number of iterations that are reserved for an endless repeat inside another repeat. Each pass
+// of the outer repeat thus has its own range of iteration numbers.
 constexpr uint64_t kEndlessStride = uint64_t{1} << 32;
-// The upper bound of the epoch in a position.
+// The upper bound of the epoch number in a position.
 constexpr int64_t kEpochsMax = int64_t{1} << 32;
 
 // Returns an error that names a transform of the pipeline, its bad value and the remedy.
@@ -120,7 +122,7 @@ absl::StatusOr<IndexPlan::Stage> IndexPlan::MakeStage(const proto::DatasetTransf
     case proto::DatasetTransform::kTake: {
       const int64_t count = transform.take();
       if (count < -1) return Bad("take", count, "use -1 for all, or a count");
-      // A take transform with a count makes endless data finite.
+      // take(n) of endless data gives n elements.
       const int64_t output = count == -1 ? input : endless ? count : std::min(input, count);
       return Stage{Kind::kTake, input, output, 0, 0, nullptr};
     }
@@ -162,13 +164,15 @@ absl::Status IndexPlan::Add(Stage stage) {
   return absl::OkStatus();
 }
 
-// Bounds the factor by which indices of endless data grow between the output and the source.
+// Checks the product of batch size and shard counts in endless data, since an output index is
+// multiplied by this product to give the source index.
 absl::Status IndexPlan::CheckScale() const {
   int64_t scale = 1;
   for (const Stage& stage : stages_) {
     if (stage.output != kEndless) continue;
     if (stage.kind != Kind::kBatch && stage.kind != Kind::kShard) continue;
-    // Divides by the scale instead of multiplying, so the check itself cannot overflow.
+    // kEndlessScaleMax is divided by the product of the earlier stages, because multiplying could
+    // overflow.
     if (stage.a > kEndlessScaleMax / scale) {
       return Bad("shard or batch", stage.a, "too large for endless data: put repeat last");
     }
@@ -200,7 +204,8 @@ absl::StatusOr<IndexPlan> IndexPlan::Build(int64_t source_elements,
     RETURN_IF_ERROR(plan.Add(std::move(stage)));
   }
   RETURN_IF_ERROR(plan.CheckScale());
-  // A final repeat is not a stage: the epoch of a position is its repetition.
+  // A final repeat is not a stage of the plan, because the epoch of a position counts the
+  // repetitions.
   if (!plan.stages_.empty() && plan.stages_.back().kind == Kind::kRepeat) {
     plan.epochs_ = plan.stages_.back().a;
     plan.final_repeat_ = true;
@@ -217,7 +222,7 @@ int64_t IndexPlan::cardinality() const {
   const int64_t elements = elements_per_epoch();
   if (elements == 0 || epochs_ == 0) return 0;
   if (elements == kEndless || epochs_ == kEndless) return kEndless;
-  return elements * epochs_;  // Build() refused plans whose product overflows
+  return elements * epochs_;  // Build() refused plans in which this product overflows
 }
 
 IndexPlan::Place IndexPlan::Through(size_t index, Place place, OrderCursor& cursor) const {
@@ -230,7 +235,8 @@ IndexPlan::Place IndexPlan::Through(size_t index, Place place, OrderCursor& curs
     case Kind::kShard:
       return {place.iteration, place.index * stage.a + stage.b};
     case Kind::kRepeat: {
-      // Every pass of a repeat is an iteration of its own, so each pass has its own shuffle order.
+      // Every pass of a repeat has its own iteration number, so that every pass has its own shuffle
+      // order.
       const uint64_t times = stage.a == kEndless ? kEndlessStride : static_cast<uint64_t>(stage.a);
       if (stage.input == kEndless) return {place.iteration * times, place.index};
       const auto pass = static_cast<uint64_t>(place.index / stage.input);
@@ -238,7 +244,8 @@ IndexPlan::Place IndexPlan::Through(size_t index, Place place, OrderCursor& curs
     }
     case Kind::kShuffle: {
       OrderCursor::Entry& entry = cursor.entries[index];
-      // Sequential reads stay in one iteration of the shuffle, so they ask the cache once.
+      // Sequential reads stay in one iteration of the shuffle, so they look up its order in the
+      // cache only once.
       if (entry.iteration != place.iteration || entry.order == nullptr) {
         entry = {place.iteration, stage.orders->Get(place.iteration)};
       }
@@ -263,7 +270,8 @@ absl::StatusOr<std::vector<int64_t>> IndexPlan::Locate(const proto::IteratorPosi
                                                    ", element ", position.element(),
                                                    ") is not in any data set"));
   }
-  // Elements of endless data are bounded here, so no index overflows below (see CheckScale).
+  // The element's number is limited even for endless data, so that no index below overflows (see
+  // CheckScale).
   const int64_t elements = elements_per_epoch();
   if (position.element() >= (elements == kEndless ? kEndlessElementsMax : elements) ||
       (final_repeat_ && epochs_ != kEndless && position.epoch() >= epochs_)) {
@@ -273,7 +281,8 @@ absl::StatusOr<std::vector<int64_t>> IndexPlan::Locate(const proto::IteratorPosi
   cursor.entries.resize(stages_.size());
   const Place top{static_cast<uint64_t>(position.epoch()), position.element()};
   if (!batched()) return std::vector<int64_t>{Descend(stages_.size(), 0, top, cursor).index};
-  // Stages after the batch move whole batches. Stages before the batch move single examples.
+  // Stages of the pipeline after the batch move whole batches; stages before the batch move single
+  // examples.
   const Place first = Descend(stages_.size(), batch_stage_, top, cursor);
   const int64_t input = stages_[batch_stage_].input;
   const int64_t count =
@@ -290,7 +299,7 @@ absl::StatusOr<std::vector<int64_t>> IndexPlan::Locate(const proto::IteratorPosi
 proto::IteratorPosition IndexPlan::Next(const proto::IteratorPosition& position) const {
   proto::IteratorPosition next = position;
   next.set_element(position.element() + 1);
-  // Without a final repeat, a position never moves on to the next epoch by itself.
+  // Without a final repeat, a position never moves from one epoch to the next.
   if (final_repeat_ && next.element() == elements_per_epoch()) {
     next.set_epoch(position.epoch() + 1);
     next.set_element(0);
@@ -300,7 +309,8 @@ proto::IteratorPosition IndexPlan::Next(const proto::IteratorPosition& position)
 
 bool IndexPlan::AtEnd(const proto::IteratorPosition& position, int64_t start_epoch) const {
   const int64_t elements = elements_per_epoch();
-  // An epoch without elements is always at its end, since it would otherwise repeat for ever.
+  // An epoch without elements is always at its end. Otherwise an endless repeat of it would never
+  // end.
   if (elements == 0) return true;
   if (final_repeat_) return epochs_ != kEndless && position.epoch() >= epochs_;
   return position.epoch() > start_epoch || (elements != kEndless && position.element() >= elements);

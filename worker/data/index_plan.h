@@ -31,7 +31,8 @@ namespace cohort {
 // then read at random positions, so a seek is free.
 using ElementOrder = std::vector<uint32_t>;
 
-// The largest data set that can be shuffled; its order takes 1 GiB.
+// The largest number of elements that a shuffle can take; the order of so many elements takes 1
+// GiB.
 inline constexpr int64_t kShuffleElementsMax = int64_t{1} << 28;
 
 struct ShuffleOrderOptions {
@@ -98,9 +99,9 @@ class IndexPlan {
   bool batched() const { return batch_size_ > 0; }
   int64_t batch_size() const { return batch_size_; }
   bool drop_remainder() const { return drop_remainder_; }
-  // Elements of the source before all transforms.
+  // Returns the number of elements of the source, before all transforms.
   int64_t source_elements() const { return source_elements_; }
-  // Returns the number of elements over all epochs of a final repeat.
+  // Returns the number of elements that the pipeline gives, over all repetitions of a final repeat.
   int64_t cardinality() const;
   int64_t elements_per_epoch() const;
 
@@ -121,9 +122,10 @@ class IndexPlan {
     Kind kind;
     int64_t input = 0;  // elements that one iteration of the stage's input has, or kEndless
     int64_t output = 0;
-    // Parameter of the stage: skip's count, shard's number of shards, repeat's times, batch's size.
+    // First parameter of the stage: count of a skip, number of shards, times of a repeat, size of a
+    // batch.
     int64_t a = 0;
-    int64_t b = 0;  // second parameter of a shard stage: its index
+    int64_t b = 0;  // second parameter of a shard stage: the index of the shard
     // Shuffle orders, shared: copies of a plan use one cache.
     std::shared_ptr<ShuffleOrders> orders;
   };
@@ -138,11 +140,12 @@ class IndexPlan {
   absl::Status Add(Stage stage);
   absl::Status CheckScale() const;
   Place Through(size_t stage, Place place, OrderCursor& cursor) const;
-  // Maps a place in the output of stage `end` - 1 to a place in the output of stage `begin` - 1,
-  // that is, in the input of stage `begin`.
+  // Maps an index (with its iteration) in the output of stage `end` - 1 to one in the input of
+  // stage `begin`.
   Place Descend(size_t end, size_t begin, Place place, OrderCursor& cursor) const;
 
-  // The stages from the source to the output. A final repeat is not a stage; its count is epochs_.
+  // The stages of the pipeline, from the source to the output. A final repeat is not a stage; its
+  // count is epochs_.
   std::vector<Stage> stages_;
   int64_t source_elements_ = 0;
   int64_t epochs_ = 1;

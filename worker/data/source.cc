@@ -25,7 +25,7 @@ constexpr size_t kFingerprintChunkBytes = 1 << 20;
 absl::StatusOr<std::string> Fingerprint(FileSystem& files, const std::string& path) {
   ASSIGN_OR_RETURN(const std::unique_ptr<ReadableFile> file, files.Open(path));
   std::string chunk(kFingerprintChunkBytes, '\0');
-  // The file is read in chunks, so it is never in memory as a whole.
+  // The checksum is computed in chunks, so the file is never in memory as a whole.
   uint32_t crc = 0;
   for (uint64_t offset = 0; offset < file->size();) {
     const uint64_t size = std::min<uint64_t>(chunk.size(), file->size() - offset);
@@ -128,7 +128,7 @@ absl::StatusOr<Source> SourceCache::Open(const proto::DatasetSource& source) {
   }
 }
 
-// Reads each IDX file only if no living data set holds an array of the same path and content.
+// Reads each IDX file, unless a living data set holds the array of the same path and content.
 absl::StatusOr<Source> SourceCache::OpenIdx(const proto::IdxFiles& idx) {
   std::string content = "idx";
   std::vector<SourceComponent> components;
@@ -150,7 +150,8 @@ absl::StatusOr<Source> SourceCache::OpenSynthetic(const proto::SyntheticDigits& 
   const std::string key = absl::StrCat("digits:", digits.seed(), ":", digits.count());
   std::shared_ptr<const Tensor> images = Find(key + ":images");
   std::shared_ptr<const Tensor> labels = Find(key + ":labels");
-  // Images and labels may leave the cache separately, so both are made again if one is gone.
+  // The cache may have dropped only images or only labels, so both are made again if one is
+  // missing.
   if (images == nullptr || labels == nullptr) {
     ASSIGN_OR_RETURN(DigitSet set, MakeSyntheticDigits({digits.seed(), digits.count()}));
     images = Keep(key + ":images", std::move(set.images));
@@ -177,7 +178,7 @@ absl::StatusOr<Source> SourceCache::OpenClickLog(const proto::ClickLog& log) {
   for (const std::string& name : ClickColumnNames()) {
     source.components.push_back({Find(absl::StrCat(key, ":", name)), 0, name, paths});
   }
-  // Columns may leave the cache separately, so all are read again if one is gone.
+  // The cache may have dropped some of the columns, so all are read again if one is missing.
   const bool all = std::all_of(source.components.begin(), source.components.end(),
                                [](const SourceComponent& one) { return one.array != nullptr; });
   if (!all) {
@@ -209,7 +210,8 @@ std::shared_ptr<const Tensor> SourceCache::Find(const std::string& key) const {
 std::shared_ptr<const Tensor> SourceCache::Keep(const std::string& key, Tensor array) {
   auto shared = std::make_shared<const Tensor>(std::move(array));
   MutexLock lock(mutex_);
-  // Forgets arrays that no data set holds any more, so the cache does not grow with old keys.
+  // Removes the keys of arrays that no data set holds any more, so that the cache does not grow for
+  // ever.
   for (auto it = arrays_.begin(); it != arrays_.end();) {
     it = it->second.expired() ? arrays_.erase(it) : std::next(it);
   }

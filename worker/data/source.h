@@ -36,7 +36,7 @@ struct SourceComponent {
 struct Source {
   int64_t elements = 0;
   std::vector<SourceComponent> components;
-  // A checksum (crc32c) of the data themselves, independent of their path and time of change.
+  // The crc32c of the source's data. It does not depend on the files' paths and times of change.
   uint32_t content = 0;
 };
 
@@ -50,7 +50,7 @@ class SourceCache {
   // a damaged file.
   absl::StatusOr<Source> Open(const proto::DatasetSource& source);
 
-  // Returns how many cached arrays are held by some data set now; for tests.
+  // Returns the number of cached arrays that at least one data set holds now; for tests.
   size_t live_arrays() const;
 
  private:

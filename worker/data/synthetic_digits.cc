@@ -80,7 +80,8 @@ constexpr std::array<Glyph, 10> kGlyphs = {{
       kUp}},
 }};
 
-// The pen of one image: how it transforms the glyph, and the stroke's width and brightness.
+// The pen of one image: how it scales, slants and places the glyph, and the stroke's radius and
+// brightness.
 struct Pen {
   float scale_x, scale_y, slant, center_x, center_y, radius, brightness;
 
@@ -113,7 +114,7 @@ float DistanceToSegment(Point p, Point a, Point b) {
   return std::sqrt(ex * ex + ey * ey);
 }
 
-// Draws one stroke with soft edges: the brightness falls over the outermost pixel of the pen.
+// Draws one stroke with soft edges: the outermost pixels of the stroke are darker.
 void DrawStroke(const Pen& pen, Point a, Point b, float* image) {
   const float reach = pen.radius + 1;
   // Only pixels within the pen's reach of the stroke can change, so only their box is visited.

@@ -12,7 +12,7 @@ namespace {
 // Returns the host part of an address, or the whole text if the address cannot be parsed.
 std::string HostOf(const std::string& text) {
   const absl::StatusOr<Address> address = ParseAddress(text);
-  // The address of a unix socket has no host, and the socket is always on this machine.
+  // The address of a unix socket has no host part. Its text stands for the host.
   return address.ok() ? address->host : text;
 }
 
@@ -21,12 +21,12 @@ std::string HostOf(const std::string& text) {
 int ComputeShare(const ClusterSpec& cluster, TaskId own, int processors) {
   const absl::StatusOr<std::string> own_address = cluster.Address(own);
   int sharing = 0;
-  // Only workers share the processors; coordinators and parameter servers count for nothing.
+  // Only workers count as sharing the processors; coordinators and parameter servers do not.
   for (const auto& [task, address] : cluster.tasks()) {
     if (task.role != Role::kWorker || !own_address.ok()) continue;
     if (HostOf(address) == HostOf(*own_address)) ++sharing;
   }
-  // A worker has at least one thread, even if no worker or too many workers share its host.
+  // A worker has at least one thread, even if its host has more workers than processors.
   return std::max(1, processors / std::max(1, sharing));
 }
 

@@ -14,9 +14,9 @@
 
 namespace cohort {
 
-// One compute thread for each replica of this process, made when the thread is first asked for. A
-// replica always computes on the same thread, so OpenMP keeps one team of threads for each replica.
-// The destructor runs the queued tasks, then joins the threads. Thread-safe.
+// One compute thread for each replica of this process, started when Of() is first called for the
+// replica. A replica always computes on the same thread, so OpenMP keeps one team of threads for
+// each replica. The destructor runs the queued tasks, then joins the threads. Thread-safe.
 class ComputeThreads {
  public:
   Executor& Of(size_t replica) {

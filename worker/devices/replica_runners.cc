@@ -36,7 +36,8 @@ absl::StatusOr<int32_t> CountGpus(const FindCuda& find_cuda) {
 
 LocalDevices ListLocalDevices(const FindCuda& find_cuda) {
   const absl::StatusOr<int32_t> gpus = CountGpus(find_cuda);
-  // Without a usable GPU the worker has one device, its processor, and keeps the reason.
+  // A machine without a usable GPU has only the device "cpu:0", and the list says why no GPU is
+  // usable.
   if (!gpus.ok()) return {{"cpu:0"}, std::string(gpus.status().message())};
   LocalDevices local;
   for (int32_t i = 0; i < *gpus; ++i) local.names.push_back(absl::StrCat("gpu:", i));
@@ -71,14 +72,14 @@ absl::StatusOr<std::vector<std::unique_ptr<ProgramRunner>>> MakeReplicaRunners(
   ASSIGN_OR_RETURN(const int replicas, NumReplicas(program));
   KernelRegistry device_kernels;
   RegisterCudaKernels(device_kernels);
-  // Compiled once and shared by all replicas on the processor.
+  // The program compiled for the processor, made once for all replicas on the processor.
   std::shared_ptr<const CompiledProgram> of_processor;
   std::vector<std::unique_ptr<ProgramRunner>> runners;
   for (int i = 0; i < replicas; ++i) {
     const std::string device =
         program.replicas().devices().empty() ? "cpu:0" : program.replicas().devices(i);
     const std::optional<int32_t> gpu = GpuNumber(device);
-    // The compiled program keeps no state of a run, so all replicas on the processor share it.
+    // A compiled program keeps no state of a run, so all replicas on the processor share one.
     if (!gpu.has_value()) {
       if (of_processor == nullptr) {
         ASSIGN_OR_RETURN(of_processor, CompileProgram(model, parts.kernels));

@@ -28,18 +28,19 @@ struct LocalDevices {
   std::string no_gpu_reason;       // reason why the machine has no usable GPU; empty if it has one
 };
 
-// Lists the devices of this machine. May block, since it looks for CUDA and loads it.
+// Lists the devices of this machine. May block, since it looks for the CUDA library and loads it.
 LocalDevices ListLocalDevices(const FindCuda& find_cuda);
 
-// Returns the table that `find_cuda` finds. Errors: those of `find_cuda`; FAILED_PRECONDITION if it
-// is null, since the worker then computes on its processor alone.
+// Returns the table of CUDA's functions that `find_cuda` finds. Errors: those of `find_cuda`;
+// FAILED_PRECONDITION if `find_cuda` is null, since the worker then computes on its processor
+// alone.
 absl::StatusOr<const CudaTable*> CudaOf(const FindCuda& find_cuda);
 
 // The largest number of replicas that one worker runs.
 inline constexpr int kReplicasMax = 64;
 
 // Returns the number of replicas that the program asks for, at least 1. Errors: INVALID_ARGUMENT
-// for a name that is not a device's, and for more than kReplicasMax replicas.
+// for a name that names no device, and for more than kReplicasMax replicas.
 absl::StatusOr<int> NumReplicas(const proto::Program& program);
 
 // The worker's resources from which programs and their runners are made.
@@ -51,8 +52,8 @@ struct ReplicaParts {
   size_t call_bytes_max = kCallBytesMax;  // limit of bytes per call, for MakeTransferPlan
 };
 
-// Makes a runner for each replica. Runners on GPUs keep those outputs on the GPU that `left_there`
-// marks (DeviceTarget.left_there). Errors: those of CompileProgram and of NumReplicas;
+// Makes a runner for each replica. The outputs that `left_there` marks stay on the GPU of a runner
+// that has a GPU (DeviceTarget.left_there). Errors: those of CompileProgram and of NumReplicas;
 // FAILED_PRECONDITION naming the program and the GPU that cannot be used, with the reason.
 absl::StatusOr<std::vector<std::unique_ptr<ProgramRunner>>> MakeReplicaRunners(
     const proto::Program& program, const onnx::ModelProto& model, const ReplicaParts& parts,

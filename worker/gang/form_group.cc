@@ -71,14 +71,14 @@ class Forming : public std::enable_shared_from_this<Forming> {
   }
 
   void Formed(FormedGroup formed) {
-    // The record of the group's calls is kept even if the group fails at once.
+    // The router keeps the flight record of the group's calls even if the group fails at once.
     resources_.table->Keep(formed.recorder, resources_.clock);
     formed_(std::move(formed));
   }
 
   const GroupResources resources_;
   const FormGroupOptions options_;
-  absl::AnyInvocable<void(FormedGroup)> formed_;  // called by the one task that ends the forming
+  absl::AnyInvocable<void(FormedGroup)> formed_;  // called once, when the forming has ended
   Mutex mutex_;
   std::unique_ptr<ShmCommunicator> shm_ ABSL_GUARDED_BY(mutex_);
 };
@@ -117,7 +117,8 @@ class FormingNccl : public std::enable_shared_from_this<FormingNccl> {
       MutexLock lock(mutex_);
       communicator = std::move(communicator_);
     }
-    // A communicator that failed to join is handed over: its calls report why NCCL is not usable.
+    // A communicator that failed to join is passed on, too: its calls report why NCCL is not
+    // usable.
     const auto recorder = communicator->recorder();
     resources_.table->Keep(recorder, resources_.clock);
     const std::string how = status.ok() ? absl::StrCat("NCCL, gpu:", options_.device)
@@ -127,7 +128,7 @@ class FormingNccl : public std::enable_shared_from_this<FormingNccl> {
 
   const GroupResources resources_;
   const FormNcclGroupOptions options_;
-  absl::AnyInvocable<void(FormedGroup)> formed_;  // called by the one task that ends the forming
+  absl::AnyInvocable<void(FormedGroup)> formed_;  // called once, when the forming has ended
   Mutex mutex_;
   std::unique_ptr<NcclCommunicator> communicator_ ABSL_GUARDED_BY(mutex_);
 };

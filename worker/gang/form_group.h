@@ -24,7 +24,7 @@ namespace cohort {
 
 struct FormGroupOptions {
   LaneGroupOptions group;
-  std::vector<std::string> addresses;  // one address per rank
+  std::vector<std::string> addresses;  // the address of each rank
   // The name of the rendezvous socket for shared memory, the same on all ranks (NewShmSocket).
   // Empty: the group uses frames without trying to share memory.
   std::string shm_socket;
@@ -36,7 +36,7 @@ struct FormedGroup {
   std::unique_ptr<Communicator> communicator;
   // How ranks reach each other, for logs: "shared memory", or "frames: " and the reason.
   std::string how;
-  // Record of the group's calls, shared with the communicator and the table.
+  // The flight record of the group's calls, shared with the communicator and the router.
   std::shared_ptr<const FlightRecorder> recorder;
 };
 
@@ -55,9 +55,10 @@ void FormGroup(const GroupResources& resources, FormGroupOptions options,
 
 struct FormNcclGroupOptions {
   LaneGroupOptions group;
-  std::vector<std::string> addresses;  // one address per rank
-  int device = 0;                      // CUDA's number of this rank's GPU
-  // Functions of NCCL, or the reason why there are none: LoadNccl(NcclModulePath()).
+  std::vector<std::string> addresses;  // the address of each rank
+  int device = 0;                      // the number by which CUDA knows this rank's GPU
+  // NCCL's table of functions, or the reason why there is none: the result of
+  // LoadNccl(NcclModulePath()).
   absl::StatusOr<const NcclTable*> table;
 };
 

@@ -19,7 +19,7 @@ GangAnswers::Place GangAnswers::PlaceOf(const proto::RunClosureRequest& request)
 }
 
 bool GangAnswers::HasEndedLocked(const Place& place) const {
-  // The ends of gangs are kept for the newest generation only.
+  // Which gangs have ended is known for the newest generation only.
   if (place.first != newest_) return false;
   return place.second < ended_below_ || ended_.count(place.second) > 0;
 }
@@ -41,7 +41,7 @@ bool GangAnswers::Begin(const proto::RunClosureRequest& request, Replied reply) 
       return replies.size() == 1;
     }
   }
-  // The reply is called outside the lock, because it may send at once.
+  // `reply` is called outside the lock, because it may send the answer at once.
   reply(HasEnded());
   return false;
 }
@@ -59,7 +59,8 @@ void GangAnswers::End(const proto::RunClosureRequest& request, Answer answer) {
     for (int step = 0; place.first == newest_ && step <= request.later_steps_size(); ++step) {
       ended_.insert(place.second + static_cast<uint64_t>(step));
     }
-    // ended_below_ moves past all numbers without a gap; ended_ keeps the gangs that ended early.
+    // ended_below_ moves up to the first gang that has not ended; ended_ keeps the later gangs that
+    // have ended.
     while (ended_.erase(ended_below_) > 0) ++ended_below_;
   }
   // Replies are called outside the lock. The first request is answered last, with the moved answer.

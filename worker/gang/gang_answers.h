@@ -20,14 +20,14 @@
 
 namespace cohort {
 
-// The answers to the gangs of this worker. Thread-safe.
+// The answers to the requests to run gangs on this worker. Thread-safe.
 class GangAnswers {
  public:
   using Replied = TypedReply<proto::RunClosureResponse>;
   using Answer = absl::StatusOr<Envelope<proto::RunClosureResponse>>;
 
-  // Returns true if the caller must run the gang and then call End(). Otherwise this object answers
-  // `reply`.
+  // Returns true for the first copy of a request: the caller must run the gang and then call End().
+  // For other copies, this object answers `reply`.
   bool Begin(const proto::RunClosureRequest& request, Replied reply);
   // Answers all copies of the request with the result of the copy that ran.
   void End(const proto::RunClosureRequest& request, Answer answer);
@@ -35,7 +35,7 @@ class GangAnswers {
  private:
   // A generation is (epoch, number); the later of two generations compares greater.
   using Generation = std::pair<uint64_t, uint64_t>;
-  using Place = std::pair<Generation, uint64_t>;  // place of a gang: (generation, sequence)
+  using Place = std::pair<Generation, uint64_t>;  // a gang as (generation, sequence)
 
   static Place PlaceOf(const proto::RunClosureRequest& request);
 

@@ -31,7 +31,7 @@ class GangGroup {
 
  private:
   Executor& executor_;
-  // Shared with the pool, which refers to the communicator weakly.
+  // The group's communicator; a shared_ptr, because the pool refers to the communicator weakly.
   const std::shared_ptr<Communicator> communicator_;
   const std::shared_ptr<OutputPool> memory_;  // pool of the communicator's memory; grows on demand
 };

@@ -24,7 +24,7 @@ GangLine::Turns GangLine::EnterLocked(uint64_t generation) {
   generation_ = generation;
   next_ = 1;
   broken_ = false;
-  // Waiting gangs of the older generation can never have their turn, so the caller refuses them.
+  // Waiting gangs of the older generation can never run, so the caller refuses them.
   return std::exchange(waiting_, {});
 }
 
@@ -38,7 +38,7 @@ void GangLine::Restart() {
     next_ = 1;
     broken_ = false;
   }
-  // Turns are called outside the lock, because a refused gang calls End().
+  // The gangs are refused outside the lock, because a refused gang calls End().
   for (auto& [sequence, turn] : refused) turn(Refused());
 }
 
@@ -49,7 +49,8 @@ void GangLine::Wait(const proto::Gang& gang, Turn turn) {
     MutexLock lock(mutex_);
     const InvariantsAfter check(*this);
     refused = EnterLocked(gang.generation());
-    // Refuses a gang of an old generation, after a failed step, or with a number that has passed.
+    // Refuses a gang of an older generation, a gang after a failed gang, and a gang whose sequence
+    // number has passed.
     if (gang.generation() < generation_ || broken_ || gang.sequence() < next_) {
       refused.emplace(gang.sequence(), std::move(turn));
     } else if (gang.sequence() == next_) {
@@ -58,7 +59,7 @@ void GangLine::Wait(const proto::Gang& gang, Turn turn) {
       waiting_[gang.sequence()] = std::move(turn);
     }
   }
-  // Turns are called outside the lock, because a gang may run and call End() at once.
+  // The gangs' callbacks run outside the lock, because a gang may run and call End() at once.
   for (auto& [sequence, late] : refused) late(Refused());
   if (is_next) turn(absl::OkStatus());
 }
@@ -71,7 +72,8 @@ void GangLine::End(const proto::Gang& gang, bool ended_well) {
     const InvariantsAfter check(*this);
     refused = EnterLocked(gang.generation());
     if (gang.generation() == generation_ && !ended_well) {
-      // One failed gang breaks the generation: later steps build on the variables that it updates.
+      // A failed gang breaks the generation: later gangs build on the variables that the failed
+      // gang should have updated.
       broken_ = true;
       refused.merge(waiting_);
       waiting_.clear();
@@ -83,7 +85,7 @@ void GangLine::End(const proto::Gang& gang, bool ended_well) {
       }
     }
   }
-  // Turns are called outside the lock, the refused ones before the next gang's.
+  // The callbacks run outside the lock: those of refused gangs first, then the next gang's.
   for (auto& [sequence, turn] : refused) turn(Refused());
   if (next) next(absl::OkStatus());
 }

@@ -34,7 +34,8 @@ absl::Status Divide(double by, Tensor& value) {
   }
 }
 
-// Returns the parts of this worker's replicas from the whole, one after the other along the axis.
+// Returns the parts of the whole that belong to this worker's replicas. The parts lie one after the
+// other along the axis.
 std::vector<absl::StatusOr<Tensor>> PartsOf(const WholeExchange& whole, int axis,
                                             absl::Span<const int64_t> sizes) {
   // The gradient of a gathering must have the size that the replicas gathered.
@@ -52,8 +53,9 @@ std::vector<absl::StatusOr<Tensor>> PartsOf(const WholeExchange& whole, int axis
   return parts;
 }
 
-// One exchange of joined values over the group of a gang. Its collective calls follow each other
-// and hold a reference to the exchange. Thread-safe.
+// One exchange of values between the workers of a gang; each value joins the values of a worker's
+// replicas. The collective calls follow each other and hold a reference to the exchange.
+// Thread-safe.
 class GroupExchange : public std::enable_shared_from_this<GroupExchange> {
  public:
   GroupExchange(MeetingWorkers workers, ExchangeCall joined, GroupExchanged done)
@@ -85,7 +87,8 @@ class GroupExchange : public std::enable_shared_from_this<GroupExchange> {
                  });
   }
 
-  // The sizes of all parts are gathered first, so that each worker knows where its own part begins.
+  // The sizes of all replicas' parts are gathered first, so that each worker knows where its own
+  // part begins.
   void GatherSizes() {
     GatherNumbers(workers_.group,
                   {absl::StrCat("sizes of ", joined_.node),
@@ -99,11 +102,13 @@ class GroupExchange : public std::enable_shared_from_this<GroupExchange> {
   }
 
   void TakeSizes(const std::vector<int64_t>& sizes) {
-    // The worker's part begins after the parts of all lower ranks.
+    // The parts of all workers are in the order of ranks, so this worker's part begins after the
+    // parts of all lower ranks.
     const auto own = sizes.begin() + workers_.group->rank();
     whole_.begin = std::accumulate(sizes.begin(), own, int64_t{0});
     whole_.size = std::accumulate(own, sizes.end(), whole_.begin);
-    // A neutral worker takes the last part of all (see ExchangeOverGroup).
+    // A neutral worker, which has no examples, gets the last replica's part (see
+    // ExchangeOverGroup).
     if (workers_.neutral) whole_.begin = whole_.size - joined_.size;
   }
 
@@ -136,7 +141,8 @@ absl::StatusOr<ExchangeCall> JoinLocalCalls(std::vector<ExchangeCall> calls) {
   joined.size = 0;
   std::vector<Tensor> values;
   for (ExchangeCall& call : calls) {
-    // Replicas run the same program, so a meeting at different nodes is a bug of the runtime.
+    // Replicas run the same program, so an exchange of values between different nodes is a bug of
+    // the runtime.
     if (call.node != joined.node || call.op != joined.op) {
       return absl::InternalError(
           absl::StrCat("replicas meet at node '", joined.node, "' and at '", call.node, "'"));
@@ -158,7 +164,7 @@ std::vector<absl::StatusOr<Tensor>> SplitResult(const ExchangeCall& call, WholeE
   if (call.op == ExchangeCall::Op::kSumPart) {
     return PartsOf(whole, static_cast<int>(call.axis), sizes);
   }
-  // A mean divides the sum here, when the values of all workers are in it.
+  // The sum for a mean is divided here, after the values of all workers have been added.
   if (call.op == ExchangeCall::Op::kMean) {
     absl::Status divided = Divide(static_cast<double>(replicas), whole.value);
     if (!divided.ok()) return {sizes.size(), std::move(divided)};

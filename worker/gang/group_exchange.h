@@ -1,9 +1,9 @@
 #pragma once
 
-// The values of a meeting of replicas (replica_meeting.h), independent of the order of arrival. The
-// values of one worker's replicas are joined into one call. If replicas of other workers take part,
-// collective calls of the group join the calls of all workers next. Finally each replica gets its
-// share of the whole.
+// The exchange of values when replicas meet at a node of their program (replica_meeting.h). The
+// result does not depend on the order in which replicas arrive. The values of one worker's replicas
+// are joined into one call. If replicas of other workers take part, collective calls of the group
+// join the calls of all workers next. Finally each replica gets its share of the whole.
 //
 // Replicas run the same program, so every worker has the same meetings in the same order and the
 // calls of all workers match. Sums have the order of group_sum.h, one tree over all replicas;
@@ -22,7 +22,8 @@
 
 namespace cohort {
 
-// The result over all replicas: their sum, or the values that they gathered.
+// The result of an exchange over all replicas: the sum of their values, or the values that they
+// gathered.
 struct WholeExchange {
   Tensor value;
   // For kSumPart: the position along the axis at which this worker's parts begin, and the size of
@@ -32,14 +33,14 @@ struct WholeExchange {
 };
 
 // Joins the calls of the replicas of one worker, at least one call, ordered by rank, into one call.
-// Its value is the sum (for kMean too) or the gathered values; its `size` is that of all parts. A
-// sum is made in the first call's value. Errors: INVALID_ARGUMENT for values that do not fit
-// together; INTERNAL for replicas that are at different nodes.
+// The joined call's value is the sum (for kMean too) or the gathered values; its `size` is that of
+// all parts. A sum is made in the first call's value. Errors: INVALID_ARGUMENT for values that do
+// not fit together; INTERNAL for replicas that are at different nodes.
 absl::StatusOr<ExchangeCall> JoinLocalCalls(std::vector<ExchangeCall> calls);
 
-// The workers of a meeting, as one worker sees them.
+// The workers whose replicas exchange values, as one worker sees them.
 struct MeetingWorkers {
-  // Group of the gang; shared: lives until the group's calls are done.
+  // The gang's group; shared, so that it lives until its calls are done.
   std::shared_ptr<GangGroup> group;
   GroupCommunication communication;
   // True if this worker has no examples. The worker then computes another worker's examples, to
@@ -48,10 +49,10 @@ struct MeetingWorkers {
 };
 
 // Joins over all workers the value that this worker's replicas have joined. For a sum of parts, a
-// neutral worker gets the parts of the last replica of all, whose part of the batch it computes.
-// `done` runs once, on any thread, and must post longer work elsewhere, as for a communicator.
-// Errors: INVALID_ARGUMENT for gathered values that do not fit together, the same on all workers;
-// those of the group (communicator.h).
+// neutral worker (MeetingWorkers) gets the part of the last replica of all, since it computes that
+// replica's part of the batch. `done` runs once, on any thread, and must post longer work
+// elsewhere, as for a communicator. Errors: INVALID_ARGUMENT for gathered values that do not fit
+// together, the same on all workers; those of the group (communicator.h).
 using GroupExchanged = absl::AnyInvocable<void(absl::StatusOr<WholeExchange>)>;
 void ExchangeOverGroup(const MeetingWorkers& workers, ExchangeCall joined, GroupExchanged done);
 

@@ -63,15 +63,16 @@ class Gathering : public std::enable_shared_from_this<Gathering> {
   }
 
  private:
-  // Gathers the values of all tensors as bytes. If the members' types differ, the caller can then
-  // report a readable error, and the group does not end.
+  // Gathers the values of all tensors as bytes. So members with different types do not end the
+  // group, and the caller can report a readable error.
   void GatherBytes(const std::vector<int64_t>& types) {
     CollectiveCall call =
         AllGather(absl::StrCat("values of ", gather_.name), DType::kUint8, gather_.timeout);
     size_t end = 0;
-    // All members compute the same places from the gathered types, without a further call.
+    // All members compute the same offsets of all tensors from the gathered types, without a
+    // further call.
     for (size_t i = 0; i < types.size(); i += kNumbersOfType) {
-      // The types of the next member begin after every `most` types.
+      // The list has `most` types for each member.
       if (i % (gather_.most * kNumbersOfType) == 0) call.counts.push_back(0);
       if (types[i] == 0) continue;
       Place place;
@@ -120,11 +121,11 @@ class Gathering : public std::enable_shared_from_this<Gathering> {
     Shape shape;
   };
 
-  // Group of the gang; shared: lives until its calls are done.
+  // The gang's group; shared, so that it lives until its calls are done.
   const std::shared_ptr<GangGroup> group_;
   const GroupGather gather_;
   GroupGathered done_;
-  std::vector<Place> places_;  // places of all tensors, in the order of ranks
+  std::vector<Place> places_;  // all gathered tensors, in the order of ranks
   std::shared_ptr<Buffer> memory_;
 };
 

@@ -29,7 +29,7 @@ struct GroupGather {
 using GroupGathered = absl::AnyInvocable<void(absl::StatusOr<std::vector<Tensor>>)>;
 void GatherOverGroup(std::shared_ptr<GangGroup> group, GroupGather gather, GroupGathered done);
 
-// The numbers of one member. Every member gives the same count of numbers.
+// The numbers that one member gives to GatherNumbers. Every member gives the same count of numbers.
 struct NumbersOfMember {
   std::string name;
   std::vector<int64_t> own;

@@ -116,8 +116,8 @@ void GroupSessions::EndPresent(uint64_t coordinator, const absl::Status& why) {
     before = std::exchange(current_, nullptr);
   }
   if (before != nullptr) EndGeneration(*before, why);
-  // Refuses groups of earlier coordinators. A worker process that was started again has no record
-  // of their groups.
+  // Refuses calls for groups of earlier coordinators, of which a restarted worker process has no
+  // record.
   table_->Only(NameOf(coordinator));
 }
 
@@ -136,7 +136,7 @@ void GroupSessions::Join(const proto::Gang& gang, Ready ready) {
       return;
     }
   }
-  // `ready` is called outside the lock, because the gang may go on at once and end the generation.
+  // `ready` is called outside the lock, because the gang may run at once and end the generation.
   ready(std::move(known));
 }
 
@@ -160,7 +160,8 @@ std::shared_ptr<GroupSessions::Generation> GroupSessions::Enter(const proto::Gan
     before = std::exchange(current_, entered);
     coordinator = coordinator_;
   }
-  // The older generation is ended outside the lock, because its waiting gangs are called.
+  // The older generation is ended outside the lock, because this runs the callbacks of waiting
+  // gangs.
   if (before != nullptr) EndGeneration(*before, Over());
   WatchMembers(gang, entered);
   Form(gang, coordinator, entered);
@@ -185,7 +186,7 @@ void GroupSessions::WatchMembers(const proto::Gang& gang,
     };
     needs.push_back(reach_->Watch(member.task(), member.address(), std::move(listener)));
   }
-  // If the generation has ended meanwhile, the new watches are dropped.
+  // If the generation has ended meanwhile, the new watches of its members are dropped.
   MutexLock lock(mutex_);
   if (generation->ended.ok()) generation->needs.swap(needs);
 }
@@ -274,7 +275,7 @@ void GroupSessions::EndGeneration(Generation& generation, const absl::Status& wh
       KeepFlight(std::move(recorder), why);
     }
   }
-  // Waiting gangs are called outside the lock, because they may call back.
+  // The callbacks of waiting gangs run outside the lock, because they may call this object again.
   for (Ready& ready : waiting) ready(why);
 }
 

@@ -1,10 +1,10 @@
 #pragma once
 
 // The groups in which this worker runs gangs with other workers. Each generation of gangs has its
-// own group. The group forms when the first gang of the generation joins it, or when one ends the
-// generation: members that have begun must hear the cause also from a member that has not begun. A
-// generation ends on all members, with one cause. A later generation ends the present one if
-// nothing else has.
+// own group. The group forms when the first gang of the generation joins the generation or ends it:
+// members that have begun must hear the cause of an end also from a member that has not begun. A
+// generation ends on all members, with one cause. A later generation ends the present generation if
+// nothing else has ended it.
 
 #include <cstdint>
 #include <memory>
@@ -29,9 +29,9 @@ namespace cohort {
 // that form hold it.
 class GroupSessions : public std::enable_shared_from_this<GroupSessions> {
  public:
-  // Receives the gang's group, or null for a gang of this worker alone. Errors: the cause with
-  // which the generation has ended; ABORTED (TRANSIENT) when a later generation has begun;
-  // INVALID_ARGUMENT when this worker is not a member.
+  // The callback of Join. Receives the gang's group, or null for a gang of this worker alone.
+  // Errors: the cause with which the generation has ended; ABORTED (TRANSIENT) when a later
+  // generation has begun; INVALID_ARGUMENT when this worker is not a member.
   using Ready = absl::AnyInvocable<void(absl::StatusOr<std::shared_ptr<GangGroup>>)>;
 
   // Makes the sessions. `flight_directory` is where the worker keeps the call records of failed
@@ -47,7 +47,7 @@ class GroupSessions : public std::enable_shared_from_this<GroupSessions> {
 
   // Ends the present generation. From now on, generations are those of `coordinator`.
   void Restart(uint64_t coordinator);
-  // Ends the present generation when the worker stops. No member watches this worker any more.
+  // Ends the present generation when the worker stops. Afterwards no member watches this worker.
   void Leave();
   // Joins the gang's generation. `ready` runs once, inside Join or later.
   void Join(const proto::Gang& gang, Ready ready);
@@ -60,9 +60,9 @@ class GroupSessions : public std::enable_shared_from_this<GroupSessions> {
     uint64_t number = 0;
     absl::Status ended;
     std::shared_ptr<GangGroup> group;  // group of the generation; null while it forms
-    // Record of the group's calls, shared with the group.
+    // The flight record of the group's calls, shared with the group.
     std::shared_ptr<const FlightRecorder> recorder;
-    std::vector<Ready> waiting;  // gangs that wait until the group has formed
+    std::vector<Ready> waiting;  // callbacks of gangs that wait until the group has formed
     // Watches of the other members, kept until the generation ends.
     std::vector<PeerReach::Need> needs;
   };

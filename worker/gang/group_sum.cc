@@ -110,8 +110,8 @@ void GroupSum::PlaceNeutral(size_t summand) {
   FillNeutral(place.dtype(), place.num_elements(), place.mutable_raw());
 }
 
-// Notes the summand and starts buckets that are complete, in their order. Only one thread at a time
-// starts buckets; a second thread leaves its bucket to the first.
+// Notes that the summand is ready, and starts buckets whose summands are all ready, in the buckets'
+// order. Only one thread at a time starts buckets; a second thread leaves its bucket to the first.
 absl::Status GroupSum::Ready(size_t summand) {
   for (bool first = true;; first = false) {
     size_t index = 0;
@@ -144,7 +144,8 @@ void GroupSum::StartBucket(size_t index) {
   call.layout = bucket.layout;
   call.algorithm = communication_.algorithm;
   call.timeout = communication_.timeout;
-  // The collective call runs in place, on the rounded copy if the bucket travels in 16 bits.
+  // The collective call runs in place: on the copy rounded to 16 bits if there is one, else on the
+  // bucket itself.
   const std::shared_ptr<Buffer>& travels = rounded_[index] ? rounded_[index] : memory_[index];
   if (rounded_[index]) {
     NarrowFloats(reinterpret_cast<const float*>(memory_[index]->data()),
@@ -205,7 +206,7 @@ void GroupSum::Finish(Sums done) {
 }
 
 void GroupSum::GiveSums(Sums done, const absl::Status& status) const {
-  // After an error, the memory may hold incomplete sums.
+  // After an error, the buckets' memory may hold incomplete sums, which are not given out.
   if (!status.ok()) return done(status);
   std::vector<Tensor> sums;
   for (size_t summand = 0; summand < summands_.size(); ++summand) sums.push_back(Place(summand));
@@ -228,7 +229,7 @@ void SumOverGroup(std::shared_ptr<GangGroup> group, const GroupCommunication& co
     } else if (value.num_bytes() > 0) {
       std::memcpy((*sum)->Place(i).mutable_raw(), value.raw(), value.num_bytes());
     }
-    (*sum)->Ready(i).IgnoreError();  // Finish() reports the error of Ready()
+    (*sum)->Ready(i).IgnoreError();  // an error of Ready() is reported by Finish() again
   }
   (*sum)->Finish(std::move(done));
 }

@@ -35,7 +35,7 @@ struct SummandType {
   bool gradient = false;  // true for a gradient, which may be rounded for its travel
 };
 
-// The settings of how the members of a group talk to each other.
+// The settings for the communication between the members of a group.
 struct GroupCommunication {
   CollectiveAlgorithm algorithm = CollectiveAlgorithm::kAuto;
   int64_t bytes_per_pack = 0;
@@ -44,8 +44,8 @@ struct GroupCommunication {
   // The type in which float32 gradients travel: float32, float16 or bfloat16. A member's summand is
   // rounded once, the rounded summands are added up in float32, and the sum is rounded once more.
   DType gradient_dtype = DType::kFloat32;
-  // True if sums start while the rest is still computed, false if they start afterwards. The same
-  // value on all members.
+  // True if buckets are summed while other gradients are still being computed, false if all sums
+  // start after the computation. The same value on all members.
   bool overlap = true;
 };
 // Reads the settings of a proto::Communication. Errors: INVALID_ARGUMENT for another gradient_dtype
@@ -81,10 +81,10 @@ class GroupSum : public std::enable_shared_from_this<GroupSum> {
   void Finish(Sums done);
 
  private:
-  // The place of a summand in the buckets' memory.
+  // Where a summand lies in the memory of the buckets.
   struct Location {
     size_t bucket = 0;
-    size_t offset = 0;  // offset in the bucket's memory, in bytes
+    size_t offset = 0;  // offset of the summand in the bucket's memory, in bytes
   };
 
   GroupSum(std::shared_ptr<GangGroup> group, const GroupCommunication& communication,
@@ -94,13 +94,13 @@ class GroupSum : public std::enable_shared_from_this<GroupSum> {
   void BucketDone(size_t index, const absl::Status& status);
   void GiveSums(Sums done, const absl::Status& status) const;
 
-  // Group of the gang; shared: lives until its calls are done.
+  // The gang's group; shared, so that it lives until its calls are done.
   const std::shared_ptr<GangGroup> group_;
   const GroupCommunication communication_;
   const std::vector<SummandType> summands_;
   // The buckets. They are constant after construction, as are locations_, memory_ and rounded_.
   std::vector<Bucket> buckets_;
-  std::vector<Location> locations_;              // location of each summand
+  std::vector<Location> locations_;              // where each summand lies in the buckets
   std::vector<std::shared_ptr<Buffer>> memory_;  // memory of each bucket, shared with the sums
   // One buffer per bucket for the rounded values that travel; null if a bucket travels in its own
   // type.
@@ -110,7 +110,7 @@ class GroupSum : public std::enable_shared_from_this<GroupSum> {
   std::vector<size_t> missing_ ABSL_GUARDED_BY(mutex_);
   size_t next_ ABSL_GUARDED_BY(mutex_) = 0;        // index of the next bucket to start
   bool starting_ ABSL_GUARDED_BY(mutex_) = false;  // true while a thread starts buckets
-  size_t left_ ABSL_GUARDED_BY(mutex_);            // number of buckets whose sums are not done
+  size_t left_ ABSL_GUARDED_BY(mutex_);            // number of buckets whose sums are not complete
   absl::Status first_error_ ABSL_GUARDED_BY(mutex_);
   Sums done_ ABSL_GUARDED_BY(mutex_);
 };

@@ -23,21 +23,25 @@ Tensor Scaled(const Tensor& value, double factor) {
   return scaled;
 }
 
-// Multiplies by `factor`. A factor of 1 returns the tensor itself, so integers are never scaled.
+// Returns `value` times `factor`. A factor of 1 returns the tensor itself, so integers are never
+// scaled.
 Tensor Times(const Tensor& value, double factor) {
   if (factor == 1 || value.num_elements() == 0) return value;
   return value.dtype() == DType::kFloat64 ? Scaled<double>(value, factor)
                                           : Scaled<float>(value, factor);
 }
 
-// The exchange that a graph node asks for: the call without its value, and how replicas count.
+// What one graph node asks of the replicas: a call without its value, and the weighing of the
+// value.
 struct Exchange {
   ExchangeCall call;
-  // True if the values are gradients of mean losses, in which replicas count by their examples.
+  // True if the values are gradients of mean losses, which are weighed by each replica's number of
+  // examples.
   bool of_mean_losses = false;
 };
 
-// A kernel that waits for the other replicas without a thread. Immutable; thread-safe.
+// The kernel of a node that combines the values of all replicas, such as AllReduce. The kernel
+// occupies no thread while it waits for the other replicas. Immutable; thread-safe.
 class ExchangeKernel final : public WaitingKernel {
  public:
   explicit ExchangeKernel(Exchange exchange) : exchange_(std::move(exchange)) {}
@@ -51,13 +55,14 @@ class ExchangeKernel final : public WaitingKernel {
       call.axis = *axis;
     }
     ReplicaExchange* const replicas = context.run().exchange;
-    // Without an exchange one replica runs, whose sum, mean and gathering are its own value.
+    // A run without an exchange has only one replica. The sum, the mean and the gathering of one
+    // value are the value itself.
     if (replicas == nullptr) return done(input);
     if (call.op == ExchangeCall::Op::kSumPart) {
       call.size = context.input(1).shape().dim(static_cast<int>(call.axis));
     }
-    // The gradient is weighed by this replica's share of the examples before the sum. The weight is
-    // taken back afterwards.
+    // The gradient is multiplied by this replica's share of the examples before the sum. The sum is
+    // divided by the share afterwards.
     const double share = exchange_.of_mean_losses ? replicas->share() : 1;
     call.value = Times(input, share);
     replicas->Join(call, [done = std::move(done), share](absl::StatusOr<Tensor> joined) mutable {
@@ -95,7 +100,8 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeGather(const onnx::NodeProto& node) 
 
 }  // namespace
 
-// These kernels replace the runtime's kernels of the same names.
+// Registers AllReduce, AllGather and AllGatherGrad in place of the runtime's kernels of these
+// names, which serve a single replica.
 void RegisterExchangeKernels(KernelRegistry& registry) {
   const DTypeSet summed = {DType::kFloat32, DType::kFloat64};
   registry.Replace("cohort", "AllReduce", {{1, 1, {summed}}, MakeAllReduce});

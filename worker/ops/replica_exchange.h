@@ -1,8 +1,9 @@
 #pragma once
 
-// The place where the replicas of a step meet while they compute. A kernel gives its replica's
-// value and gets the joint result. Replicas run the same program, so the k-th calls of all replicas
-// belong together. Each call waits, without a thread, until the last replica has made it.
+// The exchange by which the replicas of one step combine values while they compute (AllReduce,
+// AllGather). A kernel gives the value of its replica and gets the joint result. Replicas run the
+// same program, so the k-th calls of all replicas belong together. Each call waits, without a
+// thread, until the last replica has made its k-th call.
 //
 // RunContext carries a replica's own end of the exchange to the kernels; the runtime does not look
 // inside. If the run's context has no exchange, only one replica runs, and the kernels give the
@@ -18,26 +19,27 @@ namespace cohort {
 
 class KernelRegistry;
 
-// A replica's call at one meeting.
+// One replica's call to combine its value with the values of the other replicas.
 struct ExchangeCall {
   enum class Op {
     kSum,
     kMean,    // mean over the replicas that run
-    kGather,  // values one after the other along the axis, in the order of replicas
-    // The part of the sum that corresponds to what this replica gathered.
+    kGather,  // all values concatenated along the axis, in the order of replicas
+    // The gradient of kGather: from the sum over the replicas, the part of the axis that this
+    // replica gave to the gather.
     kSumPart,
   };
   Op op = Op::kSum;
   std::string node;  // name of the graph's node, the same on all replicas
-  // The replica's value, with one type on all replicas. A gather takes any type, and the sizes
-  // along the axis may differ. The other operations take float32, float64, int32 or int64 of one
-  // shape.
+  // The value of the calling replica. All replicas give the same type. A gather takes any type, and
+  // sizes along the axis may differ. The other operations take float32, float64, int32 or int64 of
+  // one shape.
   Tensor value;
-  int64_t axis = 0;  // axis of kGather and kSumPart
-  int64_t size = 0;  // size of this replica's part along the axis
+  int64_t axis = 0;  // axis along which kGather and kSumPart work
+  int64_t size = 0;  // for kSumPart: size, along the axis, of what this replica gave to the gather
 };
 
-// One replica's end of the exchange. Thread-safe.
+// The object through which one replica combines values with the other replicas. Thread-safe.
 class ReplicaExchange {
  public:
   using Done = absl::AnyInvocable<void(absl::StatusOr<Tensor>)>;
@@ -48,13 +50,15 @@ class ReplicaExchange {
   // replicas have equally many.
   virtual double share() const = 0;
 
-  // Joins a call. `call.value` is read before Join returns. `done` runs once, inside Join or on
-  // another thread; other replicas may share the tensor. Errors: INVALID_ARGUMENT for values that
-  // do not fit together, naming both; the error that ended another replica.
+  // Gives this replica's value and asks for the joint result. `call.value` is read before Join
+  // returns. `done` runs once, inside Join or on another thread; other replicas may share the
+  // tensor. Errors: INVALID_ARGUMENT for values that do not fit together, naming both; the error
+  // that ended another replica.
   virtual void Join(const ExchangeCall& call, Done done) = 0;
 };
 
-// Replaces the runtime's single-replica kernels of the nodes at which replicas meet in `registry`.
+// Registers in `registry` the kernels of the nodes that combine values of all replicas, such as
+// AllReduce. They replace the runtime's kernels, which serve a single replica.
 void RegisterExchangeKernels(KernelRegistry& registry);
 
 }  // namespace cohort

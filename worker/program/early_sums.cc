@@ -9,14 +9,15 @@
 
 namespace cohort {
 
-// The receiver of one replica's outputs during its run. Lives on the strand of its replica.
+// Receives the outputs of one replica while the replica runs. Lives on the replica's strand.
 class EarlySums::Taker final : public OutputTaker {
  public:
   Taker(EarlySums& sums, size_t replica) : sums_(sums), replica_(replica) {}
 
   absl::Status Take(size_t output, const Tensor& value) override {
     if (!sums_.Has(output)) return absl::OkStatus();
-    // If the group has ended, its sums can never be made, so the replica's run ends early.
+    // The sums cannot be made any more if the group has ended. Then the replica's run ends early
+    // with the group's error.
     if (absl::Status ended = sums_.status(); !ended.ok()) return Told(std::move(ended));
     RETURN_IF_ERROR(sums_.Add(replica_, output, value));
     return Told(sums_.status());
@@ -41,9 +42,8 @@ absl::StatusOr<std::unique_ptr<EarlySums>> EarlySums::Make(
   std::vector<int> items(program->outputs.size(), -1);
   std::vector<SummandType> summands;
   for (size_t i = 0; i < items.size(); ++i) {
-    // Without overlap, all sums over the group are made after the run.
+    // Outputs of unknown size are not summed early, because buckets are planned before the run.
     const OutputSink& sink = program->outputs[i];
-    // Buckets are planned before the run, so outputs of unknown size are summed after it.
     if (sink.dtype == DType::kUndefined || IsGathered(sink.join)) continue;
     items[i] = static_cast<int>(summands.size());
     const bool gradient = sink.kind == OutputSink::Kind::kPush;
@@ -80,22 +80,24 @@ bool EarlySums::WasRelayed(size_t replica) const { return takers_[replica]->rela
 absl::Status EarlySums::Add(size_t replica, size_t output, const Tensor& value) {
   const OutputSink& sink = program_->outputs[output];
   const auto item = static_cast<size_t>(items_[output]);
-  // A value of another size would be written outside its place in the bucket.
+  // A value of a wrong size would be written outside the bytes that the bucket keeps for the
+  // output.
   if (value.dtype() != sink.dtype || value.shape() != sink.shape) {
     return absl::InvalidArgumentError(absl::StrCat("the program computed ", value.TypeString(),
                                                    " for output '", sink.output, "', which is ",
                                                    DTypeName(sink.dtype), sink.shape.ToString()));
   }
   RETURN_IF_ERROR(HandOver(replica, output, value));
-  // The counter orders the replicas' writes before the reads of the last replica.
+  // The atomic counter makes sure that the last replica sees the values that the other replicas
+  // wrote.
   if (missing_[item].fetch_sub(1) > 1) return absl::OkStatus();
   if (IsNeutral(output)) {
     sum_->PlaceNeutral(item);
   } else {
-    // The first replica's value lies in the bucket's memory, so the sum is made in place.
+    // The sum is written where the first replica's value is: in the bucket's memory.
     RETURN_IF_ERROR(JoinReplicas(sink.join, std::move(values_[item])).status());
   }
-  sum_->Ready(item).IgnoreError();  // the next Take() reports the error
+  sum_->Ready(item).IgnoreError();  // the next Take() returns the error that has ended the group
   return absl::OkStatus();
 }
 
@@ -108,14 +110,15 @@ absl::Status EarlySums::HandOver(size_t replica, size_t output, const Tensor& va
   const OutputSink& sink = program_->outputs[output];
   const auto item = static_cast<size_t>(items_[output]);
   Tensor& own = values_[item][replica];
-  // For kFirst, only the first replica's value counts, so the other values need no copy.
+  // Rule kFirst keeps only the first replica's value, so values of other replicas are not copied.
   if (replica > 0 && sink.join == JoinRule::kFirst) {
     own = value;
     return absl::OkStatus();
   }
   const float weight = LeafWeight(sink.join, options_.examples[replica], options_.all_examples,
                                   options_.all_replicas);
-  // The first replica writes its value into the bucket, the others into pooled memory.
+  // The first replica's value is written into the bucket, the values of other replicas into pooled
+  // memory.
   own = replica == 0 ? sum_->Place(item)
                      : Tensor(value.dtype(), value.shape(),
                               options_.pool->Take(std::max<size_t>(value.num_bytes(), 1)), 0);

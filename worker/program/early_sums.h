@@ -19,7 +19,7 @@
 
 namespace cohort {
 
-// The early sums of one run. Thread-safe. Lives until the replicas have ended.
+// The early sums of one run of a program. Thread-safe. Lives until the run's replicas have ended.
 class EarlySums {
  public:
   struct Options {
@@ -27,8 +27,8 @@ class EarlySums {
     int64_t all_examples = 0;
     int64_t all_replicas = 1;  // number of replicas that have a part of the batch, on all workers
     bool counts = true;        // false: the values of this worker add nothing to the sums
-    bool first = true;         // true if this worker has rank 0
-    // Lends the memory for values that replicas hand over; shared with the buffers.
+    bool first = true;         // true if this worker has rank 0 in the group
+    // Lends the memory into which replicas' values are copied; shared with the lent buffers.
     std::shared_ptr<OutputPool> pool;
   };
 
@@ -39,13 +39,13 @@ class EarlySums {
       Options options);
   ~EarlySums();
 
-  // Returns the taker for the run of `replica`. The taker lives as long as this object. Errors of
-  // Take: INVALID_ARGUMENT for a value of another type than the program declares; the error with
-  // which the group has ended.
+  // Returns the receiver of the outputs of `replica` during its run. The receiver lives as long as
+  // this EarlySums. Errors of Take: INVALID_ARGUMENT for a value of another type than the program
+  // declares; the error with which the group has ended.
   OutputTaker& TakerOf(size_t replica);
 
   bool Has(size_t output) const { return items_[output] >= 0; }
-  // Returns true if the error of `replica` is the group's error, relayed to the replica.
+  // Returns true if the run of `replica` failed only because Take() passed the group's error to it.
   bool WasRelayed(size_t replica) const;
   absl::Status status() const { return sum_->status(); }
 
@@ -65,14 +65,15 @@ class EarlySums {
 
   const std::shared_ptr<const WorkerProgram> program_;
   const std::shared_ptr<GroupSum> sum_;  // sum over the group, shared with its collective calls
-  // Index of each output's summand, or -1 for an output that is not summed early.
+  // For each output of the program: the index of its summand, or -1 if the output is not summed
+  // early.
   const std::vector<int> items_;
   const Options options_;
   std::vector<std::unique_ptr<Taker>> takers_;
-  // The values by summand and replica. Each replica writes its own value, and the last replica
-  // reads all.
+  // The values that are added up, by summand and replica. Each replica writes its own values, and
+  // the last replica reads all.
   std::vector<std::vector<Tensor>> values_;
-  // The number of replicas that have not handed over their value, for each summand.
+  // For each summand: the number of replicas that have not handed over their value.
   std::vector<std::atomic<size_t>> missing_;
 };
 

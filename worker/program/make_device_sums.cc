@@ -40,8 +40,8 @@ absl::StatusOr<SumWay> WayOf(const proto::Replicas& replicas, const std::vector<
                                                  static_cast<int>(replicas.cross_device_ops())));
 }
 
-// Checks that every replica has its own GPU. NCCL refuses a GPU that is given twice, but in its own
-// words.
+// Checks that every replica has its own GPU. NCCL itself would refuse a GPU that is named twice
+// with a less helpful message.
 absl::Status CheckNccl(const proto::Replicas& replicas) {
   std::set<std::string> seen;
   for (const std::string& device : replicas.devices()) {
@@ -76,7 +76,8 @@ absl::StatusOr<std::unique_ptr<DeviceSums>> MakeDeviceSums(const proto::Program&
                                                    replicas.num_packs(), " packs; 0 to ", kPacksMax,
                                                    " can be"));
   }
-  // NCCL's demands are checked even if nothing is summed on GPUs: a bad program fails everywhere.
+  // The devices are checked for NCCL even if this program sums nothing on GPUs, so that every
+  // worker refuses a bad program.
   if (way == SumWay::kNccl) RETURN_IF_ERROR(CheckNccl(replicas));
   if (!SumsOnDevices(program)) return nullptr;
   const NcclTable* nccl = nullptr;

@@ -15,8 +15,9 @@ namespace cohort {
 // The largest number of packs into which a program may divide its gradients.
 inline constexpr int32_t kPacksMax = 4096;
 
-// Returns true if replicas leave the summands on their GPUs: every replica has a GPU, and no other
-// workers take part. With other workers, sums travel while the rest is computed (early_sums.h).
+// Returns true if replicas leave their values on their GPUs, to be summed there: every replica has
+// a GPU, and no other workers take part. With other workers, sums travel while the rest is computed
+// (early_sums.h).
 bool SumsOnDevices(const proto::Program& program);
 
 // Makes the sums, or returns null if SumsOnDevices() is false. Errors: INVALID_ARGUMENT for an

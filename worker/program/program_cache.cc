@@ -12,10 +12,12 @@ namespace cohort {
 
 namespace {
 
-// Returns what a program's binding depends on besides its content, which the program's id names.
+// Returns the fields of the request, besides the program itself, that a program's binding depends
+// on.
 std::string RegistrationOf(const proto::RegisterProgramRequest& request) {
   proto::RegisterProgramRequest rest = request;
-  // The epoch is left out, so that a repeat under a new epoch is still the same registration.
+  // The epoch is left out, so that a request repeated under a new epoch counts as the same
+  // registration.
   rest.clear_epoch();
   rest.clear_program();
   return rest.SerializeAsString();
@@ -34,7 +36,7 @@ absl::Status ProgramCache::Register(const proto::RegisterProgramRequest& request
   std::shared_ptr<const KernelRegistry> kernels;
   {
     MutexLock lock(mutex_);
-    // Each replica gets an equal share of the threads.
+    // The replicas of a program share the threads equally.
     if (threads_ == 0) return absl::FailedPreconditionError("no coordinator has attached");
     const int threads = std::max(1, threads_ / replicas);
     std::shared_ptr<const KernelRegistry>& known = kernels_[threads];
@@ -47,7 +49,7 @@ absl::Status ProgramCache::Register(const proto::RegisterProgramRequest& request
     // Kernels are made once for each number of threads, and programs share them.
     kernels = known;
     const auto found = programs_.find(request.program_id());
-    // A program that is registered again with the same variables keeps its compiled form.
+    // A program that is registered again with equal fields keeps its compiled form.
     if (found != programs_.end() && found->second->registration == registration) {
       return absl::OkStatus();
     }

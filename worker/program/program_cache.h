@@ -1,7 +1,8 @@
 #pragma once
 
 // A worker's programs, keyed by a hash of their content. A program that is registered again with
-// the same variables is kept. With other layouts or another seed the program is bound again.
+// equal variables keeps its compiled form. If layouts of variables or the seed have changed, the
+// program is compiled and bound to its variables again.
 
 #include <map>
 #include <memory>
@@ -50,7 +51,7 @@ class ProgramCache {
   mutable Mutex mutex_;
   // Threads for a program; 0: SetThreads has not been called.
   int threads_ ABSL_GUARDED_BY(mutex_) = 0;
-  // The kernels for each number of threads, shared with registrations under way.
+  // The registries of kernels, by number of threads; shared with registrations under way.
   std::map<int, std::shared_ptr<const KernelRegistry>> kernels_ ABSL_GUARDED_BY(mutex_);
   // The programs by id, shared with closures in flight.
   std::map<std::string, std::shared_ptr<const WorkerProgram>> programs_ ABSL_GUARDED_BY(mutex_);

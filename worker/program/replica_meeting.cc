@@ -6,7 +6,7 @@
 
 namespace cohort {
 
-// One replica's end of the meetings. Thread-safe.
+// The object through which one replica takes part in the meetings. Thread-safe.
 class ReplicaMeeting::ReplicaSeat final : public ReplicaExchange {
  public:
   ReplicaSeat(ReplicaMeeting& meeting, size_t rank, double share)
@@ -40,7 +40,8 @@ ReplicaMeeting::~ReplicaMeeting() = default;
 ReplicaExchange& ReplicaMeeting::Seat(size_t rank) { return *seats_[rank]; }
 
 void ReplicaMeeting::Join(size_t rank, const ExchangeCall& call, ReplicaExchange::Done done) {
-  // The value is copied, because the caller may reuse its memory when Join() returns.
+  // A replica's value is copied, because the caller may reuse the value's memory when Join()
+  // returns.
   absl::StatusOr<Tensor> copy = Weighted(call.value, 1, *pool_);
   if (!copy.ok()) return done(copy.status());
   std::vector<Arrival> all;
@@ -53,18 +54,21 @@ void ReplicaMeeting::Join(size_t rank, const ExchangeCall& call, ReplicaExchange
     } else {
       arrivals_[rank] = {call, std::move(done)};
       arrivals_[rank].call.value = *std::move(copy);
-      // The last replica to arrive takes all arrivals and resets the seats for the next meeting.
+      // The last replica to arrive takes the calls of all replicas and empties `arrivals_` for the
+      // next meeting.
       if (--missing_ > 0) return;
       missing_ = arrivals_.size();
       all = std::exchange(arrivals_, std::vector<Arrival>(arrivals_.size()));
     }
   }
-  // The continuation is called outside the lock: the replica may run on to its next meeting.
+  // `done` is called outside the lock, because the replica continues its run there and may arrive
+  // at its next meeting.
   if (!error.ok()) return done(std::move(error));
   Meet(std::move(all), rank);
 }
 
-// Joins the values of all replicas of this worker and, in a gang, goes on to the other workers.
+// Joins the values of this worker's replicas. In a gang, starts the exchange of the joined value
+// with the other workers.
 void ReplicaMeeting::Meet(std::vector<Arrival> all, size_t last) {
   Meeting meeting;
   meeting.last = last;
@@ -77,7 +81,8 @@ void ReplicaMeeting::Meet(std::vector<Arrival> all, size_t last) {
   absl::StatusOr<ExchangeCall> joined = JoinLocalCalls(std::move(calls));
   if (!joined.ok()) return HandOut(std::move(meeting), joined.status());
   meeting.call = *joined;
-  // The joined value moves on to the group. The rest of the call is kept to split the result.
+  // The joined value is passed on to the other workers. Only the other fields of the call are
+  // needed later, to split the result.
   meeting.call.value = Tensor();
   if (!others_.has_value()) {
     return HandOut(std::move(meeting), WholeExchange{std::move(joined->value), 0, joined->size});
@@ -85,7 +90,8 @@ void ReplicaMeeting::Meet(std::vector<Arrival> all, size_t last) {
   ExchangeOverGroup(
       others_->workers, *std::move(joined),
       [this, meeting = std::move(meeting)](auto whole) mutable {
-        // Posted, because the continuations compute and must not run on the communicator's thread.
+        // The replicas' continuations compute, so they are posted and do not run on the
+        // communicator's thread.
         others_->post([this, meeting = std::move(meeting), whole = std::move(whole)]() mutable {
           if (!whole.ok()) SetGroupError(whole.status());
           HandOut(std::move(meeting), std::move(whole));
@@ -102,8 +108,8 @@ void ReplicaMeeting::HandOut(Meeting meeting, absl::StatusOr<WholeExchange> whol
   } else {
     answers.assign(here, whole.status());
   }
-  // The last replica to arrive is answered last. If that replica is still inside its call, it goes
-  // on with its run there, and the end of the run may destroy this meeting.
+  // The last replica to arrive gets its answer last. Its continuation may run until the end of the
+  // run, which destroys this ReplicaMeeting.
   for (size_t rank = 0; rank < here; ++rank) {
     if (rank != meeting.last) meeting.waiting[rank](std::move(answers[rank]));
   }
@@ -124,7 +130,8 @@ void ReplicaMeeting::Leave(size_t rank, const absl::Status& error) {
   std::vector<ReplicaExchange::Done> waiting;
   {
     MutexLock lock(mutex_);
-    // The first error of a replica counts; the waiting replicas have it already.
+    // Only the first error of a replica counts. It was passed to all waiting replicas when it was
+    // noted.
     if (!error_.ok()) return;
     error_ = error;
     for (size_t other = 0; other < arrivals_.size(); ++other) {
@@ -133,7 +140,8 @@ void ReplicaMeeting::Leave(size_t rank, const absl::Status& error) {
       waiting.push_back(std::move(arrivals_[other].done));
     }
   }
-  // Continuations are called outside the lock, because replicas that get the error call Leave().
+  // The replicas' continuations are called outside the lock, because replicas that get the error
+  // call Leave().
   for (ReplicaExchange::Done& done : waiting) done(error);
 }
 

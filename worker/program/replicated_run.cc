@@ -16,7 +16,7 @@ std::vector<BatchPart> SplitBatch(int64_t examples, int64_t replicas) {
   std::vector<BatchPart> parts;
   int64_t begin = 0;
   for (int64_t replica = 0; replica < std::min(examples, replicas); ++replica) {
-    // The first replicas get one example more each, until the division's remainder is used up.
+    // The examples that are left over by the division go to the first replicas, one each.
     const int64_t count = examples / replicas + (replica < examples % replicas ? 1 : 0);
     parts.push_back({begin, count});
     begin += count;
@@ -36,20 +36,22 @@ ReplicatedRun::ReplicatedRun(std::shared_ptr<const WorkerProgram> program,
       context_(context),
       done_(std::move(done)) {}
 
-// Returns true if the input has a row for each example, so that it is divided over the replicas.
+// Returns true if the input has a row for each example of the batch. Such an input is divided over
+// the replicas.
 bool ReplicatedRun::IsOfBatch(size_t input) const {
   const InputSource::Kind kind = program_->inputs[input].kind;
   return kind == InputSource::Kind::kBatch || kind == InputSource::Kind::kPositions;
 }
 
-// Divides the batch over the replicas of all workers and takes this worker's parts.
+// Divides the batch over the replicas of all workers, and notes the parts of this worker's
+// replicas.
 absl::Status ReplicatedRun::ShareOut() {
   const auto here = static_cast<int64_t>(program_->runners.size());
   const int64_t replicas = group_ == nullptr ? here : here * group_->size();
   const int64_t first = group_ == nullptr ? 0 : here * group_->rank();
   RETURN_IF_ERROR(CheckReplicas(replicas));
-  // A single replica, or a program that reads no batch, has nothing to divide: each replica counts
-  // as one example.
+  // The batch is not divided if there is one replica or if the program reads no batch. Each replica
+  // then counts as one example.
   if (replicas == 1 || program_->num_components == 0) {
     examples_ = replicas;
     TakeParts(SplitBatch(replicas, replicas), first);
@@ -60,7 +62,8 @@ absl::Status ReplicatedRun::ShareOut() {
   for (size_t i = 0; i < inputs_.size(); ++i) {
     if (!IsOfBatch(i)) continue;
     const Shape& shape = inputs_[i].shape();
-    // The first component of the batch gives the number of examples; the others must match.
+    // The first input from the batch gives the number of examples. All others must have as many
+    // rows.
     if (shape.rank() > 0 && examples_ < 0) examples_ = shape.dim(0);
     if (shape.rank() > 0 && shape.dim(0) == examples_ && examples_ > 0) continue;
     return absl::InvalidArgumentError(absl::StrCat(
@@ -72,8 +75,8 @@ absl::Status ReplicatedRun::ShareOut() {
   return absl::OkStatus();
 }
 
-// Checks that every replica that may run has its own row in variables and arguments with rows per
-// replica.
+// Some variables and arguments have one row for each replica. Checks that they have enough rows for
+// all replicas.
 absl::Status ReplicatedRun::CheckReplicas(int64_t replicas) const {
   for (const TransferPlan* plan : {&program_->pulls, &program_->pushes, &program_->assigns}) {
     for (const VariableType& variable : plan->variables) {
@@ -95,7 +98,7 @@ absl::Status ReplicatedRun::CheckReplicas(int64_t replicas) const {
 }
 
 void ReplicatedRun::TakeParts(const std::vector<BatchPart>& all, int64_t first) {
-  // If the batch has fewer examples than there are replicas, there are fewer parts than replicas.
+  // A batch with fewer examples than replicas gives fewer parts than replicas.
   all_parts_ = static_cast<int64_t>(all.size());
   has_part_ = first < all_parts_;
   first_part_ = std::min(first, all_parts_ - 1);
@@ -104,7 +107,8 @@ void ReplicatedRun::TakeParts(const std::vector<BatchPart>& all, int64_t first) 
 }
 
 void ReplicatedRun::Start() {
-  // All inputs are checked before any replica starts, so that none waits for one that cannot start.
+  // The whole batch is checked before any replica starts. Otherwise a replica could wait for
+  // another one that cannot start.
   if (absl::Status status = ShareOut(); !status.ok()) return done_(std::move(status));
   if (absl::Status status = PrepareSums(); !status.ok()) return done_(std::move(status));
   OpenMeeting();
@@ -123,7 +127,7 @@ void ReplicatedRun::OpenMeeting() {
   if (parts_.size() == 1 && group_ == nullptr) return;
   std::vector<double> shares;
   for (const BatchPart& part : parts_) {
-    // A replica's share is its number of examples divided by the mean number of all replicas.
+    // A replica's share is its number of examples divided by the mean number over all replicas.
     shares.push_back(by_parts_ ? static_cast<double>(part.count) * static_cast<double>(all_parts_) /
                                      static_cast<double>(examples_)
                                : 1);
@@ -138,7 +142,7 @@ void ReplicatedRun::OpenMeeting() {
   meeting_ = std::make_unique<ReplicaMeeting>(shares, strands_->pool(), std::move(others));
 }
 
-// Prepares the sums over the group that can begin before all outputs are computed.
+// Prepares the sums over the group's workers that can begin during the computation.
 absl::Status ReplicatedRun::PrepareSums() {
   if (group_ == nullptr) return absl::OkStatus();
   EarlySums::Options options;
@@ -154,7 +158,8 @@ absl::Status ReplicatedRun::PrepareSums() {
 
 void ReplicatedRun::RunReplica(size_t replica) {
   const BatchPart& part = parts_[replica];
-  // The copied tensors share memory with inputs_; rows of the batch are views.
+  // Copied tensors share their memory with `inputs_`, and a replica's rows of the batch are views
+  // of the whole batch.
   std::vector<Tensor> inputs = inputs_;
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (by_parts_ && IsOfBatch(i)) inputs[i] = inputs[i].Rows(part.begin, part.count);
@@ -167,7 +172,8 @@ void ReplicatedRun::RunReplica(size_t replica) {
     }
   }
   RunContext context = context_;
-  // Examples are numbered over the whole batch, so random operators do not depend on its division.
+  // Examples are numbered over the whole batch, so the results of random operators do not depend on
+  // how the batch is divided.
   if (by_parts_) context.first_example += part.begin;
   if (meeting_ != nullptr) context.exchange = &meeting_->Seat(replica);
   if (early_ != nullptr) context.taker = &early_->TakerOf(replica);
@@ -180,14 +186,16 @@ void ReplicatedRun::RunReplica(size_t replica) {
 }
 
 void ReplicatedRun::EndReplica(size_t replica, absl::StatusOr<std::vector<Tensor>> outputs) {
-  // Each value is weighed before the join, so that the sum becomes a weighted mean.
+  // Each value is multiplied by its replica's weight before the values are added, so that their sum
+  // is a weighted mean.
   if (outputs.ok()) outputs = WeighSums(replica, *std::move(outputs));
-  // An error that was relayed by the group already names its source.
+  // An error of the group already names its source, so the replica's name is added only to other
+  // errors.
   const bool told = early_ != nullptr && early_->WasRelayed(replica);
   if (all_parts_ > 1 && !outputs.ok() && !told) {
     outputs = Annotate(outputs.status(), absl::StrCat("replica ", NumberOf(replica)));
   }
-  // Replicas that wait at a meeting must hear that this replica has failed.
+  // Replicas that wait at a meeting get the error of this replica, since it will not arrive.
   if (meeting_ != nullptr && !outputs.ok()) meeting_->Leave(replica, outputs.status());
   results_[replica] = std::move(outputs);
   {
@@ -196,26 +204,27 @@ void ReplicatedRun::EndReplica(size_t replica, absl::StatusOr<std::vector<Tensor
   }
   inputs_.clear();  // gives the variables' memory back to its pool, for the next closure's pull
   absl::StatusOr<Outputs> joined = Join();
-  // done_ is emptied by the call, so that this run does not keep its caller alive.
+  // `done_` is reset by the call. Otherwise this run would keep its caller alive.
   if (!joined.ok()) return std::exchange(done_, nullptr)(joined.status());
   if (group_ != nullptr) return SumOverWorkers(*std::move(joined));
   FinishJoined(*std::move(joined));
 }
 
-// Sums the outputs that are not summed early. All early sums have been started before, as on every
-// other member, so all members start their calls in one order.
+// Sums over the workers the outputs that are not summed early. Every member of the group starts all
+// early sums first and then these, so all members start their collective calls in one order.
 void ReplicatedRun::SumOverWorkers(Outputs outputs) {
   std::vector<GroupSummand> summands;
   std::vector<size_t> late;
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (IsEarly(i)) continue;
     const OutputSink& sink = program_->outputs[i];
-    // Values that are fetched from each replica are gathered later (GatherOverWorkers).
+    // Outputs with one value per replica are gathered after the sums (GatherOverWorkers).
     if (IsGathered(sink.join)) {
       gathers_.push_back(i);
       continue;
     }
-    // The first replica of all is on rank 0, so other workers add nothing to its output.
+    // Rule kFirst keeps the value of rank 0's first replica, so all other workers add neutral
+    // elements.
     const bool neutral = sink.join == JoinRule::kFirst ? group_->rank() != 0 : !has_part_;
     summands.push_back({sink.output, std::move(outputs[i][0]), neutral,
                         sink.kind == OutputSink::Kind::kPush && IsSum(sink.join)});
@@ -247,8 +256,8 @@ void ReplicatedRun::AwaitEarlySums(std::vector<Tensor> sums) {
   });
 }
 
-// Takes the sums over the group on any thread, such as the communicator's, and posts the work to
-// the strand of replica 0.
+// Takes the sums over the group. May be called on any thread, such as the communicator's, so the
+// work is posted to the strand of replica 0.
 void ReplicatedRun::TakeSums(absl::StatusOr<std::vector<Tensor>> sums) {
   strands_->Of(0).Post([self = shared_from_this(), sums = std::move(sums)]() mutable {
     if (!sums.ok()) return std::exchange(self->done_, nullptr)(sums.status());
@@ -258,15 +267,16 @@ void ReplicatedRun::TakeSums(absl::StatusOr<std::vector<Tensor>> sums) {
   });
 }
 
-// Gathers the outputs that are fetched from each replica, one after another from the i-th on, so
-// that all members make the same calls in one order. Each member gets the values of all members'
-// replicas.
+// Gathers from all workers the outputs that have one value per replica. The outputs are gathered
+// one after another, from the i-th on, so that all members make their collective calls in one
+// order. Every member gets the values of all replicas.
 void ReplicatedRun::GatherOverWorkers(Outputs joined, size_t i) {
   if (i == gathers_.size()) return FinishJoined(std::move(joined));
   const OutputSink& sink = program_->outputs[gathers_[i]];
   GroupGather gather;
   gather.name = absl::StrCat("fetch ", sink.output);
-  // A member without a part has computed another replica's values, which must count once.
+  // A worker without a part of the batch has computed the values of another worker's replica, so it
+  // gives none to the gather.
   if (has_part_) gather.own = std::move(fetched_[i]);
   gather.most = program_->runners.size();
   gather.timeout = program_->communication->timeout;
@@ -290,13 +300,14 @@ void ReplicatedRun::FinishJoined(Outputs outputs) {
   if (program_->joined_runner == nullptr) {
     return std::exchange(done_, nullptr)(std::move(outputs));
   }
-  // The join model computes, so it runs on a strand and not on the communicator's thread.
+  // The join model (the graph that computes new values from joined outputs) runs on replica 0's
+  // strand, because the communicator's thread must not compute.
   strands_->Of(0).Post([self = shared_from_this(), outputs = std::move(outputs)]() mutable {
     self->RunJoined(std::move(outputs));
   });
 }
 
-// Multiplies a replica's outputs by their weights before the join adds them up.
+// Multiplies a replica's outputs by the weights that they have in the sums over replicas.
 absl::StatusOr<std::vector<Tensor>> ReplicatedRun::WeighSums(size_t replica,
                                                              std::vector<Tensor> outputs) const {
   for (size_t i = 0; i < outputs.size(); ++i) {
@@ -310,7 +321,8 @@ absl::StatusOr<std::vector<Tensor>> ReplicatedRun::WeighSums(size_t replica,
 }
 
 void ReplicatedRun::RunJoined(Outputs outputs) {
-  // The join model takes joined outputs by name, and its results replace them.
+  // The join model's inputs are outputs of the program, which are replaced by the join model's
+  // results.
   std::vector<Tensor> inputs;
   for (const size_t place : program_->joined_outputs) inputs.push_back(outputs[place][0]);
   absl::StatusOr<std::vector<Tensor>> replaced = program_->joined_runner->Run(inputs, context_);
@@ -321,12 +333,14 @@ void ReplicatedRun::RunJoined(Outputs outputs) {
   std::exchange(done_, nullptr)(std::move(outputs));
 }
 
-// Returns the error of the run. A replica's own error is preferred to one that was relayed to it.
+// Returns the error of the run. A replica's own error is preferred to an error that it got from
+// another replica or from the group.
 absl::Status ReplicatedRun::ErrorOfReplicas() const {
   if (meeting_ != nullptr) RETURN_IF_ERROR(meeting_->GroupError());
   absl::Status relayed;
   for (size_t replica = 0; replica < results_.size(); ++replica) {
-    // The replica that caused a relayed error has the error itself, so relayed copies are skipped.
+    // A replica that got its error from another replica is skipped, because the other replica's
+    // result has the error, too.
     if (meeting_ != nullptr && meeting_->WasRelayed(replica)) continue;
     if (early_ != nullptr && early_->WasRelayed(replica)) {
       relayed.Update(results_[replica].status());
@@ -340,7 +354,7 @@ absl::Status ReplicatedRun::ErrorOfReplicas() const {
 absl::StatusOr<std::vector<Tensor>> ReplicatedRun::JoinOutput(size_t output,
                                                               std::vector<Tensor> values) const {
   const OutputSink& sink = program_->outputs[output];
-  // Rows of replicas are put into a variable that has a row for each replica.
+  // For a variable with one row per replica, the replicas' values are put into their rows.
   if (sink.join != JoinRule::kReplicaRows) return JoinReplicas(sink.join, std::move(values));
   const bool push = sink.kind == OutputSink::Kind::kPush;
   const TransferPlan& plan = push ? program_->pushes : program_->assigns;
@@ -351,7 +365,8 @@ absl::StatusOr<std::vector<Tensor>> ReplicatedRun::JoinOutput(size_t output,
   return rows;
 }
 
-// Returns the replicas' values of one output on GPUs, with the weight of each replica.
+// Returns the values that the replicas left on their GPUs for one output, each with its replica's
+// weight.
 DeviceSummands ReplicatedRun::OnDevices(size_t output, std::vector<Tensor> values) const {
   DeviceSummands summands;
   summands.values = std::move(values);
@@ -372,14 +387,15 @@ absl::StatusOr<ReplicatedRun::Outputs> ReplicatedRun::Join() {
     if (IsEarly(i)) continue;
     std::vector<Tensor> values;
     for (auto& result : results_) values.push_back(std::move((*result)[i]));
-    if (IsOnDevice(values[0])) {  // the same is true for all replicas, since they run one program
+    if (IsOnDevice(values[0])) {  // all replicas run one program, so the values of all are on GPUs
       left.push_back(OnDevices(i, std::move(values)));
       left_outputs.push_back(i);
       continue;
     }
     ASSIGN_OR_RETURN(outputs[i], JoinOutput(i, std::move(values)));
   }
-  // One call sums all outputs on GPUs, so that gradients can share packs.
+  // All outputs on GPUs are summed by one call, so that one pack can hold parts of several
+  // gradients.
   if (left.empty()) return outputs;
   ASSIGN_OR_RETURN(std::vector<Tensor> sums, program_->device_sums->Sum(left));
   for (size_t i = 0; i < sums.size(); ++i) outputs[left_outputs[i]] = {std::move(sums[i])};

@@ -43,14 +43,14 @@ struct BatchPart {
 };
 
 // Divides a batch among the replicas of a program. Of n examples and R replicas, each replica gets
-// n / R examples and the first n % R replicas get one more, in order along axis 0. Returns a part
-// for each replica that has at least one example: with fewer examples than replicas, the last
-// replicas get none and do not run.
+// n / R examples and the first n % R replicas get one more, in order along axis 0. Returns the
+// parts of the replicas that get at least one example. With fewer examples than replicas, the last
+// replicas get no part and do not run.
 std::vector<BatchPart> SplitBatch(int64_t examples, int64_t replicas);
 
-// The strands on which the replicas of one worker compute: one strand per replica, the same for all
-// programs, made on first use. So a runner is used by one replica only, and the replicas of a
-// closure run concurrently. Thread-safe.
+// The strands on which the replicas of one worker compute: one strand per replica, made on first
+// use and shared by all programs. So a program's runner is used by one replica only, and the
+// replicas of a closure run concurrently. Thread-safe.
 class ReplicaStrands {
  public:
   // Returns the executor of a replica's strand. The executors outlive this object.
@@ -64,12 +64,12 @@ class ReplicaStrands {
     }
     return *strands_[replica];
   }
-  // Returns the pool of memory for values that replicas compute together.
+  // Returns the pool that lends the memory for values that are joined over replicas.
   const std::shared_ptr<OutputPool>& pool() const { return pool_; }
 
  private:
   const ExecutorOf executor_of_;
-  // Pool for joined values; grows on demand.
+  // Pool for values that are joined over replicas; grows on demand.
   const std::shared_ptr<OutputPool> pool_ = std::make_shared<OutputPool>();
   Mutex mutex_;
   std::vector<std::unique_ptr<Strand>> strands_ ABSL_GUARDED_BY(mutex_);
@@ -78,19 +78,20 @@ class ReplicaStrands {
 // One run of a program by all replicas of this worker. Thread-safe.
 class ReplicatedRun : public std::enable_shared_from_this<ReplicatedRun> {
  public:
-  // The tensors of each output of the graph: one tensor, or one per replica for a fetch from each
-  // replica.
+  // The result for each output of the graph: one tensor, or a tensor from each replica if the
+  // output is fetched from each.
   using Outputs = std::vector<std::vector<Tensor>>;
   // Receives the joined outputs. Errors: INVALID_ARGUMENT for a batch that cannot be divided and
-  // for outputs that cannot be joined; those of the program, preferring a replica's own error to
-  // one relayed to it; those of GroupSum. After an error, sums may still be under way; they keep
-  // their own memory alive.
+  // for outputs that cannot be joined; those of the program, where a replica's own error is
+  // preferred to an error from another replica; those of GroupSum. After an error, sums may still
+  // be under way; they keep their own memory alive.
   using Done = absl::AnyInvocable<void(absl::StatusOr<Outputs>)>;
 
   // The input tensors of a run.
   struct Values {
     std::vector<Tensor> inputs;  // values of the graph's inputs, in the graph's order
-    // Rows before the run, one tensor per output; see WorkerProgram.rows_before.
+    // For each output that assigns rows of replicas, the variable's rows before the run
+    // (WorkerProgram.rows_before).
     std::vector<Tensor> before;
   };
 
@@ -100,7 +101,7 @@ class ReplicatedRun : public std::enable_shared_from_this<ReplicatedRun> {
                 std::shared_ptr<ReplicaStrands> strands, std::shared_ptr<GangGroup> group,
                 Values values, const RunContext& context, Done done);
 
-  // Starts the run. Called once, on the strand of replica 0, which begins to compute inside the
+  // Starts the run. Called once, on the strand of replica 0. Replica 0 starts to compute inside the
   // call.
   void Start();
 
@@ -135,27 +136,29 @@ class ReplicatedRun : public std::enable_shared_from_this<ReplicatedRun> {
   const std::vector<Tensor> before_;
   const RunContext context_;
   Done done_;
-  int64_t examples_ = 0;    // number of examples in the whole batch
-  bool by_parts_ = false;   // true if the batch is divided over the replicas
+  int64_t examples_ = 0;  // number of examples in the whole batch
+  // True if the batch is divided over the replicas, false if every replica gets it whole.
+  bool by_parts_ = false;
   int64_t all_parts_ = 1;   // number of replicas that have a part of the batch, on all workers
   int64_t first_part_ = 0;  // index of this worker's first part among all parts
-  // True if this worker has a part of the batch. Otherwise it computes another worker's part and
-  // adds nothing.
+  // True if this worker has a part of the batch. A worker without one computes another worker's
+  // part and adds nothing to the sums.
   bool has_part_ = true;
-  std::vector<BatchPart> parts_;  // part of the batch of each replica that runs here
+  std::vector<BatchPart> parts_;  // parts of the batch of the replicas that run here
   // Meetings of the replicas; null if one replica runs alone.
   std::unique_ptr<ReplicaMeeting> meeting_;
-  // Sums that begin during the run, for several workers; may be null.
+  // Sums over the group that begin during the run; null for a run by one worker, or if no output is
+  // summed early.
   std::unique_ptr<EarlySums> early_;
-  // The results by replica. Each replica writes its own result, and the last replica reads all
-  // results.
+  // The outputs or the error of each replica. Each replica writes its own entry, and the last
+  // replica to finish reads all.
   std::vector<absl::StatusOr<std::vector<Tensor>>> results_;
-  // With several workers, the outputs that are fetched from each replica, and the values that this
-  // worker's replicas computed for them. Set when all replicas of this worker are done.
+  // Only with several workers: the outputs that have one value per replica, and the values that
+  // this worker's replicas computed for them. Set when all replicas of this worker are done.
   std::vector<size_t> gathers_;
   Outputs fetched_;
   Mutex mutex_;
-  // The number of replicas that have not finished.
+  // The number of this worker's replicas that have not finished the run.
   size_t left_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 

@@ -46,7 +46,8 @@ absl::StatusOr<JoinRule> JoinRuleOf(const proto::OutputBinding& binding, const L
   const auto update = binding.has_push() ? ReplicaUpdate::kPush : ReplicaUpdate::kAssign;
   const std::string& name = binding.has_push() ? binding.push() : binding.assign();
   ASSIGN_OR_RETURN(const proto::VariableLayout* layout, FindLayout(layouts, name));
-  // A variable with a row for each replica keeps each replica's value, whatever its aggregation is.
+  // The aggregation does not matter for a variable with one row per replica: every replica's value
+  // is kept in its row.
   if (layout->replicas() > 0) return JoinRule::kReplicaRows;
   if (!joins) return JoinRule::kEach;
   const ReplicaContext replicas{layout->name(), layout->rule(), layout->aggregation(), update};
@@ -62,7 +63,7 @@ absl::StatusOr<JoinRule> JoinRuleOf(const proto::OutputBinding& binding, const L
   }
 }
 
-// Checks the type that the graph declares for a value against the type of its variable. A symbolic
+// Checks that the type which the graph declares for a value fits the value's variable. A symbolic
 // extent fits any extent.
 absl::Status CheckDeclared(const onnx::ValueInfoProto& value, const VariableType& variable) {
   const onnx::TypeProto::Tensor& type = value.type().tensor_type();
@@ -82,11 +83,11 @@ absl::Status CheckDeclared(const onnx::ValueInfoProto& value, const VariableType
                                                  variable.ToString()));
 }
 
-// Collects the variables of one direction (pull, push or assign), in the order in which the graph
-// names them.
+// Collects the variables that a program pulls, or pushes, or assigns to, in the order in which the
+// graph names them.
 class Binder {
  public:
-  // Makes a binder whose plan moves the variables named in `by_rows` by rows.
+  // Makes a binder. The plan of Finish() moves the variables named in `by_rows` by rows.
   Binder(const Layouts& layouts, const std::set<std::string>& by_rows, size_t call_bytes_max)
       : layouts_(layouts), by_rows_(by_rows), call_bytes_max_(call_bytes_max) {}
 
@@ -96,7 +97,7 @@ class Binder {
     values_.push_back(&value);
     return chosen_.size() - 1;
   }
-  // Returns the index of the variable, and adds the variable if it has not been added before.
+  // Returns the index of the variable in the plan, and adds the variable first if it is new.
   absl::StatusOr<size_t> FindOrAdd(const std::string& variable, const onnx::ValueInfoProto& value) {
     for (size_t i = 0; i < chosen_.size(); ++i) {
       if (chosen_[i]->name() == variable) return i;
@@ -105,7 +106,7 @@ class Binder {
   }
 
   absl::StatusOr<TransferPlan> Finish() const {
-    // The plan's variables and values_ have the order in which they were added.
+    // `values_` is in the order of the plan's variables.
     ASSIGN_OR_RETURN(TransferPlan plan, MakeTransferPlan(chosen_, by_rows_, call_bytes_max_));
     for (size_t i = 0; i < values_.size(); ++i) {
       RETURN_IF_ERROR(CheckDeclared(*values_[i], plan.variables[i]));
@@ -135,7 +136,8 @@ absl::Status BindLookups(const proto::Program& program, WorkerProgram& bound) {
   std::map<std::string, size_t> variables;
   for (size_t i = 0; i < bound.pulls.variables.size(); ++i) {
     const VariableType& type = bound.pulls.variables[i];
-    // A variable that is read by rows has one input, since its rows are numbered once per batch.
+    // A variable that is read by rows can be bound to one input only, since its rows are numbered
+    // once per batch.
     if (!variables.emplace(type.name, i).second && type.by_rows) {
       return absl::InvalidArgumentError(
           absl::StrCat("variable '", type.name, "' is read by rows and has two inputs"));
@@ -153,19 +155,21 @@ absl::Status BindLookups(const proto::Program& program, WorkerProgram& bound) {
     }
     TableLookup& lookup = lookups[variable->second];
     lookup.variable = variable->second;
-    // Several components may look up one variable; its rows are pulled once for all of them.
+    // Several components of the batch may look up rows of one variable. The rows are then pulled
+    // once for all of them.
     InputSource& source = bound.inputs[static_cast<size_t>(i)];
     lookup.columns.push_back(
         {source.index, bound.num_positions, binding.input(), binding.negative_is_none()});
-    // The input gets the positions of rows in the pulled tensor instead of the row numbers.
+    // Instead of row numbers, the graph's input gets the positions that these rows have in the
+    // pulled tensor.
     source = {InputSource::Kind::kPositions, bound.num_positions++, proto::CONTEXT_UNKNOWN};
   }
   for (auto& entry : lookups) bound.lookups.push_back(std::move(entry.second));
   return absl::OkStatus();
 }
 
-// Binds the old values of variables with rows per replica, so that replicas that do not run keep
-// their rows.
+// Binds the values before the run of variables with one row per replica, so that replicas that do
+// not run keep their rows.
 absl::Status BindRowsBefore(const proto::Program& program, const onnx::GraphProto& graph,
                             const Layouts& layouts, Binder& pulls, WorkerProgram& bound) {
   bound.rows_before.assign(static_cast<size_t>(program.outputs_size()), -1);
@@ -174,7 +178,8 @@ absl::Status BindRowsBefore(const proto::Program& program, const onnx::GraphProt
     if (!binding.has_assign()) continue;
     ASSIGN_OR_RETURN(const proto::VariableLayout* layout, FindLayout(layouts, binding.assign()));
     if (layout->replicas() == 0) continue;
-    // The variable is pulled for its old rows, even if the graph does not read it.
+    // The variable must be pulled for its rows before the run, even if the graph does not read the
+    // variable.
     ASSIGN_OR_RETURN(const size_t pulled, pulls.FindOrAdd(layout->name(), graph.output(i)));
     bound.rows_before[static_cast<size_t>(i)] = static_cast<int64_t>(pulled);
   }
@@ -206,7 +211,8 @@ absl::Status BindInputs(const proto::Program& program, const onnx::GraphProto& g
                                                      "' is bound to the row of each replica, which "
                                                      "only an argument has (of_replica)"));
     }
-    // Bounds the vectors of arguments and components, whose sizes come from a request.
+    // Limits the index of an argument or component in the request, since vectors get their sizes
+    // from this index.
     if (source.index >= kPositionMax) {
       return absl::InvalidArgumentError(absl::StrCat("input '", binding.input(),
                                                      "' is bound to position ", source.index,
@@ -214,20 +220,20 @@ absl::Status BindInputs(const proto::Program& program, const onnx::GraphProto& g
     }
     bound.inputs.push_back(source);
   }
-  // BindRowsBefore() may add variables to the pull plan, so the plan is finished after it.
+  // The pull plan is finished after BindRowsBefore(), which may add variables to the plan.
   RETURN_IF_ERROR(BindRowsBefore(program, graph, layouts, pulls, bound));
   ASSIGN_OR_RETURN(bound.pulls, pulls.Finish());
   return BindLookups(program, bound);
 }
 
-// Sets the output's type if it is known before a run. Rows of a table have no fixed shape, because
-// the batch names them.
+// Sets the type of an output if it is known before a run. Rows of a table have no fixed shape,
+// because each batch names other rows.
 void SetOutputType(const onnx::ValueInfoProto& value, const WorkerProgram& bound,
                    OutputSink& sink) {
   if (sink.kind != OutputSink::Kind::kFetch) {
     const bool push = sink.kind == OutputSink::Kind::kPush;
     const VariableType& variable = (push ? bound.pushes : bound.assigns).variables[sink.index];
-    // The shape of these outputs is known only when all replicas have run.
+    // An output of table rows, or of one row per replica, has no fixed shape before the run.
     if (variable.by_rows || sink.join == JoinRule::kReplicaRows) return;
     sink.dtype = variable.dtype;
     sink.shape = variable.shape;
@@ -270,11 +276,13 @@ absl::Status BindOutputs(const proto::Program& program, const onnx::GraphProto& 
   }
   ASSIGN_OR_RETURN(bound.pushes, pushes.Finish());
   ASSIGN_OR_RETURN(bound.assigns, assigns.Finish());
-  // The types of outputs need the finished push and assign plans, so a second loop sets them.
+  // The types of outputs are set in a second loop, because SetOutputType() needs the finished push
+  // and assign plans.
   for (int i = 0; i < program.outputs_size(); ++i) {
     SetOutputType(graph.output(i), bound, bound.outputs[static_cast<size_t>(i)]);
   }
-  // The rows of a push are those that were pulled, so each pushed variable needs its pulled one.
+  // A push moves the same rows of a variable as the pull did, so each pushed variable is matched
+  // with the pulled one.
   for (const VariableType& pushed : bound.pushes.variables) {
     const auto& pulled = bound.pulls.variables;
     const auto same = std::find_if(pulled.begin(), pulled.end(), [&](const VariableType& type) {
@@ -286,8 +294,8 @@ absl::Status BindOutputs(const proto::Program& program, const onnx::GraphProto& 
   return absl::OkStatus();
 }
 
-// Returns a flag for each output: true if its values stay on the replicas' GPUs. These outputs are
-// sums, and the pushes of a single replica.
+// Returns for each output whether its values stay on the replicas' GPUs: float32 sums over
+// replicas, and the pushes of a program with a single replica.
 std::vector<bool> LeftOnDevices(const proto::Program& program, const onnx::GraphProto& graph,
                                 const std::vector<OutputSink>& outputs) {
   if (!SumsOnDevices(program)) return {};
@@ -302,13 +310,15 @@ std::vector<bool> LeftOnDevices(const proto::Program& program, const onnx::Graph
   return left;
 }
 
-// Compiles the join model and finds its inputs among the graph's outputs.
+// Compiles the join model, a graph that computes new values from joined outputs. Finds its inputs
+// among the outputs of the program.
 absl::Status BindJoined(const proto::Program& program, const onnx::GraphProto& graph,
                         const KernelRegistry& kernels, WorkerProgram& bound) {
   if (program.joined_model().empty()) return absl::OkStatus();
   ASSIGN_OR_RETURN(const onnx::ModelProto model, LoadModel(program.joined_model()));
   ASSIGN_OR_RETURN(std::shared_ptr<const CompiledProgram> compiled, CompileProgram(model, kernels));
-  // Output i of the join model replaces input i, which must be an output of the graph.
+  // The join model replaces each of its inputs, an output of the program's graph, by its own output
+  // of the same index.
   if (model.graph().input_size() != model.graph().output_size()) {
     return absl::InvalidArgumentError("the join model needs one output for each input");
   }
@@ -327,8 +337,8 @@ absl::Status BindJoined(const proto::Program& program, const onnx::GraphProto& g
   return absl::OkStatus();
 }
 
-// Sets OutputSink.stays. Outputs that the join model takes do not stay on a GPU, because the
-// processor runs the join model.
+// Sets OutputSink.stays. Inputs of the join model do not stay on a GPU, because the join model runs
+// on the processor.
 void MarkWhatStays(WorkerProgram& bound) {
   const std::vector<size_t>& joined = bound.joined_outputs;
   for (size_t i = 0; i < bound.outputs.size(); ++i) {
@@ -339,7 +349,8 @@ void MarkWhatStays(WorkerProgram& bound) {
   }
 }
 
-// Returns for each pushed slice its ordinal among the pulled slices, or -1.
+// Returns for each pushed slice its ordinal among the pulled slices, or -1 if the slice is not
+// pulled.
 std::vector<int64_t> PulledOrdinals(const TransferPlan& pulls, const TransferPlan& pushes) {
   std::map<uint32_t, size_t> ordinal_of;
   for (const PsTransfer& home : pulls.by_ps) {
@@ -364,7 +375,8 @@ absl::StatusOr<std::shared_ptr<const WorkerProgram>> MakeWorkerProgram(
     const proto::RegisterProgramRequest& request, std::string registration,
     const ReplicaParts& parts) {
   const proto::Program& program = request.program();
-  // The program's id is a hash of its content, so a mismatch means a damaged or wrong request.
+  // The program's id is a hash of its content, so a mismatch means that the request is damaged or
+  // wrong.
   if (const std::string id = ProgramId(program); id != request.program_id()) {
     return absl::InvalidArgumentError(absl::StrCat("program '", program.name(), "' came as ",
                                                    request.program_id(), " but its content is ",
@@ -390,7 +402,8 @@ absl::StatusOr<std::shared_ptr<const WorkerProgram>> MakeWorkerProgram(
   RETURN_IF_ERROR(
       Annotate(BindInputs(program, model.graph(), layouts, parts.call_bytes_max, *bound), context));
   RETURN_IF_ERROR(Annotate(
-      // The runners are made after the binding, since compiling is slow.
+      // Inputs and outputs are bound before the runners are made, because compiling is slow and a
+      // bad binding is refused first.
       BindOutputs(program, model.graph(), layouts, parts.call_bytes_max, *bound), context));
   ASSIGN_OR_RETURN(bound->runners,
                    MakeReplicaRunners(program, model, parts,

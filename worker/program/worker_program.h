@@ -24,11 +24,12 @@ namespace cohort {
 struct InputSource {
   enum class Kind { kBatch, kVariable, kArgument, kContext, kPositions };
   Kind kind = Kind::kContext;
-  // The number of the batch's component, the pull plan's variable, the argument, or the lookups'
-  // position tensor, depending on `kind`.
+  // The index that the source has among all sources of its `kind`: components of the batch,
+  // variables of the pull plan, arguments, or position tensors of the lookups.
   size_t index = 0;
   proto::ContextValue context = proto::CONTEXT_UNKNOWN;
-  bool of_replica = false;  // true for an argument that has a row for each replica
+  // True for an argument that has one row per replica, of which each replica gets its own.
+  bool of_replica = false;
 };
 
 // The destination of one graph output.
@@ -39,14 +40,14 @@ struct OutputSink {
   std::string output;  // name of the output in the graph
   JoinRule join = JoinRule::kEach;
   bool stays = false;  // true if a sum made on a GPU stays on the GPU, where the variable is
-  // The output's type, if it is known before a run.
+  // The type and shape of the output if they are known before a run.
   DType dtype = DType::kUndefined;
   Shape shape;
 };
 
-// The lookup of rows in one variable of the pull plan. The batch names the rows.
+// The lookup of rows of one table, a variable of the pull plan. The batch names the rows.
 struct TableLookup {
-  // A component of the batch whose values are row numbers.
+  // A component of the batch whose values are row numbers of the table.
   struct Column {
     size_t component = 0;  // index of the component in the batch
     size_t position = 0;   // InputSource.index of the input that gets the positions of the rows
@@ -61,8 +62,8 @@ struct TableLookup {
 // of its replica.
 struct WorkerProgram {
   std::string name;
-  // The registration request without the program, to tell a repeated registration from a changed
-  // one.
+  // The fields of the registration request besides the program and the epoch. A request with other
+  // fields is not a repeated one.
   std::string registration;
   uint64_t seed = 0;
   std::vector<InputSource> inputs;  // sources of the inputs, in the graph's order
@@ -70,16 +71,16 @@ struct WorkerProgram {
   TransferPlan pulls;
   TransferPlan pushes;
   TransferPlan assigns;
-  // For each output that assigns to a variable with a value for each replica: the variable's index
-  // in the pull plan. For any other output: -1.
+  // For each output that assigns one row per replica to a variable: the index of this variable in
+  // the pull plan. For any other output: -1.
   std::vector<int64_t> rows_before;
-  // For each slice of the push plan its ordinal in the pull plan, or -1 for a slice that is not
+  // For each slice of the push plan: its ordinal in the pull plan, or -1 if the slice is not
   // pulled.
   std::vector<int64_t> pulled_ordinal;
   std::vector<TableLookup> lookups;
   size_t num_positions = 0;  // number of position tensors that all lookups give
-  // For each variable of the push plan the variable of the pull plan whose rows it takes, or -1 for
-  // a variable that moves whole.
+  // For each variable of the push plan: the index of the same variable in the pull plan, whose
+  // pulled rows are pushed, or -1 if the variable moves whole.
   std::vector<int64_t> pushed_rows;
   size_t num_arguments = 0;
   // Number of batch components that the program reads; 0: it reads no batch.
@@ -90,8 +91,10 @@ struct WorkerProgram {
   std::optional<GroupCommunication> communication;
   // Runners of the program, one per replica, at least one.
   std::vector<std::unique_ptr<ProgramRunner>> runners;
-  std::unique_ptr<DeviceSums> device_sums;  // sums on GPUs; null: replicas leave nothing on GPUs
-  // The runner of Program.joined_model, on the strand of replica 0; null without a join model.
+  // Sums over the replicas' GPUs; null: replicas leave no values on GPUs.
+  std::unique_ptr<DeviceSums> device_sums;
+  // The runner of the join model (Program.joined_model), on the strand of replica 0; null without a
+  // join model.
   std::unique_ptr<ProgramRunner> joined_runner;
   // The indices of the graph's outputs that the join model takes and replaces.
   std::vector<size_t> joined_outputs;

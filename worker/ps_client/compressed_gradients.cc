@@ -12,8 +12,8 @@ namespace cohort {
 
 namespace {
 
-// Returns the bits of a float's absolute value. Compared as integers, these bits have the order of
-// absolute values, with NaN above all.
+// Returns the bits of a float's absolute value. Compared as integers, these bits have the same
+// order as the absolute values, and NaN is the largest.
 uint32_t SizeOf(float value) { return std::bit_cast<uint32_t>(value) & 0x7fffffffu; }
 
 }  // namespace
@@ -23,14 +23,15 @@ std::vector<int32_t> LargestElements(absl::Span<const float> elements, size_t co
   if (count == 0) return positions;
   std::vector<uint32_t> sizes(elements.size());
   std::transform(elements.begin(), elements.end(), sizes.begin(), SizeOf);
-  // nth_element finds the smallest absolute value that still travels, in linear time.
+  // nth_element finds, in linear time, the smallest absolute value among the `count` largest.
   const auto last = sizes.begin() + static_cast<ptrdiff_t>(count - 1);
   std::nth_element(sizes.begin(), last, sizes.end(), std::greater<uint32_t>());
   const uint32_t smallest = *last;
-  // Counts how many elements of exactly the smallest travelling size may travel.
+  // Several elements may have exactly this smallest value. Counts how many of them belong to the
+  // `count` largest.
   auto equal = static_cast<size_t>(std::count(sizes.begin(), last + 1, smallest));
   positions.reserve(count);
-  // One pass in ascending order collects the positions, so they need no sort.
+  // The positions are collected in ascending order in one pass, so they need no sort.
   for (size_t i = 0; i < elements.size(); ++i) {
     const uint32_t size = SizeOf(elements[i]);
     if (size < smallest || (size == smallest && equal == 0)) continue;
@@ -53,14 +54,15 @@ TopK KeepLargest(absl::Span<const float> gradient, std::vector<float> residual, 
   values.reserve(count);
   for (const int32_t i : positions) values.push_back(sum[static_cast<size_t>(i)]);
   kept.values = NarrowTensor(Tensor::FromVector(values, shape), dtype);
-  // The rest is computed from the rounded values, so the rounding errors are kept, too.
+  // The rest of an element is its value minus the rounded value that is sent, so rounding errors
+  // are kept for the next push.
   const Tensor carried = WidenTensor(kept.values);
   for (size_t k = 0; k < count; ++k) {
     const auto i = static_cast<size_t>(positions[k]);
     const float left = sum[i] - carried.data<float>()[k];
     // An infinite or NaN rest would spoil every later gradient of the slice, so it is dropped.
     sum[i] = std::isfinite(left) ? left : 0;
-    // The push carries this element's residual, so nothing of it is kept.
+    // The push sends this element's residual, so none of it is kept.
     if (!residual.empty()) residual[i] = 0;
   }
   kept.left_otherwise = std::move(residual);
@@ -68,10 +70,10 @@ TopK KeepLargest(absl::Span<const float> gradient, std::vector<float> residual, 
 }
 
 std::vector<float> GradientResiduals::Take(uint64_t epoch, uint32_t slice_id, size_t elements) {
-  // The old residuals, destroyed after the lock is released.
+  // The residuals of the last epoch, destroyed after the lock is released.
   std::map<uint32_t, std::vector<float>> old;
   MutexLock lock(mutex_);
-  // A new epoch may go back to an earlier cut, and old residuals would then count twice.
+  // In a new epoch, training may go back to an earlier cut. Old residuals would then count twice.
   if (epoch > epoch_) {
     old.swap(left_);
     epoch_ = epoch;
@@ -91,17 +93,17 @@ void GradientResiduals::Add(uint64_t epoch, uint32_t slice_id, std::vector<float
     held = std::move(left);
     return;
   }
-  // Another push of the slice has ended meanwhile, so the two unsent rests are added up.
+  // Another push of the slice has left its rest here meanwhile, so the two rests are added up.
   for (size_t i = 0; i < held.size() && i < left.size(); ++i) held[i] += left[i];
 }
 
 size_t CompressedGradients::KeptOf(size_t count) const {
   if (compression_.top_k <= 0 || count == 0) return count;
-  // At least one element of a slice travels, so that its largest gradient always arrives.
+  // At least one element of a slice is sent, so the largest gradient always arrives.
   const double wanted = std::ceil(compression_.top_k * static_cast<double>(count));
   const size_t kept = std::clamp<size_t>(static_cast<size_t>(wanted), 1, count);
-  // Each kept element costs its value and a 4-byte position. If that saves nothing, all elements
-  // travel.
+  // Each element that is sent costs its value and a 4-byte position. If this saves no bytes, all
+  // elements are sent without positions.
   const size_t value_bytes = ElementSize(compression_.push);
   return kept * (sizeof(int32_t) + value_bytes) < count * value_bytes ? kept : count;
 }
@@ -111,7 +113,7 @@ void CompressedGradients::Add(Kind kind, const Tensor& value, Elements elements,
   const size_t count = elements.count;
   if (count == 0) return;
   const size_t offset = elements.first * ElementSize(value.dtype());
-  // Other types, and float32 values without compression, travel without a copy.
+  // Values that are not float32, and float32 values without compression, are sent without a copy.
   const size_t kept = kind == Kind::kSlice ? KeptOf(count) : count;
   if (value.dtype() != DType::kFloat32 || (compression_.push == DType::kFloat32 && kept == count)) {
     payload.push_back(SliceOf(value, {offset, count * ElementSize(value.dtype())}));
@@ -127,9 +129,11 @@ void CompressedGradients::Add(Kind kind, const Tensor& value, Elements elements,
     payload.push_back(SliceOf(narrow));
     return;
   }
-  // Take() removes the residual, so that a concurrent push of the slice cannot send it, too.
+  // Take() removes the slice's residual from `residuals_`, so that a concurrent push of the slice
+  // cannot send it a second time.
   const uint32_t id = pushed.slice_id();
-  // The tensor's meta describes the kept values; their positions have a meta of their own.
+  // `pushed.tensor` describes the values of the largest elements; `pushed.positions` describes
+  // their positions.
   TopK top = KeepLargest(floats, residuals_->Take(epoch_, id, count), kept, compression_.push);
   meta.clear_dims();
   meta.add_dims(static_cast<int64_t>(kept));
@@ -140,8 +144,8 @@ void CompressedGradients::Add(Kind kind, const Tensor& value, Elements elements,
 }
 
 void CompressedGradients::Settle(absl::Span<const uint32_t> taken) {
-  // If no answer names a slice, its push may or may not have been applied, so only the rest is kept
-  // that is unsent in both cases.
+  // If no answer says that a slice's push was applied, the push may or may not have been applied.
+  // Then only the part of the old residual that the push did not send is kept.
   for (Left& left : left_) {
     const bool was_taken = std::find(taken.begin(), taken.end(), left.slice_id) != taken.end();
     residuals_->Add(epoch_, left.slice_id, std::move(was_taken ? left.if_taken : left.otherwise));

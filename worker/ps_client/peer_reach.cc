@@ -15,13 +15,14 @@ namespace {
 
 constexpr char kGetStatus[] = "/cohort.proto.TaskService/GetStatus";
 // Fractions of the lease: the time between probes of a peer, the timeout of a probe, and the
-// silence after which a peer is unreached. The rest of the lease is left for the coordinator's
-// decision.
+// silence after which a peer is unreached. The coordinator needs the rest of the lease to decide
+// what to do about the peer.
 constexpr double kProbePart = 0.2;
 constexpr double kProbeTimeoutPart = 0.5;
 constexpr double kUnreachedPart = 0.5;
 
-// Returns the task without its incarnation: a process that replaces another has the same name.
+// Returns the task without its incarnation, because a process that replaces another one has the
+// same task name.
 proto::TaskRef WithoutIncarnation(proto::TaskRef task) {
   task.clear_incarnation();
   return task;
@@ -65,14 +66,15 @@ PeerReach::Need PeerReach::Watch(const proto::TaskRef& task, const std::string& 
     id = ++peer.last_listener;
     peer.listeners[id] = std::move(listener);
     if (peer.next == absl::InfiniteFuture()) {
-      // The silence of a peer that was not watched is unknown, so it is counted from now.
+      // How long the peer has been silent is unknown while nobody watches it, so its silence is
+      // counted from now.
       peer.heard = world_.clock.Now();
       LookAtLocked(name, peer, peer.heard + lease_ * kProbePart);
     }
   }
-  // Listeners are called outside the lock, because they may call back.
+  // Listeners are called outside the lock, because they may call this object.
   Run(effects);
-  // The watch ends when the returned object is destroyed.
+  // The peer is watched until the returned object is destroyed.
   return Need(nullptr, [weak = weak_from_this(), name, id](void*) {
     if (const auto self = weak.lock()) self->Forget(name, id);
   });
@@ -108,7 +110,7 @@ bool PeerReach::IsGivenUp(const proto::TaskRef& task) const {
 
 void PeerReach::LookAtLocked(const std::string& name, Peer& peer, absl::Time when) {
   peer.next = when;
-  // The clock holds this object weakly, so a look that is still due does not keep it alive.
+  // The clock holds this object weakly, so a check that is due later does not keep it alive.
   world_.clock.CallAt(when, [weak = weak_from_this(), name, life = peer.life] {
     if (const auto self = weak.lock()) self->Look(name, life);
   });
@@ -121,15 +123,15 @@ void PeerReach::Look(const std::string& name, uint64_t life) {
   {
     MutexLock lock(mutex_);
     const auto found = peers_.find(name);
-    // A look that was planned for an older address of the peer does nothing.
+    // A check of a peer does nothing if it was planned for an older address of the peer.
     if (found == peers_.end() || found->second.life != life) return;
     Peer& peer = found->second;
     const absl::Duration period = lease_ * kProbePart;
-    // If this process itself was suspended, answers may have arrived that it has not read yet. The
+    // If this process was suspended, it may not have read answers that have arrived. The peer's
     // silence then counts as one period at most.
     if (now > peer.next + period) peer.heard = std::max(peer.heard, now - period);
     const absl::Duration silence = now - peer.heard;
-    // A peer that no listener needs and that was heard lately is not looked at again.
+    // The checks of a peer end if no listener watches the peer and it was heard within one period.
     if (peer.listeners.empty() && !peer.unreached && silence < period) {
       peer.next = absl::InfiniteFuture();
       return;
@@ -145,7 +147,8 @@ void PeerReach::Look(const std::string& name, uint64_t life) {
       peer.given_up = true;
       TellLocked(peer, Change::kGivenUp, effects);
     }
-    // The next look is after one period, or earlier if the peer's state would change earlier.
+    // The next check of a peer is after one period, or when the peer would become unreached or
+    // given up, if that is earlier.
     absl::Time next = now + period;
     if (!peer.unreached) next = std::min(next, peer.heard + lease_ * kUnreachedPart);
     if (peer.unreached && !peer.given_up) next = std::min(next, peer.heard + lease_);
@@ -165,7 +168,7 @@ void PeerReach::Probe(const std::string& name, uint64_t life) {
     const auto found = peers_.find(name);
     if (found == peers_.end() || found->second.life != life) return;
     Peer& peer = found->second;
-    // The channel of a failed probe is not used again, so this probe may open a new one.
+    // After a failed probe, the channel is null, and the next probe opens a new one.
     if (peer.channel == nullptr) {
       peer.channel = world_.transport.Connect(peer.address, Lane::kControl);
     }
@@ -178,7 +181,7 @@ void PeerReach::Probe(const std::string& name, uint64_t life) {
        life](const absl::StatusOr<Envelope<proto::GetStatusResponse>>& answer) {
         const auto self = weak.lock();
         if (self == nullptr) return;
-        // An error that the peer has sent is a sign of life, too.
+        // An error that the peer itself has sent also proves that the peer is alive.
         bool heard = !FailedOnItsWay(answer.status());
         // An answer counts only if it names the peer: another task may listen at its old address.
         if (answer.ok()) heard = NameOf(answer->header.task()) == name;
@@ -205,7 +208,8 @@ void PeerReach::OnProbed(const std::string& name, uint64_t life, bool heard) {
 void PeerReach::HeardLocked(Peer& peer, Effects& effects) {
   peer.heard = world_.clock.Now();
   peer.given_up = false;
-  // Listeners hear only of a change: nothing follows if the peer was reached before.
+  // Listeners are told only about changes, so there is nothing to tell if the peer was reached
+  // before.
   if (!std::exchange(peer.unreached, false)) return;
   effects.peer = TaskName(peer.task);
   effects.address = peer.address;
@@ -218,7 +222,8 @@ void PeerReach::TellLocked(Peer& peer, Change change, Effects& effects) {
 }
 
 void PeerReach::Run(Effects& effects) {
-  // Listeners are called without the lock, because they repeat or end calls, which may watch peers.
+  // Listeners are called outside the lock, because they repeat or end calls, which may start to
+  // watch peers.
   for (const auto& [listener, change] : effects.told) {
     if (listener) listener(change);
   }
@@ -233,7 +238,8 @@ void PeerReach::Run(Effects& effects) {
     Log(LogLevel::kInfo, "peer_reached_again",
         {{"peer", effects.peer}, {"address", effects.address}});
   }
-  // The report is posted to a strand, so that the report with the latest state comes last.
+  // Unreached peers are reported on a strand, so that the last report has the latest state of all
+  // peers.
   strand_.Post([weak = weak_from_this()] {
     if (const auto self = weak.lock()) self->ReportAll();
   });

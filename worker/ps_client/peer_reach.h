@@ -34,11 +34,10 @@ namespace cohort {
 class PeerReach : public std::enable_shared_from_this<PeerReach> {
  public:
   enum class Change { kUnreached, kGivenUp, kReachedAgain };
-  // Called on each change, outside the lock, on a thread of the clock or of the transport. Must not
-  // block.
+  // Called when the peer's state changes, outside the lock, on a thread of the clock or of the
+  // transport. Must not block.
   using Listener = std::function<void(Change)>;
-  // Receives all peers that are not reached now. Reports come in the order of the changes. A Report
-  // must not block.
+  // Receives all peers that are unreached now, in the order of the changes. Must not block.
   using Report = std::function<void(std::vector<proto::TaskRef>)>;
 
   explicit PeerReach(World world);
@@ -64,13 +63,14 @@ class PeerReach : public std::enable_shared_from_this<PeerReach> {
     absl::Time heard;
     bool unreached = false;
     bool given_up = false;
-    absl::Time next;  // time of the next look at the peer; infinite: never
-    // The number of the peer's present address. Results of probes to an older address are ignored.
+    absl::Time next;  // time of the next check of the peer; infinite: none is planned
+    // Number of the peer's present address. Results of probes to an older address are ignored.
     uint64_t life = 0;
     uint64_t last_listener = 0;
     std::map<uint64_t, Listener> listeners;
   };
-  // The calls and log entries of a change, which follow when the lock has been released.
+  // What remains to be done for a change of a peer's state when the lock has been released: calls
+  // of listeners, a log entry and a report.
   struct Effects {
     std::vector<std::pair<Listener, Change>> told;
     // Name of the peer whose state has changed; empty: there is nothing to report.
@@ -91,7 +91,7 @@ class PeerReach : public std::enable_shared_from_this<PeerReach> {
   void ReportAll();
 
   const World world_;
-  Strand strand_;  // strand of the reports, which keeps their order
+  Strand strand_;  // strand on which reports are made, in order
   Report report_;  // receiver of reports; constant after SetReport
   mutable Mutex mutex_;
   absl::Duration lease_ ABSL_GUARDED_BY(mutex_);

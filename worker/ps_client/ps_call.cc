@@ -22,17 +22,19 @@ PsRoute PsLink::route() const {
 
 void PsLink::Reroute(PsRoute route) {
   bool moved = false;
-  PeerReach::Need need;  // the old watch, destroyed outside the lock, as is the old channel
+  // The watch of the old address, destroyed outside the lock, like the old channel.
+  PeerReach::Need need;
   {
     MutexLock lock(mutex_);
     moved = route_.channel != route.channel;
     std::swap(route_, route);
-    // The coordinator has checked the server, so the incident ends and repeats get a new window.
+    // The coordinator has checked that the server is alive, so the incident ends, and a later
+    // incident has a whole window.
     incident_start_ = absl::InfiniteFuture();
     if (moved) need.swap(need_);
     moved = moved && !calls_.empty();
   }
-  // If the server's channel is unchanged, calls under way go on undisturbed.
+  // Calls under way continue undisturbed if the server's channel is unchanged.
   if (!moved) return;
   WatchServer();
   for (const auto& call : OpenCalls()) call->Renew();
@@ -47,7 +49,7 @@ void PsLink::WatchServer() {
         if (const auto self = weak.lock()) self->OnReach(change);
       });
   MutexLock lock(mutex_);
-  // If the last call has left meanwhile, the new watch is dropped.
+  // If no call is open any more, the new watch of the server ends at once.
   if (!calls_.empty()) need.swap(need_);
 }
 
@@ -60,7 +62,7 @@ uint64_t PsLink::Enter(std::weak_ptr<OpenPsCall> call) {
     id = ++last_call_;
     calls_[id] = std::move(call);
   }
-  // The watch is set up outside the lock, because it may call OnReach() at once.
+  // The watch of the server starts outside the lock, because Watch() may call OnReach() at once.
   if (first) WatchServer();
   return id;
 }
@@ -75,7 +77,7 @@ void PsLink::Leave(uint64_t call) {
 bool PsLink::IsGivenUp() const { return reach_ != nullptr && reach_->IsGivenUp(route().task); }
 
 void PsLink::OnReach(PeerReach::Change change) {
-  // A server that is merely unreached may answer soon, so calls are not repeated yet.
+  // Calls are not repeated when the server becomes unreached, because it may answer soon.
   if (change == PeerReach::Change::kUnreached) return;
   for (const auto& call : OpenCalls()) {
     if (change == PeerReach::Change::kGivenUp) {
@@ -113,9 +115,9 @@ PsLink::Incident PsLink::OnFailure(absl::Time now) {
 
 namespace {
 
-// One call to a parameter server and its attempts. Only one attempt counts at a time. The end of an
-// attempt starts the next one. The link also starts an attempt if the present attempt may never be
-// answered. Thread-safe.
+// One call to a parameter server, made in one or more attempts, of which one is present at a time.
+// When an attempt fails, the next one starts. The link also starts a new attempt when the present
+// one may never be answered. Thread-safe.
 class PsCall final : public OpenPsCall, public std::enable_shared_from_this<PsCall> {
  public:
   PsCall(World world, const RetryPolicy& policy, std::shared_ptr<PsLink> link, std::string method,
@@ -141,10 +143,10 @@ class PsCall final : public OpenPsCall, public std::enable_shared_from_this<PsCa
     {
       MutexLock lock(mutex_);
       id_ = id;
-      ended = done_ == nullptr;  // the link gave the call up before Start() took the lock
+      ended = done_ == nullptr;  // the link ended the call before Start() took the lock
     }
     if (ended) return link_->Leave(id);
-    // GiveUp() is posted, because Start() must not call the caller's `done`.
+    // GiveUp() is posted, because it calls the caller's `done`, which must not run inside Start().
     if (link_->IsGivenUp()) {
       return world_.executor.Run([self = shared_from_this()] { self->GiveUp(); });
     }
@@ -155,12 +157,13 @@ class PsCall final : public OpenPsCall, public std::enable_shared_from_this<PsCa
     std::unique_ptr<Call> stale;
     {
       MutexLock lock(mutex_);
-      // Between two attempts, the clock starts the next attempt anyway.
+      // If no attempt is under way, the next attempt is already planned on the clock.
       if (done_ == nullptr || !under_way_) return;
       under_way_ = false;
       stale = std::move(call_);
     }
-    // The stale attempt is cancelled outside the lock, because Cancel() may call OnEnd() at once.
+    // The replaced attempt is cancelled outside the lock, because Cancel() may call OnEnd() at
+    // once.
     if (stale != nullptr) stale->Cancel();
     Repeat();
   }
@@ -183,7 +186,8 @@ class PsCall final : public OpenPsCall, public std::enable_shared_from_this<PsCa
       attempt = ++attempts_;
       under_way_ = true;
       route = route_;
-      // The request is copied, because it may be sent again. Its payload is shared and not copied.
+      // Each attempt sends a copy of the request, since a later attempt may send the request again.
+      // The payload's memory is shared.
       request = request_;
       timeout = std::min(deadline_ - world_.clock.Now(), policy_.attempt_timeout);
     }
@@ -192,17 +196,19 @@ class PsCall final : public OpenPsCall, public std::enable_shared_from_this<PsCa
                              [self = shared_from_this(), attempt](absl::StatusOr<Message> answer) {
                                self->OnEnd(attempt, std::move(answer));
                              });
-    // The attempt may have ended already. Only an attempt under way is kept for Cancel().
+    // The new attempt may have ended already. `call_` holds only an attempt under way, for
+    // Cancel().
     MutexLock lock(mutex_);
     if (under_way_ && attempts_ == attempt) call_.swap(call);
   }
 
   void OnEnd(int attempt, absl::StatusOr<Message> answer) {
-    // An error without a class is the transport's. It counts only for the present attempt.
+    // An error without a class was made by the transport. Such an error counts only if it ended the
+    // present attempt.
     const bool silent = ClassOf(answer.status()) == proto::ERROR_CLASS_UNKNOWN;
-    // A newer attempt has replaced this attempt.
+    // An error of an attempt is ignored if a newer attempt has replaced this attempt.
     if (!answer.ok() && silent && !IsPresent(attempt)) return;
-    // An answer to an older attempt is as good as an answer to the present attempt.
+    // An answer of the server ends the call, even if it answers an older attempt.
     if (answer.ok() || !FailedOnItsWay(answer.status())) {
       link_->OnAnswer();
       if (answer.ok()) return Finish(std::move(answer));
@@ -215,12 +221,13 @@ class PsCall final : public OpenPsCall, public std::enable_shared_from_this<PsCa
       if (attempt != attempts_ || !under_way_) return;
       under_way_ = false;
     }
-    // The call's own deadline ended the attempt. That says nothing about the server.
+    // An attempt that was ended by the call's own deadline does not show that the server fails.
     if (now >= deadline_ && absl::IsDeadlineExceeded(answer.status())) {
       return Finish(Named(answer.status(), " did not answer before the deadline"));
     }
     const PsLink::Incident incident = link_->OnFailure(now);
-    // The last repeat of a call starts exactly at the end of the incident's window.
+    // If the back-off would end after the incident's window, the last repeat starts exactly at the
+    // end of the window.
     const absl::Time when = std::min(now + backoff_, incident.give_up);
     if (now >= incident.give_up || when >= deadline_) {
       const absl::Duration lasted = absl::Trunc(now - incident.start, absl::Milliseconds(1));
@@ -240,14 +247,14 @@ class PsCall final : public OpenPsCall, public std::enable_shared_from_this<PsCa
   }
 
   void Repeat() {
-    // Before a repeat, the caller says whether it still wants the call.
+    // `check` tells whether the caller still wants the call.
     const absl::Status wanted = caller_.check ? caller_.check() : absl::OkStatus();
     if (!wanted.ok()) return Finish(wanted);
     // The server may have moved to another address since the last attempt.
     PsRoute now = link_->route();
     {
       MutexLock lock(mutex_);
-      if (under_way_) return;  // the link has started an attempt meanwhile
+      if (under_way_) return;  // the link has started another attempt meanwhile
       std::swap(route_, now);
     }
     Attempt();
@@ -270,8 +277,8 @@ class PsCall final : public OpenPsCall, public std::enable_shared_from_this<PsCa
            (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status));
   }
 
-  // Returns the error with the server's name and address, and with the class that the coordinator
-  // acts on.
+  // Adds the server's name and address to the error, and the error class by which the coordinator
+  // decides what to do.
   absl::Status Named(const absl::Status& status, absl::string_view what) const {
     const PsRoute where = route();
     const absl::Status named = Annotate(
@@ -287,7 +294,7 @@ class PsCall final : public OpenPsCall, public std::enable_shared_from_this<PsCa
     uint64_t id = 0;
     {
       MutexLock lock(mutex_);
-      // The first end of the call counts: later ends find `done_` empty.
+      // Only the first end of a call counts: at later ends, `done_` is empty.
       if (done_ == nullptr) return;
       done = std::exchange(done_, nullptr);
       std::swap(request, request_);
@@ -295,7 +302,7 @@ class PsCall final : public OpenPsCall, public std::enable_shared_from_this<PsCa
       id = id_;
     }
     link_->Leave(id);
-    request = Message();  // frees the request's memory before the caller continues
+    request = Message();  // frees the request's memory before `done` runs
     done(std::move(answer));
   }
 
@@ -307,11 +314,11 @@ class PsCall final : public OpenPsCall, public std::enable_shared_from_this<PsCa
   const size_t answer_bytes_;  // estimated size of the answer
   const PsCaller caller_;
   mutable Mutex mutex_;
-  uint64_t id_ ABSL_GUARDED_BY(mutex_) = 0;  // number of the call, from PsLink::Enter
+  uint64_t id_ ABSL_GUARDED_BY(mutex_) = 0;  // number of the call in the link, from PsLink::Enter
   Message request_ ABSL_GUARDED_BY(mutex_);
   PsRoute route_ ABSL_GUARDED_BY(mutex_);  // route of the present attempt
   const absl::Time deadline_;
-  absl::Duration backoff_;  // back-off of the attempt that has ended last
+  absl::Duration backoff_;  // time before the next repeat
   int attempts_ ABSL_GUARDED_BY(mutex_) = 0;
   bool under_way_ ABSL_GUARDED_BY(mutex_) = false;  // true while the present attempt runs
   std::unique_ptr<Call> call_ ABSL_GUARDED_BY(mutex_);

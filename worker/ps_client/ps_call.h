@@ -40,7 +40,8 @@
 
 namespace cohort {
 
-// The place of a server. Attach sends it again, and calls that are being repeated follow it.
+// How to reach a server. Each Attach from the coordinator sends the route again, and repeats of
+// open calls use the latest route.
 struct PsRoute {
   proto::TaskRef task;
   std::string address;
@@ -50,11 +51,11 @@ struct PsRoute {
   bool own = false;  // true if the server is the home in this process
 };
 
-// A call that its link can repeat or end. Thread-safe.
+// An open call to a server. The link to the server can repeat the call or end it. Thread-safe.
 class OpenPsCall {
  public:
   virtual ~OpenPsCall() = default;
-  // Makes another attempt of the call, because the attempt under way may never be answered.
+  // Starts another attempt of the call, because the present attempt may never be answered.
   virtual void Renew() = 0;
   // Ends the call, because the server has not been heard for a lease.
   virtual void GiveUp() = 0;
@@ -73,14 +74,14 @@ class PsLink : public std::enable_shared_from_this<PsLink> {
   void Leave(uint64_t call);
   // Returns true if the server has not been heard for a lease.
   bool IsGivenUp() const;
-  // Replaces the route and ends an incident, because the coordinator has checked the server since.
-  // If the channel changes, calls under way on the old channel are repeated on the new one.
+  // Replaces the route and ends an incident, since the coordinator has checked that the server is
+  // alive. If the channel changes, calls under way on the old channel are repeated on the new one.
   void Reroute(PsRoute route);
 
-  // Notes that the server answered, even if with an error: an incident ends.
+  // Notes that the server has answered a call, perhaps with an error. Ends an incident.
   void OnAnswer();
 
-  // A time during which calls to the server fail.
+  // The period from the first failed call to a server until a call is answered.
   struct Incident {
     absl::Time start;    // time when the first call failed
     absl::Time give_up;  // time after which no call is repeated
@@ -108,8 +109,8 @@ class PsLink : public std::enable_shared_from_this<PsLink> {
 
 // The timing of the attempts of a call.
 struct RetryPolicy {
-  // The time for all attempts of a call together. The call lasts longer if the incident's window is
-  // longer.
+  // The time for all attempts of a call together. If the incident's window is longer, the call may
+  // take the window and one attempt.
   absl::Duration call_timeout = absl::Seconds(30);
   absl::Duration attempt_timeout = absl::Seconds(10);
   // Time before the first repeat; doubles with each attempt.
@@ -120,7 +121,7 @@ struct RetryPolicy {
 // The limits that the caller of StartPsCall sets.
 struct PsCaller {
   absl::Time deadline = absl::InfiniteFuture();
-  // Called before each repeat, if set. An error ends the call with that error.
+  // If set, is called before each repeat. An error of `check` ends the call with this error.
   std::function<absl::Status()> check;
 };
 

@@ -51,11 +51,11 @@ bool IsSameProcess(const PsRoute& a, const PsRoute& b) {
 
 }  // namespace
 
-// The calls of one operation: starts them and counts their answers. Thread-safe. Shared: calls
-// under way hold it.
+// The calls to all servers for one Pull, Push or Assign: starts them and counts their answers.
+// Thread-safe. Always owned by a shared_ptr: calls under way hold it.
 class PsClient::FanOut : public std::enable_shared_from_this<FanOut> {
  public:
-  // Starts the call for `part` of the plan. When that call ends, Finish() must be called.
+  // Starts the plan's call number `part`. When the call ends, Finish() must be called.
   using Start = std::function<void(const std::shared_ptr<FanOut>&, size_t part)>;
 
   FanOut(Plan plan, Start start, Done done)
@@ -70,8 +70,8 @@ class PsClient::FanOut : public std::enable_shared_from_this<FanOut> {
   }
 
   void Begin() {
-    // Starts up to kCallsAtOnceMax calls to each server; StartNext() does nothing for a server that
-    // has no more calls. Calls to one server are adjacent in the plan.
+    // Starts up to kCallsAtOnceMax calls to each server. StartNext() does nothing if all calls to a
+    // server have started. Calls to one server are adjacent in the plan.
     std::vector<uint32_t> homes;
     for (const PsTransfer& call : plan_->by_ps) {
       if (homes.empty() || homes.back() != call.ps) homes.push_back(call.ps);
@@ -81,21 +81,23 @@ class PsClient::FanOut : public std::enable_shared_from_this<FanOut> {
     }
   }
 
-  // Ends one part of the operation. Called once for each part that was started.
+  // Notes the end of call number `part`. Called once for each call that was started.
   void Finish(size_t part, absl::Status result) {
     const uint32_t ps = plan_->by_ps[part].ps;
     Done done;
     absl::Status first;
     {
-      // The start function, destroyed after the lock is released and before `done` runs.
+      // The function that starts the calls of an operation, destroyed after the lock is released
+      // and before `done` runs.
       std::shared_ptr<const Start> ended;
       MutexLock lock(mutex_);
-      // After an error, waiting calls to this server are dropped: they would fail, too, and the
-      // whole operation is repeated anyway.
+      // After an error, the calls to this server that have not started are dropped: they would
+      // fail, too, and the whole operation is repeated.
       if (!result.ok()) left_ -= std::exchange(waiting_[ps], {}).size();
       results_[part] = std::move(result);
       if (--left_ == 0) {
-        // The results are in the order of servers, so the error of the lowest index is reported.
+        // The results are ordered by server, so the error of the server with the lowest index is
+        // reported.
         for (absl::Status& status : results_) first.Update(status);
         done = std::move(done_);
         ended = std::move(start_);
@@ -115,20 +117,21 @@ class PsClient::FanOut : public std::enable_shared_from_this<FanOut> {
       if (waiting.empty()) return;
       part = waiting.front();
       waiting.pop_front();
-      // The copied pointer keeps the start function alive, even if the operation ends now.
+      // The copied pointer keeps the start function alive even if the operation ends while a call
+      // starts.
       start = start_;
     }
-    // The call is started outside the lock, because it may end at once and call Finish().
+    // A call is started outside the lock, because it may end at once and call Finish().
     (*start)(shared_from_this(), part);
   }
 
   const Plan plan_;
   Mutex mutex_;
   std::vector<absl::Status> results_ ABSL_GUARDED_BY(mutex_);
-  // The parts that have not started, by server.
+  // The numbers of the calls that have not started, by server.
   std::map<uint32_t, std::deque<size_t>> waiting_ ABSL_GUARDED_BY(mutex_);
   size_t left_ ABSL_GUARDED_BY(mutex_);
-  // Starts the call of one part. Shared with the calls that are being started. Holds the values
+  // Starts one call of the plan. Shared with the calls that are being started. Holds the values
   // that move, so it is released with the last answer.
   std::shared_ptr<const Start> start_ ABSL_GUARDED_BY(mutex_);
   Done done_ ABSL_GUARDED_BY(mutex_);
@@ -150,7 +153,7 @@ bool PsClient::IsOwnLocked(const proto::TaskRef& task) const {
   return own_home_ != nullptr && task.role() == own_.role() && task.index() == own_.index();
 }
 
-// The home in this process is reached without a connection.
+// Returns a channel to the peer. The variables in this process are reached without a connection.
 std::shared_ptr<Channel> PsClient::ChannelToLocked(const proto::Peer& peer) const {
   if (IsOwnLocked(peer.task())) return own_home_;
   return world_.transport.Connect(peer.address(), Lane::kData);
@@ -158,8 +161,8 @@ std::shared_ptr<Channel> PsClient::ChannelToLocked(const proto::Peer& peer) cons
 
 void PsClient::SetPeers(const google::protobuf::RepeatedPtrField<proto::Peer>& peers,
                         absl::Duration window) {
-  // Both are used after the lock is released: replaced links are destroyed, and rerouted links
-  // repeat calls, which may ask this client for links.
+  // `replaced` and `reroutes` are used after the lock is released. Destroying links and changing
+  // their routes may start calls, which ask this client for links.
   std::map<uint32_t, std::shared_ptr<PsLink>> replaced;
   std::vector<std::pair<std::shared_ptr<PsLink>, PsRoute>> reroutes;
   {
@@ -172,7 +175,7 @@ void PsClient::SetPeers(const google::protobuf::RepeatedPtrField<proto::Peer>& p
       if (const auto known = replaced.find(index); known != replaced.end()) {
         link = known->second;
         const PsRoute before = link->route();
-        // The connection to an unchanged server process is kept, and with it the calls under way.
+        // The channel to a server process that stays is kept, so that calls under way continue.
         if (IsSameProcess(before, route)) route.channel = before.channel;
       }
       if (route.channel == nullptr) route.channel = ChannelToLocked(peer);
@@ -192,7 +195,7 @@ std::shared_ptr<PsLink> PsClient::LinkOf(uint32_t ps) const {
   return found == links_.end() ? nullptr : found->second;
 }
 
-// Starts a call to server `ps`, or fails if the coordinator has not named the server.
+// Starts a call to server `ps`. The call fails if the coordinator has not told where the server is.
 void PsClient::Call(uint32_t ps, const char* method, Message request, PsCaller caller, Reply done) {
   if (std::shared_ptr<PsLink> link = LinkOf(ps); link != nullptr) {
     return StartPsCall(world_, policy_, std::move(link), method, std::move(request),
@@ -205,14 +208,14 @@ void PsClient::Call(uint32_t ps, const char* method, Message request, PsCaller c
   const absl::Status unknown = WithDetail(
       absl::UnavailableError(absl::StrCat("the coordinator has not told where ps:", ps, " is")),
       detail);
-  // `done` is posted, because callers do not expect it inside Call().
+  // `done` is posted, because callers of Call() do not expect `done` to run inside the call.
   world_.executor.Run([done = std::move(done), unknown]() mutable { done(unknown); });
 }
 
 Tensor PsClient::Allocate(const VariableType& type, const Shape& shape) const {
   size_t bytes = static_cast<size_t>(shape.num_elements()) * ElementSize(type.dtype);
-  // The pool keeps buffers by size. The number of rows differs from step to step, so the sizes of
-  // their buffers are rounded up to a power of two.
+  // The pool reuses a buffer only for the same size. The number of pulled rows differs from step to
+  // step, so sizes of tensors of rows are rounded up to a power of two.
   if (type.by_rows) bytes = std::bit_ceil(std::max<size_t>(bytes, 1));
   return Tensor(type.dtype, shape, pool_->Take(bytes), 0);
 }
@@ -227,7 +230,7 @@ void PsClient::Pull(Plan plan, Rows rows, const TransferContext& context, PullDo
         self->StartPull(fan_out, state, part, context);
       },
       [state, done = std::move(done)](absl::Status status) mutable {
-        // After an error, values may be incomplete and are not handed out.
+        // After an error, some values may not have arrived, so no values are returned.
         if (!status.ok()) return done(std::move(status));
         done(state->Take());
       })
@@ -247,10 +250,11 @@ void PsClient::StartPull(const std::shared_ptr<FanOut>& fan_out,
            {
              auto response = Unpack<proto::PullResponse>(std::move(message));
              status = response.ok() ? state->Read(part, *response) : response.status();
-           }  // frees the answer's bytes before the next call brings more
+           }  // the answer's bytes are freed here, before the next call brings more
            fan_out->Finish(part, std::move(status));
          };
-         // Copying a large answer would delay other answers on the transport's thread.
+         // A large answer is copied on the executor, since the copy would delay other answers on
+         // the transport's thread.
          if (bytes <= kInlineCopyBytesMax) return read();
          self->world_.executor.Run(std::move(read));
        });
@@ -266,7 +270,7 @@ void PsClient::AddGradients(const PsTransfer& home, const TransferPlan& plan,
     pushed->set_pulled_version(gradients.versions[slice.ordinal]);
     pushed->set_assign(gradients.assign);
     FillMeta(plan.variables[slice.variable], slice, pushed->mutable_tensor());
-    // Slices count in bytes, but compression counts elements.
+    // Slices are measured in bytes, but compression counts elements.
     const size_t element = ElementSize(plan.variables[slice.variable].dtype);
     compressed.Add(Kind::kSlice, gradients.values[slice.variable],
                    {slice.offset / element, slice.bytes / element}, *pushed, request.payload);
@@ -280,7 +284,7 @@ void PsClient::AddGradients(const PsTransfer& home, const TransferPlan& plan,
     FillRowsMeta(type, run, pushed->mutable_tensor());
     FillIdsMeta(run.count, pushed->mutable_ids());
     AddIds(gradients.rows, slice.variable, run, request.payload);
-    // The rows of one slice are adjacent in the tensor of rows, since row ids ascend.
+    // Row ids ascend, so the rows of one slice are adjacent in the tensor.
     const size_t width = type.row_bytes() / ElementSize(type.dtype);
     compressed.Add(Kind::kRows, gradients.values[slice.variable],
                    {run.begin * width, run.count * width}, *pushed, request.payload);
@@ -289,7 +293,8 @@ void PsClient::AddGradients(const PsTransfer& home, const TransferPlan& plan,
 
 void PsClient::Push(Plan plan, Gradients gradients, const TransferContext& context,
                     const PushContext& push, PushDone done) {
-  // Answers to the pushes arrive on several threads, so the sum of open rounds is atomic.
+  // The total of slices with open rounds is atomic, because answers to the pushes arrive on several
+  // threads.
   auto open_rounds = std::make_shared<std::atomic<uint64_t>>(0);
   auto pushed = std::make_shared<const Gradients>(std::move(gradients));
   std::make_shared<FanOut>(
@@ -309,8 +314,8 @@ void PsClient::Push(Plan plan, Gradients gradients, const TransferContext& conte
                        status = MalformedMessage("malformed PushResponse");
                      }
                      *open_rounds += response.open_rounds();
-                     // The rests of gradients are settled after an error, too: no slice counts as
-                     // taken then.
+                     // After an error, no slice counts as applied, and the unsent rests of the
+                     // gradients are kept accordingly.
                      compressed->Settle(response.taken());
                      fan_out->Finish(part, std::move(status));
                    });

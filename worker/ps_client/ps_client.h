@@ -30,8 +30,8 @@
 
 namespace cohort {
 
-// The largest number of concurrent calls to one server. With two calls, one answer is on its way
-// while the other is copied to its place.
+// The largest number of concurrent calls to one server. With two calls, one answer can travel while
+// the other is copied into the tensors.
 inline constexpr size_t kCallsAtOnceMax = 2;
 
 // Answers with more bytes than this are copied on the executor and not on the transport's thread.
@@ -57,13 +57,14 @@ struct PushContext {
   uint32_t aggregate = 0;
 };
 
-// This worker's client of all parameter servers. Thread-safe. Always owned by a shared_ptr: calls
-// under way keep it alive.
+// This worker's client of all parameter servers. Thread-safe. Always owned by a shared_ptr, which
+// calls under way hold.
 class PsClient : public std::enable_shared_from_this<PsClient> {
  public:
   using PullDone = absl::AnyInvocable<void(absl::StatusOr<Pulled>)>;
   using Done = absl::AnyInvocable<void(absl::Status)>;
-  // A transfer plan, shared with the plan's program, which may be released during a transfer.
+  // A transfer plan. Shared with its program, since the program may be released while a transfer is
+  // under way.
   using Plan = std::shared_ptr<const TransferPlan>;
   using Rows = SharedRows;  // ids of the rows that move, indexed by the plan's variables
 
@@ -74,8 +75,9 @@ class PsClient : public std::enable_shared_from_this<PsClient> {
   // home. Called before SetPeers.
   void SetOwnHome(proto::TaskRef own, std::shared_ptr<Channel> channel);
 
-  // Replaces the known servers. Calls to a server process that stays go on. Calls to a process that
-  // was replaced (another incarnation or address) end, and are repeated over a new connection.
+  // Replaces the addresses of the servers. Calls to a server process that stays continue. Calls to
+  // a process that was replaced (another incarnation or address) are repeated over a new
+  // connection.
   void SetPeers(const google::protobuf::RepeatedPtrField<proto::Peer>& peers,
                 absl::Duration window);
 
@@ -88,10 +90,11 @@ class PsClient : public std::enable_shared_from_this<PsClient> {
     std::vector<Tensor> values;
     Rows rows;
     std::vector<uint64_t> versions;
-    // In a round: `values` replace the variables' values instead of being gradients.
+    // True in a synchronous round for values that replace the variables' values and are not
+    // gradients.
     bool assign = false;
   };
-  // Receives the number of pushed slices whose round still waits for more pushes.
+  // Receives the number of pushed slices whose synchronous round still needs more pushes.
   using PushDone = absl::AnyInvocable<void(absl::StatusOr<uint64_t> open_rounds)>;
   void Push(Plan plan, Gradients gradients, const TransferContext& context, const PushContext& push,
             PushDone done);
@@ -117,9 +120,9 @@ class PsClient : public std::enable_shared_from_this<PsClient> {
   World world_;
   const RetryPolicy policy_;
   const std::shared_ptr<PeerReach> reach_;  // reachability of peers, shared with the groups
-  // The memory of pulled values, shared with the tensors that pulls have returned.
+  // The pool of the memory of pulled values, shared with the tensors that Pull has returned.
   const std::shared_ptr<OutputPool> pool_;
-  // The unsent rests of compressed gradients, shared with the pushes under way.
+  // The unsent rests of compressed gradients, shared with pushes under way.
   const std::shared_ptr<GradientResiduals> residuals_ = std::make_shared<GradientResiduals>();
   mutable Mutex mutex_;
   proto::TaskRef own_ ABSL_GUARDED_BY(mutex_);

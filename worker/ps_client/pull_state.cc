@@ -33,14 +33,14 @@ bool FitsSlice(const VariableType& type, const SliceTransfer& slice,
              slice.shape;
 }
 
-// Returns true if the received tensor fits the rows of one slice's run.
+// Returns true if the received tensor fits the pulled rows of one slice.
 bool FitsRows(const VariableType& type, const RowRun& run, const proto::TensorMeta& meta) {
   return FitsType(type, meta) &&
          Shape(absl::MakeConstSpan(meta.dims().data(), static_cast<size_t>(meta.dims_size()))) ==
              RunShape(type, run);
 }
 
-// Reads a received tensor to its place `out` and widens 16-bit floats on the way.
+// Copies a received tensor to `out`, and widens 16-bit floats to float32.
 absl::Status ReadInto(PayloadReader& reader, DType dtype, absl::Span<std::byte> out) {
   if (!IsHalf(dtype)) return reader.Read(out);
   std::vector<uint16_t> narrow(out.size() / sizeof(float));
@@ -65,14 +65,15 @@ PullState::PullState(std::shared_ptr<const TransferPlan> plan, SharedRows rows, 
     : plan_(std::move(plan)), rows_(std::move(rows)) {
   for (size_t i = 0; i < plan_->variables.size(); ++i) {
     const VariableType& type = plan_->variables[i];
-    // If received memory becomes the variable's value, no tensor is allocated.
+    // No tensor is allocated for a variable whose value will be the received memory itself.
     if (IsKept(type)) {
       pulled_.values.emplace_back();
       continue;
     }
     const Shape shape = type.by_rows ? RowsShape(type, (*rows_)[i].size()) : type.shape;
     pulled_.values.push_back(allocate(type, shape));
-    // If no rows are pulled, the tensor is one row of zeros (see RowsShape), which no answer fills.
+    // If no rows of a variable are pulled, its tensor is one row (see RowsShape). This row is set
+    // to zeros, because no answer fills it.
     if (type.by_rows && (*rows_)[i].empty()) {
       std::memset(pulled_.values.back().mutable_raw(), 0, pulled_.values.back().num_bytes());
     }
@@ -84,7 +85,7 @@ Envelope<proto::PullRequest> PullState::Request(size_t part, uint64_t epoch, uin
   const PsTransfer& home = plan_->by_ps[part];
   Envelope<proto::PullRequest> request;
   const DType dtype = plan_->compression.pull;
-  // The transport chooses its route by the expected size of the answer.
+  // The transport uses the expected size of the answer to choose between its routes.
   request.answer_bytes = (home.bytes + RowBytes(home)) / (IsHalf(dtype) ? 2 : 1);
   if (IsHalf(dtype)) request.header.set_value_dtype(static_cast<int32_t>(dtype));
   request.header.set_epoch(epoch);
@@ -104,7 +105,7 @@ absl::Status PullState::Read(size_t part, const Envelope<proto::PullResponse>& a
   const PsTransfer& home = plan_->by_ps[part];
   const auto whole = static_cast<int>(home.slices.size());
   const int count = whole + static_cast<int>(home.row_slices.size());
-  // The number of tensors is checked first, because the loop below indexes by it.
+  // The number of received tensors is checked first, because the loop below relies on it.
   if (answer.header.tensors_size() != count || answer.header.versions_size() != count) {
     return BadAnswer(home.ps, absl::StrCat(answer.header.tensors_size(), " tensors, not ", count));
   }
@@ -129,13 +130,14 @@ absl::Status PullState::Read(size_t part, const Envelope<proto::PullResponse>& a
     }
     pulled_.versions[place.ordinal] = answer.header.versions(i);
   }
-  // Bytes after the last tensor mean that the server has answered another request.
+  // The server has answered another request if bytes are left after the last tensor.
   if (reader.remaining() == 0) return absl::OkStatus();
   return BadAnswer(home.ps, absl::StrCat(reader.remaining(), " bytes after its tensors"));
 }
 
 bool PullState::IsKept(const VariableType& type) const {
-  // Values that arrive in 16 bits must be widened, so the received memory cannot be kept.
+  // Values that arrive in 16 bits must be widened into other memory, so the received memory cannot
+  // become the value.
   return type.on_device && plan_->compression.pull == DType::kFloat32;
 }
 

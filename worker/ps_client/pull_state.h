@@ -22,9 +22,9 @@ struct Pulled {
   std::vector<uint64_t> versions;  // pulled versions, indexed by the plan's slices
 };
 
-// The parts of a pull, one part for each call of the plan. Parts may be read concurrently, since
-// each part writes its own rows and versions. The code that counts the parts orders their writes
-// before Take(). Otherwise thread-compatible.
+// The state of one pull. The pull has a part for each call of the plan. Several parts may be read
+// concurrently, since each part writes its own rows and versions. The caller makes sure that Take()
+// comes after all these writes. Otherwise thread-compatible.
 class PullState {
  public:
   using Allocate = absl::FunctionRef<Tensor(const VariableType& type, const Shape& shape)>;
@@ -33,15 +33,15 @@ class PullState {
   uint32_t ps(size_t part) const { return plan_->by_ps[part].ps; }
   Envelope<proto::PullRequest> Request(size_t part, uint64_t epoch, uint64_t round) const;
 
-  // Copies the answer of one part to its place. Errors: INTERNAL (APPLICATION) naming the ps, for
-  // an answer that does not match the request.
+  // Copies the answer to call number `part` into the pulled values. Errors: INTERNAL (APPLICATION)
+  // naming the ps, for an answer that does not match the request.
   absl::Status Read(size_t part, const Envelope<proto::PullResponse>& answer);
 
   // Returns the pulled values. Called after all parts were read.
   Pulled Take() { return std::move(pulled_); }
 
  private:
-  // The destination of the bytes of one slice.
+  // The memory to which the received bytes of one slice are copied.
   struct Place {
     // True if the answer's tensor has the type and shape of the slice.
     bool fits = false;
@@ -50,8 +50,8 @@ class PullState {
     absl::Span<std::byte> bytes;
   };
 
-  // Returns true if the received bytes themselves become the variable's value, instead of a copy in
-  // a tensor from the pool.
+  // Returns true if the received memory itself becomes the variable's value. Otherwise the received
+  // bytes are copied into a tensor from the pool.
   bool IsKept(const VariableType& type) const;
   absl::Status Keep(const SliceTransfer& slice, const proto::TensorMeta& meta, uint32_t ps,
                     PayloadReader& reader);
@@ -60,7 +60,7 @@ class PullState {
   Place PlaceOf(const SliceTransfer& slice, const proto::TensorMeta& meta);
   Place PlaceOf(const RowSlice& slice, const proto::TensorMeta& meta);
 
-  // The plan of the pull, shared with the caller of the client.
+  // The plan of the pull, shared with the caller of PsClient::Pull.
   const std::shared_ptr<const TransferPlan> plan_;
   const SharedRows rows_;
   Pulled pulled_;

@@ -17,7 +17,7 @@ absl::Status Bad(const proto::VariableLayout& layout, absl::string_view what) {
       absl::StrCat("layout of variable '", layout.name(), "': ", what));
 }
 
-// Returns the type of the layout's variable, after a check that its size in bytes does not
+// Returns the type of the layout's variable. Checks that the variable's size in bytes does not
 // overflow.
 absl::StatusOr<VariableType> TypeOf(const proto::VariableLayout& layout) {
   const absl::StatusOr<DType> dtype = DTypeFromNumber(layout.dtype());
@@ -38,7 +38,7 @@ absl::StatusOr<VariableType> TypeOf(const proto::VariableLayout& layout) {
       layout.replicas()};
 }
 
-// Returns the type in which float32 values travel; the number 0 means that the field is not set.
+// Returns the type in which float32 values are sent. Number 0 means that the field is not set.
 absl::StatusOr<DType> TravelDType(const char* field, int32_t number) {
   const auto dtype = static_cast<DType>(number);
   if (number == 0 || dtype == DType::kFloat32) return DType::kFloat32;
@@ -47,7 +47,7 @@ absl::StatusOr<DType> TravelDType(const char* field, int32_t number) {
       absl::StrCat("Compression.", field, " is ", number, "; float32, float16 or bfloat16"));
 }
 
-// Returns the shape of a slice of `rows` rows. The only slice of a scalar is the scalar itself.
+// Returns the shape of a slice of `rows` rows. The only slice of a scalar has the scalar's shape.
 Shape SliceShape(const Shape& whole, int64_t rows) {
   if (whole.rank() == 0) return whole;
   std::vector<int64_t> dims(whole.dims().begin(), whole.dims().end());
@@ -55,7 +55,7 @@ Shape SliceShape(const Shape& whole, int64_t rows) {
   return Shape(absl::MakeConstSpan(dims));
 }
 
-// The calls to each home, in their order.
+// The calls to each home, in the order of the plan.
 using Calls = std::map<uint32_t, std::vector<PsTransfer>>;
 
 PsTransfer& NewCall(uint32_t ps, std::vector<PsTransfer>& calls) {
@@ -63,8 +63,8 @@ PsTransfer& NewCall(uint32_t ps, std::vector<PsTransfer>& calls) {
   return calls.back();
 }
 
-// Returns the call that takes a whole slice of `bytes` bytes, and makes a new call if the last one
-// is full.
+// Returns the call to `ps` that takes a whole slice of `bytes` bytes. Makes a new call if the last
+// call is full.
 PsTransfer& CallFor(uint32_t ps, size_t bytes, size_t bytes_max, Calls& calls) {
   std::vector<PsTransfer>& of_home = calls[ps];
   const bool fits =
@@ -73,7 +73,7 @@ PsTransfer& CallFor(uint32_t ps, size_t bytes, size_t bytes_max, Calls& calls) {
   return fits ? of_home.back() : NewCall(ps, of_home);
 }
 
-// Appends the slices of one variable to the calls to their homes.
+// Adds each slice of one variable to a call to the slice's home.
 absl::Status AddSlices(const proto::VariableLayout& layout, const VariableType& type,
                        size_t variable, size_t call_bytes_max, Calls& calls) {
   const int64_t rows = type.shape.rank() == 0 ? 1 : type.shape.dim(0);
@@ -88,7 +88,8 @@ absl::Status AddSlices(const proto::VariableLayout& layout, const VariableType& 
                                       rows, " is next"));
     }
     next_row += slice.row_count();
-    // All slices by rows go with the first call to their home, because the rows of a batch are few.
+    // All slices that move by rows are in the first call to their home, because a batch names few
+    // rows.
     if (type.by_rows) {
       std::vector<PsTransfer>& of_home = calls[slice.ps()];
       PsTransfer& call = of_home.empty() ? NewCall(slice.ps(), of_home) : of_home.front();
@@ -140,11 +141,13 @@ size_t VariableType::row_bytes() const {
 }
 
 RowRun RowsOfSlice(absl::Span<const int64_t> ids, const RowSlice& slice) {
-  // A dynamic table's ids are sorted by their keys' buckets; its slices are ranges of buckets.
+  // The ids of a dynamic table are sorted by their keys' buckets, and the table's slices are ranges
+  // of buckets.
   const auto before = [&](int64_t id, int64_t row) {
     return (slice.by_keys ? KeyBucket(id) : id) < row;
   };
-  // Row ids ascend, so the rows of a slice are one run, found by two binary searches.
+  // Row ids ascend, so the rows of a slice are adjacent. Two binary searches find the first row and
+  // the end.
   const auto begin = std::lower_bound(ids.begin(), ids.end(), slice.row_begin, before);
   const auto end = std::lower_bound(begin, ids.end(), slice.row_begin + slice.row_count, before);
   return {static_cast<size_t>(begin - ids.begin()), static_cast<size_t>(end - begin)};
@@ -192,7 +195,7 @@ absl::StatusOr<TransferPlan> MakeTransferPlan(
   for (const proto::VariableLayout* layout : variables) {
     ASSIGN_OR_RETURN(VariableType type, TypeOf(*layout));
     type.by_rows = by_rows.contains(layout->name());
-    // A dynamic table has no fixed set of rows that could move whole.
+    // A dynamic table can only move by rows, since the set of its rows is not fixed.
     if (type.dynamic && (!type.by_rows || type.shape.rank() < 1)) {
       return Bad(*layout, "a dynamic table has no whole value; bind ids of the batch to its rows");
     }
@@ -207,7 +210,7 @@ absl::StatusOr<TransferPlan> MakeTransferPlan(
     RETURN_IF_ERROR(AddSlices(*layout, type, plan.variables.size(), call_bytes_max, calls));
     plan.variables.push_back(std::move(type));
   }
-  // Ordinals number the slices in the order of the calls.
+  // Slices get their ordinals in the order of the calls.
   for (auto& [ps, of_home] : calls) {
     for (PsTransfer& call : of_home) {
       for (SliceTransfer& slice : call.slices) slice.ordinal = plan.num_slices++;

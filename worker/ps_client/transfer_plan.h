@@ -35,7 +35,8 @@ struct VariableType {
   Shape shape;
   bool by_rows = false;
   bool dynamic = false;  // true for a dynamic table, whose rows are found by keys
-  // The number of replicas with a row each in `shape` (common/program/aggregation.h), or 0.
+  // The number of replicas that have a row each in the variable (common/program/aggregation.h), or
+  // 0.
   int64_t replicas = 0;
   // True if the whole variable is in a device's memory and is read there without a copy.
   bool on_device = false;
@@ -72,47 +73,47 @@ struct PsTransfer {
   std::vector<RowSlice> row_slices;
 };
 
-// The ids of the rows that a transfer moves, for each variable of a plan: in the tensor's order and
-// without repeats. Empty for variables that move whole.
+// For each variable of a plan: the ids of the rows that a transfer moves, each id once, in the
+// order of the rows in the tensor. Empty for variables that move whole.
 using RowIds = std::vector<std::vector<int64_t>>;
 
-// Row ids that the requests under way share. Null: no variable moves by rows.
+// Row ids, shared by the requests under way. Null: no variable moves by rows.
 using SharedRows = std::shared_ptr<const RowIds>;
 
-// The run of one slice's rows among all rows of a transfer.
+// The adjacent rows that belong to one slice, among all rows that a transfer moves.
 struct RowRun {
   size_t begin = 0;
   size_t count = 0;
 };
-// Returns the run of the slice's rows among the sorted row ids `ids`.
+// Returns the rows of the slice among the sorted row ids `ids`.
 RowRun RowsOfSlice(absl::Span<const int64_t> ids, const RowSlice& slice);
 
-// Returns the shape of a tensor of rows. The tensor has at least one row, because graphs may read a
-// row and multiply it by zero. If no row is named, that row is zeros and is never sent.
+// Returns the shape of a tensor of `rows` rows, or of one row if `rows` is 0, because graphs may
+// read a row and multiply it by zero. That single row is zeros and is never sent.
 Shape RowsShape(const VariableType& type, size_t rows);
 
-// Returns the shape of the rows of one run. A run may have no rows.
+// Returns the shape of one slice's rows. There may be no rows.
 Shape RunShape(const VariableType& type, const RowRun& run);
 
-// Fill `meta` with the type and shape of a whole slice, of the rows of a run, or of row ids.
+// Fill `meta` with the type and shape of a whole slice, of one slice's rows, or of row ids.
 void FillMeta(const VariableType& type, const SliceTransfer& slice, proto::TensorMeta* meta);
 void FillRowsMeta(const VariableType& type, const RowRun& run, proto::TensorMeta* meta);
 void FillIdsMeta(size_t count, proto::TensorMeta* meta);
 
-// Adds the ids of a run to a payload, without a copy.
+// Adds the ids of one slice's rows to a payload, without a copy.
 void AddIds(const SharedRows& rows, size_t variable, const RowRun& run, Payload& payload);
 
-// The types in which float32 values travel (proto/program.proto).
+// The types in which float32 values are sent (proto/program.proto).
 struct Compression {
   DType pull = DType::kFloat32;
   DType push = DType::kFloat32;
-  double top_k = 0;  // share of a slice's elements that is pushed; 0: all elements
+  double top_k = 0;  // share of a slice's elements that a push sends; 0: all elements
 };
 // Reads and checks the settings of compression. Errors: INVALID_ARGUMENT naming the field, its
 // value and the allowed values.
 absl::StatusOr<Compression> ReadCompression(const proto::Compression& compression);
 
-// The calls that move the values of some variables.
+// A plan of the calls that move the values of some variables.
 struct TransferPlan {
   std::vector<VariableType> variables;
   std::vector<PsTransfer> by_ps;  // calls by ascending server; calls to one server are adjacent

@@ -38,11 +38,12 @@ void AddTo(CudaStream& stream, const Tensor& value, Tensor& sum) {
                 {sum.num_elements(), value.data<float>(), sum.mutable_data<float>()});
 }
 
-// Adds up replicas [begin, begin + count). The first half of the range is the largest power of two
-// below `count`, as in the tree of join_replicas.h.
+// Adds up the values of replicas [begin, begin + count) for one output. The first half of the range
+// is the largest power of two below `count`, as in the tree of join_replicas.h.
 Tensor SumOnOne(CudaStream& stream, const DeviceSummands& output, size_t begin, size_t count) {
   if (count == 1) {
-    // The value is cloned, because a replica's value must not be changed.
+    // The first replica's value is cloned for the sum, because a replica's value must not be
+    // changed.
     Tensor own = stream.Clone(output.values[begin]);
     if (output.weights[begin] != 1) Weigh(stream, own, output.weights[begin], own);
     return own;
@@ -61,14 +62,14 @@ std::vector<int64_t> ElementsOf(absl::Span<const DeviceSummands> outputs) {
   return elements;
 }
 
-// Returns the part of the run that holds the output, which begins at element `begin` of the run.
+// Returns the slice of `run` that holds the output. The slice begins at element `begin` of `run`.
 Tensor PartOf(const Tensor& run, const DeviceSummands& output, int64_t begin) {
   const Tensor& value = output.values[0];
   const size_t offset = static_cast<size_t>(begin) * ElementSize(run.dtype());
   return Tensor(value.dtype(), value.shape(), run.buffer(), offset);
 }
 
-// Returns the parts of the run, one for each output.
+// Returns the slices of `run`, one for each output.
 std::vector<Tensor> PartsOf(const Tensor& run, absl::Span<const DeviceSummands> outputs) {
   std::vector<Tensor> parts;
   int64_t begin = 0;
@@ -79,13 +80,13 @@ std::vector<Tensor> PartsOf(const Tensor& run, absl::Span<const DeviceSummands> 
   return parts;
 }
 
-// Returns one run of all values that a replica has computed, multiplied by their weights. For a
-// replica that has computed nothing, the run is zeros.
+// Returns one tensor of all values that a replica has computed, multiplied by their weights and
+// stored one after the other. For a replica that has computed nothing, the tensor is zeros.
 Tensor RunOf(CudaStream& stream, absl::Span<const DeviceSummands> outputs, size_t replica) {
   int64_t elements = 0;
   for (const int64_t count : ElementsOf(outputs)) elements += count;
   Tensor run = stream.NewTensor(DType::kFloat32, Shape{elements});
-  // NCCL needs a run from every GPU, so a replica without examples adds zeros.
+  // NCCL needs a tensor from every GPU, so a replica without examples adds zeros.
   if (replica >= outputs[0].values.size()) {
     stream.FillZeros(run);
     return run;
@@ -103,17 +104,18 @@ std::vector<GradientPack> CutIntoPacks(const std::vector<int64_t>& elements, int
   std::vector<int64_t> ends;
   const int64_t all = std::accumulate(elements.begin(), elements.end(), int64_t{0});
   for (int64_t i = 1; i <= num_packs; ++i) {
-    // The end of pack i is all * i / num_packs, computed without a product beyond 64 bits.
+    // Pack i ends at all * i / num_packs. The formula avoids this product, which could overflow 64
+    // bits.
     ends.push_back(all / num_packs * i + all % num_packs * i / num_packs);
   }
-  // Without a number of packs, each gradient is one pack.
+  // `num_packs` 0 makes each gradient a pack of its own.
   if (num_packs == 0) {
     for (const int64_t count : elements) ends.push_back((ends.empty() ? 0 : ends.back()) + count);
   }
   std::vector<GradientPack> packs;
   int64_t begin = 0;
   for (const int64_t end : ends) {
-    // With fewer elements than packs, some packs are empty and are left out.
+    // With more packs than elements, some packs are empty and are left out.
     if (end > begin) packs.push_back({begin, end - begin});
     begin = end;
   }
@@ -131,7 +133,7 @@ absl::Status DeviceSums::OpenStreams(size_t replicas) {
   while (streams_.size() < replicas) {
     const auto mine = gpus.begin() + static_cast<ptrdiff_t>(streams_.size());
     const auto same = std::find(gpus.begin(), mine, *mine);
-    // Replicas on one GPU share a stream, which orders their additions.
+    // Replicas on one GPU share a stream, so their additions run one after another.
     if (same != mine) {
       streams_.push_back(streams_[static_cast<size_t>(same - gpus.begin())]);
       continue;
@@ -142,20 +144,22 @@ absl::Status DeviceSums::OpenStreams(size_t replicas) {
   return absl::OkStatus();
 }
 
-// Waits for all streams, even if one of them has failed, so that no stream uses the memory
-// afterwards.
+// Waits for all streams, even if one of them has failed. Afterwards no stream uses the memory of
+// the sums.
 absl::Status DeviceSums::WaitForAll() {
   absl::Status ended;
   for (const auto& stream : streams_) ended.Update(stream->Wait());
   return ended;
 }
 
-// Adds up the pairs of the tree that are `step` replicas apart.
+// Makes the additions of one level of the tree: the values of replica i + `step` are added to those
+// of replica i.
 void DeviceSums::AddInPairs(const std::vector<GradientPack>& packs, size_t step,
                             std::vector<Tensor>& runs) {
   for (size_t i = 0; i + step < runs.size(); i += 2 * step) {
     CudaStream& stream = *streams_[i];
-    // Packs on another GPU are copied first. Packs on the stream's own GPU are read in place.
+    // Packs on another GPU are copied to the stream's GPU before they are added. Packs on the
+    // stream's own GPU are read in place.
     const bool near = &stream == streams_[i + step].get();
     for (const GradientPack& pack : packs) {
       const Tensor other = runs[i + step].Rows(pack.begin, pack.count);
@@ -176,7 +180,7 @@ absl::Status DeviceSums::AddByNccl(const std::vector<GradientPack>& packs,
     const absl::Status added =
         nccl_->Sum(values, pack.count, runs[0].mutable_data<float>() + pack.begin);
     if (added.ok()) continue;
-    // After an error the NCCL group is unusable, so the next sum opens a new group.
+    // NCCL's group is unusable after an error, so the next sum opens a new one.
     nccl_ = nullptr;
     return added;
   }
@@ -201,26 +205,27 @@ absl::StatusOr<std::vector<Tensor>> DeviceSums::AddUp(absl::Span<const DeviceSum
   const size_t all = nccl ? options_.gpus.size() : replicas;
   RETURN_IF_ERROR(OpenStreams(all));
   for (size_t i = 0; i < all; ++i) runs.push_back(RunOf(*streams_[i], outputs, i));
-  // The runs of all replicas must be complete before streams of other GPUs read them.
+  // Every replica's tensor must be complete before the streams of other GPUs read it.
   RETURN_IF_ERROR(WaitForAll());
   const std::vector<GradientPack> packs = CutIntoPacks(ElementsOf(outputs), options_.num_packs);
   if (nccl) RETURN_IF_ERROR(AddByNccl(packs, runs));
   for (size_t step = 1; !nccl && step < all; step *= 2) {
     AddInPairs(packs, step, runs);
-    // The next level of the tree reads sums that other GPUs have made.
+    // The additions of the next level read sums that other GPUs have made at this level.
     RETURN_IF_ERROR(WaitForAll());
   }
   return PartsOf(runs[0], outputs);
 }
 
-// Starts to move the sums to the places of their variables. The sums have arrived when the first
-// GPU's stream has finished.
+// Starts to copy each sum to where its variable is. The copies are complete when the first GPU's
+// stream has finished.
 std::vector<Tensor> DeviceSums::Move(absl::Span<const Tensor> sums,
                                      absl::Span<const DeviceSummands> outputs) {
   std::vector<Tensor> moved;
   for (size_t i = 0; i < sums.size(); ++i) {
     const Tensor& sum = sums[i];
-    // The variable's home reads the sum on this GPU, so the sum stays in unified memory.
+    // The variable's home reads the sum on this GPU, so the sum is put into unified memory and not
+    // into host memory.
     if (outputs[i].stays) {
       moved.push_back(streams_[0]->CloneUnified(sum));
       continue;
@@ -240,7 +245,8 @@ absl::StatusOr<std::vector<Tensor>> DeviceSums::Sum(absl::Span<const DeviceSumma
   RETURN_IF_ERROR(OpenStreams(1));
   absl::StatusOr<std::vector<Tensor>> sums = AddUp(outputs, runs);
   std::vector<Tensor> moved;
-  // Waits even after an error, because streams may still read `runs` and the replicas' values.
+  // WaitForAll() is called even after an error, because streams may still read `runs` and the
+  // replicas' values.
   if (sums.ok()) moved = Move(*sums, outputs);
   const absl::Status ended = WaitForAll();
   RETURN_IF_ERROR(sums.status());

@@ -31,9 +31,9 @@
 
 namespace cohort {
 
-// A pack of gradients that travels between GPUs. Gradients are stored one after the other in one
-// run of elements, in the order of outputs, and the run is cut into packs. A gradient may lie in
-// two packs; in the run it is contiguous.
+// A pack: the elements that one copy moves between GPUs. All gradients of a replica are stored one
+// after the other in one run of elements, in the order of outputs, and the run is cut into packs. A
+// gradient may lie in two packs; in the run it is contiguous.
 struct GradientPack {
   int64_t begin = 0;  // first element of the pack in the run
   int64_t count = 0;
@@ -41,27 +41,28 @@ struct GradientPack {
   friend bool operator==(const GradientPack&, const GradientPack&) = default;
 };
 
-// Cuts gradients, whose sizes are `elements`, into packs whose sizes differ by at most one element.
-// With `num_packs` 0, each gradient is its own pack. Gradients without elements are left out.
+// Cuts the run of the gradients, whose sizes are `elements`, into packs. The sizes of packs differ
+// by at most one element. With `num_packs` 0, each gradient is its own pack. Gradients without
+// elements are left out.
 std::vector<GradientPack> CutIntoPacks(const std::vector<int64_t>& elements, int64_t num_packs);
 
 enum class SumWay { kReductionToOneDevice, kHierarchicalCopy, kNccl };
 
-// Returns the default algorithm. Both candidates give the same bits. With two GPUs, either
-// algorithm copies once, and the reduction needs neither packs nor waits between levels. With more
-// GPUs, the tree has fewer levels than the number of copies that would queue for one GPU.
+// Returns the default algorithm: hierarchical_copy or reduction_to_one_device, which give the same
+// bits. With two GPUs, either algorithm copies once, and the reduction needs neither packs nor
+// waits between levels. With more GPUs, the tree has fewer levels than the number of copies that
+// would queue for one GPU.
 inline SumWay BetterWay(size_t gpus) {
   return gpus > 2 ? SumWay::kHierarchicalCopy : SumWay::kReductionToOneDevice;
 }
 
-// The values that replicas have computed for one output, in the order of replicas. Only the first
-// replicas may have a value; at least one has.
+// The values that replicas have computed for one output, in the order of replicas. If the batch has
+// too few examples, only the first replicas have a value; at least one has.
 struct DeviceSummands {
-  // The replicas' values: float32, each on its replica's GPU, where no other code writes.
+  // The replicas' values: float32, each on its replica's GPU. Nothing else writes to them.
   std::vector<Tensor> values;
   std::vector<float> weights;  // weight of each replica's value, from LeafWeight()
-  // True if the sum is wanted on the first GPU, by a home of variables there. The sum is then in
-  // unified memory.
+  // True if a home of variables on the first GPU takes the sum. The sum is then in unified memory.
   bool stays = false;
 };
 
@@ -69,8 +70,8 @@ struct DeviceSummands {
 class DeviceSums {
  public:
   struct Options {
-    const CudaTable& cuda;            // CUDA's functions, which outlive this object, as NCCL's do
-    const NcclTable* nccl = nullptr;  // NCCL's functions, used only for kNccl
+    const CudaTable& cuda;            // CUDA's functions; outlive this object
+    const NcclTable* nccl = nullptr;  // NCCL's functions, used only for kNccl; outlive this object
     std::vector<int32_t> gpus = {};   // GPU of each replica; for kNccl, each GPU once
     SumWay way = SumWay::kReductionToOneDevice;
     int64_t num_packs = 0;  // number of packs for CutIntoPacks; not used by kReductionToOneDevice
@@ -79,17 +80,17 @@ class DeviceSums {
   explicit DeviceSums(Options options);
   ~DeviceSums();
 
-  // Returns the sums, by output, in host memory or in the first GPU's memory, from buffers that are
-  // reused. With one replica, the sums are its values. All `outputs` come from the same replicas.
-  // Errors: INVALID_ARGUMENT for shapes that differ; those of CudaStream and NcclLocalGroup, after
-  // which the next sum may succeed again.
+  // Returns the sum for each output, in host memory or, if it stays, in the first GPU's memory,
+  // from buffers that are reused. With one replica, the sums are the values of this replica. All
+  // `outputs` come from the same replicas. Errors: INVALID_ARGUMENT for shapes that differ; those
+  // of CudaStream and NcclLocalGroup. The next sum may succeed after an error.
   absl::StatusOr<std::vector<Tensor>> Sum(absl::Span<const DeviceSummands> outputs);
 
  private:
   absl::Status OpenStreams(size_t replicas) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status WaitForAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Adds up all outputs on the first GPU. `runs` receives memory that streams of several GPUs use;
-  // the caller keeps it until WaitForAll().
+  // Adds up all outputs on the first GPU. `runs` receives memory that streams of several GPUs use.
+  // The caller keeps this memory until WaitForAll() has returned.
   absl::StatusOr<std::vector<Tensor>> AddUp(absl::Span<const DeviceSummands> outputs,
                                             std::vector<Tensor>& runs)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -101,7 +102,7 @@ class DeviceSums {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Options options_;
-  // Pool of the sums' memory, shared: buffers that are in use refer to the pool.
+  // Pool of the sums' memory, shared with the buffers that are in use.
   const std::shared_ptr<OutputPool> pool_;
   Mutex mutex_;
   // The stream of each replica. Replicas on one GPU share a stream.

@@ -43,7 +43,7 @@ absl::Status Add(const Tensor& value, Tensor& sum) {
   }
 }
 
-// Adds up values in place, level by level of the balanced tree. The sum ends in values[0].
+// Adds up values in place, level by level of the balanced tree. The sum is in values[0] at the end.
 absl::StatusOr<Tensor> SumOf(std::vector<Tensor> values) {
   for (size_t step = 1; step < values.size(); step *= 2) {
     for (size_t i = 0; i + step < values.size(); i += 2 * step) {
@@ -67,7 +67,8 @@ float LeafWeight(JoinRule rule, int64_t examples, int64_t all_examples, int64_t 
   if (replicas == 1) return 1;
   if (rule == JoinRule::kMean) return 1.0f / static_cast<float>(replicas);
   if (rule != JoinRule::kOfExamples) return 1;
-  // The weight is computed in double, so that large counts of examples lose no digits.
+  // A replica's weight is computed in double, because a large number of examples does not fit
+  // exactly into a float.
   return static_cast<float>(static_cast<double>(examples) / static_cast<double>(all_examples));
 }
 
@@ -94,7 +95,7 @@ void FillNeutral(DType dtype, int64_t elements, std::byte* out) {
 }
 
 absl::Status WeighInto(const Tensor& value, float weight, Tensor& own) {
-  // The weighted value is a copy, because other code still reads the original.
+  // A value with weight 1 is copied, too, because other code still reads the original.
   if (weight == 1) {
     if (value.num_bytes() > 0) std::memcpy(own.mutable_raw(), value.raw(), value.num_bytes());
     return absl::OkStatus();
@@ -133,11 +134,11 @@ absl::StatusOr<Tensor> RowsOfReplicas(const VariableType& variable, const RowsHe
                                       const Tensor& before, const std::vector<Tensor>& values) {
   Tensor rows(variable.dtype, variable.shape);
   const Shape row_shape = variable.ValueShape();
-  // The rows of other workers' replicas stay neutral, so the sum over workers is the whole
-  // variable.
+  // The rows of other workers' replicas are filled with neutral elements, so the sum over workers
+  // is the whole variable.
   FillNeutral(rows.dtype(), rows.num_elements(), rows.mutable_raw());
   if (here.brings_rest && before.has_value()) {
-    // Replicas with numbers from `all` on do not run, so their old rows are copied.
+    // Replicas `all` and above do not run, so their rows are copied from `before`.
     CopyRows(before, here.all, variable.replicas - here.all, rows);
   }
   const size_t bytes = rows.num_bytes() / static_cast<size_t>(variable.replicas);

@@ -20,12 +20,12 @@ struct VariableType;
 enum class JoinRule {
   kEach,  // keeps all replicas' values
   kSum,
-  kRows,  // puts the values one after the other along axis 0
+  kRows,  // concatenates the values along axis 0
   kMean,  // makes the mean over the replicas that ran
-  // Makes the mean over the examples of the batch from the means over each replica's examples.
+  // Makes the mean over the examples of the batch from the replicas' means over their own examples.
   kOfExamples,
   kFirst,
-  kReplicaRows,  // takes each value as its replica's row of a variable (RowsOfReplicas)
+  kReplicaRows,  // puts each replica's value into its row of a variable (RowsOfReplicas)
 };
 inline bool IsSum(JoinRule rule) {
   return rule == JoinRule::kSum || rule == JoinRule::kMean || rule == JoinRule::kOfExamples;
@@ -34,13 +34,15 @@ inline bool IsSum(JoinRule rule) {
 // Returns true if the joined result keeps each replica's values.
 inline bool IsGathered(JoinRule rule) { return rule == JoinRule::kEach || rule == JoinRule::kRows; }
 
-// Returns the factor of a replica's tensor before the sum, or 1 if the tensor is not weighed.
+// Returns the factor by which a replica's tensor is multiplied before the sum; 1 if the rule has no
+// weights.
 float LeafWeight(JoinRule rule, int64_t examples, int64_t all_examples, int64_t replicas);
 
 // Checks that two values can be added. Errors: INVALID_ARGUMENT for different types or shapes.
 absl::Status CheckFit(const Tensor& a, const Tensor& b);
 
-// Writes `elements` neutral elements, which change no number that they are added to.
+// Writes `elements` neutral elements to `out`. A neutral element changes no number to which it is
+// added.
 void FillNeutral(DType dtype, int64_t elements, std::byte* out);
 
 // Writes `value` times `weight` into `own`, a tensor of the same type and shape. Errors:
@@ -62,17 +64,18 @@ absl::StatusOr<std::vector<Tensor>> JoinReplicas(JoinRule rule, std::vector<Tens
 // for the other rows, so the sum over workers is the whole variable, bit for bit. A replica that
 // did not run keeps its row.
 
-// This worker's place among all replicas of the run.
+// The rows of the variable that this worker provides.
 struct RowsHere {
-  int64_t first = 0;  // number of this worker's first replica
+  int64_t first = 0;  // index of this worker's first replica among all replicas
   int64_t all = 1;    // number of replicas that run, on all workers
-  // True on the one worker that provides the old rows of replicas that do not run.
+  // True on the one worker that provides the rows of replicas that do not run.
   bool brings_rest = true;
 };
 
-// Returns this worker's rows. `values` has one value of each replica that ran here. `before` has
-// the rows before an assignment; an empty `before` means an addition, which begins with zeros.
-// Errors: INVALID_ARGUMENT naming the variable, for a value of another type or shape.
+// Returns the whole variable with this worker's rows, and neutral elements elsewhere. `values` has
+// one value of each replica that ran here. `before` has the rows before an assignment; an empty
+// `before` means that rows are added to the variable. Errors: INVALID_ARGUMENT naming the variable,
+// for a value of another type or shape.
 absl::StatusOr<Tensor> RowsOfReplicas(const VariableType& variable, const RowsHere& here,
                                       const Tensor& before, const std::vector<Tensor>& values);
 

@@ -10,8 +10,8 @@ namespace cohort {
 
 namespace {
 
-// Returns the parts of the request that identify the iterator. The epoch is left out, so that a
-// repeated request under a new epoch finds the same iterator.
+// Returns the fields of the request that identify the iterator. The epoch is left out, so that a
+// request repeated under a new epoch finds the same iterator.
 std::string DescriptionOf(proto::CreateIteratorRequest request) {
   request.clear_epoch();
   return request.SerializeAsString();
@@ -91,10 +91,11 @@ std::shared_ptr<ElementStream> ResourceTable::FindIterator(uint64_t id) const {
 }
 
 void ResourceTable::Release(const google::protobuf::RepeatedField<uint64_t>& ids) {
-  std::vector<DatasetEntry> datasets;  // both vectors are destroyed after the lock is released
+  // `datasets` and `iterators` are destroyed after the lock is released
+  std::vector<DatasetEntry> datasets;
   std::vector<IteratorEntry> iterators;
   MutexLock lock(mutex_);
-  // An id names a data set or an iterator, so both maps are searched.
+  // An id may name a data set or an iterator, so Release() searches both maps.
   for (const uint64_t id : ids) {
     if (const auto found = datasets_.find(id); found != datasets_.end()) {
       datasets.push_back(std::move(found->second));
@@ -108,7 +109,8 @@ void ResourceTable::Release(const google::protobuf::RepeatedField<uint64_t>& ids
 }
 
 void ResourceTable::Clear() {
-  std::map<uint64_t, DatasetEntry> datasets;  // both maps are destroyed after the lock is released
+  // the old contents are destroyed after the lock is released
+  std::map<uint64_t, DatasetEntry> datasets;
   std::map<uint64_t, IteratorEntry> iterators;
   MutexLock lock(mutex_);
   datasets.swap(datasets_);

@@ -42,7 +42,7 @@ class ResourceTable {
   std::shared_ptr<ElementStream> FindIterator(uint64_t id) const;
 
   // Releases the data sets and iterators with these ids; ignores unknown ids. Closures in flight
-  // keep what they use.
+  // keep the resources that they use.
   void Release(const google::protobuf::RepeatedField<uint64_t>& ids);
   void Clear();
 

@@ -20,7 +20,7 @@ absl::Status Missing(absl::string_view what) {
                    proto::TRANSIENT);
 }
 
-// Adds the id and attempt of the refused closure to the error.
+// Adds the closure's id and attempt to an error with which the closure is refused.
 absl::Status WithClosure(const absl::Status& status, const proto::RunClosureRequest& request) {
   proto::ErrorDetail detail = DetailOf(status);
   detail.set_closure_id(request.closure_id());
@@ -28,7 +28,8 @@ absl::Status WithClosure(const absl::Status& status, const proto::RunClosureRequ
   return WithDetail(status, detail);
 }
 
-// Checks that several workers can run the closure together. All workers must read the same batch.
+// Checks that the workers of a gang can run the closure together. All of them must read the same
+// batch.
 absl::Status CheckGang(const proto::RunClosureRequest& request, const WorkerProgram& program) {
   if (request.gang().members_size() <= 1) return absl::OkStatus();
   if (!program.communication.has_value()) {
@@ -63,16 +64,16 @@ absl::StatusOr<ClosureInput> WorkerService::FindInput(
 }
 
 void WorkerService::RunClosure(ClosureRun::Request request, ClosureRun::Replied reply) {
-  // A closure of an old coordinator is refused before it enters the gangs' line.
+  // A closure of an old coordinator is refused here, before it can take a turn among the gangs.
   const proto::RunClosureRequest& header = request.header;
   if (absl::Status epoch = parts_->task_service->CheckEpoch(header.epoch()); !epoch.ok()) {
     return reply(WithClosure(epoch, header));
   }
   if (header.gang().generation() > 0) {
-    // A copy of a gang's request does not run: it gets the answer of the first copy.
+    // A repeated request of a gang does not run again: it gets the answer of the first request.
     if (!parts_->gang_answers.Begin(header, std::move(reply))) return;
-    // `place` keeps only the fields of the request that End() needs, and not the closure's
-    // arguments.
+    // `place` copies only the fields that GangAnswers::End() needs, so that the closure's arguments
+    // are not kept.
     proto::RunClosureRequest place;
     place.set_epoch(header.epoch());
     *place.mutable_gang() = header.gang();
@@ -82,7 +83,7 @@ void WorkerService::RunClosure(ClosureRun::Request request, ClosureRun::Replied 
     };
   }
   const auto refuse = [&](const absl::Status& status) {
-    // If a gang is refused, the other members and later gangs must not wait for it.
+    // The other members and later gangs must not wait for a gang that is refused here.
     const absl::Status described = WithClosure(Refusal(status), header);
     if (header.has_gang()) {
       parts_->groups->End(header.gang(), described);
@@ -113,9 +114,10 @@ void WorkerService::EndGangs(const Envelope<proto::EndGangsRequest>& request,
     return reply(std::move(epoch));
   }
   absl::Status why(static_cast<absl::StatusCode>(header.code()), header.message());
-  // The cause of an end must be an error, since it ends the group's calls.
+  // `why` ends the calls of the group, so it must be an error.
   if (why.ok()) why = absl::AbortedError("the gang has failed on another worker");
-  // The group gets the cause first, before other gangs end because of this gang.
+  // The group gets the cause of the end before the line of gangs, where later gangs end because of
+  // this gang.
   parts_->groups->End(header.gang(), WithDetail(why, header.detail()));
   parts_->gangs.End(header.gang(), /*ended_well=*/false);
   reply(Envelope<proto::EndGangsResponse>());

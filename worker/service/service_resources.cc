@@ -42,8 +42,9 @@ std::string FilesOf(const proto::DatasetSource& source) {
   return "";
 }
 
-// Describes the data that `worker` has found; `data` is an ExpectedData or a CreateDatasetResponse.
-// Batches and examples are told apart: two workers may make as many batches of files that differ.
+// Describes the data of `worker` for a message; `data` is an ExpectedData or a
+// CreateDatasetResponse. The text tells batches from examples, because files of different lengths
+// may give equally many batches.
 template <typename Data>
 std::string DescribeData(const proto::TaskRef& worker, const proto::DatasetSpec& spec,
                          const Data& data) {
@@ -58,7 +59,7 @@ std::string DescribeData(const proto::TaskRef& worker, const proto::DatasetSpec&
           : absl::StrCat(", and its source has ", data.source_elements(), " examples"));
 }
 
-// Returns true if each worker reads its own shard, so that the workers' data differ on purpose.
+// Returns true if each worker reads its own shard. The data of two workers then differ on purpose.
 bool IsShardOfWorker(const proto::DatasetSpec& spec) {
   const auto& transforms = spec.transforms();
   return std::any_of(transforms.begin(), transforms.end(),
@@ -66,9 +67,9 @@ bool IsShardOfWorker(const proto::DatasetSpec& spec) {
 }
 
 // Compares the data that `worker` has found with the data of another worker. All workers of a job
-// must read the same data set, whichever worker makes a batch. A worker that arrives after the
-// length was asked for takes only as many of its source's elements as the first worker has, so the
-// message tells how many there are.
+// must read the same data set, so that it does not matter which worker makes a batch. A worker that
+// arrives late takes only as many source elements as the first worker has, so the message also
+// tells how many elements the source has.
 absl::Status CheckExpected(const proto::CreateDatasetRequest& request,
                            const proto::CreateDatasetResponse& found, proto::TaskRef worker) {
   if (!request.has_expected()) return absl::OkStatus();
@@ -79,7 +80,7 @@ absl::Status CheckExpected(const proto::CreateDatasetRequest& request,
   const bool same_types = TypesOf(expected.element_spec()) == TypesOf(found.element_spec());
   if (same_length && same_types && same_content) return absl::OkStatus();
   proto::TaskRef other = expected.worker();
-  // The message names the tasks without incarnations, which the user does not know.
+  // The message names the workers without incarnations, because users do not know incarnations.
   other.clear_incarnation();
   worker.clear_incarnation();
   const std::string files = FilesOf(request.spec().source());
@@ -115,15 +116,16 @@ absl::StatusOr<Envelope<proto::CreateDatasetResponse>> WorkerService::CreateData
   proto::CreateDatasetRequest own = request;
   for (proto::DatasetTransform& transform : *own.mutable_spec()->mutable_transforms()) {
     if (!transform.shard().by_worker()) continue;
-    // A worker that arrived late may have a position beyond the last shard. It then shares a shard
-    // with another worker.
+    // The position of a worker that arrived late may be beyond the last shard. The worker then
+    // reads the same shard as another worker.
     const int64_t shards = std::max<int64_t>(transform.shard().num_shards(), 1);
     transform.mutable_shard()->set_index(parts_->worker_position % shards);
   }
-  // A data set that exists with an equal spec is returned at once, so a repeated call is cheap.
+  // If the data set exists with an equal spec, the existing one is returned at once, so a repeated
+  // call is cheap.
   absl::StatusOr<std::shared_ptr<const Dataset>> dataset = resources_.CreateDataset(own);
   if (!dataset.ok()) {
-    // Files may be missing on one worker alone, so the error names the worker.
+    // The error names this worker, because files may be missing on a single worker.
     proto::TaskRef worker = parts_->task_service->task_ref();
     worker.clear_incarnation();
     return InputError(
@@ -143,7 +145,8 @@ absl::StatusOr<Envelope<proto::CreateDatasetResponse>> WorkerService::CreateData
 absl::StatusOr<Envelope<proto::CreateIteratorResponse>> WorkerService::CreateIterator(
     const proto::CreateIteratorRequest& request) {
   const absl::Status status = resources_.CreateIterator(request);
-  // The error for a missing data set is TRANSIENT: the coordinator creates it and repeats the call.
+  // The error for a missing data set is TRANSIENT, since the coordinator can create the data set
+  // and repeat the call.
   if (absl::IsNotFound(status)) {
     return MakeError(status.code(), status.message(), proto::TRANSIENT);
   }

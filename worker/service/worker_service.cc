@@ -23,8 +23,8 @@ WorkerService::WorkerService(World world, Options options)
 
 void WorkerService::SetTaskService(std::shared_ptr<TaskService> task_service) {
   parts_->groups->SetOwn(task_service->task_ref());
-  // The reports refer to the task's service weakly, because that service's owner also owns the
-  // watcher of peers.
+  // The function that reports unreached peers holds the TaskService weakly, because the owner of
+  // the TaskService also owns `reach_`.
   reach_->SetReport([weak = std::weak_ptr(task_service)](std::vector<proto::TaskRef> unreached) {
     if (const auto service = weak.lock()) service->SetUnreached(std::move(unreached));
   });
@@ -39,7 +39,8 @@ void WorkerService::OnAttach(const proto::AttachRequest& request) {
   bool another = false;
   {
     MutexLock lock(mutex_);
-    // Another incarnation is another coordinator process, whose ids mean other resources.
+    // Another incarnation means another coordinator process, which has given its ids to other
+    // resources.
     another = std::exchange(coordinator_incarnation_, request.coordinator_incarnation()) !=
               request.coordinator_incarnation();
   }
@@ -47,15 +48,17 @@ void WorkerService::OnAttach(const proto::AttachRequest& request) {
   const absl::Duration lease =
       request.lease_ms() > 0 ? absl::Milliseconds(request.lease_ms()) : kDefaultLease;
   reach_->SetLease(lease);
-  // The client of the servers repeats calls under way at the servers' new addresses.
+  // If servers have new addresses, SetPeers() repeats calls under way at these addresses.
   parts_->ps_client->SetPeers(request.ps(), lease);
-  // The worker's flag decides the number of threads, else Attach, else the share of the machine.
+  // The number of threads comes from the worker's flag, else from Attach, else from the worker's
+  // share of the machine.
   int threads = options_.compute_threads;
   if (threads <= 0) threads = request.compute_threads();
   if (threads <= 0) threads = options_.default_threads;
   programs_.SetThreads(threads);
   if (another) {
-    // The groups, gangs, programs and data of another coordinator end: their ids are unknown now.
+    // Groups, gangs, programs and data of the earlier coordinator are dropped, because their ids
+    // mean nothing to the new one.
     parts_->groups->Restart(request.coordinator_incarnation());
     parts_->gangs.Restart();
     programs_.Clear();
@@ -70,8 +73,8 @@ void WorkerService::BindSlow(Service& service, const char* name,
       [self = shared_from_this(), method](Envelope<Request> request, TypedReply<Response> reply) {
         self->slow_calls_.Post([self, method, request = std::move(request.header),
                                 reply = std::move(reply)]() mutable {
-          // The epoch is checked on the strand and not before, because it may change while the call
-          // waits.
+          // The epoch of a slow call is checked on the strand, because it may change while the call
+          // waits for the strand.
           absl::Status epoch = self->parts_->task_service->CheckEpoch(request.epoch());
           if (!epoch.ok()) return reply(std::move(epoch));
           reply(((*self).*method)(request));
@@ -79,7 +82,8 @@ void WorkerService::BindSlow(Service& service, const char* name,
       }));
 }
 
-// Wraps the outermost handler, so that the error for a malformed message has the same form.
+// Returns a handler whose errors have a class and an origin, even the error for a malformed
+// message.
 Handler WorkerService::Guarded(Handler handler) {
   return [self = shared_from_this(), handler = std::move(handler)](Message message, Reply reply) {
     handler(std::move(message),

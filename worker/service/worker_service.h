@@ -31,7 +31,7 @@ class WorkerService : public std::enable_shared_from_this<WorkerService> {
   struct Options {
     int compute_threads = 0;  // number of threads for programs; 0: the number in Attach
     int default_threads = 1;  // number of threads if both compute_threads and Attach say 0
-    // Returns the executor that runs the programs of a replica.
+    // Returns the executor on which a replica's programs run.
     ReplicaStrands::ExecutorOf compute_executor;
     RetryPolicy retry;
     FindCuda find_cuda;                     // finds CUDA; null: programs run on the processor
@@ -46,27 +46,28 @@ class WorkerService : public std::enable_shared_from_this<WorkerService> {
 
   // Sets the channel to the variables in this process. Called before the first Attach.
   void SetHome(std::shared_ptr<Channel> channel);
-  // Ends the closures that wait for their turn or for other workers, at the end of the task. Later
-  // calls of other workers to this worker's groups are refused.
+  // Ends, when the task ends, the closures of gangs that wait for earlier gangs or for other
+  // workers. Later calls of other workers to this worker's groups are refused.
   void Stop() {
     parts_->groups->Leave();
     parts_->gangs.Restart();
   }
 
-  // Handles an Attach, which tells where slices are and how many threads compute. Drops the
-  // resources of another coordinator incarnation, since ids belong to one coordinator.
+  // Handles the coordinator's Attach, which tells where slices are and how many threads compute. If
+  // the coordinator has another incarnation, drops all resources, since ids belong to one
+  // incarnation.
   void OnAttach(const proto::AttachRequest& request);
 
-  // Returns the service to listen with. The service keeps this object alive.
+  // Returns the worker's service, for a server. The service keeps this object alive.
   Service service();
-  // Returns the service for the other workers of gangs. The service keeps this object alive.
+  // Returns the service that other workers of gangs call. The service keeps this object alive.
   Service collective_service() { return parts_->groups->service(); }
 
  private:
   template <typename Response>
   using Answer = absl::StatusOr<Envelope<Response>>;
 
-  // Registers a handler that runs on the strand of slow calls.
+  // Registers a handler that may be slow. The handler runs on the strand `slow_calls_`.
   template <typename Request, typename Response>
   void BindSlow(Service& service, const char* name,
                 Answer<Response> (WorkerService::*method)(const Request&));
@@ -85,13 +86,13 @@ class WorkerService : public std::enable_shared_from_this<WorkerService> {
                 TypedReply<proto::EndGangsResponse> reply);
   absl::StatusOr<ClosureInput> FindInput(const proto::RunClosureRequest& request) const;
 
-  // Returns the error as callers get it: with a class and an origin.
+  // Returns the error in the form in which callers get it: with a class and an origin.
   absl::Status Refusal(const absl::Status& status) const;
 
   const Options options_;
-  // Reachability of peers, shared with the groups and the servers' client.
+  // Reachability of peers, shared with the groups and with the client of the parameter servers.
   const std::shared_ptr<PeerReach> reach_;
-  // Parts of the worker, shared with closures in flight.
+  // The objects that all closures need, shared with closures in flight.
   const std::shared_ptr<ClosureParts> parts_;
   ProgramCache programs_;
   ResourceTable resources_;

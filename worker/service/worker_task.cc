@@ -35,12 +35,12 @@ WorkerTask::WorkerTask(World world, Options options) : world_(world), options_(s
   task_options.memory_bytes = options_.memory_bytes;
   task_options.granted = options_.granted;
   task_options.on_grant = options_.on_grant;
-  // The task's service refers to the worker's service weakly, because the worker's service holds
-  // it. The home's handler is set later, since the home is made with the task's service.
+  // The TaskService holds the WorkerService weakly, because the WorkerService holds the
+  // TaskService. The home's handler is set later, since the home is made from the TaskService.
   const auto home_on_attach = std::make_shared<std::function<void(const proto::AttachRequest&)>>();
   task_options.on_attach = [weak = std::weak_ptr(worker_service_),
                             home_on_attach](const proto::AttachRequest& request) {
-    // The home takes the new epoch before the worker's closures can push to it.
+    // The home gets the new epoch first, before a closure of this worker can push to the home.
     if (*home_on_attach) (*home_on_attach)(request);
     if (auto service = weak.lock()) service->OnAttach(request);
   };
@@ -58,11 +58,12 @@ WorkerTask::WorkerTask(World world, Options options) : world_(world), options_(s
 }
 
 WorkerTask::~WorkerTask() {
-  // The servers go first, so that no new call reaches a service that stops.
+  // The listening servers are destroyed first, so that no new call reaches a service that is
+  // stopping.
   server_.reset();
   home_server_.reset();
   worker_service_->Stop();
-  // An open Watch call holds the services, and the services hold the call, until Stop() ends it.
+  // An open Watch call and the services hold each other until Stop() ends the call.
   task_service_->Stop();
 }
 
@@ -86,10 +87,10 @@ void WorkerTask::StartLeaving(absl::Duration patience) { task_service_->StartLea
 
 void WorkerTask::Drain(absl::Duration grace) {
   const absl::Time end = world_.clock.Now() + grace;
-  // The worker first waits for the coordinator, for most of the grace period.
+  // For most of the grace period, the worker goes on serving until the coordinator lets it leave.
   StartLeaving(grace * kLeavePart);
   task_service_->WaitToLeave(grace * kLeavePart);
-  // Gangs under way would need new calls for their frames, but Drain() refuses new calls.
+  // Gangs end here, because they need new calls for their frames and Drain() refuses new calls.
   worker_service_->Stop();
   if (server_) server_->Drain(end - world_.clock.Now());
 }

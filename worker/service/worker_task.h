@@ -18,12 +18,11 @@
 
 namespace cohort {
 
-// The variables in this worker's own process, if a job has no parameter servers. The worker knows
-// only the calls of proto/ps.proto and not the code that answers them. The code that puts the
-// process together knows both (worker/variables_home).
+// The home of variables in this worker's own process, if a job has no parameter servers. The worker
+// knows only the calls of proto/ps.proto and not the code that answers them. Only
+// worker/variables_home knows both the worker and this code.
 struct WorkerHome {
-  // The service of the home. The worker listens with it, and the worker's own closures call it,
-  // too.
+  // The service of the home, which other processes and the worker's own closures call.
   Service service;
   // Handles Attach for the home, before the worker's own handler; must not block.
   std::function<void(const proto::AttachRequest&)> on_attach;
@@ -38,27 +37,27 @@ class WorkerTask {
   struct Options {
     TaskId task;
     std::string listen_address;  // host:port; port 0 takes a free port
-    uint64_t incarnation = 0;    // number of this start of the process; differs from start to start
+    uint64_t incarnation = 0;    // number of this life of the process, different for each start
     // Number of threads for programs; 0: the number in Attach, then default_threads.
     int compute_threads = 0;
     int default_threads = 1;
-    // Returns the executor that runs the programs of a replica; empty: the world's executor. One
-    // thread suffices for each replica, and keeps OpenMP at one team of threads. The executors
-    // outlive the task.
+    // Returns the executor on which a replica's programs run; empty: the world's executor. An
+    // executor with one thread suffices for each replica, and OpenMP then keeps one team of threads
+    // per replica. The executors outlive the task.
     ReplicaStrands::ExecutorOf compute_executor;
     FindCuda find_cuda;                     // finds CUDA; null: programs run on the processor
     FindNccl find_nccl;                     // finds NCCL; null: NCCL is not used
     std::string flight_directory;           // directory of flight files, see GroupSessions
     size_t call_bytes_max = kCallBytesMax;  // limit of bytes per call, for MakeTransferPlan
     MakeWorkerHome make_home;  // makes the variables home; empty: the process has no variables
-    // The settings of a home; see TaskService.
+    // Limits and epoch of the home, which are passed to TaskService.
     uint64_t memory_bytes = 0;
     EpochGrant granted;
     std::function<absl::Status(const EpochGrant&)> on_grant;
     RetryPolicy retry;  // timing of calls to parameter servers
     // Called once when a coordinator asks for Shutdown, on a transport thread; must not block.
     std::function<void()> on_shutdown;
-    // How long the worker waits for a coordinator; zero: for ever.
+    // Time that the worker waits for a coordinator before `on_orphaned` is called; zero: for ever.
     absl::Duration orphan_timeout = absl::ZeroDuration();
     // Called once when no coordinator came for `orphan_timeout` (TaskService); must not block.
     std::function<void()> on_orphaned;
@@ -73,7 +72,8 @@ class WorkerTask {
 
   // Reports DRAINING and refuses Attach from now on.
   void StartDraining();
-  // Starts draining. If the coordinator wants it, serves on until Shutdown, for at most `patience`.
+  // Starts draining. If the coordinator asks for it, the worker serves on until Shutdown, for at
+  // most `patience`.
   void StartLeaving(absl::Duration patience);
   // Starts draining, then refuses new calls and waits up to `grace` for open calls. Blocks.
   void Drain(absl::Duration grace);
@@ -81,15 +81,15 @@ class WorkerTask {
  private:
   World world_;
   const Options options_;
-  // The services, shared with calls under way, which may end after this object is destroyed.
+  // The services are shared with calls under way, which may end after this object is destroyed.
   std::shared_ptr<WorkerService> worker_service_;
   std::shared_ptr<TaskService> task_service_;
   WorkerHome home_;
-  // The transport by which the worker's closures reach the home without a socket; payloads are
-  // shared memory.
+  // The transport by which the worker's closures reach the home: calls within the process, with
+  // payloads in shared memory.
   std::unique_ptr<InProcessTransport> home_transport_;
   std::unique_ptr<Server> home_server_;
-  // Last member, so it is destroyed first, because it calls the services.
+  // The last member, which is destroyed first, because the server calls the services.
   std::unique_ptr<Server> server_;
 };
 

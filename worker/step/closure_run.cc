@@ -13,10 +13,11 @@ namespace cohort {
 
 namespace {
 
-// The version of a slice that was not pulled. The server counts no staleness for its push.
+// The version that a push gives for a slice that was not pulled. The server then counts no
+// staleness for the push.
 constexpr uint64_t kNotPulled = std::numeric_limits<uint64_t>::max();
 
-// Returns the error with the class INPUT, so that the job reports a fault of its data.
+// Gives the error the class INPUT, so that the job reports a fault of its data.
 absl::Status InputError(const absl::Status& status) {
   proto::ErrorDetail detail = DetailOf(status);
   detail.set_error_class(proto::INPUT);
@@ -47,12 +48,14 @@ ClosureRun::ClosureRun(std::shared_ptr<ClosureParts> parts,
 void ClosureRun::Start(ClosureInput input) {
   marks_.start = marks_.batch = marks_.pulled = parts_->world.clock.Now();
   const bool batch = input.stream != nullptr || input.dataset != nullptr;
-  // If the batch names the rows to pull, batch and pull together are one part.
+  // A closure waits for its parts, such as batch and pull. If the batch names the rows to pull,
+  // batch and pull are one part.
   const bool by_rows = !program_->lookups.empty();
   const bool waits = !by_rows && (IsGang() || !program_->pulls.empty());
   {
     MutexLock lock(mutex_);
-    // Start() itself counts as one part, so that the closure goes on only after it.
+    // Start() itself counts as one part, so that the computation cannot begin before Start() has
+    // started all parts.
     parts_left_ = 1 + (batch || by_rows ? 1 : 0) + (waits ? 1 : 0);
   }
   if (waits) AwaitTurn();
@@ -81,7 +84,7 @@ void ClosureRun::StartBatch(ClosureInput input) {
         });
     return;
   }
-  // Elements are made on the executor, because copying examples takes long.
+  // The element of the batch is made on the executor, because copying its examples takes long.
   parts_->world.executor.Run([self = shared_from_this(), input = std::move(input)] {
     absl::StatusOr<Element> element = input.dataset->ElementAt(input.position);
     if (!element.ok()) return self->PartReady(InputError(element.status()));
@@ -93,7 +96,8 @@ void ClosureRun::TakeElement(Element element) {
   element_ = std::move(element);
   marks_.batch = parts_->world.clock.Now();
   if (program_->lookups.empty()) return PartReady(absl::OkStatus());
-  // Lookups are posted, because the stream may call this on the transport's thread.
+  // Rows are looked up on the executor, because the stream may call TakeElement() on the
+  // transport's thread.
   parts_->world.executor.Run([self = shared_from_this()] { self->LookUpAndPull(); });
 }
 
@@ -103,7 +107,8 @@ void ClosureRun::LookUpAndPull() {
 }
 
 absl::Status ClosureRun::LookUp() {
-  // Lookups index the components of the batch, so their number is checked first.
+  // The number of components of the batch is checked before the lookups, which use components by
+  // index.
   RETURN_IF_ERROR(CheckBatch());
   auto rows = std::make_shared<RowIds>(program_->pulls.variables.size());
   positions_.resize(program_->num_positions);
@@ -131,7 +136,7 @@ absl::Status ClosureRun::LookUp() {
 }
 
 void ClosureRun::StartPulls() {
-  // The plan pointer shares ownership of the whole program.
+  // The pointer to the pull plan also keeps the whole program alive.
   const PsClient::Plan plan(program_, &program_->pulls);
   parts_->ps_client->Pull(plan, rows_, ContextOfTransfer(),
                           [self = shared_from_this()](absl::StatusOr<Pulled> pulled) {
@@ -146,18 +151,20 @@ void ClosureRun::PartReady(absl::Status status) {
   absl::Status error;
   {
     MutexLock lock(mutex_);
-    // The first error counts. The reply waits for all parts, because they write to this object.
+    // The first error is the closure's error. The reply still waits for all parts, because each
+    // part writes to this object.
     first_error_.Update(status);
     if (--parts_left_ > 0) return;
     error = first_error_;
   }
   if (!error.ok()) return Finish(std::move(error));
-  // Programs compute on the strand of replica 0 and never on the transport's thread.
+  // Computation runs on the strand of replica 0 and not on the transport's thread.
   parts_->compute->Of(0).Post([self = shared_from_this()] { self->Compute(); });
 }
 
 void ClosureRun::Compute() {
-  // The epoch may have changed while the closure waited for its parts.
+  // The epoch is checked again before the computation, because it may have changed while the
+  // closure waited for its parts.
   marks_.compute = parts_->world.clock.Now();
   const absl::Status epoch = parts_->task_service->CheckEpoch(header_.epoch());
   if (!epoch.ok()) return Finish(epoch);
@@ -166,7 +173,7 @@ void ClosureRun::Compute() {
   ReplicatedRun::Values values{*std::move(inputs), RowsBefore()};
   element_.clear();
   positions_.clear();
-  pulled_.values.clear();  // ReplicatedRun owns the values now
+  pulled_.values.clear();  // ReplicatedRun holds the pulled values from here on
   RunContext context;
   context.seed = program_->seed;
   context.step = header_.step();
@@ -195,7 +202,7 @@ absl::StatusOr<std::vector<Tensor>> ClosureRun::GatherInputs() {
   RETURN_IF_ERROR(CheckBatch());
   ASSIGN_OR_RETURN(const std::vector<Tensor> arguments,
                    ReadTensors(header_.arguments(), argument_bytes_));
-  // Arguments have been read, so the memory of the request can be used again.
+  // The request's payload is released here, since its bytes are now held by `arguments` alone.
   argument_bytes_.clear();
   if (program_->num_arguments > arguments.size()) {
     return absl::InvalidArgumentError(absl::StrCat("program '", program_->name, "' takes ",
@@ -242,8 +249,8 @@ Tensor ClosureRun::ContextTensor(proto::ContextValue value) const {
       return Tensor::Scalar<int64_t>(static_cast<int64_t>(header_.closure_id()));
     case proto::WORKER_INDEX:
       return Tensor::Scalar<int64_t>(parts_->worker_position);
-    // Each replica fills in REPLICA_ID itself. Closures of other workers outside the gang are not
-    // counted as replicas.
+    // REPLICA_ID is filled in later, by each replica. NUM_REPLICAS counts the replicas of the gang
+    // only and not those of other closures.
     case proto::NUM_REPLICAS:
       return Tensor::Scalar<int64_t>(static_cast<int64_t>(program_->runners.size()) *
                                      (group_ == nullptr ? 1 : group_->size()));
@@ -294,7 +301,8 @@ void ClosureRun::SendOutputs(ReplicatedRun::Outputs outputs) {
                                              self->open_rounds_.load() == 0);
     self->Finish(std::move(error));
   };
-  // Values that a round assigns are joined like pushes, and all of them must be applied.
+  // In a synchronous round, assigned values are sent by Push: the round joins them like gradients,
+  // and all of them must be applied.
   const bool in_round = header_.round() > 0;
   const auto in_rounds = [this, acknowledged](absl::StatusOr<uint64_t> open_rounds) {
     open_rounds_ += open_rounds.value_or(1);
@@ -318,7 +326,7 @@ void ClosureRun::Push(std::vector<Tensor> values, PsClient::PushDone done) {
   PsClient::Gradients gradients{std::move(values), nullptr, PushVersions()};
   if (rows_ != nullptr) {
     auto rows = std::make_shared<RowIds>(program_->pushes.variables.size());
-    // Rows of a table are pushed with the ids that were pulled for the table.
+    // Rows of a table are pushed with the row ids that were pulled.
     for (size_t i = 0; i < rows->size(); ++i) {
       const int64_t pulled = program_->pushed_rows[i];
       if (pulled >= 0) (*rows)[i] = (*rows_)[static_cast<size_t>(pulled)];
@@ -333,7 +341,8 @@ absl::Status ClosureRun::CheckOutput(const Tensor& value, const OutputSink& sink
   const bool push = sink.kind == OutputSink::Kind::kPush;
   const VariableType& variable =
       (push ? program_->pushes : program_->assigns).variables[sink.index];
-  // Rows of a table are as many as were looked up; all other variables have their whole shape.
+  // An output for a table has as many rows as were looked up. For all other variables, the output
+  // has the whole shape.
   const Shape shape =
       variable.by_rows ? RowsShape(variable, PushedRows(sink.index)) : variable.shape;
   if (value.dtype() == variable.dtype && value.shape() == shape) return absl::OkStatus();
@@ -361,7 +370,8 @@ TransferContext ClosureRun::ContextOfTransfer() const {
   context.epoch = header_.epoch();
   context.round = header_.round();
   context.caller.deadline = deadline_;
-  // Before each repeat of a call, the epoch is checked: an old closure must not go on.
+  // The epoch is checked before each repeat of a call, so a closure of an old epoch makes no more
+  // calls.
   context.caller.check = [parts = parts_, epoch = header_.epoch()] {
     return parts->task_service->CheckEpoch(epoch);
   };
@@ -373,11 +383,12 @@ PushContext ClosureRun::ContextOfPush() const {
   context.closure_id = header_.closure_id();
   context.attempt = header_.attempt();
   context.worker_incarnation =
-      // Pushes are fenced by the session of this worker, or by its incarnation if there is none.
+      // The fence (a server's refusal of a lost worker's pushes) names the worker's session, or its
+      // incarnation if it has no session.
       header_.session() != 0 ? header_.session() : parts_->task_service->task_ref().incarnation();
   context.watermark = header_.watermark();
   context.learning_rate = header_.learning_rate();
-  // All pushes of a round have the same step: the round's number.
+  // In a round, the step is the round's number, so that all pushes of the round have the same step.
   context.step = header_.round() == 0 ? header_.step() : header_.round();
   context.time_ms = header_.time_ms();
   context.round = header_.round();
@@ -390,14 +401,14 @@ void ClosureRun::Finish(absl::Status status) {
   if (!status.ok()) status = Described(status);
   if (IsGang()) {
     if (deadline_timer_.value != 0) parts_->world.clock.Cancel(deadline_timer_);
-    // The communicator of the members is told the cause first. Otherwise the end of a later gang,
-    // which is refused because this gang failed, could be reported as the cause.
+    // The group is told the cause before the line of gangs. Otherwise a later gang, refused because
+    // this gang failed, could end first and be reported as the cause.
     if (!status.ok()) parts_->groups->End(header_.gang(), status);
     parts_->gangs.End(header_.gang(), status.ok());
   }
   proto::StepTimes* const times = response_.header.mutable_times();
   times->set_input_us(Microseconds(marks_.start, marks_.batch));
-  // If the batch named the rows, the pull began after the batch.
+  // A pull by rows began only when the batch was there.
   times->set_pull_us(Microseconds(rows_ != nullptr ? marks_.batch : marks_.start, marks_.pulled));
   times->set_queue_us(Microseconds(std::max(marks_.batch, marks_.pulled), marks_.compute));
   times->set_compute_us(Microseconds(marks_.compute, marks_.computed));
@@ -408,7 +419,7 @@ void ClosureRun::Finish(absl::Status status) {
 
 absl::Status ClosureRun::Described(const absl::Status& status) const {
   proto::ErrorDetail detail = DetailOf(status);
-  // An error that came from another task keeps its class and origin.
+  // An error from another task keeps the class and the origin that it has.
   if (detail.error_class() == proto::ERROR_CLASS_UNKNOWN) {
     detail.set_error_class(proto::APPLICATION);
   }
@@ -418,7 +429,8 @@ absl::Status ClosureRun::Described(const absl::Status& status) const {
   return WithDetail(status, detail);
 }
 
-// The functions below make a gang's closure wait for its turn and for the other members.
+// The functions below make a gang's closure wait until earlier gangs have ended and all members are
+// there.
 
 void ClosureRun::AwaitTurn() {
   if (!IsGang()) return StartPulls();
@@ -429,8 +441,8 @@ void ClosureRun::AwaitTurn() {
   });
 }
 
-// Ends the gang at its deadline. Another gang or another member may never arrive, so a gang waits
-// only as long as its caller does.
+// Ends the gang at the deadline of its caller. Without a deadline, the gang could wait for ever for
+// an earlier gang or for a member that never arrives.
 void ClosureRun::EndAtDeadline() {
   if (deadline_ == absl::InfiniteFuture()) return;
   deadline_timer_ = parts_->world.clock.CallAt(deadline_, [parts = parts_, gang = header_.gang()] {
@@ -446,7 +458,7 @@ void ClosureRun::JoinGroup() {
                                            absl::StatusOr<std::shared_ptr<GangGroup>> group) {
     if (!group.ok()) return self->PartReady(group.status());
     self->group_ = *std::move(group);
-    // group_ is set before the part ends, so Compute() sees it.
+    // `group_` is set before PartReady(), so Compute() sees it.
     if (self->program_->pulls.empty()) return self->PartReady(absl::OkStatus());
     self->StartPulls();
   });

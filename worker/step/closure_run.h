@@ -41,7 +41,8 @@
 
 namespace cohort {
 
-// The parts of a worker that closures share. Every closure holds all parts, so they outlive it.
+// The objects of a worker that all its closures use. Every closure holds this struct, so it
+// outlives the closure.
 struct ClosureParts {
   ClosureParts(World its_world, std::shared_ptr<PsClient> client,
                ReplicaStrands::ExecutorOf compute_executor,
@@ -57,8 +58,9 @@ struct ClosureParts {
   const std::shared_ptr<ReplicaStrands> compute;  // strands of the replicas, shared with runs
   GangLine gangs;
   GangAnswers gang_answers;
-  const std::shared_ptr<GroupSessions> groups;  // groups of gangs, shared with groups that form
-  // This worker's place among the workers, counted from 0, as Attach said.
+  // Groups of gangs, shared with groups that are being formed.
+  const std::shared_ptr<GroupSessions> groups;
+  // This worker's position among all workers, counted from 0, as Attach says.
   std::atomic<int64_t> worker_position{0};
 };
 
@@ -87,7 +89,7 @@ class ClosureRun : public std::enable_shared_from_this<ClosureRun> {
   void StartBatch(ClosureInput input);
   void TakeElement(Element element);
   void LookUpAndPull();
-  // Goes on when the batch's rows are known: waits for a gang's turn, then pulls.
+  // Waits until a gang may run, then starts the pulls. The rows to pull must be known.
   void AwaitTurn();
   void EndAtDeadline();
   void JoinGroup();
@@ -109,17 +111,17 @@ class ClosureRun : public std::enable_shared_from_this<ClosureRun> {
   TransferContext ContextOfTransfer() const;
   PushContext ContextOfPush() const;
   void Finish(absl::Status status);
-  // Returns the status with class, origin and closure.
+  // Returns the error with a class, an origin and the closure's id and attempt.
   absl::Status Described(const absl::Status& status) const;
 
-  // Parts of the worker, shared: they outlive the task's own handle.
+  // The worker's shared objects, which outlive the task that made them.
   const std::shared_ptr<ClosureParts> parts_;
   const std::shared_ptr<const WorkerProgram> program_;
   const proto::RunClosureRequest header_;
   const absl::Time deadline_;  // time after which no caller waits for the reply
 
-  // Each of the fields below is written by one part before its PartReady() and read when all parts
-  // are ready.
+  // Each field below is written by one part of the closure (such as batch or pull) before its
+  // PartReady(), and read when all parts are ready.
   Payload argument_bytes_;
   TimerId deadline_timer_;  // deadline of a gang, while the gang waits or runs
   Element element_;
@@ -131,8 +133,8 @@ class ClosureRun : public std::enable_shared_from_this<ClosureRun> {
   Pulled pulled_;
   // Group of a gang of several workers; null for all other closures.
   std::shared_ptr<GangGroup> group_;
-  // The times at which the closure began, had its batch, had its values, began to compute, and had
-  // computed.
+  // Times at which the closure started, had its batch, had its pulled values, began to compute, and
+  // had computed.
   struct Marks {
     absl::Time start;
     absl::Time batch;
@@ -141,7 +143,7 @@ class ClosureRun : public std::enable_shared_from_this<ClosureRun> {
     absl::Time computed;
   };
   Marks marks_;
-  std::atomic<uint64_t> open_rounds_{0};  // number of slices whose round waits for more pushes
+  std::atomic<uint64_t> open_rounds_{0};  // number of pushed slices whose round needs more pushes
   Envelope<proto::RunClosureResponse> response_;
   Replied reply_;
 

@@ -25,7 +25,8 @@ absl::Status CheckSteps(const proto::RunClosureRequest& request) {
     return absl::InvalidArgumentError(
         "a closure of several steps says of each which batch it reads: name a split");
   }
-  // Without gangs, each round would have to wait for what other closures push in the round before.
+  // Outside a gang, a step of a synchronous round would have to wait for other closures' pushes in
+  // the round before.
   if (request.round() == 0 || IsOfGang(request)) return absl::OkStatus();
   return absl::InvalidArgumentError(
       "a closure of several steps is of several rounds, and each has to wait for what others push "
@@ -46,11 +47,11 @@ ClosureSteps::ClosureSteps(std::shared_ptr<ClosureParts> parts,
 
 void ClosureSteps::Start(ClosureInput input) {
   input_ = std::move(input);
-  // A gang begins one step ahead, which reads its batch while the present step computes.
+  // A gang begins two steps here: the second step reads its batch while the first one computes.
   const size_t first = std::min(num_steps_, 1 + begun_ahead_);
   {
     MutexLock lock(mutex_);
-    // begun_ is set before the runs start, because a run may end inside Begin().
+    // `begun_` is set before the runs start, because a run may end inside Begin() and use `begun_`.
     begun_ = first;
   }
   for (size_t step = 0; step < first; ++step) Begin(step);
@@ -60,14 +61,15 @@ ClosureRun::Request ClosureSteps::RequestOf(size_t step) const {
   ClosureRun::Request request = request_;
   proto::RunClosureRequest& header = request.header;
   header.clear_later_steps();
-  // All steps share the closure's deadline, so each step gets the time that is left.
+  // All steps share the closure's deadline, so each step gets the time that is left until then.
   if (deadline_ != absl::InfiniteFuture()) {
     const absl::Duration left = deadline_ - parts_->world.clock.Now();
     header.set_timeout_ms(std::max<int64_t>(absl::ToInt64Milliseconds(left), 1));
   }
   if (step == 0) return request;
   const proto::LaterStep& later = request_.header.later_steps(static_cast<int>(step) - 1);
-  // Later steps count on from the first step's id, step, round and place in line.
+  // A later step's id, step, round and sequence in the line of gangs are counted on from the first
+  // step's.
   header.set_closure_id(header.closure_id() + step);
   header.set_step(header.step() + step);
   header.set_learning_rate(later.learning_rate());
@@ -88,8 +90,8 @@ void ClosureSteps::Begin(size_t step) {
       ->Start(std::move(input));
 }
 
-// Takes the answer of one step. A step that has failed ends the steps after it, whose answers may
-// arrive first.
+// Takes the answer of one step. If the step has failed, later steps fail, too, and their answers
+// may arrive first.
 void ClosureSteps::Ended(size_t step, Answer answer) {
   size_t next = num_steps_;
   ClosureRun::Replied reply;
@@ -100,13 +102,13 @@ void ClosureSteps::Ended(size_t step, Answer answer) {
     answers_[step] = std::move(answer);
     ++ended_;
     if (!failed_ && begun_ < num_steps_) next = begun_++;
-    // After a failure no further step begins, so the reply is sent when all begun steps have ended.
+    // No step begins after a failure, so the reply can be sent when all begun steps have ended.
     if (ended_ == begun_) {
       reply = std::move(reply_);
       answers = std::move(answers_);
     }
   }
-  // The next step begins outside the lock, because its run may end inside Begin().
+  // The next step begins outside the lock, because its run may end inside Begin() and call Ended().
   if (next < num_steps_) return Begin(next);
   if (reply) reply(JoinAnswers(std::move(answers)));
 }
@@ -131,7 +133,7 @@ ClosureSteps::Answer ClosureSteps::JoinAnswers(std::vector<std::optional<Answer>
     }
     for (ByteSlice& bytes : answer->payload) together.payload.push_back(std::move(bytes));
     AddTimes(header.times(), *together.header.mutable_times());
-    // The reply reports whether the round of the last step was applied.
+    // The answer's `round_applied` is that of the last step.
     together.header.set_round_applied(header.round_applied());
   }
   return together;

@@ -1,14 +1,14 @@
 #pragma once
 
 // A closure of several steps on its worker. Each step is a run (closure_run.h) with the id, the
-// step number and the place in line that a separate closure would have. So every trace of a step,
-// on this worker, on other workers and on parameter servers, is that of a closure of one step.
+// step number and the turn that a separate closure would have. So this worker, other workers and
+// parameter servers cannot tell the step from a closure of one step.
 //
 // A step begins when the step before has ended well. A gang's step begins one step earlier: it
-// reads its batch while the gangs' line (gang_line.h) makes it wait.
+// reads its batch while it waits for its turn (gang_line.h).
 //
 // The answer is sent when all begun steps have ended. It has the fetches of all steps, one after
-// another. If a step has failed, it has the fetches of the steps before, and the error.
+// another. If a step has failed, the answer has the fetches of the steps before it, and the error.
 
 #include <cstddef>
 #include <memory>
@@ -20,18 +20,19 @@
 
 namespace cohort {
 
-// Checks the later steps of a closure. Errors: INVALID_ARGUMENT if the closure has no split that
-// gives each step its position, or if its steps are several rounds that are not gangs.
+// Checks that a closure may have several steps. Errors: INVALID_ARGUMENT if the closure has no
+// split that gives each step its position, or if its steps are synchronous rounds and it is no
+// gang.
 absl::Status CheckSteps(const proto::RunClosureRequest& request);
 
-// The steps of one closure. Thread-safe. Always owned by a shared_ptr: its runs hold it.
+// The steps of one closure. Thread-safe. Always owned by a shared_ptr, which the steps' runs hold.
 class ClosureSteps : public std::enable_shared_from_this<ClosureSteps> {
  public:
   ClosureSteps(std::shared_ptr<ClosureParts> parts, std::shared_ptr<const WorkerProgram> program,
                ClosureRun::Request request, ClosureRun::Replied reply);
 
-  // Starts the steps. Called once. Errors in the reply: those of the first step that failed, like
-  // ClosureRun's. If steps before it have ended well, the error is part of the answer instead.
+  // Starts the steps. Called once. Errors in the reply: those of ClosureRun, if the first step has
+  // failed. If a later step has failed, its error is a part of the answer instead.
   void Start(ClosureInput input);
 
  private:
@@ -41,7 +42,7 @@ class ClosureSteps : public std::enable_shared_from_this<ClosureSteps> {
   void Begin(size_t step);
   ClosureRun::Request RequestOf(size_t step) const;
   void Ended(size_t step, Answer answer);
-  // Joins the answers of all steps, or of the steps before one that has failed.
+  // Joins the answers of all steps, up to the first step that has failed.
   static Answer JoinAnswers(std::vector<std::optional<Answer>> answers);
 
   const std::shared_ptr<ClosureParts> parts_;  // parts of the worker, shared with all closures
@@ -49,7 +50,7 @@ class ClosureSteps : public std::enable_shared_from_this<ClosureSteps> {
   const std::shared_ptr<const WorkerProgram> program_;
   const ClosureRun::Request request_;
   const size_t num_steps_;
-  const size_t begun_ahead_;  // number of steps that begin before the running step has ended
+  const size_t begun_ahead_;  // number of later steps that begin while one step runs
   const absl::Time deadline_;
   ClosureInput input_;  // input of the first step; constant after Start
   Mutex mutex_;

@@ -14,14 +14,14 @@ namespace cohort {
 
 namespace {
 
-// The limit between two algorithms. If a table has fewer rows than this number for each id that is
-// looked up, marks find the named rows; otherwise the ids are sorted.
+// If a table has at most about this number of rows per id that is looked up, the named rows are
+// found by marks; otherwise the ids are sorted.
 constexpr size_t kMarksPerId = 4;
 
-// One id of a column.
+// One id of a column, with the key by which ids are sorted.
 struct Entry {
   uint64_t order = 0;  // sort key of the id's row; different for different rows
-  uint32_t at = 0;     // number of the id among the ids of all columns
+  uint32_t at = 0;     // index of the id among the ids of all columns
 };
 
 // The table whose rows the ids name.
@@ -31,7 +31,8 @@ struct Table {
   bool by_keys = false;  // true for a dynamic table, in which every id is valid
 };
 
-// Returns the error for an id that is not a row of the table; the error names the id's example.
+// Returns the error for an id that is no row of the table. The error names the example that has the
+// id.
 absl::Status NoRow(const Table& table, const IdColumn& column, size_t position, int64_t id) {
   const int64_t examples = std::max<int64_t>(column.ids->shape().dim(0), 1);
   const int64_t per_example = std::max<int64_t>(column.ids->num_elements() / examples, 1);
@@ -43,7 +44,7 @@ absl::Status NoRow(const Table& table, const IdColumn& column, size_t position, 
       ": raise input_dim or fix the data"));
 }
 
-// Adds the ids of one column to `entries`. For a dynamic table, also notes the ids in `keys`.
+// Adds the ids of one column to `entries`. For a dynamic table, also stores the ids in `keys`.
 template <typename T>
 absl::Status AddIds(const Table& table, const IdColumn& column, uint32_t first,
                     std::vector<int64_t>& keys, std::vector<Entry>& entries) {
@@ -67,8 +68,8 @@ absl::Status AddIds(const Table& table, const IdColumn& column, uint32_t first,
   return absl::OkStatus();
 }
 
-// Returns a tensor of positions in the type of the ids. Row numbers of an int32 column fit in
-// int32, and positions are not larger than row numbers.
+// Returns positions as a tensor that has the type of the ids. The positions of an int32 column fit,
+// because a position is never larger than its row number.
 template <typename T>
 Tensor PositionsOf(const Shape& shape, absl::Span<const int64_t> positions) {
   Tensor tensor(DTypeOf<T>::value, shape);
@@ -77,14 +78,15 @@ Tensor PositionsOf(const Shape& shape, absl::Span<const int64_t> positions) {
   return tensor;
 }
 
-// Sorts entries by radix. The number of passes depends on the digits of the largest sort key.
+// Sorts entries with a radix sort, whose number of passes depends on the bits of the largest sort
+// key.
 void Sort(std::vector<Entry>& entries) {
   constexpr int kBits = 11;
   constexpr size_t kDigits = size_t{1} << kBits;
   uint64_t all = 0;
   for (const Entry& entry : entries) all |= entry.order;
   std::vector<Entry> sorted(entries.size());
-  // Small tables have few digits, so their ids need only one or two passes.
+  // The sort keys of a small table have few bits, so one or two passes suffice.
   const auto bits = static_cast<int>(std::bit_width(all));
   for (int shift = 0; shift < bits; shift += kBits) {
     std::array<uint32_t, kDigits> next{};
@@ -93,21 +95,23 @@ void Sort(std::vector<Entry>& entries) {
     };
     for (const Entry& entry : entries) ++next[digit(entry)];
     uint32_t sum = 0;
-    // Counts of digits become first places of digits; the pass below keeps equal digits in order.
+    // Turns the count of each digit into the index of its first entry. Entries with equal digits
+    // keep their order in the next pass.
     for (uint32_t& place : next) sum += std::exchange(place, sum);
     for (const Entry& entry : entries) sorted[next[digit(entry)]++] = entry;
     entries.swap(sorted);
   }
 }
 
-// Finds the rows that the ids name by marks, which is cheaper than sorting for a small table.
+// Finds the rows that the ids name by marking them in an array of all rows. For a small table,
+// marks are cheaper than sorting.
 void FindByMarks(size_t num_rows, absl::Span<const Entry> entries, std::vector<int64_t>& rows,
                  std::vector<int64_t>& positions) {
   std::vector<uint32_t> marks(num_rows, 0);
   for (const Entry& entry : entries) marks[entry.order] = 1;
   for (size_t row = 0; row < num_rows; ++row) {
     if (marks[row] == 0) continue;
-    // The mark of a named row becomes its position. No mark is read before it was replaced.
+    // The mark of a named row is replaced by the row's position, which the loop below reads.
     marks[row] = static_cast<uint32_t>(rows.size());
     rows.push_back(static_cast<int64_t>(row));
   }
@@ -117,12 +121,12 @@ void FindByMarks(size_t num_rows, absl::Span<const Entry> entries, std::vector<i
 absl::StatusOr<RowLookup> LookUp(const Table& table, absl::Span<const IdColumn> columns) {
   RowLookup lookup;
   std::vector<Entry> entries;
-  std::vector<int64_t> first;  // number of each column's first id among all ids
+  std::vector<int64_t> first;  // index of each column's first id among the ids of all columns
   int64_t count = 0;
   for (const IdColumn& column : columns) {
     first.push_back(count);
     count += column.ids->num_elements();
-    // Entries number the ids in 32 bits, so a lookup has fewer than 2^32 ids.
+    // Entry::at has 32 bits, so a lookup must have fewer than 2^32 ids.
     if (column.ids->shape().rank() < 1 || count > std::numeric_limits<uint32_t>::max()) {
       return absl::InvalidArgumentError(
           absl::StrCat("'", column.name, "' is ", column.ids->TypeString(), ": ids of '",
@@ -146,7 +150,7 @@ absl::StatusOr<RowLookup> LookUp(const Table& table, absl::Span<const IdColumn> 
   }
   std::vector<int64_t> positions(static_cast<size_t>(count), -1);
   const auto num_rows = static_cast<size_t>(table.num_rows);
-  // Marking visits every row of the table, so it pays only for a small table.
+  // FindByMarks() visits every row of the table, so it is used only for small tables.
   if (!table.by_keys && num_rows / kMarksPerId < entries.size()) {
     FindByMarks(num_rows, entries, lookup.rows, positions);
   } else {

@@ -1,9 +1,9 @@
 #pragma once
 
 // Finds the rows that the ids of a batch name. Each row is listed once, in ascending order, and
-// each id gets the position of its row in the list. So a row that is named often travels once, and
-// values that a graph gathers by position are in the order of the ids. The ids of a dynamic table
-// are its keys, any of the 2^64; their rows are listed in the order of the keys' hashes
+// each id gets the position of its row in the list. So a row that many ids name travels once, and a
+// graph that gathers values by position gets them in the order of the ids. The ids of a dynamic
+// table are its keys, any of the 2^64; their rows are listed in the order of the keys' hashes
 // (slice_spec.h).
 
 #include <cstdint>
@@ -22,11 +22,11 @@ struct IdColumn {
   std::string name;  // name of the column, for error messages
   const Tensor* ids = nullptr;
   bool negative_is_none = false;  // true: a negative id names no row; false: it is an error
-  // Names the example in a row of the batch, for error messages.
+  // Names the example that is in a row of the batch, for error messages.
   std::function<std::string(int64_t row)> example_name = nullptr;
 };
 
-// The result of a lookup: the rows that all columns together name.
+// The result of a lookup: all rows that the ids of the columns name, and the position of each id.
 struct RowLookup {
   std::vector<int64_t> rows;
   // The positions of the ids in `rows`: one tensor per column, with the type and shape of the

@@ -17,7 +17,7 @@ namespace cohort {
 
 namespace {
 
-// The memories of the GPUs that have been opened. Thread-safe.
+// The GPU memories in which variables of this worker may be placed. Thread-safe.
 class OpenMemories {
  public:
   explicit OpenMemories(FindCuda find_cuda) : find_cuda_(std::move(find_cuda)) {}
@@ -36,7 +36,7 @@ class OpenMemories {
  private:
   const FindCuda find_cuda_;
   Mutex mutex_;
-  // The opened memories by GPU number, shared with the slices that lie in them.
+  // The opened memories by GPU number, shared with the slices that are stored in them.
   std::map<int32_t, std::shared_ptr<VariableMemory>> open_ ABSL_GUARDED_BY(mutex_);
 };
 
@@ -46,7 +46,7 @@ class OpenMemories {
 FindVariableMemory GpuMemories(FindCuda find_cuda) {
   auto memories = std::make_shared<OpenMemories>(std::move(find_cuda));
   return [memories](const std::string& device) -> absl::StatusOr<std::shared_ptr<VariableMemory>> {
-    // A device name that does not name a GPU means the memory of the host.
+    // Any device name that is not a GPU's stands for the memory of the host.
     const std::optional<int32_t> gpu = GpuNumber(device);
     if (!gpu.has_value()) return HostMemory();
     return memories->Find(*gpu);
@@ -75,7 +75,7 @@ absl::Status AddVariablesHome(const VariablesHomeOptions& home, FileSystem& file
                          std::make_shared<ByteBudget>(home.receive_bytes_max),
                          std::make_shared<ByteBudget>(home.send_bytes_max)},
         VariableStore::Options{index, home.resident_bytes_max, memories});
-    // The handlers in the service keep the service alive.
+    // The service is kept alive by the handlers that it gives to the server.
     return WorkerHome{service->service(), [gate](const proto::AttachRequest& request) {
                         gate->StartEpoch(request.epoch(), request.coordinator_incarnation());
                       }};

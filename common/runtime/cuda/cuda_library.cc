@@ -12,13 +12,13 @@ absl::StatusOr<const CudaTable*> LoadCuda(const std::string& path) {
   constexpr absl::string_view kWithout =
       "build with -DCOHORT_CUDA=ON where CUDA is installed, keep the module beside the executable, "
       "or use cpu devices";
-  // A missing module is the normal case on a machine without a GPU, so the message says what to do.
+  // A machine without a GPU usually has no libcohort_cuda.so, so the error says what to do.
   const absl::StatusOr<void*> symbol = LoadModule(path, kCudaTableSymbol);
   if (!symbol.ok()) {
     return absl::FailedPreconditionError(
         absl::StrCat("no GPU can be used: ", symbol.status().message(), "; ", kWithout));
   }
-  // The version is compared before anything else of the table is used: another version may have
+  // The table's version is compared before any other member is read: another version may have
   // another layout.
   const auto table_of = reinterpret_cast<const CudaTable* (*)()>(*symbol);
   const CudaTable* const table = table_of != nullptr ? table_of() : nullptr;

@@ -13,21 +13,21 @@
 
 namespace cohort {
 
-// Loads the module at `path` and returns its table. The module stays loaded. Thread-safe. Errors:
-// FAILED_PRECONDITION if the module is missing, cannot be loaded or is from another build; the
-// message says what was tried and what to do.
+// Loads the CUDA module at `path` and returns its table of functions. The module stays loaded.
+// Thread-safe. Errors: FAILED_PRECONDITION if the module is missing, cannot be loaded or is from
+// another build; the message says what was tried and what to do.
 absl::StatusOr<const CudaTable*> LoadCuda(const std::string& path);
 
 // Returns the number of GPUs in the machine. Errors: FAILED_PRECONDITION that says why the number
 // is unknown.
 absl::StatusOr<int32_t> CountCudaDevices(const CudaTable& table);
 
-// Checks that the machine has this device. Errors: FAILED_PRECONDITION if it does not, with the
-// number of GPUs that the machine has.
+// Checks that the machine has the GPU with number `device`. Errors: FAILED_PRECONDITION with the
+// machine's number of GPUs if the machine lacks the GPU.
 absl::Status CheckCudaDevice(const CudaTable& table, int32_t device);
 
-// Converts a code of the table: returns OK for kCudaDone, else UNAVAILABLE with CUDA's words, as in
-// "gpu:0: computing: CUDA: an illegal memory access (700)".
+// Converts an error code of CudaTable to a status: OK for kCudaDone, else UNAVAILABLE with CUDA's
+// explanation, as in "gpu:0: computing: CUDA: an illegal memory access (700)".
 absl::Status CudaStatus(const CudaTable& table, int32_t code, absl::string_view doing);
 
 }  // namespace cohort

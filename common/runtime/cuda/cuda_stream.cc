@@ -12,14 +12,15 @@ namespace cohort {
 
 namespace {
 
-// The number of free buffers kept of each size: the number of values of one size that a program may
-// have alive at once.
+// The number of free buffers that a pool keeps of each size. A program may have this many values of
+// one size alive at once.
 constexpr size_t kMaxFreePerSize = 64;
 
 // Returns an address for buffers without memory. Nothing is ever posted on this address.
 std::byte* Nowhere() { return reinterpret_cast<std::byte*>(uintptr_t{256}); }
 
-// The owner of a buffer without memory. Such a buffer belongs to no device and is not used again.
+// The owner of a placeholder buffer, which has no memory. Such a buffer belongs to no device and is
+// not used again.
 class NoMemory : public BufferMemory {
  public:
   bool writable() const override { return false; }
@@ -27,7 +28,8 @@ class NoMemory : public BufferMemory {
 
 }  // namespace
 
-// Owns a context of the module for as long as the stream or memory of the context exists.
+// Owns a context of the CUDA module. Lives as long as the stream and any memory allocated by the
+// context.
 class CudaStream::Context {
  public:
   Context(const CudaTable& table, CudaContext* context) : table(table), context(context) {}
@@ -56,12 +58,12 @@ class CudaStream::Memory : public Allocated {
   using Allocated::Allocated;
 };
 
-// Unified memory. The processor treats it as host memory, not as memory of a device.
+// Unified memory, which the processor treats as host memory and not as memory of a device.
 class CudaStream::Unified : public Allocated {
   using Allocated::Allocated;
 };
 
-// Memory of another owner that this stream's device uses in place.
+// Memory that another owner allocated and that this stream's device uses in place.
 class CudaStream::Reached : public BufferMemory {
  public:
   explicit Reached(std::shared_ptr<Buffer> buffer) : buffer_(std::move(buffer)) {}
@@ -94,8 +96,8 @@ absl::StatusOr<std::shared_ptr<CudaStream>> CudaStream::Open(const CudaTable& ta
       new CudaStream(table, device, std::make_shared<Context>(table, opened)));
 }
 
-// Makes the pools, whose allocators refer to this stream. Allocators run only inside calls of the
-// stream, so none runs after the stream has ended.
+// Makes the pools of buffers, whose allocators refer to this stream. An allocator runs only inside
+// calls of the stream, so it never runs after the stream has ended.
 CudaStream::CudaStream(const CudaTable& table, int32_t device, std::shared_ptr<Context> context)
     : table_(table),
       name_(absl::StrCat("gpu:", device)),
@@ -107,7 +109,7 @@ CudaStream::CudaStream(const CudaTable& table, int32_t device, std::shared_ptr<C
           [this](size_t bytes) { return Fresh<Unified>(&CudaTable::allocate_unified, bytes); },
           kMaxFreePerSize)) {}
 
-// Waits, because posted work may still use memory that is about to be freed.
+// Waits for posted work, which may still use memory that is about to be freed.
 CudaStream::~CudaStream() { (void)table_.wait(context()); }
 
 CudaContext* CudaStream::context() const { return context_->context; }
@@ -123,7 +125,7 @@ std::shared_ptr<Buffer> CudaStream::Fresh(AllocateMemory allocate, size_t bytes)
   void* memory = nullptr;
   int32_t code = status_.ok() ? (table_.*allocate)(context(), bytes, &memory) : kCudaDone;
   if (code != kCudaDone) {
-    pool_->DropFree();  // frees unused buffers of other sizes and of both kinds
+    pool_->DropFree();  // makes room: frees unused buffers of all sizes and of both kinds of memory
     unified_pool_->DropFree();
     code = (table_.*allocate)(context(), bytes, &memory);
   }
@@ -190,7 +192,7 @@ void CudaStream::CopyToDevice(const Tensor& host, Tensor& device) {
   CopyToDevice(device.mutable_raw(), host.raw(), host.num_bytes());
 }
 
-// After a failure nothing more is posted.
+// Posts a copy to the device, unless the stream has failed before.
 void CudaStream::CopyToDevice(void* device, const void* host, size_t bytes) {
   if (!status_.ok() || bytes == 0) return;
   Keep(table_.copy_to_device(context(), device, host, bytes), "copying to the device");
@@ -224,7 +226,7 @@ void CudaStream::FillZeros(Tensor& device) {
 }
 
 absl::Status CudaStream::Wait() {
-  // All posted copies have ended, so nothing reads the uploaded host tensors any more.
+  // All copies that were posted have ended, so the uploaded host tensors are not read any more.
   Keep(table_.wait(context()), "computing");
   uploaded_.clear();
   return std::exchange(status_, absl::OkStatus());

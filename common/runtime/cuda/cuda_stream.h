@@ -24,8 +24,8 @@ namespace cohort {
 // unified memory.
 bool IsOnDevice(const Tensor& tensor);
 
-// One stream of a device. Thread-compatible; tensors of its memory may be dropped on any thread,
-// and outlive it.
+// One stream of a device. Thread-compatible. Tensors in the stream's memory may be dropped on any
+// thread, and outlive the stream.
 class CudaStream {
  public:
   // Opens a stream. `table` outlives the stream and its memory. Errors: FAILED_PRECONDITION, with
@@ -43,17 +43,17 @@ class CudaStream {
   const absl::Status& status() const { return status_; }
 
   // Returns memory of the device, if possible memory that was dropped before. If no memory is left,
-  // status() says so, and the result is a placeholder: only this stream may be given it, and the
-  // stream posts nothing on it.
+  // status() says so, and the result is a placeholder without memory: it may be passed to this
+  // stream only, and the stream posts no work on it.
   std::shared_ptr<Buffer> Allocate(size_t bytes);
   Tensor NewTensor(DType dtype, const Shape& shape);
 
-  // Returns unified memory whose home is the device. To the processor it is host memory, which it
-  // must not touch while posted work uses it. Otherwise like Allocate.
+  // Returns unified memory whose home is the device. The processor may use it as host memory,
+  // except while posted work uses it. If no memory is left, the result is that of Allocate.
   std::shared_ptr<Buffer> AllocateUnified(size_t bytes);
 
-  // Returns whether posted work may use the memory in place, no matter who allocated it. That is so
-  // for memory of this device and for unified memory whose home is this device.
+  // Returns whether posted work may use the memory in place: true for memory of this device and for
+  // unified memory whose home is this device, no matter who allocated the memory.
   bool Reaches(const void* memory);
   // Returns a tensor of the device that shares the bytes of `reached`, for which Reaches() is true.
   // Posted work only reads the tensor. The caller must not change the bytes until Wait.
@@ -106,7 +106,8 @@ class CudaStream {
   const std::string name_;
   // The context, shared with the memory that the stream allocated.
   const std::shared_ptr<Context> context_;
-  // Shared with buffers in use, which refer to their pool.
+  // The pools of device memory and of unified memory. Each is shared with its buffers in use, which
+  // refer to their pool.
   const std::shared_ptr<OutputPool> pool_;
   const std::shared_ptr<OutputPool> unified_pool_;
   std::vector<Tensor> uploaded_;  // host tensors that are kept until Wait

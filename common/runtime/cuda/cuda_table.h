@@ -35,12 +35,12 @@ struct CudaTable {
   // Closes a context. Nothing may run on the context, and all its memory must have been freed.
   void (*close)(CudaContext* context);
 
-  // Allocates memory aligned to 256 bytes. The memory may have been freed before, and work posted
-  // before that may still use it.
+  // Allocates device memory aligned to 256 bytes. The memory may have been freed earlier, and work
+  // that was posted before it was freed may still use it.
   int32_t (*allocate)(CudaContext* context, uint64_t bytes, void** memory);
   // Allocates unified memory whose home is the device. The processor may use it like its own memory
   // while no posted work writes it. Fails if the bytes do not fit into the device's free memory, or
-  // if the device does not let device and processor share memory so. Waits for posted work.
+  // if the processor may not touch unified memory while the device runs. Waits for posted work.
   int32_t (*allocate_unified)(CudaContext* context, uint64_t bytes, void** memory);
   // Tells whether kernels of this context may use the memory in place. They may use memory of this
   // device and unified memory whose home is this device, but not memory of another device or of the
@@ -51,14 +51,14 @@ struct CudaTable {
   // Tells how much of the device's memory is free, and how much memory the device has.
   int32_t (*memory_left)(CudaContext* context, uint64_t* free, uint64_t* all);
 
-  // These functions copy or fill memory. Until `wait` has returned, host memory that is copied from
-  // must not change, and host memory that is copied to must not be read. Each pointer may point
-  // into unified memory, and the device memory may belong to another device.
+  // The next four functions copy or fill memory. Until `wait` has returned, host memory that a copy
+  // reads must not change, and host memory that a copy writes must not be read. Each pointer may
+  // point into unified memory, and the device memory may belong to another device.
   int32_t (*copy_to_device)(CudaContext* context, void* device, const void* host, uint64_t bytes);
   int32_t (*copy_to_host)(CudaContext* context, void* host, const void* device, uint64_t bytes);
   int32_t (*copy_on_device)(CudaContext* context, void* to, const void* from, uint64_t bytes);
   int32_t (*fill_zeros)(CudaContext* context, void* device, uint64_t bytes);
-  // Blocks until nothing runs any more, and returns the error of the work that was posted.
+  // Blocks until all posted work of the context has ended, and returns the error code of that work.
   int32_t (*wait)(CudaContext* context);
 
   CudaLaunches launches;

@@ -20,7 +20,8 @@ COHORT_INLINE float FromHalf(uint16_t half) {
   const uint32_t magnitude = (half & 0x7fffu) << 13;
   const float value = std::bit_cast<float>(magnitude) * 0x1p112f;
   uint32_t bits = std::bit_cast<uint32_t>(value);
-  // Exponent 31 marks infinity and NaN in binary16; float32 needs all exponent bits set.
+  // Exponent 31 marks infinity and NaN in binary16. In float32 they need all bits of the exponent
+  // set.
   bits |= magnitude >= (31u << 23) ? kInfinity : 0;
   return std::bit_cast<float>(bits | (half & 0x8000u) << 16);
 }
@@ -28,15 +29,16 @@ COHORT_INLINE float FromHalf(uint16_t half) {
 COHORT_INLINE uint16_t ToHalf(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   const uint32_t magnitude = bits & ~kSign;
-  // Numbers below binary16's smallest normal number: the last digit of 0.5 is 2^-24, binary16's
-  // smallest step, so adding 0.5 shifts the digits into place and rounds them.
+  // Numbers below binary16's smallest normal number are rounded by adding 0.5: the last digit of
+  // 0.5 in float32 is 2^-24, binary16's smallest step, so the sum has the digits in their place.
   const float shifted = std::bit_cast<float>(magnitude) + 0.5f;
   const uint32_t subnormal = std::bit_cast<uint32_t>(shifted) - std::bit_cast<uint32_t>(0.5f);
-  // Normal numbers: 13 digits are dropped. Adding half of the last kept digit, less one if that
-  // digit is even, rounds to the nearest, ties to even.
+  // Normal numbers lose 13 digits, since binary16 has 10 where float32 has 23. Adding half of the
+  // last kept digit, less one if that digit is even, rounds to the nearest, ties to even.
   const uint32_t rounded = magnitude + 0xfffu + (magnitude >> 13 & 1u);
   const uint32_t normal = (rounded - (112u << 23)) >> 13;
-  // Every NaN becomes the quiet NaN 0x7e00; a number that is too large becomes infinity.
+  // In binary16 every NaN becomes the quiet NaN 0x7e00; a number that is too large becomes
+  // infinity.
   const uint32_t special = magnitude > kInfinity ? 0x7e00u : 0x7c00u;
   uint32_t half = magnitude < kSmallestNormal ? subnormal : normal;
   half = rounded >= kTooLarge ? special : half;
@@ -45,7 +47,7 @@ COHORT_INLINE uint16_t ToHalf(float value) {
 
 COHORT_INLINE uint16_t ToBrain(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
-  // The same rounding for the 16 digits that bfloat16 drops.
+  // bfloat16 drops 16 digits of a float32 and rounds to the nearest, ties to even.
   const uint32_t rounded = bits + 0x7fffu + (bits >> 16 & 1u);
   const bool is_nan = (bits & ~kSign) > kInfinity;
   // A NaN is not rounded, since the carry could turn it into infinity; its quiet bit is set

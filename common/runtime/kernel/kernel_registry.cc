@@ -11,7 +11,7 @@ namespace cohort {
 
 namespace {
 
-// Returns the name of the value's element type if the set lacks that type, else "". A type that
+// Returns the name of the value's element type if `set` lacks that type, else "". A type that
 // tensors of this runtime cannot have (int16, a sequence) is in no set.
 std::string LackingType(const std::string& value, const DTypeSet& set, const ValueTypes& types) {
   const std::string name = value.empty() ? "" : types.ElementTypeName(value);
@@ -21,7 +21,7 @@ std::string LackingType(const std::string& value, const DTypeSet& set, const Val
 }  // namespace
 
 absl::Status WaitingKernel::Run(KernelContext&) const {
-  // A runner never gets here: it calls Start of a waiting kernel instead of Run.
+  // No run calls this function: a runner calls Start of a waiting kernel instead of Run.
   return absl::FailedPreconditionError("its kernel waits, and is started by a runner alone");
 }
 
@@ -55,7 +55,7 @@ absl::Status CheckArity(const onnx::NodeProto& node, const Signature& signature)
 std::vector<std::string> LackingTypes(const onnx::NodeProto& node, const Signature& signature,
                                       const ValueTypes& types) {
   std::vector<std::string> reasons;
-  std::vector<std::string> seen;  // sentences so far, so that inputs of one type give one sentence
+  std::vector<std::string> seen;  // messages so far; inputs of one wrong type give only one
   for (int i = 0; i < node.input_size() && !signature.inputs.empty(); ++i) {
     const size_t last = signature.inputs.size() - 1;
     const DTypeSet& set = signature.inputs[std::min(static_cast<size_t>(i), last)];
@@ -66,8 +66,8 @@ std::vector<std::string> LackingTypes(const onnx::NodeProto& node, const Signatu
     seen.push_back(rest);
     reasons.push_back(absl::StrCat("input ", i, " '", node.input(i), "'", rest));
   }
-  // Outputs are reported only if all inputs fit: the type of an output usually follows from the
-  // inputs.
+  // An output of a wrong type is reported only if all inputs fit: the type of an output usually
+  // follows from the inputs.
   for (int i = 0; i < node.output_size() && reasons.empty(); ++i) {
     const std::string type = LackingType(node.output(i), signature.outputs, types);
     if (type.empty()) continue;

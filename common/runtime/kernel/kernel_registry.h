@@ -57,7 +57,8 @@ class KernelContext {
 
 class WaitingKernel;
 
-// A node bound to its attributes. Immutable after construction; thread-safe.
+// The computation of one node, bound to the node's attributes. Immutable after construction;
+// thread-safe.
 class Kernel {
  public:
   virtual ~Kernel() = default;
@@ -66,11 +67,11 @@ class Kernel {
   virtual const WaitingKernel* AsWaiting() const { return nullptr; }
 };
 
-// A kernel whose node waits for an event elsewhere without blocking a thread. The runner calls
-// Start instead of Run. Thread-safe.
+// A kernel whose node waits, without blocking a thread, for something outside the run, such as
+// other replicas. The runner calls Start instead of Run. Thread-safe.
 class WaitingKernel : public Kernel {
  public:
-  // The callback that takes output 0, the only output of such a node, or an error.
+  // The callback that takes the result of the wait: the node's only output, or an error.
   using Done = absl::AnyInvocable<void(absl::StatusOr<Tensor>)>;
 
   // Begins to wait. Start reads all inputs before it returns and keeps no reference to `context`.
@@ -102,11 +103,11 @@ class DTypeSet {
   uint32_t bits_ = 0;
 };
 
-// The numbers and the element types of the inputs and outputs that a kernel takes.
+// The numbers of inputs and outputs that a kernel takes, and their element types.
 struct Signature {
-  int min_inputs = 1;  // inputs that must be present; later inputs are optional
+  int min_inputs = 1;  // number of inputs that must be present; later inputs are optional
   int max_inputs = 1;
-  // One set of types per input; the last set counts for all further inputs.
+  // The element types that each input may have; the last set counts for all further inputs.
   std::vector<DTypeSet> inputs = {};
   int max_outputs = 1;
   DTypeSet outputs = DTypeSet::All();
@@ -129,16 +130,16 @@ std::vector<std::string> LackingTypes(const onnx::NodeProto& node, const Signatu
 using KernelFactory =
     std::function<absl::StatusOr<std::unique_ptr<Kernel>>(const onnx::NodeProto& node)>;
 
-// The place where a device's kernel wants an input. kEither is for a kernel that reads only the
-// type and the shape of the input.
+// The memory in which a device's kernel wants an input: the device's or the host's. kEither is for
+// a kernel that reads only the type and the shape of the input.
 enum class InputPlace { kDevice, kHost, kEither };
 
 struct KernelDefinition {
   Signature signature;
   KernelFactory make;
 
-  // The places of a device's kernel, indexed like signature.inputs; the last place counts for all
-  // further inputs. An empty list means that all inputs are on the device.
+  // The memory in which a device's kernel wants each input, indexed like signature.inputs; the last
+  // entry counts for all further inputs. An empty list means that all inputs are on the device.
   std::vector<InputPlace> places = {};
   bool follows = false;  // whether the node runs on the device only if its first input is there
   bool outputs_on_host = false;  // whether the outputs are in host memory instead of on the device

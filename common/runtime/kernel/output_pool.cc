@@ -14,7 +14,8 @@ std::shared_ptr<Buffer> OutputPool::Take(size_t bytes) {
       it->second.pop_back();
     }
   }
-  // Allocated outside the lock: the allocator of a GPU's stream may call DropFree.
+  // The buffer is allocated outside the lock, because the allocator of a GPU's stream may call
+  // DropFree, which takes the lock.
   if (buffer == nullptr) buffer = allocate_(bytes);
   Buffer* const data = buffer.get();
   // The deleter runs after the buffer's last reader has dropped the handle. The lock in Return
@@ -24,19 +25,19 @@ std::shared_ptr<Buffer> OutputPool::Take(size_t bytes) {
 }
 
 void OutputPool::DropFree() {
-  // The dropped buffers, destroyed after the lock is released.
+  // The free buffers, which are destroyed after the lock is released.
   std::map<size_t, std::vector<std::shared_ptr<Buffer>>> dropped;
   MutexLock lock(mutex_);
   dropped.swap(free_);
 }
 
 void OutputPool::Return(std::shared_ptr<Buffer> buffer) {
-  // A buffer without usable memory, as an allocator returns for lack of memory, serves nobody
-  // again.
+  // A buffer without usable memory, which an allocator returns when memory has run out, is not
+  // reused.
   if (buffer->memory() != nullptr && !buffer->memory()->writable()) return;
   MutexLock lock(mutex_);
   std::vector<std::shared_ptr<Buffer>>& free = free_[buffer->size()];
-  // If the list of free buffers is full, the buffer is freed on return.
+  // If the list of free buffers of this size is full, the returned buffer is freed.
   if (free.size() < max_free_per_size_) free.push_back(std::move(buffer));
 }
 

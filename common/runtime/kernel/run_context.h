@@ -1,8 +1,8 @@
 #pragma once
 
-// The context of one run of a program, in addition to the program's inputs. Random operators and
-// operators that read the step or the replica use it, and through it the caller takes outputs while
-// the run goes on.
+// The context of one run of a program, in addition to the program's inputs: the seed, the step and
+// the replica, which random operators and context operators read, and the receiver that takes
+// outputs while the run goes on.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,7 +14,8 @@ namespace cohort {
 
 class ReplicaExchange;  // a type of the worker; the runtime only passes pointers to it on
 
-// The receiver of a run's outputs while later nodes still run. Lives on the strand of the run.
+// A receiver that takes a run's outputs while later nodes still run. Lives on the strand of the
+// run.
 class OutputTaker {
  public:
   virtual ~OutputTaker() = default;
@@ -32,7 +33,8 @@ struct RunContext {
   // The exchange of this replica with the others; null if the replica runs alone. The exchange
   // outlives the context.
   ReplicaExchange* exchange = nullptr;
-  // Taker of outputs, outlives the run; null: outputs are wanted only at the end.
+  // The receiver of outputs during the run, which outlives the run; null: outputs are wanted only
+  // at the end.
   OutputTaker* taker = nullptr;
 };
 

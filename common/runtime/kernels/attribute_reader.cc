@@ -13,7 +13,8 @@ bool AttributeReader::Has(const std::string& name) const {
 }
 
 const onnx::AttributeProto* AttributeReader::Raw(const std::string& name) {
-  // Noted even if the attribute is absent: Finish refuses only attributes that no kernel asked for.
+  // The name counts as read even if the node lacks the attribute: Finish refuses only attributes
+  // that no kernel asked for.
   read_.insert(name);
   for (const onnx::AttributeProto& attribute : node_.attribute()) {
     if (attribute.name() == name) return &attribute;
@@ -55,7 +56,7 @@ void AttributeReader::Fail(const std::string& message) { errors_.push_back(messa
 
 absl::Status AttributeReader::Finish() {
   for (const onnx::AttributeProto& attribute : node_.attribute()) {
-    // An option that no kernel read would be ignored silently.
+    // An attribute that no kernel read is refused, because it would be ignored silently.
     if (read_.count(attribute.name()) > 0) continue;
     Fail(absl::StrCat("attribute '", attribute.name(), "' is not supported"));
   }

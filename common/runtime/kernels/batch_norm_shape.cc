@@ -23,7 +23,7 @@ absl::StatusOr<BatchNormShape> ResolveBatchNorm(const Tensor& x,
   }
   const AxisView view = ViewAroundAxis(x.shape(), 1);
   for (const Tensor& each : per_channel) {
-    // Optional inputs may be absent.
+    // An input without a value is optional and absent, so it is not checked.
     if (!each.has_value()) continue;
     RETURN_IF_ERROR(RequireSameType(x, each));
     if (each.shape() != Shape{view.size}) {
@@ -45,7 +45,8 @@ absl::StatusOr<BatchNormShape> ResolveBatchNormGrad(const KernelContext& context
   const Tensor& x = context.input(1);
   RETURN_IF_ERROR(RequireSameType(dy, x));
   RETURN_IF_ERROR(RequireSameShape(dy, x));
-  // In training the statistics are computed from x again, so mean and variance need not be given.
+  // In training the gradient's kernel computes mean and variance again from x, so the node may omit
+  // them.
   const bool complete = context.input(3).has_value() && context.input(4).has_value();
   if (!parameters.training && !complete) {
     return absl::InvalidArgumentError("needs mean and variance where training_mode is 0");

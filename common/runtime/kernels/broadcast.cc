@@ -8,8 +8,8 @@ namespace cohort {
 
 namespace {
 
-// Returns the extent of axis `axis` of a result of rank `rank`; 1 if the shape does not have the
-// axis.
+// Returns the extent of `shape` along axis `axis` of a broadcast result of rank `rank`; 1 if
+// `shape` does not have the axis.
 int64_t Extent(const Shape& shape, int axis, int rank) {
   const int own = axis - (rank - shape.rank());
   return own < 0 ? 1 : shape.dim(own);
@@ -33,19 +33,20 @@ absl::StatusOr<Shape> BroadcastShape(const Shape& a, const Shape& b) {
 }
 
 std::vector<BroadcastAxis> BroadcastAxes(const Shape& a, const Shape& b, const Shape& result) {
-  std::vector<BroadcastAxis> axes;  // axes from innermost to outermost, turned over at the end
+  std::vector<BroadcastAxis> axes;  // axes from innermost to outermost, reversed at the end
   int64_t stride_a = 1;
   int64_t stride_b = 1;
   for (int axis = result.rank() - 1; axis >= 0; --axis) {
     const int64_t size = result.dim(axis);
     const int64_t size_a = Extent(a, axis, result.rank());
     const int64_t size_b = Extent(b, axis, result.rank());
-    // An axis of one element needs no step.
+    // An axis of extent 1 needs no loop.
     if (size == 1) continue;
     const BroadcastAxis next = {size, size_a == 1 ? 0 : stride_a, size_b == 1 ? 0 : stride_b};
     stride_a *= size_a;
     stride_b *= size_b;
-    // Merges the axis with the axis inside it if both inputs continue without a jump.
+    // Merges the axis with the next inner axis if one step along it equals a full pass over the
+    // inner axis, in both inputs.
     if (!axes.empty()) {
       BroadcastAxis& last = axes.back();
       if (next.stride_a == last.stride_a * last.size &&

@@ -26,8 +26,8 @@ struct BroadcastAxis {
 // Returns the merged axes, at least one. `result` must be BroadcastShape(a, b).
 std::vector<BroadcastAxis> BroadcastAxes(const Shape& a, const Shape& b, const Shape& result);
 
-// Calls run(a_offset, b_offset, out_offset) for each stretch of axes.back().size elements along the
-// innermost axis.
+// Calls run(a_offset, b_offset, out_offset) for each contiguous run of axes.back().size elements of
+// the result, along the innermost axis.
 template <typename Run>
 void ForEachRun(const std::vector<BroadcastAxis>& axes, Run&& run) {
   for (const BroadcastAxis& axis : axes) {

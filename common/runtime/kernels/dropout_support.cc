@@ -7,7 +7,8 @@ namespace cohort {
 DropoutParameters ParseDropout(AttributeReader& reader) {
   DropoutParameters parameters;
   const onnx::NodeProto& node = reader.node();
-  // The node's name selects the stream; an unnamed node is known by its output.
+  // The node's name selects the stream of random numbers; an unnamed node is known by its output's
+  // name.
   parameters.name = !node.name().empty() || node.output_size() == 0 ? node.name() : node.output(0);
   parameters.has_seed = reader.Has("seed");
   parameters.seed = reader.Int("seed", 0);
@@ -26,7 +27,7 @@ absl::StatusOr<DropoutMode> ReadDropoutMode(const KernelContext& context, int fi
     }
     mode.training = *training.data<bool>();
   }
-  // Written so that a NaN is refused, too.
+  // The comparison is written so that a ratio of NaN is refused, too.
   if (!(mode.ratio >= 0 && mode.ratio < 1)) {
     return absl::InvalidArgumentError(absl::StrCat("ratio ", mode.ratio, " is not in [0, 1)"));
   }

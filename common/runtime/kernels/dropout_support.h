@@ -1,10 +1,11 @@
 #pragma once
 
-// The mask of Dropout. The stream is (job seed, node name, step). Element e of the global batch is
-// kept if the 16-bit lane e % 4 of the stream's draw e / 4 is at least the threshold, round(ratio *
-// 65536). So the mask depends neither on a retry nor on how the batch is split. One draw serves
-// four elements, because the mixing function costs more than the rest of the kernel. The
-// probability is exact to 2^-17; the scale 1 / (1 - ratio) is exact.
+// The mask of Dropout. The stream of random numbers is selected by (job seed, node name, step).
+// Element e of the global batch is kept if the 16-bit lane e % 4 of the stream's number e / 4 is at
+// least the threshold, round(ratio * 65536). So the mask depends neither on a retry nor on how the
+// batch is split. One number serves four elements, because computing a random number costs more
+// than the rest of the kernel. The probability is exact to 2^-17; the scale 1 / (1 - ratio) is
+// exact.
 
 #include <cstdint>
 #include <string>
@@ -17,7 +18,7 @@ namespace cohort {
 struct DropoutParameters {
   std::string name;
   bool has_seed = false;
-  int64_t seed = 0;  // ONNX's attribute: selects another stream of the same job
+  int64_t seed = 0;  // ONNX's attribute: selects another stream of random numbers of the same job
 };
 DropoutParameters ParseDropout(AttributeReader& reader);
 

@@ -63,7 +63,7 @@ absl::StatusOr<int> NormalAxis(int64_t axis, int rank) {
 AxisView ViewAroundAxis(const Shape& shape, int axis) {
   AxisView view;
   for (int i = 0; i < shape.rank(); ++i) {
-    // Extents before the axis, of the axis, and after the axis.
+    // Extents before the axis are multiplied into `outer`, extents after the axis into `inner`.
     int64_t& part = i < axis ? view.outer : i == axis ? view.size : view.inner;
     part *= shape.dim(i);
   }

@@ -1,10 +1,10 @@
 #pragma once
 
 // Helpers that kernel files share. A kernel is a plain function of the context, and perhaps of
-// attributes bound when the program is compiled; PlainKernel and BoundKernel wrap it with its
-// signature. DispatchTypes goes from an element type at run time to a C++ type. Dispatch and
-// signature name the same type list, so a kernel is compiled for exactly the types that it
-// declares.
+// attributes bound when the program is compiled; PlainKernel and BoundKernel make its definition
+// from the function and a signature. DispatchTypes turns a tensor's element type at run time into a
+// C++ type. A kernel's dispatch and its signature name the same type list, so a kernel is compiled
+// for exactly the types that it declares.
 
 #include <cstdint>
 #include <memory>

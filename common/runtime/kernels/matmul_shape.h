@@ -19,7 +19,8 @@ struct MatMulShape {
   int64_t n = 1;
   int64_t k = 1;
   Shape result;
-  std::vector<BroadcastAxis> batches;  // the leading axes; strides count matrices
+  // the merged axes before those of the matrices; strides count matrices
+  std::vector<BroadcastAxis> batches;
 };
 
 // Flags of a product. A transpose flag swaps the last two axes of its operand first; the operand

@@ -19,13 +19,13 @@ ReduceParameters ParseReduceMean(AttributeReader& reader) {
 
 ReduceParameters ParseReduceGrad(AttributeReader& reader) {
   ReduceParameters parameters = ParseReduceMean(reader);
-  // The gradient belongs to ReduceSum or to ReduceMean; an attribute tells which.
+  // ReduceGrad is the gradient of ReduceSum or of ReduceMean; the attribute `mean` tells which.
   parameters.mean = reader.Flag("mean", false);
   return parameters;
 }
 
 absl::StatusOr<ReduceShape> ResolveReduce(const Shape& input, const ReduceParameters& parameters) {
-  // Without axes, every axis is reduced.
+  // If no axes are given, every axis is reduced.
   std::vector<bool> reduced(static_cast<size_t>(input.rank()), parameters.axes.empty());
   for (const int64_t each : parameters.axes) {
     ASSIGN_OR_RETURN(const int axis, NormalAxis(each, input.rank()));
@@ -38,7 +38,8 @@ absl::StatusOr<ReduceShape> ResolveReduce(const Shape& input, const ReduceParame
   absl::InlinedVector<int64_t, 4> kept;
   absl::InlinedVector<int64_t, 4> result;
   for (int axis = 0; axis < input.rank(); ++axis) {
-    // `kept` always has the input's rank, so that it broadcasts to the input's shape.
+    // `kept` keeps reduced axes with an extent of 1, so it has the input's rank and broadcasts to
+    // the input's shape.
     const bool gone = reduced[static_cast<size_t>(axis)];
     kept.push_back(gone ? 1 : input.dim(axis));
     if (gone) shape.count *= input.dim(axis);

@@ -1,8 +1,9 @@
 #pragma once
 
-// Shapes and attributes of the reductions, for all backends. `kept` is the result's shape with an
-// extent of 1 for each reduced axis, and it broadcasts to the input's shape. So a reduction adds up
-// along a broadcast walk, and its gradient follows the same walk backwards.
+// Shapes and attributes of the reductions, for all backends. The shape `kept` is the input's shape
+// with an extent of 1 for each reduced axis, so it broadcasts to the input's shape. A reduction
+// therefore walks over the input and adds each element to the element of `kept` that broadcasts to
+// it; a gradient takes the same walk in the other direction.
 
 #include <cstdint>
 #include <vector>
@@ -13,7 +14,7 @@
 namespace cohort {
 
 struct ReduceParameters {
-  std::vector<int64_t> axes;  // empty: all axes are reduced
+  std::vector<int64_t> axes;  // the axes to reduce; empty: all axes
   bool keep_dims = true;
   bool no_axes_is_identity = false;
   bool mean = false;
@@ -24,7 +25,7 @@ ReduceParameters ParseReduceGrad(AttributeReader& reader);
 
 struct ReduceShape {
   Shape kept;         // the input's shape with an extent of 1 for each reduced axis
-  Shape result;       // without the reduced axes, unless keep_dims is set
+  Shape result;       // the shape of the result: without the reduced axes, unless keep_dims is set
   int64_t count = 1;  // number of input elements per result element
 };
 // Returns the shapes of a reduction. Errors: INVALID_ARGUMENT for an axis outside the rank, or an

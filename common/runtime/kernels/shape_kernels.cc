@@ -19,7 +19,8 @@ ReshapeParameters ParseReshape(AttributeReader& reader) {
   return {reader.Flag("allowzero", false)};
 }
 
-// Returns the shape with 0 replaced by the input's extent, and -1 by the extent that is left over.
+// Returns the new shape of Reshape: a 0 in `dims` is replaced by the input's extent, and a -1 by
+// the extent that gives the input's number of elements.
 absl::StatusOr<Shape> ResolveShape(const Shape& input, std::vector<int64_t> dims, bool allow_zero) {
   int64_t known = 1;
   int unknown = -1;
@@ -31,7 +32,7 @@ absl::StatusOr<Shape> ResolveShape(const Shape& input, std::vector<int64_t> dims
       }
       dims[axis] = input.dim(static_cast<int>(axis));
     }
-    // A second -1 in the new shape falls through to the error below.
+    // A second -1 in Reshape's new shape is refused below as a bad extent.
     if (dims[axis] == -1 && unknown < 0) {
       unknown = static_cast<int>(axis);
       continue;
@@ -41,7 +42,7 @@ absl::StatusOr<Shape> ResolveShape(const Shape& input, std::vector<int64_t> dims
     }
   }
   const int64_t total = input.num_elements();
-  // The extent left over must be a whole number.
+  // The extent that replaces -1 in Reshape's new shape must be a whole number.
   if (unknown >= 0) {
     if (known == 0 || total % known != 0) {
       return absl::InvalidArgumentError(
@@ -62,7 +63,7 @@ absl::Status RunReshape(KernelContext& context, const ReshapeParameters& paramet
   ASSIGN_OR_RETURN(std::vector<int64_t> dims, ToInt64s(context.input(1)));
   ASSIGN_OR_RETURN(Shape shape,
                    ResolveShape(input.shape(), std::move(dims), parameters.allow_zero));
-  // Reshape's result shares the input's bytes.
+  // The result of Reshape shares the input's bytes.
   context.Forward(0, input.Reshaped(std::move(shape)));
   return absl::OkStatus();
 }
@@ -125,7 +126,8 @@ AllReduceParameters ParseAllReduce(AttributeReader& reader) {
   if (reduction != "sum" && reduction != "mean") {
     reader.Fail(absl::StrCat("reduction is '", reduction, "', neither sum nor mean"));
   }
-  // The attribute is read so that the reader accepts it, although a single replica does not use it.
+  // A single replica does not use the attribute; it is read because the reader refuses attributes
+  // that nobody reads.
   reader.Flag("of_mean_losses", false);
   return {};
 }

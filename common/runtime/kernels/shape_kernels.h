@@ -1,7 +1,7 @@
 #pragma once
 
-// Operators that compute nothing: they share bytes under another shape, or forward a constant. The
-// processor's and the device's backend both use them.
+// Kernels of operators that compute nothing: they share bytes under another shape, or forward a
+// constant. The backends of the processor and of the device both have these kernels.
 
 #include "common/runtime/kernel/kernel_registry.h"
 

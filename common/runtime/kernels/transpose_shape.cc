@@ -4,7 +4,7 @@ namespace cohort {
 
 namespace {
 
-// Returns the input's axis for each axis of the result.
+// Returns, for each axis of the transposed result, the input's axis.
 absl::StatusOr<std::vector<int>> ResolvePerm(const TransposeParameters& parameters, int rank) {
   std::vector<int> perm;
   if (!parameters.given) {
@@ -51,14 +51,15 @@ absl::StatusOr<TransposeShape> ResolveTranspose(const Shape& input,
     const int64_t stride = strides[static_cast<size_t>(axis)];
     dims.push_back(size);
     if (size == 1) continue;
-    // The axis continues the axis before it without a gap in the input: both move as one.
+    // This axis continues the previous axis of the result without a gap in the input, so both are
+    // merged.
     if (!shape.axes.empty() && shape.axes.back().stride == size * stride) {
       shape.axes.back() = {shape.axes.back().size * size, stride};
     } else {
       shape.axes.push_back({size, stride});
     }
   }
-  // If only one axis is left, the elements keep their order.
+  // With only one merged axis, all elements keep their order and none has to move.
   if (shape.axes.size() == 1) shape.axes.clear();
   shape.result = Shape(absl::MakeConstSpan(dims));
   return shape;

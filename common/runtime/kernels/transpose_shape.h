@@ -1,7 +1,8 @@
 #pragma once
 
-// Axes of Transpose. Axes of one element can be dropped, and neighbours that stay neighbours move
-// as one axis. So most transpositions become transpositions of matrices, or nothing moves at all.
+// Axes of Transpose. Axes of extent 1 are dropped, and axes that are neighbours both in the input
+// and in the result are merged into one. So most transpositions become transpositions of matrices,
+// or no element moves at all.
 
 #include <cstdint>
 #include <vector>

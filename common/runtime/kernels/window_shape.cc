@@ -6,11 +6,11 @@ namespace cohort {
 
 namespace {
 
-// The upper bound of a window's extent, stride, dilation or padding. Within it, products of two of
-// these numbers cannot overflow an int64.
+// The upper bound of a window's extent, stride, dilation or padding. The product of two such
+// numbers cannot overflow an int64.
 constexpr int64_t kExtentMax = int64_t{1} << 30;
 
-// Checks one list of ONNX's attributes: its length, and the range of its numbers.
+// Checks one list attribute of a window: its length, and the range of its numbers.
 absl::Status CheckList(const char* name, const std::vector<int64_t>& values, size_t count,
                        int64_t least) {
   if (!values.empty() && values.size() != count) {
@@ -32,11 +32,11 @@ int64_t Or(const std::vector<int64_t>& values, size_t i, int64_t otherwise) {
 
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// Sets the paddings and the output of an axis whose other fields are set.
+// Sets the paddings and the output of a window's axis whose other fields are set.
 absl::Status PlaceWindow(const WindowParameters& parameters, WindowAxis& axis) {
   const int64_t extent = (axis.kernel - 1) * axis.dilation + 1;
-  // The output has as many positions as strides fit into the input; the padding follows from that
-  // number.
+  // With padding "SAME", the number of output positions is the input's extent divided by the
+  // stride, rounded up; the padding follows from that number.
   if (parameters.auto_pad == "SAME_UPPER" || parameters.auto_pad == "SAME_LOWER") {
     axis.output = CeilDiv(axis.input, axis.stride);
     const int64_t pads =
@@ -45,7 +45,8 @@ absl::Status PlaceWindow(const WindowParameters& parameters, WindowAxis& axis) {
     axis.pad_end = pads - axis.pad_begin;
     return absl::OkStatus();
   }
-  // The window may start at `room` + 1 positions, of which every stride-th is used.
+  // The padded input has `room` + 1 positions at which the window may start; every stride-th of
+  // them is used.
   const int64_t room = axis.input + axis.pad_begin + axis.pad_end - extent;
   if (room < 0) {
     return absl::InvalidArgumentError(absl::StrCat("a window of ", extent, " does not fit into ",
@@ -105,7 +106,8 @@ absl::StatusOr<Window> ResolveWindow(const Shape& image, const WindowParameters&
     axis.pad_end = Or(parameters.pads, i + count, 0);
     RETURN_IF_ERROR(PlaceWindow(parameters, axis));
     window.inputs *= axis.input;
-    // The number of inputs cannot overflow, because the inputs are elements of a tensor.
+    // The product of the input extents cannot overflow, because the inputs are elements of a
+    // tensor.
     if (__builtin_mul_overflow(window.outputs, axis.output, &window.outputs) ||
         __builtin_mul_overflow(window.taps, axis.kernel, &window.taps)) {
       return absl::InvalidArgumentError("gives more than 2^63 positions");
@@ -214,7 +216,7 @@ absl::StatusOr<GlobalPoolShape> ResolveGlobalPool(const Tensor& x) {
 
 std::vector<double> AverageDivisors(const Window& window, bool count_padding) {
   Window counted = window;
-  if (count_padding) {  // the average counts padding as input
+  if (count_padding) {  // the average counts padding as input elements
     for (WindowAxis& axis : counted.axes) {
       axis.input += axis.pad_begin + axis.pad_end;
       axis.pad_begin = axis.pad_end = 0;

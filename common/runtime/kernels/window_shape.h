@@ -18,7 +18,8 @@ namespace cohort {
 // ONNX's attributes of a window; an empty list stands for ONNX's default.
 struct WindowParameters {
   std::string auto_pad = "NOTSET";
-  // The list may be empty for a convolution, whose weights have the kernel's shape.
+  // The extents of the window. A convolution may leave the list empty, since its weights have the
+  // kernel's shape.
   std::vector<int64_t> kernel;
   std::vector<int64_t> strides;
   std::vector<int64_t> dilations;
@@ -41,7 +42,8 @@ struct WindowAxis {
   }
 };
 
-// A window over all axes. Positions of all axes together are numbered in row-major order.
+// A window over all axes of a plane. Positions of all axes together are numbered in row-major
+// order.
 struct Window {
   std::vector<WindowAxis> axes;
   int64_t inputs = 1;
@@ -52,11 +54,11 @@ struct Window {
 // the attribute or the axis that does not fit.
 absl::StatusOr<Window> ResolveWindow(const Shape& image, const WindowParameters& parameters);
 
-// Returns the shape of the window's result, [batch, channels, ...].
+// Returns the shape of the result of an operator with a window, [batch, channels, ...].
 Shape WindowOutputShape(int64_t batch, int64_t channels, const Window& window);
 
-// Calls visit(output, input, tap) for each tap that falls on an input. The taps of one output come
-// in row-major order.
+// Calls visit(output, input, tap) for each tap (position in a window) that falls on an input
+// position. The taps of one output come in row-major order.
 template <typename Visit>
 void ForEachTap(const Window& window, const Visit& visit, size_t axis = 0, int64_t output = 0,
                 int64_t input = 0, int64_t tap = 0) {
@@ -92,7 +94,8 @@ struct ConvShape {
 // that do not fit.
 absl::StatusOr<ConvShape> ResolveConv(const Shape& x, const Shape& w,
                                       const ConvParameters& parameters);
-// Computes the shape of a gradient operator. `dy` must have the shape of the convolution's result.
+// Computes the shape of the convolution to which a gradient operator belongs. `dy` must have the
+// shape of the convolution's result.
 absl::StatusOr<ConvShape> ResolveConvGrad(const Tensor& dy, const Shape& x, const Shape& w,
                                           const ConvParameters& parameters);
 // Checks the optional bias of a convolution. Errors: INVALID_ARGUMENT for a bias that does not have

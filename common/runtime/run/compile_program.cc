@@ -62,7 +62,7 @@ class Compiler {
     PlaceOrdered();
     BindKernels();
     RETURN_IF_ERROR(Listed(refusals_));
-    // Waits until the weights are on the device.
+    // Waits until the weights have been copied to the device.
     if (device_ != nullptr) RETURN_IF_ERROR(device_->stream->Wait());
     FindLastUses();
     FindGivers();
@@ -114,7 +114,7 @@ class Compiler {
   std::map<std::string, int> producer_;  // node that writes each value
   // Errors in the graph itself; they end the compilation after the current phase.
   std::vector<std::string> errors_;
-  std::vector<std::string> refusals_;  // all that this runtime lacks, reported together at the end
+  std::vector<std::string> refusals_;  // what this runtime cannot run, reported together at the end
 };
 
 void Compiler::CheckOpset() {
@@ -179,8 +179,8 @@ void Compiler::IndexOutputs() {
 }
 
 // Orders the nodes depth first from the graph outputs, which leaves out nodes that no output needs.
-// Then returns to the model's own order if that order is topological, else keeps the depth-first
-// order.
+// Then restores the model's own order of these nodes if it is topological, else keeps the
+// depth-first order.
 void Compiler::OrderNodes() {
   enum : char { kNew, kOpen, kDone };
   std::vector<char> state(nodes_.size(), kNew);
@@ -193,7 +193,7 @@ void Compiler::OrderNodes() {
       return;
     }
     const size_t node = static_cast<size_t>(it->second);
-    // An open node that is reached again depends on itself.
+    // A node that is reached again before its inputs have been ordered depends on itself.
     if (state[node] == kOpen) Error(absl::StrCat(NodeLabel(nodes_[node]), " is part of a cycle"));
     if (state[node] == kNew) stack.push_back(it->second);
   };
@@ -202,7 +202,7 @@ void Compiler::OrderNodes() {
     while (!stack.empty() && errors_.empty()) {
       const int node = stack.back();
       char& node_state = state[static_cast<size_t>(node)];
-      // Second visit: all inputs of the node have been ordered, so the node follows them.
+      // This is the node's second visit: all its inputs have been ordered, so the node comes next.
       if (node_state != kNew) {
         stack.pop_back();
         if (node_state == kOpen) order_.push_back(node);
@@ -243,8 +243,8 @@ void Compiler::PlaceOrdered() {
   }
 }
 
-// If `placed` copies a weight to the device, makes this copy once, at compilation, and returns
-// true: no run has to repeat it.
+// If `placed` copies a weight to the device, makes the copy once, at compilation, and returns true.
+// No run has to repeat the copy.
 bool Compiler::IsWeightCopied(const PlacedNode& placed) {
   if (placed.node.op_type() != kToDevice || placed.node.domain() != kRuntimeDomain) return false;
   const int from = Find(placed.node.input(0));
@@ -274,7 +274,7 @@ void Compiler::BindKernel(const PlacedNode& placed, const std::set<std::string>&
   const auto refuse = [&](absl::string_view reason) {
     refusals_.push_back(absl::StrCat(NodeLabel(proto), reason));
   };
-  // Every reason is collected, so that one error lists all nodes that do not fit.
+  // Every reason against a node is collected, so that one error lists all nodes that do not fit.
   const KernelRegistry& registry = placed.on_device ? device_->kernels : registry_;
   const KernelDefinition* definition = registry.FindFor(proto);
   if (definition == nullptr) return refuse(" has no kernel");
@@ -308,8 +308,8 @@ void Compiler::FindLastUses() {
     const CompiledNode& node = program_->nodes[static_cast<size_t>(i)];
     for (const int input : node.inputs) {
       if (input < 0) continue;
-      // The device may read a value that was copied to it until the wait after the last node. So
-      // the value's memory is neither overwritten nor released before.
+      // The device may read a value in host memory until the wait after the last node. So the
+      // value's memory is neither overwritten nor released before that wait.
       const bool copied = node.on_device && !program_->on_device[static_cast<size_t>(input)];
       int& last = last_use[static_cast<size_t>(input)];
       last = std::max(last, copied ? end : i);
@@ -327,7 +327,8 @@ void Compiler::FindLastUses() {
   }
 }
 
-// Notes for each graph output the node that computes it, so that the run can hand it out early.
+// Notes for each graph output the node that computes it, so that a run can pass on the output at
+// once.
 void Compiler::FindGivers() {
   std::map<int, CompiledNode*> giver;  // the node that computes each value
   for (CompiledNode& node : program_->nodes) {

@@ -21,19 +21,20 @@ struct CompiledNode {
   std::unique_ptr<Kernel> kernel;
   std::vector<int> inputs;    // index of each value, or -1 for an absent optional input
   std::vector<int> outputs;   // index of each value, or -1 for an output that nothing reads
-  std::vector<int> dying;     // values that neither a later node nor a graph output reads
+  std::vector<int> dying;     // values whose last reader is this node
   std::vector<size_t> gives;  // graph outputs that this node computes
 };
 
 // The type and shape that a graph input must have. If has_shape is false, any shape is accepted.
 struct InputSpec {
   struct Dim {
-    int64_t size = -1;   // -1: any size is accepted
-    std::string symbol;  // equal symbols must have equal sizes in one run; "" matches any size
+    int64_t size = -1;  // the extent that the axis must have; -1: any
+    // axes with equal symbols must have equal extents in one run; "": no symbol
+    std::string symbol;
   };
   std::string name;
   int value = 0;
-  DType dtype = DType::kUndefined;  // kUndefined: any type is accepted
+  DType dtype = DType::kUndefined;  // the required type; kUndefined: any type is accepted
   bool has_shape = false;
   std::vector<Dim> dims;
 };
@@ -50,17 +51,18 @@ class CompiledProgram {
 
   int num_values() const { return static_cast<int>(last_use.size()); }
 
-  // These members are constant after compilation. They are public because the runner walks through
-  // them.
+  // The members below are constant after compilation. They are public because the runner walks
+  // through them.
   std::vector<CompiledNode> nodes;
   std::vector<InputSpec> inputs;
   std::vector<BoundConstant> constants;
   std::vector<int> outputs;
-  std::vector<size_t> given;  // the members of `outputs` that no node computes: inputs and weights
+  // positions in `outputs` of inputs and weights, which no node computes
+  std::vector<size_t> given;
   std::vector<std::string> value_names;
   std::vector<bool> on_device;  // whether each value is in the device's memory
-  // The index of the last node that reads each value. For a value that is copied to a device, it is
-  // the number of nodes; for a graph output, kAfterTheEnd.
+  // The index of the last node that reads each value. It is the number of nodes for a value that is
+  // copied to a device, and kAfterTheEnd for a graph output.
   std::vector<int> last_use;
 };
 

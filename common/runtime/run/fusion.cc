@@ -60,10 +60,10 @@ bool IsOnnx(const onnx::NodeProto& node, const char* op) {
   return node.op_type() == op && (node.domain().empty() || node.domain() == "ai.onnx");
 }
 
-// Fuses MatMul by a declared matrix with the Add of a declared bias that has one element for each
-// column, and with a Relu if one follows: one pass over the product instead of three. Other shapes
-// broadcast in ways that are not worth a fused kernel. The fused node takes the place and the
-// output of the last fused node, so the order of nodes stays valid.
+// Fuses a MatMul by a declared matrix, the Add of a declared bias that has one element for each
+// column, and a Relu if one follows: one pass over the product instead of three. Other shapes
+// broadcast in ways that are not worth a fused kernel. The fused node takes the position and the
+// output of the last node that it replaces, so the order of nodes stays valid.
 void FuseBias(size_t product, const std::map<std::string, std::vector<int64_t>>& shapes,
               const Readers& readers, std::vector<onnx::NodeProto>& nodes) {
   const onnx::NodeProto mat_mul = nodes[product];
@@ -78,7 +78,7 @@ void FuseBias(size_t product, const std::map<std::string, std::vector<int64_t>>&
   if (weight == shapes.end() || weight->second.size() != 2) return;
   if (bias == shapes.end() || bias->second != std::vector<int64_t>{weight->second[1]}) return;
 
-  // The pattern matches, so the fused node is built.
+  // MatMul and Add can be fused, so the fused node is built.
   onnx::NodeProto fused = mat_mul;
   fused.set_domain(kRuntimeDomain);
   fused.set_op_type("MatMulBias");
@@ -93,7 +93,7 @@ void FuseBias(size_t product, const std::map<std::string, std::vector<int64_t>>&
     last = relu;
   }
   fused.set_output(0, nodes[last].output(0));
-  // The replaced nodes keep their places, but without inputs and outputs.
+  // The replaced nodes stay in the list, but without inputs and outputs.
   const auto retire = [&nodes](size_t node) {
     nodes[node].clear_input();
     nodes[node].clear_output();

@@ -2,7 +2,8 @@
 
 // Rewrites of a graph that are made when the program is compiled. They change how a device
 // computes, not what a program means. Fused nodes use operators of the domain "cohort.runtime", and
-// only operators that the registry has, so a backend without them runs the unchanged graph.
+// only operators that the registry has, so a backend without these operators runs the unchanged
+// graph.
 
 #include <vector>
 

@@ -21,17 +21,18 @@ bool Overlap(const LiveRange& a, const LiveRange& b) {
 MemoryPlan PlanMemory(absl::Span<const LiveRange> ranges) {
   std::vector<size_t> by_size(ranges.size());
   std::iota(by_size.begin(), by_size.end(), size_t{0});
-  // A stable sort: ranges of equal size keep their order, so the plan is the same everywhere.
+  // The sort is stable: live ranges of equal size keep their order, so the plan is the same
+  // everywhere.
   std::stable_sort(by_size.begin(), by_size.end(),
                    [&](size_t a, size_t b) { return ranges[a].bytes > ranges[b].bytes; });
   MemoryPlan plan;
   plan.offsets.resize(ranges.size(), 0);
-  std::vector<size_t> placed;  // indices of the placed ranges, ordered by offset
+  std::vector<size_t> placed;  // indices of the live ranges that have an offset, ordered by offset
   for (const size_t index : by_size) {
     const size_t bytes = Rounded(ranges[index].bytes);
     size_t offset = 0;
-    // Values in `placed` are ordered by offset, so the first gap that is large enough is the
-    // lowest.
+    // The live ranges in `placed` are ordered by offset, so the first gap that is large enough has
+    // the lowest offset.
     for (const size_t other : placed) {
       if (!Overlap(ranges[index], ranges[other])) continue;
       if (offset + bytes <= plan.offsets[other]) break;

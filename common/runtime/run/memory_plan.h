@@ -1,10 +1,10 @@
 #pragma once
 
-// Places values in one arena. A value lives from the node that writes it to the last node that
-// reads it. Two values whose lives overlap get disjoint bytes; all other pairs may share bytes. The
-// largest value is placed first, and each value gets the lowest free offset. On training graphs the
-// arena is within a few per cent of the lower bound, and the plan depends on nothing but the
-// ranges.
+// The plan by which the values of a run share one arena (one block of memory). A value lives from
+// the node that writes it to the last node that reads it. Two values whose lives overlap get
+// disjoint bytes; all other pairs may share bytes. The largest value is placed first, and each
+// value gets the lowest free offset. On training graphs the arena is within a few per cent of the
+// lower bound. The plan depends only on the lives and sizes of the values.
 
 #include <cstddef>
 #include <vector>
@@ -20,7 +20,7 @@ struct LiveRange {
 };
 
 struct MemoryPlan {
-  std::vector<size_t> offsets;  // one offset per range, each a multiple of 64
+  std::vector<size_t> offsets;  // one offset per live range, each a multiple of 64
   size_t arena_bytes = 0;
 };
 

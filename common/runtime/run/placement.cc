@@ -14,7 +14,7 @@ namespace {
 // Returns the name of a value's copy in the device's memory.
 std::string DeviceName(const std::string& value) { return absl::StrCat(value, "@device"); }
 
-// Places the nodes of one graph. Lives for one call of PlaceNodes.
+// Chooses the device or the processor for each node of one graph. Lives for one call of PlaceNodes.
 class Placer {
  public:
   Placer(const onnx::GraphProto& graph, const KernelRegistry& device)
@@ -24,7 +24,8 @@ class Placer {
     for (const onnx::NodeProto& node : nodes) Place(node);
     std::vector<std::string> outputs;
     for (const onnx::ValueInfoProto& output : graph_.output()) outputs.push_back(output.name());
-    // The graph's outputs are copied to the host last: each copy waits for all posted work.
+    // Copies of the graph's outputs to the host come last, because each copy waits for all posted
+    // work.
     for (const std::string& value : made_) {
       for (size_t i = 0; i < outputs.size(); ++i) {
         if (outputs[i] != value) continue;
@@ -45,8 +46,8 @@ class Placer {
     const KernelDefinition* const definition = device_.FindFor(node);
     if (definition == nullptr || !CheckArity(node, definition->signature).ok()) return nullptr;
     if (!LackingTypes(node, definition->signature, types_).empty()) return nullptr;
-    // A kernel of a device is chosen by declared types; an unknown type could turn out to be one
-    // that the kernel lacks.
+    // The device runs only nodes whose input types are declared: an unknown type could turn out to
+    // be one that the device's kernel lacks.
     for (int i = 0; i < node.input_size(); ++i) {
       if (node.input(i).empty()) continue;
       if (types_.dtype(node.input(i)) == DType::kUndefined) return nullptr;
@@ -63,7 +64,8 @@ class Placer {
 
   void Place(onnx::NodeProto node) {
     const KernelDefinition* const definition = OnDevice(node);
-    // Inputs: a copy is added if the value is on the other side only.
+    // Inputs: a copy is added if the node needs the value in one memory (host or device) and the
+    // value is only in the other.
     for (int i = 0; i < node.input_size(); ++i) {
       std::string& input = *node.mutable_input(i);
       if (input.empty()) continue;
@@ -74,7 +76,7 @@ class Placer {
       if (place == InputPlace::kDevice) NeedOnDevice(input);
       if (place == InputPlace::kDevice || stays_there) input = DeviceName(input);
     }
-    // Outputs: a value that a device's kernel writes gets the name that it has on the device.
+    // Outputs: a value that a device's kernel writes is renamed to its name on the device.
     for (std::string& output : *node.mutable_output()) {
       if (definition == nullptr || definition->outputs_on_host || output.empty()) {
         on_host_.insert(output);
@@ -92,8 +94,8 @@ class Placer {
       AddCopy(kToHost, DeviceName(value), value);
     }
   }
-  // Notes that a value is needed on the device, and adds a copy to the device if there is none yet.
-  // A value that no node on the device has made is in host memory.
+  // Adds a copy of the value to the device, unless the value is on the device already. A value that
+  // no node has computed on the device is in host memory.
   void NeedOnDevice(const std::string& value) {
     if (!on_device_.insert(value).second) return;
     on_host_.insert(value);
@@ -115,7 +117,7 @@ class Placer {
   // Values on the device, by their names in the graph; some are in host memory as well.
   std::set<std::string> on_device_;
   std::set<std::string> on_host_;
-  std::vector<std::string> made_;  // values made on the device, in the order of their nodes
+  std::vector<std::string> made_;  // values computed on the device, in the order of their nodes
   std::vector<PlacedNode> placed_;
 };
 

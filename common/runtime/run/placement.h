@@ -1,9 +1,9 @@
 #pragma once
 
 // The choice of the nodes that run on a device. A node runs on the device if the device has a
-// kernel for the node's types; all other nodes stay on the processor. A value that is needed on the
-// other side is copied once. In host memory a value keeps its name, and so do the graph's inputs
-// and outputs; on the device the value has another name.
+// kernel for the node's types; all other nodes stay on the processor. A value that is needed both
+// in host memory and on the device is copied once. In host memory a value keeps its name, and so do
+// the graph's inputs and outputs; on the device the value has another name.
 
 #include <string>
 #include <vector>
@@ -28,11 +28,12 @@ struct PlacedGraph {
   std::vector<std::string> outputs;  // the names of the values that are the graph's outputs
 };
 
-// Places `nodes`, which come in an order in which they can run; the returned nodes are in such an
-// order, too. A copy to the device comes right before the first node that needs it. The copies of
-// the graph's outputs come at the end, because each copy to the host waits for all posted work. A
-// node stays on the processor if a type is unknown, or if its rank is unknown but matters.
-// `left_there` is DeviceTarget::left_there.
+// Chooses the device or the processor for each of `nodes` and adds copies. Both `nodes` and the
+// returned nodes come in an order in which they can run. A copy to the device comes right before
+// the first node that needs it. The copies of the graph's outputs come at the end, because each
+// copy to the host waits for all posted work. A node stays on the processor if a type is unknown,
+// or if the device's kernel needs a certain rank and the rank is unknown. `left_there` is
+// DeviceTarget::left_there.
 PlacedGraph PlaceNodes(const onnx::GraphProto& graph, const std::vector<onnx::NodeProto>& nodes,
                        const KernelRegistry& device, const std::vector<bool>& left_there);
 

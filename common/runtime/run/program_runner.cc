@@ -17,7 +17,7 @@ namespace cohort {
 
 namespace {
 
-// The view that node number `node` has of the current run. Thread-compatible.
+// The view of the current run that the kernel of node number `node` has. Thread-compatible.
 class NodeContext : public KernelContext {
  public:
   NodeContext(const CompiledNode& compiled, int node, ValueStore& values, const RunContext& run,
@@ -69,10 +69,12 @@ class NodeContext : public KernelContext {
   const Tensor absent_;
 };
 
-// The sizes of the symbols that this run has seen so far, each with the input that set the size.
+// The sizes of symbolic dimensions ("symbols") that this run has seen so far, each with the input
+// that set the size.
 using Symbols = std::map<std::string, std::pair<int64_t, std::string>>;
 
-// Checks the extents of one input against its declaration, and equal symbols against each other.
+// Checks the extents of one input against its declaration, and that dimensions with equal symbols
+// have equal sizes.
 absl::Status CheckDims(const InputSpec& spec, const Tensor& tensor, Symbols& symbols) {
   if (static_cast<size_t>(tensor.shape().rank()) != spec.dims.size()) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -121,9 +123,9 @@ absl::Status CheckInputs(const CompiledProgram& program, absl::Span<const Tensor
 
 }  // namespace
 
-// The state of a runner. A run is a walk over the nodes that may stop at a node that waits. The
-// answer of such a node's kernel comes on any thread, perhaps before the kernel's Start has
-// returned. Start's return and the answer exchange a flag; the later of the two continues the walk.
+// The state of a runner. A run executes the nodes in order and may stop at a node whose kernel
+// waits. The kernel's answer comes on any thread, perhaps before the kernel's Start has returned.
+// The return of Start and the answer both set one flag; the later of the two continues the run.
 class ProgramRunner::Impl {
  public:
   Impl(std::shared_ptr<const CompiledProgram> program, AllocateBuffer allocate_outputs,
@@ -136,7 +138,7 @@ class ProgramRunner::Impl {
     if (absl::Status status = CheckInputs(*program_, inputs); !status.ok()) {
       return done(std::move(status));
     }
-    // Runs queue up; only the first is under way.
+    // Runs queue up; only the first run in the queue is under way.
     runs_.push_back({{inputs.begin(), inputs.end()}, context, std::move(post), std::move(done)});
     if (runs_.size() == 1) Begin();
   }
@@ -153,7 +155,7 @@ class ProgramRunner::Impl {
   };
 
   void Begin() {
-    // Moved out of the run: the run must not keep inputs alive to its end.
+    // The inputs are moved out of the run, which must not keep them alive to its end.
     const std::vector<Tensor> inputs = std::move(run().inputs);
     next_ = 0;
     values_.Begin(inputs);
@@ -161,7 +163,7 @@ class ProgramRunner::Impl {
       values_.Bind(constant.value, constant.tensor);
     }
     for (size_t i = 0; i < inputs.size(); ++i) values_.Bind(program_->inputs[i].value, inputs[i]);
-    // Outputs that no node computes are final already.
+    // Graph outputs that no node computes are final before the first node runs.
     if (!Give(program_->given)) return;
     GoOn();
   }
@@ -177,8 +179,8 @@ class ProgramRunner::Impl {
         return;
       }
     }
-    // Waits for posted work, which may still read inputs: nothing has waited yet for a device's
-    // value of which only the shape was used.
+    // Waits for posted work, which may still read inputs. So far nothing has waited for a device's
+    // value of which nodes used only the shape.
     if (stream_ != nullptr) {
       if (absl::Status status = stream_->Wait(); !status.ok()) return Fail(std::move(status));
     }
@@ -195,19 +197,20 @@ class ProgramRunner::Impl {
 
   absl::Status RunKernel(const CompiledNode& node, KernelContext& context) {
     RETURN_IF_ERROR(node.kernel->Run(context));
-    // A device's kernel reports failures of posting through the stream.
+    // If a device's kernel fails to post work, its Run returns OK and the stream keeps the failure.
     return node.on_device ? stream_->status() : absl::OkStatus();
   }
 
-  // Returns false if the answer has not come yet. In that case the task that brings the answer
-  // continues the run.
+  // Starts a waiting kernel and returns whether its answer has come. If the answer has not come,
+  // the task that brings it continues the run.
   bool Answered(const WaitingKernel& kernel, KernelContext& context) {
     one_of_two_has_come_ = false;
     // `post` is copied: the posted task may end the run, and with it the run's `post`, while the
     // call of `post` is still under way.
     kernel.Start(context, [this, post = run().post](absl::StatusOr<Tensor> answer) {
       answer_ = std::move(answer);
-      // If Start has not returned yet, the caller of Start continues the run.
+      // If Start has not returned, the answer came first, and the caller of Start continues the
+      // run.
       if (!one_of_two_has_come_.exchange(true)) return;
       post([this] {
         const CompiledNode& node = program_->nodes[next_];
@@ -224,8 +227,8 @@ class ProgramRunner::Impl {
     return EndNode(node, answer.status());
   }
 
-  // Ends a node: takes its outputs and releases its inputs. Returns false if the node has failed,
-  // which has ended the run.
+  // Ends a node: passes its outputs to the taker, and releases values that no later node reads.
+  // Returns false if the node or the taker has failed, which has ended the run.
   bool EndNode(const CompiledNode& node, const absl::Status& status) {
     if (!status.ok()) {
       Fail(Annotate(status, absl::StrCat("node '", node.name, "' (", node.op, ")")));
@@ -237,8 +240,8 @@ class ProgramRunner::Impl {
     return true;
   }
 
-  // Passes outputs to the taker, if there is one. Returns false if the taker returned an error,
-  // which has ended the run.
+  // Passes graph outputs to the run's OutputTaker, if there is one. Returns false if the taker
+  // returned an error, which has ended the run.
   bool Give(const std::vector<size_t>& outputs) {
     OutputTaker* const taker = run().context.taker;
     if (taker == nullptr) return true;
@@ -252,8 +255,8 @@ class ProgramRunner::Impl {
   }
 
   void Fail(absl::Status status) {
-    // Posted work may still read inputs. The status of the stream is dropped, since `status`
-    // already ends the run.
+    // Posted work may still read inputs, so the stream is waited for. The stream's own status is
+    // dropped, since the run ends with `status`.
     if (stream_ != nullptr) (void)stream_->Wait();
     values_.Abandon();
     End(std::move(status));
@@ -281,9 +284,10 @@ class ProgramRunner::Impl {
 
   // The state of the run that is under way.
   size_t next_ = 0;  // index of the node that runs or waits
-  // The answer of the node that waits.
+  // The answer of the kernel for which the run waits.
   absl::StatusOr<Tensor> answer_ = absl::UnknownError("none yet");
-  std::atomic<bool> one_of_two_has_come_{false};  // set by Start's return or by the answer
+  // whether Start has returned or its answer has come
+  std::atomic<bool> one_of_two_has_come_{false};
 };
 
 ProgramRunner::ProgramRunner(std::shared_ptr<const CompiledProgram> program,

@@ -33,8 +33,8 @@ struct DeviceTarget {
   // The stream that the runner posts to, shared with the runner.
   std::shared_ptr<CudaStream> stream;
   // One flag per output of the graph, or empty. If the flag is set and a node on the device
-  // computes the output, the run returns it as a tensor of the device (IsOnDevice). No posted work
-  // writes that tensor any more.
+  // computes the output, the run returns the output as a tensor of the device (IsOnDevice), which
+  // no posted work writes any more.
   std::vector<bool> left_there = {};
 };
 
@@ -57,19 +57,20 @@ struct MemoryStats {
 class ProgramRunner {
  public:
   using Done = absl::AnyInvocable<void(absl::StatusOr<std::vector<Tensor>>)>;
-  // Runs a task later, in the place (such as a strand) where this runner is used.
+  // A function that runs a task later on the strand (or other executor) on which this runner is
+  // used.
   using Post = std::function<void(Task)>;
 
-  // Makes a runner. `allocate_outputs` makes the buffers of outputs, which are reused once nobody
-  // reads them. `stream` is the stream of the DeviceTarget, or null without one.
+  // Makes a runner. `allocate_outputs` makes the buffers of outputs; a buffer is reused once its
+  // readers have dropped it. `stream` is the stream of the DeviceTarget, or null without one.
   explicit ProgramRunner(std::shared_ptr<const CompiledProgram> program,
                          AllocateBuffer allocate_outputs = Buffer::Allocate,
                          std::shared_ptr<CudaStream> stream = nullptr);
   ~ProgramRunner();
 
-  // Runs the program and returns its outputs. No node may wait for another run: RunContext.exchange
-  // is null. Errors: INVALID_ARGUMENT for a wrong number, type or shape of inputs; a node's error,
-  // with the node's name; errors of the taker.
+  // Runs the program and returns its outputs. No node may wait for other replicas:
+  // RunContext.exchange is null. Errors: INVALID_ARGUMENT for a wrong number, type or shape of
+  // inputs; a node's error, with the node's name; errors of RunContext.taker.
   absl::StatusOr<std::vector<Tensor>> Run(absl::Span<const Tensor> inputs,
                                           const RunContext& context);
 
@@ -79,7 +80,7 @@ class ProgramRunner {
   void Start(absl::Span<const Tensor> inputs, const RunContext& context, Post post, Done done);
 
   // Makes later runs fill bytes of the arena with NaN after their last use by the plan. Tests
-  // detect with it a value that is read for longer than the plan keeps the value.
+  // thereby detect a value that is read for longer than the plan keeps it.
   void FillDeadMemory();
 
   MemoryStats memory() const;

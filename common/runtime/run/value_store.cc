@@ -51,9 +51,10 @@ bool ValueStore::SameAsRecorded(absl::Span<const Tensor> inputs) const {
 void ValueStore::Begin(absl::Span<const Tensor> inputs) {
   std::fill(current_.begin(), current_.end(), Placement{});
   for (Storage& storage : storages_) storage.live = 0;
-  // The plan of the last recorded run also fits this run.
+  // If the plan of the last recorded run fits this run's inputs, this run follows the plan and
+  // records nothing.
   if (planned_ && !stale_ && SameAsRecorded(inputs)) return;
-  // A second recording: shapes vary, so a pool of buffers pays from now on.
+  // This is the second recording: shapes vary, so a pool of buffers pays from now on.
   if (planned_ && varying_ == nullptr) {
     varying_ = std::make_shared<OutputPool>(Buffer::Allocate, kMaxFreePerSize);
   }
@@ -71,7 +72,7 @@ Tensor& ValueStore::Place(int value, Tensor tensor, Placement placement) {
   return values_[Index(value)];
 }
 
-// Makes the buffer of a value in a run that records.
+// Allocates the buffer of a value in a run that records where values are stored.
 Tensor ValueStore::Fresh(int value, DType dtype, const Shape& shape) {
   if (IsOnDeviceSide(value)) return stream_->NewTensor(dtype, shape);
   if (varying_ == nullptr) return Tensor(dtype, shape);
@@ -80,7 +81,8 @@ Tensor ValueStore::Fresh(int value, DType dtype, const Shape& shape) {
   return Tensor(dtype, shape, pool.Take(BufferSize(Bytes(dtype, shape))), 0);
 }
 
-// Allocates a value in a run that records, and notes its storage.
+// Allocates a value in a run that records where values are stored, and adds the value's storage to
+// the record.
 Tensor& ValueStore::Record(int node, int value, DType dtype, const Shape& shape) {
   Storage storage;
   storage.bytes = Bytes(dtype, shape);
@@ -92,7 +94,7 @@ Tensor& ValueStore::Record(int node, int value, DType dtype, const Shape& shape)
                {Origin::kOwned, static_cast<int>(storages_.size()) - 1});
 }
 
-// Allocates a value that the plan does not provide for. The next run records again.
+// Allocates a value that does not fit the memory plan. The next run records again.
 Tensor& ValueStore::Deviate(int value, DType dtype, const Shape& shape) {
   stale_ = true;
   ++allocations_;
@@ -106,7 +108,8 @@ Tensor& ValueStore::Allocate(int node, int value, DType dtype, const Shape& shap
   if (placement.origin != Origin::kOwned) return Deviate(value, dtype, shape);
   const Storage& storage = storages_[Index(placement.storage)];
   if (Bytes(dtype, shape) > storage.bytes) return Deviate(value, dtype, shape);
-  // A graph output keeps its buffer after the run, so it gets a buffer from the pool.
+  // A graph output keeps its buffer after the run, so it gets a buffer of its own instead of bytes
+  // of the arena.
   if (storage.escapes) {
     auto own = storage.on_device ? stream_->Allocate(storage.bytes) : pool_->Take(storage.bytes);
     return Place(value, Tensor(dtype, shape, std::move(own), 0), placement);
@@ -115,9 +118,9 @@ Tensor& ValueStore::Allocate(int node, int value, DType dtype, const Shape& shap
   return Place(value, Tensor(dtype, shape, arena, storage.offset), placement);
 }
 
-// Returns whether a node may write over one of its inputs. The input must be the only value on its
-// storage, and this node must be its last reader and read it by one input only. (A kernel of
-// several outputs reads each input when it makes the output over that input.)
+// Returns whether the node may write an output over `input`. This is allowed if `input` is the only
+// value on its storage, and the node is its last reader and reads it by one input only. (A kernel
+// of several outputs reads each input when it makes the output over that input.)
 bool ValueStore::MayOverwrite(int node, int input, size_t bytes) const {
   const Placement placement = current_[Index(input)];
   if (placement.storage < 0 || program_.last_use[Index(input)] != node) return false;
@@ -134,7 +137,8 @@ Tensor& ValueStore::AllocateOver(int node, int value, int input, DType dtype, co
   if (!planned_) {
     if (!may_overwrite) return Record(node, value, dtype, shape);
   } else {
-    // The plan must overwrite the same storage, or later values would overlap this value.
+    // This value may overwrite only the storage that the plan makes it overwrite, or later values
+    // would overlap it.
     const Placement planned = plan_[Index(value)];
     if (planned.origin != Origin::kOver) return Allocate(node, value, dtype, shape);
     if (!may_overwrite || planned.storage != placement.storage) {
@@ -144,13 +148,13 @@ Tensor& ValueStore::AllocateOver(int node, int value, int input, DType dtype, co
   return Place(value, Tensor(dtype, shape, over.buffer(), over.offset()), placement);
 }
 
-// Returns the storage of the input whose bytes `tensor` shares, or -1 if it shares the bytes of
-// none.
+// Returns the storage of the input of a node whose bytes `tensor` shares, or -1 if `tensor` shares
+// the bytes of no input.
 int ValueStore::StorageOf(const Tensor& tensor, absl::Span<const int> inputs) const {
   for (const int input : inputs) {
     if (input < 0 || values_[Index(input)].buffer() != tensor.buffer()) continue;
     const int storage = current_[Index(input)].storage;
-    // All storages of an arena share one buffer, so the byte range decides.
+    // All storages of an arena share one buffer, so the byte range tells the storage.
     if (storage < 0 || !IsInArena(storage)) return storage;
     const size_t begin = storages_[Index(storage)].offset;
     if (tensor.offset() >= begin &&
@@ -164,7 +168,8 @@ int ValueStore::StorageOf(const Tensor& tensor, absl::Span<const int> inputs) co
 void ValueStore::Forward(int value, const Tensor& tensor, absl::Span<const int> inputs) {
   const int storage = StorageOf(tensor, inputs);
   if (storage >= 0 && IsInArena(storage) && plan_[Index(value)].storage != storage) {
-    // The plan does not keep these bytes for this value, so the value gets a copy.
+    // The plan may give these bytes to other values while this value lives, so the value gets a
+    // copy.
     stale_ = true;
     ++allocations_;
     Place(value, IsOnDeviceSide(value) ? stream_->Clone(tensor) : tensor.Clone(), Placement{});
@@ -182,7 +187,8 @@ void ValueStore::Release(int node, absl::Span<const int> values) {
   if (fill_dead_memory_ && planned_) FillBehind(node);
 }
 
-// Fills the storages that no node after `node` reads. All bits set are a NaN for each float type.
+// Fills with NaN the storages that no node after `node` reads. All bits set are a NaN for each
+// float type.
 void ValueStore::FillBehind(int node) {
   for (const Storage& storage : storages_) {
     if (storage.escapes || storage.last != node) continue;
@@ -198,7 +204,8 @@ void ValueStore::FillBehind(int node) {
   }
 }
 
-// Computes the offsets of all storages on one side, and makes the arena larger if they need it.
+// Computes the offsets of all storages in host memory, or of all on the device, and makes the arena
+// larger if necessary.
 void ValueStore::PlanArena(bool on_device) {
   std::vector<LiveRange> ranges;
   std::vector<Storage*> placed;
@@ -233,7 +240,7 @@ void ValueStore::Finish() {
   std::fill(values_.begin(), values_.end(), Tensor());
 }
 
-// A failed run may have recorded only some values, so the next run must record.
+// A failed run may have recorded only some of its values, so the next run must record.
 void ValueStore::Abandon() {
   planned_ = false;
   fills_.clear();

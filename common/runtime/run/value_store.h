@@ -1,17 +1,17 @@
 #pragma once
 
-// Holds the values of one run. The first run with new input shapes records the storage of each
-// value: a storage of its own, the bytes of an input that is no longer needed (in place), or a
-// share of another value's storage (Reshape). A memory plan follows from the record, and later runs
-// place storages in one arena by this plan.
+// Holds the values of one run. The first run with new input shapes records the storage (range of
+// bytes) of each value: a storage of its own, the bytes of an input that is no longer needed (in
+// place), or a share of another value's storage (Reshape). A memory plan follows from the record,
+// and later runs place storages in one arena by this plan.
 //
 // A run may behave differently from the record, because an operator's result depends on input
-// values. Such a run stays correct: a value that deviates gets a fresh buffer, and the next run
-// records again. An operator that forwards its input in one run and computes in the next deviates,
-// too: every run counts the values on a storage, and no node writes over a storage that has other
-// values. A storage that a graph output shares is never in the arena. Values on a device have an
-// arena in the device's memory. If shapes change from run to run, as those of tables' rows do, each
-// run records and takes its buffers from a pool.
+// values. Such a run stays correct: a value that deviates from the record gets a fresh buffer, and
+// the next run records again. An operator that forwards its input in one run and computes in the
+// next deviates, too: every run counts the values on a storage, and no node writes over a storage
+// that has other values. A storage that a graph output shares is never in the arena. Values on a
+// device have an arena in the device's memory. If shapes change from run to run, as those of
+// tables' rows do, each run records and takes its buffers from a pool.
 
 #include <cstddef>
 #include <cstdint>
@@ -38,15 +38,16 @@ class ValueStore {
   void Begin(absl::Span<const Tensor> inputs);
   void Bind(int value, const Tensor& tensor) { values_[static_cast<size_t>(value)] = tensor; }
   Tensor& Allocate(int node, int value, DType dtype, const Shape& shape);
-  // Allocates a value over `input`, a value that the node reads, if the plan allows it and the node
-  // reads `input` only once.
+  // Allocates a value in the memory of `input`, which the node reads, if the plan allows it and the
+  // node reads `input` only once.
   Tensor& AllocateOver(int node, int value, int input, DType dtype, const Shape& shape);
   void Forward(int value, const Tensor& tensor, absl::Span<const int> inputs);
   // Drops `values`, which no node after `node` reads.
   void Release(int node, absl::Span<const int> values);
-  // Ends a run that succeeded, and makes the plan if the run has recorded.
+  // Ends a run that succeeded. If the run has recorded where its values are stored, makes the
+  // memory plan.
   void Finish();
-  // Ends a run that failed. The next run records.
+  // Ends a run that failed. The next run records where its values are stored.
   void Abandon();
   // Makes later runs fill bytes of an arena with NaN after their last use by the plan. For tests.
   void FillDeadMemory() { fill_dead_memory_ = true; }
@@ -70,8 +71,8 @@ class ValueStore {
     int last = 0;
     bool escapes = false;
     bool on_device = false;
-    int live = 0;       // number of values that are on the storage now
-    size_t offset = 0;  // place of the storage in its arena
+    int live = 0;       // number of values whose bytes are in the storage now
+    size_t offset = 0;  // offset of the storage in its arena
   };
 
   bool IsOnDeviceSide(int value) const { return program_.on_device[static_cast<size_t>(value)]; }
@@ -90,25 +91,25 @@ class ValueStore {
   void FillBehind(int node);
 
   const CompiledProgram& program_;
-  // The pool for outputs, shared with buffers in use, which refer to the pool.
+  // The pool for graph outputs, shared with buffers in use, which refer to the pool.
   const std::shared_ptr<OutputPool> pool_;
-  // The pool for values of runs that record, made once shapes were seen to change. Shared with
-  // buffers in use.
+  // The pool for values of runs that record. It is made once shapes were seen to change. Shared
+  // with buffers in use, which refer to the pool.
   std::shared_ptr<OutputPool> varying_;
   std::vector<Tensor> values_;
-  std::vector<Placement> current_;  // placement of each value in this run
-  std::vector<Placement> plan_;     // placement of each value in the recorded run
+  std::vector<Placement> current_;  // where each value of this run is stored
+  std::vector<Placement> plan_;     // where each value of the recorded run was stored
   std::vector<Storage> storages_;
   std::vector<std::pair<DType, Shape>> signature_;  // types and shapes of the recorded inputs
   CudaStream* const stream_;
-  // The arenas in host memory and on the device, shared with the tensors of a run, which are views
-  // of them.
+  // The arenas (one block of memory each) in host memory and on the device. Shared with the tensors
+  // of a run, which are views of the arenas.
   std::shared_ptr<Buffer> arena_;
   std::shared_ptr<Buffer> device_arena_;
   bool planned_ = false;
   bool stale_ = false;
   bool fill_dead_memory_ = false;
-  std::vector<Tensor> fills_;  // sources of NaN that the stream still copies to the device
+  std::vector<Tensor> fills_;  // NaN bytes that the stream still copies to the device
   int64_t allocations_ = 0;
 };
 

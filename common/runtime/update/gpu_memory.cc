@@ -14,7 +14,7 @@ namespace cohort {
 
 namespace {
 
-// The stream of a home's updates, used by one update at a time. Thread-safe.
+// The stream to which a home of variables posts its updates, one update at a time. Thread-safe.
 class UpdateStream {
  public:
   explicit UpdateStream(std::shared_ptr<CudaStream> stream) : stream_(std::move(stream)) {}
@@ -50,8 +50,8 @@ class UpdateStream {
     const size_t count = step.gradient.size();
     const std::shared_ptr<Buffer> copy = stream_->Upload(
         {reinterpret_cast<const std::byte*>(step.gradient.data()), count * sizeof(float)});
-    // Without this return, the kernel would make up for missed steps on the processor, and the
-    // fallback would do so a second time.
+    // Without this return, the kernel would apply missed steps on the processor, and GpuKernel's
+    // fallback would apply the same steps again.
     if (!stream_->status().ok()) return;
     UpdateStep there = step;
     there.gradient = {reinterpret_cast<const float*>(copy->data()), count};
@@ -62,22 +62,22 @@ class UpdateStream {
   std::shared_ptr<CudaStream> stream_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Ends the process, because the values of the variables are lost with the GPU.
+// Ends the process, because the GPU has failed and the values of its variables are lost.
 [[noreturn]] void EndWithout(const absl::Status& status) {
   Log(LogLevel::kError, "variables_lost", {{"error", status.message()}});
   std::abort();
 }
 
-// The kernel of a GPU's variables: updates whole slices on the GPU and single rows on the
-// processor. Immutable; thread-safe.
+// The kernel for variables in a GPU's memory: updates whole slices on the GPU and single rows on
+// the processor. Immutable; thread-safe.
 class GpuKernel : public UpdateKernel {
  public:
   GpuKernel(std::shared_ptr<UpdateStream> stream, std::unique_ptr<UpdateKernel> posted,
             std::unique_ptr<UpdateKernel> here)
       : stream_(std::move(stream)), posted_(std::move(posted)), here_(std::move(here)) {}
 
-  // Falls back to the processor if the GPU has no room for the gradient: the processor reads the
-  // gradient in place.
+  // Applies the update on the GPU, or on the processor if the GPU has no room for a copy of the
+  // gradient: the processor reads the gradient in place.
   void Apply(const UpdateStep& step) const override {
     const absl::Status status = stream_->Apply(*posted_, step);
     if (absl::IsResourceExhausted(status)) return here_->Apply(step);
@@ -120,7 +120,7 @@ absl::StatusOr<std::shared_ptr<VariableMemory>> OpenGpuMemory(const CudaTable& t
                                                               int32_t device) {
   ASSIGN_OR_RETURN(std::shared_ptr<CudaStream> opened, CudaStream::Open(table, device));
   const auto stream = std::make_shared<UpdateStream>(std::move(opened));
-  // A trial allocation, so that a device without unified memory is refused now, not at the first
+  // The trial allocation refuses a device without unified memory now, and not only at the first
   // variable.
   const auto tried = stream->Allocate(1);
   if (!tried.ok()) {

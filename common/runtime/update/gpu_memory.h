@@ -2,8 +2,8 @@
 
 // The memory of a GPU as a home of variables: unified memory that stays on the GPU, where dense
 // updates run. A program on the same GPU reads a variable in place. The processor works in the same
-// memory whenever something is not done in every step or is done to single rows. That is correct
-// but slow: the memory moves to the processor's side, and back for the next update.
+// memory for whatever is not done in every step, and for updates of single rows. That is correct
+// but slow: the memory's pages move to the host, and back to the GPU for the next update.
 
 #include <cstdint>
 #include <memory>

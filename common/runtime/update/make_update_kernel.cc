@@ -36,8 +36,8 @@ class SgdKernel : public OptimizerKernel {
 
   void CatchUp(const UpdateStep& step, const MissedSteps& missed) const override {
     if (momentum_ == 0) return LoseLoop(SpanOf(step, missed));
-    // Without momentum_of_gradients the slot includes the learning rate; Nesterov's look-ahead
-    // scales the move once more.
+    // Without momentum_of_gradients the momentum slot includes the learning rate. Nesterov's
+    // look-ahead multiplies the move by the momentum once more.
     const double rate = (of_gradients_ ? -step.learning_rate : 1) * (nesterov_ ? momentum_ : 1);
     MoveLoop(SpanOf(step, missed), Slot(step, 0).in,
              static_cast<float>(rate * missed.Moves(momentum_)));
@@ -68,7 +68,8 @@ class AdagradKernel : public OptimizerKernel {
   }
 
   void ApplyRows(absl::Span<const RowUpdate> rows, UpdateStep& step) const override {
-    // AdagradRowsLoop knows neither averages nor missed steps nor one accumulator for each row.
+    // AdagradRowsLoop supports no moving average, no missed steps, and no slot with one accumulator
+    // for each row.
     if (per_row_ || !is_rule_alone()) return OptimizerKernel::ApplyRows(rows, step);
     AdagradRowsLoop(rows, {static_cast<int64_t>(step.row_width), DecayOf(step)},
                     {static_cast<float>(step.learning_rate), epsilon_, outside_});
@@ -173,14 +174,14 @@ class FtrlKernel : public OptimizerKernel {
 
  private:
   void ApplyRule(const UpdateStep& step) const override {
-    // FTRL's formula divides by the learning rate, which may be 0 at the end of a schedule. Then
-    // nothing moves.
+    // FTRL's formula divides by the learning rate, which may be 0 at the end of a schedule. At a
+    // rate of 0 the value and the slots stay as they are.
     if (step.learning_rate == 0) return KeepAll(step);
     Run(&UpdatesLaunches::ftrl, {SpanOf(step), {Slot(step, 0), Slot(step, 1)}, RatesOf(step)});
   }
 
   void CatchUp(const UpdateStep& step, const MissedSteps& missed) const override {
-    // Nothing moves at a learning rate of 0, as in ApplyRule.
+    // At a learning rate of 0 the value and the slots stay as they are, as in ApplyRule.
     if (step.learning_rate == 0) return KeepAll(step);
     MissedFtrlLoop(SpanOf(step), {Slot(step, 0), Slot(step, 1)}, RatesOf(step), missed.count);
   }
@@ -239,8 +240,8 @@ class AdamKernel : public OptimizerKernel {
           static_cast<float>(1 - betas_.second), betas_.epsilon}});
   }
 
-  // Moves the value by the missed steps, then fades the slots. AMSGrad's largest u does not fade,
-  // so AMSGrad's moves fade as m does; Adam's moves fade as m / sqrt(u) does.
+  // Moves the value by the missed steps, then lets the slots m and u fade. AMSGrad's largest u does
+  // not fade, so AMSGrad's moves fade as m does; Adam's moves fade as m / sqrt(u) does.
   void CatchUp(const UpdateStep& step, const MissedSteps& missed) const override {
     const double fade = amsgrad_ ? betas_.first : betas_.first / std::sqrt(betas_.second);
     MoveByRootLoop(SpanOf(step, missed), {Slot(step, 0), Slot(step, amsgrad_ ? 2 : 1), {}},
@@ -351,7 +352,8 @@ class AssignAddKernel : public UpdateKernel {
   CudaStream* const stream_;
 };
 
-// Makes the kernel of a rule for `stream`, or for the processor if `stream` is null.
+// Makes the kernel of an update rule, which posts to `stream`, or runs on the processor if `stream`
+// is null.
 absl::StatusOr<std::unique_ptr<UpdateKernel>> Make(const proto::UpdateRule& rule,
                                                    CudaStream* stream) {
   ASSIGN_OR_RETURN(const UpdateRuleSpec spec, DescribeUpdateRule(rule));

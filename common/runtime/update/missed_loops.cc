@@ -17,7 +17,7 @@ double MissedSteps::Lost() const {
 // Returns the sum of a geometric series, r (a^k - r^k) / (a - r) with a = 1 - decay.
 double MissedSteps::Moves(double r) const {
   const double a = 1 - decay;
-  // At a = r the quotient would be 0 / 0; there all k summands are r^k.
+  // For a = r the quotient would be 0 / 0, but then all k summands of the series are r^k.
   if (std::abs(a - r) <= 1e-9 * std::abs(a)) return count * std::pow(r, count);
   return r * (std::pow(a, count) - std::pow(r, count)) / (a - r);
 }
@@ -72,14 +72,14 @@ void MissedFtrlLoop(const UpdateSpan& span, const FtrlSlots& slots, const FtrlRa
   const auto [sum_in, sum_out] = slots.accumulator;
   const auto [linear_in, linear_out] = slots.linear;
   for (int64_t i = 0; i < count; ++i) {
-    // Step 1: z moves by the shrinkage of the value as it is now.
+    // The first missed step moves z by the shrinkage of the value before all missed steps.
     const float z = linear_in[i] + rates.two_shrinkage * Decayed(in[i], decay);
     const float clipped = std::clamp(z, -rates.l1, rates.l1);
     const float root =
         rates.power == 0.5f ? std::sqrt(sum_in[i]) : std::pow(sum_in[i], rates.power);
     const float divisor = root * rates.inverse_learning_rate + rates.two_l2;
-    // Steps 2 to `steps`: only the part of z beyond l1 fades, since the value is 0 without that
-    // part.
+    // The further missed steps shrink only the part of z beyond l1, since the value depends on that
+    // part alone.
     float beyond = z - clipped;
     // The power is computed in double, since it amplifies the rounding error of its base.
     if (rates.two_shrinkage != 0) {

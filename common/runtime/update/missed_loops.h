@@ -22,18 +22,20 @@ namespace cohort {
 // The number of steps that a row has missed, and the formulas' factors for that number.
 struct MissedSteps {
   double count = 0;
-  double decay = 0;  // the share of the value that one step takes
+  double decay = 0;  // the share of the value that weight decay takes in one step
 
-  // Returns the share of the value that all missed steps take: 1 - (1 - decay)^count.
+  // Returns the share of the value that weight decay takes in all missed steps: 1 - (1 -
+  // decay)^count.
   double Lost() const;
-  // Returns the sum over j = 1 ... count of (1 - decay)^(count-j) r^j.
+  // Returns the factor by which moves in all missed steps change the value: the sum over j = 1 ...
+  // count of (1 - decay)^(count-j) r^j.
   double Moves(double r) const;
-  // Returns b^count, for b in [0, 1].
+  // Returns the factor by which a slot fades in all missed steps: b^count, for b in [0, 1].
   double Scale(double b) const;
 };
 
-// In all of these loops except MissedFtrlLoop, span.decay is the share that the value loses by all
-// missed steps together. No loop reads the gradients.
+// In the loops below, except MissedFtrlLoop, span.decay is the share that weight decay takes of the
+// value in all missed steps together. No loop reads the gradients.
 
 // Reduces the value by the share span.decay and changes nothing else.
 void LoseLoop(const UpdateSpan& span);
@@ -56,10 +58,10 @@ void MoveByNormLoop(const UpdateSpan& span, const AdamaxSlots& slots, const Norm
 // Multiplies a slot of `count` elements by `factor`.
 void ScaleLoop(const SlotSpan& slot, int64_t count, float factor);
 
-// Applies `steps` steps without a gradient to FTRL's z, from which the value follows. The first
-// step makes the value follow z, whatever the value was. Each further step adds 2 shrinkage v (1 -
-// decay) to z, so the excess of z over l1 fades like a power. If the shrinkage would change the
-// sign of the excess, nothing of the excess is left. Unlike in the other loops, `span.decay` is the
+// Applies `steps` steps without a gradient to FTRL's slot z, from which the value follows. The
+// first step computes the value from z, whatever the value was. Each further step adds 2 shrinkage
+// v (1 - decay) to z, so the excess of z over l1 fades like a power. If the shrinkage would change
+// the sign of the excess, the excess becomes 0. Unlike in the other loops, `span.decay` is the
 // decay of one step.
 void MissedFtrlLoop(const UpdateSpan& span, const FtrlSlots& slots, const FtrlRates& rates,
                     double steps);

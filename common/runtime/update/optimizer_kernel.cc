@@ -20,8 +20,8 @@ void Copy(absl::Span<const T> in, absl::Span<T> out) {
   if (in.data() != out.data()) std::copy(in.begin(), in.end(), out.begin());
 }
 
-// Sets the spans of `part` to `count` elements of `step` from `begin` on. Both numbers are
-// multiples of the row width.
+// Sets the spans of `part` to `count` elements of the spans of `step`, from element `begin` on.
+// `begin` and `count` are multiples of the row width.
 void TakePart(const UpdateStep& step, size_t begin, size_t count, UpdateStep& part) {
   part.gradient = step.gradient.subspan(begin, count);
   part.value_in = step.value_in.subspan(begin, count);
@@ -35,16 +35,17 @@ void TakePart(const UpdateStep& step, size_t begin, size_t count, UpdateStep& pa
   }
 }
 
-// Converts the step that is kept for a row: a whole number, stored as the bits of a float, because
-// a float has too few digits for a step.
+// Converts a row's last step to and from the form in the slot: a whole number, stored as the bits
+// of a float, because a float has too few digits for a step.
 uint64_t StepOf(float bits) { return std::bit_cast<uint32_t>(bits); }
 float BitsOf(uint64_t step) {
   constexpr uint64_t kMax = std::numeric_limits<uint32_t>::max();
   return std::bit_cast<float>(static_cast<uint32_t>(std::min(step, kMax)));
 }
 
-// Returns the number of steps between `last` and `step`. Pushes come in any order, so the row may
-// already have seen a later step; then nothing was missed.
+// Returns the number of steps that a row has missed between its last step, `last`, and `step`.
+// Pushes come in any order, so the row may already have seen a later step; then it has missed
+// nothing.
 uint64_t MissedSince(float last, uint64_t step) {
   const uint64_t seen = StepOf(last);
   return step > seen + 1 ? step - seen - 1 : 0;
@@ -124,7 +125,8 @@ void OptimizerKernel::Apply(const UpdateStep& step) const {
     const uint64_t missed = MissedSince(last.in[begin], step.step);
     size_t end = begin + 1;
     while (end < rows && MissedSince(last.in[end], step.step) == missed) ++end;
-    if (end - begin == rows) {  // the case of a sparse push; saves a copy of the spans
+    // all rows are alike, as in a sparse push: saves a copy of the spans
+    if (end - begin == rows) {
       ApplyAfter(missed, step);
       break;
     }
@@ -142,15 +144,15 @@ void OptimizerKernel::Apply(const UpdateStep& step) const {
 void OptimizerKernel::ApplyAfter(uint64_t missed, const UpdateStep& step) const {
   if (missed == 0) return ApplyOnce(step);
   const MissedSteps steps = {static_cast<double>(missed), weight_decay_ * step.learning_rate};
-  // The average took up the value as it stood during the missed steps, so it moves first, while
-  // `value_in` still has that value.
+  // The moving average is updated first, while `value_in` still has the value from before the
+  // missed steps, towards which those steps move the average.
   if (use_average_) {
     const double share = 1 - std::pow(1 - average_share_, steps.count);
     RunLoop(
         AverageUpdate{ToSpan(step), Slot(step, step.slots.size() - 1), static_cast<float>(share)});
   }
   CatchUp(step, steps);
-  // The push itself starts from the values that the missed steps have written.
+  // The step itself starts from the value and the slots that the missed steps have written.
   UpdateStep now = step;
   now.value_in = step.value_out;
   for (SlotSpans& slot : now.slots) slot.in = slot.out;
@@ -159,7 +161,7 @@ void OptimizerKernel::ApplyAfter(uint64_t missed, const UpdateStep& step) const 
 
 void OptimizerKernel::ApplyOnce(const UpdateStep& step) const {
   const size_t part = std::max<size_t>(kPartElements / step.row_width, 1) * step.row_width;
-  // A device's loops run over the whole value: the parts would only add launches.
+  // On a device the loops run over the whole value, because each part would need further launches.
   if (!use_average_ || stream_ != nullptr || step.gradient.size() <= part) {
     ApplyRule(step);
     if (use_average_) UpdateAverage(step);
@@ -173,7 +175,7 @@ void OptimizerKernel::ApplyOnce(const UpdateStep& step) const {
   }
 }
 
-// Moves the average towards the new value, or starts the average with the first value, as Keras
+// Moves the moving average towards the new value. Step 1 sets the average to the value, as Keras
 // does. Every overwrite_every_ steps the average overwrites the value.
 void OptimizerKernel::UpdateAverage(const UpdateStep& step) const {
   UpdateSpan span = ToSpan(step);

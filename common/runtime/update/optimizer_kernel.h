@@ -48,7 +48,8 @@ class OptimizerKernel : public UpdateKernel {
     RunLoopOn(stream_, launch, update);
   }
   UpdateSpan SpanOf(const UpdateStep& step) const;
-  // Returns the span of `step`, with the value's loss by all missed steps as its decay.
+  // Returns the span of `step`, with the share that weight decay takes in all missed steps as its
+  // decay.
   static UpdateSpan SpanOf(const UpdateStep& step, const MissedSteps& missed);
   float DecayOf(const UpdateStep& step) const {
     return static_cast<float>(weight_decay_ * step.learning_rate);
@@ -59,11 +60,13 @@ class OptimizerKernel : public UpdateKernel {
 
  private:
   virtual void ApplyRule(const UpdateStep& step) const = 0;
-  // Applies missed steps, which have no gradient: reads every `in` of the value and of the rule's
-  // own slots and writes the `out` beside it. All missed steps use the learning rate of `step`.
+  // Applies missed steps, which have no gradient. Reads every `in` span of the value and of the
+  // rule's own slots, and writes the `out` span that belongs to it. All missed steps use the
+  // learning rate of `step`.
   virtual void CatchUp(const UpdateStep& step, const MissedSteps& missed) const = 0;
 
-  // Updates rows that have all missed the same number of steps, `missed`.
+  // Applies `missed` missed steps and then `step` to rows that have all missed the same number of
+  // steps.
   void ApplyAfter(uint64_t missed, const UpdateStep& step) const;
   void ApplyOnce(const UpdateStep& step) const;
   void UpdateAverage(const UpdateStep& step) const;

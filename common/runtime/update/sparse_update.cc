@@ -30,7 +30,7 @@ MergedRows::MergedRows(absl::Span<const int64_t> rows, absl::Span<const float> g
     : width_(width) {
   COHORT_CHECK(width > 0 && gradients.size() == rows.size() * width, "a row of gradients each");
   rows_.reserve(rows.size());
-  // Workers send strictly ascending rows: then there is nothing to sort and nothing to add.
+  // Workers push strictly ascending rows; such rows need no sorting and no adding.
   const bool ascending =
       std::adjacent_find(rows.begin(), rows.end(), std::greater_equal<>()) == rows.end();
   if (!ascending) {
@@ -41,7 +41,7 @@ MergedRows::MergedRows(absl::Span<const int64_t> rows, absl::Span<const float> g
 }
 
 // Sorts the gradients by row and adds the gradients of each row in the order in which they were
-// pushed. Pairs of (row, position) sort both ways at once.
+// pushed. Sorting pairs of (row, position in the push) gives both orders at once.
 void MergedRows::MergeUnsorted(absl::Span<const int64_t> rows, const float* gradients) {
   std::vector<std::pair<int64_t, size_t>> order;
   order.reserve(rows.size());
@@ -53,8 +53,8 @@ void MergedRows::MergeUnsorted(absl::Span<const int64_t> rows, const float* grad
     const bool first = i == 0 || order[i - 1].first != order[i].first;
     if (first && order[i + 1].first == order[i].first) ++repeated;
   }
-  sums_.reserve(repeated * width_);  // pointers into sums_ must stay valid
-  // Each pass takes all gradients of one row. A row with only one gradient is not copied.
+  sums_.reserve(repeated * width_);  // rows_ has pointers into sums_, which must not move
+  // Each iteration takes all gradients of one row. A row with only one gradient is not copied.
   for (size_t i = 0; i < order.size();) {
     const auto [row, at] = order[i++];
     const float* gradient = gradients + at * width_;
@@ -74,7 +74,7 @@ void MergedRows::MergeUnsorted(absl::Span<const int64_t> rows, const float* grad
 void UpdateSomeRows(const UpdateKernel& kernel, const MergedRows& gradients, UpdateStep& step,
                     RowPlace place) {
   COHORT_CHECK(step.slots.size() <= kRowSlotsMax, "a rule with so many slots");
-  // Two groups of rows in turn: one is prefetched while the other is updated.
+  // Two groups of rows take turns: one group is prefetched while the other is updated.
   std::array<std::array<RowUpdate, kFetchedRows>, 2> groups;
   size_t found = 0;
   const auto find = [&](std::array<RowUpdate, kFetchedRows>& group) {
@@ -104,11 +104,11 @@ void UpdateAllRows(const UpdateKernel& kernel, const MergedRows& gradients, size
   const size_t rows_at_once = std::max<size_t>(kSweptElements / width, 1);
   std::vector<float> swept(rows_at_once * width);
   size_t next = 0;
-  // Each pass updates the consecutive rows that lie in one piece of memory.
+  // Each iteration updates consecutive rows that are contiguous in memory.
   for (size_t first = 0; first < num_rows;) {
     const size_t count = memory(first, std::min(rows_at_once, num_rows - first), step);
     std::fill_n(swept.begin(), count * width, 0.0f);
-    // Copies the gradients that fall into these rows; all other rows keep their zeros.
+    // Copies the gradients of the rows of this iteration; rows without a gradient keep their zeros.
     for (; next < gradients.size(); ++next) {
       const size_t row = static_cast<size_t>(gradients.row(next)) - first;
       if (row >= count) break;

@@ -39,23 +39,23 @@ class MergedRows {
   std::vector<float> sums_;  // the sums of rows that were pushed more than once
 };
 
-// Sets `place` to the memory of the value and slots of one row, which are changed in place. The
-// caller asks for rows in ascending order and some rows before it updates them. Each place stays
-// valid until the last row has been updated.
+// A function that sets `place` to the memory of the value and slots of one row, which are changed
+// in place. It is called for rows in ascending order, some rows ahead of their updates. Each place
+// stays valid until the last row has been updated.
 using RowPlace = absl::FunctionRef<void(size_t row, RowUpdate& place)>;
 
-// Updates only the rows that have gradients. `step` has what all rows have in common, as
-// UpdateKernel::ApplyRows takes it.
+// Updates only the rows that have gradients. `step` has the learning rate and all else that is the
+// same for all rows, as UpdateKernel::ApplyRows takes it.
 void UpdateSomeRows(const UpdateKernel& kernel, const MergedRows& gradients, UpdateStep& step,
                     RowPlace place);
 
-// Sets the value and slot spans of `step` for up to `count` rows from row `first` on, as many as
-// lie in one piece of memory, and returns their number. The caller asks for rows in ascending
-// order.
+// A function that sets the value and slot spans of `step` to as many rows from row `first` on as
+// are contiguous in memory, at most `count`, and returns their number. It is called for rows in
+// ascending order.
 using RowMemory = absl::FunctionRef<size_t(size_t first, size_t count, UpdateStep& step)>;
 
-// Updates all `num_rows` rows; a row without a gradient gets a gradient of zeros. `step` has what
-// all rows have in common.
+// Updates all `num_rows` rows; a row without a gradient gets a gradient of zeros. `step` has the
+// learning rate and all else that is the same for all rows.
 void UpdateAllRows(const UpdateKernel& kernel, const MergedRows& gradients, size_t num_rows,
                    UpdateStep& step, RowMemory memory);
 

@@ -30,7 +30,7 @@ struct UpdateStep {
   absl::Span<float> value_out;
   std::vector<SlotSpans> slots;
   double learning_rate = 0;
-  uint64_t step = 1;     // t of the formulas; the first step is 1
+  uint64_t step = 1;     // t of the update rules' formulas; the first step is 1
   size_t row_width = 1;  // the number of elements in a row; only rules with a slot per row read it
 };
 
@@ -42,7 +42,7 @@ struct RowUpdate {
   float* slots[kRowSlotsMax];
 };
 
-// Immutable; thread-safe.
+// The kernel of one update rule. Immutable; thread-safe.
 class UpdateKernel {
  public:
   virtual ~UpdateKernel() = default;

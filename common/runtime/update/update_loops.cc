@@ -19,8 +19,8 @@ struct EachElement {
   }
 };
 
-// Loops over the body of `update` on the processor. The loop is vectorised if the caller is
-// COHORT_SIMD.
+// Runs the body of `update` for every element on the processor. The loop is vectorised if the
+// caller is compiled with COHORT_SIMD.
 template <typename Update>
 COHORT_INLINE void LoopOverBody(const Update& update) {
   WithBody(update, EachElement());
@@ -68,7 +68,7 @@ COHORT_INLINE float SumOfSquares(const float* values, int64_t count) {
   return sum;
 }
 
-// Updates the row of `span` that begins at element `begin`: v -= rate g.
+// Updates the row that begins at element `begin` of `span`: v -= rate g.
 COHORT_INLINE void UpdateRow(const UpdateSpan& span, int64_t begin, int64_t width, float rate) {
   const float* const gradient = span.gradient + begin;
   const float* const in = span.value_in + begin;
@@ -84,7 +84,8 @@ COHORT_INLINE void UpdateRow(const UpdateSpan& span, int64_t begin, int64_t widt
 
 }  // namespace
 
-// Each function is compiled for several instruction sets; the loop is inlined into each version.
+// Each RunLoop is compiled for several instruction sets; the loop over the elements is inlined into
+// each version.
 COHORT_SIMD void RunLoop(const SgdUpdate& update) { LoopOverBody(update); }
 COHORT_SIMD void RunLoop(const MomentumUpdate& update) { LoopOverBody(update); }
 COHORT_SIMD void RunLoop(const AdagradUpdate& update) { LoopOverBody(update); }
@@ -105,15 +106,15 @@ COHORT_SIMD void AdagradRowsLoop(absl::Span<const RowUpdate> rows, const RowsSpa
 }
 
 // Updates a group of rows in three passes: sums of squares, rates, values. The roots and quotients
-// of many rows are computed at once, and no row waits for those of the row before it. A group is
-// small enough that the processor, which prefetches memory that is read in order, continues its
-// prefetch from group to group.
+// of many rows are computed at once, and no row waits for the root and quotient of the row before
+// it. A group is small enough that the processor, which prefetches memory that is read in order,
+// continues its prefetch from group to group.
 COHORT_SIMD void RunLoop(const RowwiseAdagradUpdate& update) {
   const auto [span, accumulator, width, rates] = update;
   const auto [gradient, in, out, count, decay] = span;
   const auto [sum_in, sum_out] = accumulator;
   const auto [learning_rate, epsilon, outside] = rates;
-  // The accumulator takes the mean of the squares, not their sum.
+  // Row-wise Adagrad adds the mean of the squares to the accumulator, not their sum.
   const float share = 1.0f / static_cast<float>(width);
   constexpr int64_t kRowsAtOnceMax = 64;
   constexpr int64_t kElementsAtOnce = 128;

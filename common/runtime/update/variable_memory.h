@@ -1,9 +1,9 @@
 #pragma once
 
-// The memory in which a home keeps a variable, with the kernels that update the variable there. It
-// is host memory or the memory of a GPU. The processor can read and write both kinds like any other
-// memory while no update runs. For a GPU's memory that is correct but slow, so whatever a step does
-// often runs on the GPU.
+// The memory in which a home keeps a variable (host memory or the memory of a GPU), with the
+// kernels that update the variable there. The processor can read and write both kinds of memory
+// like any other memory while no update runs. For a GPU's memory such access is correct but slow,
+// so what is done in every step runs on the GPU.
 
 #include <cstddef>
 #include <functional>
@@ -31,8 +31,9 @@ class VariableMemory {
   virtual absl::StatusOr<std::unique_ptr<UpdateKernel>> MakeKernel(
       const proto::UpdateRule& rule) = 0;
 
-  // Returns whether a value lies in one piece of memory. Then one launch updates the whole value,
-  // and a program on the device reads it in place. Otherwise a value is divided into pages.
+  // Returns whether the bytes of a value are contiguous in memory. In that case one launch updates
+  // the whole value, and a program on the device reads it in place. Otherwise a value is divided
+  // into pages.
   virtual bool in_one_piece() const = 0;
 };
 

@@ -41,11 +41,12 @@ std::shared_ptr<Acceptor> Acceptor::Start(std::shared_ptr<IoLoop> loop, UniqueFd
 
 void Acceptor::OnEvents(uint32_t events) {
   MutexLock lock(mutex_);
-  // The lock is held while `take` runs, so that Close waits for a connection that is being taken.
+  // The lock is held while `take` runs, so that Close waits until `take` has returned.
   while (socket_.ok()) {
     UniqueFd accepted = options_.accept(socket_);
     if (!accepted.ok()) {
-      // Any other error concerns one connection or means that none waits: the loop calls again.
+      // An error other than a shortage concerns one connection, or says that no connection waits.
+      // The loop calls OnEvents again when one waits.
       if (IsShortage(errno)) Rest(errno);
       return;
     }
@@ -68,7 +69,7 @@ void Acceptor::Rest(int error) {
 
 void Acceptor::GoOn() {
   MutexLock lock(mutex_);
-  // After Close, another source may have the number of the closed descriptor.
+  // After Close, the descriptor's number may belong to another source of the loop.
   if (socket_.ok()) loop_->Change(*this, EPOLLIN);
 }
 

@@ -22,15 +22,15 @@ class Acceptor final : public IoLoop::Source {
     std::function<UniqueFd(const UniqueFd& listener)> accept;
     // Takes ownership of a connection. Runs on the loop's thread, never after Close.
     std::function<void(UniqueFd connection)> take;
-    // How long accepting pauses when the process has no descriptor left. Meanwhile connections wait
-    // in the listening socket; an accept at once would fail again.
+    // How long the acceptor pauses when the process has no descriptor left. Meanwhile connections
+    // wait in the listening socket; accepting again at once would fail again.
     std::chrono::milliseconds rest{100};
   };
 
   static std::shared_ptr<Acceptor> Start(std::shared_ptr<IoLoop> loop, UniqueFd socket,
                                          Options options);
 
-  // Stops accepting; the address is free when Close returns. Must not be called from `take`.
+  // Stops accepting connections and frees the listening address. Must not be called from `take`.
   void Close();
 
   int fd() const override { return fd_; }
@@ -44,11 +44,11 @@ class Acceptor final : public IoLoop::Source {
   const std::shared_ptr<IoLoop> loop_;  // the loop, shared with the accepted connections
   const Options options_;
   const int fd_;
-  // The timer that ends a pause; set once, shared with the loop.
+  // The timer that ends a pause in accepting. Set once, shared with the loop.
   std::shared_ptr<LoopTimer> rested_;
   Mutex mutex_;
   UniqueFd socket_ ABSL_GUARDED_BY(mutex_);
-  // Last time that a pause was logged.
+  // The last time that a pause in accepting was logged.
   absl::optional<IoLoop::Time> logged_ ABSL_GUARDED_BY(mutex_);
 };
 

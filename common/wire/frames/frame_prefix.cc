@@ -7,7 +7,8 @@ namespace cohort {
 namespace {
 
 constexpr size_t kNumberBytes = 4;
-constexpr size_t kSummedBytes = 2 * kNumberBytes;  // the bytes of A and B, which C covers
+// The bytes of the frame's length and CRC, which the prefix's last CRC covers.
+constexpr size_t kSummedBytes = 2 * kNumberBytes;
 
 void PutNumber(uint32_t number, char* out) {
   for (size_t i = 0; i < kNumberBytes; ++i) out[i] = static_cast<char>(number >> (8 * i));
@@ -38,7 +39,7 @@ FramePrefix ReadFramePrefix(absl::string_view bytes, FrameSums sums) {
 
 std::string WithPrefix(const proto::LocalFrame& frame, FrameSums sums) {
   const size_t prefix_bytes = FramePrefixBytes(sums);
-  // The frame is serialized after the room for its prefix, so that the frame is not copied.
+  // Room for the prefix comes first, so that the serialized frame need not be copied behind it.
   std::string bytes(prefix_bytes, '\0');
   frame.AppendToString(&bytes);
   const absl::string_view body = absl::string_view(bytes).substr(prefix_bytes);

@@ -23,13 +23,13 @@ enum class FrameSums { kNone, kCrc32c };
 struct FramePrefix {
   size_t frame_bytes = 0;
   uint32_t frame_crc = 0;
-  bool intact = true;  // whether checksum C fits to A and B
+  bool intact = true;  // whether the CRC of the prefix itself is right
 };
 size_t FramePrefixBytes(FrameSums sums);
 // Reads the prefix of a frame; `bytes` must have at least FramePrefixBytes.
 FramePrefix ReadFramePrefix(absl::string_view bytes, FrameSums sums);
 
-// Serializes a frame, with its prefix before it.
+// Returns a frame's prefix followed by the serialized frame.
 std::string WithPrefix(const proto::LocalFrame& frame, FrameSums sums);
 
 }  // namespace cohort

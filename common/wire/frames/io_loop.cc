@@ -14,14 +14,15 @@ namespace cohort {
 
 namespace {
 
-// The number of events that one epoll_wait returns.
+// The most events that one epoll_wait returns.
 constexpr int kEventsMax = 64;
 
 }  // namespace
 
 bool SpinGate::Open() {
   if (score_ > 0) return true;
-  // While spinning does not pay, one of many waits is still tried: traffic may have changed.
+  // While spinning does not pay, one wait in kTrialInterval spins as a trial, because the traffic
+  // may have changed.
   if (++waits_ < kTrialInterval) return false;
   waits_ = 0;
   return true;
@@ -63,8 +64,8 @@ IoLoop::~IoLoop() {
     state_->stopped = true;
   }
   Wake(*state_);
-  // The last owner may be a task or source that runs on the loop's thread, which cannot join
-  // itself.
+  // The loop's last owner may be a task or source on the loop's own thread, and a thread cannot
+  // join itself.
   if (std::this_thread::get_id() == thread_.get_id()) {
     thread_.detach();
   } else {
@@ -90,8 +91,8 @@ void IoLoop::Change(const Source& source, uint32_t events) {
   epoll_event event = {};
   event.events = events;
   event.data.fd = source.fd();
-  // EPOLL_CTL_MOD fails for a source that was removed in the meantime; then there is nothing to
-  // change.
+  // EPOLL_CTL_MOD fails for a source that was removed in the meantime. The failure is ignored,
+  // because a removed source has no events to change.
   epoll_ctl(state_->epoll.get(), EPOLL_CTL_MOD, source.fd(), &event);
 }
 
@@ -99,7 +100,7 @@ void IoLoop::Remove(const Source& source) {
   std::shared_ptr<Source> removed;  // the source dies after the lock is released
   MutexLock lock(state_->mutex);
   const auto found = state_->sources.find(source.fd());
-  // Another source may have the descriptor number of a removed source.
+  // If `source` was removed before, another source may now have its descriptor number.
   if (found == state_->sources.end() || found->second.get() != &source) return;
   removed = std::move(found->second);
   state_->sources.erase(found);
@@ -119,13 +120,14 @@ uint64_t IoLoop::RunAt(Time time, Task task) {
   const uint64_t id = ++state_->last_alarm;
   state_->alarm_times[id] = time;
   const auto place = state_->alarms.emplace(std::make_pair(time, id), std::move(task)).first;
-  // The system's timer is set to the earliest alarm, so a later alarm leaves the timer alone.
+  // The timerfd is set to the time of the earliest alarm, so adding a later alarm does not change
+  // the timerfd.
   if (place == state_->alarms.begin()) SetTimerLocked(*state_);
   return id;
 }
 
-// Cancels an alarm. The timer is not reset: it may fire for the cancelled alarm and then finds
-// nothing to do.
+// Cancels an alarm. The timerfd is not reset: if it expires at the cancelled alarm's time,
+// RunAlarms finds no alarm to run.
 void IoLoop::CancelRun(uint64_t id) {
   Task cancelled;  // the task dies after the lock is released
   MutexLock lock(state_->mutex);
@@ -140,7 +142,7 @@ void IoLoop::CancelRun(uint64_t id) {
 void IoLoop::SetTimerLocked(State& state) {
   if (state.alarms.empty()) return;
   const Time time = state.alarms.begin()->first.first;
-  // A time of zero would disarm the timer.
+  // A timerfd set to time zero would be disarmed.
   const auto since_start = std::max(time.time_since_epoch(), std::chrono::nanoseconds(1));
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(since_start);
   itimerspec when = {};
@@ -151,7 +153,7 @@ void IoLoop::SetTimerLocked(State& state) {
 
 void IoLoop::RunAlarms(State& state) {
   uint64_t times = 0;
-  // Setting an earlier or later alarm may have reset the timer; then the timer has not expired.
+  // If the timerfd was set anew after epoll reported it, it has not expired yet and the read fails.
   if (read(state.timer.get(), &times, sizeof(times)) != sizeof(times)) return;
   std::vector<Task> due;
   {
@@ -208,7 +210,7 @@ void IoLoop::Run(State& state) {
       if (events[i].data.fd == state.wake.get()) {
         eventfd_t drained = 0;
         eventfd_read(state.wake.get(), &drained);
-        // Returns only after the tasks that were posted before the stop have run.
+        // The thread ends only after the tasks that were posted before the stop have run.
         if (!RunTasks(state)) return;
         continue;
       }
@@ -216,8 +218,7 @@ void IoLoop::Run(State& state) {
         RunAlarms(state);
         continue;
       }
-      // The loop shares the source, so the source lives during OnEvents even if Remove runs
-      // meanwhile.
+      // The local shared_ptr keeps the source alive during OnEvents, even if Remove runs meanwhile.
       std::shared_ptr<Source> source;
       {
         MutexLock lock(state.mutex);
@@ -237,7 +238,8 @@ std::shared_ptr<LoopTimer> LoopTimer::Make(IoLoop& loop, std::function<void()> f
 
 void LoopTimer::FireBy(IoLoop::Time time) {
   MutexLock lock(mutex_);
-  // A later time needs no second alarm: the callback sets the timer again.
+  // If the timer is set to an earlier time already, it keeps that time; its callback sets the timer
+  // again for later times.
   if (stopped_ || time >= next_) return;
   loop_.CancelRun(run_);
   next_ = time;

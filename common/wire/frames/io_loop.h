@@ -72,17 +72,17 @@ class IoLoop {
   void Post(Task task);
 
   using Time = std::chrono::steady_clock::time_point;
-  // Runs `task` on the loop's thread at `time`. Needs no descriptor for each task. Returns the id
-  // for CancelRun.
+  // Runs `task` on the loop's thread at `time`. All tasks share one timer descriptor. Returns the
+  // id for CancelRun.
   uint64_t RunAt(Time time, Task task);
-  // Cancels a task that has not begun. Does nothing for any other task, which may still be running.
+  // Cancels a task of RunAt that has not begun. Does not wait for a task that is running.
   void CancelRun(uint64_t id);
 
  private:
   struct State {
     UniqueFd epoll;
     UniqueFd wake;
-    UniqueFd timer;  // a timerfd, set to the time of the earliest of `alarms`
+    UniqueFd timer;  // a timerfd, set to the earliest time in `alarms`
     Mutex mutex;
     std::map<int, std::shared_ptr<Source>> sources ABSL_GUARDED_BY(mutex);
     std::vector<Task> tasks ABSL_GUARDED_BY(mutex);
@@ -113,7 +113,7 @@ class LoopTimer : public std::enable_shared_from_this<LoopTimer> {
   // Makes the timer fire at `time`, or earlier if it is already set to an earlier time.
   void FireBy(IoLoop::Time time);
 
-  // Stops the timer. The timer's callback may be running now.
+  // Stops the timer for good. Does not wait for a callback that is running.
   void Stop();
 
  private:
@@ -124,14 +124,14 @@ class LoopTimer : public std::enable_shared_from_this<LoopTimer> {
   const std::function<void()> fire_;
   Mutex mutex_;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
-  // Id of the loop's task that will fire; 0: none is set.
+  // The id of the loop's task that will run the callback; 0 if no task is set.
   uint64_t run_ ABSL_GUARDED_BY(mutex_) = 0;
   IoLoop::Time next_ ABSL_GUARDED_BY(mutex_) = IoLoop::Time::max();
 };
 
 // The loops and the memory with which a process serves connections to its peers. Copies of large
-// payloads take long, so large payloads have a thread with long turns and connections of their own.
-// Small calls then do not wait behind them.
+// payloads take long, so large payloads have connections of their own and a thread with long time
+// slices (turns.h). Small calls then do not wait behind large payloads.
 struct LocalLoops {
   std::shared_ptr<IoLoop> calls = std::make_shared<IoLoop>(Turns::kShort);
   std::shared_ptr<IoLoop> parts = std::make_shared<IoLoop>(Turns::kLong);

@@ -16,7 +16,7 @@ namespace cohort {
 
 namespace {
 
-// The handle of a call. The call's session may be gone.
+// A caller's handle of a call on a LocalSession. The handle may outlive the session.
 class LocalCall final : public Call {
  public:
   LocalCall(std::weak_ptr<LocalSession> session, uint64_t id)
@@ -30,7 +30,7 @@ class LocalCall final : public Call {
   const uint64_t id_;
 };
 
-// The handle of a call that failed before any connection was open.
+// The caller's handle of a call that failed before any connection was open.
 class EndedCall final : public Call {
  public:
   void Cancel() override {}
@@ -78,7 +78,7 @@ absl::Status LocalSession::Failure(absl::StatusCode code, absl::string_view meth
 std::unique_ptr<Call> LocalSession::Start(absl::string_view method, Message request,
                                           absl::Duration timeout, Reply done) {
   const absl::Status fits = CheckSize(request, options_.message_bytes_max);
-  // The call is added even if it fails at once, so that all ends of calls go through EndCall.
+  // A call that fails at once is added to `calls_` too, so that every call ends through EndCall.
   const uint64_t id = Add(std::string(method), timeout, std::move(done));
   if (!fits.ok()) {
     EndLater(id, fits);
@@ -92,14 +92,15 @@ std::unique_ptr<Call> LocalSession::Start(absl::string_view method, Message requ
 
 bool LocalSession::AskOrSend(uint64_t id, absl::string_view method, Message request) {
   const size_t bytes = PayloadBytes(request.payload);
-  // A payload in a block, or one that is read in place, takes memory of this process, so the server
-  // need not grant room for it.
+  // A payload in a shared block, or one that the server reads in place, occupies memory of this
+  // process, so the server need not grant room for the payload.
   const bool free = connection_->uses_blocks() ? BytesToCopy(request.payload) <= kWholeBytesMax
                                                : bytes <= options_.free_bytes_max;
   if (free) return Send(id, method, std::move(request));
   ByteBudget::Room unasked = bytes <= kUnaskedBytesMax ? unasked_->TryTake(bytes) : nullptr;
   const bool asks = unasked == nullptr;
-  // The request is stored before the server is asked: the room may be granted at once.
+  // The request is stored before the server is asked for room, because the server may grant the
+  // room at once.
   {
     MutexLock lock(mutex_);
     const auto found = calls_.find(id);
@@ -119,7 +120,8 @@ bool LocalSession::Send(uint64_t id, absl::string_view method, Message request) 
 }
 
 bool LocalSession::Ask(uint64_t id, absl::string_view method, size_t bytes) {
-  // The frame's id lets the server charge the request to the room that it granted.
+  // The call's id in the frame lets the server charge the later request to the room that it
+  // granted.
   proto::LocalFrame frame;
   frame.mutable_ask()->set_id(id);
   frame.mutable_ask()->set_method(std::string(method));
@@ -138,8 +140,8 @@ void LocalSession::OnRoom(uint64_t id) {
       method = found->second.method;
     }
   }
-  // Errors of Send and Ask are ignored: when the connection ends, OnEnd tells all calls. An Ask for
-  // 0 bytes gives the room back.
+  // The results of Send and Ask are ignored, because OnEnd completes all calls when the connection
+  // has ended. An Ask for 0 bytes gives the granted room back.
   if (request) {
     Send(id, method, *std::move(request));
   } else {
@@ -170,7 +172,8 @@ void LocalSession::EndCall(uint64_t id, absl::StatusOr<Message> result) {
     calls_.erase(found);
     close = close_when_idle_ && calls_.empty();
   }
-  // The budget's room is given back before the completion runs, which may start the next call.
+  // The request's room in the budget `unasked_` is given back before the completion runs, because
+  // the completion may start the next call.
   ended.unasked.reset();
   ended.done(std::move(result));
   if (close) CloseWhenIdle();
@@ -184,7 +187,8 @@ void LocalSession::EndLater(uint64_t id, absl::Status status) {
 }
 
 void LocalSession::Cancel(uint64_t id) {
-  // Frees the memory of a payload that has not been sent yet, unless it travels in parts.
+  // Forget releases the memory of a payload that is not sent yet, unless the payload travels in
+  // parts.
   connection_->Forget(id);
   EndLater(id, absl::CancelledError("the caller cancelled the call"));
 }
@@ -211,7 +215,7 @@ void LocalSession::OnFrame(proto::LocalFrame frame, Payload payload) {
   if (frame.has_room()) return OnRoom(frame.room().id());
   if (!frame.has_reply()) return;
   const proto::LocalReply& reply = frame.reply();
-  // A reply to a call that has ended finds no entry and is dropped.
+  // EndCall finds no entry for a call that has ended, and drops the reply.
   if (reply.code() != 0) return EndCall(reply.id(), StatusOf(reply));
   Message message{std::move(*frame.mutable_header()), std::move(payload)};
   if (absl::Status fits = CheckSize(message, options_.message_bytes_max); !fits.ok()) {
@@ -231,7 +235,8 @@ void LocalSession::OnEnd(const absl::Status& why) {
   const std::string text = absl::IsUnavailable(why)
                                ? "the connection ended"
                                : absl::StrCat("the connection ended: ", why.message());
-  // Every open call gets the cause, outside the lock, since completions may start other calls.
+  // Every open call fails with the cause. Completions run outside the lock, because they may start
+  // other calls.
   for (auto& [id, call] : calls) {
     call.done(Failure(absl::StatusCode::kUnavailable, call.method, text));
   }
@@ -277,14 +282,16 @@ bool LocalChannel::open() {
   };
   const bool calls = is_open(sessions_[static_cast<size_t>(StreamKind::kCalls)]);
   const bool parts = is_open(sessions_[static_cast<size_t>(StreamKind::kParts)]);
-  // The connection for large payloads can be made later, unless the channel only uses given ones.
+  // A missing connection for large payloads can be made later, unless the channel was given its
+  // connections and makes none.
   return calls && (parts || !options_.name.empty());
 }
 
 std::unique_ptr<Call> LocalChannel::Start(absl::string_view method, Message request,
                                           absl::Duration timeout, Reply done) {
   const Payload& payload = request.payload;
-  // Lent memory is not copied, so its bytes do not make a call large.
+  // The server reads lent memory in place, so bytes in lent memory do not count towards a large
+  // call.
   const size_t sent = options_.blocks ? BytesToCopy(payload) : PayloadBytes(payload);
   const size_t bytes = std::max(sent, request.answer_bytes);
   absl::StatusOr<std::shared_ptr<LocalSession>> session =

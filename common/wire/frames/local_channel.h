@@ -1,7 +1,7 @@
 #pragma once
 
-// The calling end of a unix-socket connection, or of a TCP connection with the same frames.
-// Internal to common/wire.
+// The calling end of a connection that carries frames (proto/local.proto), over a unix socket or
+// over TCP. Internal to common/wire.
 
 #include <array>
 #include <chrono>
@@ -34,8 +34,8 @@ class LocalSession final : public LocalConnection::Owner,
     FrameSums sums = FrameSums::kNone;
     // Pool for received payloads (LocalReader::Options).
     std::shared_ptr<ReceivePool> pool = nullptr;
-    // Requests up to this size are sent whole and unasked, and do not count against the budget of
-    // unasked requests.
+    // Requests up to this size are sent whole, without asking the server for room and without
+    // counting against the budget `unasked_`.
     size_t free_bytes_max = kSmallRequestBytesMax;
   };
 
@@ -67,7 +67,7 @@ class LocalSession final : public LocalConnection::Owner,
     Time deadline;
     // The call's request, while it waits for room at the server.
     absl::optional<Message> waits = {};
-    // Room in `unasked_`, held by a request that was sent without asking.
+    // The lease in the budget `unasked_` of a request that was sent without asking for room.
     ByteBudget::Room unasked = nullptr;
   };
 
@@ -75,8 +75,8 @@ class LocalSession final : public LocalConnection::Owner,
       : loop_(std::move(loop)), options_(std::move(options)) {}
 
   uint64_t Add(std::string method, absl::Duration timeout, Reply done);
-  // Asks for room, or sends the request at once. AskOrSend, Send and Ask return false if the
-  // connection has ended.
+  // Sends the request at once, or first asks the server for room. AskOrSend, Send and Ask return
+  // false if the connection has ended.
   bool AskOrSend(uint64_t id, absl::string_view method, Message request);
   bool Send(uint64_t id, absl::string_view method, Message request);
   bool Ask(uint64_t id, absl::string_view method, size_t bytes);
@@ -87,14 +87,16 @@ class LocalSession final : public LocalConnection::Owner,
   absl::Status Failure(absl::StatusCode code, absl::string_view method,
                        absl::string_view why) const;
 
-  // Shared: the last owner of the loop stops its thread, and the owners are loop users such as
-  // connections and the transport.
+  // The loop, shared by its users, such as connections and the transport. Its last owner stops the
+  // loop's thread.
   const std::shared_ptr<IoLoop> loop_;
   const Options options_;
   // The session's connection; set once, shared with the loop until the connection ends.
   std::shared_ptr<LocalConnection> connection_;
-  std::shared_ptr<LoopTimer> timer_;  // the timer of the deadlines; set once, shared with the loop
-  // The budget of requests that are sent unasked. Calls under way share it.
+  // Fires at the earliest deadline; set once, shared with the loop.
+  std::shared_ptr<LoopTimer> timer_;
+  // The budget of requests that are sent without asking the server for room. Shared with calls
+  // under way.
   const std::shared_ptr<ByteBudget> unasked_ = std::make_shared<ByteBudget>(kUnaskedBytesMax);
 
   Mutex mutex_;
@@ -104,9 +106,9 @@ class LocalSession final : public LocalConnection::Owner,
   bool close_when_idle_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-// A channel of up to two connections: one for calls, and one for calls with large payloads, as far
-// as the size is known beforehand. The channel connects when a call starts and no connection is
-// open; or it gets two existing connections and ends with them. Thread-safe.
+// A channel of up to two connections: one for small calls, and one for calls that are known
+// beforehand to have a large payload. The channel connects when a call starts and no connection is
+// open. A channel that was given two existing connections ends with them. Thread-safe.
 class LocalChannel final : public Channel {
  public:
   LocalChannel(LocalLoops loops, LocalSession::Options options)
@@ -119,7 +121,7 @@ class LocalChannel final : public Channel {
   std::unique_ptr<Call> Start(absl::string_view method, Message request, absl::Duration timeout,
                               Reply done) override;
 
-  // Opens the connection for calls. Errors: UNAVAILABLE naming address and socket.
+  // Opens the connection for small calls. Errors: UNAVAILABLE naming address and socket.
   absl::Status Connect();
   // Returns whether calls can be made without calling Connect again.
   bool open();
@@ -135,7 +137,7 @@ class LocalChannel final : public Channel {
   // If the options have no socket name, the channel makes no connections of its own.
   const LocalSession::Options options_;
   Mutex mutex_;
-  // The sessions by kind. Shared with their calls, which may outlive the channel.
+  // The sessions by StreamKind. Shared with calls, which may outlive the channel.
   std::array<std::shared_ptr<LocalSession>, 2> sessions_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -36,8 +36,8 @@ bool LocalConnection::Send(proto::LocalFrame frame, Payload payload) {
 
 void LocalConnection::OnEvents(uint32_t events) {
   if ((events & EPOLLOUT) != 0) writer_.Writable();
-  // Errors and hang-ups of the socket are found by reading, after the bytes that arrived before
-  // them.
+  // ReadSome reports errors and hang-ups of the socket, after it has read the bytes that arrived
+  // before them.
   if ((events & ~static_cast<uint32_t>(EPOLLOUT)) == 0) return;
   const absl::Status read = ReadSome();
   if (read.ok()) return;
@@ -48,8 +48,8 @@ void LocalConnection::OnEvents(uint32_t events) {
   End(read);
 }
 
-// Tells the other end why this end closes the connection. Bytes may have changed on their way here,
-// so the other end may be without fault, and should name the cause in its errors too.
+// Tells the other end why this end closes the connection. The other end may be without fault, since
+// bytes may have changed on the way, and should name the cause in its errors too.
 void LocalConnection::SayWhy(const absl::Status& why) {
   proto::LocalFrame last;
   last.set_ended_because(std::string(why.message()));
@@ -88,7 +88,8 @@ void LocalConnection::End(const absl::Status& why) {
   std::shared_ptr<Owner> owner;
   {
     MutexLock lock(mutex_);
-    // End and Close race, and only the first of them gets the owner.
+    // End and Close may run at the same time. The first of them sets `owner_` to null, so OnEnd
+    // runs at most once.
     owner = std::exchange(owner_, nullptr);
   }
   loop_->Remove(*this);
@@ -104,7 +105,8 @@ void LocalConnection::Close() {
     owner = std::exchange(owner_, nullptr);
   }
   writer_.Close();
-  // The other end sees the end of the stream even while a reader of this end holds the socket.
+  // shutdown ends the stream for the other end at once, even if a reader at this end keeps the
+  // socket open.
   shutdown(socket_.get(), SHUT_RDWR);
   loop_->Remove(*this);
 }

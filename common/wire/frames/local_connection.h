@@ -29,12 +29,13 @@ class LocalConnection final : public IoLoop::Source,
   class Owner {
    public:
     virtual ~Owner() = default;
-    // Returns memory for a payload that is still on the socket. Null: any memory will do.
+    // Returns memory into which to receive a payload that is still on the socket. Null: any memory
+    // will do.
     virtual std::shared_ptr<ReceivePlace> PlaceFor(const proto::LocalFrame&, size_t) {
       return nullptr;
     }
-    // Takes the frame's kind and header. If the payload lies in a block, the block stays reserved
-    // while any slice of the payload lives.
+    // Receives a frame, of which only kind and header are used, with its payload. A shared block
+    // stays reserved as long as any slice of a payload in the block lives.
     virtual void OnFrame(proto::LocalFrame frame, Payload payload) = 0;
     // Reports why the connection ended: the other end is gone (UNAVAILABLE), or one end could not
     // read what the other end sent (MalformedMessage, RESOURCE_EXHAUSTED). Does not run after
@@ -45,7 +46,7 @@ class LocalConnection final : public IoLoop::Source,
   struct Options {
     // Limit of a message; a larger frame or block ends the connection.
     size_t message_bytes_max = 0;
-    bool blocks = true;                 // false: payloads travel on the socket, in both directions
+    bool blocks = true;                 // false: payloads of both ends travel on the socket
     FrameSums sums = FrameSums::kNone;  // whether frames have checksums; must equal the other end's
     std::string peer = "";              // name of the peer in error texts
     std::shared_ptr<ReceivePool> pool = nullptr;  // pool for received payloads (LocalReader)
@@ -57,7 +58,8 @@ class LocalConnection final : public IoLoop::Source,
                                                 std::shared_ptr<Owner> owner,
                                                 const Options& options);
 
-  // Sends a frame, of which kind and header are used. Returns false if the connection has ended.
+  // Sends a message: the kind and header of `frame`, and `payload`. Returns false if the connection
+  // has ended.
   bool Send(proto::LocalFrame frame, Payload payload);
 
   // Forget and uses_blocks forward to LocalWriter.
@@ -87,17 +89,17 @@ class LocalConnection final : public IoLoop::Source,
   bool Give(proto::LocalFrame frame, Payload payload);
   void End(const absl::Status& why);
 
-  // Shared: the last owner of the loop stops its thread, and the owners are loop users such as
-  // connections and the transport.
+  // The loop, shared by its users, such as connections and the transport. Its last owner stops the
+  // loop's thread.
   const std::shared_ptr<IoLoop> loop_;
   const UniqueFd socket_;
   const std::string peer_;
   const FrameSums sums_;
-  LocalReader reader_;  // used by the loop's thread alone
+  LocalReader reader_;  // the reader of the socket, used by the loop's thread alone
   LocalWriter writer_;
 
   mutable Mutex mutex_;
-  // Receiver of frames; null after the end of the connection.
+  // The receiver of the connection's frames; null once the connection has ended.
   std::shared_ptr<Owner> owner_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -16,10 +16,10 @@ namespace cohort {
 
 namespace {
 
-// The number of bytes to read from the socket at once.
+// The most bytes of one read from the socket.
 constexpr size_t kReadBytes = size_t{64} << 10;
-// The bytes to read first after a frame that had a large payload. Few, because bytes of the next
-// payload that are read together with its frame must be copied to their place.
+// The most bytes of a read that begins after a large payload. Few, because a read may also bring
+// bytes of the next payload, which must then be copied into that payload's memory.
 constexpr size_t kHeadBytes = size_t{1} << 10;
 // Upper bound of the bytes of a frame beside its message: kind, ids and texts.
 constexpr size_t kFrameOverheadBytesMax = size_t{1} << 20;
@@ -42,8 +42,8 @@ ByteSlice SliceOf(std::string bytes) {
   return ByteSlice{std::move(owner), data, size};
 }
 
-// Returns the bytes as a slice with the Buffer, so that a tensor may keep the Buffer without a
-// copy.
+// Returns the first `size` bytes of `buffer` as a slice that names the Buffer, so that a tensor may
+// keep the Buffer instead of copying.
 ByteSlice SliceOf(std::shared_ptr<Buffer> buffer, size_t size) {
   const std::byte* const data = buffer->data();
   return ByteSlice{buffer, data, size, std::move(buffer)};
@@ -51,12 +51,14 @@ ByteSlice SliceOf(std::shared_ptr<Buffer> buffer, size_t size) {
 
 }  // namespace
 
-// Keeps a block of the other end from being written again, until the lease dies. Thread-safe.
+// A lease of a block of shared memory that the other end made. The other end writes to the block
+// again only after the lease has died. Thread-safe.
 class LocalReader::BlockLease {
  public:
   BlockLease(std::weak_ptr<BlockReturn> to, uint64_t block, std::shared_ptr<const Mapping> memory)
       : to_(std::move(to)), block_(block), memory_(std::move(memory)) {}
-  // If the connection has ended, the block is not given back: nobody writes to its blocks any more.
+  // After the connection has ended, the block is not given back, because the other end no longer
+  // writes to blocks of this connection.
   ~BlockLease() {
     if (const auto to = to_.lock()) to->BlockRead(block_, memory_->size());
   }
@@ -95,17 +97,18 @@ absl::Status LocalReader::ReadFrames(const UniqueFd& socket, const Sinks& sinks)
   return TakeBytes(sinks);
 }
 
-// Reads the payload of the current frame straight into the memory where it belongs.
+// Reads the payload of the current frame from the socket straight into the payload's final memory.
 absl::Status LocalReader::ReadBehind(const UniqueFd& socket, const Sinks& sinks) {
   std::vector<UniqueFd> passed;
   RETURN_IF_ERROR(FillBehind([&](absl::Span<std::byte> memory) {
-    // Shorter system calls let other threads use the processor between them.
+    // The read is short, because other threads can use the processor between short system calls.
     return ReceiveSome(socket,
                        absl::MakeSpan(reinterpret_cast<char*>(memory.data()),
                                       std::min(memory.size(), kSystemCallBytesMax)),
                        passed);
   }));
-  // A descriptor comes with the first byte of a frame, so a payload has none.
+  // A passed descriptor arrives with the first byte of a frame, so none may arrive within a
+  // payload.
   if (!passed.empty()) return Malformed("a descriptor in the middle of a payload");
   return behind_->left.empty() ? EndBehind(sinks) : absl::OkStatus();
 }
@@ -124,8 +127,8 @@ absl::Status LocalReader::FillBehind(
   if (behind.place == nullptr) {
     fill({});
   } else if (!behind.place->Use(fill)) {
-    // The place was revoked. The bytes are still on the socket, so they are read into memory that
-    // nobody looks at.
+    // The handler has revoked its memory for the payload (ReceivePlace). The bytes are still on the
+    // socket, so they are read into memory that nobody uses.
     behind.place.reset();
     behind.revoked = true;
     behind.own = pool_->Take(behind.left.size());
@@ -140,7 +143,8 @@ absl::Status LocalReader::TakeBytes(const Sinks& sinks) {
   absl::string_view bytes = received_;
   while (true) {
     if (behind_ != nullptr) {
-      // `received_` may hold the start of the payload, read together with its frame.
+      // `received_` may hold the start of the payload, if one read brought it together with its
+      // frame.
       RETURN_IF_ERROR(FillBehind([&](absl::Span<std::byte> memory) {
         const size_t count = std::min(bytes.size(), memory.size());
         if (count > 0) std::memcpy(memory.data(), bytes.data(), count);
@@ -176,7 +180,8 @@ absl::StatusOr<proto::LocalFrame> LocalReader::ParseFrame(const FramePrefix& pre
   if (!frame.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
     return Malformed("no message");
   }
-  // The other end ends the connection because it could not read something that this end sent.
+  // ended_because says that the other end closes the connection because it could not read what this
+  // end sent.
   if (!frame.ended_because().empty()) {
     return MalformedMessage(
         absl::StrCat("the other end could not read what was sent: ", frame.ended_because()));
@@ -185,7 +190,8 @@ absl::StatusOr<proto::LocalFrame> LocalReader::ParseFrame(const FramePrefix& pre
 }
 
 absl::Status LocalReader::TakeFrame(proto::LocalFrame frame, const Sinks& sinks) {
-  // Notes come first, because they may free blocks for which the sender of this end waits.
+  // The frame's notes about blocks are handled first, because they may give back blocks for which
+  // this end's writer waits.
   if (!sinks.notes(frame)) return Malformed("its notes about blocks");
   for (const uint64_t block : frame.dropped()) mapped_.erase(block);
   const bool has_block = frame.block() != 0 || frame.shown() != 0 || frame.ranges_size() > 0;
@@ -218,7 +224,7 @@ absl::StatusOr<ByteSlice> LocalReader::BlockBytes(const proto::LocalFrame& frame
   const auto found = mapped_.find(frame.block());
   if (found == mapped_.end()) return Malformed(absl::StrCat("unknown block ", frame.block()));
   const std::shared_ptr<const Mapping>& memory = found->second;
-  // The other end wrote block_bytes, so the block may be shorter.
+  // The other end wrote the number `block_bytes`, which may exceed the size of the block.
   if (frame.block_bytes() > memory->size()) {
     return Malformed(absl::StrCat(frame.block_bytes(), " bytes in a block of ", memory->size()));
   }
@@ -263,7 +269,8 @@ absl::Status LocalReader::TakeRanges(proto::LocalFrame frame, const Sinks& sinks
     if (block.owner == nullptr) {
       ASSIGN_OR_RETURN(block, Lease(range.block(), sinks));
     }
-    // Written as a difference, because a sum of two numbers from the other end may overflow.
+    // The bounds are checked by a subtraction, because the sum of two numbers from the other end
+    // may overflow.
     if (range.begin() > block.size || range.bytes() > block.size - range.begin()) {
       return Malformed(absl::StrCat("a range outside its block of ", block.size, " bytes"));
     }
@@ -271,7 +278,8 @@ absl::Status LocalReader::TakeRanges(proto::LocalFrame frame, const Sinks& sinks
     if (bytes > options_.message_bytes_max) return Malformed("ranges of too many bytes");
     payload.push_back({block.owner, block.data + range.begin(), range.bytes()});
   }
-  // Only the payload's slices keep the leases, so the blocks go back with the last slice.
+  // Only the payload's slices keep the leases of blocks now, so each block is given back when the
+  // last slice dies.
   whole.clear();
   return Give(std::move(frame), std::move(payload), sinks);
 }
@@ -279,7 +287,8 @@ absl::Status LocalReader::TakeRanges(proto::LocalFrame frame, const Sinks& sinks
 absl::Status LocalReader::TakePart(const proto::LocalFrame& frame, const Sinks& sinks) {
   if (frame.block() != 0) {
     ASSIGN_OR_RETURN(const ByteSlice slice, BlockBytes(frame));
-    // The part is copied at once, so that its slot returns to the sender's ring for a later part.
+    // The part is copied out of its slot (a shared block) at once, so that the sender can reuse the
+    // slot for a later part.
     RETURN_IF_ERROR(parts_.Add(absl::MakeConstSpan(slice.data, slice.size)));
     sinks.part_read(frame.block());
   } else if (!frame.payload().empty()) {
@@ -287,7 +296,7 @@ absl::Status LocalReader::TakePart(const proto::LocalFrame& frame, const Sinks& 
     RETURN_IF_ERROR(parts_.Add(
         absl::MakeConstSpan(reinterpret_cast<const std::byte*>(bytes.data()), bytes.size())));
   } else {
-    return absl::OkStatus();  // the frame only has notes about blocks
+    return absl::OkStatus();  // the frame has no payload, only notes about blocks
   }
   return PartAdded(sinks);
 }
@@ -295,7 +304,8 @@ absl::Status LocalReader::TakePart(const proto::LocalFrame& frame, const Sinks& 
 absl::Status LocalReader::BeginParts(proto::LocalFrame& frame) {
   if (!HasKind(frame)) return Malformed("parts of no message");
   RETURN_IF_ERROR(parts_.Begin(frame.whole_bytes()));
-  // The kind is kept apart: the frame's own payload is a part, like those of later frames.
+  // The message's kind and header are moved out. The rest of the frame is a part of the payload,
+  // like the frames that follow.
   first_of_parts_.Clear();
   if (frame.has_call()) first_of_parts_.mutable_call()->Swap(frame.mutable_call());
   if (frame.has_reply()) first_of_parts_.mutable_reply()->Swap(frame.mutable_reply());

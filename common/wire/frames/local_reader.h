@@ -21,8 +21,8 @@
 
 namespace cohort {
 
-// Receives the news that a payload in a block of the other end is no longer read. The news may come
-// on any thread. Thread-safe.
+// The interface by which a reader reports that nobody reads a payload in a block of the other end
+// any more. Called on any thread. Thread-safe.
 class BlockReturn {
  public:
   virtual ~BlockReturn() = default;
@@ -42,11 +42,11 @@ class LocalReader {
   };
   explicit LocalReader(Options options);
 
-  // The receivers of what the reader reads. `notes` gets every frame, for what the frame says about
-  // blocks. `part_read` gets the block of a part once the part was copied. `take` gets each frame
-  // that is a message, once the payload is whole. `notes` and `take` end the connection by
-  // returning false. `place` may return memory for the payload that follows a frame; null: memory
-  // of the reader.
+  // The callbacks of a reader. `notes` gets every frame, for what the frame says about blocks.
+  // `part_read` gets the block of a part of a payload once the part was copied. `take` gets each
+  // frame that is a message, once the payload is whole. `notes` and `take` end the connection by
+  // returning false. `place` may return memory for the payload that follows a frame; null: the
+  // reader's own memory is used.
   struct Sinks {
     std::weak_ptr<BlockReturn> blocks;
     absl::FunctionRef<bool(const proto::LocalFrame& frame)> notes;
@@ -57,9 +57,9 @@ class LocalReader {
   };
 
   // Reads once from the socket, or twice if the first read ends in a frame that a payload follows.
-  // The rest of the bytes makes the next event. Errors, after which the connection must end:
-  // UNAVAILABLE if the other end is gone; MalformedMessage or RESOURCE_EXHAUSTED for bytes that are
-  // not a frame, have a wrong checksum, or exceed the limits, at this end or at the other.
+  // Bytes that are left cause another event of the socket. Errors, after which the connection must
+  // end: UNAVAILABLE if the other end is gone; MalformedMessage or RESOURCE_EXHAUSTED for bytes
+  // that are not a frame, have a wrong checksum, or exceed the limits, at this end or at the other.
   absl::Status ReadSome(const UniqueFd& socket, const Sinks& sinks);
 
  private:
@@ -67,7 +67,8 @@ class LocalReader {
   // A frame whose payload follows it on the socket and has not arrived whole.
   struct Behind {
     proto::LocalFrame frame;
-    bool of_parts = false;  // whether the bytes are a part of the payload in parts_
+    // True if the bytes that follow are a part of the payload that parts_ assembles.
+    bool of_parts = false;
     // The handler's memory for the payload. Null: the reader's own memory is used.
     std::shared_ptr<ReceivePlace> place;
     bool revoked = false;         // whether the handler revoked `place`: nobody wants the payload
@@ -82,15 +83,16 @@ class LocalReader {
   absl::StatusOr<proto::LocalFrame> ParseFrame(const FramePrefix& prefix,
                                                absl::string_view bytes) const;
   absl::Status TakeFrame(proto::LocalFrame frame, const Sinks& sinks);
-  // Has `write` fill the memory for payload bytes that are still to come. `write` may fill only the
-  // first of these bytes, and returns how many bytes it filled.
+  // Lets `write` fill the rest of the current payload's memory. `write` may fill only the first
+  // bytes of that memory, and returns how many bytes it filled.
   absl::Status FillBehind(
       absl::FunctionRef<absl::StatusOr<size_t>(absl::Span<std::byte> memory)> write);
   absl::Status BeginBehind(proto::LocalFrame frame, const Sinks& sinks);
   absl::Status EndBehind(const Sinks& sinks);
   absl::Status MapBlock(uint64_t block);
   absl::StatusOr<ByteSlice> BlockBytes(const proto::LocalFrame& frame) const;
-  // Returns a whole block. The block is given back to the other end when the slice's owner dies.
+  // Returns a slice of a whole block of the other end. The block is given back to the other end
+  // when the slice's owner dies.
   absl::StatusOr<ByteSlice> Lease(uint64_t block, const Sinks& sinks) const;
   absl::Status TakeRanges(proto::LocalFrame frame, const Sinks& sinks);
   absl::Status TakeMessage(proto::LocalFrame frame, const Sinks& sinks);
@@ -110,7 +112,7 @@ class LocalReader {
   const std::shared_ptr<ReceivePool> pool_;
   PayloadAssembler parts_;
   proto::LocalFrame first_of_parts_;  // kind and header of the message whose parts are arriving
-  // The frame whose payload is arriving; null: the next byte begins a frame.
+  // The frame whose payload is arriving; null if the next byte begins a frame.
   std::unique_ptr<Behind> behind_;
   bool bulky_ = false;  // whether a large payload followed the last frame
 };

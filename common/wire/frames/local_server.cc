@@ -50,7 +50,8 @@ class LocalOpenCall final : public OpenCall {
     Send(std::move(frame), {});
   }
 
-  // Sends a frame. If the connection is gone, nobody waits for the answer.
+  // Sends an answer's frame. Drops the frame if the connection is gone, since nobody waits for the
+  // answer.
   void Send(proto::LocalFrame frame, Payload payload) {
     if (const auto connection = connection_.lock()) {
       connection->Send(std::move(frame), std::move(payload));
@@ -73,7 +74,7 @@ class Peers {
         return;
       }
     }
-    // The server has stopped, so the new connection is closed, outside the lock.
+    // The server has stopped, so the new connection is closed. Close is called outside the lock.
     connection->Close();
   }
 
@@ -89,7 +90,8 @@ class Peers {
       closed_ = true;
       open.swap(open_);
     }
-    // All connections share one deadline, so that a stopping server does not wait for each client.
+    // All connections share one deadline for sending earlier answers, so that a stopping server
+    // does not wait for one client after another.
     const auto end = std::chrono::steady_clock::now() + kFlushTimeMax;
     for (const std::shared_ptr<LocalConnection>& connection : open) connection->WaitUntilSent(end);
     for (const std::shared_ptr<LocalConnection>& connection : open) connection->Close();
@@ -97,7 +99,7 @@ class Peers {
 
  private:
   Mutex mutex_;
-  // Ordered by pointer, an order that is never used.
+  // The open connections. The set is ordered by pointer, an order that is never used.
   std::set<std::shared_ptr<LocalConnection>> open_ ABSL_GUARDED_BY(mutex_);
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
 };
@@ -110,8 +112,7 @@ class ServerSession final : public LocalConnection::Owner,
                 size_t message_bytes_max)
       : calls_(std::move(calls)), peers_(std::move(peers)), message_bytes_max_(message_bytes_max) {}
 
-  // Sets the connection. Runs once, on the loop's thread, on which the connection's frames arrive
-  // too.
+  // Sets the session's connection. Runs once, on the loop's thread, as OnFrame does.
   void SetConnection(std::weak_ptr<LocalConnection> connection) {
     connection_ = std::move(connection);
   }
@@ -125,7 +126,8 @@ class ServerSession final : public LocalConnection::Owner,
     if (frame.has_ask()) return OnAsk(frame.ask());
     if (!frame.has_call()) return;
     ByteBudget::Room room = TakeRoomOf(frame.call().id());
-    // A payload in a block takes memory of the other process, so it is not charged here.
+    // A payload in a shared block occupies memory of the client's process, so the payload is not
+    // charged to this server's budget.
     if (room == nullptr && frame.block() == 0 && frame.ranges_size() == 0) {
       room = calls_->TakeRoom(frame.call().method(), PayloadBytes(payload));
     }
@@ -144,14 +146,15 @@ class ServerSession final : public LocalConnection::Owner,
 
  private:
   void OnAsk(const proto::LocalAsk& ask) {
-    // An Ask for 0 bytes says that the call has ended, so the call's room is given back.
+    // An Ask for 0 bytes says that the call has ended, so the room granted to the call is given
+    // back.
     if (ask.bytes() == 0) {
       TakeRoomOf(ask.id());
       return;
     }
     calls_->AskForRoom(ask.method(), ask.bytes(),
                        [weak = weak_from_this(), id = ask.id()](ByteBudget::Room room) {
-                         // The client may be gone by the time the budget has room.
+                         // The client may be gone by the time the budget has room for its request.
                          if (const auto self = weak.lock()) self->TellRoom(id, std::move(room));
                        });
   }
@@ -161,7 +164,8 @@ class ServerSession final : public LocalConnection::Owner,
     if (connection == nullptr) return;
     if (room != nullptr) {
       MutexLock lock(mutex_);
-      // The previous room of this id dies outside the lock, because its end lets other callers in.
+      // An earlier lease under this id dies outside the lock, because its destructor runs the
+      // callbacks of callers that wait for room.
       std::swap(rooms_[id], room);
     }
     proto::LocalFrame frame;
@@ -183,7 +187,7 @@ class ServerSession final : public LocalConnection::Owner,
   const size_t message_bytes_max_;
   std::weak_ptr<LocalConnection> connection_;
   Mutex mutex_;
-  // The room of calls that the client may send now, by the calls' ids.
+  // The room granted to requests that have not arrived yet, by the ids of their calls.
   std::map<uint64_t, ByteBudget::Room> rooms_ ABSL_GUARDED_BY(mutex_);
 };
 
@@ -198,7 +202,8 @@ void Serve(const std::shared_ptr<IoLoop>& loop, UniqueFd socket,
   peers->Add(std::move(connection));
 }
 
-// A LocalServer with a connection for calls and one for large payloads, each on its own loop.
+// A LocalServer that serves connections for small calls on one loop and connections for large
+// payloads on another.
 class FrameServer final : public LocalServer {
  public:
   FrameServer(LocalLoops loops, LocalServerOptions options)
@@ -218,7 +223,8 @@ class FrameServer final : public LocalServer {
   }
 
   ~FrameServer() override {
-    // In this order no new connection can arrive, and the answers of stopped calls are still sent.
+    // Acceptors close first, so that no new connection arrives. Connections close last, so that the
+    // answers of stopped calls are still sent.
     for (const std::shared_ptr<Acceptor>& acceptor : acceptors_) acceptor->Close();
     calls_->Stop();
     peers_->CloseAll();
@@ -267,7 +273,7 @@ absl::StatusOr<std::unique_ptr<LocalServer>> StartLocalServer(const LocalLoops& 
                                                               LocalServerOptions options) {
   const std::string name = options.name;
   auto server = std::make_unique<FrameServer>(loops, std::move(options));
-  // A server without a socket name only serves connections that Take brings.
+  // A server without a socket name only serves connections that are passed to Take.
   if (name.empty()) return server;
   absl::StatusOr<UniqueFd> calls = ListenLocal(name);
   absl::StatusOr<UniqueFd> parts = ListenLocal(NameForParts(name));

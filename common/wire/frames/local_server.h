@@ -1,7 +1,7 @@
 #pragma once
 
-// The serving end of unix-socket connections, and of TCP connections with the same frames. Internal
-// to common/wire.
+// The serving end of connections that carry frames (proto/local.proto), over a unix socket or over
+// TCP. Internal to common/wire.
 
 #include <memory>
 #include <string>
@@ -29,12 +29,13 @@ class LocalServer : public Server {
   virtual void Take(UniqueFd socket, StreamKind kind) = 0;
 };
 
-// Starts a server on the unix sockets of its name. Errors: ALREADY_EXISTS or UNAVAILABLE naming
-// address and socket.
+// Starts a server. If the options have a name, the server listens on two unix sockets, for small
+// calls and for large payloads. Errors: ALREADY_EXISTS or UNAVAILABLE naming address and socket.
 absl::StatusOr<std::unique_ptr<LocalServer>> StartLocalServer(const LocalLoops& loops,
                                                               LocalServerOptions options);
 
-// Returns the name of the socket that takes a server's connections for large payloads.
+// Returns the name of the unix socket for large payloads that belongs to the server's socket
+// `name`.
 std::string NameForParts(const std::string& name);
 
 }  // namespace cohort

@@ -32,7 +32,8 @@ absl::Status Gone(absl::string_view why) {
   return absl::UnavailableError(absl::StrCat("the local connection ended: ", why));
 }
 
-// Fills `address` and returns its length. The first byte of an abstract name is zero.
+// Fills `address` with the abstract socket name and returns the address's length. The first byte of
+// an abstract name is zero.
 absl::StatusOr<socklen_t> AbstractAddress(const std::string& name, sockaddr_un& address) {
   if (name.empty() || name.size() + 1 > sizeof(address.sun_path)) {
     return absl::InvalidArgumentError(
@@ -58,7 +59,8 @@ bool SameUser(const UniqueFd& fd) {
   return getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == geteuid();
 }
 
-// Takes the descriptors that came with a message, which this process must now close.
+// Moves the descriptors that came with a message to `passed`. From now on this process has to close
+// them.
 void TakePassed(const msghdr& message, std::vector<UniqueFd>& passed) {
   for (const cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr;
        part = CMSG_NXTHDR(const_cast<msghdr*>(&message), const_cast<cmsghdr*>(part))) {
@@ -76,7 +78,7 @@ void TakePassed(const msghdr& message, std::vector<UniqueFd>& passed) {
 
 std::string NewSocketNumber() {
   uint64_t bits[2] = {};
-  // The kernel always returns so few random bytes at once, and waits only while the machine boots.
+  // getrandom always returns this few bytes at once, and waits only while the machine boots.
   COHORT_CHECK(getrandom(bits, sizeof(bits), 0) == sizeof(bits), "the kernel has random bytes");
   return absl::StrCat(absl::Hex(bits[0], absl::kZeroPad16), absl::Hex(bits[1], absl::kZeroPad16));
 }
@@ -151,7 +153,7 @@ absl::StatusOr<size_t> ReceiveSome(const UniqueFd& socket, absl::Span<char> buff
   message.msg_iovlen = 1;
   alignas(cmsghdr) char control[CMSG_SPACE(kPassedMax * sizeof(int))];
   while (true) {
-    // recvmsg changes both fields, so they are set before each attempt.
+    // recvmsg may change both fields, msg_control and msg_controllen, so they are set each time.
     message.msg_control = control;
     message.msg_controllen = sizeof(control);
     const ssize_t received = recvmsg(socket.get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);

@@ -18,19 +18,19 @@ namespace cohort {
 
 namespace {
 
-// The number of pieces of memory that one system call sends.
+// The most pieces of memory that one system call sends.
 constexpr size_t kPiecesMax = 64;
 
-// Up to this size, two copies through the socket are cheaper than sending a block and getting it
-// back.
+// Up to this size, copying a payload twice through the socket is cheaper than sending a shared
+// block and getting it back.
 constexpr size_t kInlineBytesMax = size_t{8} << 10;
 
-// Blocks that were read go back with the next frame. Above this many bytes, they go back at once in
-// a frame of their own.
+// Blocks of the other end that were read are given back with the next frame. Above this many bytes,
+// a frame of their own gives them back at once.
 constexpr size_t kReleasedBytesMax = size_t{32} << 20;
 
-// A ring of this size stays in the processor's caches. The receiver returns slots in groups of
-// kReleasedPartsMax, before the sender has to wait.
+// A ring of kSlots slots stays in the processor's caches. The receiver returns slots in groups of
+// kReleasedPartsMax, before the sender runs out of slots.
 constexpr size_t kSlotBytes = size_t{512} << 10;
 constexpr size_t kSlots = 8;
 constexpr size_t kReleasedPartsMax = kSlots / 4;
@@ -42,14 +42,15 @@ void CopyAll(const Payload& payload, std::byte* out) {
   }
 }
 
-// Returns the pieces that follow the first `sent` bytes of head and payload, as far as one call may
-// send them.
+// Returns the unsent pieces of a frame's head and of the payload after it: the bytes after the
+// first `sent` ones, as far as one system call may send them.
 std::vector<iovec> PiecesOf(const std::string& head, const Payload& following, size_t sent) {
   std::vector<iovec> pieces;
   size_t room = kSystemCallBytesMax;
   const auto add = [&](const void* data, size_t size) {
     const size_t skip = std::min(sent, size);
-    // Shorter calls let other threads use the processor between them.
+    // The pieces of one system call are limited, because other threads can use the processor
+    // between short calls.
     const size_t count = std::min(size - skip, room);
     sent -= skip;
     if (count == 0 || pieces.size() == kPiecesMax) return;
@@ -72,11 +73,13 @@ bool LocalWriter::Send(proto::LocalFrame frame, Payload payload) {
   bool in_place = false;
   bool in_parts = false;
   {
-    // The way of the payload is chosen under the lock. Copying, further down, needs no lock.
+    // The lock is held to choose how the payload travels, but not to copy the payload, further
+    // down.
     MutexLock lock(mutex_);
     if (closed_) return false;
     blocks = UseBlocksLocked();
-    // Payloads that are partly in shared memory are lent, unless too much of them must be copied.
+    // Payloads that are partly in shared memory are lent to the other end, unless too much of them
+    // must be copied.
     in_place = blocks && copied < bytes && copied <= kWholeBytesMax;
     in_parts = !in_place && bytes > (blocks ? kWholeBytesMax : options_.whole_bytes_max);
     if (in_parts) in_parts_.push_back({std::move(frame), std::move(payload), bytes, 0});
@@ -92,7 +95,7 @@ bool LocalWriter::Send(proto::LocalFrame frame, Payload payload) {
     payload.clear();
   }
   SumUp(payload, frame);
-  Sent sent;  // released payloads die after the lock is released
+  Sent sent;  // sent payloads die after the lock is released
   MutexLock lock(mutex_);
   return WriteLocked(frame, std::move(payload), new_fd, sent);
 }
@@ -104,8 +107,8 @@ void LocalWriter::SumUp(const Payload& following, proto::LocalFrame& frame) cons
   frame.set_following_crc(PayloadCrc32c(following));
 }
 
-// Sends a payload that lies partly in shared memory: slices in shared memory are lent, other slices
-// are copied.
+// Sends a payload that lies partly in shared memory: lends the slices in shared memory to the other
+// end, and copies the other slices.
 bool LocalWriter::SendInPlace(proto::LocalFrame frame, Payload payload) {
   Payload copied;
   for (const ByteSlice& slice : payload) {
@@ -113,12 +116,13 @@ bool LocalWriter::SendInPlace(proto::LocalFrame frame, Payload payload) {
   }
   const size_t bytes = PayloadBytes(copied);
   int new_fd = -1;
-  Sent sent;  // released payloads die after the lock is released
+  Sent sent;  // sent payloads die after the lock is released
   if (bytes <= kInlineBytesMax) {
     frame.mutable_payload()->resize(bytes);
     CopyAll(copied, reinterpret_cast<std::byte*>(frame.mutable_payload()->data()));
   } else if (!PutIntoBlock(copied, bytes, frame, new_fd)) {
-    // Without a block, the whole payload follows the frame, lent slices included.
+    // Without a block for the slices to copy, the whole payload follows the frame on the socket,
+    // slices in shared memory included.
     MutexLock lock(mutex_);
     return WriteLocked(frame, std::move(payload), new_fd, sent);
   }
@@ -129,8 +133,8 @@ bool LocalWriter::SendInPlace(proto::LocalFrame frame, Payload payload) {
 }
 
 // Writes into the frame where each slice lies: in lent memory, or at the next position of the block
-// that holds the copied slices. Memory that the other end has not mapped yet is announced in a
-// frame before, with the memory's descriptor.
+// that holds the copied slices. An earlier frame passes the descriptor of memory that the other end
+// has not mapped yet.
 void LocalWriter::LendLocked(const Payload& payload, proto::LocalFrame& frame, Sent& sent) {
   for (const uint64_t id : lent_.TakeGone()) frame.add_dropped(id);
   std::map<const SharedMemory*, uint64_t> lent;  // each memory is lent once per frame
@@ -140,7 +144,8 @@ void LocalWriter::LendLocked(const Payload& payload, proto::LocalFrame& frame, S
     proto::LocalRange* const range = frame.add_ranges();
     range->set_bytes(slice.size);
     const std::shared_ptr<const SharedMemory> memory = SharedMemoryOf(slice);
-    // Copied slices lie one after another in the frame's block; block 0 is the frame's payload.
+    // Copied slices lie one after another in the frame's block. Block 0 stands for the frame's
+    // field `payload`.
     if (memory == nullptr) {
       range->set_block(frame.block());
       range->set_begin(copied);
@@ -165,7 +170,7 @@ bool LocalWriter::PutIntoBlock(const Payload& payload, size_t bytes, proto::Loca
                                int& new_fd) {
   const absl::StatusOr<BlockPool::Lent> lent = pool_.Take(bytes);
   if (!lent.ok()) {
-    // The socket takes the bytes too, but slower.
+    // The caller then sends the payload through the socket, which is slower than a shared block.
     Log(LogLevel::kWarning, "no_shared_block", {{"error", lent.status().message()}});
     return false;
   }
@@ -177,17 +182,18 @@ bool LocalWriter::PutIntoBlock(const Payload& payload, size_t bytes, proto::Loca
   return true;
 }
 
-// Sends parts until there are none or there is no room. Returns false if the connection has ended.
+// Sends parts of large payloads until no part is left or the next part has to wait. Returns false
+// if the connection has ended.
 bool LocalWriter::SendParts() {
   {
     MutexLock lock(mutex_);
-    // The thread that sends parts will also send the new frame's.
+    // The thread that is sending parts also sends the parts of the new message.
     if (sending_parts_) return !closed_;
     sending_parts_ = true;
   }
   while (true) {
     Part part;
-    Sent sent;  // released payloads die after the lock is released
+    Sent sent;  // sent payloads die after the lock is released
     {
       MutexLock lock(mutex_);
       if (!NextPartLocked(part)) {
@@ -207,14 +213,16 @@ bool LocalWriter::SendParts() {
   }
 }
 
-// Prepares the next part. Returns false if there is no part, or no room for one now.
+// Prepares the next part of a large payload. Returns false if no part is left or none can be sent
+// now.
 bool LocalWriter::NextPartLocked(Part& part) {
   // Unsent frames go first, so that parts never queue up before small messages.
   if (closed_ || in_parts_.empty() || !unsent_.empty()) return false;
   InParts& message = in_parts_.front();
   BlockPool::Lent slot;
   if (UseBlocksLocked()) {
-    // The other end has all slots of the ring. TakeNotes continues when a slot comes back.
+    // While the other end holds all slots of the ring, no part is sent. TakeNotes continues when a
+    // slot comes back.
     if (slots_out_.size() >= kSlots) return false;
     if (const absl::StatusOr<BlockPool::Lent> lent = pool_.Take(kSlotBytes); lent.ok()) {
       slot = *lent;
@@ -252,25 +260,26 @@ bool LocalWriter::WriteLocked(proto::LocalFrame& frame, Payload following, int p
     sent.push_back(std::move(following));
     return false;
   }
-  // Every frame also carries the blocks that were read since the last frame.
+  // Every frame also gives back the other end's blocks that were read since the last frame.
   frame.mutable_released()->Add(released_.begin(), released_.end());
   released_.clear();
   released_bytes_ = 0;
   released_parts_ = 0;
   for (const uint64_t block : pool_.TakeDropped()) frame.add_dropped(block);
-  // The first frame says whether this end takes blocks.
+  // The first frame tells the other end whether this end takes shared blocks.
   if (!greeted_) frame.set_takes_blocks(options_.blocks);
   greeted_ = true;
   frame.set_following(PayloadBytes(following));
-  // Only a payload that follows its frame as a whole can be forgotten.
+  // Forget can replace only a payload that follows its frame as a whole, so any other frame gets
+  // call id 0.
   const uint64_t call = frame.has_call() && frame.whole_bytes() == 0 ? frame.call().id() : 0;
   unsent_.push_back({WithPrefix(frame, options_.sums), std::move(following), 0, passed_fd, call});
   if (unsent_.size() > 1) return true;  // Writable sends the frame when the socket has room
   return FlushLocked(sent);
 }
 
-// Replaces the payload by a copy. The payload cannot be dropped: its frame says how many bytes
-// follow, and some of the bytes may have been sent.
+// Replaces the unsent payload of a cancelled call by a copy. The payload cannot be dropped: its
+// frame says how many bytes follow, and some of the bytes may have been sent.
 void LocalWriter::Forget(uint64_t call) {
   Payload forgotten;  // the payload dies after the lock is released
   MutexLock lock(mutex_);
@@ -281,8 +290,8 @@ void LocalWriter::Forget(uint64_t call) {
   }
 }
 
-// Sends frames until the socket is full. Returns false if the other end is gone; the loop finds out
-// the same by itself.
+// Sends frames until the socket is full. Returns false if the other end is gone, which the loop
+// also finds out by itself.
 bool LocalWriter::FlushLocked(Sent& sent) {
   while (!unsent_.empty()) {
     Unsent& next = unsent_.front();
@@ -290,7 +299,8 @@ bool LocalWriter::FlushLocked(Sent& sent) {
     const absl::StatusOr<size_t> count = SendPieces(options_.socket, pieces, next.passed_fd);
     if (!count.ok()) return false;
     if (*count == 0) break;
-    // The descriptor travels with the first byte of the frame, so it is passed once.
+    // The descriptor was passed with the first byte of the frame, so later system calls do not pass
+    // it.
     next.passed_fd = -1;
     next.sent += *count;
     if (next.sent < next.head.size() + PayloadBytes(next.following)) continue;
@@ -309,11 +319,11 @@ bool LocalWriter::FlushLocked(Sent& sent) {
 
 void LocalWriter::Writable() {
   {
-    Sent sent;  // released payloads die after the lock is released
+    Sent sent;  // sent payloads die after the lock is released
     MutexLock lock(mutex_);
     if (closed_ || !FlushLocked(sent)) return;
   }
-  // Parts are sent last: they wait until no frame is unsent.
+  // Parts of large payloads are sent only while no other frame waits for room in the socket.
   SendParts();
 }
 
@@ -323,7 +333,8 @@ bool LocalWriter::TakeNotes(const proto::LocalFrame& frame) {
     LentMemory::Owner owner;  // the lent memory's owner dies after the lock is released
     MutexLock lock(mutex_);
     owner = lent_.GiveBack(block);
-    // The other end names the block, so an id that is not lent ends the connection.
+    // The other end names the block's id. An id that is not lent is an error, which ends the
+    // connection.
     if (owner == nullptr && !pool_.GiveBack(block)) return false;
     slot_is_back |= slots_out_.erase(block) > 0;
   }
@@ -336,23 +347,24 @@ bool LocalWriter::TakeNotes(const proto::LocalFrame& frame) {
 }
 
 void LocalWriter::BlockRead(uint64_t block, size_t bytes) {
-  Sent sent;  // released payloads die after the lock is released
+  Sent sent;  // sent payloads die after the lock is released
   MutexLock lock(mutex_);
   released_.push_back(block);
   released_bytes_ += bytes;
-  // Too many bytes of blocks would wait for the next frame, so a frame is sent for them.
+  // Blocks that were read wait for the next frame. When they have too many bytes, a frame is sent
+  // only to give them back.
   if (released_bytes_ > kReleasedBytesMax) ReturnBlocksLocked(sent);
 }
 
 void LocalWriter::PartRead(uint64_t block) {
-  Sent sent;  // released payloads die after the lock is released
+  Sent sent;  // sent payloads die after the lock is released
   MutexLock lock(mutex_);
   released_.push_back(block);
   if (++released_parts_ >= kReleasedPartsMax) ReturnBlocksLocked(sent);
 }
 
 void LocalWriter::ReturnBlocksLocked(Sent& sent) {
-  // The frame is empty: WriteLocked adds the blocks that were read.
+  // WriteLocked adds the ids of the blocks that were read to the empty frame.
   proto::LocalFrame frame;
   WriteLocked(frame, {}, -1, sent);
 }
@@ -366,12 +378,13 @@ void LocalWriter::WaitUntilSent(std::chrono::steady_clock::time_point end) {
 }
 
 void LocalWriter::Close() {
-  std::deque<Unsent> unsent;  // these payloads and owners die after the lock is released
+  std::deque<Unsent> unsent;  // unsent, in_parts and lent die after the lock is released
   std::deque<InParts> in_parts;
   std::vector<LentMemory::Owner> lent;
   MutexLock lock(mutex_);
   closed_ = true;
-  // The other end may still read lent memory, so that memory is never written again.
+  // Lose marks the lent memory as never to be written again, because the other end may still be
+  // reading it.
   lent = lent_.Lose();
   unsent.swap(unsent_);
   in_parts.swap(in_parts_);

@@ -32,35 +32,38 @@ class LocalWriter {
  public:
   struct Options {
     IoLoop& loop;
-    const IoLoop::Source& source;  // the socket's source in the loop
+    const IoLoop::Source& source;  // the owner of `socket` among the loop's sources
     const UniqueFd& socket;
-    bool blocks = true;  // whether payloads may lie in blocks, of either end
+    bool blocks = true;  // whether payloads of either end may lie in shared blocks
     FrameSums sums = FrameSums::kNone;
-    // The largest payload that is sent whole without blocks. A larger payload travels in parts.
+    // The largest payload that is sent whole when no shared blocks are used. A larger payload
+    // travels in parts.
     size_t whole_bytes_max = kPartBytes;
   };
   explicit LocalWriter(Options options) : options_(options) {}
 
-  // Returns whether payloads that are not large lie in blocks of this end. False until the other
-  // end has said that it takes blocks.
+  // Returns whether payloads that do not travel in parts are sent in shared blocks of this end.
+  // False until the other end has said that it takes blocks.
   bool uses_blocks() {
     MutexLock lock(mutex_);
     return UseBlocksLocked();
   }
 
-  // Sends a frame, of which kind and header are used. Returns false if the connection has ended.
+  // Sends a message: the kind and header of `frame`, and `payload`. Returns false if the connection
+  // has ended.
   bool Send(proto::LocalFrame frame, Payload payload);
 
-  // Gives up a call that nobody waits for any more. After return, the payload of a frame that is
-  // still on its way is not read: the rest of the payload is sent from a copy. A payload that
-  // travels in parts is still read.
+  // Forgets a call whose caller no longer waits. After return, the caller's memory of a payload
+  // that is still on its way is not read: the rest of the payload is sent from a copy. A payload
+  // that travels in parts is still read.
   void Forget(uint64_t call);
 
-  // Handles what a frame of the other end says about blocks. Returns false if that is impossible.
+  // Handles what a frame of the other end says about blocks, for example which blocks it has read.
+  // Returns false if the frame names a block that is not lent.
   bool TakeNotes(const proto::LocalFrame& frame);
 
-  // Gives back a block of the other end that was read, with a later frame. PartRead gives back the
-  // block of a part, soon.
+  // Gives a block of the other end that was read back with a later frame. PartRead does the same
+  // for the block of a part of a payload, but sooner.
   void BlockRead(uint64_t block, size_t bytes);
   void PartRead(uint64_t block);
 
@@ -79,23 +82,23 @@ class LocalWriter {
   struct Unsent {
     std::string head;
     Payload following;
-    size_t sent = 0;  // number of bytes of head and following together
+    size_t sent = 0;  // number of bytes of head and following that were sent
     int passed_fd = -1;
-    uint64_t call = 0;  // the call of this frame, if its payload follows it as a whole
+    uint64_t call = 0;  // the id of the frame's call if the whole payload follows the frame, else 0
   };
   // A message whose payload travels in parts.
   struct InParts {
     proto::LocalFrame frame;
     Payload payload;
     size_t bytes = 0;
-    size_t begun = 0;  // number of payload bytes that are in parts already
+    size_t begun = 0;  // number of payload bytes that were put into parts so far
   };
   struct Part {
     proto::LocalFrame frame;
     Payload bytes;
     std::byte* slot = nullptr;  // memory of the ring's slot; null: the bytes follow the frame
     int new_fd = -1;
-    Payload ended;  // the payload of the message, if this is its last part
+    Payload ended;  // the whole payload, to be released, if this is its last part
   };
   // Payloads to release outside the lock, because releasing a payload runs other code.
   using Sent = std::vector<Payload>;
@@ -117,13 +120,13 @@ class LocalWriter {
   BlockPool pool_;
 
   Mutex mutex_;
-  CondVar sent_;  // signalled when closed, or when nothing is left to send
+  CondVar sent_;  // signalled when the writer is closed or has nothing left to send
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
-  // Whether the first frame, which says if this end takes blocks, was sent.
+  // True once the first frame was sent, which tells whether this end takes blocks.
   bool greeted_ ABSL_GUARDED_BY(mutex_) = false;
   bool peer_takes_blocks_ ABSL_GUARDED_BY(mutex_) = false;
   bool waits_for_room_ ABSL_GUARDED_BY(mutex_) = false;
-  bool sending_parts_ ABSL_GUARDED_BY(mutex_) = false;  // one thread at a time sends parts
+  bool sending_parts_ ABSL_GUARDED_BY(mutex_) = false;  // whether a thread is sending parts now
   std::deque<Unsent> unsent_ ABSL_GUARDED_BY(mutex_);
   std::deque<InParts> in_parts_ ABSL_GUARDED_BY(mutex_);
   std::set<uint64_t> slots_out_ ABSL_GUARDED_BY(mutex_);

@@ -22,7 +22,7 @@ absl::Status SystemError(absl::string_view what) {
   return absl::ResourceExhaustedError(absl::StrCat("shared memory: ", what, ": ", strerror(errno)));
 }
 
-// The bytes of free blocks that a pool keeps; the pool unmaps free blocks beyond this.
+// The most bytes of free blocks that a pool keeps; the pool unmaps free blocks over this limit.
 constexpr size_t kFreeBytesMax = size_t{256} << 20;
 
 // A block of more than kWasteMax times the payload's size is left for larger payloads.
@@ -49,7 +49,7 @@ absl::StatusOr<SharedBlock> MakeSharedBlock(size_t size) {
   UniqueFd fd(memfd_create("cohort-block", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd.ok()) return SystemError("memfd_create");
   if (ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) return SystemError("ftruncate");
-  // The reader accepts only memory that cannot shrink under its mapping.
+  // The process that reads the block accepts only memory that cannot shrink under its mapping.
   if (fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
     return SystemError("sealing");
   }
@@ -108,7 +108,8 @@ bool BlockPool::GiveBack(uint64_t id) {
 }
 
 void BlockPool::DropFree() {
-  // One free block stays even over the limit, so that a large payload does not map anew each time.
+  // One free block is kept even if it exceeds the limit, so that not every large payload needs a
+  // new mapping.
   while (free_bytes_ > kFreeBytesMax && free_.size() > 1) {
     const auto oldest = blocks_.find(free_.back());
     free_bytes_ -= oldest->second.memory.size();

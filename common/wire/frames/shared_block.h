@@ -17,7 +17,7 @@
 
 namespace cohort {
 
-// A mapping of all bytes of a descriptor. Thread-compatible.
+// A memory mapping of a file descriptor's whole content. Thread-compatible.
 class Mapping {
  public:
   // Maps `fd` with `protection` as for mmap. Errors: RESOURCE_EXHAUSTED with the system's reason.
@@ -64,7 +64,7 @@ class BlockPool {
   // the system gives no memory.
   absl::StatusOr<Lent> Take(size_t size);
 
-  // Returns an id for a block that does not belong to the pool but is sent over the same
+  // Returns a new block id for memory that does not belong to the pool but is lent over the same
   // connection.
   uint64_t NewId();
 

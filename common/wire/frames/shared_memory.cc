@@ -16,12 +16,13 @@ AllocateBuffer SharedMemoryMaker() {
       return Buffer::Allocate(bytes);
     }
     absl::StatusOr<SharedBlock> block = MakeSharedBlock(bytes);
-    // Without shared memory, the heap serves as well: such values are copied when they are sent.
+    // If the system gives no shared memory, the buffer comes from the heap, and its values are
+    // copied when they are sent.
     if (!block.ok()) {
       made->fetch_sub(1);
       return Buffer::Allocate(bytes);
     }
-    // When the memory is freed, another shared buffer may be made.
+    // The deleter lowers the count of shared buffers when the memory is freed.
     std::shared_ptr<const SharedMemory> memory(new SharedMemory(*std::move(block)),
                                                [made](const SharedMemory* gone) {
                                                  delete gone;
@@ -49,8 +50,8 @@ size_t BytesToCopy(const Payload& payload) {
 LentMemory::Known LentMemory::Lend(const std::shared_ptr<const SharedMemory>& memory, Owner owner,
                                    absl::FunctionRef<uint64_t()> new_id) {
   const auto known = ids_.find(memory.get());
-  // Memory that is gone may have had the same address, so the address alone does not prove that the
-  // memory is known.
+  // Freed memory may have had the same address, so the address alone does not prove that the other
+  // end has mapped this memory.
   const bool is_new = known == ids_.end() || lent_.at(known->second).memory.lock() != memory;
   const uint64_t id = is_new ? new_id() : known->second;
   if (is_new) {
@@ -72,7 +73,7 @@ LentMemory::Owner LentMemory::GiveBack(uint64_t id) {
 std::vector<uint64_t> LentMemory::TakeGone() {
   std::vector<uint64_t> gone;
   for (auto i = lent_.begin(); i != lent_.end();) {
-    // The id of memory that still exists stays valid: the memory may be lent again.
+    // The id of memory that still exists is kept, because the memory may be lent again.
     if (!i->second.memory.expired()) {
       ++i;
       continue;
@@ -89,7 +90,7 @@ std::vector<uint64_t> LentMemory::TakeGone() {
 std::vector<LentMemory::Owner> LentMemory::Lose() {
   std::vector<Owner> owners;
   for (auto& [id, lent] : lent_) {
-    // Memory without owners was read and given back, so its reader is not lost.
+    // Memory without owners is not on loan: the other end has read it and has given it back.
     if (lent.owners.empty()) continue;
     if (const auto memory = lent.memory.lock()) memory->LoseReader();
     for (Owner& owner : lent.owners) owners.push_back(std::move(owner));

@@ -39,7 +39,8 @@ class SharedMemory final : public BufferMemory {
   size_t size() const { return block_.memory.size(); }
 
   bool writable() const override { return !lost_.load(std::memory_order_acquire); }
-  // Records that a reader's process was lost, so that the reader may still read the memory.
+  // Records that a reader was lost. The lost reader may still read the memory, so the memory must
+  // never be written again.
   void LoseReader() const { lost_.store(true, std::memory_order_release); }
 
  private:
@@ -95,7 +96,8 @@ class LentMemory {
     std::vector<Owner> owners;
   };
   std::map<uint64_t, Lent> lent_;
-  std::map<const SharedMemory*, uint64_t> ids_;  // ordered by pointer, an order that is never used
+  // Ids by memory; the order of the pointers is never used.
+  std::map<const SharedMemory*, uint64_t> ids_;
 };
 
 }  // namespace cohort

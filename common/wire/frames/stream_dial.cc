@@ -35,7 +35,8 @@ absl::StatusOr<std::shared_ptr<StreamDial>> StreamDial::Start(std::shared_ptr<Io
   dial->timer_ = LoopTimer::Make(*dial->loop_, [weak = dial->weak_from_this()] {
     if (const auto self = weak.lock()) self->End(absl::UnavailableError("no answer in time"));
   });
-  // The welcome may never arrive if something other than the server accepts the connection.
+  // The dial has a time limit, because no welcome arrives if something other than the server
+  // accepts the connection.
   dial->timer_->FireBy(std::chrono::steady_clock::now() + kDialTimeMax);
   dial->loop_->Add(dial, EPOLLOUT);
   return dial;
@@ -62,7 +63,7 @@ void StreamDial::OnEvents(uint32_t events) {
 absl::Status StreamDial::Greet() {
   RETURN_IF_ERROR(ConnectedTcp(socket_));
   const std::string greeting = StreamGreeting(options_.kind, options_.name);
-  // A new socket has room for the whole greeting.
+  // A new socket's buffer has room for the whole greeting.
   const ssize_t sent = send(fd_, greeting.data(), greeting.size(), MSG_NOSIGNAL);
   if (sent != static_cast<ssize_t>(greeting.size())) {
     return absl::UnavailableError(strerror(sent < 0 ? errno : ENOBUFS));
@@ -80,7 +81,8 @@ absl::StatusOr<bool> StreamDial::Welcomed() {
   if (count < 0) return absl::UnavailableError(strerror(errno));
   if (count == 0) return absl::UnavailableError("the server closes the connection");
   answer_.append(bytes, static_cast<size_t>(count));
-  // The answer is compared as its bytes arrive, so that another protocol is noticed at once.
+  // The answer is compared with the expected welcome as its bytes arrive, so that another protocol
+  // is noticed at once.
   if (absl::StartsWith(kWelcome, answer_)) return answer_.size() == kWelcome.size();
   return absl::UnavailableError("something between here and the server speaks another protocol");
 }

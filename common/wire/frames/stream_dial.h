@@ -26,8 +26,8 @@ class StreamDial final : public IoLoop::Source, public std::enable_shared_from_t
     std::string name;  // name of the server, which it told over gRPC
     StreamKind kind = StreamKind::kCalls;
   };
-  // Takes the connected socket, or UNAVAILABLE or INVALID_ARGUMENT saying why there is no
-  // connection.
+  // The callback of a dial. Gets the connected socket, or UNAVAILABLE or INVALID_ARGUMENT saying
+  // why there is no connection.
   using Done = absl::AnyInvocable<void(absl::StatusOr<UniqueFd>)>;
 
   // Begins to connect. `done` runs once on the loop's thread, unless the dial is cancelled. Errors:
@@ -50,7 +50,8 @@ class StreamDial final : public IoLoop::Source, public std::enable_shared_from_t
   const std::shared_ptr<IoLoop> loop_;  // the loop, shared with connections
   const int fd_;
   const Options options_;
-  std::shared_ptr<LoopTimer> timer_;  // the timer of the time limit; set once, shared with the loop
+  // Ends the dial at its time limit; set once, shared with the loop.
+  std::shared_ptr<LoopTimer> timer_;
 
   Mutex mutex_;
   Done done_ ABSL_GUARDED_BY(mutex_);  // the callback; null after the end of the dial

@@ -23,11 +23,12 @@ size_t StreamGreetingBytes(const std::string& name) {
 }
 
 Greeted ReadGreeting(absl::string_view bytes, const std::string& name) {
-  // Even one byte can tell that the peer speaks another protocol.
+  // Even the first byte alone can show that the peer speaks another protocol.
   const size_t marked = std::min(bytes.size(), kMark.size());
   if (bytes.substr(0, marked) != kMark.substr(0, marked)) return {FirstBytes::kOther};
   if (bytes.size() < StreamGreetingBytes(name)) return {FirstBytes::kTooFew};
-  // Greetings of both kinds have the same length, so the bytes are compared as a whole.
+  // The greetings for both kinds of connection have the same length, so the bytes are compared as a
+  // whole.
   for (const StreamKind kind : {StreamKind::kCalls, StreamKind::kParts}) {
     if (bytes == StreamGreeting(kind, name)) return {FirstBytes::kGreeting, kind};
   }

@@ -12,7 +12,7 @@
 
 namespace cohort {
 
-// The purpose of a connection: calls, or calls with large payloads.
+// The purpose of a connection: small calls, or calls with large payloads.
 enum class StreamKind : size_t { kCalls, kParts };
 
 // Returns the greeting of a client. All greetings have the same length. `name` is from
@@ -23,7 +23,7 @@ inline constexpr absl::string_view kStreamWelcome = "cohort-frames-1 welcome\n";
 
 // The meaning of the first bytes that have arrived on a connection.
 enum class FirstBytes {
-  kTooFew,    // the bytes may become a greeting
+  kTooFew,    // too few bytes to tell, but so far those of a greeting
   kGreeting,  // a greeting for the server with the expected name
   kStranger,  // a greeting for another server
   kOther      // the first bytes of another protocol

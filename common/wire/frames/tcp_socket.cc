@@ -24,8 +24,8 @@ namespace {
 
 constexpr int kBacklog = 4096;
 
-// Limits of silence: how long sent bytes may stay unconfirmed by the peer's host, and how an idle
-// connection is probed so that silence is noticed there as well. The values equal those of gRPC's
+// The times after which a silent peer counts as dead: how long its host may leave sent bytes
+// unconfirmed, and how often an idle connection is probed. The values equal those of gRPC's
 // connections (grpc_settings.cc).
 struct Patience {
   int unanswered_ms_max;
@@ -44,7 +44,7 @@ void Set(const UniqueFd& socket, int level, int option, int value) {
   setsockopt(socket.get(), level, option, &value, sizeof(value));
 }
 
-// Sets the options that find a dead peer, and sends small frames without delay.
+// Sets the socket options that find a dead peer, and the one that sends small frames without delay.
 void Tune(const UniqueFd& socket, const Patience& patience) {
   Set(socket, IPPROTO_TCP, TCP_NODELAY, 1);
   Set(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
@@ -162,7 +162,7 @@ absl::StatusOr<TcpListeners> ListenTcp(const std::string& address) {
     }
     listeners.port = PortOf(*socket);
     listeners.sockets.push_back(*std::move(socket));
-    // The first socket takes both IPv4 and IPv6.
+    // The first socket of a wildcard host takes both IPv4 and IPv6.
     if (wildcard) break;
   }
   if (listeners.sockets.empty()) return CannotListen(address, failure.message());

@@ -21,7 +21,8 @@ constexpr size_t kStatusTextBytesMax = 8192;
 
 grpc::Slice ToGrpcSlice(const ByteSlice& slice) {
   if (slice.size <= kCopiedSliceBytesMax) return grpc::Slice(slice.data, slice.size);
-  // gRPC releases the slice with a plain function, so the owner is put on the heap.
+  // gRPC calls a plain function with a pointer to release a slice, so the slice's owner lies on the
+  // heap.
   using Owner = std::shared_ptr<const void>;
   return grpc::Slice(
       const_cast<std::byte*>(slice.data), slice.size,
@@ -42,8 +43,8 @@ grpc::ByteBuffer ToByteBuffer(const Payload& frame) {
 }
 
 Payload FromByteBuffer(const grpc::ByteBuffer& buffer) {
-  // A short slice holds its bytes inside itself, so the vector must not move after pointers into it
-  // were taken.
+  // A short gRPC slice stores its bytes inside itself, so the vector of slices must not move once
+  // the payload points into it.
   auto slices = std::make_shared<std::vector<grpc::Slice>>();
   if (!buffer.Dump(slices.get()).ok()) return {};
   Payload payload;

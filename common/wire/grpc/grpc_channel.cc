@@ -28,7 +28,8 @@ namespace cohort {
 
 namespace {
 
-// Runs `task` soon on a thread of gRPC: for a completion that must not run inside Start or Cancel.
+// Runs `task` soon on a thread of gRPC. Used for completions, which must not run inside Start or
+// Cancel.
 void RunLater(absl::AnyInvocable<void()> task) {
   struct Pending {
     grpc::Alarm alarm;
@@ -50,7 +51,7 @@ struct CallState {
   GrpcChannel::NamesTold told;
   std::string method;
   std::atomic<bool> cancelled{false};
-  ByteBudget::Room unasked;  // room in the budget of unasked requests, if this request needs it
+  ByteBudget::Room unasked;  // this request's room in the budget `unasked_`, if it needs room
 };
 
 class GrpcCall final : public Call {
@@ -62,7 +63,7 @@ class GrpcCall final : public Call {
   }
 
  private:
-  // Shared: gRPC completes the call on a thread of its own.
+  // The state of the call. Shared: gRPC completes the call on a thread of its own.
   const std::shared_ptr<CallState> state_;
 };
 
@@ -96,12 +97,13 @@ class UnaryCaller {
  private:
   void Finished(bool) {
     const std::unique_ptr<UnaryCaller> self(this);
-    io_.reset();  // gRPC placed the reader in memory that goes with the call's context
+    io_.reset();  // gRPC placed the reader in memory that belongs to the call's context
     ended_(*state_, status_);
   }
 
   GrpcEvent finished_ = GrpcEvent::To<&UnaryCaller::Finished>(*this);
-  const std::shared_ptr<CallState> state_;  // shared with the handle that may cancel the call
+  // The call's state, shared with the handle that may cancel the call.
+  const std::shared_ptr<CallState> state_;
   const Ended ended_;
   std::unique_ptr<grpc::GenericClientAsyncResponseReader> io_;
   grpc::Status status_;
@@ -148,7 +150,8 @@ class GenericChannel final : public GrpcChannel {
     state->method.assign(method.data(), method.size());
     state->context.set_deadline(std::chrono::system_clock::now() +
                                 absl::ToChronoMicroseconds(BoundedWait(timeout)));
-    // A request in parts waits for room at the server, and a large answer arrives in parts.
+    // A call travels in parts if its request has to wait for room at the server, or if a large
+    // answer is expected.
     const bool asks = !GoesUnasked(request, *state);
     if (asks || request.answer_bytes > kWholeBytesMax) {
       StartParts(state, std::move(request), asks);
@@ -168,8 +171,8 @@ class GenericChannel final : public GrpcChannel {
   }
 
  private:
-  // Returns whether a request shares the channel's stream. A call with a deadline of its own does
-  // not, since ending one call of a stream ends the others.
+  // Returns whether a request is sent on the channel's shared stream. A call with a deadline of its
+  // own is not, since ending one call of a stream ends the others.
   bool GoesOnStream(const Message& request, absl::Duration timeout) const {
     return lane_ == Lane::kFrames && timeout == absl::InfiniteDuration() &&
            PayloadBytes(request.payload) <= kFrameBytesMax &&
@@ -182,7 +185,8 @@ class GenericChannel final : public GrpcChannel {
       std::shared_ptr<GrpcCallStream> stream;
       {
         MutexLock lock(mutex_);
-        if (stream_ == nullptr) {  // safe under the lock: gRPC runs no code of this project inside
+        // The lock may be held, because gRPC runs no code of this project inside Start.
+        if (stream_ == nullptr) {
           stream_ = GrpcCallStream::Start(stub_, {*address_, message_bytes_max_});
         }
         stream = stream_;
@@ -193,8 +197,8 @@ class GenericChannel final : public GrpcChannel {
     }
   }
 
-  // Returns whether a request may be sent before the server grants room; takes budget for a larger
-  // one.
+  // Returns whether a request may be sent before the server grants room. A request that is not
+  // small needs room in the budget `unasked_`, which is taken here.
   bool GoesUnasked(const Message& request, CallState& state) const {
     const size_t bytes = PayloadBytes(request.payload);
     if (bytes <= kSmallRequestBytesMax) return true;
@@ -210,8 +214,8 @@ class GenericChannel final : public GrpcChannel {
         {state->method, std::move(request), asks, message_bytes_max_, pool_, context,
          [state, address = address_](const grpc::Status& status, absl::StatusOr<Message> answer) {
            Reply done = std::move(state->done);
-           // The budget's room is given back before the completion runs, which may start the next
-           // call.
+           // The request's room in the budget `unasked_` is given back before the completion runs,
+           // because the completion may start the next call.
            state->unasked.reset();
            TellNames(*state, status);
            if (!status.ok()) return done(Failure(*state, *address, status));
@@ -231,7 +235,7 @@ class GenericChannel final : public GrpcChannel {
     done(DecodeFrame(frame, message_bytes_max));
   }
 
-  // Passes on the server's names, which came with the answer.
+  // Passes the server's names, which came with the answer, to the code that asked for them.
   static void TellNames(CallState& state, const grpc::Status& status) {
     if (state.told == nullptr) return;
     const auto& metadata = state.context.GetServerInitialMetadata();
@@ -261,7 +265,7 @@ class GenericChannel final : public GrpcChannel {
         break;
       case absl::StatusCode::kCancelled:
         if (state.cancelled) break;
-        [[fallthrough]];  // a server that goes away cancels its calls
+        [[fallthrough]];  // a server that stops cancels its calls
       default:
         code = absl::StatusCode::kUnavailable;
     }
@@ -270,15 +274,16 @@ class GenericChannel final : public GrpcChannel {
   }
 
   const Lane lane_;
-  // Shared with calls, which may outlive the channel.
+  // The server's address. Shared with calls, which may outlive the channel.
   const std::shared_ptr<const std::string> address_;
   const size_t message_bytes_max_;
   const std::shared_ptr<ReceivePool> pool_;
-  // The budget of requests that are sent unasked. Calls under way share it.
+  // The budget of requests that are sent without asking the server for room. Shared with calls
+  // under way.
   const std::shared_ptr<ByteBudget> unasked_ = std::make_shared<ByteBudget>(kUnaskedBytesMax);
   grpc::GenericStub stub_;
-  // A connection of its own for calls in parts, made by the first such call. Small calls then do
-  // not wait for the parts that are in the socket.
+  // The stub of a second connection, for calls in parts; the first such call opens the connection.
+  // Small calls then do not wait for the parts that are in the socket.
   grpc::GenericStub parts_stub_;
   Mutex mutex_;
   // The stream of a channel for Lane::kFrames, made by its first call. Shared with its calls and

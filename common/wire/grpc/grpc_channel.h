@@ -21,7 +21,8 @@ struct GrpcChannelOptions {
   std::shared_ptr<ReceivePool> pool = nullptr;
 };
 
-// The names by which other ways lead to a server. An empty name means that there is no such way.
+// The names by which a server is reached other than over gRPC. An empty name means that the server
+// has no such way.
 struct ServerNames {
   std::string local;   // name of the server's unix socket on this host
   std::string stream;  // name of the server in greetings on its port (stream_greeting.h)

@@ -4,7 +4,8 @@ namespace cohort {
 
 void GrpcClientStream::StartCall(grpc::GenericStub& stub, grpc::ClientContext& context,
                                  const char* method) {
-  // Without corking, the first write would have to wait until the start has ended.
+  // The call's metadata are corked (sent with the first message). Otherwise the first write would
+  // have to wait until StartCall has ended.
   context.set_initial_metadata_corked(true);
   io_ = stub.PrepareCall(&context, method, &GrpcQueue());
   io_->StartCall(nullptr);
@@ -19,12 +20,12 @@ void GrpcClientStream::StartWrite(const grpc::ByteBuffer& message, grpc::WriteOp
 
 void GrpcClientStream::RemoveHold() {
   if (--left_ > 0) return;
-  io_.reset();  // gRPC placed the stream in memory that goes with the call's context
+  io_.reset();  // gRPC placed the stream in memory that belongs to the call's context
   OnDone(status_);
 }
 
 void GrpcClientStream::HasRead(bool ok) {
-  // The hold keeps the call from ending while the reaction runs.
+  // The hold (AddHold) keeps OnDone from running while OnMessage or OnReadEnd runs.
   AddHold();
   const bool more = ok && OnMessage(message_);
   message_.Clear();

@@ -13,9 +13,9 @@
 
 namespace cohort {
 
-// A bidirectional call. Messages are read one after another, as they arrive. At most one reaction
-// to reading and one reaction to writing run at a time. OnDone runs last, when gRPC is done and
-// nobody holds the call. Thread-safe.
+// A bidirectional call. Messages are read one after another, as they arrive. At most one callback
+// about reading (OnMessage, OnReadEnd) and one about writing (OnWriteDone) run at a time. OnDone
+// runs last, when gRPC is done and no hold is left (AddHold). Thread-safe.
 class GrpcClientStream {
  public:
   virtual ~GrpcClientStream() = default;
@@ -30,11 +30,12 @@ class GrpcClientStream {
   void StartCall(grpc::GenericStub& stub, grpc::ClientContext& context, const char* method);
   // Writes a message. The previous write must have ended.
   void StartWrite(const grpc::ByteBuffer& message, grpc::WriteOptions options);
-  // Keeps OnDone from running until RemoveHold. Code that writes outside a reaction holds the call.
+  // Keeps OnDone from running until RemoveHold. Code that writes outside a callback of this class
+  // needs such a hold.
   void AddHold() { ++left_; }
   void RemoveHold();
 
-  // Takes a message from the server. Returns false if this end has cancelled the call: no other
+  // Takes a message from the server. Returns false if this end has cancelled the call; no further
   // message is read then.
   virtual bool OnMessage(const grpc::ByteBuffer& message) = 0;
   // Reports that no other message will arrive.
@@ -51,7 +52,7 @@ class GrpcClientStream {
   GrpcEvent written_ = GrpcEvent::To<&GrpcClientStream::HasWritten>(*this);
   GrpcEvent finished_ = GrpcEvent::To<&GrpcClientStream::Finished>(*this);
   std::unique_ptr<grpc::GenericClientAsyncReaderWriter> io_;
-  grpc::ByteBuffer message_;  // the message that is being read; one at a time
+  grpc::ByteBuffer message_;  // the message that gRPC is reading, one at a time
   grpc::Status status_;
   // The number of events for which OnDone waits. At first this is only the end of the call.
   std::atomic<int> left_{1};

@@ -14,9 +14,9 @@ namespace cohort {
 
 namespace {
 
-// Registers the process's queue with a server. A ServerBuilder only takes queues that it made
-// itself, and of the objects that it calls before the server starts, only credentials get to see
-// the server. Thread-safe.
+// Registers the process's completion queue with a gRPC server. A ServerBuilder accepts only queues
+// that it made itself, and credentials are the only objects that get to see the server before it
+// starts. Thread-safe.
 class QueueCredentials final : public grpc::ServerCredentials {
  public:
   void SetAuthMetadataProcessor(const std::shared_ptr<grpc::AuthMetadataProcessor>&) override {}
@@ -39,12 +39,12 @@ void Run(grpc::ServerCompletionQueue& queue) {
   while (queue.Next(&tag, &ok)) static_cast<const GrpcEvent*>(tag)->Tell(ok);
 }
 
-// Returns the number of threads: half of the cores, 1 to 16. With more threads, other threads that
-// wait at a socket would take over the waiting.
+// Returns the number of threads at the queue: half of the cores, 1 to 16. With more threads, the
+// waiting at a socket would move from one thread to another.
 int Threads() { return std::clamp(ProcessorCount() / 2, 1, 16); }
 
 grpc::ServerCompletionQueue* NewQueue() {
-  // Only a ServerBuilder makes a queue that can serve. No server needs to be built with the queue.
+  // Only a ServerBuilder makes a queue that a server can use. The builder need not build a server.
   grpc::ServerCompletionQueue* const queue = grpc::ServerBuilder().AddCompletionQueue().release();
   for (int i = 0; i < Threads(); ++i) std::thread([queue] { Run(*queue); }).detach();
   return queue;

@@ -14,8 +14,8 @@
 namespace cohort {
 
 // A tag that gRPC gets with an operation, and through which gRPC reports the end of the operation.
-// The tag is a member of the object to which it reports, so the object must live until then.
-// Thread-safe.
+// The tag is a member of the object to which it reports, so the object must live until the
+// operation has ended. Thread-safe.
 class GrpcEvent {
  public:
   template <auto kTold, typename T>

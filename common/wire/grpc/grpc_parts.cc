@@ -33,7 +33,7 @@ grpc::ByteBuffer Encoded(Envelope<proto::CallPart> part) {
   return ToByteBuffer(*frame);
 }
 
-// Cuts a message into its parts. Thread-compatible.
+// Cuts a message into parts, which are sent one after another. Thread-compatible.
 class PartSender {
  public:
   // Makes a sender of `message`. `method` is empty for an answer.
@@ -43,7 +43,7 @@ class PartSender {
   // before the first Next.
   void Announce() { announces_ = true; }
   bool done() const { return begun_ && sent_ == bytes_; }
-  // Returns the next part of the message. Must not run when done.
+  // Returns the next part of the message. Must not run after the last part.
   grpc::ByteBuffer Next();
 
  private:
@@ -73,12 +73,14 @@ grpc::ByteBuffer PartSender::Next() {
   }
   part.payload = PartOf(message_.payload, sent_, count);
   sent_ += count;
-  // gRPC now holds the last part, so the payload's memory is released when the parts were sent.
+  // gRPC now holds the last part, which shares the payload's memory, so the memory is freed when
+  // the parts were sent.
   if (sent_ == bytes_) message_.payload.clear();
   return Encoded(std::move(part));
 }
 
-// Returns the part by which a server says that the bytes of an announced request may come.
+// Returns the part by which a server grants room: the client may then send the bytes of an
+// announced request.
 grpc::ByteBuffer RoomPart() {
   Envelope<proto::CallPart> part;
   part.header.set_room(true);
@@ -113,7 +115,7 @@ class PartReceiver {
   std::string method_;
   std::string header_;
   size_t bytes_ = 0;
-  PayloadAssembler payload_;  // under way from the first byte of the payload
+  PayloadAssembler payload_;  // the payload, begun when its first byte arrives
 };
 
 absl::Status PartReceiver::Add(const grpc::ByteBuffer& part) {
@@ -137,7 +139,8 @@ absl::Status PartReceiver::Add(const grpc::ByteBuffer& part) {
     bytes_ = header.whole_bytes();
     begun_ = true;
   }
-  // The payload's memory is taken with its first bytes, not with the announcement.
+  // Memory for the payload is taken when the payload's first bytes arrive, not when it is
+  // announced.
   if (bytes_ > 0 && !payload_.under_way() && !envelope.payload.empty()) {
     RETURN_IF_ERROR(payload_.Begin(bytes_));
   }
@@ -154,8 +157,8 @@ Message PartReceiver::Take() {
 }
 
 // Writes the parts of a request one after another, while it reads the parts of the answer. gRPC
-// runs each kind of reaction once at a time and OnDone last. A reaction to reading and one to
-// writing may run at the same time. Deletes itself in OnDone.
+// runs one callback about reading and one about writing at a time, possibly both at once, and
+// OnDone last. Deletes itself in OnDone.
 class PartsCaller final : public GrpcClientStream {
  public:
   explicit PartsCaller(PartsRequest request)
@@ -167,7 +170,8 @@ class PartsCaller final : public GrpcClientStream {
 
   void Start(grpc::GenericStub& stub) {
     if (waits_for_room_) sender_.Announce();
-    // The hold keeps the caller alive: gRPC may end the call before WriteNext has returned.
+    // The hold keeps this object alive until WriteNext has returned, because gRPC may end the call
+    // before.
     AddHold();
     StartCall(stub, *context_, kPartsMethod);
     WriteNext();
@@ -176,7 +180,8 @@ class PartsCaller final : public GrpcClientStream {
 
   void OnWriteDone(bool ok) override {
     if (!ok || sender_.done()) return;
-    // The announcement was written. The bytes follow once the server has also granted room.
+    // The announcement of the payload was written. The payload's bytes follow once the server has
+    // also granted room.
     if (!std::exchange(waits_for_room_, false)) return WriteNext();
     AnnouncedOrRoom();
   }
@@ -184,7 +189,7 @@ class PartsCaller final : public GrpcClientStream {
   bool OnMessage(const grpc::ByteBuffer& message) override {
     received_ = answer_.Add(message);
     if (!received_.ok()) {
-      // A malformed answer ends the call; OnDone reports the malformed answer.
+      // A malformed answer ends the call, and OnDone reports the error in the answer.
       context_->TryCancel();
       return false;
     }
@@ -194,7 +199,8 @@ class PartsCaller final : public GrpcClientStream {
 
   void OnDone(const grpc::Status& status) override {
     const std::unique_ptr<PartsCaller> self(this);
-    // The error in the answer says more than the cancellation that followed it.
+    // If the answer was malformed, that error is reported, because it says more than the
+    // cancellation that followed.
     done_(received_.ok() ? status : grpc::Status::OK, Answer());
   }
 
@@ -206,7 +212,7 @@ class PartsCaller final : public GrpcClientStream {
   }
 
   // Starts the payload. Runs when the announcement was written and when room was granted, in either
-  // order: the second of these events writes.
+  // order: the second of these two events starts the writing.
   void AnnouncedOrRoom() {
     if (may_go_on_.exchange(true)) WriteNext();
   }
@@ -227,8 +233,8 @@ class PartsCaller final : public GrpcClientStream {
   const std::shared_ptr<grpc::ClientContext> context_;
   const std::function<void(const grpc::Status&, absl::StatusOr<Message>)> done_;
   PartSender sender_;
-  bool waits_for_room_;     // used by the reactions to writing alone
-  bool room_told_ = false;  // used by the reactions to reading alone
+  bool waits_for_room_;     // true until an announcement was written; for callbacks about writing
+  bool room_told_ = false;  // true once room was granted; for callbacks about reading
   std::atomic<bool> may_go_on_{false};
   PartReceiver answer_;
   absl::Status received_;
@@ -264,7 +270,7 @@ class PartsCall final : public GrpcServedCall,
     const std::string method = request_.method();
     const size_t bytes = request_.payload_bytes();
     if (!request_.complete()) {
-      // The server asks for room once, when the announcement arrives.
+      // The server's budget is asked for room once, when the announcement of the payload arrives.
       if (first && request_.announced()) AskForRoom(method, bytes);
       return true;
     }
@@ -297,7 +303,8 @@ class PartsCall final : public GrpcServedCall,
   }
 
   void OnWriteDone(bool ok) override {
-    // As long as there is no answer, only the grant of room is written.
+    // Before there is an answer, the only message written to the caller is the grant of room for
+    // its request.
     if (!answer_.has_value()) return RoomIsTold();
     if (ok) return WriteNext();
     StartFinish(grpc::Status(grpc::StatusCode::UNAVAILABLE, "the answer cannot be sent"));
@@ -329,7 +336,7 @@ class PartsCall final : public GrpcServedCall,
     });
   }
 
-  // Tells the caller that the bytes of its request may come, and reserves the room for them.
+  // Tells the caller to send the bytes of its request, for which room is now reserved.
   void TellRoom(ByteBudget::Room room) {
     {
       MutexLock lock(mutex_);
@@ -341,7 +348,7 @@ class PartsCall final : public GrpcServedCall,
     StartWrite(RoomPart());
   }
 
-  // Runs the step that waited until the grant of room was written.
+  // Runs the call's last step if the step has waited for the grant of room to be written.
   void RoomIsTold() {
     Step next;
     {
@@ -377,20 +384,22 @@ class PartsCall final : public GrpcServedCall,
     AfterRoomIsTold([this, status] { StartFinish(status); });
   }
 
-  // Kept until gRPC is done with the call: a service may keep the reply, and the reply keeps this
-  // call. Shared with the server.
+  // The server's shared state, dropped when gRPC is done with the call. A service may keep the
+  // reply, and with it this call, for longer.
   std::shared_ptr<const GrpcDispatcher> dispatcher_;
   std::shared_ptr<PartsCall> self_;  // this call, kept until gRPC is done with it
-  // Reading, handling and writing follow each other, and either the answer or the stop is let in
-  // (OpenCall::Claim). So gRPC gets one operation at a time, and one end.
+  // Reading, handling and writing follow one another, and only one of answer and stop ends the call
+  // (OpenCall::Claim). So gRPC gets one operation at a time, and one end of the call.
   PartReceiver request_;
   std::optional<PartSender> answer_;
   Mutex mutex_;
-  bool may_come_ ABSL_GUARDED_BY(mutex_) = false;  // whether the bytes of a large request may come
-  // Whether the caller is being told that the bytes of its request may come.
+  // True once the client may send the bytes of a large request.
+  bool may_come_ ABSL_GUARDED_BY(mutex_) = false;
+  // True while the grant of room is being written to the caller.
   bool telling_ ABSL_GUARDED_BY(mutex_) = false;
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;
-  Step next_ ABSL_GUARDED_BY(mutex_);  // the last step, if it waits until the caller was told
+  // The call's last step, while it waits for the grant of room to be written.
+  Step next_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace

@@ -36,7 +36,7 @@ struct PartsRequest {
 };
 void StartPartsCall(grpc::GenericStub& stub, PartsRequest request);
 
-// Serves a call in parts.
+// Serves a call whose request and answer travel in parts.
 void ServeParts(std::unique_ptr<GrpcIncoming> call,
                 const std::shared_ptr<const GrpcDispatcher>& dispatcher);
 

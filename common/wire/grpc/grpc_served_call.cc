@@ -32,14 +32,16 @@ class Asking {
       return;
     }
     std::unique_ptr<GrpcIncoming> call = std::move(next_);
-    const ServeIncoming serve = serve_;  // copied: after Ask, another thread may delete this object
+    // `serve_` is copied, because after Ask another thread may delete this object
+    const ServeIncoming serve = serve_;
     Ask();
     serve(std::move(call));
   }
 
   GrpcEvent came_ = GrpcEvent::To<&Asking::Came>(*this);
   grpc::AsyncGenericService& service_;
-  const std::shared_ptr<GrpcCallCount> count_;  // shared with the server, which waits for its calls
+  // The count of calls, shared with the server, which waits for its calls.
+  const std::shared_ptr<GrpcCallCount> count_;
   const ServeIncoming serve_;
   std::unique_ptr<GrpcIncoming> next_;
 };
@@ -108,7 +110,7 @@ void GrpcServedCall::Release() {
 }
 
 void GrpcDispatcher::TellNames(grpc::GenericServerContext& context) const {
-  // A client asks by sending the key; the key's value is not used.
+  // A client asks for the server's names by sending the key kLocalNameKey, whose value is not used.
   if (context.client_metadata().count(kLocalNameKey) == 0) return;
   if (!local_name.empty()) context.AddInitialMetadata(kLocalNameKey, local_name);
   if (!stream_name.empty()) context.AddInitialMetadata(kStreamNameKey, stream_name);

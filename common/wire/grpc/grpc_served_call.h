@@ -40,7 +40,7 @@ struct GrpcIncoming {
     context.reset();
     count->Remove();
   }
-  // Shared with the server, which waits for all its calls.
+  // The count of the server's calls. Shared with the server, which waits for all its calls.
   const std::shared_ptr<GrpcCallCount> count;
   std::unique_ptr<grpc::GenericServerContext> context =
       std::make_unique<grpc::GenericServerContext>();
@@ -54,8 +54,9 @@ using ServeIncoming = std::function<void(std::unique_ptr<GrpcIncoming>)>;
 void AskForCalls(grpc::AsyncGenericService& service, std::shared_ptr<GrpcCallCount> count,
                  ServeIncoming serve);
 
-// A call on the server. At most one reaction to reading and one reaction to writing run at a time.
-// OnDone runs last, when gRPC is done with the call. Thread-safe.
+// A call on the server. At most one callback about reading (OnMessage, OnReadEnd) and one about
+// writing (OnWriteDone) run at a time. OnDone runs last, when gRPC is done with the call.
+// Thread-safe.
 class GrpcServedCall {
  public:
   virtual ~GrpcServedCall() = default;
@@ -67,16 +68,17 @@ class GrpcServedCall {
 
   grpc::GenericServerContext& context() { return *call_->context; }
 
-  // Starts to read messages, one after another as they arrive, until a reaction stops the reading.
+  // Starts to read messages, one after another as they arrive, until OnMessage returns false.
   void StartReading();
   // Writes a message. The previous write must have ended.
   void StartWrite(const grpc::ByteBuffer& message, grpc::WriteOptions options = {});
-  // Ends the call, once. Must be the last operation that is started. The message of
-  // StartWriteAndFinish counts as written when the call ends.
+  // Ends the call. Must run once, as the last operation that is started. OnWriteDone does not run
+  // for the message of StartWriteAndFinish.
   void StartWriteAndFinish(const grpc::ByteBuffer& message);
   void StartFinish(const grpc::Status& status);
 
-  // Takes a message from the caller. Returns false to stop reading until StartReading runs again.
+  // Takes a message from the caller. Returns false to stop reading until StartReading is called
+  // again.
   virtual bool OnMessage(const grpc::ByteBuffer& message) = 0;
   // Reports that no other message will arrive: the caller has sent all messages, or is gone.
   virtual void OnReadEnd() = 0;
@@ -93,7 +95,7 @@ class GrpcServedCall {
   GrpcEvent written_ = GrpcEvent::To<&GrpcServedCall::HasWritten>(*this);
   GrpcEvent finished_ = GrpcEvent::To<&GrpcServedCall::Finished>(*this);
   std::unique_ptr<GrpcIncoming> call_;
-  grpc::ByteBuffer message_;  // the message that is being read; one at a time
+  grpc::ByteBuffer message_;  // the message that gRPC is reading, one at a time
   // The number of events for which OnDone waits. At first this is only the end of the call.
   std::atomic<int> left_{1};
 };
@@ -106,8 +108,8 @@ struct GrpcDispatcher {
   std::shared_ptr<ServerCalls> calls;  // the server's open calls, shared with the server
   size_t message_bytes_max = 0;
   std::shared_ptr<ReceivePool> pool;  // memory of received payloads, shared with the payloads
-  // The names by which clients of the same host, and clients of any host, reach the server without
-  // gRPC. Empty: there is no such way.
+  // The names by which clients reach the server without gRPC: `local_name` for clients of the same
+  // host, `stream_name` for clients of any host. Empty: there is no such way.
   std::string local_name;
   std::string stream_name;
   // The open streams, shared with the server, which ends them.

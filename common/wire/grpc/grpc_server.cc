@@ -25,7 +25,8 @@ namespace cohort {
 
 namespace {
 
-// Returns the service that the transports of other processes call.
+// Returns the service by which other processes' transports ask for the name of this server's unix
+// socket.
 Service WireService(const std::string& local_name) {
   Service service;
   service.descriptor =
@@ -42,7 +43,7 @@ Service WireService(const std::string& local_name) {
 // Upper bound of the time that a stopping server spends on sending earlier answers.
 constexpr std::chrono::milliseconds kFlushTimeMax{500};
 
-// A call of a method with one message each way. Thread-safe.
+// A unary call on the server. Thread-safe.
 class UnaryCall final : public GrpcServedCall,
                         public OpenCall,
                         public std::enable_shared_from_this<UnaryCall> {
@@ -74,10 +75,10 @@ class UnaryCall final : public GrpcServedCall,
   size_t bytes_max() const { return dispatcher_->message_bytes_max; }
 
   bool OnMessage(const grpc::ByteBuffer& message) override {
-    // The name is copied, because the call may end inside Handle.
+    // The method's name is copied, because the call may end inside Handle.
     const std::string method = context().method();
     dispatcher_->TellNames(context());
-    // The request has arrived already, so its room is taken without waiting.
+    // The request has arrived already, so its bytes are charged to the budget without waiting.
     SetRoom(dispatcher_->calls->TakeRoom(method, message.Length()));
     dispatcher_->calls->Handle(shared_from_this(), method,
                                DecodeFrame(FromByteBuffer(message), bytes_max()));
@@ -93,8 +94,8 @@ class UnaryCall final : public GrpcServedCall,
     std::exchange(self_, nullptr).reset();
   }
 
-  // Kept until gRPC is done with the call: a service may keep the reply, and the reply keeps this
-  // call. Shared with the server.
+  // The server's shared state, dropped when gRPC is done with the call. A service may keep the
+  // reply, and with it this call, for longer.
   std::shared_ptr<const GrpcDispatcher> dispatcher_;
   std::shared_ptr<UnaryCall> self_;  // this call, kept until gRPC is done with it
 };
@@ -110,7 +111,7 @@ void Serve(std::unique_ptr<GrpcIncoming> call,
 
 using Acceptor = grpc::experimental::ExternalConnectionAcceptor;
 
-// A gRPC server without generated code: every method is served by its name. Thread-safe.
+// A gRPC server without generated code: handlers are found by the method's name. Thread-safe.
 class RawServer final : public GrpcServer {
  public:
   RawServer(std::string address, std::shared_ptr<ServerCalls> calls,
@@ -132,7 +133,8 @@ class RawServer final : public GrpcServer {
   }
 
   ~RawServer() override {
-    // Open calls are answered first. Streams end after their answers; then gRPC gets time to send.
+    // Open calls are answered first. Streams of calls end after their answers were written. Then
+    // gRPC gets time to send.
     calls_->Stop();
     streams_->EndAll();
     server_->Shutdown(std::chrono::system_clock::now() + kFlushTimeMax);
@@ -168,9 +170,10 @@ class RawServer final : public GrpcServer {
   const std::shared_ptr<GrpcCallCount> open_ = std::make_shared<GrpcCallCount>();
   const std::unique_ptr<grpc::AsyncGenericService> service_;
   const std::unique_ptr<grpc::ServerCompletionQueue> no_queue_;
-  // Gives connections to gRPC; null if the server listens itself.
+  // Passes accepted connections to gRPC; null if the gRPC server listens on its own port.
   const std::unique_ptr<Acceptor> acceptor_;
-  const std::unique_ptr<grpc::Server> server_;  // destroyed before `service_`, to which it refers
+  // The server, destroyed before `service_`, to which it refers.
+  const std::unique_ptr<grpc::Server> server_;
 };
 
 absl::Status CannotListen(const std::string& address) {
@@ -202,7 +205,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> StartGrpcServer(GrpcServerOptions op
   grpc::ServerBuilder builder;
   ApplyServerSettings(options.message_bytes_max, builder);
   int port = 0;
-  // A server without a port of its own gets its connections through Take.
+  // A server without a port of its own gets its connections by calls of Take.
   std::unique_ptr<Acceptor> acceptor;
   if (options.listens) {
     builder.AddListeningPort(options.address, ServerCredentialsOfQueue(), &port);

@@ -19,7 +19,7 @@ struct GrpcServerOptions {
   std::string local_name = "";
   // The server's name in greetings, told to clients that ask (stream_greeting.h). Empty: none.
   std::string stream_name = "";
-  bool listens = true;  // false: the server only serves connections that Take brings
+  bool listens = true;  // false: the server only serves connections that are passed to Take
 };
 
 // A server that speaks gRPC. Thread-safe.

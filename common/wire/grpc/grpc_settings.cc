@@ -22,8 +22,8 @@ constexpr int kKeepaliveTimeMs = 2'000;
 constexpr int kKeepaliveTimeoutMs = 5'000;
 constexpr int kServerKeepaliveTimeMs = 10'000;
 constexpr int kServerKeepaliveTimeoutMs = 20'000;
-// A server with gRPC's default would answer frequent pings with "too many pings" and close the
-// connection.
+// The shortest interval of pings that a server allows. With gRPC's default, the server would answer
+// frequent pings with "too many pings" and close the connection.
 constexpr int kPingIntervalMinMs = 500;
 
 // A task may start later than its callers, so callers try to connect again soon.
@@ -42,20 +42,20 @@ constexpr int kMetadataBytesMax = 64 << 10;
 // stream its id and method.
 constexpr size_t kFrameOverheadBytesMax = 512;
 
-// Returns gRPC's limit of a message's bytes, which is an int.
+// Returns the size limit of a message as gRPC takes it, an int.
 int MessageBytesMax(size_t message_bytes_max) {
   return static_cast<int>(std::min<size_t>(message_bytes_max + kFrameOverheadBytesMax,
                                            std::numeric_limits<int>::max()));
 }
 
-// Applies the settings that both ends share. `set` takes the name and the number of a setting.
+// Applies the gRPC settings that clients and servers share. `set` takes a setting's name and value.
 template <typename Set>
 void SharedSettings(const Set& set) {
   set(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   set(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   set(GRPC_ARG_MAX_METADATA_SIZE, kMetadataBytesMax);
-  // A part that is written with the hint that more follows counts as written when no more than this
-  // number of its bytes are left. So the next part is ready when this part has been sent.
+  // gRPC reports a part that was written with the buffer hint as written when at most this many of
+  // its bytes are unsent. So the next part is ready when all bytes have been sent.
   set(GRPC_ARG_HTTP2_WRITE_BUFFER_SIZE, static_cast<int>(kPartBytes));
   set(GRPC_ARG_TCP_READ_CHUNK_SIZE, kTcpReadChunkBytes);
   set(GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, kTcpReadChunkBytesMax);
@@ -71,8 +71,8 @@ grpc::ChannelArguments ChannelSettings(Lane lane, size_t message_bytes_max) {
   set(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
   // With retries, gRPC would keep sent messages and might send memory that has changed since.
   set(GRPC_ARG_ENABLE_RETRIES, 0);
-  // Otherwise channels with equal settings share one connection, and control calls wait behind
-  // tensors.
+  // Without this setting, channels with equal settings would share one connection, and control
+  // calls would wait behind tensors.
   set(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   set(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kReconnectBackoffFirstMs);
   set(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kReconnectBackoffMaxMs);
@@ -81,11 +81,12 @@ grpc::ChannelArguments ChannelSettings(Lane lane, size_t message_bytes_max) {
   // A task that the name service does not know yet is looked up again soon.
   set(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, kResolveIntervalMinMs);
   set(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
-  // gRPC would read it from the environment, which only common/cluster may
+  // With a proxy enabled, gRPC would read the environment, which only common/cluster may do.
   set(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   if (lane != Lane::kControl) set(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kLookaheadBytes);
   arguments.SetMaxReceiveMessageSize(MessageBytesMax(message_bytes_max));
-  arguments.SetMaxSendMessageSize(-1);  // no limit: CheckSize has checked the message before
+  // No limit, because CheckSize has checked the message before.
+  arguments.SetMaxSendMessageSize(-1);
   return arguments;
 }
 
@@ -95,7 +96,8 @@ void ApplyServerSettings(size_t message_bytes_max, grpc::ServerBuilder& builder)
   set(GRPC_ARG_KEEPALIVE_TIME_MS, kServerKeepaliveTimeMs);
   set(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kServerKeepaliveTimeoutMs);
   set(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kPingIntervalMinMs);
-  // The larger window for every client, because a server does not know the lane of a connection.
+  // A server does not know the lane of a connection, so every client gets the larger flow-control
+  // window.
   set(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kLookaheadBytes);
   // Two daemons on one port are a mistake, so the second one fails.
   set(GRPC_ARG_ALLOW_REUSEPORT, 0);

@@ -76,7 +76,8 @@ class HealthCheck final : public GrpcServedCall {
   }
   void OnDone() override { const std::unique_ptr<HealthCheck> self(this); }
 
-  const std::shared_ptr<const GrpcStandardServices> services_;  // shared with the server
+  // State of the standard services, shared with the server.
+  const std::shared_ptr<const GrpcStandardServices> services_;
 };
 
 void NotFound(const std::string& what, ServerReflectionResponse& answer) {
@@ -100,11 +101,11 @@ void AddWithImports(const FileDescriptor& file, std::set<const FileDescriptor*>&
 void AnswerFile(const FileDescriptor* file, const std::string& what,
                 ServerReflectionResponse& answer) {
   if (file == nullptr) return NotFound(what, answer);
-  std::set<const FileDescriptor*> added;  // ordered by pointer, an order that is never used
+  std::set<const FileDescriptor*> added;  // the order, by pointer, is never used
   AddWithImports(*file, added, answer);
 }
 
-// Returns the file that declares an extension of `type`, or null.
+// Returns the file that declares extension `number` of the message type `type`, or null.
 const FileDescriptor* FileOfExtension(const std::string& type, int number) {
   const DescriptorPool& pool = *DescriptorPool::generated_pool();
   const Descriptor* const extended = pool.FindMessageTypeByName(type);
@@ -189,7 +190,8 @@ class Reflection final : public GrpcServedCall {
   void OnWriteDone(bool) override { StartReading(); }
   void OnDone() override { const std::unique_ptr<Reflection> self(this); }
 
-  const std::shared_ptr<const GrpcStandardServices> services_;  // shared with the server
+  // State of the standard services, shared with the server.
+  const std::shared_ptr<const GrpcStandardServices> services_;
 };
 
 const google::protobuf::ServiceDescriptor& HealthService() {
@@ -207,7 +209,7 @@ std::vector<std::string> StandardServiceNames() {
 
 bool ServeStandardCall(std::unique_ptr<GrpcIncoming>& call,
                        const std::shared_ptr<const GrpcStandardServices>& services) {
-  // The names are never destroyed, because calls may arrive while the process ends.
+  // The method names are never destroyed, because calls may arrive while the process ends.
   static const std::string* const check =
       new std::string(FullMethodName(*HealthService().method(0)));
   static const std::string* const reflect =

@@ -18,7 +18,7 @@ struct GrpcStandardServices {
   std::atomic<bool> serving{true};
 };
 
-// Returns the names of the standard services, for the list of a server's names.
+// Returns the names of the standard services, for the list of a server's services.
 std::vector<std::string> StandardServiceNames();
 
 // Serves the call and returns true if the call's method belongs to a standard service. Otherwise

@@ -17,7 +17,7 @@ namespace {
 
 constexpr absl::string_view kCancelled = "the caller cancelled the call";
 
-// The handle of a call on a stream. The stream may be gone.
+// A caller's handle of a call on a stream. The handle may outlive the stream.
 class StreamedCall final : public Call {
  public:
   StreamedCall(std::weak_ptr<GrpcCallStream> stream, uint64_t id)
@@ -41,8 +41,8 @@ absl::Status StatusOf(const proto::StreamedAnswer& answer) {
 
 }  // namespace
 
-// Starts the stream. The hold keeps OnDone from running while a thread may still write, that is,
-// until reading has ended and nobody writes.
+// Starts the stream. A hold (AddHold) keeps OnDone from running while a thread may still write,
+// that is, until reading has ended and nobody writes.
 std::shared_ptr<GrpcCallStream> GrpcCallStream::Start(grpc::GenericStub& stub, Options options) {
   std::shared_ptr<GrpcCallStream> stream(new GrpcCallStream(std::move(options)));
   stream->self_ = stream;
@@ -103,7 +103,8 @@ void GrpcCallStream::OnWriteDone(bool ok) {
     } else {
       writing_ = false;
       ended_ |= !ok;
-      // Reading has ended before, and has left it to this thread to remove the hold.
+      // If reading has ended already, OnReadEnd has left it to this thread, the last to write, to
+      // remove the stream's hold (AddHold).
       if (reading_) return;
     }
   }
@@ -123,7 +124,7 @@ void GrpcCallStream::OnReadEnd() {
     MutexLock lock(mutex_);
     reading_ = false;
     ended_ = true;
-    // The writing thread removes the hold when it is done.
+    // The thread that is writing removes the stream's hold (AddHold) when it is done.
     if (writing_) return;
   }
   RemoveHold();
@@ -148,7 +149,7 @@ absl::Status GrpcCallStream::TakeAnswers(const grpc::ByteBuffer& message) {
   return absl::OkStatus();
 }
 
-// Ends one call. An answer to a call that is gone is ignored.
+// Ends one call. An answer to a call that has ended already is ignored.
 void GrpcCallStream::EndCall(uint64_t id, absl::StatusOr<Message> result) {
   OpenCall call;
   {
@@ -205,7 +206,8 @@ void GrpcCallStream::OnDone(const grpc::Status& status) {
   const std::shared_ptr<GrpcCallStream> self = std::exchange(self_, nullptr);
   std::map<uint64_t, OpenCall> calls;
   std::deque<Unsent> unsent;
-  std::shared_ptr<grpc::ClientContext> context;  // destroyed before the calls are completed
+  // The stream's context, destroyed before the calls are completed.
+  std::shared_ptr<grpc::ClientContext> context;
   {
     MutexLock lock(mutex_);
     context.swap(context_);
@@ -216,7 +218,8 @@ void GrpcCallStream::OnDone(const grpc::Status& status) {
   context.reset();
   unsent.clear();
   const absl::Status ended = malformed_.ok() ? FromGrpcStatus(status) : malformed_;
-  // Any other code comes from the connection, and its calls report UNAVAILABLE.
+  // The calls report these two codes unchanged. Any other code comes from the connection, and the
+  // calls report UNAVAILABLE.
   const bool tells = ended.code() == absl::StatusCode::kResourceExhausted ||
                      ended.code() == absl::StatusCode::kUnimplemented;
   const absl::StatusCode code = tells ? ended.code() : absl::StatusCode::kUnavailable;

@@ -1,9 +1,9 @@
 #pragma once
 
 // The calling end of calls that share one gRPC stream (proto/wire.proto, WireService.Calls). Each
-// request is a message of the stream. Answers are messages too, and answers that were given
-// meanwhile share a message. A gRPC call costs several times as much as a message of a stream.
-// Internal to common/wire: only its .cc files include this header.
+// request is a message of the stream. Answers are messages too, and answers that were given while
+// an earlier message was being written share the next message. A gRPC call costs several times as
+// much as a message of a stream. Internal to common/wire: only its .cc files include this header.
 
 #include <cstdint>
 #include <deque>
@@ -69,7 +69,7 @@ class GrpcCallStream final : public GrpcClientStream,
 
   const Options options_;
   std::shared_ptr<GrpcCallStream> self_;  // this stream, kept until gRPC is done with it
-  absl::Status malformed_;  // the error in a received message; used by the reading side
+  absl::Status malformed_;  // the error in a received message; set by the callbacks about reading
 
   Mutex mutex_;
   // The context of the stream. Shared with cancelling callers. Null when gRPC is done: destroying

@@ -20,7 +20,7 @@ namespace cohort {
 
 namespace {
 
-// The bytes of answers that share one message. Answers that were given meanwhile are sent together
+// The limit of the bytes of answers in one message of a stream. Answers that wait are sent together
 // up to about this number of bytes, and one answer's header has at most this size.
 constexpr size_t kAnswersBytesMax = kPartBytes;
 
@@ -50,8 +50,8 @@ absl::Status CheckAnswer(const Message& answer, size_t bytes_max) {
 }  // namespace
 
 // A stream of calls on the server. Calls are read one after another and handled as they arrive;
-// answers are written as they are given. gRPC runs one reaction to reading and one to writing at a
-// time, and OnDone last. Thread-safe.
+// answers are written as they are given. gRPC runs one callback about reading and one about writing
+// at a time, and OnDone last. Thread-safe.
 class GrpcServedStream final : public GrpcServedCall,
                                public std::enable_shared_from_this<GrpcServedStream> {
  public:
@@ -74,7 +74,7 @@ class GrpcServedStream final : public GrpcServedCall,
     Envelope<proto::StreamedAnswer> answer = AnswerOf(id, std::move(result));
     {
       MutexLock lock(mutex_);
-      if (ending_) return;  // nobody waits for the answer
+      if (ending_) return;  // the stream is ending, so nobody waits for the answer
       unsent_.push_back(std::move(answer));
       // EndHandling, or the thread that is writing, will send the answer.
       if (handling_ || std::exchange(writing_, true)) return;
@@ -112,7 +112,7 @@ class GrpcServedStream final : public GrpcServedCall,
     bool ends = false;
     {
       MutexLock lock(mutex_);
-      if (!ok) unsent_.clear();  // the caller is gone
+      if (!ok) unsent_.clear();  // the caller is gone, so nobody waits for answers
       writing_ = !unsent_.empty();
       ends = !writing_ && !handling_ && ending_;
       if (!writing_ && !ends) return;
@@ -129,8 +129,8 @@ class GrpcServedStream final : public GrpcServedCall,
 
   absl::Status TakeCall(const grpc::ByteBuffer& message);
 
-  // Begins the handling of one call. A handler may answer several calls inside it: their answers
-  // are sent together when the handler returns.
+  // Begins the handling of one call. Until the handling ends, the handler may answer several calls,
+  // and their answers are sent together afterwards.
   void BeginHandling() {
     MutexLock lock(mutex_);
     handling_ = !ending_;
@@ -165,14 +165,15 @@ class GrpcServedStream final : public GrpcServedCall,
         unsent_.pop_front();
       }
     }
-    // The limit is doubled, because several headers and one payload may share the message.
+    // The size limit of this message is doubled, because several headers and one payload may share
+    // the message.
     const absl::StatusOr<Payload> frame =
         EncodeCheckedFrame(Pack(std::move(answers)), 2 * kMessageBytesMax);
     COHORT_CHECK(frame.ok(), "the size of each answer was checked");
     StartWrite(ToByteBuffer(*frame));
   }
 
-  const std::shared_ptr<const GrpcDispatcher> dispatcher_;  // shared with the server
+  const std::shared_ptr<const GrpcDispatcher> dispatcher_;  // state shared with the server
   std::shared_ptr<GrpcServedStream> self_;  // this stream, kept until gRPC is done with it
   Mutex mutex_;
   std::deque<Envelope<proto::StreamedAnswer>> unsent_ ABSL_GUARDED_BY(mutex_);
@@ -190,7 +191,7 @@ class GrpcServedStream::StreamedOpenCall final : public OpenCall {
 
   void Finish(absl::StatusOr<Message> result) override {
     const std::shared_ptr<GrpcServedStream> stream = stream_.lock();
-    if (stream == nullptr) return;  // nobody waits for the answer
+    if (stream == nullptr) return;  // the stream is gone, so nobody waits for the answer
     if (result.ok()) {
       absl::Status fits = CheckAnswer(*result, message_bytes_max_);
       if (!fits.ok()) result = std::move(fits);
@@ -215,7 +216,7 @@ absl::Status GrpcServedStream::TakeCall(const grpc::ByteBuffer& message) {
   Message request{std::move(*call.header.mutable_header()), std::move(call.payload)};
   const absl::Status fits = CheckSize(request, bytes_max);
   auto open = std::make_shared<StreamedOpenCall>(weak_from_this(), call.header.id(), bytes_max);
-  // The request has arrived already, so its room is taken without waiting.
+  // The request has arrived already, so its bytes are charged to the budget without waiting.
   open->SetRoom(dispatcher_->calls->TakeRoom(call.header.method(), PayloadBytes(request.payload)));
   dispatcher_->calls->Handle(std::move(open), call.header.method(),
                              fits.ok() ? absl::StatusOr<Message>(std::move(request)) : fits);

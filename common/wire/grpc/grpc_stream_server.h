@@ -26,7 +26,7 @@ class GrpcServedStreams {
 
  private:
   Mutex mutex_;
-  // Ordered by pointer, an order that is never used.
+  // The open streams. The set is ordered by pointer, an order that is never used.
   std::set<std::shared_ptr<GrpcServedStream>> open_ ABSL_GUARDED_BY(mutex_);
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;
 };

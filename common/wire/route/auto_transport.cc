@@ -59,7 +59,7 @@ class AutoServer final : public Server {
   std::string address() const override { return parts_.grpc->address(); }
 
   void Drain(absl::Duration grace) override {
-    // The three servers share one grace, which starts now.
+    // The three servers share one grace period, which starts now.
     const absl::Time end = absl::Now() + grace;
     for (Server* const server : std::initializer_list<Server*>{
              parts_.local.get(), parts_.stream.get(), parts_.grpc.get()}) {
@@ -69,15 +69,17 @@ class AutoServer final : public Server {
 
  private:
   const Parts parts_;
-  std::shared_ptr<SharedPort> port_;  // shared with its loop; closed before the servers end
+  // The server's port, shared with its loop; closed before the servers end.
+  std::shared_ptr<SharedPort> port_;
 };
 
-// Returns up to how many bytes a request over TCP is sent unasked.
+// Returns the size up to which a request over TCP is sent without asking the server for room.
 size_t FreeBytesMax(Lane lane) {
   return lane == Lane::kFrames ? kFrameBytesMax : kSmallRequestBytesMax;
 }
 
-// A channel of a lane for tensors, which takes the best open way for each call. Thread-safe.
+// A channel of a data lane, which sends each call over the best open connection: unix socket,
+// frames over TCP, or gRPC. Thread-safe.
 class AutoChannel final : public Channel, public std::enable_shared_from_this<AutoChannel> {
  public:
   struct Options {
@@ -114,9 +116,10 @@ class AutoChannel final : public Channel, public std::enable_shared_from_this<Au
  private:
   struct Ways {
     std::shared_ptr<LocalChannel> frames;  // null while there is no connection for frames
-    std::shared_ptr<GrpcChannel> grpc;     // for calls while `frames` is null; else null
+    std::shared_ptr<GrpcChannel> grpc;  // the channel for calls while `frames` is null, else null
   };
-  // Returns the way of the next call. Opens a gRPC channel if there is no connection for frames.
+  // Returns the channel for the next call. Opens a gRPC channel if there is no connection for
+  // frames.
   Ways OpenWays() {
     std::shared_ptr<GrpcChannel> ended;  // the gRPC channel dies after the lock is released
     MutexLock lock(mutex_);
@@ -124,9 +127,9 @@ class AutoChannel final : public Channel, public std::enable_shared_from_this<Au
     Ways ways;
     ways.frames = local_ != nullptr ? local_ : tcp_->open();
     if (ways.frames != nullptr) {
-      // Closes the idle gRPC connection. A break of the frames' connection also breaks an idle
-      // connection beside it, and the break would only be noticed when the first call gets no
-      // answer. So calls after a break get a new gRPC connection.
+      // While frames have a connection, the idle gRPC connection is closed. A break of the frames'
+      // connection would also break the idle connection, which would only be noticed when a call
+      // gets no answer. So calls after the break get a new gRPC connection.
       ended = std::exchange(grpc_, nullptr);
     } else if (grpc_ == nullptr) {
       grpc_ =
@@ -136,7 +139,8 @@ class AutoChannel final : public Channel, public std::enable_shared_from_this<Au
     return ways;
   }
 
-  // The local socket is faster than TCP, so TCP is tried only without a local socket.
+  // Tries to connect to the server's local socket, which is faster than TCP, and over TCP only if
+  // the local socket fails.
   void OnNames(ServerNames names) {
     if (options_.local && TryLocal(std::move(names.local))) return;
     tcp_->Offer({std::move(names.peer), std::move(names.stream)});
@@ -146,7 +150,8 @@ class AutoChannel final : public Channel, public std::enable_shared_from_this<Au
   bool TryLocal(std::string name) {
     MutexLock lock(mutex_);
     if (local_ != nullptr) return true;
-    // A name that was refused once is not tried again; a restarted server has a new name.
+    // A socket name with which connecting failed is not tried again; a restarted server has a new
+    // name.
     if (name.empty() || name == refused_) return false;
     auto local = std::make_shared<LocalChannel>(
         loops_, LocalSession::Options{name, options_.address, options_.message_bytes_max});
@@ -163,16 +168,17 @@ class AutoChannel final : public Channel, public std::enable_shared_from_this<Au
 
   const LocalLoops loops_;  // threads and memory, shared with the transport and its servers
   const Options options_;
-  // The way over TCP, shared with the dials that it has started.
+  // The connections over TCP, shared with the attempts to open them (dials).
   const std::shared_ptr<TcpRoute> tcp_;
 
   Mutex mutex_;
   // The gRPC channel; null while frames have a connection. Shared with a call that is being
   // started.
   std::shared_ptr<GrpcChannel> grpc_ ABSL_GUARDED_BY(mutex_);
-  // Shared with a call that is being started.
+  // The channel over the local socket. Shared with a call that is being started.
   std::shared_ptr<LocalChannel> local_ ABSL_GUARDED_BY(mutex_);
-  std::string refused_ ABSL_GUARDED_BY(mutex_);  // a name that no process of this host has
+  // The last socket name that no process of this host had.
+  std::string refused_ ABSL_GUARDED_BY(mutex_);
 };
 
 bool IsUnixAddress(const std::string& address) { return absl::StartsWith(address, "unix:"); }
@@ -186,10 +192,8 @@ AutoTransport::AutoTransport(Options options)
 }
 AutoTransport::~AutoTransport() = default;
 
+// Opens the local socket, the port, and the servers of both protocols behind the port.
 absl::StatusOr<std::unique_ptr<Server>> AutoTransport::Listen(const std::string& address,
-                                                              // Opens the local socket, the port,
-                                                              // and the servers of both protocols
-                                                              // behind the port.
                                                               std::vector<Service> services) {
   AutoServer::Parts parts;
   GrpcServerOptions grpc;
@@ -239,7 +243,7 @@ absl::StatusOr<std::unique_ptr<LocalServer>> AutoTransport::ListenLocally(
 
 std::shared_ptr<Channel> AutoTransport::Connect(const std::string& address, Lane lane) {
   if (lane == Lane::kControl) {
-    // The control lane stays on gRPC: heartbeats must not depend on other ways.
+    // The control lane stays on gRPC: heartbeats must not depend on the faster connections.
     return MakeGrpcChannel({address, lane, options_.message_bytes_max});
   }
   if (options_.kind == TransportKind::kUnix || options_.kind == TransportKind::kShm) {

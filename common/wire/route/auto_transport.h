@@ -26,13 +26,13 @@ namespace cohort {
 class LocalServer;
 struct LocalLoops;
 
-// The transport of a program that may use several ways. Servers and channels may outlive the
-// transport. Thread-safe.
+// A transport over gRPC, frames over TCP and local sockets, as far as the options allow. Servers
+// and channels may outlive the transport. Thread-safe.
 class AutoTransport final : public Transport {
  public:
   struct Options {
     size_t message_bytes_max = kMessageBytesMax;  // limit of header and payload of one message
-    // Any kind but kGrpc, for which there is GrpcTransport.
+    // The kind of transport: any but kGrpc, for which there is GrpcTransport.
     TransportKind kind = TransportKind::kAuto;
   };
 

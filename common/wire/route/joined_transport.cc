@@ -76,8 +76,8 @@ class JoinedTransport::JoinedChannel final : public Channel {
     std::shared_ptr<Call> call =
         inner_->Start(method, std::move(request), timeout,
                       [calls, id, done = std::move(done)](absl::StatusOr<Message> result) mutable {
-                        // The objects that the completion holds are destroyed before the call
-                        // counts as ended.
+                        // The objects that the completion `done` holds are destroyed before the
+                        // call counts as ended.
                         std::exchange(done, nullptr)(std::move(result));
                         calls->End(id);
                       });

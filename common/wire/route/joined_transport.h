@@ -25,7 +25,8 @@ class JoinedTransport final : public Transport {
   class JoinedChannel;
 
   const std::unique_ptr<Transport> inner_;
-  const std::shared_ptr<OpenCalls> calls_;  // shared with channels, which may outlive the transport
+  // The open calls, shared with channels, which may outlive the transport.
+  const std::shared_ptr<OpenCalls> calls_;
 };
 
 }  // namespace cohort

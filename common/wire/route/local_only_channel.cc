@@ -19,7 +19,8 @@ using Clock = std::chrono::steady_clock;
 
 }  // namespace
 
-// A call that waits for the server's name, or was started after the name had come. Thread-safe.
+// A user's call that first asks for the name of the server's local socket, and then runs over that
+// socket. Thread-safe.
 class LocalOnlyChannel::AskingCall : public std::enable_shared_from_this<AskingCall> {
  public:
   struct Waiting {
@@ -55,16 +56,16 @@ class LocalOnlyChannel::AskingCall : public std::enable_shared_from_this<AskingC
 
  private:
   void OnName(absl::StatusOr<Envelope<proto::LocalNameResponse>> answer) {
-    // The call's data is moved out, because the call may be destroyed or started again from here
-    // on.
+    // The user's call is moved out of `waiting_`, because this object may be destroyed or started
+    // again from here on.
     Waiting waiting = std::move(waiting_);
     if (!answer.ok()) return waiting.done(answer.status());
     const std::string name = answer->header.name();
     const absl::Duration left = absl::FromChrono(waiting.deadline - Clock::now());
     auto local = channel_->ConnectTo(name);
     if (!local.ok() && name != refused_) {
-      // The server may have ended after it told its name; then it is no peer of another host, and
-      // is asked again. A server that tells the same name again is running, but cannot be reached.
+      // The server may have ended since it told its name, so the name is asked for once more. A
+      // server that tells the same name again is running, but this process cannot connect to it.
       refused_ = name;
       waiting_ = std::move(waiting);
       return Start(left);
@@ -80,8 +81,8 @@ class LocalOnlyChannel::AskingCall : public std::enable_shared_from_this<AskingC
     return ++step_;
   }
 
-  // Stores the handle of the call of `step`. The step may be over, because the end of its call may
-  // have begun the next step.
+  // Stores the handle of the call that `step` started. Does nothing if the end of that call has
+  // begun the next step already.
   void SetCall(int step, std::shared_ptr<Call> call) {
     bool cancelled = false;
     {
@@ -98,10 +99,10 @@ class LocalOnlyChannel::AskingCall : public std::enable_shared_from_this<AskingC
   const std::shared_ptr<LocalOnlyChannel> channel_;
   // The user's call, while it waits for the server's name.
   Waiting waiting_;
-  std::string refused_;  // a name of the server under which it could not be reached
+  std::string refused_;  // the last server name with which connecting failed
   Mutex mutex_;
-  // The call of the current step: the question for the name, or the user's call. Shared with a
-  // Cancel under way.
+  // The call of the current step: the request for the server's name, or the user's call. Shared
+  // with a Cancel under way.
   std::shared_ptr<Call> call_ ABSL_GUARDED_BY(mutex_);
   int step_ ABSL_GUARDED_BY(mutex_) = 0;
   bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
@@ -115,7 +116,8 @@ std::unique_ptr<Call> LocalOnlyChannel::Start(absl::string_view method, Message 
     void Cancel() override { call_->Cancel(); }
 
    private:
-    const std::shared_ptr<AskingCall> call_;  // shared with the transport until the call ends
+    // The call, shared with the transport until the call ends.
+    const std::shared_ptr<AskingCall> call_;
   };
 
   if (const std::shared_ptr<LocalChannel> local = OpenLocal()) {

@@ -1,9 +1,9 @@
 #pragma once
 
-// The data lane of a program that was told how to reach its peers: `--transport unix` or `shm`.
-// gRPC carries none of the lane's calls; gRPC is only used to ask for the server's name on this
-// host. A peer that cannot be reached in the chosen way is refused, with a text that says why and
-// what to do. Internal to common/wire.
+// The data lane of a program that was started with `--transport unix` or `shm`. gRPC carries none
+// of the lane's calls; gRPC is only used to ask for the name of the server's local socket. A peer
+// that cannot be reached in the chosen way is refused, with a text that says why and what to do.
+// Internal to common/wire.
 
 #include <memory>
 #include <string>
@@ -28,7 +28,7 @@ class LocalOnlyChannel final : public Channel,
                                public std::enable_shared_from_this<LocalOnlyChannel> {
  public:
   struct Options {
-    TransportKind kind = TransportKind::kShm;  // kShm or kUnix
+    TransportKind kind = TransportKind::kShm;  // the kind of transport: kShm or kUnix
     std::string address;
     size_t message_bytes_max = 0;
   };
@@ -52,7 +52,7 @@ class LocalOnlyChannel final : public Channel,
   const std::shared_ptr<Channel> asked_;
 
   Mutex mutex_;
-  // Shared with a call that is being started.
+  // The channel over the local socket. Shared with a call that is being started.
   std::shared_ptr<LocalChannel> local_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -21,8 +21,8 @@ std::unique_ptr<Transport> MakeTransport(TransportKind kind);
 // The parts of a daemon's World, which are destroyed in a safe order. Thread-safe.
 class RealWorld {
  public:
-  // Makes a world with a pool of `threads`. The pool runs everything but the short work of the
-  // calls themselves.
+  // Makes a world with a pool of `threads`. The pool runs all tasks except the short work of
+  // sending and receiving calls.
   explicit RealWorld(int threads, TransportKind transport = TransportKind::kAuto)
       : pool_({"pool", threads}), transport_(MakeTransport(transport)) {}
 

@@ -24,16 +24,19 @@ bool IsUnanswered(const absl::Status& status) {
 
 }  // namespace
 
-// A connection with its calls. When a Line is given up, the next Line follows. Thread-safe.
+// A connection of the channel with its calls. When a connection is given up, a new Line takes the
+// place of its Line. Thread-safe.
 struct RenewedChannel::Line {
   std::shared_ptr<Channel> channel;  // the connection; constant
   OpenCalls calls;
 
   Mutex mutex;
-  Time heard ABSL_GUARDED_BY(mutex);  // time of the last answer, or of the first call after it
+  // Time of the last answer, or of the first call after the answer.
+  Time heard ABSL_GUARDED_BY(mutex);
   bool waits ABSL_GUARDED_BY(mutex) = false;  // whether calls were started since the last answer
   int timeouts ABSL_GUARDED_BY(mutex) = 0;    // number of time-outs since the last answer
-  std::string end ABSL_GUARDED_BY(mutex);     // why the line was given up; empty while it is in use
+  // The reason why the connection was given up; empty while it is in use.
+  std::string end ABSL_GUARDED_BY(mutex);
 };
 
 // A call under way. Shared by the code that started the call and its completion. Thread-safe.
@@ -78,7 +81,7 @@ std::unique_ptr<Call> RenewedChannel::Start(absl::string_view method, Message re
   }
   {
     MutexLock lock(line->mutex);
-    // The silence of a line counts from the first call that waits for an answer.
+    // The silence of a connection counts from the first call that waits for an answer.
     if (!std::exchange(line->waits, true)) line->heard = options_.now();
   }
   auto call = std::make_shared<StartedCall>(method);
@@ -96,7 +99,8 @@ std::unique_ptr<Call> RenewedChannel::Start(absl::string_view method, Message re
   return std::make_unique<Handle>(std::move(call), std::move(inner));
 }
 
-// Decides from a call's result whether the line still works, and returns the result for the caller.
+// Decides from a call's result whether the connection still works, and returns the result for the
+// caller.
 absl::StatusOr<Message> RenewedChannel::Judge(const std::shared_ptr<Line>& line,
                                               const StartedCall& call,
                                               absl::StatusOr<Message> result) {
@@ -106,7 +110,7 @@ absl::StatusOr<Message> RenewedChannel::Judge(const std::shared_ptr<Line>& line,
     return Annotate(status, absl::StrCat("call of ", call.method(), " at ", options_.address));
   }
   if (!IsUnanswered(status)) {
-    // Any answer, even an error, shows that the line works.
+    // Any answer, even an error, shows that the connection works.
     MutexLock lock(line->mutex);
     line->heard = options_.now();
     line->waits = false;
@@ -114,14 +118,15 @@ absl::StatusOr<Message> RenewedChannel::Judge(const std::shared_ptr<Line>& line,
     return result;
   }
   if (absl::IsUnavailable(status)) {
-    // Another attempt cannot cure a shortage of descriptors, and the transport's own error text
-    // seldom names the shortage.
+    // If this process has no descriptors left, the error says so: another attempt would fail too,
+    // and the transport's own text seldom names the shortage.
     if (const absl::Status shortage = CheckOpenFilesLeft(); !shortage.ok()) {
       return Annotate(shortage, absl::StrCat("call of ", call.method(), " at ", options_.address));
     }
   }
   if (absl::IsDeadlineExceeded(status)) CountTimeout(line);
-  // The caller did not cancel this call, so giving up the line has cancelled it.
+  // A cancelled call that the caller did not cancel was cancelled because its connection was given
+  // up.
   if (!absl::IsCancelled(status) || call.cancelled()) return result;
   MutexLock lock(line->mutex);
   return absl::UnavailableError(absl::StrCat("call of ", call.method(), " at ", options_.address,
@@ -133,7 +138,8 @@ void RenewedChannel::CountTimeout(const std::shared_ptr<Line>& line) {
   {
     MutexLock lock(line->mutex);
     const auto silence = options_.now() - line->heard;
-    // Both limits must be reached: neither one slow call nor many calls in a short time are proof.
+    // The connection is given up only after enough time-outs and enough silence: neither one slow
+    // call nor many calls in a short time prove that it is broken.
     if (++line->timeouts < kTimeoutsInARow || silence < kSilenceMax) return;
     why = absl::StrCat(line->timeouts, " calls in a row ran out of time, and nothing was answered ",
                        "for ", absl::FormatDuration(absl::Seconds(kSilenceMax.count())));
@@ -143,11 +149,12 @@ void RenewedChannel::CountTimeout(const std::shared_ptr<Line>& line) {
 
 void RenewedChannel::Renew(const std::shared_ptr<Line>& line, const std::string& why) {
   auto next = std::make_shared<Line>();
-  // Opened before the lock: opening may take time, and other calls still use the old line.
+  // The new connection is opened before the lock is taken, because opening may take time and other
+  // calls still use the old connection.
   next->channel = options_.open();
   {
     MutexLock lock(mutex_);
-    if (line_ != line) return;  // another call has renewed the line
+    if (line_ != line) return;  // another call has replaced the connection
     line_ = std::move(next);
   }
   {
@@ -155,7 +162,8 @@ void RenewedChannel::Renew(const std::shared_ptr<Line>& line, const std::string&
     line->end = why;
   }
   Log(LogLevel::kWarning, "connection_given_up", {{"address", options_.address}, {"cause", why}});
-  // Cancelled last, so that the completions find the cause in `end` and new calls use the new line.
+  // The old calls are cancelled last, so that their completions find the cause in `end` and new
+  // calls use the new connection.
   line->calls.CancelAll();
 }
 

@@ -3,15 +3,14 @@
 // A channel that replaces a connection that does not work any more. The channel opens another
 // connection
 //
-// - after a malformed message: bytes changed on the way, so the bytes that follow cannot be
-// trusted;
+// - after a malformed message: bytes changed on the way, so later bytes cannot be trusted;
 // - after kTimeoutsInARow calls in a row have timed out and nothing was answered for kSilenceMax:
-// the network may swallow the bytes, or the receiver may have lost the start of a message.
+//   the network may swallow the bytes, or the receiver may have lost the start of a message.
 //
-// The calls under way on the old connection end with UNAVAILABLE, as if the connection had broken;
-// the call with the malformed message ends with that error (error_detail.h). A call that cannot
-// connect because this process may open no more files ends with RESOURCE_EXHAUSTED, and its text
-// says so.
+// The other calls under way on the old connection end with UNAVAILABLE, as if the connection had
+// broken; the call with the malformed message ends with that error (error_detail.h). A call that
+// cannot connect because this process may open no more files ends with RESOURCE_EXHAUSTED, and its
+// text says so.
 
 #include <chrono>
 #include <functional>
@@ -26,8 +25,8 @@ namespace cohort {
 
 // How long a connection may be silent while calls wait for answers: the default lease of tasks.
 inline constexpr std::chrono::seconds kSilenceMax{5};
-// The number of time-outs in a row that end a connection. One time-out does not, because a single
-// call may have been given too little time.
+// The number of time-outs in a row after which a connection may be given up. One time-out does not
+// suffice, because a single call may have been given too little time.
 inline constexpr int kTimeoutsInARow = 2;
 
 // A channel that replaces its connection when the connection fails. Thread-safe.
@@ -73,7 +72,8 @@ class RenewingTransport final : public Transport {
   AllocateBuffer MemoryToSend() const override { return inner_->MemoryToSend(); }
 
  private:
-  // The transport below, shared with channels, which open connections on it.
+  // The transport that makes the connections, shared with the channels, which open connections on
+  // it.
   const std::shared_ptr<Transport> inner_;
 };
 

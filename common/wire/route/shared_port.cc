@@ -74,7 +74,8 @@ void SharedPort::TakeIn(UniqueFd socket) {
   timer_->FireBy(newcomer->since() + options_.silence_max);
 }
 
-// Reads from a new connection, and passes it on if its protocol is known.
+// Reads from a new connection, and passes it to the server of its protocol once the protocol is
+// known.
 void SharedPort::Look(const std::shared_ptr<Newcomer>& newcomer) {
   if (!BeginGiving(newcomer)) return;
   // Reads no byte beyond a greeting: the bytes that follow belong to frames.
@@ -97,14 +98,15 @@ void SharedPort::Give(const std::shared_ptr<Newcomer>& newcomer, const Greeted& 
   if (greeted.first == FirstBytes::kOther) {
     options_.take_others(std::move(socket), newcomer->first_bytes());
   } else if (greeted.first == FirstBytes::kGreeting) {
-    // A socket to which nothing was sent yet has room for the welcome.
+    // A socket to which nothing was sent yet has room for the welcome, the server's answer to a
+    // greeting.
     if (send(socket.get(), kStreamWelcome.data(), kStreamWelcome.size(), MSG_NOSIGNAL) > 0) {
       options_.take_frames(std::move(socket), greeted.kind);
     }
   }
 }
 
-// Passes clients that were silent for too long to gRPC, and sets the timer for the next such
+// Passes clients that sent nothing for too long to gRPC, and sets the timer for the next silent
 // client.
 void SharedPort::GiveSilentOnes() {
   const Time now = std::chrono::steady_clock::now();
@@ -121,7 +123,7 @@ void SharedPort::GiveSilentOnes() {
     }
   }
   if (next != Time::max()) timer_->FireBy(next);
-  // The connections are passed on outside the lock, because Give takes the lock itself.
+  // The connections are passed to gRPC outside the lock, because Give takes the lock itself.
   for (const auto& newcomer : silent) {
     if (!BeginGiving(newcomer)) continue;
     Give(newcomer, {FirstBytes::kOther});
@@ -129,8 +131,8 @@ void SharedPort::GiveSilentOnes() {
   }
 }
 
-// Marks that a connection is being passed on, which Close waits for. Returns false if the
-// connection is not waiting any more.
+// Marks that a new connection is being passed to a server, for which Close waits. Returns false if
+// the connection was passed on already or the port is closed.
 bool SharedPort::BeginGiving(const std::shared_ptr<Newcomer>& newcomer) {
   MutexLock lock(mutex_);
   giving_ = !closed_ && newcomers_.count(newcomer) > 0;
@@ -151,7 +153,7 @@ void SharedPort::Close() {
     while (giving_) given_.Wait(mutex_);
     newcomers.swap(newcomers_);
   }
-  // Acceptors are closed outside the lock, because Close waits for TakeIn.
+  // Acceptors are closed outside the lock, because Acceptor::Close waits for TakeIn.
   for (const auto& acceptor : acceptors_) acceptor->Close();
   for (const auto& newcomer : newcomers) loop_->Remove(*newcomer);
   timer_->Stop();

@@ -25,8 +25,8 @@ class SharedPort : public std::enable_shared_from_this<SharedPort> {
  public:
   struct Options {
     std::string name;  // the server's name in clients' greetings
-    // The receivers of connections, for frames and for other protocols. They run on the loop's
-    // thread, never after Close.
+    // The receivers of connections: one for clients that send frames, one for all others. They run
+    // on the loop's thread, never after Close.
     std::function<void(UniqueFd socket, StreamKind kind)> take_frames;
     std::function<void(UniqueFd socket, const std::string& first_bytes)> take_others;
     // How long a client may be silent. A client that stays silent for longer may be waiting for the

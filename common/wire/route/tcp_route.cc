@@ -22,7 +22,8 @@ TcpRoute::~TcpRoute() {
     dial = std::move(dial_);
     if (calls_ != nullptr) calls_->CloseWhenIdle();
   }
-  // The dial is cancelled outside the lock, because the dial takes a lock of its own.
+  // The dial (the attempt to connect) is cancelled outside the lock, because the dial takes a lock
+  // of its own.
   if (dial != nullptr) dial->Cancel();
 }
 
@@ -51,7 +52,8 @@ void TcpRoute::Offer(const Server& server) {
   Dial(server, StreamKind::kCalls);
 }
 
-// Opens one of the channel's two connections: first that for calls, then that for large payloads.
+// Opens one of the channel's two connections: first the one for small calls, then the one for large
+// payloads.
 void TcpRoute::Dial(const Server& server, StreamKind kind) {
   int step = 0;
   {
@@ -66,7 +68,7 @@ void TcpRoute::Dial(const Server& server, StreamKind kind) {
                         });
   if (!dial.ok()) return Refuse(server, dial.status());
   MutexLock lock(mutex_);
-  // Otherwise this dial is over, and a later dial is under way.
+  // If `dials_` has changed, this dial is over and a later dial is under way, which `dial_` keeps.
   if (step == dials_) dial_ = *std::move(dial);
 }
 
@@ -84,7 +86,7 @@ std::shared_ptr<LocalSession> TcpRoute::SessionOver(UniqueFd socket, StreamKind 
                             std::move(socket), std::move(options));
 }
 
-// Continues with the second connection, or puts the channel into use when both connections exist.
+// Goes on to the second connection, or puts the channel into use when both connections exist.
 void TcpRoute::OnDialled(const Server& server, StreamKind kind, absl::StatusOr<UniqueFd> socket) {
   if (!socket.ok()) return Refuse(server, socket.status());
   std::shared_ptr<LocalSession> session = SessionOver(*std::move(socket), kind);

@@ -22,7 +22,7 @@ class TcpRoute : public std::enable_shared_from_this<TcpRoute> {
   struct Options {
     std::string address;  // address of the server, for texts
     size_t message_bytes_max = 0;
-    // Largest request that is sent unasked (LocalSession::Options).
+    // The largest request that is sent without asking the server for room (LocalSession::Options).
     size_t free_bytes_max = kSmallRequestBytesMax;
   };
   TcpRoute(LocalLoops loops, Options options)
@@ -52,13 +52,14 @@ class TcpRoute : public std::enable_shared_from_this<TcpRoute> {
   const Options options_;
 
   Mutex mutex_;
-  // Shared with a call that is being started.
+  // The channel over TCP. Shared with a call that is being started.
   std::shared_ptr<LocalChannel> channel_ ABSL_GUARDED_BY(mutex_);
   bool dialling_ ABSL_GUARDED_BY(mutex_) = false;
-  int dials_ ABSL_GUARDED_BY(mutex_) = 0;  // number of dials that were started
-  // The last dial that was started; shared with the loop.
+  // Number of dials (attempts to connect) that were started.
+  int dials_ ABSL_GUARDED_BY(mutex_) = 0;
+  // The last attempt to connect (dial) that was started; shared with the loop.
   std::shared_ptr<StreamDial> dial_ ABSL_GUARDED_BY(mutex_);
-  // The session for calls, until the session for large payloads exists too.
+  // The session for small calls, until the session for large payloads exists too.
   std::shared_ptr<LocalSession> calls_ ABSL_GUARDED_BY(mutex_);
   // The name of a server that could not be reached over TCP, and the time of the next attempt.
   std::string refused_ ABSL_GUARDED_BY(mutex_);

@@ -13,10 +13,10 @@ AbortAgreement::AbortAgreement(int rank, int size)
 
 bool AbortAgreement::Offer(const AbortCause& cause) {
   if (best_.has_value() && !(cause < *best_)) return false;
-  // A taken cause starts a new round: every other rank must be told and must answer again.
+  // An accepted cause starts a new round: every other rank must be told and must answer again.
   best_ = cause;
   ++round_;
-  // Excused ranks count as if they had answered.
+  // Ranks that were excused count as if they had answered in this round.
   answered_ = excused_;
   answered_[static_cast<size_t>(rank_)] = 1;
   waits_for_ = static_cast<int>(std::count(answered_.begin(), answered_.end(), 0));
@@ -34,7 +34,7 @@ bool AbortAgreement::Answer(uint64_t round, int rank, const absl::StatusOr<Abort
   if (answer.ok()) heard_[static_cast<size_t>(rank)] = 1;
   if (answer.ok() && Offer(*answer)) return true;
   char& answered = answered_[static_cast<size_t>(rank)];
-  // An answer of an earlier round says nothing about the cause of this round.
+  // An answer to the cause of an earlier round says nothing about the cause of this round.
   if (round != round_ || answered) return false;
   answered = 1;
   --waits_for_;

@@ -15,28 +15,28 @@
 
 namespace cohort {
 
-// One rank's state of the agreement on a cause. Thread-compatible.
+// One rank's state of the agreement on the cause of an abort. Thread-compatible.
 class AbortAgreement {
  public:
   AbortAgreement(int rank, int size);
 
-  // Offers a cause. Returns true if the cause is taken; then the group must tell all other ranks,
-  // in a new round.
+  // Offers a cause. Returns true if no cause is known or the known cause is greater: the offered
+  // cause then replaces the known cause, and the group must tell all other ranks, in a new round.
   bool Offer(const AbortCause& cause);
 
   bool begun() const { return best_.has_value(); }
   const AbortCause& best() const { return *best_; }
   uint64_t round() const { return round_; }
 
-  // Takes the answer of a rank that was told the cause in `round`. An error as the answer means
-  // that the rank cannot be reached. Returns true if the answer is a lesser cause, which is then
-  // taken.
+  // Handles the answer of a rank that was told the cause in `round`. An error as the answer means
+  // that the rank cannot be reached. Returns true if the answer is a lesser cause, which then
+  // replaces the known cause.
   bool Answer(uint64_t round, int rank, const absl::StatusOr<AbortCause>& answer);
 
-  // Stops waiting for the rank, in this round and in later rounds.
+  // Stops waiting for answers of the rank, in this round and in later rounds.
   void Excuse(int rank);
 
-  // Returns whether the rank has answered in any round.
+  // Returns whether the rank has answered the abort in any round.
   bool HasAnswered(int rank) const { return heard_[static_cast<size_t>(rank)] != 0; }
 
   // Returns whether every rank has answered in this round or cannot be reached.
@@ -46,9 +46,9 @@ class AbortAgreement {
   const int rank_;
   std::optional<AbortCause> best_;
   uint64_t round_ = 0;
-  std::vector<char> answered_;  // one per rank: the rank has answered in this round
-  std::vector<char> heard_;     // one per rank: the rank has answered in any round
-  std::vector<char> excused_;   // one per rank: Excuse was called for the rank
+  std::vector<char> answered_;  // 1 for each rank that has answered in this round
+  std::vector<char> heard_;     // 1 for each rank that has answered in any round
+  std::vector<char> excused_;   // 1 for each rank on which Excuse was called
   int waits_for_ = 0;
 };
 

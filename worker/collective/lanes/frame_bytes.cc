@@ -12,9 +12,9 @@ const std::byte* BytesAt(const Payload& payload, size_t offset, size_t size,
   size_t piece = 0;
   while (piece < payload.size() && offset >= payload[piece].size) offset -= payload[piece++].size;
   COHORT_CHECK(piece < payload.size(), "bytes inside the payload");
-  // Bytes that lie in one piece are used where they are.
+  // Bytes that lie in one piece of the payload are not copied.
   if (offset + size <= payload[piece].size) return payload[piece].data + offset;
-  // Otherwise the bytes are joined in `spare`, piece by piece.
+  // Otherwise the bytes are copied from several pieces of the payload into `spare`.
   if (spare.size() < size) spare.resize(size);
   size_t copied = 0;
   for (; copied < size; ++piece, offset = 0) {

@@ -15,7 +15,8 @@ namespace cohort {
 const std::byte* BytesAt(const Payload& payload, size_t offset, size_t size,
                          std::vector<std::byte>& spare);
 
-// Returns how many bytes from `offset` on lie in one piece; 0 at the end of the payload.
+// Returns how many bytes of the payload are contiguous in memory from `offset` on; 0 at the end of
+// the payload.
 size_t BytesInPiece(const Payload& payload, size_t offset);
 
 // Copies bytes [0, size) of the payload to `to`.

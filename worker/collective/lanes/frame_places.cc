@@ -25,7 +25,8 @@ std::shared_ptr<ReceivePlace> FramePlaces::Take(const CollectiveFrame& frame, si
   const auto found = operation->second.find(KeyOf(frame.from, frame.tag));
   if (found == operation->second.end()) return nullptr;
   Offered& offered = found->second;
-  // A place is given out once, so that two frames are never received in the same memory.
+  // Memory in an output is given out once, so that two frames are never received in the same
+  // memory.
   if (offered.given != nullptr || offered.fingerprint != frame.fingerprint ||
       offered.memory.size() != bytes) {
     return nullptr;
@@ -35,7 +36,9 @@ std::shared_ptr<ReceivePlace> FramePlaces::Take(const CollectiveFrame& frame, si
 }
 
 void FramePlaces::Close(uint64_t sequence) {
-  OfOperation closed;  // revoked outside the lock, because Revoke waits for a place in use
+  // The places are revoked outside the lock, because Revoke waits while the transport writes to a
+  // place.
+  OfOperation closed;
   {
     MutexLock lock(mutex_);
     const auto operation = offered_.find(sequence);

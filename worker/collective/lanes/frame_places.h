@@ -16,11 +16,13 @@
 
 namespace cohort {
 
-// The offered places of one group. Thread-safe.
+// The places in callers' outputs that the operations of one group offer to the transport.
+// Thread-safe.
 class FramePlaces {
  public:
-  // A place for one frame: the frame of operation `sequence` that has this rank, tag and
-  // fingerprint belongs in `memory`. The memory stays valid until Close.
+  // A place for one frame in the caller's output: the frame of operation `sequence` that comes from
+  // rank `from` with `tag` and `fingerprint` belongs in `memory`. The memory stays valid until
+  // Close.
   struct Entry {
     int from = 0;
     uint32_t tag = 0;
@@ -29,8 +31,9 @@ class FramePlaces {
   };
   void Offer(uint64_t sequence, const Entry& entry);
 
-  // Returns the place for a frame whose payload has not arrived yet. Returns null if no place was
-  // offered, if the fingerprint or the size differs, or if the place was given out before.
+  // Returns the place in the caller's output for a frame whose payload has not arrived yet. Returns
+  // null if no place was offered, if the fingerprint or the size differs, or if the place was given
+  // out before.
   std::shared_ptr<ReceivePlace> Take(const CollectiveFrame& frame, size_t bytes);
 
   // Withdraws all places of the operation. When Close returns, nothing is being received in these
@@ -41,14 +44,16 @@ class FramePlaces {
   struct Offered {
     uint64_t fingerprint = 0;
     absl::Span<std::byte> memory;
-    std::shared_ptr<ReceivePlace> given;  // a place that was given out; shared with the transport
+    // The place in the form that the transport uses; null until it is given out. Shared with the
+    // transport.
+    std::shared_ptr<ReceivePlace> given;
   };
-  using OfOperation =
-      absl::flat_hash_map<uint64_t, Offered>;  // frames' places, keyed by rank and tag
+  // The offered places of one operation, by sending rank and tag of the frame.
+  using OfOperation = absl::flat_hash_map<uint64_t, Offered>;
 
   Mutex mutex_;
-  std::map<uint64_t, OfOperation> offered_
-      ABSL_GUARDED_BY(mutex_);  // keyed by the operation's sequence
+  // The offered places of all operations, by the operation's sequence.
+  std::map<uint64_t, OfOperation> offered_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace cohort

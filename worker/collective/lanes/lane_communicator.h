@@ -22,8 +22,8 @@ struct LaneGroupOptions {
   GroupName name;
   int rank = 0;
   int size = 1;
-  HostLayout hosts;                   // the host of each rank; empty: each rank is a host
-  std::vector<proto::TaskRef> tasks;  // one task per rank, for errors; may be empty
+  HostLayout hosts;                   // the host of each rank; if empty, each rank has its own host
+  std::vector<proto::TaskRef> tasks;  // the task of each rank, for error messages; may be empty
   // The time after which a call that is not done is logged with the ranks that have not started it.
   // The log line is repeated at this interval.
   absl::Duration stall_after = absl::Seconds(10);
@@ -32,8 +32,8 @@ struct LaneGroupOptions {
 // Counts of the frames that this rank has sent and received so far.
 struct LaneCounters {
   uint64_t frames_sent = 0;
-  uint64_t bytes_sent = 0;       // the bytes of the frames' payloads
-  uint64_t frames_parked = 0;    // frames that came before this rank started their call
+  uint64_t bytes_sent = 0;       // bytes of payload in the frames sent
+  uint64_t frames_parked = 0;    // frames that came before this rank began their call
   uint64_t frames_in_place = 0;  // frames that were received directly in the caller's output
 };
 
@@ -57,10 +57,10 @@ class LaneCommunicator final : public Communicator {
   void Start(CollectiveCall call, Done done) override;
   void Abort(absl::Status root_cause) override;
 
-  // Starts a call with all its checks, comparisons and reports, but moves no elements. The call is
-  // agreed when all ranks have started the same call. Agree is for code that moves the elements by
-  // other means (nccl/). If one rank calls Agree and another rank calls Start for the same call,
-  // the first rank gets INTERNAL or waits.
+  // Starts a call that moves no elements, but is checked, compared between the ranks and reported
+  // like every other call. The call is agreed when all ranks have started the same call. Agree is
+  // for code that moves the elements by other means (nccl/). If one rank calls Agree and another
+  // rank calls Start for the same call, the first rank gets INTERNAL or waits.
   void Agree(CollectiveCall call, Done agreed);
   // Runs `told` once, on the executor, when the generation has ended, with the root cause. `told`
   // never runs if the generation is not aborted.
@@ -70,9 +70,10 @@ class LaneCommunicator final : public Communicator {
   LaneCounters counters() const;
 
  private:
-  const std::shared_ptr<FrameRouter> table_;  // shared by the groups of the worker
-  const std::shared_ptr<class LaneGroup>
-      group_;  // the group is shared with frames and timers under way
+  // Router of frames, shared by the groups of the worker.
+  const std::shared_ptr<FrameRouter> table_;
+  // The state of this rank; shared with frames and timers under way.
+  const std::shared_ptr<class LaneGroup> group_;
 };
 
 }  // namespace cohort

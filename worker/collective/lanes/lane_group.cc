@@ -12,18 +12,19 @@ namespace cohort {
 
 namespace {
 
-// The number of retired calls to remember. A rank lags behind another rank by fewer calls.
+// Number of retired calls kept to compare late frames with. A rank lags behind by fewer calls.
 constexpr size_t kPastCallsMax = 256;
-// With a larger number of held answers, a sender with a full window would wait for held answers.
+// If a receiver held back more answers than a sender's window has frames, a sender with a full
+// window would wait for them.
 static_assert(LateAnswers::kFramesToAnswer <= Operation::kFramesToPeerMax);
 
-// Returns the upper bound of parked frames: the unanswered frames of every peer in every call by
-// which the peer may be ahead. More frames are a mistake.
+// Returns the upper bound of parked frames, which belong to calls that this rank has not begun: the
+// unanswered frames of every peer in every call by which the peer may be ahead.
 size_t ParkedFramesMax(int size) {
   return static_cast<size_t>(size) * Operation::kFramesToPeerMax * LaneCommunicator::kOperationsMax;
 }
 
-// Adds a host of its own for each rank that the layout does not place.
+// Gives each rank without a host in the layout a host of its own.
 HostLayout WithoutHosts(HostLayout hosts, int size) {
   for (int rank = static_cast<int>(hosts.host_of.size()); rank < size; ++rank) {
     hosts.host_of.push_back(rank);
@@ -46,16 +47,18 @@ absl::InlinedVector<int, 8> SendersTo(const RankPlan& plan) {
   return ranks;
 }
 
-// The time within which a living rank answers a question; questions have their own connection.
+// The time within which a living rank answers AskProgress. Frames do not delay AskProgress, which
+// has a connection of its own.
 constexpr absl::Duration kAnswerWait = absl::Milliseconds(500);
 
-// The answers of all ranks to one question. Lives on the strand of the group.
+// The answers of all ranks to one AskProgress request. Lives on the strand of the group.
 struct Answers {
   size_t waits_for = 0;
-  std::map<int, std::string> missing;  // for each missing rank, the rank in words
+  std::map<int, std::string> missing;  // a text about each rank that has not started the call
 };
 
-// The time that a rank waits for the other ranks' causes. A lost rank does not answer.
+// The time that a rank of an aborted group waits for the other ranks' causes. A lost rank does not
+// answer.
 constexpr absl::Duration kAgreementWait = absl::Milliseconds(500);
 
 }  // namespace
@@ -88,7 +91,7 @@ void LaneGroup::StartHere(CollectiveCall call, Carries carries, Communicator::Do
   const InvariantsAfter check(*this);
   if (settled_) return Tell(std::move(done), end_);
   const uint64_t sequence = next_sequence_++;
-  // The call has its number even if it is refused, since all ranks number their calls alike.
+  // A refused call gets a number, too, since all ranks number their calls alike.
   absl::Status status = CheckCall(call, options_.rank, options_.size);
   if (status.ok()) {
     status = CheckAlgorithm({call, options_.rank, options_.size, options_.hosts});
@@ -99,7 +102,7 @@ void LaneGroup::StartHere(CollectiveCall call, Carries carries, Communicator::Do
   state.carries = carries;
   state.done = std::move(done);
   state.started = clock_.Now();
-  if (agreement_.begun()) return;  // the call ends when the cause is settled
+  if (agreement_.begun()) return;  // the call ends when the ranks have agreed on the abort's cause
   if (!status.ok()) return Found(sequence, status);
   SetTimer(state);
   SetStallTimer();
@@ -113,7 +116,7 @@ void LaneGroup::BeginNext() {
     const uint64_t sequence = next_begin_++;
     ++under_way_;
     Begin(calls_[sequence]);
-    // Frames of faster ranks may have come before this call was begun.
+    // Frames of this call may have come from faster ranks before this rank began the call.
     HandleParked(sequence);
   }
 }
@@ -129,8 +132,9 @@ void LaneGroup::Begin(CallState& state) {
   setup.description = DescribeCall(state.call);
   setup.plan = moves ? PlanOf(in, algorithm) : AgreementPlan(in);
   setup.rank = options_.rank;
-  // When more operations are under way, this rank needs the answers soon to begin further calls.
   setup.size = options_.size;
+  // Receivers may delay their answers only while few operations are under way. With more
+  // operations, this rank needs the answers soon to begin further calls.
   setup.answers_may_wait = under_way_ <= LaneCommunicator::kOperationsMax / 2;
   recorder_->Started({state.sequence, &state.call, algorithm, SendersTo(setup.plan)},
                      state.started);
@@ -142,7 +146,8 @@ void LaneGroup::Begin(CallState& state) {
 }
 
 void LaneGroup::OnFrame(CollectiveFrame frame, Consumed consumed) {
-  // Runs on the transport's thread if the strand is idle: waking another thread takes longer.
+  // If the strand is idle, the frame is handled on the transport's thread, because waking another
+  // thread takes longer.
   strand_.RunOrPost([self = shared_from_this(), frame = std::move(frame),
                      consumed = std::move(consumed)]() mutable {
     self->HandleFrame(std::move(frame), std::move(consumed));
@@ -155,7 +160,7 @@ void LaneGroup::HandleFrame(CollectiveFrame frame, Consumed consumed) {
   if (frame.from < 0 || frame.from >= options_.size || frame.from == options_.rank) {
     return consumed(absl::InvalidArgumentError(absl::StrCat("no rank ", frame.from, " here")));
   }
-  // A frame of a call that is not begun waits in parked_, up to a limit.
+  // A frame of a call that this rank has not begun waits in parked_, up to a limit.
   if (frame.sequence >= next_begin_) {
     if (parked_frames_ >= ParkedFramesMax(options_.size)) {
       return consumed(absl::ResourceExhaustedError("too many frames of calls to come"));
@@ -170,14 +175,14 @@ void LaneGroup::HandleFrame(CollectiveFrame frame, Consumed consumed) {
   const bool may_wait = frame.answer_may_wait;
   const auto found = calls_.find(frame.sequence);
   if (found == calls_.end()) {
-    // The call has retired; only its fingerprint is left to compare.
+    // The frame's call has retired; only the call's fingerprint is left to compare.
     ComparePast(frame);
   } else if (SameCall(*found->second.operation, frame)) {
     recorder_->Heard(frame.sequence, frame.from, clock_.Now());
     const std::shared_ptr<Operation> operation = found->second.operation;
     operation->OnFrame(std::move(frame));
   }
-  // The frame may have shown a mismatch, which aborts the group.
+  // The frame may have shown that two ranks made different calls, which aborts the group.
   if (agreement_.begun()) return consumed(absl::AbortedError("the group has been aborted here"));
   answers_.Taken(from, may_wait, std::move(consumed));
 }
@@ -202,8 +207,8 @@ bool LaneGroup::SameCall(const Operation& operation, const CollectiveFrame& fram
   return false;
 }
 
-// Compares a late frame with the retired call of its number: a call may retire on this rank without
-// hearing from every rank.
+// Compares a late frame with the retired call of the frame's number: a call may retire on this rank
+// before frames have come from every rank.
 void LaneGroup::ComparePast(const CollectiveFrame& frame) {
   const auto past = std::find_if(past_.begin(), past_.end(), [&](const PastCall& call) {
     return call.sequence == frame.sequence;
@@ -221,7 +226,8 @@ void LaneGroup::OnDone(uint64_t sequence, const absl::Status& status) {
   std::exchange(state.done, nullptr)(status);
 }
 
-// Runs a completion on the executor. Used for calls that no frame ends, which are not urgent.
+// Runs the completion of a call on the executor. Used for calls that no frame ends, whose
+// completion is not urgent.
 void LaneGroup::Tell(Communicator::Done done, const absl::Status& status) {
   executor_.Run([done = std::move(done), status]() mutable { done(status); });
 }
@@ -308,7 +314,7 @@ void LaneGroup::SetTimer(CallState& state) {
 
 void LaneGroup::Late(uint64_t sequence) {
   AskWhoIsMissing(sequence, [self = shared_from_this(), sequence](Missing missing) {
-    // The call may have ended while the other ranks answered.
+    // The call may have ended while the other ranks answered whether they have started it.
     const auto found = self->calls_.find(sequence);
     if (found == self->calls_.end()) return;
     const CallState& state = found->second;
@@ -330,7 +336,7 @@ void LaneGroup::CheckStall() {
   stall_timer_ = {};
   if (calls_.empty() || agreement_.begun() || left_) return;
   SetStallTimer();
-  // A call may be done and not retired, because answers to its frames may come late.
+  // Skips calls that are done and not retired: only answers to frames of these calls are missing.
   const auto first = std::find_if(calls_.begin(), calls_.end(), [](const auto& call) {
     return call.second.operation == nullptr || !call.second.operation->done();
   });
@@ -384,7 +390,8 @@ void LaneGroup::OnAskProgress(ProgressReply reply) {
 void LaneGroup::WatchAll() {
   for (int rank = 0; rank < options_.size; ++rank) {
     if (rank == options_.rank) continue;
-    // The group is held weakly, because a watch lasts as long as the peer lives.
+    // The callback holds the group weakly, because a watch lasts as long as the watched
+    // peer.
     lanes_->Watch(rank, [weak = weak_from_this(), rank](absl::StatusOr<uint64_t> left) {
       const auto self = weak.lock();
       if (self == nullptr) return;
@@ -415,7 +422,8 @@ void LaneGroup::Leave() {
 
 void LaneGroup::PeerLeft(int rank, uint64_t calls_started) {
   left_peers_[rank] = calls_started;
-  // A peer that takes part in the newest call takes part in all older calls.
+  // The check of the newest call is enough: a peer that takes part in the newest call takes part in
+  // all older calls, too.
   if (next_sequence_ > 0) CheckLeft(next_sequence_ - 1);
 }
 
@@ -431,7 +439,7 @@ void LaneGroup::CheckLeft(uint64_t sequence) {
 }
 
 void LaneGroup::OnPeerFailed(uint64_t sequence, int rank, const absl::Status& status) {
-  // The peer's own cause is better and comes by OnAbort.
+  // The peer has aborted the group. The peer's own cause comes by OnAbort and takes precedence.
   if (status.code() == absl::StatusCode::kAborted) {
     return Raise(
         {AbortCause::Kind::kHeard, sequence, options_.rank,
@@ -467,8 +475,8 @@ void LaneGroup::Lost(uint64_t sequence, int rank, const absl::Status& status) {
              detail)});
 }
 
-// Returns what this rank adds to a cause that says this rank is lost, although it is not: the ranks
-// that this rank does not reach. So the cause shows both sides.
+// Returns a text that is added to an abort's cause which says that this rank is lost, although this
+// rank lives: the ranks that this rank does not reach. So the cause shows both sides.
 std::string LaneGroup::Besides() const {
   const auto own = static_cast<size_t>(options_.rank);
   const AbortCause& cause = agreement_.best();
@@ -510,7 +518,8 @@ void LaneGroup::OnAbort(AbortCause cause, CauseReply reply) {
       });
 }
 
-// Takes the first cause that this rank finds: a later cause may be a consequence of the first.
+// Accepts an abort's cause only if this rank knows no cause yet: a later cause may be a consequence
+// of the first.
 void LaneGroup::Raise(const AbortCause& cause) {
   if (agreement_.begun() || left_) return;
   StopAll();
@@ -535,7 +544,7 @@ void LaneGroup::StopAll() {
 }
 
 void LaneGroup::TellAll() {
-  // The time starts with the first round; ranks that do not answer in time count as lost.
+  // kAgreementWait begins with the first round; ranks that do not answer within it count as lost.
   if (agreement_.round() == 1) {
     clock_.CallAt(clock_.Now() + kAgreementWait, [weak = weak_from_this()] {
       const auto self = weak.lock();
@@ -543,7 +552,8 @@ void LaneGroup::TellAll() {
     });
   }
   const AbortCause& cause = agreement_.best();
-  // The rank that gave up rank `given_up` has waited longer for it than kAgreementWait.
+  // No rank waits for rank `given_up`: the rank that gave it up has waited longer than
+  // kAgreementWait.
   const int given_up = RankGivenUp(cause.status, options_.tasks);
   if (given_up >= 0) agreement_.Excuse(given_up);
   const uint64_t round = agreement_.round();

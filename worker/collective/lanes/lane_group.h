@@ -65,12 +65,12 @@ class LaneGroup final : public LaneReceiver,
     // The operation of the call; null before the call is begun. Shared with its frames.
     std::shared_ptr<Operation> operation;
   };
-  // The part of a retired call that is kept to compare later frames of the call with.
+  // The part of a retired call that is kept, to compare late frames of the call with.
   struct PastCall {
     uint64_t sequence = 0;
     uint64_t fingerprint = 0;
     std::string description;
-    bool by_pairs = false;  // an all-to-all: the fingerprint differs from frame to frame
+    bool by_pairs = false;  // true for an all-to-all, whose frames have different fingerprints
   };
   struct ParkedFrame {
     CollectiveFrame frame;
@@ -78,7 +78,7 @@ class LaneGroup final : public LaneReceiver,
   };
   using Missing = std::vector<std::string>;
 
-  // Aborts unless what is counted of calls and parked frames is what they say.
+  // Aborts the process if the counts of calls and parked frames do not match the tables.
   void CheckInvariants() const;
 
   // Methods that start calls and handle frames.
@@ -108,7 +108,7 @@ class LaneGroup final : public LaneReceiver,
   void Told(uint64_t round, int rank, const absl::StatusOr<AbortCause>& answer);
   void Settle();
 
-  // Methods that watch for calls that take too long.
+  // Methods that find calls which take too long.
   void SetTimer(CallState& state);
   void Late(uint64_t sequence);
   void SetStallTimer();
@@ -118,15 +118,16 @@ class LaneGroup final : public LaneReceiver,
   Clock& clock_;
   Executor& executor_;
   const LaneGroupOptions options_;
-  const std::unique_ptr<PeerLinks> lanes_;  // the links synchronise themselves
-  // Synchronises itself. Shared with readers of the records, which may outlive the group.
+  const std::unique_ptr<PeerLinks> lanes_;  // links to the other ranks; thread-safe
+  // The flight recorder; thread-safe. Shared with readers of the records, which may outlive the
+  // group.
   const std::shared_ptr<FlightRecorder> recorder_;
-  FramePlaces places_;  // the table of places synchronises itself
+  FramePlaces places_;  // memory for frames to be received; thread-safe
   Strand strand_;
 
-  // The members below are used on the strand only.
+  // The members from here to stall_timer_ are used on the strand only.
   uint64_t next_sequence_ = 0;
-  uint64_t next_begin_ = 0;              // calls with lower numbers have been begun
+  uint64_t next_begin_ = 0;              // the number of the first call that has not been begun
   std::map<uint64_t, CallState> calls_;  // the calls that have not retired, by sequence
   size_t under_way_ = 0;                 // the number of calls that are begun and not retired
   std::deque<PastCall> past_;
@@ -136,7 +137,8 @@ class LaneGroup final : public LaneReceiver,
   LateAnswers answers_;
   std::vector<LeftReply> watchers_;
   bool left_ = false;
-  // The number of calls that each rank had started, for the ranks that have left.
+  // The number of calls that a rank had started when it left the group, for each rank that has
+  // left.
   std::map<int, uint64_t> left_peers_;
   AbortAgreement agreement_;
   bool settled_ = false;

@@ -16,7 +16,7 @@ void AnswerAll(std::vector<Consumed>& held) {
 void LateAnswers::Taken(int from, bool may_wait, Consumed consumed) {
   std::vector<Consumed>& held = held_[static_cast<size_t>(from)];
   held.push_back(std::move(consumed));
-  // The sender needs this answer now, or kFramesToAnswer answers are held.
+  // All held answers are sent if the sender needs this answer now, or if kFramesToAnswer are held.
   if (!may_wait || held.size() == kFramesToAnswer) AnswerAll(held);
 }
 

@@ -13,17 +13,17 @@
 
 namespace cohort {
 
-// The answers that one receiver holds back. Thread-compatible.
+// The answers to frames that one receiver holds back. Thread-compatible.
 class LateAnswers {
  public:
   static constexpr size_t kFramesToAnswer = 4;
 
   explicit LateAnswers(int size) : held_(static_cast<size_t>(size)) {}
 
-  // Notes that a frame of rank `from` has been taken. `consumed` gives the answer: later if
-  // `may_wait`, otherwise now with all held answers to that rank.
+  // Notes that the receiver has accepted a frame of rank `from`. `consumed` sends the answer: later
+  // if `may_wait`, otherwise now with all held answers to that rank.
   void Taken(int from, bool may_wait, Consumed consumed);
-  // Gives all answers that are held.
+  // Sends all answers that are held back.
   void Release();
 
  private:

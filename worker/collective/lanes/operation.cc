@@ -22,14 +22,15 @@ constexpr int64_t kBlockElements = 8192;
 
 // Returns whether the operation is done only when its frames are answered. If the result of every
 // rank needs every other rank, a rank with a result knows that all ranks made the same call. In a
-// broadcast or a reduction only the answers of the receivers tell a sending rank so.
+// broadcast or a reduction, a sending rank learns this only from the answers of the receivers.
 bool EndsAnswered(CollectiveOp op) {
   return op == CollectiveOp::kBroadcast || op == CollectiveOp::kReduce;
 }
 
 uint64_t ReceiveKey(int rank, uint32_t tag) { return static_cast<uint64_t>(rank) << 32 | tag; }
 
-// Returns whether the elements of a ref lie in memory that the operation holds.
+// Returns whether the elements of a Ref lie in memory of the operation, not in memory of the
+// caller.
 bool InOwnMemory(const Ref& ref) {
   return ref.place == Ref::Place::kFrame || ref.place == Ref::Place::kMade;
 }
@@ -39,16 +40,16 @@ bool InOwnMemory(const Ref& ref) {
 uint64_t FrameFingerprint(const CollectiveCall& call, uint64_t fingerprint, int from, int to,
                           int rank) {
   if (call.op != CollectiveOp::kAllToAll) return fingerprint;
-  // Both ranks hash the count of the pair: the sender from counts, the receiver from
-  // receive_counts.
+  // Both ranks hash the number of elements that `from` sends to `to`: the sender reads the number
+  // from counts, the receiver from receive_counts.
   const std::vector<int64_t>& counts = from == rank ? call.counts : call.receive_counts;
   const int64_t count = counts[static_cast<size_t>(from == rank ? to : from)];
   return Mix64(fingerprint + static_cast<uint64_t>(count));
 }
 
 // A hold on the caller's memory, in the payloads of the frames that point into this memory. All
-// such frames that are under way at the same time share one Hold. The end of the last Hold wakes a
-// thread only if nothing else is left. Thread-safe.
+// such frames that are under way at the same time share one Hold. A Hold that is the last user of
+// the memory posts CheckEnd when it is destroyed. Thread-safe.
 class Operation::Hold {
  public:
   explicit Hold(std::shared_ptr<Operation> operation)
@@ -57,15 +58,15 @@ class Operation::Hold {
   }
   ~Hold() {
     if (--operation_->memory_holds_ > 0) return;
-    // Posted, not called: the transport that releases the frame may hold its own locks.
+    // CheckEnd is posted, not called: the transport that releases the frame may hold its own locks.
     operation_->strand_.Post([operation = operation_, host = host_] { operation->CheckEnd(); });
   }
   Hold(const Hold&) = delete;
   Hold& operator=(const Hold&) = delete;
 
  private:
-  const std::shared_ptr<Operation> operation_;  // the operation is shared with its group
-  const std::shared_ptr<OperationHost> host_;   // the host is shared with its communicator
+  const std::shared_ptr<Operation> operation_;  // keeps the operation alive
+  const std::shared_ptr<OperationHost> host_;   // keeps the group alive, which owns the strand
 };
 
 Operation::Operation(const std::shared_ptr<OperationHost>& host, OperationWays ways,
@@ -86,7 +87,8 @@ Operation::Operation(const std::shared_ptr<OperationHost>& host, OperationWays w
 
 void Operation::LinkSteps() {
   const RankPlan& plan = setup_.plan;
-  // Counts the dependents of each step; the sums of the counts are positions in dependents_.
+  // Counts the steps of the plan that wait for each step; the sums of the counts are positions in
+  // dependents_.
   std::vector<uint32_t> readers(plan.steps.size() + 1);
   for (const Ref& ref : plan.refs) {
     if (ref.step != Ref::kNoStep) ++readers[ref.step + 1];
@@ -94,7 +96,7 @@ void Operation::LinkSteps() {
   for (size_t i = 1; i < readers.size(); ++i) readers[i] += readers[i - 1];
   dependents_begin_ = readers;
   dependents_.resize(readers.back());
-  // Enters each step among the dependents of the steps that it waits for.
+  // Adds each step of the plan to the dependents of the steps for whose results it waits.
   for (uint32_t index = 0; index < plan.steps.size(); ++index) {
     const PlanStep& step = plan.steps[index];
     for (const Ref& ref : plan.RefsOf(step)) {
@@ -140,8 +142,8 @@ void Operation::Begin() {
   CheckEnd();
 }
 
-// Sends a frame without elements. With this frame every operation sends a frame, so that the call
-// of every rank is compared with the call of another rank.
+// Sends a hello frame, which has no elements, for an operation that sends no other frame. So
+// another rank can compare the call of this rank with its own call.
 void Operation::SendHello() {
   const std::vector<PlanStep>& steps = setup_.plan.steps;
   const auto receive = std::find_if(steps.begin(), steps.end(), [](const PlanStep& step) {
@@ -162,7 +164,7 @@ void Operation::OnFrame(CollectiveFrame frame) {
   }
   const PlanStep& step = setup_.plan.steps[found->second];
   StepState& state = states_[found->second];
-  if (state.made) return;  // the frame came twice
+  if (state.made) return;  // the frame was received twice
   const size_t bytes = static_cast<size_t>(step.target.count) * ElementBytes(step.target.partial);
   if (PayloadBytes(frame.payload) != bytes) {
     return host_.OnBadFrame(
@@ -171,10 +173,10 @@ void Operation::OnFrame(CollectiveFrame frame) {
                                          ": a frame of rank ", frame.from, " has ",
                                          PayloadBytes(frame.payload), " bytes, not ", bytes)));
   }
-  // The transport has received the payload directly in the caller's output.
+  // The addresses are equal if the transport has received the payload directly in the output.
   if (state.place != nullptr && bytes > 0 && frame.payload[0].data == state.place) {
-    // A frame that is also sent on to another rank reads the caller's memory, so its payload must
-    // hold this memory.
+    // If the frame is also sent on to another rank, it is read from the caller's memory, so its
+    // payload must hold this memory.
     if (state.readers > 1) frame.payload = {CallersMemory(state.place, bytes)};
     ++counters_.frames_in_place;
   }
@@ -220,7 +222,7 @@ void Operation::DropReader(const Ref& ref) {
   if (!InOwnMemory(ref)) return;
   StepState& state = states_[ref.step];
   if (--state.readers > 0) return;
-  // The last reader releases the memory of the step.
+  // The last reader of a step's result releases the memory of the result.
   state.payload.clear();
   state.memory.reset();
 }
@@ -235,7 +237,7 @@ std::byte* Operation::TargetOf(uint32_t index) {
   if (target.place == Ref::Place::kOutput) {
     return setup_.call.output.data() + static_cast<size_t>(target.first) * element;
   }
-  if (states_[index].readers == 0) return nullptr;  // a join that no step waits for
+  if (states_[index].readers == 0) return nullptr;  // no step reads the result: the step is a join
   states_[index].memory = Buffer::Allocate(static_cast<size_t>(target.count) * element);
   return states_[index].memory->data();
 }
@@ -257,8 +259,8 @@ const std::byte* Operation::At(const Ref& ref, int64_t first, int64_t count,
   return BytesAt(states_[ref.step].payload, offset, static_cast<size_t>(count) * element, spare);
 }
 
-// Returns how many elements from `first` on lie in one piece of memory; 0 if the border of two
-// pieces cuts the first element.
+// Returns how many whole elements of a Ref are contiguous in memory from `first` on; 0 if the
+// element `first` lies in two pieces of a frame's payload.
 int64_t Operation::WholeElements(const Ref& ref, int64_t first) const {
   if (ref.place != Ref::Place::kFrame) return ref.count - first;
   const size_t element = ElementBytes(ref.partial);
@@ -274,11 +276,11 @@ void Operation::Combine(const PlanStep& step, std::byte* target) {
   std::vector<std::vector<std::byte>> spares(refs.size());
   const size_t element = ElementBytes(step.target.partial);
   int64_t count = 0;
-  // A block ends where a piece of some operand's frame ends.
+  // A block of elements ends where a contiguous piece of some operand's payload ends.
   for (int64_t first = 0; first < step.target.count; first += count) {
     count = std::min(kBlockElements, step.target.count - first);
     for (const Ref& ref : refs) count = std::min(count, WholeElements(ref, first));
-    count = std::max(count, int64_t{1});  // an element may lie in two pieces of a frame
+    count = std::max(count, int64_t{1});  // if an element lies in two pieces, it is combined alone
     for (size_t i = 0; i < refs.size(); ++i) {
       operands[i] = {At(refs[i], first, count, spares[i]), refs[i].partial};
     }
@@ -293,7 +295,8 @@ void Operation::Copy(const PlanStep& step, std::byte* target) {
   const size_t bytes = static_cast<size_t>(step.target.count) * ElementBytes(step.target.partial);
   if (bytes == 0) return;
   if (from.place == Ref::Place::kFrame) {
-    if (states_[from.step].payload[0].data == target) return;  // the frame was received in place
+    // The frame was received directly in the output.
+    if (states_[from.step].payload[0].data == target) return;
     return CopyPayload(states_[from.step].payload, bytes, target);
   }
   std::vector<std::byte> unused;
@@ -305,8 +308,8 @@ Payload Operation::PayloadOf(uint32_t index) {
   const Ref& ref = setup_.plan.refs[setup_.plan.steps[index].refs_begin];
   const size_t bytes = static_cast<size_t>(ref.count) * ElementBytes(ref.partial);
   if (bytes == 0) return {};
-  if (ref.place == Ref::Place::kFrame)
-    return states_[ref.step].payload;  // the received frame is sent on as it came
+  // A received frame is sent on without copying its payload.
+  if (ref.place == Ref::Place::kFrame) return states_[ref.step].payload;
   std::vector<std::byte> unused;
   const std::byte* const data = At(ref, 0, ref.count, unused);
   if (ref.place == Ref::Place::kMade) return {{states_[ref.step].memory, data, bytes}};
@@ -314,7 +317,7 @@ Payload Operation::PayloadOf(uint32_t index) {
 }
 
 ByteSlice Operation::CallersMemory(const std::byte* data, size_t bytes) {
-  // Frames that are under way at the same time share one hold.
+  // Frames that are under way at the same time share one Hold on the caller's memory.
   std::shared_ptr<const Hold> hold = hold_.lock();
   if (hold == nullptr) {
     hold = std::make_shared<const Hold>(shared_from_this());
@@ -330,7 +333,8 @@ void Operation::Pump(int peer) {
     queue.waiting.pop_front();
     Payload payload = PayloadOf(index);
     const PlanStep& step = setup_.plan.steps[index];
-    // The payload holds its memory now, so the reader can be dropped before the frame is sent.
+    // The payload keeps the memory alive from now on, so this send step no longer counts as a
+    // reader of the memory.
     DropReader(setup_.plan.refs[step.refs_begin]);
     Made(index);
     SendFrame(peer, step.tag, std::move(payload));
@@ -350,7 +354,8 @@ void Operation::SendFrame(int peer, uint32_t tag, Payload payload) {
        setup_.description, setup_.answers_may_wait && !EndsAnswered(setup_.call.op),
        std::move(payload)},
       [self = shared_from_this(), host = life_of_host_.lock(), peer, tag](absl::Status status) {
-        // Runs on this thread if the strand is idle, as frames do (LaneGroup::OnFrame).
+        // If the strand is idle, the answer is handled on this thread, as frames are
+        // (LaneGroup::OnFrame).
         self->strand_.RunOrPost([self, host, peer, tag, status = std::move(status)] {
           self->Answered(peer, tag, status);
         });
@@ -369,8 +374,8 @@ void Operation::Answered(int peer, uint32_t tag, const absl::Status& status) {
   CheckEnd();
 }
 
-// Returns whether the failure of a frame matters. A peer that has given all the elements that this
-// rank waits for may have left before a late hello frame reaches the peer.
+// Returns whether the failure to deliver a frame is an error. A hello frame may fail: a peer that
+// has sent all the elements that this rank waits for may leave before the hello frame reaches it.
 bool Operation::Matters(int peer, uint32_t tag, const absl::Status& failure) const {
   if (tag != kHelloTag || absl::IsAborted(failure)) return true;
   for (size_t i = 0; i < states_.size(); ++i) {
@@ -403,17 +408,18 @@ bool Operation::HasEnded() const {
   return !EndsAnswered(setup_.call.op) || frames_under_way_ == hellos_under_way_;
 }
 
-// Ends the operation if it has ended. The host may erase the operation from its table meanwhile, so
-// `self` keeps the operation alive.
+// Tells the host when the operation is done, and when it has retired. The host may erase the
+// operation from its table meanwhile, so `self` keeps the operation alive.
 void Operation::CheckEnd() {
   const auto self = shared_from_this();
   const InvariantsAfter check(*this);
   const bool ends = !done_ && (failed_ || HasEnded());
-  // The hold of the steps ends once; frames may hold the caller's memory longer.
+  // The steps count as one hold on the caller's memory, given up once; frames may hold the memory
+  // longer.
   if (ends && !std::exchange(steps_ended_, true)) --memory_holds_;
   if (ends && memory_holds_ == 0) {
     done_ = true;
-    // The places for frames close before the caller is told: afterwards the caller owns the output.
+    // The places for frames close before OnDone, since afterwards the caller owns the output.
     places_.Close(setup_.sequence);
     host_.OnDone(setup_.sequence, status_);
   }

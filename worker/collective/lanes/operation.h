@@ -32,7 +32,7 @@
 
 namespace cohort {
 
-// The receiver of an operation's news, which is the group of the operation. Lives on the strand of
+// The object to which an operation reports, which is the operation's group. Lives on the strand of
 // the group.
 class OperationHost {
  public:
@@ -41,13 +41,13 @@ class OperationHost {
   // error; the caller's memory is free.
   virtual void OnDone(uint64_t sequence, const absl::Status& status) = 0;
   virtual void OnRetired(uint64_t sequence) = 0;
-  // Tells that rank `rank` did not take a frame of the operation.
+  // Tells that rank `rank` did not accept a frame of the operation, with the error.
   virtual void OnPeerFailed(uint64_t sequence, int rank, const absl::Status& status) = 0;
   // Tells that a received frame does not have the content that the plan expects.
   virtual void OnBadFrame(uint64_t sequence, const absl::Status& status) = 0;
 };
 
-// The parts that all operations of a group share. The parts belong to the group.
+// The objects that all operations of a group share. The group owns them.
 struct OperationWays {
   Strand& strand;
   PeerLinks& lanes;
@@ -57,11 +57,12 @@ struct OperationWays {
 struct OperationSetup {
   uint64_t sequence = 0;
   CollectiveCall call;
-  std::string description;  // the call in words
+  std::string description;  // the text that DescribeCall returns for the call
   RankPlan plan;
   int rank = 0;
   int size = 1;
-  // True if receivers may answer the operation's frames later, together with later frames.
+  // True if receivers may delay the answers to the operation's frames and send several answers
+  // together.
   bool answers_may_wait = false;
 };
 
@@ -82,14 +83,15 @@ class Operation : public std::enable_shared_from_this<Operation> {
   Operation(const std::shared_ptr<OperationHost>& host, OperationWays ways, OperationSetup setup);
 
   void Begin();
-  // Takes a frame whose fingerprint fits, and keeps the frame until its elements have been used.
-  // The kept frames are at most the frames that the plan receives. The sender may get its answer at
-  // once: if answers waited for the use of the elements, frames that arrive out of order could wait
-  // for each other for ever.
+  // Handles a received frame whose fingerprint matches, and keeps the frame until its elements have
+  // been used. The kept frames are at most the frames that the plan receives. The sender may get
+  // its answer at once: if answers waited for the use of the elements, frames that arrive out of
+  // order could wait for each other for ever.
   void OnFrame(CollectiveFrame frame);
   // Stops the operation: no further frame is sent and no further step is made.
   void Stop();
-  // Ends the call with `status` as soon as nothing reads the caller's memory. Must follow Stop.
+  // Ends the call with the error `status` as soon as nothing reads the caller's memory. Must follow
+  // Stop.
   void Fail(const absl::Status& status);
 
   const CollectiveCall& call() const { return setup_.call; }
@@ -100,18 +102,18 @@ class Operation : public std::enable_shared_from_this<Operation> {
 
   struct Counters {
     uint64_t frames_sent = 0;
-    uint64_t bytes_sent = 0;  // the bytes of the payloads
+    uint64_t bytes_sent = 0;  // bytes of payload in the frames sent
     uint64_t frames_in_place = 0;
   };
   const Counters& counters() const { return counters_; }
 
-  // Aborts unless what is counted of steps and frames is what they say.
+  // Aborts the process if the counts of steps and frames do not match the tables.
   void CheckInvariants() const;
 
  private:
   class Hold;
   struct StepState {
-    uint32_t waits_for = 0;  // inputs of the step that do not exist yet
+    uint32_t waits_for = 0;  // number of the step's inputs that are not available yet
     uint32_t readers = 0;    // the number of steps that have not read the step's result yet
     bool made = false;
     // The place in the caller's output that was offered for the frame of a receive step.
@@ -121,7 +123,8 @@ class Operation : public std::enable_shared_from_this<Operation> {
     std::shared_ptr<Buffer> memory;
   };
   struct PeerQueue {
-    std::deque<uint32_t> waiting;  // the send steps that wait for room among the unanswered frames
+    // The send steps that wait because kFramesToPeerMax frames to the peer are unanswered.
+    std::deque<uint32_t> waiting;
     int under_way = 0;
   };
 
@@ -137,8 +140,8 @@ class Operation : public std::enable_shared_from_this<Operation> {
   void SendHello();
   void SendFrame(int peer, uint32_t tag, Payload payload);
   Payload PayloadOf(uint32_t index);
-  // Returns a slice of the caller's memory. The operation is not done while an owner of the slice
-  // lives.
+  // Returns a ByteSlice of the caller's memory. The operation is not done while an owner of this
+  // ByteSlice lives.
   ByteSlice CallersMemory(const std::byte* data, size_t bytes);
   void Answered(int peer, uint32_t tag, const absl::Status& status);
   bool Matters(int peer, uint32_t tag, const absl::Status& failure) const;
@@ -148,8 +151,8 @@ class Operation : public std::enable_shared_from_this<Operation> {
   size_t ElementBytes(bool partial) const;
   std::byte* TargetOf(uint32_t index);
   int64_t WholeElements(const Ref& ref, int64_t first) const;
-  // Returns the bytes of elements [first, first + count) of a ref. `spare` is used if these bytes
-  // lie in several pieces of a frame.
+  // Returns the address of elements [first, first + count) of a Ref. Elements that lie in several
+  // pieces of a frame's payload are copied to `spare`.
   const std::byte* At(const Ref& ref, int64_t first, int64_t count, std::vector<std::byte>& spare);
 
   OperationHost& host_;
@@ -161,14 +164,16 @@ class Operation : public std::enable_shared_from_this<Operation> {
   const uint64_t fingerprint_;
 
   std::vector<StepState> states_;
-  std::vector<uint32_t> dependents_begin_;  // where each step's dependents begin in dependents_
+  // Where the dependents of each step of the plan begin in dependents_.
+  std::vector<uint32_t> dependents_begin_;
   std::vector<uint32_t> dependents_;
   // The receive steps, by the key of sending rank and tag.
   absl::flat_hash_map<uint64_t, uint32_t> receives_;
   std::deque<uint32_t> ready_;
   std::vector<PeerQueue> peers_;
   size_t steps_left_ = 0;
-  std::weak_ptr<const Hold> hold_;  // one hold for all frames that point into the caller's memory
+  // The Hold that all frames which point into the caller's memory share.
+  std::weak_ptr<const Hold> hold_;
   // The number of live Holds, plus one until the steps have ended. Any thread may change this
   // counter.
   std::atomic<int> memory_holds_{1};

@@ -7,7 +7,8 @@
 
 namespace cohort {
 
-// The message breaks ties between equal numbers, so that all ranks order causes alike.
+// Causes that are otherwise equal are ordered by their messages, so that all ranks order causes
+// alike.
 bool AbortCause::operator<(const AbortCause& other) const {
   return std::tuple(kind, sequence, reporter, status.message()) <
          std::tuple(other.kind, other.sequence, other.reporter, other.status.message());
@@ -20,7 +21,7 @@ proto::GroupAbortCause ToProto(const AbortCause& cause) {
   message.set_reporter(static_cast<uint32_t>(cause.reporter));
   message.set_code(static_cast<int32_t>(cause.status.code()));
   message.set_message(std::string(cause.status.message()));
-  // An error without a class has no detail to send.
+  // A status without an error class has no ErrorDetail to send.
   if (ClassOf(cause.status) != proto::ERROR_CLASS_UNKNOWN) {
     *message.mutable_detail() = DetailOf(cause.status);
   }
@@ -29,7 +30,7 @@ proto::GroupAbortCause ToProto(const AbortCause& cause) {
 
 AbortCause FromProto(const proto::GroupAbortCause& message) {
   AbortCause cause;
-  // Values that another process sent are limited to known kinds and to error codes, 1 to 16.
+  // Another process sent the values, so they are limited to known kinds and error codes (1 to 16).
   cause.kind = static_cast<AbortCause::Kind>(std::clamp<int>(message.kind(), 0, 2));
   cause.sequence = message.sequence();
   cause.reporter = static_cast<int>(message.reporter());

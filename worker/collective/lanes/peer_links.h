@@ -21,7 +21,7 @@ struct CollectiveFrame {
   uint64_t sequence = 0;     // the number of the sender's operation
   uint64_t fingerprint = 0;  // the fingerprint of the sender's call
   uint32_t tag = 0;          // the number of the frame within the operation
-  std::string call;          // the sender's call in words
+  std::string call;          // the sender's call as DescribeCall words it
   bool answer_may_wait = false;
   Payload payload;
 };
@@ -33,7 +33,7 @@ struct AbortCause {
     kFound,
     kLost,
     kHeard
-  };  // the kinds of collective.proto, the best first
+  };  // in the order of preference, the best first (collective.proto)
 
   Kind kind = Kind::kFound;
   uint64_t sequence = 0;
@@ -43,12 +43,12 @@ struct AbortCause {
   bool operator<(const AbortCause& other) const;
 };
 
-// Converts a cause to the message in which it travels.
+// Converts the cause of an abort to the message in which it is sent.
 proto::GroupAbortCause ToProto(const AbortCause& cause);
-// Reads a cause from its message. A code that is not an error code becomes INTERNAL.
+// Reads the cause of an abort from its message. A code that is not an error code becomes INTERNAL.
 AbortCause FromProto(const proto::GroupAbortCause& message);
 
-// The progress of a rank with its calls.
+// How far a rank has come with its collective calls.
 struct RankProgress {
   uint64_t calls_started = 0;
   std::string last_done;  // the last successful call, from FlightRecorder::LastDone
@@ -60,7 +60,7 @@ using CauseReply = absl::AnyInvocable<void(absl::StatusOr<AbortCause>)>;
 using LeftReply = absl::AnyInvocable<void(absl::StatusOr<uint64_t>)>;
 using ProgressReply = absl::AnyInvocable<void(absl::StatusOr<RankProgress>)>;
 
-// The links of one rank to its peers. Each completion runs once, on any thread, possibly inside the
+// The links of one rank to its peers. Each callback runs once, on any thread, possibly inside the
 // method that it was passed to. Thread-safe.
 class PeerLinks {
  public:
@@ -71,11 +71,11 @@ class PeerLinks {
   // later frames. The owners of the payload are released when nothing reads the memory any more,
   // which may be before or after `consumed`.
   virtual void Send(int to, CollectiveFrame frame, Consumed consumed) = 0;
-  // Gives up the frames under way. Their memory is released soon.
+  // Cancels the frames under way. The memory of their payloads is released soon.
   virtual void CancelFrames() = 0;
 
-  // Sends a cause to rank `to`. `reply` runs within `wait`, with the receiver's cause or with an
-  // error.
+  // Sends the cause of an abort to rank `to`. `reply` runs within `wait`, with the cause that the
+  // receiver knows or with an error.
   virtual void SendAbort(int to, const AbortCause& cause, absl::Duration wait,
                          CauseReply reply) = 0;
   // Watches a rank. `left` runs with an error when the rank is lost, and with a value when the rank
@@ -91,9 +91,9 @@ class LaneReceiver {
   virtual ~LaneReceiver() = default;
 
   virtual void OnFrame(CollectiveFrame frame, Consumed consumed) = 0;
-  // Returns where the payload of a frame may be received; the payload has the given number of bytes
-  // and has not arrived yet. Null means that any memory will do. OnFrame gets the frame whether the
-  // place was used or not.
+  // Returns the memory where the payload of a frame may be received; the payload has the given
+  // number of bytes and has not arrived yet. Null means that any memory will do. OnFrame gets the
+  // frame whether this memory was used or not.
   virtual std::shared_ptr<ReceivePlace> PlaceOf(const CollectiveFrame&, size_t) { return nullptr; }
   virtual void OnAbort(AbortCause cause, CauseReply reply) = 0;
   virtual void OnWatch(LeftReply left) = 0;

@@ -16,7 +16,7 @@ constexpr absl::string_view kAbortGroup = "/cohort.proto.CollectiveService/Abort
 constexpr absl::string_view kWatch = "/cohort.proto.CollectiveService/WatchGroup";
 constexpr absl::string_view kAskProgress = "/cohort.proto.CollectiveService/AskProgress";
 
-// The links of one rank, as calls over a Transport. Thread-safe.
+// The links of one rank to its peers, as RPCs over a Transport. Thread-safe.
 class WireLanes final : public PeerLinks {
  public:
   WireLanes(Transport& transport, const WireLanesOptions& options) {
@@ -42,7 +42,7 @@ class WireLanes final : public PeerLinks {
     request.header.set_call(std::move(frame.call));
     request.header.set_answer_may_wait(frame.answer_may_wait);
     request.payload = std::move(frame.payload);
-    // The call is entered first, because the call may end inside StartCall.
+    // The RPC is entered in frames_ before it starts, because it may end inside StartCall.
     const uint64_t id = frames_->Enter();
     frames_->Started(
         id,
@@ -98,11 +98,11 @@ class WireLanes final : public PeerLinks {
   }
 
  private:
-  proto::GroupMember member_;                   // this rank's name in every request; constant
+  proto::GroupMember member_;  // this rank, its group and generation, for every request; constant
   std::vector<std::shared_ptr<Channel>> data_;  // the channel for frames to each rank; constant
-  std::vector<std::shared_ptr<Channel>>
-      control_;  // the channel for other messages to each rank; constant
-  // Shared with the completions of the calls, which may run after these links are destroyed.
+  // The channel for all messages but frames to each rank; constant.
+  std::vector<std::shared_ptr<Channel>> control_;
+  // The RPCs under way. Shared with their callbacks, which may run after these links are destroyed.
   const std::shared_ptr<OpenCalls> frames_ = std::make_shared<OpenCalls>();
   const std::shared_ptr<OpenCalls> watches_ = std::make_shared<OpenCalls>();
 };

@@ -24,7 +24,7 @@ struct WireLanesOptions {
 // ends the watches; frames under way go on.
 std::unique_ptr<PeerLinks> MakeWireLanes(Transport& transport, WireLanesOptions options);
 
-// Returns the number that names the group on the wire.
+// Returns the hash of the group's name, which stands for the name in messages.
 uint64_t GroupHash(const GroupName& group);
 
 }  // namespace cohort

@@ -1,13 +1,13 @@
 #pragma once
 
-// The calls of one rank, from Start until they are done, and the events that wake the thread that
-// makes the calls:
+// The calls of one rank, from Start until they are done, and the events that wake the
+// communicator's thread. The states of a call:
 //
-//   new --taken--> asked --Answered--> agreed --its pieces are through--> taken out
-//                     \--Answered--> refused: the group has ended
+//   new --TakeNew--> asked --Answered--> agreed --all its pieces are finished--> taken out
+//                       \--Answered--> refused: the group has ended
 //
-// The control group answers every question, so a call in the state asked gets an answer before it
-// is taken out.
+// The thread asks the control group whether all ranks have started the call. The control group
+// always answers, so a call in the state asked gets an answer before it is taken out.
 
 #include <cstdint>
 #include <map>
@@ -45,26 +45,28 @@ class NcclCalls {
     NewsLocked();
   }
   void Answered(uint64_t sequence, const absl::Status& status);
-  void End(const absl::Status& cause);  // only the first cause counts
+  void End(const absl::Status& cause);  // ends the group; only the first cause counts
   void PieceThrough();
-  void Stop();  // no more calls are added afterwards
+  void Stop();  // ends the thread; no call is added after Stop
 
-  // Waits, on the communicator's thread, until a call, an answer, a finished piece, the end or the
-  // stop has come since the last wait, or until `timeout` has passed.
+  // Waits, on the communicator's thread, until `timeout` has passed or something has happened since
+  // the last wait: a call was added or answered, the GPU finished a piece of a call, or End or Stop
+  // was called.
   void WaitForNews(absl::Duration timeout);
   // Waits until the group has ended or `timeout` has passed.
   void WaitForEnd(absl::Duration timeout);
   bool stopped() const;
   absl::Status end() const;
   uint64_t pieces_through() const;
-  // Returns the next new call, which counts as asked from now on. Returns null if there is no new
-  // call.
+  // Returns the oldest call about which the control group has not been asked whether all ranks
+  // started it, and marks the call as asked. Returns null if there is no such call.
   const NcclCall* TakeNew();
-  const NcclCall* Agreed(uint64_t sequence) const;  // null if the call is not agreed or not known
-  // Returns the agreed calls, the oldest first.
+  // Returns null unless all ranks have started the call.
+  const NcclCall* Agreed(uint64_t sequence) const;
+  // Returns the calls that all ranks have started, the oldest first.
   std::vector<const NcclCall*> AllAgreed() const;
-  // Returns the calls that this class may end: all calls but the asked ones, which the control
-  // group will answer.
+  // Returns the calls that this rank may end now: all but those about which the control group
+  // (nccl_communicator.h) was asked and will answer.
   std::vector<uint64_t> Endable() const;
   Communicator::Done TakeOut(uint64_t sequence);
   bool empty() const;
@@ -82,7 +84,8 @@ class NcclCalls {
   bool news_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
   uint64_t next_ ABSL_GUARDED_BY(mutex_);
-  uint64_t next_new_ ABSL_GUARDED_BY(mutex_) = 0;  // all calls with lower numbers have been taken
+  // TakeNew has returned all calls with lower numbers
+  uint64_t next_new_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t pieces_through_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Status end_ ABSL_GUARDED_BY(mutex_);
   std::map<uint64_t, State> calls_ ABSL_GUARDED_BY(mutex_);

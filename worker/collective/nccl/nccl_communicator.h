@@ -41,14 +41,15 @@
 namespace cohort {
 
 struct NcclOptions {
-  LaneGroupOptions group;  // the options of the control group
+  LaneGroupOptions group;  // options of the group of frames that controls the NCCL group
   int device = 0;          // CUDA's number of this rank's GPU; no two ranks have the same GPU
   absl::Duration join_timeout = absl::Seconds(60);
-  // The time that the work on the GPU has to end after an abort, which normally takes
-  // milliseconds. After this time the calls end anyway, and the GPU keeps its staging memory.
+  // The time that the work on the GPU has to end after an abort, which normally takes milliseconds.
+  // After this time the calls end although the work has not ended, and the GPU keeps its staging
+  // memory.
   absl::Duration abort_wait = absl::Seconds(10);
-  // The size of a piece. As long as it lives, the communicator keeps 3 times 2 buffers of this size
-  // in pinned host memory, and as many on the device.
+  // The size in bytes of the pieces into which calls are cut. As long as it lives, the communicator
+  // keeps 3 times 2 buffers of this size in pinned host memory, and as many on the device.
   size_t piece_bytes = size_t{8} << 20;
 };
 
@@ -58,11 +59,12 @@ class NcclCommunicator final : public Communicator {
   static constexpr uint64_t kCallsToJoin = 2;
 
   // Makes a communicator. The clock and the executor must outlive the communicator and its calls; a
-  // table that LoadNccl returned lives for ever. All ranks are told of an error in the place of
-  // `table`. `joined` runs once, on the executor. Its error is FAILED_PRECONDITION that names the
-  // ranks without GPU or NCCL and the reasons, DEADLINE_EXCEEDED, UNAVAILABLE with NCCL's words, or
-  // the cause for which the control group ended. After an error every call ends with that error.
-  // Calls may be started before `joined` runs.
+  // table that LoadNccl returned lives for ever. If `table` is an error, all ranks learn the error.
+  // `joined` runs once, on the executor, when the ranks have joined NCCL or failed to join. Its
+  // error is FAILED_PRECONDITION that names the ranks without GPU or NCCL and the reasons,
+  // DEADLINE_EXCEEDED, UNAVAILABLE with NCCL's words, or the cause for which the control group
+  // ended. After an error every call ends with that error. Calls may be started before `joined`
+  // runs.
   NcclCommunicator(Clock& clock, Executor& executor, absl::StatusOr<const NcclTable*> table,
                    std::unique_ptr<LaneCommunicator> control, NcclOptions options, Done joined);
   ~NcclCommunicator() override;
@@ -76,7 +78,7 @@ class NcclCommunicator final : public Communicator {
   std::shared_ptr<const FlightRecorder> recorder() const { return recorder_; }
 
  private:
-  // The call whose pieces are being posted to the device.
+  // The call whose pieces the thread is posting to the device.
   struct Posting {
     Posting(const NcclCall& call, const NcclOptions& options);
     const NcclCall& call;
@@ -92,7 +94,7 @@ class NcclCommunicator final : public Communicator {
     bool last = false;
   };
 
-  // Methods that run calls.
+  // Methods that run collective calls on the GPU.
   void Serve(Done joined);
   void AskForAgreement();
   void PostAgreed();
@@ -105,7 +107,7 @@ class NcclCommunicator final : public Communicator {
   void Complete(uint64_t sequence, const absl::Status& status);
   absl::Status WaitUntilPosted(absl::Time deadline);
 
-  // Methods that join the ranks.
+  // Methods that join the ranks to one NCCL group.
   absl::Status Join();
   NcclPass OwnPass();
   absl::Status AskControl(CollectiveCall call);
@@ -114,9 +116,11 @@ class NcclCommunicator final : public Communicator {
   Executor& executor_;
   const absl::StatusOr<const NcclTable*> table_;
   const NcclOptions options_;
-  // Synchronises itself. Shared with readers of the records, which may outlive the group.
+  // The flight recorder; thread-safe. Shared with readers of the records, which may outlive the
+  // group.
   const std::shared_ptr<FlightRecorder> recorder_;
-  const std::shared_ptr<NcclCalls> calls_;  // shared with the callbacks of the control group
+  // The calls that are not done; shared with the callbacks of the control group.
+  const std::shared_ptr<NcclCalls> calls_;
   const std::unique_ptr<LaneCommunicator> control_;
   std::atomic<bool> joined_{false};
 
@@ -127,10 +131,10 @@ class NcclCommunicator final : public Communicator {
   std::deque<PieceUnderWay> under_way_;
   uint64_t pieces_posted_ = 0;
   uint64_t pieces_collected_ = 0;
-  bool failed_ = false;  // the control group has been told of a failure, or has ended
+  bool failed_ = false;  // true after a failure of this rank or after the group's end
   absl::Time stall_logged_ = absl::InfinitePast();
 
-  std::thread thread_;  // last member, because the thread uses all members above
+  std::thread thread_;  // declared last, because the thread uses all members above
 };
 
 }  // namespace cohort

@@ -17,7 +17,8 @@ namespace {
 // The interval of polls. NCCL tells the state of a communicator only when asked, and wakes no
 // thread.
 constexpr absl::Duration kAskAgainAfter = absl::Milliseconds(1);
-// The number of polls for a communicator without work to leave; a lost peer may keep it longer.
+// The largest number of polls of a communicator that is leaving NCCL; a lost peer may keep it from
+// leaving for longer.
 constexpr int kAsksOfLeaveMax = 2000;
 
 void Pause() {
@@ -75,7 +76,7 @@ absl::Status NcclDevice::Status(int32_t code, absl::string_view doing) const {
 
 absl::Status NcclDevice::Join(const std::array<uint8_t, kNcclIdBytes>& id, int size) {
   const int32_t code = table_.join(context_, id.data(), options_.rank, size);
-  joined_ = true;  // set even on failure: a communicator that has failed must be aborted, too
+  joined_ = true;  // true even on failure: a communicator that failed to join must be aborted, too
   return Status(code, "joining the group");
 }
 
@@ -138,7 +139,8 @@ absl::Status NcclDevice::Finish(size_t slot, const NcclPiece& piece, const NcclE
     RETURN_IF_ERROR(Status(table_.copy_to_host(context_, memory.host_out, memory.device_out, bytes),
                            "starting a copy from the device"));
   }
-  // The callback may read options_: Leave and Abort wait for the stream before options_ ends.
+  // The callback may read options_: Leave and Abort wait for the stream before options_ is
+  // destroyed.
   const auto through = [](void* options) { static_cast<const Options*>(options)->through(); };
   return Status(table_.call_then(context_, through, const_cast<Options*>(&options_)),
                 "waiting for the device");
@@ -153,7 +155,8 @@ absl::Status NcclDevice::Check() {
 // have been seen to hang (nccl#1013). From now on that thread owns the device. A thread that hangs
 // is left behind: it is the only thread that is never joined.
 bool NcclDevice::Abort(std::unique_ptr<NcclDevice> device, absl::Duration wait) {
-  const auto ended = std::make_shared<Event>();  // shared with the thread that aborts
+  // The end of the abort; shared with the thread that aborts.
+  const auto ended = std::make_shared<Event>();
   std::thread ending([device = std::move(device), ended]() mutable {
     device->table_.abort(device->context_);
     device->table_.stream_wait(device->context_);
@@ -171,14 +174,15 @@ bool NcclDevice::Abort(std::unique_ptr<NcclDevice> device, absl::Duration wait) 
 }
 
 void NcclDevice::Leave() {
-  // All pieces are through, but CUDA's thread may not have returned from the callback yet.
+  // The device has finished all pieces of calls, but CUDA's thread may still run the callback of
+  // the last piece.
   int32_t code = table_.stream_wait(context_);
   if (code == kNcclDone) code = table_.leave(context_);
   for (int asked = 0; code == kNcclUnderWay && asked < kAsksOfLeaveMax; ++asked) {
     code = table_.comm_state(context_);
     if (code == kNcclUnderWay) Pause();
   }
-  // A communicator that does not leave in time is aborted.
+  // A communicator that does not leave NCCL in time is aborted.
   if (code == kNcclDone) {
     table_.destroy(context_);
   } else {

@@ -2,12 +2,12 @@
 
 // One rank's GPU: the rank's context in NCCL's table, and the staging memory through which the
 // pieces of calls go. The program alone reads and writes the caller's memory; the device never
-// does. So a device whose work does not end cannot write into memory that is in use for something
-// else by then.
+// does. So a device whose work does not end cannot write into memory that has been reused for
+// something else. Staging memory has several slots, each for one piece. The states of a slot:
 //
-//   slot: free --Post--> posting --HasPosted, Finish--> under way --the device--> through --> free
+//   free --Post--> posting --HasPosted, Finish--> under way --the device--> finished --> free
 //
-// Pieces use the slots in turn and come through in that order.
+// Pieces use the slots in turn, and the device finishes them in the same order.
 
 #include <array>
 #include <functional>
@@ -29,22 +29,22 @@ class NcclDevice {
   static constexpr size_t kSlots = 3;
 
   struct Options {
-    int device = 0;  // CUDA's number of the GPU
+    int device = 0;  // the number by which CUDA knows the GPU
     int rank = 0;
-    // The size of a piece. kSlots times 2 buffers of this size are pinned host memory, and as many
-    // are on the device.
+    // The size of a piece in bytes. kSlots times 2 buffers of this size are in pinned host memory,
+    // and as many are on the device.
     size_t piece_bytes = 0;
-    // Tells that a piece is through. Runs on a thread of CUDA, so the function must be short and
-    // must not call CUDA.
+    // Called when the device has finished a piece of a call. Runs on a thread of CUDA, so the
+    // function must be short and must not call CUDA.
     std::function<void()> through;
   };
 
-  // Opens a device. The table must outlive the device.
+  // Opens the GPU and allocates staging memory. The table must outlive the device.
   static absl::StatusOr<std::unique_ptr<NcclDevice>> Open(const NcclTable& table, Options options);
   // Closes the device. Nothing may be under way on the device.
   ~NcclDevice();
 
-  // Begins to join the group. The device has joined when HasPosted returns true.
+  // Begins to join NCCL's group of GPUs. The device has joined when HasPosted returns true.
   absl::Status Join(const std::array<uint8_t, kNcclIdBytes>& id, int size);
   // Returns whether the device has taken the operation that was begun last. Returns an error if an
   // operation has failed.
@@ -52,11 +52,11 @@ class NcclDevice {
 
   std::byte* StagedInput(size_t slot) { return slots_[slot].host_in; }
   std::byte* StagedOutput(size_t slot) { return slots_[slot].host_out; }
-  // Begin and finish the posting of a piece that is staged in `slot`. The caller calls Post, then
-  // HasPosted until it returns true, then Finish.
+  // Begin and finish the posting of a piece of a call that is staged in `slot`. The caller calls
+  // Post, then HasPosted until it returns true, then Finish.
   absl::Status Post(size_t slot, const NcclPiece& piece, const NcclElements& elements);
   absl::Status Finish(size_t slot, const NcclPiece& piece, const NcclElements& elements);
-  // Checks the work under way for errors.
+  // Checks the work under way on the device for errors.
   absl::Status Check();
 
   // Aborts the work under way and closes the device. Returns false if the work has not ended within

@@ -16,7 +16,8 @@ bool Reduces(CollectiveOp op) {
 
 bool IsInteger(DType dtype) { return dtype == DType::kInt32 || dtype == DType::kInt64; }
 
-// Returns NCCL's type for a reduction; `as_order` stands for floats that travel as integers.
+// Returns NCCL's type for the elements of a reduction. If `as_order`, floats are sent as integers
+// of the same order.
 NcclType TypeOf(DType accumulator, bool as_order) {
   const bool wide = ElementSize(accumulator) == 8;
   if (as_order || IsInteger(accumulator)) return wide ? NcclType::kInt64 : NcclType::kInt32;
@@ -47,7 +48,8 @@ Integer Turned(Integer digits) {
   return digits < 0 ? digits ^ kMost : digits;
 }
 
-// Converts floats to integers of the same order, in place. A NaN becomes the integer that wins.
+// Converts floats to integers of the same order, in place. A NaN becomes the integer that wins the
+// reduction (min or max).
 template <typename Float, typename Integer>
 void ToOrder(std::byte* values, int64_t elements, ReduceOp reduce) {
   using Limits = std::numeric_limits<Integer>;
@@ -99,7 +101,7 @@ void NcclElements::ToNccl(const std::byte* from, int64_t elements, std::byte* to
     std::memcpy(to, from, count * bytes_);
     return;
   }
-  // A tree over one operand only widens 16-bit floats.
+  // With a single operand, CombineTree only widens 16-bit floats.
   const Operand operand = {from, false};
   CombineTree({dtype_, reduce_}, {&operand, 1}, count, {to, true, 1});
   if (!as_order_) return;
@@ -115,7 +117,7 @@ void NcclElements::FromNccl(std::byte* from, int64_t elements, std::byte* to) co
   }
   if (as_order_ && bytes_ == 8) FromOrder<int64_t>(from, elements);
   if (as_order_ && bytes_ == 4) FromOrder<int32_t>(from, elements);
-  // A tree over one operand rounds to 16 bits and divides a mean.
+  // With a single operand, CombineTree only rounds to 16 bits and divides a mean.
   const Operand operand = {from, true};
   CombineTree({dtype_, reduce_}, {&operand, 1}, count, {to, false, divisor_});
 }

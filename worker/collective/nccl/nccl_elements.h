@@ -38,7 +38,7 @@ class NcclElements {
   const ReduceOp reduce_;
   const int64_t divisor_;
   const bool reduces_;
-  const bool as_order_;  // min and max of floats travel as integers
+  const bool as_order_;  // true for min and max of floats, which are sent as integers
   const size_t bytes_;
   const NcclType type_;
   const NcclReduction reduction_;

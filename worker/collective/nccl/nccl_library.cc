@@ -10,9 +10,9 @@ namespace cohort {
 
 namespace {
 
-// Returns the error for a module, a driver or a GPU that is missing.
 constexpr absl::string_view kModule = "libcohort_nccl.so";
 
+// Returns the error for a module, a driver or a GPU that is missing.
 absl::Status Missing(const std::string& what) {
   return MakeError(absl::StatusCode::kFailedPrecondition, what, proto::CONFIGURATION);
 }
@@ -30,7 +30,7 @@ absl::StatusOr<const NcclTable*> LoadNccl(const std::string& path) {
   }
   const auto table_of = reinterpret_cast<const NcclTable* (*)()>(*symbol);
   const NcclTable* const table = table_of != nullptr ? table_of() : nullptr;
-  // A module of another build may have another layout of the table.
+  // The table of a module of another build may have another layout.
   if (table == nullptr || table->version != kNcclTableVersion) {
     return Missing(absl::StrCat("NCCL is not available: ", path, " is of another build (version ",
                                 table == nullptr ? 0 : table->version, " of its table, not ",

@@ -16,13 +16,13 @@
 namespace cohort {
 
 struct NcclPass {
-  // The bytes of each rank's message, including the error text.
+  // The size of a rank's encoded message in bytes, including the error text.
   static constexpr size_t kBytes = 1024;
 
   absl::Status usable;  // OK, or the reason why the rank cannot join; a long message is cut off
   int32_t nccl_version = 0;
-  uint64_t piece_bytes = 0;                   // the size by which all ranks cut their calls
-  std::array<uint8_t, kNcclIdBytes> id = {};  // rank 0's id of the group
+  uint64_t piece_bytes = 0;  // size of the pieces into which all ranks cut their calls
+  std::array<uint8_t, kNcclIdBytes> id = {};  // NCCL's id of the group, made by rank 0
 };
 
 std::array<std::byte, NcclPass::kBytes> EncodePass(const NcclPass& pass);

@@ -13,7 +13,8 @@ bool HasParts(CollectiveOp op) {
          op == CollectiveOp::kAllToAll;
 }
 
-// Returns the elements that a piece takes of the call, or of each part of a call with parts.
+// Returns how many elements one piece takes: of the whole call, or of each part if the call has one
+// part for each rank.
 int64_t StepOf(CollectiveOp op, int size, int64_t elements_max) {
   return HasParts(op) ? std::max(elements_max / size, int64_t{1}) : elements_max;
 }
@@ -28,7 +29,8 @@ std::vector<int64_t> BeginsOf(const std::vector<int64_t>& counts) {
   return begins;
 }
 
-// Returns the elements of the longest part, which determines the number of pieces.
+// Returns the number of elements of the longest part of the call, which determines the number of
+// pieces. A call has one part for each rank, or a single part.
 int64_t Longest(const CollectiveCall& call) {
   if (call.op == CollectiveOp::kBarrier) return 0;
   if (!HasParts(call.op)) return call.count;
@@ -39,7 +41,7 @@ int64_t Longest(const CollectiveCall& call) {
   return longest;
 }
 
-// Returns how many elements the piece of number `turn` takes of each part.
+// Returns how many elements of each rank's part are in the piece of number `turn`.
 std::vector<int64_t> LeftOf(const std::vector<int64_t>& counts, int64_t turn, int64_t step) {
   std::vector<int64_t> left;
   for (const int64_t count : counts) {
@@ -53,7 +55,8 @@ bool AllEqual(const std::vector<int64_t>& numbers) {
                      [&](int64_t number) { return number == numbers[0]; });
 }
 
-// Returns copies that put the parts into staging memory one after another, without gaps.
+// Returns copies that put the parts of all ranks into staging memory one after another, without
+// gaps.
 std::vector<NcclCopy> CopiesOf(const std::vector<int64_t>& begins, const std::vector<int64_t>& left,
                                int64_t first) {
   std::vector<NcclCopy> copies;
@@ -118,7 +121,8 @@ NcclPiece NcclPieces::ReduceScatter(int64_t turn) const {
   if (own > 0) piece.out.push_back({turn * step_, 0, own});
   piece.staged_in = Sum(left);
   piece.staged_out = own;
-  // Equal parts are one operation of NCCL; unequal parts are one reduction to each rank.
+  // If all ranks' parts are equal, one reduce-scatter of NCCL suffices; otherwise each rank needs a
+  // reduce.
   if (AllEqual(left)) {
     piece.steps.push_back({Kind::kReduceScatter, 0, 0, 0, own});
     return piece;
@@ -140,7 +144,8 @@ NcclPiece NcclPieces::AllGather(int64_t turn) const {
   piece.out = CopiesOf(begins_, left, turn * step_);
   piece.staged_in = own;
   piece.staged_out = Sum(left);
-  // Equal parts are one operation of NCCL; unequal parts are one broadcast from each rank.
+  // If all ranks' parts are equal, one all-gather of NCCL suffices; otherwise each rank needs a
+  // broadcast.
   if (AllEqual(left)) {
     piece.steps.push_back({Kind::kAllGather, 0, 0, 0, own});
     return piece;

@@ -21,7 +21,7 @@
 namespace cohort {
 
 struct NcclCopy {
-  int64_t in_call = 0;  // the first element, in the call's input or output
+  int64_t in_call = 0;  // index of the first element in the call's input or output
   int64_t in_staging = 0;
   int64_t count = 0;
 };
@@ -39,20 +39,20 @@ struct NcclStep {
 
   Kind kind = Kind::kAllReduce;
   int peer = 0;               // the peer of a send or receive; the root of a reduce or broadcast
-  int64_t send_first = 0;     // the first element in the staged input
-  int64_t receive_first = 0;  // the first element in the staged output
-  int64_t count = 0;          // the elements; in kAllGather and kReduceScatter, of one part
+  int64_t send_first = 0;     // index of the first element in the staged input
+  int64_t receive_first = 0;  // index of the first element in the staged output
+  int64_t count = 0;          // number of elements; in kAllGather and kReduceScatter, of one rank
 };
 
 struct NcclPiece {
   std::vector<NcclCopy> in;
   std::vector<NcclStep> steps;
   std::vector<NcclCopy> out;
-  int64_t staged_in = 0;  // the number of elements of the staged input
+  int64_t staged_in = 0;  // number of elements that the piece stages as input
   int64_t staged_out = 0;
 };
 
-// The pieces of one call. Thread-compatible.
+// The pieces into which one call is cut for NCCL. Thread-compatible.
 class NcclPieces {
  public:
   // Cuts a call that CheckCall accepts. A piece stages at most `elements_max` elements on either
@@ -73,8 +73,8 @@ class NcclPieces {
   const CollectiveCall& call_;
   const int rank_;
   const int size_;
-  const int64_t step_;           // the elements of a piece, or of each part in a piece
-  std::vector<int64_t> begins_;  // the first element of each part
+  const int64_t step_;           // size of a piece in elements, or of each rank's part in a piece
+  std::vector<int64_t> begins_;  // index of the first element of each rank's part
   std::vector<int64_t> receive_begins_;
   int64_t count_ = 0;
 };

@@ -35,31 +35,32 @@ enum class NcclType : int32_t { kBytes, kInt32, kInt64, kFloat32, kFloat64 };
 enum class NcclReduction : int32_t { kSum, kProd, kMin, kMax };
 
 struct NcclRun {
-  uint64_t count = 0;  // the number of elements of the type
+  uint64_t count = 0;  // number of elements of `type`
   NcclType type = NcclType::kBytes;
 };
 
-struct NcclContext;  // a rank; defined by the module
-struct NcclLocal;    // defined by the module
+struct NcclContext;  // the context of one rank; defined by the module
+struct NcclLocal;    // the GPUs of one process as one group; defined by the module
 
 struct NcclTable {
   uint32_t version = kNcclTableVersion;
   void* self = nullptr;  // the first argument of the functions that take no context
 
-  // Writes the words of `code` into `words`, with a zero at the end. `context` may be null; a
-  // context may give more words.
+  // Writes the error text of `code` into `words`, with a zero at the end. `context` may be null;
+  // with a context the text may say more.
   void (*error_words)(NcclContext* context, int32_t code, char* words, uint64_t bytes);
-  int32_t (*nccl_version)(void* self, int32_t* version);  // 22809 is version 2.28.9
+  int32_t (*nccl_version)(void* self, int32_t* version);  // for example 22809 for version 2.28.9
   int32_t (*device_count)(void* self, int32_t* count);
-  int32_t (*unique_id)(void* self, uint8_t* id);  // writes kNcclIdBytes bytes; needs no device
+  // Makes a group's id of kNcclIdBytes bytes; needs no device.
+  int32_t (*unique_id)(void* self, uint8_t* id);
 
   int32_t (*open)(void* self, int32_t device, NcclContext** context);
   // Closes a context. Its memory must have been freed, and the context must have left, been
   // aborted, or never joined.
   void (*close)(NcclContext* context);
   int32_t (*allocate_device)(NcclContext* context, uint64_t bytes, void** memory);
-  int32_t (*allocate_host)(NcclContext* context, uint64_t bytes,
-                           void** memory);  // pinned host memory
+  // Allocates pinned host memory.
+  int32_t (*allocate_host)(NcclContext* context, uint64_t bytes, void** memory);
   void (*free_device)(NcclContext* context, void* memory);
   void (*free_host)(NcclContext* context, void* memory);
 
@@ -69,7 +70,7 @@ struct NcclTable {
   // Begins to leave the communicator. All posted work must have ended. comm_state tells when the
   // context has left.
   int32_t (*leave)(NcclContext* context);
-  int32_t (*destroy)(NcclContext* context);  // called after the context has left
+  int32_t (*destroy)(NcclContext* context);  // frees the communicator after the context has left
   // Ends the work on the device; called instead of leave and destroy. May block.
   void (*abort)(NcclContext* context);
 
@@ -94,8 +95,9 @@ struct NcclTable {
   // Runs `then` when all work that was posted before has ended well. `then` must be short and must
   // not call CUDA.
   int32_t (*call_then)(NcclContext* context, void (*then)(void*), void* argument);
-  int32_t (*stream_state)(NcclContext* context);  // kNcclUnderWay while work runs on the stream
-  int32_t (*stream_wait)(NcclContext* context);   // blocks until no work runs on the stream
+  // Returns kNcclUnderWay while work runs on the stream.
+  int32_t (*stream_state)(NcclContext* context);
+  int32_t (*stream_wait)(NcclContext* context);  // blocks until no work runs on the stream
 
   // Opens `count` different GPUs, with a communicator and a stream for each GPU.
   int32_t (*open_local)(void* self, int32_t count, const int32_t* devices, NcclLocal** local);

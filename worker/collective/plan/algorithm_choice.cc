@@ -14,18 +14,19 @@ using A = CollectiveAlgorithm;
 constexpr int64_t kKiB = 1024;
 constexpr int64_t kMiB = 1024 * kKiB;
 
-// The limits between algorithms, in bytes of a call (algorithm_choice.h).
+// The call sizes in bytes up to which, or from which, an algorithm is chosen (algorithm_choice.h).
 constexpr int64_t kOneShotBytesMax = 16 * kKiB;
 // The upper bound of the bytes that a rank sends to all other ranks together in one-shot.
 constexpr int64_t kOneShotSentBytesMax = 64 * kKiB;
-// The one-shot limit of two ranks. Up to this size a second step takes longer than summing the
-// other half of the data, and the second step would not reduce the bytes that are sent.
+// The largest call in bytes for one-shot between two ranks. Up to this size a second step takes
+// longer than summing the other half of the data, and the second step would not reduce the bytes
+// that are sent.
 constexpr int64_t kPairOneShotBytesMax = 256 * kKiB;
 constexpr int64_t kLocalBytesMin = 64 * kKiB;
-// The two-shot limit. The limit lies above the size of gradient buckets (bucket_plan.h), so the
-// grouping of gradients into buckets changes no bit of their sums.
+// The largest call in bytes for two-shot. This limit lies above the size of gradient buckets
+// (bucket_plan.h), so the grouping of gradients into buckets changes no bit of their sums.
 constexpr int64_t kTwoShotBytesMax = 16 * kMiB;
-// The two-shot limit of more than kDirectRanksMax ranks
+// The largest call in bytes for two-shot among more than kDirectRanksMax ranks.
 constexpr int64_t kCrowdTwoShotBytesMax = 4 * kMiB;
 constexpr int64_t kGatherDirectBytesMax = 512 * kKiB;
 constexpr int64_t kTreeBytesMax = 64 * kKiB;
@@ -38,7 +39,8 @@ std::string Size(int64_t bytes) {
   return absl::StrCat(bytes, " bytes");
 }
 
-// Returns the bytes of a call, over the parts of all ranks.
+// Returns the size of a call in bytes; for a reduce-scatter or all-gather, of the parts of all
+// ranks.
 int64_t BytesOfCall(const CollectiveCall& call) {
   const bool parts = call.op == CollectiveOp::kReduceScatter || call.op == CollectiveOp::kAllGather;
   const int64_t elements =

@@ -9,7 +9,7 @@ namespace cohort {
 
 namespace {
 
-// Returns the size above which a bucket is full.
+// Returns the size in bytes above which a bucket of gradients is full.
 int64_t BytesMax(const BucketOptions& options, bool first) {
   if (options.bytes_per_pack > 0) return options.bytes_per_pack;
   return first ? options.automatic_first_bytes : options.automatic_bytes;
@@ -19,7 +19,8 @@ void Put(Bucket& bucket, size_t index, const BucketItem& item) {
   bucket.items.push_back(index);
   bucket.offsets.push_back(bucket.elements);
   bucket.elements += item.elements;
-  // The hash depends on the order of the items, so ranks that pack differently are found out.
+  // The hash depends on the order of the items, so ranks that fill buckets differently get
+  // different hashes.
   bucket.layout =
       Mix64(bucket.layout + StableHash(item.name) * 3 +
             Mix64(static_cast<uint64_t>(item.elements)) + static_cast<uint64_t>(item.dtype));
@@ -30,8 +31,9 @@ void Put(Bucket& bucket, size_t index, const BucketItem& item) {
 std::vector<Bucket> PlanBuckets(const std::vector<BucketItem>& items,
                                 const BucketOptions& options) {
   std::vector<Bucket> buckets;
-  std::map<DType, size_t> open;  // the index of the last bucket of each type
-  // Goes from the last variable to the first, as the backward pass makes gradients.
+  std::map<DType, size_t> open;  // index of the newest bucket of each element type
+  // The items are visited from the last variable to the first, as the backward pass makes
+  // gradients.
   for (size_t index = items.size(); index-- > 0;) {
     const BucketItem& item = items[index];
     const auto element = static_cast<int64_t>(ElementSize(item.dtype));
@@ -45,8 +47,9 @@ std::vector<Bucket> PlanBuckets(const std::vector<BucketItem>& items,
     }
     Put(buckets[open[item.dtype]], index, item);
   }
-  // Buckets of different types are filled side by side. A bucket can start when its last gradient
-  // is made, which is the item with the lowest index.
+  // Sorts the buckets by when they can start, since buckets of different types are filled at the
+  // same time. A bucket can start when its last gradient is made, which is the item with the lowest
+  // index.
   std::stable_sort(buckets.begin(), buckets.end(), [](const Bucket& a, const Bucket& b) {
     return a.items.back() > b.items.back();
   });

@@ -21,12 +21,12 @@ struct BucketItem {
   int64_t elements = 0;
 };
 
-// The size of buckets for NCCL, whose calls wait for all ranks.
+// The size in bytes of gradient buckets for NCCL, whose calls wait for all ranks.
 inline constexpr int64_t kNcclBucketBytes = int64_t{25} << 20;
 
 struct BucketOptions {
-  // The size of every bucket. 0: the automatic sizes below; the automatic first bucket is small so
-  // that some gradients travel early.
+  // The size of every bucket in bytes, or 0 for the two automatic sizes below. The automatic first
+  // bucket is small, so that some gradients are sent early.
   int64_t bytes_per_pack = 0;
   int64_t automatic_bytes = int64_t{4} << 20;
   int64_t automatic_first_bytes = int64_t{1} << 20;
@@ -34,7 +34,7 @@ struct BucketOptions {
 
 struct Bucket {
   DType dtype = DType::kFloat32;
-  std::vector<size_t> items;     // indices into the given list of items
+  std::vector<size_t> items;     // indices into the items that were passed to PlanBuckets
   std::vector<int64_t> offsets;  // where each item begins in the bucket, in elements
   int64_t elements = 0;
 

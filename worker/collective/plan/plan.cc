@@ -77,7 +77,7 @@ Ref PlanBuilder::CombineFinalInto(absl::Span<const Ref> operands, const Ref& tar
 Ref PlanBuilder::Copy(const Ref& what) { return Made(PlanStep::Kind::kCopy, {what}, what.partial); }
 
 Ref PlanBuilder::Join(absl::Span<const Ref> all) {
-  // The result has no elements: later steps only wait for the join.
+  // The result of a join has no elements: later steps only wait for the join.
   return Target(Add(PlanStep::Kind::kCopy, all), {Ref::Place::kMade, false, 0, 0, 0});
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 
 // The work of one rank in one operation, as data: sends, receives, sums and copies, and which step
-// waits for which. Algorithms are functions that write plans (plans.h). One machine carries plans
+// waits for which. Algorithms are functions that write plans (plans.h). One class carries plans
 // out (operation.h), whatever the transport and the order in which frames arrive.
 //
 // A plan counts in elements. A Ref is a range of elements in the caller's input or output, in a
@@ -28,7 +28,8 @@ struct Ref {
 
   Place place = Place::kInput;
   bool partial = false;  // the elements have the accumulator's type (reduce_tree.h)
-  // The step to wait for; for kFrame and kMade the step that makes the elements.
+  // The step that readers of the range wait for; for kFrame and kMade, the step that makes the
+  // elements.
   uint32_t step = kNoStep;
   int64_t first = 0;  // the first element of the range
   int64_t count = 0;
@@ -41,7 +42,7 @@ struct PlanStep {
   bool final = false;  // for a sum: the result is the sum over all ranks
   int peer = 0;        // the other rank of a send or receive
   uint32_t tag = 0;    // the tag of a send or receive; used once for each sender and receiver
-  Ref target;          // the elements that the step makes
+  Ref target;          // where the step puts the elements that it makes
   uint32_t refs_begin = 0;
   uint32_t refs_end = 0;  // the step reads RankPlan::refs[refs_begin, refs_end)
 };
@@ -70,18 +71,17 @@ class PlanBuilder {
   Ref Receive(int peer, uint32_t tag, int64_t count);
   Ref ReceivePartial(int peer, uint32_t tag, int64_t count);
 
-  // Add a sum of the operands by the tree of reduce_tree.h, in the order of the operands.
-  // the result goes into memory of the operation
+  // Add a step that combines the operands by the tree of reduce_tree.h, in their order. The result
+  // goes to `target`, which has the size of an operand, or else into memory of the operation.
   Ref CombinePartial(absl::Span<const Ref> operands);
-  Ref CombinePartialInto(absl::Span<const Ref> operands,
-                         const Ref& target);         // `target` has the operands' size
-  Ref CombineFinal(absl::Span<const Ref> operands);  // the result goes into memory of the operation
+  Ref CombinePartialInto(absl::Span<const Ref> operands, const Ref& target);
+  Ref CombineFinal(absl::Span<const Ref> operands);
   Ref CombineFinalInto(absl::Span<const Ref> operands, const Ref& target);
 
   Ref Copy(const Ref& what);  // the copy goes into memory of the operation
   Ref CopyInto(const Ref& what, const Ref& target);
-  // Adds a step that waits until all of `all` are made, and returns a Ref without elements that
-  // later steps can wait for.
+  // Adds a step that waits until the elements of all Refs in `all` are made, and returns a Ref
+  // without elements that later steps can wait for.
   Ref Join(absl::Span<const Ref> all);
 
   RankPlan Finish() && { return std::move(plan_); }

@@ -34,12 +34,12 @@ RankPlan AllReducePlan(const PlanInput& in, CollectiveAlgorithm algorithm) {
   }
 }
 
-// Returns how many places `to` comes after `from` on the ring.
+// Returns how many places rank `to` comes after rank `from` on the ring of ranks.
 int Distance(int from, int to, int n) { return (to - from + n) % n; }
 
-// Passes a segment along the ring and adds the input of each rank on the way. The segment starts at
-// rank `start` and ends at the rank before `start`. Returns the final sum on that last rank; on
-// other ranks the caller must not use the returned Ref.
+// Plans the summation of a segment along the ring of ranks: each rank adds its input and sends the
+// sum on. The segment starts at rank `start` and ends at the rank before `start`. Returns the final
+// sum on that last rank; on other ranks the caller must not use the returned Ref.
 Ref SumOnTheWay(PlanBuilder& plan, const PlanInput& in, int start, uint32_t tag, const Ref& input,
                 const Ref* partial_at, const Ref& output) {
   const int place = Distance(start, in.rank, in.size);
@@ -49,7 +49,7 @@ Ref SumOnTheWay(PlanBuilder& plan, const PlanInput& in, int start, uint32_t tag,
     plan.Send(next, tag, input);
     return input;
   }
-  // The first rank sends its input, which is not a partial sum.
+  // The rank at which the summation starts sends its input, which is not a partial sum.
   const Ref sum_before = place == 1 ? plan.Receive(previous, tag, input.count)
                                     : plan.ReceivePartial(previous, tag, input.count);
   const Ref operands[] = {sum_before, input};
@@ -60,8 +60,8 @@ Ref SumOnTheWay(PlanBuilder& plan, const PlanInput& in, int start, uint32_t tag,
   return sum;
 }
 
-// Passes a finished segment along the ring: each rank copies the segment to its output and sends
-// the received frame on.
+// Plans the way of a finished segment along the ring of ranks: each rank copies the segment to its
+// output and sends the received frame on.
 void HandRound(PlanBuilder& plan, const PlanInput& in, int owner, uint32_t tag, const Ref& value,
                const Ref& output) {
   const int place = Distance(owner, in.rank, in.size);
@@ -72,11 +72,11 @@ void HandRound(PlanBuilder& plan, const PlanInput& in, int owner, uint32_t tag, 
   plan.CopyInto(frame, output);
 }
 
-// A segment of the part of one rank. The parts of all ranks may have different sizes, and follow
-// each other in the whole.
+// A segment of the part that belongs to one rank. The parts of all ranks may have different sizes,
+// and lie one after another in the whole.
 struct PartSegment {
   int owner = 0;
-  int64_t index = 0;  // the index among the segments of all parts
+  int64_t index = 0;  // the index of this segment among the segments of all parts
   int64_t in_part = 0;
   int64_t in_whole = 0;
   int64_t count = 0;
@@ -96,7 +96,7 @@ std::vector<PartSegment> PartSegments(const PlanInput& in) {
   return parts;
 }
 
-// Returns where each part begins, and as last element the sum of all counts.
+// Returns the index at which each rank's part begins, and as last element the sum of all counts.
 std::vector<int64_t> Begins(const std::vector<int64_t>& counts) {
   std::vector<int64_t> begins = {0};
   for (const int64_t count : counts) begins.push_back(begins.back() + count);
@@ -107,15 +107,16 @@ std::vector<Segment> SegmentsOf(DType dtype, int64_t first, int64_t count) {
   return Segments(first, count, SegmentElements(dtype, count));
 }
 
-// Spreads the news of arrivals: in round k, rank r tells rank r + 2^k that all ranks that r has
-// heard of have come. `heard` is the Ref that this rank waits for before it tells anything.
+// Plans the rounds by which every rank learns that all ranks have started the call: in round k,
+// rank r tells rank r + 2^k about all ranks that r has heard of. `heard` is the Ref that this rank
+// waits for before the first round.
 void Disseminate(const PlanInput& in, Phase phase, Ref heard, PlanBuilder& plan) {
   for (int round = 0; (1 << round) < in.size; ++round) {
     const int ahead = 1 << round;
     plan.Send((in.rank + ahead) % in.size, Tag(phase, round), heard);
     const Ref frame = plan.Receive((in.rank - ahead + in.size) % in.size, Tag(phase, round), 0);
     const Ref both[] = {frame, heard};
-    heard = plan.Join(both);  // frames of later rounds may come before frames of earlier rounds
+    heard = plan.Join(both);  // waits for both, since frames of later rounds may come first
   }
 }
 
@@ -126,8 +127,8 @@ struct TreePlace {
   std::vector<int> children;
 };
 
-// Returns the parent of a rank in TensorFlow's binary tree. A root other than rank 0 has ranks 0
-// and 1 as children; any other rank r then has parent r/2 - 1.
+// Returns the parent of a rank in TensorFlow's binary tree. If the root is not rank 0, ranks 0 and
+// 1 are the root's children, and any other rank r has parent r/2 - 1.
 int TreeParent(int rank, int root) {
   if (rank == root) return -1;
   if (root == 0) return (rank - 1) / 2;
@@ -205,7 +206,7 @@ RankPlan RingAllReduce(const PlanInput& in) {
   const DType widest = IsHalf(dtype) ? DType::kFloat32 : dtype;
   const int64_t segment_elements = EvenSegmentElements(widest, chunk);
   const int64_t segments_max = (chunk + segment_elements - 1) / segment_elements;
-  const int first_owner = in.rank;  // the own chunk comes first: its sum starts at this rank
+  const int first_owner = in.rank;  // the chunk whose sum starts at this rank comes first
   for (int turn = 0; turn < in.size; ++turn) {
     const int c = Distance(turn, first_owner, in.size);
     const Segment all = ChunkAt(in.call.count, chunk, c);
@@ -224,7 +225,8 @@ RankPlan RingAllReduce(const PlanInput& in) {
   return std::move(plan).Finish();
 }
 
-// Writes the plan of reduce-scatter: the part of rank c is summed from rank c+1 round to rank c.
+// Writes the plan of the ring's reduce-scatter: the sum for rank c starts at rank c+1 and goes
+// along the ring to rank c.
 RankPlan RingReduceScatter(const PlanInput& in) {
   PlanBuilder plan;
   for (const PartSegment& part : PartSegments(in)) {
@@ -249,8 +251,7 @@ RankPlan RingAllGather(const PlanInput& in) {
 RankPlan DirectReduceScatter(const PlanInput& in) {
   PlanBuilder plan;
   const std::vector<int64_t> begins = Begins(in.call.counts);
-  // Each rank begins with the rank after itself, so that no rank gets the first frames of all
-  // ranks.
+  // Each rank sends to the next rank first, so that no rank gets the first frames of all ranks.
   for (int turn = 1; turn < in.size; ++turn) {
     const int owner = (in.rank + turn) % in.size;
     const auto o = static_cast<size_t>(owner);
@@ -267,7 +268,7 @@ RankPlan DirectReduceScatter(const PlanInput& in) {
                              ? PlanBuilder::Input(part.first, part.count)
                              : plan.Receive(peer, Tag(Phase::kScatter, part.index), part.count));
     }
-    // The output has the own part only, so its offsets are relative to the part.
+    // The output holds only the part of this rank, so its offsets are relative to the part.
     plan.CombineFinalInto(operands, PlanBuilder::Output(part.first - begins[own], part.count));
   }
   return std::move(plan).Finish();
@@ -309,7 +310,8 @@ RankPlan DirectAllToAll(const PlanInput& in) {
       plan.Send(peer, Tag(Phase::kScatter, part.index), PlanBuilder::Input(part.first, part.count));
     }
   }
-  // Peers are taken in the order in which they send: turn t receives from the rank t places before.
+  // Frames are received in the order in which peers send them: in turn t, from the rank that is t
+  // places before this rank.
   for (int turn = 1; turn < in.size; ++turn) {
     const int peer = (in.rank + in.size - turn) % in.size;
     const auto p = static_cast<size_t>(peer);
@@ -329,8 +331,9 @@ RankPlan DisseminationBarrier(const PlanInput& in) {
   return std::move(plan).Finish();
 }
 
-// Writes the plan of an agreement. In an all-to-all a rank tells no other rank that its pairs fit
-// before it has heard from all ranks. So no rank goes on if the counts of one pair differ.
+// Writes the plan by which ranks agree that they have started the same call. In an all-to-all a
+// rank tells no other rank that its pairs of counts fit before it has heard from all ranks. So no
+// rank completes the call if the counts of one pair differ.
 RankPlan AgreementPlan(const PlanInput& in) {
   if (in.call.op != CollectiveOp::kAllToAll || in.size == 1) return DisseminationBarrier(in);
   PlanBuilder plan;
@@ -359,7 +362,7 @@ RankPlan TreeReduce(const PlanInput& in) {
     const Ref output = PlanBuilder::Output(segment.first, segment.count);
     Ref value = PlanBuilder::Input(segment.first, segment.count);
     int level = 0;
-    // On each level, the first rank of a subtree takes in the subtree that follows its own.
+    // On each level, the first rank of a subtree adds the sum of the subtree that follows its own.
     for (; in.rank % (2 << level) == 0 && (1 << level) < in.size; ++level) {
       const int peer = in.rank + (1 << level);
       if (peer >= in.size) continue;

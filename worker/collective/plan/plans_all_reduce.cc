@@ -16,8 +16,9 @@ struct Block {
 
 Block BlockAt(int base, int level, int n) { return {base, std::min(1 << level, n - base)}; }
 
-// Passes one level of the tree: the value of this rank's block becomes the value of the block and
-// its sibling. Rank i of a block gets the sibling's value from rank i modulo the sibling's size.
+// Plans one level of recursive doubling: afterwards this rank has the sum of its block of ranks and
+// of the sibling block. Rank i of a block gets the sibling's value from rank i modulo the sibling's
+// size.
 Ref Exchange(PlanBuilder& plan, const PlanInput& in, int level, uint32_t segment, const Ref& value,
              const Ref& output) {
   const int base = in.rank >> level << level;
@@ -30,13 +31,14 @@ Ref Exchange(PlanBuilder& plan, const PlanInput& in, int level, uint32_t segment
       // There are fewer than 11 levels, so 16 tags for each segment suffice.
       Tag(Phase::kScatter, static_cast<int64_t>(segment) * 16 + level);
   const int place = in.rank - own.base;
-  // If the sibling is larger than the own block, a rank serves several ranks of the sibling.
+  // If the sibling block is larger than the own block, a rank sends to several ranks of the
+  // sibling.
   for (int i = place; i < other.size; i += own.size) plan.Send(other.base + i, tag, value);
   const int source = other.base + place % other.size;
   // A block of one rank sends its input, which is not a partial sum, on every level.
   const Ref theirs = other.size > 1 ? plan.ReceivePartial(source, tag, value.count)
                                     : plan.Receive(source, tag, value.count);
-  // The operands are in the order of the ranks, as the tree has them.
+  // The operands are in the order of the ranks, as in the summation tree.
   const Ref operands[] = {base < other_base ? value : theirs, base < other_base ? theirs : value};
   const bool last = (2 << level) >= in.size;
   return last ? plan.CombineFinalInto(operands, output) : plan.CombinePartial(operands);
@@ -56,8 +58,8 @@ struct Hosts {
   int OwnerOf(int lane, int host) const { return FirstOf(host) + lane % RanksOf(host); }
 };
 
-// A range of elements that is summed on each host by the owner of its lane, and then summed across
-// hosts by the owner of the lane on the host `home`. Thread-compatible.
+// A range of elements that is summed in two steps by the owners of a lane (Hosts): the owner on
+// each host sums that host, and the owner on the host `home` sums across hosts. Thread-compatible.
 class Unit {
  public:
   Unit(PlanBuilder& plan, const PlanInput& in, const Hosts& hosts, int lane, int home)
@@ -69,14 +71,15 @@ class Unit {
     index_ = index;
     const int host = hosts_.HostOf(in_.rank);
     const int owner = hosts_.OwnerOf(lane_, host);
-    // A rank that does not own the lane sends its input to the owner and gets the total back.
+    // A rank that does not own the lane sends its input to the lane's owner on its host, and gets
+    // the total back.
     if (in_.rank != owner) {
       plan_.Send(owner, Tag(Phase::kLocal, index_), input_);
       plan_.CopyInto(plan_.Receive(owner, Tag(Phase::kBack, index_), input_.count), output_);
       return;
     }
-    // The owner sums its host, then sums across hosts, and hands the total to the ranks of its
-    // host.
+    // The lane's owner sums the inputs of its host, then sums across hosts, and sends the total to
+    // the ranks of its host.
     const Ref result = AcrossHosts(host, SumOfHost(host));
     for (int rank = hosts_.FirstOf(host); rank < hosts_.FirstOf(host) + hosts_.RanksOf(host);
          ++rank) {
@@ -156,8 +159,8 @@ RankPlan OneShotAllReduce(const PlanInput& in) {
       operands[static_cast<size_t>(peer)] =
           plan.Receive(peer, Tag(Phase::kScatter, segment.index), segment.count);
     }
-    // The own operand is read from the copy, too, so the input is copied before the output is
-    // written.
+    // This rank's own operand is read from the copy, too, so the input is copied before the output
+    // is written.
     operands[static_cast<size_t>(in.rank)] = own;
     plan.CombineFinalInto(operands, PlanBuilder::Output(segment.first, segment.count));
   }
@@ -177,8 +180,9 @@ RankPlan TwoShotAllReduce(const PlanInput& in) {
     const Segment all = ChunkAt(in.call.count, chunk, i);
     chunks.push_back(Segments(all.first, all.count, segment_elements));
   }
-  // The order is by segments first, so that all owners can begin early. Each rank begins with
-  // another owner, so that no owner gets the first frames of all ranks.
+  // All owners get their first segments before any owner gets its second, so that all owners can
+  // begin early. Each rank begins with another owner, so that no owner gets the first frames of all
+  // ranks.
   const size_t longest = chunks[0].size();
   for (size_t s = 0; s < longest; ++s) {
     for (int turn = 1; turn < in.size; ++turn) {
@@ -189,7 +193,7 @@ RankPlan TwoShotAllReduce(const PlanInput& in) {
                 PlanBuilder::Input(of_owner[s].first, of_owner[s].count));
     }
   }
-  // Sums the own chunk and sends the sums to all other ranks.
+  // Sums the chunk that this rank owns, and sends the sums to all other ranks.
   for (const Segment& own : chunks[static_cast<size_t>(in.rank)]) {
     std::vector<Ref> operands;
     for (int peer = 0; peer < in.size; ++peer) {
@@ -249,7 +253,7 @@ RankPlan HierarchicalAllReduce(const PlanInput& in) {
   for (int i = 0; i < chunks; ++i) {
     // Chunk i belongs to lane i % block, and host i / block sums it across hosts.
     const Segment all = ChunkAt(in.call.count, chunk, i);
-    // Empty chunks need no frames, but a call without elements still needs one unit.
+    // Empty chunks need no frames, but a call without elements still needs one Unit.
     if (all.count == 0 && i > 0) continue;
     Unit unit(plan, in, hosts, i % hosts.block, i / hosts.block);
     for (const Segment& segment : Segments(all.first, all.count, segment_elements)) {

@@ -10,7 +10,7 @@ namespace {
 
 // The size of a cache line, on which the borders of chunks and segments lie.
 constexpr int64_t kLineBytes = 64;
-// A tag has the phase in its upper 4 bits and the index in its lower 28 bits.
+// The tag of a frame has the phase in its upper 4 bits and the index in its lower 28 bits.
 constexpr int kPhaseShift = 28;
 // Above this size TensorFlow cuts a chunk into two subdivisions.
 constexpr int64_t kTensorFlowChunkBytes = int64_t{4} << 20;
@@ -56,7 +56,8 @@ int64_t TensorFlowChunkElements(DType dtype, int64_t count, int n) {
   const int64_t element = ElementBytes(dtype);
   const int64_t subdivisions = count * element / n > kTensorFlowChunkBytes ? 2 : 1;
   const int64_t bytes = CeilDivide(count, n * subdivisions) * element;
-  // TensorFlow adds a line even to a whole number of lines; keeping its borders keeps its bits.
+  // TensorFlow adds a cache line even to a whole number of lines. The same chunk borders give the
+  // same result bits as TensorFlow.
   return (bytes / kLineBytes + 1) * kLineBytes / element * subdivisions;
 }
 

@@ -13,7 +13,7 @@
 namespace cohort {
 
 inline constexpr int64_t kSegmentBytesMax = int64_t{2} << 20;
-// The lower bound of segments of chunks that are larger than this bound.
+// The lower bound of a segment's size in bytes, unless the whole chunk is smaller.
 inline constexpr int64_t kSegmentBytesMin = int64_t{1} << 20;
 // The upper bound of the equal segments of EvenSegmentElements. TensorFlow's chunks are up to two
 // cache lines larger than an even share; the extra 128 bytes avoid a frame for these lines alone.

@@ -15,8 +15,8 @@ namespace {
 constexpr size_t kPageBytes = 4096;
 }  // namespace
 
-// A lent part of the arena, which goes back to the arena when the buffer ends. Immutable;
-// thread-safe.
+// The memory of one buffer in the arena, which is free again when the buffer is destroyed.
+// Immutable; thread-safe.
 class ShmArena::Lent final : public BufferMemory {
  public:
   Lent(std::shared_ptr<ShmArena> arena, size_t offset, size_t bytes)
@@ -24,7 +24,7 @@ class ShmArena::Lent final : public BufferMemory {
   ~Lent() override { arena_->Free(offset_, bytes_); }
 
  private:
-  const std::shared_ptr<ShmArena> arena_;  // the arena is shared by all lent parts
+  const std::shared_ptr<ShmArena> arena_;  // the arena of the memory; shared by all its buffers
   const size_t offset_;
   const size_t bytes_;
 };
@@ -60,7 +60,8 @@ absl::StatusOr<std::shared_ptr<Buffer>> ShmArena::Allocate(size_t bytes) {
 absl::optional<size_t> ShmArena::OffsetOf(absl::Span<const std::byte> memory) const {
   // Empty memory has no bytes, so any valid offset will do.
   if (memory.empty()) return kOwnBytes;
-  const std::less_equal<const std::byte*> before;  // orders any two addresses
+  // Compares any two addresses, even of different arrays.
+  const std::less_equal<const std::byte*> before;
   const std::byte* const begin = memory_.data() + kOwnBytes;
   if (!before(begin, memory.data()) ||
       !before(memory.data() + memory.size(), memory_.data() + memory_.size())) {
@@ -70,8 +71,8 @@ absl::optional<size_t> ShmArena::OffsetOf(absl::Span<const std::byte> memory) co
 }
 
 void ShmArena::Free(size_t offset, size_t bytes) {
-  // Gives the pages back to the system. The call fails for detached pages (ShmSegment::Detach),
-  // which go with the mapping.
+  // Gives the pages back to the system. madvise fails for detached pages (ShmSegment::Detach),
+  // which are freed with the mapping.
   madvise(memory_.data() + offset, bytes, MADV_REMOVE);
   MutexLock lock(mutex_);
   // Joins the range with its free neighbours, so that free ranges are never adjacent.

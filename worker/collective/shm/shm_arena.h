@@ -16,8 +16,8 @@
 
 namespace cohort {
 
-// The arena of one rank: first fit over whole pages. The pages of a freed buffer go back to the
-// system. Thread-safe.
+// The arena of one rank, an allocator of whole pages by first fit. The pages of a freed buffer go
+// back to the system. Thread-safe.
 class ShmArena : public std::enable_shared_from_this<ShmArena> {
  public:
   ShmArena(std::shared_ptr<const ShmSegment> segment, int rank);
@@ -33,10 +33,11 @@ class ShmArena : public std::enable_shared_from_this<ShmArena> {
   class Lent;
   void Free(size_t offset, size_t bytes);
 
-  const std::shared_ptr<const ShmSegment> segment_;  // shared with the group
+  // The memory of all ranks; shared with the group.
+  const std::shared_ptr<const ShmSegment> segment_;
   const absl::Span<std::byte> memory_;
   Mutex mutex_;
-  // The free ranges, from offset to bytes; free ranges are never adjacent.
+  // The free ranges, as a map from offset to size in bytes; free ranges are never adjacent.
   std::map<size_t, size_t> free_ ABSL_GUARDED_BY(mutex_);
 };
 

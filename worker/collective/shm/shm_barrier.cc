@@ -40,7 +40,7 @@ inline void FutexWakeAll(std::atomic<uint32_t>& word) {
 constexpr absl::Duration kLookAround = absl::Milliseconds(50);
 // The time that a waiting rank polls: about twice the cost of a wake-up, which is some 30 us.
 constexpr std::chrono::microseconds kLookTime{60};
-// The first part of kLookTime, in which the rank keeps its core
+// The first part of kLookTime, in which a polling rank does not yield its core.
 constexpr std::chrono::microseconds kAloneTime{20};
 // Reading the clock costs more than polling, so the clock is read once in this many polls.
 constexpr int kLooksBetweenClocks = 64;
@@ -53,8 +53,8 @@ void Pause() {
 #endif
 }
 
-// Writes a status into shared memory. A detail that is too long is left out; a message that is too
-// long is cut off.
+// Writes a status into shared memory. An ErrorDetail that is too long is left out; a message that
+// is too long is cut off.
 void WriteText(const absl::Status& status, ShmText& text) {
   const std::string detail = DetailOf(status).SerializeAsString();
   const size_t detail_bytes = detail.size() <= ShmText::kBytesMax / 2 ? detail.size() : 0;
@@ -140,9 +140,9 @@ void ShmBarrier::RingBell() {
   FutexWakeAll(segment_->header().bell);
 }
 
-// Polls the words of all ranks; returns whether all ranks have arrived. Even if there is a core for
-// each rank, two ranks may share one core, and then a polling rank keeps the other rank from
-// arriving. So a rank that has polled for some time lets other threads run.
+// Polls the words (`arrived`) of all ranks; returns whether all ranks have arrived. Even if there
+// is a core for each rank, two ranks may share one core, and then a polling rank keeps the other
+// rank from arriving. So a rank that has polled for some time lets other threads run.
 bool ShmBarrier::Look() {
   const Time start = std::chrono::steady_clock::now();
   const auto alone = segment_->plan().spins != 0 ? kAloneTime : std::chrono::microseconds::zero();
@@ -169,7 +169,8 @@ absl::Status ShmBarrier::Sleep() {
   waits_since_ = std::chrono::steady_clock::now();
   reported_ = absl::ZeroDuration();
   while (true) {
-    // Counts this rank as a sleeper before it reads bell and words, as the proof at Wait needs.
+    // This rank counts itself as a sleeper before it reads the bell and the words of all ranks, as
+    // the proof at Wait needs.
     header.sleepers.fetch_add(1);
     const uint32_t bell = header.bell.load();
     const bool arrived = AllArrived();
@@ -185,12 +186,11 @@ absl::Status ShmBarrier::Sleep() {
 }
 
 absl::Status ShmBarrier::LookAround() {
-  // The other ranks may have passed a barrier whose passing this rank sees late, and the generation
-  // may have ended after that.
+  // A barrier that all ranks reached before the generation ended counts as passed.
   if (aborted()) return AllArrived() ? absl::OkStatus() : Cause();
   for (int rank = 0; rank < size(); ++rank) {
-    // A rank that arrived before it was gone keeps no rank waiting, so its word is read again after
-    // the check of its life.
+    // A rank may have arrived at the barrier before its process ended. So `arrived` is read again
+    // after the check whether the rank is gone.
     if (segment_->block(rank).arrived.load() < arrived_ && IsGone(rank) &&
         segment_->block(rank).arrived.load() < arrived_) {
       return Abort(LostError(rank));
@@ -218,7 +218,7 @@ bool ShmBarrier::IsGone(int rank) const {
 }
 
 // Returns the last completed call of a rank in words. The answer is exact for a rank that other
-// ranks wait for, or that has ended; only for such ranks is it asked.
+// ranks wait for, or that has ended; LastDone is called for no other rank.
 std::string ShmBarrier::LastDone(int rank) const {
   const ShmRankBlock& block = segment_->block(rank);
   const uint64_t completed = block.completed.load();
@@ -265,7 +265,7 @@ absl::Status ShmBarrier::Abort(const absl::Status& cause) {
   uint32_t nobody = 0;
   ShmHeader& header = segment_->header();
   ShmRankBlock& block = segment_->block(rank_);
-  // Only one thread of the rank writes the text, and a text that counts stays unchanged.
+  // Only the first abort of this rank writes the rank's cause, so the text does not change later.
   if (!aborted() && !block.abort_begun.exchange(true)) {
     WriteText(AbortedBy(name_, cause), block.cause);
     // The text is complete before aborted_by names this rank, so no rank reads half a text.
@@ -286,7 +286,7 @@ absl::Status ShmBarrier::Cause() const {
 }
 
 bool ShmBarrier::BeginCall() {
-  // `busy` is stored before the abort is read, as aborted() demands.
+  // This rank stores `busy` before it reads whether the group was aborted (see aborted()).
   segment_->block(rank_).busy.store(1);
   if (!aborted()) return true;
   EndCall();
@@ -298,7 +298,8 @@ void ShmBarrier::EndCall() { segment_->block(rank_).busy.store(0, std::memory_or
 void ShmBarrier::Completed(const CollectiveCall& call, uint64_t sequence) {
   ShmRankBlock& block = segment_->block(rank_);
   const uint64_t completed = block.completed.load(std::memory_order_relaxed);
-  // The two entries alternate, so that the last completed entry is never being written.
+  // Completed calls alternate between two entries, so that the entry of the last completed call is
+  // never being written.
   ShmLastCall& last = block.last_calls[completed % 2];
   last.sequence = sequence;
   last.op = call.op;

@@ -32,10 +32,10 @@ namespace cohort {
 
 // The steps of a rank at a barrier.
 enum class BarrierStep {
-  kReaches,  // the rank's word does not have the barrier's number yet
-  kArrived,  // the rank's word has the barrier's number; the rank has woken no other rank yet
+  kReaches,  // the rank is about to announce its arrival (in its word)
+  kArrived,  // the rank has announced its arrival, but has woken no other rank yet
   kSleeps,   // the rank has seen that ranks are missing, and is about to sleep, perhaps again
-  kPassed,   // the rank has seen that all ranks have arrived
+  kPassed,   // the rank has seen that all ranks have arrived at the barrier
 };
 
 // One rank's end of the barrier. Wait lives on the thread of the group's calls; everything else is
@@ -52,10 +52,11 @@ class ShmBarrier {
   };
   struct Options {
     GroupName name;
-    std::shared_ptr<const ShmSegment> segment;  // shared with buffers
+    std::shared_ptr<const ShmSegment> segment;  // the memory of all ranks; shared with buffers
     int rank = 0;
-    std::vector<UniqueFd> lives;          // one pipe end per rank; empty for this rank
-    std::vector<proto::TaskRef> members;  // one task per rank, for errors; or empty
+    // The reading end of each rank's pipe; empty for this rank.
+    std::vector<UniqueFd> lives;
+    std::vector<proto::TaskRef> members;  // the task of each rank, for error messages; or empty
     // Returns the earliest deadline of the calls that have started.
     absl::AnyInvocable<Deadline()> deadline;
     // The time that Wait waits before it calls `stalled` with the missing ranks, on the thread of
@@ -63,8 +64,8 @@ class ShmBarrier {
     absl::Duration stall_after = absl::InfiniteDuration();
     absl::AnyInvocable<void(absl::Duration waited, const std::vector<std::string>& missing)>
         stalled;
-    absl::Duration quiet_wait = absl::ZeroDuration();  // how long WaitForQuiet waits
-    // Runs on the thread of Wait at each step of a barrier. May be empty.
+    absl::Duration quiet_wait = absl::ZeroDuration();  // how long WaitForQuiet waits for busy ranks
+    // A hook for tests, which runs on the thread of Wait at each step of a barrier. May be empty.
     std::function<void(BarrierStep)> at_step;
   };
 
@@ -76,8 +77,8 @@ class ShmBarrier {
   // that all ranks have reached is passed even if the generation has ended since.
   absl::Status Wait();
 
-  // Ends the generation with `cause`, unless the generation has ended before. Returns the cause
-  // that counts.
+  // Ends the generation with `cause`, unless the generation has ended before. Returns the cause for
+  // which the generation ended.
   absl::Status Abort(const absl::Status& cause);
   // Returns the cause for which the generation ended, or OK if it has not ended.
   absl::Status Cause() const;
@@ -116,7 +117,7 @@ class ShmBarrier {
   absl::Status TooLate(const Deadline& deadline) const;
 
   const GroupName name_;
-  const std::shared_ptr<const ShmSegment> segment_;  // shared with buffers
+  const std::shared_ptr<const ShmSegment> segment_;  // the memory of all ranks; shared with buffers
   const int rank_;
   const std::vector<UniqueFd> lives_;
   const std::vector<proto::TaskRef> members_;
@@ -126,7 +127,7 @@ class ShmBarrier {
   const absl::Duration quiet_wait_;
   const std::function<void(BarrierStep)> at_step_;
   uint64_t arrived_ = 0;
-  Time waits_since_;         // set while the rank sleeps
+  Time waits_since_;         // when this rank began to sleep at the barrier
   absl::Duration reported_;  // how long the rank had waited at the last report of a stall
 };
 

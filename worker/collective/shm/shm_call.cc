@@ -17,8 +17,8 @@ namespace cohort {
 namespace {
 
 constexpr int64_t kLineBytes = 64;
-// The size of a block of each rank's input. The blocks of all ranks stay in the second-level cache
-// until the result has been written everywhere.
+// The number of bytes of each rank's input that are reduced at a time. The blocks of all ranks stay
+// in the second-level cache until the result has been written to all outputs.
 constexpr size_t kBlockBytes = size_t{32} << 10;
 // The staging memory follows the two slots in each rank's arena.
 constexpr size_t kStagingAt = 2 * kSlotBytes;
@@ -34,8 +34,8 @@ bool IsReduction(CollectiveOp op) {
          op == CollectiveOp::kReduceScatter;
 }
 
-// Returns the elements of the largest input of any rank. No rank knows the other ranks' counts of
-// an all-to-all, so the result is then too large for any slot.
+// Returns the number of elements of the largest input of any rank. In an all-to-all no rank knows
+// the other ranks' counts, so the returned number is too large for any slot.
 int64_t KnownElements(const CollectiveCall& call) {
   switch (call.op) {
     case CollectiveOp::kAllReduce:
@@ -70,7 +70,8 @@ ShmCallRun::ShmCallRun(ShmBarrier& barrier, const ShmArena& arena, const Collect
       element_(std::max(ElementSize(call.dtype), size_t{1})),
       divisor_(call.reduce == ReduceOp::kMean ? barrier.size() : 1),
       mine_(barrier.segment().block(barrier.rank()).calls[sequence % 2]) {
-  // The other ranks read this entry after the first barrier of the call.
+  // After the first barrier of the call the other ranks read mine_, which describes this rank's
+  // call.
   mine_.sequence = sequence;
   mine_.fingerprint = FingerprintOf(call);
   mine_.input = mine_.work = kOwnBytes;
@@ -82,7 +83,7 @@ absl::Status ShmCallRun::Run() {
   return GoesThroughSlots(call_, barrier_.segment().plan()) ? RunThroughSlots() : RunInPieces();
 }
 
-// Passes the first barrier of a call. Afterwards the calls of all ranks can be read, and they fit.
+// Waits at the first barrier of a call, and checks that the calls of all ranks fit together.
 absl::Status ShmCallRun::Meet() {
   RETURN_IF_ERROR(barrier_.Wait());
   for (int rank = 0; rank < barrier_.size(); ++rank) {
@@ -93,8 +94,8 @@ absl::Status ShmCallRun::Meet() {
   return absl::OkStatus();
 }
 
-// Ends the group with the mismatch of the calls. All ranks get here together, since each rank
-// compares its call with the calls of all other ranks.
+// Ends the group with the error that two ranks made different calls. All ranks run Mismatch
+// together, since each rank compares its call with the calls of all other ranks.
 absl::Status ShmCallRun::Mismatch() {
   const ShmSegment& segment = barrier_.segment();
   const std::string words = DescribeCall(call_);
@@ -111,7 +112,8 @@ absl::Status ShmCallRun::Mismatch() {
   const auto fingerprint_of = [&](int rank) {
     return segment.block(rank).calls[sequence_ % 2].fingerprint;
   };
-  // All ranks choose the same pair: rank 0, and the first rank that differs from rank 0.
+  // All ranks report the same pair of calls: of rank 0, and of the first rank that differs from
+  // rank 0.
   int other = 1;
   while (other + 1 < barrier_.size() && fingerprint_of(other) == fingerprint_of(0)) ++other;
   return barrier_.Abort(MismatchError(sequence_, call_of(0), call_of(other)));
@@ -150,18 +152,20 @@ absl::Status ShmCallRun::RunThroughSlots() {
 absl::Status ShmCallRun::RunInPieces() {
   const auto piece_bytes = static_cast<int64_t>(barrier_.segment().plan().piece_bytes);
   const auto element = static_cast<int64_t>(element_);
-  // A piece has room for every part, in whole cache lines.
+  // A piece of staging memory has equal room for each part of the input, in whole cache lines.
   piece_elements_ = piece_bytes / Parts() / kLineBytes * kLineBytes / element;
   PlaceInput();
   PlaceWork();
-  // The first piece is staged before the barrier, so that the other ranks can read it afterwards.
+  // The first piece of the input is staged before the call's first barrier, so that the other ranks
+  // can read it afterwards.
   StageIn(0);
   RETURN_IF_ERROR(Meet());
   RETURN_IF_ERROR(ReadPlaces());
   const int64_t pieces =
       any_staged_ ? std::max(int64_t{1}, RoundUp(LargestPart(), piece_elements_) / piece_elements_)
                   : 1;
-  // Each turn copies out the piece before, and stages the next piece in the half that is free.
+  // Each turn copies the result of the previous piece to the output, and stages the next piece in
+  // the free half of the staging memory.
   for (int64_t piece = 0; piece < pieces; ++piece) {
     if (piece > 0) CopyOut(piece - 1);
     RETURN_IF_ERROR(Move(piece));
@@ -186,9 +190,9 @@ void ShmCallRun::PlaceInput() {
   mine_.input = offset.value_or(kStagingAt);
 }
 
-// Chooses where this rank gets the result. An output outside the arena is staged over the staged
-// input. An output inside the arena gets the result directly; an input outside the arena is first
-// copied to that output.
+// Chooses where this rank gets the result. An output outside the arena is staged in the same memory
+// as the input. An output inside the arena gets the result directly; an input outside the arena is
+// first copied to that output.
 void ShmCallRun::PlaceWork() {
   if (!WantsWork(barrier_.rank())) return;
   const auto output = arena_.OffsetOf(call_.output);
@@ -271,7 +275,7 @@ ShmCallRun::Range ShmCallRun::PartOf(int rank, int part) const {
     case CollectiveOp::kBroadcast:
       return {0, rank == call_.root ? call_.count : 0};
     case CollectiveOp::kAllToAll:
-      // StageIn asks for the own parts before the counts of the other ranks are read.
+      // StageIn asks only for this rank's parts, before the counts of the other ranks are known.
       if (!counts_.empty()) {
         counts = absl::MakeConstSpan(counts_).subspan(static_cast<size_t>(rank) * ranks, ranks);
       }
@@ -304,7 +308,8 @@ std::byte* ShmCallRun::At(const Place& place, int part, int64_t part_begin, cons
   if (!place.staged) {
     return place.data + static_cast<size_t>(part_begin + piece.begin) * element_;
   }
-  // The halves alternate with the piece's parity; within a half the parts follow each other.
+  // Even and odd pieces use different halves of the staging memory; within a half the parts of a
+  // piece follow each other.
   return place.data + static_cast<size_t>(number % 2) * kStagingBytes +
          static_cast<size_t>(part * piece_elements_) * element_;
 }
@@ -315,7 +320,7 @@ void ShmCallRun::Copy(std::byte* to, const std::byte* from, int64_t elements) co
 
 void ShmCallRun::StageIn(int64_t number) {
   if (mine_.input_staged == 0) return;
-  // This rank stages memory, so all ranks work in pieces
+  // If one rank stages memory, all ranks work in pieces, so PieceOf must cut the input into pieces.
   const bool staged_before = std::exchange(any_staged_, true);
   const Place place = PlaceOf(barrier_.rank(), 0, true);
   for (int part = 0; part < Parts(); ++part) {
@@ -350,13 +355,13 @@ absl::Status ShmCallRun::Move(int64_t piece) {
 absl::Status ShmCallRun::ReduceSlice(int64_t number) {
   const Range piece = PieceOf(call_.count, number);
   const auto element = static_cast<int64_t>(element_);
-  // Each rank reduces one slice of the piece, in whole cache lines.
+  // Each rank reduces one n-th of the piece for all n ranks, in whole cache lines.
   const int64_t slice = RoundUp((piece.count + barrier_.size() - 1) / barrier_.size(),
                                 std::max(int64_t{1}, kLineBytes / element));
   const int64_t begin = std::min(piece.count, barrier_.rank() * slice);
   const int64_t end = std::min(piece.count, begin + slice);
-  // The own target comes first: the other targets are copied from the block that was just written
-  // there, which is nearest in the cache.
+  // This rank's own output comes first: the other outputs are copied from the block that was just
+  // written there, which is nearest in the cache.
   std::vector<std::byte*> targets;
   for (int i = 0; i < barrier_.size(); ++i) {
     const int rank = (barrier_.rank() + i) % barrier_.size();
@@ -377,7 +382,7 @@ absl::Status ShmCallRun::ReduceSlice(int64_t number) {
     for (size_t i = 1; i < targets.size(); ++i) {
       Copy(targets[i] + offset, targets[0] + offset, count);
     }
-    // A look after each block ends a long slice soon after an abort.
+    // The check after each block lets this rank stop soon after an abort.
     if (barrier_.aborted()) return barrier_.Cause();
   }
   return absl::OkStatus();
@@ -395,7 +400,7 @@ void ShmCallRun::ReducePart(int64_t number) {
               {call_.output.data() + static_cast<size_t>(piece.begin) * element_, false, divisor_});
 }
 
-// Copies this rank's share of the elements of each rank to the output, for an all-gather, broadcast
+// Copies the elements that each rank has for this rank to the output, for an all-gather, broadcast
 // or all-to-all.
 void ShmCallRun::GatherParts(int64_t number) {
   const int part = HasParts() ? barrier_.rank() : 0;

@@ -45,12 +45,12 @@ class ShmCallRun {
   absl::Status Run();
 
  private:
-  struct Range {  // a range of elements
+  struct Range {  // the elements from `begin` on, `count` in number
     int64_t begin = 0;
     int64_t count = 0;
   };
-  // The memory of a rank at this rank's addresses. If `staged`, the memory holds one piece at a
-  // time, in one of two halves.
+  // The input or output memory of a rank, as mapped in this rank. If `staged`, the memory holds one
+  // piece at a time, in one of two halves.
   struct Place {
     std::byte* data = nullptr;
     bool staged = false;
@@ -74,7 +74,7 @@ class ShmCallRun {
   int Parts() const { return HasParts() ? barrier_.size() : 1; }
   Range PartOf(int rank, int part) const;
   int64_t LargestPart() const;
-  // Returns the range of piece number `piece` within a part of `count` elements.
+  // Returns the elements of piece number `piece` of a part that has `count` elements.
   Range PieceOf(int64_t count, int64_t piece) const;
   // Returns the address in `place` of the first element of piece `number` of a part. The part
   // begins at element `part_begin`; `piece` is the range of the piece within the part.
@@ -90,8 +90,8 @@ class ShmCallRun {
   void Copy(std::byte* to, const std::byte* from, int64_t elements) const;
 
   bool is_root() const { return barrier_.rank() == call_.root; }
-  // Returns whether `rank` gets the result of an all-reduce or reduce, to which all ranks
-  // contribute slices.
+  // Returns whether `rank` gets the result of an all-reduce or reduce, for which each rank reduces
+  // a share of the elements.
   bool WantsWork(int rank) const;
 
   ShmBarrier& barrier_;
@@ -101,7 +101,7 @@ class ShmCallRun {
   const size_t element_;
   const int64_t divisor_;
   ShmCall& mine_;
-  int64_t piece_elements_ = 0;  // the elements of a piece; used while any rank stages memory
+  int64_t piece_elements_ = 0;  // size of a piece in elements; used if any rank stages memory
   bool any_staged_ = false;
   std::vector<Place> inputs_;  // where the input of each rank lies
   std::vector<Place> works_;   // where each rank gets its result

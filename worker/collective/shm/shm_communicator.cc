@@ -98,12 +98,12 @@ void ShmCommunicator::Abort(absl::Status root_cause) {
   {
     MutexLock lock(mutex_);
     if (arena_ == nullptr) {
-      // Join passes this failure on if the group forms after all.
+      // If the group forms later in spite of this abort, Join aborts the group with failure_.
       if (failure_.ok()) failure_ = std::move(root_cause);
       return;
     }
   }
-  // Called outside the lock; barrier_ was set before arena_.
+  // The barrier is called outside the lock. It exists, since barrier_ is set before arena_.
   barrier_->Abort(root_cause).IgnoreError();
 }
 
@@ -114,19 +114,21 @@ void ShmCommunicator::Serve(Done joined) {
     Pending* first = nullptr;
     {
       MutexLock lock(mutex_);
-      first = &pending_.front();  // a deque keeps its elements in place while others are added
+      first = &pending_.front();  // a deque does not move its elements when calls are added
     }
     const absl::Status status = Run(first->call, first->sequence);
     recorder_->Ended(first->sequence, status, absl::Now());
     Done done = std::move(first->done);
     {
       MutexLock lock(mutex_);
-      // Removed before `done` runs, because the caller may destroy the communicator after `done`.
+      // The call is removed before `done` runs, because the caller may destroy the communicator
+      // after `done`.
       pending_.pop_front();
     }
     done(status);
   }
-  // The barrier says that this rank has left; then the life ends.
+  // The barrier's destructor tells that this rank has left; only then the pipe that shows this
+  // rank's life is closed.
   barrier_.reset();
   life_ = UniqueFd();
 }
@@ -203,7 +205,7 @@ absl::Status ShmCommunicator::Run(const CollectiveCall& call, uint64_t sequence)
 // as this rank can see.
 absl::Status ShmCommunicator::Failed(const absl::Status& status, const CollectiveCall& call) {
   const absl::Status cause = barrier_->Abort(status);
-  // If a rank may still write into the output, the output gets private pages.
+  // If a rank may still write into the output, the output's pages are replaced by private pages.
   if (!barrier_->WaitForQuiet(cause) && JoinedArena().OffsetOf(call.output) &&
       !call.output.empty()) {
     barrier_->segment().Detach(call.output);
@@ -224,7 +226,7 @@ void ShmCommunicator::LogStall(absl::Duration waited, const std::vector<std::str
   StalledCall stalled{options_.name, options_.rank, 0, "", waited, missing};
   {
     MutexLock lock(mutex_);
-    const Pending& first = pending_.front();  // the call that waits is in pending_
+    const Pending& first = pending_.front();  // the running call is the oldest
     stalled.sequence = first.sequence;
     stalled.description = DescribeCall(first.call);
   }

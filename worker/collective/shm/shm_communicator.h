@@ -41,7 +41,7 @@ struct ShmOptions {
   absl::Duration stall_after = absl::Seconds(10);
   // How long a failed call waits, after an abort, for ranks that are still inside a call.
   absl::Duration quiet_wait = absl::Milliseconds(500);
-  std::vector<proto::TaskRef> members;  // one task per rank, for errors; or empty
+  std::vector<proto::TaskRef> members;  // the task of each rank, for error messages; or empty
   // The address space to reserve for a rank's arena; pages are allocated on first touch.
   size_t arena_bytes = size_t{64} << 30;
   // Hooks with which tests stop or hold a rank. The hooks run on the communicator's thread:
@@ -63,7 +63,8 @@ class ShmCommunicator final : public Communicator {
   // memory or when joining has failed. The error of a failure is UNAVAILABLE, DEADLINE_EXCEEDED
   // that names the missing ranks, CANCELLED or RESOURCE_EXHAUSTED; all ranks have the same error,
   // and every call ends with it. Calls may be started before `joined` runs. Memory that was
-  // allocated before that is not shared; calls with such memory are slower but work as well.
+  // allocated before `joined` runs is not shared; calls with such memory are slower but work as
+  // well.
   ShmCommunicator(ShmOptions options, Done joined);
   ~ShmCommunicator() override;
 
@@ -87,36 +88,37 @@ class ShmCommunicator final : public Communicator {
   void RecordStart(const Pending& pending) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Serve(Done joined);
   absl::Status Join();
-  // Waits for a call to run. Returns false if the communicator is being destroyed and no call is
-  // left.
+  // Waits until there is a call to run. Returns false if the communicator is being destroyed and no
+  // call is left.
   bool WaitForCall();
-  ShmArena& JoinedArena();  // called only after the group has formed
+  ShmArena& JoinedArena();  // the arena of this rank; called only after the group has formed
   absl::Status Run(const CollectiveCall& call, uint64_t sequence);
   absl::Status Failed(const absl::Status& status, const CollectiveCall& call);
   ShmBarrier::Deadline EarliestDeadline();
   void LogStall(absl::Duration waited, const std::vector<std::string>& missing);
 
   const ShmOptions options_;
-  UniqueFd stop_reading_, stop_writing_;  // a pipe whose closing ends the wait for the other ranks
-  // Synchronises itself. Shared with readers of the records, which may outlive the group.
+  UniqueFd stop_reading_, stop_writing_;  // a pipe; closing its writing end stops the joining
+  // The flight recorder; thread-safe. Shared with readers of the records, which may outlive the
+  // group.
   const std::shared_ptr<FlightRecorder> recorder_;
-  // The end for writing of this rank's life (shm_rendezvous.h), used by the thread. When this end
-  // closes, no rank waits for this rank any more.
+  // The writing end of the pipe that shows this rank's life (shm_rendezvous.h), used by the
+  // communicator's thread. When this end closes, no rank waits for this rank any more.
   UniqueFd life_;
 
   Mutex mutex_;
   CondVar changed_;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
   uint64_t next_sequence_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::deque<Pending> pending_
-      ABSL_GUARDED_BY(mutex_);  // the calls that are not done; the first may run
+  // The calls that are not done; the first call may be running.
+  std::deque<Pending> pending_ ABSL_GUARDED_BY(mutex_);
   // The error of a group that did not form or was aborted before it formed.
   absl::Status failure_ ABSL_GUARDED_BY(mutex_);
-  // Set when the group has formed. Shared with buffers.
+  // The arena of this rank, set when the group has formed. Shared with buffers.
   std::shared_ptr<ShmArena> arena_ ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<ShmBarrier> barrier_;  // set by the communicator's thread, before arena_
 
-  std::thread thread_;  // last member, because the thread uses all members above
+  std::thread thread_;  // declared last, because the thread uses all members above
 };
 
 }  // namespace cohort

@@ -20,9 +20,10 @@ namespace {
 
 using Time = std::chrono::steady_clock::time_point;
 
-// The number that begins each hello. It tells a rank from another program on the socket.
+// The number that begins each hello message. It distinguishes a rank from any other program that
+// connects to the socket.
 constexpr uint64_t kMagic = 0x31'6d68'7374'7263;
-// The bytes that name the messages of rank 0.
+// The bytes that tell the kinds of messages from rank 0 apart.
 constexpr char kMemory = 'm';
 constexpr char kLife = 'l';
 constexpr char kGo = 'g';
@@ -115,7 +116,7 @@ absl::StatusOr<Life> NewLife() {
   return Life{UniqueFd(ends[0]), UniqueFd(ends[1])};
 }
 
-// The side of rank 0 in the rendezvous. Thread-compatible.
+// The part of rank 0 in the rendezvous of the ranks. Thread-compatible.
 class Host {
  public:
   Host(const ShmRendezvous& options, const Patience& patience)
@@ -129,14 +130,14 @@ class Host {
     lives_[0] = std::move(own.reading);
     RETURN_IF_ERROR(AcceptAll());
     ASSIGN_OR_RETURN(std::shared_ptr<ShmSegment> segment, ShmSegment::Make(options_.plan));
-    // Each rank gets the memory and the reading end of every rank's life.
+    // Each rank gets the descriptor of the memory and the reading end of every rank's pipe.
     for (size_t rank = 1; rank < sockets_.size(); ++rank) {
       RETURN_IF_ERROR(Send(rank, kMemory, segment->fd()));
       for (const UniqueFd& life : lives_) {
         RETURN_IF_ERROR(Send(rank, kLife, life.get()));
       }
     }
-    // A rank that sends the nonce back has mapped the same memory.
+    // A rank that sends the nonce of the memory's header back has mapped the same memory.
     for (size_t rank = 1; rank < sockets_.size(); ++rank) {
       Nonce nonce = {};
       std::vector<UniqueFd> none;
@@ -150,7 +151,7 @@ class Host {
     for (size_t rank = 1; rank < sockets_.size(); ++rank) {
       Send(rank, kGo, -1).IgnoreError();
     }
-    // A rank holds no reading end of its own life.
+    // A rank holds no reading end of the pipe that shows its own life.
     lives_[0] = UniqueFd();
     return ShmShare{std::move(segment), std::move(lives_), std::move(own.writing)};
   }
@@ -199,13 +200,14 @@ class Host {
   const ShmRendezvous& options_;
   const Patience& patience_;
   std::vector<UniqueFd> sockets_;  // the connection to each rank
-  std::vector<UniqueFd> lives_;    // the reading end of each rank's life
+  std::vector<UniqueFd> lives_;    // the reading end of the pipe that shows each rank's life
 };
 
-// The side of all ranks but rank 0: gives rank 0 this rank's life, and gets the memory.
+// Runs the rendezvous on any rank but rank 0: sends rank 0 the reading end of this rank's pipe, and
+// gets the memory.
 absl::StatusOr<ShmShare> Join(const ShmRendezvous& options, const Patience& patience) {
   UniqueFd socket;
-  // Rank 0 may not listen yet, so this rank tries again until its patience ends.
+  // Rank 0 may not listen yet, so this rank tries again until the deadline of `patience`.
   while (!socket.ok()) {
     auto connected = ConnectLocal(options.socket);
     if (connected.ok()) {
@@ -231,7 +233,7 @@ absl::StatusOr<ShmShare> Join(const ShmRendezvous& options, const Patience& pati
   if (share.segment->ranks() != options.size) {
     return absl::InternalError("rank 0 of this host shares memory of another group");
   }
-  // The nonce proves that this rank has mapped the memory that rank 0 made.
+  // The nonce in the header proves that this rank has mapped the memory that rank 0 made.
   const Nonce nonce = share.segment->header().nonce;
   const absl::Span<const char> proof(reinterpret_cast<const char*>(nonce.data()), sizeof(nonce));
   RETURN_IF_ERROR(SendAll(options, socket, proof, -1, patience));

@@ -36,8 +36,8 @@ absl::Status SystemError(absl::string_view what) {
       absl::StrCat("memory that the ranks of a host share: ", what, ": ", strerror(errno)));
 }
 
-// Returns whether a segment of `size` bytes can have the plan, which another process may have
-// written.
+// Returns whether the plan, which another process may have written, fits into a segment of `size`
+// bytes.
 bool IsPossible(const ShmPlan& plan, size_t size) {
   return plan.ranks >= 1 && plan.ranks <= kHostRanksMax && plan.arena_bytes >= kOwnBytes &&
          plan.arena_bytes % kArenaAlignment == 0 && plan.slot_bytes_max <= kSlotBytes &&
@@ -45,9 +45,10 @@ bool IsPossible(const ShmPlan& plan, size_t size) {
          plan.arena_bytes <= (size - ArenaOffset(plan.ranks)) / plan.ranks;
 }
 
-// The sizes up to which a call saves a barrier rather than bytes. A wake-up costs some 30 us, ten
-// times the cost of a barrier of ranks that all run. For larger inputs a second barrier pays, and
-// with larger pieces one more barrier hardly shows.
+// The largest inputs that go through slots, and the sizes of pieces, for ranks that poll and for
+// ranks that sleep. A wake-up costs some 30 us, ten times the cost of a barrier of ranks that all
+// run. For larger inputs a second barrier pays, and with larger pieces one more barrier hardly
+// shows.
 constexpr size_t kSlotBytesSpinning = size_t{16} << 10;
 constexpr size_t kSlotBytesSleeping = size_t{64} << 10;
 constexpr size_t kPieceBytesSpinning = size_t{1} << 20;

@@ -25,28 +25,29 @@
 namespace cohort {
 
 inline constexpr int kHostRanksMax = 128;
-// The distance between words that different ranks write: the processor fetches neighbouring cache
-// lines in pairs.
+// The distance in memory between atomic words of different ranks: the processor fetches
+// neighbouring cache lines in pairs.
 inline constexpr size_t kLinePair = 128;
-// The sizes of a rank's areas. Each area exists twice: for calls with even and odd numbers, or for
-// even and odd pieces.
+// The sizes of the areas in a rank's arena: a slot and staging memory. Each area exists twice: for
+// calls with even and odd numbers, or for even and odd pieces.
 inline constexpr size_t kSlotBytes = size_t{128} << 10;
 inline constexpr size_t kStagingBytes = size_t{4} << 20;
 inline constexpr size_t kOwnBytes = 2 * (kSlotBytes + kStagingBytes);
 
-// The decisions that the rank that makes the segment takes for all ranks.
+// The settings of the shared memory, which the rank that makes the segment chooses for all ranks.
 struct ShmPlan {
   uint32_t ranks = 0;
-  // How often a waiting rank polls before it sleeps; high only if each rank has its own core.
+  // 1 if each rank has its own core, so that a waiting rank polls before it yields the core; else
+  // 0.
   uint32_t spins = 0;
   uint64_t arena_bytes = 0;
   // The size limit of inputs that go through slots; at most kSlotBytes.
   uint64_t slot_bytes_max = 0;
-  // The size of a piece of staged memory; at most kStagingBytes.
+  // The size of a piece of an input that goes through staging memory; at most kStagingBytes.
   uint64_t piece_bytes = 0;
 };
 
-// Returns the plan for `ranks` ranks on `cores` cores.
+// Returns the settings for `ranks` ranks on a host with `cores` cores.
 ShmPlan MakeShmPlan(int ranks, int cores, size_t arena_bytes);
 
 struct ShmHeader {
@@ -71,7 +72,7 @@ struct ShmCall {
   std::array<int64_t, kHostRanksMax> counts = {};
 };
 
-// A status, or the words of a call. Text longer than kBytesMax is cut off.
+// A status, or the description of a call. Text longer than kBytesMax is cut off.
 struct ShmText {
   static constexpr size_t kBytesMax = 4000;
   int32_t code = 0;
@@ -94,13 +95,15 @@ struct ShmRankBlock {
   alignas(kLinePair) std::atomic<uint64_t> arrived{0};
   // 1 while the rank may be reading or writing memory of other ranks.
   alignas(kLinePair) std::atomic<uint32_t> busy{0};
-  std::atomic<uint64_t> completed{0};               // the number of completed calls
-  std::array<ShmLastCall, 2> last_calls;            // the last call is at (completed - 1) % 2
-  std::atomic<uint32_t> left{0};                    // 1 if the rank left in good order
-  alignas(kLinePair) std::array<ShmCall, 2> calls;  // the call of sequence s is at s % 2
-  std::atomic<bool> abort_begun{false};  // set by the first of the rank's threads that aborts
-  ShmText cause;     // the cause of the abort; complete before aborted_by names this rank
-  ShmText mismatch;  // the rank's call in words, written when the calls of the ranks do not fit
+  std::atomic<uint64_t> completed{0};  // the number of calls that the rank has completed
+  // The rank's last completed call is at (completed - 1) % 2.
+  std::array<ShmLastCall, 2> last_calls;
+  std::atomic<uint32_t> left{0};                    // 1 after the rank has left the group by itself
+  alignas(kLinePair) std::array<ShmCall, 2> calls;  // the rank's call of sequence s is at s % 2
+  std::atomic<bool> abort_begun{false};  // true when a thread of the rank has begun to abort
+  ShmText cause;  // cause of the rank's abort; complete before aborted_by names the rank
+  // the rank's call as DescribeCall words it, if the calls of the ranks do not fit
+  ShmText mismatch;
 };
 
 static_assert(std::atomic<uint64_t>::is_always_lock_free, "atomics of two processes");

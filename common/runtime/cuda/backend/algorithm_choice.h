@@ -1,9 +1,9 @@
 #pragma once
 
-// The choice between the algorithms that a library offers for a convolution. No offer is reliable:
-// the library may refuse an algorithm when it is to run, or there may be no memory for it. So
-// algorithms are ordered by what is known beforehand, and are tried in that order until one runs.
-// This header knows nothing about the library.
+// The choice between the algorithms that a library such as cuDNN offers for a convolution. An offer
+// is no promise: the library may refuse to run the algorithm, or there may be no memory for the
+// algorithm. So algorithms are ordered by what is known before a run, and are tried in that order
+// until one runs. This header knows nothing about the library.
 
 #include <cstdint>
 #include <vector>
@@ -14,13 +14,13 @@ namespace cohort {
 
 struct OfferedAlgorithm {
   int32_t algorithm = 0;
-  bool is_possible = false;       // whether the library knows no reason against this convolution
+  bool is_possible = false;       // whether the algorithm may be tried for this convolution
   bool is_deterministic = false;  // whether the algorithm gives the same bits in every run
 };
 
-// Returns the algorithms to try: the possible and deterministic ones in the library's order,
-// fastest first; then `sure`, if it is not among them. `sure` takes every convolution and gives the
-// same bits in every run. It is tried even if the library does not offer it.
+// Returns the convolution algorithms to try: the possible and deterministic ones in the library's
+// order, fastest first; then `sure`, if it is not among them. The algorithm `sure` computes every
+// convolution with the same bits in every run. It is tried even if the library does not offer it.
 inline std::vector<int32_t> AlgorithmsToTry(const std::vector<OfferedAlgorithm>& offered,
                                             int32_t sure) {
   std::vector<int32_t> algorithms;
@@ -34,9 +34,9 @@ inline std::vector<int32_t> AlgorithmsToTry(const std::vector<OfferedAlgorithm>&
   return algorithms;
 }
 
-// Tries the algorithms in order and returns the code of the first that runs. If none runs, returns
-// the code of the last algorithm: it should have run, so its code is the most informative. `run` is
-// called with an algorithm and returns a code.
+// Tries algorithms in order until one runs. `run` is called with an algorithm and returns an error
+// code. Returns kCudaDone if an algorithm ran, else the error code of the last algorithm: the last
+// one should have run, so its code is the most informative.
 template <typename Run>
 int32_t FirstThatRuns(const std::vector<int32_t>& algorithms, const Run& run) {
   int32_t code = kCudaDone;

@@ -21,7 +21,7 @@ void ErrorWords(void*, int32_t code, char* words, uint64_t bytes) {
                   "(concurrentManagedAccess is 0)");
     return;
   }
-  // The range of a code tells which library the error comes from.
+  // The range in which an error code lies tells which library reported the error.
   if (code >= kDnnErrors) return DnnErrorWords(code, words, bytes);
   if (code >= kBlasErrors) {
     const auto status = static_cast<cublasStatus_t>(code - kBlasErrors);
@@ -85,7 +85,7 @@ void EnablePeers(int device) {
   for (int peer = 0; peer < count; ++peer) {
     int reached = 0;
     if (peer == device || cudaDeviceCanAccessPeer(&reached, device, peer) != cudaSuccess) continue;
-    // This call fails harmlessly if access is enabled already.
+    // cudaDeviceEnablePeerAccess fails harmlessly if access is enabled already.
     if (reached != 0) (void)cudaDeviceEnablePeerAccess(peer, 0);
   }
   (void)cudaGetLastError();
@@ -151,9 +151,8 @@ cudaMemLocation HomeOn(int device) { return {cudaMemLocationTypeDevice, device};
 int HomeOn(int device) { return device; }
 #endif
 
-// Allocates unified memory. CUDA would grant more unified memory than the device has, and move
-// pages to and fro. So the bytes must fit into free memory, and writing zeros allocates them at
-// once.
+// Allocates unified memory. CUDA would grant more than the device's free memory and move pages
+// between device and host, so larger requests fail here. Writing zeros allocates all pages at once.
 int32_t TakeUnified(CudaContext* context, uint64_t bytes, void** memory) {
   uint64_t free = 0;
   uint64_t all = 0;
@@ -195,7 +194,7 @@ int32_t Reaches(CudaContext* context, const void* memory, bool* yes) {
   return code;
 }
 
-// Runs one kernel as a test. CUDA reports only at a launch that the module has no kernels for the
+// Runs one kernel as a test, because only a launch reveals that the module has no kernels for the
 // device.
 int32_t Try(CudaContext* context) {
   void* memory = nullptr;
@@ -216,7 +215,7 @@ int32_t Open(void*, int32_t device, CudaContext** context) {
   if (opened == nullptr) return Code(cudaErrorMemoryAllocation);
   int32_t code = Prepare(opened);
   if (code == kCudaDone) code = Try(opened);
-  // A failed context is closed again, and the thread's CUDA error is cleared.
+  // A context that cannot be used is closed again, and the thread's last CUDA error is cleared.
   if (code != kCudaDone) {
     Close(opened);
     return Forget(code);

@@ -1,7 +1,7 @@
 #pragma once
 
-// The inside of a context of cuda_table.h. Only code that is compiled against CUDA includes this
-// header.
+// The definition of CudaContext, which is opaque in cuda_table.h. Only code that is compiled
+// against CUDA includes this header.
 
 #include <cublas_v2.h>
 #include <cuda_runtime_api.h>
@@ -42,11 +42,11 @@ inline int32_t Code(cublasStatus_t status) {
 // thread.
 inline int32_t Enter(const CudaContext* context) { return Code(cudaSetDevice(context->device)); }
 
-// Returns the code of the kernel that was just started.
+// Returns the error code of the kernel launch that this thread has just made.
 inline int32_t LastLaunch() { return Code(cudaGetLastError()); }
 
-// Calls of cuDNN other than launches. In a build without cuDNN, without_dnn.cc defines them, and
-// every convolution fails with an error that says so.
+// The functions that call cuDNN, other than the launches of convolutions. In a build without cuDNN,
+// without_dnn.cc defines these functions, and every convolution fails with an error that says so.
 void DnnErrorWords(int32_t code, char* words, uint64_t bytes);
 // Frees cuDNN's handle in the context, if a convolution has made one.
 void CloseDnn(CudaContext* context);

@@ -14,7 +14,7 @@ namespace cohort {
 
 namespace {
 
-// The limit of the workspace. An algorithm that needs more memory is not run.
+// The limit in bytes of a convolution's workspace. An algorithm that needs more memory is not run.
 constexpr size_t kWorkspaceMax = size_t{1} << 30;
 constexpr int kAlgorithmsMax = 16;
 
@@ -66,7 +66,8 @@ class Descriptors {
   cudnnConvolutionDescriptor_t convolution = nullptr;
 
  private:
-  // The check of sizes in kernels/cuda/convolution.cc refuses numbers that do not fit an int.
+  // The value fits an int, because kernels/cuda/convolution.cc refuses convolutions with larger
+  // sizes.
   static int Int(int64_t value) { return static_cast<int>(value); }
   void Keep(cudnnStatus_t status) {
     if (code == kCudaDone) code = DnnCode(status);
@@ -104,9 +105,10 @@ int32_t NeedWorkspace(CudaContext* context, size_t bytes) {
 constexpr float kOne = 1;
 constexpr float kZero = 0;
 
-// The cuDNN calls of the three directions. kSure takes every convolution and gives the same bits in
-// every run. Algorithms with Fourier transforms are left out: each element would have the error of
-// the largest element of its image.
+// The cuDNN functions of a convolution in one direction: forward, or one of the two gradients. The
+// algorithm kSure computes every convolution, with the same bits in every run. Algorithms with
+// Fourier transforms are left out: they give each element the error of the largest element of its
+// image.
 struct Forward {
   using Offer = cudnnConvolutionFwdAlgoPerf_t;
   using Algorithm = cudnnConvolutionFwdAlgo_t;
@@ -179,9 +181,9 @@ struct WeightGrad {
   }
 };
 
-// Returns whether an offered algorithm may be tried. An offer's mathType only says what cuDNN
-// looked at; the descriptor's FMA math is what runs. So offers for tensor cores are skipped, and
-// offers of the default math are accepted.
+// Returns whether an algorithm that cuDNN offers may be tried. The offer's mathType only says which
+// math cuDNN considered; what runs is the FMA math of the convolution's descriptor. So offers for
+// tensor cores are skipped, and offers of the default math are accepted.
 template <typename Direction>
 bool IsPossible(const typename Direction::Offer& offer) {
   for (const auto left_out : Direction::kLeftOut) {
@@ -191,7 +193,8 @@ bool IsPossible(const typename Direction::Offer& offer) {
          (offer.mathType == CUDNN_FMA_MATH || offer.mathType == CUDNN_DEFAULT_MATH);
 }
 
-// Returns the algorithms to try. If cuDNN fails to offer any, kSure is still tried.
+// Returns the algorithms to try for a convolution. If cuDNN offers none, the algorithm kSure is
+// tried.
 template <typename Direction>
 std::vector<int32_t> Algorithms(CudaContext* context, const Descriptors& of) {
   typename Direction::Offer offers[kAlgorithmsMax];
@@ -205,8 +208,8 @@ std::vector<int32_t> Algorithms(CudaContext* context, const Descriptors& of) {
   return AlgorithmsToTry(offered, Direction::kSure);
 }
 
-// Runs one algorithm. The memory that it needs depends on the descriptor's math, which may differ
-// from the offer's, so it is asked for again.
+// Runs one algorithm of a convolution. The algorithm's workspace depends on the descriptor's math,
+// which may differ from the math of cuDNN's offer, so the workspace's size is queried again.
 template <typename Direction>
 int32_t TryOne(CudaContext* context, const Descriptors& of, const ConvLaunch& launch,
                typename Direction::Algorithm algorithm) {
@@ -215,12 +218,12 @@ int32_t TryOne(CudaContext* context, const Descriptors& of, const ConvLaunch& la
   if (code == kCudaDone && bytes > kWorkspaceMax) code = DnnCode(CUDNN_STATUS_NOT_SUPPORTED);
   if (code == kCudaDone) code = NeedWorkspace(context, bytes);
   if (code == kCudaDone) code = DnnCode(Direction::Run(context, of, launch, algorithm));
-  // Clears CUDA's error, which the next kernel would otherwise report as its own.
+  // Clears CUDA's last error, which the next kernel launch would otherwise report as its own.
   if (code != kCudaDone) (void)cudaGetLastError();
   return code;
 }
 
-// Tries the algorithms of one direction until one runs.
+// Computes a convolution in one direction by the first algorithm that runs.
 template <typename Direction>
 int32_t Convolve(CudaContext* context, const ConvLaunch& launch, const Descriptors& of) {
   if (of.code != kCudaDone) return of.code;

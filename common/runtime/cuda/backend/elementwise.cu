@@ -1,5 +1,6 @@
-// Loops whose output elements depend on one element of each input: ONNX's elementwise operators,
-// Dropout, the parts of sums over replicas, and what products add or copy.
+// GPU loops in which an output element depends on one element of each input: ONNX's elementwise
+// operators, Dropout, weighting and adding for sums over replicas, and matrix products' bias and
+// Gemm's operand C.
 
 #include <cmath>
 #include <cstdint>
@@ -41,7 +42,7 @@ int32_t Unary(CudaContext* context, const UnaryLaunch& launch) {
       return Map(context, launch, [] COHORT_DEVICE(float x) { return expf(x); });
     case Op::kLog:
       return Map(context, launch, [] COHORT_DEVICE(float x) { return logf(x); });
-    case Op::kRelu:  // a NaN stays NaN
+    case Op::kRelu:  // Relu of a NaN is NaN
       return Map(context, launch, [] COHORT_DEVICE(float x) { return x < 0 ? 0 : x; });
     case Op::kSigmoid:
       return Map(context, launch, [] COHORT_DEVICE(float x) { return 1 / (1 + expf(-x)); });
@@ -103,7 +104,8 @@ int32_t UnaryGrad(CudaContext* context, const UnaryGradLaunch& launch) {
   return kCudaDone;
 }
 
-// Returns the same bits as RandomStream::Bits of common/base/rng.h, which is not a device function.
+// Returns the same random bits as RandomStream::Bits of common/base/rng.h, which cannot run on a
+// device.
 COHORT_DEVICE inline uint64_t BitsOf(uint64_t key, uint64_t draw) {
   uint64_t value = key + draw * 0x9e3779b97f4a7c15u;
   value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -115,7 +117,7 @@ int32_t Dropout(CudaContext* context, const DropoutLaunch& launch) {
   const DropoutLaunch captured = launch;
   return ForEach(context, launch.count, [=] COHORT_DEVICE(int64_t i) {
     const uint64_t element = captured.first + static_cast<uint64_t>(i);
-    // One draw serves four elements with 16 bits each (kernels/dropout_support.h).
+    // One random number of 64 bits serves four elements, 16 bits each (kernels/dropout_support.h).
     const uint64_t bits = BitsOf(captured.key, element / 4);
     const bool keep = ((bits >> (16 * (element % 4))) & 0xffff) >= captured.threshold;
     if (captured.mask != nullptr) captured.mask[i] = keep;
@@ -139,7 +141,7 @@ int32_t Bias(CudaContext* context, const BiasLaunch& launch) {
   float* const x = launch.x;
   return ForEach(context, launch.rows * columns, [=] COHORT_DEVICE(int64_t i) {
     const float value = x[i] + bias[i % columns];
-    x[i] = relu && value < 0 ? 0 : value;  // a NaN stays NaN
+    x[i] = relu && value < 0 ? 0 : value;  // Relu of a NaN is NaN
   });
 }
 

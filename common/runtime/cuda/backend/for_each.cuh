@@ -1,10 +1,10 @@
 #pragma once
 
-// The two forms of every loop on a device. nvcc makes kernels of these loops. Any other compiler
-// makes plain loops of them, so tests run the same bodies on the processor.
+// The two forms of every loop on a device. nvcc makes a kernel of such a loop. Any other compiler
+// makes a plain loop, so tests run the same loop bodies on the processor.
 //
-// A body is a lambda that captures by value: [=] COHORT_DEVICE(int64_t i) { ... }. Within one call,
-// no element may read what another element writes.
+// A loop body is a lambda that captures by value: [=] COHORT_DEVICE(int64_t i) { ... }. The body
+// for one element must not read what the body for another element of the same loop writes.
 
 #include <cstdint>
 
@@ -26,7 +26,7 @@ namespace cohort {
 
 inline constexpr int kForEachThreads = 256;
 inline constexpr int64_t kForEachBlocksMax = 65536;
-// The number of elements up to which one thread computes a reduction alone.
+// The largest number of elements that one thread reduces alone; a block of threads reduces more.
 inline constexpr int64_t kReduceAloneMax = 32;
 
 template <typename Body>
@@ -92,7 +92,8 @@ int32_t ReduceEach(CudaContext* context, int64_t count, int64_t length, Value id
 
 #else
 
-// Posts work to the stand-in for a device. When the work runs, the processor is the device.
+// Posts work to the stand-in for a device in tests, where the processor does the work of the
+// device.
 int32_t PostToDevice(CudaContext* context, std::function<void()> work);
 
 template <typename Body>
@@ -114,7 +115,7 @@ int32_t ReduceEach(CudaContext* context, int64_t count, int64_t length, Value id
 
 #endif
 
-// The combine function of sums, for ReduceEach.
+// The function that adds two values, passed to ReduceEach as `combine` to compute sums.
 struct AddUp {
   template <typename Value>
   COHORT_DEVICE Value operator()(const Value& a, const Value& b) const {

@@ -1,4 +1,5 @@
-// Loops over the planes of images: pooling, and the frames of zeros around planes.
+// GPU loops over planes (one channel of one image each): pooling, and the frames of zeros around
+// planes.
 
 #include <cmath>
 
@@ -16,7 +17,8 @@ struct Positions {
   int64_t end;
 };
 
-// Returns the inputs under the window of `output`, without padding.
+// Returns the input positions along one axis that the window at output position `output` covers,
+// without padding.
 COHORT_DEVICE inline Positions InputsOf(const SlideAxis& axis, int64_t output) {
   const int64_t begin = output * axis.stride - axis.pad_begin;
   const int64_t end = begin + (axis.kernel - 1) * axis.dilation + 1;
@@ -24,8 +26,8 @@ COHORT_DEVICE inline Positions InputsOf(const SlideAxis& axis, int64_t output) {
   return {begin + skipped * axis.dilation, axis.dilation, end < axis.input ? end : axis.input};
 }
 
-// Returns the outputs whose windows may contain `input`. With a dilation, some of these windows do
-// not contain it (Meets).
+// Returns the output positions along one axis whose windows may contain input position `input`.
+// Windows with a dilation skip positions, so Meets must check each output position.
 COHORT_DEVICE inline Positions OutputsOf(const SlideAxis& axis, int64_t input) {
   const int64_t padded = input + axis.pad_begin;
   const int64_t before = padded - (axis.kernel - 1) * axis.dilation;
@@ -34,12 +36,13 @@ COHORT_DEVICE inline Positions OutputsOf(const SlideAxis& axis, int64_t input) {
           end < axis.output ? end : axis.output};
 }
 
-// Returns whether a tap of the window of `output` falls on `input`.
+// Returns whether the window at output position `output` contains input position `input`, for an
+// output position of OutputsOf.
 COHORT_DEVICE inline bool Meets(const SlideAxis& axis, int64_t output, int64_t input) {
   return (input + axis.pad_begin - output * axis.stride) % axis.dilation == 0;
 }
 
-// Calls visit(input) for the inputs of one window in row-major order.
+// Calls visit(input) for each input position in the window of one output, in row-major order.
 template <typename Visit>
 COHORT_DEVICE void ForEachInput(const Slide& slide, int64_t output, Visit visit) {
   const SlideAxis& a = slide.axes[0];
@@ -57,7 +60,7 @@ COHORT_DEVICE void ForEachInput(const Slide& slide, int64_t output, Visit visit)
   }
 }
 
-// Calls visit(output) for each window that contains one given input, in row-major order.
+// Calls visit(output) for each output whose window contains one given input, in row-major order.
 template <typename Visit>
 COHORT_DEVICE void ForEachOutput(const Slide& slide, int64_t input, Visit visit) {
   const SlideAxis& a = slide.axes[0];
@@ -80,8 +83,8 @@ COHORT_DEVICE void ForEachOutput(const Slide& slide, int64_t input, Visit visit)
   }
 }
 
-// Returns the place of a window's largest element, or -1 for a window without elements. The first
-// of equal elements counts; a NaN counts as larger than any number.
+// Returns the position within its plane of a window's largest element, or -1 for a window without
+// elements. The first of equal elements counts; a NaN counts as larger than any number.
 COHORT_DEVICE inline int64_t Largest(const Slide& slide, const float* plane, int64_t output) {
   int64_t best = -1;
   float most = 0;
@@ -104,7 +107,7 @@ int32_t MaxPool(CudaContext* context, const MaxPoolLaunch& launch) {
   });
 }
 
-// Returns the column-major place (first axis fastest) of a row-major place.
+// Converts a position in a plane from row-major to column-major order (first axis fastest).
 COHORT_DEVICE inline int64_t ColumnMajorAt(const Slide& slide, int64_t at) {
   const int64_t a = slide.axes[0].input;
   const int64_t b = slide.axes[1].input;
@@ -121,7 +124,7 @@ int32_t MaxPoolIndices(CudaContext* context, const MaxPoolIndicesLaunch& launch)
   });
 }
 
-// Returns the sum of dy over the windows whose largest element is `input`.
+// Returns the sum of dy over the windows whose largest element is at position `input`.
 COHORT_DEVICE inline double SumOfLargest(const Slide& slide, const float* dy, const int64_t* at,
                                          int64_t input) {
   double sum = 0;
@@ -140,7 +143,7 @@ int32_t MaxPoolGrad(CudaContext* context, const MaxPoolGradLaunch& launch) {
   });
 }
 
-// Returns the number of positions along one axis that a window's average counts.
+// Returns the number of positions along one axis that average pooling counts in one window.
 COHORT_DEVICE inline int64_t CountOf(const SlideAxis& axis, bool count_padding, int64_t output) {
   SlideAxis counted = axis;
   if (count_padding) {  // the average counts padding as input
@@ -152,8 +155,8 @@ COHORT_DEVICE inline int64_t CountOf(const SlideAxis& axis, bool count_padding, 
   return (inputs.end - inputs.first + inputs.step - 1) / inputs.step;
 }
 
-// Returns the number of elements in a window's average, at least 1. The last window may lie beyond
-// the input; its sum is 0.
+// Returns the divisor of average pooling: the number of elements in a window, at least 1. The last
+// window may lie beyond the input; the sum of its elements is 0.
 COHORT_DEVICE inline double DivisorOf(const Slide& slide, bool count_padding, int64_t output) {
   const SlideAxis& b = slide.axes[1];
   const SlideAxis& c = slide.axes[2];
@@ -179,7 +182,8 @@ int32_t AveragePool(CudaContext* context, const AveragePoolLaunch& launch) {
   });
 }
 
-// Returns the gradient of one input: each window that contains it passes an equal share of its dy.
+// Returns the gradient of average pooling for one input: each window that contains the input passes
+// an equal share of the window's dy.
 COHORT_DEVICE inline double SumOfShares(const AveragePoolLaunch& l, const float* dy,
                                         int64_t input) {
   double sum = 0;

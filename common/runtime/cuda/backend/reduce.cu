@@ -6,8 +6,7 @@ namespace cohort {
 
 namespace {
 
-// Computes partial sums with one thread for each, so that neighbouring threads read neighbouring
-// elements.
+// Computes each partial sum in one thread, so that neighbouring threads read neighbouring elements.
 template <typename Store>
 int32_t SumColumns(CudaContext* context, const SumLaunch& launch, Store store) {
   const SumLaunch captured = launch;
@@ -25,8 +24,8 @@ int32_t SumColumns(CudaContext* context, const SumLaunch& launch, Store store) {
   });
 }
 
-// Computes partial sums with a block of threads for each. Part p of sum i has number p * count + i,
-// as in SumColumns.
+// Computes each partial sum in a block of threads. Partial sum p of result i has the index p *
+// count + i, as in SumColumns.
 template <typename Store>
 int32_t SumRows(CudaContext* context, const SumLaunch& launch, Store store) {
   const SumLaunch captured = launch;
@@ -54,7 +53,7 @@ int32_t Sum(CudaContext* context, const SumLaunch& launch) {
     y[i] = static_cast<float>(sum / divisor);
   };
   if (launch.parts == 1) return SumParts(context, launch, finish);
-  // A second launch adds up the parts of each sum.
+  // A second launch adds up the partial sums of each result.
   double* const partial = launch.partial;
   const int32_t code =
       SumParts(context, launch, [=] COHORT_DEVICE(int64_t i, double sum) { partial[i] = sum; });

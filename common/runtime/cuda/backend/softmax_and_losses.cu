@@ -1,4 +1,4 @@
-// Loops along the lines of a tensor: softmax and Keras's cross-entropies.
+// GPU loops over the lines along one axis of a tensor: softmax and Keras's cross-entropies.
 
 #include <cmath>
 
@@ -9,26 +9,26 @@ namespace cohort {
 
 namespace {
 
-// Returns the place of element k of a line in the tensor.
+// Returns the index in the tensor of element k of a line.
 COHORT_DEVICE inline int64_t PlaceInLine(const DeviceLines& lines, int64_t line, int64_t k) {
   if (lines.inner == 1) return line * lines.size + k;
   const int64_t outer = line / lines.inner;
   return (outer * lines.size + k) * lines.inner + (line - outer * lines.inner);
 }
 
-// Returns the line to which element i of the tensor belongs.
+// Returns the number of the line to which element i of the tensor belongs.
 COHORT_DEVICE inline int64_t LineOf(const DeviceLines& lines, int64_t i) {
   if (lines.inner == 1) return i / lines.size;
   return i / (lines.size * lines.inner) * lines.inner + i % lines.inner;
 }
 
-// The combine function of maxima, for ReduceEach. A NaN is never the largest value of a line, but
-// it makes the sums of its line NaN.
+// The function that takes the larger of two values, for maxima by ReduceEach. A NaN is never the
+// largest value of a line, but it makes the sums of its line NaN.
 struct TakeLarger {
   COHORT_DEVICE double operator()(double a, double b) const { return a > b ? a : b; }
 };
 
-// Posts the search for the largest x of each line, which is written to largest[line].
+// Posts a loop that finds the largest x of each line and writes it to largest[line].
 int32_t FindLargest(CudaContext* context, const DeviceLines& lines, const float* x,
                     double* largest) {
   const DeviceLines captured = lines;
@@ -40,8 +40,8 @@ int32_t FindLargest(CudaContext* context, const DeviceLines& lines, const float*
       TakeLarger{}, [=] COHORT_DEVICE(int64_t line, double value) { largest[line] = value; });
 }
 
-// Posts the sum of each line. For an element at place `at` of a line, the summand is term(line,
-// at); the sum is passed to store(line, sum).
+// Posts a loop that computes one sum for each line. The element at index `at` of the tensor adds
+// term(line, at); the sum is passed to store(line, sum).
 template <typename Term, typename Store>
 int32_t AddUpLines(CudaContext* context, const DeviceLines& lines, Term term, Store store) {
   const DeviceLines captured = lines;
@@ -84,7 +84,8 @@ int32_t SoftmaxGrad(CudaContext* context, const SoftmaxGradLaunch& launch) {
   const float* const y = launch.y;
   float* const dx = launch.dx;
   double* const sums = launch.sums;
-  // Softmax: dx = y (dy - sum of dy y). LogSoftmax: dx = dy - exp(y) sum of dy.
+  // The gradient of Softmax is dx = y (dy - sum of dy y), that of LogSoftmax dx = dy - exp(y) sum
+  // of dy.
   const int32_t code = AddUpLines(
       context, lines,
       [=] COHORT_DEVICE(int64_t, int64_t at) {
@@ -120,14 +121,15 @@ int32_t FindLogSumExp(CudaContext* context, const DeviceLines& lines, const floa
       [=] COHORT_DEVICE(int64_t line, double sum) { shifts[line] = largest[line] + log(sum); });
 }
 
-// Computes the sum of each line's x.
+// Computes the sum of x over each line.
 int32_t FindSum(CudaContext* context, const DeviceLines& lines, const float* x, double* sums) {
   return AddUpLines(
       context, lines, [=] COHORT_DEVICE(int64_t, int64_t at) { return static_cast<double>(x[at]); },
       [=] COHORT_DEVICE(int64_t line, double sum) { sums[line] = sum; });
 }
 
-// Computes the dense losses of logits: the sum of truth * (shift - x) over a line.
+// Computes the categorical cross-entropy of logits for each line: the sum of truth * (shift - x),
+// where shift is log(sum of exp(x)).
 int32_t DenseOfLogits(CudaContext* context, const DenseLossLaunch& launch) {
   const float* const truth = launch.truth;
   const float* const x = launch.prediction;
@@ -144,7 +146,8 @@ int32_t DenseOfLogits(CudaContext* context, const DenseLossLaunch& launch) {
       [=] COHORT_DEVICE(int64_t line, double loss) { out[line] = static_cast<float>(loss); });
 }
 
-// Computes the dense losses: probabilities are normalised by their sum, as Keras does.
+// Computes the categorical cross-entropy of each line. Predicted probabilities are first divided by
+// their sum, as in Keras.
 int32_t Dense(CudaContext* context, const DenseLossLaunch& launch) {
   if (launch.from_logits) return DenseOfLogits(context, launch);
   const float* const truth = launch.truth;
@@ -162,8 +165,8 @@ int32_t Dense(CudaContext* context, const DenseLossLaunch& launch) {
       [=] COHORT_DEVICE(int64_t line, double loss) { out[line] = static_cast<float>(loss); });
 }
 
-// Computes the gradient of the dense losses of logits: dloss * (softmax(x) * sum of truth - truth)
-// for each element.
+// Computes the gradient of the categorical cross-entropy of logits: dloss * (softmax(x) * sum of
+// truth - truth) for each element.
 int32_t DenseGradOfLogits(CudaContext* context, const DenseLossLaunch& launch) {
   const DeviceLines lines = launch.lines;
   const float* const truth = launch.truth;
@@ -194,7 +197,8 @@ int32_t DenseGrad(CudaContext* context, const DenseLossLaunch& launch) {
   double* const weighted = launch.sums + lines.count;
   int32_t code = FindSum(context, lines, p, sums);
   if (code != kCudaDone) return code;
-  // Clipped elements have no gradient of their own, but all elements share that of the sum.
+  // A clipped probability has no gradient of its own, but each probability shares the gradient of
+  // the sum by which all are divided.
   code = AddUpLines(
       context, lines,
       [=] COHORT_DEVICE(int64_t line, int64_t at) {
@@ -212,7 +216,7 @@ int32_t DenseGrad(CudaContext* context, const DenseLossLaunch& launch) {
   });
 }
 
-// Computes the sum of each line's clipped predictions, by which Keras normalises.
+// Computes the sum of each line's clipped predictions, by which Keras divides the predictions.
 int32_t FindClampedSum(CudaContext* context, const SparseLossLaunch& launch) {
   const float* const p = launch.prediction;
   double* const sums = launch.sums;
@@ -222,8 +226,8 @@ int32_t FindClampedSum(CudaContext* context, const SparseLossLaunch& launch) {
       [=] COHORT_DEVICE(int64_t line, double sum) { sums[line] = sum; });
 }
 
-// Computes one number for each line: for logits the logarithm that normalises them, in the second
-// half of `sums`; else the sum of clipped predictions, in the first half.
+// Computes the number that normalises each line of a sparse loss: for logits log(sum of exp(x)), in
+// the second half of `sums`; else the sum of clipped predictions, in the first half.
 int32_t FindSparseSums(CudaContext* context, const SparseLossLaunch& launch) {
   if (!launch.from_logits) return FindClampedSum(context, launch);
   return FindLogSumExp(context, launch.lines, launch.prediction, launch.sums,

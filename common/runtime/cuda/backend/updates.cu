@@ -8,7 +8,7 @@ namespace cohort {
 
 namespace {
 
-// Starts a loop on the device over the body of an update rule.
+// Starts a device loop that applies the body of an update rule to every element.
 struct StartEach {
   CudaContext* context;
 
@@ -23,7 +23,8 @@ int32_t Start(CudaContext* context, const Update& update) {
   return WithBody(update, StartEach{context});
 }
 
-// Updates the rows' accumulators, then every element by the accumulator of its row.
+// Applies row-wise Adagrad: updates each row's accumulator, then every element by its row's
+// accumulator.
 int32_t RowwiseAdagrad(CudaContext* context, const RowwiseAdagradUpdate& update) {
   const RowwiseAdagradUpdate u = update;
   const int32_t code = ReduceEach(

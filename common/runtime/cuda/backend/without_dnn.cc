@@ -5,7 +5,7 @@
 
 namespace cohort {
 
-// Any code above kDnnErrors makes DnnErrorWords explain that cuDNN is missing.
+// Any error code above kDnnErrors will do: DnnErrorWords says for each that cuDNN is missing.
 namespace {
 
 int32_t Refuse(CudaContext*, const ConvLaunch&) { return kDnnErrors + 1; }

@@ -8,7 +8,7 @@
 
 namespace cohort {
 
-// An image seen around its channel axis.
+// The shape of a batch of images, seen as [outer, channels, inner].
 struct ChannelView {
   int64_t outer = 0;
   int64_t channels = 0;
@@ -65,8 +65,8 @@ struct BatchNormSumsLaunch {
   const double* variances = nullptr;
   double* sums = nullptr;
   double* products = nullptr;
-  float* dbias = nullptr;   // receives `sums` as float; null: not wanted
-  float* dscale = nullptr;  // receives `products` as float; null: not wanted
+  float* dbias = nullptr;   // receives `sums` as float; null: dbias is not wanted
+  float* dscale = nullptr;  // receives `products` as float; null: dscale is not wanted
 };
 
 // Computes dx from the sums of BatchNormSumsLaunch.
@@ -116,8 +116,8 @@ struct SlideAxis {
 
 inline constexpr int kSlideAxes = 3;
 
-// The windows over planes of three axes. A plane with fewer axes has axes of extent 1 before its
-// own axes.
+// The sliding windows over planes of three axes. A plane with fewer axes gets leading axes of
+// extent 1.
 struct Slide {
   SlideAxis axes[kSlideAxes];
   int64_t planes = 0;
@@ -129,13 +129,14 @@ struct Slide {
 struct MaxPoolLaunch {
   Slide slide;
   const float* x = nullptr;
-  float* y = nullptr;  // null: the maxima are not wanted
-  // The place of each window's largest element within its plane, or -1 for a window without
-  // elements; null: not wanted.
+  float* y = nullptr;  // receives the maxima; null: not wanted
+  // The position of each window's largest element within its plane, or -1 for a window without
+  // elements; null: the positions are not wanted.
   int64_t* at = nullptr;
 };
 
-// Computes ONNX's indices into the whole tensor from the places within planes.
+// Computes the indices that ONNX's MaxPool returns, which count through the whole tensor, from
+// positions within planes.
 struct MaxPoolIndicesLaunch {
   Slide slide;
   bool column_major = false;
@@ -143,7 +144,8 @@ struct MaxPoolIndicesLaunch {
   int64_t* indices = nullptr;  // `indices` may be the same memory as `at`
 };
 
-// Computes dx, the sum of dy over the windows whose largest element is at a place.
+// Computes the gradient of max pooling: an element of dx is the sum of dy over the windows whose
+// largest element it was.
 struct MaxPoolGradLaunch {
   Slide slide;
   const float* dy = nullptr;
@@ -151,11 +153,11 @@ struct MaxPoolGradLaunch {
   float* dx = nullptr;
 };
 
-// Computes the mean of each window, or the gradient.
+// Computes the mean of each window, or the gradient of average pooling.
 struct AveragePoolLaunch {
   Slide slide;
   bool count_padding = false;
-  const float* in = nullptr;  // x, or dy for the gradient
+  const float* in = nullptr;  // x for the mean, or dy for the gradient
   float* out = nullptr;
 };
 
@@ -175,7 +177,7 @@ struct ConvAxis {
   int64_t kernel = 1;
   int64_t stride = 1;
   int64_t dilation = 1;
-  int64_t pad = 0;  // positions of padding before the input and again after the input
+  int64_t pad = 0;  // number of padding positions at each end of the input
 };
 
 // Computes a convolution over two axes, or a gradient of one. The operands are x [batch, groups *
@@ -187,10 +189,10 @@ struct ConvLaunch {
   int64_t outputs = 0;  // channels of one group of y
   ConvAxis rows;
   ConvAxis columns;
-  const float* first = nullptr;   // x, or dy of a gradient
-  const float* second = nullptr;  // w, or x for the gradient of the weights
+  const float* first = nullptr;   // x, or dy if a gradient is computed
+  const float* second = nullptr;  // w, or x if the gradient of w is computed
   const float* bias = nullptr;    // the bias, used by `forward` only; null: no bias
-  float* result = nullptr;        // y, dx or dw
+  float* result = nullptr;        // the result: y, dx or dw
 };
 
 }  // namespace cohort

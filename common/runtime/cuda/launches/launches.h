@@ -1,10 +1,10 @@
 #pragma once
 
-// Everything that a kernel can start on a device. A launch is declared in three places, always in
-// the same way: a struct with its arguments (tensor_launches.h, image_launches.h; updates have
-// theirs in update/rules/updates.h), a Launcher in the struct of its family, and the function that
-// makes the family, which a file of backend/ defines. A kernel starts a launch by
-// CudaStream::Launch.
+// The launches: all that a kernel of an operator can start on a device. A launch is declared in
+// three places, always in the same way: a struct with its arguments (tensor_launches.h,
+// image_launches.h; updates have theirs in update/rules/updates.h), a Launcher in the struct of its
+// family, and the function that makes the family, which a file of backend/ defines. A kernel starts
+// a launch by CudaStream::Launch.
 //
 // This header is plain C++, because nvcc compiles it, too.
 
@@ -20,8 +20,8 @@ struct CudaContext;
 
 inline constexpr int32_t kCudaDone = 0;
 
-// A function that starts the launch that `arguments` describe. Returns a code of cuda_table.h; the
-// started work runs later.
+// A function that starts the launch that `arguments` describe. Returns an error code of
+// cuda_table.h; the started work runs later.
 template <typename Arguments>
 using Launcher = int32_t (*)(CudaContext* context, const Arguments& arguments);
 
@@ -133,8 +133,9 @@ struct CudaLaunches {
   GemmLaunches gemm;
 };
 
-// These functions make the families. The .cu files define them, and tests compile the same files
-// for the processor; the last two are defined where a library is called, and by the stand-in.
+// Each function returns the launchers of one family. The .cu files define these functions, and
+// tests compile the same files for the processor. The last two, which call cuDNN and cuBLAS, are
+// defined elsewhere in backend/, and in tests by the stand-in for a device.
 BatchNormLaunches MakeBatchNormLaunches();
 DropoutLaunches MakeDropoutLaunches();
 ElementwiseLaunches MakeElementwiseLaunches();
@@ -149,7 +150,7 @@ UpdatesLaunches MakeUpdatesLaunches();
 ConvolutionLaunches MakeConvolutionLaunches();
 GemmLaunches MakeGemmLaunches();
 
-// Makes all families.
+// Returns the launchers (functions that start work on a device) of all families.
 inline CudaLaunches MakeCudaLaunches() {
   return {MakeBatchNormLaunches(), MakeDropoutLaunches(), MakeElementwiseLaunches(),
           MakeLossesLaunches(),    MakePaddingLaunches(), MakePoolingLaunches(),

@@ -11,9 +11,10 @@ namespace cohort {
 inline constexpr int kWalkAxesMax = 8;
 
 // The merged axes of kernels/broadcast.h in a form for a device. From the index of an element of a
-// result, a device computes the places in the two inputs.
+// result, a device computes the index of the element that it reads in each of the two inputs, a and
+// b.
 struct BroadcastWalk {
-  int32_t axes = 0;  // number of axes in use; 0: the walk has one element
+  int32_t axes = 0;  // number of axes in use; 0: the result has one element
   int64_t size[kWalkAxesMax] = {};
   int64_t stride_a[kWalkAxesMax] = {};
   int64_t stride_b[kWalkAxesMax] = {};
@@ -36,7 +37,7 @@ struct UnaryLaunch {
   float* y = nullptr;  // y may be the same memory as x
 };
 
-// Computes out[i] from the elements of a and b at the places that `walk` gives for i.
+// Computes out[i] from one element of a and one element of b, whose indices `walk` gives for i.
 struct BinaryLaunch {
   enum class Op : int32_t { kAdd, kSub, kMul, kDiv };
   Op op = Op::kAdd;
@@ -62,12 +63,12 @@ struct UnaryGradLaunch {
 struct DropoutLaunch {
   int64_t count = 0;
   uint64_t key = 0;    // the key of the RandomStream
-  uint64_t first = 0;  // number of element 0 in the global batch
+  uint64_t first = 0;  // number in the global batch of the first element of x
   uint32_t threshold = 0;
   float scale = 1;
   const float* x = nullptr;
   float* y = nullptr;    // y may be the same memory as x; null: y is not wanted
-  bool* mask = nullptr;  // null: the mask is not wanted
+  bool* mask = nullptr;  // receives the mask; null: the mask is not wanted
 };
 
 // Applies a mask of Dropout: y = mask ? scale * x : 0.
@@ -89,7 +90,7 @@ struct WeighLaunch {
   float* y = nullptr;  // y may be the same memory as x
 };
 
-// Computes sum = sum + x, over replicas.
+// Adds one replica's x to a sum over replicas: sum = sum + x.
 struct AddToLaunch {
   int64_t count = 0;
   const float* x = nullptr;
@@ -127,8 +128,8 @@ struct BiasLaunch {
   float* x = nullptr;
 };
 
-// Writes Gemm's C into the output: y[row][column] = scale * x[row * row_stride + column *
-// column_stride].
+// Writes Gemm's operand C, scaled and broadcast, into the output: y[row][column] = scale * x[row *
+// row_stride + column * column_stride].
 struct SpreadLaunch {
   int64_t rows = 0;
   int64_t columns = 0;
@@ -139,15 +140,16 @@ struct SpreadLaunch {
   float* y = nullptr;
 };
 
-// Computes y[i] for i in [0, count). y[i] is the sum of x over k in [0, length), divided by
-// `divisor`; summand k of y[i] is at kept's place a of i plus reduced's place a of k. Each sum is
-// split into `parts` partial sums, which may run at the same time.
+// Computes `count` sums of x, divided by `divisor`. Sum y[i] has `length` summands; the index in x
+// of summand k is the index that `kept` gives for i plus the index that `reduced` gives for k (in
+// input a of each walk). Each sum is split into `parts` partial sums, which may run at the same
+// time.
 struct SumLaunch {
   int64_t count = 0;
   int64_t length = 0;
   BroadcastWalk kept;
   BroadcastWalk reduced;
-  bool columns = false;  // whether neighbouring elements belong to different sums
+  bool columns = false;  // whether neighbouring elements of x belong to different sums
   int64_t parts = 1;
   // Scratch in device memory: count * parts numbers; unused if parts is 1.
   double* partial = nullptr;
@@ -156,7 +158,7 @@ struct SumLaunch {
   float* y = nullptr;
 };
 
-// Computes y[i] = scale * x at walk's place a of i.
+// Computes y[i] = scale * x[j], where j is the index that `walk` gives for i in its input a.
 struct RepeatLaunch {
   int64_t count = 0;
   BroadcastWalk walk;

@@ -15,8 +15,8 @@ struct Statistics {
   std::vector<double> variances;
 };
 
-// Computes the statistics in two passes, like the reference kernel; `variances` holds the sums
-// meanwhile.
+// Computes mean and variance in two passes, like the reference kernel. `variances` holds sums until
+// they are divided.
 Statistics OfBatch(const BatchNormShape& shape, const float* x) {
   const auto count = static_cast<double>(shape.count);
   Statistics statistics;
@@ -36,7 +36,7 @@ Statistics Given(const Tensor& mean, const Tensor& variance) {
   return {{means.begin(), means.end()}, {variances.begin(), variances.end()}};
 }
 
-// Writes the new running statistics if the output is wanted.
+// Writes the updated running mean or variance, if the output is wanted.
 void PutRunning(KernelContext& context, int output, double kept, const Tensor& before,
                 const std::function<double(size_t)>& now) {
   if (!context.output_wanted(output)) return;
@@ -67,8 +67,7 @@ bool RunBatchNorm(KernelContext& context, const BatchNormParameters& parameters)
         static_cast<float>(static_cast<double>(scale.data<float>()[c]) /
                            std::sqrt(used.variances[c] + static_cast<double>(parameters.epsilon))));
   }
-  // All statistics are computed. Each y depends only on its own x from here on, so y may overwrite
-  // x.
+  // All statistics are computed. Each y now depends only on its own x, so y may overwrite x.
   float* const y = context.OutputOver(0, 0, DType::kFloat32, x.shape()).mutable_data<float>();
   MapChannels(*shape, {used.means.data(), factors.data(), bias.data<float>()}, x.data<float>(), y);
   return true;
@@ -81,8 +80,7 @@ void PutChannels(KernelContext& context, int output, const std::vector<double>& 
   for (const double value : values) *out++ = static_cast<float>(value);
 }
 
-// Computes the gradients by the formulas of the reference kernel
-// (reference/batch_normalization.cc).
+// Computes the gradients of BatchNormalization by the formulas in reference/batch_normalization.cc.
 bool RunBatchNormGrad(KernelContext& context, const BatchNormParameters& parameters) {
   const Tensor dy = context.input(0);
   const Tensor x = context.input(1);

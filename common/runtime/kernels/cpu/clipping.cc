@@ -13,7 +13,7 @@ float ParseClipNorm(AttributeReader& reader) { return reader.Float("clip_norm", 
 float ParseClipValue(AttributeReader& reader) { return reader.Float("clip_value", 0); }
 
 bool RunClipByNorm(KernelContext& context, const float& clip_norm) {
-  // One norm over all inputs, as tf.clip_by_global_norm has it.
+  // One norm is computed over all inputs together, as in tf.clip_by_global_norm.
   double sum = 0;
   for (int i = 0; i < context.num_inputs(); ++i) {
     const Tensor& in = context.input(i);
@@ -21,13 +21,13 @@ bool RunClipByNorm(KernelContext& context, const float& clip_norm) {
     sum += SumOfSquaresLoop(in.data<float>(), in.num_elements());
   }
   const double norm = std::sqrt(sum);
-  // No clipping is needed in most steps of a training that goes well.
+  // In most steps of healthy training the norm is within the limit and nothing is clipped.
   const bool keep = norm <= clip_norm;
-  // An infinite norm makes all outputs NaN, so a diverged step is not hidden.
+  // If the norm is infinite or NaN, all outputs become NaN, so a diverged step is not hidden.
   const double scale = std::isfinite(norm) ? clip_norm / std::max<double>(norm, clip_norm)
                                            : std::numeric_limits<double>::quiet_NaN();
   for (int i = 0; i < context.num_inputs(); ++i) {
-    // Every input counts in the norm, also one whose output is not wanted.
+    // An input whose output is not wanted still counts in the norm.
     if (!context.output_wanted(i)) continue;
     const Tensor in = context.input(i);
     if (keep) {

@@ -9,7 +9,7 @@ namespace {
 
 using dnnl::memory;
 
-// The dimensions that the primitives of all three kinds share.
+// The dimensions of a convolution, which its forward primitive and both gradient primitives share.
 struct Descriptions {
   memory::dims x;
   memory::dims w;
@@ -44,13 +44,14 @@ Descriptions Describe(const ConvShape& shape) {
 }
 
 constexpr auto kFloat = memory::data_type::f32;
-// Winograd's algorithm has larger rounding errors
+// Winograd's algorithm, the alternative, has larger rounding errors.
 constexpr auto kDirect = dnnl::algorithm::convolution_direct;
 
 // Describes a tensor whose layout oneDNN chooses.
 memory::desc Any(const memory::dims& dims) { return {dims, kFloat, memory::format_tag::any}; }
 
-// Lets the caller provide the scratchpad, so that one primitive can run on several threads.
+// Returns attributes with which each run brings its own scratchpad, so that one primitive can run
+// on several threads.
 dnnl::primitive_attr OwnScratchpad() {
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
@@ -86,7 +87,7 @@ size_t Aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
 std::unique_ptr<const ConvPrimitive> ConvPrimitive::Make(ConvKind kind, const ConvShape& shape,
                                                          bool has_bias) {
   std::unique_ptr<ConvPrimitive> made(new ConvPrimitive);
-  // oneDNN throws for a convolution that it does not have; no exception may leave this file.
+  // oneDNN throws for a convolution that it does not support, but no exception may leave this file.
   try {
     made->Plan(kind, shape, has_bias);
   } catch (const dnnl::error&) {
@@ -125,7 +126,7 @@ void ConvPrimitive::Plan(ConvKind kind, const ConvShape& shape, bool has_bias) {
     result_ = {DNNL_ARG_DIFF_WEIGHTS, weights, backward.diff_weights_desc(), {}};
     scratchpad_ = backward.scratchpad_desc();
   }
-  // The workspace holds the operands in oneDNN's layouts, then the scratchpad.
+  // The workspace holds the tensors that need oneDNN's layouts, then oneDNN's scratchpad.
   Place(first_, false);
   Place(second_, false);
   Place(result_, true);
@@ -133,7 +134,7 @@ void ConvPrimitive::Plan(ConvKind kind, const ConvShape& shape, bool has_bias) {
   workspace_bytes_ += Aligned(scratchpad_.get_size());
 }
 
-// Reserves workspace for an operand whose layout differs from the caller's.
+// Reserves workspace for a tensor whose layout in oneDNN differs from the caller's layout.
 void ConvPrimitive::Place(Operand& operand, bool is_result) {
   if (!operand.moves()) return;
   operand.offset = workspace_bytes_;
@@ -143,8 +144,8 @@ void ConvPrimitive::Place(Operand& operand, bool is_result) {
   operand.reorder = dnnl::reorder(dnnl::reorder::primitive_desc(engine_, from, engine_, to));
 }
 
-// Returns the operand as oneDNN takes it. The const_cast is safe, because oneDNN writes only to
-// results.
+// Returns the tensor in oneDNN's layout: in the workspace, or in the caller's memory if both
+// layouts are equal. The const_cast is safe, because oneDNN writes only to results.
 memory ConvPrimitive::Inside(const Operand& operand, const void* data, std::byte* workspace) const {
   void* const place = operand.moves() ? workspace + operand.offset : const_cast<void*>(data);
   return memory(operand.inside, engine_, place);
@@ -162,7 +163,8 @@ absl::Status ConvPrimitive::Run(const ConvOperands& operands, std::byte* workspa
       }
       arguments.emplace(operand.argument, inside);
     };
-    // Operands move into oneDNN's layouts before the product, and the result moves out afterwards.
+    // Inputs are reordered into oneDNN's layouts before the convolution, and the result is
+    // reordered back afterwards.
     take(first_, operands.first);
     take(second_, operands.second);
     if (has_bias_) {

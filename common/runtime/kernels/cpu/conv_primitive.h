@@ -1,8 +1,8 @@
 #pragma once
 
 // A 2-D convolution, or a gradient of one, for fixed shapes on oneDNN. The caller's tensors are
-// plain [N,C,H,W]. Inside the primitive, oneDNN uses the layouts in which it is fastest: moving
-// operands between layouts costs a tenth of the time, and halves the time of the product itself
+// plain [N,C,H,W]. Internally oneDNN uses the layouts in which it is fastest: reordering tensors
+// between layouts costs a tenth of the time, but halves the time of the convolution itself
 // (docs/PERFORMANCE.md).
 
 #include <cstddef>
@@ -15,9 +15,9 @@
 namespace cohort {
 
 enum class ConvKind {
-  kForward,     // from x, w and perhaps bias, computes y
-  kInputGrad,   // from dy and w, computes dx
-  kWeightGrad,  // from dy and x, computes dw
+  kForward,     // the convolution: computes y from x, w and perhaps a bias
+  kInputGrad,   // the gradient of x: computes dx from dy and w
+  kWeightGrad,  // the gradient of w: computes dw from dy and x
 };
 
 struct ConvOperands {
@@ -27,11 +27,12 @@ struct ConvOperands {
   float* result = nullptr;
 };
 
-// A compiled convolution of oneDNN. Immutable; thread-safe: what a run changes is the caller's.
+// A compiled convolution of oneDNN. Immutable; thread-safe, because a run writes only to memory of
+// its caller.
 class ConvPrimitive {
  public:
-  // Makes a primitive for the number of threads that OpenMP gives the calling thread; the primitive
-  // must be run with the same number. Returns nullptr if oneDNN has no such convolution. `shape`
+  // Makes a primitive for the calling thread's number of OpenMP threads; every run of the primitive
+  // must use the same number. Returns nullptr if oneDNN does not support the convolution. `shape`
   // must have two spatial axes and no extent of 0.
   static std::unique_ptr<const ConvPrimitive> Make(ConvKind kind, const ConvShape& shape,
                                                    bool has_bias);
@@ -42,13 +43,13 @@ class ConvPrimitive {
   absl::Status Run(const ConvOperands& operands, std::byte* workspace) const;
 
  private:
-  // A tensor in the caller's layout (outside) and in the primitive's layout (inside).
+  // A tensor of the convolution: in the caller's layout (outside) and in oneDNN's layout (inside).
   struct Operand {
     int argument = 0;
     dnnl::memory::desc outside;
     dnnl::memory::desc inside;
-    dnnl::reorder reorder;  // empty if both layouts are equal
-    size_t offset = 0;      // place of the inside form in the workspace
+    dnnl::reorder reorder;  // converts between the layouts; empty if both are equal
+    size_t offset = 0;      // offset in the workspace of the tensor in oneDNN's layout
 
     bool moves() const { return inside != outside; }
   };

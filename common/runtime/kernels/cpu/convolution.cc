@@ -7,22 +7,23 @@
 #include "common/runtime/kernels/cpu/conv_primitive.h"
 #include "common/runtime/kernels/cpu/fast_kernel.h"
 
-// Sets libgomp's team size. It is declared here, because clang has no omp.h without its own OpenMP.
+// Sets the calling thread's number of OpenMP threads. The function is declared here, because clang
+// has no omp.h without its own OpenMP.
 extern "C" void omp_set_num_threads(int threads);
 
 namespace cohort {
 
 namespace {
 
-// The limit of primitives for one node. A job has a full batch and a last batch, in training and in
-// evaluation.
+// The largest number of primitives that are kept for one node. A node sees few shapes: those of a
+// full batch and of a last batch, in training and in evaluation.
 constexpr size_t kPrimitivesMax = 8;
 
-// The shapes of the inputs, on which a primitive depends in addition to its node.
+// The shapes of a node's inputs; each combination needs a primitive of its own.
 using Shapes = std::vector<Shape>;
 
-// The primitives of one node, found by the shapes of the inputs. Making one generates code, which
-// takes milliseconds. Thread-safe.
+// The compiled oneDNN primitives of one node, found by the shapes of the inputs. Making a primitive
+// generates code, which takes milliseconds. Thread-safe.
 class ConvPrimitives {
  public:
   // A primitive, shared with the runs that use it.
@@ -39,7 +40,8 @@ class ConvPrimitives {
     const Entry made = make();
     MutexLock lock(mutex_);
     if (const Item* found = FindLocked(shapes)) return found->entry;
-    // A limit, because primitives of shapes that change all the time would fill memory.
+    // The number of primitives is limited, because shapes that change all the time would fill
+    // memory with primitives.
     if (items_.size() >= kPrimitivesMax) items_.clear();
     items_.push_back({shapes, made});
     return made;
@@ -50,7 +52,7 @@ class ConvPrimitives {
     Shapes shapes;
     Entry entry;
   };
-  // Looks through all items, which are few.
+  // Searches all items in turn, since they are few.
   const Item* FindLocked(const Shapes& shapes) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     for (const Item& item : items_) {
       if (item.shapes == shapes) return &item;
@@ -75,8 +77,8 @@ struct ConvSetup {
   std::shared_ptr<OutputPool> workspaces;
 };
 
-// A convolution or a gradient of one, on oneDNN. Thread-safe: constant but for the primitives,
-// which synchronise themselves.
+// The kernel of a convolution or of a gradient of one, computed by oneDNN. Thread-safe: constant
+// but for the primitives, which have their own lock.
 class ConvKernel : public Kernel {
  public:
   ConvKernel(const ConvParameters& parameters, const ConvSetup& setup,
@@ -89,13 +91,14 @@ class ConvKernel : public Kernel {
     const Tensor third = context.input(2);
     const absl::StatusOr<ConvShape> shape = Resolve(first, second, third);
     if (!shape.ok() || !IsFast(*shape, first, second, third)) return reference_->Run(context);
-    // The team size belongs to the calling thread, and a strand moves between threads.
+    // The number of OpenMP threads is a setting of each thread, and a strand moves between threads,
+    // so every run sets the number.
     omp_set_num_threads(setup_.threads);
     const bool has_bias = setup_.kind == ConvKind::kForward && third.has_value();
     const auto primitive = primitives_.FindOr(KeyOf(first, second, third), [&] {
       return ConvPrimitives::Entry(ConvPrimitive::Make(setup_.kind, *shape, has_bias));
     });
-    // If oneDNN cannot compute this convolution, the reference kernel does.
+    // If oneDNN cannot compute this convolution, the reference kernel computes it.
     if (primitive == nullptr) return reference_->Run(context);
     const Shape result = setup_.kind == ConvKind::kForward ? shape->y : third.shape();
     ConvOperands operands;

@@ -10,8 +10,8 @@ namespace {
 
 using None = CpuRegistration::NoParameters;
 
-// Allocates the output over an input that has the result's shape, the first one if both have it;
-// else allocates a fresh output.
+// Allocates the output in the memory of an input that has the result's shape, the first one if both
+// have it. If no input has that shape, allocates a fresh output.
 Tensor& OutputOverEither(KernelContext& context, const Shape& shape) {
   const int over = context.input(0).shape() == shape ? 0 : 1;
   if (context.input(over).shape() != shape) return context.Output(0, DType::kFloat32, shape);
@@ -58,7 +58,7 @@ bool RunGrad(KernelContext& context, const None&) {
 
 void AddArithmetic(const CpuRegistration& registration) {
   const auto add = [&](const std::string& domain, const std::string& op,
-                       // None of these operators has attributes.
+                       // None of the elementwise operators has attributes.
                        bool (*fast)(KernelContext&, const None&)) {
     registration.Add<None>(domain, op, CpuRegistration::ParseNothing, fast);
   };
@@ -79,7 +79,7 @@ void AddArithmetic(const CpuRegistration& registration) {
 }
 
 // Runs Dropout in training if both outputs are wanted, as in every train step. The reference kernel
-// does the rest: an unwanted mask would need memory of its own.
+// runs in all other cases: an unwanted mask would need memory of its own.
 bool RunDropout(KernelContext& context, const DropoutParameters& parameters) {
   const Tensor x = context.input(0);
   const absl::StatusOr<DropoutMode> mode = ReadDropoutMode(context, 1);
@@ -87,7 +87,7 @@ bool RunDropout(KernelContext& context, const DropoutParameters& parameters) {
   if (!context.output_wanted(0) || !context.output_wanted(1)) return false;
   bool* mask = context.Output(1, DType::kBool, x.shape()).mutable_data<bool>();
   Tensor& y = context.OutputOver(0, 0, DType::kFloat32, x.shape());
-  // The mask is written first, because y may overwrite x.
+  // The mask is computed first. Each y then depends only on its own x, so y may overwrite x.
   MaskLoop(DropoutStream(parameters, context.run()),
            {mask, x.num_elements(), FirstElement(context.run(), x.shape()), mode->Threshold()});
   MaskedScaleLoop(static_cast<float>(mode->Scale()), x.data<float>(), mask,

@@ -1,7 +1,8 @@
 #pragma once
 
-// Fast kernels. A fast kernel covers the common case (float32, and a layout that suits its loop)
-// and returns whether it did. The reference kernel does everything else, including error messages.
+// Fast kernels of the processor. A fast kernel computes the common case (float32, and a layout that
+// suits its loop) and returns whether it did. In all other cases, errors included, the operator's
+// reference kernel runs.
 
 #include <memory>
 #include <string>
@@ -18,11 +19,12 @@ struct CpuRegistration {
   const KernelRegistry& reference;
 
   const KernelDefinition& Reference(const std::string& domain, const std::string& op) const;
-  // Adds the reference kernel of an operator for which it is fast enough.
+  // Adds an operator's reference kernel to the registry, for an operator where that kernel is fast
+  // enough.
   void Keep(const std::string& domain, const std::string& op) const;
 
-  // Adds a fast kernel. `fast` returns false if the reference kernel has to run instead; in that
-  // case it must not have allocated an output.
+  // Adds a fast kernel of an operator. `fast` returns false if the reference kernel has to run
+  // instead; `fast` must then not have allocated an output.
   template <typename Parameters>
   void Add(const std::string& domain, const std::string& op, Parameters (*parse)(AttributeReader&),
            bool (*fast)(KernelContext&, const Parameters&)) const {
@@ -44,7 +46,8 @@ struct CpuRegistration {
     const KernelDefinition slow = Reference(domain, op);
     const auto make = [make_slow = slow.make, parse, fast](
                           const onnx::NodeProto& node) -> absl::StatusOr<std::unique_ptr<Kernel>> {
-      // The reference kernel's factory checks the attributes, so the second reader need not.
+      // The reference kernel's factory has checked the attributes, so this second reader does not
+      // check them again.
       ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel, make_slow(node));
       AttributeReader reader(node);
       return std::make_unique<Fast>(parse(reader), fast, std::move(kernel));

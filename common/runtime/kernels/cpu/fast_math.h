@@ -1,6 +1,7 @@
 #pragma once
 
-// Functions of float32 that vectorise: they have no branches, no tables and no library calls.
+// Functions of float32 that compilers can vectorise: they have no branches, tables or library
+// calls.
 
 #include <cstdint>
 #include <cstring>
@@ -26,14 +27,15 @@ COHORT_INLINE int32_t ToBits(float value) {
 }  // namespace fast_math_internal
 
 // Returns e^x with an error of at most 2 ulp (span_loops_test checks all exponents); 0 below -104,
-// infinity above 88.73, NaN for NaN. x = n ln 2 + r with |r| <= ln 2 / 2, where ln 2 has two parts
-// (Cody and Waite). e^r is the Taylor series up to r^7 / 7!, whose remainder is below 2^-27. 2^n
-// has two factors, so results are right down to the subnormal numbers.
+// infinity above 88.73, NaN for NaN. The argument is split into x = n ln 2 + r with |r| <= ln 2 /
+// 2, where ln 2 has two parts (Cody and Waite). e^r is the Taylor series up to r^7 / 7!, whose
+// remainder is below 2^-27. 2^n is split into two factors, so results are right down to the
+// subnormal numbers.
 COHORT_INLINE float FastExp(float x) {
   using fast_math_internal::FromBits;
   using fast_math_internal::ToBits;
   constexpr float kRound =
-      12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer in the low bits
+      12582912.0f;  // 1.5 * 2^23: adding this number rounds x to an integer in the low bits
   x = x < -104.0f ? -104.0f : x;
   x = x > 89.0f ? 89.0f : x;
   const float shifted = x * 1.44269504f + kRound;
@@ -49,7 +51,8 @@ COHORT_INLINE float FastExp(float x) {
   p = p * r + 0.5f;
   p = p * r + 1.0f;
   p = p * r + 1.0f;
-  // A NaN has no whole part, so its n is meaningless; shifting an unsigned number stays defined.
+  // If x is NaN, the whole part n is meaningless, but the shifts below are of unsigned numbers and
+  // so stay defined.
   const int32_t half = n >> 1;
   const float scale_a = FromBits(static_cast<int32_t>(static_cast<uint32_t>(half + 127) << 23));
   const float scale_b = FromBits(static_cast<int32_t>(static_cast<uint32_t>(n - half + 127) << 23));
@@ -58,8 +61,8 @@ COHORT_INLINE float FastExp(float x) {
 
 COHORT_INLINE float FastSigmoid(float x) { return 1.0f / (1.0f + FastExp(-x)); }
 
-// Returns tanh x = 1 - 2 / (e^2x + 1). For |x| below 0.25 that difference would cancel, so the odd
-// Taylor series up to x^9 is used.
+// Returns tanh x = 1 - 2 / (e^2x + 1). For |x| below 0.25 the subtraction would lose digits, so the
+// odd Taylor series up to x^9 is used.
 COHORT_INLINE float FastTanh(float x) {
   const float square = x * x;
   float series = 62.0f / 2835.0f;

@@ -13,8 +13,8 @@ namespace cohort {
 
 namespace {
 
-// Returns whether the fast loops apply: float32, a window of two axes, and positions that fit an
-// int32.
+// Returns whether the fast pooling loops can run: float32, a window of two axes, and positions that
+// fit an int32.
 bool IsFastPool(const Tensor& x, const absl::StatusOr<PoolShape>& shape) {
   return shape.ok() && shape->window.axes.size() == 2 && IsFloat32(x) && x.num_elements() > 0 &&
          shape->y.num_elements() > 0 && shape->window.inputs <= std::numeric_limits<int32_t>::max();
@@ -66,7 +66,7 @@ bool RunMaxPoolGrad(KernelContext& context, const PoolParameters& parameters) {
   return true;
 }
 
-// Returns the reciprocals of the divisors, since the loops multiply.
+// Returns the reciprocals of average pooling's divisors, by which the loops multiply.
 std::vector<float> AverageRates(const Window& window, const PoolParameters& parameters) {
   std::vector<float> rates;
   for (const double divisor : AverageDivisors(window, parameters.count_padding)) {
@@ -105,9 +105,9 @@ bool RunAveragePoolGrad(KernelContext& context, const PoolParameters& parameters
   return true;
 }
 
-// Transposes a tensor as a sequence of matrices. A matrix has the axis that is contiguous in the
-// input and the axis that is contiguous in the result. The walk over all other axes visits the
-// matrices.
+// Transposes a tensor as a sequence of matrices. The two axes of a matrix are the one that is
+// contiguous in the input and the one that is contiguous in the result. A walk over all other axes
+// visits the matrices.
 void Transpose(const TransposeShape& shape, const float* in, float* out) {
   std::vector<TransposeShape::Axis> axes = shape.axes;
   const TransposeShape::Axis last = axes.back();
@@ -117,10 +117,11 @@ void Transpose(const TransposeShape& shape, const float* in, float* out) {
   for (size_t axis = axes.size() - 1; axis > 0; --axis) {
     strides[axis - 1] = strides[axis] * axes[axis].size;
   }
-  // If one axis is contiguous both in the input and in the result, its elements are copied in one
-  // piece.
+  // If one axis is contiguous both in the input and in the result, its elements are copied as one
+  // block.
   const bool is_copy = close + 1 == axes.size();
-  // The two axes of the matrix are taken out of the walk.
+  // The walk over the other axes skips the two axes of the matrix, whose sizes are therefore set to
+  // 1.
   const TransposeShape::Axis turned = axes[close];
   const int64_t turned_stride = strides[close];
   axes[close].size = 1;
@@ -151,7 +152,7 @@ bool RunTranspose(KernelContext& context, const TransposeParameters& parameters)
   const Tensor input = context.input(0);
   const absl::StatusOr<TransposeShape> shape = ResolveTranspose(input.shape(), parameters);
   if (!shape.ok() || !IsFloat32(input) || input.num_elements() == 0) return false;
-  // No element moves, and the reference kernel shares the bytes.
+  // If no element moves, the reference kernel runs, which shares the input's bytes.
   if (shape->axes.empty()) return false;
   Tensor& output = context.Output(0, DType::kFloat32, shape->result);
   Transpose(*shape, input.data<float>(), output.mutable_data<float>());

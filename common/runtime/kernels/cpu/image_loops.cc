@@ -9,8 +9,8 @@ namespace cohort {
 
 namespace {
 
-// The outputs [first, last) of one row for which a tap falls on an input, and the input position of
-// output `first`.
+// For one tap (position in the window) and one row of outputs: the range [first, last) of outputs
+// for which the tap falls on an input, and the input position of output `first`.
 struct TapRun {
   int64_t first;
   int64_t last;
@@ -18,15 +18,15 @@ struct TapRun {
 };
 
 COHORT_INLINE TapRun RunOf(const WindowAxis& axis, int64_t tap) {
-  const int64_t offset = tap * axis.dilation - axis.pad_begin;  // input position of output 0
+  const int64_t offset = tap * axis.dilation - axis.pad_begin;  // the tap's input for output 0
   const int64_t first = offset >= 0 ? 0 : (-offset + axis.stride - 1) / axis.stride;
   const int64_t reach = axis.input - 1 - offset;
   const int64_t last = reach < 0 ? 0 : std::min(reach / axis.stride + 1, axis.output);
   return {first, std::max(first, last), first * axis.stride + offset};
 }
 
-// Calls visit(row of inputs, run along it) for each tap of one row of outputs whose input row
-// exists.
+// Calls visit(start of the input row, TapRun along that row) for each tap of one row of outputs, if
+// the tap's input row exists.
 template <typename Visit>
 COHORT_INLINE void ForEachRowTap(const PlaneWindow& window, int64_t output_row, Visit&& visit) {
   const WindowAxis& rows = window.rows;
@@ -39,7 +39,7 @@ COHORT_INLINE void ForEachRowTap(const PlaneWindow& window, int64_t output_row, 
   }
 }
 
-// Calls body(i, i * stride) for i in [0, count). Small strides are constants, so that their loops
+// Calls body(i, i * stride) for i in [0, count). Strides 1 and 2 are constants, so that their loops
 // vectorise.
 template <typename Body>
 COHORT_INLINE void Strided(int64_t count, int64_t stride, Body&& body) {
@@ -54,13 +54,13 @@ COHORT_INLINE void Strided(int64_t count, int64_t stride, Body&& body) {
   }
 }
 
-// Returns whether `value` replaces `best`. An equal value does not, so the first largest element
-// stays; a NaN always does.
+// Returns whether `value` replaces `best` as the largest element of a window. An equal value does
+// not, so the first largest element stays; a NaN always does.
 COHORT_INLINE bool Beats(float value, float best) { return value > best || value != value; }
 
-// The loops over channels: if a channel has several contiguous elements, the loop over these
-// elements vectorises, else the loop over channels does. Sums of a line are taken in 16 lanes, in
-// the same order on every instruction set, and the lanes are added in double.
+// The loops over channels vectorise over the contiguous elements of one channel, or over the
+// channels if those are contiguous. A sum over contiguous elements has 16 partial sums (lanes),
+// added in the same order on every instruction set; the lanes are added up in double.
 constexpr int64_t kLanes = 16;
 
 // Returns the sum of term(i) for i in [0, count).
@@ -97,8 +97,8 @@ COHORT_INLINE void SumEach(const BatchNormShape& shape, double* sums, Term term)
   }
 }
 
-// Calls body(position, center, factor, shift, rate) for each element, with the numbers of its
-// channel.
+// Calls body(position, center, factor, shift, rate) for each element, with the four numbers of the
+// element's channel.
 template <typename Body>
 COHORT_INLINE void MapEach(const BatchNormShape& shape, const ChannelMap& map, const float* rates,
                            Body body) {
@@ -126,7 +126,7 @@ COHORT_INLINE void MapEach(const BatchNormShape& shape, const ChannelMap& map, c
 }  // namespace
 
 COHORT_SIMD void TurnLoop(const TurnedMatrix& matrix) {
-  // The tiles of `in` and `out` together fit in the first-level cache.
+  // One tile of `in` and one tile of `out` together fit in the first-level cache.
   constexpr int64_t kTile = 16;
   for (int64_t r0 = 0; r0 < matrix.rows; r0 += kTile) {
     const int64_t rows = std::min(kTile, matrix.rows - r0);
@@ -234,8 +234,8 @@ COHORT_SIMD void SumChannelGradients(const BatchNormShape& shape, const float* d
 
 COHORT_SIMD void MapChannels(const BatchNormShape& shape, const ChannelMap& map, const float* x,
                              float* y) {
-  // MapEach reads a rate for each channel, which this body ignores, so any array of that length
-  // will do.
+  // MapEach reads one rate for each channel. The body ignores the rates, so any array with one
+  // float for each channel will do.
   const float* const no_rates = map.factors;
   MapEach(shape, map, no_rates, [=](int64_t i, float center, float factor, float shift, float) {
     y[i] = (x[i] - center) * factor + shift;

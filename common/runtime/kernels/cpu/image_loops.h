@@ -23,7 +23,8 @@ struct TurnedMatrix {
 };
 void TurnLoop(const TurnedMatrix& matrix);
 
-// The window over one plane of two axes. Positions are numbered as in Window.
+// The sliding window over a plane of two axes. Positions are numbered in row-major order, as in
+// Window.
 struct PlaneWindow {
   WindowAxis rows;
   WindowAxis columns;
@@ -31,21 +32,21 @@ struct PlaneWindow {
 // Writes the largest element of each window: NaN if the window has a NaN, and -infinity if the
 // window has no elements.
 void MaxPoolPlane(const PlaneWindow& window, const float* in, float* out);
-// Memory for one row of dy, which MaxPoolGradPlane uses. That loop adds each dy to dx at the
-// largest element of its window (cohort.MaxPoolGrad).
+// Scratch memory of MaxPoolGradPlane for one row of dy. MaxPoolGradPlane adds each dy to dx at the
+// largest element of the window of dy (cohort.MaxPoolGrad).
 struct RowScratch {
   float* best;
   int32_t* at;
 };
 void MaxPoolGradPlane(const PlaneWindow& window, const float* in, const float* dy, float* dx,
                       const RowScratch& scratch);
-// Writes the sum of each window times the `rate` of the output.
+// Writes the sum of each window times the window's `rate`.
 void AveragePoolPlane(const PlaneWindow& window, const float* in, const float* rate, float* out);
-// Adds dy times the rate of its output to dx at all elements of its window.
+// Adds each dy, times the `rate` of its window, to dx at all elements of that window.
 void AveragePoolGradPlane(const PlaneWindow& window, const float* dy, const float* rate, float* dx);
 
-// Writes the sum of each channel of [outer, channels, inner]. Sums of contiguous lines are float32
-// in 16 lanes; the lines' sums are added in double.
+// Writes the sum over each channel of [outer, channels, inner]. Contiguous elements are added in
+// float32 in 16 lanes (partial sums); the sums of contiguous elements are added in double.
 void SumChannels(const BatchNormShape& shape, const float* x, double* sums);
 // Writes the sum of (x - center)^2 over each channel.
 void SumChannelSquares(const BatchNormShape& shape, const float* x, const float* centers,
@@ -58,7 +59,8 @@ struct GradientSums {
 void SumChannelGradients(const BatchNormShape& shape, const float* dy, const float* x,
                          const float* centers, const GradientSums& out);
 
-// The numbers of each channel in y = (x - center) * factor + shift. y may be x.
+// The three numbers of each channel with which MapChannels computes y = (x - center) * factor +
+// shift. y may be the same memory as x.
 struct ChannelMap {
   const float* centers;
   const float* factors;
@@ -66,7 +68,7 @@ struct ChannelMap {
 };
 void MapChannels(const BatchNormShape& shape, const ChannelMap& map, const float* x, float* y);
 // Computes dx = dy * rate + (x - center) * factor + shift with the numbers of each channel. dx may
-// be dy.
+// be the same memory as dy.
 void MapChannelGradients(const BatchNormShape& shape, const ChannelMap& map, const float* rates,
                          const float* dy, const float* x, float* dx);
 

@@ -7,16 +7,16 @@
 #include "common/runtime/run/fusion.h"
 #include "dnnl.h"
 
-// Sets the team size of libgomp, with which oneDNN computes. The function is declared here because
-// clang has no omp.h without its own OpenMP.
+// Sets the calling thread's number of OpenMP threads, with which oneDNN computes. The function is
+// declared here because clang has no omp.h without its own OpenMP.
 extern "C" void omp_set_num_threads(int threads);
 
 namespace cohort {
 
 namespace {
 
-// The smallest large matrix (in elements) whose narrow product is computed here. For smaller
-// matrices the library is faster, because it starts at once.
+// The smallest size (in elements) of the large matrix at which narrow_products.h computes a product
+// with few columns. For smaller matrices oneDNN is faster, because it starts at once.
 constexpr int64_t kNarrowElementsMin = 1024;
 
 struct Product {
@@ -27,9 +27,10 @@ struct Product {
   float beta;
 };
 
-// Computes c = alpha op(a) op(b) + beta c, with beta 0 or 1. The team size belongs to the calling
-// thread, and a strand moves between threads, so the team size is set before each product (a
-// thread-local store). With one thread oneDNN calls its kernel directly and starts no team.
+// Computes c = alpha op(a) op(b) + beta c, with beta 0 or 1. The number of OpenMP threads is a
+// setting of each thread, and a strand moves between threads, so the number is set before each
+// product (a thread-local store). With one thread oneDNN calls its kernel directly and starts no
+// team of threads.
 void Multiply(const Product& product, const MatMulShape& shape, const MatMulFlags& flags,
               int threads) {
   if (shape.m == 0 || shape.n == 0) return;
@@ -56,7 +57,7 @@ struct MatMulParameters {
   Activation activation = Activation::kNone;
 };
 
-// MatMul, or MatMul with a fused bias and Relu. Immutable; thread-safe.
+// The kernel of MatMul, or of MatMul with a fused bias and Relu. Immutable; thread-safe.
 class MatMulKernel : public Kernel {
  public:
   MatMulKernel(const MatMulParameters& parameters, int threads, std::unique_ptr<Kernel> reference)
@@ -71,7 +72,7 @@ class MatMulKernel : public Kernel {
     ASSIGN_OR_RETURN(MatMulShape shape, ResolveMatMul(a.shape(), b.shape(), parameters_.flags));
     RETURN_IF_ERROR(CheckBias(context, shape));
     float* out = context.Output(0, DType::kFloat32, shape.result).mutable_data<float>();
-    // Bias and activation follow in one pass over the product.
+    // One pass over the finished product adds the bias and applies the activation.
     MultiplyStack(a, b, shape, out);
     if (parameters_.has_bias) {
       const int64_t rows = shape.n == 0 ? 0 : shape.result.num_elements() / shape.n;
@@ -94,7 +95,7 @@ class MatMulKernel : public Kernel {
     const float* data_a = a.data<float>();
     const float* data_b = b.data<float>();
     if (shape.result.num_elements() == 0) return;
-    // `a` is one tall matrix, since all products share `b`
+    // All products share `b`, so the matrices of `a` count as one tall matrix.
     if (b.shape().rank() <= 2 && a.shape().rank() > 2) {
       shape.m = shape.result.num_elements() / shape.n;
       return Multiply({data_a, data_b, out, 1, 0}, shape, parameters_.flags, threads_);
@@ -112,11 +113,11 @@ class MatMulKernel : public Kernel {
 
   const MatMulParameters parameters_;
   const int threads_;
-  // Reference kernel; null for the fused operator, which has float32 only.
+  // The reference kernel of MatMul; null for the fused operator, which has float32 only.
   const std::unique_ptr<Kernel> reference_;
 };
 
-// Gemm by oneDNN. Immutable; thread-safe.
+// The kernel of Gemm, computed by oneDNN. Immutable; thread-safe.
 class GemmKernel : public Kernel {
  public:
   GemmKernel(const GemmParameters& parameters, int threads, std::unique_ptr<Kernel> reference)
@@ -129,7 +130,7 @@ class GemmKernel : public Kernel {
     const absl::StatusOr<MatMulShape> shape = ResolveGemm(a, b, c, parameters_.flags);
     if (!shape.ok() || !IsFloat32(a) || !IsFloat32(b)) return reference_->Run(context);
     float* out = context.Output(0, DType::kFloat32, shape->result).mutable_data<float>();
-    // Gemm's C is broadcast into the output first, and the product is added to C.
+    // Gemm's operand C is first broadcast into the output, and the product is then added to it.
     if (c.has_value() && parameters_.beta != 0) {
       const std::vector<BroadcastAxis> axes =
           BroadcastAxes(c.shape(), shape->result, shape->result);

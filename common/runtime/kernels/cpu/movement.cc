@@ -16,7 +16,8 @@ struct AxisOf {
 
 AxisOf ParseAxis(AttributeReader& reader) { return {reader.Int("axis", 0)}; }
 
-// Returns the shape seen around the axis, or nothing if the shape does not have the axis.
+// Returns `shape` seen as [outer, size, inner] around the axis, or nothing if `shape` does not have
+// the axis.
 absl::optional<AxisView> ViewAround(const Shape& shape, int64_t axis) {
   const absl::StatusOr<int> normal = NormalAxis(axis, shape.rank());
   if (!normal.ok()) return absl::nullopt;
@@ -43,15 +44,16 @@ bool GatherBy(KernelContext& context, const Tensor& table, const Tensor& indices
 bool RunGather(KernelContext& context, const AxisOf& parameters) {
   const Tensor table = context.input(0);
   const Tensor indices = context.input(1);
-  // Along other axes a gathered element is not one run of bytes per index.
+  // Along an axis other than 0, the elements of one index are not one run of bytes, so the
+  // reference kernel runs.
   if (parameters.axis != 0 || table.shape().rank() < 1) return false;
   if (indices.dtype() == DType::kInt32) return GatherBy<int32_t>(context, table, indices);
   if (indices.dtype() == DType::kInt64) return GatherBy<int64_t>(context, table, indices);
   return false;
 }
 
-// Adds up the gradients of each row in double, in the order of the indices, as the reference kernel
-// does. Returns false if an index is negative or out of range.
+// Computes Gather's gradient: adds up the gradients of each row in double, in the order of the
+// indices, as the reference kernel does. Returns false if an index is negative or out of range.
 template <typename Index>
 bool ScatterBy(KernelContext& context, const Tensor& dy, const Tensor& indices,
                const Shape& table) {
@@ -75,8 +77,8 @@ bool RunGatherGrad(KernelContext& context, const AxisOf& parameters) {
   return false;
 }
 
-// Returns the shape of the inputs from `first` on, laid one after another along the axis; nothing
-// if their shapes do not fit together.
+// Returns the shape of the inputs from `first` on, concatenated along the axis; nothing if their
+// shapes do not fit together.
 absl::optional<Shape> JoinedShape(const KernelContext& context, int first, int64_t axis) {
   const Tensor model = context.input(first);
   const absl::StatusOr<int> normal = NormalAxis(axis, model.shape().rank());

@@ -12,11 +12,11 @@ namespace {
 
 constexpr int64_t kLanes = 16;
 
-// The number of rows of `a` that are added at once, so that the sums are read and written less
-// often.
+// The number of rows of `a` that one pass over the sums adds, so that the sums are read and written
+// less often.
 constexpr int64_t kRowsAtOnce = 4;
 
-// Returns the columns of a [depth, columns] matrix one after another, each in contiguous memory.
+// Returns a copy of a [depth, columns] matrix in which each column is contiguous.
 std::vector<float> ColumnsOf(const float* matrix, int64_t depth, int64_t columns) {
   std::vector<float> pieces(static_cast<size_t>(depth * columns));
   for (int64_t column = 0; column < columns; ++column) {
@@ -26,8 +26,8 @@ std::vector<float> ColumnsOf(const float* matrix, int64_t depth, int64_t columns
   return pieces;
 }
 
-// Returns the dot product of a and b. It is added up in 16 lanes and then over the lanes, so the
-// order is the same on every instruction set.
+// Returns the dot product of a and b. The products are added in 16 lanes (partial sums) and the
+// lanes are then added up, so the order is the same on every instruction set.
 COHORT_INLINE float Dot(const float* a, const float* b, int64_t count) {
   float lanes[kLanes] = {};
   int64_t i = 0;
@@ -72,8 +72,8 @@ COHORT_SIMD void NarrowLoop(const NarrowProduct& product) {
 }
 
 COHORT_SIMD void NarrowLoopOfTransposed(const NarrowProduct& product) {
-  // The sums of one column lie side by side, so that AddRows vectorises; the last loop transposes
-  // the sums into `out`.
+  // The sums of one column of the result lie side by side, so that AddRows vectorises; the last
+  // loop transposes the sums into `out`.
   std::vector<float> sums(static_cast<size_t>(product.rows * product.columns), 0);
   const float* row = product.a;
   int64_t i = 0;

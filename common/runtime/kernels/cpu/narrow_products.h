@@ -1,8 +1,8 @@
 #pragma once
 
-// Matrix products with few columns. A library's kernel computes as many columns at once as a
-// register has floats, and would use only a part of each register for these products. Both loops
-// read the large matrix once, in order. They are compiled for several instruction sets
+// Matrix products with at most kNarrowMax columns. A library's kernel computes as many columns at
+// once as a register has floats, and would use only a part of each register for so few columns. The
+// two loops read the large matrix once, in order. They are compiled for several instruction sets
 // (common/runtime/kernel/simd.h) and add in the same order on all of them.
 
 #include <cstdint>

@@ -13,9 +13,9 @@ bool IsOfPairs(const WindowAxis& axis) {
          2 * axis.output <= axis.input;
 }
 
-// Returns `then` if `value` beats `best`, else `otherwise`. An equal value does not beat, so the
-// first largest element stays; a NaN always beats, so a NaN stays. The choice has two steps, which
-// compilers turn into vectors without branches.
+// Returns `then` if `value` beats `best` as the largest element, else `otherwise`. An equal value
+// does not beat, so the first largest element stays; a NaN always beats. The choice has two steps,
+// which compilers turn into vector code without branches.
 COHORT_INLINE float IfBeats(float value, float best, float then, float otherwise) {
   const float of_larger = value > best ? then : otherwise;
   return value != value ? then : of_larger;
@@ -30,13 +30,15 @@ COHORT_SIMD void LargestOfPairs(const float* in, int64_t count, float* largest) 
   for (int64_t i = 0; i + 1 < count; ++i) largest[i] = LargerOf(in[i + 1], in[i]);
 }
 
-// Writes the larger of each two pairs, one from either row. The pairs begin at even columns.
+// Writes the largest element of each square: the larger of two pairs, one from the square's upper
+// row and one from its lower row. Squares begin at even columns.
 COHORT_SIMD void LargestOfRows(const float* above, const float* below, int64_t count, float* out) {
   COHORT_IVDEP
   for (int64_t o = 0; o < count; ++o) out[o] = LargerOf(below[2 * o], above[2 * o]);
 }
 
-// Gives the gradient of each square to the upper or the lower row of the square.
+// Assigns the gradient of each square to the square's upper or lower row, whichever has the largest
+// element.
 COHORT_SIMD void ChooseRows(const float* in, int64_t width, int64_t count, const float* spread,
                             float* upper, float* lower) {
   const float* const next = in + width;
@@ -49,9 +51,9 @@ COHORT_SIMD void ChooseRows(const float* in, int64_t width, int64_t count, const
   }
 }
 
-// Gives the gradient of each row of a square to the left or the right element of the row. An
-// element is in at most one square, so at most one of the summands for an element is not zero. The
-// first element is a left one; the last element is a right one or in no square.
+// Assigns the gradient of each row of a square to the row's left or right element, whichever is
+// larger. An element is in at most one square, so at most one of the summands for an element is not
+// zero. The plane's first element is a left one; its last element is a right one or in no square.
 COHORT_SIMD void ChooseColumns(const float* in, int64_t width, int64_t count, const float* upper,
                                const float* lower, float* dx) {
   const float* const lower_before = lower - width;
@@ -93,7 +95,7 @@ void SquarePool::Gradient(const float* in, const float* dy, float* dx) {
   lower_.resize(static_cast<size_t>(before + count));
   float* const upper = upper_.data() + before;
   float* const lower = lower_.data() + before;
-  // Places between the squares' first elements stay zero.
+  // Elements of `spread_` at which no square of the pooling begins stay zero.
   for (int64_t row = 0; row < rows_; ++row) {
     float* const to = spread_.data() + 2 * row * width_;
     for (int64_t o = 0; o < columns_; ++o) to[2 * o] = dy[row * columns_ + o];

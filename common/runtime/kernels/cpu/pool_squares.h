@@ -2,7 +2,7 @@
 
 // Max pooling over squares of two by two elements that neither overlap nor touch padding, as most
 // networks have it. Rows of the output are shorter than a vector register, so these loops run over
-// whole planes, including the places where no square begins. They compute float32 and are compiled
+// whole planes, including elements at which no square begins. They compute float32 and are compiled
 // for several instruction sets (common/runtime/kernel/simd.h); pointers do not overlap.
 
 #include <cstdint>
@@ -14,14 +14,14 @@ namespace cohort {
 
 bool IsOfSquares(const PlaneWindow& window);
 
-// MaxPoolPlane and MaxPoolGradPlane for a window of squares. An object is made for one window, and
-// its scratch memory serves one plane after another. Not thread-safe.
+// The counterpart of MaxPoolPlane and MaxPoolGradPlane for a window of two by two elements. An
+// object is made for one window and reuses its scratch memory from plane to plane. Not thread-safe.
 class SquarePool {
  public:
   explicit SquarePool(const PlaneWindow& window);
 
   void Max(const float* in, float* out);
-  // Writes dx in the rows that squares cover; other rows stay untouched.
+  // Writes dx in the rows of the plane that squares cover; other rows stay untouched.
   void Gradient(const float* in, const float* dy, float* dx);
 
  private:
@@ -29,10 +29,10 @@ class SquarePool {
   const int64_t rows_;          // rows of the output
   const int64_t columns_;       // columns of the output
   std::vector<float> largest_;  // the larger of each element and the element after it
-  // Scratch with one place for each element of the input. `spread_` holds the gradient of the
-  // square that begins at the place, or zero if no square begins there. `upper_` and `lower_` hold
-  // the part of that gradient that goes to the upper and the lower row of the square; a row and one
-  // element of zeros come before each of the two.
+  // Scratch memory with one number for each element of the input. `spread_` holds the gradient of a
+  // square at the square's first element, and zero elsewhere. `upper_` and `lower_` hold the part
+  // of that gradient that goes to the square's upper and lower row; both begin with zeros for one
+  // row and one element.
   std::vector<float> spread_;
   std::vector<float> upper_;
   std::vector<float> lower_;

@@ -10,7 +10,8 @@ namespace {
 
 using None = CpuRegistration::NoParameters;
 
-// Writes the sums of `input` to `out`, whose shape `kept` broadcasts to the input's shape.
+// Adds up the elements of `input` that share an element of the shape `kept`, which broadcasts to
+// the input's shape, and writes the sums to `out`.
 void AddUp(const Tensor& input, const Shape& kept, float* out) {
   std::fill_n(out, kept.num_elements(), 0.0f);
   const std::vector<BroadcastAxis> axes = BroadcastAxes(kept, input.shape(), input.shape());
@@ -43,7 +44,8 @@ bool Reduce(KernelContext& context, const ReduceParameters& parameters) {
 
 bool RunReduceSum(KernelContext& context, const ReduceParameters& parameters) {
   const absl::StatusOr<ReduceParameters> resolved = WithAxesInput(parameters, context.input(1));
-  // Without axes nothing is reduced, which the reference kernel handles.
+  // ReduceSum without axes reduces nothing if noop_with_empty_axes is set. The reference kernel
+  // runs in that case.
   if (!resolved.ok() || (resolved->axes.empty() && resolved->no_axes_is_identity)) return false;
   return Reduce(context, *resolved);
 }
@@ -52,7 +54,7 @@ bool RunReduceToShapeOf(KernelContext& context, const None&) {
   const Tensor grad = context.input(0);
   const Shape like = context.input(1).shape();
   if (!IsFloat32(grad)) return false;
-  // Nothing was broadcast, so there is nothing to add up.
+  // With equal shapes nothing was broadcast, so there is nothing to add up.
   if (grad.shape() == like) {
     context.Forward(0, grad);
     return true;

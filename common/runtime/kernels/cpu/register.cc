@@ -20,7 +20,8 @@ void CpuRegistration::Keep(const std::string& domain, const std::string& op) con
 
 void RegisterCpuKernels(KernelRegistry& registry, int threads) {
   COHORT_CHECK(threads >= 1, "at least one thread computes");
-  // Fast kernels take their reference kernels from this registry; it is needed only here.
+  // The registry from which fast kernels take their reference kernels; it is needed only during
+  // registration.
   KernelRegistry reference;
   RegisterReferenceKernels(reference);
   const CpuRegistration registration = {registry, reference};
@@ -34,7 +35,7 @@ void RegisterCpuKernels(KernelRegistry& registry, int threads) {
   RegisterCpuConvolution(registration, threads);
   RegisterCpuImage(registration);
   RegisterCpuBatchNormalization(registration);
-  // These operators take little time in training, so the reference kernels serve.
+  // The operators below take little time in training, so their reference kernels are fast enough.
   for (const char* op : {"Equal", "ArgMax", "Cast", "OneHot", "SoftmaxCrossEntropyLoss"}) {
     registration.Keep("", op);
   }

@@ -10,12 +10,12 @@ namespace cohort {
 
 namespace {
 
-// The number of rows that are copied from one column before the next column. A few cache lines of
-// each column stay in the cache, and each column is read in order.
+// The number of rows of which one column is copied before the next column's turn. A few cache lines
+// of each column stay in the cache, and each column is read in order.
 constexpr int64_t kRowsAtOnce = 8;
 
-// Gathers rows of a fixed length. Rows of embeddings are short, and a call of memcpy for each row
-// would take longer than the copy.
+// Gathers rows whose length is known at compile time. Rows of embeddings are short, and a call of
+// memcpy for each row would take longer than the copy.
 template <size_t kBytes, typename Index>
 COHORT_INLINE void GatherFixed(const RowBlock& table, absl::Span<const Index> indices,
                                std::byte* out) {
@@ -25,7 +25,7 @@ COHORT_INLINE void GatherFixed(const RowBlock& table, absl::Span<const Index> in
   }
 }
 
-// Common lengths of embedding rows have loops of their own.
+// Gathers rows of any length. Common lengths of embedding rows have loops of their own.
 template <typename Index>
 COHORT_INLINE void GatherAny(const RowBlock& table, absl::Span<const Index> indices,
                              std::byte* out) {
@@ -55,8 +55,8 @@ COHORT_INLINE bool AreAllBelow(absl::Span<const Index> indices, int64_t size) {
   return indices.empty() || static_cast<uint64_t>(largest) < static_cast<uint64_t>(size);
 }
 
-// Adds in double and in the order of the indices, so the result does not depend on the instruction
-// set.
+// Adds each row to its sum, in double and in the order of the indices, so the result does not
+// depend on the instruction set.
 template <typename Index>
 COHORT_INLINE void AddEach(const FloatRows& rows, absl::Span<const Index> indices, double* sums) {
   const float* row = rows.data;
@@ -81,7 +81,8 @@ COHORT_INLINE void CopyFixed(const std::byte* in, std::byte* out, int64_t rows, 
   }
 }
 
-// Copies rows between two strides; common lengths have loops of their own.
+// Copies rows between memory areas with different distances from row to row; common lengths have
+// loops of their own.
 COHORT_INLINE void CopyStrided(const std::byte* in, std::byte* out, int64_t rows, size_t bytes,
                                Strided step) {
   switch (bytes) {

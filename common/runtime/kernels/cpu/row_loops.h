@@ -20,7 +20,7 @@ struct RowBlock {
 bool AreInside(absl::Span<const int32_t> indices, int64_t size);
 bool AreInside(absl::Span<const int64_t> indices, int64_t size);
 
-// Copies the row of each index to `out`, one after another.
+// Copies the table's row of each index to `out`, one after another.
 void GatherRows(const RowBlock& table, absl::Span<const int32_t> indices, std::byte* out);
 void GatherRows(const RowBlock& table, absl::Span<const int64_t> indices, std::byte* out);
 
@@ -35,14 +35,14 @@ void AddToRows(const FloatRows& rows, absl::Span<const int32_t> indices, double*
 void AddToRows(const FloatRows& rows, absl::Span<const int64_t> indices, double* sums);
 void RoundLoop(absl::Span<const double> sums, float* out);
 
-// A matrix's column of parts: each row of the matrix is cut into parts, and a column holds one part
-// of every row, one after another.
+// A column of a matrix whose rows are cut into parts: the column holds one part of every row, one
+// after another.
 struct ConstColumn {
   const std::byte* data;
   size_t row_bytes;
 };
 struct Column {
-  std::byte* data;  // null: this column is not wanted
+  std::byte* data;  // the column's parts; null: this column is not wanted
   size_t row_bytes;
 };
 // Joins columns: each row of `out` consists of one part from every column.

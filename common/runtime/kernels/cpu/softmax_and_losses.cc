@@ -1,4 +1,5 @@
-// Softmax and Keras's cross-entropies, which are computed along the lines of a tensor.
+// Softmax and Keras's cross-entropies. Each line of elements along one axis of a tensor is computed
+// by itself.
 
 #include <algorithm>
 #include <cmath>
@@ -11,7 +12,7 @@ namespace cohort {
 
 namespace {
 
-// Returns whether the axis is the last one, whose lines are contiguous.
+// Returns whether the axis is the tensor's last one, along which lines are contiguous.
 bool IsLastAxis(const Tensor& tensor, int64_t axis) {
   const int rank = tensor.shape().rank();
   return rank >= 1 && (axis == -1 || axis == rank - 1) && tensor.num_elements() > 0;
@@ -65,7 +66,7 @@ double SumOf(const Predictions& line) {
 double Clamped(float prediction) { return std::clamp<double>(prediction, kLow, kHigh); }
 bool IsInside(double probability) { return probability >= kLow && probability <= kHigh; }
 
-// Returns log(sum of exp(x)). Subtracting the largest value keeps exp from overflowing.
+// Returns log(sum of exp(x)) of one line. Subtracting the largest value keeps exp from overflowing.
 double LogSumExp(const Predictions& line) {
   const double largest = *std::max_element(line.data, line.data + line.classes);
   double sum = 0;
@@ -81,7 +82,8 @@ double DenseLoss(const float* truth, const Predictions& line, bool from_logits) 
     return loss;
   }
   const double sum = SumOf(line);
-  // The loop below skips classes whose truth is 0, which would hide a NaN in their predictions.
+  // If a prediction is NaN, the loss is NaN. The loop below could miss the NaN, because it skips
+  // classes whose truth is 0.
   if (std::isnan(sum)) return sum;
   for (size_t i = 0; i < line.classes; ++i) {
     if (truth[i] == 0) continue;
@@ -100,8 +102,8 @@ void DenseGrad(const float* truth, const Predictions& line, bool from_logits, do
     }
     return;
   }
-  // Clipped probabilities have no gradient of their own; `weighted` is the part that comes through
-  // the sum.
+  // A clipped probability has no gradient of its own; `weighted` is the part of the gradient that
+  // comes through the sum by which probabilities are divided.
   const double sum = SumOf(line);
   double weighted = 0;
   for (size_t i = 0; i < line.classes; ++i) {
@@ -142,8 +144,8 @@ void SparseGrad(int64_t label, const Predictions& line, bool from_logits, double
   }
 }
 
-// The predictions seen as lines along the last axis. `fast` is false if they are not float32 or the
-// class axis is another one.
+// The predictions seen as lines along the last axis. `fast` is false if the predictions are not
+// float32 or their class axis is not the last.
 struct LossLines {
   bool fast = false;
   size_t classes = 0;
@@ -155,7 +157,7 @@ LossLines LinesOf(const Tensor& prediction, int64_t axis) {
   const int rank = prediction.shape().rank();
   if (!IsFloat32(prediction) || rank < 1 || (axis != -1 && axis != rank - 1)) return lines;
   lines.classes = static_cast<size_t>(prediction.shape().dim(rank - 1));
-  // One loss for each line.
+  // There is one loss for each line.
   lines.loss = WithoutAxis(prediction.shape(), rank - 1);
   lines.fast = lines.classes > 0;
   return lines;
@@ -194,7 +196,7 @@ bool RunSparse(KernelContext& context, const KerasLossParameters& parameters) {
   const LossLines lines = LinesOf(prediction, -1);
   if (!lines.fast || truth.shape() != lines.loss) return false;
   const auto labels = ReadLabels(truth, {static_cast<int64_t>(lines.classes)});
-  // If a label is out of range, the reference kernel reports it.
+  // If a label is out of range, the reference kernel runs and reports the label.
   if (!labels.ok()) return false;
   float* const out = context.Output(0, DType::kFloat32, lines.loss).mutable_data<float>();
   for (size_t i = 0; i < labels->size(); ++i) {

@@ -11,8 +11,8 @@ namespace cohort {
 
 namespace {
 
-// Applies a function to two operands. Each case of strides has a loop of its own, with constant
-// strides, so that the loop vectorises.
+// Applies a function to each pair of elements of two operands. Each combination of strides has a
+// loop of its own, with constant strides, so that the loop vectorises.
 template <typename Function>
 COHORT_INLINE void Map2(const FloatOperand& operand_a, const FloatOperand& operand_b,
                         const FloatRun& run, Function function) {
@@ -43,10 +43,10 @@ COHORT_INLINE void Map1(const float* x, const FloatRun& run, Function function) 
   for (int64_t i = 0; i < count; ++i) out[i] = function(x[i]);
 }
 
-// Written so that a NaN stays NaN.
+// Returns Relu of x. The comparison is written so that a NaN stays NaN.
 COHORT_INLINE float Rectified(float x) { return x < 0 ? 0.0f : x; }
 
-// The number of running values of a reduction along a line, called lanes. The compiler may not
+// The number of lanes, the partial results of a reduction along a line. The compiler may not
 // reorder sums of floats by itself; with a fixed number of lanes the order is the same on every
 // instruction set.
 constexpr int64_t kLanes = 16;
@@ -112,7 +112,7 @@ COHORT_SIMD void UnaryLoop(UnaryOp op, const float* x, const FloatRun& run) {
 }
 
 COHORT_SIMD void GradLoop(GradOp op, const float* dy, const float* y, const FloatRun& run) {
-  // Both operands have one element for each output element.
+  // dy and y both have one element for each output element.
   const FloatOperand gradient = {dy, 1};
   const FloatOperand result = {y, 1};
   switch (op) {
@@ -152,8 +152,8 @@ COHORT_SIMD void BiasLoop(const MatrixRows& matrix, const float* bias, Activatio
 COHORT_SIMD void MaskedScaleLoop(float scale, const float* x, const bool* mask,
                                  const FloatRun& run) {
   const auto [out, count] = run;
-  // The mask is read as numbers: a select on a byte mask does not vectorise, and a product would
-  // turn infinity times 0 into NaN.
+  // The mask is read as integers: a choice by a mask of bytes does not vectorise, and multiplying
+  // by the mask would turn infinity times 0 into NaN.
   const auto* bytes = reinterpret_cast<const uint8_t*>(mask);
   COHORT_IVDEP
   for (int64_t i = 0; i < count; ++i) {
@@ -169,7 +169,7 @@ COHORT_SIMD float SumLoop(const float* in, int64_t count) {
 }
 
 COHORT_SIMD double SumOfSquaresLoop(const float* in, int64_t count) {
-  // The lanes are double, in which the square of no float overflows.
+  // The lanes (partial sums) are double, in which the square of no float overflows.
   double lanes[kLanes] = {};
   int64_t i = 0;
   for (; i + kLanes <= count; i += kLanes) {
@@ -217,7 +217,7 @@ COHORT_SIMD void LogSoftmaxLines(const float* x, const Lines& lines) {
     const float largest = Largest(in, size);
     const float sum = ReduceLanes(
         size, 0.0f, [in, largest](int64_t i) { return FastExp(in[i] - largest); }, Add);
-    // The exponentials are not stored: only their sum is needed.
+    // The exponentials of LogSoftmax are not stored: only their sum is needed.
     const float logarithm = std::log(sum);
     COHORT_IVDEP
     for (int64_t i = 0; i < size; ++i) out[i] = in[i] - largest - logarithm;
@@ -253,7 +253,8 @@ COHORT_SIMD void LogSoftmaxGradLines(const float* dy, const float* y, const Line
 COHORT_SIMD void MaskLoop(const RandomStream& stream, const MaskRun& run) {
   const auto [out, count, first, threshold] = run;
   int64_t i = 0;
-  // One draw serves four elements. Elements before the first whole draw are computed one by one.
+  // One random number serves four elements. Elements before the first complete group of four are
+  // computed one by one.
   for (; i < count && (first + static_cast<uint64_t>(i)) % 4 != 0; ++i) {
     out[i] = DropoutKeeps(stream, first + static_cast<uint64_t>(i), threshold);
   }
@@ -266,7 +267,7 @@ COHORT_SIMD void MaskLoop(const RandomStream& stream, const MaskRun& run) {
       whole[each * 4 + lane] = ((bits >> (16 * lane)) & 0xffff) >= threshold;
     }
   }
-  // Computes the elements after the last whole draw.
+  // Computes the elements after the last complete group of four one by one.
   for (i += draws * 4; i < count; ++i) {
     out[i] = DropoutKeeps(stream, first + static_cast<uint64_t>(i), threshold);
   }

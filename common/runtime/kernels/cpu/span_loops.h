@@ -33,15 +33,17 @@ void GradLoop(GradOp op, const float* dy, const float* y, const FloatRun& run);
 void ScaleLoop(float scale, const FloatOperand& in, const FloatRun& run);
 // Computes out += in.
 void AccumulateLoop(const float* in, const FloatRun& run);
-// Returns the sum. It is taken in 16 lanes and then over the lanes, so the order is the same on
-// every instruction set.
+// Returns the sum of `count` numbers. They are added in 16 lanes (partial sums) and the lanes are
+// then added up, so the order is the same on every instruction set.
 float SumLoop(const float* in, int64_t count);
-// Returns the sum of squares, taken in 16 lanes of double, so that no square overflows.
+// Returns the sum of squares, added in 16 lanes (partial sums) of double, so that no square
+// overflows.
 double SumOfSquaresLoop(const float* in, int64_t count);
 // Computes out = min(max(in, -limit), limit); a NaN stays NaN.
 void ClipLoop(float limit, const float* in, const FloatRun& run);
 
-// A matrix to each row of which BiasLoop adds a bias (nullptr: no bias) before an optional Relu.
+// A matrix for BiasLoop, which adds a bias to each row (nullptr: no bias) and then applies an
+// optional Relu.
 struct MatrixRows {
   float* data;
   int64_t rows;
@@ -62,8 +64,8 @@ void LogSoftmaxLines(const float* x, const Lines& lines);
 void SoftmaxGradLines(const float* dy, const float* y, const Lines& lines);
 void LogSoftmaxGradLines(const float* dy, const float* y, const Lines& lines);
 
-// A stretch of the mask of kernels/dropout_support.h: `count` elements from element number `first`
-// on.
+// A part of the mask of Dropout (kernels/dropout_support.h): `count` elements from element `first`
+// of the global batch on.
 struct MaskRun {
   bool* out;
   int64_t count;

@@ -9,8 +9,7 @@ ChannelView ViewOf(const BatchNormShape& shape) {
   return {shape.outer, shape.channels, shape.inner};
 }
 
-// Allocates one double for each channel. The memory is needed no longer than the kernel's posted
-// work.
+// Allocates one double for each channel. The caller may drop the memory once its work is posted.
 Tensor NewNumbers(KernelContext& context, const BatchNormShape& shape) {
   return context.stream().NewTensor(DType::kFloat64, Shape{shape.channels});
 }
@@ -37,7 +36,7 @@ Statistics Given(KernelContext& context, const BatchNormShape& shape, const Tens
   return made;
 }
 
-// Posts the update of running statistics if the output is wanted.
+// Posts the update of the running mean or variance, if the output is wanted.
 void PutRunning(KernelContext& context, int output, float kept, const Tensor& before,
                 const Tensor& now) {
   if (!context.output_wanted(output)) return;
@@ -59,7 +58,7 @@ absl::Status RunBatchNorm(KernelContext& context, const BatchNormParameters& par
   PutRunning(context, 1, parameters.momentum, mean, used.means);
   PutRunning(context, 2, parameters.momentum, variance, used.variances);
   if (!context.output_wanted(0)) return absl::OkStatus();
-  // All statistics have been posted before. Each y depends only on its own x from here on, so y may
+  // The work posted before computes all statistics. Each y now depends only on its own x, so y may
   // overwrite x.
   Tensor& y = context.OutputOver(0, 0, DType::kFloat32, x.shape());
   context.stream().Launch(
@@ -75,8 +74,7 @@ float* WantedLike(KernelContext& context, int output, const Tensor& like) {
   return OnDevice<float>(context.Output(output, DType::kFloat32, like.shape()));
 }
 
-// Computes the gradients by the formulas of the reference kernel
-// (reference/batch_normalization.cc).
+// Computes the gradients of BatchNormalization by the formulas in reference/batch_normalization.cc.
 absl::Status RunBatchNormGrad(KernelContext& context, const BatchNormParameters& parameters) {
   const Tensor dy = context.input(0);
   const Tensor x = context.input(1);
@@ -106,7 +104,8 @@ absl::Status RunBatchNormGrad(KernelContext& context, const BatchNormParameters&
 
 }  // namespace
 
-// Registers both operators. All statistics are on the device; the processor reads none of them.
+// Registers BatchNormalization and its gradient. All inputs are on the device; the processor reads
+// none of them.
 void RegisterCudaBatchNormalization(KernelRegistry& registry) {
   registry.Add("", "BatchNormalization",
                DeviceKernel({5, 5, {kFloat32}, 3}, {}, ParseBatchNorm, RunBatchNorm));

@@ -7,15 +7,16 @@ namespace cohort {
 
 namespace {
 
-// A convolution for a library, which pads both ends of an axis alike. If that would give another
-// number of outputs, x is put into a frame of zeros first; `framed` describes the frame.
+// A convolution as the library (cuDNN) can compute it, which pads both ends of an axis alike. If
+// equal padding would change the number of outputs, x is put into a frame of zeros first; `framed`
+// describes the frame.
 struct Plan {
   ConvLaunch launch;
   FramedPlanes framed;
   bool is_framed = false;
 };
 
-// Returns the number of outputs that the library computes along one axis.
+// Returns the number of outputs that the library computes along one axis with equal padding.
 int64_t OutputsOf(const ConvAxis& axis) {
   const int64_t extent = (axis.kernel - 1) * axis.dilation + 1;
   return (axis.input + 2 * axis.pad - extent) / axis.stride + 1;
@@ -32,7 +33,7 @@ absl::Status CheckSizes(const ConvShape& shape, const Plan& plan) {
 }
 
 absl::StatusOr<Plan> PlanOf(const ConvShape& shape) {
-  if (shape.window.axes.size() != 2) {  // declared types and ranks may be wrong
+  if (shape.window.axes.size() != 2) {  // possible, since a declared rank may be wrong
     return absl::InvalidArgumentError(absl::StrCat("a GPU's convolution has 2 axes, not ",
                                                    shape.window.axes.size(), "; use cpu devices"));
   }
@@ -46,7 +47,7 @@ absl::StatusOr<Plan> PlanOf(const ConvShape& shape) {
   plan.launch = {shape.batch,   shape.groups, shape.inputs,
                  shape.outputs, along(rows),  along(columns)};
   ConvLaunch& launch = plan.launch;
-  // Padding both ends by pad_begin is right as long as the number of outputs stays the same.
+  // Padding both ends of an axis by pad_begin is right if the number of outputs stays the same.
   plan.is_framed =
       OutputsOf(launch.rows) != rows.output || OutputsOf(launch.columns) != columns.output;
   plan.framed = {shape.batch * shape.groups * shape.inputs,
@@ -72,7 +73,7 @@ Tensor NewFrame(CudaStream& stream, const FramedPlanes& framed) {
                           Shape{framed.planes, framed.large_rows, framed.large_columns});
 }
 
-// Returns x as the library has to see it, with the frame if one is needed.
+// Returns x, put into a frame of zeros if the library needs one.
 Tensor Framed(CudaStream& stream, const Plan& plan, const Tensor& x) {
   if (!plan.is_framed) return x;
   Tensor frame = NewFrame(stream, plan.framed);
@@ -81,7 +82,7 @@ Tensor Framed(CudaStream& stream, const Plan& plan, const Tensor& x) {
   return frame;
 }
 
-// Returns whether an operand is empty, so that all sums are 0.
+// Returns whether an operand or the result is empty. A convolution then adds up no products.
 bool IsEmpty(const ConvShape& shape, const Tensor& a, const Tensor& b) {
   return a.num_elements() == 0 || b.num_elements() == 0 || shape.y.num_elements() == 0;
 }
@@ -95,7 +96,8 @@ absl::Status RunConv(KernelContext& context, const ConvParameters& parameters) {
   RETURN_IF_ERROR(CheckConvBias(w, bias));
   ASSIGN_OR_RETURN(Plan plan, PlanOf(shape));
   const bool is_empty = IsEmpty(shape, x, w);
-  // A convolution without input elements gives zeros only if there is no bias.
+  // A convolution without input elements is supported only without a bias, because its result is
+  // filled with zeros.
   if (is_empty && bias.has_value() && shape.y.num_elements() > 0) {
     return absl::InvalidArgumentError("a GPU's convolution of nothing has no bias");
   }
@@ -127,7 +129,7 @@ absl::Status RunConvInputGrad(KernelContext& context, const ConvParameters& para
     stream.FillZeros(dx);
     return absl::OkStatus();
   }
-  // The library computes the gradient of the framed x, and the frame is cut off afterwards.
+  // The library computes the gradient of x with its frame; the frame is cut off afterwards.
   Tensor frame = plan.is_framed ? NewFrame(stream, plan.framed) : dx;
   plan.launch.first = OnDevice<float>(dy);
   plan.launch.second = OnDevice<float>(w);
@@ -170,7 +172,7 @@ KernelDefinition OfPlanes(KernelDefinition definition) {
 
 void RegisterCudaConvolution(KernelRegistry& registry) {
   registry.Add("", "Conv", OfPlanes(DeviceKernel({2, 3, {kFloat32}}, {}, ParseConv, RunConv)));
-  // The last input of a gradient operator provides only its shape.
+  // A gradient kernel uses only the shape of its last input.
   const std::vector<InputPlace> places = {InputPlace::kDevice, InputPlace::kDevice,
                                           InputPlace::kEither};
   const Signature signature = {3, 3, {kFloat32, kFloat32, kAnyType}};

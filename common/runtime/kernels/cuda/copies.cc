@@ -1,6 +1,6 @@
-// Operators that compute nothing: copies between host memory and the device's memory, and the
-// operators of shape_kernels.h for tensors of a device. The latter share a device's bytes or only
-// read a shape, and take all types, because they look at no element.
+// Kernels that compute nothing: copies between host memory and the device's memory, and the
+// operators of shape_kernels.h for tensors of a device. The operators of shape_kernels.h share a
+// device's bytes or only read a shape. They take all types, because they look at no element.
 
 #include "common/runtime/kernels/cuda/cuda_kernel.h"
 #include "common/runtime/kernels/shape_kernels.h"
@@ -11,9 +11,9 @@ namespace cohort {
 
 namespace {
 
-// Copies a tensor to the device, or uses it in place if the device reaches it. The input stays
-// unchanged until the end of the run (compile_program.cc), so a variable whose home is the device
-// can be read in place.
+// Copies a tensor to the device, or uses the tensor's memory in place if the device reaches it. The
+// input stays unchanged until the end of the run (compile_program.cc), so a variable whose home is
+// the device can be read in place.
 absl::Status RunToDevice(KernelContext& context) {
   const Tensor host = context.input(0);
   if (host.num_bytes() > 0 && context.stream().Reaches(host.raw())) {
@@ -49,7 +49,7 @@ absl::Status RunZerosLike(KernelContext& context) {
 void AddShapes(KernelRegistry& registry) {
   KernelRegistry shared;
   RegisterShapeKernels(shared);
-  // The node runs where its first input is.
+  // Adds an operator whose nodes run on the device only if their first input is there.
   const auto follow = [&](const char* domain, const char* op, InputPlace shape) {
     KernelDefinition definition = *shared.Find(domain, op);
     definition.places = {InputPlace::kDevice, shape};

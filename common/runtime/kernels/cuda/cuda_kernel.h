@@ -1,10 +1,10 @@
 #pragma once
 
 // Helpers that the kernels of a device share. A kernel computes float32; labels, indices and masks
-// may have other types. A node of any other type stays on the processor, and so does a node for
+// may have other types. A node of any other type runs on the processor, and so does a node for
 // which the kernel's factory returns UNIMPLEMENTED. A kernel posts its work to the stream of its
-// replica and returns. The stream keeps failures on the device, and the runner asks the stream for
-// them. No code in this folder touches a device's memory.
+// replica and returns. The stream keeps the device's failures, and the runner reads them from the
+// stream. No code in this folder touches a device's memory.
 
 #include <string>
 #include <utility>
@@ -32,8 +32,8 @@ T* OnDevice(Tensor& tensor) {
 
 inline constexpr DTypeSet kFloat32 = {DType::kFloat32};
 
-// Defines a kernel of a device. `places` has one entry per input like Signature.inputs; the last
-// entry counts for all further inputs.
+// Defines a kernel of a device. `places` tells for each input whether the kernel wants it in the
+// device's or in host memory; the last entry counts for all further inputs.
 KernelDefinition DeviceKernel(Signature signature, std::vector<InputPlace> places,
                               absl::Status (*run)(KernelContext&));
 
@@ -46,8 +46,8 @@ KernelDefinition DeviceKernel(Signature signature, std::vector<InputPlace> place
   return definition;
 }
 
-// Converts merged axes to a walk of a device. Errors: INVALID_ARGUMENT for more than kWalkAxesMax
-// axes.
+// Converts merged axes to a BroadcastWalk for a device. Errors: INVALID_ARGUMENT for more than
+// kWalkAxesMax axes.
 absl::StatusOr<BroadcastWalk> MakeWalk(const std::vector<BroadcastAxis>& axes);
 
 // Registration functions, one for each file of kernels.

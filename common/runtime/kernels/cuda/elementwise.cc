@@ -19,8 +19,8 @@ absl::Status RunUnary(KernelContext& context) {
   return absl::OkStatus();
 }
 
-// Allocates the output over an input that has the result's shape, the first one if both have it;
-// else allocates a fresh output.
+// Allocates the output in the memory of an input that has the result's shape, the first one if both
+// have it. If no input has that shape, allocates a fresh output.
 Tensor& OutputOverEither(KernelContext& context, const Shape& shape) {
   const int over = context.input(0).shape() == shape ? 0 : 1;
   if (context.input(over).shape() != shape) return context.Output(0, DType::kFloat32, shape);
@@ -81,14 +81,14 @@ absl::Status RunDropout(KernelContext& context, const DropoutParameters& paramet
   const Tensor x = context.input(0);
   ASSIGN_OR_RETURN(const DropoutMode mode, ReadDropoutMode(context, 1));
   RETURN_IF_ERROR(RequireType(x, DType::kFloat32));
-  DropoutLaunch launch;  // a launch's default threshold of 0 keeps all elements
+  DropoutLaunch launch;  // a threshold of 0, the default, keeps all elements
   launch.count = x.num_elements();
   if (context.output_wanted(1)) {
     launch.mask = OnDevice<bool>(context.Output(1, DType::kBool, x.shape()));
   }
   if (mode.training) {
-    // The device draws the same bits as the processor: the mask does not depend on where it is
-    // computed.
+    // The device draws the same random bits as the processor: the mask does not depend on where it
+    // is computed.
     launch.key = DropoutStream(parameters, context.run()).key();
     launch.first = FirstElement(context.run(), x.shape());
     launch.threshold = mode.Threshold();
@@ -125,7 +125,7 @@ absl::Status RunDropoutGrad(KernelContext& context) {
 
 void AddDropout(KernelRegistry& registry) {
   const InputPlace device = InputPlace::kDevice;
-  // The processor reads the inputs ratio and training_mode before the launch.
+  // ratio and training_mode are inputs in host memory, which the processor reads before the launch.
   const InputPlace host = InputPlace::kHost;
   registry.Add("", "Dropout",
                DeviceKernel({1, 3, {kFloat32, kNumbers, kBools}, 2}, {device, host, host},

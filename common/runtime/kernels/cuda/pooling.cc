@@ -14,7 +14,7 @@ Slide SlideOf(const PoolShape& shape) {
   COHORT_CHECK(count <= kSlideAxes, "the factory has looked");
   for (size_t i = 0; i < count; ++i) {
     const WindowAxis& axis = shape.window.axes[i];
-    // Axes of extent 1 come first, so that every plane has kSlideAxes axes.
+    // A plane with fewer than kSlideAxes axes gets leading axes of extent 1.
     slide.axes[kSlideAxes - count + i] = {axis.input,    axis.output,    axis.kernel, axis.stride,
                                           axis.dilation, axis.pad_begin, axis.pad_end};
   }
@@ -37,7 +37,7 @@ absl::Status RunMaxPool(KernelContext& context, const PoolParameters& parameters
   context.stream().Launch(&CudaLaunches::pooling, &PoolingLaunches::max_pool,
                           {slide, OnDevice<float>(x), y, indices});
   if (indices == nullptr) return absl::OkStatus();
-  // The places within a plane become ONNX's indices into the whole tensor.
+  // Converts the positions within planes to ONNX's indices into the whole tensor.
   context.stream().Launch(&CudaLaunches::pooling, &PoolingLaunches::max_pool_indices,
                           {slide, parameters.column_major, indices, indices});
   return absl::OkStatus();
@@ -49,7 +49,8 @@ absl::Status RunMaxPoolGrad(KernelContext& context, const PoolParameters& parame
   RETURN_IF_ERROR(RequireSameType(dy, x));
   ASSIGN_OR_RETURN(const PoolShape shape, ResolvePoolGrad(dy, x.shape(), parameters));
   const Slide slide = SlideOf(shape);
-  // The places of the largest elements are computed again, since MaxPool does not keep them.
+  // The positions of the windows' largest elements are computed again, since MaxPool does not keep
+  // them.
   Tensor at = context.stream().NewTensor(DType::kInt64, shape.y);
   Tensor& dx = context.Output(0, DType::kFloat32, x.shape());
   context.stream().Launch(&CudaLaunches::pooling, &PoolingLaunches::max_pool,
@@ -98,7 +99,8 @@ KernelDefinition OfFewAxes(KernelDefinition definition) {
   definition.make = [make = definition.make](
                         const onnx::NodeProto& node) -> absl::StatusOr<std::unique_ptr<Kernel>> {
     AttributeReader reader(node);
-    // Decided when the program is compiled, so that the node can still go to the processor.
+    // The number of axes is checked when the program is compiled, so that the node can still go to
+    // the processor.
     const size_t axes = ParseWindow(reader).kernel.size();
     if (axes > kSlideAxes) {
       return absl::UnimplementedError(absl::StrCat("a window of ", axes, " axes, for a GPU"));

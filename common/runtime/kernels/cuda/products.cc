@@ -11,13 +11,13 @@ struct MatMulParameters {
   bool relu = false;
 };
 
-// Posts a product, or nothing if an operand is empty, which the library does not take.
+// Posts a matrix product to cuBLAS, or nothing if an operand is empty, which cuBLAS does not take.
 void Multiply(CudaStream& stream, const GemmLaunch& product) {
   if (product.m == 0 || product.n == 0 || product.k == 0 || product.batch == 0) return;
   stream.Launch(&CudaLaunches::gemm, &GemmLaunches::gemm, product);
 }
 
-// Posts all products of a stack. No matrix may be empty.
+// Posts the products of two stacks of matrices. No matrix may be empty.
 void MultiplyStack(CudaStream& stream, const Tensor& a, const Tensor& b, const MatMulShape& shape,
                    float* out) {
   GemmLaunch product;
@@ -27,7 +27,7 @@ void MultiplyStack(CudaStream& stream, const Tensor& a, const Tensor& b, const M
   product.a = OnDevice<float>(a);
   product.b = OnDevice<float>(b);
   product.c = out;
-  // `a` is one tall matrix, since all products share `b`
+  // All products share `b`, so the matrices of `a` count as one tall matrix.
   if (b.shape().rank() <= 2 && a.shape().rank() > 2) {
     product.m = shape.result.num_elements() / shape.n;
     return Multiply(stream, product);
@@ -37,7 +37,8 @@ void MultiplyStack(CudaStream& stream, const Tensor& a, const Tensor& b, const M
   product.stride_a = run.stride_a * shape.m * shape.k;
   product.stride_b = run.stride_b * shape.k * shape.n;
   product.stride_c = shape.m * shape.n;
-  // One call of the library for each stretch of the innermost batch axis.
+  // Each call of cuBLAS computes the products of one run of matrices along the innermost batch
+  // axis.
   ForEachRun(shape.batches, [&](int64_t first_a, int64_t first_b, int64_t first) {
     GemmLaunch part = product;
     part.a += first_a * shape.m * shape.k;
@@ -78,7 +79,7 @@ absl::Status RunMatMul(KernelContext& context, const MatMulParameters& parameter
   return absl::OkStatus();
 }
 
-// Writes scale * c into `y`. `c` has a rank of at most 2 and broadcasts to the shape of `y`.
+// Writes scale * c, broadcast to the shape of `y`, into `y`. `c` has a rank of at most 2.
 void Spread(CudaStream& stream, float scale, const Tensor& c, const MatMulShape& shape, float* y) {
   const int rank = c.shape().rank();
   const int64_t columns = rank >= 1 ? c.shape().dim(rank - 1) : 1;
@@ -98,7 +99,7 @@ absl::Status RunGemm(KernelContext& context, const GemmParameters& parameters) {
   Tensor& output = context.Output(0, DType::kFloat32, shape.result);
   if (output.num_elements() == 0) return absl::OkStatus();
   CudaStream& stream = context.stream();
-  // Gemm's C is written into the output first, and the product is added to C.
+  // Gemm's operand C is first written into the output, and the product is then added to it.
   const bool adds = c.has_value() && parameters.beta != 0;
   if (adds) {
     Spread(stream, parameters.beta, c, shape, OnDevice<float>(output));

@@ -7,22 +7,23 @@ namespace cohort {
 
 namespace {
 
-// The number of partial sums that keeps a device busy, and the smallest number of elements worth a
-// partial sum.
+// The number of partial sums that keeps a device busy, and the smallest number of elements for
+// which a partial sum pays.
 constexpr int64_t kPartialSums = 65536;
 constexpr int64_t kPartLengthMin = 256;
 
-// Returns the number of parts into which each of `count` sums of `length` elements is split; parts
-// run at the same time. The number depends on the sizes only, so the order of additions is always
-// the same.
+// Returns the number of partial sums into which each of `count` sums of `length` elements is split.
+// Partial sums run at the same time. Their number depends on the sizes only, so the order of
+// additions is always the same.
 int64_t PartsOf(int64_t count, int64_t length, bool columns) {
-  // A sum along a row already has a block of 256 threads.
+  // A sum of neighbouring elements is computed by a block of 256 threads, so it needs fewer partial
+  // sums.
   const int64_t wanted = (columns ? kPartialSums : kPartialSums / 256) / count;
   return std::clamp<int64_t>(std::min(wanted, length / kPartLengthMin), 1, 1024);
 }
 
-// The axes of a walk over the input, split into axes that a sum keeps and axes that it reduces. In
-// `axes`, which pairs the kept shape with the input, a reduced axis has a stride of 0.
+// The axes of the input, split into axes that a sum keeps and axes that it reduces. In the merged
+// axes of the kept shape and the input, a reduced axis has a stride of 0 in the kept shape.
 struct SumAxes {
   std::vector<BroadcastAxis> kept;
   std::vector<BroadcastAxis> reduced;
@@ -38,23 +39,23 @@ SumAxes Split(const std::vector<BroadcastAxis>& axes) {
   return split;
 }
 
-// Plans the sum of `input` to the shape `kept`, which broadcasts to the input's shape.
+// Plans the launch that sums `input` to the shape `kept`, which broadcasts to the input's shape.
 absl::StatusOr<SumLaunch> PlanSum(const Tensor& input, const Shape& kept) {
   SumLaunch launch;
   launch.count = kept.num_elements();
-  if (input.num_elements() == 0) return launch;  // sums of no elements, if there are sums at all
+  if (input.num_elements() == 0) return launch;  // the result is empty, or each sum has no elements
   const SumAxes axes = Split(BroadcastAxes(kept, input.shape(), input.shape()));
   ASSIGN_OR_RETURN(launch.kept, MakeWalk(axes.kept));
   ASSIGN_OR_RETURN(launch.reduced, MakeWalk(axes.reduced));
   launch.length = input.num_elements() / launch.count;
   launch.columns = axes.columns;
-  // Few long sums are split, so that the whole device has work.
+  // If there are few long sums, they are split, so that the whole device has work.
   launch.parts = PartsOf(launch.count, launch.length, launch.columns);
   launch.x = OnDevice<float>(input);
   return launch;
 }
 
-// Posts the sum into `output`, which has one element for each sum of the launch.
+// Posts the launch of the sums, whose results are written to `output`, one element for each sum.
 void PostSum(CudaStream& stream, SumLaunch launch, Tensor& output) {
   if (launch.count == 0) return;
   launch.y = OnDevice<float>(output);

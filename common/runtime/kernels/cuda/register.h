@@ -4,7 +4,8 @@
 
 namespace cohort {
 
-// Registers the kernels of a CUDA device. Nodes without such a kernel run on the processor.
+// Registers the kernels of a CUDA device. Nodes for which the device has no kernel run on the
+// processor.
 void RegisterCudaKernels(KernelRegistry& registry);
 
 }  // namespace cohort

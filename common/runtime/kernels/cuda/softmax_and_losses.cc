@@ -1,4 +1,5 @@
-// Softmax and Keras's cross-entropies, which are computed along the lines of a tensor.
+// Softmax and Keras's cross-entropies. Each line of elements along one axis of a tensor is computed
+// by itself.
 
 #include "common/runtime/kernels/cuda/cuda_kernel.h"
 #include "common/runtime/kernels/loss_support.h"
@@ -7,7 +8,7 @@ namespace cohort {
 
 namespace {
 
-// Returns the lines along an axis in the form in which launches take them.
+// Returns the lines of elements along an axis, as DeviceLines for a launch.
 DeviceLines LinesAround(const Shape& shape, int axis) {
   const AxisView view = ViewAroundAxis(shape, axis);
   return {view.outer * view.inner, view.size, view.inner};
@@ -21,7 +22,8 @@ absl::Status RunSoftmax(KernelContext& context, const AxisParameters& parameters
   const DeviceLines lines = LinesAround(x.shape(), axis);
   Tensor& y = context.OutputOver(0, 0, DType::kFloat32, x.shape());
   if (x.num_elements() == 0) return absl::OkStatus();
-  // Scratch; the stream reuses the memory only for work that runs later.
+  // Scratch memory of the launch. It may be dropped at once, since the stream reuses memory only
+  // for later work.
   Tensor sums = context.stream().NewTensor(DType::kFloat64, Shape{2, lines.count});
   context.stream().Launch(
       &CudaLaunches::softmax, &SoftmaxLaunches::softmax,
@@ -58,7 +60,7 @@ void AddSoftmax(KernelRegistry& registry) {
   add("cohort", "LogSoftmaxGrad", 2, RunSoftmaxGrad<true>);
 }
 
-// The predictions seen around the class axis, and the shape of the loss.
+// The lines of predictions along the class axis, and the shape of the loss.
 struct LossView {
   DeviceLines lines;
   Shape loss;
@@ -130,7 +132,7 @@ absl::Status RunDenseGrad(KernelContext& context, const KerasLossParameters& par
   return absl::OkStatus();
 }
 
-// Posts one direction of the sparse loss. All labels must be known to be in range.
+// Posts the sparse loss or its gradient. The caller has checked that all labels are in range.
 void PostSparse(KernelContext& context, const SparseLossLaunch& launch,
                 const std::vector<int64_t>& labels, const LossView& view,
                 Launcher<SparseLossLaunch> LossesLaunches::*post) {
@@ -177,7 +179,7 @@ absl::Status RunSparseGrad(KernelContext& context, const KerasLossParameters& pa
 
 void AddLosses(KernelRegistry& registry) {
   const InputPlace device = InputPlace::kDevice;
-  // Labels are in host memory, where their range is checked.
+  // Labels must be in host memory, where the processor checks their range.
   const InputPlace host = InputPlace::kHost;
   registry.Add("cohort", "CategoricalCrossentropy",
                DeviceKernel({2, 2, {kFloat32}}, {}, ParseKerasLoss, RunDense));

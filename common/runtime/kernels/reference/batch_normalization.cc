@@ -13,7 +13,7 @@ struct Statistics {
   double variance = 0;  // the population's variance, not the sample's
 };
 
-// Calls visit(position) for each element of a channel.
+// Calls visit(position) for each element of one channel.
 template <typename Visit>
 void ForEachOf(const BatchNormShape& shape, int64_t channel, Visit&& visit) {
   for (int64_t outer = 0; outer < shape.outer; ++outer) {
@@ -22,7 +22,7 @@ void ForEachOf(const BatchNormShape& shape, int64_t channel, Visit&& visit) {
   }
 }
 
-// Computes the statistics in two passes, since a variance from squares of differences loses fewer
+// Computes mean and variance in two passes, since a variance from squared differences loses fewer
 // digits.
 template <typename T>
 Statistics OfBatch(const T* x, const BatchNormShape& shape, int64_t channel) {
@@ -72,7 +72,7 @@ absl::Status RunBatchNorm(KernelContext& context, const BatchNormParameters& par
     for (int64_t c = 0; c < shape.channels; ++c) {
       const Statistics given = Given<T>(mean, variance, c);
       const Statistics used = parameters.training ? OfBatch<T>(x.data<T>(), shape, c) : given;
-      // In inference `used` is `given`, so the running statistics keep their values.
+      // In inference `used` is `given`, so running mean and variance keep their values.
       Put(running_mean, c, given.mean * kept + used.mean * (1 - kept));
       Put(running_variance, c, given.variance * kept + used.variance * (1 - kept));
       if (y == nullptr) continue;
@@ -87,9 +87,9 @@ absl::Status RunBatchNorm(KernelContext& context, const BatchNormParameters& par
   });
 }
 
-// Computes the gradients. With z = (x - mean) / sqrt(variance + epsilon), dscale = sum(dy * z) and
-// dbias = sum(dy). If mean and variance are those of the batch, each x moves both of them, so dx =
-// scale / sqrt(variance + epsilon) * (dy - dbias / count - z * dscale / count).
+// Computes the gradients of BatchNormalization. With z = (x - mean) / sqrt(variance + epsilon),
+// dscale = sum(dy * z) and dbias = sum(dy). Mean and variance of the batch depend on each x, so
+// then dx = scale / sqrt(variance + epsilon) * (dy - dbias / count - z * dscale / count).
 absl::Status RunBatchNormGrad(KernelContext& context, const BatchNormParameters& parameters) {
   const Tensor& dy = context.input(0);
   const Tensor& x = context.input(1);
@@ -114,7 +114,7 @@ absl::Status RunBatchNormGrad(KernelContext& context, const BatchNormParameters&
       Put(dbias, c, sum);
       Put(dscale, c, product);
       if (dx == nullptr) continue;
-      // Given statistics do not depend on x, so the last two terms of dx are 0.
+      // Mean and variance that are inputs do not depend on x, so the last two terms of dx are 0.
       const double share = parameters.training ? 1 / static_cast<double>(shape.count) : 0;
       const double factor = static_cast<double>(scale.data<T>()[c]) * rate;
       ForEachOf(shape, c, [&](int64_t i) {

@@ -15,7 +15,7 @@ float ParseClipValue(AttributeReader& reader) { return reader.Float("clip_value"
 absl::Status RunClipByNorm(KernelContext& context, const float& clip_norm) {
   return DispatchFloats(context.input(0), [&](auto tag) -> absl::Status {
     using T = typename decltype(tag)::Type;
-    // One norm over all inputs, as tf.clip_by_global_norm has it.
+    // One norm is computed over all inputs together, as in tf.clip_by_global_norm.
     double sum = 0;
     for (int i = 0; i < context.num_inputs(); ++i) {
       RETURN_IF_ERROR(RequireSameType(context.input(0), context.input(i)));
@@ -24,7 +24,7 @@ absl::Status RunClipByNorm(KernelContext& context, const float& clip_norm) {
       }
     }
     const double norm = std::sqrt(sum);
-    // An infinite norm makes all outputs NaN, so a diverged step is not hidden.
+    // If the norm is infinite or NaN, all outputs become NaN, so a diverged step is not hidden.
     const double scale = std::isfinite(norm) ? clip_norm / std::max<double>(norm, clip_norm)
                                              : std::numeric_limits<double>::quiet_NaN();
     for (int i = 0; i < context.num_inputs(); ++i) {

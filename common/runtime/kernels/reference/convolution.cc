@@ -8,7 +8,8 @@ namespace cohort {
 
 namespace {
 
-// The channels of an image or of a gradient, or the taps of all pairs of channels.
+// A view of an array that holds `size` elements for each channel, or the window's taps for each
+// pair of channels.
 template <typename T>
 struct Channels {
   T* data;
@@ -16,8 +17,8 @@ struct Channels {
   T* operator[](int64_t channel) const { return data + channel * size; }
 };
 
-// Calls visit(channel of y, channel of x, number of the pair's taps) for each pair of channels in
-// one group.
+// Calls visit(channel of y, channel of x, number of the pair) for each pair of an output and an
+// input channel in the same group. The pair's number finds its taps in the weights.
 template <typename Visit>
 void ForEachPair(const ConvShape& shape, Visit&& visit) {
   for (int64_t output = 0; output < shape.groups * shape.outputs; ++output) {
@@ -31,7 +32,7 @@ void ForEachPair(const ConvShape& shape, Visit&& visit) {
 int64_t ChannelsIn(const ConvShape& shape) { return shape.groups * shape.inputs; }
 int64_t ChannelsOut(const ConvShape& shape) { return shape.groups * shape.outputs; }
 
-// Rounds the sums of one image to the type of the output, once for each element.
+// Rounds the sums, which are double, to the type of the output, once for each element.
 template <typename T>
 void Narrow(const std::vector<double>& wide, T* out) {
   std::transform(wide.begin(), wide.end(), out, [](double value) { return static_cast<T>(value); });
@@ -51,7 +52,7 @@ absl::Status RunConv(KernelContext& context, const ConvParameters& parameters) {
     const Channels<const T> taps = {w.data<T>(), window.taps};
     std::vector<double> sums(static_cast<size_t>(ChannelsOut(shape) * window.outputs));
     const Channels<double> y = {sums.data(), window.outputs};
-    // Sums of one image at a time are kept in double.
+    // The sums of one image at a time are kept in double.
     for (int64_t n = 0; n < shape.batch; ++n) {
       for (int64_t c = 0; c < ChannelsOut(shape); ++c) {
         const double start = bias.has_value() ? static_cast<double>(bias.data<T>()[c]) : 0;
@@ -108,7 +109,7 @@ absl::Status RunConvWeightGrad(KernelContext& context, const ConvParameters& par
     using T = typename decltype(tag)::Type;
     T* out = context.Output(0, dy.dtype(), w).template mutable_data<T>();
     const Window& window = shape.window;
-    // The gradient of the weights adds up over the whole batch.
+    // A weight's gradient is a sum over all images of the batch.
     std::vector<double> sums(static_cast<size_t>(w.num_elements()), 0.0);
     const Channels<double> dw = {sums.data(), window.taps};
     for (int64_t n = 0; n < shape.batch; ++n) {
@@ -131,7 +132,7 @@ absl::Status RunConvWeightGrad(KernelContext& context, const ConvParameters& par
 
 void RegisterReferenceConvolution(KernelRegistry& registry) {
   registry.Add("", "Conv", BoundKernel<ConvParameters>({2, 3, {kFloats}}, ParseConv, RunConv));
-  // The last input of a gradient operator provides only its shape.
+  // A gradient kernel uses only the shape of its last input.
   registry.Add("cohort", "ConvInputGrad",
                BoundKernel<ConvParameters>({3, 3, {kFloats, kFloats, kAnyType}}, ParseConv,
                                            RunConvInputGrad));

@@ -50,7 +50,8 @@ struct DivOp {
     if constexpr (std::is_floating_point_v<T>) {
       return a / b;
     } else {
-      // The lowest number divided by -1 does not fit the type; it wraps to itself.
+      // The lowest number divided by -1 does not fit the type; the quotient wraps to the lowest
+      // number.
       if constexpr (std::is_signed_v<T>) {
         if (b == T{-1}) return static_cast<T>(uint64_t{0} - static_cast<uint64_t>(a));
       }
@@ -66,7 +67,8 @@ struct EqualOp {
   }
 };
 
-// Integer division by zero would end the process; floats give infinity or NaN.
+// Refuses a zero in an integer divisor, because the division would end the process. Floats divided
+// by 0 give infinity or NaN.
 template <typename T>
 absl::Status CheckDivisor(const Tensor& divisor) {
   if constexpr (!std::is_floating_point_v<T>) {
@@ -83,7 +85,7 @@ absl::Status RunTyped(KernelContext& context) {
   const Tensor& b = context.input(1);
   if constexpr (std::is_same_v<Op, DivOp>) RETURN_IF_ERROR(CheckDivisor<T>(b));
   ASSIGN_OR_RETURN(const Shape shape, BroadcastShape(a.shape(), b.shape()));
-  // A stride of 0 repeats an element of the smaller input.
+  // An axis with stride 0 repeats the elements of the smaller input.
   const std::vector<BroadcastAxis> axes = BroadcastAxes(a.shape(), b.shape(), shape);
   Result* out = context.Output(0, DTypeOf<Result>::value, shape).template mutable_data<Result>();
   const T* data_a = a.data<T>();
@@ -134,8 +136,8 @@ double Rectify(double x) { return x < 0 ? 0 : x; }  // a NaN stays NaN
 double Logistic(double x) { return 1 / (1 + std::exp(-x)); }
 double HyperbolicTangent(double x) { return std::tanh(x); }
 
-// The gradients take the forward result y instead of x, so x need not be kept until the backward
-// pass.
+// The gradients are computed from the forward result y instead of x, so x need not be kept until
+// the backward pass.
 double ReluGradient(double dy, double y) { return y > 0 ? dy : 0; }
 double SigmoidGradient(double dy, double y) { return dy * y * (1 - y); }
 double TanhGradient(double dy, double y) { return dy * (1 - y * y); }
@@ -151,7 +153,7 @@ absl::Status RunFloat(KernelContext& context) {
   });
 }
 
-// Runs Neg or Relu, which are defined for signed integers, too.
+// Runs Neg or Relu, which, unlike other functions, are defined for signed integers, too.
 template <Function kFunction>
 absl::Status RunSigned(KernelContext& context) {
   const Tensor& x = context.input(0);
@@ -162,7 +164,7 @@ absl::Status RunSigned(KernelContext& context) {
     using T = typename decltype(tag)::Type;
     T* y = context.Output(0, x.dtype(), x.shape()).template mutable_data<T>();
     for (const T value : x.span<T>()) {
-      // Unsigned: the lowest number wraps to itself.
+      // The negation is unsigned, so the lowest number wraps to itself.
       if constexpr (kFunction == Negate) {
         *y++ = static_cast<T>(uint64_t{0} - static_cast<uint64_t>(value));
       } else {
@@ -223,8 +225,8 @@ absl::Status RunDropout(KernelContext& context, const DropoutParameters& paramet
     T* out = context.output_wanted(0)
                  ? context.Output(0, x.dtype(), x.shape()).template mutable_data<T>()
                  : nullptr;
-    // An element's number in the global batch decides, so any split of the batch gives the same
-    // mask.
+    // The mask depends on an element's number in the global batch, so any split of the batch gives
+    // the same mask.
     for (int64_t i = 0; i < x.num_elements(); ++i) {
       const bool keep = DropoutKeeps(stream, first + static_cast<uint64_t>(i), mode.Threshold());
       if (mask != nullptr) mask[i] = keep;

@@ -15,7 +15,7 @@ struct AxisParameters {
 AxisParameters ParseGather(AttributeReader& reader) { return {reader.Int("axis", 0)}; }
 AxisParameters ParseOneHot(AttributeReader& reader) { return {reader.Int("axis", -1)}; }
 
-// Returns the indices, with `size` added to negative ones. Errors: INVALID_ARGUMENT naming the
+// Returns Gather's indices, with `size` added to negative ones. Errors: INVALID_ARGUMENT naming the
 // first index outside [-size, size).
 absl::StatusOr<std::vector<int64_t>> ReadIndices(const Tensor& tensor, int64_t size) {
   ASSIGN_OR_RETURN(std::vector<int64_t> indices, ToInt64s(tensor));
@@ -29,7 +29,8 @@ absl::StatusOr<std::vector<int64_t>> ReadIndices(const Tensor& tensor, int64_t s
   return indices;
 }
 
-// Returns the shape of Gather's result: the shape of the indices replaces the axis.
+// Returns the shape of Gather's result: the shape of the indices takes the place of the axis in the
+// data's shape.
 Shape GatheredShape(const Shape& data, const Shape& indices, int axis) {
   absl::InlinedVector<int64_t, 4> dims(data.dims().begin(), data.dims().begin() + axis);
   dims.insert(dims.end(), indices.dims().begin(), indices.dims().end());
@@ -68,7 +69,7 @@ absl::Status RunGatherGrad(KernelContext& context, const AxisParameters& paramet
   }
   return DispatchFloats(dy, [&](auto tag) {
     using T = typename decltype(tag)::Type;
-    // An index may repeat: the gradients of a row add up, in double and in the order of the
+    // If an index repeats, the gradients of its row add up, in double and in the order of the
     // indices.
     std::vector<double> sums(static_cast<size_t>(shape.num_elements()), 0);
     const T* from = dy.data<T>();
@@ -84,8 +85,8 @@ absl::Status RunGatherGrad(KernelContext& context, const AxisParameters& paramet
   });
 }
 
-// Reads class numbers of any number type. Returns -1 for a number outside [-depth, depth), whose
-// line has no element that is on.
+// Reads OneHot's class numbers, which may have any number type. Returns -1 for a number outside
+// [-depth, depth), for which OneHot sets no element to the "on" value.
 absl::StatusOr<std::vector<int64_t>> ReadClasses(const Tensor& tensor, int64_t depth) {
   std::vector<int64_t> classes;
   RETURN_IF_ERROR(DispatchNumbers(tensor, [&](auto tag) {
@@ -106,7 +107,7 @@ absl::Status RunOneHot(KernelContext& context, const AxisParameters& parameters)
   const Tensor& indices = context.input(0);
   const Tensor& values = context.input(2);
   ASSIGN_OR_RETURN(const double depth_value, ScalarValue(context.input(1)));
-  // Written so that a NaN is refused, too.
+  // The comparison is written so that a depth of NaN is refused, too.
   if (!(depth_value >= 1 && depth_value <= 1e9)) {
     return absl::InvalidArgumentError(absl::StrCat("depth ", depth_value, " is not in [1, 1e9]"));
   }

@@ -8,7 +8,8 @@ namespace cohort {
 
 namespace {
 
-// The type in which a product is added up. Sums of integers wrap, so they are unsigned.
+// The type in which the terms of a product are added up. Sums of integers wrap, so they are
+// unsigned.
 template <typename T>
 using Accumulator = std::conditional_t<std::is_floating_point_v<T>, double, uint64_t>;
 
@@ -40,7 +41,8 @@ absl::Status RunMatMul(KernelContext& context) {
     using T = typename decltype(tag)::Type;
     T* out = context.Output(0, a.dtype(), shape.result).template mutable_data<T>();
     const int64_t run = shape.batches.back().size;
-    // Each pass multiplies one pair of matrices that the broadcast of the stacks brings together.
+    // Each iteration multiplies one matrix of `a` by the matrix of `b` that belongs to it after
+    // broadcasting.
     ForEachRun(shape.batches, [&](int64_t first_a, int64_t first_b, int64_t first) {
       for (int64_t i = 0; i < run; ++i) {
         const int64_t at_a = first_a + i * shape.batches.back().stride_a;
@@ -59,7 +61,8 @@ absl::Status RunMatMul(KernelContext& context) {
   });
 }
 
-// Returns a view of C whose element (row, column) is added to the same element of the result.
+// Returns Gemm's operand C as a matrix of the result's shape; a stride of 0 repeats a row or column
+// of C.
 template <typename T>
 Matrix<T> BroadcastMatrix(const Tensor& c) {
   const Shape& shape = c.shape();

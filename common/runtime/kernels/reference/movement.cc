@@ -15,13 +15,13 @@ absl::Status RunTranspose(KernelContext& context, const TransposeParameters& par
   const Tensor& input = context.input(0);
   ASSIGN_OR_RETURN(const TransposeShape shape, ResolveTranspose(input.shape(), parameters));
   if (shape.axes.empty() || input.num_elements() == 0) {
-    // No element moves: the result shares the input's bytes.
+    // If no element moves, the result shares the input's bytes.
     context.Forward(0, input.Reshaped(shape.result));
     return absl::OkStatus();
   }
   const size_t size = ElementSize(input.dtype());
   Tensor& output = context.Output(0, input.dtype(), shape.result);
-  // Walks over the output in order and moves through the input by the strides of the axes.
+  // Walks over the output in memory order, and steps through the input by the strides of the axes.
   std::vector<int64_t> index(shape.axes.size(), 0);
   int64_t from = 0;
   for (int64_t to = 0; to < output.num_elements(); ++to) {
@@ -46,8 +46,7 @@ ConcatParameters ParseConcat(AttributeReader& reader) {
   return {reader.Int("axis", 0)};
 }
 
-// Returns the shape of parts laid one after another along the axis. The parts are the inputs from
-// `first` on.
+// Returns the shape of the concatenation, along the axis, of all inputs from `first` on.
 absl::StatusOr<Shape> ConcatShape(const KernelContext& context, int first, int axis) {
   const Shape& model = context.input(first).shape();
   absl::InlinedVector<int64_t, 4> dims(model.dims().begin(), model.dims().end());
@@ -76,7 +75,7 @@ absl::Status RunConcat(KernelContext& context, const ConcatParameters& parameter
   const AxisView view = ViewAroundAxis(shape, axis);
   const size_t unit = static_cast<size_t>(view.inner) * ElementSize(first.dtype());
   std::byte* out = context.Output(0, first.dtype(), shape).mutable_raw();
-  // Each outer index takes one contiguous piece of every part.
+  // For each index before the axis, every input contributes one contiguous block of bytes.
   for (int64_t outer = 0; outer < view.outer; ++outer) {
     for (int i = 0; i < context.num_inputs(); ++i) {
       const Tensor& part = context.input(i);
@@ -98,7 +97,8 @@ absl::Status RunConcatGrad(KernelContext& context, const ConcatParameters& param
   }
   const AxisView view = ViewAroundAxis(shape, axis);
   const size_t unit = static_cast<size_t>(view.inner) * ElementSize(dy.dtype());
-  // A row of dy holds one piece of every part; pieces of unwanted parts are skipped.
+  // A row of dy holds one block of bytes for each output; the blocks of unwanted outputs are
+  // skipped.
   const size_t row = static_cast<size_t>(view.size) * unit;
   size_t begin = 0;
   for (int i = 1; i < context.num_inputs(); ++i) {
@@ -138,8 +138,8 @@ To Convert(From value) {
     return value != From{0};
   } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
     if (std::isnan(value)) return To{0};
-    // As a From, the upper end may round up to a power of two, so a value equal to it gives the
-    // upper end, too.
+    // Converted to the type From, the largest number of type To may be rounded up to a power of
+    // two. A value that equals this power also becomes the largest number of type To.
     if (value >= static_cast<From>(std::numeric_limits<To>::max())) {
       return std::numeric_limits<To>::max();
     }
@@ -158,7 +158,7 @@ absl::Status RunCast(KernelContext& context, const CastParameters& parameters) {
     context.Forward(0, input);
     return absl::OkStatus();
   }
-  // An empty tensor carries the target type to the dispatch.
+  // DispatchTypes takes a tensor, so an empty tensor stands for the target type.
   const Tensor target(parameters.to, Shape{0});
   return DispatchTypes(NativeTypes{}, input, [&](auto from_tag) {
     return DispatchTypes(NativeTypes{}, target, [&](auto to_tag) {

@@ -9,14 +9,14 @@ namespace cohort {
 
 namespace {
 
-// Scores [N, C, d1, ...] with their labels [N, d1, ...], and the weight of each label.
+// The labels [N, d1, ...] of scores [N, C, d1, ...], and the weight of each label.
 struct Labelled {
   AxisView view;
   std::vector<int64_t> labels;
   std::vector<double> weights;  // one weight for each label; 0 if the label is ignored
   double total_weight = 0;
 
-  // Returns the position of the label's own score.
+  // Returns the index in the scores of the score for the class of label number `label`.
   int64_t At(size_t label) const {
     const int64_t outer = static_cast<int64_t>(label) / view.inner;
     const int64_t inner = static_cast<int64_t>(label) % view.inner;
@@ -26,7 +26,7 @@ struct Labelled {
 
 absl::StatusOr<Labelled> ReadLabelled(const Tensor& scores, const Tensor& labels,
                                       const Tensor& weights, const OnnxLossParameters& parameters) {
-  RETURN_IF_ERROR(RequireTypeIn(scores, kFloats));  // class weights are read as the scores' type
+  RETURN_IF_ERROR(RequireTypeIn(scores, kFloats));  // scores and class weights are float or double
   if (scores.shape().rank() < 2 || labels.shape() != WithoutAxis(scores.shape(), 1)) {
     return absl::InvalidArgumentError(
         absl::StrCat("labels ", labels.TypeString(), " do not fit scores ", scores.TypeString()));
@@ -47,7 +47,7 @@ absl::StatusOr<Labelled> ReadLabelled(const Tensor& scores, const Tensor& labels
     const int64_t label = result.labels[i];
     if (parameters.has_ignore_index && label == parameters.ignore_index) {
       result.weights[i] = 0;
-      result.labels[i] = 0;  // any valid class will do, since its weight is 0
+      result.labels[i] = 0;  // any valid class will do, since the label's weight is 0
     } else if (weights.has_value()) {
       result.weights[i] = weights.dtype() == DType::kFloat32
                               ? static_cast<double>(weights.data<float>()[label])
@@ -83,7 +83,7 @@ std::vector<double> LogSoftmax(const T* scores, const AxisView& view) {
   return log_prob;
 }
 
-// Writes the loss of each label, or the sum or weighted mean of all losses.
+// Writes the weighted loss of each label, or the sum or weighted mean of all losses.
 template <typename T>
 void WriteLoss(KernelContext& context, const Labelled& labelled,
                const std::vector<double>& log_prob, const OnnxLossParameters& parameters) {
@@ -137,7 +137,7 @@ absl::Status RunGrad(KernelContext& context, const OnnxLossParameters& parameter
     T* out = context.Output(0, log_prob.dtype(), log_prob.shape()).template mutable_data<T>();
     const AxisView& view = labelled.view;
     for (size_t i = 0; i < labelled.labels.size(); ++i) {
-      // The gradient of -log softmax is softmax minus 1 at the label's own class.
+      // The gradient of -log softmax is the softmax, minus 1 at the class of the label.
       double scale = static_cast<double>(grad[none ? i : 0]) * labelled.weights[i];
       if (parameters.reduction == Reduction::kMean) scale /= labelled.total_weight;
       const int64_t own = labelled.At(i);

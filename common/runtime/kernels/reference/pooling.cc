@@ -11,7 +11,7 @@ namespace cohort {
 
 namespace {
 
-// The types of ONNX's MaxPool.
+// The element types that ONNX's MaxPool takes.
 using PooledTypes = TypeList<float, double, int8_t, uint8_t>;
 
 // Finds the position of each window's largest element within its plane, or -1 for a window without
@@ -26,11 +26,11 @@ void FindLargest(const T* plane, const Window& window, std::vector<int64_t>& at)
   });
 }
 
-// Returns the column-major position of a row-major position.
+// Converts a position in a plane from row-major to column-major order.
 int64_t ColumnMajor(int64_t position, const Window& window) {
   int64_t result = 0;
   int64_t rest = window.inputs;
-  // In column-major order the first axis moves fastest.
+  // In column-major order the first axis has a stride of 1.
   for (const WindowAxis& axis : window.axes) {
     rest /= axis.input;
     result += position / rest % axis.input * (window.inputs / rest / axis.input);
@@ -50,7 +50,7 @@ absl::Status RunMaxPool(KernelContext& context, const PoolParameters& parameters
     int64_t* indices = context.output_wanted(1)
                            ? context.Output(1, DType::kInt64, shape.y).mutable_data<int64_t>()
                            : nullptr;
-    // A window that lies in the padding only gets the lowest value.
+    // A window that covers only padding gives the lowest value of the type.
     const T lowest = std::is_floating_point_v<T> ? -std::numeric_limits<T>::infinity()
                                                  : std::numeric_limits<T>::lowest();
     std::vector<int64_t> at(static_cast<size_t>(window.outputs));

@@ -13,12 +13,13 @@ namespace {
 template <typename T>
 using Accumulator = std::conditional_t<std::is_floating_point_v<T>, double, int64_t>;
 
-// Returns the sums of `input` in an array of the shape `kept`, which broadcasts to the input's
-// shape.
+// Adds up the elements of `input` that share an element of the shape `kept`, which broadcasts to
+// the input's shape. Returns the sums.
 template <typename T>
 std::vector<Accumulator<T>> AddUp(const Tensor& input, const Shape& kept) {
   std::vector<Accumulator<T>> sums(static_cast<size_t>(kept.num_elements()), 0);
-  // `kept` repeats along the reduced axes (stride 0), so all elements of a sum add to one place.
+  // `kept` has a stride of 0 along the reduced axes, so all elements of one sum are added to the
+  // same element of `sums`.
   const std::vector<BroadcastAxis> axes = BroadcastAxes(kept, input.shape(), input.shape());
   const BroadcastAxis run = axes.back();
   ForEachRun(axes, [&](int64_t to, int64_t from, int64_t) {
@@ -35,7 +36,8 @@ absl::Status Reduce(KernelContext& context, const ReduceParameters& parameters) 
   ASSIGN_OR_RETURN(const ReduceShape shape, ResolveReduce(input.shape(), parameters));
   return DispatchTypes(SumTypes{}, input, [&](auto tag) {
     using T = typename decltype(tag)::Type;
-    // A mean of no floats is 0 / 0, a NaN; integers have no NaN.
+    // The mean of no floats is 0 / 0, a NaN. Integers have no NaN, so the mean of no integers is an
+    // error.
     if (!std::is_floating_point_v<T> && parameters.mean && shape.count == 0) {
       return absl::InvalidArgumentError("mean of no integers");
     }
@@ -87,8 +89,8 @@ absl::Status RunReduceGrad(KernelContext& context, const ReduceParameters& param
   }
   return DispatchFloats(dy, [&](auto tag) {
     using T = typename decltype(tag)::Type;
-    // Each input element is a summand of one result, so its gradient is that result's, divided by
-    // the count for a mean.
+    // The gradient of an input element is that of the one result to which it contributes, divided
+    // by the count for a mean.
     const double scale = parameters.mean ? 1.0 / static_cast<double>(shape.count) : 1.0;
     T* out = context.Output(0, dy.dtype(), input).template mutable_data<T>();
     const std::vector<BroadcastAxis> axes = BroadcastAxes(shape.kept, input, input);
@@ -122,7 +124,8 @@ absl::Status RunArgMax(KernelContext& context, const ArgMaxParameters& parameter
         for (int64_t i = 1; i < view.size; ++i) {
           const T value = line[i * view.inner];
           const T largest = line[best * view.inner];
-          // Equal elements: the first one counts, or the last one if select_last_index is set.
+          // Of equal largest elements ArgMax takes the first one, or the last one if
+          // select_last_index is set.
           if (value > largest || (parameters.last && value == largest)) best = i;
         }
         *out++ = best;

@@ -2,8 +2,8 @@
 
 // The reference backend, with one registration function for each family of operators. Its kernels
 // are plain loops that follow the operators' definitions and accumulate in double, for float32,
-// float64 and the integer types. Tests compare the fast kernels with them, and the fast kernels
-// fall back to them for types that need no speed.
+// float64 and the integer types. Tests compare the fast kernels with the reference kernels, and a
+// fast kernel falls back to the reference kernel for types that need no speed.
 
 #include "common/runtime/kernel/kernel_registry.h"
 

@@ -1,6 +1,6 @@
 // Softmax and Keras's cross-entropies, whose formulas are in common/program/cohort_ops.h. A line
-// holds the classes of one example. A line function takes one line in double and returns its loss
-// or gradient.
+// holds the numbers of all classes for one example. The functions below take one line in double and
+// return its loss or its gradient.
 
 #include <algorithm>
 #include <cmath>
@@ -14,7 +14,7 @@ namespace cohort {
 
 namespace {
 
-// Calls line(first element, stride) for each line along the axis.
+// Calls line(index of the first element, stride) for each line of elements along the axis.
 template <typename Line>
 void ForEachLine(const AxisView& view, Line&& line) {
   for (int64_t outer = 0; outer < view.outer; ++outer) {
@@ -65,7 +65,8 @@ absl::Status RunSoftmaxGrad(KernelContext& context, const AxisParameters& parame
     const T* result = y.data<T>();
     T* out = context.Output(0, y.dtype(), y.shape()).template mutable_data<T>();
     ForEachLine(view, [&](int64_t first, int64_t stride) {
-      // Softmax: dx = y (dy - sum of dy y). LogSoftmax: dx = dy - exp(y) sum of dy.
+      // The gradient of Softmax is dx = y (dy - sum of dy y), that of LogSoftmax dx = dy - exp(y)
+      // sum of dy.
       double sum = 0;
       for (int64_t i = 0; i < view.size; ++i) {
         const int64_t at = first + i * stride;
@@ -104,7 +105,7 @@ double Sum(const Line& line) {
   return sum;
 }
 
-// Returns log(sum of exp(x)). Subtracting the largest value keeps exp from overflowing.
+// Returns log(sum of exp(x)) of one line. Subtracting the largest value keeps exp from overflowing.
 double LogSumExp(const Line& line) {
   const double largest = *std::max_element(line.begin(), line.end());
   double sum = 0;
@@ -134,8 +135,8 @@ Line DenseGrad(const Line& truth, const Line& prediction, bool from_logits) {
     }
     return grad;
   }
-  // Clipped probabilities have no gradient of their own; `weighted` is the part that comes through
-  // the sum.
+  // A clipped probability has no gradient of its own; `weighted` is the part of the gradient that
+  // comes through the sum by which probabilities are divided.
   const double sum = Sum(prediction);
   double weighted = 0;
   for (size_t i = 0; i < grad.size(); ++i) {
@@ -148,7 +149,7 @@ Line DenseGrad(const Line& truth, const Line& prediction, bool from_logits) {
   return grad;
 }
 
-// Keras clips the probabilities first, and then normalises them as a softmax of their logarithms.
+// Keras clips the probabilities first, and then normalises them by the softmax of their logarithms.
 double SparseLoss(int64_t label, Line prediction, bool from_logits) {
   if (!from_logits) {
     for (double& value : prediction) value = std::log(std::clamp(value, kLow, kHigh));
@@ -164,8 +165,8 @@ Line SparseGrad(int64_t label, const Line& prediction, bool from_logits) {
     grad[static_cast<size_t>(label)] -= 1;
     return grad;
   }
-  // The softmax of logarithms is the clipped probability divided by the sum of clipped
-  // probabilities.
+  // The softmax of the clipped probabilities' logarithms is each clipped probability divided by
+  // their sum.
   double sum = 0;
   for (const double value : prediction) sum += std::clamp(value, kLow, kHigh);
   for (size_t i = 0; i < grad.size(); ++i) {
@@ -196,8 +197,8 @@ void Store(const Line& values, double scale, const AxisView& view, int64_t line,
   }
 }
 
-// The predictions seen around the class axis, and the shape of the loss. Both operators and both
-// directions use this view.
+// The predictions seen around the class axis, and the shape of the loss. The dense and the sparse
+// loss and their gradients use this view.
 struct LossView {
   AxisView view;
   Shape loss;

@@ -21,12 +21,12 @@ namespace cohort {
 // smaller than float32's steps around 1.
 COHORT_BODY float Decayed(float value, float decay) { return value - decay * value; }
 
-// Returns element i of the value before the update, after weight decay.
+// Returns element i of the value as it is before the update and after weight decay.
 COHORT_BODY float ValueAt(const UpdateSpan& span, int64_t i) {
   return Decayed(span.value_in[i], span.decay);
 }
 
-// Computes slot += (x - slot) share for element i and returns the slot's new value.
+// Computes slot += (x - slot) share for element i of a slot, and returns the element's new value.
 COHORT_BODY float MovedTo(float x, const SlotSpan& slot, int64_t i, float share) {
   const float next = slot.in[i] + (x - slot.in[i]) * share;
   slot.out[i] = next;
@@ -274,8 +274,8 @@ COHORT_INLINE auto WithBody(const NadamUpdate& update, const Run& run) {
   return run(NadamBody{update});
 }
 
-// Computes a power, on a device in double: powf of a device is off by up to 4 units of the last
-// place, which is too much for FTRL.
+// Computes a power. A device computes it in double: powf of a device is off by up to 4 units of the
+// last place, which is too much for FTRL.
 COHORT_BODY float PowerOf(float base, float power) {
 #ifdef __CUDA_ARCH__
   return static_cast<float>(pow(static_cast<double>(base), static_cast<double>(power)));
@@ -284,9 +284,9 @@ COHORT_BODY float PowerOf(float base, float power) {
 #endif
 }
 
-// The body of one FTRL step. Both powers are those of stored accumulators. So the differences of
-// powers over many steps add up to the power by which the last step divides, and z stays consistent
-// with the divisor.
+// The body of one FTRL step. Both powers are computed from accumulators as the slot stores them. So
+// the differences of powers over many steps add up to the power by which the last step divides, and
+// z stays consistent with that divisor.
 template <bool kSquareRoot>
 struct FtrlBody {
   FtrlUpdate update;

@@ -18,9 +18,9 @@
 
 namespace cohort {
 
-// The spans of the value and its gradient. In the formulas below, v stands for v - decay v:
-// decoupled weight decay is applied before the update. A decay of 0 leaves v as it is, and its
-// product costs no time beside the access to memory.
+// The spans of the value and its gradient. In the formulas of the update rules, v stands for v -
+// decay v: decoupled weight decay is applied before the update. A decay of 0 leaves v as it is, and
+// the multiplication costs no time beside the access to memory.
 struct UpdateSpan {
   const float* gradient;
   const float* value_in;
@@ -84,8 +84,8 @@ struct AdadeltaRates {
   float epsilon;
 };
 struct AdadeltaSlots {
-  SlotSpan gradient;  // a of the formulas
-  SlotSpan delta;     // d of the formulas
+  SlotSpan gradient;  // slot a of Adadelta's formulas
+  SlotSpan delta;     // slot d of Adadelta's formulas
 };
 using AdadeltaUpdate = RuleUpdate<AdadeltaSlots, AdadeltaRates>;
 
@@ -102,8 +102,8 @@ struct RmspropRates {
 };
 struct RmspropSlots {
   SlotSpan velocity;
-  SlotSpan momentum;          // m; empty without momentum
-  SlotSpan average_gradient;  // a; empty if not centered
+  SlotSpan momentum;          // slot m; empty without momentum
+  SlotSpan average_gradient;  // slot a; empty if not centered
 };
 using RmspropUpdate = RuleUpdate<RmspropSlots, RmspropRates>;
 
@@ -119,7 +119,7 @@ struct AdamRates {
 struct AdamSlots {
   SlotSpan m;
   SlotSpan u;
-  SlotSpan u_max;  // h; empty without AMSGrad
+  SlotSpan u_max;  // slot h; empty without AMSGrad
 };
 using AdamUpdate = RuleUpdate<AdamSlots, AdamRates>;
 
@@ -159,18 +159,18 @@ using NadamUpdate = RuleUpdate<NadamSlots, NadamRates>;
 // v is 0 where the quotient is 0 / 0: an element that has never had a gradient.
 struct FtrlRates {
   float inverse_learning_rate;
-  float power;  // p of the formulas
+  float power;  // p of FTRL's formulas
   float l1;
-  float two_l2;  // 2 l2, or with beta: 2 l2 + beta / lr
+  float two_l2;  // 2 l2 of FTRL's formulas; if the rule has a beta, 2 l2 + beta / lr
   float two_shrinkage;
 };
 struct FtrlSlots {
-  SlotSpan accumulator;  // n of the formulas
-  SlotSpan linear;       // z of the formulas
+  SlotSpan accumulator;  // slot n of FTRL's formulas
+  SlotSpan linear;       // slot z of FTRL's formulas
 };
 using FtrlUpdate = RuleUpdate<FtrlSlots, FtrlRates>;
 
-// Addition: v += g, without decay
+// Addition: v += g, without weight decay
 struct AddUpdate {
   UpdateSpan span;
 };
@@ -183,7 +183,7 @@ struct AverageUpdate {
   float share;
 };
 
-// Copy: v = v, from `value_in` to `value_out`, without decay. The loop does not read the gradient.
+// Copy from `value_in` to `value_out`, without weight decay. The loop does not read the gradient.
 struct KeepUpdate {
   UpdateSpan span;
 };

@@ -27,7 +27,7 @@ struct NcclLocal {
 
 namespace {
 
-// The starts of the ranges of CUDA's and NCCL's error codes, which share one number.
+// Offsets that are added to the error codes of CUDA and of NCCL, so that one number can hold both.
 constexpr int32_t kCudaErrors = 1'000'000;
 constexpr int32_t kNcclErrors = 2'000'000;
 
@@ -58,7 +58,7 @@ ncclDataType_t TypeOf(NcclRun run) {
     case NcclType::kFloat64:
       return ncclFloat64;
   }
-  return ncclNumTypes;  // NCCL refuses this type
+  return ncclNumTypes;  // NCCL refuses this invalid type
 }
 
 ncclRedOp_t OpOf(NcclReduction reduction) {
@@ -147,7 +147,7 @@ int32_t Join(NcclContext* context, const uint8_t* id, int32_t rank, int32_t size
   ncclUniqueId unique;
   std::memcpy(unique.internal, id, kNcclIdBytes);
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-  config.blocking = 0;  // a rank that waits for a lost rank must be able to abort
+  config.blocking = 0;  // not blocking: a rank that waits for a lost rank must be able to abort
   return Code(ncclCommInitRankConfig(&context->comm, size, unique, rank, &config));
 }
 
@@ -170,7 +170,7 @@ int32_t Destroy(NcclContext* context) {
 
 void Abort(NcclContext* context) {
   if (context->comm == nullptr || Enter(context) != kNcclDone) return;
-  ncclCommAbort(context->comm);  // frees the communicator, whatever it returns
+  ncclCommAbort(context->comm);  // frees the communicator even on an error
   context->comm = nullptr;
 }
 
@@ -282,9 +282,9 @@ int32_t ReduceLocal(NcclLocal* local, const void* const* send, void* receive, Nc
     code = Reduce(&local->ranks[i], send[i], i == 0 ? receive : nullptr, run, NcclReduction::kSum,
                   /*root=*/0);
   }
-  const int32_t ended = Code(ncclGroupEnd());  // a group that was started must be ended
+  const int32_t ended = Code(ncclGroupEnd());  // ends the group even if an operation has failed
   if (code == kNcclDone) code = ended;
-  // The sum is complete when the streams of all GPUs have ended.
+  // The sum is complete when all work on the streams of all GPUs has ended.
   for (size_t i = 0; i < local->ranks.size() && code == kNcclDone; ++i) {
     code = StreamWait(&local->ranks[i]);
     if (code == kNcclDone) code = CommState(&local->ranks[i]);
