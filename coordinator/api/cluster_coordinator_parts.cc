@@ -184,8 +184,7 @@ Scheduler::Options ClusterCoordinator::SchedulerOptionsFor(
                              const std::set<uint64_t>& sessions, auto done) {
     const auto cluster = parts->cluster.lock();
     if (cluster == nullptr) return done(absl::OkStatus());
-    // A lost worker that is itself the home needs no fence: its pushes go to its own copy of the
-    // variables, which is lost too.
+    // The pushes of a lost worker that is the home itself go to its own variables, lost with it.
     if (homes == Role::kWorker && !cluster->ps().ok()) return done(absl::OkStatus());
     proto::FenceRequest request;
     for (const uint64_t session : sessions) request.add_worker_incarnations(session);

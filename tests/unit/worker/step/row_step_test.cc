@@ -180,9 +180,9 @@ TEST(RowStep, AnIdOutsideTheTableIsAnErrorOfTheInput) {
   const auto step = cluster.Step(0);
   ASSERT_FALSE(step.ok());
   EXPECT_EQ(ClassOf(step.status()), proto::INPUT);
-  EXPECT_THAT(
-      std::string(step.status().message()),
-      AllOf(HasSubstr("id 40 of"), HasSubstr("in example 4 is not a row"), HasSubstr("which has 40")));
+  EXPECT_THAT(std::string(step.status().message()),
+              AllOf(HasSubstr("id 40 of"), HasSubstr("in example 4 is not a row"),
+                    HasSubstr("which has 40")));
   EXPECT_EQ(cluster.Stats(0).pulls(), 0u);
 }
 

@@ -1,5 +1,3 @@
-#include "worker/gang/form_group.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,6 +6,7 @@
 #include "common/wire/route/joined_transport.h"
 #include "tests/unit/worker/collective/nccl/nccl_groups.h"
 #include "worker/collective/nccl/nccl_library.h"
+#include "worker/gang/form_group.h"
 
 namespace cohort {
 namespace {
