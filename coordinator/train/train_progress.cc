@@ -28,7 +28,9 @@ std::optional<EpochMeter::Sums> SumsOf(const Values& values) {
 
 }  // namespace
 
-bool TrainProgress::Begun::IsLeft(ClosureId id) const {
+bool TrainProgress::Begun::IsLeft(int64_t step) const {
+  if (evaluated.count(step) > 0) return false;
+  const ClosureId id{first.value + static_cast<uint64_t>(step)};
   return !(id < next) || std::binary_search(open.begin(), open.end(), id);
 }
 
@@ -73,8 +75,11 @@ absl::Status TrainProgress::Load(const proto::CoordinatorState& state) {
   pass_data_ = {train.pass_length(), train.pass_content()};
   Begun begun;
   begun.first = ClosureId{train.first_id()};
-  begun.next = ClosureId{state.next_id()};
-  for (const uint64_t id : state.open()) begun.open.push_back(ClosureId{id});
+  begun.evaluated.insert(train.evaluated().begin(), train.evaluated().end());
+  if (pass_ == proto::TrainState::TRAINING) {
+    begun.next = ClosureId{state.next_id()};
+    for (const uint64_t id : state.open()) begun.open.push_back(ClosureId{id});
+  }
   begun.sums.steps = train.steps();
   begun.sums.values.assign(train.sums().begin(), train.sums().end());
   begun_ = std::move(begun);
@@ -126,17 +131,25 @@ TrainProgress::Begun TrainProgress::BeginPass(proto::TrainState::Pass pass, Clos
     Log(LogLevel::kWarning, "test_begins_anew", {{"cause", "the data of data.test changed"}});
     begun.reset();
   }
-  if (!begun.has_value()) {
-    // A cut takes ids below `next_before_` for covered unless the earlier state has them open.
-    const ClosureId first = std::max(next, next_before_);
-    begun = Begun{first, {}, first, {}};
-  }
+  // A cut takes ids below `next_before_` for covered unless the earlier state has them open.
+  const ClosureId first = std::max(next, next_before_);
+  if (!begun.has_value()) begun = Begun{first, {}, first, {}, {}};
+  // The closures of an evaluation get new ids: those of its closures that are done may be unknown.
+  if (pass != proto::TrainState::TRAINING) begun->first = begun->next = first;
   pass_ = pass;
   pass_data_ = data;
   first_ = begun->first;
   sums_before_ = begun->sums;
+  evaluated_ = begun->evaluated;
   reported_.clear();
   return *std::move(begun);
+}
+
+void TrainProgress::AddEvaluated(int64_t step, const std::vector<EpochMeter::Sums>& sums) {
+  MutexLock lock(mutex_);
+  if (pass_ == proto::TrainState::TRAINING || sums.empty()) return;
+  evaluated_.insert(step);
+  for (const EpochMeter::Sums& of_step : sums) sums_before_.Add(of_step);
 }
 
 void TrainProgress::EndTraining(int64_t steps, const DataPosition& data, const Totals& epoch,
@@ -165,6 +178,7 @@ void TrainProgress::EndEpoch() {
 
 void TrainProgress::EndPassLocked() {
   first_ = ClosureId{};
+  evaluated_.clear();
   reported_.clear();
 }
 
@@ -221,7 +235,8 @@ std::string TrainProgress::Save(const Cut& cut) {
   // Between two passes no closure of a pass is covered.
   if (first_.value == 0) return train.SerializeAsString();
   // A closure has no sums if nobody holds its result or the result is not ready.
-  for (const Cut::Covered& covered : cut.covered) {
+  const bool is_training = pass_ == proto::TrainState::TRAINING;
+  for (const Cut::Covered& covered : is_training ? cut.covered : std::vector<Cut::Covered>()) {
     if (covered.id < first_ || covered.result == nullptr || !covered.result->IsReady()) continue;
     EpochMeter::Sums& reported = reported_[covered.id] = {};
     for (const auto& step : EpochMeter::StepsOf(covered.result->result(), covered.steps)) {
@@ -238,6 +253,7 @@ std::string TrainProgress::Save(const Cut& cut) {
   }
   train.set_steps(sums.steps);
   Append(sums.values, train.mutable_sums());
+  train.mutable_evaluated()->Add(evaluated_.begin(), evaluated_.end());
   return train.SerializeAsString();
 }
 

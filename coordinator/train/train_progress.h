@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -61,14 +62,20 @@ class TrainProgress {
     // no open closures, and `next` is `first`.
     std::vector<ClosureId> open;
     ClosureId next;
+    // The closures of an evaluation that are not left to run, by their first steps.
+    std::set<int64_t> evaluated;
     EpochMeter::Sums sums;  // sums of the closures that are not left to run
-    bool IsLeft(ClosureId id) const;
+    // Returns whether the closure with the first step `step` and the id `first` + `step` is left.
+    bool IsLeft(int64_t step) const;
   };
   // Begins a pass over `data`, and returns where the pass goes on if an earlier process has begun
   // it. `next` is the id that the coordinator would give to the next closure. The closures of a new
   // pass have ids from `next` on, but none that a closure of an abandoned pass may have had. A test
   // of other data than before begins anew, and the log says so.
   Begun BeginPass(proto::TrainState::Pass pass, ClosureId next, const DataIdentity& data);
+  // Notes a closure of the evaluation that is under way, by its first step, as done. Does nothing
+  // in a training, whose closures a cut covers.
+  void AddEvaluated(int64_t step, const std::vector<EpochMeter::Sums>& sums);
   // Ends the training of the epoch, all of whose steps are done; the next epoch begins at `data`.
   void EndTraining(int64_t steps, const DataPosition& data, const Totals& epoch,
                    const EpochMeter::Sums& sums);
@@ -120,6 +127,8 @@ class TrainProgress {
   ClosureId first_ ABSL_GUARDED_BY(mutex_);
   // Sums that an earlier process reported for this pass.
   EpochMeter::Sums sums_before_ ABSL_GUARDED_BY(mutex_);
+  // The closures of this evaluation that are done, with those of the earlier process.
+  std::set<int64_t> evaluated_ ABSL_GUARDED_BY(mutex_);
   // The sums that closures reported and a cut covers, by closure.
   std::map<ClosureId, EpochMeter::Sums> reported_ ABSL_GUARDED_BY(mutex_);
   std::optional<Begun> begun_ ABSL_GUARDED_BY(mutex_);
