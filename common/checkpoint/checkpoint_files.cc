@@ -256,7 +256,8 @@ absl::StatusOr<std::string> FindCheckpoint(FileSystem& files, const std::string&
     // "x.index.index".
     const bool completed =
         absl::ConsumeSuffix(&prefix, kIndexSuffix) && !files.Open(IndexPath(which)).ok();
-    if (!completed && !files.Open(IndexPath(which)).ok() && files.List(which).ok()) {
+    const absl::StatusOr<std::vector<std::string>> names = files.List(which);
+    if (!completed && !files.Open(IndexPath(which)).ok() && names.ok() && !names->empty()) {
       return WithRemedy(
           absl::NotFoundError(absl::StrCat(
               "checkpoint.restore names the directory ", which,

@@ -28,7 +28,9 @@ std::optional<EpochMeter::Sums> SumsOf(const Values& values) {
 
 }  // namespace
 
-bool TrainProgress::Begun::IsLeft(ClosureId id) const {
+bool TrainProgress::Begun::IsLeft(int64_t step) const {
+  if (evaluated.count(step) > 0) return false;
+  const ClosureId id{first.value + static_cast<uint64_t>(step)};
   return !(id < next) || std::binary_search(open.begin(), open.end(), id);
 }
 
@@ -73,8 +75,11 @@ absl::Status TrainProgress::Load(const proto::CoordinatorState& state) {
   pass_data_ = {train.pass_length(), train.pass_content()};
   Begun begun;
   begun.first = ClosureId{train.first_id()};
-  begun.next = ClosureId{state.next_id()};
-  for (const uint64_t id : state.open()) begun.open.push_back(ClosureId{id});
+  begun.evaluated.insert(train.evaluated().begin(), train.evaluated().end());
+  if (pass_ == proto::TrainState::TRAINING) {
+    begun.next = ClosureId{state.next_id()};
+    for (const uint64_t id : state.open()) begun.open.push_back(ClosureId{id});
+  }
   begun.sums.steps = train.steps();
   begun.sums.values.assign(train.sums().begin(), train.sums().end());
   begun_ = std::move(begun);
@@ -128,18 +133,27 @@ TrainProgress::Begun TrainProgress::BeginPass(proto::TrainState::Pass pass, Clos
     Log(LogLevel::kWarning, "test_begins_anew", {{"cause", "the data of data.test changed"}});
     begun.reset();
   }
-  if (!begun.has_value()) {
-    // A cut counts ids below `next_before_` as covered unless the earlier state has them open, so a
-    // new pass has no id below it.
-    const ClosureId first = std::max(next, next_before_);
-    begun = Begun{first, {}, first, {}};
-  }
+  // A cut counts ids below `next_before_` as covered unless the earlier state has them open, so a
+  // new pass has no id below it.
+  const ClosureId first = std::max(next, next_before_);
+  if (!begun.has_value()) begun = Begun{first, {}, first, {}, {}};
+  // The closures of an evaluation get new ids, because the cut of the earlier process does not say
+  // which of them are done.
+  if (pass != proto::TrainState::TRAINING) begun->first = begun->next = first;
   pass_ = pass;
   pass_data_ = data;
   first_ = begun->first;
   sums_before_ = begun->sums;
+  evaluated_ = begun->evaluated;
   reported_.clear();
   return *std::move(begun);
+}
+
+void TrainProgress::AddEvaluated(int64_t step, const std::vector<EpochMeter::Sums>& sums) {
+  MutexLock lock(mutex_);
+  if (pass_ == proto::TrainState::TRAINING || sums.empty()) return;
+  evaluated_.insert(step);
+  for (const EpochMeter::Sums& of_step : sums) sums_before_.Add(of_step);
 }
 
 void TrainProgress::EndTraining(int64_t steps, const DataPosition& data, const Totals& epoch,
@@ -168,6 +182,7 @@ void TrainProgress::EndEpoch() {
 
 void TrainProgress::EndPassLocked() {
   first_ = ClosureId{};
+  evaluated_.clear();
   reported_.clear();
 }
 
@@ -224,7 +239,8 @@ std::string TrainProgress::Save(const Cut& cut) {
   // Between two passes, a checkpoint covers no closure of a pass.
   if (first_.value == 0) return train.SerializeAsString();
   // A closure has no sums if nobody holds its result or the result is not ready.
-  for (const Cut::Covered& covered : cut.covered) {
+  const bool is_training = pass_ == proto::TrainState::TRAINING;
+  for (const Cut::Covered& covered : is_training ? cut.covered : std::vector<Cut::Covered>()) {
     if (covered.id < first_ || covered.result == nullptr || !covered.result->IsReady()) continue;
     EpochMeter::Sums& reported = reported_[covered.id] = {};
     for (const auto& step : EpochMeter::StepsOf(covered.result->result(), covered.steps)) {
@@ -241,6 +257,7 @@ std::string TrainProgress::Save(const Cut& cut) {
   }
   train.set_steps(sums.steps);
   Append(sums.values, train.mutable_sums());
+  train.mutable_evaluated()->Add(evaluated_.begin(), evaluated_.end());
   return train.SerializeAsString();
 }
 

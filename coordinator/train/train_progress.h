@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -61,14 +62,21 @@ class TrainProgress {
     // new pass has no open closures, and its `next` is `first`.
     std::vector<ClosureId> open;
     ClosureId next;
+    // The closures of an evaluation that an earlier process has run, by their first steps.
+    std::set<int64_t> evaluated;
     EpochMeter::Sums sums;  // sums of the closures that an earlier process has run
-    bool IsLeft(ClosureId id) const;
+    // Returns whether the closure with the first step `step` and the id `first` + `step` is left to
+    // run.
+    bool IsLeft(int64_t step) const;
   };
   // Begins a pass over `data`, and returns where the pass continues if an earlier process has begun
   // it. `next` is the id that the coordinator would give to the next closure. The closures of a new
   // pass have ids from `next` on, but none that a closure of an abandoned pass may have had. If the
   // data of a test have changed, the test begins anew, and the log says so.
   Begun BeginPass(proto::TrainState::Pass pass, ClosureId next, const DataIdentity& data);
+  // Notes a closure of the evaluation that is under way, by its first step, as done. Does nothing
+  // in a training, whose closures a cut covers.
+  void AddEvaluated(int64_t step, const std::vector<EpochMeter::Sums>& sums);
   // Ends the training of the epoch, all of whose steps are done; the next epoch begins at `data`.
   void EndTraining(int64_t steps, const DataPosition& data, const Totals& epoch,
                    const EpochMeter::Sums& sums);
@@ -121,6 +129,9 @@ class TrainProgress {
   ClosureId first_ ABSL_GUARDED_BY(mutex_);
   // Sums that an earlier process reported for this pass.
   EpochMeter::Sums sums_before_ ABSL_GUARDED_BY(mutex_);
+  // The closures of this evaluation that are done, with those of the earlier process, by their
+  // first steps.
+  std::set<int64_t> evaluated_ ABSL_GUARDED_BY(mutex_);
   // The sums of this pass's closures that a cut has covered, by closure.
   std::map<ClosureId, EpochMeter::Sums> reported_ ABSL_GUARDED_BY(mutex_);
   std::optional<Begun> begun_ ABSL_GUARDED_BY(mutex_);

@@ -383,16 +383,17 @@ absl::StatusOr<EpochMeter::Sums> Trainer::RunPass(const PassOptions& options) {
     const ClosureId id{begun.first.value + static_cast<uint64_t>(next.first)};
     // Closures that an earlier process left open keep their ids, and ids of closures that are done
     // are skipped.
-    if (!begun.IsLeft(id)) continue;
+    if (!begun.IsLeft(next.first)) continue;
     if (coordinator_.NextId() < id) coordinator_.SkipTo(id);
     ASSIGN_OR_RETURN(RemoteValue result, ScheduleSteps(options, next));
     // The callback runs on a transport thread, and may outlive this pass.
     result.state().OnReady(
-        [meter, watch = options.training() ? loss_watch_ : nullptr,
-         update = options.first_step + UpdatesOf(next.first + 1),
+        [meter, watch = options.training() ? loss_watch_ : nullptr, progress = progress_,
+         first = next.first, update = options.first_step + UpdatesOf(next.first + 1),
          steps = static_cast<size_t>(next.steps)](const absl::StatusOr<FetchedTensors>& fetches) {
           const std::vector<EpochMeter::Sums> made = EpochMeter::StepsOf(fetches, steps);
           if (watch != nullptr) watch->See(update, made);
+          progress->AddEvaluated(first, made);
           meter->Add(made);
         });
     results.push_back(std::move(result));

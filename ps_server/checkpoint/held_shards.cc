@@ -101,6 +101,17 @@ void HeldShards::EnterLocked(uint64_t epoch) {
   written_.clear();
 }
 
+std::optional<uint64_t> HeldShards::LastOfLocked(const std::string& prefix) const {
+  std::optional<uint64_t> last;
+  const auto remembered = last_of_prefix_.find(prefix);
+  if (remembered != last_of_prefix_.end()) last = remembered->second;
+  // A shard may be held for longer than its prefix is remembered.
+  for (const auto& [save, held] : held_) {
+    if (held.shard->target().prefix == prefix) last = std::max(last.value_or(0), save);
+  }
+  return last;
+}
+
 absl::StatusOr<std::shared_ptr<const HeldShard>> HeldShards::FindOrRefuse(
     SaveId id, const std::string& prefix) {
   MutexLock lock(mutex_);
@@ -114,9 +125,9 @@ absl::StatusOr<std::shared_ptr<const HeldShard>> HeldShards::FindOrRefuseLocked(
   if (const auto found = held_.find(id.save); found != held_.end()) return found->second.shard;
   const bool forgotten = ended_.size() == kEndedShardsRemembered && id.save < *ended_.begin();
   if (forgotten || ended_.count(id.save) > 0) return HeldNoLonger(id.save);
-  const auto last = last_of_prefix_.find(prefix);
-  if (last != last_of_prefix_.end() && id.save < last->second) {
-    return SaveNotHeld(id.save, absl::StrCat("save ", last->second, " of ", prefix, " is later"));
+  const std::optional<uint64_t> last = LastOfLocked(prefix);
+  if (last.has_value() && id.save < *last) {
+    return SaveNotHeld(id.save, absl::StrCat("save ", *last, " of ", prefix, " is later"));
   }
   return nullptr;
 }
@@ -129,8 +140,7 @@ absl::StatusOr<std::shared_ptr<const HeldShard>> HeldShards::Hold(SaveId id,
   const std::string& prefix = shard->target().prefix;
   ASSIGN_OR_RETURN(std::shared_ptr<const HeldShard> first, FindOrRefuseLocked(id, prefix));
   if (first != nullptr) return first;
-  const auto last = last_of_prefix_.find(prefix);
-  if (last != last_of_prefix_.end()) EndLocked(last->second);
+  if (const std::optional<uint64_t> last = LastOfLocked(prefix)) EndLocked(*last);
   last_of_prefix_[prefix] = id.save;
   if (last_of_prefix_.size() > kSavedPrefixesRemembered) {
     last_of_prefix_.erase(

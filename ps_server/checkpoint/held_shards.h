@@ -135,6 +135,9 @@ class HeldShards {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<Held*> FindLocked(SaveId id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EnterLocked(uint64_t epoch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Returns the number of the latest save of `prefix` that is known.
+  std::optional<uint64_t> LastOfLocked(const std::string& prefix) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndLocked(uint64_t save) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   mutable Mutex mutex_;

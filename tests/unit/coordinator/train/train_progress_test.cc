@@ -109,13 +109,29 @@ TEST(TrainProgress, WhatIsTrainedIsNotTrainedAgainAndItsEpochGoesOn) {
   EXPECT_FALSE(after->epoch_results().trained.has_value());
 }
 
+// A process that is lost when it has done 7 and 9 of the closures from 7 to 10.
+TEST(TrainProgress, ATrainingGoesOnWithTheClosuresThatTheCutLeavesOpen) {
+  TrainProgress before(kSettings);
+  before.BeginPass(proto::TrainState::TRAINING, ClosureId{7}, {});
+  const auto after = Next(before, Cut{{Done(7, 1), Done(9, 3)}, {ClosureId{8}}, ClosureId{10}, {}});
+  const auto begun = after->BeginPass(proto::TrainState::TRAINING, ClosureId{8}, {});
+  EXPECT_EQ(begun.first, ClosureId{7});
+  EXPECT_EQ(begun.sums.steps, 2);
+  EXPECT_EQ(begun.sums.values, (std::vector<double>{4, 4}));
+  for (const int64_t left : {1, 3, 4}) EXPECT_TRUE(begun.IsLeft(left)) << left;
+  for (const int64_t done : {0, 2}) EXPECT_FALSE(begun.IsLeft(done)) << done;
+}
+
 class EvaluationOf : public testing::TestWithParam<proto::TrainState::Pass> {
  protected:
-  // A process that is lost when it has done 7 and 9 of the closures from 7 to 10.
+  // A process that is lost when it has done the first and the third closure, of the ids 7 and 9.
   std::unique_ptr<TrainProgress> Lost() {
     TrainProgress before(kSettings);
     before.BeginPass(GetParam(), ClosureId{7}, kTestData);
-    return Next(before, Cut{{Done(7, 1), Done(9, 3)}, {ClosureId{8}}, ClosureId{10}, {}});
+    before.AddEvaluated(0, {Step(1)});
+    before.AddEvaluated(2, {Step(3)});
+    before.AddEvaluated(3, {});  // it failed
+    return Next(before, Cut{{}, {ClosureId{8}}, ClosureId{11}, {}});
   }
 };
 
@@ -123,31 +139,38 @@ INSTANTIATE_TEST_SUITE_P(All, EvaluationOf,
                          testing::Values(proto::TrainState::VALIDATION, proto::TrainState::TEST));
 
 TEST_P(EvaluationOf, GoesOnWhereItWas) {
-  const TrainProgress::Begun begun = Lost()->BeginPass(GetParam(), ClosureId{8}, kTestData);
-  EXPECT_EQ(begun.first, ClosureId{7});
-  EXPECT_EQ(begun.sums.steps, 2);
-  EXPECT_EQ(begun.sums.values, (std::vector<double>{4, 4}));
-  for (const uint64_t left : {8, 10, 11}) EXPECT_TRUE(begun.IsLeft(ClosureId{left})) << left;
-  for (const uint64_t done : {7, 9}) EXPECT_FALSE(begun.IsLeft(ClosureId{done})) << done;
+  std::unique_ptr<TrainProgress> after = Lost();
+  for (int process = 0; process < 2; ++process) {
+    const TrainProgress::Begun begun = after->BeginPass(GetParam(), ClosureId{8}, kTestData);
+    EXPECT_EQ(begun.first, ClosureId{11});
+    EXPECT_EQ(begun.sums.steps, 2);
+    EXPECT_EQ(begun.sums.values, (std::vector<double>{4, 4}));
+    for (const int64_t left : {1, 3, 4}) EXPECT_TRUE(begun.IsLeft(left)) << left;
+    for (const int64_t done : {0, 2}) EXPECT_FALSE(begun.IsLeft(done)) << done;
+    // Another process is lost before it has done more.
+    after = Next(*after, Cut{{}, {}, ClosureId{11}, {}});
+  }
 }
 
-// A cut that is made while the ids of the new pass are below 10 would take 9 for done.
+// A cut that is made while the ids of the new pass are below 11 would take 9 for done.
 TEST_P(EvaluationOf, IsAbandonedWithAllItsIds) {
   const TrainProgress::Begun begun =
       Lost()->BeginPass(proto::TrainState::TRAINING, ClosureId{8}, kTestData);
-  EXPECT_EQ(begun.first, ClosureId{10});
-  EXPECT_TRUE(begun.IsLeft(ClosureId{10}));
+  EXPECT_EQ(begun.first, ClosureId{11});
+  EXPECT_TRUE(begun.IsLeft(0));
   EXPECT_EQ(begun.sums.steps, 0);
 }
 
 TEST(TrainProgress, ATestOfOtherDataBeginsAnew) {
   TrainProgress before(kSettings);
   before.BeginPass(proto::TrainState::TEST, ClosureId{7}, kTestData);
-  const auto after = Next(before, Cut{{Done(7, 1)}, {}, ClosureId{8}, {}});
+  before.AddEvaluated(0, {Step(1)});
+  const auto after = Next(before, Cut{{}, {}, ClosureId{8}, {}});
   testing::internal::CaptureStderr();
   const auto begun = after->BeginPass(proto::TrainState::TEST, ClosureId{8}, {4, 0xabd});
   EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("event=test_begins_anew"));
   EXPECT_EQ(begun.first, ClosureId{8});
+  EXPECT_TRUE(begun.IsLeft(0));
   EXPECT_EQ(begun.sums.steps, 0);
 }
 

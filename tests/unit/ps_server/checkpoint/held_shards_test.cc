@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -46,6 +47,21 @@ TEST(HeldShardsTest, ASnapshotThatComesAfterALaterOneOfItsPrefixIsNotHeld) {
   EXPECT_TRUE(absl::IsFailedPrecondition(shards.Hold({1, 7}, Shard(), kNow).status()));
   EXPECT_TRUE(shards.Find({1, 8}, kNow).ok());
   EXPECT_TRUE(shards.Hold({1, 7}, Shard("/other"), kNow).ok());
+}
+
+// A shard that nobody releases is held for longer than its prefix is remembered.
+TEST(HeldShardsTest, OfAPrefixThatIsForgottenOnlyTheLatestIsHeldToo) {
+  HeldShards shards;
+  ASSERT_TRUE(shards.Hold({1, 1}, Shard(), kNow).ok());
+  uint64_t save = 2;
+  for (; save < 2 + 2 * kSavedPrefixesRemembered; ++save) {
+    ASSERT_TRUE(shards.Hold({1, save}, Shard(absl::StrCat("/other", save)), kNow).ok());
+    shards.Release({1, save});
+  }
+  EXPECT_EQ(shards.held(), 1u);
+  ASSERT_TRUE(shards.Hold({1, save}, Shard(), kNow).ok());
+  EXPECT_EQ(shards.held(), 1u);
+  EXPECT_TRUE(shards.Find({1, save}, kNow).ok());
 }
 
 TEST(HeldShardsTest, ASnapshotOfAnEarlierEpochIsNotHeld) {
