@@ -246,7 +246,7 @@ class ClusterCoordinator {
   const World world_;
   Waiter& waiter_;
   const Options options_;
-  // What the coordinator knows of the homes' memory; shared with the cluster's callbacks.
+  // The known memory of the variables' homes; shared with the cluster's callbacks.
   const std::shared_ptr<HomeMemory> memory_;
   std::shared_ptr<Scheduler> scheduler_;  // shared with the scheduler's calls in flight
   std::shared_ptr<Cluster> cluster_;      // shared with the cluster's connections

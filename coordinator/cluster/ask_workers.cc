@@ -61,7 +61,7 @@ absl::Status PauseForWorkers(World world, Waiter& waiter, const Cluster& cluster
 
 struct WorkerQuestion {
   std::string method;  // path of the gRPC method: "/cohort.proto.WorkerService/ListDevices"
-  // What the call is for, in the text of a time-out: "workers to list their devices".
+  // The purpose of the call, in the text of a time-out: "workers to list their devices".
   std::string what;
   absl::Duration call_timeout;  // how long one call may take
 };

@@ -32,7 +32,7 @@
 
 namespace cohort {
 
-// What a coordinator tells tasks about itself.
+// The facts that a coordinator tells the tasks about itself.
 struct CoordinatorIdentity {
   uint64_t incarnation = 0;
   proto::JobRef job;

@@ -14,7 +14,7 @@
 
 namespace cohort {
 
-// What is known of an unanswered call.
+// The known facts about a call that got no answer.
 struct UnansweredCall {
   std::string method;
   size_t bytes = 0;  // bytes of the call's largest request; 0: not known

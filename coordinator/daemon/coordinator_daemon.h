@@ -75,7 +75,7 @@ class CoordinatorDaemon {
   // Checks, before any task starts, that the job can write to the directories that it names.
   // Errors: the file system's, naming the directory and the field of the job.
   absl::Status ProbeOutputs() const;
-  // What runs during the training: the membership watch and the service for operators.
+  // The parts that run beside the training: the membership watch and the service for operators.
   struct Operation {
     std::shared_ptr<MembershipWatch> watch;  // the watch, shared with its own timers
     std::unique_ptr<Server> ctl;

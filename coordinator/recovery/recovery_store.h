@@ -42,8 +42,8 @@ class RecoveryStore {
     std::string prefix;
     proto::CoordinatorState state;
   };
-  // What earlier coordinators left in the directory: their checkpoints, with the coordinator's
-  // state in each.
+  // The checkpoints that earlier coordinators left in the directory, with the coordinator's state
+  // in each.
   struct Left {
     std::vector<Committed> checkpoints;  // the readable checkpoints, newest first
     uint64_t epoch = 0;   // the highest epoch of any checkpoint, even of a damaged one

@@ -124,8 +124,8 @@ absl::Status RunArgMax(KernelContext& context, const ArgMaxParameters& parameter
         for (int64_t i = 1; i < view.size; ++i) {
           const T value = line[i * view.inner];
           const T largest = line[best * view.inner];
-          // Of equal largest elements ArgMax takes the first one, or the last one if
-          // select_last_index is set.
+          // ArgMax takes the first of equal largest elements, or the last if select_last_index is
+          // set.
           if (value > largest || (parameters.last && value == largest)) best = i;
         }
         *out++ = best;
