@@ -89,9 +89,9 @@ class Copies : public std::enable_shared_from_this<Copies> {
     TaskLink target;
     int worker() const { return target.task.index(); }
   };
-  // The present activity of the copies. kWatching: nothing, because no copy is needed. kHolding: waits for
-  // gangs under way to end. kMaking: no gang is under way, and copies are made. kAway: nothing,
-  // because all copies are lost or being restored.
+  // The present activity of the copies. kWatching: nothing, because no copy is needed. kHolding:
+  // waits for gangs under way to end. kMaking: no gang is under way, and copies are made. kAway:
+  // nothing, because all copies are lost or being restored.
   enum class Phase { kWatching, kHolding, kMaking, kAway };
 
   Copies(World world, Options options, std::shared_ptr<Cluster> cluster,
