@@ -36,8 +36,8 @@ class ReachWatch : public std::enable_shared_from_this<ReachWatch> {
   // Records the peers that the process `from` does not reach now, in place of its earlier report.
   // Ignores tasks that are neither ps nor worker.
   void Report(const proto::TaskRef& from, const std::vector<proto::TaskRef>& peers);
-  // Notes that a process serves. If it is a new process of the task, forgets the reports of the
-  // earlier process.
+  // Notes that a process of the task has begun to serve calls. If it is a new process, forgets the
+  // reports of the earlier process.
   void OnServing(const proto::TaskRef& task);
   void OnLost(TaskId task);
 

@@ -23,7 +23,7 @@
 
 namespace cohort {
 
-// The errors of one file. Thread-compatible.
+// A list of the mistakes that were found in the contents of one JSON file. Thread-compatible.
 class JsonErrors {
  public:
   void Add(const std::string& path, const std::string& message);

@@ -178,7 +178,8 @@ Cut Scheduler::BeginSnapshots(RecordCut record) {
     snapshots_.recording = true;
   }
   record(cut);
-  // Joins that became due while `record` ran end now.
+  // While `record` ran, no call to Join() could return. This change lets calls return whose
+  // closures are done.
   Change change(*this);
   snapshots_.recording = false;
   return cut;

@@ -124,8 +124,8 @@ TrainProgress::Begun TrainProgress::BeginPass(proto::TrainState::Pass pass, Clos
   MutexLock lock(mutex_);
   // Only the first pass of a process can continue a pass of an earlier process.
   std::optional<Begun> begun = std::exchange(begun_, std::nullopt);
-  // If the number of epochs was changed, the job may continue with another kind of pass than the
-  // saved one.
+  // The saved pass can be of another kind (training, validation or test) than the one that begins
+  // now, because the user may change the number of epochs between two runs of the job.
   if (pass != pass_) begun.reset();
   // Only test data are compared here. Load() has compared the training data, from which the
   // validation data come too.

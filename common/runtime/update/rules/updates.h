@@ -66,8 +66,8 @@ struct AdagradRates {
   bool epsilon_outside_root;
 };
 using AdagradUpdate = RuleUpdate<SlotSpan, AdagradRates>;
-// Row-wise Adagrad, with one a for each row of `width` > 0 elements: a += mean of the row's g^2;
-// then v as Adagrad has it.
+// Row-wise Adagrad. Each row of `width` > 0 elements has one accumulator a: a += mean of the row's
+// g^2; then v as Adagrad has it.
 struct RowwiseAdagradUpdate {
   UpdateSpan span;
   SlotSpan slots;
