@@ -99,8 +99,9 @@ void AddPooling(std::vector<OpCase>& cases) {
 }
 
 void AddNormalization(std::vector<OpCase>& cases) {
-  for (const Shape& shape : {Shape{4, 3, 5, 7}, Shape{2, 3, 26, 26}, Shape{33, 10}, Shape{1, 4},
-                             Shape{5, 1, 1}, Shape{3, 2, 4, 2, 2}, Shape{0, 3}}) {
+  for (const Shape& shape :
+       {Shape{4, 3, 5, 7}, Shape{2, 3, 26, 26}, Shape{33, 10}, Shape{1, 4}, Shape{5, 1, 1},
+        Shape{3, 2, 4, 2, 2}, Shape{3, 2, 47, 61}, Shape{0, 3}}) {
     const Shape channels = {shape.dim(1)};
     const OpInput statistics = {channels, OpFill::kPositive};
     for (const int64_t training : {0, 1}) {

@@ -71,6 +71,7 @@ void Close(CudaContext* context) {
   if (Enter(context) == kCudaDone) {
     CloseDnn(context);
     if (context->workspace != nullptr) cudaFree(context->workspace);
+    if (context->partials != nullptr) cudaFree(context->partials);
     if (context->blas != nullptr) cublasDestroy(context->blas);
     if (context->stream != nullptr) cudaStreamDestroy(context->stream);
   }
@@ -91,8 +92,9 @@ void EnablePeers(int device) {
   (void)cudaGetLastError();
 }
 
-// Makes the stream and the handle of cuBLAS. cuBLAS's default math mode rounds no operand to TF32,
-// and without atomics (its default) it gives the same bits in every run.
+// Makes the stream, the handle of cuBLAS and the memory for parts of reductions. cuBLAS's default
+// math mode rounds no operand to TF32, and without atomics (its default) it gives the same bits in
+// every run.
 int32_t Prepare(CudaContext* context) {
   int32_t code = Enter(context);
   if (code != kCudaDone) return code;
@@ -101,6 +103,9 @@ int32_t Prepare(CudaContext* context) {
   if (code == kCudaDone) code = Code(cublasCreate(&context->blas));
   if (code == kCudaDone) code = Code(cublasSetStream(context->blas, context->stream));
   if (code == kCudaDone) code = Code(cublasSetMathMode(context->blas, CUBLAS_DEFAULT_MATH));
+  if (code == kCudaDone) {
+    code = Code(cudaMalloc(&context->partials, kReduceBlocks * kReduceValueBytesMax));
+  }
   return code;
 }
 

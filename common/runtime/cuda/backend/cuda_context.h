@@ -14,6 +14,11 @@ struct cudnnContext;  // a forward declaration, because only dnn_calls.cc includ
 
 namespace cohort {
 
+// The number of blocks that keeps a large GPU busy, and the size of the largest value that is
+// reduced. A reduction over few, long rows is split into at most so many parts (for_each.cuh).
+inline constexpr int64_t kReduceBlocks = 1024;
+inline constexpr uint64_t kReduceValueBytesMax = 2 * sizeof(double);
+
 // A stream of one device, and the handles of the libraries that post to this stream.
 struct CudaContext {
   int device = 0;
@@ -22,6 +27,7 @@ struct CudaContext {
   cudnnContext* dnn = nullptr;  // cuDNN's handle, made by the first convolution
   void* workspace = nullptr;    // memory for convolutions; grows, never shrinks
   uint64_t workspace_bytes = 0;
+  void* partials = nullptr;  // kReduceBlocks values, the parts of a reduction
 };
 
 // Offsets that put the errors of CUDA, cuBLAS and cuDNN into one range of numbers, and one error of

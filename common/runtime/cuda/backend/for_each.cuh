@@ -28,6 +28,9 @@ inline constexpr int kForEachThreads = 256;
 inline constexpr int64_t kForEachBlocksMax = 65536;
 // The largest number of elements that one thread reduces alone; a block of threads reduces more.
 inline constexpr int64_t kReduceAloneMax = 32;
+// The smallest number of elements for which a block pays. A reduction that shares the GPU with few
+// others is split into parts of at least this length.
+inline constexpr int64_t kReducePartMin = 2048;
 
 template <typename Body>
 __global__ void ForEachKernel(int64_t count, Body body) {
@@ -69,12 +72,30 @@ __global__ void ReduceKernel(int64_t count, int64_t length, Value identity, Load
   }
 }
 
+template <typename Value, typename Load, typename Combine, typename Store>
+void PostReduce(CudaContext* context, int64_t count, int64_t length, Value identity, Load load,
+                Combine combine, Store store) {
+  const int64_t blocks = count < kForEachBlocksMax ? count : kForEachBlocksMax;
+  ReduceKernel<<<static_cast<unsigned>(blocks), kForEachThreads, 0, context->stream>>>(
+      count, length, identity, load, combine, store);
+}
+
+// Returns into how many parts each of `count` reductions is split. The number depends on the sizes
+// alone, so that a result has the same bits on every GPU.
+inline int64_t ReducePartsOf(int64_t count, int64_t length) {
+  const int64_t wanted = kReduceBlocks / count;
+  const int64_t paying = length / kReducePartMin;
+  const int64_t parts = wanted < paying ? wanted : paying;
+  return parts < 1 ? 1 : parts;
+}
+
 // Posts `count` reductions. For each i in [0, count), combines load(i, k) over all k in [0, length)
-// and passes the result to store(i, result). The order of combining depends on `length` only.
-// combine(identity, v) is v, and combine is associative up to rounding.
+// and passes the result to store(i, result). The order of combining depends on `count` and `length`
+// only. combine(identity, v) is v, and combine is associative up to rounding.
 template <typename Value, typename Load, typename Combine, typename Store>
 int32_t ReduceEach(CudaContext* context, int64_t count, int64_t length, Value identity, Load load,
                    Combine combine, Store store) {
+  static_assert(sizeof(Value) <= kReduceValueBytesMax);
   if (length <= kReduceAloneMax) {
     return ForEach(context, count, [=] COHORT_DEVICE(int64_t i) {
       Value value = identity;
@@ -84,9 +105,26 @@ int32_t ReduceEach(CudaContext* context, int64_t count, int64_t length, Value id
   }
   if (count == 0) return kCudaDone;
   if (const int32_t code = Enter(context); code != kCudaDone) return code;
-  const int64_t blocks = count < kForEachBlocksMax ? count : kForEachBlocksMax;
-  ReduceKernel<<<static_cast<unsigned>(blocks), kForEachThreads, 0, context->stream>>>(
-      count, length, identity, load, combine, store);
+  const int64_t parts = ReducePartsOf(count, length);
+  if (parts == 1) {
+    PostReduce(context, count, length, identity, load, combine, store);
+    return LastLaunch();
+  }
+  // A second launch combines the parts of each reduction. Launches of one stream run one after
+  // another, so that one buffer is enough for all reductions of a context.
+  auto* const partials = static_cast<Value*>(context->partials);
+  const int64_t of_part = (length + parts - 1) / parts;
+  PostReduce(
+      context, count * parts, of_part, identity,
+      [=] COHORT_DEVICE(int64_t i, int64_t k) {
+        const int64_t at = i % parts * of_part + k;
+        return at < length ? load(i / parts, at) : identity;
+      },
+      combine, [=] COHORT_DEVICE(int64_t i, const Value& value) { partials[i] = value; });
+  PostReduce(
+      context, count, parts, identity,
+      [=] COHORT_DEVICE(int64_t i, int64_t part) { return partials[i * parts + part]; }, combine,
+      store);
   return LastLaunch();
 }
 

@@ -24,26 +24,16 @@ int32_t SumColumns(CudaContext* context, const SumLaunch& launch, Store store) {
   });
 }
 
-// Computes each partial sum in a block of threads. Partial sum p of result i has the index p *
-// count + i, as in SumColumns.
+// Computes each sum in one or more blocks of threads.
 template <typename Store>
 int32_t SumRows(CudaContext* context, const SumLaunch& launch, Store store) {
   const SumLaunch captured = launch;
-  const int64_t of_part = (launch.length + launch.parts - 1) / launch.parts;
   return ReduceEach(
-      context, launch.count * launch.parts, of_part, 0.0,
+      context, launch.count, launch.length, 0.0,
       [=] COHORT_DEVICE(int64_t i, int64_t k) -> double {
-        const int64_t at = i / captured.count * of_part + k;
-        if (at >= captured.length) return 0;
-        const int64_t row = PlaceOf(captured.kept, i % captured.count).a;
-        return captured.x[row + PlaceOf(captured.reduced, at).a];
+        return captured.x[PlaceOf(captured.kept, i).a + PlaceOf(captured.reduced, k).a];
       },
       AddUp{}, store);
-}
-
-template <typename Store>
-int32_t SumParts(CudaContext* context, const SumLaunch& launch, Store store) {
-  return launch.columns ? SumColumns(context, launch, store) : SumRows(context, launch, store);
 }
 
 int32_t Sum(CudaContext* context, const SumLaunch& launch) {
@@ -52,11 +42,12 @@ int32_t Sum(CudaContext* context, const SumLaunch& launch) {
   const auto finish = [=] COHORT_DEVICE(int64_t i, double sum) {
     y[i] = static_cast<float>(sum / divisor);
   };
-  if (launch.parts == 1) return SumParts(context, launch, finish);
-  // A second launch adds up the partial sums of each result.
+  if (!launch.columns) return SumRows(context, launch, finish);
+  if (launch.parts == 1) return SumColumns(context, launch, finish);
+  // A second launch adds up the partial sums of each column.
   double* const partial = launch.partial;
   const int32_t code =
-      SumParts(context, launch, [=] COHORT_DEVICE(int64_t i, double sum) { partial[i] = sum; });
+      SumColumns(context, launch, [=] COHORT_DEVICE(int64_t i, double sum) { partial[i] = sum; });
   if (code != kCudaDone) return code;
   const int64_t count = launch.count;
   return ReduceEach(

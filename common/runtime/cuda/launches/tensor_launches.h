@@ -142,8 +142,8 @@ struct SpreadLaunch {
 
 // Computes `count` sums of x, divided by `divisor`. Sum y[i] has `length` summands; the index in x
 // of summand k is the index that `kept` gives for i plus the index that `reduced` gives for k (in
-// input a of each walk). Each sum is split into `parts` partial sums, which may run at the same
-// time.
+// input a of each walk). If neighbouring elements of x belong to different sums, each sum is split
+// into `parts` partial sums, which may run at the same time.
 struct SumLaunch {
   int64_t count = 0;
   int64_t length = 0;

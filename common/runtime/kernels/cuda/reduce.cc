@@ -12,14 +12,11 @@ namespace {
 constexpr int64_t kPartialSums = 65536;
 constexpr int64_t kPartLengthMin = 256;
 
-// Returns the number of partial sums into which each of `count` sums of `length` elements is split.
-// Partial sums run at the same time. Their number depends on the sizes only, so the order of
-// additions is always the same.
-int64_t PartsOf(int64_t count, int64_t length, bool columns) {
-  // A sum of neighbouring elements is computed by a block of 256 threads, so it needs fewer partial
-  // sums.
-  const int64_t wanted = (columns ? kPartialSums : kPartialSums / 256) / count;
-  return std::clamp<int64_t>(std::min(wanted, length / kPartLengthMin), 1, 1024);
+// Returns the number of partial sums into which each of `count` sums of `length` elements that are
+// not neighbours is split. Partial sums run at the same time. Their number depends on the sizes
+// only, so the order of additions is always the same.
+int64_t PartsOfColumn(int64_t count, int64_t length) {
+  return std::clamp<int64_t>(std::min(kPartialSums / count, length / kPartLengthMin), 1, 1024);
 }
 
 // The axes of the input, split into axes that a sum keeps and axes that it reduces. In the merged
@@ -49,8 +46,9 @@ absl::StatusOr<SumLaunch> PlanSum(const Tensor& input, const Shape& kept) {
   ASSIGN_OR_RETURN(launch.reduced, MakeWalk(axes.reduced));
   launch.length = input.num_elements() / launch.count;
   launch.columns = axes.columns;
-  // If there are few long sums, they are split, so that the whole device has work.
-  launch.parts = PartsOf(launch.count, launch.length, launch.columns);
+  // If there are few long columns, they are split, so that the whole device has work. Rows are
+  // split where they are summed.
+  if (launch.columns) launch.parts = PartsOfColumn(launch.count, launch.length);
   launch.x = OnDevice<float>(input);
   return launch;
 }
