@@ -1,6 +1,7 @@
 #include "coordinator/daemon/coordinator_daemon.h"
 
 #include <algorithm>
+#include <optional>
 #include <random>
 #include <utility>
 
@@ -110,8 +111,23 @@ void CoordinatorDaemon::Interrupt(absl::string_view reason) {
   const bool waits = connected->CheckpointAndHold(
       options_.drain_timeout * kKeepPart,
       [interruption = interruption_](absl::Status kept) { EndInterrupted(*interruption, kept); });
-  // Without recovery there is no checkpoint to wait for, so the job ends at once.
-  if (!waits) connected->Abort(interruption_->error);
+  if (!waits) EndWithoutCheckpoint(*interruption_);
+}
+
+void CoordinatorDaemon::EndWithoutCheckpoint(Interruption& interruption) {
+  // Only a job that has recovery finds a checkpoint, and from where it goes on from it, the job
+  // takes a last one. So this job was still starting, and has lost nothing.
+  if (interruption.resumes) {
+    interruption.kept = interruption.needed_flag.empty();
+    interruption.error = MakeError(
+        absl::StatusCode::kCancelled,
+        absl::StrCat(interruption.error.message(),
+                     " while it started; its recovery checkpoint has all that was done: the same "
+                     "command",
+                     interruption.needed_flag, " goes on from it"),
+        proto::CANCELLED);
+  }
+  interruption.connected->Abort(interruption.error);
 }
 
 void CoordinatorDaemon::EndInterrupted(Interruption& interruption, const absl::Status& kept) {
@@ -147,12 +163,7 @@ absl::StatusOr<std::string> CoordinatorDaemon::RunJob() {
   absl::StatusOr<std::unique_ptr<ClusterCoordinator>> coordinator =
       ClusterCoordinator::Create(world_, waiter_, std::move(options));
   RETURN_IF_ERROR(OfClass(coordinator.status(), proto::CONFIGURATION));
-  {
-    MutexLock lock(interruption_->mutex);
-    interruption_->connected = coordinator->get();
-    // If the signal came before the coordinator existed, the job is ended now.
-    if (!interruption_->error.ok()) (*coordinator)->Abort(interruption_->error);
-  }
+  LetInterruptsReach(**coordinator);
   const absl::Status ready = OfClass((*coordinator)->WaitForCluster(), proto::WORKER_LOST);
   absl::StatusOr<std::string> summary =
       ready.ok() ? RunConnected(**coordinator) : absl::StatusOr<std::string>(ready);
@@ -177,6 +188,16 @@ absl::StatusOr<std::string> CoordinatorDaemon::RunJob() {
   // error to report.
   if (!left.ok() && !summary.ok() && !interrupted) return left;
   return summary;
+}
+
+void CoordinatorDaemon::LetInterruptsReach(ClusterCoordinator& coordinator) {
+  // A state that cannot be read, or of another job, is an error when the job resumes.
+  const absl::StatusOr<std::optional<proto::CoordinatorState>> left = coordinator.LeftState();
+  MutexLock lock(interruption_->mutex);
+  interruption_->connected = &coordinator;
+  interruption_->resumes = left.ok() && left->has_value() && (*left)->job() == options_.job.name;
+  // If the signal came before the coordinator existed, the job is ended now.
+  if (!interruption_->error.ok()) EndWithoutCheckpoint(*interruption_);
 }
 
 absl::StatusOr<std::string> CoordinatorDaemon::RunConnected(ClusterCoordinator& coordinator) {

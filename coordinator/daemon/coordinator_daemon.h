@@ -55,13 +55,19 @@ class CoordinatorDaemon {
     absl::Status error ABSL_GUARDED_BY(mutex);  // the error with which an interrupted job ends
     // True: a checkpoint has everything that was done, and the same command would find it.
     bool kept ABSL_GUARDED_BY(mutex) = false;
+    // True: a recovery checkpoint was there when the job started.
+    bool resumes ABSL_GUARDED_BY(mutex) = false;
     // The flag that the user must add to the command so that it finds the checkpoints; may be
     // empty.
     std::string needed_flag;
   };
   static void EndInterrupted(Interruption& interruption, const absl::Status& kept);
+  // Ends a job of which no last checkpoint can be taken: it has no recovery, or was still starting.
+  static void EndWithoutCheckpoint(Interruption& interruption)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(interruption.mutex);
 
   absl::StatusOr<std::string> RunJob();
+  void LetInterruptsReach(ClusterCoordinator& coordinator);
   absl::StatusOr<std::string> RunConnected(ClusterCoordinator& coordinator);
   absl::StatusOr<ClusterCoordinator::Options> ConnectOptions();
   // Starts the tasks of --local and names them in the options. Errors: CONFIGURATION for a state

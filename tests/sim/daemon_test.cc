@@ -256,6 +256,36 @@ TEST(Evaluation, OfTheLastEpochIsDoneByTheNextProcessWhichSavesIt) {
   EXPECT_EQ(SummaryOf(result)["checkpoint"], "/saved/ckpt-18");
 }
 
+// A job that has gone on from its recovery checkpoint takes a last one; one that has not yet, has
+// lost nothing.
+TEST(Daemon, AJobThatIsInterruptedWhileItGoesOnIsToldThatNothingIsLost) {
+  DaemonSim sim(1, 1, 1, {});
+  sim.InterruptAt(10);
+  ASSERT_EQ(sim.Run().code, kExitInterrupted);
+  sim.cluster().tasks().Kill({Role::kPs, 0});
+  SimWorld& world = sim.cluster().sim();
+  world.CallAt(world.Now() + absl::Seconds(3), [&] { sim.Interrupt(); });
+  const CoordinatorDaemon::Result starting = sim.Run();
+  EXPECT_EQ(starting.code, kExitInterrupted);
+  EXPECT_THAT(starting.error, HasSubstr("interrupted by SIGTERM while it started; its recovery "
+                                        "checkpoint has all that was done: the same command goes "
+                                        "on from it"));
+  sim.cluster().tasks().Start({Role::kPs, 0});
+  const CoordinatorDaemon::Result result = sim.Run();
+  ASSERT_EQ(result.code, kExitOk) << result.error;
+  EXPECT_EQ(SummaryOf(result)["steps"], kSteps);
+}
+
+TEST(Daemon, AJobThatIsInterruptedBeforeItHasARecoveryCheckpointIsToldNothingOfOne) {
+  DaemonSim sim(1, 1, 1, {});
+  sim.cluster().tasks().Kill({Role::kPs, 0});
+  SimWorld& world = sim.cluster().sim();
+  world.CallAt(world.Now() + absl::Seconds(3), [&] { sim.Interrupt(); });
+  const CoordinatorDaemon::Result result = sim.Run();
+  EXPECT_EQ(result.code, kExitJobFailed);
+  EXPECT_EQ(result.error, "error: the job was interrupted by SIGTERM\n");
+}
+
 // Steps under the ids of a test that was given up would count as done in the next cut.
 TEST(Evaluation, ThatIsAbandonedForMoreEpochsTakesNoStepOfThemAway) {
   for (const int at : {12, 13, 14}) {
