@@ -167,6 +167,10 @@ void CheckpointManager::RemoveUnfinished() {
   if (IsSaving()) RemoveUnfinishedSaves(files_, options_.directory);
 }
 
+bool CheckpointManager::IsIntact(const std::string& prefix) const {
+  return BundleReader::Open(files_, prefix).ok();
+}
+
 absl::StatusOr<std::string> CheckpointManager::Save(
     const Progress& progress, absl::Span<const proto::VariableLayout> variables) {
   RETURN_IF_ERROR(files_.MakeDirectories(options_.directory));
@@ -182,6 +186,7 @@ absl::StatusOr<std::string> CheckpointManager::Save(
   }
   RETURN_IF_ERROR(MakeLatest(name));
   Log(LogLevel::kInfo, "checkpoint_saved", {{"prefix", prefix}, {"step", progress.global_step}});
+  latest_ = prefix;
   return prefix;
 }
 
@@ -264,6 +269,7 @@ absl::StatusOr<std::optional<Progress>> CheckpointManager::Restore(
       {{"prefix", prefix},
        {"step", progress.global_step},
        {"weights_only", options_.weights_only ? "yes" : "no"}});
+  latest_ = prefix;
   RETURN_IF_ERROR(SaySlots(*reader, variables, options_.weights_only));
   return std::optional<Progress>(progress);
 }

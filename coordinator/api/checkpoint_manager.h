@@ -31,6 +31,12 @@ class CheckpointManager {
 
   CheckpointManager(FileSystem& files, ClusterCoordinator& coordinator, Options options);
 
+  // Returns the prefix of the checkpoint that was saved or restored last; empty if there is none.
+  const std::string& latest() const { return latest_; }
+  // Returns whether `prefix` names a checkpoint with a readable index and all its bytes, which are
+  // not read.
+  bool IsIntact(const std::string& prefix) const;
+
   bool IsSaving() const { return !options_.directory.empty(); }
 
   // Removes the files of unfinished saves that killed processes left in the directory. Called
@@ -64,6 +70,7 @@ class CheckpointManager {
   ClusterCoordinator& coordinator_;
   const Options options_;
   LoadRecord loads_;
+  std::string latest_;
 };
 
 }  // namespace cohort

@@ -191,6 +191,8 @@ class ClusterCoordinator {
   // Waits until a recovery checkpoint covers all closures and changes done so far. Returns at once
   // without a recovery directory.
   absl::Status MakeDurable();
+  // As MakeDurable, but does not wait: a crash before the checkpoint is done loses what it has.
+  void MakeDurableSoon();
   // Removes the recovery checkpoints of a job that has ended well. Errors: of class STALE if
   // another coordinator has taken over the job, which then still needs the checkpoints.
   absl::Status ForgetState();

@@ -383,6 +383,10 @@ absl::Status ClusterCoordinator::MakeDurable() {
                  [&](Recovery::Done done) { recovery_->Checkpoint(std::move(done)); });
 }
 
+void ClusterCoordinator::MakeDurableSoon() {
+  if (recovery_ != nullptr) recovery_->Checkpoint([](const absl::Status&) {});
+}
+
 bool ClusterCoordinator::CheckpointAndHold(absl::Duration patience, Recovery::Done done) {
   if (recovery_ == nullptr || !resumed_) return false;
   recovery_->CheckpointAndHold(patience, std::move(done));

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/base/check.h"
 #include "common/base/crc32c.h"
 #include "common/base/log.h"
 #include "common/base/status.h"
@@ -65,6 +66,8 @@ absl::Status TrainProgress::Load(const proto::CoordinatorState& state) {
   }
   progress_ = {train.global_step(), train.epochs_done(),
                DataPosition{train.data_pass(), train.data_examples()}};
+  before_ = {train.steps_before(), train.epochs_before(), {}};
+  checkpoint_ = {train.checkpoint(), train.checkpoint_step()};
   totals_ = {train.examples(), train.seconds()};
   results_ = {SumsOf(train.trained()), SumsOf(train.validated())};
   is_trained_ = train.epoch_trained();
@@ -197,9 +200,48 @@ TrainProgress::Results TrainProgress::last_results() const {
   return results_;
 }
 
-void TrainProgress::SetProgress(const Progress& progress) {
+void TrainProgress::SetProgress(const Progress& progress, const std::string& prefix) {
   MutexLock lock(mutex_);
-  progress_ = progress;
+  progress_ = before_ = progress;
+  checkpoint_ = {prefix, progress.global_step};
+}
+
+Progress TrainProgress::before() const {
+  MutexLock lock(mutex_);
+  return before_;
+}
+
+void TrainProgress::EndEarly(const Excess& excess) {
+  MutexLock lock(mutex_);
+  COHORT_CHECK(excess.updates <= StepsBegunLocked(), "only steps that are done count");
+  if (is_trained_) progress_.epochs_done += 1;
+  is_trained_ = false;
+  progress_.global_step += excess.updates;
+  if (excess.updates > 0) {
+    progress_.data = excess.data;
+    totals_.examples += EpochMeter::ReadingOf(begun_->sums).examples;
+  }
+  // The steps under way count now, so no pass continues them. A test that is under way goes on.
+  if (pass_ != proto::TrainState::TEST) begun_.reset();
+}
+
+int64_t TrainProgress::StepsBegunLocked() const {
+  return begun_.has_value() && pass_ == proto::TrainState::TRAINING ? begun_->sums.steps : 0;
+}
+
+int64_t TrainProgress::steps_begun() const {
+  MutexLock lock(mutex_);
+  return StepsBegunLocked();
+}
+
+TrainProgress::SavedCheckpoint TrainProgress::checkpoint() const {
+  MutexLock lock(mutex_);
+  return checkpoint_;
+}
+
+void TrainProgress::SetCheckpoint(const std::string& prefix) {
+  MutexLock lock(mutex_);
+  checkpoint_ = {prefix, progress_.global_step};
 }
 
 void TrainProgress::SetDevices(std::vector<std::string> devices) {
@@ -224,6 +266,10 @@ std::string TrainProgress::Save(const Cut& cut) {
   train.set_settings_text(settings_);
   train.set_global_step(progress_.global_step);
   train.set_epochs_done(progress_.epochs_done);
+  train.set_steps_before(before_.global_step);
+  train.set_epochs_before(before_.epochs_done);
+  train.set_checkpoint(checkpoint_.prefix);
+  train.set_checkpoint_step(checkpoint_.step);
   train.set_data_pass(progress_.data.pass);
   train.set_data_examples(progress_.data.examples);
   train.set_examples(totals_.examples);

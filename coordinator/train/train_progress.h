@@ -100,8 +100,29 @@ class TrainProgress {
   void SetDevices(std::vector<std::string> devices);
   // Sets the identity of the training data, before any split. Called before Load.
   void SetData(DataIdentity data);
-  // Sets the progress of a training that did not start from a recovery checkpoint.
-  void SetProgress(const Progress& progress);
+  // Sets the progress of a training that began from the checkpoint `prefix`, not from a recovery
+  // checkpoint.
+  void SetProgress(const Progress& progress, const std::string& prefix);
+  // Returns the progress of the checkpoint that the job began from; 0 steps if it began anew.
+  Progress before() const;
+  // Ends a training of which more is done than the job asks for: an epoch that is trained counts as
+  // done without its validation, and the steps that are covered of an epoch under way, `updates` of
+  // them, count as steps. `data` is the position behind these steps. Called after Load.
+  struct Excess {
+    int64_t updates = 0;
+    DataPosition data;
+  };
+  void EndEarly(const Excess& excess);
+  // Returns the number of steps that an earlier process has made of the epoch under way.
+  int64_t steps_begun() const;
+  // The last checkpoint that the job has saved or began from, by its prefix, and the step in it.
+  struct SavedCheckpoint {
+    std::string prefix;  // empty: none
+    int64_t step = 0;
+  };
+  SavedCheckpoint checkpoint() const;
+  // Notes that the checkpoint `prefix` has the present steps.
+  void SetCheckpoint(const std::string& prefix);
 
   // Returns the bytes of a TrainState, in which the closures of `cut` are covered.
   std::string Save(const Cut& cut);
@@ -109,11 +130,14 @@ class TrainProgress {
  private:
   absl::Status CheckDataLocked(const proto::TrainState& train) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  int64_t StepsBegunLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndPassLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const std::string settings_;
   mutable Mutex mutex_;
   Progress progress_ ABSL_GUARDED_BY(mutex_);
+  Progress before_ ABSL_GUARDED_BY(mutex_);  // steps and epochs of before the job
+  SavedCheckpoint checkpoint_ ABSL_GUARDED_BY(mutex_);
   Totals totals_ ABSL_GUARDED_BY(mutex_);
   std::vector<uint32_t> homes_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::string> devices_ ABSL_GUARDED_BY(mutex_);

@@ -20,7 +20,7 @@ constexpr char kSettings[] = R"({"fit": {"batch_size": 32}, "seed": 1})";
 proto::CoordinatorState Saved(TrainProgress::DataIdentity data) {
   TrainProgress progress(kSettings);
   progress.SetData(data);
-  progress.SetProgress({64, 2});
+  progress.SetProgress({64, 2}, "/saved/ckpt-64");
   proto::CoordinatorState state;
   state.set_application(progress.Save({}));
   return state;
@@ -120,6 +120,43 @@ TEST(TrainProgress, ATrainingGoesOnWithTheClosuresThatTheCutLeavesOpen) {
   EXPECT_EQ(begun.sums.values, (std::vector<double>{4, 4}));
   for (const int64_t left : {1, 3, 4}) EXPECT_TRUE(begun.IsLeft(left)) << left;
   for (const int64_t done : {0, 2}) EXPECT_FALSE(begun.IsLeft(done)) << done;
+}
+
+TEST(TrainProgress, KnowsTheCheckpointsThatTheJobBeganFromAndSaved) {
+  TrainProgress before(kSettings);
+  before.SetProgress({64, 2}, "/saved/ckpt-64");
+  auto after = Next(before, Cut{{}, {}, ClosureId{5}, {}});
+  EXPECT_EQ(after->before().global_step, 64);
+  EXPECT_EQ(after->before().epochs_done, 2);
+  EXPECT_EQ(after->checkpoint().prefix, "/saved/ckpt-64");
+  EXPECT_EQ(after->checkpoint().step, 64);
+  after->BeginPass(proto::TrainState::TRAINING, ClosureId{5}, {});
+  after->EndTraining(4, {3, 0}, {}, Step(1));
+  after->SetCheckpoint("/saved/ckpt-68");
+  after->EndEpoch();
+  after = Next(*after, Cut{{}, {}, ClosureId{9}, {}});
+  EXPECT_EQ(after->before().global_step, 64);
+  EXPECT_EQ(after->progress().global_step, 68);
+  EXPECT_EQ(after->checkpoint().prefix, "/saved/ckpt-68");
+  EXPECT_EQ(after->checkpoint().step, 68);
+}
+
+// Closures 7 and 9 are done, and a job with fewer epochs ends with them.
+TEST(TrainProgress, StepsOfAnEpochThatIsGivenUpCountInEveryLaterProcess) {
+  TrainProgress before(kSettings);
+  before.SetProgress({64, 2}, "");
+  before.BeginPass(proto::TrainState::TRAINING, ClosureId{7}, {});
+  auto after = Next(before, Cut{{Done(7, 1), Done(9, 3)}, {ClosureId{8}}, ClosureId{10}, {}});
+  EXPECT_EQ(after->steps_begun(), 2);
+  after->EndEarly({2, {2, 64}});
+  for (int process = 0; process < 2; ++process) {
+    EXPECT_EQ(after->progress().global_step, 66);
+    EXPECT_EQ(after->progress().epochs_done, 2);
+    EXPECT_EQ(after->progress().data, (DataPosition{2, 64}));
+    EXPECT_EQ(after->totals().examples, 4);
+    EXPECT_EQ(after->steps_begun(), 0);
+    after = Next(*after, Cut{{}, {ClosureId{8}}, ClosureId{10}, {}});
+  }
 }
 
 class EvaluationOf : public testing::TestWithParam<proto::TrainState::Pass> {
