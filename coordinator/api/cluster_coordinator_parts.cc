@@ -41,6 +41,7 @@ CoordinatorIdentity IdentityOf(const ClusterCoordinatorOptions& options, absl::T
   self.job.set_settings(options.settings.value_or(self.incarnation));
   self.take_over = options.take_over;
   self.lease = options.lease;
+  self.place = options.place;
   return self;
 }
 

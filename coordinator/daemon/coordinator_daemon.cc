@@ -198,6 +198,7 @@ absl::StatusOr<ClusterCoordinator::Options> CoordinatorDaemon::ConnectOptions() 
   // The state directory is locked, so the earlier coordinator of its local tasks has ended, and
   // these tasks may be taken over.
   options.take_over = options_.take_over || options_.local.has_value();
+  options.place = Place();
   options.seed = job.seed;
   options.closures_in_flight = static_cast<int>(job.fit.closures_in_flight);
   options.homes = HomesOf(job.strategy);
@@ -274,6 +275,15 @@ std::string CoordinatorDaemon::RecoveryDirectory() const {
   if (!job.recovery.directory.empty()) return job.recovery.directory;
   if (!job.checkpoint.directory.empty()) return JoinPath(job.checkpoint.directory, "recovery");
   return options_.local.has_value() ? JoinPath(options_.state_directory, "recovery") : "";
+}
+
+std::string CoordinatorDaemon::Place() const {
+  // By default the ctl service listens on the port of the chief's address, under any name. The port
+  // of local tasks' coordinator is chosen only when it listens.
+  const absl::StatusOr<std::string> chief = options_.cluster.Address(TaskId{Role::kChief, 0});
+  const std::string address = options_.ctl_required ? options_.ctl_address : chief.value_or("");
+  if (options_.ctl_address.empty() || address.empty()) return environment_.process;
+  return absl::StrCat(environment_.process, ", ctl address ", address);
 }
 
 absl::Status CoordinatorDaemon::ProbeOutputs() const {

@@ -24,6 +24,7 @@ class CoordinatorDaemon {
     std::string binary_directory;  // the directory of the daemons, as in LocalCluster::Options
     int processors = 1;
     MnistSearch mnist;
+    std::string process = {};  // this process and its host, as "process 12 on host a"
   };
 
   CoordinatorDaemon(World world, Waiter& waiter, CoordinatorOptions options,
@@ -72,6 +73,9 @@ class CoordinatorDaemon {
   std::string FlagOfRecovery() const;
   // Returns the directory of recovery checkpoints; empty if the job keeps none.
   std::string RecoveryDirectory() const;
+  // Returns where a user finds this coordinator: its process, its host and, if it is known before
+  // the service listens, the address for `coordinator ctl`.
+  std::string Place() const;
   // Checks, before any task starts, that the job can write to the directories that it names.
   // Errors: the file system's, naming the directory and the field of the job.
   absl::Status ProbeOutputs() const;
