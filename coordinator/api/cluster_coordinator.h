@@ -180,7 +180,7 @@ class ClusterCoordinator {
   // state.
   absl::StatusOr<std::optional<proto::CoordinatorState>> ResumeState();
   // Returns the coordinator's state from which ResumeState would resume; changes nothing. Errors:
-  // DATA_LOSS naming the file.
+  // DATA_LOSS naming the file; FAILED_PRECONDITION for another job's state.
   absl::StatusOr<std::optional<proto::CoordinatorState>> LeftState() const;
   // Sets the id of the next closure. `next` must be larger than every id used so far.
   void SkipTo(ClosureId next) { scheduler_->SkipTo(next); }
@@ -210,6 +210,8 @@ class ClusterCoordinator {
   PsControl& ps() { return *ps_; }
   Scheduler::Stats stats() const { return scheduler_->stats(); }
   const ClusterSpec& cluster() const { return options_.cluster; }
+  // Returns the directory of recovery checkpoints; empty if the job keeps none.
+  const std::string& recovery_directory() const { return options_.recovery_directory; }
   std::string ClusterReport() const { return cluster_->Report(); }
   // Return the cluster and the scheduler, for code that adds and removes workers and shows their
   // state (coordinator/members).
@@ -232,6 +234,9 @@ class ClusterCoordinator {
   Cluster::Options ClusterOptionsFor(const std::shared_ptr<const Parts>& parts) const;
   void ListenToTasks(const std::shared_ptr<const Parts>& parts, Cluster::Options& options) const;
   absl::StatusOr<RecoveryStore::Left> ReadLeft() const;
+  // Checks that recovery checkpoints are this job's. Errors: FAILED_PRECONDITION naming the other
+  // job.
+  absl::Status CheckJob(const RecoveryStore::Left& left) const;
   // Returns the number by which this coordinator recognizes handles that it made; the number is the
   // same in all epochs.
   uint64_t owner() const { return cluster_->self().incarnation; }

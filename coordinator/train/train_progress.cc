@@ -6,9 +6,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/crc32c.h"
+#include "common/base/file_system.h"
 #include "common/base/log.h"
 #include "common/base/status.h"
-#include "coordinator/train/job_settings.h"
 
 namespace cohort {
 
@@ -34,34 +34,44 @@ bool TrainProgress::Begun::IsLeft(int64_t step) const {
   return !(id < next) || std::binary_search(open.begin(), open.end(), id);
 }
 
-absl::Status TrainProgress::Load(const proto::CoordinatorState& state) {
+std::string TrainProgress::StartAnew() const {
+  return absl::StrCat("remove ", JoinPath(job_.recovery_directory, "recovery-*"),
+                      ", or name another directory in recovery.directory");
+}
+
+absl::Status TrainProgress::CheckSettings(const proto::CoordinatorState& state) const {
   proto::TrainState train;
   if (!train.ParseFromString(state.application())) {
     return absl::DataLossError("the recovery checkpoint holds no state of a training");
   }
   // In a job with other settings, the same closure ids would mean other steps.
-  if (train.settings() != Crc32c(settings_)) {
-    const std::string difference = SettingsDifference(train.settings_text(), settings_);
-    return absl::FailedPreconditionError(absl::StrCat(
-        "the recovery checkpoint was made by a job with ",
-        difference.empty()
-            ? "another model, optimizer, learning rate, loss, metrics, data, seed, strategy, batch "
-              "size, validation split, shuffling, steps_per_epoch or steps_per_execution"
-            : absl::StrCat("other settings: ", difference),
-        "; the training cannot continue from it: remove its directory, or name another one in "
-        "recovery.directory, to start anew"));
-  }
+  if (train.settings() == Crc32c(job_.settings.text)) return absl::OkStatus();
+  const std::string difference = SettingsDifference(train.settings_text(), job_.settings);
+  return absl::FailedPreconditionError(absl::StrCat(
+      "the recovery checkpoint was made by a job with ",
+      difference.empty()
+          ? "another model, optimizer, learning rate, loss, metrics, data, seed, strategy, batch "
+            "size, validation split, shuffling, steps_per_epoch or steps_per_execution"
+          : absl::StrCat("other settings: ", difference),
+      "; the training cannot continue from it: set them back to go on; to start anew, ",
+      StartAnew()));
+}
+
+absl::Status TrainProgress::Load(const proto::CoordinatorState& state) {
+  RETURN_IF_ERROR(CheckSettings(state));
+  proto::TrainState train;
+  train.ParseFromString(state.application());
   MutexLock lock(mutex_);
   RETURN_IF_ERROR(CheckDataLocked(train));
   const std::vector<std::string> devices(train.devices().begin(), train.devices().end());
   // A saved state without devices comes from a job that names its devices.
   if (!devices.empty() && devices != devices_) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "the recovery checkpoint was made on all devices of each worker, which were ",
-        absl::StrJoin(devices, ", "), ", and now are ", absl::StrJoin(devices_, ", "),
-        ": start workers that have the same ones; or, to start anew, remove its directory or name "
-        "another one in recovery.directory, where checkpoint.restore=latest goes on from the last "
-        "checkpoint of checkpoint.directory"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("the recovery checkpoint was made on all devices of each worker, which were ",
+                     absl::StrJoin(devices, ", "), ", and now are ", absl::StrJoin(devices_, ", "),
+                     ": start workers that have the same ones; or, to start anew, ", StartAnew(),
+                     ", where checkpoint.restore=latest goes on from the last checkpoint of "
+                     "checkpoint.directory"));
   }
   progress_ = {train.global_step(), train.epochs_done(),
                DataPosition{train.data_pass(), train.data_examples()}};
@@ -96,10 +106,9 @@ absl::Status TrainProgress::CheckDataLocked(const proto::TrainState& train) cons
           : absl::StrCat("had the checksum ", absl::Hex(before.content, absl::kZeroPad8),
                          ", and now, of as many examples (", data_.length, "), have ",
                          absl::Hex(data_.content, absl::kZeroPad8));
-  return absl::FailedPreconditionError(absl::StrCat(
-      "the data changed since the recovery checkpoint was made: those to train on ", change,
-      ". Put the former ones back to go on; to start anew, remove its directory or name another "
-      "one in recovery.directory"));
+  return absl::FailedPreconditionError(
+      absl::StrCat("the data changed since the recovery checkpoint was made: those to train on ",
+                   change, ". Put the former ones back to go on; to start anew, ", StartAnew()));
 }
 
 std::vector<uint32_t> TrainProgress::HomesIn(const proto::CoordinatorState& state) {
@@ -220,8 +229,8 @@ void TrainProgress::SetHomes(std::vector<uint32_t> homes) {
 std::string TrainProgress::Save(const Cut& cut) {
   MutexLock lock(mutex_);
   proto::TrainState train;
-  train.set_settings(Crc32c(settings_));
-  train.set_settings_text(settings_);
+  train.set_settings(Crc32c(job_.settings.text));
+  train.set_settings_text(job_.settings.text);
   train.set_global_step(progress_.global_step);
   train.set_epochs_done(progress_.epochs_done);
   train.set_data_pass(progress_.data.pass);

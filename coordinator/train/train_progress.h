@@ -20,6 +20,7 @@
 #include "coordinator/api/progress.h"
 #include "coordinator/schedule/redo_log.h"
 #include "coordinator/train/epoch_meter.h"
+#include "coordinator/train/job_settings.h"
 #include "proto/recovery.pb.h"
 
 namespace cohort {
@@ -27,9 +28,18 @@ namespace cohort {
 // Thread-safe. Shared: the recovery holds the progress.
 class TrainProgress {
  public:
-  // Makes a progress; `settings` are the settings (SettingsText in job_settings.h) that must be the
-  // same in a process that continues the job.
-  explicit TrainProgress(std::string settings) : settings_(std::move(settings)) {}
+  // The settings that must be the same in a process that continues the job, and where the job keeps
+  // its recovery checkpoints, for messages.
+  struct Job {
+    JobSettings settings;
+    std::string recovery_directory;
+  };
+  explicit TrainProgress(Job job) : job_(std::move(job)) {}
+
+  // Checks that an earlier process saved the progress of a job with the same settings. Needs
+  // neither data nor devices, so it comes before any change of tasks. Errors: FAILED_PRECONDITION
+  // naming the keys that differ; DATA_LOSS.
+  absl::Status CheckSettings(const proto::CoordinatorState& state) const;
 
   // Takes over the progress that an earlier process saved. Errors: FAILED_PRECONDITION for other
   // settings, other data or other devices; DATA_LOSS.
@@ -107,11 +117,13 @@ class TrainProgress {
   std::string Save(const Cut& cut);
 
  private:
+  // Returns what a user does to begin the training anew, as the end of a message.
+  std::string StartAnew() const;
   absl::Status CheckDataLocked(const proto::TrainState& train) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndPassLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  const std::string settings_;
+  const Job job_;
   mutable Mutex mutex_;
   Progress progress_ ABSL_GUARDED_BY(mutex_);
   Totals totals_ ABSL_GUARDED_BY(mutex_);

@@ -48,9 +48,14 @@ Trainer::Trainer(World world, Waiter& waiter, ClusterCoordinator& coordinator, c
       checkpoints_(
           world.files, coordinator,
           {job.checkpoint.directory, job.checkpoint.max_to_keep, job.checkpoint.weights_only}),
-      progress_(std::make_shared<TrainProgress>(SettingsText(job))) {}
+      progress_(std::make_shared<TrainProgress>(TrainProgress::Job{
+          {SettingsText(job), job.model.file_form}, coordinator.recovery_directory()})) {}
 
 absl::StatusOr<TrainSummary> Trainer::Run() {
+  // Variables of another model could not be restored, and their shapes would not tell why. So the
+  // settings are compared before anything is made of them.
+  ASSIGN_OR_RETURN(const std::optional<proto::CoordinatorState> left, coordinator_.LeftState());
+  if (left.has_value()) RETURN_IF_ERROR(progress_->CheckSettings(*left));
   RETURN_IF_ERROR(PrepareData());
   RETURN_IF_ERROR(PrepareModel());
   RETURN_IF_ERROR(Restore());

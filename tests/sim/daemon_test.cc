@@ -175,6 +175,18 @@ TEST(Daemon, WhatWasTrainedIsNotLostForACleanUpThatFails) {
   EXPECT_THAT(said, HasSubstr("event=recovery_not_removed"));
 }
 
+// The values in the checkpoint have other shapes, and what the user changed is named before these.
+TEST(Daemon, AModelThatChangedSinceTheRecoveryCheckpointIsNamedByItsKey) {
+  DaemonSim sim(1, 1, 1, {});
+  sim.InterruptAt(8);
+  ASSERT_EQ(sim.Run().code, kExitInterrupted);
+  const CoordinatorDaemon::Result refused = sim.Run({"model.config.layers.0.config.units=12"});
+  EXPECT_EQ(refused.code, kExitJobFailed);
+  EXPECT_THAT(refused.error, HasSubstr("model.config.layers.0.config.units was 10 and is 12; "));
+  EXPECT_THAT(refused.error, HasSubstr("remove /recovery/recovery-*"));
+  EXPECT_EQ(sim.Run().code, kExitOk) << "nothing was harmed";
+}
+
 struct Interrupted {
   const char* name;
   int ps;
