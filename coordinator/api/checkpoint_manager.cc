@@ -159,6 +159,13 @@ absl::StatusOr<Progress> ReadProgress(const BundleReader& reader) {
 
 }  // namespace
 
+absl::Status CheckRestorable(FileSystem& files, const std::string& directory,
+                             const std::string& which) {
+  ASSIGN_OR_RETURN(const std::string prefix, FindCheckpoint(files, directory, which));
+  if (prefix.empty()) return absl::OkStatus();
+  return WithOthers(BundleReader::Open(files, prefix).status(), files, prefix);
+}
+
 CheckpointManager::CheckpointManager(FileSystem& files, ClusterCoordinator& coordinator,
                                      Options options)
     : files_(files), coordinator_(coordinator), options_(std::move(options)) {}

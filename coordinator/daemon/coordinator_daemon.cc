@@ -9,6 +9,7 @@
 #include "common/base/status.h"
 #include "common/base/temporary_file.h"
 #include "common/wire/error_detail.h"
+#include "coordinator/daemon/job_paths.h"
 #include "coordinator/members/ctl_service.h"
 #include "coordinator/members/membership_source.h"
 #include "coordinator/strategy/multi_worker_mirrored_strategy.h"
@@ -216,7 +217,7 @@ absl::StatusOr<ClusterCoordinator::Options> CoordinatorDaemon::ConnectOptions() 
   options.workers.min = static_cast<int>(job.cluster.min_workers);
   if (job.cluster.max_workers) options.workers.max = static_cast<int>(*job.cluster.max_workers);
   ASSIGN_OR_RETURN(options.checkpoint_mode, CheckpointModeFromName(job.checkpoint.mode));
-  options.recovery_directory = RecoveryDirectory();
+  options.recovery_directory = RecoveryDirectoryOf(PlacesOf(options_));
   options.recovery_interval = job.recovery.interval;
   options.recovery_interval_closures = static_cast<size_t>(job.recovery.interval_steps);
   options.redo_max = static_cast<size_t>(job.recovery.max_steps);
@@ -269,14 +270,6 @@ std::string CoordinatorDaemon::FlagOfRecovery() const {
   return absl::StrCat(" with --state_dir ", options_.state_directory);
 }
 
-std::string CoordinatorDaemon::RecoveryDirectory() const {
-  const JobSpec& job = options_.job;
-  if (!job.recovery.enabled) return "";
-  if (!job.recovery.directory.empty()) return job.recovery.directory;
-  if (!job.checkpoint.directory.empty()) return JoinPath(job.checkpoint.directory, "recovery");
-  return options_.local.has_value() ? JoinPath(options_.state_directory, "recovery") : "";
-}
-
 std::string CoordinatorDaemon::Place() const {
   // By default the ctl service listens on the port of the chief's address, under any name. The port
   // of local tasks' coordinator is chosen only when it listens.
@@ -299,7 +292,7 @@ absl::Status CoordinatorDaemon::ProbeOutputs() const {
   RETURN_IF_ERROR(probe(ProbeDirectory, job.checkpoint.directory,
                         "checkpoint.directory: name one that can be written to, or leave it out "
                         "(checkpoint.restore takes a prefix without it)"));
-  RETURN_IF_ERROR(probe(ProbeDirectory, recovers ? RecoveryDirectory() : "",
+  RETURN_IF_ERROR(probe(ProbeDirectory, recovers ? RecoveryDirectoryOf(PlacesOf(options_)) : "",
                         "recovery.directory: name one that can be written to, or set "
                         "recovery.enabled=false"));
   return probe(ProbeFile, onnx, "export.onnx: name a path that can be written to");
@@ -315,7 +308,7 @@ absl::StatusOr<std::string> CoordinatorDaemon::Train(ClusterCoordinator& coordin
     // from them.
     Log(LogLevel::kWarning, "recovery_not_removed",
         {{"cause", forgotten.message()},
-         {"remedy", absl::StrCat("remove ", RecoveryDirectory(),
+         {"remedy", absl::StrCat("remove ", RecoveryDirectoryOf(PlacesOf(options_)),
                                  "/recovery-* before a job is to start anew there")}});
   }
   return SummaryToJson(summary);

@@ -71,8 +71,6 @@ class CoordinatorDaemon {
   // Returns the flag with which a new start finds the recovery checkpoints of this run; empty if it
   // needs none.
   std::string FlagOfRecovery() const;
-  // Returns the directory of recovery checkpoints; empty if the job keeps none.
-  std::string RecoveryDirectory() const;
   // Returns where a user finds this coordinator: its process, its host and, if it is known before
   // the service listens, the address for `coordinator ctl`.
   std::string Place() const;
