@@ -98,6 +98,8 @@ absl::Status TrainProgress::CheckDataLocked(const proto::TrainState& train) cons
                          absl::Hex(data_.content, absl::kZeroPad8));
   return absl::FailedPreconditionError(absl::StrCat(
       "the data changed since the recovery checkpoint was made: those to train on ", change,
+      FirstDifference({absl::StrCat("then ", train.data_worker()), train.data_files()},
+                      {absl::StrCat("now ", data_worker_), data_files_}),
       ". Put the former ones back to go on; to start anew, remove its directory or name another "
       "one in recovery.directory"));
 }
@@ -207,9 +209,11 @@ void TrainProgress::SetDevices(std::vector<std::string> devices) {
   devices_ = std::move(devices);
 }
 
-void TrainProgress::SetData(DataIdentity data) {
+void TrainProgress::SetData(DataIdentity data, const FilesOfReader& files) {
   MutexLock lock(mutex_);
   data_ = data;
+  data_files_ = files.files;
+  data_worker_ = files.reader;
 }
 
 void TrainProgress::SetHomes(std::vector<uint32_t> homes) {
@@ -232,6 +236,8 @@ std::string TrainProgress::Save(const Cut& cut) {
   for (const std::string& device : devices_) train.add_devices(device);
   train.set_data_length(data_.length);
   train.set_data_content(data_.content);
+  *train.mutable_data_files() = data_files_;
+  train.set_data_worker(data_worker_);
   train.set_epoch_trained(is_trained_);
   if (results_.trained) Append(results_.trained->values, train.mutable_trained());
   if (results_.validated) Append(results_.validated->values, train.mutable_validated());

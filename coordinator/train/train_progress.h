@@ -17,6 +17,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/base/mutex.h"
+#include "common/task/data_files.h"
 #include "coordinator/api/progress.h"
 #include "coordinator/schedule/redo_log.h"
 #include "coordinator/train/epoch_meter.h"
@@ -51,7 +52,7 @@ class TrainProgress {
   // valid only for data with the same identity.
   struct DataIdentity {
     int64_t length = 0;    // number of elements of the data set
-    uint32_t content = 0;  // checksum of the data (CreateDatasetResponse.content)
+    uint32_t content = 0;  // checksum of the data (ExpectedData.content)
     friend bool operator==(const DataIdentity&, const DataIdentity&) = default;
   };
 
@@ -98,8 +99,9 @@ class TrainProgress {
   // Sets the devices of all workers, if the job takes all devices of each worker; empty: the job
   // names its devices. Called before Load.
   void SetDevices(std::vector<std::string> devices);
-  // Sets the identity of the training data, before any split. Called before Load.
-  void SetData(DataIdentity data);
+  // Sets the identity of the training data, before any split, and for messages the files that one
+  // worker read. Called before Load.
+  void SetData(DataIdentity data, const FilesOfReader& files);
   // Sets the progress of a training that did not start from a recovery checkpoint.
   void SetProgress(const Progress& progress);
 
@@ -118,6 +120,9 @@ class TrainProgress {
   std::vector<uint32_t> homes_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::string> devices_ ABSL_GUARDED_BY(mutex_);
   DataIdentity data_ ABSL_GUARDED_BY(mutex_);
+  // The files of the training data, and the worker that read them.
+  google::protobuf::RepeatedPtrField<proto::DataFile> data_files_ ABSL_GUARDED_BY(mutex_);
+  std::string data_worker_ ABSL_GUARDED_BY(mutex_);
   // The results of the last epoch whose training is done.
   Results results_ ABSL_GUARDED_BY(mutex_);
   // True from EndTraining to EndEpoch.

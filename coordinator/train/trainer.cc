@@ -68,6 +68,7 @@ absl::StatusOr<TrainSummary> Trainer::Run() {
     summary_.test_metrics = NamedMetrics(reading);
     summary_.test_examples = std::llround(reading.examples);
   }
+  RETURN_IF_ERROR(CompareData());
   RETURN_IF_ERROR(Export());
   summary_.data = sources_.name;
   summary_.closures = coordinator_.stats();
@@ -91,10 +92,12 @@ absl::StatusOr<proto::ElementSpec> Trainer::BatchOf(const proto::ElementSpec& ex
 absl::Status Trainer::PrepareData() {
   proto::DatasetSpec raw;
   *raw.mutable_source() = sources_.train;
-  ASSIGN_OR_RETURN(const proto::CreateDatasetResponse all,
+  ASSIGN_OR_RETURN(const proto::ExpectedData all,
                    coordinator_.DescribeDataset(coordinator_.CreatePerWorkerDataset(raw)));
   // Load() compares the identity of these data with the one in the recovery checkpoint.
-  progress_->SetData({all.cardinality(), all.content()});
+  proto::TaskRef worker = all.worker();
+  worker.clear_incarnation();
+  progress_->SetData({all.cardinality(), all.content()}, {TaskName(worker), all.files()});
   if (all.cardinality() == 0) return NoExamples("data.train", sources_.train);
   ASSIGN_OR_RETURN(const proto::ElementSpec batch, BatchOf(all.element_spec()));
   ASSIGN_OR_RETURN(model_, BuildPrograms(job_, batch));
@@ -144,8 +147,7 @@ absl::StatusOr<Trainer::Data> Trainer::MakeData(const proto::DatasetSource& sour
   Data data;
   data.pass.batch_size = batch_size;
   data.handle = coordinator_.CreatePerWorkerDataset(spec);
-  ASSIGN_OR_RETURN(const proto::CreateDatasetResponse described,
-                   coordinator_.DescribeDataset(data.handle));
+  ASSIGN_OR_RETURN(const proto::ExpectedData described, coordinator_.DescribeDataset(data.handle));
   data.pass.batches = described.cardinality();
   data.element = described.element_spec();
   data.content = described.content();
@@ -422,6 +424,13 @@ absl::StatusOr<EpochMeter::Sums> Trainer::Evaluate(const Data& data, proto::Trai
   pass.program = eval_program_;
   pass.steps = data.pass.batches;
   return RunPass(pass);
+}
+
+absl::Status Trainer::CompareData() {
+  // A worker that came after PrepareData may have got no closure, and so was not asked yet. If its
+  // data differ, the data that the job was trained on may be the wrong ones.
+  RETURN_IF_ERROR(coordinator_.CompareDataset(train_.handle));
+  return test_.has_value() ? coordinator_.CompareDataset(test_->handle) : absl::OkStatus();
 }
 
 absl::Status Trainer::SaveCheckpoint() {

@@ -114,6 +114,9 @@ class Trainer {
   absl::StatusOr<EpochMeter::Sums> Evaluate(const Data& data, proto::TrainState::Pass kind);
   // Puts the results of the last epoch into the summary.
   void Summarize(const TrainProgress::Results& results);
+  // Asks all workers that serve at the end of the job for their data. Errors: those of
+  // ClusterCoordinator::CompareDataset.
+  absl::Status CompareData();
   absl::Status SaveCheckpoint();
   absl::Status Export();
   std::vector<std::pair<std::string, double>> NamedMetrics(

@@ -16,19 +16,34 @@ using testing::HasSubstr;
 
 constexpr char kSettings[] = R"({"fit": {"batch_size": 32}, "seed": 1})";
 
+using Files = google::protobuf::RepeatedPtrField<proto::DataFile>;
+
+// The files x.idx and y.idx in `directory`, the second with the checksum `crc32c`.
+Files FilesIn(const std::string& directory, uint32_t crc32c) {
+  Files files;
+  for (const auto& [name, crc] : {std::pair{"x.idx", 7u}, {"y.idx", crc32c}}) {
+    proto::DataFile& file = *files.Add();
+    file.set_path(directory + "/" + name);
+    file.set_bytes(12);
+    file.set_crc32c(crc);
+  }
+  return files;
+}
+
 // The state that a training over `data` saves.
-proto::CoordinatorState Saved(TrainProgress::DataIdentity data) {
+proto::CoordinatorState Saved(TrainProgress::DataIdentity data, const Files& files = {}) {
   TrainProgress progress(kSettings);
-  progress.SetData(data);
+  progress.SetData(data, {"worker:0", files});
   progress.SetProgress({64, 2});
   proto::CoordinatorState state;
   state.set_application(progress.Save({}));
   return state;
 }
 
-absl::Status Load(const proto::CoordinatorState& state, TrainProgress::DataIdentity now) {
+absl::Status Load(const proto::CoordinatorState& state, TrainProgress::DataIdentity now,
+                  const Files& files = {}) {
   TrainProgress progress(kSettings);
-  progress.SetData(now);
+  progress.SetData(now, {"worker:1", files});
   RETURN_IF_ERROR(progress.Load(state));
   EXPECT_EQ(progress.progress().global_step, 64);
   EXPECT_EQ(progress.progress().epochs_done, 2);
@@ -51,9 +66,17 @@ TEST(TrainProgress, RefusesDataOfAnotherContentAndNamesBoth) {
   EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr("00000abc"), HasSubstr("00000abd")));
 }
 
+TEST(TrainProgress, NamesTheFirstFileThatChangedWithBothWorkersAndPaths) {
+  const absl::Status status =
+      Load(Saved({12000, 0xabc}, FilesIn("/a", 0xabc)), {12000, 0xabd}, FilesIn("/b", 0xabd));
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("then worker:0 read /a/y.idx (12 bytes, checksum 00000abc), and now "
+                        "worker:1 /b/y.idx (12 bytes, checksum 00000abd)"));
+}
+
 TEST(TrainProgress, RefusesOtherSettingsWhateverTheData) {
   TrainProgress progress(R"({"fit": {"batch_size": 64}, "seed": 1})");
-  progress.SetData({12000, 0xabc});
+  progress.SetData({12000, 0xabc}, {"worker:0", {}});
   const absl::Status status = progress.Load(Saved({12000, 0xabc}));
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("fit.batch_size was 32 and is 64;"));
