@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/base/status.h"
 
 namespace cohort {
 
@@ -79,7 +80,9 @@ void SchedulerModel::RecordError(const std::string& text) {
 }
 
 void SchedulerModel::AddError(const std::string& text) {
-  if (std::find(errors_.begin(), errors_.end(), text) == errors_.end()) errors_.push_back(text);
+  // The error of a closure whose argument failed tells the argument's error behind a context.
+  const auto repeats = [&](const std::string& said) { return RepeatsMessage(text, said); };
+  if (std::none_of(errors_.begin(), errors_.end(), repeats)) errors_.push_back(text);
 }
 
 // The next epoch refuses whatever is still under way: nothing is left to be fenced.
