@@ -31,8 +31,8 @@ class FrameBearer {
 
   // Sends the first frames of `frames`, as far as there is room, and removes those that were sent
   // whole. Their payloads are moved to `sent`, because releasing a payload runs other code. The
-  // writer holds its lock. Returns whether the writer must call StartSending after it has released the
-  // lock. Errors: UNAVAILABLE if the other end is gone.
+  // writer holds its lock. Returns whether the writer must call StartSending after it has released
+  // the lock. Errors: UNAVAILABLE if the other end is gone.
   virtual absl::StatusOr<bool> SendFrames(std::deque<UnsentFrame>& frames,
                                           std::vector<Payload>& sent) = 0;
   // Starts to send what SendFrames has taken. Runs once after each SendFrames that returned true.
@@ -42,7 +42,8 @@ class FrameBearer {
   // when it has room. The writer holds its lock.
   virtual void WaitForRoom(bool waits) = 0;
 
-  // Returns whether the bearer still reads the memory of a call's payload that SendFrames has taken.
+  // Returns whether the bearer still reads the memory of a call's payload that SendFrames has
+  // taken.
   virtual bool Holds(uint64_t) { return false; }
 };
 

@@ -23,18 +23,18 @@ void FrameConnection::Forget(uint64_t call) {
 absl::Status FrameConnection::Read(
     absl::FunctionRef<absl::Status(LocalReader&, const LocalReader::Sinks&)> read) {
   // The lambdas are called during `read` only, so they may refer to this connection.
-  const absl::Status status = read(
-      reader_,
-      {weak_from_this(), [&](const proto::LocalFrame& frame) { return writer_.TakeNotes(frame); },
-       [&](uint64_t block) { writer_.PartRead(block); },
-       [&](proto::LocalFrame frame, Payload payload) {
-         return Give(std::move(frame), std::move(payload));
-       },
-       [&](const proto::LocalFrame& frame, size_t bytes) {
-         // The owner may have closed the connection while the frame was being read.
-         const std::shared_ptr<Owner> owner = OwnerUntilTheEnd();
-         return owner == nullptr ? nullptr : owner->PlaceFor(frame, bytes);
-       }});
+  const absl::Status status =
+      read(reader_, {weak_from_this(),
+                     [&](const proto::LocalFrame& frame) { return writer_.TakeNotes(frame); },
+                     [&](uint64_t block) { writer_.PartRead(block); },
+                     [&](proto::LocalFrame frame, Payload payload) {
+                       return Give(std::move(frame), std::move(payload));
+                     },
+                     [&](const proto::LocalFrame& frame, size_t bytes) {
+                       // The owner may have closed the connection while the frame was being read.
+                       const std::shared_ptr<Owner> owner = OwnerUntilTheEnd();
+                       return owner == nullptr ? nullptr : owner->PlaceFor(frame, bytes);
+                     }});
   if (status.ok()) return status;
   if (!absl::IsUnavailable(status)) {
     Log(LogLevel::kWarning, "connection_ends", {{"peer", peer_}, {"error", status.message()}});

@@ -134,7 +134,7 @@ class ServerSession final : public FrameConnection::Owner,
   }
 
   const std::shared_ptr<ServerCalls> calls_;  // the server's calls, shared with the server
-  const std::shared_ptr<FramePeers> peers_;        // the server's connections, shared with the server
+  const std::shared_ptr<FramePeers> peers_;   // the server's connections, shared with the server
   const size_t message_bytes_max_;
   std::weak_ptr<FrameConnection> connection_;
   Mutex mutex_;

@@ -72,11 +72,10 @@ std::shared_ptr<LocalSession> LocalSession::Over(std::shared_ptr<IoLoop> loop, O
   session->timer_ = LoopTimer::Make(*session->loop_, [weak = session->weak_from_this()] {
     if (const auto self = weak.lock()) self->ExpireCalls();
   });
-  session->connection_ = connect(
-      session,
-      {session->options_.message_bytes_max, session->options_.blocks, session->options_.sums,
-       session->options_.address, session->options_.pool,
-       std::max(kPartBytes, session->options_.free_bytes_max)});
+  session->connection_ =
+      connect(session, {session->options_.message_bytes_max, session->options_.blocks,
+                        session->options_.sums, session->options_.address, session->options_.pool,
+                        std::max(kPartBytes, session->options_.free_bytes_max)});
   return session;
 }
 
@@ -206,7 +205,8 @@ void LocalSession::EndLater(uint64_t id, absl::Status status) {
 }
 
 void LocalSession::Cancel(uint64_t id) {
-  // The call is taken out first: Forget may end the connection, and with it the calls that are open.
+  // The call is taken out first: Forget may end the connection, and with it the calls that are
+  // open.
   absl::optional<OpenCall> cancelled = TakeOut(id);
   if (!cancelled) return;
   // Forget releases the memory of a payload that is not sent yet, unless the payload travels in

@@ -63,7 +63,7 @@ class LocalReader {
   absl::Status ReadSome(const UniqueFd& socket, const Sinks& sinks);
 
   // Takes the next bytes of a connection that is not a socket. A payload that follows its frame
-  // whole stays in the memory of `bytes`, unless the handler has a place for it. Errors: those of
+  // whole stays in the memory of `bytes`, also if its handler has a place for it. Errors: those of
   // ReadSome.
   absl::Status Take(const Payload& bytes, const Sinks& sinks);
 
@@ -80,9 +80,9 @@ class LocalReader {
     std::shared_ptr<Buffer> own;  // the reader's own memory for the payload
     bool kept = false;            // whether the payload stays where it arrived, in `pieces`
     Payload pieces;
-    size_t missing = 0;           // the bytes that `pieces` still lacks
-    absl::Span<std::byte> left;   // the part of the payload's memory that is still to be filled
-    uint32_t crc = 0;  // checksum of the payload's bytes so far, if frames have checksums
+    size_t missing = 0;          // the bytes that `pieces` still lacks
+    absl::Span<std::byte> left;  // the part of the payload's memory that is still to be filled
+    uint32_t crc = 0;            // checksum of the payload's bytes so far, if frames have checksums
   };
 
   absl::Status ReadFrames(const UniqueFd& socket, const Sinks& sinks);

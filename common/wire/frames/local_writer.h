@@ -89,8 +89,8 @@ class LocalWriter {
     int new_fd = -1;
     Payload ended;  // the whole payload, to be released, if this is its last part
   };
-  // What is done once the lock is released, by the destructor: the bearer starts to send what it
-  // has taken, and payloads that were sent are released. Both run other code.
+  // Work that the destructor does once the lock is released: the bearer starts to send what it has
+  // taken, and payloads that were sent are released. Both run other code.
   struct Sent {
     ~Sent() {
       if (bearer != nullptr) bearer->StartSending();

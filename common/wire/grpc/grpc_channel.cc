@@ -314,13 +314,14 @@ class FrameChannel final : public GrpcChannel {
   void OpenLocked(Line& line) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (line.session != nullptr && line.session->open()) return;
     line.names = std::make_shared<ToldNames>();
-    line.session = LocalSession::Over(
-        TimerLoop(), options_,
-        [&](std::shared_ptr<FrameConnection::Owner> owner,
-            const FrameConnection::Options& connection) {
-          return OpenFrames(line.stub, std::move(owner), connection,
-                            [names = line.names](ServerNames told) { names->Set(std::move(told)); });
-        });
+    line.session = LocalSession::Over(TimerLoop(), options_,
+                                      [&](std::shared_ptr<FrameConnection::Owner> owner,
+                                          const FrameConnection::Options& connection) {
+                                        return OpenFrames(line.stub, std::move(owner), connection,
+                                                          [names = line.names](ServerNames told) {
+                                                            names->Set(std::move(told));
+                                                          });
+                                      });
   }
 
   const Lane lane_;

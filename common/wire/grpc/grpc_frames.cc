@@ -39,9 +39,9 @@ void Append(UnsentFrame frame, Payload& message) {
   for (ByteSlice& slice : frame.following) message.push_back(std::move(slice));
 }
 
-// What both ends of a stream have in common. gRPC takes one message at a time, so there is room
-// when the message before was written. While a received message is handled there is none either:
-// what its handlers send goes together. Thread-safe.
+// The part that both ends of a stream share. gRPC takes one message at a time, so there is room
+// when the message before was written. While a received message is handled there is none either, so
+// that the frames that its handlers send go together. Thread-safe.
 class GrpcFrameConnection : public FrameConnection, private FrameBearer {
  protected:
   GrpcFrameConnection(std::shared_ptr<Owner> owner, const Options& options)
@@ -100,8 +100,7 @@ class GrpcFrameConnection : public FrameConnection, private FrameBearer {
     return reader.Take(message.payload, sinks);
   }
 
-  absl::StatusOr<bool> SendFrames(std::deque<UnsentFrame>& frames,
-                                  std::vector<Payload>&) override {
+  absl::StatusOr<bool> SendFrames(std::deque<UnsentFrame>& frames, std::vector<Payload>&) override {
     MutexLock lock(mutex_);
     if (ended_) return absl::UnavailableError("the stream has ended");
     if (frames.empty() || writing_ || handling_) return false;
@@ -308,8 +307,8 @@ void ServeFrames(std::unique_ptr<GrpcIncoming> call,
   std::shared_ptr<ServedFrames> served;
   ServeSession(dispatcher->calls, dispatcher->peers, options.message_bytes_max,
                [&](std::shared_ptr<FrameConnection::Owner> session) {
-                 served = std::make_shared<ServedFrames>(std::move(session), options,
-                                                         std::move(call));
+                 served =
+                     std::make_shared<ServedFrames>(std::move(session), options, std::move(call));
                  return served;
                });
   served->Begin(*dispatcher);

@@ -127,8 +127,8 @@ class AutoChannel final : public Channel, public std::enable_shared_from_this<Au
       // gets no answer. So calls after the break get a new gRPC connection.
       ended = std::exchange(grpc_, nullptr);
     } else if (grpc_ == nullptr) {
-      grpc_ =
-          MakeGrpcChannel({options_.address, options_.lane, options_.message_bytes_max, loops_.pool});
+      grpc_ = MakeGrpcChannel(
+          {options_.address, options_.lane, options_.message_bytes_max, loops_.pool});
     }
     ways.grpc = grpc_;
     return ways;

@@ -183,8 +183,8 @@ Read TakeAll(const std::string& sent, size_t piece_bytes) {
   }
   LocalReader reader({kMessageBytesMax, /*blocks=*/false, FrameSums::kCrc32c});
   Read read;
-  read.status = Collect(
-      read, [&](const LocalReader::Sinks& sinks) { return reader.Take(pieces, sinks); });
+  read.status =
+      Collect(read, [&](const LocalReader::Sinks& sinks) { return reader.Take(pieces, sinks); });
   return read;
 }
 

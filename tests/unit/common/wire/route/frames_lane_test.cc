@@ -1,4 +1,4 @@
-// Lane::kFrames: nobody asks for room, and over gRPC the calls of a channel share one stream.
+// Lane::kFrames: nobody asks for room.
 
 // ThreadSanitizer does not see the locks of Debian's gRPC.
 #ifndef __SANITIZE_THREAD__
@@ -177,7 +177,7 @@ INSTANTIATE_TEST_SUITE_P(All, FramesLaneTest,
                          testing::Values(TransportKind::kGrpc, TransportKind::kTcp),
                          [](const auto& info) { return TransportKindName(info.param); });
 
-// What a lane of frames does over a stream of gRPC, which takes bytes and does not give them back.
+// A lane of frames over a stream of gRPC, which takes bytes and does not give them back.
 class GrpcFramesLaneTest : public FramesLaneTest {};
 
 TEST_P(GrpcFramesLaneTest, ACancelledCallWhoseBytesHaveGoneLeavesTheOthersAlone) {
