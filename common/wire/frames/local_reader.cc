@@ -378,8 +378,7 @@ absl::Status LocalReader::BeginBehind(proto::LocalFrame frame, const Sinks& sink
   if (HasKind(frame)) {
     // The other end wrote `following`, so the limit is checked before memory is taken.
     if (bytes > options_.message_bytes_max) return Malformed(absl::StrCat(bytes, " bytes follow"));
-    // Bytes that have arrived already are copied once, by the handler: a place would spare nothing.
-    if (!keeps_) behind->place = sinks.place(frame, bytes);
+    behind->place = sinks.place(frame, bytes);
     if (behind->place != nullptr) {
       COHORT_CHECK(behind->place->memory().size() == bytes, "a place is as large as its payload");
       behind->left = behind->place->memory();

@@ -63,7 +63,7 @@ class LocalReader {
   absl::Status ReadSome(const UniqueFd& socket, const Sinks& sinks);
 
   // Takes the next bytes of a connection that is not a socket. A payload that follows its frame
-  // whole stays in the memory of `bytes`, also if its handler has a place for it. Errors: those of
+  // whole stays in the memory of `bytes`, unless its handler has a place for it. Errors: those of
   // ReadSome.
   absl::Status Take(const Payload& bytes, const Sinks& sinks);
 
