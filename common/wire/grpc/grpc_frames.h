@@ -12,8 +12,8 @@
 #include <memory>
 
 #include "common/wire/frames/frame_connection.h"
-#include "common/wire/grpc/grpc_channel.h"
 #include "common/wire/grpc/grpc_served_call.h"
+#include "common/wire/grpc/server_names.h"
 
 namespace cohort {
 
