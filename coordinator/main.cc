@@ -29,6 +29,7 @@ CoordinatorDaemon::Environment DescribeProcess(const cohort::Environment& enviro
                                                cohort::FileSystem& files) {
   CoordinatorDaemon::Environment result;
   result.processors = cohort::ProcessorCount();
+  result.process = "process " + std::to_string(getpid()) + " on host " + cohort::HostName();
   result.mnist.data_directory = environment("COHORT_DATA_DIR").value_or("");
   const std::string home = environment("HOME").value_or("");
   if (!home.empty()) result.mnist.cache_directory = cohort::JoinPath(home, ".cache/cohort");

@@ -11,6 +11,7 @@
 #include "common/base/log.h"
 #include "common/base/machine.h"
 #include "common/base/module.h"
+#include "common/base/posix_file_system.h"
 #include "common/cluster/environment.h"
 #include "common/cluster/exit_codes.h"
 #include "common/cluster/role_options.h"
@@ -64,6 +65,7 @@ int Serve(const RoleOptions& options) {
   task_options.find_cuda = [] { return LoadCuda(ModulePath("libcohort_cuda.so")); };
   task_options.find_nccl = [] { return LoadNccl(NcclModulePath()); };
   task_options.flight_directory = options.flight_directory;
+  task_options.data_directory = WorkingDirectory();
   task_options.on_shutdown = [&signals] { signals.Wake(); };
   task_options.orphan_timeout = options.orphan_timeout;
   task_options.on_orphaned = [&signals, &orphaned] {

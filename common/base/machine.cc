@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <climits>
 #include <cmath>
 #include <fstream>
 #include <limits>
@@ -215,6 +216,13 @@ size_t PhysicalMemory() {
     bytes = static_cast<size_t>(pages) * static_cast<size_t>(page_size);
   }
   return std::min<size_t>(bytes, ReadCgroupLimits("").memory_bytes.value_or(bytes));
+}
+
+std::string HostName() {
+  char name[HOST_NAME_MAX + 1] = {};
+  // gethostname() may leave a name that was cut off without its final zero, so one byte is kept.
+  if (gethostname(name, sizeof(name) - 1) != 0 || name[0] == '\0') return "unknown";
+  return name;
 }
 
 }  // namespace cohort

@@ -32,4 +32,7 @@ int ProcessorCount();
 // system reports no number.
 size_t PhysicalMemory();
 
+// Returns the host's name, or "unknown" if the system reports none.
+std::string HostName();
+
 }  // namespace cohort

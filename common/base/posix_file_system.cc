@@ -58,8 +58,8 @@ class PosixWritableFile final : public WritableFile {
 
 class PosixReadableFile final : public ReadableFile {
  public:
-  PosixReadableFile(int fd, uint64_t size, std::string path)
-      : fd_(fd), size_(size), path_(std::move(path)) {}
+  PosixReadableFile(int fd, uint64_t size, std::string name)
+      : fd_(fd), size_(size), name_(std::move(name)) {}
   ~PosixReadableFile() override { close(fd_); }
 
   uint64_t size() const override { return size_; }
@@ -71,7 +71,7 @@ class PosixReadableFile final : public ReadableFile {
       const ssize_t got =
           pread(fd_, out.data() + done, out.size() - done, static_cast<off_t>(offset + done));
       if (got < 0 && errno == EINTR) continue;
-      if (got < 0) return ErrnoStatus(errno, absl::StrCat("cannot read ", path_));
+      if (got < 0) return ErrnoStatus(errno, absl::StrCat("cannot read ", name_));
       // pread() returned 0 bytes: the file ends before the last byte that the caller wants.
       if (got == 0) return BeyondTheEnd(offset, out.size());
       done += static_cast<size_t>(got);
@@ -82,21 +82,20 @@ class PosixReadableFile final : public ReadableFile {
  private:
   absl::Status BeyondTheEnd(uint64_t offset, size_t wanted) const {
     return absl::OutOfRangeError(
-        absl::StrCat(path_, " ends at byte ", size_, "; wanted ", wanted, " bytes at ", offset));
+        absl::StrCat(name_, " ends at byte ", size_, "; wanted ", wanted, " bytes at ", offset));
   }
 
   const int fd_;
   const uint64_t size_;
-  const std::string path_;
+  const std::string name_;  // NameOf the path
 };
 
-// Returns " in <working directory>" for a relative path, whose meaning depends on where the process
-// was started, and nothing for an absolute one.
-std::string DirectoryOfRelative(absl::string_view path) {
-  if (absl::StartsWith(path, "/")) return "";
-  std::error_code error;
-  const std::string directory = std::filesystem::current_path(error).string();
-  return error ? "" : absl::StrCat(" in ", directory);
+// Returns the path as messages name it: "<path> in <working directory>" for a relative path, whose
+// meaning depends on where the process was started, and the path alone if it is absolute.
+std::string NameOf(const std::string& path) {
+  if (absl::StartsWith(path, "/")) return path;
+  const std::string directory = WorkingDirectory();
+  return directory.empty() ? path : absl::StrCat(path, " in ", directory);
 }
 
 // Makes the entries of a directory durable: fsync() of a file does not cover the file's name.
@@ -113,6 +112,12 @@ absl::Status SyncDirectory(const std::string& path) {
 
 }  // namespace
 
+std::string WorkingDirectory() {
+  std::error_code error;
+  const std::string directory = std::filesystem::current_path(error).string();
+  return error ? "" : directory;
+}
+
 absl::StatusOr<std::unique_ptr<WritableFile>> PosixFileSystem::Create(const std::string& path) {
   // With O_EXCL and O_NOFOLLOW, open() creates a new file or fails: it never opens a file or a
   // symbolic link that another process has made.
@@ -127,16 +132,16 @@ absl::StatusOr<std::unique_ptr<ReadableFile>> PosixFileSystem::Open(const std::s
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) {
     const int error_number = errno;
-    return ErrnoStatus(error_number, absl::StrCat("cannot open ", path, DirectoryOfRelative(path)));
+    return ErrnoStatus(error_number, absl::StrCat("cannot open ", NameOf(path)));
   }
   struct stat info;
   // open() also succeeds for directories and devices, which cannot be read as files of a known
   // size.
   if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
     close(fd);
-    return absl::FailedPreconditionError(absl::StrCat(path, " is not a regular file"));
+    return absl::FailedPreconditionError(absl::StrCat(NameOf(path), " is not a regular file"));
   }
-  return std::make_unique<PosixReadableFile>(fd, static_cast<uint64_t>(info.st_size), path);
+  return std::make_unique<PosixReadableFile>(fd, static_cast<uint64_t>(info.st_size), NameOf(path));
 }
 
 absl::StatusOr<std::vector<std::string>> PosixFileSystem::List(const std::string& directory) {

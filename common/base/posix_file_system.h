@@ -1,8 +1,14 @@
 #pragma once
 
+#include <string>
+
 #include "common/base/file_system.h"
 
 namespace cohort {
+
+// Returns the absolute path of the process's working directory, at which relative paths begin, or
+// "" if the system does not report one.
+std::string WorkingDirectory();
 
 // The file system of the machine, through POSIX calls. Thread-safe.
 class PosixFileSystem final : public FileSystem {

@@ -4,7 +4,9 @@
 #include <cstring>
 
 #include "absl/strings/cord.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 
 namespace cohort {
 
@@ -17,6 +19,12 @@ absl::Status Annotate(const absl::Status& status, absl::string_view context) {
     annotated.SetPayload(url, payload);
   });
   return annotated;
+}
+
+bool RepeatsMessage(absl::string_view text, absl::string_view said) {
+  if (text.size() < said.size()) std::swap(text, said);
+  // Annotate ends each context with ": ".
+  return absl::ConsumeSuffix(&text, said) && (text.empty() || absl::EndsWith(text, ": "));
 }
 
 absl::Status ErrnoStatus(int error_number, absl::string_view context) {

@@ -16,6 +16,10 @@ namespace cohort {
 // status is returned unchanged.
 [[nodiscard]] absl::Status Annotate(const absl::Status& status, absl::string_view context);
 
+// Returns whether the message `text` tells nothing that the message `said` does not tell: the two
+// are the same, or one of them is the other behind contexts that Annotate has put before it.
+bool RepeatsMessage(absl::string_view text, absl::string_view said);
+
 // Returns the status for an error number of the operating system, with the message "context: text
 // of the error number".
 [[nodiscard]] absl::Status ErrnoStatus(int error_number, absl::string_view context);

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "common/base/crc32c.h"
 #include "common/base/excerpt.h"
 #include "common/base/status.h"
 #include "common/base/temporary_file.h"
@@ -29,6 +30,9 @@ constexpr absl::string_view kNameOfStep = "ckpt-";
 // directory as the job's checkpoints, and never count as the latest checkpoint.
 constexpr absl::string_view kRecoveryBeginning = "recovery-";
 constexpr absl::string_view kStateFile = "checkpoint";
+// The beginning of the state file's last line, which has the CRC-32C of the bytes before the line.
+// TensorFlow, whose text form has comments, passes over it.
+constexpr absl::string_view kChecksumTag = "# crc32c: ";
 constexpr uint64_t kStateBytesMax = 16 << 20;
 constexpr int kNamesMax = 1000;
 constexpr size_t kNamedMax = 16;  // how many intact checkpoints an error message lists
@@ -125,6 +129,28 @@ class FirstError final : public google::protobuf::io::ErrorCollector {
 
 std::string StatePath(const std::string& directory) { return JoinPath(directory, kStateFile); }
 
+std::string ChecksumLine(absl::string_view before) {
+  return absl::StrCat(kChecksumTag, absl::Hex(Crc32c(before), absl::kZeroPad8), "\n");
+}
+
+// Checks the bytes of a state file against its checksum line. A file without such a line, as
+// TensorFlow writes it, passes. Errors: DATA_LOSS that names both checksums.
+absl::Status CheckStateBytes(absl::string_view text) {
+  size_t line = absl::StartsWith(text, kChecksumTag) ? 0 : absl::string_view::npos;
+  if (const size_t behind = text.rfind(absl::StrCat("\n", kChecksumTag));
+      behind != absl::string_view::npos) {
+    line = behind + 1;
+  }
+  if (line == absl::string_view::npos) return absl::OkStatus();
+  const std::string right = ChecksumLine(text.substr(0, line));
+  const absl::string_view found = text.substr(line);
+  if (found == right) return absl::OkStatus();
+  return absl::DataLossError(
+      absl::StrCat("its last line should be '", absl::StripSuffix(right, "\n"), "' and is '",
+                   Excerpt(absl::StripSuffix(found, "\n")),
+                   "': bytes of it have changed; if you have edited it, remove that line"));
+}
+
 // Returns `path` relative to `directory` if it lies below the directory, and unchanged otherwise.
 std::string RelativeTo(const std::string& directory, absl::string_view path) {
   return std::string(absl::StripPrefix(path, absl::StrCat(absl::StripSuffix(directory, "/"), "/")));
@@ -219,6 +245,9 @@ absl::StatusOr<CheckpointState> ReadCheckpointState(FileSystem& files,
   // file, so an empty file is an error.
   if (text.empty()) return absl::DataLossError(absl::StrCat(path, " is empty"));
   const std::string begins = absl::StrCat("; it begins with '", Excerpt(text), "'");
+  if (const absl::Status intact = CheckStateBytes(text); !intact.ok()) {
+    return absl::DataLossError(absl::StrCat(path, ": ", intact.message(), begins));
+  }
   if (!parser.ParseFromString(text, &message)) {
     return absl::DataLossError(absl::StrCat(path, ": not in text form, ", error.text(), begins));
   }
@@ -244,7 +273,7 @@ absl::Status WriteCheckpointState(FileSystem& files, const std::string& director
   for (const std::string& one : state.all) message.add_all_model_checkpoint_paths(one);
   std::string text;
   google::protobuf::TextFormat::PrintToString(message, &text);
-  return WriteFileAtomically(files, StatePath(directory), text);
+  return WriteFileAtomically(files, StatePath(directory), absl::StrCat(text, ChecksumLine(text)));
 }
 
 absl::StatusOr<std::string> FindCheckpoint(FileSystem& files, const std::string& directory,

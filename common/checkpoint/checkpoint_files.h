@@ -51,7 +51,9 @@ absl::StatusOr<std::string> UnusedCheckpointName(FileSystem& files, const std::s
 void RemoveUnfinishedSaves(FileSystem& files, const std::string& directory);
 
 // The content of a directory's state file `checkpoint` (text form of tensorflow.CheckpointState).
-// Paths below the directory are relative to the directory; other paths are kept as they are.
+// Paths below the directory are relative to the directory; other paths are kept as they are. The
+// last line is a comment with the CRC-32C of the bytes before it, "# crc32c: 1a2b3c4d"; a file
+// without this line, as TensorFlow writes it, is read without a check.
 struct CheckpointState {
   std::string latest;            // the prefix of the latest checkpoint
   std::vector<std::string> all;  // the prefixes of all checkpoints, oldest first

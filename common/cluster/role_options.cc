@@ -9,6 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/base/path_check.h"
 #include "common/base/status.h"
 #include "common/base/temporary_file.h"
 #include "common/cluster/address.h"
@@ -114,6 +115,9 @@ class Resolver {
   // Returns the value of `key` in TF_CONFIG, or else in the --config file, together with the name
   // of the source. Returns nothing if neither source has a value.
   std::optional<Sourced> ClusterValue(const char* key) const;
+  // Checks the paths of files that this task writes: none may replace the --config file or another
+  // of them.
+  void CheckPaths();
   void ResolveCluster();
   Json ResolveTask(const Json& cluster, std::vector<std::string>& sources);
   void ResolveListenAddress();
@@ -350,10 +354,37 @@ void Resolver::ResolveRest() {
   }
 }
 
+void Resolver::CheckPaths() {
+  const std::string address = SourceOf(flags_.address_file.has_value(), "address_file");
+  const std::string grant = SourceOf(flags_.grant_file.has_value(), "grant_file");
+  const bool is_given = flags_.flight_dir.has_value() || file_.contains("flight_dir");
+  const std::pair<std::string, std::string> paths[] = {
+      {"--config", flags_.config_file},
+      {address, options_.address_file},
+      {grant, options_.grant_file},
+      {is_given ? SourceOf(flags_.flight_dir.has_value(), "flight_dir") : "TMPDIR",
+       options_.flight_directory}};
+  for (const auto& [name, path] : paths) {
+    if (const absl::Status good = CheckExpanded(path); !good.ok()) Problem(name, good.message());
+  }
+  for (const auto& [name, path] : {paths[1], paths[2]}) {
+    if (path.empty()) continue;
+    const absl::Status good = CheckFilePath(path);
+    if (!good.ok()) Problem(name, absl::StrCat(good.message(), "; name a file"));
+    for (const auto& [other, other_path] : {paths[0], paths[1]}) {
+      if (other == name || other_path.empty()) continue;
+      if (!FilePlace(path).IsSame(FilePlace(other_path))) continue;
+      Problem(name, absl::StrCat("'", path, "' is the file '", other_path, "' of ", other,
+                                 "; name a file of its own"));
+    }
+  }
+}
+
 absl::StatusOr<RoleOptions> Resolver::Resolve() {
   ResolveCluster();
   ResolveListenAddress();
   ResolveRest();
+  CheckPaths();
   if (problems_.empty()) return options_;
   return absl::InvalidArgumentError(absl::StrJoin(problems_, "\n"));
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "common/wire/error_detail.h"
 
@@ -13,6 +14,11 @@ bool SameJob(const proto::JobRef& a, const proto::JobRef& b) {
 }
 
 std::string JobName(const proto::JobRef& job) { return absl::StrCat("job '", job.name(), "'"); }
+
+std::string AtPlace(absl::string_view place) {
+  if (place.empty()) return "";
+  return absl::StrCat(", ", absl::CHexEscape(place.substr(0, kPlaceBytesMax)));
+}
 
 TaskHold::TaskHold(EpochGrant granted, absl::Time now)
     : grant_(std::move(granted)), heard_at_(now) {}
@@ -72,7 +78,7 @@ absl::Duration TaskHold::Kept(absl::Time now) const {
 
 std::string TaskHold::Holder() const {
   return absl::StrCat("coordinator incarnation ", grant_.coordinator_incarnation, " of ",
-                      JobName(grant_.job));
+                      JobName(grant_.job), AtPlace(grant_.place));
 }
 
 }  // namespace cohort

@@ -12,12 +12,17 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "proto/task.pb.h"
 
 namespace cohort {
 
 inline constexpr absl::Duration kDefaultLease = absl::Seconds(5);
+
+// Upper bound of AttachRequest.coordinator_place: a host name has at most 64 bytes, and two of
+// them, an IPv6 address and a process number fit.
+inline constexpr size_t kPlaceBytesMax = 256;
 
 // An epoch, and the only coordinator that may use the epoch.
 struct EpochGrant {
@@ -26,11 +31,17 @@ struct EpochGrant {
   proto::JobRef job;
   // How long the task is kept for a coordinator that makes no calls.
   absl::Duration lease = kDefaultLease;
+  // Where a user finds the coordinator, for messages; empty if it did not say. The grant file does
+  // not keep the place, so a restarted task learns it with the next Attach of its coordinator.
+  std::string place = {};
 };
 
 bool SameJob(const proto::JobRef& a, const proto::JobRef& b);
 // Returns text such as "job 'mnist'".
 std::string JobName(const proto::JobRef& job);
+// Returns the place of a coordinator as a peer told it, with a comma before it and safe to print:
+// ", process 12 on host a". At most kPlaceBytesMax bytes of it are used. Empty without a place.
+std::string AtPlace(absl::string_view place);
 
 // The record of which coordinator holds one task. Thread-compatible.
 class TaskHold {
@@ -55,7 +66,7 @@ class TaskHold {
   // Returns how long from `now` on no other job may take the task.
   absl::Duration Kept(absl::Time now) const;
   uint64_t heard() const { return heard_; }
-  // Returns text such as "coordinator incarnation 7 of job 'mnist'".
+  // Returns text such as "coordinator incarnation 7 of job 'mnist', process 12 on host a".
   std::string Holder() const;
 
  private:

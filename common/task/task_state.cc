@@ -23,7 +23,7 @@ constexpr int64_t kWatchWaitMsMax = 10 * 60 * 1000;
 EpochGrant GrantOf(const proto::AttachRequest& request) {
   const absl::Duration lease = absl::Milliseconds(request.lease_ms());
   return {request.epoch(), request.coordinator_incarnation(), request.job(),
-          lease > absl::ZeroDuration() ? lease : kDefaultLease};
+          lease > absl::ZeroDuration() ? lease : kDefaultLease, request.coordinator_place()};
 }
 
 }  // namespace
@@ -67,6 +67,14 @@ absl::StatusOr<uint64_t> TaskState::TakeEpoch(const proto::AttachRequest& reques
         MakeError(absl::StatusCode::kInvalidArgument,
                   "AttachRequest.epoch is 0; epochs count from 1", proto::APPLICATION),
         ref_);
+  }
+  if (request.coordinator_place().size() > kPlaceBytesMax) {
+    return WithOrigin(MakeError(absl::StatusCode::kInvalidArgument,
+                                absl::StrCat("AttachRequest.coordinator_place has ",
+                                             request.coordinator_place().size(),
+                                             " bytes; it may have at most ", kPlaceBytesMax),
+                                proto::APPLICATION),
+                      ref_);
   }
   const EpochGrant wanted = GrantOf(request);
   const absl::Time now = clock_.Now();
@@ -151,6 +159,7 @@ void TaskState::GetStatus(Envelope<proto::GetStatusRequest> request,
     answer.header.set_epoch(hold_.grant().epoch);
     answer.header.set_coordinator_incarnation(hold_.grant().coordinator_incarnation);
     *answer.header.mutable_job() = hold_.grant().job;
+    answer.header.set_coordinator_place(hold_.grant().place);
     // The remaining lease is rounded up, so that a coordinator that waits for this time finds the
     // lease over.
     const absl::Duration kept = absl::Ceil(hold_.Kept(now), absl::Milliseconds(1));

@@ -84,9 +84,9 @@ class TaskState : public std::enable_shared_from_this<TaskState> {
 
   void AttachOnStrand(const proto::AttachRequest& request, TypedReply<proto::AttachResponse> reply);
   // Grants the request's epoch to the coordinator that has sent the request. Returns the epoch that
-  // was attached before. Runs only on the strand. Errors: INVALID_ARGUMENT for epoch 0; those of
-  // TaskHold::Check; UNAVAILABLE if on_grant fails, or if this task is stopping, because the
-  // coordinator would otherwise send work that the task refuses.
+  // was attached before. Runs only on the strand. Errors: INVALID_ARGUMENT for epoch 0 and for a
+  // place above kPlaceBytesMax; those of TaskHold::Check; UNAVAILABLE if on_grant fails, or if this
+  // task is stopping, because the coordinator would otherwise send work that the task refuses.
   absl::StatusOr<uint64_t> TakeEpoch(const proto::AttachRequest& request);
   void Wake(uint64_t waiter);
   std::vector<WatchReply> TakeWaiters();

@@ -86,10 +86,11 @@ class Channel {
 //
 // kFrames is for many requests of up to kFrameBytesMax in quick succession. The caller bounds how
 // many of them are unanswered, and the receiver has the memory for all of them: nobody asks for
-// room before the requests are sent, and over gRPC they share one stream. The memory of a request's
-// payload is released when its bytes have been sent, answered or not. Over gRPC, cancelling one
-// request may end the channel's other requests too, with UNAVAILABLE. A larger request travels as
-// on kData.
+// room before the requests are sent. The memory of a request's payload is released when its bytes
+// have been sent, answered or not. A larger request travels as on kData.
+//
+// On kData and kFrames over gRPC, cancelling a request may end the channel's other requests too,
+// with UNAVAILABLE: gRPC lets go of a payload that it has not sent only with the whole stream.
 enum class Lane { kControl, kData, kFrames };
 
 // Makes servers and channels. Thread-safe.

@@ -159,12 +159,23 @@ absl::StatusOr<Progress> ReadProgress(const BundleReader& reader) {
 
 }  // namespace
 
+absl::Status CheckRestorable(FileSystem& files, const std::string& directory,
+                             const std::string& which) {
+  ASSIGN_OR_RETURN(const std::string prefix, FindCheckpoint(files, directory, which));
+  if (prefix.empty()) return absl::OkStatus();
+  return WithOthers(BundleReader::Open(files, prefix).status(), files, prefix);
+}
+
 CheckpointManager::CheckpointManager(FileSystem& files, ClusterCoordinator& coordinator,
                                      Options options)
     : files_(files), coordinator_(coordinator), options_(std::move(options)) {}
 
 void CheckpointManager::RemoveUnfinished() {
   if (IsSaving()) RemoveUnfinishedSaves(files_, options_.directory);
+}
+
+bool CheckpointManager::IsIntact(const std::string& prefix) const {
+  return BundleReader::Open(files_, prefix).ok();
 }
 
 absl::StatusOr<std::string> CheckpointManager::Save(
@@ -182,6 +193,7 @@ absl::StatusOr<std::string> CheckpointManager::Save(
   }
   RETURN_IF_ERROR(MakeLatest(name));
   Log(LogLevel::kInfo, "checkpoint_saved", {{"prefix", prefix}, {"step", progress.global_step}});
+  latest_ = prefix;
   return prefix;
 }
 
@@ -264,6 +276,7 @@ absl::StatusOr<std::optional<Progress>> CheckpointManager::Restore(
       {{"prefix", prefix},
        {"step", progress.global_step},
        {"weights_only", options_.weights_only ? "yes" : "no"}});
+  latest_ = prefix;
   RETURN_IF_ERROR(SaySlots(*reader, variables, options_.weights_only));
   return std::optional<Progress>(progress);
 }

@@ -18,6 +18,12 @@
 
 namespace cohort {
 
+// Checks, before any task is needed, that Restore would find a checkpoint whose index is readable
+// and whose files have the right sizes. `which` has the form that FindCheckpoint takes; "latest"
+// may find nothing. Errors: those of FindCheckpoint; NOT_FOUND and DATA_LOSS as in Restore.
+absl::Status CheckRestorable(FileSystem& files, const std::string& directory,
+                             const std::string& which);
+
 // Saves and restores the checkpoints of a job in one directory. Thread-compatible.
 class CheckpointManager {
  public:
@@ -30,6 +36,12 @@ class CheckpointManager {
   };
 
   CheckpointManager(FileSystem& files, ClusterCoordinator& coordinator, Options options);
+
+  // Returns the prefix of the checkpoint that was saved or restored last; empty if there is none.
+  const std::string& latest() const { return latest_; }
+  // Returns whether `prefix` names a checkpoint with a readable index and all its bytes, which are
+  // not read.
+  bool IsIntact(const std::string& prefix) const;
 
   bool IsSaving() const { return !options_.directory.empty(); }
 
@@ -64,6 +76,7 @@ class CheckpointManager {
   ClusterCoordinator& coordinator_;
   const Options options_;
   LoadRecord loads_;
+  std::string latest_;
 };
 
 }  // namespace cohort

@@ -242,19 +242,25 @@ IteratorHandle ClusterCoordinator::MakeIterator(const DatasetHandle& dataset) {
   return iterator;
 }
 
-absl::StatusOr<proto::CreateDatasetResponse> ClusterCoordinator::DescribeDataset(
+absl::StatusOr<proto::ExpectedData> ClusterCoordinator::DescribeDataset(
     const DatasetHandle& dataset) {
   ASSIGN_OR_RETURN(
-      const proto::ExpectedData data,
+      proto::ExpectedData data,
       AskForData(world_, waiter_, *cluster_,
                  {dataset->id, dataset->spec, options_.connect_timeout, options_.call_timeout}));
   // Workers that join later compare their own data with this description.
   dataset->expected->Set(data);
-  proto::CreateDatasetResponse described;
-  *described.mutable_element_spec() = data.element_spec();
-  described.set_cardinality(data.cardinality());
-  described.set_content(data.content());
-  return described;
+  return data;
+}
+
+absl::Status ClusterCoordinator::CompareDataset(const DatasetHandle& dataset) {
+  const std::optional<proto::ExpectedData> expected = dataset->expected->Get();
+  if (!expected.has_value()) {
+    return absl::FailedPreconditionError("call DescribeDataset before CompareDataset");
+  }
+  return AskToCompare(waiter_, *cluster_,
+                      {dataset->id, dataset->spec, options_.connect_timeout, options_.call_timeout},
+                      *expected);
 }
 
 absl::StatusOr<ClusterShape> ClusterCoordinator::ShapeFor(const Strategy& strategy) {

@@ -147,10 +147,15 @@ class ClusterCoordinator {
   DatasetHandle CreatePerWorkerDataset(proto::DatasetSpec spec);
   IteratorHandle MakeIterator(const DatasetHandle& dataset);
   // Returns the length of the data set and the type of its elements, as all serving workers report
-  // them; workers that join later have to report the same. Errors: INVALID_ARGUMENT naming two
-  // workers that read different data; a worker's own error (a missing file); UNAVAILABLE if no
-  // worker has answered within connect_timeout.
-  absl::StatusOr<proto::CreateDatasetResponse> DescribeDataset(const DatasetHandle& dataset);
+  // them, with the worker that was asked first and its files. Workers that join later have to
+  // report the same before they get a closure that reads the data set. Errors: INVALID_ARGUMENT
+  // naming two workers that read different data; a worker's own error (a missing file); UNAVAILABLE
+  // if no worker has answered within connect_timeout.
+  absl::StatusOr<proto::ExpectedData> DescribeDataset(const DatasetHandle& dataset);
+  // Compares the data set on all workers that serve now with its description, so that a worker that
+  // came after DescribeDataset is asked even if it never gets a closure. Errors: those of
+  // DescribeDataset, except UNAVAILABLE; FAILED_PRECONDITION before DescribeDataset.
+  absl::Status CompareDataset(const DatasetHandle& dataset);
 
   // Returns the cluster that the strategy plans for: the tasks and, if the strategy takes all
   // devices, the devices of the workers. In the latter case waits until all workers have named
@@ -180,7 +185,7 @@ class ClusterCoordinator {
   // state.
   absl::StatusOr<std::optional<proto::CoordinatorState>> ResumeState();
   // Returns the coordinator's state from which ResumeState would resume; changes nothing. Errors:
-  // DATA_LOSS naming the file.
+  // DATA_LOSS naming the file; FAILED_PRECONDITION for another job's state.
   absl::StatusOr<std::optional<proto::CoordinatorState>> LeftState() const;
   // Sets the id of the next closure. `next` must be larger than every id used so far.
   void SkipTo(ClosureId next) { scheduler_->SkipTo(next); }
@@ -191,6 +196,8 @@ class ClusterCoordinator {
   // Waits until a recovery checkpoint covers all closures and changes done so far. Returns at once
   // without a recovery directory.
   absl::Status MakeDurable();
+  // As MakeDurable, but does not wait: a crash before the checkpoint is done loses what it has.
+  void MakeDurableSoon();
   // Removes the recovery checkpoints of a job that has ended well. Errors: of class STALE if
   // another coordinator has taken over the job, which then still needs the checkpoints.
   absl::Status ForgetState();
@@ -210,6 +217,8 @@ class ClusterCoordinator {
   PsControl& ps() { return *ps_; }
   Scheduler::Stats stats() const { return scheduler_->stats(); }
   const ClusterSpec& cluster() const { return options_.cluster; }
+  // Returns the directory of recovery checkpoints; empty if the job keeps none.
+  const std::string& recovery_directory() const { return options_.recovery_directory; }
   std::string ClusterReport() const { return cluster_->Report(); }
   // Return the cluster and the scheduler, for code that adds and removes workers and shows their
   // state (coordinator/members).
@@ -232,6 +241,9 @@ class ClusterCoordinator {
   Cluster::Options ClusterOptionsFor(const std::shared_ptr<const Parts>& parts) const;
   void ListenToTasks(const std::shared_ptr<const Parts>& parts, Cluster::Options& options) const;
   absl::StatusOr<RecoveryStore::Left> ReadLeft() const;
+  // Checks that recovery checkpoints are this job's. Errors: FAILED_PRECONDITION naming the other
+  // job.
+  absl::Status CheckJob(const RecoveryStore::Left& left) const;
   // Returns the number by which this coordinator recognizes handles that it made; the number is the
   // same in all epochs.
   uint64_t owner() const { return cluster_->self().incarnation; }

@@ -41,6 +41,7 @@ CoordinatorIdentity IdentityOf(const ClusterCoordinatorOptions& options, absl::T
   self.job.set_settings(options.settings.value_or(self.incarnation));
   self.take_over = options.take_over;
   self.lease = options.lease;
+  self.place = options.place;
   return self;
 }
 
@@ -326,10 +327,24 @@ absl::Status ClusterCoordinator::WaitFor(absl::string_view what,
       .status();
 }
 
+absl::Status ClusterCoordinator::CheckJob(const RecoveryStore::Left& left) const {
+  for (const RecoveryStore::Committed& one : left.checkpoints) {
+    if (one.state.job() == options_.job) continue;
+    return absl::FailedPreconditionError(
+        absl::StrCat("the recovery directory ", options_.recovery_directory,
+                     " holds the state of job '", one.state.job(), "', this is job '", options_.job,
+                     "': give each job a directory of its own, or remove the files to start anew"));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<RecoveryStore::Left> ClusterCoordinator::ReadLeft() const {
   const RecoveryStore store(world_.files, options_.recovery_directory);
   absl::StatusOr<RecoveryStore::Left> left = store.ReadLeft();
-  if (left.ok()) return left;
+  if (left.ok()) {
+    RETURN_IF_ERROR(CheckJob(*left));
+    return left;
+  }
   proto::ErrorDetail detail;
   detail.set_error_class(proto::APPLICATION);
   return WithDetail(Annotate(left.status(), absl::StrCat("the state of an earlier coordinator in ",
@@ -350,13 +365,6 @@ absl::StatusOr<std::optional<proto::CoordinatorState>> ClusterCoordinator::Resum
   // Servers that an earlier coordinator used may hold values of unknown origin. So even a job
   // without a checkpoint restores them, to the initial values.
   const bool starts_anew = left.checkpoints.empty();
-  for (const RecoveryStore::Committed& one : left.checkpoints) {
-    if (one.state.job() == options_.job) continue;
-    return absl::FailedPreconditionError(
-        absl::StrCat("the recovery directory ", options_.recovery_directory,
-                     " holds the state of job '", one.state.job(), "', this is job '", options_.job,
-                     "': give each job a directory of its own, or remove the files to start anew"));
-  }
   if (!left.damage.ok()) {
     // The newest checkpoint is damaged, so the job resumes from an older one.
     Log(LogLevel::kWarning, "recovery_checkpoint_damaged",
@@ -381,6 +389,10 @@ absl::Status ClusterCoordinator::MakeDurable() {
   if (recovery_ == nullptr) return absl::OkStatus();
   return WaitFor("a recovery checkpoint",
                  [&](Recovery::Done done) { recovery_->Checkpoint(std::move(done)); });
+}
+
+void ClusterCoordinator::MakeDurableSoon() {
+  if (recovery_ != nullptr) recovery_->Checkpoint([](const absl::Status&) {});
 }
 
 bool ClusterCoordinator::CheckpointAndHold(absl::Duration patience, Recovery::Done done) {

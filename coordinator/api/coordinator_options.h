@@ -73,6 +73,9 @@ struct ClusterCoordinatorOptions {
   absl::Duration closure_timeout = absl::Minutes(10);
   // Returns the present address of a task. Null: the address in the cluster spec is used.
   std::function<std::string(TaskId)> address;
+  // Where a user finds this process, told to the tasks for their messages about who holds them; at
+  // most kPlaceBytesMax bytes (common/task/task_hold.h) are told. Empty: nothing is told.
+  std::string place;
   uint64_t incarnation = 0;  // the incarnation of this process; 0: made from the clock
   CheckpointMode checkpoint_mode = CheckpointMode::kAuto;
   size_t checkpoint_chunk_bytes = kShardChunkBytes;  // chunk size of a streamed checkpoint shard

@@ -190,6 +190,7 @@ absl::StatusOr<proto::ExpectedData> FirstAnswer(Waiter& waiter, Cluster& cluster
       expected.set_cardinality(answer.response.cardinality());
       expected.set_content(answer.response.content());
       expected.set_source_elements(answer.response.source_elements());
+      *expected.mutable_files() = answer.response.files();
       return expected;
     }
   }
@@ -299,6 +300,12 @@ absl::StatusOr<proto::ExpectedData> AskForData(World world, Waiter& waiter, Clus
   // they differ.
   RETURN_IF_ERROR(AskToBuild(waiter, cluster, question, others, &*first).status());
   return first;
+}
+
+absl::Status AskToCompare(Waiter& waiter, Cluster& cluster, const DataQuestion& question,
+                          const proto::ExpectedData& expected) {
+  RETURN_IF_ERROR(cluster.ended());
+  return AskToBuild(waiter, cluster, question, ServingWorkers(cluster), &expected).status();
 }
 
 absl::StatusOr<std::vector<std::string>> AskForDevices(World world, Waiter& waiter,

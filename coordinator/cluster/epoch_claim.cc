@@ -30,12 +30,13 @@ std::string OtherJob(const proto::GetStatusResponse& answer, const proto::JobRef
 // Makes the error of a task that waits for the silent coordinator of another job.
 absl::Status KeptFor(const proto::GetStatusResponse& answer, const proto::JobRef& own) {
   return WithOrigin(
-      MakeError(absl::StatusCode::kFailedPrecondition,
-                absl::StrCat(TaskName(answer.task()), " is kept for ", OtherJob(answer, own),
-                             " (coordinator incarnation ", answer.coordinator_incarnation(),
-                             ") until that is silent for another ",
-                             absl::FormatDuration(absl::Milliseconds(answer.kept_ms()))),
-                proto::CONFIGURATION),
+      MakeError(
+          absl::StatusCode::kFailedPrecondition,
+          absl::StrCat(TaskName(answer.task()), " is kept for ", OtherJob(answer, own),
+                       " (coordinator incarnation ", answer.coordinator_incarnation(),
+                       AtPlace(answer.coordinator_place()), ") until that is silent for another ",
+                       absl::FormatDuration(absl::Milliseconds(answer.kept_ms()))),
+          proto::CONFIGURATION),
       answer.task());
 }
 
@@ -47,7 +48,8 @@ absl::Status Lives(const proto::GetStatusResponse& answer, const proto::JobRef& 
                 absl::StrCat(OtherJob(answer, own),
                              " runs on this cluster: its coordinator "
                              "(incarnation ",
-                             answer.coordinator_incarnation(), ") holds ", TaskName(answer.task()),
+                             answer.coordinator_incarnation(), AtPlace(answer.coordinator_place()),
+                             ") holds ", TaskName(answer.task()),
                              " and was heard from just now; wait for its "
                              "end, give this job other tasks, or take these with --take_over"),
                 proto::CONFIGURATION),
@@ -61,6 +63,7 @@ proto::AttachRequest MakeAttach(const CoordinatorIdentity& self, uint64_t epoch)
   attach.set_coordinator_incarnation(self.incarnation);
   *attach.mutable_job() = self.job;
   attach.set_take_over(self.take_over);
+  attach.set_coordinator_place(self.place.substr(0, kPlaceBytesMax));
   attach.set_lease_ms(absl::ToInt64Milliseconds(self.lease));
   return attach;
 }
@@ -158,12 +161,13 @@ bool EpochClaim::IsTakenOver(const Answer& answer) {
   proto::ErrorDetail detail;
   detail.set_error_class(proto::STALE);
   *detail.mutable_origin() = answer->task();
-  Finish(TakenOver(WithDetail(
-      absl::FailedPreconditionError(absl::StrCat(
-          "coordinator incarnation ", options_.self.incarnation, " held epoch ", options_.held,
-          "; epoch ", answer->epoch(), " is held by coordinator incarnation ",
-          answer->coordinator_incarnation(), " of ", JobName(answer->job()))),
-      detail)));
+  Finish(TakenOver(
+      WithDetail(absl::FailedPreconditionError(absl::StrCat(
+                     "coordinator incarnation ", options_.self.incarnation, " held epoch ",
+                     options_.held, "; epoch ", answer->epoch(),
+                     " is held by coordinator incarnation ", answer->coordinator_incarnation(),
+                     " of ", JobName(answer->job()), AtPlace(answer->coordinator_place()))),
+                 detail)));
   return true;
 }
 

@@ -39,6 +39,7 @@ struct CoordinatorIdentity {
   // True: the coordinator takes over even tasks of other jobs that are still alive.
   bool take_over = false;
   absl::Duration lease = absl::Seconds(5);
+  std::string place = {};  // where a user finds this process; empty: the tasks are not told
 };
 
 // Makes the part of an Attach request that identifies the coordinator.

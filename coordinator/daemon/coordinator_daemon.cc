@@ -1,6 +1,7 @@
 #include "coordinator/daemon/coordinator_daemon.h"
 
 #include <algorithm>
+#include <optional>
 #include <random>
 #include <utility>
 
@@ -9,6 +10,7 @@
 #include "common/base/status.h"
 #include "common/base/temporary_file.h"
 #include "common/wire/error_detail.h"
+#include "coordinator/daemon/job_paths.h"
 #include "coordinator/members/ctl_service.h"
 #include "coordinator/members/membership_source.h"
 #include "coordinator/strategy/multi_worker_mirrored_strategy.h"
@@ -110,8 +112,23 @@ void CoordinatorDaemon::Interrupt(absl::string_view reason) {
   const bool waits = connected->CheckpointAndHold(
       options_.drain_timeout * kKeepPart,
       [interruption = interruption_](absl::Status kept) { EndInterrupted(*interruption, kept); });
-  // Without recovery there is no checkpoint to wait for, so the job ends at once.
-  if (!waits) connected->Abort(interruption_->error);
+  if (!waits) EndWithoutCheckpoint(*interruption_);
+}
+
+void CoordinatorDaemon::EndWithoutCheckpoint(Interruption& interruption) {
+  // Only a job that has recovery finds a checkpoint, and from where it goes on from it, the job
+  // takes a last one. So this job was still starting, and has lost nothing.
+  if (interruption.resumes) {
+    interruption.kept = interruption.needed_flag.empty();
+    interruption.error = MakeError(
+        absl::StatusCode::kCancelled,
+        absl::StrCat(interruption.error.message(),
+                     " while it started; its recovery checkpoint has all that was done: the same "
+                     "command",
+                     interruption.needed_flag, " goes on from it"),
+        proto::CANCELLED);
+  }
+  interruption.connected->Abort(interruption.error);
 }
 
 void CoordinatorDaemon::EndInterrupted(Interruption& interruption, const absl::Status& kept) {
@@ -147,12 +164,7 @@ absl::StatusOr<std::string> CoordinatorDaemon::RunJob() {
   absl::StatusOr<std::unique_ptr<ClusterCoordinator>> coordinator =
       ClusterCoordinator::Create(world_, waiter_, std::move(options));
   RETURN_IF_ERROR(OfClass(coordinator.status(), proto::CONFIGURATION));
-  {
-    MutexLock lock(interruption_->mutex);
-    interruption_->connected = coordinator->get();
-    // If the signal came before the coordinator existed, the job is ended now.
-    if (!interruption_->error.ok()) (*coordinator)->Abort(interruption_->error);
-  }
+  LetInterruptsReach(**coordinator);
   const absl::Status ready = OfClass((*coordinator)->WaitForCluster(), proto::WORKER_LOST);
   absl::StatusOr<std::string> summary =
       ready.ok() ? RunConnected(**coordinator) : absl::StatusOr<std::string>(ready);
@@ -179,6 +191,16 @@ absl::StatusOr<std::string> CoordinatorDaemon::RunJob() {
   return summary;
 }
 
+void CoordinatorDaemon::LetInterruptsReach(ClusterCoordinator& coordinator) {
+  // A state that cannot be read, or of another job, is an error when the job resumes.
+  const absl::StatusOr<std::optional<proto::CoordinatorState>> left = coordinator.LeftState();
+  MutexLock lock(interruption_->mutex);
+  interruption_->connected = &coordinator;
+  interruption_->resumes = left.ok() && left->has_value() && (*left)->job() == options_.job.name;
+  // If the signal came before the coordinator existed, the job is ended now.
+  if (!interruption_->error.ok()) EndWithoutCheckpoint(*interruption_);
+}
+
 absl::StatusOr<std::string> CoordinatorDaemon::RunConnected(ClusterCoordinator& coordinator) {
   ASSIGN_OR_RETURN(Operation operation, Operate(coordinator));
   absl::StatusOr<std::string> summary = Train(coordinator);
@@ -198,6 +220,7 @@ absl::StatusOr<ClusterCoordinator::Options> CoordinatorDaemon::ConnectOptions() 
   // The state directory is locked, so the earlier coordinator of its local tasks has ended, and
   // these tasks may be taken over.
   options.take_over = options_.take_over || options_.local.has_value();
+  options.place = Place();
   options.seed = job.seed;
   options.closures_in_flight = static_cast<int>(job.fit.closures_in_flight);
   options.homes = HomesOf(job.strategy);
@@ -215,7 +238,7 @@ absl::StatusOr<ClusterCoordinator::Options> CoordinatorDaemon::ConnectOptions() 
   options.workers.min = static_cast<int>(job.cluster.min_workers);
   if (job.cluster.max_workers) options.workers.max = static_cast<int>(*job.cluster.max_workers);
   ASSIGN_OR_RETURN(options.checkpoint_mode, CheckpointModeFromName(job.checkpoint.mode));
-  options.recovery_directory = RecoveryDirectory();
+  options.recovery_directory = RecoveryDirectoryOf(PlacesOf(options_));
   options.recovery_interval = job.recovery.interval;
   options.recovery_interval_closures = static_cast<size_t>(job.recovery.interval_steps);
   options.redo_max = static_cast<size_t>(job.recovery.max_steps);
@@ -268,12 +291,13 @@ std::string CoordinatorDaemon::FlagOfRecovery() const {
   return absl::StrCat(" with --state_dir ", options_.state_directory);
 }
 
-std::string CoordinatorDaemon::RecoveryDirectory() const {
-  const JobSpec& job = options_.job;
-  if (!job.recovery.enabled) return "";
-  if (!job.recovery.directory.empty()) return job.recovery.directory;
-  if (!job.checkpoint.directory.empty()) return JoinPath(job.checkpoint.directory, "recovery");
-  return options_.local.has_value() ? JoinPath(options_.state_directory, "recovery") : "";
+std::string CoordinatorDaemon::Place() const {
+  // By default the ctl service listens on the port of the chief's address, under any name. The port
+  // of local tasks' coordinator is chosen only when it listens.
+  const absl::StatusOr<std::string> chief = options_.cluster.Address(TaskId{Role::kChief, 0});
+  const std::string address = options_.ctl_required ? options_.ctl_address : chief.value_or("");
+  if (options_.ctl_address.empty() || address.empty()) return environment_.process;
+  return absl::StrCat(environment_.process, ", ctl address ", address);
 }
 
 absl::Status CoordinatorDaemon::ProbeOutputs() const {
@@ -289,7 +313,7 @@ absl::Status CoordinatorDaemon::ProbeOutputs() const {
   RETURN_IF_ERROR(probe(ProbeDirectory, job.checkpoint.directory,
                         "checkpoint.directory: name one that can be written to, or leave it out "
                         "(checkpoint.restore takes a prefix without it)"));
-  RETURN_IF_ERROR(probe(ProbeDirectory, recovers ? RecoveryDirectory() : "",
+  RETURN_IF_ERROR(probe(ProbeDirectory, recovers ? RecoveryDirectoryOf(PlacesOf(options_)) : "",
                         "recovery.directory: name one that can be written to, or set "
                         "recovery.enabled=false"));
   return probe(ProbeFile, onnx, "export.onnx: name a path that can be written to");
@@ -305,7 +329,7 @@ absl::StatusOr<std::string> CoordinatorDaemon::Train(ClusterCoordinator& coordin
     // from them.
     Log(LogLevel::kWarning, "recovery_not_removed",
         {{"cause", forgotten.message()},
-         {"remedy", absl::StrCat("remove ", RecoveryDirectory(),
+         {"remedy", absl::StrCat("remove ", RecoveryDirectoryOf(PlacesOf(options_)),
                                  "/recovery-* before a job is to start anew there")}});
   }
   return SummaryToJson(summary);

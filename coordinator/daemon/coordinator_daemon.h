@@ -24,6 +24,7 @@ class CoordinatorDaemon {
     std::string binary_directory;  // the directory of the daemons, as in LocalCluster::Options
     int processors = 1;
     MnistSearch mnist;
+    std::string process = {};  // this process and its host, as "process 12 on host a"
   };
 
   CoordinatorDaemon(World world, Waiter& waiter, CoordinatorOptions options,
@@ -55,13 +56,19 @@ class CoordinatorDaemon {
     absl::Status error ABSL_GUARDED_BY(mutex);  // the error with which an interrupted job ends
     // True: a checkpoint has everything that was done, and the same command would find it.
     bool kept ABSL_GUARDED_BY(mutex) = false;
+    // True: a recovery checkpoint was there when the job started.
+    bool resumes ABSL_GUARDED_BY(mutex) = false;
     // The flag that the user must add to the command so that it finds the checkpoints; may be
     // empty.
     std::string needed_flag;
   };
   static void EndInterrupted(Interruption& interruption, const absl::Status& kept);
+  // Ends a job of which no last checkpoint can be taken: it has no recovery, or was still starting.
+  static void EndWithoutCheckpoint(Interruption& interruption)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(interruption.mutex);
 
   absl::StatusOr<std::string> RunJob();
+  void LetInterruptsReach(ClusterCoordinator& coordinator);
   absl::StatusOr<std::string> RunConnected(ClusterCoordinator& coordinator);
   absl::StatusOr<ClusterCoordinator::Options> ConnectOptions();
   // Starts the tasks of --local and names them in the options. Errors: CONFIGURATION for a state
@@ -70,8 +77,9 @@ class CoordinatorDaemon {
   // Returns the flag with which a new start finds the recovery checkpoints of this run; empty if it
   // needs none.
   std::string FlagOfRecovery() const;
-  // Returns the directory of recovery checkpoints; empty if the job keeps none.
-  std::string RecoveryDirectory() const;
+  // Returns where a user finds this coordinator: its process, its host and, if it is known before
+  // the service listens, the address for `coordinator ctl`.
+  std::string Place() const;
   // Checks, before any task starts, that the job can write to the directories that it names.
   // Errors: the file system's, naming the directory and the field of the job.
   absl::Status ProbeOutputs() const;

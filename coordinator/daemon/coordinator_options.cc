@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -212,8 +211,7 @@ void CheckStrategy(const CoordinatorOptions& options, std::vector<std::string>& 
 
 // Checks, without connecting, what a real start would find out later from tasks and data. Called
 // only if no other problem was found, because such a problem could make these checks misleading.
-void CheckPlan(const CoordinatorOptions& options, FileSystem& files,
-               std::vector<std::string>& problems) {
+void CheckPlan(const CoordinatorOptions& options, std::vector<std::string>& problems) {
   const JobSpec& job = options.job;
   const ClusterShape cluster = ShapeOf(options);
   const auto workers = static_cast<int64_t>(cluster.workers.size());
@@ -235,14 +233,6 @@ void CheckPlan(const CoordinatorOptions& options, FileSystem& files,
   if (options.local.has_value()) memory_bytes = PhysicalMemory();
   const absl::Status good = CheckJob(job, cluster, memory_bytes);
   if (!good.ok()) problems.push_back(absl::StrCat(options.job_file, ": ", good.message()));
-  // A coordinator that trains makes the same check itself, and creates directories; here no
-  // directory is created.
-  const std::string& onnx = options.job.export_to.onnx;
-  if (onnx.empty()) return;
-  if (const absl::Status opened = files.Open(onnx).status(); absl::IsFailedPrecondition(opened)) {
-    problems.push_back(absl::StrCat(options.job_file, ": export.onnx: ", opened.message(),
-                                    "; name a path that can be written to"));
-  }
 }
 
 // Resolves --membership and --ctl_address. Runs after the cluster is known, because the default
@@ -275,20 +265,20 @@ void ResolveMembers(const Flags& flags, CoordinatorOptions& options,
   }
 }
 
-// Refuses paths that begin with "~", which only a shell expands: nobody means a directory with that
-// name.
-void CheckPaths(const CoordinatorOptions& options, std::vector<std::string>& problems) {
-  const JobSpec& job = options.job;
-  const std::pair<absl::string_view, const std::string&> paths[] = {
-      {"checkpoint.directory", job.checkpoint.directory},
-      {"checkpoint.restore", job.checkpoint.restore},
-      {"recovery.directory", job.recovery.directory},
-      {"export.onnx", job.export_to.onnx}};
-  for (const auto& [key, path] : paths) {
-    if (path != "~" && !absl::StartsWith(path, "~/")) continue;
-    problems.push_back(absl::StrCat(options.job_file, ": ", key, ": '", path,
-                                    "' begins with ~, which only a shell expands; write the path "
-                                    "in full"));
+// Checks the paths of flags and job. A job that is only printed need not be able to run, so its
+// files are not looked at.
+void CheckPaths(const Flags& flags, const Environment& environment, FileSystem& files,
+                const CoordinatorOptions& options, std::vector<std::string>& problems) {
+  const JobPlaces places = PlacesOf(options);
+  for (auto& problem : UnexpandedPaths(places, environment)) problems.push_back(problem);
+  if (!problems.empty() || flags.print_config || flags.print_plan) return;
+  for (auto& problem : OutputProblems(places, environment, files)) problems.push_back(problem);
+  if (!problems.empty()) return;
+  // A start without checkpoint.restore reads recovery checkpoints later, once.
+  if (!flags.check_config && options.job.checkpoint.restore.empty()) return;
+  const absl::Status restorable = CheckRestore(places, files);
+  if (!restorable.ok()) {
+    problems.push_back(absl::StrCat(options.job_file, ": ", restorable.message()));
   }
 }
 
@@ -299,14 +289,13 @@ void ResolveJob(const Flags& flags, FileSystem& files, CoordinatorOptions& optio
     problems.emplace_back("--job is missing: name a job file, such as deploy/jobs/mnist_mlp.json");
     return;
   }
+  options.job_file = flags.job_file;
   const absl::StatusOr<std::string> text = ReadFile(files, flags.job_file);
   if (!text.ok()) {
     problems.push_back(absl::StrCat("--job: ", text.status().message()));
     return;
   }
   Take(ParseJob(*text, flags.job_file, flags.overrides), options.job, problems);
-  options.job_file = flags.job_file;
-  CheckPaths(options, problems);
 }
 
 // Makes the job's plan without connecting to any task. Returns the plan as text.
@@ -327,8 +316,10 @@ absl::StatusOr<CoordinatorCommand> Resolve(const Flags& flags, const Environment
   ResolveCluster(flags, environment, options, problems);
   // CheckStrategy and CheckPlan need a valid job and a valid cluster.
   if (problems.empty()) CheckStrategy(options, problems);
-  if (problems.empty() && flags.check_config) CheckPlan(options, files, problems);
+  if (problems.empty() && flags.check_config) CheckPlan(options, problems);
   ResolveMembers(flags, options, problems);
+  options.state_directory = flags.state_directory;
+  CheckPaths(flags, environment, files, options, problems);
   Take(TransportKindFromName(flags.transport), options.transport, problems);
   Take(LogLevelFromName(flags.log_level), options.log_level, problems);
   const absl::StatusOr<absl::Duration> orphan_timeout = TimeoutFromText(flags.orphan_timeout);
@@ -344,7 +335,6 @@ absl::StatusOr<CoordinatorCommand> Resolve(const Flags& flags, const Environment
   options.drain_timeout = absl::Seconds(flags.drain_timeout_s);
   options.keep_tasks = flags.keep_tasks;
   options.take_over = flags.take_over;
-  options.state_directory = flags.state_directory;
   if (flags.json && !flags.print_plan) problems.emplace_back("--json goes with --print_plan");
   if (!problems.empty()) return absl::InvalidArgumentError(absl::StrJoin(problems, "\n"));
   if (flags.print_config) return PrintAndExit{JobToJson(options.job)};
@@ -365,6 +355,11 @@ absl::StatusOr<CoordinatorCommand> Resolve(const Flags& flags, const Environment
 }
 
 }  // namespace
+
+JobPlaces PlacesOf(const CoordinatorOptions& options) {
+  return {options.job, options.job_file, options.membership, options.state_directory,
+          options.local.has_value()};
+}
 
 absl::StatusOr<LocalTasks> ParseLocalTasks(absl::string_view text) {
   LocalTasks tasks;

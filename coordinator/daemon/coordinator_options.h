@@ -17,6 +17,7 @@
 #include "common/cluster/command_line.h"
 #include "common/cluster/environment.h"
 #include "common/cluster/transport_kind.h"
+#include "coordinator/daemon/job_paths.h"
 #include "coordinator/job/job_spec.h"
 
 namespace cohort {
@@ -54,6 +55,9 @@ struct CoordinatorOptions {
   TransportKind transport = TransportKind::kAuto;
   LogLevel log_level = LogLevel::kInfo;
 };
+
+// Returns the paths in the options, which must outlive the result.
+JobPlaces PlacesOf(const CoordinatorOptions& options);
 
 using CoordinatorCommand = std::variant<CoordinatorOptions, PrintAndExit>;
 

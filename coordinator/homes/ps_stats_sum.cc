@@ -22,8 +22,8 @@ void AddTables(const proto::DynamicTableUse& one, proto::DynamicTableUse& sum) {
   sum.set_evicted_rows(sum.evicted_rows() + one.evicted_rows());
 }
 
-// Combines the counters of copies of one mirrored table by taking the larger counters. Each copy
-// counts from the time when it was made, so the largest counts are those of the oldest copy.
+// Combines the counters of copies of one mirrored table by taking the larger counters. A copy that
+// is behind has counted less than the others.
 void TakeMirrored(const proto::DynamicTableUse& one, proto::DynamicTableUse& of_all) {
   of_all.set_rows(std::max(of_all.rows(), one.rows()));
   of_all.set_bytes(std::max(of_all.bytes(), one.bytes()));

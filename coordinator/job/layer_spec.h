@@ -134,6 +134,16 @@ struct LayerCall {
 // A model. In a Sequential model each layer takes the output of the layer before it; an
 // `input_shape` or `batch_input_shape` in the first layer's config becomes an InputLayer before
 // that layer. A functional model names the inputs of each use of a layer.
+// How the job file writes a Sequential model, for messages that name its keys. It says nothing
+// about the model itself, so all values are equal.
+struct ModelFileForm {
+  // True: the file has no InputLayer, and the first of its layers gives the shape of the input.
+  bool implies_input = false;
+  bool config_is_list = false;  // true: `config` is the list of layers, as before Keras 2.2.3
+
+  friend bool operator==(const ModelFileForm&, const ModelFileForm&) { return true; }
+};
+
 struct ModelSpec {
   std::string name = "sequential";
   std::vector<LayerSpec> layers;
@@ -142,6 +152,7 @@ struct ModelSpec {
   std::vector<LayerCall> calls;
   std::vector<size_t> inputs;  // calls of InputLayers, in the order of the model's inputs
   size_t output = 0;           // the call whose output is the model's output
+  ModelFileForm file_form;
 
   bool functional() const { return !calls.empty(); }
 

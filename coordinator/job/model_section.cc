@@ -101,6 +101,8 @@ void ReadLayers(const json& layers, const std::string& path, JsonErrors& errors,
   for (size_t i = 0; i < layers.size(); ++i) {
     AppendLayer(layers[i], JoinPath(path, absl::StrCat(i)), errors, model.layers);
   }
+  // Only an InputLayer that no layer of the file stands for makes more layers than the file has.
+  model.file_form.implies_input = model.layers.size() > layers.size();
   NameLayers(path, errors, model.layers);
 }
 
@@ -150,6 +152,7 @@ void ReadModel(const JsonPlace& place, ModelSpec& model) {
   }
   // Before Keras 2.2.3 the config of a Sequential model was the list of its layers.
   if (!functional && form.config != nullptr && form.config->is_array()) {
+    model.file_form.config_is_list = true;
     return ReadLayers(*form.config, form.config_path, place.errors, model);
   }
   ObjectReader config = form.Config("");

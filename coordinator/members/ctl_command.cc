@@ -7,6 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "common/base/path_check.h"
 #include "common/base/status.h"
 #include "common/cluster/address.h"
 #include "common/cluster/cluster_spec.h"
@@ -185,6 +186,7 @@ absl::StatusOr<CtlCommand> ParseCtlCommandLine(const std::vector<std::string>& a
   // The time-out 0 means no limit, which is implemented as a day.
   if (options.timeout == absl::ZeroDuration()) options.timeout = absl::Hours(24);
   if (options.address.empty()) {
+    RETURN_IF_ERROR(Annotate(CheckExpanded(state_directory), "--state_dir"));
     ASSIGN_OR_RETURN(options.address, AddressIn(state_directory, files));
   }
   RETURN_IF_ERROR(ParseAddress(options.address).status());

@@ -156,7 +156,8 @@ proto::CoordinatorState Recovery::MakeState(const Cut& cut) const {
   state.set_next_id(cut.next.value);
   state.set_watermark(cut.watermark.value);
   for (const ClosureId id : cut.open) state.add_open(id.value);
-  if (application_) state.set_application(application_(cut));
+  // Before the program has set its function it has done nothing, so its earlier state still holds.
+  state.set_application(application_ ? application_(cut) : committed_.state.application());
   return state;
 }
 

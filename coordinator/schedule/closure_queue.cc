@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "common/base/check.h"
 #include "common/base/invariants.h"
+#include "common/base/status.h"
 
 namespace cohort {
 
@@ -164,8 +165,10 @@ void ClosureQueue::RecordError(const absl::Status& error) {
     return;
   }
   const std::string text(error.message());
-  // Many closures fail for the same reason: each text is kept once.
-  if (text == error_.message() || absl::c_linear_search(other_errors_, text)) return;
+  // Many closures fail for the same reason, and the members of an aborted group all tell its cause:
+  // each text is kept once.
+  const auto repeats = [&](absl::string_view said) { return RepeatsMessage(text, said); };
+  if (repeats(error_.message()) || absl::c_any_of(other_errors_, repeats)) return;
   if (other_errors_.size() < kOtherErrorsMax) {
     other_errors_.push_back(text);
   } else {

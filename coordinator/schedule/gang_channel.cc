@@ -309,6 +309,7 @@ class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
       // The member that `error` blames has not answered, so there is no text of its own to add.
       if (ClassOf(own) == proto::ERROR_CLASS_UNKNOWN) return error;
       absl::string_view says = own.message();
+      if (RepeatsMessage(says, error.message())) return error;
       // The own text of the blamed member may begin with the text of `error`, which is then not
       // repeated.
       if (!absl::ConsumePrefix(&says, error.message())) {

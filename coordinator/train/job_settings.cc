@@ -3,9 +3,10 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "common/base/crc32c.h"
 #include "common/cluster/json_text.h"
@@ -19,6 +20,26 @@ constexpr size_t kNamedMax = 8;
 // Returns the value at `path` for a message; "absent" if there is none.
 std::string ValueAt(const nlohmann::json& settings, const nlohmann::json::json_pointer& path) {
   return settings.contains(path) ? JsonExcerpt(settings.at(path)) : "absent";
+}
+
+// Returns the key that the job file has at a place of its SettingsText, such as "fit.batch_size"
+// for
+// "/fit/batch_size". In the text every Sequential model has an InputLayer and an object as config.
+std::string KeyOf(const std::string& place, const ModelFileForm& form) {
+  std::vector<std::string> parts = absl::StrSplit(absl::StripPrefix(place, "/"), '/');
+  int64_t layer = 0;
+  const bool is_layer = parts.size() > 3 && parts[0] == "model" && parts[1] == "config" &&
+                        parts[2] == "layers" && absl::SimpleAtoi(parts[3], &layer);
+  if (is_layer && form.implies_input) {
+    // What the text says of the implied InputLayer stands in the first layer of the file.
+    if (layer == 0) {
+      parts = {"model", "config", "layers", "0", "config", "input_shape"};
+    } else {
+      parts[3] = absl::StrCat(layer - 1);
+    }
+  }
+  if (is_layer && form.config_is_list) parts.erase(parts.begin() + 2);
+  return absl::StrJoin(parts, ".");
 }
 
 }  // namespace
@@ -38,9 +59,9 @@ std::string SettingsText(const JobSpec& job) {
 
 uint32_t SettingsOf(const JobSpec& job) { return Crc32c(SettingsText(job)); }
 
-std::string SettingsDifference(const std::string& before, const std::string& now) {
+std::string SettingsDifference(const std::string& before, const JobSettings& now) {
   const absl::StatusOr<nlohmann::json> old_settings = ParseJsonText(before);
-  const absl::StatusOr<nlohmann::json> new_settings = ParseJsonText(now);
+  const absl::StatusOr<nlohmann::json> new_settings = ParseJsonText(now.text);
   if (!old_settings.ok() || !new_settings.ok()) return "";
   std::vector<std::string> named;
   // A JSON patch lists the places that differ, such as /fit/batch_size.
@@ -51,9 +72,8 @@ std::string SettingsDifference(const std::string& before, const std::string& now
     }
     const std::string place = change["path"];
     const nlohmann::json::json_pointer path(place);
-    named.push_back(absl::StrCat(absl::StrReplaceAll(absl::StripPrefix(place, "/"), {{"/", "."}}),
-                                 " was ", ValueAt(*old_settings, path), " and is ",
-                                 ValueAt(*new_settings, path)));
+    named.push_back(absl::StrCat(KeyOf(place, now.form), " was ", ValueAt(*old_settings, path),
+                                 " and is ", ValueAt(*new_settings, path)));
   }
   return absl::StrJoin(named, ", ");
 }

@@ -15,8 +15,15 @@ uint32_t SettingsOf(const JobSpec& job);
 // Returns what SettingsOf is a fingerprint of, as JSON.
 std::string SettingsText(const JobSpec& job);
 
-// Returns which settings differ between two SettingsText, as "fit.batch_size was 32 and is 64", at
-// most eight of them; empty if a text is not JSON.
-std::string SettingsDifference(const std::string& before, const std::string& now);
+// The SettingsText of a job, and how its file writes the model.
+struct JobSettings {
+  std::string text;
+  ModelFileForm form = {};
+};
+
+// Returns which settings differ from those that a SettingsText tells, as "fit.batch_size was 32 and
+// is 64", at most eight of them; empty if a text is not JSON. The keys are those of the file of
+// `now`.
+std::string SettingsDifference(const std::string& before, const JobSettings& now);
 
 }  // namespace cohort

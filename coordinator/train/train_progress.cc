@@ -5,10 +5,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/base/check.h"
 #include "common/base/crc32c.h"
+#include "common/base/file_system.h"
 #include "common/base/log.h"
 #include "common/base/status.h"
-#include "coordinator/train/job_settings.h"
 
 namespace cohort {
 
@@ -34,37 +35,49 @@ bool TrainProgress::Begun::IsLeft(int64_t step) const {
   return !(id < next) || std::binary_search(open.begin(), open.end(), id);
 }
 
-absl::Status TrainProgress::Load(const proto::CoordinatorState& state) {
+std::string TrainProgress::StartAnew() const {
+  return absl::StrCat("remove ", JoinPath(job_.recovery_directory, "recovery-*"),
+                      ", or name another directory in recovery.directory");
+}
+
+absl::Status TrainProgress::CheckSettings(const proto::CoordinatorState& state) const {
   proto::TrainState train;
   if (!train.ParseFromString(state.application())) {
     return absl::DataLossError("the recovery checkpoint holds no state of a training");
   }
   // In a job with other settings, the same closure ids would mean other steps.
-  if (train.settings() != Crc32c(settings_)) {
-    const std::string difference = SettingsDifference(train.settings_text(), settings_);
-    return absl::FailedPreconditionError(absl::StrCat(
-        "the recovery checkpoint was made by a job with ",
-        difference.empty()
-            ? "another model, optimizer, learning rate, loss, metrics, data, seed, strategy, batch "
-              "size, validation split, shuffling, steps_per_epoch or steps_per_execution"
-            : absl::StrCat("other settings: ", difference),
-        "; the training cannot continue from it: remove its directory, or name another one in "
-        "recovery.directory, to start anew"));
-  }
+  if (train.settings() == Crc32c(job_.settings.text)) return absl::OkStatus();
+  const std::string difference = SettingsDifference(train.settings_text(), job_.settings);
+  return absl::FailedPreconditionError(absl::StrCat(
+      "the recovery checkpoint was made by a job with ",
+      difference.empty()
+          ? "another model, optimizer, learning rate, loss, metrics, data, seed, strategy, batch "
+            "size, validation split, shuffling, steps_per_epoch or steps_per_execution"
+          : absl::StrCat("other settings: ", difference),
+      "; the training cannot continue from it: set them back to go on; to start anew, ",
+      StartAnew()));
+}
+
+absl::Status TrainProgress::Load(const proto::CoordinatorState& state) {
+  RETURN_IF_ERROR(CheckSettings(state));
+  proto::TrainState train;
+  train.ParseFromString(state.application());
   MutexLock lock(mutex_);
   RETURN_IF_ERROR(CheckDataLocked(train));
   const std::vector<std::string> devices(train.devices().begin(), train.devices().end());
   // A saved state without devices comes from a job that names its devices.
   if (!devices.empty() && devices != devices_) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "the recovery checkpoint was made on all devices of each worker, which were ",
-        absl::StrJoin(devices, ", "), ", and now are ", absl::StrJoin(devices_, ", "),
-        ": start workers that have the same ones; or, to start anew, remove its directory or name "
-        "another one in recovery.directory, where checkpoint.restore=latest goes on from the last "
-        "checkpoint of checkpoint.directory"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("the recovery checkpoint was made on all devices of each worker, which were ",
+                     absl::StrJoin(devices, ", "), ", and now are ", absl::StrJoin(devices_, ", "),
+                     ": start workers that have the same ones; or, to start anew, ", StartAnew(),
+                     ", where checkpoint.restore=latest goes on from the last checkpoint of "
+                     "checkpoint.directory"));
   }
   progress_ = {train.global_step(), train.epochs_done(),
                DataPosition{train.data_pass(), train.data_examples()}};
+  before_ = {train.steps_before(), train.epochs_before(), {}};
+  checkpoint_ = {train.checkpoint(), train.checkpoint_step()};
   totals_ = {train.examples(), train.seconds()};
   results_ = {SumsOf(train.trained()), SumsOf(train.validated())};
   is_trained_ = train.epoch_trained();
@@ -98,8 +111,9 @@ absl::Status TrainProgress::CheckDataLocked(const proto::TrainState& train) cons
                          absl::Hex(data_.content, absl::kZeroPad8));
   return absl::FailedPreconditionError(absl::StrCat(
       "the data changed since the recovery checkpoint was made: those to train on ", change,
-      ". Put the former ones back to go on; to start anew, remove its directory or name another "
-      "one in recovery.directory"));
+      FirstDifference({absl::StrCat("then ", train.data_worker()), train.data_files()},
+                      {absl::StrCat("now ", data_worker_), data_files_}),
+      ". Put the former ones back to go on; to start anew, ", StartAnew()));
 }
 
 std::vector<uint32_t> TrainProgress::HomesIn(const proto::CoordinatorState& state) {
@@ -197,9 +211,48 @@ TrainProgress::Results TrainProgress::last_results() const {
   return results_;
 }
 
-void TrainProgress::SetProgress(const Progress& progress) {
+void TrainProgress::SetProgress(const Progress& progress, const std::string& prefix) {
   MutexLock lock(mutex_);
-  progress_ = progress;
+  progress_ = before_ = progress;
+  checkpoint_ = {prefix, progress.global_step};
+}
+
+Progress TrainProgress::before() const {
+  MutexLock lock(mutex_);
+  return before_;
+}
+
+void TrainProgress::EndEarly(const Excess& excess) {
+  MutexLock lock(mutex_);
+  COHORT_CHECK(excess.updates <= StepsBegunLocked(), "only steps that are done count");
+  if (is_trained_) progress_.epochs_done += 1;
+  is_trained_ = false;
+  progress_.global_step += excess.updates;
+  if (excess.updates > 0) {
+    progress_.data = excess.data;
+    totals_.examples += EpochMeter::ReadingOf(begun_->sums).examples;
+  }
+  // The steps under way count now, so no pass continues them. A test that is under way goes on.
+  if (pass_ != proto::TrainState::TEST) begun_.reset();
+}
+
+int64_t TrainProgress::StepsBegunLocked() const {
+  return begun_.has_value() && pass_ == proto::TrainState::TRAINING ? begun_->sums.steps : 0;
+}
+
+int64_t TrainProgress::steps_begun() const {
+  MutexLock lock(mutex_);
+  return StepsBegunLocked();
+}
+
+TrainProgress::SavedCheckpoint TrainProgress::checkpoint() const {
+  MutexLock lock(mutex_);
+  return checkpoint_;
+}
+
+void TrainProgress::SetCheckpoint(const std::string& prefix) {
+  MutexLock lock(mutex_);
+  checkpoint_ = {prefix, progress_.global_step};
 }
 
 void TrainProgress::SetDevices(std::vector<std::string> devices) {
@@ -207,9 +260,11 @@ void TrainProgress::SetDevices(std::vector<std::string> devices) {
   devices_ = std::move(devices);
 }
 
-void TrainProgress::SetData(DataIdentity data) {
+void TrainProgress::SetData(DataIdentity data, const FilesOfReader& files) {
   MutexLock lock(mutex_);
   data_ = data;
+  data_files_ = files.files;
+  data_worker_ = files.reader;
 }
 
 void TrainProgress::SetHomes(std::vector<uint32_t> homes) {
@@ -220,10 +275,14 @@ void TrainProgress::SetHomes(std::vector<uint32_t> homes) {
 std::string TrainProgress::Save(const Cut& cut) {
   MutexLock lock(mutex_);
   proto::TrainState train;
-  train.set_settings(Crc32c(settings_));
-  train.set_settings_text(settings_);
+  train.set_settings(Crc32c(job_.settings.text));
+  train.set_settings_text(job_.settings.text);
   train.set_global_step(progress_.global_step);
   train.set_epochs_done(progress_.epochs_done);
+  train.set_steps_before(before_.global_step);
+  train.set_epochs_before(before_.epochs_done);
+  train.set_checkpoint(checkpoint_.prefix);
+  train.set_checkpoint_step(checkpoint_.step);
   train.set_data_pass(progress_.data.pass);
   train.set_data_examples(progress_.data.examples);
   train.set_examples(totals_.examples);
@@ -232,6 +291,8 @@ std::string TrainProgress::Save(const Cut& cut) {
   for (const std::string& device : devices_) train.add_devices(device);
   train.set_data_length(data_.length);
   train.set_data_content(data_.content);
+  *train.mutable_data_files() = data_files_;
+  train.set_data_worker(data_worker_);
   train.set_epoch_trained(is_trained_);
   if (results_.trained) Append(results_.trained->values, train.mutable_trained());
   if (results_.validated) Append(results_.validated->values, train.mutable_validated());

@@ -17,9 +17,11 @@
 
 #include "absl/status/statusor.h"
 #include "common/base/mutex.h"
+#include "common/task/data_files.h"
 #include "coordinator/api/progress.h"
 #include "coordinator/schedule/redo_log.h"
 #include "coordinator/train/epoch_meter.h"
+#include "coordinator/train/job_settings.h"
 #include "proto/recovery.pb.h"
 
 namespace cohort {
@@ -27,9 +29,18 @@ namespace cohort {
 // Thread-safe. Shared: the recovery holds the progress.
 class TrainProgress {
  public:
-  // Makes a progress; `settings` are the settings (SettingsText in job_settings.h) that must be the
-  // same in a process that continues the job.
-  explicit TrainProgress(std::string settings) : settings_(std::move(settings)) {}
+  // The settings that must be the same in a process that continues the job, and where the job keeps
+  // its recovery checkpoints, for messages.
+  struct Job {
+    JobSettings settings;
+    std::string recovery_directory;
+  };
+  explicit TrainProgress(Job job) : job_(std::move(job)) {}
+
+  // Checks that an earlier process saved the progress of a job with the same settings. Needs
+  // neither data nor devices, so it comes before any change of tasks. Errors: FAILED_PRECONDITION
+  // naming the keys that differ; DATA_LOSS.
+  absl::Status CheckSettings(const proto::CoordinatorState& state) const;
 
   // Takes over the progress that an earlier process saved. Errors: FAILED_PRECONDITION for other
   // settings, other data or other devices; DATA_LOSS.
@@ -51,7 +62,7 @@ class TrainProgress {
   // valid only for data with the same identity.
   struct DataIdentity {
     int64_t length = 0;    // number of elements of the data set
-    uint32_t content = 0;  // checksum of the data (CreateDatasetResponse.content)
+    uint32_t content = 0;  // checksum of the data (ExpectedData.content)
     friend bool operator==(const DataIdentity&, const DataIdentity&) = default;
   };
 
@@ -98,26 +109,56 @@ class TrainProgress {
   // Sets the devices of all workers, if the job takes all devices of each worker; empty: the job
   // names its devices. Called before Load.
   void SetDevices(std::vector<std::string> devices);
-  // Sets the identity of the training data, before any split. Called before Load.
-  void SetData(DataIdentity data);
-  // Sets the progress of a training that did not start from a recovery checkpoint.
-  void SetProgress(const Progress& progress);
+  // Sets the identity of the training data, before any split, and for messages the files that one
+  // worker read. Called before Load.
+  void SetData(DataIdentity data, const FilesOfReader& files);
+  // Sets the progress of a training that began from the checkpoint `prefix`, not from a recovery
+  // checkpoint.
+  void SetProgress(const Progress& progress, const std::string& prefix);
+  // Returns the progress of the checkpoint that the job began from; 0 steps if it began anew.
+  Progress before() const;
+  // Ends a training of which more is done than the job asks for: an epoch that is trained counts as
+  // done without its validation, and the steps that are covered of an epoch under way, `updates` of
+  // them, count as steps. `data` is the position behind these steps. Called after Load.
+  struct Excess {
+    int64_t updates = 0;
+    DataPosition data;
+  };
+  void EndEarly(const Excess& excess);
+  // Returns the number of steps that an earlier process has made of the epoch under way.
+  int64_t steps_begun() const;
+  // The last checkpoint that the job has saved or began from, by its prefix, and the step in it.
+  struct SavedCheckpoint {
+    std::string prefix;  // empty: none
+    int64_t step = 0;
+  };
+  SavedCheckpoint checkpoint() const;
+  // Notes that the checkpoint `prefix` has the present steps.
+  void SetCheckpoint(const std::string& prefix);
 
   // Returns the bytes of a TrainState, in which the closures of `cut` are covered.
   std::string Save(const Cut& cut);
 
  private:
+  // Returns what a user does to begin the training anew, as the end of a message.
+  std::string StartAnew() const;
   absl::Status CheckDataLocked(const proto::TrainState& train) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  int64_t StepsBegunLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndPassLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  const std::string settings_;
+  const Job job_;
   mutable Mutex mutex_;
   Progress progress_ ABSL_GUARDED_BY(mutex_);
+  Progress before_ ABSL_GUARDED_BY(mutex_);  // steps and epochs of before the job
+  SavedCheckpoint checkpoint_ ABSL_GUARDED_BY(mutex_);
   Totals totals_ ABSL_GUARDED_BY(mutex_);
   std::vector<uint32_t> homes_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::string> devices_ ABSL_GUARDED_BY(mutex_);
   DataIdentity data_ ABSL_GUARDED_BY(mutex_);
+  // The files of the training data, and the worker that read them.
+  google::protobuf::RepeatedPtrField<proto::DataFile> data_files_ ABSL_GUARDED_BY(mutex_);
+  std::string data_worker_ ABSL_GUARDED_BY(mutex_);
   // The results of the last epoch whose training is done.
   Results results_ ABSL_GUARDED_BY(mutex_);
   // True from EndTraining to EndEpoch.

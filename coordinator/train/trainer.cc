@@ -48,9 +48,14 @@ Trainer::Trainer(World world, Waiter& waiter, ClusterCoordinator& coordinator, c
       checkpoints_(
           world.files, coordinator,
           {job.checkpoint.directory, job.checkpoint.max_to_keep, job.checkpoint.weights_only}),
-      progress_(std::make_shared<TrainProgress>(SettingsText(job))) {}
+      progress_(std::make_shared<TrainProgress>(TrainProgress::Job{
+          {SettingsText(job), job.model.file_form}, coordinator.recovery_directory()})) {}
 
 absl::StatusOr<TrainSummary> Trainer::Run() {
+  // Variables of another model could not be restored, and their shapes would not tell why. So the
+  // settings are compared before anything is made of them.
+  ASSIGN_OR_RETURN(const std::optional<proto::CoordinatorState> left, coordinator_.LeftState());
+  if (left.has_value()) RETURN_IF_ERROR(progress_->CheckSettings(*left));
   RETURN_IF_ERROR(PrepareData());
   RETURN_IF_ERROR(PrepareModel());
   RETURN_IF_ERROR(Restore());
@@ -69,6 +74,7 @@ absl::StatusOr<TrainSummary> Trainer::Run() {
     summary_.test_examples = std::llround(reading.examples);
   }
   RETURN_IF_ERROR(Export());
+  SummarizeProgress();
   summary_.data = sources_.name;
   summary_.closures = coordinator_.stats();
   ASSIGN_OR_RETURN(summary_.ps, coordinator_.ps().Stats());
@@ -91,10 +97,12 @@ absl::StatusOr<proto::ElementSpec> Trainer::BatchOf(const proto::ElementSpec& ex
 absl::Status Trainer::PrepareData() {
   proto::DatasetSpec raw;
   *raw.mutable_source() = sources_.train;
-  ASSIGN_OR_RETURN(const proto::CreateDatasetResponse all,
+  ASSIGN_OR_RETURN(const proto::ExpectedData all,
                    coordinator_.DescribeDataset(coordinator_.CreatePerWorkerDataset(raw)));
   // Load() compares the identity of these data with the one in the recovery checkpoint.
-  progress_->SetData({all.cardinality(), all.content()});
+  proto::TaskRef worker = all.worker();
+  worker.clear_incarnation();
+  progress_->SetData({all.cardinality(), all.content()}, {TaskName(worker), all.files()});
   if (all.cardinality() == 0) return NoExamples("data.train", sources_.train);
   ASSIGN_OR_RETURN(const proto::ElementSpec batch, BatchOf(all.element_spec()));
   ASSIGN_OR_RETURN(model_, BuildPrograms(job_, batch));
@@ -144,8 +152,7 @@ absl::StatusOr<Trainer::Data> Trainer::MakeData(const proto::DatasetSource& sour
   Data data;
   data.pass.batch_size = batch_size;
   data.handle = coordinator_.CreatePerWorkerDataset(spec);
-  ASSIGN_OR_RETURN(const proto::CreateDatasetResponse described,
-                   coordinator_.DescribeDataset(data.handle));
+  ASSIGN_OR_RETURN(const proto::ExpectedData described, coordinator_.DescribeDataset(data.handle));
   data.pass.batches = described.cardinality();
   data.element = described.element_spec();
   data.content = described.content();
@@ -187,12 +194,10 @@ absl::Status Trainer::Restore() {
   ASSIGN_OR_RETURN(const std::optional<proto::CoordinatorState> left, coordinator_.ResumeState());
   if (left.has_value()) {
     RETURN_IF_ERROR(progress_->Load(*left));
-    const Progress progress = progress_->progress();
     Log(LogLevel::kInfo, "training_resumed",
-        {{"epochs_done", progress.epochs_done}, {"open", left->open_size()}});
+        {{"epochs_done", progress_->progress().epochs_done}, {"open", left->open_size()}});
+    EndIfExceeded();
     // The process continues where the last recovery checkpoint left off, so its summary does, too.
-    summary_.steps = progress.global_step;
-    summary_.epochs = progress.epochs_done;
     summary_.examples = progress_->totals().examples;
     summary_.train_time = absl::Seconds(progress_->totals().seconds);
     Summarize(progress_->last_results());
@@ -201,7 +206,7 @@ absl::Status Trainer::Restore() {
   // runs.
   coordinator_.SetApplicationState(
       [progress = progress_](const Cut& cut) { return progress->Save(cut); });
-  if (left.has_value()) return absl::OkStatus();
+  if (left.has_value()) return SaveIfTrained();
   RETURN_IF_ERROR(RestoreCheckpoint());
   // A process that takes over later must find the homes in every checkpoint, so one is made now.
   return IsMeasured() ? coordinator_.MakeDurable() : absl::OkStatus();
@@ -212,10 +217,35 @@ absl::Status Trainer::RestoreCheckpoint() {
   ASSIGN_OR_RETURN(const std::optional<Progress> progress,
                    checkpoints_.Restore(job_.checkpoint.restore, plan_.variables));
   if (!progress.has_value()) return absl::OkStatus();
-  progress_->SetProgress(*progress);
+  progress_->SetProgress(*progress, checkpoints_.latest());
+  EndIfExceeded();
   // After a loss, no closure that runs again would bring back the values of the restored
   // checkpoint, so they are made durable.
   return coordinator_.MakeDurable();
+}
+
+void Trainer::EndIfExceeded() {
+  const Progress done = progress_->progress();
+  const int64_t steps = progress_->steps_begun();
+  const bool is_trained = progress_->epoch_results().trained.has_value();
+  if (done.epochs_done < job_.fit.epochs) return;
+  if (done.epochs_done == job_.fit.epochs && steps == 0 && !is_trained) return;
+  const proto::IteratorPosition end = BatchAfter(done.data, steps, train_.pass);
+  progress_->EndEarly({UpdatesOf(steps), {end.epoch(), end.element() * train_.pass.batch_size}});
+  const Progress now = progress_->progress();
+  Log(LogLevel::kWarning, "epochs_exceeded",
+      {{"epochs_done", now.epochs_done},
+       {"steps", now.global_step},
+       {"fit.epochs", job_.fit.epochs},
+       {"effect", "nothing more is trained, and the job ends with the model as it is"},
+       {"remedy", absl::StrCat("set fit.epochs above ", now.epochs_done, " to train on")}});
+}
+
+absl::Status Trainer::SaveIfTrained() {
+  const Progress progress = progress_->progress();
+  if (progress.epochs_done < job_.fit.epochs || !checkpoints_.IsSaving()) return absl::OkStatus();
+  checkpoints_.RemoveUnfinished();
+  return SaveCheckpoint(progress);
 }
 
 absl::Status Trainer::RunEpoch(int64_t epoch) {
@@ -223,7 +253,6 @@ absl::Status Trainer::RunEpoch(int64_t epoch) {
   line.epoch = epoch + 1;
   line.epochs = job_.fit.epochs;
   if (!progress_->epoch_results().trained.has_value()) RETURN_IF_ERROR(TrainEpoch(line));
-  summary_.epochs = epoch + 1;
   // As in Keras, the validation data are evaluated after each epoch.
   if (validation_.has_value() && !progress_->epoch_results().validated.has_value()) {
     RETURN_IF_ERROR(ValidateEpoch());
@@ -244,10 +273,12 @@ absl::Status Trainer::RunEpoch(int64_t epoch) {
   const bool last = epoch + 1 == job_.fit.epochs;
   const int64_t every = std::max<int64_t>(job_.checkpoint.every_epochs, 1);
   if (checkpoints_.IsSaving() && (last || (epoch + 1) % every == 0)) {
-    RETURN_IF_ERROR(SaveCheckpoint());
+    Progress progress = progress_->progress();
+    ++progress.epochs_done;  // the checkpoint counts the epoch that is about to end
+    RETURN_IF_ERROR(SaveCheckpoint(progress));
   }
   // The epoch ends after its checkpoint: a process that continues from a state before EndEpoch
-  // saves the checkpoint again.
+  // saves the checkpoint, unless the state has it.
   progress_->EndEpoch();
   return absl::OkStatus();
 }
@@ -268,7 +299,6 @@ absl::Status Trainer::TrainEpoch(ProgressLine& line) {
   summary_.train_time += line.elapsed;
   summary_.epoch_times.push_back(line.elapsed);
   summary_.examples += examples;
-  summary_.steps += UpdatesOf(pass.steps);
   // An epoch may end in the middle of the data: the next epoch continues at the batch `end`.
   const proto::IteratorPosition end = BatchAfter(pass.begin, pass.steps, train_.pass);
   progress_->EndTraining(UpdatesOf(pass.steps),
@@ -295,6 +325,18 @@ void Trainer::Summarize(const TrainProgress::Results& results) {
     summary_.validation_loss = reading.loss;
     summary_.validation_metrics = NamedMetrics(reading);
   }
+}
+
+void Trainer::SummarizeProgress() {
+  const Progress now = progress_->progress();
+  const Progress before = progress_->before();
+  summary_.epochs = now.epochs_done - before.epochs_done;
+  summary_.steps = now.global_step - before.global_step;
+  summary_.global_step = now.global_step;
+  const TrainProgress::SavedCheckpoint saved = progress_->checkpoint();
+  // Someone may have removed the checkpoint of an earlier process.
+  if (saved.step != now.global_step || !checkpoints_.IsIntact(saved.prefix)) return;
+  summary_.checkpoint = saved.prefix;
 }
 
 absl::Status Trainer::TakeAverages() {
@@ -424,11 +466,24 @@ absl::StatusOr<EpochMeter::Sums> Trainer::Evaluate(const Data& data, proto::Trai
   return RunPass(pass);
 }
 
-absl::Status Trainer::SaveCheckpoint() {
-  Progress progress = progress_->progress();
-  ++progress.epochs_done;  // the checkpoint counts the epoch that is about to end
-  ASSIGN_OR_RETURN(summary_.checkpoint, checkpoints_.Save(progress, plan_.variables));
+absl::Status Trainer::SaveCheckpoint(const Progress& progress) {
+  if (IsSaved()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const std::string prefix, checkpoints_.Save(progress, plan_.variables));
+  progress_->SetCheckpoint(prefix);
+  // The next process must know the last checkpoint even if this one is killed in the test, which
+  // need not be long enough for a recovery checkpoint of its own.
+  if (progress.epochs_done >= job_.fit.epochs && test_.has_value()) coordinator_.MakeDurableSoon();
   return absl::OkStatus();
+}
+
+bool Trainer::IsSaved() const {
+  const int64_t step = progress_->progress().global_step;
+  // A job that trains nothing has nothing to save.
+  if (step == progress_->before().global_step) return true;
+  const TrainProgress::SavedCheckpoint saved = progress_->checkpoint();
+  // The job file may name another directory than before.
+  const bool is_here = saved.prefix == JoinPath(job_.checkpoint.directory, BaseName(saved.prefix));
+  return saved.step == step && is_here && checkpoints_.IsIntact(saved.prefix);
 }
 
 absl::Status Trainer::Export() {
@@ -463,6 +518,7 @@ std::string SummaryToJson(const TrainSummary& summary) {
   json["data"] = summary.data;
   json["epochs"] = summary.epochs;
   json["steps"] = summary.steps;
+  json["global_step"] = summary.global_step;
   json["train_seconds"] = seconds;
   // A run without steps has no rates, and JSON has no infinity.
   json["steps_per_second"] = seconds > 0 ? static_cast<double>(summary.steps) / seconds : 0.0;

@@ -26,8 +26,11 @@ namespace cohort {
 
 struct TrainSummary {
   std::string data;
+  // The epochs and steps that the job has trained, in all its processes. Those of the checkpoint
+  // that it began from are not among them, as initial_epoch is not in a History of Keras.
   int64_t epochs = 0;
   int64_t steps = 0;
+  int64_t global_step = 0;    // the steps that the model has, with those of that checkpoint
   absl::Duration train_time;  // the time of the epochs alone, without validation and checkpoints
   std::vector<absl::Duration> epoch_times;  // the time of each epoch that this process has trained
   double examples = 0;
@@ -36,7 +39,7 @@ struct TrainSummary {
   std::optional<double> test_loss;
   int64_t test_examples = 0;
   std::vector<std::pair<std::string, double>> train_metrics, validation_metrics, test_metrics;
-  std::string checkpoint;  // path prefix of the last checkpoint
+  std::string checkpoint;  // path prefix of the checkpoint that has the model; empty: none
   std::string model;       // path of the exported ONNX file
   Scheduler::Stats closures;
   proto::PsStatsResponse ps;
@@ -88,6 +91,10 @@ class Trainer {
   // the job names, if any.
   absl::Status Restore();
   absl::Status RestoreCheckpoint();
+  // Ends the training at once if more is trained than fit.epochs asks for, and logs a warning.
+  void EndIfExceeded();
+  // Saves what an earlier process has trained to its end, if there is no checkpoint of it.
+  absl::Status SaveIfTrained();
   // Trains, validates and saves the epoch. Leaves out the parts that an earlier process has done.
   absl::Status RunEpoch(int64_t epoch);
   absl::Status TrainEpoch(ProgressLine& line);
@@ -114,7 +121,11 @@ class Trainer {
   absl::StatusOr<EpochMeter::Sums> Evaluate(const Data& data, proto::TrainState::Pass kind);
   // Puts the results of the last epoch into the summary.
   void Summarize(const TrainProgress::Results& results);
-  absl::Status SaveCheckpoint();
+  // Puts the steps, the epochs and the last checkpoint into the summary.
+  void SummarizeProgress();
+  // Saves a checkpoint that records `progress`, unless the job has saved one of these steps before.
+  absl::Status SaveCheckpoint(const Progress& progress);
+  bool IsSaved() const;
   absl::Status Export();
   std::vector<std::pair<std::string, double>> NamedMetrics(
       const EpochMeter::Reading& reading) const;

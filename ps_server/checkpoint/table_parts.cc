@@ -22,7 +22,9 @@ constexpr char kKeys[] = "keys";
 constexpr char kClock[] = "clock";
 constexpr char kStripes[] = "stripes";
 constexpr char kSights[] = "sights";
+constexpr char kCounts[] = "counts";
 constexpr int64_t kClockFields = 3;
+constexpr int64_t kCountsFields = 3;
 
 std::string TableName(const SliceLayout& layout) {
   return absl::StrCat(layout.variable, kTableRowsInfix);
@@ -43,12 +45,18 @@ struct PartColumn {
   BundleTensor tensor;
 };
 
-// Returns the types and shapes of the tensors in a slice's state. `sights` (counts of seen keys
-// without a row) is false if the slice has seen no key.
-std::vector<PartColumn> StateColumns(bool sights) {
+// Tensors that the state of a slice need not have.
+struct StateParts {
+  bool sights = false;  // counts of seen keys without a row; a slice that has seen no key has none
+  bool counts = false;  // counts of events
+};
+
+// Returns the types and shapes of the tensors in a slice's state.
+std::vector<PartColumn> StateColumns(const StateParts& parts) {
   std::vector<PartColumn> columns = {{kClock, {DType::kInt64, Shape{kClockFields}}},
                                      {kStripes, {DType::kInt64, TableState::StripesShape()}}};
-  if (sights) columns.push_back({kSights, {DType::kUint8, TableState::SightsShape()}});
+  if (parts.sights) columns.push_back({kSights, {DType::kUint8, TableState::SightsShape()}});
+  if (parts.counts) columns.push_back({kCounts, {DType::kInt64, Shape{kCountsFields}}});
   return columns;
 }
 
@@ -143,8 +151,12 @@ void AddState(const std::string& name, const TableState& state, std::vector<Part
       Tensor::FromVector<int64_t>(
           {bits(clock.ms), bits(clock.last.ms), bits(clock.last.coordinator)}, {kClockFields}),
       state.stripes};
-  if (state.sights.num_elements() > 0) columns.push_back(state.sights);
-  const std::vector<PartColumn> described = StateColumns(columns.size() > 2);
+  const bool sights = state.sights.num_elements() > 0;
+  if (sights) columns.push_back(state.sights);
+  const RowCounts& counts = state.counts;
+  columns.push_back(Tensor::FromVector<int64_t>(
+      {bits(counts.dropped), bits(counts.expired), bits(counts.evicted)}, {kCountsFields}));
+  const std::vector<PartColumn> described = StateColumns({sights, true});
   for (size_t i = 0; i < columns.size(); ++i) {
     tensors.push_back({absl::StrCat(name, described[i].name), columns[i]});
   }
@@ -154,6 +166,12 @@ TableState StateOf(const Tensor& clock, const Tensor& stripes) {
   const absl::Span<const int64_t> fields = clock.span<int64_t>();
   const auto bits = [&](size_t i) { return static_cast<uint64_t>(fields[i]); };
   return {{bits(0), {bits(1), bits(2)}}, stripes, Tensor(DType::kUint8, Shape{0})};
+}
+
+RowCounts CountsOf(const Tensor& counts) {
+  const absl::Span<const int64_t> fields = counts.span<int64_t>();
+  return {static_cast<uint64_t>(fields[0]), static_cast<uint64_t>(fields[1]),
+          static_cast<uint64_t>(fields[2])};
 }
 
 // Checks that the checkpoint has the wanted tensor of a part or of a state, with the wanted type
@@ -227,7 +245,10 @@ absl::StatusOr<std::vector<WantedRows>> PlanTableParts(const BundleTensors& tens
     const std::string name = SliceName(layout, range);
     // The counts of seen keys ("sights") were saved only if the slice had seen a key.
     const bool sights = tensors.count(absl::StrCat(name, kSights)) > 0;
-    RETURN_IF_ERROR(add(name, StateColumns(sights)));
+    // Counts go on within a job, which a cut belongs to; a job that begins from a checkpoint counts
+    // anew. Checkpoints of earlier versions have no counts.
+    const bool counts = source.applied && tensors.count(absl::StrCat(name, kCounts)) > 0;
+    RETURN_IF_ERROR(add(name, StateColumns({sights, counts})));
     for (const StoredPart& part : parts) {
       const std::string of_part = PartName(layout, range, part.number);
       const auto takes = [&](const SlotSpec& slot, const std::string& column) {
@@ -248,12 +269,13 @@ LoadedTable JoinTableParts(const RestoreSource& source, const SliceLayout& layou
   };
   LoadedTable table;
   for (size_t at = 0; at < tensors.size();) {
-    // The plan lists for each saved slice the tensors clock, stripes and (if saved) sights, and
-    // then the slice's parts.
+    // The plan lists for each saved slice the tensors clock, stripes and (if there are any) sights
+    // and counts, and then the slice's parts.
     if (is(at, kClock)) {
       table.states.push_back(StateOf(tensors[at], tensors[at + 1]));
       at += 2;
       if (is(at, kSights)) table.states.back().sights = std::move(tensors[at++]);
+      if (is(at, kCounts)) table.states.back().counts = CountsOf(tensors[at++]);
       continue;
     }
     COHORT_CHECK(is(at, kKeys) && at + 3 <= tensors.size(), "whole parts");

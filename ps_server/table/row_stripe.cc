@@ -262,6 +262,7 @@ void RowStripe::Clear() {
     if (RowLayout::Header(slabs_.At(row)).uses != 0) Remove(row);
   }
   sights_ = SightCounts();
+  counts_ = RowCounts();
   swept_ = 0;
 }
 

@@ -49,13 +49,6 @@ struct RowPush {
   uint32_t now = 0;
 };
 
-// How often certain events have occurred since the table was made.
-struct RowCounts {
-  uint64_t dropped = 0;  // gradients that were dropped because their keys got no row
-  uint64_t expired = 0;
-  uint64_t evicted = 0;
-};
-
 // The settings that all stripes of a table share. They do not change.
 struct RowRules {
   RowLayout layout;
@@ -86,7 +79,7 @@ class RowStripe {
       if (RowLayout::Header(row).uses != 0) visit(row);
     }
   }
-  // Removes all rows, and forgets all counts of seen keys.
+  // Removes all rows, and forgets all counts of seen keys and of events.
   void Clear();
   // Adds a row for a key that has none. The caller writes everything in the row except the key.
   // Returns null if the table has about 2^32 rows.
@@ -97,6 +90,7 @@ class RowStripe {
   // counters of seen keys.
   size_t index_bytes() const { return index_.bytes() + slabs_.table_bytes() + sights_.bytes(); }
   const RowCounts& counts() const { return counts_; }
+  RowCounts& counts() { return counts_; }
 
   const SightCounts& sights() const { return sights_; }
   SightCounts& sights() { return sights_; }

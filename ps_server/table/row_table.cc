@@ -214,9 +214,7 @@ RowTableUse RowTable::Use() const {
     const RowCounts& counts = stripe->rows.counts();
     use.rows += stripe->rows.rows();
     use.index_bytes += stripe->rows.index_bytes();
-    use.counts.dropped += counts.dropped;
-    use.counts.expired += counts.expired;
-    use.counts.evicted += counts.evicted;
+    use.counts.Add(counts);
   }
   use.row_bytes = regions_.bytes();
   use.payload_bytes = use.rows * layout().payload_bytes();
@@ -327,6 +325,7 @@ TableState RowTable::SaveState() const {
     const SightCounts& sights = stripes_[i]->rows.sights();
     *fields++ = static_cast<int64_t>(sights.sights());
     *fields++ = static_cast<int64_t>(stripes_[i]->rows.swept());
+    state.counts.Add(stripes_[i]->rows.counts());
     // The counters of a stripe that has seen no key stay zero. If no stripe has seen a key, the
     // tensor has no elements.
     if (sights.current().empty()) continue;
@@ -349,6 +348,8 @@ void RowTable::LoadState(absl::Span<const TableState> parts) {
       // If there are several states, the search for expired rows continues where the last state
       // says. Any hash is correct, because the search goes through all hashes again and again.
       stripe.SweepFrom(static_cast<uint64_t>(fields[2 * i + 1]));
+      // Only the sum over the stripes is ever asked for, so the first stripe gets all of it.
+      if (i == 0) stripe.counts().Add(state.counts);
       if (state.sights.num_elements() == 0) continue;
       const absl::Span<const uint8_t> counters =
           state.sights.span<uint8_t>().subspan(i * SightCounts::kBytes, SightCounts::kBytes);

@@ -95,6 +95,20 @@ class SightCounts {
   size_t sights_ = 0;  // number of sights in the current generation
 };
 
+// How often certain events have occurred since the job began with the table. The counts go on where
+// a cut of the job is restored.
+struct RowCounts {
+  uint64_t dropped = 0;  // gradients that were dropped because their keys got no row
+  uint64_t expired = 0;
+  uint64_t evicted = 0;
+
+  void Add(const RowCounts& other) {
+    dropped += other.dropped;
+    expired += other.expired;
+    evicted += other.evicted;
+  }
+};
+
 struct TableState {
   StepClock clock;
   // The counters of each stripe as int64[kStripes, 2]: the number of sights in the current
@@ -103,6 +117,8 @@ struct TableState {
   // The sight counters of the current and the last generation as uint8[kStripes, 2, kCounters]. The
   // tensor has no elements if no key was seen.
   Tensor sights;
+  // The counts of all stripes together.
+  RowCounts counts = {};
 
   static constexpr int64_t kStripes = 16;
   static Shape StripesShape() { return Shape{kStripes, 2}; }

@@ -20,8 +20,8 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-// IDX files of ids 0 to `count` - 1 and labels, the first of which is `label`.
-void PutData(FileSystem& files, int count, int label = 0) {
+// IDX files of ids 0 to `count` - 1 and labels below `classes`, the first of which is `label`.
+void PutData(FileSystem& files, int count, int label = 0, int classes = 4) {
   std::string x("\0\0\x0c\2", 4);
   std::string y("\0\0\x08\1", 4);
   const auto append = [](std::string& bytes, int value) {
@@ -32,7 +32,7 @@ void PutData(FileSystem& files, int count, int label = 0) {
   append(y, count);
   for (int i = 0; i < count; ++i) {
     append(x, i);
-    y.push_back(static_cast<char>((i + label) % 4));
+    y.push_back(static_cast<char>((i + label) % classes));
   }
   ASSERT_TRUE(WriteFileAtomically(files, "/x.idx", x).ok());
   ASSERT_TRUE(WriteFileAtomically(files, "/y.idx", y).ok());
@@ -110,15 +110,17 @@ TEST(DataOfWorkers, TwoThatDifferAreNamedWithTheirLengths) {
       const auto summary = Train(cluster, TableJob({mirrored ? "strategy.type=multi_worker_mirrored"
                                                              : "strategy.type=parameter_server"}));
       EXPECT_TRUE(absl::IsInvalidArgument(summary.status())) << summary.status();
-      EXPECT_THAT(std::string(summary.status().message()),
-                  AllOf(HasSubstr(absl::StrCat(" has ", first, " examples of int32[1]")),
-                        HasSubstr(absl::StrCat("worker:2 has ", second, " examples")),
-                        HasSubstr("/x.idx, /y.idx")));
+      EXPECT_THAT(
+          std::string(summary.status().message()),
+          AllOf(HasSubstr(absl::StrCat(" has ", first, " examples of int32[1]")),
+                HasSubstr(absl::StrCat("worker:2 has ", second, " examples")),
+                HasSubstr("/x.idx, /y.idx"), HasSubstr("the first file that differs: worker:"),
+                HasSubstr(" read /x.idx ("), HasSubstr(", and worker:2 /x.idx (")));
     }
   }
 }
 
-TEST(DataOfWorkers, TwoOfOneLengthThatDifferAreNamedWithTheirChecksums) {
+TEST(DataOfWorkers, TwoOfOneLengthThatDifferAreNamedWithTheFile) {
   SimCluster cluster(1, 1, 2, Disks::kPrivate);
   PutData(cluster.FilesOf("worker:0"), 160);
   PutData(cluster.FilesOf("worker:1"), 160, /*label=*/1);
@@ -126,7 +128,29 @@ TEST(DataOfWorkers, TwoOfOneLengthThatDifferAreNamedWithTheirChecksums) {
   EXPECT_TRUE(absl::IsInvalidArgument(summary.status())) << summary.status();
   EXPECT_THAT(std::string(summary.status().message()),
               AllOf(HasSubstr("worker:0 has 160 examples"), HasSubstr("worker:1 has 160 examples"),
-                    HasSubstr("their checksums are ")));
+                    HasSubstr("the first file that differs: worker:"),
+                    HasSubstr(" read /y.idx (168 bytes, checksum "),
+                    HasSubstr(" /y.idx (168 bytes, checksum ")));
+}
+
+// Tells how often `text` contains `part`.
+int CountOf(absl::string_view text, absl::string_view part) {
+  int count = 0;
+  for (size_t at = text.find(part); at != text.npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+TEST(DataOfWorkers, ABadLabelIsNamedOnceWithItsWorkerAndFile) {
+  for (const std::string type : {"multi_worker_mirrored", "parameter_server"}) {
+    SimCluster cluster(1, type == "parameter_server" ? 1 : 0, 2);
+    PutData(cluster.FilesOf("worker:0"), 100, /*label=*/0, /*classes=*/90);
+    const auto summary = Train(cluster, TableJob({"strategy.type=" + type, "fit.batch_size=5"}));
+    EXPECT_TRUE(absl::IsInvalidArgument(summary.status())) << summary.status();
+    const std::string message(summary.status().message());
+    EXPECT_THAT(message, testing::ContainsRegex("worker:[01]: the label of example [0-9]+ of "
+                                                "/y.idx is "));
+    EXPECT_EQ(CountOf(message, "example 4 "), 1) << message;
+  }
 }
 
 // Goes on from the recovery checkpoints in /recovery; ends by itself after a while.
@@ -159,7 +183,10 @@ TEST(DataOfRecoveries, OtherDataUnderTheSameNamesAreRefused) {
   PutData(cluster.FilesOf("worker:0"), 100, /*label=*/1);
   const absl::Status other = TrainOn(cluster);
   EXPECT_TRUE(absl::IsFailedPrecondition(other)) << other;
-  EXPECT_THAT(std::string(other.message()), HasSubstr("had the checksum"));
+  EXPECT_THAT(std::string(other.message()),
+              AllOf(HasSubstr("had the checksum"),
+                    HasSubstr("then worker:0 read /y.idx (108 bytes, checksum "),
+                    HasSubstr("now worker:0 /y.idx (108 bytes, checksum ")));
   PutData(cluster.FilesOf("worker:0"), 110);
   EXPECT_THAT(std::string(TrainOn(cluster).message()), HasSubstr("now there are 110"));
 }
@@ -196,24 +223,32 @@ class EndsAtDataset final : public SimWatcher {
   int left_;
 };
 
-// Starts a worker, with so many examples, when the first one is asked for the length of its data.
-class StartsAtDataset final : public SimWatcher {
+// Starts a worker, with so many examples, when the first call of `method` is sent, which then
+// travels for `delay`.
+class StartsAtCall final : public SimWatcher {
  public:
-  StartsAtDataset(SimCluster& cluster, TaskId task, int examples)
-      : cluster_(cluster), task_(task), examples_(examples) {
+  StartsAtCall(SimCluster& cluster, TaskId task, int examples, std::string method,
+               absl::Duration delay)
+      : cluster_(cluster),
+        task_(task),
+        examples_(examples),
+        method_(std::move(method)),
+        delay_(delay) {
     cluster_.tasks().Kill(task_);
     cluster_.network().SetWatcher(this);
   }
-  ~StartsAtDataset() override { cluster_.network().SetWatcher(nullptr); }
+  ~StartsAtCall() override { cluster_.network().SetWatcher(nullptr); }
 
   SimFate OnRequest(const SimMessage& message) override {
-    if (started_ || !absl::EndsWith(message.method, "/CreateDataset")) return {};
+    if (started_ || !absl::EndsWith(message.method, method_)) return {};
     started_ = true;
     cluster_.sim().CallAt(cluster_.sim().Now(), [this] {
       cluster_.tasks().Start(task_);
       PutData(cluster_.FilesOf(task_.ToString()), examples_);
     });
-    return {};
+    SimFate late;
+    late.delay = delay_;
+    return late;
   }
   void OnArrival(const SimMessage&) override {}
   SimFate OnResponse(const SimMessage&) override { return {}; }
@@ -222,6 +257,8 @@ class StartsAtDataset final : public SimWatcher {
   SimCluster& cluster_;
   const TaskId task_;
   const int examples_;
+  const std::string method_;
+  const absl::Duration delay_;
   bool started_ = false;
 };
 
@@ -229,7 +266,7 @@ class StartsAtDataset final : public SimWatcher {
 TEST(DataOfWorkers, OneThatComesLateWithMoreIsNamedWithAllThatItHas) {
   SimCluster cluster(1, 1, 2, Disks::kPrivate);
   PutData(cluster.FilesOf("worker:0"), 160);
-  StartsAtDataset late(cluster, {Role::kWorker, 1}, 320);
+  StartsAtCall late(cluster, {Role::kWorker, 1}, 320, "/CreateDataset", absl::ZeroDuration());
   const auto summary = Train(cluster, TableJob({"fit.epochs=1000"}));
   EXPECT_TRUE(absl::IsInvalidArgument(summary.status())) << summary.status();
   EXPECT_THAT(std::string(summary.status().message()),

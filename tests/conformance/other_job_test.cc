@@ -36,6 +36,7 @@ class OtherJob : public testing::Test {
     options.job = start.job;
     options.settings = start.settings;
     options.take_over = start.take_over;
+    options.place = absl::StrCat("process 12 on host ", host);
     options.lease = kLease;
     options.connect_timeout = absl::Seconds(20);
     return ClusterCoordinator::Connect(cluster.WorldOf(host), cluster.waiter(), std::move(options));
@@ -69,6 +70,7 @@ TEST_F(OtherJob, IsRefusedAtOnceNamingTheOneThatLives) {
         start.job == "one" ? ", of the same name with other settings," : "";
     EXPECT_THAT(std::string(refused.message()),
                 HasSubstr(absl::StrCat("job 'one'", same_name, " runs on this cluster")));
+    EXPECT_THAT(std::string(refused.message()), HasSubstr(", process 12 on host chief:0) holds "));
     EXPECT_LT(cluster.sim().Now() - asked, kLease);
   }
   EXPECT_TRUE((*one)->Done().value_or(false)) << "it was left alone";
@@ -122,7 +124,7 @@ TEST_F(OtherJob, TakesOverWhenItIsToldToAndTheFirstEndsNamingIt) {
   EXPECT_EQ(ClassOf(ended), proto::STALE);
   EXPECT_THAT(std::string(ended.message()),
               HasSubstr("another coordinator has taken over this job"));
-  EXPECT_THAT(std::string(ended.message()), HasSubstr("job 'two'"));
+  EXPECT_THAT(std::string(ended.message()), HasSubstr("job 'two', process 12 on host chief:1"));
   EXPECT_EQ(ClassOf((*one)->Leave(Farewell::kShutDown)), proto::STALE);
   ExpectCounts(**two, 3);
 }

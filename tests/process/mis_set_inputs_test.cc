@@ -272,7 +272,13 @@ TEST_F(MisSetInputs, CheckpointIsDamaged) {
 }
 
 TEST_F(MisSetInputs, CheckpointDirectoryIsAFile) {
-  ExpectError(Train({absl::StrCat("checkpoint.directory=", job)}), kExitJobFailed, {job});
+  ExpectError(Train({absl::StrCat("checkpoint.directory=", job)}), kExitBadConfig, {job});
+}
+
+TEST_F(MisSetInputs, ExportIsTheJobFile) {
+  const std::string other = absl::StrCat(directory, "/./job.json");
+  ExpectError(Train({absl::StrCat("export.onnx=", other)}), kExitBadConfig, {other, "--job"});
+  EXPECT_EQ(*ReadFile(files, job), kSmallJob);
 }
 
 TEST_F(MisSetInputs, DirectoryCannotBeWrittenTo) {
@@ -321,7 +327,7 @@ TEST_F(MisSetInputs, DiskIsFull) {
 }
 
 TEST_F(MisSetInputs, ExportPathCannotBeWritten) {
-  ExpectError(Train({absl::StrCat("export.onnx=", job, "/model.onnx")}), kExitJobFailed, {job});
+  ExpectError(Train({absl::StrCat("export.onnx=", job, "/model.onnx")}), kExitBadConfig, {job});
 }
 
 }  // namespace

@@ -184,6 +184,8 @@ TEST(Training, ARestoredJobGoesOnWhereItStopped) {
   ASSERT_EQ(again.exit_code, 0) << again.err;
   const json summary = json::parse(again.LastLine());
   EXPECT_EQ(summary["steps"], 16);
+  EXPECT_EQ(summary["epochs"], 1);
+  EXPECT_EQ(summary["global_step"], 48);
   EXPECT_THAT(std::string(summary["checkpoint"]), testing::EndsWith("ckpt-48"));
 }
 

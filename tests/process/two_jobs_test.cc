@@ -62,6 +62,7 @@ TEST_F(TwoJobs, AnotherJobIsRefusedNamingTheOneThatRunsUnlessItIsToTakeOver) {
   const ProcessRun refused = second->Wait(kPatience);
   EXPECT_EQ(refused.exit_code, kExitBadConfig);
   EXPECT_THAT(refused.err, HasSubstr("job 'first' runs on this cluster"));
+  EXPECT_THAT(refused.err, HasSubstr(absl::StrCat(", process ", first->pid(), " on host ")));
   ExpectTrains("second", {"--take_over"});
 }
 

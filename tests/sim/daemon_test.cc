@@ -175,6 +175,18 @@ TEST(Daemon, WhatWasTrainedIsNotLostForACleanUpThatFails) {
   EXPECT_THAT(said, HasSubstr("event=recovery_not_removed"));
 }
 
+// The values in the checkpoint have other shapes, and what the user changed is named before these.
+TEST(Daemon, AModelThatChangedSinceTheRecoveryCheckpointIsNamedByItsKey) {
+  DaemonSim sim(1, 1, 1, {});
+  sim.InterruptAt(8);
+  ASSERT_EQ(sim.Run().code, kExitInterrupted);
+  const CoordinatorDaemon::Result refused = sim.Run({"model.config.layers.0.config.units=12"});
+  EXPECT_EQ(refused.code, kExitJobFailed);
+  EXPECT_THAT(refused.error, HasSubstr("model.config.layers.0.config.units was 10 and is 12; "));
+  EXPECT_THAT(refused.error, HasSubstr("remove /recovery/recovery-*"));
+  EXPECT_EQ(sim.Run().code, kExitOk) << "nothing was harmed";
+}
+
 struct Interrupted {
   const char* name;
   int ps;
@@ -254,6 +266,143 @@ TEST(Evaluation, OfTheLastEpochIsDoneByTheNextProcessWhichSavesIt) {
   const CoordinatorDaemon::Result result = sim.Run();
   ASSERT_EQ(result.code, kExitOk) << result.error;
   EXPECT_EQ(SummaryOf(result)["checkpoint"], "/saved/ckpt-18");
+}
+
+// 18 steps of training and 2 of validation are done, and the last checkpoint is saved.
+TEST(LastCheckpoint, IsNamedByAJobThatIsInterruptedBehindIt) {
+  DaemonSim sim(1, 1, 1, kEvaluations);
+  sim.InterruptAt(22);
+  ASSERT_EQ(sim.Run().code, kExitInterrupted);
+  const CoordinatorDaemon::Result result = sim.Run();
+  ASSERT_EQ(result.code, kExitOk) << result.error;
+  EXPECT_EQ(SummaryOf(result)["checkpoint"], "/saved/ckpt-18");
+  EXPECT_EQ(SummaryOf(result)["global_step"], 18);
+}
+
+// A process that is killed saves nothing at its end: its successor knows what the last recovery
+// checkpoint knows.
+TEST(LastCheckpoint, IsNotSavedAgainByTheSuccessorOfAKilledProcess) {
+  DaemonSim sim(1, 1, 1, kEvaluations);
+  FileSystem& files = sim.cluster().FilesOf("chief:0");
+  sim.sent().At(24, [&] {
+    sim.disk().Fail(FileCall::Kind::kCreate, kRecovery);
+    sim.cluster().sim().Run([&] { sim.Interrupt(); });
+  });
+  ASSERT_EQ(sim.Run().code, kExitJobFailed);
+  sim.disk().Fail(FileCall::Kind::kCreate, "/nothing");
+  const CoordinatorDaemon::Result result = sim.Run();
+  ASSERT_EQ(result.code, kExitOk) << result.error;
+  EXPECT_EQ(SummaryOf(result)["checkpoint"], "/saved/ckpt-18");
+  EXPECT_FALSE(files.Open("/saved/ckpt-18-2.index").ok());
+}
+
+TEST(LastCheckpoint, ThatWasRemovedIsNamedByNoJobAndSavedAgain) {
+  DaemonSim sim(1, 1, 1, kEvaluations);
+  FileSystem& files = sim.cluster().FilesOf("chief:0");
+  sim.InterruptAt(22);
+  ASSERT_EQ(sim.Run().code, kExitInterrupted);
+  ASSERT_TRUE(files.Remove("/saved/ckpt-18.index").ok());
+  const CoordinatorDaemon::Result result = sim.Run();
+  ASSERT_EQ(result.code, kExitOk) << result.error;
+  EXPECT_EQ(SummaryOf(result)["checkpoint"], "/saved/ckpt-18");
+  EXPECT_TRUE(files.Open("/saved/ckpt-18.index").ok());
+}
+
+// A job with epochs of ten steps, which is stopped and then asked for fewer epochs.
+struct Lowered {
+  int first_epochs;  // what the job was first asked for
+  int at;            // closures that are sent when it is stopped
+  int epochs;        // what the next process is asked for
+  int steps;         // what is trained when it is stopped: two epochs and some steps
+};
+
+class LoweredEpochs : public testing::TestWithParam<Lowered> {};
+
+INSTANTIATE_TEST_SUITE_P(All, LoweredEpochs,
+                         testing::Values(Lowered{2, 22, 1, 20}, Lowered{3, 25, 2, 25},
+                                         Lowered{3, 25, 1, 25}));
+
+// The job ends with the model that it has, and says so.
+TEST_P(LoweredEpochs, EndTheJobWithTheModelThatItHas) {
+  const Lowered& param = GetParam();
+  const std::vector<std::string> sets = {
+      "checkpoint.directory=/saved", "fit.closures_in_flight=1",
+      R"(data.test={"class_name": "SyntheticDigits", "config": {"seed": 2, "count": 160}})"};
+  DaemonSim sim(1, 1, 1, sets);
+  sim.InterruptAt(param.at);
+  ASSERT_EQ(sim.Run({absl::StrCat("fit.epochs=", param.first_epochs)}).code, kExitInterrupted);
+  testing::internal::CaptureStderr();
+  const std::string epochs = absl::StrCat("fit.epochs=", param.epochs);
+  sim.InterruptAt(sim.sent().calls() + 2);  // in the test
+  ASSERT_EQ(sim.Run({epochs}).code, kExitInterrupted);
+  const CoordinatorDaemon::Result result = sim.Run({epochs});
+  const std::string said = testing::internal::GetCapturedStderr();
+  ASSERT_EQ(result.code, kExitOk) << result.error;
+  EXPECT_THAT(said, HasSubstr("event=epochs_exceeded"));
+  EXPECT_THAT(said, HasSubstr("epochs_done=2 "));
+  EXPECT_EQ(SummaryOf(result)["epochs"], 2);
+  EXPECT_EQ(SummaryOf(result)["steps"], param.steps);
+  EXPECT_EQ(SummaryOf(result)["test_examples"], 160);
+  EXPECT_EQ(SummaryOf(result)["checkpoint"], absl::StrCat("/saved/ckpt-", param.steps));
+  EXPECT_EQ(sim.sent().calls(), param.steps + 5) << "nothing is trained again";
+}
+
+// What a checkpoint brought is not what the job has trained, however often the job is interrupted.
+TEST(RestoredJob, CountsTheStepsAndEpochsThatItTrainsItself) {
+  const std::vector<std::string> sets = {"checkpoint.directory=/saved", "checkpoint.restore=latest",
+                                         "fit.closures_in_flight=1"};
+  for (const bool interrupted : {false, true}) {
+    SCOPED_TRACE(interrupted);
+    DaemonSim sim(1, 1, 1, sets);
+    ASSERT_EQ(sim.Run({"fit.epochs=2"}).code, kExitOk);
+    CoordinatorDaemon::Result result;
+    if (interrupted) {
+      sim.InterruptAt(sim.sent().calls() + 4);
+      ASSERT_EQ(sim.Run().code, kExitInterrupted);
+    }
+    result = sim.Run();
+    ASSERT_EQ(result.code, kExitOk) << result.error;
+    EXPECT_EQ(SummaryOf(result)["epochs"], 1);
+    EXPECT_EQ(SummaryOf(result)["steps"], 10);
+    EXPECT_EQ(SummaryOf(result)["global_step"], 30);
+    EXPECT_EQ(SummaryOf(result)["checkpoint"], "/saved/ckpt-30");
+    // Nothing is left to train, and nothing is saved again.
+    result = sim.Run();
+    EXPECT_EQ(SummaryOf(result)["epochs"], 0);
+    EXPECT_EQ(SummaryOf(result)["steps"], 0);
+    EXPECT_EQ(SummaryOf(result)["checkpoint"], "/saved/ckpt-30");
+    EXPECT_FALSE(sim.cluster().FilesOf("chief:0").Open("/saved/ckpt-30-2.index").ok());
+  }
+}
+
+// A job that has gone on from its recovery checkpoint takes a last one; one that has not yet, has
+// lost nothing.
+TEST(Daemon, AJobThatIsInterruptedWhileItGoesOnIsToldThatNothingIsLost) {
+  DaemonSim sim(1, 1, 1, {});
+  sim.InterruptAt(10);
+  ASSERT_EQ(sim.Run().code, kExitInterrupted);
+  sim.cluster().tasks().Kill({Role::kPs, 0});
+  SimWorld& world = sim.cluster().sim();
+  world.CallAt(world.Now() + absl::Seconds(3), [&] { sim.Interrupt(); });
+  const CoordinatorDaemon::Result starting = sim.Run();
+  EXPECT_EQ(starting.code, kExitInterrupted);
+  EXPECT_THAT(starting.error, HasSubstr("interrupted by SIGTERM while it started; its recovery "
+                                        "checkpoint has all that was done: the same command goes "
+                                        "on from it"));
+  sim.cluster().tasks().Start({Role::kPs, 0});
+  const CoordinatorDaemon::Result result = sim.Run();
+  ASSERT_EQ(result.code, kExitOk) << result.error;
+  EXPECT_EQ(SummaryOf(result)["steps"], kSteps);
+}
+
+TEST(Daemon, AJobThatIsInterruptedBeforeItHasARecoveryCheckpointIsToldNothingOfOne) {
+  DaemonSim sim(1, 1, 1, {});
+  sim.cluster().tasks().Kill({Role::kPs, 0});
+  SimWorld& world = sim.cluster().sim();
+  world.CallAt(world.Now() + absl::Seconds(3), [&] { sim.Interrupt(); });
+  const CoordinatorDaemon::Result result = sim.Run();
+  EXPECT_EQ(result.code, kExitJobFailed);
+  EXPECT_EQ(result.error, "error: the job was interrupted by SIGTERM\n");
 }
 
 // Steps under the ids of a test that was given up would count as done in the next cut.

@@ -66,6 +66,20 @@ class Takeover : public testing::Test {
   std::optional<proto::CoordinatorState> left;  // to the last that started
 };
 
+// As a process that is interrupted between its resumption and its first SetApplicationState.
+TEST_F(Takeover, ACheckpointBeforeTheProgramSetsItsStateKeepsTheStateThatItResumedFrom) {
+  auto first = Start("chief:0", kFirst);
+  first->SetApplicationState([](const Cut&) { return "epoch 3"; });
+  ASSERT_TRUE(Increment(*first).ok());
+  ASSERT_TRUE(first->MakeDurable().ok());
+  auto second = Start("chief:1", kSecond);
+  ASSERT_TRUE(second->MakeDurable().ok());
+  const auto kept = second->LeftState();
+  ASSERT_TRUE(kept.ok() && kept->has_value()) << kept.status();
+  EXPECT_EQ((*kept)->application(), "epoch 3");
+  EXPECT_GT((*kept)->epoch(), left->epoch()) << "a checkpoint of the second";
+}
+
 TEST_F(Takeover, TheLoserThatWasRecoveringDoesNotTakeTheJobBack) {
   auto first = Start("chief:0", kFirst);
   CutOff("chief:0");

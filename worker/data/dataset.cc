@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/base/status.h"
 
 namespace cohort {
@@ -58,14 +59,16 @@ absl::StatusOr<std::shared_ptr<const Dataset>> Dataset::Build(const proto::Datas
         ComponentAssembler::Build(source.components[i], static_cast<uint32_t>(i), spec));
     components.push_back(std::move(assembler));
   }
-  std::shared_ptr<Dataset> dataset(
-      new Dataset(std::move(plan), std::move(components), source.content));
+  std::shared_ptr<Dataset> dataset(new Dataset(std::move(plan), std::move(components), source));
   ASSIGN_OR_RETURN(dataset->prefetch_, PrefetchOf(spec));
   return dataset;
 }
 
-Dataset::Dataset(IndexPlan plan, std::vector<ComponentAssembler> components, uint32_t content)
-    : plan_(std::move(plan)), components_(std::move(components)), content_(content) {
+Dataset::Dataset(IndexPlan plan, std::vector<ComponentAssembler> components, const Source& source)
+    : plan_(std::move(plan)),
+      components_(std::move(components)),
+      content_(source.content),
+      files_(source.files) {
   DescribeElement();
 }
 
@@ -89,12 +92,24 @@ absl::StatusOr<std::vector<int64_t>> Dataset::Locate(
   // The cursor is returned before the rows are copied, so that other readers can use it during the
   // copy.
   ReturnCursor(std::move(cursor));
+  if (absl::IsOutOfRange(indices.status()) && !files_.empty()) {
+    return absl::OutOfRangeError(absl::StrCat(indices.status().message(), OfFiles(), " (",
+                                              plan_.source_elements(), " examples)"));
+  }
   return indices;
 }
 
 absl::StatusOr<Element> Dataset::ElementAt(const proto::IteratorPosition& position) const {
   ASSIGN_OR_RETURN(const std::vector<int64_t> indices, Locate(position));
   return Assemble(indices);
+}
+
+std::string Dataset::OfFiles() const {
+  if (files_.empty()) return "";
+  const auto append_path = [](std::string* out, const proto::DataFile& file) {
+    absl::StrAppend(out, file.path());
+  };
+  return absl::StrCat(" of ", absl::StrJoin(files_, ", ", append_path));
 }
 
 std::string Dataset::ExampleName(const proto::IteratorPosition& position, int64_t row,

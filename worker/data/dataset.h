@@ -43,6 +43,7 @@ class Dataset : public std::enable_shared_from_this<Dataset> {
   const proto::ElementSpec& element_spec() const { return element_spec_; }
   int64_t cardinality() const { return plan_.cardinality(); }  // kEndless for endless data
   uint32_t content() const { return content_; }  // checksum of the source's data (Source::content)
+  const std::vector<proto::DataFile>& files() const { return files_; }  // Source::files
   const IndexPlan& plan() const { return plan_; }
   // Returns how many elements an iterator holds ready: the value of the last prefetch transform, at
   // most kPrefetchMax, or 0 without a prefetch transform.
@@ -51,6 +52,10 @@ class Dataset : public std::enable_shared_from_this<Dataset> {
   // Returns the element at `position`. Errors: OUT_OF_RANGE past the end of the data;
   // INVALID_ARGUMENT for a bad position or an example with a bad class.
   absl::StatusOr<Element> ElementAt(const proto::IteratorPosition& position) const;
+
+  // Returns " of a.idx, b.idx" with the full paths of the source's files, for error messages, or an
+  // empty string if the source has no files.
+  std::string OfFiles() const;
 
   // Names the example in row `row` of the element at `position`, for error messages, as
   // "example 17 of x.idx". The file is that of `component`.
@@ -63,9 +68,10 @@ class Dataset : public std::enable_shared_from_this<Dataset> {
       const proto::IteratorPosition& position) const;
 
  private:
-  Dataset(IndexPlan plan, std::vector<ComponentAssembler> components, uint32_t content);
+  Dataset(IndexPlan plan, std::vector<ComponentAssembler> components, const Source& source);
   void DescribeElement();
-  // Returns the source indices of the element at `position`.
+  // Returns the source indices of the element at `position`. The error past the end of the data
+  // names the files and how many elements they have.
   absl::StatusOr<std::vector<int64_t>> Locate(const proto::IteratorPosition& position) const;
   absl::StatusOr<Element> Assemble(absl::Span<const int64_t> indices) const;
   OrderCursor TakeCursor() const;
@@ -78,6 +84,7 @@ class Dataset : public std::enable_shared_from_this<Dataset> {
   const IndexPlan plan_;
   const std::vector<ComponentAssembler> components_;
   const uint32_t content_;
+  const std::vector<proto::DataFile> files_;
   proto::ElementSpec element_spec_;
   int64_t prefetch_ = 0;
   mutable Mutex mutex_;

@@ -5,6 +5,7 @@
 #include <iterator>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/crc32c.h"
@@ -20,9 +21,8 @@ namespace {
 constexpr int kComponentsMax = 64;
 constexpr size_t kFingerprintChunkBytes = 1 << 20;
 
-// Returns a fingerprint of the file's content (length and checksum). A file that was replaced under
-// its old path has another fingerprint, so the cache does not return the old array.
-absl::StatusOr<std::string> Fingerprint(FileSystem& files, const std::string& path) {
+// Returns the file at `path` with the length and the checksum of its content.
+absl::StatusOr<proto::DataFile> DescribeFile(FileSystem& files, const std::string& path) {
   ASSIGN_OR_RETURN(const std::unique_ptr<ReadableFile> file, files.Open(path));
   std::string chunk(kFingerprintChunkBytes, '\0');
   // The checksum is computed in chunks, so the file is never in memory as a whole.
@@ -33,7 +33,17 @@ absl::StatusOr<std::string> Fingerprint(FileSystem& files, const std::string& pa
     crc = ExtendCrc32c(crc, absl::string_view(chunk.data(), size));
     offset += size;
   }
-  return absl::StrCat(file->size(), ":", crc);
+  proto::DataFile described;
+  described.set_path(path);
+  described.set_bytes(file->size());
+  described.set_crc32c(crc);
+  return described;
+}
+
+// Returns what identifies the file's content, whatever its path. A file that was replaced under its
+// old path has another fingerprint, so the cache does not return the old array.
+std::string Fingerprint(const proto::DataFile& file) {
+  return absl::StrCat(file.bytes(), ":", file.crc32c());
 }
 
 absl::StatusOr<Source> OpenRange(const proto::Range& range) {
@@ -133,16 +143,19 @@ absl::StatusOr<Source> SourceCache::OpenIdx(const proto::IdxFiles& idx) {
   std::string content = "idx";
   std::vector<SourceComponent> components;
   std::vector<std::string> names;
+  std::vector<proto::DataFile> files;
   for (const std::string& path : idx.paths()) {
-    ASSIGN_OR_RETURN(const std::string of_file, Fingerprint(files_, path));
-    ASSIGN_OR_RETURN(std::shared_ptr<const Tensor> array, OpenFile(path, of_file));
-    components.push_back({std::move(array), 0, "", path});
-    names.push_back(path);
-    absl::StrAppend(&content, ":", of_file);
+    ASSIGN_OR_RETURN(proto::DataFile file, DescribeFile(files_, FullPath(path)));
+    ASSIGN_OR_RETURN(std::shared_ptr<const Tensor> array, OpenFile(file));
+    components.push_back({std::move(array), 0, "", file.path()});
+    names.push_back(file.path());
+    absl::StrAppend(&content, ":", Fingerprint(file));
+    files.push_back(std::move(file));
   }
   ASSIGN_OR_RETURN(Source source, Assemble(std::move(components), names));
   // The checksum of the source covers the files' contents and not their paths.
   source.content = Crc32c(content);
+  source.files = std::move(files);
   return source;
 }
 
@@ -167,13 +180,16 @@ absl::StatusOr<Source> SourceCache::OpenClickLog(const proto::ClickLog& log) {
   std::string key = absl::StrCat("clicks:", log.seed(), ":", log.count());
   for (const int64_t buckets : log.buckets()) absl::StrAppend(&key, ":", buckets);
   std::string contents = key;
-  for (const std::string& path : log.paths()) {
-    ASSIGN_OR_RETURN(const std::string content, Fingerprint(files_, path));
-    absl::StrAppend(&contents, ":", content);
-    absl::StrAppend(&key, ":", content, ":", path);
-  }
-  const std::string paths = absl::StrJoin(log.paths(), ", ");
   Source source;
+  proto::ClickLog own = log;  // with full paths, which errors name
+  for (std::string& path : *own.mutable_paths()) {
+    path = FullPath(path);
+    ASSIGN_OR_RETURN(proto::DataFile file, DescribeFile(files_, path));
+    absl::StrAppend(&contents, ":", Fingerprint(file));
+    absl::StrAppend(&key, ":", Fingerprint(file), ":", path);
+    source.files.push_back(std::move(file));
+  }
+  const std::string paths = absl::StrJoin(own.paths(), ", ");
   source.content = Crc32c(contents);
   for (const std::string& name : ClickColumnNames()) {
     source.components.push_back({Find(absl::StrCat(key, ":", name)), 0, name, paths});
@@ -182,7 +198,7 @@ absl::StatusOr<Source> SourceCache::OpenClickLog(const proto::ClickLog& log) {
   const bool all = std::all_of(source.components.begin(), source.components.end(),
                                [](const SourceComponent& one) { return one.array != nullptr; });
   if (!all) {
-    ASSIGN_OR_RETURN(std::vector<ClickColumn> columns, ReadClickLog(log, files_));
+    ASSIGN_OR_RETURN(std::vector<ClickColumn> columns, ReadClickLog(own, files_));
     for (size_t i = 0; i < columns.size(); ++i) {
       source.components[i].array =
           Keep(absl::StrCat(key, ":", columns[i].name), std::move(columns[i].values));
@@ -192,13 +208,16 @@ absl::StatusOr<Source> SourceCache::OpenClickLog(const proto::ClickLog& log) {
   return source;
 }
 
-absl::StatusOr<std::shared_ptr<const Tensor>> SourceCache::OpenFile(const std::string& path,
-                                                                    const std::string& content) {
-  const std::string key = absl::StrCat("idx:", content, ":", path);
+absl::StatusOr<std::shared_ptr<const Tensor>> SourceCache::OpenFile(const proto::DataFile& file) {
+  const std::string key = absl::StrCat("idx:", Fingerprint(file), ":", file.path());
   std::shared_ptr<const Tensor> array = Find(key);
   if (array != nullptr) return array;
-  ASSIGN_OR_RETURN(Tensor read, ReadIdx(files_, path));
+  ASSIGN_OR_RETURN(Tensor read, ReadIdx(files_, file.path()));
   return Keep(key, std::move(read));
+}
+
+std::string SourceCache::FullPath(const std::string& path) const {
+  return absl::StartsWith(path, "/") ? path : JoinPath(directory_, path);
 }
 
 std::shared_ptr<const Tensor> SourceCache::Find(const std::string& key) const {

@@ -19,8 +19,8 @@ std::string DescriptionOf(proto::CreateIteratorRequest request) {
 
 }  // namespace
 
-ResourceTable::ResourceTable(Executor& executor, FileSystem& files)
-    : executor_(executor), sources_(files) {}
+ResourceTable::ResourceTable(Executor& executor, FileSystem& files, std::string directory)
+    : executor_(executor), sources_(files, std::move(directory)) {}
 
 absl::StatusOr<std::shared_ptr<const Dataset>> ResourceTable::CreateDataset(
     const proto::CreateDatasetRequest& request) {

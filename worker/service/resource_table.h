@@ -25,7 +25,8 @@ inline constexpr size_t kIteratorsMax = 16384;
 // A worker's data sets and iterators. Thread-safe.
 class ResourceTable {
  public:
-  ResourceTable(Executor& executor, FileSystem& files);
+  // Relative paths of data begin at `directory` (SourceCache).
+  ResourceTable(Executor& executor, FileSystem& files, std::string directory);
 
   // Creates a data set and reads its files, which is slow. Errors: those of Dataset::Build;
   // ALREADY_EXISTS for an id that has another spec; RESOURCE_EXHAUSTED beyond kDatasetsMax.

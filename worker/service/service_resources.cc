@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/status.h"
+#include "common/task/data_files.h"
 #include "common/tensor/dtype.h"
 #include "common/wire/error_detail.h"
 #include "worker/devices/replica_runners.h"
@@ -84,12 +85,14 @@ absl::Status CheckExpected(const proto::CreateDatasetRequest& request,
   other.clear_incarnation();
   worker.clear_incarnation();
   const std::string files = FilesOf(request.spec().source());
+  const std::string difference =
+      FirstDifference({TaskName(other), expected.files()}, {TaskName(worker), found.files()});
   return absl::InvalidArgumentError(absl::StrCat(
       "workers read different data",
       files.empty() ? "" : absl::StrCat(" under the same name (", files, ")"), ": ",
       DescribeData(other, request.spec(), expected), "; ",
-      DescribeData(worker, request.spec(), found),
-      same_content
+      DescribeData(worker, request.spec(), found), difference,
+      same_content || !difference.empty()
           ? ""
           : absl::StrCat("; their checksums are ", absl::Hex(expected.content(), absl::kZeroPad8),
                          " and ", absl::Hex(found.content(), absl::kZeroPad8)),
@@ -136,6 +139,7 @@ absl::StatusOr<Envelope<proto::CreateDatasetResponse>> WorkerService::CreateData
   response.header.set_cardinality((*dataset)->cardinality());
   response.header.set_content((*dataset)->content());
   response.header.set_source_elements((*dataset)->plan().source_elements());
+  response.header.mutable_files()->Assign((*dataset)->files().begin(), (*dataset)->files().end());
   const absl::Status same =
       CheckExpected(request, response.header, parts_->task_service->task_ref());
   if (!same.ok()) return InputError(same);

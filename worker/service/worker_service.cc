@@ -18,7 +18,7 @@ WorkerService::WorkerService(World world, Options options)
                                           reach_))),
       programs_(world.transport.MemoryToSend(), options_.find_cuda, options_.find_nccl,
                 options_.call_bytes_max),
-      resources_(world.executor, world.files),
+      resources_(world.executor, world.files, options_.data_directory),
       slow_calls_(world.executor) {}
 
 void WorkerService::SetTaskService(std::shared_ptr<TaskService> task_service) {

@@ -38,6 +38,7 @@ class WorkerService : public std::enable_shared_from_this<WorkerService> {
     FindNccl find_nccl;                     // finds NCCL; null: NCCL is not used
     std::string flight_directory;           // directory of flight files, see GroupSessions
     size_t call_bytes_max = kCallBytesMax;  // limit of bytes per call, for MakeTransferPlan
+    std::string data_directory;  // directory at which relative paths of data begin, see SourceCache
   };
   WorkerService(World world, Options options);
 

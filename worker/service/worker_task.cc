@@ -28,6 +28,7 @@ WorkerTask::WorkerTask(World world, Options options) : world_(world), options_(s
   service_options.find_nccl = options_.find_nccl;
   service_options.flight_directory = options_.flight_directory;
   service_options.call_bytes_max = options_.call_bytes_max;
+  service_options.data_directory = options_.data_directory;
   worker_service_ = std::make_shared<WorkerService>(world_, service_options);
   TaskService::Options task_options;
   task_options.task = options_.task;

@@ -49,7 +49,8 @@ class WorkerTask {
     FindNccl find_nccl;                     // finds NCCL; null: NCCL is not used
     std::string flight_directory;           // directory of flight files, see GroupSessions
     size_t call_bytes_max = kCallBytesMax;  // limit of bytes per call, for MakeTransferPlan
-    MakeWorkerHome make_home;  // makes the variables home; empty: the process has no variables
+    std::string data_directory;  // directory at which relative paths of data begin, see SourceCache
+    MakeWorkerHome make_home;    // makes the variables home; empty: the process has no variables
     // Limits and epoch of the home, which are passed to TaskService.
     uint64_t memory_bytes = 0;
     EpochGrant granted;

@@ -73,10 +73,11 @@ void ClosureRun::StartBatch(ClosureInput input) {
   if (input.stream != nullptr) {
     input.stream->Next(
         [self = shared_from_this()](absl::StatusOr<std::optional<ElementStream::Item>> item) {
-          if (!item.ok()) return self->PartReady(InputError(item.status()));
+          if (!item.ok()) return self->PartReady(self->BatchError(item.status()));
           if (!item->has_value()) {
-            return self->PartReady(InputError(absl::OutOfRangeError(absl::StrCat(
-                "end of data: iterator ", self->header_.iterator_id(), " has no more elements"))));
+            return self->PartReady(self->BatchError(absl::OutOfRangeError(
+                absl::StrCat("end of data: iterator ", self->header_.iterator_id(),
+                             " has no more elements", self->dataset_->OfFiles()))));
           }
           self->position_ = std::move((**item).position);
           self->next_position_ = std::move((**item).next_position);
@@ -87,7 +88,7 @@ void ClosureRun::StartBatch(ClosureInput input) {
   // The element of the batch is made on the executor, because copying its examples takes long.
   parts_->world.executor.Run([self = shared_from_this(), input = std::move(input)] {
     absl::StatusOr<Element> element = input.dataset->ElementAt(input.position);
-    if (!element.ok()) return self->PartReady(InputError(element.status()));
+    if (!element.ok()) return self->PartReady(self->BatchError(element.status()));
     self->TakeElement(*std::move(element));
   });
 }
@@ -102,7 +103,7 @@ void ClosureRun::TakeElement(Element element) {
 }
 
 void ClosureRun::LookUpAndPull() {
-  if (absl::Status status = LookUp(); !status.ok()) return PartReady(InputError(status));
+  if (absl::Status status = LookUp(); !status.ok()) return PartReady(BatchError(status));
   AwaitTurn();
 }
 
@@ -191,15 +192,22 @@ void ClosureRun::OnComputed(absl::StatusOr<ReplicatedRun::Outputs> outputs) {
   Finish(Annotate(outputs.status(), absl::StrCat("program '", program_->name, "'")));
 }
 
+absl::Status ClosureRun::BatchError(const absl::Status& status) const {
+  // The error names this worker, because each worker reads its own copy of the files.
+  proto::TaskRef worker = parts_->task_service->task_ref();
+  worker.clear_incarnation();
+  return InputError(Annotate(status, TaskName(worker)));
+}
+
 absl::Status ClosureRun::CheckBatch() const {
   if (program_->num_components <= element_.size()) return absl::OkStatus();
-  return InputError(absl::InvalidArgumentError(
+  return absl::InvalidArgumentError(
       absl::StrCat("program '", program_->name, "' reads ", program_->num_components,
-                   " components of its batch, the closure's input has ", element_.size())));
+                   " components of its batch, the closure's input has ", element_.size()));
 }
 
 absl::StatusOr<std::vector<Tensor>> ClosureRun::GatherInputs() {
-  RETURN_IF_ERROR(CheckBatch());
+  RETURN_IF_ERROR(BatchError(CheckBatch()));
   ASSIGN_OR_RETURN(const std::vector<Tensor> arguments,
                    ReadTensors(header_.arguments(), argument_bytes_));
   // The request's payload is released here, since its bytes are now held by `arguments` alone.

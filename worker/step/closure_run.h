@@ -98,6 +98,8 @@ class ClosureRun : public std::enable_shared_from_this<ClosureRun> {
   void PartReady(absl::Status status);
   bool IsGang() const { return header_.gang().generation() > 0; }
   void Compute();
+  // Returns the error of a batch with class INPUT and this worker's name. OK stays OK.
+  absl::Status BatchError(const absl::Status& status) const;
   absl::Status CheckBatch() const;
   absl::StatusOr<std::vector<Tensor>> GatherInputs();
   std::vector<Tensor> RowsBefore() const;

@@ -58,15 +58,24 @@ absl::StatusOr<std::shared_ptr<LocalSession>> LocalSession::Connect(std::shared_
 
 std::shared_ptr<LocalSession> LocalSession::Over(std::shared_ptr<IoLoop> loop, UniqueFd socket,
                                                  Options options) {
+  return Over(loop, std::move(options),
+              [&](std::shared_ptr<FrameConnection::Owner> owner,
+                  const FrameConnection::Options& connection) {
+                return LocalConnection::Start(loop, std::move(socket), std::move(owner),
+                                              connection);
+              });
+}
+
+std::shared_ptr<LocalSession> LocalSession::Over(std::shared_ptr<IoLoop> loop, Options options,
+                                                 MakeConnection connect) {
   std::shared_ptr<LocalSession> session(new LocalSession(std::move(loop), std::move(options)));
   session->timer_ = LoopTimer::Make(*session->loop_, [weak = session->weak_from_this()] {
     if (const auto self = weak.lock()) self->ExpireCalls();
   });
-  session->connection_ = LocalConnection::Start(
-      session->loop_, std::move(socket), session,
-      {session->options_.message_bytes_max, session->options_.blocks, session->options_.sums,
-       session->options_.address, session->options_.pool,
-       std::max(kPartBytes, session->options_.free_bytes_max)});
+  session->connection_ =
+      connect(session, {session->options_.message_bytes_max, session->options_.blocks,
+                        session->options_.sums, session->options_.address, session->options_.pool,
+                        std::max(kPartBytes, session->options_.free_bytes_max)});
   return session;
 }
 
@@ -160,23 +169,32 @@ uint64_t LocalSession::Add(std::string method, absl::Duration timeout, Reply don
   return id;
 }
 
-void LocalSession::EndCall(uint64_t id, absl::StatusOr<Message> result) {
-  OpenCall ended;  // the completion dies after the lock is released
+absl::optional<LocalSession::OpenCall> LocalSession::TakeOut(uint64_t id) {
+  MutexLock lock(mutex_);
+  const auto found = calls_.find(id);
+  if (found == calls_.end()) return absl::nullopt;
+  OpenCall call = std::move(found->second);
+  deadlines_.erase({call.deadline, id});
+  calls_.erase(found);
+  return call;
+}
+
+void LocalSession::Complete(OpenCall call, absl::StatusOr<Message> result) {
+  // The request's room in the budget `unasked_` is given back before the completion runs, because
+  // the completion may start the next call.
+  call.unasked.reset();
+  call.done(std::move(result));
   bool close = false;
   {
     MutexLock lock(mutex_);
-    const auto found = calls_.find(id);
-    if (found == calls_.end()) return;
-    ended = std::move(found->second);
-    deadlines_.erase({ended.deadline, id});
-    calls_.erase(found);
     close = close_when_idle_ && calls_.empty();
   }
-  // The request's room in the budget `unasked_` is given back before the completion runs, because
-  // the completion may start the next call.
-  ended.unasked.reset();
-  ended.done(std::move(result));
   if (close) CloseWhenIdle();
+}
+
+void LocalSession::EndCall(uint64_t id, absl::StatusOr<Message> result) {
+  absl::optional<OpenCall> ended = TakeOut(id);
+  if (ended) Complete(*std::move(ended), std::move(result));
 }
 
 // Ends a call from a task of the loop, because a completion must not run inside Start or Cancel.
@@ -187,10 +205,16 @@ void LocalSession::EndLater(uint64_t id, absl::Status status) {
 }
 
 void LocalSession::Cancel(uint64_t id) {
+  // The call is taken out first: Forget may end the connection, and with it the calls that are
+  // open.
+  absl::optional<OpenCall> cancelled = TakeOut(id);
+  if (!cancelled) return;
   // Forget releases the memory of a payload that is not sent yet, unless the payload travels in
   // parts.
   connection_->Forget(id);
-  EndLater(id, absl::CancelledError("the caller cancelled the call"));
+  loop_->Post([self = shared_from_this(), call = *std::move(cancelled)]() mutable {
+    self->Complete(std::move(call), absl::CancelledError("the caller cancelled the call"));
+  });
 }
 
 void LocalSession::ExpireCalls() {
@@ -206,8 +230,10 @@ void LocalSession::ExpireCalls() {
   }
   // Completions run outside the lock: a completion may start another call.
   for (const auto& [id, method] : expired) {
+    absl::optional<OpenCall> call = TakeOut(id);
+    if (!call) continue;
     connection_->Forget(id);
-    EndCall(id, NoAnswerInTime(method));
+    Complete(*std::move(call), NoAnswerInTime(method));
   }
 }
 
@@ -238,7 +264,12 @@ void LocalSession::OnEnd(const absl::Status& why) {
   // Every open call fails with the cause. Completions run outside the lock, because they may start
   // other calls.
   for (auto& [id, call] : calls) {
-    call.done(Failure(absl::StatusCode::kUnavailable, call.method, text));
+    if (options_.tells_malformed && IsMalformed(why)) {
+      call.done(why);
+      continue;
+    }
+    call.done(Failure(absl::IsUnimplemented(why) ? why.code() : absl::StatusCode::kUnavailable,
+                      call.method, text));
   }
 }
 

@@ -11,6 +11,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/functional/function_ref.h"
 #include "absl/types/optional.h"
 #include "common/base/mutex.h"
 #include "common/wire/frame_limits.h"
@@ -23,20 +24,23 @@ namespace cohort {
 
 // The open calls of one connection. The first of answer, deadline, cancel and end of the connection
 // ends a call. Thread-safe.
-class LocalSession final : public LocalConnection::Owner,
+class LocalSession final : public FrameConnection::Owner,
                            public std::enable_shared_from_this<LocalSession> {
  public:
   struct Options {
     std::string name;     // name of the server's listening unix socket
     std::string address;  // address of the server, for error texts
     size_t message_bytes_max = 0;
-    bool blocks = true;  // whether payloads may lie in shared blocks (LocalConnection::Options)
+    bool blocks = true;  // whether payloads may lie in shared blocks (FrameConnection::Options)
     FrameSums sums = FrameSums::kNone;
     // Pool for received payloads (LocalReader::Options).
     std::shared_ptr<ReceivePool> pool = nullptr;
     // Requests up to this size are sent whole, without asking the server for room and without
     // counting against the budget `unasked_`.
     size_t free_bytes_max = kSmallRequestBytesMax;
+    // Whether calls that are open when malformed bytes end the connection get that error, so that
+    // RenewedChannel opens another channel. Otherwise they get UNAVAILABLE.
+    bool tells_malformed = false;
   };
 
   // Connects to the server's unix socket. Errors: UNAVAILABLE naming address and socket.
@@ -45,6 +49,12 @@ class LocalSession final : public LocalConnection::Owner,
   // Makes a session over an existing connection to the server.
   static std::shared_ptr<LocalSession> Over(std::shared_ptr<IoLoop> loop, UniqueFd socket,
                                             Options options);
+  // Makes a session over the connection that `connect` makes. `loop` only runs the session's timer
+  // and the completions of calls that end at this end.
+  using MakeConnection = absl::FunctionRef<std::shared_ptr<FrameConnection>(
+      std::shared_ptr<FrameConnection::Owner> owner, const FrameConnection::Options& options)>;
+  static std::shared_ptr<LocalSession> Over(std::shared_ptr<IoLoop> loop, Options options,
+                                            MakeConnection connect);
 
   // Starts a call, with the contract of Channel::Start.
   std::unique_ptr<Call> Start(absl::string_view method, Message request, absl::Duration timeout,
@@ -81,6 +91,9 @@ class LocalSession final : public LocalConnection::Owner,
   bool Send(uint64_t id, absl::string_view method, Message request);
   bool Ask(uint64_t id, absl::string_view method, size_t bytes);
   void OnRoom(uint64_t id);
+  // Takes a call out of the open ones; nothing else ends it then. Null if it has ended.
+  absl::optional<OpenCall> TakeOut(uint64_t id);
+  void Complete(OpenCall call, absl::StatusOr<Message> result);
   void EndCall(uint64_t id, absl::StatusOr<Message> result);
   void EndLater(uint64_t id, absl::Status status);
   void ExpireCalls();
@@ -92,7 +105,7 @@ class LocalSession final : public LocalConnection::Owner,
   const std::shared_ptr<IoLoop> loop_;
   const Options options_;
   // The session's connection; set once, shared with the loop until the connection ends.
-  std::shared_ptr<LocalConnection> connection_;
+  std::shared_ptr<FrameConnection> connection_;
   // Fires at the earliest deadline; set once, shared with the loop.
   std::shared_ptr<LoopTimer> timer_;
   // The budget of requests that are sent without asking the server for room. Shared with calls

@@ -2,13 +2,45 @@
 
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 
+#include <algorithm>
+#include <string>
 #include <utility>
+#include <vector>
 
-#include "common/base/log.h"
 #include "common/base/status.h"
+#include "common/wire/frame_limits.h"
+#include "common/wire/frames/local_socket.h"
 
 namespace cohort {
+
+namespace {
+
+// The most pieces of memory that one system call sends.
+constexpr size_t kPiecesMax = 64;
+
+// Returns the unsent pieces of a frame's head and of the payload after it: the bytes after the
+// first `sent` ones, as far as one system call may send them.
+std::vector<iovec> PiecesOf(const std::string& head, const Payload& following, size_t sent) {
+  std::vector<iovec> pieces;
+  size_t room = kSystemCallBytesMax;
+  const auto add = [&](const void* data, size_t size) {
+    const size_t skip = std::min(sent, size);
+    // The pieces of one system call are limited, because other threads can use the processor
+    // between short calls.
+    const size_t count = std::min(size - skip, room);
+    sent -= skip;
+    if (count == 0 || pieces.size() == kPiecesMax) return;
+    room -= count;
+    pieces.push_back({const_cast<char*>(static_cast<const char*>(data)) + skip, count});
+  };
+  add(head.data(), head.size());
+  for (const ByteSlice& slice : following) add(slice.data, slice.size);
+  return pieces;
+}
+
+}  // namespace
 
 std::shared_ptr<LocalConnection> LocalConnection::Start(std::shared_ptr<IoLoop> loop,
                                                         UniqueFd socket,
@@ -22,98 +54,50 @@ std::shared_ptr<LocalConnection> LocalConnection::Start(std::shared_ptr<IoLoop> 
 
 LocalConnection::LocalConnection(std::shared_ptr<IoLoop> loop, UniqueFd socket,
                                  std::shared_ptr<Owner> owner, const Options& options)
-    : loop_(std::move(loop)),
-      socket_(std::move(socket)),
-      peer_(options.peer),
-      sums_(options.sums),
-      reader_({options.message_bytes_max, options.blocks, options.sums, options.pool}),
-      writer_({*loop_, *this, socket_, options.blocks, options.sums, options.whole_bytes_max}),
-      owner_(std::move(owner)) {}
-
-bool LocalConnection::Send(proto::LocalFrame frame, Payload payload) {
-  return writer_.Send(std::move(frame), std::move(payload));
-}
+    : FrameConnection(static_cast<FrameBearer&>(*this), std::move(owner), options),
+      loop_(std::move(loop)),
+      socket_(std::move(socket)) {}
 
 void LocalConnection::OnEvents(uint32_t events) {
-  if ((events & EPOLLOUT) != 0) writer_.Writable();
-  // ReadSome reports errors and hang-ups of the socket, after it has read the bytes that arrived
+  if ((events & EPOLLOUT) != 0) writer().Writable();
+  // The reader reports errors and hang-ups of the socket, after it has read the bytes that arrived
   // before them.
   if ((events & ~static_cast<uint32_t>(EPOLLOUT)) == 0) return;
-  const absl::Status read = ReadSome();
-  if (read.ok()) return;
-  if (!absl::IsUnavailable(read)) {
-    Log(LogLevel::kWarning, "connection_ends", {{"peer", peer_}, {"error", read.message()}});
-    if (sums_ != FrameSums::kNone) SayWhy(read);
+  // Read itself ends the connection after an error.
+  Read([&](LocalReader& reader, const LocalReader::Sinks& sinks) {
+    return reader.ReadSome(socket_, sinks);
+  }).IgnoreError();
+}
+
+absl::StatusOr<bool> LocalConnection::SendFrames(std::deque<UnsentFrame>& frames,
+                                                 std::vector<Payload>& sent) {
+  while (!frames.empty()) {
+    UnsentFrame& next = frames.front();
+    const std::vector<iovec> pieces = PiecesOf(next.head, next.following, next.sent);
+    ASSIGN_OR_RETURN(const size_t count, SendPieces(socket_, pieces, next.passed_fd));
+    if (count == 0) break;
+    // The descriptor was passed with the first byte of the frame, so later system calls do not pass
+    // it.
+    next.passed_fd = -1;
+    next.sent += count;
+    if (next.sent < next.head.size() + PayloadBytes(next.following)) continue;
+    sent.push_back(std::move(next.following));
+    frames.pop_front();
   }
-  End(read);
+  return false;
 }
 
-// Tells the other end why this end closes the connection. The other end may be without fault, since
-// bytes may have changed on the way, and should name the cause in its errors too.
-void LocalConnection::SayWhy(const absl::Status& why) {
-  proto::LocalFrame last;
-  last.set_ended_because(std::string(why.message()));
-  writer_.Send(std::move(last), {});
+// Lets the loop watch for room in the socket only while frames wait for it.
+void LocalConnection::WaitForRoom(bool waits) {
+  const uint32_t room = waits ? uint32_t{EPOLLOUT} : 0u;
+  loop_->Change(*this, EPOLLIN | room);
 }
 
-absl::Status LocalConnection::ReadSome() {
-  // The lambdas are called during ReadSome only, so they may refer to this connection.
-  return reader_.ReadSome(
-      socket_,
-      {weak_from_this(), [&](const proto::LocalFrame& frame) { return writer_.TakeNotes(frame); },
-       [&](uint64_t block) { writer_.PartRead(block); },
-       [&](proto::LocalFrame frame, Payload payload) {
-         return Give(std::move(frame), std::move(payload));
-       },
-       [&](const proto::LocalFrame& frame, size_t bytes) {
-         // The owner may have closed the connection while the frame was being read.
-         const std::shared_ptr<Owner> owner = OwnerUntilTheEnd();
-         return owner == nullptr ? nullptr : owner->PlaceFor(frame, bytes);
-       }});
-}
-
-std::shared_ptr<LocalConnection::Owner> LocalConnection::OwnerUntilTheEnd() const {
-  MutexLock lock(mutex_);
-  return owner_;
-}
-
-bool LocalConnection::Give(proto::LocalFrame frame, Payload payload) {
-  const std::shared_ptr<Owner> owner = OwnerUntilTheEnd();
-  if (owner == nullptr) return false;
-  owner->OnFrame(std::move(frame), std::move(payload));
-  return true;
-}
-
-void LocalConnection::End(const absl::Status& why) {
-  std::shared_ptr<Owner> owner;
-  {
-    MutexLock lock(mutex_);
-    // End and Close may run at the same time. The first of them sets `owner_` to null, so OnEnd
-    // runs at most once.
-    owner = std::exchange(owner_, nullptr);
-  }
-  loop_->Remove(*this);
-  writer_.Close();
-  // OnEnd is called outside the lock, because the owner may make a new connection in it.
-  if (owner != nullptr) owner->OnEnd(why);
-}
-
-void LocalConnection::Close() {
-  std::shared_ptr<Owner> owner;  // the owner dies after the lock is released
-  {
-    MutexLock lock(mutex_);
-    owner = std::exchange(owner_, nullptr);
-  }
-  writer_.Close();
+void LocalConnection::StopBearer(const absl::Status&) {
   // shutdown ends the stream for the other end at once, even if a reader at this end keeps the
   // socket open.
   shutdown(socket_.get(), SHUT_RDWR);
   loop_->Remove(*this);
-}
-
-bool LocalConnection::open() const {
-  MutexLock lock(mutex_);
-  return owner_ != nullptr;
 }
 
 }  // namespace cohort

@@ -154,21 +154,79 @@ absl::Status LocalReader::TakeBytes(const Sinks& sinks) {
       if (!behind_->left.empty()) break;
       RETURN_IF_ERROR(EndBehind(sinks));
     }
-    const size_t prefix_bytes = FramePrefixBytes(options_.sums);
-    if (bytes.size() < prefix_bytes) break;
-    const FramePrefix prefix = ReadFramePrefix(bytes, options_.sums);
-    if (!prefix.intact) return Malformed("the CRC-32C of its length differs");
-    const size_t size = prefix.frame_bytes;
-    // The limit is checked before the reader waits for the rest of the frame.
-    if (size > frame_bytes_max_) return Malformed(absl::StrCat(size, " bytes"));
-    if (bytes.size() - prefix_bytes < size) break;
-    ASSIGN_OR_RETURN(proto::LocalFrame frame, ParseFrame(prefix, bytes.substr(prefix_bytes, size)));
-    bytes.remove_prefix(prefix_bytes + size);
-    RETURN_IF_ERROR(TakeFrame(std::move(frame), sinks));
+    ASSIGN_OR_RETURN(const bool taken, TakeFirstFrame(bytes, sinks));
+    if (!taken) break;
   }
   // An incomplete frame at the end of the bytes waits for the next read.
   received_.erase(0, received_.size() - bytes.size());
   return absl::OkStatus();
+}
+
+absl::StatusOr<bool> LocalReader::TakeFirstFrame(absl::string_view& bytes, const Sinks& sinks) {
+  const size_t prefix_bytes = FramePrefixBytes(options_.sums);
+  if (bytes.size() < prefix_bytes) return false;
+  const FramePrefix prefix = ReadFramePrefix(bytes, options_.sums);
+  if (!prefix.intact) return Malformed("the CRC-32C of its length differs");
+  const size_t size = prefix.frame_bytes;
+  // The limit is checked before the reader waits for the rest of the frame.
+  if (size > frame_bytes_max_) return Malformed(absl::StrCat(size, " bytes"));
+  if (bytes.size() - prefix_bytes < size) return false;
+  ASSIGN_OR_RETURN(proto::LocalFrame frame, ParseFrame(prefix, bytes.substr(prefix_bytes, size)));
+  bytes.remove_prefix(prefix_bytes + size);
+  RETURN_IF_ERROR(TakeFrame(std::move(frame), sinks));
+  return true;
+}
+
+absl::Status LocalReader::Take(const Payload& bytes, const Sinks& sinks) {
+  keeps_ = true;
+  for (const ByteSlice& slice : bytes) {
+    absl::string_view left(reinterpret_cast<const char*>(slice.data), slice.size);
+    while (!left.empty()) {
+      RETURN_IF_ERROR(behind_ != nullptr ? TakeBehind(slice, left, sinks) : TakeHead(left, sinks));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status LocalReader::TakeHead(absl::string_view& bytes, const Sinks& sinks) {
+  if (received_.empty()) {
+    ASSIGN_OR_RETURN(const bool taken, TakeFirstFrame(bytes, sinks));
+    if (taken) return absl::OkStatus();
+    received_.assign(bytes.data(), bytes.size());
+    bytes = {};
+    return absl::OkStatus();
+  }
+  // Only the bytes that the frame still lacks are copied: first its prefix, which has its length.
+  size_t whole = FramePrefixBytes(options_.sums);
+  if (received_.size() >= whole) whole += ReadFramePrefix(received_, options_.sums).frame_bytes;
+  const size_t count = std::min(whole - received_.size(), bytes.size());
+  received_.append(bytes.data(), count);
+  bytes.remove_prefix(count);
+  absl::string_view frame = received_;
+  ASSIGN_OR_RETURN(const bool taken, TakeFirstFrame(frame, sinks));
+  if (taken) received_.clear();
+  return absl::OkStatus();
+}
+
+absl::Status LocalReader::TakeBehind(const ByteSlice& slice, absl::string_view& bytes,
+                                     const Sinks& sinks) {
+  Behind& behind = *behind_;
+  if (behind.kept) {
+    const absl::string_view piece = bytes.substr(0, behind.missing);
+    if (options_.sums != FrameSums::kNone) behind.crc = ExtendCrc32c(behind.crc, piece);
+    behind.pieces.push_back(
+        {slice.owner, reinterpret_cast<const std::byte*>(piece.data()), piece.size()});
+    behind.missing -= piece.size();
+    bytes.remove_prefix(piece.size());
+    return behind.missing == 0 ? EndBehind(sinks) : absl::OkStatus();
+  }
+  RETURN_IF_ERROR(FillBehind([&](absl::Span<std::byte> memory) {
+    const size_t count = std::min(bytes.size(), memory.size());
+    if (count > 0) std::memcpy(memory.data(), bytes.data(), count);
+    bytes.remove_prefix(count);
+    return count;
+  }));
+  return behind.left.empty() ? EndBehind(sinks) : absl::OkStatus();
 }
 
 absl::StatusOr<proto::LocalFrame> LocalReader::ParseFrame(const FramePrefix& prefix,
@@ -324,6 +382,9 @@ absl::Status LocalReader::BeginBehind(proto::LocalFrame frame, const Sinks& sink
     if (behind->place != nullptr) {
       COHORT_CHECK(behind->place->memory().size() == bytes, "a place is as large as its payload");
       behind->left = behind->place->memory();
+    } else if (keeps_) {
+      behind->kept = true;
+      behind->missing = bytes;
     } else {
       behind->own = pool_->Take(bytes);
       behind->left = absl::MakeSpan(behind->own->data(), bytes);
@@ -346,6 +407,7 @@ absl::Status LocalReader::EndBehind(const Sinks& sinks) {
   if (behind->of_parts) return PartAdded(sinks);
   // The handler revoked its memory, so the handler gets its request without a payload.
   if (behind->revoked) return Give(std::move(behind->frame), {}, sinks);
+  if (behind->kept) return Give(std::move(behind->frame), std::move(behind->pieces), sinks);
   const size_t bytes = behind->frame.following();
   if (behind->place != nullptr) {
     const std::byte* const data = behind->place->memory().data();

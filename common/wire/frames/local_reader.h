@@ -62,6 +62,11 @@ class LocalReader {
   // that are not a frame, have a wrong checksum, or exceed the limits, at this end or at the other.
   absl::Status ReadSome(const UniqueFd& socket, const Sinks& sinks);
 
+  // Takes the next bytes of a connection that is not a socket. A payload that follows its frame
+  // whole stays in the memory of `bytes`, unless its handler has a place for it. Errors: those of
+  // ReadSome.
+  absl::Status Take(const Payload& bytes, const Sinks& sinks);
+
  private:
   class BlockLease;
   // A frame whose payload follows it on the socket and has not arrived whole.
@@ -73,13 +78,23 @@ class LocalReader {
     std::shared_ptr<ReceivePlace> place;
     bool revoked = false;         // whether the handler revoked `place`: nobody wants the payload
     std::shared_ptr<Buffer> own;  // the reader's own memory for the payload
-    absl::Span<std::byte> left;   // the part of the payload's memory that is still to be filled
-    uint32_t crc = 0;  // checksum of the payload's bytes so far, if frames have checksums
+    bool kept = false;            // whether the payload stays where it arrived, in `pieces`
+    Payload pieces;
+    size_t missing = 0;          // the bytes that `pieces` still lacks
+    absl::Span<std::byte> left;  // the part of the payload's memory that is still to be filled
+    uint32_t crc = 0;            // checksum of the payload's bytes so far, if frames have checksums
   };
 
   absl::Status ReadFrames(const UniqueFd& socket, const Sinks& sinks);
   absl::Status ReadBehind(const UniqueFd& socket, const Sinks& sinks);
   absl::Status TakeBytes(const Sinks& sinks);
+  // Takes the frame at the start of `bytes` off them. Returns false if the frame is not complete.
+  absl::StatusOr<bool> TakeFirstFrame(absl::string_view& bytes, const Sinks& sinks);
+  // Takes bytes off the start of `bytes`: those of the frame whose beginning arrived before, or of
+  // a frame that begins here.
+  absl::Status TakeHead(absl::string_view& bytes, const Sinks& sinks);
+  // Takes bytes of the current payload off the start of `bytes`, which `slice` holds.
+  absl::Status TakeBehind(const ByteSlice& slice, absl::string_view& bytes, const Sinks& sinks);
   absl::StatusOr<proto::LocalFrame> ParseFrame(const FramePrefix& prefix,
                                                absl::string_view bytes) const;
   absl::Status TakeFrame(proto::LocalFrame frame, const Sinks& sinks);
@@ -115,6 +130,7 @@ class LocalReader {
   // The frame whose payload is arriving; null if the next byte begins a frame.
   std::unique_ptr<Behind> behind_;
   bool bulky_ = false;  // whether a large payload followed the last frame
+  bool keeps_ = false;  // whether payloads stay in the memory in which they arrive (Take)
 };
 
 }  // namespace cohort

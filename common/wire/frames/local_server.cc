@@ -9,6 +9,7 @@
 #include "common/base/mutex.h"
 #include "common/wire/error_detail.h"
 #include "common/wire/frames/acceptor.h"
+#include "common/wire/frames/frame_session_server.h"
 #include "common/wire/frames/local_connection.h"
 #include "common/wire/frames/local_socket.h"
 #include "common/wire/frames/tcp_socket.h"
@@ -18,188 +19,16 @@ namespace cohort {
 
 namespace {
 
-// Upper bound of the time that a stopping server spends on sending earlier answers.
-constexpr std::chrono::milliseconds kFlushTimeMax{500};
-
-// A call whose answer goes over the connection that brought the request. Thread-safe.
-class LocalOpenCall final : public OpenCall {
- public:
-  LocalOpenCall(std::weak_ptr<LocalConnection> connection, uint64_t id, size_t message_bytes_max)
-      : connection_(std::move(connection)), id_(id), message_bytes_max_(message_bytes_max) {}
-
-  void Finish(absl::StatusOr<Message> result) override {
-    const absl::Status failure =
-        result.ok() ? CheckSize(*result, message_bytes_max_) : result.status();
-    // The client gets an error instead of an answer that is too large.
-    if (!failure.ok()) return Fail(failure);
-    proto::LocalFrame frame;
-    frame.mutable_reply()->set_id(id_);
-    frame.set_header(std::move(result->header));
-    Send(std::move(frame), std::move(result->payload));
-  }
-
-  void Stop(const std::string& text) override { Fail(absl::UnavailableError(text)); }
-
- private:
-  void Fail(const absl::Status& status) {
-    proto::LocalFrame frame;
-    frame.mutable_reply()->set_id(id_);
-    frame.mutable_reply()->set_code(static_cast<int32_t>(status.code()));
-    frame.mutable_reply()->set_error(std::string(status.message()));
-    frame.mutable_reply()->set_detail(DetailOf(status).SerializeAsString());
-    Send(std::move(frame), {});
-  }
-
-  // Sends an answer's frame. Drops the frame if the connection is gone, since nobody waits for the
-  // answer.
-  void Send(proto::LocalFrame frame, Payload payload) {
-    if (const auto connection = connection_.lock()) {
-      connection->Send(std::move(frame), std::move(payload));
-    }
-  }
-
-  const std::weak_ptr<LocalConnection> connection_;
-  const uint64_t id_;
-  const size_t message_bytes_max_;
-};
-
-// The open connections of one server. Thread-safe.
-class Peers {
- public:
-  void Add(std::shared_ptr<LocalConnection> connection) {
-    {
-      MutexLock lock(mutex_);
-      if (!closed_) {
-        open_.insert(std::move(connection));
-        return;
-      }
-    }
-    // The server has stopped, so the new connection is closed. Close is called outside the lock.
-    connection->Close();
-  }
-
-  void Remove(const std::shared_ptr<LocalConnection>& connection) {
-    MutexLock lock(mutex_);
-    open_.erase(connection);
-  }
-
-  void CloseAll() {
-    std::set<std::shared_ptr<LocalConnection>> open;
-    {
-      MutexLock lock(mutex_);
-      closed_ = true;
-      open.swap(open_);
-    }
-    // All connections share one deadline for sending earlier answers, so that a stopping server
-    // does not wait for one client after another.
-    const auto end = std::chrono::steady_clock::now() + kFlushTimeMax;
-    for (const std::shared_ptr<LocalConnection>& connection : open) connection->WaitUntilSent(end);
-    for (const std::shared_ptr<LocalConnection>& connection : open) connection->Close();
-  }
-
- private:
-  Mutex mutex_;
-  // The open connections. The set is ordered by pointer, an order that is never used.
-  std::set<std::shared_ptr<LocalConnection>> open_ ABSL_GUARDED_BY(mutex_);
-  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
-};
-
-// Passes the calls of one client to the handlers. Thread-safe.
-class ServerSession final : public LocalConnection::Owner,
-                            public std::enable_shared_from_this<ServerSession> {
- public:
-  ServerSession(std::shared_ptr<ServerCalls> calls, std::shared_ptr<Peers> peers,
-                size_t message_bytes_max)
-      : calls_(std::move(calls)), peers_(std::move(peers)), message_bytes_max_(message_bytes_max) {}
-
-  // Sets the session's connection. Runs once, on the loop's thread, as OnFrame does.
-  void SetConnection(std::weak_ptr<LocalConnection> connection) {
-    connection_ = std::move(connection);
-  }
-
-  std::shared_ptr<ReceivePlace> PlaceFor(const proto::LocalFrame& frame, size_t bytes) override {
-    if (!frame.has_call()) return nullptr;
-    return calls_->PlaceFor(frame.call().method(), frame.header(), bytes);
-  }
-
-  void OnFrame(proto::LocalFrame frame, Payload payload) override {
-    if (frame.has_ask()) return OnAsk(frame.ask());
-    if (!frame.has_call()) return;
-    ByteBudget::Room room = TakeRoomOf(frame.call().id());
-    // A payload in a shared block occupies memory of the client's process, so the payload is not
-    // charged to this server's budget.
-    if (room == nullptr && frame.block() == 0 && frame.ranges_size() == 0) {
-      room = calls_->TakeRoom(frame.call().method(), PayloadBytes(payload));
-    }
-    Message message{std::move(*frame.mutable_header()), std::move(payload)};
-    const absl::Status fits = CheckSize(message, message_bytes_max_);
-    absl::StatusOr<Message> request =
-        fits.ok() ? absl::StatusOr<Message>(std::move(message)) : fits;
-    auto call = std::make_shared<LocalOpenCall>(connection_, frame.call().id(), message_bytes_max_);
-    call->SetRoom(std::move(room));
-    calls_->Handle(std::move(call), frame.call().method(), std::move(request));
-  }
-
-  void OnEnd(const absl::Status&) override {
-    if (const auto connection = connection_.lock()) peers_->Remove(connection);
-  }
-
- private:
-  void OnAsk(const proto::LocalAsk& ask) {
-    // An Ask for 0 bytes says that the call has ended, so the room granted to the call is given
-    // back.
-    if (ask.bytes() == 0) {
-      TakeRoomOf(ask.id());
-      return;
-    }
-    calls_->AskForRoom(ask.method(), ask.bytes(),
-                       [weak = weak_from_this(), id = ask.id()](ByteBudget::Room room) {
-                         // The client may be gone by the time the budget has room for its request.
-                         if (const auto self = weak.lock()) self->TellRoom(id, std::move(room));
-                       });
-  }
-
-  void TellRoom(uint64_t id, ByteBudget::Room room) {
-    const auto connection = connection_.lock();
-    if (connection == nullptr) return;
-    if (room != nullptr) {
-      MutexLock lock(mutex_);
-      // An earlier lease under this id dies outside the lock, because its destructor runs the
-      // callbacks of callers that wait for room.
-      std::swap(rooms_[id], room);
-    }
-    proto::LocalFrame frame;
-    frame.mutable_room()->set_id(id);
-    connection->Send(std::move(frame), {});
-  }
-
-  ByteBudget::Room TakeRoomOf(uint64_t id) {
-    MutexLock lock(mutex_);
-    const auto found = rooms_.find(id);
-    if (found == rooms_.end()) return nullptr;
-    ByteBudget::Room room = std::move(found->second);
-    rooms_.erase(found);
-    return room;
-  }
-
-  const std::shared_ptr<ServerCalls> calls_;  // the server's calls, shared with the server
-  const std::shared_ptr<Peers> peers_;        // the server's connections, shared with the server
-  const size_t message_bytes_max_;
-  std::weak_ptr<LocalConnection> connection_;
-  Mutex mutex_;
-  // The room granted to requests that have not arrived yet, by the ids of their calls.
-  std::map<uint64_t, ByteBudget::Room> rooms_ ABSL_GUARDED_BY(mutex_);
-};
-
 // Begins to serve a new connection. Runs on the thread of `loop`, so no frame is read before the
 // session knows its connection.
 void Serve(const std::shared_ptr<IoLoop>& loop, UniqueFd socket,
-           const std::shared_ptr<ServerCalls>& calls, const std::shared_ptr<Peers>& peers,
+           const std::shared_ptr<ServerCalls>& calls, const std::shared_ptr<FramePeers>& peers,
            const LocalConnection::Options& options) {
-  auto session = std::make_shared<ServerSession>(calls, peers, options.message_bytes_max);
-  auto connection = LocalConnection::Start(loop, std::move(socket), session, options);
-  session->SetConnection(connection);
-  peers->Add(std::move(connection));
+  ServeSession(calls, peers, options.message_bytes_max,
+               [&](std::shared_ptr<FrameConnection::Owner> session) {
+                 return LocalConnection::Start(loop, std::move(socket), std::move(session),
+                                               options);
+               });
 }
 
 // A LocalServer that serves connections for small calls on one loop and connections for large
@@ -210,7 +39,7 @@ class FrameServer final : public LocalServer {
       : loops_(std::move(loops)),
         options_(std::move(options)),
         calls_(std::make_shared<ServerCalls>(options_.services, options_.address)),
-        peers_(std::make_shared<Peers>()) {}
+        peers_(std::make_shared<FramePeers>()) {}
 
   void Listen(StreamKind kind, UniqueFd socket) {
     const std::shared_ptr<IoLoop>& loop = LoopOf(kind);
@@ -259,7 +88,7 @@ class FrameServer final : public LocalServer {
   const LocalServerOptions options_;
   // The open calls, shared with the sessions and acceptors.
   const std::shared_ptr<ServerCalls> calls_;
-  const std::shared_ptr<Peers> peers_;
+  const std::shared_ptr<FramePeers> peers_;
   // The acceptors of the unix sockets, shared with their loops. Constant after the server has
   // started.
   std::vector<std::shared_ptr<Acceptor>> acceptors_;

@@ -1,8 +1,5 @@
 #include "common/wire/frames/local_writer.h"
 
-#include <sys/epoll.h>
-#include <sys/uio.h>
-
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -10,16 +7,12 @@
 #include "common/base/log.h"
 #include "common/base/status.h"
 #include "common/wire/frame_limits.h"
-#include "common/wire/frames/local_socket.h"
 #include "common/wire/message.h"
 #include "common/wire/payload_assembler.h"
 
 namespace cohort {
 
 namespace {
-
-// The most pieces of memory that one system call sends.
-constexpr size_t kPiecesMax = 64;
 
 // Up to this size, copying a payload twice through the socket is cheaper than sending a shared
 // block and getting it back.
@@ -40,26 +33,6 @@ void CopyAll(const Payload& payload, std::byte* out) {
     if (slice.size > 0) std::memcpy(out, slice.data, slice.size);
     out += slice.size;
   }
-}
-
-// Returns the unsent pieces of a frame's head and of the payload after it: the bytes after the
-// first `sent` ones, as far as one system call may send them.
-std::vector<iovec> PiecesOf(const std::string& head, const Payload& following, size_t sent) {
-  std::vector<iovec> pieces;
-  size_t room = kSystemCallBytesMax;
-  const auto add = [&](const void* data, size_t size) {
-    const size_t skip = std::min(sent, size);
-    // The pieces of one system call are limited, because other threads can use the processor
-    // between short calls.
-    const size_t count = std::min(size - skip, room);
-    sent -= skip;
-    if (count == 0 || pieces.size() == kPiecesMax) return;
-    room -= count;
-    pieces.push_back({const_cast<char*>(static_cast<const char*>(data)) + skip, count});
-  };
-  add(head.data(), head.size());
-  for (const ByteSlice& slice : following) add(slice.data, slice.size);
-  return pieces;
 }
 
 }  // namespace
@@ -128,7 +101,7 @@ bool LocalWriter::SendInPlace(proto::LocalFrame frame, Payload payload) {
   }
   MutexLock lock(mutex_);
   if (!closed_) LendLocked(payload, frame, sent);
-  sent.push_back(std::move(payload));
+  sent.payloads.push_back(std::move(payload));
   return WriteLocked(frame, {}, new_fd, sent);
 }
 
@@ -257,7 +230,7 @@ bool LocalWriter::NextPartLocked(Part& part) {
 bool LocalWriter::WriteLocked(proto::LocalFrame& frame, Payload following, int passed_fd,
                               Sent& sent) {
   if (closed_) {
-    sent.push_back(std::move(following));
+    sent.payloads.push_back(std::move(following));
     return false;
   }
   // Every frame also gives back the other end's blocks that were read since the last frame.
@@ -274,45 +247,33 @@ bool LocalWriter::WriteLocked(proto::LocalFrame& frame, Payload following, int p
   // call id 0.
   const uint64_t call = frame.has_call() && frame.whole_bytes() == 0 ? frame.call().id() : 0;
   unsent_.push_back({WithPrefix(frame, options_.sums), std::move(following), 0, passed_fd, call});
-  if (unsent_.size() > 1) return true;  // Writable sends the frame when the socket has room
+  if (unsent_.size() > 1) return true;  // Writable sends the frame when the bearer has room
   return FlushLocked(sent);
 }
 
 // Replaces the unsent payload of a cancelled call by a copy. The payload cannot be dropped: its
 // frame says how many bytes follow, and some of the bytes may have been sent.
-void LocalWriter::Forget(uint64_t call) {
+bool LocalWriter::Forget(uint64_t call) {
   Payload forgotten;  // the payload dies after the lock is released
   MutexLock lock(mutex_);
-  for (Unsent& unsent : unsent_) {
+  for (UnsentFrame& unsent : unsent_) {
     if (unsent.call != call || PayloadBytes(unsent.following) == 0) continue;
     forgotten = std::exchange(unsent.following, CopyOf(unsent.following));
-    return;
+    return true;
   }
+  return !options_.bearer.Holds(call);
 }
 
-// Sends frames until the socket is full. Returns false if the other end is gone, which the loop
+// Sends frames until the bearer is full. Returns false if the other end is gone, which the bearer
 // also finds out by itself.
 bool LocalWriter::FlushLocked(Sent& sent) {
-  while (!unsent_.empty()) {
-    Unsent& next = unsent_.front();
-    const std::vector<iovec> pieces = PiecesOf(next.head, next.following, next.sent);
-    const absl::StatusOr<size_t> count = SendPieces(options_.socket, pieces, next.passed_fd);
-    if (!count.ok()) return false;
-    if (*count == 0) break;
-    // The descriptor was passed with the first byte of the frame, so later system calls do not pass
-    // it.
-    next.passed_fd = -1;
-    next.sent += *count;
-    if (next.sent < next.head.size() + PayloadBytes(next.following)) continue;
-    sent.push_back(std::move(next.following));
-    unsent_.pop_front();
-  }
+  const absl::StatusOr<bool> starts = options_.bearer.SendFrames(unsent_, sent.payloads);
+  if (!starts.ok()) return false;
+  if (*starts) sent.bearer = &options_.bearer;
   if (unsent_.empty()) sent_.NotifyAll();
-  // The loop watches for room in the socket only while frames wait for it.
   if (waits_for_room_ == unsent_.empty()) {
     waits_for_room_ = !unsent_.empty();
-    const uint32_t room = waits_for_room_ ? uint32_t{EPOLLOUT} : 0u;
-    options_.loop.Change(options_.source, EPOLLIN | room);
+    options_.bearer.WaitForRoom(waits_for_room_);
   }
   return true;
 }
@@ -378,7 +339,7 @@ void LocalWriter::WaitUntilSent(std::chrono::steady_clock::time_point end) {
 }
 
 void LocalWriter::Close() {
-  std::deque<Unsent> unsent;  // unsent, in_parts and lent die after the lock is released
+  std::deque<UnsentFrame> unsent;  // unsent, in_parts and lent die after the lock is released
   std::deque<InParts> in_parts;
   std::vector<LentMemory::Owner> lent;
   MutexLock lock(mutex_);

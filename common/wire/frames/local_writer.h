@@ -12,14 +12,12 @@
 #include <chrono>
 #include <deque>
 #include <set>
-#include <string>
 #include <vector>
 
 #include "common/base/mutex.h"
-#include "common/base/unique_fd.h"
 #include "common/wire/frame_limits.h"
+#include "common/wire/frames/frame_bearer.h"
 #include "common/wire/frames/frame_prefix.h"
-#include "common/wire/frames/io_loop.h"
 #include "common/wire/frames/shared_block.h"
 #include "common/wire/frames/shared_memory.h"
 #include "common/wire/message.h"
@@ -31,9 +29,7 @@ namespace cohort {
 class LocalWriter {
  public:
   struct Options {
-    IoLoop& loop;
-    const IoLoop::Source& source;  // the owner of `socket` among the loop's sources
-    const UniqueFd& socket;
+    FrameBearer& bearer;
     bool blocks = true;  // whether payloads of either end may lie in shared blocks
     FrameSums sums = FrameSums::kNone;
     // The largest payload that is sent whole when no shared blocks are used. A larger payload
@@ -55,8 +51,9 @@ class LocalWriter {
 
   // Forgets a call whose caller no longer waits. After return, the caller's memory of a payload
   // that is still on its way is not read: the rest of the payload is sent from a copy. A payload
-  // that travels in parts is still read.
-  void Forget(uint64_t call);
+  // that travels in parts is still read. Returns false if the bearer cannot let go of the caller's
+  // memory: the connection must end then.
+  [[nodiscard]] bool Forget(uint64_t call);
 
   // Handles what a frame of the other end says about blocks, for example which blocks it has read.
   // Returns false if the frame names a block that is not lent.
@@ -67,7 +64,7 @@ class LocalWriter {
   void BlockRead(uint64_t block, size_t bytes);
   void PartRead(uint64_t block);
 
-  // Continues sending. The loop's thread calls it when the socket has room.
+  // Continues sending. The bearer calls it when it has room.
   void Writable();
 
   // Returns when everything was sent, when nothing can be sent any more, or at `end`. Must not run
@@ -78,14 +75,6 @@ class LocalWriter {
   void Close();
 
  private:
-  // A frame that waits for room in the socket.
-  struct Unsent {
-    std::string head;
-    Payload following;
-    size_t sent = 0;  // number of bytes of head and following that were sent
-    int passed_fd = -1;
-    uint64_t call = 0;  // the id of the frame's call if the whole payload follows the frame, else 0
-  };
   // A message whose payload travels in parts.
   struct InParts {
     proto::LocalFrame frame;
@@ -100,8 +89,15 @@ class LocalWriter {
     int new_fd = -1;
     Payload ended;  // the whole payload, to be released, if this is its last part
   };
-  // Payloads to release outside the lock, because releasing a payload runs other code.
-  using Sent = std::vector<Payload>;
+  // Work that the destructor does once the lock is released: the bearer starts to send what it has
+  // taken, and payloads that were sent are released. Both run other code.
+  struct Sent {
+    ~Sent() {
+      if (bearer != nullptr) bearer->StartSending();
+    }
+    std::vector<Payload> payloads;
+    FrameBearer* bearer = nullptr;  // null: there is nothing to start
+  };
 
   bool UseBlocksLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SumUp(const Payload& following, proto::LocalFrame& frame) const;
@@ -127,7 +123,7 @@ class LocalWriter {
   bool peer_takes_blocks_ ABSL_GUARDED_BY(mutex_) = false;
   bool waits_for_room_ ABSL_GUARDED_BY(mutex_) = false;
   bool sending_parts_ ABSL_GUARDED_BY(mutex_) = false;  // whether a thread is sending parts now
-  std::deque<Unsent> unsent_ ABSL_GUARDED_BY(mutex_);
+  std::deque<UnsentFrame> unsent_ ABSL_GUARDED_BY(mutex_);
   std::deque<InParts> in_parts_ ABSL_GUARDED_BY(mutex_);
   std::set<uint64_t> slots_out_ ABSL_GUARDED_BY(mutex_);
   LentMemory lent_ ABSL_GUARDED_BY(mutex_);

@@ -4,7 +4,7 @@
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 
-#include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <memory>
@@ -12,16 +12,19 @@
 
 #include "absl/functional/any_invocable.h"
 #include "absl/strings/str_cat.h"
+#include "absl/types/optional.h"
 #include "common/base/mutex.h"
 #include "common/base/status.h"
 #include "common/wire/error_detail.h"
 #include "common/wire/frame.h"
 #include "common/wire/frame_limits.h"
+#include "common/wire/frames/io_loop.h"
+#include "common/wire/frames/local_channel.h"
+#include "common/wire/frames/stream_greeting.h"
 #include "common/wire/grpc/grpc_bytes.h"
+#include "common/wire/grpc/grpc_frames.h"
 #include "common/wire/grpc/grpc_loop.h"
-#include "common/wire/grpc/grpc_parts.h"
 #include "common/wire/grpc/grpc_settings.h"
-#include "common/wire/grpc/grpc_stream_call.h"
 #include "common/wire/method_table.h"
 
 namespace cohort {
@@ -51,7 +54,6 @@ struct CallState {
   GrpcChannel::NamesTold told;
   std::string method;
   std::atomic<bool> cancelled{false};
-  ByteBudget::Room unasked;  // this request's room in the budget `unasked_`, if it needs room
 };
 
 class GrpcCall final : public Call {
@@ -116,21 +118,13 @@ std::shared_ptr<grpc::Channel> NewChannel(const std::string& address,
                                    ChannelSettings(options.lane, options.message_bytes_max));
 }
 
-// A channel over gRPC for one address and lane. Thread-safe.
-class GenericChannel final : public GrpcChannel {
+// A channel whose calls are unary calls of gRPC. Thread-safe.
+class UnaryChannel final : public GrpcChannel {
  public:
-  explicit GenericChannel(GrpcChannelOptions options)
-      : lane_(options.lane),
-        address_(std::make_shared<const std::string>(std::move(options.address))),
+  explicit UnaryChannel(GrpcChannelOptions options)
+      : address_(std::make_shared<const std::string>(std::move(options.address))),
         message_bytes_max_(options.message_bytes_max),
-        pool_(options.pool != nullptr ? options.pool : std::make_shared<ReceivePool>()),
-        stub_(NewChannel(*address_, options)),
-        parts_stub_(NewChannel(*address_, options)) {}
-
-  ~GenericChannel() override {
-    MutexLock lock(mutex_);
-    if (stream_ != nullptr) stream_->EndWhenIdle();
-  }
+        stub_(NewChannel(*address_, options)) {}
 
   std::unique_ptr<Call> Start(absl::string_view method, Message request, absl::Duration timeout,
                               Reply done) override {
@@ -142,7 +136,6 @@ class GenericChannel final : public GrpcChannel {
     const absl::Status fits = CheckSize(request, message_bytes_max_);
     if (!fits.ok()) return FailLater(fits, std::move(done));
     if (timeout <= absl::ZeroDuration()) return FailLater(NoAnswerInTime(method), std::move(done));
-    if (GoesOnStream(request, timeout)) return StartOnStream(method, std::move(request), done);
     auto state = std::make_shared<CallState>();
     state->done = std::move(done);
     state->told = std::move(told);
@@ -150,13 +143,6 @@ class GenericChannel final : public GrpcChannel {
     state->method.assign(method.data(), method.size());
     state->context.set_deadline(std::chrono::system_clock::now() +
                                 absl::ToChronoMicroseconds(BoundedWait(timeout)));
-    // A call travels in parts if its request has to wait for room at the server, or if a large
-    // answer is expected.
-    const bool asks = !GoesUnasked(request, *state);
-    if (asks || request.answer_bytes > kWholeBytesMax) {
-      StartParts(state, std::move(request), asks);
-      return std::make_unique<GrpcCall>(std::move(state));
-    }
     const absl::StatusOr<Payload> frame =
         EncodeCheckedFrame(std::move(request), message_bytes_max_);
     if (!frame.ok()) return FailLater(frame.status(), std::move(state->done));
@@ -171,63 +157,10 @@ class GenericChannel final : public GrpcChannel {
   }
 
  private:
-  // Returns whether a request is sent on the channel's shared stream. A call with a deadline of its
-  // own is not, since ending one call of a stream ends the others.
-  bool GoesOnStream(const Message& request, absl::Duration timeout) const {
-    return lane_ == Lane::kFrames && timeout == absl::InfiniteDuration() &&
-           PayloadBytes(request.payload) <= kFrameBytesMax &&
-           request.header.size() <= kFrameBytesMax && request.answer_bytes <= kFrameBytesMax;
-  }
-
-  // Starts a call on the shared stream; if the stream has ended, on a new one.
-  std::unique_ptr<Call> StartOnStream(absl::string_view method, Message request, Reply& done) {
-    while (true) {
-      std::shared_ptr<GrpcCallStream> stream;
-      {
-        MutexLock lock(mutex_);
-        // The lock may be held, because gRPC runs no code of this project inside Start.
-        if (stream_ == nullptr) {
-          stream_ = GrpcCallStream::Start(stub_, {*address_, message_bytes_max_});
-        }
-        stream = stream_;
-      }
-      if (auto call = stream->Begin(method, request, done)) return call;
-      MutexLock lock(mutex_);
-      if (stream_ == stream) stream_ = nullptr;  // the stream has ended
-    }
-  }
-
-  // Returns whether a request may be sent before the server grants room. A request that is not
-  // small needs room in the budget `unasked_`, which is taken here.
-  bool GoesUnasked(const Message& request, CallState& state) const {
-    const size_t bytes = PayloadBytes(request.payload);
-    if (bytes <= kSmallRequestBytesMax) return true;
-    if (bytes <= kUnaskedBytesMax) state.unasked = unasked_->TryTake(bytes);
-    return state.unasked != nullptr;
-  }
-
-  void StartParts(std::shared_ptr<CallState> state, Message request, bool asks) {
-    // The pointer shares the call's state, so the state lives while gRPC uses its context.
-    const std::shared_ptr<grpc::ClientContext> context(state, &state->context);
-    StartPartsCall(
-        parts_stub_,
-        {state->method, std::move(request), asks, message_bytes_max_, pool_, context,
-         [state, address = address_](const grpc::Status& status, absl::StatusOr<Message> answer) {
-           Reply done = std::move(state->done);
-           // The request's room in the budget `unasked_` is given back before the completion runs,
-           // because the completion may start the next call.
-           state->unasked.reset();
-           TellNames(*state, status);
-           if (!status.ok()) return done(Failure(*state, *address, status));
-           done(std::move(answer));
-         }});
-  }
-
   // Ends a unary call: tells the names, then completes the call with the answer or the failure.
   static void Complete(CallState& state, const std::string& address, size_t message_bytes_max,
                        const grpc::Status& status) {
     Reply done = std::move(state.done);
-    state.unasked.reset();
     TellNames(state, status);
     if (!status.ok()) return done(Failure(state, address, status));
     const Payload frame = FromByteBuffer(state.response);
@@ -273,28 +206,135 @@ class GenericChannel final : public GrpcChannel {
         code, absl::StrCat("call of ", state.method, " at ", address, ": ", failure.message()));
   }
 
-  const Lane lane_;
   // The server's address. Shared with calls, which may outlive the channel.
   const std::shared_ptr<const std::string> address_;
   const size_t message_bytes_max_;
-  const std::shared_ptr<ReceivePool> pool_;
-  // The budget of requests that are sent without asking the server for room. Shared with calls
-  // under way.
-  const std::shared_ptr<ByteBudget> unasked_ = std::make_shared<ByteBudget>(kUnaskedBytesMax);
   grpc::GenericStub stub_;
-  // The stub of a second connection, for calls in parts; the first such call opens the connection.
-  // Small calls then do not wait for the parts that are in the socket.
-  grpc::GenericStub parts_stub_;
+};
+
+// The names that a server has told on one connection. Thread-safe.
+class ToldNames {
+ public:
+  void Set(ServerNames names) {
+    MutexLock lock(mutex_);
+    names_ = std::move(names);
+  }
+  absl::optional<ServerNames> Get() {
+    MutexLock lock(mutex_);
+    return names_;
+  }
+
+ private:
   Mutex mutex_;
-  // The stream of a channel for Lane::kFrames, made by its first call. Shared with its calls and
-  // with gRPC.
-  std::shared_ptr<GrpcCallStream> stream_ ABSL_GUARDED_BY(mutex_);
+  absl::optional<ServerNames> names_ ABSL_GUARDED_BY(mutex_);
+};
+
+// Returns the loop of the timers of all sessions over gRPC.
+const std::shared_ptr<IoLoop>& TimerLoop() {
+  // The loop is never destroyed, as the threads of gRPC are not (grpc_loop.cc): the last owner of a
+  // loop may not be one of its users.
+  static const auto* const loop =
+      new std::shared_ptr<IoLoop>(std::make_shared<IoLoop>(Turns::kShort));
+  return *loop;
+}
+
+// A channel whose calls travel as frames, over one connection for small calls and one for large
+// payloads, each with a connection of gRPC. Thread-safe.
+class FrameChannel final : public GrpcChannel {
+ public:
+  explicit FrameChannel(const GrpcChannelOptions& options)
+      : lane_(options.lane),
+        options_(SessionOptions(options)),
+        lines_{Line(options), Line(options)} {}
+
+  ~FrameChannel() override {
+    MutexLock lock(mutex_);
+    for (Line& line : lines_) {
+      if (line.session != nullptr) line.session->CloseWhenIdle();
+    }
+  }
+
+  std::unique_ptr<Call> Start(absl::string_view method, Message request, absl::Duration timeout,
+                              Reply done) override {
+    return StartAsking(method, std::move(request), timeout, nullptr, std::move(done));
+  }
+
+  std::unique_ptr<Call> StartAsking(absl::string_view method, Message request,
+                                    absl::Duration timeout, NamesTold told, Reply done) override {
+    std::shared_ptr<LocalSession> session;
+    std::shared_ptr<ToldNames> names;
+    {
+      MutexLock lock(mutex_);
+      Line& line = lines_[static_cast<size_t>(KindOf(request))];
+      OpenLocked(line);
+      session = line.session;
+      names = line.names;
+    }
+    if (told == nullptr) {
+      return session->Start(method, std::move(request), timeout, std::move(done));
+    }
+    return session->Start(method, std::move(request), timeout,
+                          [names, told = std::move(told),
+                           done = std::move(done)](absl::StatusOr<Message> result) mutable {
+                            if (auto heard = names->Get()) told(*std::move(heard));
+                            std::exchange(done, nullptr)(std::move(result));
+                          });
+  }
+
+ private:
+  struct Line {
+    explicit Line(const GrpcChannelOptions& options) : stub(NewChannel(options.address, options)) {}
+    grpc::GenericStub stub;  // a connection of gRPC, opened by the first call
+    // The session, shared with calls, which may outlive the channel.
+    std::shared_ptr<LocalSession> session;
+    std::shared_ptr<ToldNames> names;  // what the server told, shared with the session's connection
+  };
+
+  static LocalSession::Options SessionOptions(const GrpcChannelOptions& options) {
+    LocalSession::Options session;
+    session.address = options.address;
+    session.message_bytes_max = options.message_bytes_max;
+    session.blocks = false;
+    session.sums = FrameSums::kCrc32c;
+    session.pool = options.pool != nullptr ? options.pool : std::make_shared<ReceivePool>();
+    session.tells_malformed = true;
+    if (options.lane == Lane::kFrames) session.free_bytes_max = kFrameBytesMax;
+    return session;
+  }
+
+  // Returns the connection for a request: what is asked for may be large, too.
+  StreamKind KindOf(const Message& request) const {
+    const size_t bytes = PayloadBytes(request.payload);
+    const size_t small = lane_ == Lane::kFrames ? kFrameBytesMax : kUnaskedBytesMax;
+    const bool parts = bytes > small || request.answer_bytes > kWholeBytesMax;
+    return parts ? StreamKind::kParts : StreamKind::kCalls;
+  }
+
+  // Opens the session of a line, again if it has ended.
+  void OpenLocked(Line& line) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (line.session != nullptr && line.session->open()) return;
+    line.names = std::make_shared<ToldNames>();
+    line.session = LocalSession::Over(TimerLoop(), options_,
+                                      [&](std::shared_ptr<FrameConnection::Owner> owner,
+                                          const FrameConnection::Options& connection) {
+                                        return OpenFrames(line.stub, std::move(owner), connection,
+                                                          [names = line.names](ServerNames told) {
+                                                            names->Set(std::move(told));
+                                                          });
+                                      });
+  }
+
+  const Lane lane_;
+  const LocalSession::Options options_;
+  Mutex mutex_;
+  std::array<Line, 2> lines_ ABSL_GUARDED_BY(mutex_);  // by StreamKind
 };
 
 }  // namespace
 
 std::shared_ptr<GrpcChannel> MakeGrpcChannel(GrpcChannelOptions options) {
-  return std::make_shared<GenericChannel>(std::move(options));
+  if (options.lane == Lane::kControl) return std::make_shared<UnaryChannel>(std::move(options));
+  return std::make_shared<FrameChannel>(options);
 }
 
 }  // namespace cohort

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/functional/any_invocable.h"
+#include "common/wire/grpc/server_names.h"
 #include "common/wire/receive_memory.h"
 #include "common/wire/transport.h"
 
@@ -19,14 +20,6 @@ struct GrpcChannelOptions {
   // The pool for the memory of large answers, shared with other channels. Null: the channel makes a
   // pool of its own.
   std::shared_ptr<ReceivePool> pool = nullptr;
-};
-
-// The names by which a server is reached other than over gRPC. An empty name means that the server
-// has no such way.
-struct ServerNames {
-  std::string local;   // name of the server's unix socket on this host
-  std::string stream;  // name of the server in greetings on its port (stream_greeting.h)
-  std::string peer;    // address of the connection's other end, in gRPC's notation
 };
 
 // A channel over gRPC. Thread-safe.

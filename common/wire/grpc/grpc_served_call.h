@@ -100,7 +100,7 @@ class GrpcServedCall {
   std::atomic<int> left_{1};
 };
 
-class GrpcServedStreams;
+class FramePeers;
 struct GrpcStandardServices;
 
 // The state that all methods of a gRPC server use. Thread-safe.
@@ -112,8 +112,8 @@ struct GrpcDispatcher {
   // host, `stream_name` for clients of any host. Empty: there is no such way.
   std::string local_name;
   std::string stream_name;
-  // The open streams, shared with the server, which ends them.
-  std::shared_ptr<GrpcServedStreams> streams;
+  // The open connections of frames, shared with the server, which closes them.
+  std::shared_ptr<FramePeers> peers;
   std::shared_ptr<GrpcStandardServices> standard;  // health and reflection, shared with the server
 
   // Adds the server's names to the answer's metadata if the client asks for them.

@@ -9,13 +9,12 @@
 #include "common/base/check.h"
 #include "common/base/status.h"
 #include "common/wire/frame.h"
+#include "common/wire/frames/frame_session_server.h"
 #include "common/wire/grpc/grpc_bytes.h"
-#include "common/wire/grpc/grpc_parts.h"
+#include "common/wire/grpc/grpc_frames.h"
 #include "common/wire/grpc/grpc_served_call.h"
 #include "common/wire/grpc/grpc_settings.h"
 #include "common/wire/grpc/grpc_standard_calls.h"
-#include "common/wire/grpc/grpc_stream_call.h"
-#include "common/wire/grpc/grpc_stream_server.h"
 #include "common/wire/method_table.h"
 #include "common/wire/server_calls.h"
 #include "common/wire/typed_call.h"
@@ -104,8 +103,7 @@ void Serve(std::unique_ptr<GrpcIncoming> call,
            const std::shared_ptr<const GrpcDispatcher>& dispatcher) {
   if (ServeStandardCall(call, dispatcher->standard)) return;
   const std::string& method = call->context->method();
-  if (method == kPartsMethod) return ServeParts(std::move(call), dispatcher);
-  if (method == kCallsMethod) return ServeCalls(std::move(call), dispatcher);
+  if (method == kFramesMethod) return ServeFrames(std::move(call), dispatcher);
   UnaryCall::Start(std::move(call), dispatcher);
 }
 
@@ -121,7 +119,7 @@ class RawServer final : public GrpcServer {
             std::unique_ptr<Acceptor> acceptor, std::unique_ptr<grpc::Server> server)
       : address_(std::move(address)),
         calls_(std::move(calls)),
-        streams_(dispatcher->streams),
+        peers_(dispatcher->peers),
         standard_(dispatcher->standard),
         service_(std::move(service)),
         no_queue_(std::move(no_queue)),
@@ -133,10 +131,10 @@ class RawServer final : public GrpcServer {
   }
 
   ~RawServer() override {
-    // Open calls are answered first. Streams of calls end after their answers were written. Then
-    // gRPC gets time to send.
+    // Open calls are answered first. Connections of frames end after their answers were written.
+    // Then gRPC gets time to send.
     calls_->Stop();
-    streams_->EndAll();
+    peers_->CloseAll();
     server_->Shutdown(std::chrono::system_clock::now() + kFlushTimeMax);
     open_->WaitForNone();
     no_queue_->Shutdown();
@@ -163,8 +161,8 @@ class RawServer final : public GrpcServer {
  private:
   const std::string address_;
   const std::shared_ptr<ServerCalls> calls_;  // the open calls, shared with the calls
-  // The open streams of calls, shared with the streams.
-  const std::shared_ptr<GrpcServedStreams> streams_;
+  // The open connections of frames, shared with their sessions.
+  const std::shared_ptr<FramePeers> peers_;
   const std::shared_ptr<GrpcStandardServices> standard_;
   // The number of calls with which gRPC is not done. Shared with the calls.
   const std::shared_ptr<GrpcCallCount> open_ = std::make_shared<GrpcCallCount>();
@@ -201,7 +199,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> StartGrpcServer(GrpcServerOptions op
   }
   const auto dispatcher = std::make_shared<const GrpcDispatcher>(GrpcDispatcher{
       calls, options.message_bytes_max, std::make_shared<ReceivePool>(), options.local_name,
-      options.stream_name, std::make_shared<GrpcServedStreams>(), standard});
+      options.stream_name, std::make_shared<FramePeers>(), standard});
   grpc::ServerBuilder builder;
   ApplyServerSettings(options.message_bytes_max, builder);
   int port = 0;

@@ -38,9 +38,9 @@ constexpr int kTcpReadChunkBytesMax = 512 << 10;
 // The bytes that a peer may send before the reader has read them (HTTP/2's flow control).
 constexpr int kLookaheadBytes = 64 << 20;
 constexpr int kMetadataBytesMax = 64 << 10;
-// Bytes of a message beside header and payload: tag and length of the payload, and for a call on a
-// stream its id and method.
-constexpr size_t kFrameOverheadBytesMax = 512;
+// Bytes of a message beside header and payload: tag and length of the payload, and what a frame has
+// beside them.
+constexpr size_t kFrameOverheadBytesMax = (size_t{1} << 20) + 512;
 
 // Returns the size limit of a message as gRPC takes it, an int.
 int MessageBytesMax(size_t message_bytes_max) {

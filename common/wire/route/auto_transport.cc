@@ -21,7 +21,6 @@
 #include "common/wire/grpc/grpc_channel.h"
 #include "common/wire/grpc/grpc_server.h"
 #include "common/wire/grpc/grpc_settings.h"
-#include "common/wire/payload_assembler.h"
 #include "common/wire/route/local_only_channel.h"
 #include "common/wire/route/shared_port.h"
 #include "common/wire/route/tcp_route.h"
@@ -101,10 +100,6 @@ class AutoChannel final : public Channel, public std::enable_shared_from_this<Au
     if (const auto& open = ways.frames; open != nullptr) {
       return open->Start(method, std::move(request), timeout, std::move(done));
     }
-    // Without frames, each call is a gRPC call of its own, and gRPC keeps the payload's memory
-    // until the answer. The copy lets the caller's memory go when the bytes were sent, as
-    // Lane::kFrames promises.
-    if (options_.lane == Lane::kFrames) request.payload = CopyOf(request.payload);
     return ways.grpc->StartAsking(
         method, std::move(request), timeout,
         [weak = weak_from_this()](ServerNames names) {
@@ -132,8 +127,8 @@ class AutoChannel final : public Channel, public std::enable_shared_from_this<Au
       // gets no answer. So calls after the break get a new gRPC connection.
       ended = std::exchange(grpc_, nullptr);
     } else if (grpc_ == nullptr) {
-      grpc_ =
-          MakeGrpcChannel({options_.address, Lane::kData, options_.message_bytes_max, loops_.pool});
+      grpc_ = MakeGrpcChannel(
+          {options_.address, options_.lane, options_.message_bytes_max, loops_.pool});
     }
     ways.grpc = grpc_;
     return ways;

@@ -74,6 +74,7 @@ run_seeds() {
     grep '^seed [0-9]* failed: ' "$output" | sed "s/what it said is on stderr/$said/" || true
     [ -n "$died" ] || break
     from=$((died + 1))
+    [ "$from" -gt "$seeds" ] || [ "$(date +%s)" -lt "$end" ] || echo "$died" >"$tree/late"
   done
 }
 
@@ -85,12 +86,13 @@ missed=0
 for name in "${names[@]}"; do
   (cd "$tree" && patch -p1 -F0 -f -s --no-backup-if-mismatch <"$planted/$name.patch")
   build  # a patch that does not build is an error, not a bug that was not found
-  rm -f "$tree/hung"
+  rm -f "$tree/hung" "$tree/late"
   found=$(run_seeds "$name")
   (cd "$tree" && patch -R -p1 -F0 -f -s --no-backup-if-mismatch <"$planted/$name.patch")
   first=$(head -1 <<<"$found")
   count=$(grep -c . <<<"$found" || true)
   [ ! -f "$tree/hung" ] || count="$count, then one hangs"
+  [ ! -f "$tree/late" ] || count="$count of the first $(cat "$tree/late"), then time was up"
   if [ -z "$found" ]; then
     missed=1
     echo "| $name | none | 0 | |"

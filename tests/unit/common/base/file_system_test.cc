@@ -295,6 +295,21 @@ TEST(PosixFiles, ARelativePathThatCannotBeOpenedIsNamedWithItsDirectory) {
               HasSubstr(absl::StrCat("not/here in ", std::filesystem::current_path().string())));
 }
 
+TEST(PosixFiles, ARelativePathThatCannotBeReadIsNamedWithItsDirectory) {
+  // A directory, and this test's own program, from the directory that the test runs in.
+  const std::string here = absl::StrCat(" in ", std::filesystem::current_path().string());
+  PosixFileSystem files;
+  EXPECT_EQ(files.Open("..").status().message(),
+            absl::StrCat("..", here, " is not a regular file"));
+  const std::string program =
+      std::filesystem::relative(std::filesystem::read_symlink("/proc/self/exe")).string();
+  const auto opened = files.Open(program);
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  char byte = 0;
+  EXPECT_THAT(std::string((*opened)->Read((*opened)->size(), absl::MakeSpan(&byte, 1)).message()),
+              HasSubstr(absl::StrCat(program, here, " ends at byte ")));
+}
+
 TEST(TemporaryNames, AreToldFromOthers) {
   EXPECT_EQ(FinalName("m.index.0123456789abcdef.tmp"), "m.index");
   EXPECT_EQ(FinalName("m.index.tmp"), "m.index");

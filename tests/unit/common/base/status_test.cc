@@ -23,6 +23,15 @@ TEST(Annotate, KeepsPayloads) {
   EXPECT_EQ(Annotate(status, "y").GetPayload("url"), absl::Cord("bytes"));
 }
 
+TEST(RepeatsMessage, SeesAMessageBehindContextsOnly) {
+  EXPECT_TRUE(RepeatsMessage("x: y", "x: y"));
+  EXPECT_TRUE(RepeatsMessage("a: b: x: y", "x: y"));
+  EXPECT_TRUE(RepeatsMessage("x: y", "a: b: x: y"));
+  EXPECT_FALSE(RepeatsMessage("closure 11 failed", "1 failed"));
+  EXPECT_FALSE(RepeatsMessage("x: y", "x"));
+  EXPECT_FALSE(RepeatsMessage("x: y and z", "x: y"));
+}
+
 TEST(ErrnoStatus, NamesContextAndCause) {
   const absl::Status status = ErrnoStatus(ENOSPC, "cannot write f");
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);

@@ -154,13 +154,14 @@ TEST(UnusedCheckpointName, IsNeverThatOfACompleteCheckpoint) {
   EXPECT_TRUE(absl::IsResourceExhausted(UnusedCheckpointName(disk, "d", "ckpt-1").status()));
 }
 
-TEST(CheckpointState, IsWrittenAsTensorFlowWritesIt) {
+TEST(CheckpointState, IsWrittenAsTensorFlowWritesItWithAChecksumInAComment) {
   CrashDisk disk(CrashDisk::kNever);
   ASSERT_TRUE(WriteCheckpointState(disk, "d", {"ckpt-3", {"ckpt-2", "ckpt-3"}}).ok());
   EXPECT_EQ(disk.bytes("d/checkpoint"),
             "model_checkpoint_path: \"ckpt-3\"\n"
             "all_model_checkpoint_paths: \"ckpt-2\"\n"
-            "all_model_checkpoint_paths: \"ckpt-3\"\n");
+            "all_model_checkpoint_paths: \"ckpt-3\"\n"
+            "# crc32c: 3114c20d\n");
   const auto state = ReadCheckpointState(disk, "d");
   ASSERT_TRUE(state.ok()) << state.status();
   EXPECT_EQ(state->latest, "ckpt-3");
@@ -175,6 +176,53 @@ TEST(CheckpointState, AbsolutePathsBelowTheDirectoryBecomeRelative) {
   ASSERT_TRUE(state.ok()) << state.status();
   EXPECT_EQ(state->latest, "c/ckpt");
   EXPECT_THAT(state->all, ElementsAre("/a/bc", "c/ckpt"));
+}
+
+// "ckpt-15" that became "ckpt-10" names an older checkpoint.
+TEST(CheckpointState, NoChangedBitNamesOtherCheckpoints) {
+  CrashDisk disk(CrashDisk::kNever);
+  const CheckpointState written{"ckpt-15", {"ckpt-10", "ckpt-15"}};
+  ASSERT_TRUE(WriteCheckpointState(disk, "d", written).ok());
+  const std::string whole = disk.bytes("d/checkpoint");
+  int refused = 0;
+  for (size_t bit = 0; bit < whole.size() * 8; ++bit) {
+    SCOPED_TRACE(bit);
+    std::string other = whole;
+    other[bit / 8] = static_cast<char>(other[bit / 8] ^ (1 << (bit % 8)));
+    ASSERT_TRUE(WriteFileAtomically(disk, "d/checkpoint", other).ok());
+    const auto state = ReadCheckpointState(disk, "d");
+    if (!state.ok()) {
+      EXPECT_TRUE(absl::IsDataLoss(state.status())) << state.status();
+      ++refused;
+      continue;
+    }
+    // The bit was one of the comment.
+    EXPECT_EQ(state->latest, written.latest);
+    EXPECT_EQ(state->all, written.all);
+  }
+  EXPECT_GT(refused, 600);
+}
+
+TEST(CheckpointState, AChangedOneSaysWhatItsChecksumShouldBeAndHowAnEditedOneIsTaken) {
+  CrashDisk disk(CrashDisk::kNever);
+  ASSERT_TRUE(Save(disk, "d/ckpt-9", 1, {RowsOf("v", 0, Ramp(Shape({2})), {0, 2})}).ok());
+  ASSERT_TRUE(WriteCheckpointState(disk, "d", {"ckpt-3", {}}).ok());
+  const std::string edited = "model_checkpoint_path: \"ckpt-9\"\n";
+  const std::string line = disk.bytes("d/checkpoint").substr(edited.size());
+  ASSERT_TRUE(WriteFileAtomically(disk, "d/checkpoint", edited + line).ok());
+  const absl::Status refused = FindCheckpoint(disk, "d", "latest").status();
+  EXPECT_TRUE(absl::IsDataLoss(refused)) << refused;
+  EXPECT_THAT(std::string(refused.message()),
+              testing::AllOf(testing::StartsWith("d/checkpoint: its last line should be '# crc32c"),
+                             testing::HasSubstr("if you have edited it, remove that line"),
+                             testing::HasSubstr("intact checkpoints in d: ckpt-9;")));
+  ASSERT_TRUE(WriteFileAtomically(disk, "d/checkpoint", edited).ok());
+  EXPECT_EQ(*FindCheckpoint(disk, "d", "latest"), "d/ckpt-9");
+  // Bytes behind the line have no checksum.
+  ASSERT_TRUE(WriteCheckpointState(disk, "d", {"ckpt-9", {}}).ok());
+  const std::string longer = disk.bytes("d/checkpoint") + "model_checkpoint_path: \"ckpt-3\"\n";
+  ASSERT_TRUE(WriteFileAtomically(disk, "d/checkpoint", longer).ok());
+  EXPECT_TRUE(absl::IsDataLoss(ReadCheckpointState(disk, "d").status()));
 }
 
 TEST(CheckpointState, Errors) {

@@ -249,6 +249,34 @@ TEST_F(RoleCommandLine, TextCommandsExitWithZero) {
   EXPECT_EQ(Print(Role::kPs, {"--check_config"}), "the configuration is good\n");
 }
 
+TEST_F(RoleCommandLine, APathThatOnlyAShellExpandsIsRefusedNamingItsFlagOrKey) {
+  SetTask(R"("task": {"type": "worker", "index": 0})");
+  for (const char* flag : {"--address_file", "--grant_file", "--flight_dir", "--config"}) {
+    EXPECT_THAT(Error(Role::kWorker, {absl::StrCat(flag, "=~/x")}),
+                HasSubstr(absl::StrCat(flag, ": '~/x' begins with ~")));
+  }
+  const std::string config = WriteConfig(R"({"grant_file": "~/x"})");
+  EXPECT_THAT(Error(Role::kWorker, {"--config", config}),
+              HasSubstr("config.json: grant_file: '~/x' begins with ~"));
+  temporary_directory_ = "~/x";
+  EXPECT_THAT(Error(Role::kWorker, {}), HasSubstr("TMPDIR: '~/x' begins with ~"));
+}
+
+TEST_F(RoleCommandLine, AFileThatATaskWritesIsNoOtherFileOfIt) {
+  SetTask(R"("task": {"type": "ps", "index": 0})");
+  const std::string config = WriteConfig("{}");
+  const std::string same = JoinPath(directory_, "./config.json");
+  for (const char* flag : {"--address_file", "--grant_file"}) {
+    EXPECT_THAT(Error(Role::kPs, {"--config", config, flag, same}),
+                HasSubstr(absl::StrCat(flag, ": '", same, "' is the file '", config,
+                                       "' of --config; name a file of its own")));
+    EXPECT_THAT(Error(Role::kPs, {flag, directory_}),
+                HasSubstr(absl::StrCat(flag, ": ", directory_, " is not a regular file")));
+  }
+  EXPECT_THAT(Error(Role::kPs, {"--address_file", File("new"), "--grant_file", File("new")}),
+              HasSubstr("of --address_file; name a file of its own"));
+}
+
 TEST_F(RoleCommandLine, AnnouncesTheReachableAddress) {
   tf_config_ = R"({"cluster": {"worker": ["myhost:0"]}})";
   RoleOptions options = Run(Role::kWorker, {"--address_file", File("address")});

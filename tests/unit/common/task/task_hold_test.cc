@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
 #include "common/wire/error_detail.h"
 
 namespace cohort {
@@ -63,6 +64,15 @@ TEST_F(TaskHoldTest, AnotherJobWaitsForALeaseOfSilence) {
   hold.Grant(GrantFor("b", 2, 11), now);
   // Whom it was taken from must hear that, not that it has to wait.
   EXPECT_EQ(ClassOf(Check(GrantFor("a", 1, 10))), proto::STALE);
+}
+
+TEST_F(TaskHoldTest, ARefusalNamesThePlaceOfTheHolderSafely) {
+  EpochGrant grant = GrantFor("a", 1, 10);
+  grant.place = absl::StrCat("process 12 on host h\n", std::string(kPlaceBytesMax, 'x'));
+  hold.Grant(grant, now);
+  const std::string refused(Check(GrantFor("b", 2, 11)).message());
+  EXPECT_THAT(refused, HasSubstr("of job 'a', process 12 on host h\\nxxx"));
+  EXPECT_LT(refused.size(), 2 * kPlaceBytesMax);
 }
 
 TEST_F(TaskHoldTest, OfTwoJobsThatClaimOneEpochTheLaterOneWaits) {

@@ -73,6 +73,19 @@ class TaskServiceTest : public testing::Test {
   std::shared_ptr<Channel> channel_;
 };
 
+TEST_F(TaskServiceTest, TellsThePlaceOfItsCoordinatorAndRefusesOneThatIsTooLong) {
+  proto::AttachRequest request;
+  request.set_epoch(1);
+  request.set_coordinator_place(std::string(kPlaceBytesMax + 1, 'x'));
+  const auto refused = Start<proto::AttachResponse>("Attach", request).get();
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument);
+  request.set_coordinator_place("process 12 on host h");
+  ASSERT_TRUE(Start<proto::AttachResponse>("Attach", request).get().ok());
+  const auto status = Start<proto::GetStatusResponse>("GetStatus", proto::GetStatusRequest()).get();
+  ASSERT_TRUE(status.ok()) << status.status();
+  EXPECT_EQ(status->coordinator_place(), "process 12 on host h");
+}
+
 TEST_F(TaskServiceTest, EpochRules) {
   EXPECT_EQ(Attach(0, 1).status().code(), absl::StatusCode::kInvalidArgument);
   auto first = Attach(3, 10);

@@ -81,6 +81,7 @@ TEST(CtlCommandLine, SaysWhatIsWrong) {
   EXPECT_THAT(error({"status"}), HasSubstr("--address HOST:PORT or --state_dir"));
   EXPECT_THAT(error({"status", "--address=h:1", "--state_dir=/state"}), HasSubstr("--address"));
   EXPECT_THAT(error({"status", "--state_dir=/other"}), HasSubstr("/other/coordinator.address"));
+  EXPECT_THAT(error({"status", "--state_dir=~/x"}), HasSubstr("--state_dir: '~/x' begins with ~"));
 }
 
 TEST(CtlStatus, ShowsEveryMemberAndWhatIsWaitedFor) {

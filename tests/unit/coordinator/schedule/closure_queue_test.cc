@@ -4,7 +4,9 @@
 
 #include <set>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/rng.h"
+#include "common/base/status.h"
 
 namespace cohort {
 namespace {
@@ -70,6 +72,22 @@ TEST(ClosureQueue, KeepsTheFirstErrorWithTheTextsOfOthersUntilItIsTaken) {
   EXPECT_TRUE(queue.IsIdle());
   EXPECT_EQ(queue.TakeError().message(), "first; after it: second");
   EXPECT_FALSE(queue.HasError());
+}
+
+// The other closures of an aborted group tell its cause behind a context, in any order.
+TEST(ClosureQueue, TellsNoSentenceTwiceWhateverContextItIsToldIn) {
+  const absl::Status cause = absl::InvalidArgumentError("worker:1: the label is 9");
+  const absl::Status told = Annotate(cause, "program 'train_step': group 'g' was aborted");
+  for (const auto& [first, second] : {std::pair{cause, told}, {told, cause}, {told, told}}) {
+    ClosureQueue queue(8);
+    queue.RecordError(first);
+    queue.RecordError(second);
+    queue.RecordError(absl::InternalError("the disk is full"));
+    queue.RecordError(absl::InternalError("ps:0: the disk is full"));
+    queue.RecordError(absl::InternalError("e disk is full"));
+    EXPECT_EQ(queue.TakeError().message(),
+              absl::StrCat(first.message(), "; after it: the disk is full; e disk is full"));
+  }
 }
 
 TEST(ClosureQueue, TheWatermarkIsTheOldestUnfinished) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
@@ -79,7 +80,12 @@ void SchedulerModel::RecordError(const std::string& text) {
 }
 
 void SchedulerModel::AddError(const std::string& text) {
-  if (std::find(errors_.begin(), errors_.end(), text) == errors_.end()) errors_.push_back(text);
+  if (std::none_of(errors_.begin(), errors_.end(), [&](const std::string& said) {
+        return text == said || absl::EndsWith(text, ": " + said) ||
+               absl::EndsWith(said, ": " + text);
+      })) {
+    errors_.push_back(text);
+  }
 }
 
 // The next epoch refuses whatever is still under way: nothing is left to be fenced.

@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/status.h"
 
 namespace cohort {
@@ -16,19 +17,36 @@ using testing::HasSubstr;
 
 constexpr char kSettings[] = R"({"fit": {"batch_size": 32}, "seed": 1})";
 
+TrainProgress::Job JobOf(const char* settings) { return {{settings}, "/state/recovery"}; }
+
+using Files = google::protobuf::RepeatedPtrField<proto::DataFile>;
+
+// The files x.idx and y.idx in `directory`, the second with the checksum `crc32c`.
+Files FilesIn(const std::string& directory, uint32_t crc32c) {
+  Files files;
+  for (const auto& [name, crc] : {std::pair{"x.idx", 7u}, {"y.idx", crc32c}}) {
+    proto::DataFile& file = *files.Add();
+    file.set_path(directory + "/" + name);
+    file.set_bytes(12);
+    file.set_crc32c(crc);
+  }
+  return files;
+}
+
 // The state that a training over `data` saves.
-proto::CoordinatorState Saved(TrainProgress::DataIdentity data) {
-  TrainProgress progress(kSettings);
-  progress.SetData(data);
-  progress.SetProgress({64, 2});
+proto::CoordinatorState Saved(TrainProgress::DataIdentity data, const Files& files = {}) {
+  TrainProgress progress(JobOf(kSettings));
+  progress.SetData(data, {"worker:0", files});
+  progress.SetProgress({64, 2}, "/saved/ckpt-64");
   proto::CoordinatorState state;
   state.set_application(progress.Save({}));
   return state;
 }
 
-absl::Status Load(const proto::CoordinatorState& state, TrainProgress::DataIdentity now) {
-  TrainProgress progress(kSettings);
-  progress.SetData(now);
+absl::Status Load(const proto::CoordinatorState& state, TrainProgress::DataIdentity now,
+                  const Files& files = {}) {
+  TrainProgress progress(JobOf(kSettings));
+  progress.SetData(now, {"worker:1", files});
   RETURN_IF_ERROR(progress.Load(state));
   EXPECT_EQ(progress.progress().global_step, 64);
   EXPECT_EQ(progress.progress().epochs_done, 2);
@@ -51,12 +69,57 @@ TEST(TrainProgress, RefusesDataOfAnotherContentAndNamesBoth) {
   EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr("00000abc"), HasSubstr("00000abd")));
 }
 
+TEST(TrainProgress, NamesTheFirstFileThatChangedWithBothWorkersAndPaths) {
+  const absl::Status status =
+      Load(Saved({12000, 0xabc}, FilesIn("/a", 0xabc)), {12000, 0xabd}, FilesIn("/b", 0xabd));
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("then worker:0 read /a/y.idx (12 bytes, checksum 00000abc), and now "
+                        "worker:1 /b/y.idx (12 bytes, checksum 00000abd)"));
+}
+
 TEST(TrainProgress, RefusesOtherSettingsWhateverTheData) {
-  TrainProgress progress(R"({"fit": {"batch_size": 64}, "seed": 1})");
-  progress.SetData({12000, 0xabc});
+  TrainProgress progress(JobOf(R"({"fit": {"batch_size": 64}, "seed": 1})"));
+  progress.SetData({12000, 0xabc}, {"worker:0", {}});
   const absl::Status status = progress.Load(Saved({12000, 0xabc}));
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("fit.batch_size was 32 and is 64;"));
+}
+
+// A file whose first layer gives the shape of the input has one layer less than the settings say.
+TEST(TrainProgress, NamesKeysAsTheJobFileHasThem) {
+  const auto settings = [](int units, const char* input) {
+    return absl::StrCat(R"({"model": {"config": {"layers": [{"config": {"shape": )", input,
+                        R"(}}, {"config": {"units": )", units, R"(}}]}}})");
+  };
+  proto::CoordinatorState state;
+  state.set_application(TrainProgress({{settings(10, "[4]")}, ""}).Save({}));
+  const auto refusal = [&](const ModelFileForm& form, const char* input) {
+    const TrainProgress now({{settings(20, input), form}, "/state/recovery"});
+    return std::string(now.CheckSettings(state).message());
+  };
+  EXPECT_THAT(refusal({}, "[4]"),
+              AllOf(HasSubstr("model.config.layers.1.config.units was 10 and is 20"),
+                    HasSubstr("remove /state/recovery/recovery-*")));
+  EXPECT_THAT(refusal({.implies_input = true}, "[5]"),
+              AllOf(HasSubstr("model.config.layers.0.config.units was 10 and is 20"),
+                    HasSubstr("model.config.layers.0.config.input_shape was 4 and is 5")));
+  EXPECT_THAT(refusal({.implies_input = true, .config_is_list = true}, "[4]"),
+              HasSubstr("model.config.0.config.units was 10 and is 20"));
+}
+
+TEST(TrainProgress, EveryRefusalNamesTheDirectoryToRemove) {
+  TrainProgress progress(JobOf(kSettings));
+  progress.SetData({12000, 0xabc}, {"worker:0", {}});
+  progress.SetDevices({"GPU:0"});
+  proto::CoordinatorState state;
+  TrainProgress before(JobOf(kSettings));
+  before.SetData({12000, 0xabc}, {"worker:0", {}});
+  before.SetDevices({"GPU:0", "GPU:1"});
+  state.set_application(before.Save({}));
+  for (const absl::Status& status : {progress.Load(state), progress.Load(Saved({12001, 0xabc})),
+                                     TrainProgress(JobOf("{}")).Load(Saved({12000, 0xabc}))}) {
+    EXPECT_THAT(std::string(status.message()), HasSubstr("remove /state/recovery/recovery-*"));
+  }
 }
 
 constexpr TrainProgress::DataIdentity kTestData{4, 0xabc};
@@ -77,13 +140,13 @@ std::unique_ptr<TrainProgress> Next(TrainProgress& progress, const Cut& cut) {
   state.set_application(progress.Save(cut));
   for (const ClosureId id : cut.open) state.add_open(id.value);
   state.set_next_id(cut.next.value);
-  auto next = std::make_unique<TrainProgress>(kSettings);
+  auto next = std::make_unique<TrainProgress>(JobOf(kSettings));
   EXPECT_TRUE(next->Load(state).ok());
   return next;
 }
 
 TEST(DataPosition, TravelsWithARecoveryCheckpoint) {
-  TrainProgress before(kSettings);
+  TrainProgress before(JobOf(kSettings));
   before.BeginPass(proto::TrainState::TRAINING, ClosureId{1}, {});
   before.EndTraining(4, {2, 30}, {}, Step(1));
   before.EndEpoch();
@@ -95,7 +158,7 @@ TEST(DataPosition, TravelsWithARecoveryCheckpoint) {
 
 // An epoch is not done before its validation and its checkpoint.
 TEST(TrainProgress, WhatIsTrainedIsNotTrainedAgainAndItsEpochGoesOn) {
-  TrainProgress before(kSettings);
+  TrainProgress before(JobOf(kSettings));
   before.BeginPass(proto::TrainState::TRAINING, ClosureId{1}, {});
   before.EndTraining(4, {0, 8}, {8, 1}, Step(3));
   const auto after = Next(before, Cut{{}, {}, ClosureId{5}, {}});
@@ -111,7 +174,7 @@ TEST(TrainProgress, WhatIsTrainedIsNotTrainedAgainAndItsEpochGoesOn) {
 
 // A process that is lost when it has done 7 and 9 of the closures from 7 to 10.
 TEST(TrainProgress, ATrainingGoesOnWithTheClosuresThatTheCutLeavesOpen) {
-  TrainProgress before(kSettings);
+  TrainProgress before(JobOf(kSettings));
   before.BeginPass(proto::TrainState::TRAINING, ClosureId{7}, {});
   const auto after = Next(before, Cut{{Done(7, 1), Done(9, 3)}, {ClosureId{8}}, ClosureId{10}, {}});
   const auto begun = after->BeginPass(proto::TrainState::TRAINING, ClosureId{8}, {});
@@ -122,11 +185,48 @@ TEST(TrainProgress, ATrainingGoesOnWithTheClosuresThatTheCutLeavesOpen) {
   for (const int64_t done : {0, 2}) EXPECT_FALSE(begun.IsLeft(done)) << done;
 }
 
+TEST(TrainProgress, KnowsTheCheckpointsThatTheJobBeganFromAndSaved) {
+  TrainProgress before(JobOf(kSettings));
+  before.SetProgress({64, 2}, "/saved/ckpt-64");
+  auto after = Next(before, Cut{{}, {}, ClosureId{5}, {}});
+  EXPECT_EQ(after->before().global_step, 64);
+  EXPECT_EQ(after->before().epochs_done, 2);
+  EXPECT_EQ(after->checkpoint().prefix, "/saved/ckpt-64");
+  EXPECT_EQ(after->checkpoint().step, 64);
+  after->BeginPass(proto::TrainState::TRAINING, ClosureId{5}, {});
+  after->EndTraining(4, {3, 0}, {}, Step(1));
+  after->SetCheckpoint("/saved/ckpt-68");
+  after->EndEpoch();
+  after = Next(*after, Cut{{}, {}, ClosureId{9}, {}});
+  EXPECT_EQ(after->before().global_step, 64);
+  EXPECT_EQ(after->progress().global_step, 68);
+  EXPECT_EQ(after->checkpoint().prefix, "/saved/ckpt-68");
+  EXPECT_EQ(after->checkpoint().step, 68);
+}
+
+// Closures 7 and 9 are done, and a job with fewer epochs ends with them.
+TEST(TrainProgress, StepsOfAnEpochThatIsGivenUpCountInEveryLaterProcess) {
+  TrainProgress before(JobOf(kSettings));
+  before.SetProgress({64, 2}, "");
+  before.BeginPass(proto::TrainState::TRAINING, ClosureId{7}, {});
+  auto after = Next(before, Cut{{Done(7, 1), Done(9, 3)}, {ClosureId{8}}, ClosureId{10}, {}});
+  EXPECT_EQ(after->steps_begun(), 2);
+  after->EndEarly({2, {2, 64}});
+  for (int process = 0; process < 2; ++process) {
+    EXPECT_EQ(after->progress().global_step, 66);
+    EXPECT_EQ(after->progress().epochs_done, 2);
+    EXPECT_EQ(after->progress().data, (DataPosition{2, 64}));
+    EXPECT_EQ(after->totals().examples, 4);
+    EXPECT_EQ(after->steps_begun(), 0);
+    after = Next(*after, Cut{{}, {ClosureId{8}}, ClosureId{10}, {}});
+  }
+}
+
 class EvaluationOf : public testing::TestWithParam<proto::TrainState::Pass> {
  protected:
   // A process that is lost when it has done the first and the third closure, of the ids 7 and 9.
   std::unique_ptr<TrainProgress> Lost() {
-    TrainProgress before(kSettings);
+    TrainProgress before(JobOf(kSettings));
     before.BeginPass(GetParam(), ClosureId{7}, kTestData);
     before.AddEvaluated(0, {Step(1)});
     before.AddEvaluated(2, {Step(3)});
@@ -162,7 +262,7 @@ TEST_P(EvaluationOf, IsAbandonedWithAllItsIds) {
 }
 
 TEST(TrainProgress, ATestOfOtherDataBeginsAnew) {
-  TrainProgress before(kSettings);
+  TrainProgress before(JobOf(kSettings));
   before.BeginPass(proto::TrainState::TEST, ClosureId{7}, kTestData);
   before.AddEvaluated(0, {Step(1)});
   const auto after = Next(before, Cut{{}, {}, ClosureId{8}, {}});
@@ -177,8 +277,8 @@ TEST(TrainProgress, ATestOfOtherDataBeginsAnew) {
 // States of an earlier version say nothing of their settings.
 TEST(RecoveryOfAnotherJob, IsRefusedWithAllThatMayDiffer) {
   proto::CoordinatorState state;
-  state.set_application(TrainProgress("").Save(Cut()));
-  const absl::Status refused = TrainProgress(kSettings).Load(state);
+  state.set_application(TrainProgress(JobOf("")).Save(Cut()));
+  const absl::Status refused = TrainProgress(JobOf(kSettings)).Load(state);
   EXPECT_TRUE(absl::IsFailedPrecondition(refused));
   for (const char* cause : {"model", "optimizer", "learning rate", "steps_per_epoch"}) {
     EXPECT_THAT(std::string(refused.message()), HasSubstr(cause));

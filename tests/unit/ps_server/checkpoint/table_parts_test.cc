@@ -38,12 +38,26 @@ class TableParts : public testing::Test {
 
 TEST_F(TableParts, LongTensorsAreCutAndAnEmptyTableHasAPartToo) {
   const int64_t in_part = kPartBytesMax / (kWidth * int64_t{sizeof(float)});
-  EXPECT_EQ(Saved(0).size(), 2u * (2 + 3));
+  EXPECT_EQ(Saved(0).size(), 2u * (3 + 3));
   const BundleTensors cut = Saved(in_part + 1);
-  EXPECT_EQ(cut.size(), 2u * (2 + 2 * 3));
+  EXPECT_EQ(cut.size(), 2u * (3 + 2 * 3));
   EXPECT_EQ(cut.at("t/.COHORT_ROWS/0-32768/0/keys").shape, Shape{in_part});
   EXPECT_EQ(cut.at("t/.COHORT_ROWS/32768-65536/1/values").shape, (Shape{1, kWidth}));
   EXPECT_EQ(PlanTableParts(cut, source_, slices_[1])->size(), 2u + 2 * 3);
+}
+
+// A job that begins from a checkpoint counts anew, and checkpoints of earlier versions lack counts.
+TEST_F(TableParts, CountsAreReadByACutThatHasThem) {
+  RestoreSource cut = source_;
+  cut.applied = true;
+  BundleTensors tensors = Saved(4);
+  EXPECT_EQ(PlanTableParts(tensors, cut, slices_[1])->size(), 3u + 3);
+  EXPECT_EQ(PlanTableParts(tensors, source_, slices_[1])->size(), 2u + 3);
+  tensors.erase("t/.COHORT_ROWS/32768-65536/counts");
+  EXPECT_EQ(PlanTableParts(tensors, cut, slices_[1])->size(), 2u + 3);
+  tensors["t/.COHORT_ROWS/32768-65536/counts"] = {DType::kInt64, Shape{2}};
+  EXPECT_EQ(PlanTableParts(tensors, cut, slices_[1]).status().code(),
+            absl::StatusCode::kInvalidArgument);
 }
 
 TEST_F(TableParts, AMissingPartIsALossAndAnotherTypeAnotherModel) {

@@ -63,7 +63,9 @@ bool SameState(const RowTable& a, const RowTable& b) {
   const auto same = [](const Tensor& x, const Tensor& y) {
     return x.num_bytes() == y.num_bytes() && std::equal(x.raw(), x.raw() + x.num_bytes(), y.raw());
   };
-  return same(one.stripes, other.stripes) && same(one.sights, other.sights);
+  return same(one.stripes, other.stripes) && same(one.sights, other.sights) &&
+         one.counts.dropped == other.counts.dropped && one.counts.expired == other.counts.expired &&
+         one.counts.evicted == other.counts.evicted;
 }
 
 struct Push {

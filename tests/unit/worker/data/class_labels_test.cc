@@ -43,7 +43,7 @@ class ClassLabelsTest : public ::testing::Test {
   }
 
   MemoryFileSystem files_;
-  SourceCache sources_{files_};
+  SourceCache sources_{files_, ""};
   bool one_hot_ = false;
 };
 
@@ -89,6 +89,33 @@ TEST_F(ClassLabelsTest, ThatAreNoClassNameTheExampleInItsFile) {
                 AllOf(HasSubstr("the label of example 1 is "), HasSubstr("whole number")));
   }
   EXPECT_FALSE((*Labels(Tensor::FromVector<int64_t>({0, -1}, {2})))->ElementAt({}).ok());
+}
+
+// Each worker reads a relative path in its own directory.
+TEST_F(ClassLabelsTest, AreNamedWithTheDirectoryInWhichTheFileWasRead) {
+  const char kFile[] = "\0\0\x08\1\0\0\0\3\1\2\7";
+  ASSERT_TRUE(files_.MakeDirectories("/of/worker").ok());
+  const std::string path = "/of/worker/y.idx";
+  ASSERT_TRUE(WriteFileAtomically(files_, path, std::string(kFile, sizeof(kFile) - 1)).ok());
+  SourceCache sources(files_, "/of/worker");
+  proto::DatasetSpec spec;
+  spec.mutable_source()->mutable_idx()->add_paths("y.idx");
+  spec.add_transforms()->mutable_class_labels()->set_classes(4);
+  const auto labels = Dataset::Build(spec, sources);
+  ASSERT_TRUE(labels.ok()) << labels.status();
+  proto::IteratorPosition at;
+  at.set_element(2);
+  EXPECT_THAT(std::string((*labels)->ElementAt(at).status().message()),
+              HasSubstr("example 2 of /of/worker/y.idx is 7"));
+  at.set_element(3);
+  EXPECT_EQ((*labels)->ElementAt(at).status().message(),
+            "end of data: no element 3 in epoch 0 of /of/worker/y.idx (3 examples)");
+  spec.mutable_source()->mutable_idx()->set_paths(0, "none.idx");
+  EXPECT_THAT(std::string(Dataset::Build(spec, sources).status().message()),
+              HasSubstr("/of/worker/none.idx"));
+  spec.mutable_source()->mutable_idx()->set_paths(0, "/y.idx");
+  EXPECT_THAT(std::string(Dataset::Build(spec, sources).status().message()),
+              testing::Not(HasSubstr("/of/worker")));
 }
 
 TEST_F(ClassLabelsTest, HaveToBeOneNumberEach) {

@@ -51,7 +51,7 @@ TEST(ClickLog, AFileBecomesColumns) {
   *spec.mutable_source()->mutable_click_log() = Log(100);
   spec.mutable_source()->mutable_click_log()->add_paths("/log");
   spec.add_transforms()->mutable_batch()->set_size(8);
-  SourceCache sources(files);
+  SourceCache sources(files, "");
   const auto dataset = Dataset::Build(spec, sources);
   ASSERT_TRUE(dataset.ok()) << dataset.status();
   const proto::ElementSpec& element = (*dataset)->element_spec();

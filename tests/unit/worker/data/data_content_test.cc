@@ -24,7 +24,7 @@ std::string IdxOf(const std::string& values) {
 
 TEST(DataContent, IsThatOfTheBytesAndNotOfPathOrAge) {
   MemoryFileSystem files;
-  SourceCache sources(files);
+  SourceCache sources(files, "");
   const auto content = [&](const std::string& path, const std::string& values) {
     EXPECT_TRUE(WriteFileAtomically(files, path, IdxOf(values)).ok());
     const auto dataset = Dataset::Build(

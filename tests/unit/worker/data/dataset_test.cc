@@ -65,7 +65,7 @@ class DatasetTest : public ::testing::Test {
   }
 
   PosixFileSystem files_;
-  SourceCache sources_{files_};
+  SourceCache sources_{files_, ""};
 };
 
 TEST_F(DatasetTest, SkipTakeShardRepeatInOrder) {

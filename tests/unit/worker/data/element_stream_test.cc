@@ -35,7 +35,7 @@ std::unique_ptr<DatasetIterator> RangeIterator(int64_t end, SourceCache& sources
 
 TEST(ElementStream, WorksAheadAndNoFurtherThanItsBound) {
   PosixFileSystem files;
-  SourceCache sources(files);
+  SourceCache sources(files, "");
   ManualExecutor executor;
   auto stream = ElementStream::Start(executor, RangeIterator(100, sources), {3});
   EXPECT_EQ(executor.RunAll(), 3u);
@@ -51,7 +51,7 @@ TEST(ElementStream, WorksAheadAndNoFurtherThanItsBound) {
 
 TEST(ElementStream, WithoutPrefetchMakesElementsOnRequestAndEnds) {
   PosixFileSystem files;
-  SourceCache sources(files);
+  SourceCache sources(files, "");
   ManualExecutor executor;
   auto stream = ElementStream::Start(executor, RangeIterator(2, sources), {0});
   EXPECT_EQ(executor.RunAll(), 0u);
@@ -67,7 +67,7 @@ TEST(ElementStream, WithoutPrefetchMakesElementsOnRequestAndEnds) {
 
 TEST(ElementStream, AnErrorEndsTheStreamForEveryWaiter) {
   PosixFileSystem files;
-  SourceCache sources(files);
+  SourceCache sources(files, "");
   ManualExecutor executor;
   proto::DatasetSpec spec;
   spec.mutable_source()->mutable_range()->set_end(5);
@@ -87,7 +87,7 @@ TEST(ElementStream, AnErrorEndsTheStreamForEveryWaiter) {
 
 TEST(ElementStream, ManyThreadsGetEachElementOnce) {
   PosixFileSystem files;
-  SourceCache sources(files);
+  SourceCache sources(files, "");
   constexpr int64_t kElements = 2000;
   Mutex mutex;
   CondVar all_done;

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -159,6 +160,34 @@ struct Read {
   absl::Status status;
 };
 
+// The callbacks that collect what is read; no handler has a place for a payload.
+template <typename Reads>
+absl::Status Collect(Read& read, const Reads& reads) {
+  return reads({std::weak_ptr<BlockReturn>(), [](const proto::LocalFrame&) { return true; },
+                [](uint64_t) {},
+                [&read](proto::LocalFrame frame, Payload payload) {
+                  read.messages.push_back(absl::StrCat(frame.call().id(), frame.call().method(),
+                                                       frame.header(), Flatten(payload)));
+                  return true;
+                },
+                [](const proto::LocalFrame&, size_t) { return nullptr; }});
+}
+
+// What a reader makes of bytes that come in pieces of this size and not from a socket.
+Read TakeAll(const std::string& sent, size_t piece_bytes) {
+  const auto owner = std::make_shared<const std::string>(sent);
+  Payload pieces;
+  for (size_t begin = 0; begin < sent.size(); begin += piece_bytes) {
+    pieces.push_back({owner, reinterpret_cast<const std::byte*>(owner->data()) + begin,
+                      std::min(piece_bytes, sent.size() - begin)});
+  }
+  LocalReader reader({kMessageBytesMax, /*blocks=*/false, FrameSums::kCrc32c});
+  Read read;
+  read.status =
+      Collect(read, [&](const LocalReader::Sinks& sinks) { return reader.Take(pieces, sinks); });
+  return read;
+}
+
 // What a reader makes of all that was sent.
 Read ReadAll(const std::string& sent) {
   int ends[2] = {-1, -1};
@@ -171,15 +200,8 @@ Read ReadAll(const std::string& sent) {
   LocalReader reader({kMessageBytesMax, /*blocks=*/false, FrameSums::kCrc32c});
   Read read;
   while (read.status.ok()) {
-    read.status = reader.ReadSome(
-        receives, {std::weak_ptr<BlockReturn>(), [](const proto::LocalFrame&) { return true; },
-                   [](uint64_t) {},
-                   [&read](proto::LocalFrame frame, Payload payload) {
-                     read.messages.push_back(absl::StrCat(frame.call().id(), frame.call().method(),
-                                                          frame.header(), Flatten(payload)));
-                     return true;
-                   },
-                   [](const proto::LocalFrame&, size_t) { return nullptr; }});
+    read.status = Collect(
+        read, [&](const LocalReader::Sinks& sinks) { return reader.ReadSome(receives, sinks); });
   }
   return read;
 }
@@ -194,6 +216,33 @@ TEST(SummedFrames, NoBitThatChangesOnTheWayChangesWhatIsReadOrKeepsTheReaderWait
     came[byte] ^= static_cast<char>(1 << (byte % 8));
     const Read read = ReadAll(came);
     // Who waits for bytes that never come finds out only when the other end closes.
+    EXPECT_TRUE(IsMalformed(read.status)) << "byte " << byte << ": " << read.status;
+    ASSERT_LT(read.messages.size(), 3u) << "byte " << byte;
+    for (size_t i = 0; i < read.messages.size(); ++i) {
+      ASSERT_EQ(read.messages[i], whole.messages[i]) << "byte " << byte;
+    }
+  }
+}
+
+TEST(SummedFrames, BytesMayBeCutAnywhere) {
+  const std::string sent = SummedMessages() + SummedMessages();
+  const Read whole = ReadAll(sent);
+  ASSERT_EQ(whole.messages.size(), 6u);
+  for (const size_t piece_bytes : {1, 2, 3, 5, 11, 12, 13, 100, 999, 1000, 5000, 10000}) {
+    const Read read = TakeAll(sent, piece_bytes);
+    EXPECT_TRUE(read.status.ok()) << piece_bytes << ": " << read.status;
+    EXPECT_EQ(read.messages, whole.messages) << piece_bytes;
+  }
+}
+
+TEST(SummedFrames, NoBitThatChangesInBytesThatAreCutChangesWhatIsRead) {
+  const std::string sent = SummedMessages();
+  const Read whole = TakeAll(sent, sent.size());
+  ASSERT_EQ(whole.messages.size(), 3u) << whole.status;
+  for (size_t byte = 0; byte < sent.size(); ++byte) {
+    std::string came = sent;
+    came[byte] ^= static_cast<char>(1 << (byte % 8));
+    const Read read = TakeAll(came, 1 + byte % 97);
     EXPECT_TRUE(IsMalformed(read.status)) << "byte " << byte << ": " << read.status;
     ASSERT_LT(read.messages.size(), 3u) << "byte " << byte;
     for (size_t i = 0; i < read.messages.size(); ++i) {

@@ -18,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/event.h"
 #include "common/wire/error_detail.h"
+#include "common/wire/frames/frame_prefix.h"
 #include "proto/ps.pb.h"
 #include "proto/wire.pb.h"
 #include "tests/unit/common/wire/transport_test_world.h"
@@ -83,29 +84,33 @@ class GrpcTransportTest : public testing::Test {
     return status;
   }
 
+  // A frame with a part of a message's payload, as a message of a stream of frames; the first part
+  // has a method.
   static std::string Part(const std::string& method, uint64_t whole_bytes,
                           const std::string& payload) {
-    proto::CallPart part;
-    part.set_method(method);
-    part.set_whole_bytes(whole_bytes);
-    part.set_payload(payload);
-    return part.SerializeAsString();
+    proto::LocalFrame frame;
+    if (!method.empty()) frame.mutable_call()->set_method(method);
+    frame.set_whole_bytes(whole_bytes);
+    frame.set_payload(payload);
+    proto::FrameBytes bytes;
+    bytes.set_payload(WithPrefix(frame, FrameSums::kCrc32c));
+    return bytes.SerializeAsString();
   }
 
-  // What a stream of these parts is answered; it ends behind them.
-  grpc::StatusCode SendParts(const std::vector<std::string>& parts) {
+  // What a stream of these messages is answered; it ends behind them.
+  grpc::Status SendMessages(const std::vector<std::string>& messages) {
     grpc::GenericStub stub(
         grpc::CreateChannel(server_->address(), grpc::InsecureChannelCredentials()));
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
     grpc::CompletionQueue queue;
-    auto stream = stub.PrepareCall(&context, "/cohort.proto.WireService/Call", &queue);
+    auto stream = stub.PrepareCall(&context, "/cohort.proto.WireService/Frames", &queue);
     void* tag = nullptr;
     bool ok = false;
     stream->StartCall(nullptr);
     queue.Next(&tag, &ok);
-    for (const std::string& part : parts) {
-      const grpc::Slice slice(part);
+    for (const std::string& message : messages) {
+      const grpc::Slice slice(message);
       stream->Write(grpc::ByteBuffer(&slice, 1), nullptr);
       queue.Next(&tag, &ok);
     }
@@ -119,7 +124,7 @@ class GrpcTransportTest : public testing::Test {
     grpc::Status status;
     stream->Finish(&status, nullptr);
     queue.Next(&tag, &ok);
-    return status.error_code();
+    return status;
   }
 
   std::atomic<int> handled_{0};
@@ -144,28 +149,35 @@ TEST_F(GrpcTransportTest, AnAddressOfAnotherMachineIsAnErrorThatNamesIt) {
   EXPECT_NE(server.status().message().find("192.0.2.1:0"), absl::string_view::npos);
 }
 
-TEST_F(GrpcTransportTest, AStreamThatEndsAfterAnyOfItsPartsIsAsIfNeverOpened) {
+TEST_F(GrpcTransportTest, AMessageOfWhichTheStreamEndsAfterAnyOfItsPartsWasNeverSent) {
   const std::vector<std::string> parts = {Part(kPull, 9, "abc"), Part("", 0, "def"),
                                           Part("", 0, "ghi")};
   for (size_t sent = 0; sent < parts.size(); ++sent) {
-    EXPECT_EQ(SendParts({parts.begin(), parts.begin() + static_cast<ptrdiff_t>(sent)}),
-              grpc::StatusCode::CANCELLED);
+    const grpc::Status status =
+        SendMessages({parts.begin(), parts.begin() + static_cast<ptrdiff_t>(sent)});
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
     EXPECT_EQ(handled_, 0);
   }
-  EXPECT_EQ(SendParts(parts), grpc::StatusCode::OK);
+  SendMessages(parts);
   EXPECT_EQ(handled_, 1);
 }
 
-TEST_F(GrpcTransportTest, PartsThatAreNotOfOneMessageAreRefused) {
-  EXPECT_EQ(SendParts({"\xff\xff"}), grpc::StatusCode::INVALID_ARGUMENT);
-  EXPECT_EQ(SendParts({Part(kPull, 2, "abc")}), grpc::StatusCode::INVALID_ARGUMENT);
-  EXPECT_EQ(SendParts({Part(kPull, 5, "abc"), Part("", 0, "def")}),
+TEST_F(GrpcTransportTest, AStreamOfOtherBytesThanFramesEndsWithTheReason) {
+  const auto code = [&](const std::vector<std::string>& messages) {
+    return SendMessages(messages).error_code();
+  };
+  proto::FrameBytes no_frame;
+  no_frame.set_payload("this is no frame");
+  EXPECT_EQ(code({"\xff\xff"}), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(code({no_frame.SerializeAsString()}), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(code({Part(kPull, 2, "abc")}), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(code({Part(kPull, 5, "abc"), Part("", 0, "def")}), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(code({Part(kPull, 5, "abc"), Part(kPull, 5, "abc")}),
             grpc::StatusCode::INVALID_ARGUMENT);
-  EXPECT_EQ(SendParts({Part(kPull, 0, "abc")}), grpc::StatusCode::INVALID_ARGUMENT);
-  EXPECT_EQ(SendParts({Part(kPull, kMessageBytesMax + 1, "abc")}),
-            grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(code({Part(kPull, kMessageBytesMax + 1, "abc")}), grpc::StatusCode::RESOURCE_EXHAUSTED);
   EXPECT_EQ(handled_, 0);
-  EXPECT_EQ(SendParts({Part("/other.Service/Pull", 1, "a")}), grpc::StatusCode::UNIMPLEMENTED);
+  const grpc::Status status = SendMessages({no_frame.SerializeAsString()});
+  EXPECT_NE(status.error_message().find("CRC-32C"), std::string::npos) << status.error_message();
   EXPECT_TRUE(Call(kPull, Message{}).ok());
 }
 

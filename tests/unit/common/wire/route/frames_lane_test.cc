@@ -1,4 +1,4 @@
-// Lane::kFrames: nobody asks for room, and over gRPC the calls of a channel share one stream.
+// Lane::kFrames: nobody asks for room.
 
 // ThreadSanitizer does not see the locks of Debian's gRPC.
 #ifndef __SANITIZE_THREAD__
@@ -177,27 +177,22 @@ INSTANTIATE_TEST_SUITE_P(All, FramesLaneTest,
                          testing::Values(TransportKind::kGrpc, TransportKind::kTcp),
                          [](const auto& info) { return TransportKindName(info.param); });
 
-// What only calls of one stream do: the others end with one whose bytes gRPC has. Calls that have
-// streams or deadlines of their own stay.
+// A lane of frames over a stream of gRPC, which takes bytes and does not give them back.
 class GrpcFramesLaneTest : public FramesLaneTest {};
 
-TEST_P(GrpcFramesLaneTest, ACancelledCallTakesTheStreamAlongAndTheNextCallBeginsAnother) {
+TEST_P(GrpcFramesLaneTest, ACancelledCallWhoseBytesHaveGoneLeavesTheOthersAlone) {
   Started first = Push(1, kMiB);
   Started second = Push(2, kMiB);
   ASSERT_TRUE(Arrived(2));
-  Outcome alone;
-  const auto call = channel_->Start(kPush, Message{Header(3), {}}, kLong, alone.Completion());
-  ASSERT_TRUE(Arrived(3));
+  // The request of this call was written after the others.
+  EXPECT_TRUE(Pull().ok());
   first.call->Cancel();
   EXPECT_EQ(Await(first).status().code(), absl::StatusCode::kCancelled);
-  EXPECT_EQ(Await(second).status().code(), absl::StatusCode::kUnavailable);
-  EXPECT_TRUE(Pull().ok());
-  EXPECT_FALSE(alone.done());
+  EXPECT_FALSE(second.outcome->done());
   AnswerAll();
-  ASSERT_TRUE(alone.WaitFor(kLong));
-  EXPECT_TRUE(alone.Take().ok());
+  EXPECT_TRUE(Await(second).ok());
+  EXPECT_TRUE(Pull().ok());
   EXPECT_EQ(first.outcome->completions(), 1);
-  EXPECT_EQ(second.outcome->completions(), 1);
 }
 
 TEST_P(GrpcFramesLaneTest, CallsGoOnWhenTheirChannelIsGone) {
@@ -208,7 +203,7 @@ TEST_P(GrpcFramesLaneTest, CallsGoOnWhenTheirChannelIsGone) {
   EXPECT_TRUE(Await(open).ok());
 }
 
-TEST_P(GrpcFramesLaneTest, AnAnswerWithALargeHeaderIsRefused) {
+TEST_P(GrpcFramesLaneTest, AnAnswerMayHaveALargeHeader) {
   service_.handlers["Push"] = [](Message, Reply reply) {
     reply(Message{std::string(2 * kMiB, 'x'), {}});
   };
@@ -217,10 +212,9 @@ TEST_P(GrpcFramesLaneTest, AnAnswerWithALargeHeaderIsRefused) {
   ASSERT_NO_FATAL_FAILURE(Listen(address));
   channel_ = transport_->Connect(address, Lane::kFrames);
   Started call = Push(1, 100);
-  const absl::Status status = Await(call).status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_TRUE(absl::StrContains(status.message(), absl::StrCat(2 * kMiB))) << status;
-  EXPECT_TRUE(Pull().ok());  // on the same stream
+  const absl::StatusOr<Message> answer = Await(call);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(answer->header.size(), 2 * kMiB);
 }
 
 // Takes every call, and reads nothing of it. Thread-safe.

@@ -1,0 +1,106 @@
+#pragma once
+
+// One end of a connection on which frames travel both ways (proto/local.proto). The connection is a
+// unix socket between two processes of one host, TCP, or a stream of gRPC; only the first has
+// shared blocks. A class for each of them (local_connection.h, common/wire/grpc/grpc_frames.h) is
+// the bearer of the frames and passes what it reads to the reader. Blocks belong to their
+// connection: nobody writes to a block after the connection has ended, so a late reader still reads
+// what was sent. Internal to common/wire.
+
+#include <memory>
+#include <string>
+
+#include "absl/functional/function_ref.h"
+#include "common/base/mutex.h"
+#include "common/wire/frame_limits.h"
+#include "common/wire/frames/frame_bearer.h"
+#include "common/wire/frames/local_reader.h"
+#include "common/wire/frames/local_writer.h"
+#include "common/wire/message.h"
+#include "proto/local.pb.h"
+
+namespace cohort {
+
+// A connection that reads on its bearer's thread and sends on any thread. Thread-safe.
+class FrameConnection : public BlockReturn, public std::enable_shared_from_this<FrameConnection> {
+ public:
+  // The receiver of a connection's frames, called on the bearer's thread. Thread-safe.
+  class Owner {
+   public:
+    virtual ~Owner() = default;
+    // Returns memory into which to receive a payload that has not been read yet. Null: any memory
+    // will do.
+    virtual std::shared_ptr<ReceivePlace> PlaceFor(const proto::LocalFrame&, size_t) {
+      return nullptr;
+    }
+    // Receives a frame, of which only kind and header are used, with its payload. A shared block
+    // stays reserved as long as any slice of a payload in the block lives.
+    virtual void OnFrame(proto::LocalFrame frame, Payload payload) = 0;
+    // Reports why the connection ended: the other end is gone (UNAVAILABLE), or one end could not
+    // read what the other end sent (MalformedMessage, RESOURCE_EXHAUSTED). Does not run after
+    // Close.
+    virtual void OnEnd(const absl::Status& why) = 0;
+  };
+
+  struct Options {
+    // Limit of a message; a larger frame or block ends the connection.
+    size_t message_bytes_max = 0;
+    bool blocks = true;                 // false: payloads of both ends travel behind their frames
+    FrameSums sums = FrameSums::kNone;  // whether frames have checksums; must equal the other end's
+    std::string peer = "";              // name of the peer in error texts
+    std::shared_ptr<ReceivePool> pool = nullptr;  // pool for received payloads (LocalReader)
+    size_t whole_bytes_max = kPartBytes;  // largest payload that is sent whole (LocalWriter)
+  };
+
+  // Sends a message: the kind and header of `frame`, and `payload`. Returns false if the connection
+  // has ended.
+  bool Send(proto::LocalFrame frame, Payload payload) {
+    return writer_.Send(std::move(frame), std::move(payload));
+  }
+
+  // Forgets a call whose caller no longer waits (LocalWriter::Forget). Stops the bearer, which ends
+  // the connection soon, if the bearer would read the caller's memory any longer.
+  void Forget(uint64_t call);
+
+  // Forwards to LocalWriter.
+  bool uses_blocks() { return writer_.uses_blocks(); }
+  void WaitUntilSent(std::chrono::steady_clock::time_point end) { writer_.WaitUntilSent(end); }
+
+  // Closes the connection. Bytes that the bearer has taken still arrive; frames that wait for room
+  // are dropped.
+  void Close();
+
+  bool open() const;
+
+  void BlockRead(uint64_t block, size_t bytes) override { writer_.BlockRead(block, bytes); }
+
+ protected:
+  // Makes a connection; `bearer` is the derived class. Holds `owner` until the connection ends.
+  FrameConnection(FrameBearer& bearer, std::shared_ptr<Owner> owner, const Options& options);
+
+  LocalWriter& writer() { return writer_; }
+  // Lets `read` call the reader with the connection's sinks, on the bearer's thread. Ends the
+  // connection after an error, which is returned.
+  absl::Status Read(
+      absl::FunctionRef<absl::Status(LocalReader& reader, const LocalReader::Sinks& sinks)> read);
+  void End(const absl::Status& why);
+
+  // Stops the bearer, which then soon calls End, if that has not run. Runs once or more.
+  virtual void StopBearer(const absl::Status& why) = 0;
+
+ private:
+  void SayWhy(const absl::Status& why);
+  std::shared_ptr<Owner> OwnerUntilTheEnd() const;
+  bool Give(proto::LocalFrame frame, Payload payload);
+
+  const std::string peer_;
+  const FrameSums sums_;
+  LocalReader reader_;  // the reader of the bearer's bytes, used by one thread at a time
+  LocalWriter writer_;
+
+  mutable Mutex mutex_;
+  // The receiver of the connection's frames; null once the connection has ended.
+  std::shared_ptr<Owner> owner_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace cohort

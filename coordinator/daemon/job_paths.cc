@@ -1,0 +1,254 @@
+#include "coordinator/daemon/job_paths.h"
+
+#include <functional>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/path_check.h"
+#include "common/base/status.h"
+#include "common/checkpoint/checkpoint_files.h"
+#include "coordinator/api/checkpoint_manager.h"
+#include "coordinator/members/ctl_command.h"
+#include "coordinator/recovery/recovery_store.h"
+
+namespace cohort {
+
+namespace {
+
+// A path, and the flag or the key of the job file that names it, as messages begin: "--job" or
+// "job.json: export.onnx".
+struct NamedPath {
+  std::string name;
+  std::string path;
+};
+
+// A directory that the job writes to, and which names in it are the job's.
+struct OutputDirectory {
+  NamedPath directory;
+  std::function<bool(absl::string_view)> writes;
+};
+
+std::string KeyOf(const JobPlaces& places, absl::string_view key) {
+  return absl::StrCat(places.job_file, ": ", key);
+}
+
+// Appends the files that a data source names in the job file.
+void AddSource(const std::string& key, const DataSourceSpec& source,
+               std::vector<NamedPath>& paths) {
+  if (const auto* mnist = std::get_if<MnistSpec>(&source)) {
+    paths.push_back({absl::StrCat(key, ".config.images"), mnist->images});
+    paths.push_back({absl::StrCat(key, ".config.labels"), mnist->labels});
+    return;
+  }
+  const auto* idx = std::get_if<IdxSpec>(&source);
+  const auto* clicks = std::get_if<ClickLogSpec>(&source);
+  const std::vector<std::string> none;
+  const auto& files = idx != nullptr ? idx->paths : clicks != nullptr ? clicks->paths : none;
+  for (size_t i = 0; i < files.size(); ++i) {
+    paths.push_back({absl::StrCat(key, ".config.paths.", i), files[i]});
+  }
+}
+
+bool IsSearched(const DataSourceSpec& source) {
+  const auto* mnist = std::get_if<MnistSpec>(&source);
+  return mnist != nullptr && mnist->images.empty();
+}
+
+// Returns whether the daemon searches for MNIST, first in COHORT_DATA_DIR.
+bool SearchesMnist(const DataSpec& data) {
+  return IsSearched(data.train) || (data.test.has_value() && IsSearched(*data.test));
+}
+
+std::vector<NamedPath> DataFiles(const JobPlaces& places) {
+  std::vector<NamedPath> paths;
+  const DataSpec& data = places.job.data;
+  AddSource(KeyOf(places, "data.train"), data.train, paths);
+  if (data.test.has_value()) AddSource(KeyOf(places, "data.test"), *data.test, paths);
+  return paths;
+}
+
+// Returns the list of workers, if it is a file.
+NamedPath MembershipFile(const JobPlaces& places) {
+  const bool is_file = !absl::StartsWith(places.membership, "dns:");
+  return {"--membership", is_file ? places.membership : ""};
+}
+
+// Returns the files of the checkpoint that checkpoint.restore names by its prefix.
+std::vector<NamedPath> RestoredFiles(const JobPlaces& places, FileSystem& files) {
+  const CheckpointSpec& checkpoint = places.job.checkpoint;
+  std::vector<NamedPath> paths;
+  // The latest checkpoint is one of checkpoint.directory, whose names no other output may have.
+  if (checkpoint.restore.empty() || checkpoint.restore == "latest") return paths;
+  const auto prefix = FindCheckpoint(files, checkpoint.directory, checkpoint.restore);
+  if (!prefix.ok()) return paths;
+  const auto listed = ListCheckpointFiles(files, *prefix);
+  for (const std::string& file : listed.ok() ? *listed : std::vector<std::string>()) {
+    paths.push_back({KeyOf(places, "checkpoint.restore"), file});
+  }
+  return paths;
+}
+
+// Returns all files that the job reads, as far as they are known before it starts.
+std::vector<NamedPath> Inputs(const JobPlaces& places, const Environment& environment,
+                              FileSystem& files) {
+  std::vector<NamedPath> inputs = {{"--job", places.job_file}, MembershipFile(places)};
+  for (auto& more : {DataFiles(places), RestoredFiles(places, files)}) {
+    inputs.insert(inputs.end(), more.begin(), more.end());
+  }
+  const std::string data = environment("COHORT_DATA_DIR").value_or("");
+  if (data.empty() || !SearchesMnist(places.job.data)) return inputs;
+  const std::string mnist = JoinPath(data, "mnist");
+  const auto listed = files.List(mnist);
+  for (const std::string& name : listed.ok() ? *listed : std::vector<std::string>()) {
+    inputs.push_back({"COHORT_DATA_DIR", JoinPath(mnist, name)});
+  }
+  return inputs;
+}
+
+std::vector<OutputDirectory> OutputDirectories(const JobPlaces& places) {
+  const JobSpec& job = places.job;
+  const auto of_checkpoints = [](absl::string_view name) {
+    return name == "checkpoint" || absl::StartsWith(name, "ckpt-");
+  };
+  const auto of_recovery = [](absl::string_view name) {
+    return absl::StartsWith(name, "recovery-");
+  };
+  const auto of_tasks = [](absl::string_view name) {
+    return name == kCtlAddressFile || name == "coordinator.lock" || absl::StartsWith(name, "ps-") ||
+           absl::StartsWith(name, "worker-") || absl::StartsWith(name, "cohort-worker-");
+  };
+  const char* const recovery =
+      job.recovery.directory.empty() ? "checkpoint.directory" : "recovery.directory";
+  const bool has_recovery = !job.recovery.directory.empty() || !job.checkpoint.directory.empty();
+  std::vector<OutputDirectory> directories = {
+      {{KeyOf(places, "checkpoint.directory"), job.checkpoint.directory}, of_checkpoints},
+      {{KeyOf(places, recovery), has_recovery ? RecoveryDirectoryOf(places) : ""}, of_recovery}};
+  if (places.has_local_tasks) {
+    directories.push_back({{"--state_dir", places.state_directory}, of_tasks});
+  }
+  return directories;
+}
+
+// Returns the files that the job's export writes: the model, and the values of a large model, which
+// lie beside it.
+std::vector<NamedPath> ExportFiles(const JobPlaces& places) {
+  const std::string& onnx = places.job.export_to.onnx;
+  if (onnx.empty()) return {};
+  const std::string name = KeyOf(places, "export.onnx");
+  return {{name, onnx}, {name, absl::StrCat(onnx, ".data")}};
+}
+
+// Finds files that a directory's writer would replace or remove.
+void CheckDirectoryAgainst(const OutputDirectory& output, const NamedPath& file,
+                           std::vector<std::string>& problems) {
+  if (!output.writes(BaseName(file.path))) return;
+  if (!FilePlace(DirectoryOf(file.path)).IsSame(FilePlace(output.directory.path))) return;
+  problems.push_back(absl::StrCat(output.directory.name, ": '", output.directory.path,
+                                  "' is where files such as '", file.path, "', which ", file.name,
+                                  " names, are written and removed; name another directory"));
+}
+
+// Finds inputs and directories that the export would replace.
+void CheckExport(const NamedPath& onnx, const std::vector<NamedPath>& inputs,
+                 const std::vector<OutputDirectory>& directories,
+                 std::vector<std::string>& problems) {
+  const FilePlace place(onnx.path);
+  for (const NamedPath& input : inputs) {
+    if (input.path.empty() || !place.IsSame(FilePlace(input.path))) continue;
+    problems.push_back(absl::StrCat(onnx.name, ": '", onnx.path, "' is the file '", input.path,
+                                    "' that ", input.name,
+                                    " names, and the job reads it; name a file of its own"));
+    return;
+  }
+  for (const OutputDirectory& output : directories) {
+    if (output.directory.path.empty()) continue;
+    const FilePlace directory(output.directory.path);
+    if (!place.IsSame(directory) && !directory.IsBelow(place)) continue;
+    problems.push_back(absl::StrCat(onnx.name, ": '", onnx.path, "' has to be a directory for ",
+                                    output.directory.name, " '", output.directory.path,
+                                    "'; name a file of its own"));
+    return;
+  }
+}
+
+}  // namespace
+
+std::string RecoveryDirectoryOf(const JobPlaces& places) {
+  const JobSpec& job = places.job;
+  if (!job.recovery.enabled) return "";
+  if (!job.recovery.directory.empty()) return job.recovery.directory;
+  if (!job.checkpoint.directory.empty()) return JoinPath(job.checkpoint.directory, "recovery");
+  // Without --state_dir the directory of local tasks is new, and does not exist before the start.
+  const bool has_state = places.has_local_tasks && !places.state_directory.empty();
+  return has_state ? JoinPath(places.state_directory, "recovery") : "";
+}
+
+std::vector<std::string> UnexpandedPaths(const JobPlaces& places, const Environment& environment) {
+  const JobSpec& job = places.job;
+  std::vector<NamedPath> paths = {{"--job", places.job_file},
+                                  {"--state_dir", places.state_directory},
+                                  MembershipFile(places),
+                                  {KeyOf(places, "checkpoint.directory"), job.checkpoint.directory},
+                                  {KeyOf(places, "checkpoint.restore"), job.checkpoint.restore},
+                                  {KeyOf(places, "recovery.directory"), job.recovery.directory},
+                                  {KeyOf(places, "export.onnx"), job.export_to.onnx}};
+  for (NamedPath& file : DataFiles(places)) paths.push_back(std::move(file));
+  if (SearchesMnist(job.data)) {
+    paths.push_back({"COHORT_DATA_DIR", environment("COHORT_DATA_DIR").value_or("")});
+  }
+  std::vector<std::string> problems;
+  for (const auto& [name, path] : paths) {
+    const absl::Status expanded = CheckExpanded(path);
+    if (!expanded.ok()) problems.push_back(absl::StrCat(name, ": ", expanded.message()));
+  }
+  return problems;
+}
+
+std::vector<std::string> OutputProblems(const JobPlaces& places, const Environment& environment,
+                                        FileSystem& files) {
+  std::vector<std::string> problems;
+  const std::vector<NamedPath> inputs = Inputs(places, environment, files);
+  const std::vector<NamedPath> exports = ExportFiles(places);
+  const std::vector<OutputDirectory> directories = OutputDirectories(places);
+  for (const OutputDirectory& output : directories) {
+    const auto& [name, path] = output.directory;
+    if (path.empty()) continue;
+    if (const absl::Status made = CheckDirectoryPath(path); !made.ok()) {
+      problems.push_back(absl::StrCat(name, ": ", made.message(), "; name a directory"));
+      continue;
+    }
+    // The files of checkpoint.restore may lie in any of these directories: only old ones are
+    // removed.
+    for (const NamedPath& input : inputs) {
+      if (input.name != KeyOf(places, "checkpoint.restore")) {
+        CheckDirectoryAgainst(output, input, problems);
+      }
+    }
+    for (const NamedPath& onnx : exports) CheckDirectoryAgainst(output, onnx, problems);
+  }
+  for (const NamedPath& onnx : exports) {
+    if (const absl::Status writable = CheckFilePath(onnx.path); !writable.ok()) {
+      problems.push_back(absl::StrCat(onnx.name, ": ", writable.message(),
+                                      "; name a path that can be written to"));
+      break;  // the second file lies beside the first
+    }
+    CheckExport(onnx, inputs, directories, problems);
+  }
+  return problems;
+}
+
+absl::Status CheckRestore(const JobPlaces& places, FileSystem& files) {
+  if (const std::string recovery = RecoveryDirectoryOf(places); !recovery.empty()) {
+    const auto left = RecoveryStore(files, recovery).ReadLeft();
+    if (!left.ok()) return Annotate(left.status(), "the job's recovery checkpoints");
+    if (!left->checkpoints.empty()) return absl::OkStatus();
+  }
+  const CheckpointSpec& checkpoint = places.job.checkpoint;
+  if (checkpoint.restore.empty()) return absl::OkStatus();
+  return Annotate(CheckRestorable(files, checkpoint.directory, checkpoint.restore),
+                  "checkpoint.restore");
+}
+
+}  // namespace cohort

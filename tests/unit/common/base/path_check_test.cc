@@ -1,0 +1,97 @@
+#include "common/base/path_check.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <string>
+
+#include "common/base/posix_file_system.h"
+#include "common/base/temporary_file.h"
+
+namespace cohort {
+namespace {
+
+using testing::HasSubstr;
+
+class PathCheck : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(WriteFileAtomically(files, file, "x").ok());
+    ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  }
+
+  void TearDown() override { std::filesystem::remove_all(directory); }
+
+  static std::string MakeDirectory() {
+    char pattern[] = "/tmp/cohort_path_check_XXXXXX";
+    return mkdtemp(pattern);
+  }
+  std::string In(const std::string& name) const { return JoinPath(directory, name); }
+
+  PosixFileSystem files;
+  const std::string directory = MakeDirectory();
+  const std::string file = In("file");
+  const std::string fifo = In("fifo");
+};
+
+TEST_F(PathCheck, OnlyAShellExpandsATilde) {
+  EXPECT_THAT(std::string(CheckExpanded("~/x").message()), HasSubstr("'~/x' begins with ~"));
+  EXPECT_FALSE(CheckExpanded("~").ok());
+  for (const char* path : {"", "/x", "x~", "~x", "./~/x"}) {
+    EXPECT_TRUE(CheckExpanded(path).ok()) << path;
+  }
+}
+
+TEST_F(PathCheck, ADirectoryIsOneOrCanBecomeOne) {
+  EXPECT_TRUE(CheckDirectoryPath(directory).ok());
+  EXPECT_TRUE(CheckDirectoryPath(In("new/one/")).ok());
+  EXPECT_TRUE(CheckDirectoryPath("new").ok());
+  EXPECT_TRUE(CheckDirectoryPath("/").ok());
+  for (const std::string& path : {file, fifo, file + "/below", fifo + "/far/below", file + "/"}) {
+    const std::string refused(CheckDirectoryPath(path).message());
+    EXPECT_THAT(refused, HasSubstr(" is not a directory")) << path;
+    EXPECT_THAT(path, HasSubstr(refused.substr(0, refused.find(' '))));
+  }
+}
+
+TEST_F(PathCheck, AFileIsOneOrCanBecomeOne) {
+  EXPECT_TRUE(CheckFilePath(file).ok());
+  EXPECT_TRUE(CheckFilePath(In("new/one")).ok());
+  for (const std::string& path : {directory, fifo, In("new/"), file + "/"}) {
+    EXPECT_THAT(std::string(CheckFilePath(path).message()), HasSubstr(" is not a regular file"));
+  }
+  EXPECT_THAT(std::string(CheckFilePath(file + "/below").message()),
+              HasSubstr(file + " is not a directory"));
+}
+
+TEST_F(PathCheck, NamesOfOneFileAreOnePlace) {
+  const std::string hard = In("hard");
+  const std::string soft = In("soft");
+  ASSERT_EQ(link(file.c_str(), hard.c_str()), 0);
+  ASSERT_EQ(symlink(file.c_str(), soft.c_str()), 0);
+  const FilePlace place(file);
+  for (const std::string& name : {file, hard, soft, In("./file")}) {
+    EXPECT_TRUE(place.IsSame(FilePlace(name))) << name;
+  }
+  EXPECT_FALSE(place.IsSame(FilePlace(fifo)));
+  EXPECT_FALSE(place.IsSame(FilePlace(In("new"))));
+}
+
+TEST_F(PathCheck, PlacesThatDoNotExistAreComparedByTheirPaths) {
+  const std::string linked = In("linked");
+  ASSERT_EQ(symlink(directory.c_str(), linked.c_str()), 0);
+  const FilePlace place(In("new"));
+  EXPECT_TRUE(place.IsSame(FilePlace(In("new/"))));
+  EXPECT_TRUE(place.IsSame(FilePlace(linked + "/x/../new")));
+  EXPECT_FALSE(place.IsSame(FilePlace(In("newer"))));
+  EXPECT_TRUE(FilePlace(In("new/one")).IsBelow(place));
+  EXPECT_FALSE(FilePlace(In("newer/one")).IsBelow(place));
+  EXPECT_TRUE(place.IsBelow(FilePlace("/")));
+}
+
+}  // namespace
+}  // namespace cohort
