@@ -69,6 +69,11 @@ std::string TaskName(const proto::TaskRef& task) {
   return name;
 }
 
+proto::TaskRef WithoutIncarnation(proto::TaskRef task) {
+  task.clear_incarnation();
+  return task;
+}
+
 absl::Status MalformedMessage(absl::string_view what) {
   return MakeError(absl::StatusCode::kInvalidArgument, what, proto::TRANSIENT);
 }

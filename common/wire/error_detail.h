@@ -39,6 +39,10 @@ absl::Status AttributedCall(const absl::Status& status, const proto::TaskRef& ta
 // Returns a task's name for log and error texts: "worker:1" or "worker:1 (incarnation 77)".
 std::string TaskName(const proto::TaskRef& task);
 
+// Returns the task without its incarnation: a process that replaces another one has the same task
+// name, and users do not know incarnations.
+proto::TaskRef WithoutIncarnation(proto::TaskRef task);
+
 // MalformedMessage is the error for a message that its receiver cannot read: its bytes changed on
 // the way, or they belong to another protocol. The connection that brought the message ends
 // (renewed_channel.h), and the caller may repeat the call: a malformed request has had no effect.

@@ -253,16 +253,6 @@ absl::StatusOr<proto::ExpectedData> ClusterCoordinator::DescribeDataset(
   return data;
 }
 
-absl::Status ClusterCoordinator::CompareDataset(const DatasetHandle& dataset) {
-  const std::optional<proto::ExpectedData> expected = dataset->expected->Get();
-  if (!expected.has_value()) {
-    return absl::FailedPreconditionError("call DescribeDataset before CompareDataset");
-  }
-  return AskToCompare(waiter_, *cluster_,
-                      {dataset->id, dataset->spec, options_.connect_timeout, options_.call_timeout},
-                      *expected);
-}
-
 absl::StatusOr<ClusterShape> ClusterCoordinator::ShapeFor(const Strategy& strategy) {
   ClusterShape shape{options_.cluster.Indices(Role::kPs), options_.cluster.Indices(Role::kWorker)};
   if (!strategy.TakesAllDevices()) return shape;

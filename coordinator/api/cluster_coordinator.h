@@ -152,10 +152,6 @@ class ClusterCoordinator {
   // naming two workers that read different data; a worker's own error (a missing file); UNAVAILABLE
   // if no worker has answered within connect_timeout.
   absl::StatusOr<proto::ExpectedData> DescribeDataset(const DatasetHandle& dataset);
-  // Compares the data set on all workers that serve now with its description, so that a worker that
-  // came after DescribeDataset is asked even if it never gets a closure. Errors: those of
-  // DescribeDataset, except UNAVAILABLE; FAILED_PRECONDITION before DescribeDataset.
-  absl::Status CompareDataset(const DatasetHandle& dataset);
 
   // Returns the cluster that the strategy plans for: the tasks and, if the strategy takes all
   // devices, the devices of the workers. In the latter case waits until all workers have named

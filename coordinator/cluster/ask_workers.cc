@@ -302,12 +302,6 @@ absl::StatusOr<proto::ExpectedData> AskForData(World world, Waiter& waiter, Clus
   return first;
 }
 
-absl::Status AskToCompare(Waiter& waiter, Cluster& cluster, const DataQuestion& question,
-                          const proto::ExpectedData& expected) {
-  RETURN_IF_ERROR(cluster.ended());
-  return AskToBuild(waiter, cluster, question, ServingWorkers(cluster), &expected).status();
-}
-
 absl::StatusOr<std::vector<std::string>> AskForDevices(World world, Waiter& waiter,
                                                        Cluster& cluster,
                                                        const DeviceQuestion& question) {

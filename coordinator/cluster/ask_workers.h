@@ -32,12 +32,6 @@ struct DataQuestion {
 absl::StatusOr<proto::ExpectedData> AskForData(World world, Waiter& waiter, Cluster& cluster,
                                                const DataQuestion& question);
 
-// Asks all serving workers to build the data set and to compare it with `expected`, the result of
-// AskForData. A worker that has built the data set answers at once. Skips workers like AskForData.
-// Blocks. Errors: those of AskForData, except UNAVAILABLE.
-absl::Status AskToCompare(Waiter& waiter, Cluster& cluster, const DataQuestion& question,
-                          const proto::ExpectedData& expected);
-
 struct DeviceQuestion {
   std::vector<int> workers;  // task indices of the workers to ask
   absl::Duration timeout;    // how long the whole question may take, for all workers together

@@ -196,7 +196,7 @@ void CoordinatorDaemon::LetInterruptsReach(ClusterCoordinator& coordinator) {
   const absl::StatusOr<std::optional<proto::CoordinatorState>> left = coordinator.LeftState();
   MutexLock lock(interruption_->mutex);
   interruption_->connected = &coordinator;
-  interruption_->resumes = left.ok() && left->has_value() && (*left)->job() == options_.job.name;
+  interruption_->resumes = left.ok() && left->has_value();
   // If the signal came before the coordinator existed, the job is ended now.
   if (!interruption_->error.ok()) EndWithoutCheckpoint(*interruption_);
 }

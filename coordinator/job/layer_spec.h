@@ -131,9 +131,6 @@ struct LayerCall {
   friend bool operator==(const LayerCall&, const LayerCall&) = default;
 };
 
-// A model. In a Sequential model each layer takes the output of the layer before it; an
-// `input_shape` or `batch_input_shape` in the first layer's config becomes an InputLayer before
-// that layer. A functional model names the inputs of each use of a layer.
 // How the job file writes a Sequential model, for messages that name its keys. It says nothing
 // about the model itself, so all values are equal.
 struct ModelFileForm {
@@ -144,6 +141,9 @@ struct ModelFileForm {
   friend bool operator==(const ModelFileForm&, const ModelFileForm&) { return true; }
 };
 
+// A model. In a Sequential model each layer takes the output of the layer before it; an
+// `input_shape` or `batch_input_shape` in the first layer's config becomes an InputLayer before
+// that layer. A functional model names the inputs of each use of a layer.
 struct ModelSpec {
   std::string name = "sequential";
   std::vector<LayerSpec> layers;

@@ -22,8 +22,7 @@ std::string ValueAt(const nlohmann::json& settings, const nlohmann::json::json_p
   return settings.contains(path) ? JsonExcerpt(settings.at(path)) : "absent";
 }
 
-// Returns the key that the job file has at a place of its SettingsText, such as "fit.batch_size"
-// for
+// Returns the key that the job file has at a place of its SettingsText: "fit.batch_size" for
 // "/fit/batch_size". In the text every Sequential model has an InputLayer and an object as config.
 std::string KeyOf(const std::string& place, const ModelFileForm& form) {
   std::vector<std::string> parts = absl::StrSplit(absl::StripPrefix(place, "/"), '/');
@@ -31,7 +30,7 @@ std::string KeyOf(const std::string& place, const ModelFileForm& form) {
   const bool is_layer = parts.size() > 3 && parts[0] == "model" && parts[1] == "config" &&
                         parts[2] == "layers" && absl::SimpleAtoi(parts[3], &layer);
   if (is_layer && form.implies_input) {
-    // What the text says of the implied InputLayer stands in the first layer of the file.
+    // The file gives the shape of the implied InputLayer in its first layer.
     if (layer == 0) {
       parts = {"model", "config", "layers", "0", "config", "input_shape"};
     } else {

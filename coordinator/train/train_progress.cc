@@ -40,13 +40,13 @@ std::string TrainProgress::StartAnew() const {
                       ", or name another directory in recovery.directory");
 }
 
-absl::Status TrainProgress::CheckSettings(const proto::CoordinatorState& state) const {
+absl::StatusOr<proto::TrainState> TrainProgress::Parse(const proto::CoordinatorState& state) const {
   proto::TrainState train;
   if (!train.ParseFromString(state.application())) {
     return absl::DataLossError("the recovery checkpoint holds no state of a training");
   }
   // In a job with other settings, the same closure ids would mean other steps.
-  if (train.settings() == Crc32c(job_.settings.text)) return absl::OkStatus();
+  if (train.settings() == Crc32c(job_.settings.text)) return train;
   const std::string difference = SettingsDifference(train.settings_text(), job_.settings);
   return absl::FailedPreconditionError(absl::StrCat(
       "the recovery checkpoint was made by a job with ",
@@ -58,10 +58,12 @@ absl::Status TrainProgress::CheckSettings(const proto::CoordinatorState& state) 
       StartAnew()));
 }
 
+absl::Status TrainProgress::CheckSettings(const proto::CoordinatorState& state) const {
+  return Parse(state).status();
+}
+
 absl::Status TrainProgress::Load(const proto::CoordinatorState& state) {
-  RETURN_IF_ERROR(CheckSettings(state));
-  proto::TrainState train;
-  train.ParseFromString(state.application());
+  ASSIGN_OR_RETURN(const proto::TrainState train, Parse(state));
   MutexLock lock(mutex_);
   RETURN_IF_ERROR(CheckDataLocked(train));
   const std::vector<std::string> devices(train.devices().begin(), train.devices().end());

@@ -140,6 +140,9 @@ class TrainProgress {
   std::string Save(const Cut& cut);
 
  private:
+  // Returns the progress that a job with the same settings has saved. Errors: those of
+  // CheckSettings.
+  absl::StatusOr<proto::TrainState> Parse(const proto::CoordinatorState& state) const;
   // Returns what a user does to begin the training anew, as the end of a message.
   std::string StartAnew() const;
   absl::Status CheckDataLocked(const proto::TrainState& train) const

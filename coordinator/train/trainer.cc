@@ -13,6 +13,7 @@
 #include "common/base/status.h"
 #include "common/base/temporary_file.h"
 #include "common/program/update_rule.h"
+#include "common/wire/error_detail.h"
 #include "coordinator/api/load_record.h"
 #include "coordinator/homes/ps_stats_sum.h"
 #include "coordinator/model/learning_rate.h"
@@ -100,9 +101,8 @@ absl::Status Trainer::PrepareData() {
   ASSIGN_OR_RETURN(const proto::ExpectedData all,
                    coordinator_.DescribeDataset(coordinator_.CreatePerWorkerDataset(raw)));
   // Load() compares the identity of these data with the one in the recovery checkpoint.
-  proto::TaskRef worker = all.worker();
-  worker.clear_incarnation();
-  progress_->SetData({all.cardinality(), all.content()}, {TaskName(worker), all.files()});
+  progress_->SetData({all.cardinality(), all.content()},
+                     {TaskName(WithoutIncarnation(all.worker())), all.files()});
   if (all.cardinality() == 0) return NoExamples("data.train", sources_.train);
   ASSIGN_OR_RETURN(const proto::ElementSpec batch, BatchOf(all.element_spec()));
   ASSIGN_OR_RETURN(model_, BuildPrograms(job_, batch));

@@ -347,7 +347,8 @@ TEST_P(LoweredEpochs, EndTheJobWithTheModelThatItHas) {
   EXPECT_EQ(sim.sent().calls(), param.steps + 5) << "nothing is trained again";
 }
 
-// What a checkpoint brought is not what the job has trained, however often the job is interrupted.
+// Steps and epochs that a checkpoint brought never count as the job's, however often it is
+// interrupted.
 TEST(RestoredJob, CountsTheStepsAndEpochsThatItTrainsItself) {
   const std::vector<std::string> sets = {"checkpoint.directory=/saved", "checkpoint.restore=latest",
                                          "fit.closures_in_flight=1"};

@@ -21,13 +21,6 @@ constexpr double kProbePart = 0.2;
 constexpr double kProbeTimeoutPart = 0.5;
 constexpr double kUnreachedPart = 0.5;
 
-// Returns the task without its incarnation, because a process that replaces another one has the
-// same task name.
-proto::TaskRef WithoutIncarnation(proto::TaskRef task) {
-  task.clear_incarnation();
-  return task;
-}
-
 // Returns true for a failure of the transport. Errors that the peer itself has sent have a class.
 bool FailedOnItsWay(const absl::Status& status) {
   return ClassOf(status) == proto::ERROR_CLASS_UNKNOWN &&

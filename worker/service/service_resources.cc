@@ -67,12 +67,13 @@ bool IsShardOfWorker(const proto::DatasetSpec& spec) {
                      [](const auto& transform) { return transform.shard().by_worker(); });
 }
 
-// Compares the data that `worker` has found with the data of another worker. All workers of a job
-// must read the same data set, so that it does not matter which worker makes a batch. A worker that
-// arrives late takes only as many source elements as the first worker has, so the message also
+// Compares the data that `this_worker` has found with the data of another worker. All workers of a
+// job must read the same data set, so that it does not matter which worker makes a batch. A worker
+// that arrives late takes only as many source elements as the first worker has, so the message also
 // tells how many elements the source has.
 absl::Status CheckExpected(const proto::CreateDatasetRequest& request,
-                           const proto::CreateDatasetResponse& found, proto::TaskRef worker) {
+                           const proto::CreateDatasetResponse& found,
+                           const proto::TaskRef& this_worker) {
   if (!request.has_expected()) return absl::OkStatus();
   const proto::ExpectedData& expected = request.expected();
   const bool own_shard = IsShardOfWorker(request.spec());
@@ -80,10 +81,8 @@ absl::Status CheckExpected(const proto::CreateDatasetRequest& request,
   const bool same_content = own_shard || expected.content() == found.content();
   const bool same_types = TypesOf(expected.element_spec()) == TypesOf(found.element_spec());
   if (same_length && same_types && same_content) return absl::OkStatus();
-  proto::TaskRef other = expected.worker();
-  // The message names the workers without incarnations, because users do not know incarnations.
-  other.clear_incarnation();
-  worker.clear_incarnation();
+  const proto::TaskRef other = WithoutIncarnation(expected.worker());
+  const proto::TaskRef worker = WithoutIncarnation(this_worker);
   const std::string files = FilesOf(request.spec().source());
   const std::string difference =
       FirstDifference({TaskName(other), expected.files()}, {TaskName(worker), found.files()});
@@ -129,8 +128,7 @@ absl::StatusOr<Envelope<proto::CreateDatasetResponse>> WorkerService::CreateData
   absl::StatusOr<std::shared_ptr<const Dataset>> dataset = resources_.CreateDataset(own);
   if (!dataset.ok()) {
     // The error names this worker, because files may be missing on a single worker.
-    proto::TaskRef worker = parts_->task_service->task_ref();
-    worker.clear_incarnation();
+    const proto::TaskRef worker = WithoutIncarnation(parts_->task_service->task_ref());
     return InputError(
         Annotate(dataset.status(), absl::StrCat(TaskName(worker), " cannot make its data set")));
   }

@@ -194,9 +194,8 @@ void ClosureRun::OnComputed(absl::StatusOr<ReplicatedRun::Outputs> outputs) {
 
 absl::Status ClosureRun::BatchError(const absl::Status& status) const {
   // The error names this worker, because each worker reads its own copy of the files.
-  proto::TaskRef worker = parts_->task_service->task_ref();
-  worker.clear_incarnation();
-  return InputError(Annotate(status, TaskName(worker)));
+  return InputError(
+      Annotate(status, TaskName(WithoutIncarnation(parts_->task_service->task_ref()))));
 }
 
 absl::Status ClosureRun::CheckBatch() const {

@@ -130,8 +130,8 @@ TEST_F(TablePolicy, ACutHasTheSightsOfItsInstant) {
   EXPECT_EQ(Values(cluster), (Count{{0.0f, kKeys}}));
 }
 
-// What runs again behind a cut counts once, and another process goes on with the cut's counts. A
-// job that begins from a checkpoint counts anew.
+// A closure that runs again behind a cut counts once, and another process goes on with the cut's
+// counts. A job that begins from a checkpoint counts anew.
 TEST_F(TablePolicy, ACutHasTheGradientsThatWereNotAdmitted) {
   VariableSpec spec = Table();
   spec.dynamic->set_admit_after(4);

@@ -173,7 +173,7 @@ absl::Status Collect(Read& read, const Reads& reads) {
                 [](const proto::LocalFrame&, size_t) { return nullptr; }});
 }
 
-// What a reader makes of bytes that come in pieces of this size and not from a socket.
+// Returns what a reader takes from bytes that come in pieces of this size, not from a socket.
 Read TakeAll(const std::string& sent, size_t piece_bytes) {
   const auto owner = std::make_shared<const std::string>(sent);
   Payload pieces;

@@ -97,7 +97,7 @@ class GrpcTransportTest : public testing::Test {
     return bytes.SerializeAsString();
   }
 
-  // What a stream of these messages is answered; it ends behind them.
+  // Sends the messages on one stream and ends it. Returns the status that the server answers.
   grpc::Status SendMessages(const std::vector<std::string>& messages) {
     grpc::GenericStub stub(
         grpc::CreateChannel(server_->address(), grpc::InsecureChannelCredentials()));
