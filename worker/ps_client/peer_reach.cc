@@ -28,13 +28,6 @@ proto::TaskRef WithoutIncarnation(proto::TaskRef task) {
   return task;
 }
 
-// Returns true for a failure of the transport. Errors that the peer itself has sent have a class.
-bool FailedOnItsWay(const absl::Status& status) {
-  return ClassOf(status) == proto::ERROR_CLASS_UNKNOWN &&
-         (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
-          absl::IsCancelled(status));
-}
-
 std::string NameOf(const proto::TaskRef& task) { return TaskName(WithoutIncarnation(task)); }
 
 }  // namespace
