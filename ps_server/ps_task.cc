@@ -11,24 +11,18 @@ namespace cohort {
 
 PsTask::PsTask(World world, Options options)
     : world_(world), options_(std::move(options)), push_gate_(std::make_shared<PushGate>()) {
-  TaskService::Options task_options;
-  task_options.task = options_.task;
-  task_options.incarnation = options_.incarnation;
+  TaskOptions task_options = options_;
   task_options.memory_bytes = options_.resident_bytes_max;
   // The push gate must know the new epoch before the first call of the coordinator that attaches.
   task_options.on_attach = [gate = push_gate_](const proto::AttachRequest& request) {
     gate->StartEpoch(request.epoch(), request.coordinator_incarnation());
   };
-  task_options.granted = options_.granted;
   if (!options_.grant_file.empty()) {
     // A grant is written to disk before the coordinator gets its answer, so a restarted server
     // remembers every grant.
     task_options.on_grant = [&files = world_.files, path = options_.grant_file](
                                 const EpochGrant& grant) { return WriteGrant(files, path, grant); };
   }
-  task_options.on_shutdown = options_.on_shutdown;
-  task_options.orphan_timeout = options_.orphan_timeout;
-  task_options.on_orphaned = options_.on_orphaned;
   task_service_ = std::make_shared<TaskService>(world_, std::move(task_options));
   ps_service_ = std::make_shared<PsService>(
       world_,
@@ -55,8 +49,6 @@ absl::StatusOr<std::string> PsTask::Start() {
   ASSIGN_OR_RETURN(server_, world_.transport.Listen(options_.listen_address, std::move(services)));
   return server_->address();
 }
-
-void PsTask::StartDraining() { task_service_->StartDraining(); }
 
 void PsTask::StartLeaving(absl::Duration patience) { task_service_->StartLeaving(patience); }
 

@@ -19,12 +19,11 @@ namespace cohort {
 // A parameter server that listens and serves until it is destroyed. Thread-compatible.
 class PsTask {
  public:
-  struct Options {
-    TaskId task;
-    std::string listen_address;  // host:port; port 0 chooses a free port
-    uint64_t incarnation = 0;    // differs at each start of the process
+  // The options of the TaskService and of the server itself; the PsTask sets memory_bytes,
+  // on_attach and on_grant.
+  struct Options : TaskOptions {
+    std::string listen_address;  // host:port; port 0 takes a free port
     std::string grant_file;      // path of the grant file (grant_file.h); empty: no file
-    EpochGrant granted;          // content of the grant file at the start
     // The limit of the total bytes of values and slots in memory.
     size_t resident_bytes_max = size_t{64} << 30;
     // The limit of the bytes of received requests that are not answered yet
@@ -32,13 +31,6 @@ class PsTask {
     size_t receive_bytes_max = size_t{1} << 30;
     // The limit of the total bytes of answers to pulls that are not sent yet.
     size_t send_bytes_max = size_t{1} << 30;
-    // Called once, on a transport thread, when a coordinator asks for Shutdown; must not block.
-    std::function<void()> on_shutdown;
-    // How long the server waits for a coordinator to attach; zero means without a limit.
-    absl::Duration orphan_timeout = absl::ZeroDuration();
-    // Called once, when no coordinator has attached for `orphan_timeout` (TaskService); must not
-    // block.
-    std::function<void()> on_orphaned;
   };
 
   PsTask(World world, Options options);
@@ -48,9 +40,8 @@ class PsTask {
   // the address.
   absl::StatusOr<std::string> Start();
 
-  // Reports the state DRAINING. From this call on, no coordinator can attach.
-  void StartDraining();
-  // Starts draining. If the attached coordinator asks for it, the server continues to serve until
+  // Reports the state DRAINING. From this call on, no coordinator can attach. If the attached
+  // coordinator asks for it, the server continues to serve until
   // the coordinator's Shutdown call, for at most `patience`.
   void StartLeaving(absl::Duration patience);
   // Calls StartLeaving and waits for the coordinator's Shutdown for most of `grace`, then refuses

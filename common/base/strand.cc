@@ -11,7 +11,6 @@ namespace {
 // The number of tasks after which a strand gives its thread back to the executor, so that a busy
 // strand cannot starve other strands.
 constexpr int kTasksPerDrainMax = 64;
-thread_local const void* current_strand = nullptr;
 }  // namespace
 
 struct Strand::State {
@@ -78,19 +77,13 @@ void Strand::RunOrPost(Task task) {
   Drain(std::shared_ptr<State>(state_));
 }
 
-bool Strand::IsCurrent() const { return current_strand == state_.get(); }
-
 void Strand::Drain(const std::shared_ptr<State>& state) {
-  // RunOrPost may run this strand's tasks inside a task of another strand. The other strand is the
-  // current strand again when Drain returns.
-  const void* const outer = std::exchange(current_strand, state.get());
   for (int i = 0; i < kTasksPerDrainMax; ++i) {
     Task task;
     {
       MutexLock lock(state->mutex);
       if (state->queue.empty()) {
         state->draining = false;
-        current_strand = outer;
         return;
       }
       task = std::move(state->queue.front());
@@ -99,7 +92,6 @@ void Strand::Drain(const std::shared_ptr<State>& state) {
     // The task runs without the lock, so that the task may post to its own strand.
     task();
   }
-  current_strand = outer;
   // The queue may still hold tasks, so the strand is handed to the executor again, with `draining`
   // still true.
   state->executor.Run(State::Turn(state));

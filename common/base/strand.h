@@ -24,9 +24,6 @@ class Strand {
   // would only wait for another thread to run the task.
   void RunOrPost(Task task);
 
-  // Returns true if the calling thread is running a task of this strand.
-  bool IsCurrent() const;
-
  private:
   struct State;
   static void Drain(const std::shared_ptr<State>& state);

@@ -173,11 +173,19 @@ OpSchema ConcatGradSchema() {
   return schema;
 }
 
+// Gives output `output` the type and the shape of input `input`.
+void Like(InferenceContext& ctx, size_t input, size_t output) {
+  if (output >= ctx.getNumOutputs()) return;
+  onnx::propagateElemTypeFromInputToOutput(ctx, input, output);
+  if (onnx::hasInputShape(ctx, input)) {
+    onnx::propagateShapeFromInputToOutput(ctx, input, output);
+  }
+}
+
 // Gives output i the type and the shape of input i.
 void LikeEachInput(InferenceContext& ctx) {
   for (size_t i = 0; i < ctx.getNumOutputs() && i < ctx.getNumInputs(); ++i) {
-    onnx::propagateElemTypeFromInputToOutput(ctx, i, i);
-    if (onnx::hasInputShape(ctx, i)) onnx::propagateShapeFromInputToOutput(ctx, i, i);
+    Like(ctx, i, i);
   }
 }
 
@@ -260,15 +268,6 @@ OpSchema CrossentropySchema(const char* name, const char* labels, bool grad) {
 
 // The section below has the gradients of convolution, pooling and normalization, and the operators
 // that combine values of the replicas that run one step.
-
-// Gives output `output` the type and the shape of input `input`.
-void Like(InferenceContext& ctx, size_t input, size_t output) {
-  if (output >= ctx.getNumOutputs()) return;
-  onnx::propagateElemTypeFromInputToOutput(ctx, input, output);
-  if (onnx::hasInputShape(ctx, input)) {
-    onnx::propagateShapeFromInputToOutput(ctx, input, output);
-  }
-}
 
 // Infers the outputs of BatchNormalizationGrad: dx has the shape of x, and dscale and dbias have
 // the shape of scale.

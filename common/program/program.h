@@ -36,7 +36,4 @@ absl::StatusOr<onnx::ModelProto> LoadProgram(const proto::Program& program);
 absl::StatusOr<onnx::ModelProto> LoadProgram(const proto::Program& program,
                                              KernelProblems kernel_problems);
 
-// Returns the program as text for people: one line for each node, with domain, names and types.
-std::string ProgramText(const proto::Program& program);
-
 }  // namespace cohort

@@ -49,8 +49,6 @@ absl::Status TaskService::CheckEpoch(uint64_t epoch) const { return state_->Chec
 
 void TaskService::Stop() { state_->Stop(); }
 
-void TaskService::StartDraining() { state_->StartLeaving(absl::ZeroDuration()); }
-
 void TaskService::StartLeaving(absl::Duration patience) { state_->StartLeaving(patience); }
 
 void TaskService::WaitToLeave(absl::Duration patience) { state_->WaitToLeave(patience); }

@@ -46,11 +46,9 @@ class TaskService {
   absl::Status CheckEpoch(uint64_t epoch) const;
 
   // Tells the coordinator through Watch that this task is DRAINING, from now on, and refuses Attach
-  // with UNAVAILABLE.
-  void StartDraining();
-  // Does what StartDraining does. If the coordinator has promised to end a stopping task with
-  // Shutdown (AttachRequest.lets_go), Watch also tells the coordinator that the task keeps serving
-  // for `patience`.
+  // with UNAVAILABLE. If the coordinator has promised to end a stopping task with Shutdown
+  // (AttachRequest.lets_go), Watch also tells the coordinator that the task keeps serving for
+  // `patience`.
   void StartLeaving(absl::Duration patience);
   // Blocks for at most `patience` until the coordinator calls Shutdown. Returns early if the
   // coordinator, within a second, does not acknowledge through Watch that the task is leaving.

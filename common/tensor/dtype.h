@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -36,32 +37,18 @@ absl::StatusOr<DType> DTypeFromName(absl::string_view name);
 template <typename T>
 struct DTypeOf;
 template <>
-struct DTypeOf<float> {
-  static constexpr DType value = DType::kFloat32;
-};
+struct DTypeOf<float> : std::integral_constant<DType, DType::kFloat32> {};
 template <>
-struct DTypeOf<double> {
-  static constexpr DType value = DType::kFloat64;
-};
+struct DTypeOf<double> : std::integral_constant<DType, DType::kFloat64> {};
 template <>
-struct DTypeOf<int32_t> {
-  static constexpr DType value = DType::kInt32;
-};
+struct DTypeOf<int32_t> : std::integral_constant<DType, DType::kInt32> {};
 template <>
-struct DTypeOf<int64_t> {
-  static constexpr DType value = DType::kInt64;
-};
+struct DTypeOf<int64_t> : std::integral_constant<DType, DType::kInt64> {};
 template <>
-struct DTypeOf<uint8_t> {
-  static constexpr DType value = DType::kUint8;
-};
+struct DTypeOf<uint8_t> : std::integral_constant<DType, DType::kUint8> {};
 template <>
-struct DTypeOf<int8_t> {
-  static constexpr DType value = DType::kInt8;
-};
+struct DTypeOf<int8_t> : std::integral_constant<DType, DType::kInt8> {};
 template <>
-struct DTypeOf<bool> {
-  static constexpr DType value = DType::kBool;
-};
+struct DTypeOf<bool> : std::integral_constant<DType, DType::kBool> {};
 
 }  // namespace cohort

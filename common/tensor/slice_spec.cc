@@ -21,17 +21,4 @@ std::vector<RowRange> DivRows(int64_t rows, int64_t slices) {
   return ranges;
 }
 
-SliceRow FindRow(int64_t row, int64_t rows, int64_t slices) {
-  COHORT_CHECK(row >= 0 && row < rows, "a row of the variable");
-  const int64_t count = std::min(rows, slices);
-  const int64_t base = rows / count;
-  const int64_t extra = rows % count;
-  // The first `extra` slices have base + 1 rows each, and the later slices have base rows each. For
-  // a row in one of the first `extra` slices, the first quotient is the larger one and is the
-  // slice. For any other row, the second quotient is.
-  const int64_t slice = std::max(row / (base + 1), (row - extra) / base);
-  const int64_t local = slice < extra ? row % (base + 1) : (row - extra) % base;
-  return {slice, local};
-}
-
 }  // namespace cohort

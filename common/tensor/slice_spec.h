@@ -24,15 +24,6 @@ struct RowRange {
 // `rows` (TensorFlow's min(n, dim0)). Both arguments must be at least 1.
 std::vector<RowRange> DivRows(int64_t rows, int64_t slices);
 
-// The number of the slice that holds a row, and the row's position within this slice.
-struct SliceRow {
-  int64_t slice = 0;
-  int64_t local_row = 0;
-};
-// Returns the slice that holds `row`, computed from DivRows's rule in closed form. `row` must be in
-// [0, rows).
-SliceRow FindRow(int64_t row, int64_t rows, int64_t slices);
-
 // The number of buckets over which the 64-bit keys of a dynamic table are spread by a hash. A slice
 // of a dynamic table is a range of buckets, just as a slice of any other variable is a range of
 // rows. So any number of slices covers all keys, and the bucket of a key does not depend on the

@@ -63,6 +63,12 @@ absl::Status AttributedCall(const absl::Status& status, const proto::TaskRef& ta
   return Attributed(status, unreachable ? lost : proto::APPLICATION, task);
 }
 
+bool FailedOnItsWay(const absl::Status& status) {
+  return ClassOf(status) == proto::ERROR_CLASS_UNKNOWN &&
+         (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
+          absl::IsCancelled(status));
+}
+
 std::string TaskName(const proto::TaskRef& task) {
   std::string name = absl::StrCat(task.role(), ":", task.index());
   if (task.incarnation() != 0) absl::StrAppend(&name, " (incarnation ", task.incarnation(), ")");

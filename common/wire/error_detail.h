@@ -36,6 +36,10 @@ absl::Status Attributed(const absl::Status& status, proto::ErrorClass otherwise,
 // any other error gets class APPLICATION.
 absl::Status AttributedCall(const absl::Status& status, const proto::TaskRef& task);
 
+// Returns whether the transport ended the call without an answer. Errors of the transport itself
+// have no class, unlike those of a handler.
+bool FailedOnItsWay(const absl::Status& status);
+
 // Returns a task's name for log and error texts: "worker:1" or "worker:1 (incarnation 77)".
 std::string TaskName(const proto::TaskRef& task);
 

@@ -44,23 +44,6 @@ const FindPlace* MethodTable::FindPlaceOf(absl::string_view full_name) const {
   return method == nullptr || method->find_place == nullptr ? nullptr : &method->find_place;
 }
 
-void MethodTable::ReceiveInPlace(absl::string_view full_name, Message& request) const {
-  const FindPlace* const find_place = FindPlaceOf(full_name);
-  const size_t bytes = PayloadBytes(request.payload);
-  // A request without a payload needs no memory, so the handler is not asked for a ReceivePlace.
-  if (find_place == nullptr || bytes == 0) return;
-  std::shared_ptr<ReceivePlace> place = (*find_place)(request.header, bytes);
-  if (place == nullptr) return;
-  const bool used = place->Use([&](absl::Span<std::byte> memory) {
-    PayloadReader reader(request.payload);
-    COHORT_CHECK(reader.Read(memory).ok(), "a place is as large as its payload");
-  });
-  // If the handler has revoked its memory meanwhile, it gets the request without a payload.
-  if (!used) return request.payload.clear();
-  const std::byte* const data = place->memory().data();
-  request.payload = {{std::move(place), data, bytes}};
-}
-
 ByteBudget* MethodTable::ReceiveBudgetOf(absl::string_view full_name) const {
   const Method* const method = MethodOf(full_name);
   return method == nullptr ? nullptr : method->receive_budget.get();

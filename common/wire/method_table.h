@@ -29,9 +29,6 @@ class MethodTable {
   // Returns the function that finds memory of a method's handler for a payload (FindPlace), or null
   // for a method without one.
   const FindPlace* FindPlaceOf(absl::string_view full_name) const;
-  // Moves the payload of a complete request into the memory that the method's handler offers
-  // (ReceivePlace), if any. For transports that do not receive into such memory directly.
-  void ReceiveInPlace(absl::string_view full_name, Message& request) const;
   // Returns the receive budget of the method's service, or null if it has none.
   ByteBudget* ReceiveBudgetOf(absl::string_view full_name) const;
 

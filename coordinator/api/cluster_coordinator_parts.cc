@@ -136,8 +136,7 @@ void ClusterCoordinator::MakeCopies(const std::shared_ptr<Parts>& parts) {
 Scheduler::Options ClusterCoordinator::SchedulerOptionsFor(
     const std::shared_ptr<const Parts>& parts) const {
   Scheduler::Options options;
-  options.queue_bound = options_.queue_bound;
-  options.closures_in_flight = options_.closures_in_flight;
+  static_cast<ScheduleLimits&>(options) = options_;
   if (options_.mirrored) {
     options.gang_size = options_.cluster.NumTasks(Role::kWorker);
     const std::vector<int> workers = options_.cluster.Indices(Role::kWorker);
@@ -153,15 +152,8 @@ Scheduler::Options ClusterCoordinator::SchedulerOptionsFor(
       recovery->OnHomesAway(away, cause);
     };
   }
-  options.shared_memory = options_.shared_memory;
-  options.nccl_device = options_.nccl_device;
   if (options_.steps_ahead_max) options.steps_ahead_max = *options_.steps_ahead_max;
-  options.attempts_max = options_.attempts_max;
-  options.quarantine_after = options_.quarantine_after;
-  options.quarantine = options_.quarantine;
-  options.stop_at_first_error = options_.stop_at_first_error;
   options.setup_timeout = options_.connect_timeout;
-  options.closure_timeout = options_.closure_timeout;
   options.redo_max = options_.recovery_directory.empty() ? 0 : options_.redo_max;
   options.checkpoint_every = options_.recovery_interval_closures;
   options.on_checkpoint_due = [parts] {

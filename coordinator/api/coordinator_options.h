@@ -22,7 +22,7 @@
 
 namespace cohort {
 
-struct ClusterCoordinatorOptions {
+struct ClusterCoordinatorOptions : ScheduleLimits {
   ClusterSpec cluster;
   Role homes = Role::kPs;  // kWorker: variables live in the workers, and the cluster has no ps
   // True: every worker is a home of every variable, and gang closures run on all workers. False: if
@@ -35,10 +35,6 @@ struct ClusterCoordinatorOptions {
   // True: all tasks run on one machine, so that all slices of the variables must fit into its
   // memory together.
   bool one_machine = false;
-  // The value of Gang.shared_memory for gang closures of mirrored workers.
-  uint64_t shared_memory = 0;
-  // The value of Gang.nccl_device for gang closures of mirrored workers.
-  std::optional<int32_t> nccl_device;
   // The job's name. Together with `settings`, a fingerprint of the training, the name identifies
   // the job: a coordinator of the same job takes its tasks over, and a coordinator of another job
   // waits for the tasks (EpochClaim). Without a fingerprint every coordinator counts as another
@@ -55,22 +51,11 @@ struct ClusterCoordinatorOptions {
   size_t slice_bytes_max = kCallBytesMax;
   WorkerLimits workers;  // the job starts when `min` workers serve; later workers may come and go
   int worker_threads = 0;
-  size_t queue_bound = 262144;
-  int closures_in_flight = 2;
   // How many ids a closure may be ahead of the oldest unfinished one; absent: no limit.
   std::optional<uint64_t> steps_ahead_max;
-  uint32_t attempts_max = 10;
-  // Number of worker processes that may end while they run a closure before that closure is
-  // quarantined.
-  size_t quarantine_after = 3;
-  Quarantine quarantine = Quarantine::kFail;
-  // True: an error ends the job at once. False: an error ends the job when a call observes the
-  // error, as in TensorFlow.
-  bool stop_at_first_error = true;
   absl::Duration connect_timeout = absl::Seconds(60);
   absl::Duration lease = absl::Seconds(5);
   absl::Duration call_timeout = absl::Seconds(60);
-  absl::Duration closure_timeout = absl::Minutes(10);
   // Returns the present address of a task. Null: the address in the cluster spec is used.
   std::function<std::string(TaskId)> address;
   // Where a user finds this process, told to the tasks for their messages about who holds them; at

@@ -30,7 +30,6 @@ void ReadAxis(ObjectReader& config, int64_t* axis) {
 }  // namespace
 
 void ReadConfig(LayerReader& reader, Conv2DSpec& layer) {
-  reader.Name(&layer.name);
   ReadCommon(reader);
   // An absent key is an error here, although the readers below would take a default.
   reader.config.Require("filters");
@@ -49,20 +48,10 @@ void ReadConfig(LayerReader& reader, Conv2DSpec& layer) {
   if (layer.strides != one && layer.dilation_rate != one) {  // Keras refuses this combination, too
     reader.config.AddError("dilation_rate", "stands beside strides; one of the two must be 1");
   }
-  reader.ReadActivation(&layer.activation);
-  reader.config.Bool("use_bias", &layer.use_bias);
-  reader.Initializer("kernel_initializer", &layer.kernel_initializer);
-  reader.Initializer("bias_initializer", &layer.bias_initializer);
-  for (const char* key : {"kernel_regularizer", "bias_regularizer", "activity_regularizer"}) {
-    reader.OnlyNeutralRegularizer(key);
-  }
-  for (const char* key : {"kernel_constraint", "bias_constraint"}) {
-    reader.config.OnlyNeutral(key, nullptr);
-  }
+  reader.KernelAndBias(layer);
 }
 
 void ReadConfig(LayerReader& reader, Pooling2DSpec& layer) {
-  reader.Name(&layer.name);
   ReadCommon(reader);
   reader.Pair("pool_size", &layer.pool_size);
   // Without strides the windows of a pooling layer lie side by side.
@@ -72,13 +61,11 @@ void ReadConfig(LayerReader& reader, Pooling2DSpec& layer) {
 }
 
 void ReadConfig(LayerReader& reader, GlobalAveragePooling2DSpec& layer) {
-  reader.Name(&layer.name);
   ReadCommon(reader);
   reader.config.Bool("keepdims", &layer.keepdims);
 }
 
 void ReadConfig(LayerReader& reader, BatchNormalizationSpec& layer) {
-  reader.Name(&layer.name);
   reader.OnlyFloat32();
   ReadAxis(reader.config, &layer.axis);
   reader.config.Number("momentum", {.min = 0, .max = 1}, &layer.momentum);
@@ -103,7 +90,6 @@ void ReadConfig(LayerReader& reader, BatchNormalizationSpec& layer) {
 }
 
 void ReadConfig(LayerReader& reader, ReshapeSpec& layer) {
-  reader.Name(&layer.name);
   reader.OnlyFloat32();
   ObjectReader& config = reader.config;
   config.Require("target_shape");

@@ -45,6 +45,20 @@ class LayerReader {
   // Accepts only an absent key, null, or a regularizer that adds nothing, for a key of Keras's form
   // that is not supported.
   void OnlyNeutralRegularizer(const char* key);
+  // Reads the keys of a layer with a kernel, a bias and an activation.
+  template <typename Spec>
+  void KernelAndBias(Spec& layer) {
+    ReadActivation(&layer.activation);
+    config.Bool("use_bias", &layer.use_bias);
+    Initializer("kernel_initializer", &layer.kernel_initializer);
+    Initializer("bias_initializer", &layer.bias_initializer);
+    for (const char* key : {"kernel_regularizer", "bias_regularizer", "activity_regularizer"}) {
+      OnlyNeutralRegularizer(key);
+    }
+    for (const char* key : {"kernel_constraint", "bias_constraint"}) {
+      config.OnlyNeutral(key, nullptr);
+    }
+  }
 
   ObjectReader& config;
 

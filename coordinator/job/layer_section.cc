@@ -25,7 +25,6 @@ const std::vector<std::string>& CombinerNames() {
 }
 
 void ReadConfig(LayerReader& reader, InputLayerSpec& layer) {
-  reader.Name(&layer.name);
   reader.Input(&layer.shape, &layer.dtype);
   reader.config.OnlyNeutral("sparse", false);
   reader.config.OnlyNeutral("ragged", false);
@@ -33,26 +32,16 @@ void ReadConfig(LayerReader& reader, InputLayerSpec& layer) {
 }
 
 void ReadConfig(LayerReader& reader, DenseSpec& layer) {
-  reader.Name(&layer.name);
   reader.OnlyFloat32();
   // Int() accepts an absent key, so Require() reports it.
   reader.config.Require("units");
   reader.config.Int("units", {.min = 1, .max = kDimMax}, &layer.units);
-  reader.ReadActivation(&layer.activation);
-  reader.config.Bool("use_bias", &layer.use_bias);
-  reader.Initializer("kernel_initializer", &layer.kernel_initializer);
-  reader.Initializer("bias_initializer", &layer.bias_initializer);
-  for (const char* key : {"kernel_regularizer", "bias_regularizer", "activity_regularizer"}) {
-    reader.OnlyNeutralRegularizer(key);
-  }
-  for (const char* key :
-       {"kernel_constraint", "bias_constraint", "lora_rank", "quantization_config"}) {
-    reader.config.OnlyNeutral(key, nullptr);
-  }
+  reader.KernelAndBias(layer);
+  reader.config.OnlyNeutral("lora_rank", nullptr);
+  reader.config.OnlyNeutral("quantization_config", nullptr);
 }
 
 void ReadConfig(LayerReader& reader, DropoutSpec& layer) {
-  reader.Name(&layer.name);
   reader.OnlyFloat32();
   reader.config.Require("rate");
   reader.config.Number("rate", {.min = 0, .max = 1, .max_excluded = true}, &layer.rate);
@@ -61,20 +50,17 @@ void ReadConfig(LayerReader& reader, DropoutSpec& layer) {
 }
 
 void ReadConfig(LayerReader& reader, FlattenSpec& layer) {
-  reader.Name(&layer.name);
   reader.config.OnlyNeutral("data_format", "channels_last");
   reader.OnlyFloat32();
 }
 
 void ReadConfig(LayerReader& reader, ActivationSpec& layer) {
-  reader.Name(&layer.name);
   reader.OnlyFloat32();
   reader.config.Require("activation");
   reader.ReadActivation(&layer.activation);
 }
 
 void ReadConfig(LayerReader& reader, ConcatenateSpec& layer) {
-  reader.Name(&layer.name);
   reader.OnlyFloat32();
   reader.config.Int("axis", {.min = -static_cast<int64_t>(kRankMax), .max = kRankMax}, &layer.axis);
 }
@@ -99,7 +85,6 @@ void ReadRows(ObjectReader& config, Spec& layer) {
 template <typename Spec>
 void ReadTable(LayerReader& reader, Spec& layer) {
   ObjectReader& config = reader.config;
-  reader.Name(&layer.name);
   reader.OnlyFloat32();
   ReadRows(config, layer);
   config.Require("output_dim");
@@ -164,7 +149,12 @@ const std::vector<ClassChoice<LayerSpec>>& LayerClasses() {
 // gives it.
 std::optional<std::vector<int64_t>> ReadLayerConfig(ObjectReader& config, LayerSpec& layer) {
   LayerReader reader(config);
-  std::visit([&](auto& one) { ReadConfig(reader, one); }, layer);
+  std::visit(
+      [&](auto& one) {
+        reader.Name(&one.name);
+        ReadConfig(reader, one);
+      },
+      layer);
   if (std::holds_alternative<InputLayerSpec>(layer)) return std::nullopt;
   const bool is_table = std::holds_alternative<EmbeddingSpec>(layer) ||
                         std::holds_alternative<EmbeddingBagSpec>(layer);

@@ -4,8 +4,10 @@
 #include <memory>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
+#include "common/base/temporary_file.h"
 
 namespace cohort {
 namespace {
@@ -14,48 +16,6 @@ namespace {
 constexpr size_t kDataAlignment = 4096;
 // How many bytes of a value are written to the file at a time.
 constexpr size_t kWriteBytes = size_t{64} << 20;
-
-// A file that is written under a temporary name until it is complete. The file is removed unless it
-// is committed.
-class TemporaryFile {
- public:
-  static absl::StatusOr<std::unique_ptr<TemporaryFile>> Create(FileSystem& files,
-                                                               const std::string& path) {
-    const std::string temporary = absl::StrCat(path, ".tmp");
-    ASSIGN_OR_RETURN(std::unique_ptr<WritableFile> file, files.Create(temporary));
-    return std::unique_ptr<TemporaryFile>(
-        new TemporaryFile(files, path, temporary, std::move(file)));
-  }
-  ~TemporaryFile() {
-    if (!committed_) files_.Remove(temporary_).IgnoreError();
-  }
-
-  absl::Status Append(absl::string_view bytes) { return file_->Append(bytes); }
-  // Makes the bytes of the file durable, before the file gets its final name.
-  absl::Status Seal() {
-    RETURN_IF_ERROR(file_->Sync());
-    return file_->Close();
-  }
-  absl::Status Commit() {
-    RETURN_IF_ERROR(files_.Rename(temporary_, path_));
-    committed_ = true;
-    return absl::OkStatus();
-  }
-
- private:
-  TemporaryFile(FileSystem& files, std::string path, std::string temporary,
-                std::unique_ptr<WritableFile> file)
-      : files_(files),
-        path_(std::move(path)),
-        temporary_(std::move(temporary)),
-        file_(std::move(file)) {}
-
-  FileSystem& files_;
-  const std::string path_;
-  const std::string temporary_;
-  const std::unique_ptr<WritableFile> file_;
-  bool committed_ = false;
-};
 
 constexpr uint32_t kLengthDelimited = 2;  // protobuf's wire type of messages and bytes
 
@@ -138,6 +98,8 @@ InlineModel LayOut(const OnnxExport& exported) {
 absl::Status WriteInline(FileSystem& files, const std::string& path, const OnnxExport& exported,
                          const InlineModel& laid, ReadVariable read) {
   ASSIGN_OR_RETURN(const std::unique_ptr<TemporaryFile> file, TemporaryFile::Create(files, path));
+  // After Commit, there is nothing left to remove.
+  const absl::Cleanup discard = [&file] { file->Discard(); };
   RETURN_IF_ERROR(file->Append(laid.model));
   RETURN_IF_ERROR(file->Append(FieldHead(onnx::ModelProto::kGraphFieldNumber, laid.graph_bytes)));
   RETURN_IF_ERROR(file->Append(laid.graph));
@@ -170,8 +132,11 @@ onnx::TensorProto ExternalTensor(const ExportedVariable& variable, const std::st
 absl::Status WriteExternal(FileSystem& files, const std::string& path, const OnnxExport& exported,
                            ReadVariable read) {
   const std::string data_path = absl::StrCat(path, ".data");
+  RemoveTemporaries(files, data_path);
   ASSIGN_OR_RETURN(const std::unique_ptr<TemporaryFile> data,
                    TemporaryFile::Create(files, data_path));
+  // After Commit, there is nothing left to remove.
+  const absl::Cleanup discard_data = [&data] { data->Discard(); };
   onnx::ModelProto model = exported.model;
   size_t offset = 0;
   for (const ExportedVariable& variable : exported.variables) {
@@ -186,6 +151,7 @@ absl::Status WriteExternal(FileSystem& files, const std::string& path, const Onn
   }
   RETURN_IF_ERROR(data->Seal());
   ASSIGN_OR_RETURN(const std::unique_ptr<TemporaryFile> file, TemporaryFile::Create(files, path));
+  const absl::Cleanup discard = [&file] { file->Discard(); };
   RETURN_IF_ERROR(file->Append(model.SerializeAsString()));
   RETURN_IF_ERROR(file->Seal());
   // The old model is removed first, because it must never refer to the new data.
@@ -198,6 +164,7 @@ absl::Status WriteExternal(FileSystem& files, const std::string& path, const Onn
 
 absl::Status WriteOnnx(FileSystem& files, const std::string& path, const OnnxExport& exported,
                        ReadVariable read, size_t file_bytes_max) {
+  RemoveTemporaries(files, path);
   // The size of the whole model decides between one file and two, before any value is read.
   const InlineModel laid = LayOut(exported);
   const std::string graph_head = FieldHead(onnx::ModelProto::kGraphFieldNumber, laid.graph_bytes);

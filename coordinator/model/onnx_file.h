@@ -20,8 +20,9 @@ using ReadVariable = absl::FunctionRef<absl::StatusOr<Tensor>(const std::string&
 
 // Writes the model. An existing model at `path` is replaced only when everything is written, and is
 // removed before its data file is replaced, so that a model never refers to the data of another
-// model. `file_bytes_max` is kOnnxFileBytesMax, or less in tests. Errors: those of `read` and of
-// the file system; INVALID_ARGUMENT for a value of another type or shape, naming the variable.
+// model. Temporary files that an earlier process left are removed. `file_bytes_max` is
+// kOnnxFileBytesMax, or less in tests. Errors: those of `read` and of the file system;
+// INVALID_ARGUMENT for a value of another type or shape, naming the variable.
 absl::Status WriteOnnx(FileSystem& files, const std::string& path, const OnnxExport& exported,
                        ReadVariable read, size_t file_bytes_max);
 

@@ -24,31 +24,35 @@ enum class Quarantine {
   kSkip,  // the job goes on without the closure; Stats and the log count it
 };
 
-struct SchedulerOptions {
-  uint64_t epoch = 0;
+// The part of a scheduler's options that a program chooses (ClusterCoordinatorOptions).
+struct ScheduleLimits {
   size_t queue_bound = 262144;  // upper bound of unfinished closures, with TensorFlow's default
   int closures_in_flight = 2;   // K, the closures that a worker holds at once
-  int gang_size = 1;            // workers that run a gang closure; fewer if some are out of step
-  std::set<int> gang_workers;   // the first members of gangs; if empty, the workers below gang_size
-  int gang_min = 1;             // gangs of several workers wait while fewer members are in step
   uint64_t shared_memory = 0;   // value of Gang.shared_memory, for gangs of several workers
   std::optional<int32_t> nccl_device;  // value of Gang.nccl_device, for gangs of several workers
+  uint32_t attempts_max = 10;          // the number of faults at which a closure fails
+  // The number of attempts in which worker processes ended with the closure, at which the closure
+  // is quarantined, which means not run again (attempts.h).
+  size_t quarantine_after = 3;
+  Quarantine quarantine = Quarantine::kFail;
+  // True if an error stops the queue at once. If false, the queue stops when a call observes the
+  // error, as in TensorFlow.
+  bool stop_at_first_error = true;
+  absl::Duration closure_timeout = absl::Minutes(10);
+};
+
+struct SchedulerOptions : ScheduleLimits {
+  uint64_t epoch = 0;
+  int gang_size = 1;           // workers that run a gang closure; fewer if some are out of step
+  std::set<int> gang_workers;  // the first members of gangs; if empty, the workers below gang_size
+  int gang_min = 1;            // gangs of several workers wait while fewer members are in step
   // Bounded staleness: a closure starts only when its last step is at most `steps_ahead_max` ids
   // ahead of the oldest closure that has not ended. So a closure reads the effect of every closure
   // that is more than `steps_ahead_max` ids older.
   uint64_t steps_ahead_max = std::numeric_limits<uint64_t>::max();
-  uint32_t attempts_max = 10;  // the number of faults at which a closure fails
-  // The number of attempts in which worker processes ended with the closure, at which the closure
-  // is quarantined, which means not run again (attempts.h).
-  size_t quarantine_after = 3;
-  // True if an error stops the queue at once. If false, the queue stops when a call observes the
-  // error, as in TensorFlow.
-  bool stop_at_first_error = true;
-  Quarantine quarantine = Quarantine::kFail;
   // How long a running worker may leave set-up calls unanswered before the closure that needs them
   // fails.
   absl::Duration setup_timeout = absl::Seconds(60);
-  absl::Duration closure_timeout = absl::Minutes(10);
   // The number of steps of closures that are kept until they are durable, to run again after a
   // restore. A full log asks for a checkpoint, and then holds Schedule back. With 0 nothing is
   // kept, and nothing is recovered.

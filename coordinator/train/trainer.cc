@@ -11,7 +11,6 @@
 #include "absl/strings/str_join.h"
 #include "common/base/log.h"
 #include "common/base/status.h"
-#include "common/base/temporary_file.h"
 #include "common/program/update_rule.h"
 #include "common/wire/error_detail.h"
 #include "coordinator/api/load_record.h"
@@ -492,8 +491,6 @@ absl::Status Trainer::Export() {
   for (const proto::VariableLayout& layout : plan_.variables) layouts[layout.name()] = &layout;
   ASSIGN_OR_RETURN(const OnnxExport exported, PlanOnnxExport(plan_.predict));
   RETURN_IF_ERROR(world_.files.MakeDirectories(DirectoryOf(job_.export_to.onnx)));
-  // A temporary file that an earlier process left is removed.
-  RemoveTemporaries(world_.files, job_.export_to.onnx);
   RETURN_IF_ERROR(WriteOnnx(
       world_.files, job_.export_to.onnx, exported,
       [&](const std::string& variable) { return coordinator_.ps().Read(*layouts.at(variable)); },

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "absl/container/inlined_vector.h"
 #include "common/base/check.h"
 #include "common/runtime/kernel/half_floats.h"
 
@@ -35,12 +34,6 @@ Tensor NewSlot(const SlotSpec& slot, const Shape& shape, const Tensor& value) {
     std::fill_n(floats, made.num_elements(), slot.initial_value);
   }
   return made;
-}
-
-Shape WantedRows::shape() const {
-  absl::InlinedVector<int64_t, 4> dims(full_shape.dims().begin(), full_shape.dims().end());
-  if (!dims.empty()) dims[0] = rows.count;
-  return Shape(absl::MakeConstSpan(dims));
 }
 
 }  // namespace cohort

@@ -45,7 +45,7 @@ struct WantedRows {
   RowRange rows;
   size_t shard = 0;  // index of the slice that gets the rows
 
-  Shape shape() const;
+  Shape shape() const { return ShapeOfRows(full_shape, rows); }
 };
 
 }  // namespace cohort

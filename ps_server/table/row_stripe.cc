@@ -18,16 +18,10 @@ constexpr size_t kDrawn = 16;
 // row, checking two rows for each key keeps pace with the growth of the table.
 constexpr size_t kSweptPerKey = 2;
 constexpr size_t kLine = 64;
-constexpr size_t kFloatsInLine = kLine / sizeof(float);
 
 // Returns the random number by which a row to evict is chosen. It depends only on the new key and
 // the step, so all copies of a table evict the same rows.
 uint64_t DrawFor(const KeyAt& key, uint64_t step) { return Mix64(key.hash ^ Mix64(step)); }
-
-// Prefetches the cache lines of an array of `count` floats.
-void PrefetchFloats(const float* begin, size_t count) {
-  for (size_t i = 0; i < count; i += kFloatsInLine) PrefetchLine(begin + i);
-}
 
 }  // namespace
 

@@ -8,7 +8,6 @@
 #include <thread>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/base/machine.h"
 #include "common/base/status.h"
@@ -242,27 +241,6 @@ TableRows RowTable::Save(absl::Time now) const {
     stripes_[i]->rows.ForEachRow([&](std::byte* row) { CopyRow(layout, row, at, out); });
   });
   return all;
-}
-
-absl::Status RowTable::CheckRows(const TableRows& rows) const {
-  const auto same = [](const Tensor& a, const Tensor& b) {
-    return a.dtype() == b.dtype() && a.shape() == b.shape();
-  };
-  // The saved tensors are compared with new tensors of the right types and shapes for the same
-  // number of keys.
-  if (rows.keys.dtype() == DType::kInt64 && rows.keys.shape().rank() == 1 &&
-      rows.slots.size() == layout().slots().size()) {
-    const TableRows like = MakeRows(layout(), static_cast<size_t>(rows.keys.num_elements()));
-    if (same(rows.uses, like.uses) && same(rows.values, like.values) &&
-        std::equal(rows.slots.begin(), rows.slots.end(), like.slots.begin(), same)) {
-      return absl::OkStatus();
-    }
-  }
-  return absl::DataLossError(absl::StrCat(
-      "rows of ", rows.values.TypeString(), " and ", rows.slots.size(),
-      " slots do not fit the table, whose "
-      "rows are ",
-      DTypeName(layout().dtype()), "[", layout().width(), "] with ", layout().slots().size()));
 }
 
 void RowTable::LoadRow(const TableRows& rows, size_t at, uint32_t now) {

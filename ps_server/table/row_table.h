@@ -87,14 +87,10 @@ class RowTable {
   // Returns all rows. The caller ensures that nothing is pushed during the call.
   TableRows Save(absl::Time now) const;
   // Replaces all rows by those rows of `parts` whose keys `takes` accepts. Each key occurs once,
-  // and each part has passed CheckRows. Rows beyond the table's memory limit are left out. The
-  // caller ensures that nothing is pushed during the call.
+  // and each part has the types and shapes of this table's rows. Rows beyond the table's memory
+  // limit are left out. The caller ensures that nothing is pushed during the call.
   void Load(absl::Span<const TableRows> parts, absl::FunctionRef<bool(uint64_t key)> takes,
             absl::Time now);
-  // Checks the types and shapes of saved rows. Errors: DATA_LOSS that describes the rows and the
-  // table that they do not fit.
-  absl::Status CheckRows(const TableRows& rows) const;
-
   // Returns the table's state without the clock, which the caller keeps. The caller ensures that
   // nothing is pushed during the call.
   TableState SaveState() const;

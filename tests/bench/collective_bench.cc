@@ -28,7 +28,6 @@
 #include "tests/bench/rank_group.h"
 #include "tests/bench/rank_work.h"
 #include "tests/support/temp_directory.h"
-#include "worker/collective/plan/algorithm_choice.h"
 #include "worker/collective/shm/shm_communicator.h"
 
 namespace cohort::bench {
@@ -227,32 +226,6 @@ absl::StatusOr<size_t> SizeOf(absl::string_view option, absl::string_view text) 
   return value * unit;
 }
 
-// What runs for an all-reduce of so much on this host with each number of ranks, and why.
-absl::Status Explain(const std::string& text, const std::vector<int>& ranks) {
-  const std::vector<std::string> parts = absl::StrSplit(text, ' ', absl::SkipEmpty());
-  if (parts.size() != 2) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--explain has '", text, "'; give a size and a type, such as --explain 16MiB float32"));
-  }
-  CollectiveCall call;
-  call.op = CollectiveOp::kAllReduce;
-  ASSIGN_OR_RETURN(const size_t bytes, SizeOf("--explain", parts[0]));
-  ASSIGN_OR_RETURN(call.dtype, DTypeFromName(parts[1]));
-  call.count = static_cast<int64_t>(bytes / ElementSize(call.dtype));
-  for (const int size : ranks) {
-    const HostLayout apart;
-    std::printf("%d ranks of this host: %s\n%d ranks of as many hosts: %s\n", size,
-                ExplainShm(call, size).c_str(), size,
-                ExplainChoice({call, 0, size, apart}).c_str());
-    if (size <= kRanksOfHost) continue;
-    HostLayout hosts;
-    for (int rank = 0; rank < size; ++rank) hosts.host_of.push_back(rank / kRanksOfHost);
-    std::printf("%d ranks, %d on each host: %s\n", size, kRanksOfHost,
-                ExplainChoice({call, 0, size, hosts}).c_str());
-  }
-  return absl::OkStatus();
-}
-
 absl::Status RunBench(const Options& options) {
   Setup setup;
   ASSIGN_OR_RETURN(setup.repeats, options.Number("repeats"));
@@ -273,7 +246,6 @@ absl::Status RunBench(const Options& options) {
           absl::StrCat("--ranks has '", text, "'; give numbers of 2 to 16"));
     }
   }
-  if (!options.Text("explain").empty()) return Explain(options.Text("explain"), ranks);
   std::map<int, std::vector<Way>> ways;
   for (const int size : ranks) {
     ASSIGN_OR_RETURN(ways[size], StartWays(setup, size));
@@ -302,8 +274,7 @@ Command CollectiveBench() {
            {"sizes", "1KiB,16KiB,64KiB,256KiB,1MiB,4MiB,16MiB,64MiB", "bytes per rank"},
            {"ranks", "2,4", "processes"},
            {"bind", "1", "1: each rank on a core of its own where there are as many"},
-           {"ways", "", "only these; all when empty"},
-           {"explain", "", "a size and a type: what runs for it, and why, measuring nothing", 2}},
+           {"ways", "", "only these; all when empty"}},
           RunBench};
 }
 

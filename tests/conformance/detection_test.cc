@@ -95,7 +95,7 @@ TEST_P(Detection, ATaskThatComesBackAsAnotherProcessIsLostOnce) {
 // Until it has ended it answers: were it attached again it would get work that it refuses.
 TEST_P(Detection, ATaskThatDrainsIsLostOnceAndServesAgainAsAnotherProcess) {
   since = sim.Now();
-  tasks.tasks().StartDraining(GetParam());
+  tasks.tasks().StartLeaving(GetParam(), absl::ZeroDuration());
   ASSERT_TRUE(sim.RunUntil([&] { return losses > 0; }, absl::Minutes(1)));
   EXPECT_LE(lost[GetParam()] - since, absl::Seconds(1));
   sim.RunFor(3 * kLease);

@@ -56,11 +56,6 @@ void TestCluster::Kill(TaskId task) {
   workers_.erase(task);
 }
 
-void TestCluster::StartDraining(TaskId task) {
-  if (task.role == Role::kPs) return ps_.at(task)->StartDraining();
-  workers_.at(task)->StartDraining();
-}
-
 void TestCluster::StartLeaving(TaskId task, absl::Duration patience) {
   if (task.role == Role::kPs) return ps_.at(task)->StartLeaving(patience);
   workers_.at(task)->StartLeaving(patience);

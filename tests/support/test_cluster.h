@@ -57,7 +57,6 @@ class TestCluster {
   // The process is gone at once, with all its memory.
   void Kill(TaskId task);
   // It is told to end, and has not ended yet.
-  void StartDraining(TaskId task);
   void StartLeaving(TaskId task, absl::Duration patience);
   // It ends in order. Blocks, as WorkerTask::Drain.
   void Drain(TaskId worker, absl::Duration grace) { workers_.at(worker)->Drain(grace); }

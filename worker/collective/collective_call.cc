@@ -10,8 +10,6 @@
 
 namespace cohort {
 
-namespace {
-
 bool Reduces(CollectiveOp op) {
   return op == CollectiveOp::kAllReduce || op == CollectiveOp::kReduceScatter ||
          op == CollectiveOp::kReduce;
@@ -22,19 +20,21 @@ bool HasCounts(CollectiveOp op) {
          op == CollectiveOp::kAllToAll;
 }
 
-bool HasRoot(CollectiveOp op) {
-  return op == CollectiveOp::kBroadcast || op == CollectiveOp::kReduce;
+int64_t SumOfCounts(absl::Span<const int64_t> counts) {
+  return std::accumulate(counts.begin(), counts.end(), int64_t{0});
 }
 
 bool IsInteger(DType dtype) { return dtype == DType::kInt32 || dtype == DType::kInt64; }
 
+namespace {
+
+bool HasRoot(CollectiveOp op) {
+  return op == CollectiveOp::kBroadcast || op == CollectiveOp::kReduce;
+}
+
 bool IsReducible(DType dtype) {
   return IsInteger(dtype) || dtype == DType::kFloat32 || dtype == DType::kFloat64 ||
          dtype == DType::kFloat16 || dtype == DType::kBfloat16;
-}
-
-int64_t Sum(const std::vector<int64_t>& counts) {
-  return std::accumulate(counts.begin(), counts.end(), int64_t{0});
 }
 
 absl::Status Refuse(const CollectiveCall& call, absl::string_view why) {
@@ -139,7 +139,7 @@ std::string DescribeCall(const CollectiveCall& call) {
   if (Reduces(call.op)) absl::StrAppend(&text, " ", ReduceName(call.reduce));
   if (call.op != CollectiveOp::kBarrier) {
     // In an all-to-all each rank has counts of its own, so ranks may show different sums.
-    const int64_t elements = HasCounts(call.op) ? Sum(call.counts) : call.count;
+    const int64_t elements = HasCounts(call.op) ? SumOfCounts(call.counts) : call.count;
     absl::StrAppend(&text, " ", DTypeName(call.dtype), "[", elements, "]");
   }
   if (call.op == CollectiveOp::kBroadcast) absl::StrAppend(&text, " from rank ", call.root);
@@ -182,7 +182,7 @@ int64_t InputElements(const CollectiveCall& call, int rank) {
       return rank == call.root ? call.count : 0;
     case CollectiveOp::kReduceScatter:
     case CollectiveOp::kAllToAll:
-      return Sum(call.counts);
+      return SumOfCounts(call.counts);
     case CollectiveOp::kAllGather:
       return call.counts[static_cast<size_t>(rank)];
     case CollectiveOp::kBarrier:
@@ -201,9 +201,9 @@ int64_t OutputElements(const CollectiveCall& call, int rank) {
     case CollectiveOp::kReduceScatter:
       return call.counts[static_cast<size_t>(rank)];
     case CollectiveOp::kAllGather:
-      return Sum(call.counts);
+      return SumOfCounts(call.counts);
     case CollectiveOp::kAllToAll:
-      return Sum(call.receive_counts);
+      return SumOfCounts(call.receive_counts);
     case CollectiveOp::kBarrier:
       return 0;
   }

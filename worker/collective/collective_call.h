@@ -89,6 +89,14 @@ struct CollectiveCall {
   absl::Span<std::byte> output;
 };
 
+// Returns whether the operation combines elements of several ranks.
+bool Reduces(CollectiveOp op);
+// Returns whether the call has a count for each rank.
+bool HasCounts(CollectiveOp op);
+int64_t SumOfCounts(absl::Span<const int64_t> counts);
+// Returns whether `dtype` is one of the integer types that can be reduced.
+bool IsInteger(DType dtype);
+
 absl::string_view OpName(CollectiveOp op);                  // such as "all-reduce" for kAllReduce
 absl::string_view ReduceName(ReduceOp reduce);              // such as "sum" for kSum
 absl::string_view AlgorithmName(CollectiveAlgorithm name);  // such as "two-shot" for kTwoShot

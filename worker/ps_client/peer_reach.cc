@@ -21,13 +21,6 @@ constexpr double kProbePart = 0.2;
 constexpr double kProbeTimeoutPart = 0.5;
 constexpr double kUnreachedPart = 0.5;
 
-// Returns true for a failure of the transport. Errors that the peer itself has sent have a class.
-bool FailedOnItsWay(const absl::Status& status) {
-  return ClassOf(status) == proto::ERROR_CLASS_UNKNOWN &&
-         (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
-          absl::IsCancelled(status));
-}
-
 std::string NameOf(const proto::TaskRef& task) { return TaskName(WithoutIncarnation(task)); }
 
 }  // namespace

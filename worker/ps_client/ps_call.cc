@@ -209,7 +209,7 @@ class PsCall final : public OpenPsCall, public std::enable_shared_from_this<PsCa
     // An error of an attempt is ignored if a newer attempt has replaced this attempt.
     if (!answer.ok() && silent && !IsPresent(attempt)) return;
     // An answer of the server ends the call, even if it answers an older attempt.
-    if (answer.ok() || !FailedOnItsWay(answer.status())) {
+    if (answer.ok() || !CountsAsLost(answer.status())) {
       link_->OnAnswer();
       if (answer.ok()) return Finish(std::move(answer));
       return Finish(Named(answer.status(), ""));
@@ -270,8 +270,9 @@ class PsCall final : public OpenPsCall, public std::enable_shared_from_this<PsCa
         {{"task", TaskName(route().task)}, {"method", method_}, {"cause", status.message()}});
   }
 
-  // Returns true for a failure of the transport. Errors that a server sends have a class.
-  static bool FailedOnItsWay(const absl::Status& status) {
+  // Returns true for an error that another attempt may not meet: an unreadable answer, or a failure
+  // of the transport. Errors that a server sends have a class.
+  static bool CountsAsLost(const absl::Status& status) {
     if (IsMalformed(status)) return true;
     return ClassOf(status) == proto::ERROR_CLASS_UNKNOWN &&
            (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status));
@@ -284,7 +285,7 @@ class PsCall final : public OpenPsCall, public std::enable_shared_from_this<PsCa
     const absl::Status named = Annotate(
         status,
         absl::StrCat(where.task.role(), ":", where.task.index(), " at ", where.address, what));
-    return Attributed(named, FailedOnItsWay(status) ? proto::PS_LOST : proto::APPLICATION,
+    return Attributed(named, CountsAsLost(status) ? proto::PS_LOST : proto::APPLICATION,
                       where.task);
   }
 

@@ -31,9 +31,11 @@ class WorkerService : public std::enable_shared_from_this<WorkerService> {
   struct Options {
     int compute_threads = 0;  // number of threads for programs; 0: the number in Attach
     int default_threads = 1;  // number of threads if both compute_threads and Attach say 0
-    // Returns the executor on which a replica's programs run.
+    // Returns the executor on which a replica's programs run; for a WorkerTask, empty stands for
+    // the world's executor. An executor with one thread suffices for each replica, and OpenMP then
+    // keeps one team of threads per replica. The executors outlive the service.
     ReplicaStrands::ExecutorOf compute_executor;
-    RetryPolicy retry;
+    RetryPolicy retry;                      // timing of calls to parameter servers
     FindCuda find_cuda;                     // finds CUDA; null: programs run on the processor
     FindNccl find_nccl;                     // finds NCCL; null: NCCL is not used
     std::string flight_directory;           // directory of flight files, see GroupSessions

@@ -13,29 +13,15 @@ constexpr char kHomeAddress[] = "home";
 }  // namespace
 
 WorkerTask::WorkerTask(World world, Options options) : world_(world), options_(std::move(options)) {
-  WorkerService::Options service_options;
-  service_options.compute_threads = options_.compute_threads;
-  service_options.default_threads = options_.default_threads;
-  service_options.compute_executor = options_.compute_executor;
+  WorkerService::Options service_options = options_;
   // Without a compute executor, programs run on the world's executor.
   if (!service_options.compute_executor) {
     service_options.compute_executor = [&executor = world_.executor](size_t) -> Executor& {
       return executor;
     };
   }
-  service_options.retry = options_.retry;
-  service_options.find_cuda = options_.find_cuda;
-  service_options.find_nccl = options_.find_nccl;
-  service_options.flight_directory = options_.flight_directory;
-  service_options.call_bytes_max = options_.call_bytes_max;
-  service_options.data_directory = options_.data_directory;
   worker_service_ = std::make_shared<WorkerService>(world_, service_options);
-  TaskService::Options task_options;
-  task_options.task = options_.task;
-  task_options.incarnation = options_.incarnation;
-  task_options.memory_bytes = options_.memory_bytes;
-  task_options.granted = options_.granted;
-  task_options.on_grant = options_.on_grant;
+  TaskOptions task_options = options_;
   // The TaskService holds the WorkerService weakly, because the WorkerService holds the
   // TaskService. The home's handler is set later, since the home is made from the TaskService.
   const auto home_on_attach = std::make_shared<std::function<void(const proto::AttachRequest&)>>();
@@ -45,9 +31,6 @@ WorkerTask::WorkerTask(World world, Options options) : world_(world), options_(s
     if (*home_on_attach) (*home_on_attach)(request);
     if (auto service = weak.lock()) service->OnAttach(request);
   };
-  task_options.on_shutdown = options_.on_shutdown;
-  task_options.orphan_timeout = options_.orphan_timeout;
-  task_options.on_orphaned = options_.on_orphaned;
   task_service_ = std::make_shared<TaskService>(world_, std::move(task_options));
   worker_service_->SetTaskService(task_service_);
   if (!options_.make_home) return;
@@ -81,8 +64,6 @@ absl::StatusOr<std::string> WorkerTask::Start() {
   ASSIGN_OR_RETURN(server_, world_.transport.Listen(options_.listen_address, std::move(services)));
   return server_->address();
 }
-
-void WorkerTask::StartDraining() { task_service_->StartDraining(); }
 
 void WorkerTask::StartLeaving(absl::Duration patience) { task_service_->StartLeaving(patience); }
 

@@ -34,34 +34,11 @@ using MakeWorkerHome =
 // A worker that can be started and drained. Thread-compatible.
 class WorkerTask {
  public:
-  struct Options {
-    TaskId task;
+  // The options of the worker's two services and of the task itself. The limits and the epoch of
+  // the home are those of TaskOptions; on_attach is set by the WorkerTask.
+  struct Options : WorkerService::Options, TaskOptions {
     std::string listen_address;  // host:port; port 0 takes a free port
-    uint64_t incarnation = 0;    // number of this life of the process, different for each start
-    // Number of threads for programs; 0: the number in Attach, then default_threads.
-    int compute_threads = 0;
-    int default_threads = 1;
-    // Returns the executor on which a replica's programs run; empty: the world's executor. An
-    // executor with one thread suffices for each replica, and OpenMP then keeps one team of threads
-    // per replica. The executors outlive the task.
-    ReplicaStrands::ExecutorOf compute_executor;
-    FindCuda find_cuda;                     // finds CUDA; null: programs run on the processor
-    FindNccl find_nccl;                     // finds NCCL; null: NCCL is not used
-    std::string flight_directory;           // directory of flight files, see GroupSessions
-    size_t call_bytes_max = kCallBytesMax;  // limit of bytes per call, for MakeTransferPlan
-    std::string data_directory;  // directory at which relative paths of data begin, see SourceCache
     MakeWorkerHome make_home;    // makes the variables home; empty: the process has no variables
-    // Limits and epoch of the home, which are passed to TaskService.
-    uint64_t memory_bytes = 0;
-    EpochGrant granted;
-    std::function<absl::Status(const EpochGrant&)> on_grant;
-    RetryPolicy retry;  // timing of calls to parameter servers
-    // Called once when a coordinator asks for Shutdown, on a transport thread; must not block.
-    std::function<void()> on_shutdown;
-    // Time that the worker waits for a coordinator before `on_orphaned` is called; zero: for ever.
-    absl::Duration orphan_timeout = absl::ZeroDuration();
-    // Called once when no coordinator came for `orphan_timeout` (TaskService); must not block.
-    std::function<void()> on_orphaned;
   };
 
   WorkerTask(World world, Options options);
@@ -71,10 +48,8 @@ class WorkerTask {
   // the address.
   absl::StatusOr<std::string> Start();
 
-  // Reports DRAINING and refuses Attach from now on.
-  void StartDraining();
-  // Starts draining. If the coordinator asks for it, the worker serves on until Shutdown, for at
-  // most `patience`.
+  // Reports DRAINING and refuses Attach from now on. If the coordinator asks for it, the worker
+  // serves on until Shutdown, for at most `patience`.
   void StartLeaving(absl::Duration patience);
   // Starts draining, then refuses new calls and waits up to `grace` for open calls. Blocks.
   void Drain(absl::Duration grace);

@@ -24,17 +24,17 @@ absl::Status InputError(const absl::Status& status) {
   return WithDetail(status, detail);
 }
 
-absl::Time DeadlineOf(const proto::RunClosureRequest& request, absl::Time now) {
-  if (request.timeout_ms() <= 0) return absl::InfiniteFuture();
-  return now + absl::Milliseconds(request.timeout_ms());
-}
-
 // A clock may step back, so a negative duration counts as 0.
 int64_t Microseconds(absl::Time from, absl::Time to) {
   return std::max<int64_t>(absl::ToInt64Microseconds(to - from), 0);
 }
 
 }  // namespace
+
+absl::Time DeadlineOf(const proto::RunClosureRequest& request, absl::Time now) {
+  if (request.timeout_ms() <= 0) return absl::InfiniteFuture();
+  return now + absl::Milliseconds(request.timeout_ms());
+}
 
 ClosureRun::ClosureRun(std::shared_ptr<ClosureParts> parts,
                        std::shared_ptr<const WorkerProgram> program, Request request, Replied reply)

@@ -41,6 +41,9 @@
 
 namespace cohort {
 
+// Returns when a closure must have ended that came at `now`.
+absl::Time DeadlineOf(const proto::RunClosureRequest& request, absl::Time now);
+
 // The objects of a worker that all its closures use. Every closure holds this struct, so it
 // outlives the closure.
 struct ClosureParts {

@@ -10,11 +10,6 @@ namespace cohort {
 
 namespace {
 
-absl::Time DeadlineOf(const proto::RunClosureRequest& request, absl::Time now) {
-  if (request.timeout_ms() <= 0) return absl::InfiniteFuture();
-  return now + absl::Milliseconds(request.timeout_ms());
-}
-
 bool IsOfGang(const proto::RunClosureRequest& request) { return request.gang().generation() > 0; }
 
 }  // namespace

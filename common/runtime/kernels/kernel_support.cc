@@ -93,4 +93,10 @@ absl::StatusOr<double> ScalarValue(const Tensor& tensor) {
   return value;
 }
 
+Tensor& OutputOverEither(KernelContext& context, const Shape& shape) {
+  const int over = context.input(0).shape() == shape ? 0 : 1;
+  if (context.input(over).shape() != shape) return context.Output(0, DType::kFloat32, shape);
+  return context.OutputOver(0, over, DType::kFloat32, shape);
+}
+
 }  // namespace cohort

@@ -43,6 +43,10 @@ inline constexpr DTypeSet kLabels = LabelTypes::Set();
 inline constexpr DTypeSet kBools = {DType::kBool};
 inline constexpr DTypeSet kAnyType = DTypeSet::All();
 
+// Allocates the output in the memory of an input that has the result's shape, the first one if both
+// have it. If no input has that shape, allocates a fresh output.
+Tensor& OutputOverEither(KernelContext& context, const Shape& shape);
+
 // Defines a kernel without attributes.
 KernelDefinition PlainKernel(Signature signature, absl::Status (*run)(KernelContext&));
 

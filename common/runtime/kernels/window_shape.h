@@ -1,15 +1,14 @@
 #pragma once
 
 // Windows that slide over the axes of an image after batch and channels. Convolutions and pooling
-// share them. Along each axis, tap k of the window at output position o falls on input position o *
-// stride - pad_begin + k * dilation; positions outside the input are padding. Any number of axes is
-// possible; the fast kernels take two.
+// share them. Any number of axes is possible; the fast kernels take two.
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "common/runtime/kernel/window_axis.h"
 #include "common/runtime/kernels/kernel_support.h"
 #include "common/tensor/shape.h"
 
@@ -27,20 +26,6 @@ struct WindowParameters {
   bool ceil_mode = false;
 };
 WindowParameters ParseWindow(AttributeReader& reader);
-
-struct WindowAxis {
-  int64_t input = 1;
-  int64_t output = 1;
-  int64_t kernel = 1;
-  int64_t stride = 1;
-  int64_t dilation = 1;
-  int64_t pad_begin = 0;
-  int64_t pad_end = 0;
-
-  int64_t InputAt(int64_t output_at, int64_t tap) const {
-    return output_at * stride - pad_begin + tap * dilation;
-  }
-};
 
 // A window over all axes of a plane. Positions of all axes together are numbered in row-major
 // order.

@@ -18,11 +18,6 @@ constexpr size_t kSweptElements = 1024;
 // The number of rows whose memory is prefetched while the previous rows are updated.
 constexpr size_t kFetchedRows = 16;
 
-void PrefetchFloats(const float* values, size_t count) {
-  constexpr size_t kFloatsInLine = 16;
-  for (size_t i = 0; i < count; i += kFloatsInLine) PrefetchLine(values + i);
-}
-
 }  // namespace
 
 MergedRows::MergedRows(absl::Span<const int64_t> rows, absl::Span<const float> gradients,

@@ -53,9 +53,4 @@ class UpdateKernel {
   virtual void ApplyRows(absl::Span<const RowUpdate> rows, UpdateStep& step) const;
 };
 
-// Adds `delta` to an int64 variable. This is the rule "assign_add" for counters. All spans have the
-// same length; overflow wraps.
-void AssignAddInt64(absl::Span<const int64_t> delta, absl::Span<const int64_t> value_in,
-                    absl::Span<int64_t> value_out);
-
 }  // namespace cohort

@@ -12,17 +12,7 @@
 
 namespace cohort {
 
-namespace {
-
-// Returns whether the transport ended the call without an answer. Errors of the transport itself
-// have no class, unlike those of a handler.
-bool IsUnanswered(const absl::Status& status) {
-  return ClassOf(status) == proto::ERROR_CLASS_UNKNOWN &&
-         (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
-          absl::IsCancelled(status));
-}
-
-}  // namespace
+namespace {}  // namespace
 
 // A connection of the channel with its calls. When a connection is given up, a new Line takes the
 // place of its Line. Thread-safe.
@@ -109,7 +99,7 @@ absl::StatusOr<Message> RenewedChannel::Judge(const std::shared_ptr<Line>& line,
     Renew(line, absl::StrCat("a message of ", call.method(), " was malformed: ", status.message()));
     return Annotate(status, absl::StrCat("call of ", call.method(), " at ", options_.address));
   }
-  if (!IsUnanswered(status)) {
+  if (!FailedOnItsWay(status)) {
     // Any answer, even an error, shows that the connection works.
     MutexLock lock(line->mutex);
     line->heard = options_.now();

@@ -56,6 +56,24 @@ Payload Receive(const Payload& frame, size_t piece) {
   return received;
 }
 
+// Moves the payload of a complete request into the memory that the method's handler offers
+// (ReceivePlace), if any.
+void ReceiveInPlace(const FindPlace* find_place, Message& request) {
+  const size_t bytes = PayloadBytes(request.payload);
+  // A request without a payload needs no memory, so the handler is not asked for a ReceivePlace.
+  if (find_place == nullptr || bytes == 0) return;
+  std::shared_ptr<ReceivePlace> place = (*find_place)(request.header, bytes);
+  if (place == nullptr) return;
+  const bool used = place->Use([&](absl::Span<std::byte> memory) {
+    PayloadReader reader(request.payload);
+    COHORT_CHECK(reader.Read(memory).ok(), "a place is as large as its payload");
+  });
+  // If the handler has revoked its memory meanwhile, it gets the request without a payload.
+  if (!used) return request.payload.clear();
+  const std::byte* const data = place->memory().data();
+  request.payload = {{std::move(place), data, bytes}};
+}
+
 }  // namespace
 
 void SimCall::Finish(absl::StatusOr<Message> result) {
@@ -343,7 +361,7 @@ void SimNetwork::Core::RequestArrives(const std::shared_ptr<SimCall>& call,
   TraceMessage("request", *call, address, *message);
   const Handler* handler = listener->methods.Find(call->method());
   if (handler == nullptr) return reply(UnknownMethod(call->method(), address));
-  if (id % 2 == 0) listener->methods.ReceiveInPlace(call->method(), *message);
+  if (id % 2 == 0) ReceiveInPlace(listener->methods.FindPlaceOf(call->method()), *message);
   (*handler)(*std::move(message), GuardReply(call->method(), std::move(reply)));
 }
 

@@ -124,8 +124,7 @@ void LaneGroup::BeginNext() {
 void LaneGroup::Begin(CallState& state) {
   const PlanInput in{state.call, options_.rank, options_.size, options_.hosts};
   const bool moves = state.carries == Carries::kElements;
-  const CollectiveAlgorithm algorithm =
-      moves ? ChooseAlgorithm(in).algorithm : CollectiveAlgorithm::kAuto;
+  const CollectiveAlgorithm algorithm = moves ? ChooseAlgorithm(in) : CollectiveAlgorithm::kAuto;
   OperationSetup setup;
   setup.sequence = state.sequence;
   setup.call = state.call;

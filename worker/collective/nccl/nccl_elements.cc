@@ -9,13 +9,6 @@ namespace cohort {
 
 namespace {
 
-bool Reduces(CollectiveOp op) {
-  return op == CollectiveOp::kAllReduce || op == CollectiveOp::kReduceScatter ||
-         op == CollectiveOp::kReduce;
-}
-
-bool IsInteger(DType dtype) { return dtype == DType::kInt32 || dtype == DType::kInt64; }
-
 // Returns NCCL's type for the elements of a reduction. If `as_order`, floats are sent as integers
 // of the same order.
 NcclType TypeOf(DType accumulator, bool as_order) {

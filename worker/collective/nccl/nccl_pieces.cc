@@ -8,15 +8,10 @@ namespace {
 
 using Kind = NcclStep::Kind;
 
-bool HasParts(CollectiveOp op) {
-  return op == CollectiveOp::kReduceScatter || op == CollectiveOp::kAllGather ||
-         op == CollectiveOp::kAllToAll;
-}
-
 // Returns how many elements one piece takes: of the whole call, or of each part if the call has one
 // part for each rank.
 int64_t StepOf(CollectiveOp op, int size, int64_t elements_max) {
-  return HasParts(op) ? std::max(elements_max / size, int64_t{1}) : elements_max;
+  return HasCounts(op) ? std::max(elements_max / size, int64_t{1}) : elements_max;
 }
 
 std::vector<int64_t> BeginsOf(const std::vector<int64_t>& counts) {
@@ -33,7 +28,7 @@ std::vector<int64_t> BeginsOf(const std::vector<int64_t>& counts) {
 // pieces. A call has one part for each rank, or a single part.
 int64_t Longest(const CollectiveCall& call) {
   if (call.op == CollectiveOp::kBarrier) return 0;
-  if (!HasParts(call.op)) return call.count;
+  if (!HasCounts(call.op)) return call.count;
   int64_t longest = 0;
   for (const int64_t count : call.counts) longest = std::max(longest, count);
   if (call.op != CollectiveOp::kAllToAll) return longest;
@@ -66,12 +61,6 @@ std::vector<NcclCopy> CopiesOf(const std::vector<int64_t>& begins, const std::ve
     staged += left[part];
   }
   return copies;
-}
-
-int64_t Sum(const std::vector<int64_t>& numbers) {
-  int64_t sum = 0;
-  for (const int64_t number : numbers) sum += number;
-  return sum;
 }
 
 }  // namespace
@@ -119,7 +108,7 @@ NcclPiece NcclPieces::ReduceScatter(int64_t turn) const {
   const int64_t own = left[static_cast<size_t>(rank_)];
   piece.in = CopiesOf(begins_, left, turn * step_);
   if (own > 0) piece.out.push_back({turn * step_, 0, own});
-  piece.staged_in = Sum(left);
+  piece.staged_in = SumOfCounts(left);
   piece.staged_out = own;
   // If all ranks' parts are equal, one reduce-scatter of NCCL suffices; otherwise each rank needs a
   // reduce.
@@ -143,7 +132,7 @@ NcclPiece NcclPieces::AllGather(int64_t turn) const {
   if (own > 0) piece.in.push_back({turn * step_, 0, own});
   piece.out = CopiesOf(begins_, left, turn * step_);
   piece.staged_in = own;
-  piece.staged_out = Sum(left);
+  piece.staged_out = SumOfCounts(left);
   // If all ranks' parts are equal, one all-gather of NCCL suffices; otherwise each rank needs a
   // broadcast.
   if (AllEqual(left)) {

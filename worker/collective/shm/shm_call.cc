@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
-#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -25,15 +24,6 @@ constexpr size_t kStagingAt = 2 * kSlotBytes;
 
 int64_t RoundUp(int64_t count, int64_t unit) { return (count + unit - 1) / unit * unit; }
 
-int64_t Sum(absl::Span<const int64_t> counts) {
-  return std::accumulate(counts.begin(), counts.end(), int64_t{0});
-}
-
-bool IsReduction(CollectiveOp op) {
-  return op == CollectiveOp::kAllReduce || op == CollectiveOp::kReduce ||
-         op == CollectiveOp::kReduceScatter;
-}
-
 // Returns the number of elements of the largest input of any rank. In an all-to-all no rank knows
 // the other ranks' counts, so the returned number is too large for any slot.
 int64_t KnownElements(const CollectiveCall& call) {
@@ -43,7 +33,7 @@ int64_t KnownElements(const CollectiveCall& call) {
     case CollectiveOp::kBroadcast:
       return call.count;
     case CollectiveOp::kReduceScatter:
-      return Sum(call.counts);
+      return SumOfCounts(call.counts);
     case CollectiveOp::kAllGather:
       return *std::max_element(call.counts.begin(), call.counts.end());
     case CollectiveOp::kAllToAll:
@@ -54,12 +44,14 @@ int64_t KnownElements(const CollectiveCall& call) {
   return 0;
 }
 
-}  // namespace
-
+// Returns whether the inputs of all ranks are small enough for slots. Every rank gets the same
+// answer from its own call.
 bool GoesThroughSlots(const CollectiveCall& call, const ShmPlan& plan) {
   return KnownElements(call) <=
          static_cast<int64_t>(plan.slot_bytes_max / std::max(ElementSize(call.dtype), size_t{1}));
 }
+
+}  // namespace
 
 ShmCallRun::ShmCallRun(ShmBarrier& barrier, const ShmArena& arena, const CollectiveCall& call,
                        uint64_t sequence)
@@ -138,7 +130,7 @@ absl::Status ShmCallRun::RunThroughSlots() {
   }
   if (call_.op == CollectiveOp::kReduceScatter) {
     ReducePart(0);
-  } else if (!IsReduction(call_.op)) {
+  } else if (!Reduces(call_.op)) {
     GatherParts(0);
   } else if (!call_.output.empty()) {
     std::vector<Operand> operands;
@@ -281,7 +273,7 @@ ShmCallRun::Range ShmCallRun::PartOf(int rank, int part) const {
       }
       [[fallthrough]];
     case CollectiveOp::kReduceScatter:
-      return {Sum(counts.subspan(0, index)), counts[index]};
+      return {SumOfCounts(counts.subspan(0, index)), counts[index]};
     default:
       return {0, call_.count};
   }
@@ -344,7 +336,7 @@ void ShmCallRun::CopyOut(int64_t number) {
 absl::Status ShmCallRun::Move(int64_t piece) {
   if (call_.op == CollectiveOp::kReduceScatter) {
     ReducePart(piece);
-  } else if (IsReduction(call_.op)) {
+  } else if (Reduces(call_.op)) {
     return ReduceSlice(piece);
   } else {
     GatherParts(piece);

@@ -28,10 +28,6 @@
 
 namespace cohort {
 
-// Returns whether the inputs of all ranks are small enough for slots. Every rank gets the same
-// answer from its own call.
-bool GoesThroughSlots(const CollectiveCall& call, const ShmPlan& plan);
-
 // One rank's run of one call. Lives on the thread of the group's calls.
 class ShmCallRun {
  public:
@@ -89,7 +85,6 @@ class ShmCallRun {
   void GatherParts(int64_t piece);
   void Copy(std::byte* to, const std::byte* from, int64_t elements) const;
 
-  bool is_root() const { return barrier_.rank() == call_.root; }
   // Returns whether `rank` gets the result of an all-reduce or reduce, for which each rank reduces
   // a share of the elements.
   bool WantsWork(int rank) const;

@@ -29,22 +29,6 @@ int CoreCount() {
 
 std::string NewShmSocket() { return absl::StrCat("cohort-group:", NewSocketNumber()); }
 
-std::string ExplainShm(const CollectiveCall& call, int size) {
-  const ShmPlan plan = MakeShmPlan(size, CoreCount(), ShmOptions().arena_bytes);
-  const absl::string_view waiting =
-      plan.spins != 0 ? "each rank has a core and looks for the others before it sleeps"
-                      : "ranks share cores, so a waiting rank lets others run and then sleeps";
-  return absl::StrCat(
-      "shared memory\n  ",
-      GoesThroughSlots(call, plan)
-          ? absl::StrCat("up to ", plan.slot_bytes_max, " bytes the number of barriers is what ",
-                         "costs: every rank reads all inputs after one\n  ")
-          : absl::StrCat("each rank reduces or copies its share in the memory of all, between two ",
-                         "barriers; inputs in other memory come in pieces of ", plan.piece_bytes,
-                         " bytes\n  "),
-      waiting);
-}
-
 ShmCommunicator::ShmCommunicator(ShmOptions options, Done joined)
     : options_(std::move(options)),
       recorder_(std::make_shared<FlightRecorder>(FlightRecorder::Owner{

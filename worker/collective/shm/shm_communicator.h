@@ -53,9 +53,6 @@ struct ShmOptions {
 
 std::string NewShmSocket();
 
-// Returns a text of a few lines that says how ranks of this host would run a call, and why.
-std::string ExplainShm(const CollectiveCall& call, int size);
-
 // The communicator of one rank in shared memory. Thread-safe.
 class ShmCommunicator final : public Communicator {
  public:

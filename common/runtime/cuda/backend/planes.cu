@@ -19,7 +19,7 @@ struct Positions {
 
 // Returns the input positions along one axis that the window at output position `output` covers,
 // without padding.
-COHORT_DEVICE inline Positions InputsOf(const SlideAxis& axis, int64_t output) {
+COHORT_DEVICE inline Positions InputsOf(const WindowAxis& axis, int64_t output) {
   const int64_t begin = output * axis.stride - axis.pad_begin;
   const int64_t end = begin + (axis.kernel - 1) * axis.dilation + 1;
   const int64_t skipped = begin < 0 ? (-begin + axis.dilation - 1) / axis.dilation : 0;
@@ -28,7 +28,7 @@ COHORT_DEVICE inline Positions InputsOf(const SlideAxis& axis, int64_t output) {
 
 // Returns the output positions along one axis whose windows may contain input position `input`.
 // Windows with a dilation skip positions, so Meets must check each output position.
-COHORT_DEVICE inline Positions OutputsOf(const SlideAxis& axis, int64_t input) {
+COHORT_DEVICE inline Positions OutputsOf(const WindowAxis& axis, int64_t input) {
   const int64_t padded = input + axis.pad_begin;
   const int64_t before = padded - (axis.kernel - 1) * axis.dilation;
   const int64_t end = padded / axis.stride + 1;
@@ -38,16 +38,16 @@ COHORT_DEVICE inline Positions OutputsOf(const SlideAxis& axis, int64_t input) {
 
 // Returns whether the window at output position `output` contains input position `input`, for an
 // output position of OutputsOf.
-COHORT_DEVICE inline bool Meets(const SlideAxis& axis, int64_t output, int64_t input) {
+COHORT_DEVICE inline bool Meets(const WindowAxis& axis, int64_t output, int64_t input) {
   return (input + axis.pad_begin - output * axis.stride) % axis.dilation == 0;
 }
 
 // Calls visit(input) for each input position in the window of one output, in row-major order.
 template <typename Visit>
 COHORT_DEVICE void ForEachInput(const Slide& slide, int64_t output, Visit visit) {
-  const SlideAxis& a = slide.axes[0];
-  const SlideAxis& b = slide.axes[1];
-  const SlideAxis& c = slide.axes[2];
+  const WindowAxis& a = slide.axes[0];
+  const WindowAxis& b = slide.axes[1];
+  const WindowAxis& c = slide.axes[2];
   const Positions is = InputsOf(a, output / c.output / b.output);
   const Positions js = InputsOf(b, output / c.output % b.output);
   const Positions ks = InputsOf(c, output % c.output);
@@ -63,9 +63,9 @@ COHORT_DEVICE void ForEachInput(const Slide& slide, int64_t output, Visit visit)
 // Calls visit(output) for each output whose window contains one given input, in row-major order.
 template <typename Visit>
 COHORT_DEVICE void ForEachOutput(const Slide& slide, int64_t input, Visit visit) {
-  const SlideAxis& a = slide.axes[0];
-  const SlideAxis& b = slide.axes[1];
-  const SlideAxis& c = slide.axes[2];
+  const WindowAxis& a = slide.axes[0];
+  const WindowAxis& b = slide.axes[1];
+  const WindowAxis& c = slide.axes[2];
   const int64_t i = input / c.input / b.input;
   const int64_t j = input / c.input % b.input;
   const int64_t k = input % c.input;
@@ -144,8 +144,8 @@ int32_t MaxPoolGrad(CudaContext* context, const MaxPoolGradLaunch& launch) {
 }
 
 // Returns the number of positions along one axis that average pooling counts in one window.
-COHORT_DEVICE inline int64_t CountOf(const SlideAxis& axis, bool count_padding, int64_t output) {
-  SlideAxis counted = axis;
+COHORT_DEVICE inline int64_t CountOf(const WindowAxis& axis, bool count_padding, int64_t output) {
+  WindowAxis counted = axis;
   if (count_padding) {  // the average counts padding as input
     counted.input += axis.pad_begin + axis.pad_end;
     counted.pad_begin = 0;
@@ -158,8 +158,8 @@ COHORT_DEVICE inline int64_t CountOf(const SlideAxis& axis, bool count_padding, 
 // Returns the divisor of average pooling: the number of elements in a window, at least 1. The last
 // window may lie beyond the input; the sum of its elements is 0.
 COHORT_DEVICE inline double DivisorOf(const Slide& slide, bool count_padding, int64_t output) {
-  const SlideAxis& b = slide.axes[1];
-  const SlideAxis& c = slide.axes[2];
+  const WindowAxis& b = slide.axes[1];
+  const WindowAxis& c = slide.axes[2];
   const int64_t count = CountOf(slide.axes[0], count_padding, output / c.output / b.output) *
                         CountOf(b, count_padding, output / c.output % b.output) *
                         CountOf(c, count_padding, output % c.output);

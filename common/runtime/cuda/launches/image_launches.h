@@ -6,6 +6,8 @@
 
 #include <cstdint>
 
+#include "common/runtime/kernel/window_axis.h"
+
 namespace cohort {
 
 // The shape of a batch of images, seen as [outer, channels, inner].
@@ -103,23 +105,12 @@ struct PaddingLaunch {
   float* out = nullptr;
 };
 
-// One axis of a sliding window. The fields are those of WindowAxis (kernels/window_shape.h).
-struct SlideAxis {
-  int64_t input = 1;
-  int64_t output = 1;
-  int64_t kernel = 1;
-  int64_t stride = 1;
-  int64_t dilation = 1;
-  int64_t pad_begin = 0;
-  int64_t pad_end = 0;
-};
-
 inline constexpr int kSlideAxes = 3;
 
 // The sliding windows over planes of three axes. A plane with fewer axes gets leading axes of
 // extent 1.
 struct Slide {
-  SlideAxis axes[kSlideAxes];
+  WindowAxis axes[kSlideAxes];
   int64_t planes = 0;
   int64_t inputs = 1;
   int64_t outputs = 1;

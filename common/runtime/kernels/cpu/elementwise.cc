@@ -10,14 +10,6 @@ namespace {
 
 using None = CpuRegistration::NoParameters;
 
-// Allocates the output in the memory of an input that has the result's shape, the first one if both
-// have it. If no input has that shape, allocates a fresh output.
-Tensor& OutputOverEither(KernelContext& context, const Shape& shape) {
-  const int over = context.input(0).shape() == shape ? 0 : 1;
-  if (context.input(over).shape() != shape) return context.Output(0, DType::kFloat32, shape);
-  return context.OutputOver(0, over, DType::kFloat32, shape);
-}
-
 template <BinaryOp kOp>
 bool RunBinary(KernelContext& context, const None&) {
   const Tensor a = context.input(0);

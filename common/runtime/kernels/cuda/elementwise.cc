@@ -19,14 +19,6 @@ absl::Status RunUnary(KernelContext& context) {
   return absl::OkStatus();
 }
 
-// Allocates the output in the memory of an input that has the result's shape, the first one if both
-// have it. If no input has that shape, allocates a fresh output.
-Tensor& OutputOverEither(KernelContext& context, const Shape& shape) {
-  const int over = context.input(0).shape() == shape ? 0 : 1;
-  if (context.input(over).shape() != shape) return context.Output(0, DType::kFloat32, shape);
-  return context.OutputOver(0, over, DType::kFloat32, shape);
-}
-
 template <Binary kOp>
 absl::Status RunBinary(KernelContext& context) {
   const Tensor a = context.input(0);

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "common/runtime/kernels/cuda/cuda_kernel.h"
 #include "common/runtime/kernels/window_shape.h"
 
@@ -12,12 +14,8 @@ Slide SlideOf(const PoolShape& shape) {
   slide.outputs = shape.window.outputs;
   const size_t count = shape.window.axes.size();
   COHORT_CHECK(count <= kSlideAxes, "the factory has looked");
-  for (size_t i = 0; i < count; ++i) {
-    const WindowAxis& axis = shape.window.axes[i];
-    // A plane with fewer than kSlideAxes axes gets leading axes of extent 1.
-    slide.axes[kSlideAxes - count + i] = {axis.input,    axis.output,    axis.kernel, axis.stride,
-                                          axis.dilation, axis.pad_begin, axis.pad_end};
-  }
+  // A plane with fewer than kSlideAxes axes gets leading axes of extent 1.
+  std::copy(shape.window.axes.begin(), shape.window.axes.end(), slide.axes + kSlideAxes - count);
   return slide;
 }
 

@@ -96,11 +96,6 @@ struct KeepBody {
 };
 
 template <typename Run>
-COHORT_INLINE auto WithBody(const SgdUpdate& update, const Run& run) {
-  return run(SgdBody{update});
-}
-
-template <typename Run>
 COHORT_INLINE auto WithBody(const MomentumUpdate& update, const Run& run) {
   const MomentumRates& rates = update.rates;
   if (rates.of_gradients) {
@@ -108,21 +103,6 @@ COHORT_INLINE auto WithBody(const MomentumUpdate& update, const Run& run) {
                           : run(GradientMomentumBody<false>{update});
   }
   return rates.nesterov ? run(MomentumBody<true>{update}) : run(MomentumBody<false>{update});
-}
-
-template <typename Run>
-COHORT_INLINE auto WithBody(const AddUpdate& update, const Run& run) {
-  return run(AddBody{update});
-}
-
-template <typename Run>
-COHORT_INLINE auto WithBody(const AverageUpdate& update, const Run& run) {
-  return run(AverageBody{update});
-}
-
-template <typename Run>
-COHORT_INLINE auto WithBody(const KeepUpdate& update, const Run& run) {
-  return run(KeepBody{update});
 }
 
 template <bool kOutside>
@@ -188,11 +168,6 @@ template <typename Run>
 COHORT_INLINE auto WithBody(const AdagradUpdate& update, const Run& run) {
   return update.rates.epsilon_outside_root ? run(AdagradBody<true>{update})
                                            : run(AdagradBody<false>{update});
-}
-
-template <typename Run>
-COHORT_INLINE auto WithBody(const AdadeltaUpdate& update, const Run& run) {
-  return run(AdadeltaBody{update});
 }
 
 template <bool kMomentum, bool kCentered, typename Run>
@@ -264,14 +239,18 @@ COHORT_INLINE auto WithBody(const AdamUpdate& update, const Run& run) {
                                            : run(AdamBody<false>{update});
 }
 
-template <typename Run>
-COHORT_INLINE auto WithBody(const AdamaxUpdate& update, const Run& run) {
-  return run(AdamaxBody{update});
-}
+// The bodies of the rules without options.
+COHORT_INLINE SgdBody BodyOf(const SgdUpdate& update) { return {update}; }
+COHORT_INLINE AddBody BodyOf(const AddUpdate& update) { return {update}; }
+COHORT_INLINE AverageBody BodyOf(const AverageUpdate& update) { return {update}; }
+COHORT_INLINE KeepBody BodyOf(const KeepUpdate& update) { return {update}; }
+COHORT_INLINE AdadeltaBody BodyOf(const AdadeltaUpdate& update) { return {update}; }
+COHORT_INLINE AdamaxBody BodyOf(const AdamaxUpdate& update) { return {update}; }
+COHORT_INLINE NadamBody BodyOf(const NadamUpdate& update) { return {update}; }
 
-template <typename Run>
-COHORT_INLINE auto WithBody(const NadamUpdate& update, const Run& run) {
-  return run(NadamBody{update});
+template <typename Update, typename Run>
+COHORT_INLINE auto WithBody(const Update& update, const Run& run) {
+  return run(BodyOf(update));
 }
 
 // Computes a power. A device computes it in double: powf of a device is off by up to 4 units of the

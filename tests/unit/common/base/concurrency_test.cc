@@ -207,18 +207,6 @@ TEST(Strand, ABusyStrandLetsOthersRun) {
   EXPECT_LT(busy_ran_before_other, 1000);
 }
 
-TEST(Strand, KnowsWhetherItIsCurrent) {
-  ManualExecutor executor;
-  Strand a(executor);
-  Strand b(executor);
-  std::vector<bool> answers;
-  a.Post([&] { answers = {a.IsCurrent(), b.IsCurrent()}; });
-  EXPECT_FALSE(a.IsCurrent());
-  executor.RunOne();
-  EXPECT_THAT(answers, ElementsAre(true, false));
-  EXPECT_FALSE(a.IsCurrent());
-}
-
 TEST(Strand, TasksOutliveTheStrand) {
   ManualExecutor executor;
   int ran = 0;

@@ -242,15 +242,5 @@ TEST(ProgramId, DependsOnEveryPartAndIsTheSameEverywhere) {
   EXPECT_EQ(ProgramId(named), "0e2d69237be2036f20011d59263d6352");
 }
 
-TEST(ProgramText, HasALinePerNodeWithDomainNamesAndTypes) {
-  const std::string text = ProgramText(SmallProgram());
-  EXPECT_THAT(text, HasSubstr("input %x float32[N,4] <- batch component 0"));
-  EXPECT_THAT(text, HasSubstr("input %w float32[4,2] <- variable dense/kernel"));
-  EXPECT_THAT(text, HasSubstr("weight %b float32[2]"));
-  EXPECT_THAT(text,
-              HasSubstr("%dense/MatMul:0 float32[N,2] = onnx.MatMul(%x, %w)  # dense/MatMul"));
-  EXPECT_THAT(text, HasSubstr("output %dense/Add:0 float32[N,2] -> fetch"));
-}
-
 }  // namespace
 }  // namespace cohort

@@ -150,7 +150,7 @@ TEST_F(TaskOrphanTest, ItIsSaidOnce) {
 
 TEST_F(TaskOrphanTest, ATaskThatEndsAnywayIsNotOrphaned) {
   StartTask(kTimeout);
-  service_->StartDraining();
+  service_->StartLeaving(absl::ZeroDuration());
   world_.RunFor(kLong);
   StartTask(kTimeout);
   ASSERT_TRUE(Attach(1).ok());

@@ -148,7 +148,7 @@ TEST_F(TaskServiceTest, WatchTellsWhomTheTaskDoesNotReach) {
 TEST_F(TaskServiceTest, WatchEndsWhenTheStateChanges) {
   ASSERT_TRUE(Attach(1, 1).ok());
   auto watch = Watch(1, 60000);
-  service_->StartDraining();
+  service_->StartLeaving(absl::ZeroDuration());
   const auto state = watch.get();
   ASSERT_TRUE(state.ok()) << state.status();
   EXPECT_EQ(state->state(), proto::DRAINING);
@@ -157,7 +157,7 @@ TEST_F(TaskServiceTest, WatchEndsWhenTheStateChanges) {
 // Not by its holder either, which would give it work, and not by another, which keeps its epoch.
 TEST_F(TaskServiceTest, ATaskThatEndsIsNotAttached) {
   ASSERT_TRUE(Attach(1, 1).ok());
-  service_->StartDraining();
+  service_->StartLeaving(absl::ZeroDuration());
   for (const uint64_t epoch : {1, 2}) {
     const absl::Status refused = Attach(epoch, 1).status();
     EXPECT_EQ(refused.code(), absl::StatusCode::kUnavailable) << refused;

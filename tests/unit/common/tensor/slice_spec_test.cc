@@ -38,32 +38,7 @@ TEST(DivRows, SlicesCoverAllRowsOnce) {
   }
 }
 
-TEST(FindRow, ExamplesOfTensorFlow) {  // sizes 11, 11, 10
-  EXPECT_EQ(FindRow(10, 32, 3).slice, 0);
-  EXPECT_EQ(FindRow(10, 32, 3).local_row, 10);
-  EXPECT_EQ(FindRow(22, 32, 3).slice, 2);
-  EXPECT_EQ(FindRow(22, 32, 3).local_row, 0);
-}
-
-TEST(FindRow, AgreesWithASearchOfTheRanges) {
-  for (int64_t rows = 1; rows <= 40; ++rows) {
-    for (int64_t slices = 1; slices <= 45; ++slices) {
-      const std::vector<RowRange> ranges = DivRows(rows, slices);
-      for (int64_t slice = 0; slice < static_cast<int64_t>(ranges.size()); ++slice) {
-        const RowRange& range = ranges[static_cast<size_t>(slice)];
-        for (int64_t local = 0; local < range.count; ++local) {
-          const SliceRow found = FindRow(range.begin + local, rows, slices);
-          ASSERT_EQ(found.slice, slice) << rows << " rows in " << slices;
-          ASSERT_EQ(found.local_row, local);
-        }
-      }
-    }
-  }
-}
-
 TEST(SliceSpecDeathTest, RefusesRowsThatDoNotExist) {
-  EXPECT_DEATH(FindRow(32, 32, 3), "a row of the variable");
-  EXPECT_DEATH(FindRow(-1, 32, 3), "a row of the variable");
   EXPECT_DEATH(DivRows(0, 1), "at least one row");
 }
 

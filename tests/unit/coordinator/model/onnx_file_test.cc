@@ -141,6 +141,15 @@ TEST_F(OnnxFileTest, AValueThatCannotBeReadLeavesWhatWasThere) {
   }
 }
 
+TEST_F(OnnxFileTest, TemporaryFilesOfAKilledWriterAreRemoved) {
+  for (const char* name : {"model.onnx", "model.onnx.data"}) {
+    const std::string left = absl::StrCat("/out/", name, ".0123456789abcdef.tmp");
+    ASSERT_TRUE((*files_.Create(left))->Close().ok());
+  }
+  ASSERT_TRUE(Write(100).ok());
+  EXPECT_THAT(*files_.List("/out"), ElementsAre("model.onnx", "model.onnx.data"));
+}
+
 TEST_F(OnnxFileTest, AVariableWithoutAFixedSizeIsNoInitializer) {
   GraphBuilder graph("predict");
   const std::string w = graph.Input("w", DType::kFloat32, {-1, 2});

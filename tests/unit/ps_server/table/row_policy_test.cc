@@ -180,16 +180,6 @@ TEST(RowPolicyTest, RowsMoveToTablesOfPartsOfTheKeys) {
   EXPECT_EQ(Pull(*whole, keys), Pull(*table, keys)) << "the slots, too";
 }
 
-TEST(RowPolicyTest, RowsThatDoNotFitAreRefused) {
-  const auto table = MakeTable(OptionsFor(3));
-  Push(*table, {1, 2});
-  TableRows rows = table->Save(kStart);
-  rows.slots.clear();
-  EXPECT_EQ(table->CheckRows(rows).code(), absl::StatusCode::kDataLoss);
-  EXPECT_EQ(MakeTable(OptionsFor(4))->CheckRows(table->Save(kStart)).code(),
-            absl::StatusCode::kDataLoss);
-}
-
 // A row that is made at step 1000 has missed nothing.
 TEST(RowPolicyTest, ANewRowHasNoStepsToMakeUpFor) {
   RowTableOptions options = OptionsFor(2);

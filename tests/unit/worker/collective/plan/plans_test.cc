@@ -61,7 +61,7 @@ std::vector<RankPlan> PlansOf(const CollectiveCall& call, int size, const HostLa
   std::vector<RankPlan> plans;
   for (int rank = 0; rank < size; ++rank) {
     const PlanInput in{call, rank, size, hosts};
-    plans.push_back(PlanOf(in, ChooseAlgorithm(in).algorithm));
+    plans.push_back(PlanOf(in, ChooseAlgorithm(in)));
   }
   return plans;
 }
@@ -266,7 +266,7 @@ TEST(AlgorithmChoice, FollowsSizeRanksAndHosts) {
   const auto choose = [](int64_t bytes, int n, const HostLayout& hosts, DType dtype) {
     const CollectiveCall call = CallOf(CollectiveOp::kAllReduce, dtype,
                                        bytes / static_cast<int64_t>(ElementSize(dtype)), A::kAuto);
-    return ChooseAlgorithm({call, 0, n, hosts}).algorithm;
+    return ChooseAlgorithm({call, 0, n, hosts});
   };
   const auto flat = [&](int64_t bytes, int n) {
     return choose(bytes, n, OneEach(n), DType::kFloat32);
@@ -293,16 +293,6 @@ TEST(AlgorithmChoice, FollowsSizeRanksAndHosts) {
   EXPECT_EQ(RanksPerHostBlock({{0, 0, 1, 1, 2}}), 2);
   EXPECT_EQ(RanksPerHostBlock({{0, 0, 0, 0}}), 0);
   EXPECT_EQ(RanksPerHostBlock({{0, 1, 0, 1}}), 0);
-}
-
-TEST(AlgorithmChoice, ExplainsItself) {
-  const CollectiveCall call = CallOf(CollectiveOp::kAllReduce, DType::kFloat32, 8 << 20, A::kAuto);
-  EXPECT_EQ(
-      ExplainChoice({call, 0, 4, OneEach(4)}),
-      "all-reduce sum float32[8388608], 32 MiB, 4 ranks: ring, because above 16 MiB each of 4 "
-      "ranks sends to one neighbour only; the order of summation is the ring's.\n"
-      "Order of summation: round the ring from the rank of each chunk, as TensorFlow's "
-      "RING.\n");
 }
 
 TEST(AlgorithmChoice, RefusesWhatAnOperationLacks) {
