@@ -11,7 +11,6 @@
 #include "common/program/program.h"
 #include "common/wire/error_detail.h"
 #include "coordinator/api/closure_check.h"
-#include "coordinator/cluster/ask_workers.h"
 #include "coordinator/cluster/await.h"
 #include "coordinator/cluster/leave_tasks.h"
 #include "coordinator/homes/home_calls.h"
@@ -244,13 +243,30 @@ IteratorHandle ClusterCoordinator::MakeIterator(const DatasetHandle& dataset) {
 
 absl::StatusOr<proto::ExpectedData> ClusterCoordinator::DescribeDataset(
     const DatasetHandle& dataset) {
-  ASSIGN_OR_RETURN(
-      proto::ExpectedData data,
-      AskForData(world_, waiter_, *cluster_,
-                 {dataset->id, dataset->spec, options_.connect_timeout, options_.call_timeout}));
+  ASSIGN_OR_RETURN(DataOfWorkers data,
+                   AskForData(world_, waiter_, *cluster_, QuestionAbout(*dataset)));
   // Workers that join later compare their own data with this description.
-  dataset->expected->Set(data);
-  return data;
+  dataset->expected->Set(data.expected);
+  MutexLock lock(mutex_);
+  described_[dataset->id] = data;
+  return std::move(data.expected);
+}
+
+absl::Status ClusterCoordinator::CompareDataset(const DatasetHandle& dataset) {
+  DataOfWorkers data;
+  {
+    MutexLock lock(mutex_);
+    const auto described = described_.find(dataset->id);
+    if (described == described_.end()) {
+      return absl::FailedPreconditionError("call DescribeDataset before CompareDataset");
+    }
+    data = described->second;
+  }
+  return AskToCompare(waiter_, *cluster_, QuestionAbout(*dataset), data);
+}
+
+DataQuestion ClusterCoordinator::QuestionAbout(const RegisteredDataset& dataset) const {
+  return {dataset.id, dataset.spec, options_.connect_timeout, options_.call_timeout};
 }
 
 absl::StatusOr<ClusterShape> ClusterCoordinator::ShapeFor(const Strategy& strategy) {

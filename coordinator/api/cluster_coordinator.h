@@ -31,6 +31,7 @@
 #include "coordinator/api/coordinator_options.h"
 #include "coordinator/api/home_memory.h"
 #include "coordinator/api/variable.h"
+#include "coordinator/cluster/ask_workers.h"
 #include "coordinator/cluster/cluster.h"
 #include "coordinator/homes/ps_control.h"
 #include "coordinator/recovery/copies.h"
@@ -152,6 +153,10 @@ class ClusterCoordinator {
   // naming two workers that read different data; a worker's own error (a missing file); UNAVAILABLE
   // if no worker has answered within connect_timeout.
   absl::StatusOr<proto::ExpectedData> DescribeDataset(const DatasetHandle& dataset);
+  // Asks the workers that came after DescribeDataset for their data, because a worker that got no
+  // closure was not asked yet. Errors: those of DescribeDataset, except UNAVAILABLE;
+  // FAILED_PRECONDITION before DescribeDataset.
+  absl::Status CompareDataset(const DatasetHandle& dataset);
 
   // Returns the cluster that the strategy plans for: the tasks and, if the strategy takes all
   // devices, the devices of the workers. In the latter case waits until all workers have named
@@ -240,6 +245,7 @@ class ClusterCoordinator {
   // Checks that recovery checkpoints are this job's. Errors: FAILED_PRECONDITION naming the other
   // job.
   absl::Status CheckJob(const RecoveryStore::Left& left) const;
+  DataQuestion QuestionAbout(const RegisteredDataset& dataset) const;
   // Returns the number by which this coordinator recognizes handles that it made; the number is the
   // same in all epochs.
   uint64_t owner() const { return cluster_->self().incarnation; }
@@ -271,6 +277,8 @@ class ClusterCoordinator {
   uint32_t next_slice_id_ ABSL_GUARDED_BY(mutex_) = 0;
   std::map<std::string, proto::VariableLayout> layouts_ ABSL_GUARDED_BY(mutex_);
   uint64_t last_resource_id_ ABSL_GUARDED_BY(mutex_) = 0;
+  // The results of DescribeDataset, by data set id.
+  std::map<uint64_t, DataOfWorkers> described_ ABSL_GUARDED_BY(mutex_);
   Mutex change_mutex_;
   ReadCache read_cache_;
 };

@@ -278,8 +278,8 @@ bool AreEnough(const Cluster& cluster, const std::vector<int>& workers) {
 
 }  // namespace
 
-absl::StatusOr<proto::ExpectedData> AskForData(World world, Waiter& waiter, Cluster& cluster,
-                                               const DataQuestion& question) {
+absl::StatusOr<DataOfWorkers> AskForData(World world, Waiter& waiter, Cluster& cluster,
+                                         const DataQuestion& question) {
   const absl::Time deadline = world.clock.Now() + question.timeout;
   absl::StatusOr<proto::ExpectedData> first;
   RETURN_IF_ERROR(cluster.ended());
@@ -290,16 +290,21 @@ absl::StatusOr<proto::ExpectedData> AskForData(World world, Waiter& waiter, Clus
     // Any worker that serves can answer, so the loop does not wait for a particular worker.
     RETURN_IF_ERROR(PauseForWorkers(world, waiter, cluster));
   }
-  std::vector<TaskLink> others = ServingWorkers(cluster);
-  others.erase(std::remove_if(others.begin(), others.end(),
-                              [&](const TaskLink& link) {
-                                return link.task.index() == first->worker().index();
-                              }),
-               others.end());
-  // Each of the other workers compares its own data with those of the first worker, and refuses if
-  // they differ.
-  RETURN_IF_ERROR(AskToBuild(waiter, cluster, question, others, &*first).status());
-  return first;
+  DataOfWorkers data{*first, {first->worker().incarnation()}};
+  RETURN_IF_ERROR(AskToCompare(waiter, cluster, question, data));
+  return data;
+}
+
+absl::Status AskToCompare(Waiter& waiter, Cluster& cluster, const DataQuestion& question,
+                          DataOfWorkers& data) {
+  RETURN_IF_ERROR(cluster.ended());
+  std::vector<TaskLink> others;
+  for (TaskLink& link : ServingWorkers(cluster)) {
+    if (data.asked.insert(link.task.incarnation()).second) others.push_back(std::move(link));
+  }
+  // Each of these workers compares its own data with those of the first worker, and refuses if they
+  // differ.
+  return AskToBuild(waiter, cluster, question, others, &data.expected).status();
 }
 
 absl::StatusOr<std::vector<std::string>> AskForDevices(World world, Waiter& waiter,

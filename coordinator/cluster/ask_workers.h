@@ -5,6 +5,8 @@
 // (WorkerService.ListDevices). Any worker may make any batch, so all workers have to read the same
 // data: its length and the type of its elements are compared.
 
+#include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -24,13 +26,24 @@ struct DataQuestion {
   absl::Duration call_timeout;  // how long one worker may take to read its files
 };
 
+struct DataOfWorkers {
+  proto::ExpectedData expected;  // the data of the worker that was asked first
+  std::set<uint64_t> asked;      // incarnations of the workers that were asked
+};
+
 // Asks one serving worker to build the data set, and then all other serving workers, which compare
 // their data with the first worker's. Skips a worker that is lost before it has answered; such a
 // worker learns the expected data when it is back. Blocks. Errors: INVALID_ARGUMENT naming two
 // workers, their lengths and types; an error that a worker answers (a missing file); that of
 // Cluster::Abort; UNAVAILABLE when no worker has answered in time.
-absl::StatusOr<proto::ExpectedData> AskForData(World world, Waiter& waiter, Cluster& cluster,
-                                               const DataQuestion& question);
+absl::StatusOr<DataOfWorkers> AskForData(World world, Waiter& waiter, Cluster& cluster,
+                                         const DataQuestion& question);
+
+// Asks the serving workers that `data`, the result of AskForData, does not name as asked to build
+// the data set and to compare it with `data.expected`, and adds them to `data.asked`. Skips a
+// worker that is lost or stays silent. Blocks. Errors: those of AskForData, except UNAVAILABLE.
+absl::Status AskToCompare(Waiter& waiter, Cluster& cluster, const DataQuestion& question,
+                          DataOfWorkers& data);
 
 struct DeviceQuestion {
   std::vector<int> workers;  // task indices of the workers to ask

@@ -10,6 +10,7 @@
 #include "common/base/check.h"
 #include "common/base/invariants.h"
 #include "common/base/status.h"
+#include "common/wire/error_detail.h"
 
 namespace cohort {
 
@@ -160,13 +161,17 @@ void ClosureQueue::MarkFailed(ClosureId id, const absl::Status& error) {
 
 void ClosureQueue::RecordError(const absl::Status& error) {
   const InvariantsAfter check(*this);
+  // The closures of an aborted group all tell the failure of one closure, and each member may have
+  // its own words for it: each failure is kept once.
+  const uint64_t failed = DetailOf(error).closure_id();
+  const bool is_known = failed != 0 && !failed_.insert(failed).second;
   if (error_.ok()) {
     error_ = error;
     return;
   }
+  if (is_known) return;
   const std::string text(error.message());
-  // Many closures fail for the same reason, and the members of an aborted group all tell its cause:
-  // each text is kept once.
+  // Many closures fail for the same reason: each text is kept once.
   const auto repeats = [&](absl::string_view said) { return RepeatsMessage(text, said); };
   if (repeats(error_.message()) || absl::c_any_of(other_errors_, repeats)) return;
   if (other_errors_.size() < kOtherErrorsMax) {
@@ -206,6 +211,7 @@ absl::Status ClosureQueue::TakeError() {
   const absl::Status first = std::exchange(error_, absl::OkStatus());
   const std::vector<std::string> others = std::exchange(other_errors_, {});
   const bool left_out = std::exchange(errors_left_out_, false);
+  failed_.clear();
   if (others.empty()) return first;
   // The job reacts to the details (payloads) of the first error, so the joined error keeps them.
   absl::Status error(first.code(),

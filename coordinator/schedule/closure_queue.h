@@ -112,6 +112,8 @@ class ClosureQueue {
   absl::Status error_;
   std::vector<std::string> other_errors_;
   bool errors_left_out_ = false;
+  // The closures whose failures the recorded errors tell (ErrorDetail.closure_id).
+  std::set<uint64_t> failed_;
 };
 
 }  // namespace cohort

@@ -73,6 +73,7 @@ absl::StatusOr<TrainSummary> Trainer::Run() {
     summary_.test_metrics = NamedMetrics(reading);
     summary_.test_examples = std::llround(reading.examples);
   }
+  RETURN_IF_ERROR(CompareData());
   RETURN_IF_ERROR(Export());
   SummarizeProgress();
   summary_.data = sources_.name;
@@ -463,6 +464,13 @@ absl::StatusOr<EpochMeter::Sums> Trainer::Evaluate(const Data& data, proto::Trai
   pass.program = eval_program_;
   pass.steps = data.pass.batches;
   return RunPass(pass);
+}
+
+absl::Status Trainer::CompareData() {
+  // If the data of a worker that came after PrepareData differ, those that the job was trained on
+  // may be the wrong ones.
+  RETURN_IF_ERROR(coordinator_.CompareDataset(train_.handle));
+  return test_.has_value() ? coordinator_.CompareDataset(test_->handle) : absl::OkStatus();
 }
 
 absl::Status Trainer::SaveCheckpoint(const Progress& progress) {

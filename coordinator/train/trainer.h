@@ -123,6 +123,9 @@ class Trainer {
   void Summarize(const TrainProgress::Results& results);
   // Puts the steps, the epochs and the last checkpoint into the summary.
   void SummarizeProgress();
+  // Asks the workers that came while the job ran for their data. Errors: those of
+  // ClusterCoordinator::CompareDataset.
+  absl::Status CompareData();
   // Saves a checkpoint that records `progress`, unless the job has saved one of these steps before.
   absl::Status SaveCheckpoint(const Progress& progress);
   bool IsSaved() const;

@@ -20,8 +20,8 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-// IDX files of ids 0 to `count` - 1 and labels below `classes`, the first of which is `label`.
-void PutData(FileSystem& files, int count, int label = 0, int classes = 4) {
+// IDX files of ids 0 to `count` - 1 and labels, the first of which is `label`.
+void PutData(FileSystem& files, int count, int label = 0) {
   std::string x("\0\0\x0c\2", 4);
   std::string y("\0\0\x08\1", 4);
   const auto append = [](std::string& bytes, int value) {
@@ -32,7 +32,7 @@ void PutData(FileSystem& files, int count, int label = 0, int classes = 4) {
   append(y, count);
   for (int i = 0; i < count; ++i) {
     append(x, i);
-    y.push_back(static_cast<char>((i + label) % classes));
+    y.push_back(static_cast<char>((i + label) % 4));
   }
   ASSERT_TRUE(WriteFileAtomically(files, "/x.idx", x).ok());
   ASSERT_TRUE(WriteFileAtomically(files, "/y.idx", y).ok());
@@ -140,16 +140,23 @@ int CountOf(absl::string_view text, absl::string_view part) {
   return count;
 }
 
+// The gangs of other batches are aborted with that of the bad one, which both members see.
 TEST(DataOfWorkers, ABadLabelIsNamedOnceWithItsWorkerAndFile) {
   for (const std::string type : {"multi_worker_mirrored", "parameter_server"}) {
-    SimCluster cluster(1, type == "parameter_server" ? 1 : 0, 2);
-    PutData(cluster.FilesOf("worker:0"), 100, /*label=*/0, /*classes=*/90);
-    const auto summary = Train(cluster, TableJob({"strategy.type=" + type, "fit.batch_size=5"}));
-    EXPECT_TRUE(absl::IsInvalidArgument(summary.status())) << summary.status();
-    const std::string message(summary.status().message());
-    EXPECT_THAT(message, testing::ContainsRegex("worker:[01]: the label of example [0-9]+ of "
-                                                "/y.idx is "));
-    EXPECT_EQ(CountOf(message, "example 4 "), 1) << message;
+    for (uint64_t seed = 1; seed <= 20; ++seed) {
+      SimCluster cluster(seed, type == "parameter_server" ? 1 : 0, 2);
+      FileSystem& files = cluster.FilesOf("worker:0");
+      PutData(files, 100);
+      std::string labels = ReadFile(files, "/y.idx").value_or("");
+      labels.back() = 9;
+      ASSERT_TRUE(WriteFileAtomically(files, "/y.idx", labels).ok());
+      const auto summary = Train(cluster, TableJob({"strategy.type=" + type, "fit.batch_size=5"}));
+      EXPECT_TRUE(absl::IsInvalidArgument(summary.status())) << summary.status();
+      const std::string message(summary.status().message());
+      EXPECT_THAT(message, testing::ContainsRegex("worker:[01]: the label of example 99 of "
+                                                  "/y.idx is 9"));
+      EXPECT_EQ(CountOf(message, "example 99"), 1) << message;
+    }
   }
 }
 
@@ -274,6 +281,24 @@ TEST(DataOfWorkers, OneThatComesLateWithMoreIsNamedWithAllThatItHas) {
                               "has 160 examples; "),
                     HasSubstr("worker:1 has 16 batches of int32[-1,1], uint8[-1], and its source "
                               "has 320 examples")));
+}
+
+// The only closure is under way when the worker comes, so that it never gets one.
+TEST(DataOfWorkers, OneThatComesTooLateForAClosureIsAskedBeforeTheJobEnds) {
+  for (const int examples : {5, 10, 15}) {
+    SimCluster cluster(1, 1, 2, Disks::kPrivate);
+    PutData(cluster.FilesOf("worker:0"), 10);
+    StartsAtCall late(cluster, {Role::kWorker, 1}, examples, "/RunClosure", absl::Seconds(5));
+    const auto summary = Train(cluster, TableJob({}));
+    if (examples == 10) {
+      EXPECT_TRUE(summary.ok()) << summary.status();
+      continue;
+    }
+    EXPECT_TRUE(absl::IsInvalidArgument(summary.status())) << summary.status();
+    EXPECT_THAT(std::string(summary.status().message()),
+                AllOf(HasSubstr("worker:0 has 1 batches"),
+                      HasSubstr(absl::StrCat("its source has ", examples, " examples"))));
+  }
 }
 
 TEST(DataOfWorkers, AWorkerThatIsLostMeanwhileIsPassedOver) {

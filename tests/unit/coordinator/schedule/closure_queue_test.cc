@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/rng.h"
 #include "common/base/status.h"
+#include "common/wire/error_detail.h"
 
 namespace cohort {
 namespace {
@@ -87,6 +88,23 @@ TEST(ClosureQueue, TellsNoSentenceTwiceWhateverContextItIsToldIn) {
     queue.RecordError(absl::InternalError("e disk is full"));
     EXPECT_EQ(queue.TakeError().message(),
               absl::StrCat(first.message(), "; after it: the disk is full; e disk is full"));
+  }
+}
+
+// Two members of a gang have the same bad label, each in its own file.
+TEST(ClosureQueue, TellsTheFailureOfAClosureOnceInWhateverWords) {
+  const auto failure = [](absl::string_view text, uint64_t closure) {
+    proto::ErrorDetail detail;
+    detail.set_error_class(proto::INPUT);
+    detail.set_closure_id(closure);
+    return WithDetail(absl::InvalidArgumentError(text), detail);
+  };
+  ClosureQueue queue(8);
+  for (int i = 0; i < 2; ++i) {
+    queue.RecordError(failure("worker:0: label 9 in /a/y.idx", 7));
+    queue.RecordError(failure("the group was aborted: worker:1: label 9 in /b/y.idx", 7));
+    queue.RecordError(failure("no such row", 8));
+    EXPECT_EQ(queue.TakeError().message(), "worker:0: label 9 in /a/y.idx; after it: no such row");
   }
 }
 

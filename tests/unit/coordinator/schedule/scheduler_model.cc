@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/base/status.h"
 
 namespace cohort {
 
@@ -80,12 +80,9 @@ void SchedulerModel::RecordError(const std::string& text) {
 }
 
 void SchedulerModel::AddError(const std::string& text) {
-  if (std::none_of(errors_.begin(), errors_.end(), [&](const std::string& said) {
-        return text == said || absl::EndsWith(text, ": " + said) ||
-               absl::EndsWith(said, ": " + text);
-      })) {
-    errors_.push_back(text);
-  }
+  // The error of a closure whose argument failed tells the argument's error behind a context.
+  const auto repeats = [&](const std::string& said) { return RepeatsMessage(text, said); };
+  if (std::none_of(errors_.begin(), errors_.end(), repeats)) errors_.push_back(text);
 }
 
 // The next epoch refuses whatever is still under way: nothing is left to be fenced.
