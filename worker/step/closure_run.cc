@@ -431,8 +431,11 @@ absl::Status ClosureRun::Described(const absl::Status& status) const {
     detail.set_error_class(proto::APPLICATION);
   }
   if (!detail.has_origin()) *detail.mutable_origin() = parts_->task_service->task_ref();
-  detail.set_closure_id(header_.closure_id());
-  detail.set_attempt(header_.attempt());
+  // An error that an aborted group tells keeps the closure that has failed.
+  if (detail.closure_id() == 0) {
+    detail.set_closure_id(header_.closure_id());
+    detail.set_attempt(header_.attempt());
+  }
   return WithDetail(status, detail);
 }
 

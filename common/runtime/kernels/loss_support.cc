@@ -50,4 +50,33 @@ Shape WithoutAxis(const Shape& shape, int axis) {
   return Shape(absl::MakeConstSpan(dims));
 }
 
+absl::StatusOr<LossView> ViewOfLoss(const Tensor& prediction, int64_t axis) {
+  ASSIGN_OR_RETURN(const int normal, NormalAxis(axis, prediction.shape().rank()));
+  LossView result = {ViewAroundAxis(prediction.shape(), normal),
+                     WithoutAxis(prediction.shape(), normal)};
+  if (result.view.size == 0) return absl::InvalidArgumentError("predictions have no classes");
+  return result;
+}
+
+absl::Status CheckDenseLabels(const Tensor& truth, const Tensor& prediction) {
+  RETURN_IF_ERROR(RequireSameType(truth, prediction));
+  return RequireSameShape(truth, prediction);
+}
+
+absl::StatusOr<std::vector<int64_t>> ReadSparseLabels(const Tensor& truth, const LossView& view) {
+  if (truth.shape() != view.loss) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "labels ", truth.TypeString(), " where the loss has shape ", view.loss.ToString()));
+  }
+  return ReadLabels(truth, {view.view.size});
+}
+
+absl::Status CheckLossGradient(const Tensor& dloss, const Tensor& prediction,
+                               const LossView& view) {
+  RETURN_IF_ERROR(RequireSameType(dloss, prediction));
+  if (dloss.shape() == view.loss) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "gradient ", dloss.TypeString(), " where the loss has shape ", view.loss.ToString()));
+}
+
 }  // namespace cohort

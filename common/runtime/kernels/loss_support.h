@@ -46,4 +46,22 @@ absl::StatusOr<std::vector<int64_t>> ReadLabels(const Tensor& labels, const Labe
 // Returns the shape without the axis `axis`.
 Shape WithoutAxis(const Shape& shape, int axis);
 
+// The predictions of one of Keras's cross-entropies, seen around the class axis, and the shape of
+// the loss. Both losses and their gradients use this view.
+struct LossView {
+  AxisView view;
+  Shape loss;
+};
+// Returns the view of predictions with at least one class. Errors: INVALID_ARGUMENT for no classes
+// or an axis that `prediction` does not have.
+absl::StatusOr<LossView> ViewOfLoss(const Tensor& prediction, int64_t axis);
+// Checks the labels of categorical_crossentropy, a distribution over the classes for each example.
+// Errors: INVALID_ARGUMENT naming both types or shapes.
+absl::Status CheckDenseLabels(const Tensor& truth, const Tensor& prediction);
+// Reads the labels of sparse_categorical_crossentropy. Errors: those of ReadLabels, and
+// INVALID_ARGUMENT for labels of another shape than the loss.
+absl::StatusOr<std::vector<int64_t>> ReadSparseLabels(const Tensor& truth, const LossView& view);
+// Checks the gradient of the loss. Errors: INVALID_ARGUMENT naming its type and the loss's shape.
+absl::Status CheckLossGradient(const Tensor& dloss, const Tensor& prediction, const LossView& view);
+
 }  // namespace cohort

@@ -9,8 +9,7 @@ namespace cohort {
 namespace {
 
 // Returns the lines of elements along an axis, as DeviceLines for a launch.
-DeviceLines LinesAround(const Shape& shape, int axis) {
-  const AxisView view = ViewAroundAxis(shape, axis);
+DeviceLines LinesOf(const AxisView& view) {
   return {view.outer * view.inner, view.size, view.inner};
 }
 
@@ -19,7 +18,7 @@ absl::Status RunSoftmax(KernelContext& context, const AxisParameters& parameters
   const Tensor x = context.input(0);
   RETURN_IF_ERROR(RequireType(x, DType::kFloat32));
   ASSIGN_OR_RETURN(const int axis, NormalAxis(parameters.axis, x.shape().rank()));
-  const DeviceLines lines = LinesAround(x.shape(), axis);
+  const DeviceLines lines = LinesOf(ViewAroundAxis(x.shape(), axis));
   Tensor& y = context.OutputOver(0, 0, DType::kFloat32, x.shape());
   if (x.num_elements() == 0) return absl::OkStatus();
   // Scratch memory of the launch. It may be dropped at once, since the stream reuses memory only
@@ -39,7 +38,7 @@ absl::Status RunSoftmaxGrad(KernelContext& context, const AxisParameters& parame
   RETURN_IF_ERROR(RequireSameType(dy, y));
   RETURN_IF_ERROR(RequireSameShape(dy, y));
   ASSIGN_OR_RETURN(const int axis, NormalAxis(parameters.axis, y.shape().rank()));
-  const DeviceLines lines = LinesAround(y.shape(), axis);
+  const DeviceLines lines = LinesOf(ViewAroundAxis(y.shape(), axis));
   Tensor& dx = context.OutputOver(0, 0, DType::kFloat32, y.shape());
   if (y.num_elements() == 0) return absl::OkStatus();
   Tensor sums = context.stream().NewTensor(DType::kFloat64, Shape{lines.count});
@@ -60,58 +59,29 @@ void AddSoftmax(KernelRegistry& registry) {
   add("cohort", "LogSoftmaxGrad", 2, RunSoftmaxGrad<true>);
 }
 
-// The lines of predictions along the class axis, and the shape of the loss.
-struct LossView {
-  DeviceLines lines;
-  Shape loss;
-};
-
 absl::StatusOr<LossView> ResolveView(const Tensor& prediction, int64_t axis) {
   RETURN_IF_ERROR(RequireType(prediction, DType::kFloat32));
-  ASSIGN_OR_RETURN(const int normal, NormalAxis(axis, prediction.shape().rank()));
-  const DeviceLines lines = LinesAround(prediction.shape(), normal);
-  if (lines.size == 0) return absl::InvalidArgumentError("predictions have no classes");
-  return LossView{lines, WithoutAxis(prediction.shape(), normal)};
-}
-
-absl::Status CheckDense(const Tensor& truth, const Tensor& prediction) {
-  RETURN_IF_ERROR(RequireSameType(truth, prediction));
-  return RequireSameShape(truth, prediction);
-}
-
-absl::StatusOr<std::vector<int64_t>> CheckSparse(const Tensor& truth, const LossView& view) {
-  if (truth.shape() != view.loss) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "labels ", truth.TypeString(), " where the loss has shape ", view.loss.ToString()));
-  }
-  return ReadLabels(truth, {view.lines.size});
-}
-
-absl::Status CheckGradient(const Tensor& dloss, const Tensor& prediction, const LossView& view) {
-  RETURN_IF_ERROR(RequireSameType(dloss, prediction));
-  if (dloss.shape() == view.loss) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "gradient ", dloss.TypeString(), " where the loss has shape ", view.loss.ToString()));
+  return ViewOfLoss(prediction, axis);
 }
 
 // Allocates scratch for two doubles per line. The stream reuses the memory only for work that runs
 // later, so the caller may drop the tensor at once.
 Tensor RoomForSums(CudaStream& stream, const LossView& view) {
-  return stream.NewTensor(DType::kFloat64, Shape{2, view.lines.count});
+  return stream.NewTensor(DType::kFloat64, Shape{2, LinesOf(view.view).count});
 }
 
 absl::Status RunDense(KernelContext& context, const KerasLossParameters& parameters) {
   const Tensor truth = context.input(0);
   const Tensor prediction = context.input(1);
-  RETURN_IF_ERROR(CheckDense(truth, prediction));
+  RETURN_IF_ERROR(CheckDenseLabels(truth, prediction));
   ASSIGN_OR_RETURN(const LossView view, ResolveView(prediction, parameters.axis));
   Tensor& out = context.Output(0, DType::kFloat32, view.loss);
   if (out.num_elements() == 0) return absl::OkStatus();
   Tensor sums = RoomForSums(context.stream(), view);
   context.stream().Launch(
       &CudaLaunches::losses, &LossesLaunches::dense,
-      {parameters.from_logits, view.lines, OnDevice<float>(truth), OnDevice<float>(prediction),
-       OnDevice<double>(sums), nullptr, OnDevice<float>(out)});
+      {parameters.from_logits, LinesOf(view.view), OnDevice<float>(truth),
+       OnDevice<float>(prediction), OnDevice<double>(sums), nullptr, OnDevice<float>(out)});
   return absl::OkStatus();
 }
 
@@ -119,16 +89,16 @@ absl::Status RunDenseGrad(KernelContext& context, const KerasLossParameters& par
   const Tensor dloss = context.input(0);
   const Tensor truth = context.input(1);
   const Tensor prediction = context.input(2);
-  RETURN_IF_ERROR(CheckDense(truth, prediction));
+  RETURN_IF_ERROR(CheckDenseLabels(truth, prediction));
   ASSIGN_OR_RETURN(const LossView view, ResolveView(prediction, parameters.axis));
-  RETURN_IF_ERROR(CheckGradient(dloss, prediction, view));
+  RETURN_IF_ERROR(CheckLossGradient(dloss, prediction, view));
   Tensor& out = context.Output(0, DType::kFloat32, prediction.shape());
   if (out.num_elements() == 0) return absl::OkStatus();
   Tensor sums = RoomForSums(context.stream(), view);
-  context.stream().Launch(
-      &CudaLaunches::losses, &LossesLaunches::dense_grad,
-      {parameters.from_logits, view.lines, OnDevice<float>(truth), OnDevice<float>(prediction),
-       OnDevice<double>(sums), OnDevice<float>(dloss), OnDevice<float>(out)});
+  context.stream().Launch(&CudaLaunches::losses, &LossesLaunches::dense_grad,
+                          {parameters.from_logits, LinesOf(view.view), OnDevice<float>(truth),
+                           OnDevice<float>(prediction), OnDevice<double>(sums),
+                           OnDevice<float>(dloss), OnDevice<float>(out)});
   return absl::OkStatus();
 }
 
@@ -140,7 +110,7 @@ void PostSparse(KernelContext& context, const SparseLossLaunch& launch,
   const Tensor uploaded = stream.Upload(Tensor::FromVector<int64_t>(labels, view.loss));
   Tensor sums = RoomForSums(stream, view);
   SparseLossLaunch complete = launch;
-  complete.lines = view.lines;
+  complete.lines = LinesOf(view.view);
   complete.labels = OnDevice<int64_t>(uploaded);
   complete.sums = OnDevice<double>(sums);
   stream.Launch(&CudaLaunches::losses, post, complete);
@@ -149,7 +119,7 @@ void PostSparse(KernelContext& context, const SparseLossLaunch& launch,
 absl::Status RunSparse(KernelContext& context, const KerasLossParameters& parameters) {
   const Tensor prediction = context.input(1);
   ASSIGN_OR_RETURN(const LossView view, ResolveView(prediction, -1));
-  ASSIGN_OR_RETURN(const std::vector<int64_t> labels, CheckSparse(context.input(0), view));
+  ASSIGN_OR_RETURN(const std::vector<int64_t> labels, ReadSparseLabels(context.input(0), view));
   Tensor& out = context.Output(0, DType::kFloat32, view.loss);
   if (out.num_elements() == 0) return absl::OkStatus();
   SparseLossLaunch launch;
@@ -164,8 +134,8 @@ absl::Status RunSparseGrad(KernelContext& context, const KerasLossParameters& pa
   const Tensor dloss = context.input(0);
   const Tensor prediction = context.input(2);
   ASSIGN_OR_RETURN(const LossView view, ResolveView(prediction, -1));
-  ASSIGN_OR_RETURN(const std::vector<int64_t> labels, CheckSparse(context.input(1), view));
-  RETURN_IF_ERROR(CheckGradient(dloss, prediction, view));
+  ASSIGN_OR_RETURN(const std::vector<int64_t> labels, ReadSparseLabels(context.input(1), view));
+  RETURN_IF_ERROR(CheckLossGradient(dloss, prediction, view));
   Tensor& out = context.Output(0, DType::kFloat32, prediction.shape());
   if (out.num_elements() == 0) return absl::OkStatus();
   SparseLossLaunch launch;

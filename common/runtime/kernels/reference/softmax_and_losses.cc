@@ -197,46 +197,11 @@ void Store(const Line& values, double scale, const AxisView& view, int64_t line,
   }
 }
 
-// The predictions seen around the class axis, and the shape of the loss. The dense and the sparse
-// loss and their gradients use this view.
-struct LossView {
-  AxisView view;
-  Shape loss;
-};
-
-absl::StatusOr<LossView> ResolveView(const Tensor& prediction, int64_t axis) {
-  ASSIGN_OR_RETURN(const int normal, NormalAxis(axis, prediction.shape().rank()));
-  LossView result = {ViewAroundAxis(prediction.shape(), normal),
-                     WithoutAxis(prediction.shape(), normal)};
-  if (result.view.size == 0) return absl::InvalidArgumentError("predictions have no classes");
-  return result;
-}
-
-absl::Status CheckDense(const Tensor& truth, const Tensor& prediction) {
-  RETURN_IF_ERROR(RequireSameType(truth, prediction));
-  return RequireSameShape(truth, prediction);
-}
-
-absl::StatusOr<std::vector<int64_t>> CheckSparse(const Tensor& truth, const LossView& view) {
-  if (truth.shape() != view.loss) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "labels ", truth.TypeString(), " where the loss has shape ", view.loss.ToString()));
-  }
-  return ReadLabels(truth, {view.view.size});
-}
-
-absl::Status CheckGradient(const Tensor& dloss, const Tensor& prediction, const LossView& view) {
-  RETURN_IF_ERROR(RequireSameType(dloss, prediction));
-  if (dloss.shape() == view.loss) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "gradient ", dloss.TypeString(), " where the loss has shape ", view.loss.ToString()));
-}
-
 absl::Status RunDense(KernelContext& context, const KerasLossParameters& parameters) {
   const Tensor& truth = context.input(0);
   const Tensor& prediction = context.input(1);
-  RETURN_IF_ERROR(CheckDense(truth, prediction));
-  ASSIGN_OR_RETURN(const LossView view, ResolveView(prediction, parameters.axis));
+  RETURN_IF_ERROR(CheckDenseLabels(truth, prediction));
+  ASSIGN_OR_RETURN(const LossView view, ViewOfLoss(prediction, parameters.axis));
   return DispatchFloats(prediction, [&](auto tag) {
     using T = typename decltype(tag)::Type;
     T* out = context.Output(0, prediction.dtype(), view.loss).template mutable_data<T>();
@@ -253,9 +218,9 @@ absl::Status RunDenseGrad(KernelContext& context, const KerasLossParameters& par
   const Tensor& dloss = context.input(0);
   const Tensor& truth = context.input(1);
   const Tensor& prediction = context.input(2);
-  RETURN_IF_ERROR(CheckDense(truth, prediction));
-  ASSIGN_OR_RETURN(const LossView view, ResolveView(prediction, parameters.axis));
-  RETURN_IF_ERROR(CheckGradient(dloss, prediction, view));
+  RETURN_IF_ERROR(CheckDenseLabels(truth, prediction));
+  ASSIGN_OR_RETURN(const LossView view, ViewOfLoss(prediction, parameters.axis));
+  RETURN_IF_ERROR(CheckLossGradient(dloss, prediction, view));
   return DispatchFloats(prediction, [&](auto tag) {
     using T = typename decltype(tag)::Type;
     T* out = context.Output(0, prediction.dtype(), prediction.shape()).template mutable_data<T>();
@@ -270,8 +235,8 @@ absl::Status RunDenseGrad(KernelContext& context, const KerasLossParameters& par
 
 absl::Status RunSparse(KernelContext& context, const KerasLossParameters& parameters) {
   const Tensor& prediction = context.input(1);
-  ASSIGN_OR_RETURN(const LossView view, ResolveView(prediction, -1));
-  ASSIGN_OR_RETURN(const std::vector<int64_t> labels, CheckSparse(context.input(0), view));
+  ASSIGN_OR_RETURN(const LossView view, ViewOfLoss(prediction, -1));
+  ASSIGN_OR_RETURN(const std::vector<int64_t> labels, ReadSparseLabels(context.input(0), view));
   return DispatchFloats(prediction, [&](auto tag) {
     using T = typename decltype(tag)::Type;
     T* out = context.Output(0, prediction.dtype(), view.loss).template mutable_data<T>();
@@ -287,9 +252,9 @@ absl::Status RunSparse(KernelContext& context, const KerasLossParameters& parame
 absl::Status RunSparseGrad(KernelContext& context, const KerasLossParameters& parameters) {
   const Tensor& dloss = context.input(0);
   const Tensor& prediction = context.input(2);
-  ASSIGN_OR_RETURN(const LossView view, ResolveView(prediction, -1));
-  ASSIGN_OR_RETURN(const std::vector<int64_t> labels, CheckSparse(context.input(1), view));
-  RETURN_IF_ERROR(CheckGradient(dloss, prediction, view));
+  ASSIGN_OR_RETURN(const LossView view, ViewOfLoss(prediction, -1));
+  ASSIGN_OR_RETURN(const std::vector<int64_t> labels, ReadSparseLabels(context.input(1), view));
+  RETURN_IF_ERROR(CheckLossGradient(dloss, prediction, view));
   return DispatchFloats(prediction, [&](auto tag) {
     using T = typename decltype(tag)::Type;
     T* out = context.Output(0, prediction.dtype(), prediction.shape()).template mutable_data<T>();
