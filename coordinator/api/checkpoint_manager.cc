@@ -160,10 +160,13 @@ absl::StatusOr<Progress> ReadProgress(const BundleReader& reader) {
 }  // namespace
 
 absl::Status CheckRestorable(FileSystem& files, const std::string& directory,
-                             const std::string& which) {
+                             const std::string& which,
+                             absl::Span<const proto::VariableLayout> variables) {
   ASSIGN_OR_RETURN(const std::string prefix, FindCheckpoint(files, directory, which));
   if (prefix.empty()) return absl::OkStatus();
-  return WithOthers(BundleReader::Open(files, prefix).status(), files, prefix);
+  const absl::StatusOr<std::unique_ptr<BundleReader>> opened = BundleReader::Open(files, prefix);
+  if (!opened.ok()) return WithOthers(opened.status(), files, prefix);
+  return CheckModel(**opened, prefix, variables);
 }
 
 CheckpointManager::CheckpointManager(FileSystem& files, ClusterCoordinator& coordinator,

@@ -18,11 +18,13 @@
 
 namespace cohort {
 
-// Checks, before any task is needed, that Restore would find a checkpoint whose index is readable
-// and whose files have the right sizes. `which` has the form that FindCheckpoint takes; "latest"
-// may find nothing. Errors: those of FindCheckpoint; NOT_FOUND and DATA_LOSS as in Restore.
+// Checks, before any task is needed, that Restore would find a checkpoint whose index is readable,
+// whose files have the right sizes, and which has `variables`, as far as these are known. `which`
+// has the form that FindCheckpoint takes; "latest" may find nothing. Errors: those of
+// FindCheckpoint; NOT_FOUND, DATA_LOSS and FAILED_PRECONDITION as in Restore.
 absl::Status CheckRestorable(FileSystem& files, const std::string& directory,
-                             const std::string& which);
+                             const std::string& which,
+                             absl::Span<const proto::VariableLayout> variables);
 
 // Saves and restores the checkpoints of a job in one directory. Thread-compatible.
 class CheckpointManager {

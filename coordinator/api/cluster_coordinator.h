@@ -242,9 +242,6 @@ class ClusterCoordinator {
   Cluster::Options ClusterOptionsFor(const std::shared_ptr<const Parts>& parts) const;
   void ListenToTasks(const std::shared_ptr<const Parts>& parts, Cluster::Options& options) const;
   absl::StatusOr<RecoveryStore::Left> ReadLeft() const;
-  // Checks that recovery checkpoints are this job's. Errors: FAILED_PRECONDITION naming the other
-  // job.
-  absl::Status CheckJob(const RecoveryStore::Left& left) const;
   DataQuestion QuestionAbout(const RegisteredDataset& dataset) const;
   // Returns the number by which this coordinator recognizes handles that it made; the number is the
   // same in all epochs.

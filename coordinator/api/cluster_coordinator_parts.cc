@@ -319,22 +319,11 @@ absl::Status ClusterCoordinator::WaitFor(absl::string_view what,
       .status();
 }
 
-absl::Status ClusterCoordinator::CheckJob(const RecoveryStore::Left& left) const {
-  for (const RecoveryStore::Committed& one : left.checkpoints) {
-    if (one.state.job() == options_.job) continue;
-    return absl::FailedPreconditionError(
-        absl::StrCat("the recovery directory ", options_.recovery_directory,
-                     " holds the state of job '", one.state.job(), "', this is job '", options_.job,
-                     "': give each job a directory of its own, or remove the files to start anew"));
-  }
-  return absl::OkStatus();
-}
-
 absl::StatusOr<RecoveryStore::Left> ClusterCoordinator::ReadLeft() const {
   const RecoveryStore store(world_.files, options_.recovery_directory);
   absl::StatusOr<RecoveryStore::Left> left = store.ReadLeft();
   if (left.ok()) {
-    RETURN_IF_ERROR(CheckJob(*left));
+    RETURN_IF_ERROR(store.CheckJob(*left, options_.job));
     return left;
   }
   proto::ErrorDetail detail;
