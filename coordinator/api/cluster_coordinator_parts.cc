@@ -100,6 +100,7 @@ ClusterCoordinator::ClusterCoordinator(World world, Waiter& waiter, Options opti
     recovery.directory = options_.recovery_directory;
     recovery.interval = options_.recovery_interval;
     recovery.call_timeout = options_.call_timeout;
+    recovery.has_application_state = options_.has_application_state;
     recovery.on_recovering = [parts] {
       if (const auto copies = parts->copies.lock()) copies->OnRecovery();
     };
@@ -356,6 +357,7 @@ absl::StatusOr<std::optional<proto::CoordinatorState>> ClusterCoordinator::Resum
       (Await<proto::CoordinatorState>(
           waiter_, absl::InfiniteDuration(), "the last checkpoint to be restored",
           [&](auto done) { recovery_->Adopt(std::move(left.checkpoints), std::move(done)); })));
+  if (!starts_anew || !options_.has_application_state) has_state_ = true;
   resumed_ = true;
   if (starts_anew) return std::optional<proto::CoordinatorState>();
   if (state.watermark() > 1) scheduler_->SkipTo(ClosureId{state.watermark()});
@@ -363,7 +365,9 @@ absl::StatusOr<std::optional<proto::CoordinatorState>> ClusterCoordinator::Resum
 }
 
 void ClusterCoordinator::SetApplicationState(Recovery::ApplicationState state) {
-  if (recovery_ != nullptr) recovery_->SetApplicationState(std::move(state));
+  if (recovery_ == nullptr) return;
+  recovery_->SetApplicationState(std::move(state));
+  has_state_ = true;
 }
 
 absl::Status ClusterCoordinator::MakeDurable() {
@@ -377,7 +381,7 @@ void ClusterCoordinator::MakeDurableSoon() {
 }
 
 bool ClusterCoordinator::CheckpointAndHold(absl::Duration patience, Recovery::Done done) {
-  if (recovery_ == nullptr || !resumed_) return false;
+  if (recovery_ == nullptr || !resumed_ || !has_state_) return false;
   recovery_->CheckpointAndHold(patience, std::move(done));
   return true;
 }
