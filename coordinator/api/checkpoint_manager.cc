@@ -160,10 +160,13 @@ absl::StatusOr<Progress> ReadProgress(const BundleReader& reader) {
 }  // namespace
 
 absl::Status CheckRestorable(FileSystem& files, const std::string& directory,
-                             const std::string& which) {
+                             const std::string& which,
+                             absl::Span<const proto::VariableLayout> variables) {
   ASSIGN_OR_RETURN(const std::string prefix, FindCheckpoint(files, directory, which));
   if (prefix.empty()) return absl::OkStatus();
-  return WithOthers(BundleReader::Open(files, prefix).status(), files, prefix);
+  const absl::StatusOr<std::unique_ptr<BundleReader>> opened = BundleReader::Open(files, prefix);
+  if (!opened.ok()) return WithOthers(opened.status(), files, prefix);
+  return CheckModel(**opened, prefix, variables);
 }
 
 CheckpointManager::CheckpointManager(FileSystem& files, ClusterCoordinator& coordinator,
@@ -178,23 +181,41 @@ bool CheckpointManager::IsIntact(const std::string& prefix) const {
   return BundleReader::Open(files_, prefix).ok();
 }
 
+bool CheckpointManager::Holds(const std::string& prefix, const Progress& progress) const {
+  const absl::StatusOr<std::unique_ptr<BundleReader>> reader = BundleReader::Open(files_, prefix);
+  if (!reader.ok()) return false;
+  const absl::StatusOr<Progress> recorded = ReadProgress(**reader);
+  return recorded.ok() && *recorded == progress;
+}
+
+absl::StatusOr<std::string> CheckpointManager::UnusedPrefix(int64_t step) const {
+  ASSIGN_OR_RETURN(const std::string name,
+                   UnusedCheckpointName(files_, options_.directory, CheckpointNameOfStep(step)));
+  return JoinPath(options_.directory, name);
+}
+
 absl::StatusOr<std::string> CheckpointManager::Save(
     const Progress& progress, absl::Span<const proto::VariableLayout> variables) {
   RETURN_IF_ERROR(files_.MakeDirectories(options_.directory));
-  ASSIGN_OR_RETURN(
-      const std::string name,
-      UnusedCheckpointName(files_, options_.directory, CheckpointNameOfStep(progress.global_step)));
-  const std::string prefix = JoinPath(options_.directory, name);
+  ASSIGN_OR_RETURN(const std::string prefix, UnusedPrefix(progress.global_step));
   if (absl::Status written = Write(prefix, progress, variables); !written.ok()) {
     // A failed save has no index, so no reader finds its files, and leaving them behind only costs
     // disk space.
     DeleteCheckpoint(files_, prefix).IgnoreError();
     return written;
   }
-  RETURN_IF_ERROR(MakeLatest(name));
+  RETURN_IF_ERROR(MakeLatest(BaseName(prefix)));
   Log(LogLevel::kInfo, "checkpoint_saved", {{"prefix", prefix}, {"step", progress.global_step}});
   latest_ = prefix;
   return prefix;
+}
+
+absl::Status CheckpointManager::Adopt(const std::string& prefix) {
+  // The earlier process may have ended before it named the checkpoint in the state file.
+  RETURN_IF_ERROR(MakeLatest(BaseName(prefix)));
+  Log(LogLevel::kInfo, "checkpoint_adopted", {{"prefix", prefix}});
+  latest_ = prefix;
+  return absl::OkStatus();
 }
 
 absl::Status CheckpointManager::Write(const std::string& prefix, const Progress& progress,

@@ -18,11 +18,13 @@
 
 namespace cohort {
 
-// Checks, before any task is needed, that Restore would find a checkpoint whose index is readable
-// and whose files have the right sizes. `which` has the form that FindCheckpoint takes; "latest"
-// may find nothing. Errors: those of FindCheckpoint; NOT_FOUND and DATA_LOSS as in Restore.
+// Checks, before any task is needed, that Restore would find a checkpoint whose index is readable,
+// whose files have the right sizes, and which has `variables`, as far as these are known. `which`
+// has the form that FindCheckpoint takes; "latest" may find nothing. Errors: those of
+// FindCheckpoint; NOT_FOUND, DATA_LOSS and FAILED_PRECONDITION as in Restore.
 absl::Status CheckRestorable(FileSystem& files, const std::string& directory,
-                             const std::string& which);
+                             const std::string& which,
+                             absl::Span<const proto::VariableLayout> variables);
 
 // Saves and restores the checkpoints of a job in one directory. Thread-compatible.
 class CheckpointManager {
@@ -43,11 +45,17 @@ class CheckpointManager {
   // not read.
   bool IsIntact(const std::string& prefix) const;
 
+  // Returns whether `prefix` names a checkpoint that is intact and records `progress`.
+  bool Holds(const std::string& prefix, const Progress& progress) const;
+
   bool IsSaving() const { return !options_.directory.empty(); }
 
   // Removes the files of unfinished saves that killed processes left in the directory. Called
   // before the first Save.
   void RemoveUnfinished();
+
+  // Returns the prefix that Save would give to a checkpoint of this step now.
+  absl::StatusOr<std::string> UnusedPrefix(int64_t step) const;
 
   // Writes a checkpoint and returns its prefix; a failed save removes the files that it wrote.
   // Deletes the oldest checkpoints beyond max_to_keep. The checkpoint also records how many bytes
@@ -55,6 +63,9 @@ class CheckpointManager {
   // (load_record.h).
   absl::StatusOr<std::string> Save(const Progress& progress,
                                    absl::Span<const proto::VariableLayout> variables = {});
+
+  // Takes a checkpoint that an earlier process has written as the one that was saved last.
+  absl::Status Adopt(const std::string& prefix);
 
   // Restores variables and optimizer slots. Slots that the checkpoint lacks get initial values; the
   // log counts these slots, and the stored slots that the job does not have. `which` has the form

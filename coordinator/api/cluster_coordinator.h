@@ -207,7 +207,8 @@ class ClusterCoordinator {
   // every wait for a lost task ends at once with `reason`.
   void Abort(const absl::Status& reason);
   // Takes a last checkpoint before the process ends, like Recovery::CheckpointAndHold. Returns
-  // false, and does nothing, without a recovery directory or before ResumeState.
+  // false, and does nothing, without a recovery directory, before ResumeState, and before
+  // SetApplicationState in a job that begins anew (Options::has_application_state).
   bool CheckpointAndHold(absl::Duration patience, Recovery::Done done);
 
   // Asks all serving tasks to end, or leaves the tasks free for any job. Called at the end of a
@@ -242,9 +243,6 @@ class ClusterCoordinator {
   Cluster::Options ClusterOptionsFor(const std::shared_ptr<const Parts>& parts) const;
   void ListenToTasks(const std::shared_ptr<const Parts>& parts, Cluster::Options& options) const;
   absl::StatusOr<RecoveryStore::Left> ReadLeft() const;
-  // Checks that recovery checkpoints are this job's. Errors: FAILED_PRECONDITION naming the other
-  // job.
-  absl::Status CheckJob(const RecoveryStore::Left& left) const;
   DataQuestion QuestionAbout(const RegisteredDataset& dataset) const;
   // Returns the number by which this coordinator recognizes handles that it made; the number is the
   // same in all epochs.
@@ -271,6 +269,8 @@ class ClusterCoordinator {
   std::shared_ptr<Copies> copies_;
   std::unique_ptr<PsControl> ps_;
   std::atomic<bool> resumed_{false};
+  // True: a recovery checkpoint could tell the program's state.
+  std::atomic<bool> has_state_{false};
   Mutex mutex_;
   VariableCreator creator_ ABSL_GUARDED_BY(mutex_);
   // The next slice id of a variable made in a scope.

@@ -100,6 +100,7 @@ ClusterCoordinator::ClusterCoordinator(World world, Waiter& waiter, Options opti
     recovery.directory = options_.recovery_directory;
     recovery.interval = options_.recovery_interval;
     recovery.call_timeout = options_.call_timeout;
+    recovery.has_application_state = options_.has_application_state;
     recovery.on_recovering = [parts] {
       if (const auto copies = parts->copies.lock()) copies->OnRecovery();
     };
@@ -319,22 +320,11 @@ absl::Status ClusterCoordinator::WaitFor(absl::string_view what,
       .status();
 }
 
-absl::Status ClusterCoordinator::CheckJob(const RecoveryStore::Left& left) const {
-  for (const RecoveryStore::Committed& one : left.checkpoints) {
-    if (one.state.job() == options_.job) continue;
-    return absl::FailedPreconditionError(
-        absl::StrCat("the recovery directory ", options_.recovery_directory,
-                     " holds the state of job '", one.state.job(), "', this is job '", options_.job,
-                     "': give each job a directory of its own, or remove the files to start anew"));
-  }
-  return absl::OkStatus();
-}
-
 absl::StatusOr<RecoveryStore::Left> ClusterCoordinator::ReadLeft() const {
   const RecoveryStore store(world_.files, options_.recovery_directory);
   absl::StatusOr<RecoveryStore::Left> left = store.ReadLeft();
   if (left.ok()) {
-    RETURN_IF_ERROR(CheckJob(*left));
+    RETURN_IF_ERROR(store.CheckJob(*left, options_.job));
     return left;
   }
   proto::ErrorDetail detail;
@@ -367,6 +357,7 @@ absl::StatusOr<std::optional<proto::CoordinatorState>> ClusterCoordinator::Resum
       (Await<proto::CoordinatorState>(
           waiter_, absl::InfiniteDuration(), "the last checkpoint to be restored",
           [&](auto done) { recovery_->Adopt(std::move(left.checkpoints), std::move(done)); })));
+  if (!starts_anew || !options_.has_application_state) has_state_ = true;
   resumed_ = true;
   if (starts_anew) return std::optional<proto::CoordinatorState>();
   if (state.watermark() > 1) scheduler_->SkipTo(ClosureId{state.watermark()});
@@ -374,7 +365,9 @@ absl::StatusOr<std::optional<proto::CoordinatorState>> ClusterCoordinator::Resum
 }
 
 void ClusterCoordinator::SetApplicationState(Recovery::ApplicationState state) {
-  if (recovery_ != nullptr) recovery_->SetApplicationState(std::move(state));
+  if (recovery_ == nullptr) return;
+  recovery_->SetApplicationState(std::move(state));
+  has_state_ = true;
 }
 
 absl::Status ClusterCoordinator::MakeDurable() {
@@ -388,7 +381,7 @@ void ClusterCoordinator::MakeDurableSoon() {
 }
 
 bool ClusterCoordinator::CheckpointAndHold(absl::Duration patience, Recovery::Done done) {
-  if (recovery_ == nullptr || !resumed_) return false;
+  if (recovery_ == nullptr || !resumed_ || !has_state_) return false;
   recovery_->CheckpointAndHold(patience, std::move(done));
   return true;
 }

@@ -71,6 +71,9 @@ struct ClusterCoordinatorOptions : ScheduleLimits {
   // counts.
   size_t recovery_interval_closures = 0;
   size_t redo_max = 65536;  // the most closures between two recovery checkpoints
+  // True: the program calls SetApplicationState before the first Schedule. No recovery checkpoint
+  // is taken before that call, unless the job goes on from one.
+  bool has_application_state = false;
 };
 
 using ProgramHandle = std::shared_ptr<const RegisteredProgram>;

@@ -33,6 +33,8 @@ struct Progress {
   int64_t global_step = 0;
   int64_t epochs_done = 0;
   DataPosition data = {};
+
+  friend bool operator==(const Progress&, const Progress&) = default;
 };
 
 }  // namespace cohort

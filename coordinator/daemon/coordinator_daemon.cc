@@ -242,6 +242,7 @@ absl::StatusOr<ClusterCoordinator::Options> CoordinatorDaemon::ConnectOptions() 
   options.recovery_interval = job.recovery.interval;
   options.recovery_interval_closures = static_cast<size_t>(job.recovery.interval_steps);
   options.redo_max = static_cast<size_t>(job.recovery.max_steps);
+  options.has_application_state = true;  // the trainer's progress
   if (!options_.local.has_value()) {
     options.cluster = options_.cluster;
     KeepHomes(job, options_.transport, options);

@@ -274,12 +274,14 @@ void CheckPaths(const Flags& flags, const Environment& environment, FileSystem& 
   if (!problems.empty() || flags.print_config || flags.print_plan) return;
   for (auto& problem : OutputProblems(places, environment, files)) problems.push_back(problem);
   if (!problems.empty()) return;
-  // A start without checkpoint.restore reads recovery checkpoints later, once.
-  if (!flags.check_config && options.job.checkpoint.restore.empty()) return;
-  const absl::Status restorable = CheckRestore(places, files);
-  if (!restorable.ok()) {
-    problems.push_back(absl::StrCat(options.job_file, ": ", restorable.message()));
+  std::vector<proto::VariableLayout> variables;
+  if (!options.job.checkpoint.restore.empty()) {
+    // Where only the workers can tell the variables' shapes, a start compares them later.
+    absl::StatusOr<Plan> plan = MakeOfflinePlan(options.job, ShapeOf(options));
+    if (plan.ok()) variables = std::move(plan->variables);
   }
+  const absl::Status good = CheckBeginning(places, files, variables);
+  if (!good.ok()) problems.push_back(absl::StrCat(options.job_file, ": ", good.message()));
 }
 
 // Reads the job file and applies the overrides of --set.

@@ -12,6 +12,8 @@
 #include "coordinator/api/checkpoint_manager.h"
 #include "coordinator/members/ctl_command.h"
 #include "coordinator/recovery/recovery_store.h"
+#include "coordinator/train/job_settings.h"
+#include "coordinator/train/train_progress.h"
 
 namespace cohort {
 
@@ -239,16 +241,23 @@ std::vector<std::string> OutputProblems(const JobPlaces& places, const Environme
   return problems;
 }
 
-absl::Status CheckRestore(const JobPlaces& places, FileSystem& files) {
+absl::Status CheckBeginning(const JobPlaces& places, FileSystem& files,
+                            absl::Span<const proto::VariableLayout> variables) {
+  const JobSpec& job = places.job;
   if (const std::string recovery = RecoveryDirectoryOf(places); !recovery.empty()) {
-    const auto left = RecoveryStore(files, recovery).ReadLeft();
+    const RecoveryStore store(files, recovery);
+    const auto left = store.ReadLeft();
     if (!left.ok()) return Annotate(left.status(), "the job's recovery checkpoints");
-    if (!left->checkpoints.empty()) return absl::OkStatus();
+    RETURN_IF_ERROR(store.CheckJob(*left, job.name));
+    if (!left->checkpoints.empty()) {
+      const TrainProgress progress({{SettingsText(job), job.model.file_form}, recovery});
+      return progress.CheckSettings(left->checkpoints.front().state);
+    }
   }
-  const CheckpointSpec& checkpoint = places.job.checkpoint;
-  if (checkpoint.restore.empty()) return absl::OkStatus();
-  return Annotate(CheckRestorable(files, checkpoint.directory, checkpoint.restore),
-                  "checkpoint.restore");
+  if (job.checkpoint.restore.empty()) return absl::OkStatus();
+  return Annotate(
+      CheckRestorable(files, job.checkpoint.directory, job.checkpoint.restore, variables),
+      "checkpoint.restore");
 }
 
 }  // namespace cohort

@@ -8,9 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "common/base/file_system.h"
 #include "common/cluster/environment.h"
 #include "coordinator/job/job_spec.h"
+#include "proto/plan.pb.h"
 
 namespace cohort {
 
@@ -35,10 +37,12 @@ std::vector<std::string> UnexpandedPaths(const JobPlaces& places, const Environm
 std::vector<std::string> OutputProblems(const JobPlaces& places, const Environment& environment,
                                         FileSystem& files);
 
-// Checks that the checkpoint of checkpoint.restore is there and whole, as far as its index and the
-// sizes of its files tell. A job that goes on from a recovery checkpoint restores no other one, and
-// "latest" may find nothing. Errors: those of RecoveryStore::ReadLeft and CheckRestorable, each
-// naming the key.
-absl::Status CheckRestore(const JobPlaces& places, FileSystem& files);
+// Checks what the job begins from. If it goes on from a recovery checkpoint, that must have been
+// made by the same job with the same settings. Else the checkpoint of checkpoint.restore must be
+// there and whole, as far as its index and the sizes of its files tell, and have `variables`, as
+// far as these are known; "latest" may find nothing. Errors: those of RecoveryStore::ReadLeft,
+// RecoveryStore::CheckJob, TrainProgress::CheckSettings and CheckRestorable.
+absl::Status CheckBeginning(const JobPlaces& places, FileSystem& files,
+                            absl::Span<const proto::VariableLayout> variables);
 
 }  // namespace cohort

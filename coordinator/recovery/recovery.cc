@@ -102,7 +102,10 @@ void Recovery::StopFor(const absl::Status& why) {
 }
 
 void Recovery::SetApplicationState(ApplicationState state) {
-  Post([this, state = std::move(state)]() mutable { application_ = std::move(state); });
+  Post([this, state = std::move(state)]() mutable {
+    application_ = std::move(state);
+    SaveIfAsked();
+  });
 }
 
 void Recovery::AddVariables(std::vector<proto::VariableLayout> layouts, Done done) {
@@ -176,8 +179,12 @@ Cut Recovery::WithWhatIsLeft(Cut cut) const {
   return cut;
 }
 
+bool Recovery::HasState() const {
+  return !options_.has_application_state || application_ || !committed_.prefix.empty();
+}
+
 void Recovery::SaveIfAsked() {
-  if (phase_ != Phase::kWatching || asked_.empty()) return;
+  if (phase_ != Phase::kWatching || asked_.empty() || !HasState()) return;
   phase_ = Phase::kSaving;
   // Callers of Checkpoint from here on get the next checkpoint, which will include their closures.
   saving_ = std::exchange(asked_, {});
@@ -303,7 +310,9 @@ void Recovery::CheckpointAndHold(absl::Duration patience, Done done) {
     // Counted even if no checkpoint is taken, because the caller calls Release in any case.
     ++holders_;
     if (phase_ == Phase::kStopped) return done(stopped_);
-    if (!adopted_) return done(absl::UnavailableError("the training has not begun"));
+    if (!adopted_ || !HasState()) {
+      return done(absl::UnavailableError("the training has not begun"));
+    }
     if (phase_ == Phase::kRecovering) {
       return done(absl::UnavailableError("the job waits for a task that it has lost"));
     }

@@ -47,6 +47,10 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
     // The time from the end of one checkpoint to the beginning of the next.
     absl::Duration interval = absl::Seconds(10);
     absl::Duration call_timeout = absl::Seconds(60);
+    // True: the program calls SetApplicationState before its first closure. Until then there is
+    // nothing to save, and a checkpoint that is asked for waits, unless an earlier coordinator has
+    // left one, whose state still holds.
+    bool has_application_state = false;
     // Tell that a recovery begins, or begins again after a further loss, and that it has ended
     // well. The callbacks must not block.
     std::function<void()> on_recovering;
@@ -86,7 +90,7 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
   // other closure begins until Release, or until a recovery has ended. `done` runs within twice
   // `patience`, so that a process that has to end can do so. If another call is waiting for its
   // checkpoint, this call shares it. Errors: as Checkpoint; UNAVAILABLE if the job waits for a
-  // parameter server or has not begun; DEADLINE_EXCEEDED.
+  // parameter server or has not begun (Options::has_application_state); DEADLINE_EXCEEDED.
   void CheckpointAndHold(absl::Duration patience, Done done);
   // Lets closures begin again after CheckpointAndHold. Must be called once for each
   // CheckpointAndHold, after its `done`; closures begin after the last of these calls.
@@ -125,6 +129,8 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
   void EndHold(uint64_t hold, const absl::Status& status);
   void EndLateHold(uint64_t waiter);
   void SaveIfAsked();
+  // Returns whether a checkpoint could tell the program's state.
+  bool HasState() const;
   void OnRoundsHeld(const absl::Status& status);
   void OnHeld(const Saving& saving, absl::StatusOr<ShardTransfer::Held> held);
   void OnSaved(const Saving& saving, const absl::StatusOr<std::vector<proto::SavedSlice>>& saved);

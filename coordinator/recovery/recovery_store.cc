@@ -136,6 +136,17 @@ absl::StatusOr<RecoveryStore::Left> RecoveryStore::ReadLeft() const {
   return left;
 }
 
+absl::Status RecoveryStore::CheckJob(const Left& left, const std::string& job) const {
+  for (const Committed& one : left.checkpoints) {
+    if (one.state.job() == job) continue;
+    return absl::FailedPreconditionError(
+        absl::StrCat("the recovery directory ", directory_, " holds the state of job '",
+                     one.state.job(), "', this is job '", job,
+                     "': give each job a directory of its own, or remove the files to start anew"));
+  }
+  return absl::OkStatus();
+}
+
 std::string RecoveryStore::NewPrefix(uint64_t epoch) {
   return PrefixOf(directory_, {epoch, ++last_number_});
 }

@@ -53,6 +53,10 @@ class RecoveryStore {
   // checkpoints and none can be read; the file system's.
   absl::StatusOr<Left> ReadLeft() const;
 
+  // Checks that these checkpoints are of the job `job`. Errors: FAILED_PRECONDITION naming the
+  // other job.
+  absl::Status CheckJob(const Left& left, const std::string& job) const;
+
   // Returns the prefix of a new checkpoint, which no other checkpoint has.
   std::string NewPrefix(uint64_t epoch);
 

@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "common/base/check.h"
 #include "common/base/crc32c.h"
 #include "common/base/file_system.h"
 #include "common/base/log.h"
@@ -42,8 +41,16 @@ std::string TrainProgress::StartAnew() const {
 
 absl::StatusOr<proto::TrainState> TrainProgress::Parse(const proto::CoordinatorState& state) const {
   proto::TrainState train;
+  if (state.application().empty()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the recovery checkpoint holds no state of a training: it was made by another program, or "
+        "before the training began; to start anew, ",
+        StartAnew()));
+  }
   if (!train.ParseFromString(state.application())) {
-    return absl::DataLossError("the recovery checkpoint holds no state of a training");
+    return absl::DataLossError(absl::StrCat(
+        "the recovery checkpoint holds a state of a training that cannot be read; to start anew, ",
+        StartAnew()));
   }
   // In a job with other settings, the same closure ids would mean other steps.
   if (train.settings() == Crc32c(job_.settings.text)) return train;
@@ -80,6 +87,7 @@ absl::Status TrainProgress::Load(const proto::CoordinatorState& state) {
                DataPosition{train.data_pass(), train.data_examples()}};
   before_ = {train.steps_before(), train.epochs_before(), {}};
   checkpoint_ = {train.checkpoint(), train.checkpoint_step()};
+  planned_ = {train.planned(), train.planned_step()};
   totals_ = {train.examples(), train.seconds()};
   results_ = {SumsOf(train.trained()), SumsOf(train.validated())};
   is_trained_ = train.epoch_trained();
@@ -226,25 +234,31 @@ Progress TrainProgress::before() const {
 
 void TrainProgress::EndEarly(const Excess& excess) {
   MutexLock lock(mutex_);
-  COHORT_CHECK(excess.updates <= StepsBegunLocked(), "only steps that are done count");
   if (is_trained_) progress_.epochs_done += 1;
   is_trained_ = false;
   progress_.global_step += excess.updates;
   if (excess.updates > 0) {
     progress_.data = excess.data;
-    totals_.examples += EpochMeter::ReadingOf(begun_->sums).examples;
+    totals_.examples += excess.examples;
   }
   // The steps under way count now, so no pass continues them. A test that is under way goes on.
   if (pass_ != proto::TrainState::TEST) begun_.reset();
+  EndPassLocked();
 }
 
-int64_t TrainProgress::StepsBegunLocked() const {
-  return begun_.has_value() && pass_ == proto::TrainState::TRAINING ? begun_->sums.steps : 0;
-}
-
-int64_t TrainProgress::steps_begun() const {
+bool TrainProgress::IsMade(int64_t step) const {
   MutexLock lock(mutex_);
-  return StepsBegunLocked();
+  return begun_.has_value() && pass_ == proto::TrainState::TRAINING && !begun_->IsLeft(step);
+}
+
+void TrainProgress::PlanCheckpoint(const SavedCheckpoint& planned) {
+  MutexLock lock(mutex_);
+  planned_ = planned;
+}
+
+TrainProgress::SavedCheckpoint TrainProgress::planned_checkpoint() const {
+  MutexLock lock(mutex_);
+  return planned_;
 }
 
 TrainProgress::SavedCheckpoint TrainProgress::checkpoint() const {
@@ -285,6 +299,8 @@ std::string TrainProgress::Save(const Cut& cut) {
   train.set_epochs_before(before_.epochs_done);
   train.set_checkpoint(checkpoint_.prefix);
   train.set_checkpoint_step(checkpoint_.step);
+  train.set_planned(planned_.prefix);
+  train.set_planned_step(planned_.step);
   train.set_data_pass(progress_.data.pass);
   train.set_data_examples(progress_.data.examples);
   train.set_examples(totals_.examples);

@@ -118,21 +118,28 @@ class TrainProgress {
   // Returns the progress of the checkpoint that the job began from; 0 steps if it began anew.
   Progress before() const;
   // Ends a training of which more is done than the job asks for: an epoch that is trained counts as
-  // done without its validation, and the steps that are covered of an epoch under way, `updates` of
-  // them, count as steps. `data` is the position behind these steps. Called after Load.
+  // done without its validation, and the `updates` that were made of an epoch under way count as
+  // steps. `data` is the position behind these steps, which have read `examples`.
   struct Excess {
     int64_t updates = 0;
     DataPosition data;
+    double examples = 0;
   };
   void EndEarly(const Excess& excess);
-  // Returns the number of steps that an earlier process has made of the epoch under way.
-  int64_t steps_begun() const;
+  // Returns whether an earlier process has made the closure with the first step `step` of the epoch
+  // under way. Called between Load and BeginPass.
+  bool IsMade(int64_t step) const;
   // The last checkpoint that the job has saved or began from, by its prefix, and the step in it.
   struct SavedCheckpoint {
     std::string prefix;  // empty: none
     int64_t step = 0;
   };
   SavedCheckpoint checkpoint() const;
+  // Notes the name of the checkpoint that will have the model after so many steps. Called before
+  // the last of these steps begins, so that every recovery checkpoint that covers them all knows
+  // the name, also one that is made before the checkpoint is saved.
+  void PlanCheckpoint(const SavedCheckpoint& planned);
+  SavedCheckpoint planned_checkpoint() const;
   // Notes that the checkpoint `prefix` has the present steps.
   void SetCheckpoint(const std::string& prefix);
 
@@ -147,7 +154,6 @@ class TrainProgress {
   std::string StartAnew() const;
   absl::Status CheckDataLocked(const proto::TrainState& train) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  int64_t StepsBegunLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndPassLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Job job_;
@@ -155,6 +161,7 @@ class TrainProgress {
   Progress progress_ ABSL_GUARDED_BY(mutex_);
   Progress before_ ABSL_GUARDED_BY(mutex_);  // steps and epochs of before the job
   SavedCheckpoint checkpoint_ ABSL_GUARDED_BY(mutex_);
+  SavedCheckpoint planned_ ABSL_GUARDED_BY(mutex_);  // the checkpoint that is saved next
   Totals totals_ ABSL_GUARDED_BY(mutex_);
   std::vector<uint32_t> homes_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::string> devices_ ABSL_GUARDED_BY(mutex_);

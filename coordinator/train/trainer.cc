@@ -196,49 +196,79 @@ absl::Status Trainer::Restore() {
     RETURN_IF_ERROR(progress_->Load(*left));
     Log(LogLevel::kInfo, "training_resumed",
         {{"epochs_done", progress_->progress().epochs_done}, {"open", left->open_size()}});
-    EndIfExceeded();
-    // The process continues where the last recovery checkpoint left off, so its summary does, too.
-    summary_.examples = progress_->totals().examples;
-    summary_.train_time = absl::Seconds(progress_->totals().seconds);
-    Summarize(progress_->last_results());
+    SaveProgressWithEachCut();
+  } else {
+    RETURN_IF_ERROR(RestoreCheckpoint());
   }
-  // Each recovery checkpoint saves this progress, so SetApplicationState is called before any step
-  // runs.
+  RETURN_IF_ERROR(EndIfExceeded());
+  if (!left.has_value()) return absl::OkStatus();
+  // The process continues where the last recovery checkpoint left off, so its summary does, too.
+  summary_.examples = progress_->totals().examples;
+  summary_.train_time = absl::Seconds(progress_->totals().seconds);
+  Summarize(progress_->last_results());
+  return SaveIfTrained();
+}
+
+void Trainer::SaveProgressWithEachCut() {
   coordinator_.SetApplicationState(
       [progress = progress_](const Cut& cut) { return progress->Save(cut); });
-  if (left.has_value()) return SaveIfTrained();
-  RETURN_IF_ERROR(RestoreCheckpoint());
-  // A process that takes over later must find the homes in every checkpoint, so one is made now.
-  return IsMeasured() ? coordinator_.MakeDurable() : absl::OkStatus();
 }
 
 absl::Status Trainer::RestoreCheckpoint() {
-  if (job_.checkpoint.restore.empty()) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const std::optional<Progress> progress,
-                   checkpoints_.Restore(job_.checkpoint.restore, plan_.variables));
-  if (!progress.has_value()) return absl::OkStatus();
-  progress_->SetProgress(*progress, checkpoints_.latest());
-  EndIfExceeded();
-  // After a loss, no closure that runs again would bring back the values of the restored
-  // checkpoint, so they are made durable.
-  return coordinator_.MakeDurable();
+  while (true) {
+    const uint64_t epoch = coordinator_.members()->epoch();
+    std::optional<Progress> progress;
+    if (!job_.checkpoint.restore.empty()) {
+      ASSIGN_OR_RETURN(progress, checkpoints_.Restore(job_.checkpoint.restore, plan_.variables));
+    }
+    if (progress.has_value()) progress_->SetProgress(*progress, checkpoints_.latest());
+    // Not before the variables have the values that the progress tells. A process that is
+    // interrupted until then leaves no recovery checkpoint, and the next one begins as it did.
+    SaveProgressWithEachCut();
+    // A process that takes over later must find measured homes in every checkpoint. And after a
+    // loss, no closure that runs again would bring back the values of the restored checkpoint.
+    if (progress.has_value() || IsMeasured()) RETURN_IF_ERROR(coordinator_.MakeDurable());
+    // A recovery since the restore has put the variables back to what they were before it.
+    if (!progress.has_value() || coordinator_.members()->epoch() == epoch) return absl::OkStatus();
+  }
 }
 
-void Trainer::EndIfExceeded() {
+int64_t Trainer::StepsToLastMade() const {
+  int64_t made = 0;
+  for (int64_t step = 0; step < StepsOfEpoch(); step += job_.compile.steps_per_execution) {
+    if (progress_->IsMade(step)) {
+      made = std::min(step + job_.compile.steps_per_execution, StepsOfEpoch());
+    }
+  }
+  return made;
+}
+
+absl::Status Trainer::EndIfExceeded() {
   const Progress done = progress_->progress();
-  const int64_t steps = progress_->steps_begun();
+  if (done.epochs_done < job_.fit.epochs) return absl::OkStatus();
+  const int64_t steps = StepsToLastMade();
   const bool is_trained = progress_->epoch_results().trained.has_value();
-  if (done.epochs_done < job_.fit.epochs) return;
-  if (done.epochs_done == job_.fit.epochs && steps == 0 && !is_trained) return;
+  if (done.epochs_done == job_.fit.epochs && steps == 0 && !is_trained) return absl::OkStatus();
+  // Asynchronous steps end in any order. Those that were open between steps that are done run now:
+  // the position in the data, which a later process goes on from, has no gaps.
+  EpochMeter::Sums sums;
+  if (steps > 0) {
+    ASSIGN_OR_RETURN(sums, RunPass(TrainingPass(steps)));
+  }
   const proto::IteratorPosition end = BatchAfter(done.data, steps, train_.pass);
-  progress_->EndEarly({UpdatesOf(steps), {end.epoch(), end.element() * train_.pass.batch_size}});
+  progress_->EndEarly({UpdatesOf(steps),
+                       {end.epoch(), end.element() * train_.pass.batch_size},
+                       EpochMeter::ReadingOf(sums).examples});
   const Progress now = progress_->progress();
   Log(LogLevel::kWarning, "epochs_exceeded",
       {{"epochs_done", now.epochs_done},
        {"steps", now.global_step},
        {"fit.epochs", job_.fit.epochs},
-       {"effect", "nothing more is trained, and the job ends with the model as it is"},
+       {"effect",
+        "nothing more is trained but steps that were open between steps that are done, and the job "
+        "ends with the model as it is"},
        {"remedy", absl::StrCat("set fit.epochs above ", now.epochs_done, " to train on")}});
+  return absl::OkStatus();
 }
 
 absl::Status Trainer::SaveIfTrained() {
@@ -283,13 +313,18 @@ absl::Status Trainer::RunEpoch(int64_t epoch) {
   return absl::OkStatus();
 }
 
-absl::Status Trainer::TrainEpoch(ProgressLine& line) {
+Trainer::PassOptions Trainer::TrainingPass(int64_t steps) const {
   PassOptions pass;
   pass.data = &train_;
   pass.program = train_program_;
   pass.begin = progress_->progress().data;
-  pass.steps = StepsOfEpoch();
+  pass.steps = steps;
   pass.first_step = progress_->progress().global_step;
+  return pass;
+}
+
+absl::Status Trainer::TrainEpoch(ProgressLine& line) {
+  PassOptions pass = TrainingPass(StepsOfEpoch());
   pass.progress = &line;
   const absl::Time start = world_.clock.Now();
   ASSIGN_OR_RETURN(const EpochMeter::Sums sums, RunPass(pass));
@@ -426,6 +461,10 @@ absl::StatusOr<EpochMeter::Sums> Trainer::RunPass(const PassOptions& options) {
     // Closures that an earlier process left open keep their ids, and ids of closures that are done
     // are skipped.
     if (!begun.IsLeft(next.first)) continue;
+    // A checkpoint of this epoch that an earlier process has saved lacks this run of the step.
+    if (options.training() && results.empty()) {
+      RETURN_IF_ERROR(PlanCheckpoint(options.first_step + UpdatesOf(options.steps)));
+    }
     if (coordinator_.NextId() < id) coordinator_.SkipTo(id);
     ASSIGN_OR_RETURN(RemoteValue result, ScheduleSteps(options, next));
     // The callback runs on a transport thread, and may outlive this pass.
@@ -475,7 +514,19 @@ absl::Status Trainer::CompareData() {
 
 absl::Status Trainer::SaveCheckpoint(const Progress& progress) {
   if (IsSaved()) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const std::string prefix, checkpoints_.Save(progress, plan_.variables));
+  if (!IsOfStep(progress_->planned_checkpoint(), progress.global_step)) {
+    RETURN_IF_ERROR(PlanCheckpoint(progress.global_step));
+    // A process that is interrupted behind the save leaves a state that knows the checkpoint.
+    RETURN_IF_ERROR(coordinator_.MakeDurable());
+  }
+  std::string prefix = progress_->planned_checkpoint().prefix;
+  // An earlier process may have saved the checkpoint without a chance to note that. If this process
+  // has made steps since, it has chosen another name.
+  if (!has_planned_ && checkpoints_.Holds(prefix, progress)) {
+    RETURN_IF_ERROR(checkpoints_.Adopt(prefix));
+  } else {
+    ASSIGN_OR_RETURN(prefix, checkpoints_.Save(progress, plan_.variables));
+  }
   progress_->SetCheckpoint(prefix);
   // The next process must know the last checkpoint even if this one is killed in the test, which
   // need not be long enough for a recovery checkpoint of its own.
@@ -483,14 +534,25 @@ absl::Status Trainer::SaveCheckpoint(const Progress& progress) {
   return absl::OkStatus();
 }
 
+absl::Status Trainer::PlanCheckpoint(int64_t step) {
+  if (!checkpoints_.IsSaving()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const std::string prefix, checkpoints_.UnusedPrefix(step));
+  progress_->PlanCheckpoint({prefix, step});
+  has_planned_ = true;
+  return absl::OkStatus();
+}
+
+bool Trainer::IsOfStep(const TrainProgress::SavedCheckpoint& checkpoint, int64_t step) const {
+  const std::string here = JoinPath(job_.checkpoint.directory, BaseName(checkpoint.prefix));
+  return checkpoint.step == step && checkpoint.prefix == here;
+}
+
 bool Trainer::IsSaved() const {
   const int64_t step = progress_->progress().global_step;
   // A job that trains nothing has nothing to save.
   if (step == progress_->before().global_step) return true;
   const TrainProgress::SavedCheckpoint saved = progress_->checkpoint();
-  // The job file may name another directory than before.
-  const bool is_here = saved.prefix == JoinPath(job_.checkpoint.directory, BaseName(saved.prefix));
-  return saved.step == step && is_here && checkpoints_.IsIntact(saved.prefix);
+  return IsOfStep(saved, step) && checkpoints_.IsIntact(saved.prefix);
 }
 
 absl::Status Trainer::Export() {

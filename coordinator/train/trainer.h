@@ -90,14 +90,22 @@ class Trainer {
   // Restores variables from a recovery checkpoint if there is one, else from the checkpoint that
   // the job names, if any.
   absl::Status Restore();
+  // Begins the training from checkpoint.restore, if the job names it, and makes the values durable.
   absl::Status RestoreCheckpoint();
-  // Ends the training at once if more is trained than fit.epochs asks for, and logs a warning.
-  void EndIfExceeded();
+  // Lets each recovery checkpoint save the progress. Called before any step runs.
+  void SaveProgressWithEachCut();
+  // Ends the training if more is trained than fit.epochs asks for, and logs a warning.
+  absl::Status EndIfExceeded();
+  // Returns the number of steps of the epoch under way up to the last one that an earlier process
+  // has made; 0 if there is none.
+  int64_t StepsToLastMade() const;
   // Saves what an earlier process has trained to its end, if there is no checkpoint of it.
   absl::Status SaveIfTrained();
   // Trains, validates and saves the epoch. Leaves out the parts that an earlier process has done.
   absl::Status RunEpoch(int64_t epoch);
   absl::Status TrainEpoch(ProgressLine& line);
+  // Returns the pass over the training data of the epoch under way, up to step `steps`.
+  PassOptions TrainingPass(int64_t steps) const;
   absl::Status ValidateEpoch();
   // Replaces the model's variables by their averages if the optimizer uses use_ema, as Keras's fit
   // does at its end.
@@ -128,7 +136,12 @@ class Trainer {
   absl::Status CompareData();
   // Saves a checkpoint that records `progress`, unless the job has saved one of these steps before.
   absl::Status SaveCheckpoint(const Progress& progress);
+  // Chooses the name of the checkpoint that will have the model after `step` steps.
+  absl::Status PlanCheckpoint(int64_t step);
   bool IsSaved() const;
+  // Returns whether the checkpoint has the step `step` and lies in checkpoint.directory. The job
+  // file may name another directory than it did before.
+  bool IsOfStep(const TrainProgress::SavedCheckpoint& checkpoint, int64_t step) const;
   absl::Status Export();
   std::vector<std::pair<std::string, double>> NamedMetrics(
       const EpochMeter::Reading& reading) const;
@@ -147,6 +160,8 @@ class Trainer {
   // Shared with the recovery, which saves the progress.
   const std::shared_ptr<TrainProgress> progress_;
   const std::shared_ptr<LossWatch> loss_watch_ = std::make_shared<LossWatch>();
+  // True: this process has chosen the name of the checkpoint that is saved next.
+  bool has_planned_ = false;
   TrainSummary summary_;
   ProgressBar bar_;
 };

@@ -257,7 +257,7 @@ TEST_F(MisSetInputs, CheckpointIsOfAnotherModel) {
   ASSERT_EQ(Train({checkpoints}).exit_code, 0);
   ExpectError(
       Train({checkpoints, "checkpoint.restore=latest", "model.config.layers.0.config.name=other"}),
-      kExitJobFailed, {"another model", "other/kernel"});
+      kExitBadConfig, {"another model", "other/kernel"});
 }
 
 TEST_F(MisSetInputs, CheckpointIsDamaged) {

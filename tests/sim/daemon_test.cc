@@ -3,155 +3,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <functional>
-#include <map>
-#include <nlohmann/json.hpp>
-#include <optional>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "common/base/temporary_file.h"
-#include "coordinator/daemon/coordinator_daemon.h"
-#include "proto/worker.pb.h"
-#include "tests/sim/sim_cluster.h"
-#include "tests/sim/sim_files.h"
+#include "tests/sim/daemon_sim.h"
 
 namespace cohort {
 namespace {
 
 using testing::HasSubstr;
 
-constexpr int kSteps = 30;  // three epochs of ten
-constexpr char kRecovery[] = "/recovery";
 constexpr char kRoundsOfThree[] = R"({"class_name": "Synchronous", "config": {"aggregate": 3}})";
-
-// 320 examples in batches of 32.
-constexpr char kJob[] = R"({
-  "name": "small", "seed": 1,
-  "model": {"class_name": "Sequential", "config": {"name": "m", "layers": [
-    {"class_name": "Dense",
-     "config": {"units": 10, "activation": "softmax", "input_shape": [784]}}]}},
-  "compile": {"optimizer": "sgd", "loss": "sparse_categorical_crossentropy"},
-  "data": {"train": {"class_name": "SyntheticDigits", "config": {"seed": 1, "count": 320}},
-           "pipeline": [{"class_name": "Flatten", "config": {"component": "x"}},
-                        {"class_name": "Rescaling",
-                         "config": {"component": "x", "scale": 0.0039}}]},
-  "fit": {"epochs": 3, "batch_size": 32},
-  "recovery": {"directory": "/recovery", "interval_ms": 3600000},
-  "strategy": {"type": "parameter_server"}
-})";
-
-// A disk on which calls fail from the moment on that a test says.
-class FailingFiles final : public FileWatcher {
- public:
-  explicit FailingFiles(FileSystem& disk) : files_(disk, *this, "chief:0") {}
-
-  FileSystem& files() { return files_; }
-  void Fail(FileCall::Kind kind, std::string beginning) {
-    kind_ = kind;
-    beginning_ = std::move(beginning);
-  }
-
-  absl::Status OnFileCall(const std::string&, const FileCall& call, size_t*) override {
-    if (call.kind != kind_ || !absl::StartsWith(call.path, beginning_)) return absl::OkStatus();
-    return absl::PermissionDeniedError(absl::StrCat(call.path, ": Read-only file system"));
-  }
-  void OnFileDone(const std::string&, const FileCall&) override {}
-
- private:
-  SimFiles files_;
-  std::optional<FileCall::Kind> kind_;
-  std::string beginning_;
-};
-
-// Counts how often each closure is sent to a worker, and does something at one of the calls.
-class SentClosures final : public SimWatcher {
- public:
-  void At(int call, std::function<void()> then) {
-    at_ = call;
-    then_ = std::move(then);
-  }
-  int calls() const { return calls_; }
-  const std::map<uint64_t, int>& by_id() const { return by_id_; }
-  // How often one worker was sent the same closure, at most.
-  int by_one_worker() const {
-    int most = 0;
-    for (const auto& [sent, times] : by_worker_) most = std::max(most, times);
-    return most;
-  }
-
-  SimFate OnRequest(const SimMessage& message) override {
-    proto::RunClosureRequest request;
-    if (!absl::EndsWith(message.method, "/RunClosure") ||
-        !request.ParseFromString(message.request)) {
-      return {};
-    }
-    ++by_id_[request.closure_id()];
-    ++by_worker_[{request.closure_id(), message.to}];
-    if (++calls_ == at_ && then_) then_();
-    return {};
-  }
-  void OnArrival(const SimMessage&) override {}
-  SimFate OnResponse(const SimMessage&) override { return {}; }
-
- private:
-  int calls_ = 0;
-  int at_ = -1;
-  std::function<void()> then_;
-  std::map<uint64_t, int> by_id_;
-  std::map<std::pair<uint64_t, std::string>, int> by_worker_;
-};
-
-class DaemonSim {
- public:
-  DaemonSim(uint64_t seed, int ps, int workers, std::vector<std::string> sets)
-      : cluster_(seed, ps, workers), sets_(std::move(sets)) {
-    cluster_.network().SetWatcher(&sent_);
-  }
-  ~DaemonSim() { cluster_.End(); }
-
-  // A new process of the coordinator, from its start to its end, with further settings.
-  CoordinatorDaemon::Result Run(const std::vector<std::string>& sets = {}) {
-    std::vector<std::string> all = sets_;
-    all.insert(all.end(), sets.begin(), sets.end());
-    const absl::StatusOr<JobSpec> job = ParseJob(kJob, "job.json", all);
-    EXPECT_TRUE(job.ok()) << job.status();
-    CoordinatorOptions options;
-    options.job = *job;
-    options.cluster = cluster_.tasks().spec();
-    options.keep_tasks = true;
-    const World world = cluster_.WorldOf("chief:0");
-    CoordinatorDaemon daemon({world.clock, world.executor, disk_.files(), world.transport},
-                             cluster_.waiter(), std::move(options), {});
-    running_ = &daemon;
-    const CoordinatorDaemon::Result result = daemon.Run();
-    running_ = nullptr;
-    return result;
-  }
-  // As SIGTERM does.
-  void Interrupt() {
-    if (running_ != nullptr) running_->Interrupt("SIGTERM");
-  }
-  void InterruptAt(int call) {
-    sent_.At(call, [this] { cluster_.sim().Run([this] { Interrupt(); }); });
-  }
-
-  SimCluster& cluster() { return cluster_; }
-  FailingFiles& disk() { return disk_; }
-  SentClosures& sent() { return sent_; }
-
- private:
-  SentClosures sent_;
-  SimCluster cluster_;
-  FailingFiles disk_{cluster_.WorldOf("chief:0").files};
-  const std::vector<std::string> sets_;
-  CoordinatorDaemon* running_ = nullptr;
-};
-
-nlohmann::json SummaryOf(const CoordinatorDaemon::Result& result) {
-  return nlohmann::json::parse(result.output, nullptr, /*allow_exceptions=*/false);
-}
 
 TEST(Daemon, ADirectoryThatCannotBeWrittenToIsSaidBeforeAnythingStarts) {
   DaemonSim sim(1, 1, 1, {});
@@ -226,12 +88,6 @@ TEST_P(InterruptedDaemon, CostsNoClosureTwice) {
   }
 }
 
-// 9 steps of training and one of validation in each of two epochs, then 5 of the final test.
-const std::vector<std::string> kEvaluations = {
-    "fit.epochs=2", "fit.validation_split=0.1", "checkpoint.directory=/saved",
-    "fit.closures_in_flight=1",
-    R"(data.test={"class_name": "SyntheticDigits", "config": {"seed": 2, "count": 160}})"};
-
 // A job that is stopped again and again ends, and with the results of one that nobody stopped.
 TEST(Evaluation, OfAJobThatIsInterruptedAtEveryCallCostsNoClosureTwice) {
   DaemonSim undisturbed(1, 1, 1, kEvaluations);
@@ -266,114 +122,6 @@ TEST(Evaluation, OfTheLastEpochIsDoneByTheNextProcessWhichSavesIt) {
   const CoordinatorDaemon::Result result = sim.Run();
   ASSERT_EQ(result.code, kExitOk) << result.error;
   EXPECT_EQ(SummaryOf(result)["checkpoint"], "/saved/ckpt-18");
-}
-
-// 18 steps of training and 2 of validation are done, and the last checkpoint is saved.
-TEST(LastCheckpoint, IsNamedByAJobThatIsInterruptedBehindIt) {
-  DaemonSim sim(1, 1, 1, kEvaluations);
-  sim.InterruptAt(22);
-  ASSERT_EQ(sim.Run().code, kExitInterrupted);
-  const CoordinatorDaemon::Result result = sim.Run();
-  ASSERT_EQ(result.code, kExitOk) << result.error;
-  EXPECT_EQ(SummaryOf(result)["checkpoint"], "/saved/ckpt-18");
-  EXPECT_EQ(SummaryOf(result)["global_step"], 18);
-}
-
-// A process that is killed saves nothing at its end: its successor knows what the last recovery
-// checkpoint knows.
-TEST(LastCheckpoint, IsNotSavedAgainByTheSuccessorOfAKilledProcess) {
-  DaemonSim sim(1, 1, 1, kEvaluations);
-  FileSystem& files = sim.cluster().FilesOf("chief:0");
-  sim.sent().At(24, [&] {
-    sim.disk().Fail(FileCall::Kind::kCreate, kRecovery);
-    sim.cluster().sim().Run([&] { sim.Interrupt(); });
-  });
-  ASSERT_EQ(sim.Run().code, kExitJobFailed);
-  sim.disk().Fail(FileCall::Kind::kCreate, "/nothing");
-  const CoordinatorDaemon::Result result = sim.Run();
-  ASSERT_EQ(result.code, kExitOk) << result.error;
-  EXPECT_EQ(SummaryOf(result)["checkpoint"], "/saved/ckpt-18");
-  EXPECT_FALSE(files.Open("/saved/ckpt-18-2.index").ok());
-}
-
-TEST(LastCheckpoint, ThatWasRemovedIsNamedByNoJobAndSavedAgain) {
-  DaemonSim sim(1, 1, 1, kEvaluations);
-  FileSystem& files = sim.cluster().FilesOf("chief:0");
-  sim.InterruptAt(22);
-  ASSERT_EQ(sim.Run().code, kExitInterrupted);
-  ASSERT_TRUE(files.Remove("/saved/ckpt-18.index").ok());
-  const CoordinatorDaemon::Result result = sim.Run();
-  ASSERT_EQ(result.code, kExitOk) << result.error;
-  EXPECT_EQ(SummaryOf(result)["checkpoint"], "/saved/ckpt-18");
-  EXPECT_TRUE(files.Open("/saved/ckpt-18.index").ok());
-}
-
-// A job with epochs of ten steps, which is stopped and then asked for fewer epochs.
-struct Lowered {
-  int first_epochs;  // what the job was first asked for
-  int at;            // closures that are sent when it is stopped
-  int epochs;        // what the next process is asked for
-  int steps;         // what is trained when it is stopped: two epochs and some steps
-};
-
-class LoweredEpochs : public testing::TestWithParam<Lowered> {};
-
-INSTANTIATE_TEST_SUITE_P(All, LoweredEpochs,
-                         testing::Values(Lowered{2, 22, 1, 20}, Lowered{3, 25, 2, 25},
-                                         Lowered{3, 25, 1, 25}));
-
-// The job ends with the model that it has, and says so.
-TEST_P(LoweredEpochs, EndTheJobWithTheModelThatItHas) {
-  const Lowered& param = GetParam();
-  const std::vector<std::string> sets = {
-      "checkpoint.directory=/saved", "fit.closures_in_flight=1",
-      R"(data.test={"class_name": "SyntheticDigits", "config": {"seed": 2, "count": 160}})"};
-  DaemonSim sim(1, 1, 1, sets);
-  sim.InterruptAt(param.at);
-  ASSERT_EQ(sim.Run({absl::StrCat("fit.epochs=", param.first_epochs)}).code, kExitInterrupted);
-  testing::internal::CaptureStderr();
-  const std::string epochs = absl::StrCat("fit.epochs=", param.epochs);
-  sim.InterruptAt(sim.sent().calls() + 2);  // in the test
-  ASSERT_EQ(sim.Run({epochs}).code, kExitInterrupted);
-  const CoordinatorDaemon::Result result = sim.Run({epochs});
-  const std::string said = testing::internal::GetCapturedStderr();
-  ASSERT_EQ(result.code, kExitOk) << result.error;
-  EXPECT_THAT(said, HasSubstr("event=epochs_exceeded"));
-  EXPECT_THAT(said, HasSubstr("epochs_done=2 "));
-  EXPECT_EQ(SummaryOf(result)["epochs"], 2);
-  EXPECT_EQ(SummaryOf(result)["steps"], param.steps);
-  EXPECT_EQ(SummaryOf(result)["test_examples"], 160);
-  EXPECT_EQ(SummaryOf(result)["checkpoint"], absl::StrCat("/saved/ckpt-", param.steps));
-  EXPECT_EQ(sim.sent().calls(), param.steps + 5) << "nothing is trained again";
-}
-
-// Steps and epochs that a checkpoint brought never count as the job's, however often it is
-// interrupted.
-TEST(RestoredJob, CountsTheStepsAndEpochsThatItTrainsItself) {
-  const std::vector<std::string> sets = {"checkpoint.directory=/saved", "checkpoint.restore=latest",
-                                         "fit.closures_in_flight=1"};
-  for (const bool interrupted : {false, true}) {
-    SCOPED_TRACE(interrupted);
-    DaemonSim sim(1, 1, 1, sets);
-    ASSERT_EQ(sim.Run({"fit.epochs=2"}).code, kExitOk);
-    CoordinatorDaemon::Result result;
-    if (interrupted) {
-      sim.InterruptAt(sim.sent().calls() + 4);
-      ASSERT_EQ(sim.Run().code, kExitInterrupted);
-    }
-    result = sim.Run();
-    ASSERT_EQ(result.code, kExitOk) << result.error;
-    EXPECT_EQ(SummaryOf(result)["epochs"], 1);
-    EXPECT_EQ(SummaryOf(result)["steps"], 10);
-    EXPECT_EQ(SummaryOf(result)["global_step"], 30);
-    EXPECT_EQ(SummaryOf(result)["checkpoint"], "/saved/ckpt-30");
-    // Nothing is left to train, and nothing is saved again.
-    result = sim.Run();
-    EXPECT_EQ(SummaryOf(result)["epochs"], 0);
-    EXPECT_EQ(SummaryOf(result)["steps"], 0);
-    EXPECT_EQ(SummaryOf(result)["checkpoint"], "/saved/ckpt-30");
-    EXPECT_FALSE(sim.cluster().FilesOf("chief:0").Open("/saved/ckpt-30-2.index").ok());
-  }
 }
 
 // A job that has gone on from its recovery checkpoint takes a last one; one that has not yet, has
@@ -421,41 +169,6 @@ TEST(Evaluation, ThatIsAbandonedForMoreEpochsTakesNoStepOfThemAway) {
     ASSERT_EQ(result.code, kExitOk) << result.error;
     EXPECT_EQ(sim.sent().by_id().size(), before + 20) << "10 of training and 10 of the test";
   }
-}
-
-// Any byte of a checkpoint may change on its disk, those of the counters too.
-TEST(Daemon, AChangedByteOfACheckpointIsRefusedAndTheIntactOnesAreNamed) {
-  DaemonSim sim(1, 1, 1,
-                {"checkpoint.directory=/saved", "checkpoint.restore=latest", "fit.epochs=2",
-                 "recovery.enabled=false"});
-  ASSERT_EQ(sim.Run().code, kExitOk);
-  FileSystem& files = sim.cluster().FilesOf("chief:0");
-  const absl::StatusOr<std::vector<std::string>> names = files.List("/saved");
-  ASSERT_TRUE(names.ok()) << names.status();
-  const nlohmann::json intact = SummaryOf(sim.Run());
-  int refused = 0;
-  for (const std::string& name : *names) {
-    if (!absl::StartsWith(name, "ckpt-20.")) continue;
-    const std::string path = JoinPath("/saved", name);
-    const std::string whole = *ReadFile(files, path);
-    for (size_t at = 0; at < whole.size(); at += at + 300 < whole.size() ? 499 : 7) {
-      SCOPED_TRACE(testing::Message() << path << " at " << at << " of " << whole.size());
-      std::string other = whole;
-      other[at] = static_cast<char>(other[at] ^ 1);
-      ASSERT_TRUE(WriteFileAtomically(files, path, other).ok());
-      const CoordinatorDaemon::Result result = sim.Run();
-      if (result.code == kExitOk) {
-        // The job does not read what a checkpoint says of loads.
-        EXPECT_EQ(SummaryOf(result)["steps"], intact["steps"]);
-        continue;
-      }
-      EXPECT_THAT(result.error, HasSubstr("/saved/ckpt-20"));
-      EXPECT_THAT(result.error, HasSubstr("intact checkpoints in /saved: ckpt-10;"));
-      ++refused;
-    }
-    ASSERT_TRUE(WriteFileAtomically(files, path, whole).ok());
-  }
-  EXPECT_GT(refused, 50);
 }
 
 struct Leaving {

@@ -29,6 +29,7 @@ class Takeover : public testing::Test {
     options.lease = absl::Seconds(1);
     options.recovery_directory = "/recovery";
     options.recovery_interval = absl::Milliseconds(50);
+    options.has_application_state = has_application_state;
     return ClusterCoordinator::Connect(cluster.WorldOf(host), cluster.waiter(), std::move(options));
   }
 
@@ -64,6 +65,7 @@ class Takeover : public testing::Test {
   SimCluster cluster{5, 2, 1};
   std::optional<Variable> counter;              // on ps:0
   std::optional<proto::CoordinatorState> left;  // to the last that started
+  bool has_application_state = false;
 };
 
 // As a process that is interrupted between its resumption and its first SetApplicationState.
@@ -78,6 +80,24 @@ TEST_F(Takeover, ACheckpointBeforeTheProgramSetsItsStateKeepsTheStateThatItResum
   ASSERT_TRUE(kept.ok() && kept->has_value()) << kept.status();
   EXPECT_EQ((*kept)->application(), "epoch 3");
   EXPECT_GT((*kept)->epoch(), left->epoch()) << "a checkpoint of the second";
+}
+
+// A state without the program's would be one that no later process could go on from.
+TEST_F(Takeover, NoCheckpointIsMadeBeforeTheProgramSetsItsFirstState) {
+  has_application_state = true;
+  auto first = Start("chief:0", kFirst);
+  EXPECT_FALSE(first->CheckpointAndHold(absl::Seconds(1), [](const absl::Status&) {}));
+  first->MakeDurableSoon();
+  cluster.sim().RunFor(absl::Seconds(1));
+  const auto before = first->LeftState();
+  ASSERT_TRUE(before.ok()) << before.status();
+  EXPECT_FALSE(before->has_value());
+  first->SetApplicationState([](const Cut&) { return "epoch 0"; });
+  cluster.sim().RunFor(absl::Seconds(1));
+  const auto made = first->LeftState();
+  ASSERT_TRUE(made.ok() && made->has_value()) << "the one that was asked for: " << made.status();
+  EXPECT_EQ((*made)->application(), "epoch 0");
+  EXPECT_TRUE(first->CheckpointAndHold(absl::Seconds(1), [](const absl::Status&) {}));
 }
 
 TEST_F(Takeover, TheLoserThatWasRecoveringDoesNotTakeTheJobBack) {

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <map>
 #include <string>
 #include <variant>
 #include <vector>
@@ -16,8 +17,12 @@
 #include "common/base/temporary_file.h"
 #include "common/checkpoint/bundle.h"
 #include "common/checkpoint/checkpoint_files.h"
+#include "common/program/aggregation.h"
 #include "coordinator/daemon/coordinator_options.h"
 #include "coordinator/recovery/recovery_store.h"
+#include "coordinator/train/job_settings.h"
+#include "coordinator/train/offline_plan.h"
+#include "coordinator/train/train_progress.h"
 #include "tests/support/temp_directory.h"
 
 namespace cohort {
@@ -176,16 +181,27 @@ TEST_F(JobPaths, PathsThatOnlyAShellExpandsAreRefusedWhoeverNamesThem) {
 
 class JobPathsOfRestore : public JobPaths {
  protected:
-  // Writes the only shard and the index of a checkpoint with a coordinator's state.
-  void WriteCheckpoint(const std::string& prefix) {
+  // Writes the only shard and the index of a checkpoint that the job makes with these settings: its
+  // variables, and the state of its coordinator.
+  void WriteCheckpoint(const std::string& prefix, const std::vector<std::string>& sets = {}) {
+    const absl::StatusOr<JobSpec> job = ParseJob(kJob, "job.json", sets);
+    ASSERT_TRUE(job.ok()) << job.status();
+    const absl::StatusOr<Plan> plan = MakeOfflinePlan(*job, {{0}, {0}});
+    ASSERT_TRUE(plan.ok()) << plan.status();
     proto::CoordinatorState named;
-    named.set_job("job");
-    const Tensor state = CoordinatorStateTensor(named);
+    named.set_job(job->name);
+    named.set_application(TrainProgress({{SettingsText(*job), {}}, ""}).Save({}));
+    std::map<std::string, Tensor> tensors = {
+        {kCoordinatorStateName, CoordinatorStateTensor(named)}};
+    for (const proto::VariableLayout& variable : plan->variables) {
+      tensors.emplace(variable.name(), Tensor(DType::kFloat32, ValueShape(variable)));
+    }
     const auto writer = DataShardWriter::Create(files, prefix, 0, 1);
     ASSERT_TRUE(writer.ok()) << writer.status();
-    const auto written =
-        (*writer)->Add(kCoordinatorStateName, state.shape(), {0, state.num_elements()}, state);
-    ASSERT_TRUE(written.ok()) << written;
+    for (const auto& [name, tensor] : tensors) {
+      const auto written = (*writer)->Add(name, tensor.shape(), {0, tensor.shape().dim(0)}, tensor);
+      ASSERT_TRUE(written.ok()) << written;
+    }
     const auto slices = (*writer)->Finish();
     ASSERT_TRUE(slices.ok()) << slices.status();
     ASSERT_TRUE(WriteIndex(files, prefix, 1, *slices).ok());
@@ -220,6 +236,32 @@ TEST_F(JobPathsOfRestore, AJobThatGoesOnRestoresNothing) {
   ASSERT_TRUE(files.MakeDirectories(directory / "recovery").ok());
   WriteCheckpoint(directory / "recovery/recovery-1-1");
   EXPECT_EQ(Check(sets), kGood);
+}
+
+TEST_F(JobPathsOfRestore, ARecoveryCheckpointIsOfTheJobAndItsSettings) {
+  ASSERT_TRUE(files.MakeDirectories(directory / "recovery").ok());
+  WriteCheckpoint(directory / "recovery/recovery-1-1", {"fit.batch_size=64"});
+  const std::string recovery = absl::StrCat("recovery.directory=", directory / "recovery");
+  EXPECT_EQ(Check({recovery, "fit.batch_size=64", "fit.epochs=7"}), kGood);
+  EXPECT_THAT(Check({recovery}),
+              AllOf(HasSubstr("job.json: the recovery checkpoint was made by a job with other "
+                              "settings: fit.batch_size was 64 and is 32; "),
+                    HasSubstr(absl::StrCat("remove ", directory / "recovery/recovery-*"))));
+  EXPECT_THAT(Check({recovery, "fit.batch_size=64", "name=other"}),
+              HasSubstr("holds the state of job 'job', this is job 'other'"));
+  EXPECT_EQ(Check({recovery, "recovery.enabled=false"}), kGood) << "it is not read";
+}
+
+// Where the shapes are known: the data may be files that only the workers open.
+TEST_F(JobPathsOfRestore, ACheckpointToRestoreIsOfTheModel) {
+  ASSERT_TRUE(files.MakeDirectories(directory / "ckpt").ok());
+  WriteCheckpoint(directory / "ckpt/ckpt-8");
+  const std::string restore = absl::StrCat("checkpoint.restore=", directory / "ckpt/ckpt-8");
+  EXPECT_THAT(Check({restore, "model.config.layers.0.config.units=12"}),
+              AllOf(HasSubstr("job.json: checkpoint.restore: "), HasSubstr("is of another model"),
+                    HasSubstr("[784,12] here and [784,10] in it")));
+  EXPECT_THAT(Check({restore, "model.config.layers.0.config.name=other"}),
+              HasSubstr("other/kernel [784,10] is not in it"));
 }
 
 }  // namespace

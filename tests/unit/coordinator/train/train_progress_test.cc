@@ -204,20 +204,40 @@ TEST(TrainProgress, KnowsTheCheckpointsThatTheJobBeganFromAndSaved) {
   EXPECT_EQ(after->checkpoint().step, 68);
 }
 
+// A process may end when its checkpoint is saved and no recovery checkpoint says so.
+TEST(TrainProgress, KnowsTheNameOfTheCheckpointThatIsSavedNext) {
+  TrainProgress before(JobOf(kSettings));
+  before.PlanCheckpoint({"/saved/ckpt-68", 68});
+  const auto after = Next(before, Cut{{}, {}, ClosureId{5}, {}});
+  EXPECT_EQ(after->planned_checkpoint().prefix, "/saved/ckpt-68");
+  EXPECT_EQ(after->planned_checkpoint().step, 68);
+  EXPECT_EQ(after->checkpoint().prefix, "");
+}
+
+// The checkpoint of a program that has no progress, or has not begun.
+TEST(TrainProgress, RefusesAStateThatIsOfNoTraining) {
+  const absl::Status refused = TrainProgress(JobOf(kSettings)).CheckSettings({});
+  EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
+  EXPECT_THAT(std::string(refused.message()),
+              AllOf(HasSubstr("holds no state of a training"),
+                    HasSubstr("remove /state/recovery/recovery-*")));
+}
+
 // Closures 7 and 9 are done, and a job with fewer epochs ends with them.
 TEST(TrainProgress, StepsOfAnEpochThatIsGivenUpCountInEveryLaterProcess) {
   TrainProgress before(JobOf(kSettings));
   before.SetProgress({64, 2}, "");
   before.BeginPass(proto::TrainState::TRAINING, ClosureId{7}, {});
   auto after = Next(before, Cut{{Done(7, 1), Done(9, 3)}, {ClosureId{8}}, ClosureId{10}, {}});
-  EXPECT_EQ(after->steps_begun(), 2);
-  after->EndEarly({2, {2, 64}});
+  for (const int64_t made : {0, 2}) EXPECT_TRUE(after->IsMade(made)) << made;
+  for (const int64_t left : {1, 3}) EXPECT_FALSE(after->IsMade(left)) << left;
+  after->EndEarly({2, {2, 64}, 4});
   for (int process = 0; process < 2; ++process) {
     EXPECT_EQ(after->progress().global_step, 66);
     EXPECT_EQ(after->progress().epochs_done, 2);
     EXPECT_EQ(after->progress().data, (DataPosition{2, 64}));
     EXPECT_EQ(after->totals().examples, 4);
-    EXPECT_EQ(after->steps_begun(), 0);
+    EXPECT_FALSE(after->IsMade(0));
     after = Next(*after, Cut{{}, {ClosureId{8}}, ClosureId{10}, {}});
   }
 }
@@ -277,7 +297,9 @@ TEST(TrainProgress, ATestOfOtherDataBeginsAnew) {
 // States of an earlier version say nothing of their settings.
 TEST(RecoveryOfAnotherJob, IsRefusedWithAllThatMayDiffer) {
   proto::CoordinatorState state;
-  state.set_application(TrainProgress(JobOf("")).Save(Cut()));
+  TrainProgress before(JobOf(""));
+  before.SetProgress({64, 2}, "");
+  state.set_application(before.Save(Cut()));
   const absl::Status refused = TrainProgress(JobOf(kSettings)).Load(state);
   EXPECT_TRUE(absl::IsFailedPrecondition(refused));
   for (const char* cause : {"model", "optimizer", "learning rate", "steps_per_epoch"}) {
