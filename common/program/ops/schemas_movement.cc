@@ -1,0 +1,54 @@
+#include "common/program/ops/schema_support.h"
+#include "common/program/ops/schemas.h"
+
+namespace cohort {
+namespace {
+
+using onnx::AttributeProto;
+using onnx::OpSchema;
+
+OpSchema ReshapeLikeSchema() {
+  OpSchema schema = NewCohortSchema("ReshapeLike");
+  schema.Input(0, "x", "", "A").Input(1, "like", "", "B").Output(0, "reshaped", "", "A");
+  schema.TypeAndShapeInferenceFunction(LikeInput<0, 1>);
+  AnyType(schema, "A");
+  return AnyType(schema, "B");
+}
+
+OpSchema ZerosLikeSchema() {
+  OpSchema schema = NewCohortSchema("ZerosLike");
+  schema.Input(0, "like", "", "T").Output(0, "zeros", "", "T");
+  schema.TypeAndShapeInferenceFunction(LikeInput<0, 0>);
+  return schema;
+}
+
+OpSchema ConcatGradSchema() {
+  OpSchema schema = NewCohortSchema("ConcatGrad");
+  schema.Input(0, "dy", "", "T");
+  schema.Input(1, "x", "", "T", OpSchema::Variadic);
+  schema.Output(0, "dx", "", "T", OpSchema::Variadic);
+  schema.Attr("axis", "the axis of the concatenation", AttributeProto::INT);
+  schema.TypeAndShapeInferenceFunction(LikeEachLaterInput);
+  return schema;
+}
+
+OpSchema GatherGradSchema() {
+  OpSchema schema = NewCohortSchema("GatherGrad");
+  schema.Input(0, "dy", "", "T").Input(1, "indices", "", "I").Input(2, "data", "", "T");
+  schema.Output(0, "ddata", "", "T");
+  IndexType(schema, "I");
+  schema.Attr("axis", "the axis that was gathered", AttributeProto::INT, int64_t{0});
+  schema.TypeAndShapeInferenceFunction(LikeInput<0, 2>);
+  return schema;
+}
+
+}  // namespace
+
+void AddMovementSchemas(OperatorSchemas& schemas) {
+  schemas.push_back(ReshapeLikeSchema());
+  schemas.push_back(ZerosLikeSchema());
+  schemas.push_back(ConcatGradSchema());
+  schemas.push_back(GatherGradSchema());
+}
+
+}  // namespace cohort
