@@ -30,6 +30,19 @@ OpSchema ReduceGradSchema() {
   return schema;
 }
 
+// Returns the schema of the gradient of a reduction that depends on its input x. If `needs_y` is
+// true, the gradient depends on the result, too.
+OpSchema ReductionGradSchema(const char* name, bool needs_y) {
+  OpSchema schema = NewCohortSchema(name);
+  schema.Input(0, "dy", "", "T").Input(1, "x", "", "T");
+  if (needs_y) schema.Input(2, "y", "", "T");
+  schema.Output(0, "dx", "", "T");
+  schema.Attr("axes", "reduced axes", AttributeProto::INTS, onnx::OPTIONAL_VALUE);
+  schema.Attr("keepdims", "dy keeps reduced axes", AttributeProto::INT, int64_t{1});
+  schema.TypeAndShapeInferenceFunction(LikeInput<1, 1>);
+  return schema;
+}
+
 }  // namespace
 
 void AddReduceSchemas(OperatorSchemas& schemas) {
@@ -37,6 +50,8 @@ void AddReduceSchemas(OperatorSchemas& schemas) {
   schemas.push_back(SoftmaxGradSchema("LogSoftmaxGrad"));
   schemas.push_back(ReduceToShapeOfSchema());
   schemas.push_back(ReduceGradSchema());
+  schemas.push_back(ReductionGradSchema("ReduceExtremumGrad", true));
+  schemas.push_back(ReductionGradSchema("ReduceProdGrad", false));
 }
 
 }  // namespace cohort
