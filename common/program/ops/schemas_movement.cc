@@ -1,3 +1,6 @@
+#include <string>
+#include <vector>
+
 #include "common/program/ops/schema_support.h"
 #include "common/program/ops/schemas.h"
 
@@ -42,6 +45,33 @@ OpSchema GatherGradSchema() {
   return schema;
 }
 
+// Returns the schema of the gradient of an operator that moves elements of x as further inputs say.
+// These inputs are those of the operator; the first `required` of them must be present.
+OpSchema MovementGradSchema(const char* name, const std::vector<const char*>& inputs,
+                            size_t required) {
+  OpSchema schema = NewCohortSchema(name);
+  schema.Input(0, "dy", "", "T").Input(1, "x", "", "T");
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const auto option = i < required ? OpSchema::Single : OpSchema::Optional;
+    schema.Input(static_cast<int>(i) + 2, inputs[i], "", "I", option);
+  }
+  schema.Output(0, "dx", "", "T");
+  schema.TypeAndShapeInferenceFunction(LikeInput<0, 1>);
+  return IndexType(schema, "I");
+}
+
+OpSchema PadGradSchema() {
+  OpSchema schema = MovementGradSchema("PadGrad", {"pads"}, 1);
+  schema.Attr("mode", "as in ONNX", AttributeProto::STRING, std::string("constant"));
+  return schema;
+}
+
+OpSchema GatherNdGradSchema() {
+  OpSchema schema = MovementGradSchema("GatherNDGrad", {"indices"}, 1);
+  schema.Attr("batch_dims", "as in ONNX", AttributeProto::INT, int64_t{0});
+  return schema;
+}
+
 }  // namespace
 
 void AddMovementSchemas(OperatorSchemas& schemas) {
@@ -49,6 +79,10 @@ void AddMovementSchemas(OperatorSchemas& schemas) {
   schemas.push_back(ZerosLikeSchema());
   schemas.push_back(ConcatGradSchema());
   schemas.push_back(GatherGradSchema());
+  schemas.push_back(MovementGradSchema("SliceGrad", {"starts", "ends", "axes", "steps"}, 2));
+  schemas.push_back(PadGradSchema());
+  schemas.push_back(MovementGradSchema("TileGrad", {"repeats"}, 1));
+  schemas.push_back(GatherNdGradSchema());
 }
 
 }  // namespace cohort

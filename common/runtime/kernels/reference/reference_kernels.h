@@ -39,8 +39,12 @@ void RegisterReferenceElementwiseUnary(KernelRegistry& registry);
 void RegisterReferenceElementwiseBinary(KernelRegistry& registry);
 // Registers the reductions that reduce.cc lacks, CumSum and TopK.
 void RegisterReferenceReduceMore(KernelRegistry& registry);
-// Registers the operators that cut, pad, repeat and scatter.
+// Registers Slice, Pad, Expand, Tile and their gradients.
 void RegisterReferenceMovementMore(KernelRegistry& registry);
+// Registers Split, Trilu, ReverseSequence, Range and ConstantOfShape.
+void RegisterReferenceMovementParts(KernelRegistry& registry);
+// Registers GatherElements, GatherND, ScatterElements, ScatterND and GatherNDGrad.
+void RegisterReferenceScatter(KernelRegistry& registry);
 // Registers Einsum.
 void RegisterReferenceEinsum(KernelRegistry& registry);
 // Registers ConvTranspose and its gradients.

@@ -22,6 +22,8 @@ void RegisterReferenceKernels(KernelRegistry& registry) {
   RegisterReferenceElementwiseBinary(registry);
   RegisterReferenceReduceMore(registry);
   RegisterReferenceMovementMore(registry);
+  RegisterReferenceMovementParts(registry);
+  RegisterReferenceScatter(registry);
   RegisterReferenceEinsum(registry);
   RegisterReferenceConvTranspose(registry);
   RegisterReferenceResize(registry);
