@@ -15,11 +15,30 @@
 // TanhGrad(dy, y) -> dx                 dy * (1 - y * y)
 // SoftmaxGrad(dy, y; axis = -1) -> dx   y * (dy - sum(dy * y, axis))
 // LogSoftmaxGrad(dy, y; axis = -1) -> dx   dy - exp(y) * sum(dy, axis)
+// Gelu(x; approximate = "none") -> y
+//     x times the normal distribution's probability of a number below x. With "tanh", Hendrycks and
+//     Gimpel's approximation.
+// Log1p(x) -> y                         log(1 + x), also right for small x.
+// UnaryGrad(dy, x; function, alpha, beta, gamma) -> dx
+//     dy times the derivative at x of the operator that `function` names: Abs, Reciprocal, Erf,
+//     Softplus, Softsign, Elu, Selu, Celu, LeakyRelu, ThresholdedRelu, HardSigmoid, HardSwish, Sin,
+//     Cos, Gelu, GeluTanh or Log1p, with the operator's attributes. unary_functions.h says what the
+//     derivative is where the function has a kink.
+// MaxGrad(dy, x0, x1, ...; minimum = 0) -> dx0, dx1, ...
+//     The gradients of ONNX's Max, or Min if minimum = 1, in the shape of dy, to which each x
+//     broadcasts. Of several largest elements, the first gets dy.
+// ClipGrad(dy, x, min?, max?) -> dx     dy where min <= x <= max, else 0; the bounds are scalars.
 // ReduceGrad(dy, x; axes, keepdims = 1, mean = 0) -> dx
 //     Repeats dy along the reduced axes to the shape of x, which lends its shape. With mean = 1, dy
 //     is also divided by the number of elements of x that were reduced to one element of dy. An
 //     absent attribute axes means all axes; an empty one means no axes. Negative axes count from
 //     the end.
+// ReduceExtremumGrad(dy, x, y; axes, keepdims = 1) -> dx
+//     The gradient of ONNX's ReduceMax or ReduceMin, where y is the result: the elements of x that
+//     equal y share dy in equal parts. axes are as in ReduceGrad.
+// ReduceProdGrad(dy, x; axes, keepdims = 1) -> dx
+//     The gradient of ONNX's ReduceProd: dy times the product of the other elements, which is also
+//     right if elements of x are 0.
 // ConcatGrad(dy, x0, x1, ...; axis) -> dx0, dx1, ...
 //     Cuts dy along axis into pieces of the shapes of x0, x1, ...; an output named "" is omitted.
 // ClipByNorm(x0, x1, ...; clip_norm) -> c0, c1, ...
@@ -30,6 +49,12 @@
 // GatherGrad(dy, indices int32 or int64, data; axis = 0) -> ddata
 //     Adds dy's slices at the indices to zeros of the shape of data, which lends its shape.
 //     Negative indices count from the end.
+// SliceGrad(dy, x, starts, ends, axes?, steps?) -> dx
+// PadGrad(dy, x, pads; mode = "constant") -> dx
+// TileGrad(dy, x, repeats) -> dx
+// GatherNDGrad(dy, x, indices; batch_dims = 0) -> dx
+//     The gradients of ONNX's operators: each dy is added to the element of x from which the
+//     operator took its result. x lends its shape; integers are int32 or int64.
 // DropoutGrad(dy, mask bool, ratio float?, training_mode bool?) -> dx
 //     training ? mask * dy / (1 - ratio) : dy. As in ONNX, an absent ratio means 0.5 and an absent
 //     training_mode means false.

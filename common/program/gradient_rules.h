@@ -64,6 +64,9 @@ class GradientSite {
                      std::vector<onnx::AttributeProto> attributes = {});
   // Adds a scalar constant with the element type of the node's output 0, and returns its name.
   std::string Scalar(double value);
+  // Adds a scalar constant with the element type of input `input`, for an operator whose output has
+  // another type than its inputs.
+  std::string ScalarLike(int input, double value);
   std::string Int64s(absl::Span<const int64_t> values);
   GraphBuilder& builder() { return builder_; }
 
@@ -74,6 +77,8 @@ class GradientSite {
   const std::vector<std::string>& dx() const { return dx_; }
 
  private:
+  std::string ScalarOf(DType dtype, double value);
+
   const onnx::NodeProto& node_;
   const ForwardGraph& forward_;
   GraphBuilder& builder_;
@@ -86,11 +91,39 @@ class GradientSite {
 // why the node cannot be differentiated.
 using GradientRule = absl::Status (*)(GradientSite& site);
 
-// The gradient rules of operators, by the operator's name. The name of an operator of the cohort
-// domain begins with "cohort.".
-using GradientRules = std::map<std::string, GradientRule>;
+// One operator's gradient: its rule, and the outputs that the rule reads although a forward node
+// may lack them.
+struct OperatorGradient {
+  GradientRule rule = nullptr;
+  // A name for each output from output 1 on that AddGradients adds to nodes without it; "" for an
+  // output that is not needed.
+  std::vector<std::string> needs = {};
+};
 
-// Returns the rules of all operators that have gradients (operator_gradients.cc).
+// The gradients of operators, by the operator's name. The name of an operator of the cohort domain
+// begins with "cohort.".
+using GradientRules = std::map<std::string, OperatorGradient>;
+
+// Adds the gradients of elementwise and clipping operators (gradients_elementwise.cc).
+void AddElementwiseGradients(GradientRules& rules);
+// Adds the gradients of reductions (gradients_reduce.cc).
+void AddReduceGradients(GradientRules& rules);
+// Adds the gradients of operators that move, copy or select elements (gradients_movement.cc).
+void AddMovementGradients(GradientRules& rules);
+// Adds the gradients of products of tensors (gradients_products.cc).
+void AddProductGradients(GradientRules& rules);
+// Adds the gradients of convolution, pooling and resizing (gradients_image.cc).
+void AddImageGradients(GradientRules& rules);
+// Adds the gradients of normalization (gradients_normalization.cc).
+void AddNormalizationGradients(GradientRules& rules);
+// Adds the gradients of recurrent layers (gradients_recurrent.cc).
+void AddRecurrentGradients(GradientRules& rules);
+// Adds the gradients of losses, metrics and Dropout (gradients_loss.cc).
+void AddLossGradients(GradientRules& rules);
+// Adds the gradients of operators at which the replicas of a step meet (gradients_replica.cc).
+void AddReplicaGradients(GradientRules& rules);
+
+// Returns the gradients of all operators that have one.
 GradientRules AllGradientRules();
 
 // Returns true if no output of the node depends smoothly on an input. As in Keras, no gradient

@@ -130,25 +130,27 @@ absl::Status CheckArguments(const onnx::GraphProto& graph, const ValueTypes& typ
   return absl::OkStatus();
 }
 
-// Adds the second output (mask or log_prob) to Dropout and SoftmaxCrossEntropyLoss nodes that lack
-// it, because the operators' gradient rules read this output. ONNX lets a forward graph omit the
-// output.
-void AddSecondOutputs(const Path& path, onnx::GraphProto& graph) {
+// Adds to the nodes on the path the outputs that the operators' gradient rules read and that the
+// nodes lack, such as the mask of Dropout. ONNX lets a forward graph omit these outputs.
+void AddNeededOutputs(const Path& path, const GradientRules& rules, onnx::GraphProto& graph) {
   std::set<std::string> used;
   for (const auto& input : graph.input()) used.insert(input.name());
   for (const auto& tensor : graph.initializer()) used.insert(tensor.name());
   for (const auto& node : graph.node()) used.insert(node.output().begin(), node.output().end());
   for (const int i : path.nodes) {
     auto* node = graph.mutable_node(i);
-    const bool dropout = node->op_type() == "Dropout";
-    if (!dropout && node->op_type() != "SoftmaxCrossEntropyLoss") continue;
-    if (node->output_size() > 1 && !node->output(1).empty()) continue;
-    std::string name = absl::StrCat(node->name(), dropout ? ":mask" : ":log_prob");
-    // The forward graph may already have a value of this name, so underscores are appended until
-    // the name is new.
-    while (!used.insert(name).second) name += "_";
-    if (node->output_size() == 1) node->add_output();
-    node->set_output(1, name);
+    const std::vector<std::string>& needs = rules.at(RuleKey(*node)).needs;
+    for (size_t need = 0; need < needs.size(); ++need) {
+      const int output = static_cast<int>(need) + 1;
+      if (needs[need].empty()) continue;
+      if (node->output_size() > output && !node->output(output).empty()) continue;
+      std::string name = absl::StrCat(node->name(), ":", needs[need]);
+      // The forward graph may already have a value of this name, so underscores are appended until
+      // the name is new.
+      while (!used.insert(name).second) name += "_";
+      while (node->output_size() <= output) node->add_output();
+      node->set_output(output, name);
+    }
   }
 }
 
@@ -182,7 +184,7 @@ class Backward {
     // before the visit of the node.
     for (auto it = path_.nodes.rbegin(); it != path_.nodes.rend(); ++it) {
       const auto& node = graph_.node(*it);
-      const absl::Status status = Visit(node, rules.at(RuleKey(node)));
+      const absl::Status status = Visit(node, rules.at(RuleKey(node)).rule);
       if (!status.ok()) offenders.push_back(Offender(node, status.message()));
     }
     return OffendersStatus(offenders);
@@ -267,9 +269,8 @@ absl::StatusOr<GradientGraph> AddGradients(const onnx::ModelProto& model, const 
   const Path path = FindPath(forward.graph(), types, loss, wrt);
   const GradientRules rules = AllGradientRules();
   RETURN_IF_ERROR(CheckRules(forward.graph(), types, path, rules));
-  // The second outputs that are added to Dropout and SoftmaxCrossEntropyLoss nodes have no types
-  // yet. Finish infers the types of the whole graph.
-  AddSecondOutputs(path, *forward.mutable_graph());
+  // The outputs that are added have no types yet. Finish infers the types of the whole graph.
+  AddNeededOutputs(path, rules, *forward.mutable_graph());
   Backward backward(forward, path);
   RETURN_IF_ERROR(backward.Run(loss, rules));
   GradientGraph result;

@@ -23,7 +23,7 @@ struct BroadcastAxis {
   int64_t stride_b = 0;
 };
 
-// Returns the merged axes, at least one. `result` must be BroadcastShape(a, b).
+// Returns the merged axes, at least one. Both a and b must broadcast to `result`.
 std::vector<BroadcastAxis> BroadcastAxes(const Shape& a, const Shape& b, const Shape& result);
 
 // Calls run(a_offset, b_offset, out_offset) for each contiguous run of axes.back().size elements of

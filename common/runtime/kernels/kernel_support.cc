@@ -1,6 +1,16 @@
 #include "common/runtime/kernels/kernel_support.h"
 
+#include <algorithm>
+
+#include "absl/strings/str_join.h"
+
 namespace cohort {
+
+const Tensor& InputOr(const KernelContext& context, int i) {
+  // `absent` is never destroyed, because kernels may run while the process exits.
+  static const Tensor& absent = *new Tensor;
+  return i < context.num_inputs() ? context.input(i) : absent;
+}
 
 KernelDefinition PlainKernel(Signature signature, absl::Status (*run)(KernelContext&)) {
   // A kernel that calls a function of the context. Immutable; thread-safe.
@@ -58,6 +68,32 @@ absl::StatusOr<int> NormalAxis(int64_t axis, int rank) {
     return absl::InvalidArgumentError(absl::StrCat("axis ", axis, " is not in a rank of ", rank));
   }
   return static_cast<int>(axis < 0 ? axis + rank : axis);
+}
+
+absl::StatusOr<Shape> CheckedShape(absl::Span<const int64_t> dims) {
+  const auto refuse = [&](absl::string_view reason) {
+    // At most as many extents are quoted as fit into a message.
+    const std::string text = absl::StrJoin(dims.subspan(0, kRankMax), ",");
+    return absl::InvalidArgumentError(absl::StrCat("shape [", text, "] ", reason));
+  };
+  if (dims.size() > static_cast<size_t>(kRankMax)) {
+    return refuse(absl::StrCat("goes on: its rank must be at most ", kRankMax));
+  }
+  int64_t count = 1;
+  bool empty = false;
+  for (const int64_t dim : dims) {
+    if (dim < 0) return refuse("has a negative extent");
+    // An extent of 0 makes the tensor empty, but the other extents must not overflow either.
+    empty |= dim == 0;
+    if (__builtin_mul_overflow(count, std::max<int64_t>(dim, 1), &count)) {
+      return refuse("has more elements than a number can count");
+    }
+  }
+  if (!empty && count > kNewElementsMax) {
+    return refuse(
+        absl::StrCat("has ", count, " elements: at most ", kNewElementsMax, " are possible"));
+  }
+  return Shape(dims);
 }
 
 AxisView ViewAroundAxis(const Shape& shape, int axis) {

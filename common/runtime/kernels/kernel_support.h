@@ -47,6 +47,9 @@ inline constexpr DTypeSet kAnyType = DTypeSet::All();
 // have it. If no input has that shape, allocates a fresh output.
 Tensor& OutputOverEither(KernelContext& context, const Shape& shape);
 
+// Returns input i of a node, or a tensor without value if the input is absent.
+const Tensor& InputOr(const KernelContext& context, int i);
+
 // Defines a kernel without attributes.
 KernelDefinition PlainKernel(Signature signature, absl::Status (*run)(KernelContext&));
 
@@ -86,6 +89,14 @@ absl::Status RequireRank(const Tensor& tensor, int rank);
 // Returns `axis` counted from 0; a negative `axis` counts from the end. Errors: INVALID_ARGUMENT
 // for an axis outside [-rank, rank).
 absl::StatusOr<int> NormalAxis(int64_t axis, int rank);
+
+// The largest rank of a shape that an input of a node gives (Expand, Unsqueeze), and the largest
+// number of elements of such a shape.
+inline constexpr int kRankMax = 64;
+inline constexpr int64_t kNewElementsMax = int64_t{1} << 31;
+// Returns the shape with the extents `dims`. Errors: INVALID_ARGUMENT for a negative extent or a
+// shape beyond kRankMax or kNewElementsMax.
+absl::StatusOr<Shape> CheckedShape(absl::Span<const int64_t> dims);
 
 // A shape seen as [outer, size, inner] around one axis.
 struct AxisView {

@@ -9,10 +9,15 @@ ReduceParameters ParseReduceSum(AttributeReader& reader) {
   return parameters;
 }
 
-ReduceParameters ParseReduceMean(AttributeReader& reader) {
+ReduceParameters ParseReduceAxes(AttributeReader& reader) {
   ReduceParameters parameters;
   parameters.axes = reader.Ints("axes");
   parameters.keep_dims = reader.Flag("keepdims", true);
+  return parameters;
+}
+
+ReduceParameters ParseReduceMean(AttributeReader& reader) {
+  ReduceParameters parameters = ParseReduceAxes(reader);
   parameters.mean = true;
   return parameters;
 }

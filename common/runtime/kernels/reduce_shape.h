@@ -22,6 +22,8 @@ struct ReduceParameters {
 ReduceParameters ParseReduceSum(AttributeReader& reader);   // ReduceSum's axes are an input
 ReduceParameters ParseReduceMean(AttributeReader& reader);  // ReduceMean's axes are an attribute
 ReduceParameters ParseReduceGrad(AttributeReader& reader);
+// Reads the attributes axes and keepdims, which the reductions other than ReduceSum share.
+ReduceParameters ParseReduceAxes(AttributeReader& reader);
 
 struct ReduceShape {
   Shape kept;         // the input's shape with an extent of 1 for each reduced axis

@@ -1,6 +1,8 @@
 #include "common/runtime/kernels/shape_kernels.h"
 
+#include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "common/program/graph_builder.h"
 #include "common/program/tensor_proto.h"
@@ -101,6 +103,86 @@ absl::Status RunFlatten(KernelContext& context, const AxisParameter& parameters)
   return absl::OkStatus();
 }
 
+// Returns for each of `rank` axes whether `axes` names it. Errors: INVALID_ARGUMENT for an axis
+// outside the rank, or an axis that is named twice.
+absl::StatusOr<std::vector<bool>> NamedAxes(const Tensor& axes, int rank) {
+  ASSIGN_OR_RETURN(const std::vector<int64_t> values, ToInt64s(axes));
+  std::vector<bool> named(static_cast<size_t>(rank), false);
+  for (const int64_t each : values) {
+    ASSIGN_OR_RETURN(const int axis, NormalAxis(each, rank));
+    if (named[static_cast<size_t>(axis)]) {
+      return absl::InvalidArgumentError(absl::StrCat("axis ", each, " is named twice"));
+    }
+    named[static_cast<size_t>(axis)] = true;
+  }
+  return named;
+}
+
+absl::Status RunSqueeze(KernelContext& context) {
+  const Tensor& input = context.input(0);
+  const Shape& shape = input.shape();
+  const bool all = !InputOr(context, 1).has_value();
+  std::vector<bool> named(static_cast<size_t>(shape.rank()), false);
+  if (!all) {
+    ASSIGN_OR_RETURN(named, NamedAxes(context.input(1), shape.rank()));
+  }
+  absl::InlinedVector<int64_t, 4> dims;
+  for (int axis = 0; axis < shape.rank(); ++axis) {
+    // Without axes, Squeeze drops every axis of extent 1.
+    const bool dropped = all ? shape.dim(axis) == 1 : named[static_cast<size_t>(axis)];
+    if (!dropped) dims.push_back(shape.dim(axis));
+    if (dropped && shape.dim(axis) != 1) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("axis ", axis, " of ", input.TypeString(), " does not have extent 1"));
+    }
+  }
+  context.Forward(0, input.Reshaped(Shape(absl::MakeConstSpan(dims))));
+  return absl::OkStatus();
+}
+
+absl::Status RunUnsqueeze(KernelContext& context) {
+  const Tensor& input = context.input(0);
+  const int64_t rank = input.shape().rank() + context.input(1).num_elements();
+  if (rank > kRankMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the result would have rank ", rank, ": at most ", kRankMax, " is possible"));
+  }
+  ASSIGN_OR_RETURN(const std::vector<bool> added,
+                   NamedAxes(context.input(1), static_cast<int>(rank)));
+  absl::InlinedVector<int64_t, 4> dims;
+  int next = 0;
+  for (const bool each : added) dims.push_back(each ? 1 : input.shape().dim(next++));
+  context.Forward(0, input.Reshaped(Shape(absl::MakeConstSpan(dims))));
+  return absl::OkStatus();
+}
+
+// The range of axes whose extents Shape gives.
+struct ShapeRange {
+  int64_t start = 0;
+  std::optional<int64_t> end;
+};
+
+ShapeRange ParseShape(AttributeReader& reader) {
+  ShapeRange range;
+  range.start = reader.Int("start", 0);
+  if (reader.Has("end")) range.end = reader.Int("end", 0);
+  return range;
+}
+
+absl::Status RunShape(KernelContext& context, const ShapeRange& range) {
+  const Shape shape = context.input(0).shape();
+  const int64_t rank = shape.rank();
+  // A negative number counts from the end, and numbers outside the rank are moved to its bounds.
+  const auto place = [rank](int64_t axis) {
+    return std::clamp<int64_t>(axis < 0 ? axis + rank : axis, 0, rank);
+  };
+  const int64_t first = place(range.start);
+  const int64_t last = std::max(first, range.end ? place(*range.end) : rank);
+  int64_t* out = context.Output(0, DType::kInt64, Shape{last - first}).mutable_data<int64_t>();
+  for (int64_t axis = first; axis < last; ++axis) *out++ = shape.dim(static_cast<int>(axis));
+  return absl::OkStatus();
+}
+
 absl::Status RunIdentity(KernelContext& context) {
   context.Forward(0, context.input(0));
   return absl::OkStatus();
@@ -192,6 +274,9 @@ void RegisterShapeKernels(KernelRegistry& registry) {
       BoundKernel<ReshapeParameters>({2, 2, {kAnyType, kIndices}}, ParseReshape, RunReshape));
   registry.Add("", "Flatten",
                BoundKernel<AxisParameter>({1, 1, {kAnyType}}, ParseFlatten, RunFlatten));
+  registry.Add("", "Squeeze", PlainKernel({1, 2, {kAnyType, kIndices}}, RunSqueeze));
+  registry.Add("", "Unsqueeze", PlainKernel({2, 2, {kAnyType, kIndices}}, RunUnsqueeze));
+  registry.Add("", "Shape", BoundKernel<ShapeRange>({1, 1, {kAnyType}}, ParseShape, RunShape));
   registry.Add("", "Identity", PlainKernel({1, 1, {kAnyType}}, RunIdentity));
   registry.Add("", "Size", PlainKernel({1, 1, {kAnyType}}, RunSize));
   registry.Add("cohort", "AllReduce",

@@ -19,9 +19,9 @@ struct CpuRegistration {
   const KernelRegistry& reference;
 
   const KernelDefinition& Reference(const std::string& domain, const std::string& op) const;
-  // Adds an operator's reference kernel to the registry, for an operator where that kernel is fast
-  // enough.
-  void Keep(const std::string& domain, const std::string& op) const;
+  // Adds the reference kernels of all operators that the registry lacks, which take little time in
+  // training.
+  void KeepOthers() const;
 
   // Adds a fast kernel of an operator. `fast` returns false if the reference kernel has to run
   // instead; `fast` must then not have allocated an output.
@@ -74,5 +74,9 @@ void RegisterCpuMatMul(const CpuRegistration& registration, int threads);
 void RegisterCpuConvolution(const CpuRegistration& registration, int threads);
 void RegisterCpuImage(const CpuRegistration& registration);
 void RegisterCpuBatchNormalization(const CpuRegistration& registration);
+void RegisterCpuElementwiseUnary(const CpuRegistration& registration);
+void RegisterCpuElementwiseBinary(const CpuRegistration& registration);
+void RegisterCpuLayerNorm(const CpuRegistration& registration);
+void RegisterCpuRecurrent(const CpuRegistration& registration);
 
 }  // namespace cohort

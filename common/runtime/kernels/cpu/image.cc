@@ -167,7 +167,6 @@ void RegisterCpuImage(const CpuRegistration& registration) {
   registration.Add("", "AveragePool", ParseAveragePool, RunAveragePool);
   registration.Add("cohort", "AveragePoolGrad", ParseAveragePool, RunAveragePoolGrad);
   registration.Add("", "Transpose", ParseTranspose, RunTranspose);
-  registration.Keep("", "GlobalAveragePool");
 }
 
 }  // namespace cohort

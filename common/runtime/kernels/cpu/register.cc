@@ -14,8 +14,10 @@ const KernelDefinition& CpuRegistration::Reference(const std::string& domain,
   return *definition;
 }
 
-void CpuRegistration::Keep(const std::string& domain, const std::string& op) const {
-  registry.Add(domain, op, Reference(domain, op));
+void CpuRegistration::KeepOthers() const {
+  for (const auto& [domain, op] : reference.Names()) {
+    if (registry.Find(domain, op) == nullptr) registry.Add(domain, op, Reference(domain, op));
+  }
 }
 
 void RegisterCpuKernels(KernelRegistry& registry, int threads) {
@@ -35,11 +37,11 @@ void RegisterCpuKernels(KernelRegistry& registry, int threads) {
   RegisterCpuConvolution(registration, threads);
   RegisterCpuImage(registration);
   RegisterCpuBatchNormalization(registration);
-  // The operators below take little time in training, so their reference kernels are fast enough.
-  for (const char* op : {"Equal", "ArgMax", "Cast", "OneHot", "SoftmaxCrossEntropyLoss"}) {
-    registration.Keep("", op);
-  }
-  registration.Keep("cohort", "SoftmaxCrossEntropyGrad");
+  RegisterCpuElementwiseUnary(registration);
+  RegisterCpuElementwiseBinary(registration);
+  RegisterCpuLayerNorm(registration);
+  RegisterCpuRecurrent(registration);
+  registration.KeepOthers();
 }
 
 }  // namespace cohort

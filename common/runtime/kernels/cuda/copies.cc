@@ -58,6 +58,8 @@ void AddShapes(KernelRegistry& registry) {
   };
   follow("", "Reshape", InputPlace::kHost);
   follow("", "Flatten", InputPlace::kDevice);
+  follow("", "Squeeze", InputPlace::kHost);
+  follow("", "Unsqueeze", InputPlace::kHost);
   follow("", "Identity", InputPlace::kDevice);
   follow("cohort", "ReshapeLike", InputPlace::kEither);
 
@@ -65,10 +67,12 @@ void AddShapes(KernelRegistry& registry) {
   zeros.follows = true;
   registry.Add("cohort", "ZerosLike", std::move(zeros));
 
-  KernelDefinition size = *shared.Find("", "Size");
-  size.places = {InputPlace::kEither};
-  size.outputs_on_host = true;
-  registry.Add("", "Size", std::move(size));
+  for (const char* op : {"Size", "Shape"}) {
+    KernelDefinition definition = *shared.Find("", op);
+    definition.places = {InputPlace::kEither};
+    definition.outputs_on_host = true;
+    registry.Add("", op, std::move(definition));
+  }
 }
 
 }  // namespace

@@ -33,5 +33,31 @@ void RegisterReferenceConvolution(KernelRegistry& registry);
 void RegisterReferencePooling(KernelRegistry& registry);
 // Registers BatchNormalization and BatchNormalizationGrad.
 void RegisterReferenceBatchNormalization(KernelRegistry& registry);
+// Registers the functions of one tensor that elementwise.cc lacks, and UnaryGrad.
+void RegisterReferenceElementwiseUnary(KernelRegistry& registry);
+// Registers comparisons, logic, Where, Clip and the arithmetic that elementwise.cc lacks.
+void RegisterReferenceElementwiseBinary(KernelRegistry& registry);
+// Registers the reductions that reduce.cc lacks, CumSum and TopK.
+void RegisterReferenceReduceMore(KernelRegistry& registry);
+// Registers Slice, Pad, Expand, Tile and their gradients.
+void RegisterReferenceMovementMore(KernelRegistry& registry);
+// Registers Split, Trilu, ReverseSequence, Range and ConstantOfShape.
+void RegisterReferenceMovementParts(KernelRegistry& registry);
+// Registers GatherElements, GatherND, ScatterElements, ScatterND and GatherNDGrad.
+void RegisterReferenceScatter(KernelRegistry& registry);
+// Registers Einsum.
+void RegisterReferenceEinsum(KernelRegistry& registry);
+// Registers ConvTranspose and its gradients.
+void RegisterReferenceConvTranspose(KernelRegistry& registry);
+// Registers Resize and its gradient.
+void RegisterReferenceResize(KernelRegistry& registry);
+// Registers LayerNormalization and its like.
+void RegisterReferenceLayerNorm(KernelRegistry& registry);
+// Registers LSTM, GRU, RNN and their gradients.
+void RegisterReferenceRecurrent(KernelRegistry& registry);
+// Registers the operators of metrics, and Noise.
+void RegisterReferenceMetricOps(KernelRegistry& registry);
+// Registers CtcLoss and its gradient.
+void RegisterReferenceCtc(KernelRegistry& registry);
 
 }  // namespace cohort

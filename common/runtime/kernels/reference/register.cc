@@ -18,6 +18,19 @@ void RegisterReferenceKernels(KernelRegistry& registry) {
   RegisterReferenceConvolution(registry);
   RegisterReferencePooling(registry);
   RegisterReferenceBatchNormalization(registry);
+  RegisterReferenceElementwiseUnary(registry);
+  RegisterReferenceElementwiseBinary(registry);
+  RegisterReferenceReduceMore(registry);
+  RegisterReferenceMovementMore(registry);
+  RegisterReferenceMovementParts(registry);
+  RegisterReferenceScatter(registry);
+  RegisterReferenceEinsum(registry);
+  RegisterReferenceConvTranspose(registry);
+  RegisterReferenceResize(registry);
+  RegisterReferenceLayerNorm(registry);
+  RegisterReferenceRecurrent(registry);
+  RegisterReferenceMetricOps(registry);
+  RegisterReferenceCtc(registry);
 }
 
 }  // namespace cohort
