@@ -1,0 +1,83 @@
+#include "tests/models/run_case.h"
+
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "common/base/status.h"
+#include "common/runtime/kernels/cpu/register.h"
+#include "common/runtime/kernels/reference/register.h"
+#include "common/runtime/run/program_runner.h"
+
+namespace cohort {
+namespace {
+
+using nlohmann::json;
+
+// Returns a model with one Dense layer, whose config gets the key `key` if it is not empty.
+json DenseModel(const std::string& key, const json& value) {
+  json dense = {{"name", "dense"}, {"units", 2}};
+  if (!key.empty()) dense[key] = value;
+  return {{"class_name", "Sequential"},
+          {"config", {{"layers", {{{"class_name", "Dense"}, {"config", dense}}}}}}};
+}
+
+KernelRegistry RegistryOf(CaseKernels kernels) {
+  KernelRegistry registry;
+  if (kernels == CaseKernels::kCpu) {
+    RegisterCpuKernels(registry, 1);
+  } else {
+    RegisterReferenceKernels(registry);
+  }
+  return registry;
+}
+
+}  // namespace
+
+absl::StatusOr<JobSpec> ParseCaseJob(const json& model, json compile) {
+  if (!compile.contains("loss")) compile["loss"] = "sparse_categorical_crossentropy";
+  const json job = {{"model", model},
+                    {"compile", std::move(compile)},
+                    {"data", {{"train", {{"class_name", "MNIST"}}}}}};
+  return ParseJob(job.dump(), "case", {});
+}
+
+json ClassFormOf(const ModelCase& one) {
+  json form = {{"class_name", one.class_name}, {"config", one.json["config"]}};
+  form["module"] = absl::StartsWith(one.version, "k2") ? "keras." + one.kind + "s" : "keras";
+  form["registered_name"] = nullptr;
+  return form;
+}
+
+absl::StatusOr<std::vector<Tensor>> RunCaseGraph(const onnx::ModelProto& model,
+                                                 const std::vector<Tensor>& inputs,
+                                                 CaseKernels kernels) {
+  const KernelRegistry registry = RegistryOf(kernels);
+  ASSIGN_OR_RETURN(auto compiled, CompileProgram(model, registry));
+  ProgramRunner runner(std::move(compiled));
+  runner.FillDeadMemory();
+  RETURN_IF_ERROR(runner.Run(inputs, RunContext{}).status());
+  return runner.Run(inputs, RunContext{});
+}
+
+Verdict ReadOnlyCase(const ModelCase& one) {
+  const json form = ClassFormOf(one);
+  json compile = {{"optimizer", "sgd"}};
+  json model = DenseModel("", nullptr);
+  if (one.kind == "loss") compile["loss"] = form;
+  if (one.kind == "metric") compile["metrics"] = json::array({form});
+  if (one.kind == "regularizer" || one.kind == "constraint") {
+    model = DenseModel("kernel_" + one.kind, form);
+  }
+  const absl::StatusOr<JobSpec> job = ParseCaseJob(model, compile);
+  if (!job.ok()) return Verdict::Refused(job.status());
+  return Verdict::Failed("no runner computes a " + one.kind + " yet");
+}
+
+Verdict RunModelCase(const ModelCase& one, CaseKernels kernels) {
+  if (one.kind == "layer" || one.kind == "activation") return RunLayerCase(one, kernels);
+  if (one.kind == "optimizer") return RunOptimizerCase(one, kernels);
+  if (one.kind == "initializer") return RunInitializerCase(one);
+  return ReadOnlyCase(one);
+}
+
+}  // namespace cohort
