@@ -140,8 +140,8 @@ void AddSecondOutputs(const Path& path, onnx::GraphProto& graph) {
   for (const auto& node : graph.node()) used.insert(node.output().begin(), node.output().end());
   for (const int i : path.nodes) {
     auto* node = graph.mutable_node(i);
-    const bool dropout = node->op_type() == "Dropout";
-    if (!dropout && node->op_type() != "SoftmaxCrossEntropyLoss") continue;
+    const bool dropout = RuleKey(*node) == "Dropout";
+    if (!dropout && RuleKey(*node) != "SoftmaxCrossEntropyLoss") continue;
     if (node->output_size() > 1 && !node->output(1).empty()) continue;
     std::string name = absl::StrCat(node->name(), dropout ? ":mask" : ":log_prob");
     // The forward graph may already have a value of this name, so underscores are appended until
