@@ -135,9 +135,15 @@ absl::StatusOr<std::unique_ptr<ReadableFile>> PosixFileSystem::Open(const std::s
     return ErrnoStatus(error_number, absl::StrCat("cannot open ", NameOf(path)));
   }
   struct stat info;
+  if (fstat(fd, &info) != 0) {
+    // close() may change errno.
+    const int error_number = errno;
+    close(fd);
+    return ErrnoStatus(error_number, absl::StrCat("cannot read the size of ", NameOf(path)));
+  }
   // open() also succeeds for directories and devices, which cannot be read as files of a known
   // size.
-  if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
+  if (!S_ISREG(info.st_mode)) {
     close(fd);
     return absl::FailedPreconditionError(absl::StrCat(NameOf(path), " is not a regular file"));
   }

@@ -17,16 +17,21 @@ absl::Status Bad(const onnx::TensorProto& proto, const std::string& reason) {
   return absl::InvalidArgumentError(absl::StrCat("weight \"", proto.name(), "\": ", reason));
 }
 
-// Returns the number of elements that a weight's dimensions give.
+// Returns the number of elements that a weight's dimensions give. The limit holds for the product
+// of the dimensions that are not 0, because code that multiplies some of the dimensions, such as
+// those of a row, must not overflow either.
 absl::StatusOr<int64_t> CountElements(const onnx::TensorProto& proto) {
   int64_t count = 1;
+  bool is_empty = false;
   for (const int64_t dim : proto.dims()) {
     if (dim < 0) return Bad(proto, absl::StrCat("dimension ", dim, " is negative"));
+    is_empty = is_empty || dim == 0;
+    if (dim == 0) continue;
     if (__builtin_mul_overflow(count, dim, &count) || count > kElementsMax) {
       return Bad(proto, "too many elements");
     }
   }
-  return count;
+  return is_empty ? 0 : count;
 }
 
 // Returns the number of values in the message field in which ONNX stores elements of the type

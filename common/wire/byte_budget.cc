@@ -99,6 +99,7 @@ ByteBudget::Stats ByteBudget::stats() const {
 
 void ByteBudget::CountAnew() {
   MutexLock lock(mutex_);
+  const InvariantsAfter check(*this);
   stats_.held_max = stats_.held;
   stats_.waits = 0;
 }

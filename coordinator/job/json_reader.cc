@@ -390,7 +390,12 @@ ClassForm ReadClassForm(const JsonPlace& place, const std::string& recorded) {
     return form;
   }
   ObjectReader reader(place);
-  if (reader.Require("class_name") != nullptr) reader.String("class_name", &form.class_name);
+  if (const json* name = reader.Require("class_name")) {
+    reader.String("class_name", &form.class_name);
+    if (name->is_string() && form.class_name.empty()) {
+      reader.AddError("class_name", "is empty; it must name a class");
+    }
+  }
   form.config = reader.Find("config");
   OnlyKerasNames(reader, form.class_name);
   // Keras 3 writes these keys beside the config; none of them changes the object.

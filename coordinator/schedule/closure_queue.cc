@@ -122,6 +122,16 @@ void ClosureQueue::ForgetSteps() {
   for (const auto& [id, closure] : unfinished_) closure->ForgetSteps();
 }
 
+void ClosureQueue::ForgetReplays() {
+  const InvariantsAfter check(*this);
+  replays_.clear();
+}
+
+void ClosureQueue::Strike(ClosureId id) {
+  const InvariantsAfter check(*this);
+  struck_.insert(id);
+}
+
 void ClosureQueue::OnGivenUp(const proto::TaskRef& process) {
   for (const ClosureId id : struck_) unfinished_.at(id)->record.OnGivenUp(process);
 }

@@ -68,10 +68,10 @@ class ClosureQueue {
   // Makes all unfinished closures run all of their steps again.
   void ForgetSteps();
   // Forgets which closures are replays.
-  void ForgetReplays() { replays_.clear(); }
+  void ForgetReplays();
   // Notes that a worker process may have ended because of the closure. Until the closure ends,
   // Struck() returns it, and its record learns which worker processes are given up or serve.
-  void Strike(ClosureId id) { struck_.insert(id); }
+  void Strike(ClosureId id);
   std::vector<std::shared_ptr<Closure>> Struck() const;
   void OnGivenUp(const proto::TaskRef& process);
   void OnServing(const proto::TaskRef& process);

@@ -32,6 +32,11 @@ proto::Gang GangLineup::Send(ClosureId id, size_t steps, absl::Time now) {
   return gang;
 }
 
+void GangLineup::Advance() {
+  const InvariantsAfter check(*this);
+  EndPause();
+}
+
 void GangLineup::End(ClosureId id, bool done, absl::Time now) {
   const InvariantsAfter check(*this);
   if (sent_.erase(id) == 0) return;
@@ -49,6 +54,11 @@ void GangLineup::TakeBack() {
   sent_.clear();
   broken_ = true;
   EndPause();
+}
+
+void GangLineup::SetFenced(uint64_t session) {
+  const InvariantsAfter check(*this);
+  fenced_ = std::max(fenced_, session);
 }
 
 void GangLineup::AllInStep() {

@@ -15,7 +15,6 @@
 // gangs are held. A member that joins is out of step until it has got its first copy, even after a
 // restore, because the restore may have begun before the member joined.
 
-#include <algorithm>
 #include <cstdint>
 #include <set>
 #include <utility>
@@ -54,7 +53,7 @@ class GangLineup {
   // step has a place of its own.
   proto::Gang Send(ClosureId id, size_t steps, absl::Time now);
   // Ends the pause, because steps of a closure have now ended well.
-  void Advance() { EndPause(); }
+  void Advance();
   // Notes that the run of a gang that was sent has ended; `done` if it ended well.
   void End(ClosureId id, bool done, absl::Time now);
   // Returns when the pause ends; a time in the past if there is no pause.
@@ -69,7 +68,7 @@ class GangLineup {
 
   // Notes that late pushes of the generation with this session are refused from now on. Members
   // whose pushes are refused for this reason are not to blame.
-  void SetFenced(uint64_t session) { fenced_ = std::max(fenced_, session); }
+  void SetFenced(uint64_t session);
   bool IsFenced(uint64_t session) const { return session <= fenced_; }
 
   void OutOfStep(int worker);

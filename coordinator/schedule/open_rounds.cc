@@ -117,6 +117,11 @@ OpenRounds::Closures OpenRounds::TakeAnswered() {
   return Answered();
 }
 
+void OpenRounds::Forget() {
+  const InvariantsAfter check(*this);
+  applied_ = 0;
+}
+
 OpenRounds::Closures OpenRounds::Answered() {
   // `answered_` is ordered by id, as callers require.
   Closures taken;

@@ -66,7 +66,7 @@ class OpenRounds {
   Closures TakeAnswered();
   // Forgets which rounds were applied. A restore may take rounds back, and slices then report again
   // which rounds they have applied.
-  void Forget() { applied_ = 0; }
+  void Forget();
   // Returns how many closures were answered and are not done.
   size_t answered() const { return answered_.size(); }
 

@@ -18,8 +18,6 @@ namespace {
 
 constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
 
-int64_t Plus(int64_t a, int64_t b) { return a > kMost - b ? kMost : a + b; }
-
 // Returns the bytes of a slice's value, or the largest int64 if the product overflows; 0 for a
 // dynamic table, whose rows are read one by one.
 int64_t ValueBytes(const proto::VariableLayout& layout, const proto::SliceHome& slice) {
@@ -48,15 +46,15 @@ std::map<int, MemoryNeed> MemoryNeeds(absl::Span<const proto::VariableLayout> va
   std::map<int, MemoryNeed> needs;
   const auto add = [&](int home, int64_t resident, int64_t values) {
     MemoryNeed& need = needs[home];
-    need.resident = Plus(need.resident, resident);
-    need.values = Plus(need.values, values);
+    need.resident = PlusBytes(need.resident, resident);
+    need.values = PlusBytes(need.values, values);
   };
   for (const proto::VariableLayout& layout : variables) {
     // A variable in the memory of a device takes none of the process's memory.
     if (!layout.device().empty()) continue;
     for (const proto::SliceHome& slice : layout.slices()) {
       const int64_t values = ValueBytes(layout, slice);
-      const int64_t resident = values == kMost ? kMost : PieceBytes(layout, slice);
+      const int64_t resident = PieceBytes(layout, slice);
       // A mirrored variable has a copy on each home, whatever its slice says.
       if (!layout.mirrored()) {
         add(static_cast<int>(slice.ps()), resident, values);
@@ -73,7 +71,7 @@ absl::Status CheckMemory(const std::map<int, MemoryNeed>& needs, const MemoryLim
   int64_t together = 0;
   uint64_t least = std::numeric_limits<uint64_t>::max();
   for (const auto& [home, need] : needs) {
-    together = Plus(together, need.resident);
+    together = PlusBytes(together, need.resident);
     const auto limit = limits.bytes.find(home);
     if (limit == limits.bytes.end()) continue;
     least = std::min(least, limit->second);

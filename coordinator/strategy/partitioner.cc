@@ -18,16 +18,21 @@ absl::Status CheckArgument(absl::string_view partitioner, absl::string_view argu
       absl::StrCat(partitioner, ": ", argument, " is ", value, "; it must be at least 1"));
 }
 
-// Checks that the shape can be cut. Errors: INVALID_ARGUMENT for a scalar and for a shape with an
-// unknown dimension.
-absl::Status CheckShape(const Shape& shape) {
+// Checks that the shape can be cut. Errors: INVALID_ARGUMENT for a scalar, for a shape with an
+// unknown dimension, and for a shape whose bytes are more than an int64 can count.
+absl::Status CheckShape(DType dtype, const Shape& shape) {
   if (shape.rank() == 0) {
     return absl::InvalidArgumentError("a scalar has no axis 0 to partition along");
   }
+  auto bytes = static_cast<int64_t>(ElementSize(dtype));
   for (const int64_t dim : shape.dims()) {
     if (dim < 1) {
       return absl::InvalidArgumentError(absl::StrCat(
           "shape ", shape.ToString(), " is not fully defined; partitioning needs every dimension"));
+    }
+    if (__builtin_mul_overflow(bytes, dim, &bytes)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "shape ", shape.ToString(), " has more than 2^63 bytes; make the variable smaller"));
     }
   }
   return absl::OkStatus();
@@ -49,8 +54,8 @@ class FixedShardsPartitioner final : public Partitioner {
  public:
   explicit FixedShardsPartitioner(FixedShardsPartitionerSpec spec) : spec_(spec) {}
 
-  absl::StatusOr<std::vector<int64_t>> Partition(DType, const Shape& shape) const override {
-    RETURN_IF_ERROR(CheckShape(shape));
+  absl::StatusOr<std::vector<int64_t>> Partition(DType dtype, const Shape& shape) const override {
+    RETURN_IF_ERROR(CheckShape(dtype, shape));
     return AlongAxisZero(shape, std::min(spec_.num_shards, shape.dim(0)));
   }
 
@@ -64,7 +69,7 @@ class MinSizePartitioner final : public Partitioner {
   explicit MinSizePartitioner(MinSizePartitionerSpec spec) : spec_(spec) {}
 
   absl::StatusOr<std::vector<int64_t>> Partition(DType dtype, const Shape& shape) const override {
-    RETURN_IF_ERROR(CheckShape(shape));
+    RETURN_IF_ERROR(CheckShape(dtype, shape));
     const int64_t rows = shape.dim(0);
     const int64_t row_bytes = RowBytes(dtype, shape);
     // The smallest of n slices has floor(rows / n) rows, so n <= rows / rows_needed keeps every
@@ -84,7 +89,7 @@ class MaxSizePartitioner final : public Partitioner {
   explicit MaxSizePartitioner(MaxSizePartitionerSpec spec) : spec_(spec) {}
 
   absl::StatusOr<std::vector<int64_t>> Partition(DType dtype, const Shape& shape) const override {
-    RETURN_IF_ERROR(CheckShape(shape));
+    RETURN_IF_ERROR(CheckShape(dtype, shape));
     // A single row is never cut, even if it has more bytes than a shard may have.
     const int64_t rows_per_shard =
         std::max<int64_t>(1, spec_.max_shard_bytes / RowBytes(dtype, shape));

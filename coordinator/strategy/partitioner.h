@@ -27,8 +27,8 @@ class Partitioner {
  public:
   virtual ~Partitioner() = default;
   // Returns the number of slices along each axis, one entry per axis. The caller checks the answer
-  // (variable_creator.h). Errors: INVALID_ARGUMENT for a shape without an axis 0 or of unknown
-  // size.
+  // (variable_creator.h). Errors: INVALID_ARGUMENT for a shape without an axis 0, of unknown size,
+  // or of more than 2^63 bytes.
   virtual absl::StatusOr<std::vector<int64_t>> Partition(DType dtype, const Shape& shape) const = 0;
 };
 

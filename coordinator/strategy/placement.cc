@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "coordinator/strategy/variable_pieces.h"
 
 namespace cohort {
 namespace {
@@ -83,7 +82,7 @@ void PlaceLargestFirst(const std::vector<int>& ps, std::vector<PiecePlacement>& 
     const auto home = std::find(ps.begin(), ps.end(), static_cast<int>(piece.ps));
     // Dynamic tables are on their servers before any other piece is placed.
     Given& has = given[static_cast<size_t>(home - ps.begin())];
-    has.bytes += piece.bytes;
+    has.bytes = PlusBytes(has.bytes, piece.bytes);
     has.load += piece.load;
   }
   // A stable sort keeps the creation order of equal pieces, so that equal jobs get equal plans.
@@ -104,7 +103,7 @@ void PlaceLargestFirst(const std::vector<int>& ps, std::vector<PiecePlacement>& 
                                 by_load ? " by load" : " by bytes", ": ps:", piece.ps,
                                 by_load ? " had the least load, " : " had the fewest bytes, ",
                                 by_load ? least->load : least->bytes);
-    least->bytes += piece.bytes;
+    least->bytes = PlusBytes(least->bytes, piece.bytes);
     least->load += piece.load;
   }
 }
@@ -162,8 +161,9 @@ double MaxOverMean(absl::Span<const PiecePlacement> pieces, absl::Span<const int
   std::map<int, int64_t> by_ps;
   int64_t sum = 0;
   for (const PiecePlacement& piece : pieces) {
-    by_ps[static_cast<int>(piece.ps)] += piece.*weight;
-    sum += piece.*weight;
+    int64_t& held = by_ps[static_cast<int>(piece.ps)];
+    held = PlusBytes(held, piece.*weight);
+    sum = PlusBytes(sum, piece.*weight);
   }
   if (sum == 0) return 1;
   // max / (sum / P) = max * P / sum, for P servers.

@@ -25,6 +25,7 @@
 #include "absl/types/span.h"
 #include "common/base/check.h"
 #include "common/tensor/slice_spec.h"
+#include "coordinator/strategy/variable_pieces.h"
 #include "proto/plan.pb.h"
 
 namespace cohort {
@@ -92,12 +93,14 @@ class Placer {
     const size_t least =
         static_cast<size_t>(std::min_element(given_.begin(), given_.end()) - given_.begin());
     const size_t chosen = policy_ == PlacementPolicy::kRoundRobin ? counter_++ % ps_.size() : least;
-    given_[chosen] += bytes;
+    given_[chosen] = PlusBytes(given_[chosen], bytes);
     return static_cast<uint32_t>(ps_[chosen]);
   }
   void Colocate(uint32_t ps, int64_t bytes) {
     const auto found = std::find(ps_.begin(), ps_.end(), static_cast<int>(ps));
-    if (found != ps_.end()) given_[static_cast<size_t>(found - ps_.begin())] += bytes;
+    if (found == ps_.end()) return;
+    int64_t& given = given_[static_cast<size_t>(found - ps_.begin())];
+    given = PlusBytes(given, bytes);
   }
 
  private:

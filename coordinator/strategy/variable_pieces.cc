@@ -12,6 +12,14 @@ namespace cohort {
 
 namespace {
 
+constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+
+// Returns the product of two sizes, or the largest int64 if the product overflows.
+int64_t Times(int64_t a, int64_t b) {
+  int64_t product = 0;
+  return __builtin_mul_overflow(a, b, &product) ? kMost : product;
+}
+
 // Returns the bytes of a row, or the largest size_t if they overflow. A variable without an axis 0
 // is one row.
 size_t RowBytes(const proto::VariableLayout& layout) {
@@ -87,18 +95,25 @@ std::string SliceName(const proto::VariableLayout& layout, int slice) {
   return absl::StrCat(layout.name(), "/part_", slice);
 }
 
+int64_t PlusBytes(int64_t a, int64_t b) { return a > kMost - b ? kMost : a + b; }
+
 int64_t PieceBytes(const proto::VariableLayout& layout, const proto::SliceHome& slice) {
-  if (layout.has_dynamic()) return static_cast<int64_t>(layout.dynamic().max_bytes());
-  int64_t row_elements = 1;
-  for (int axis = 1; axis < layout.dims_size(); ++axis) row_elements *= layout.dims(axis);
-  const int64_t elements = slice.row_count() * row_elements;
-  int64_t bytes = elements * static_cast<int64_t>(ElementSize(static_cast<DType>(layout.dtype())));
+  if (layout.has_dynamic()) {
+    return static_cast<int64_t>(std::min<uint64_t>(layout.dynamic().max_bytes(), kMost));
+  }
+  int64_t elements = slice.row_count();
+  for (int axis = 1; axis < layout.dims_size(); ++axis) {
+    elements = Times(elements, layout.dims(axis));
+  }
+  int64_t bytes =
+      Times(elements, static_cast<int64_t>(ElementSize(static_cast<DType>(layout.dtype()))));
   // If the update rule is unknown, only the value counts: the parameter server refuses the rule
   // later.
   const absl::StatusOr<UpdateRuleSpec> rule = DescribeUpdateRule(layout.rule());
   if (!rule.ok()) return bytes;
   for (const SlotSpec& slot : rule->slots) {
-    bytes += (slot.per_row ? slice.row_count() : elements) * static_cast<int64_t>(sizeof(float));
+    bytes = PlusBytes(bytes, Times(slot.per_row ? slice.row_count() : elements,
+                                   static_cast<int64_t>(sizeof(float))));
   }
   return bytes;
 }

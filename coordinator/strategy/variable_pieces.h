@@ -28,8 +28,12 @@ std::vector<VariablePiece> PiecesOf(const proto::VariableLayout& layout);
 std::string SliceName(const proto::VariableLayout& layout, int slice);
 
 // Returns the bytes of a slice's value and of the slots that its update rule keeps beside the
-// value. For a dynamic table: its memory limit, or 0 without a limit.
+// value, or the largest int64 if they overflow. For a dynamic table: its memory limit, or 0 without
+// a limit.
 int64_t PieceBytes(const proto::VariableLayout& layout, const proto::SliceHome& slice);
+
+// Returns the sum of two numbers of bytes, or the largest int64 if the sum overflows.
+int64_t PlusBytes(int64_t a, int64_t b);
 
 // Checks that the rows of a variable can travel. Errors: INVALID_ARGUMENT naming the variable, its
 // bytes and the limit, for a row that is larger than a message may be. The own values of replicas

@@ -115,6 +115,7 @@ std::optional<uint64_t> HeldShards::LastOfLocked(const std::string& prefix) cons
 absl::StatusOr<std::shared_ptr<const HeldShard>> HeldShards::FindOrRefuse(
     SaveId id, const std::string& prefix) {
   MutexLock lock(mutex_);
+  const InvariantsAfter check(*this);
   return FindOrRefuseLocked(id, prefix);
 }
 
@@ -171,6 +172,7 @@ absl::StatusOr<HeldShards::Held*> HeldShards::FindLocked(SaveId id) {
 
 absl::StatusOr<std::shared_ptr<const HeldShard>> HeldShards::Find(SaveId id, absl::Time now) {
   MutexLock lock(mutex_);
+  const InvariantsAfter check(*this);
   ASSIGN_OR_RETURN(Held * held, FindLocked(id));
   held->used = now;
   return held->shard;

@@ -40,6 +40,11 @@ void RoundPushes::Keep(uint64_t closure, Part part) {
   parts_.emplace(closure, std::move(part));
 }
 
+void RoundPushes::DropBelow(uint64_t closure) {
+  const InvariantsAfter check(*this);
+  parts_.erase(parts_.begin(), parts_.lower_bound(closure));
+}
+
 std::shared_ptr<Buffer> RoundPushes::Join(const Parts& parts, proto::VariableAggregation how,
                                           DType dtype) {
   // If the pushes have gradients of some rows, these gradients are appended one after another, and

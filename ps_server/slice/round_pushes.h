@@ -41,7 +41,7 @@ class RoundPushes {
   void Keep(uint64_t closure, Part part);
   // Drops the pushes of closures with ids below `closure`. Those closures have ended, and the round
   // no longer waits for them.
-  void DropBelow(uint64_t closure) { parts_.erase(parts_.begin(), parts_.lower_bound(closure)); }
+  void DropBelow(uint64_t closure);
 
   // The pushes of a round joined into one push of the same kind. For kSomeRows, the rows of all
   // pushes stand one after another, in the order of the closures.

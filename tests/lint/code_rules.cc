@@ -119,6 +119,22 @@ void CheckClassComments(const SourceFile& file, Findings& findings) {
   }
 }
 
+// Rule 11 of STYLE.md: a method that is defined in the class and returns nothing changes the
+// object, and is too short to begin with InvariantsAfter.
+void CheckInvariantsOf(const SourceFile& file, Findings& findings) {
+  static const std::regex defined("  void (\\w+)\\(.*\\) \\{.*");
+  if (!absl::StrContains(file.code, " CheckInvariants() const")) return;
+  const std::vector<std::string> lines = absl::StrSplit(file.code, '\n');
+  for (size_t i = 0; i < lines.size(); ++i) {
+    std::smatch match;
+    if (!std::regex_match(lines[i], match, defined)) continue;
+    findings.push_back(At(file, i + 1,
+                          absl::StrCat(match[1].str(),
+                                       " changes an object that has CheckInvariants: define it in "
+                                       "the .cc file, with InvariantsAfter")));
+  }
+}
+
 void Forbid(const SourceFile& file, const std::string& text, const std::string& pattern,
             const std::string& why, Findings& findings) {
   const std::regex regex(pattern);
@@ -222,6 +238,7 @@ Findings CheckCode(const SourceFile& file) {
       findings.push_back(At(file, 1, "a header starts with #pragma once"));
     }
     if (!absl::StartsWith(file.path, "tests/")) CheckClassComments(file, findings);
+    CheckInvariantsOf(file, findings);
   }
   return findings;
 }

@@ -216,6 +216,17 @@ TEST(CheckCode, ClassesSayWhereTheyMayBeUsed) {
   EXPECT_THAT(check("class A;\n"), IsEmpty());
 }
 
+TEST(CheckCode, WhatChangesAnObjectChecksItsInvariants) {
+  const auto check = [](const std::string& text) {
+    return CheckCode(MakeFile("worker/a.h", "#pragma once\n" + text));
+  };
+  const std::string method = "  void Set(int a) { a_ = a; }\n";
+  EXPECT_THAT(check("  void CheckInvariants() const;\n" + method),
+              ElementsAre(HasSubstr("a.h:3: Set changes")));
+  EXPECT_THAT(check("  void CheckInvariants() const;\n  void Set(int a);\n"), IsEmpty());
+  EXPECT_THAT(check(method), IsEmpty());
+}
+
 TEST(CheckTypeNames, ANameBelongsToOneType) {
   const auto check = [](const std::string& one, const std::string& other) {
     return CheckTypeNames({MakeFile("worker/a.h", one), MakeFile("common/b.cc", other)});

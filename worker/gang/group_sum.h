@@ -44,8 +44,9 @@ struct GroupCommunication {
   // The type in which float32 gradients travel: float32, float16 or bfloat16. A member's summand is
   // rounded once, the rounded summands are added up in float32, and the sum is rounded once more.
   DType gradient_dtype = DType::kFloat32;
-  // True if buckets are summed while other gradients are still being computed, false if all sums
-  // start after the computation. The same value on all members.
+  // True if buckets are summed while other gradients are still being computed, as in all daemons.
+  // False if all sums start after the computation, with which tests and the bench compare; no
+  // coordinator asks for it. The same value on all members.
   bool overlap = true;
 };
 // Reads the settings of a proto::Communication. Errors: INVALID_ARGUMENT for another gradient_dtype

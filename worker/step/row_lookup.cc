@@ -18,6 +18,10 @@ namespace {
 // found by marks; otherwise the ids are sorted.
 constexpr size_t kMarksPerId = 4;
 
+// The largest number of ids in one lookup. The position of any id in the list of rows is below this
+// number, and an int32 column gets its positions as int32.
+constexpr int64_t kIdsMax = std::numeric_limits<int32_t>::max();
+
 // One id of a column, with the key by which ids are sorted.
 struct Entry {
   uint64_t order = 0;  // sort key of the id's row; different for different rows
@@ -68,8 +72,8 @@ absl::Status AddIds(const Table& table, const IdColumn& column, uint32_t first,
   return absl::OkStatus();
 }
 
-// Returns positions as a tensor that has the type of the ids. The positions of an int32 column fit,
-// because a position is never larger than its row number.
+// Returns positions as a tensor that has the type of the ids. All positions fit an int32, because a
+// lookup has at most kIdsMax ids.
 template <typename T>
 Tensor PositionsOf(const Shape& shape, absl::Span<const int64_t> positions) {
   Tensor tensor(DTypeOf<T>::value, shape);
@@ -126,11 +130,10 @@ absl::StatusOr<RowLookup> LookUp(const Table& table, absl::Span<const IdColumn> 
   for (const IdColumn& column : columns) {
     first.push_back(count);
     count += column.ids->num_elements();
-    // Entry::at has 32 bits, so a lookup must have fewer than 2^32 ids.
-    if (column.ids->shape().rank() < 1 || count > std::numeric_limits<uint32_t>::max()) {
+    if (column.ids->shape().rank() < 1 || count > kIdsMax) {
       return absl::InvalidArgumentError(
           absl::StrCat("'", column.name, "' is ", column.ids->TypeString(), ": ids of '",
-                       table.name, "' come in batches of fewer than 2^32"));
+                       table.name, "' come in batches of fewer than 2^31"));
     }
   }
   entries.reserve(static_cast<size_t>(count));

@@ -138,10 +138,7 @@ COHORT_SIMD void BiasLoop(const MatrixRows& matrix, const float* bias, Activatio
   for (int64_t row = 0; row < rows; ++row) {
     float* line = data + row * columns;
     const FloatRun run = {line, columns};
-    // Without a bias, only the Relu is left to compute.
-    if (bias == nullptr) {
-      Map1(line, run, [](float x) { return Rectified(x); });
-    } else if (activation == Activation::kRelu) {
+    if (activation == Activation::kRelu) {
       Map2({line, 1}, {bias, 1}, run, [](float x, float y) { return Rectified(x + y); });
     } else {
       Map2({line, 1}, {bias, 1}, run, [](float x, float y) { return x + y; });

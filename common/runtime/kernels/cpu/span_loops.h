@@ -42,8 +42,7 @@ double SumOfSquaresLoop(const float* in, int64_t count);
 // Computes out = min(max(in, -limit), limit); a NaN stays NaN.
 void ClipLoop(float limit, const float* in, const FloatRun& run);
 
-// A matrix for BiasLoop, which adds a bias to each row (nullptr: no bias) and then applies an
-// optional Relu.
+// A matrix for BiasLoop, which adds a bias to each row and then applies an optional Relu.
 struct MatrixRows {
   float* data;
   int64_t rows;

@@ -159,6 +159,12 @@ TEST(TensorProto, RefusesWhatDoesNotFit) {
   proto.set_dims(0, int64_t{1} << 62);
   proto.add_dims(8);
   EXPECT_THAT(FromTensorProto(proto).status().message(), HasSubstr("too many"));
+  // A dimension of 0 hides none of the others.
+  proto.add_dims(0);
+  proto.clear_raw_data();
+  EXPECT_THAT(FromTensorProto(proto).status().message(), HasSubstr("too many"));
+  proto.mutable_dims()->SwapElements(0, 2);
+  EXPECT_THAT(FromTensorProto(proto).status().message(), HasSubstr("too many"));
   proto.set_data_type(onnx::TensorProto::STRING);
   EXPECT_THAT(FromTensorProto(proto).status().message(), HasSubstr("element type"));
 }

@@ -174,6 +174,8 @@ TEST(JobSpec, UnknownKeysNameTheirPathAndTheNearestKnownKey) {
               HasSubstr("'learning_rate'"));
   EXPECT_THAT(Message(ParseDamaged("\"class_name\": \"Dropout\"", "\"class\": \"Dropout\"")),
               AllOf(HasSubstr("layers.1.class: unknown key"), HasSubstr("'class_name'")));
+  EXPECT_THAT(Message(ParseDamaged("\"class_name\": \"Dropout\"", "\"class_name\": \"\"")),
+              HasSubstr("layers.1.class_name: is empty; it must name a class"));
 }
 
 TEST(JobSpec, UnknownNamesNameTheNearestKnownOne) {

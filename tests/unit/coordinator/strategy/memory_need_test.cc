@@ -62,6 +62,11 @@ TEST(MemoryNeeds, EndAtTheLargestNumber) {
   const auto needs = MemoryNeeds({{layout, layout}}, {0});
   EXPECT_EQ(needs.at(0).resident, std::numeric_limits<int64_t>::max());
   EXPECT_EQ(needs.at(0).in_training(), std::numeric_limits<int64_t>::max());
+  // Here the value alone fits, and its slots do not.
+  layout.set_dims(1, int64_t{1} << 59);
+  const auto with_slots = MemoryNeeds({{layout}}, {0});
+  EXPECT_EQ(with_slots.at(0).values, 12 * (int64_t{1} << 59));
+  EXPECT_EQ(with_slots.at(0).resident, std::numeric_limits<int64_t>::max());
 }
 
 TEST(CheckMemory, NamesEachHomeItsNeedAndItsLimit) {

@@ -137,7 +137,7 @@ TEST(Partitioner, ArgumentsBelowOneAreErrorsThatNameThem) {
   }
 }
 
-TEST(Partitioner, ScalarsAndUnknownDimensionsAreErrors) {
+TEST(Partitioner, ScalarsUnknownDimensionsAndTooManyBytesAreErrors) {
   for (const PartitionerSpec& spec :
        std::vector<PartitionerSpec>{FixedShardsPartitionerSpec{2}, Min(4, 2), Max(4)}) {
     const std::unique_ptr<const Partitioner> partitioner = *MakePartitioner(spec);
@@ -145,6 +145,10 @@ TEST(Partitioner, ScalarsAndUnknownDimensionsAreErrors) {
                 HasSubstr("no axis 0"));
     EXPECT_THAT(std::string(partitioner->Partition(DType::kFloat32, {-1, 3}).status().message()),
                 HasSubstr("[-1,3]"));
+    // A row of 2^64 bytes, whose size would count as 0.
+    const Shape large{3, int64_t{1} << 62};
+    EXPECT_THAT(std::string(partitioner->Partition(DType::kFloat32, large).status().message()),
+                HasSubstr("[3,4611686018427387904] has more than 2^63 bytes"));
   }
 }
 

@@ -40,6 +40,14 @@ TEST(LookUpRows, EachRowOnceInOrderAndPositionsInTheOrderOfTheIds) {
   EXPECT_EQ(lookup->positions[1].TypeString(), b.TypeString());
 }
 
+// With 2^31 ids the positions of a dynamic table's rows would not fit the type of an int32 column.
+TEST(LookUpKeys, ALookUpHasFewerThanTwoToThe31Ids) {
+  const Tensor ids(DType::kInt32, Shape{1 << 20});
+  const std::vector<IdColumn> columns(size_t{1} << 11, IdColumn{"c", &ids, false});
+  EXPECT_THAT(std::string(LookUpKeys("t", columns).status().message()),
+              AllOf(HasSubstr("'c' is int32[1048576]"), HasSubstr("fewer than 2^31")));
+}
+
 TEST(LookUpRows, AnIdThatIsNoRowIsNamedWithItsTableAndExample) {
   const Tensor ids = Tensor::FromVector<int64_t>({0, 1, 2, 3, 10, 5}, {3, 2});
   EXPECT_THAT(
