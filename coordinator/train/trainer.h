@@ -21,32 +21,9 @@
 #include "coordinator/train/epoch_meter.h"
 #include "coordinator/train/progress_bar.h"
 #include "coordinator/train/train_progress.h"
+#include "coordinator/train/train_summary.h"
 
 namespace cohort {
-
-struct TrainSummary {
-  std::string data;
-  // The epochs and steps that the job has trained, in all its processes. Those of the checkpoint
-  // that it began from are not among them, as initial_epoch is not in a History of Keras.
-  int64_t epochs = 0;
-  int64_t steps = 0;
-  int64_t global_step = 0;    // the steps that the model has, with those of that checkpoint
-  absl::Duration train_time;  // the time of the epochs alone, without validation and checkpoints
-  std::vector<absl::Duration> epoch_times;  // the time of each epoch that this process has trained
-  double examples = 0;
-  std::optional<double> train_loss;  // loss of the last epoch
-  std::optional<double> validation_loss;
-  std::optional<double> test_loss;
-  int64_t test_examples = 0;
-  std::vector<std::pair<std::string, double>> train_metrics, validation_metrics, test_metrics;
-  std::string checkpoint;  // path prefix of the checkpoint that has the model; empty: none
-  std::string model;       // path of the exported ONNX file
-  Scheduler::Stats closures;
-  proto::PsStatsResponse ps;
-};
-
-// Returns one line of JSON, the last line that the job writes to stdout.
-std::string SummaryToJson(const TrainSummary& summary);
 
 // Thread-compatible; blocks on the coordinator's waiter.
 class Trainer {
