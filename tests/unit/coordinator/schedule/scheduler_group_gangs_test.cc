@@ -271,6 +271,52 @@ TEST_F(SchedulerGroupGangs, AMemberThatIsSilentIsNotWaitedForWhenItIsLost) {
   EXPECT_EQ(scheduler->stats().done, 1u);
 }
 
+// A fence that is under way, and the third member that it was asked of. The group goes on without
+// the third member when a fence that was asked of the others alone is answered.
+class FenceOfAGang : public SchedulerGroupGangs {
+ protected:
+  void BreakTheCallOfTheSecond() {
+    fences_workers = true;
+    MakeGroup(3, 1);
+    first_ = AddWorker(0);
+    const auto second = AddWorker(1);
+    const auto third = AddWorker(2);
+    ScheduleGangs(1);
+    Prepare(*first_, *second, *third);
+    second->AnswerRun(absl::UnavailableError("connection reset"));
+    const absl::Status lost =
+        MakeError(absl::StatusCode::kUnavailable, "rank 1 was lost", proto::WORKER_LOST);
+    first_->AnswerRun(WithOrigin(lost, Worker(1, 1)));
+    third->AnswerRun(WithOrigin(lost, Worker(1, 1)));
+    EXPECT_THAT(out_of_step, ElementsAre(1));
+    ASSERT_EQ(fences.size(), 1u);
+  }
+  void ExpectAskedAgain() {
+    EXPECT_THAT(out_of_step, ElementsAre(1, 2));
+    ASSERT_EQ(fences.size(), 2u);
+    EXPECT_EQ(fences[1].first, fences[0].first);
+    fences[1].second(absl::OkStatus());
+    first_->calls.pop_front();  // EndGangs
+    Prepare(*first_);
+    EXPECT_THAT(Sent(*first_), ElementsAre(1)) << "alone";
+  }
+
+ private:
+  std::shared_ptr<ScriptedChannel> first_;
+};
+
+TEST_F(FenceOfAGang, IsAskedAgainWithoutAMemberThatIsLostMeanwhile) {
+  ASSERT_NO_FATAL_FAILURE(BreakTheCallOfTheSecond());
+  scheduler->WorkerLost(2, absl::UnavailableError("silent"));
+  ExpectAskedAgain();
+}
+
+TEST_F(FenceOfAGang, IsAskedAgainWithoutAMemberThatIsLeftOutMeanwhile) {
+  ASSERT_NO_FATAL_FAILURE(BreakTheCallOfTheSecond());
+  scheduler->SetApart({.idle = {}, .left_out = {2}});
+  ExpectAskedAgain();
+}
+
 // What a fence takes back is what has failed: an older step, which one member has made and the
 // other one has not answered for, is made.
 TEST_F(SchedulerGroupGangs, AStepThatAMemberHasMadeIsNotTakenBackWithALaterOne) {
