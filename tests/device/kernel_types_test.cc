@@ -135,6 +135,84 @@ void AddMovement(std::vector<Example>& examples) {
   examples.push_back({kOnnx, "Constant", {}, {value}});
 }
 
+void AddFunctions(std::vector<Example>& examples) {
+  const Input pair = {'T', {2}};
+  for (const char* op : {"Abs", "Sign", "Floor", "Ceil", "Round", "Reciprocal", "Erf", "Softplus",
+                         "Softsign", "Elu", "Selu", "Celu", "LeakyRelu", "ThresholdedRelu",
+                         "HardSigmoid", "HardSwish", "Sin", "Cos", "IsNaN"}) {
+    examples.push_back({kOnnx, op, {pair}});
+  }
+  examples.push_back({kOnnx, "Not", {{'B', {2}}}});
+  for (const char* op : {"Gelu", "Log1p"}) examples.push_back({kCohort, op, {pair}});
+  for (const char* function : {"Abs", "Elu", "GeluTanh"}) {
+    examples.push_back(
+        {kCohort, "UnaryGrad", {pair, pair}, {StringAttribute("function", function)}});
+  }
+}
+
+void AddBinary(std::vector<Example>& examples) {
+  const Input pair = {'T', {2}};
+  const Input scalar = {'T', {}};
+  for (const char* op : {"Less", "LessOrEqual", "Greater", "GreaterOrEqual", "PRelu"}) {
+    examples.push_back({kOnnx, op, {pair, pair}});
+  }
+  for (const char* op : {"And", "Or", "Xor"}) {
+    examples.push_back({kOnnx, op, {{'B', {2}}, {'B', {2}}}});
+  }
+  examples.push_back({kOnnx, "Pow", {pair, {'U', {2}}}});
+  // Without fmod, the remainder of floats is refused when it is computed.
+  examples.push_back({kOnnx, "Mod", {pair, pair}, {IntAttribute("fmod", 1)}});
+  for (const char* op : {"Max", "Min", "Sum", "Mean"}) {
+    examples.push_back({kOnnx, op, {pair, pair, pair}});
+  }
+  examples.push_back({kCohort, "MaxGrad", {pair, pair, pair}, {}, 2});
+  examples.push_back({kOnnx, "Clip", {pair, scalar, scalar}});
+  examples.push_back({kCohort, "ClipGrad", {pair, pair, scalar, scalar}});
+  examples.push_back({kOnnx, "Where", {{'B', {2}}, pair, pair}});
+}
+
+void AddMoreReductions(std::vector<Example>& examples) {
+  const Input pair = {'T', {2}};
+  const Input one = {'T', {1}};
+  for (const char* op : {"ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2",
+                         "ReduceSumSquare", "ReduceLogSum", "ReduceLogSumExp", "ArgMin"}) {
+    examples.push_back({kOnnx, op, {pair}});
+  }
+  examples.push_back({kCohort, "ReduceExtremumGrad", {one, pair, one}});
+  examples.push_back({kCohort, "ReduceProdGrad", {one, pair}});
+  examples.push_back({kOnnx, "CumSum", {pair, {'I', {}, 0}}});
+  examples.push_back({kOnnx, "TopK", {pair, {'I', {1}, 1}}, {}, 2});
+}
+
+void AddMoreMovement(std::vector<Example>& examples) {
+  const Input pair = {'T', {2}};
+  const Input one = {'T', {1}};
+  const Input square = {'T', {2, 2}};
+  const Input zero = {'I', {1}, 0};
+  const Input unit = {'I', {1}, 1};
+  examples.push_back({kOnnx, "Squeeze", {one, zero}});
+  examples.push_back({kOnnx, "Unsqueeze", {pair, zero}});
+  examples.push_back({kOnnx, "Shape", {pair}});
+  examples.push_back({kOnnx, "Slice", {pair, zero, unit, zero, unit}});
+  examples.push_back({kCohort, "SliceGrad", {one, {'U', {2}}, zero, unit, zero, unit}});
+  examples.push_back({kOnnx, "Pad", {pair, {'I', {2}, 1}, {'T', {}}}});
+  examples.push_back({kCohort, "PadGrad", {{'T', {4}}, {'U', {2}}, {'I', {2}, 1}}});
+  examples.push_back({kOnnx, "Expand", {pair, unit}});
+  examples.push_back({kOnnx, "Tile", {pair, unit}});
+  examples.push_back({kCohort, "TileGrad", {pair, {'U', {2}}, unit}});
+  examples.push_back({kOnnx, "Split", {pair, {'I', {2}, 1}}, {}, 2});
+  examples.push_back({kOnnx, "Trilu", {square, {'I', {}, 0}}});
+  examples.push_back({kOnnx, "ReverseSequence", {square, {'I', {2}, 1}}});
+  examples.push_back({kOnnx, "Range", {{'T', {}, 0}, {'T', {}, 1}, {'T', {}, 1}}});
+  examples.push_back({kOnnx, "ConstantOfShape", {unit}});
+  examples.push_back({kOnnx, "GatherElements", {pair, zero}});
+  examples.push_back({kOnnx, "GatherND", {pair, zero}});
+  examples.back().inputs[1].shape = {1, 1};
+  examples.push_back({kCohort, "GatherNDGrad", {one, {'U', {2}}, {'I', {1, 1}, 0}}});
+  examples.push_back({kOnnx, "ScatterElements", {pair, zero, one}});
+  examples.push_back({kOnnx, "ScatterND", {pair, {'I', {1, 1}, 0}, one}});
+}
+
 void AddImages(std::vector<Example>& examples) {
   const Input image = {'T', {1, 1, 2, 2}};
   const Input channel = {'T', {1}};
@@ -174,6 +252,10 @@ std::vector<Example> AllExamples() {
   AddReductions(examples);
   AddMovement(examples);
   AddImages(examples);
+  AddFunctions(examples);
+  AddBinary(examples);
+  AddMoreReductions(examples);
+  AddMoreMovement(examples);
   return examples;
 }
 

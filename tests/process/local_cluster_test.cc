@@ -168,12 +168,12 @@ TEST_F(LocalClusterTest, AProgramThatCannotRunIsOneErrorThatListsEveryOffendingN
 TEST_F(LocalClusterTest, EveryNodeWithoutAKernelIsListed) {
   StartTasks(1, 1);
   const auto failing =
-      coordinator->Register(ChainProgram({{"", "Hardmax"}, {"", "Relu"}, {"", "Celu"}}));
+      coordinator->Register(ChainProgram({{"", "Hardmax"}, {"", "Relu"}, {"", "Acosh"}}));
   ASSERT_TRUE(failing.ok()) << failing.status();
   ASSERT_TRUE(coordinator->Schedule(*failing, {}).ok());
   const std::string text(coordinator->Join().message());
   EXPECT_THAT(text, HasSubstr("node 'n0' (Hardmax) has no kernel"));
-  EXPECT_THAT(text, HasSubstr("node 'n2' (Celu) has no kernel"));
+  EXPECT_THAT(text, HasSubstr("node 'n2' (Acosh) has no kernel"));
 }
 
 // ONNX allows these types, so only the worker can know.
