@@ -47,6 +47,19 @@ BuildCase OneNode(const std::string& op, std::vector<onnx::AttributeProto> attri
   };
 }
 
+BuildCase NodeWith(const std::string& op, std::vector<Tensor> constants,
+                   std::vector<onnx::AttributeProto> attributes) {
+  return [=](GraphBuilder& builder, const std::vector<std::string>& inputs, DType) {
+    std::vector<std::string> all = inputs;
+    for (const Tensor& constant : constants) all.push_back(builder.Constant("constant", constant));
+    return builder.Op(op, all, attributes);
+  };
+}
+
+Tensor Numbers(std::vector<int64_t> values) {
+  return Tensor::FromVector(values, {static_cast<int64_t>(values.size())});
+}
+
 std::vector<GradientCase> MathGradientCases() {
   std::vector<GradientCase> cases;
   for (const std::string op : {"Add", "Sub", "Mul", "Div"}) {

@@ -44,9 +44,18 @@ std::vector<GradientCase> TensorGradientCases();
 std::vector<GradientCase> LossGradientCases();
 std::vector<GradientCase> ImageGradientCases();
 std::vector<GradientCase> CompositeGradientCases();
+std::vector<GradientCase> FunctionGradientCases();
+std::vector<GradientCase> BinaryGradientCases();
+std::vector<GradientCase> ReductionGradientCases();
+std::vector<GradientCase> MovementGradientCases();
 
 // A case whose graph is one node.
 BuildCase OneNode(const std::string& op, std::vector<onnx::AttributeProto> attributes = {},
                   const std::string& domain = "");
+// A case whose graph is one node, whose last inputs are constants.
+BuildCase NodeWith(const std::string& op, std::vector<Tensor> constants,
+                   std::vector<onnx::AttributeProto> attributes = {});
+// A vector of int64.
+Tensor Numbers(std::vector<int64_t> values);
 
 }  // namespace cohort

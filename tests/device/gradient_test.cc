@@ -220,6 +220,13 @@ INSTANTIATE_TEST_SUITE_P(Product, GradientTest, testing::ValuesIn(ProductGradien
 INSTANTIATE_TEST_SUITE_P(Tensor, GradientTest, testing::ValuesIn(TensorGradientCases()), CaseName);
 INSTANTIATE_TEST_SUITE_P(Loss, GradientTest, testing::ValuesIn(LossGradientCases()), CaseName);
 INSTANTIATE_TEST_SUITE_P(Image, GradientTest, testing::ValuesIn(ImageGradientCases()), CaseName);
+INSTANTIATE_TEST_SUITE_P(Function, GradientTest, testing::ValuesIn(FunctionGradientCases()),
+                         CaseName);
+INSTANTIATE_TEST_SUITE_P(Binary, GradientTest, testing::ValuesIn(BinaryGradientCases()), CaseName);
+INSTANTIATE_TEST_SUITE_P(Reduction, GradientTest, testing::ValuesIn(ReductionGradientCases()),
+                         CaseName);
+INSTANTIATE_TEST_SUITE_P(Movement, GradientTest, testing::ValuesIn(MovementGradientCases()),
+                         CaseName);
 INSTANTIATE_TEST_SUITE_P(Composite, GradientTest, testing::ValuesIn(CompositeGradientCases()),
                          CaseName);
 

@@ -77,6 +77,8 @@ void ExpectSame(const Tensor& actual, const Tensor& expected) {
       return ExpectClose<int64_t>(actual, expected);
     case DType::kUint8:
       return ExpectClose<uint8_t>(actual, expected);
+    case DType::kInt8:
+      return ExpectClose<int8_t>(actual, expected);
     case DType::kBool:
       return ExpectClose<bool>(actual, expected);
     default:
@@ -106,9 +108,10 @@ void CheckCases(const std::string& family, const Backend& backend) {
   }
 }
 
-constexpr const char* kFamilies[] = {"arithmetic",  "unary",   "matmul",       "softmax",  "loss",
-                                     "dropout",     "reduce",  "movement",     "indexing", "size",
-                                     "convolution", "pooling", "normalization"};
+constexpr const char* kFamilies[] = {
+    "arithmetic", "unary",    "matmul",      "softmax",     "loss",    "dropout",       "reduce",
+    "movement",   "indexing", "size",        "convolution", "pooling", "normalization", "functions",
+    "logic",      "binary",   "reduce_more", "slicing",     "shapes",  "scattering"};
 
 class OnnxNodeTest : public testing::TestWithParam<const char*> {};
 

@@ -206,6 +206,10 @@ std::vector<OpCase> AllOpCases() {
   AddMovement(cases);
   for (OpCase& each : LossOpCases()) cases.push_back(std::move(each));
   for (OpCase& each : ImageOpCases()) cases.push_back(std::move(each));
+  for (OpCase& each : FunctionOpCases()) cases.push_back(std::move(each));
+  for (OpCase& each : BinaryOpCases()) cases.push_back(std::move(each));
+  for (OpCase& each : ReductionOpCases()) cases.push_back(std::move(each));
+  for (OpCase& each : MovementOpCases()) cases.push_back(std::move(each));
   return cases;
 }
 

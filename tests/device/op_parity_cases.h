@@ -51,5 +51,13 @@ std::vector<OpCase> DeviceOpCases();
 std::vector<OpCase> LossOpCases();
 // Convolution, pooling and normalization (op_parity_image_cases.cc).
 std::vector<OpCase> ImageOpCases();
+// Functions of one tensor (op_parity_function_cases.cc).
+std::vector<OpCase> FunctionOpCases();
+// Comparisons, logic and arithmetic of several tensors (op_parity_binary_cases.cc).
+std::vector<OpCase> BinaryOpCases();
+// Reductions other than sum and mean, cumulative sums and sorting (op_parity_reduction_cases.cc).
+std::vector<OpCase> ReductionOpCases();
+// Cutting, padding, repeating, gathering and scattering (op_parity_movement_cases.cc).
+std::vector<OpCase> MovementOpCases();
 
 }  // namespace cohort

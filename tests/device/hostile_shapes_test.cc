@@ -1,0 +1,139 @@
+// Shapes, indices and counts that a program's values give and that fit nothing: each is refused by
+// an error that says so, before any memory is asked for.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "common/program/cohort_ops.h"
+#include "common/program/graph_builder.h"
+#include "common/runtime/run/program_runner.h"
+#include "tests/device/backends.h"
+
+namespace cohort {
+namespace {
+
+constexpr int64_t kHuge = int64_t{1} << 62;
+constexpr int64_t kLeast = std::numeric_limits<int64_t>::min();
+constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+
+Tensor Ints(std::vector<int64_t> values) {
+  return Tensor::FromVector(values, {static_cast<int64_t>(values.size())});
+}
+
+Tensor Floats(Shape shape) { return Tensor::Zeros(DType::kFloat32, std::move(shape)); }
+
+absl::Status RunNode(const std::string& op, const std::vector<Tensor>& inputs,
+                     const std::vector<onnx::AttributeProto>& attributes = {}, int outputs = 1) {
+  onnx::ModelProto model;
+  model.add_opset_import()->set_version(kOnnxOpset);
+  onnx::NodeProto& node = *model.mutable_graph()->add_node();
+  node.set_name("node");
+  node.set_op_type(op);
+  for (const auto& attribute : attributes) *node.add_attribute() = attribute;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    node.add_input("x" + std::to_string(i));
+    model.mutable_graph()->add_input()->set_name(node.input(static_cast<int>(i)));
+  }
+  for (int i = 0; i < outputs; ++i) {
+    node.add_output("y" + std::to_string(i));
+    model.mutable_graph()->add_output()->set_name(node.output(i));
+  }
+  const auto program = CompileProgram(model, CpuBackend().registry);
+  if (!program.ok()) return program.status();
+  return ProgramRunner(*program).Run(inputs, RunContext{}).status();
+}
+
+void ExpectRefused(const absl::Status& status, const std::string& text) {
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+  EXPECT_THAT(std::string(status.message()), testing::HasSubstr(text));
+}
+
+TEST(HostileShapes, ResultsThatAreTooLargeAreRefused) {
+  ExpectRefused(RunNode("Expand", {Floats({1, 1}), Ints({kHuge, kHuge})}), "can count");
+  ExpectRefused(RunNode("Expand", {Floats({1}), Ints({kHuge})}), "at most");
+  ExpectRefused(RunNode("Expand", {Floats({1}), Ints({-2})}), "negative");
+  ExpectRefused(RunNode("Expand", {Floats({1}), Ints(std::vector<int64_t>(65, 1))}), "rank");
+  ExpectRefused(RunNode("Tile", {Floats({3}), Ints({kHuge})}), "cannot be repeated");
+  ExpectRefused(RunNode("Tile", {Floats({3}), Ints({-1})}), "cannot be repeated");
+  ExpectRefused(RunNode("Tile", {Floats({3}), Ints({1, 1})}), "2 repeats");
+  ExpectRefused(RunNode("Pad", {Floats({3}), Ints({kMost, kMost})}), "too large");
+  ExpectRefused(RunNode("Pad", {Floats({3}), Ints({kLeast, 0})}), "too large");
+  ExpectRefused(RunNode("Pad", {Floats({3}), Ints({-2, -2})}), "negative");
+  ExpectRefused(RunNode("Pad", {Floats({3}), Ints({3, 0})}, {StringAttribute("mode", "reflect")}),
+                "too large");
+  ExpectRefused(RunNode("Pad", {Floats({0}), Ints({1, 0})}, {StringAttribute("mode", "edge")}),
+                "too large");
+  ExpectRefused(RunNode("ConstantOfShape", {Ints({kHuge, 4})}), "can count");
+  ExpectRefused(RunNode("ConstantOfShape", {Ints({-1})}), "negative");
+  ExpectRefused(RunNode("Unsqueeze", {Floats({1}), Ints(std::vector<int64_t>(70, 0))}), "rank 71");
+}
+
+TEST(HostileShapes, RangesWithoutAnEndAreRefused) {
+  const auto range = [](int64_t start, int64_t limit, int64_t delta) {
+    return RunNode("Range", {Tensor::Scalar(start), Tensor::Scalar(limit), Tensor::Scalar(delta)});
+  };
+  ExpectRefused(range(0, 1, 0), "no end");
+  ExpectRefused(range(kLeast, kMost, 1), "too many");
+  EXPECT_TRUE(range(kLeast, kMost, kMost).ok());
+  EXPECT_TRUE(range(kMost, kLeast, kLeast).ok());
+  const auto real = [](float start, float limit, float delta) {
+    return RunNode("Range", {Tensor::Scalar(start), Tensor::Scalar(limit), Tensor::Scalar(delta)});
+  };
+  ExpectRefused(real(0, 1, 0), "no end");
+  ExpectRefused(real(0, std::numeric_limits<float>::infinity(), 1), "too many");
+  ExpectRefused(real(0, std::numeric_limits<float>::quiet_NaN(), 1), "no end");
+  EXPECT_TRUE(real(0, -1, 1).ok());
+}
+
+TEST(HostileShapes, SlicesTakeAnyBounds) {
+  const auto slice = [](int64_t start, int64_t end, int64_t step) {
+    return RunNode("Slice", {Floats({5}), Ints({start}), Ints({end}), Ints({0}), Ints({step})});
+  };
+  ExpectRefused(slice(0, 5, 0), "step is 0");
+  for (const int64_t start : {kLeast, kMost, int64_t{0}}) {
+    for (const int64_t end : {kLeast, kMost, int64_t{2}}) {
+      for (const int64_t step : {kLeast, kMost, int64_t{1}, int64_t{-1}}) {
+        EXPECT_TRUE(slice(start, end, step).ok()) << start << " " << end << " " << step;
+      }
+    }
+  }
+  ExpectRefused(RunNode("Slice", {Floats({5}), Ints({0}), Ints({1}), Ints({7})}), "axis 7");
+  ExpectRefused(RunNode("Slice", {Floats({5}), Ints({0, 0}), Ints({1, 1}), Ints({0, -1})}),
+                "twice");
+  ExpectRefused(RunNode("Slice", {Floats({5}), Ints({0}), Ints({1, 2})}), "equally many");
+}
+
+TEST(HostileShapes, IndicesOutsideTheDataAreRefused) {
+  const Tensor far = Tensor::FromVector<int64_t>({kLeast}, {1, 1});
+  const Tensor near = Tensor::FromVector<int64_t>({3}, {1, 1});
+  const Tensor data = Floats({3, 1});
+  for (const Tensor& indices : {far, near}) {
+    ExpectRefused(RunNode("GatherElements", {data, indices}), "is not in [-3, 3)");
+    ExpectRefused(RunNode("GatherND", {data, indices}), "is not in [-3, 3)");
+    ExpectRefused(RunNode("ScatterElements", {data, indices, Floats({1, 1})}), "is not in [-3, 3)");
+    ExpectRefused(RunNode("ScatterND", {data, indices, Floats({1, 1})}), "is not in [-3, 3)");
+  }
+  const Tensor zero = Tensor::FromVector<int64_t>({0}, {1, 1});
+  ExpectRefused(RunNode("ScatterND", {data, zero, Floats({2, 1})}), "updates");
+  ExpectRefused(RunNode("GatherND", {data, Ints({0, 0, 0})}), "do not fit");
+  ExpectRefused(RunNode("GatherND", {data, zero}, {IntAttribute("batch_dims", kMost)}),
+                "do not fit");
+  ExpectRefused(RunNode("GatherND", {data, zero}, {IntAttribute("batch_dims", -1)}), "do not fit");
+  ExpectRefused(RunNode("GatherElements", {data, Tensor::FromVector<int64_t>({0, 0}, {1, 2})}),
+                "do not fit");
+  for (const int64_t count : {kLeast, int64_t{-1}, int64_t{2}, kMost}) {
+    ExpectRefused(RunNode("TopK", {data, Ints({count})}, {}, 2), "between 0 and 1");
+  }
+  ExpectRefused(RunNode("ReverseSequence", {Floats({3, 1}), Ints({4})}), "length 4");
+  ExpectRefused(RunNode("Split", {Floats({3}), Ints({kMost, kMost})}, {}, 2), "cannot be cut");
+  ExpectRefused(RunNode("Split", {Floats({3}), Ints({4, -1})}, {}, 2), "cannot be cut");
+  ExpectRefused(RunNode("Split", {Floats({3})}, {}, 2), "cannot be cut");
+  ExpectRefused(RunNode("Squeeze", {Floats({3, 1}), Ints({0})}), "extent 1");
+  EXPECT_TRUE(RunNode("Trilu", {Floats({3, 2}), Tensor::Scalar(kLeast)}).ok());
+  EXPECT_TRUE(RunNode("Trilu", {Floats({3, 2}), Tensor::Scalar(kMost)}).ok());
+}
+
+}  // namespace
+}  // namespace cohort
