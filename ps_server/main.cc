@@ -1,8 +1,8 @@
 // The program `ps`: a parameter server that serves until SIGTERM, SIGINT or the Shutdown call stops
 // it. Its exit codes are in common/cluster/exit_codes.h.
 
-#include <atomic>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/log.h"
@@ -21,14 +21,10 @@ namespace {
 // Runs the parameter server until it is stopped, and returns the exit code.
 int Serve(const RoleOptions& options) {
   SignalWaiter signals;  // made before all threads, which inherit the blocked signals
-  std::atomic<bool> orphaned{false};
   RealWorld machine(options.compute_threads > 0 ? options.compute_threads : ProcessorCount(),
                     options.transport);
   const World world = machine.world();
   PsTask::Options task_options;
-  task_options.task = options.task;
-  task_options.listen_address = options.listen_address;
-  task_options.incarnation = NewIncarnation(world.clock);
   task_options.resident_bytes_max = PhysicalMemory();
   task_options.receive_bytes_max = static_cast<size_t>(options.receive_buffer_mib) << 20;
   task_options.send_bytes_max = static_cast<size_t>(options.send_buffer_mib) << 20;
@@ -43,18 +39,7 @@ int Serve(const RoleOptions& options) {
     }
     task_options.granted = *granted;
   }
-  // Both callbacks only wake the waiting main thread, since the threads that run them must not
-  // block.
-  task_options.on_shutdown = [&signals] { signals.Wake(); };
-  task_options.orphan_timeout = options.orphan_timeout;
-  task_options.on_orphaned = [&signals, &orphaned] {
-    orphaned = true;
-    signals.Wake();
-  };
-  PsTask task(world, task_options);
-  const ServedTask served = {task_options.incarnation, [&task] { return task.Start(); },
-                             [&task](absl::Duration grace) { task.Drain(grace); }, &orphaned};
-  return ServeUntilStopped(options, served, world.clock, world.files, signals);
+  return ServeTask<PsTask>(options, std::move(task_options), world, signals);
 }
 
 }  // namespace

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/log.h"
@@ -48,14 +48,11 @@ void StartAgainWithPassiveOpenMp(const Environment& environment, char** argv) {
 // Runs the worker until it is told to stop, and returns the exit code.
 int Serve(const RoleOptions& options) {
   SignalWaiter signals;  // before all threads, so that they inherit the blocked signals
-  std::atomic<bool> orphaned{false};
   RealWorld machine(kServiceThreads, options.transport);
   const World world = machine.world();
   ComputeThreads compute;
   WorkerTask::Options task_options;
-  task_options.task = options.task;
-  task_options.listen_address = options.listen_address;
-  task_options.incarnation = NewIncarnation(world.clock);
+  task_options.task = options.task;  // AddVariablesHome() below reads the index
   task_options.compute_threads = options.compute_threads;
   task_options.default_threads = ComputeShare(options.cluster, options.task, ProcessorCount());
   task_options.compute_executor = [&compute](size_t replica) -> Executor& {
@@ -66,13 +63,6 @@ int Serve(const RoleOptions& options) {
   task_options.find_nccl = [] { return LoadNccl(NcclModulePath()); };
   task_options.flight_directory = options.flight_directory;
   task_options.data_directory = WorkingDirectory();
-  task_options.on_shutdown = [&signals] { signals.Wake(); };
-  task_options.orphan_timeout = options.orphan_timeout;
-  task_options.on_orphaned = [&signals, &orphaned] {
-    // The flag is set before the wake-up, because the waiting thread reads it.
-    orphaned = true;
-    signals.Wake();
-  };
   // Every worker can be a home of variables, even if the job has parameter servers.
   VariablesHomeOptions home;
   home.resident_bytes_max = PhysicalMemory();
@@ -84,10 +74,7 @@ int Serve(const RoleOptions& options) {
     return kExitBadConfig;
   }
   Log(LogLevel::kInfo, "threads", {{"default", task_options.default_threads}});
-  WorkerTask task(world, task_options);
-  const ServedTask served = {task_options.incarnation, [&task] { return task.Start(); },
-                             [&task](absl::Duration grace) { task.Drain(grace); }, &orphaned};
-  return ServeUntilStopped(options, served, world.clock, world.files, signals);
+  return ServeTask<WorkerTask>(options, std::move(task_options), world, signals);
 }
 
 }  // namespace

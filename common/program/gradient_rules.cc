@@ -98,17 +98,9 @@ std::string GradientSite::Cohort(const std::string& op, std::vector<std::string>
 }
 
 std::string GradientSite::Scalar(double value) {
-  return ScalarOf(forward_.types().dtype(output(0)), value);
-}
-
-std::string GradientSite::ScalarLike(int input, double value) {
-  return ScalarOf(forward_.types().dtype(this->input(input)), value);
-}
-
-std::string GradientSite::ScalarOf(DType dtype, double value) {
   // ONNX's operators do not mix types, so the scalar has the element type of what it meets.
   return builder_.Constant("gradient/" + node_.name() + "/scalar",
-                           dtype == DType::kFloat64
+                           forward_.types().dtype(output(0)) == DType::kFloat64
                                ? Tensor::Scalar<double>(value)
                                : Tensor::Scalar<float>(static_cast<float>(value)));
 }

@@ -64,9 +64,6 @@ class GradientSite {
                      std::vector<onnx::AttributeProto> attributes = {});
   // Adds a scalar constant with the element type of the node's output 0, and returns its name.
   std::string Scalar(double value);
-  // Adds a scalar constant with the element type of input `input`, for an operator whose output has
-  // another type than its inputs.
-  std::string ScalarLike(int input, double value);
   std::string Int64s(absl::Span<const int64_t> values);
   GraphBuilder& builder() { return builder_; }
 
@@ -77,8 +74,6 @@ class GradientSite {
   const std::vector<std::string>& dx() const { return dx_; }
 
  private:
-  std::string ScalarOf(DType dtype, double value);
-
   const onnx::NodeProto& node_;
   const ForwardGraph& forward_;
   GraphBuilder& builder_;

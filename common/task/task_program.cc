@@ -84,8 +84,8 @@ uint64_t NewIncarnation(const Clock& clock) {
   return std::max<uint64_t>(1, Mix64(Mix64(now) ^ static_cast<uint64_t>(getpid())));
 }
 
-int ServeUntilStopped(const RoleOptions& options, const ServedTask& task, const Clock& clock,
-                      FileSystem& files, SignalWaiter& signals) {
+int ServeUntilStopped(const RoleOptions& options, const ServedTask& task, const World& world,
+                      SignalWaiter& signals) {
   const absl::StatusOr<std::string> address = task.start();
   if (!address.ok()) {
     Log(LogLevel::kError, "cannot_listen", {{"error", address.status().message()}});
@@ -94,7 +94,7 @@ int ServeUntilStopped(const RoleOptions& options, const ServedTask& task, const 
   Log(LogLevel::kInfo, "serving", {{"address", *address}, {"incarnation", task.incarnation}});
   // The address is announced after the task has begun to listen, because a reader of the address
   // file may connect at once.
-  const absl::Status announced = AnnounceAddress(files, options, *address);
+  const absl::Status announced = AnnounceAddress(world.files, options, *address);
   if (!announced.ok()) {
     Log(LogLevel::kError, "cannot_announce", {{"error", announced.message()}});
     return kExitBadConfig;
@@ -105,10 +105,10 @@ int ServeUntilStopped(const RoleOptions& options, const ServedTask& task, const 
         {{"cause",
           absl::StrCat("no coordinator came for ", absl::FormatDuration(options.orphan_timeout),
                        " (--orphan_timeout)")}});
-    return DrainAndReport(task, options.drain_timeout, clock, kExitOrphaned);
+    return DrainAndReport(task, options.drain_timeout, world.clock, kExitOrphaned);
   }
   Log(LogLevel::kInfo, "stopping", {{"signal", signal}});
-  return DrainAndReport(task, options.drain_timeout, clock, kExitOk);
+  return DrainAndReport(task, options.drain_timeout, world.clock, kExitOk);
 }
 
 }  // namespace cohort

@@ -11,9 +11,9 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/base/clock.h"
-#include "common/base/file_system.h"
 #include "common/cluster/role_options.h"
 #include "common/cluster/signals.h"
+#include "common/wire/world.h"
 
 namespace cohort {
 
@@ -42,7 +42,31 @@ struct ServedTask {
 // logs the reason, and drains the open calls. Returns the exit code. If calls are still open after
 // the drain, the process exits here, because the objects that those calls use are about to be
 // destroyed.
-int ServeUntilStopped(const RoleOptions& options, const ServedTask& task, const Clock& clock,
-                      FileSystem& files, SignalWaiter& signals);
+int ServeUntilStopped(const RoleOptions& options, const ServedTask& task, const World& world,
+                      SignalWaiter& signals);
+
+// Makes a PsTask or a WorkerTask with what `options` says for each kind of task, and runs the task
+// until it is stopped. Returns the exit code.
+template <typename Task>
+int ServeTask(const RoleOptions& options, typename Task::Options task_options, const World& world,
+              SignalWaiter& signals) {
+  std::atomic<bool> orphaned{false};
+  task_options.task = options.task;
+  task_options.listen_address = options.listen_address;
+  task_options.incarnation = NewIncarnation(world.clock);
+  // Both callbacks only wake the waiting main thread, since the threads that run them must not
+  // block.
+  task_options.on_shutdown = [&signals] { signals.Wake(); };
+  task_options.orphan_timeout = options.orphan_timeout;
+  task_options.on_orphaned = [&signals, &orphaned] {
+    // The flag is set before the wake-up, because the waiting thread reads it.
+    orphaned = true;
+    signals.Wake();
+  };
+  Task task(world, task_options);
+  const ServedTask served = {task_options.incarnation, [&task] { return task.Start(); },
+                             [&task](absl::Duration grace) { task.Drain(grace); }, &orphaned};
+  return ServeUntilStopped(options, served, world, signals);
+}
 
 }  // namespace cohort

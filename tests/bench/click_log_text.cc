@@ -4,6 +4,7 @@
 
 #include "common/base/status.h"
 #include "tests/bench/bench.h"
+#include "tests/support/click_row_text.h"
 #include "worker/data/click_log.h"
 
 namespace cohort::bench {

@@ -17,6 +17,7 @@
 #include "coordinator/train/offline_plan.h"
 #include "tests/bench/bench.h"
 #include "tests/bench/sgemm_rate.h"
+#include "tests/support/sequence_rng.h"
 
 namespace cohort::bench {
 

@@ -14,10 +14,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/rng.h"
 #include "common/base/status.h"
 #include "tests/bench/bench.h"
 #include "tests/bench/bench_tables.h"
+#include "tests/support/sequence_rng.h"
 
 namespace cohort::bench {
 

@@ -14,6 +14,7 @@
 #include "gtest/gtest.h"
 #include "tests/device/slice_at_home.h"
 #include "tests/support/cuda_devices.h"
+#include "tests/support/sequence_rng.h"
 #include "tests/support/test_seed.h"
 #include "tests/unit/common/runtime/golden_updates.h"
 #include "tests/unit/common/runtime/random_updates.h"

@@ -6,12 +6,12 @@
 #include <cmath>
 #include <ostream>
 
-#include "common/base/rng.h"
 #include "common/program/gradients.h"
 #include "common/program/value_types.h"
 #include "common/runtime/run/program_runner.h"
 #include "tests/device/backends.h"
 #include "tests/device/gradient_cases.h"
+#include "tests/support/sequence_rng.h"
 
 namespace cohort {
 

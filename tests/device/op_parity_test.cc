@@ -22,6 +22,7 @@
 #include "tests/device/backends.h"
 #include "tests/device/op_parity_cases.h"
 #include "tests/device/planned_run.h"
+#include "tests/support/sequence_rng.h"
 
 namespace cohort {
 namespace {

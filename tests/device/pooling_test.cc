@@ -5,13 +5,13 @@
 #include <limits>
 #include <vector>
 
-#include "common/base/rng.h"
 #include "common/program/cohort_ops.h"
 #include "common/program/graph_builder.h"
 #include "common/program/program.h"
 #include "common/runtime/run/program_runner.h"
 #include "gtest/gtest.h"
 #include "tests/device/backends.h"
+#include "tests/support/sequence_rng.h"
 
 namespace cohort {
 namespace {

@@ -11,10 +11,10 @@
 #include <string>
 #include <vector>
 
-#include "common/base/rng.h"
 #include "tests/sim/fault_table.h"
 #include "tests/sim/sim_files.h"
 #include "tests/support/network/sim_transport.h"
+#include "tests/support/sequence_rng.h"
 
 namespace cohort {
 

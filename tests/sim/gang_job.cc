@@ -5,9 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
-#include "common/base/rng.h"
 #include "common/base/status.h"
 #include "common/program/graph_builder.h"
+#include "tests/support/sequence_rng.h"
 #include "tests/support/test_programs.h"
 
 namespace cohort {

@@ -3,10 +3,10 @@
 #include <array>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/rng.h"
 #include "common/base/status.h"
 #include "common/program/gradients.h"
 #include "common/tensor/slice_spec.h"
+#include "tests/support/sequence_rng.h"
 
 namespace cohort {
 

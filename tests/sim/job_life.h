@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "common/base/rng.h"
 #include "coordinator/api/cluster_coordinator.h"
 #include "tests/sim/job_plan.h"
 #include "tests/sim/sim_actors.h"
+#include "tests/support/sequence_rng.h"
 
 namespace cohort {
 

@@ -7,8 +7,8 @@
 #include <cstdint>
 
 #include "absl/time/time.h"
-#include "common/base/rng.h"
 #include "common/wire/frame_limits.h"
+#include "tests/support/sequence_rng.h"
 
 namespace cohort {
 

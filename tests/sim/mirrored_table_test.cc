@@ -15,6 +15,7 @@
 #include "common/tensor/slice_spec.h"
 #include "tests/sim/sim_cluster.h"
 #include "tests/support/inline_tensors.h"
+#include "tests/support/sequence_rng.h"
 #include "tests/support/test_programs.h"
 #include "tests/support/test_seed.h"
 

@@ -7,8 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "common/base/check.h"
-#include "common/base/rng.h"
 #include "common/program/graph_builder.h"
+#include "tests/support/sequence_rng.h"
 #include "tests/support/test_programs.h"
 
 namespace cohort {

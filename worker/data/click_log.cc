@@ -7,7 +7,6 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "common/base/excerpt.h"
 #include "common/base/rng.h"
@@ -212,19 +211,6 @@ absl::StatusOr<ClickRow> ParseClickRow(absl::string_view line) {
     row.categories[i] = value;
   }
   return row;
-}
-
-std::string ClickRowText(const ClickRow& row) {
-  std::string text = row.click ? "1" : "0";
-  for (const auto& value : row.integers) {
-    absl::StrAppend(&text, "\t");
-    if (value) absl::StrAppend(&text, *value);
-  }
-  for (const auto& value : row.categories) {
-    absl::StrAppend(&text, "\t");
-    if (value) absl::StrAppendFormat(&text, "%08x", *value);
-  }
-  return text;
 }
 
 std::vector<std::string> ClickColumnNames() {

@@ -40,8 +40,6 @@ ClickRow MakeClickRow(uint64_t seed, uint64_t index);
 
 // Parses a line that has no line end. Errors: INVALID_ARGUMENT naming the bad field.
 absl::StatusOr<ClickRow> ParseClickRow(absl::string_view line);
-// Formats `row` as a line of a click log, without the line end.
-std::string ClickRowText(const ClickRow& row);
 
 // Returns the column names "dense", "C1" ... "C26", "label".
 std::vector<std::string> ClickColumnNames();

@@ -17,7 +17,7 @@
 #include "absl/functional/function_ref.h"
 #include "common/base/clock.h"
 #include "common/base/executor.h"
-#include "common/base/rng.h"
+#include "tests/support/sequence_rng.h"
 
 namespace cohort {
 

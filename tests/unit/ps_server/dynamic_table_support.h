@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/rng.h"
 #include "common/tensor/slice_spec.h"
+#include "tests/support/sequence_rng.h"
 #include "tests/unit/ps_server/checkpoint/cut_cluster.h"
 
 namespace cohort {

@@ -104,37 +104,6 @@ absl::Status RunReduceGrad(KernelContext& context, const ReduceParameters& param
   });
 }
 
-absl::Status RunArgMax(KernelContext& context, const ArgMaxParameters& parameters) {
-  const Tensor& input = context.input(0);
-  ASSIGN_OR_RETURN(const int axis, NormalAxis(parameters.axis, input.shape().rank()));
-  const AxisView view = ViewAroundAxis(input.shape(), axis);
-  if (view.size == 0) return absl::InvalidArgumentError("the largest of no elements");
-  ReduceParameters reduce;
-  reduce.axes = {axis};
-  reduce.keep_dims = parameters.keep_dims;
-  ASSIGN_OR_RETURN(const ReduceShape shape, ResolveReduce(input.shape(), reduce));
-  return DispatchNumbers(input, [&](auto tag) {
-    using T = typename decltype(tag)::Type;
-    const T* in = input.data<T>();
-    int64_t* out = context.Output(0, DType::kInt64, shape.result).template mutable_data<int64_t>();
-    for (int64_t outer = 0; outer < view.outer; ++outer) {
-      for (int64_t inner = 0; inner < view.inner; ++inner) {
-        const T* line = in + outer * view.size * view.inner + inner;
-        int64_t best = 0;
-        for (int64_t i = 1; i < view.size; ++i) {
-          const T value = line[i * view.inner];
-          const T largest = line[best * view.inner];
-          // ArgMax takes the first of equal largest elements, or the last if select_last_index is
-          // set.
-          if (value > largest || (parameters.last && value == largest)) best = i;
-        }
-        *out++ = best;
-      }
-    }
-    return absl::OkStatus();
-  });
-}
-
 }  // namespace
 
 void RegisterReferenceReduce(KernelRegistry& registry) {
@@ -142,8 +111,6 @@ void RegisterReferenceReduce(KernelRegistry& registry) {
   registry.Add("", "ReduceSum",
                BoundKernel<Parameters>({1, 2, {kSums, kIndices}}, ParseReduceSum, RunReduceSum));
   registry.Add("", "ReduceMean", BoundKernel<Parameters>({1, 1, {kSums}}, ParseReduceMean, Reduce));
-  registry.Add("", "ArgMax",
-               BoundKernel<ArgMaxParameters>({1, 1, {kNumbers}}, ParseArgMax, RunArgMax));
   registry.Add(
       "cohort", "ReduceGrad",
       BoundKernel<Parameters>({2, 2, {kFloats, kAnyType}}, ParseReduceGrad, RunReduceGrad));

@@ -229,11 +229,16 @@ absl::Status RunProdGrad(KernelContext& context, const ReduceParameters& paramet
   });
 }
 
-absl::Status RunArgMin(KernelContext& context, const ArgMaxParameters& parameters) {
+// Finds the index of the largest or the smallest element along an axis.
+template <bool kMinimum>
+absl::Status RunArgExtremum(KernelContext& context, const ArgMaxParameters& parameters) {
   const Tensor& input = context.input(0);
   ASSIGN_OR_RETURN(const int axis, NormalAxis(parameters.axis, input.shape().rank()));
   const AxisView view = ViewAroundAxis(input.shape(), axis);
-  if (view.size == 0) return absl::InvalidArgumentError("the least of no elements");
+  if (view.size == 0) {
+    return absl::InvalidArgumentError(kMinimum ? "the least of no elements"
+                                               : "the largest of no elements");
+  }
   ReduceParameters reduce;
   reduce.axes = {axis};
   reduce.keep_dims = parameters.keep_dims;
@@ -247,8 +252,10 @@ absl::Status RunArgMin(KernelContext& context, const ArgMaxParameters& parameter
       int64_t best = 0;
       for (int64_t i = 1; i < view.size; ++i) {
         const T value = first[i * view.inner];
-        const T least = first[best * view.inner];
-        if (value < least || (parameters.last && value == least)) best = i;
+        const T chosen = first[best * view.inner];
+        const bool better = kMinimum ? value < chosen : value > chosen;
+        // The first of equal elements counts, or the last if select_last_index is set.
+        if (better || (parameters.last && value == chosen)) best = i;
       }
       *out++ = best;
     }
@@ -379,8 +386,12 @@ void RegisterReferenceReduceMore(KernelRegistry& registry) {
                BoundKernel<Parameters>({3, 3, {kFloats}}, ParseReduceAxes, RunExtremumGrad));
   registry.Add("cohort", "ReduceProdGrad",
                BoundKernel<Parameters>({2, 2, {kFloats}}, ParseReduceAxes, RunProdGrad));
-  registry.Add("", "ArgMin",
-               BoundKernel<ArgMaxParameters>({1, 1, {kNumbers}}, ParseArgMax, RunArgMin));
+  registry.Add(
+      "", "ArgMin",
+      BoundKernel<ArgMaxParameters>({1, 1, {kNumbers}}, ParseArgMax, RunArgExtremum<true>));
+  registry.Add(
+      "", "ArgMax",
+      BoundKernel<ArgMaxParameters>({1, 1, {kNumbers}}, ParseArgMax, RunArgExtremum<false>));
   registry.Add("", "CumSum",
                BoundKernel<CumSumParameters>({2, 2, {kSums, kIndices}}, ParseCumSum, RunCumSum));
   registry.Add("", "TopK",

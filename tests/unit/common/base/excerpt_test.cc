@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "absl/strings/ascii.h"
-#include "common/base/rng.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/sequence_rng.h"
 
 namespace cohort {
 namespace {

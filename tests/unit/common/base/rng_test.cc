@@ -6,6 +6,8 @@
 #include <cmath>
 #include <set>
 
+#include "tests/support/sequence_rng.h"
+
 namespace cohort {
 namespace {
 

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <vector>
 
+#include "tests/support/sequence_rng.h"
+
 namespace cohort {
 
 Parameters RandomParameters(const std::string& op, SequenceRng& rng) {

@@ -4,8 +4,8 @@
 
 #include <string>
 
-#include "common/base/rng.h"
 #include "common/program/update_rule.h"
+#include "tests/support/sequence_rng.h"
 #include "tests/unit/common/runtime/update_formulas.h"
 
 namespace cohort {

@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "common/base/rng.h"
+#include "tests/support/sequence_rng.h"
 
 namespace cohort {
 namespace {

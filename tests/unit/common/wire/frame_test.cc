@@ -2,9 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include "common/base/rng.h"
 #include "common/wire/error_detail.h"
 #include "proto/ps.pb.h"
+#include "tests/support/sequence_rng.h"
 
 namespace cohort {
 namespace {

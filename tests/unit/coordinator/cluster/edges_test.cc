@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "common/base/rng.h"
+#include "tests/support/sequence_rng.h"
 
 namespace cohort {
 namespace {

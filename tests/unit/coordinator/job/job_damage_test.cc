@@ -6,9 +6,9 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/rng.h"
 #include "coordinator/job/job_spec.h"
 #include "gtest/gtest.h"
+#include "tests/support/sequence_rng.h"
 
 namespace cohort {
 namespace {

@@ -5,9 +5,9 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/rng.h"
 #include "common/base/status.h"
 #include "common/wire/error_detail.h"
+#include "tests/support/sequence_rng.h"
 
 namespace cohort {
 namespace {

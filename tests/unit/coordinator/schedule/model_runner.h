@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
-#include "common/base/rng.h"
 #include "coordinator/schedule/scheduler.h"
+#include "tests/support/sequence_rng.h"
 #include "tests/support/world/sim_world.h"
 #include "tests/unit/coordinator/schedule/scheduler_model.h"
 

@@ -12,10 +12,10 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/rng.h"
 #include "common/base/status.h"
 #include "common/checkpoint/bundle.h"
 #include "common/wire/error_detail.h"
+#include "tests/support/sequence_rng.h"
 #include "tests/support/world/memory_file_system.h"
 #include "tests/unit/ps_server/checkpoint/cut_cluster.h"
 

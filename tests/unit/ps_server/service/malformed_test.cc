@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/rng.h"
+#include "tests/support/sequence_rng.h"
 #include "tests/unit/ps_server/ps_test_support.h"
 
 namespace cohort {

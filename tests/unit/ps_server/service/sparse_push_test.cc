@@ -5,10 +5,10 @@
 
 #include <cstring>
 
-#include "common/base/rng.h"
 #include "common/runtime/update/make_update_kernel.h"
 #include "common/runtime/update/sparse_update.h"
 #include "common/wire/error_detail.h"
+#include "tests/support/sequence_rng.h"
 #include "tests/unit/ps_server/ps_test_support.h"
 
 namespace cohort {

@@ -5,8 +5,8 @@
 #include <limits>
 #include <set>
 
-#include "common/base/rng.h"
 #include "common/wire/error_detail.h"
+#include "tests/support/sequence_rng.h"
 #include "tests/unit/ps_server/ps_test_support.h"
 
 namespace cohort {

@@ -2,9 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include "common/base/rng.h"
 #include "common/wire/error_detail.h"
 #include "ps_server/slice/variable_slice.h"
+#include "tests/support/sequence_rng.h"
 #include "tests/unit/ps_server/ps_test_support.h"
 
 namespace cohort {

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <numeric>
 
-#include "common/base/rng.h"
+#include "tests/support/sequence_rng.h"
 #include "tests/unit/ps_server/ps_test_support.h"
 
 namespace cohort {

@@ -5,9 +5,9 @@
 #include <cstring>
 #include <limits>
 
-#include "common/base/rng.h"
 #include "common/runtime/update/make_update_kernel.h"
 #include "common/wire/error_detail.h"
+#include "tests/support/sequence_rng.h"
 #include "tests/unit/ps_server/ps_test_support.h"
 
 namespace cohort {

@@ -3,8 +3,8 @@
 #include <map>
 #include <vector>
 
-#include "common/base/rng.h"
 #include "gtest/gtest.h"
+#include "tests/support/sequence_rng.h"
 #include "tests/support/test_seed.h"
 
 namespace cohort {

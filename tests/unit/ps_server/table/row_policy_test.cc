@@ -5,11 +5,11 @@
 #include <map>
 #include <set>
 
-#include "common/base/rng.h"
 #include "common/runtime/kernel/half_floats.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ps_server/table/row_table.h"
+#include "tests/support/sequence_rng.h"
 
 namespace cohort {
 namespace {

@@ -7,10 +7,10 @@
 #include <thread>
 #include <vector>
 
-#include "common/base/rng.h"
 #include "common/program/update_rule.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/sequence_rng.h"
 #include "tests/support/test_seed.h"
 
 namespace cohort {

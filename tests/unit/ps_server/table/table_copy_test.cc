@@ -7,10 +7,10 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/rng.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ps_server/table/row_table.h"
+#include "tests/support/sequence_rng.h"
 #include "tests/support/test_seed.h"
 
 namespace cohort {

@@ -4,8 +4,8 @@
 #include <map>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/rng.h"
 #include "tests/support/communicators/sparse_all_reduce.h"
+#include "tests/support/sequence_rng.h"
 #include "tests/support/test_seed.h"
 #include "tests/unit/worker/collective/conformance/cases.h"
 #include "tests/unit/worker/collective/conformance/reference.h"

@@ -9,6 +9,7 @@
 #include "common/base/temporary_file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/click_row_text.h"
 #include "tests/support/world/memory_file_system.h"
 #include "worker/data/dataset.h"
 

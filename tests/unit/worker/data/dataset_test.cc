@@ -10,10 +10,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/posix_file_system.h"
-#include "common/base/rng.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
+#include "tests/support/sequence_rng.h"
 
 namespace cohort {
 namespace {

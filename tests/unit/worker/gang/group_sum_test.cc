@@ -8,8 +8,8 @@
 #include <atomic>
 
 #include "common/base/event.h"
-#include "common/base/rng.h"
 #include "common/base/thread_pool.h"
+#include "tests/support/sequence_rng.h"
 #include "tests/support/test_seed.h"
 #include "tests/unit/worker/gang/held_communicator.h"
 

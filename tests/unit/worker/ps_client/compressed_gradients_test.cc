@@ -9,7 +9,7 @@
 #include <limits>
 #include <numeric>
 
-#include "common/base/rng.h"
+#include "tests/support/sequence_rng.h"
 
 namespace cohort {
 namespace {

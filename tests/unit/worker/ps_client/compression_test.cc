@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
-#include "common/base/rng.h"
+#include "tests/support/sequence_rng.h"
 #include "tests/unit/worker/test_programs.h"
 #include "tests/unit/worker/worker_cluster.h"
 

@@ -6,10 +6,10 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/rng.h"
 #include "common/tensor/slice_spec.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/sequence_rng.h"
 #include "tests/support/test_seed.h"
 
 namespace cohort {

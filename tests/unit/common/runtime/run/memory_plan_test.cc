@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "common/base/rng.h"
 #include "gtest/gtest.h"
+#include "tests/support/sequence_rng.h"
 
 namespace cohort {
 namespace {

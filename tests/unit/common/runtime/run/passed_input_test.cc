@@ -8,13 +8,13 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/rng.h"
 #include "common/program/graph_builder.h"
 #include "common/runtime/kernels/cpu/register.h"
 #include "common/runtime/kernels/reference/register.h"
 #include "common/runtime/run/program_runner.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/sequence_rng.h"
 
 namespace cohort {
 namespace {

@@ -10,6 +10,7 @@
 #include "common/base/rng.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/sequence_rng.h"
 #include "tests/support/test_seed.h"
 #include "tests/unit/common/runtime/sparse_rows.h"
 

@@ -13,6 +13,7 @@
 #include "common/program/update_rule.h"
 #include "common/runtime/update/update_kernel.h"
 #include "gtest/gtest.h"
+#include "tests/support/sequence_rng.h"
 #include "tests/support/test_seed.h"
 #include "tests/unit/common/runtime/random_updates.h"
 #include "tests/unit/common/runtime/sparse_rows.h"

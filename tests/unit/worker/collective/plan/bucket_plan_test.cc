@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/rng.h"
+#include "tests/support/sequence_rng.h"
 #include "tests/support/test_seed.h"
 #include "tests/unit/worker/collective/conformance/cases.h"
 #include "tests/unit/worker/collective/lane_groups.h"

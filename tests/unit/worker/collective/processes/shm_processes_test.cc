@@ -14,7 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/event.h"
-#include "common/base/rng.h"
+#include "tests/support/sequence_rng.h"
 #include "tests/support/test_seed.h"
 #include "worker/collective/shm/shm_communicator.h"
 
