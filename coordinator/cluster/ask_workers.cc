@@ -346,8 +346,10 @@ absl::StatusOr<std::vector<std::string>> AskForDevices(World world, Waiter& wait
     // The time for which a worker may be absent counts from the last question, since a worker that
     // serves may still answer.
     if (!links.empty()) last_asked = world.clock.Now();
-    // A lost worker does not delay a job for which enough other workers serve.
-    if (world.clock.Now() >= last_asked + absence && AreEnough(cluster, workers)) {
+    // A lost worker does not delay a job for which enough other workers serve. A worker that began
+    // to serve after the question has given no answer yet and is asked in the next turn.
+    if (world.clock.Now() >= last_asked + absence && !answers.empty() &&
+        AreEnough(cluster, workers)) {
       LogLeftOut(answers, workers);
       break;
     }
