@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/log.h"
+#include "common/cluster/address.h"
 #include "common/wire/error_detail.h"
 
 namespace cohort {

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/log.h"
 #include "common/base/status.h"
+#include "common/cluster/address.h"
 #include "common/wire/error_detail.h"
 #include "coordinator/cluster/cluster.h"
 #include "coordinator/cluster/farewell.h"
