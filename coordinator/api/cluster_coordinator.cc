@@ -121,16 +121,30 @@ absl::StatusOr<Variable> ClusterCoordinator::CreateVariable(const VariableSpec& 
                                                             const VariableOptions& options) {
   VariableOptions of_strategy = options;
   of_strategy.replicas = options_.replicas;
+  FindLeftSlices();
   proto::VariableLayout layout;
   {
     MutexLock lock(mutex_);
     ASSIGN_OR_RETURN(layout, creator_.CreateVariable(spec, rule, of_strategy));
+    const SliceStarts left = left_slices_.value_or(SliceStarts());
+    if (left.count(spec.name) > 0) CutAt(left.at(spec.name), layout);
     // The lock also protects next_slice_id_, because slice ids must be unique among all variables.
     CutPieces(options_.slice_bytes_max, next_slice_id_, layout);
   }
   layout.set_mirrored(options_.mirrored);
   RETURN_IF_ERROR(CreateVariables({layout}));
   return Variable(std::move(layout), options_.homes);
+}
+
+void ClusterCoordinator::FindLeftSlices() {
+  {
+    MutexLock lock(mutex_);
+    if (left_slices_.has_value()) return;
+  }
+  absl::StatusOr<SliceStarts> left = LeftSlices();
+  MutexLock lock(mutex_);
+  // A checkpoint that cannot be read is an error of ResumeState, which reads it too.
+  if (left.ok()) left_slices_ = *std::move(left);
 }
 
 absl::Status ClusterCoordinator::CreateVariables(absl::Span<const proto::VariableLayout> layouts) {

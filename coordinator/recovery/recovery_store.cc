@@ -136,6 +136,13 @@ absl::StatusOr<RecoveryStore::Left> RecoveryStore::ReadLeft() const {
   return left;
 }
 
+absl::StatusOr<SliceStarts> RecoveryStore::ReadSlices(const Left& left) const {
+  if (left.checkpoints.empty()) return SliceStarts();
+  ASSIGN_OR_RETURN(const std::unique_ptr<BundleReader> reader,
+                   BundleReader::Open(files_, left.checkpoints.front().prefix));
+  return SliceStartsOf(reader->tensors());
+}
+
 absl::Status RecoveryStore::CheckJob(const Left& left, const std::string& job) const {
   for (const Committed& one : left.checkpoints) {
     if (one.state.job() == job) continue;

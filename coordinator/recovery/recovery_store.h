@@ -18,6 +18,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/base/file_system.h"
+#include "common/checkpoint/bundle.h"
 #include "common/tensor/tensor.h"
 #include "proto/ps.pb.h"
 #include "proto/recovery.pb.h"
@@ -52,6 +53,11 @@ class RecoveryStore {
   // Reads the checkpoints in the directory. Errors: DATA_LOSS naming the file when there are
   // checkpoints and none can be read; the file system's.
   absl::StatusOr<Left> ReadLeft() const;
+
+  // Returns where the slices of the newest of these checkpoints begin; nothing without checkpoints.
+  // The slices of an older one contain them, because a job that goes on cuts only further. Errors:
+  // those of BundleReader::Open.
+  absl::StatusOr<SliceStarts> ReadSlices(const Left& left) const;
 
   // Checks that these checkpoints are of the job `job`. Errors: FAILED_PRECONDITION naming the
   // other job.

@@ -17,6 +17,7 @@
 #include "coordinator/model/onnx_export.h"
 #include "coordinator/model/onnx_file.h"
 #include "coordinator/strategy/make_strategy.h"
+#include "coordinator/strategy/variable_pieces.h"
 #include "coordinator/train/data_checks.h"
 #include "coordinator/train/job_settings.h"
 
@@ -173,6 +174,9 @@ absl::Status Trainer::PlanVariables() {
   ASSIGN_OR_RETURN(plan_, strategy->MakePlan(model_, shape));
   for (const std::string& note : plan_.notes) Log(LogLevel::kInfo, "plan", {{"note", note}});
   progress_->SetDevices(shape.devices);
+  // An earlier process of the job may have had another number of parameter servers.
+  ASSIGN_OR_RETURN(const SliceStarts slices, coordinator_.LeftSlices());
+  CutAt(slices, absl::MakeSpan(plan_.variables));
   if (!IsMeasured()) return absl::OkStatus();
   // The slices are still where an earlier process put them, although newer measured loads may give
   // other homes. So the homes in the earlier process's saved state count.
