@@ -133,7 +133,10 @@ class SentClosures final : public SimWatcher {
 class DaemonSim {
  public:
   DaemonSim(uint64_t seed, int ps, int workers, std::vector<std::string> sets)
-      : cluster_(seed, ps, workers), sets_(std::move(sets)) {
+      : DaemonSim(seed, ps, workers, std::move(sets), kJob, Disks::kShared) {}
+  DaemonSim(uint64_t seed, int ps, int workers, std::vector<std::string> sets, std::string job,
+            Disks disks)
+      : cluster_(seed, ps, workers, disks), job_(std::move(job)), sets_(std::move(sets)) {
     cluster_.network().SetWatcher(&sent_);
   }
   ~DaemonSim() { cluster_.End(); }
@@ -142,7 +145,7 @@ class DaemonSim {
   CoordinatorDaemon::Result Run(const std::vector<std::string>& sets = {}) {
     std::vector<std::string> all = sets_;
     all.insert(all.end(), sets.begin(), sets.end());
-    const absl::StatusOr<JobSpec> job = ParseJob(kJob, "job.json", all);
+    const absl::StatusOr<JobSpec> job = ParseJob(job_, "job.json", all);
     EXPECT_TRUE(job.ok()) << job.status();
     CoordinatorOptions options;
     options.job = *job;
@@ -172,6 +175,7 @@ class DaemonSim {
   SentClosures sent_;
   SimCluster cluster_;
   FailingFiles disk_{cluster_.WorldOf("chief:0").files};
+  const std::string job_;
   const std::vector<std::string> sets_;
   CoordinatorDaemon* running_ = nullptr;
 };
