@@ -59,8 +59,8 @@ class RecoveryStore {
   // those of BundleReader::Open.
   absl::StatusOr<SliceStarts> ReadSlices(const Left& left) const;
 
-  // Checks that these checkpoints are of the job `job`. Errors: FAILED_PRECONDITION naming the
-  // other job.
+  // Checks that these checkpoints are of the job `job`. Errors: FAILED_PRECONDITION of class
+  // CONFIGURATION naming both jobs.
   absl::Status CheckJob(const Left& left, const std::string& job) const;
 
   // Returns the prefix of a new checkpoint, which no other checkpoint has.

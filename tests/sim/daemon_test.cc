@@ -43,8 +43,21 @@ TEST(Daemon, AModelThatChangedSinceTheRecoveryCheckpointIsNamedByItsKey) {
   sim.InterruptAt(8);
   ASSERT_EQ(sim.Run().code, kExitInterrupted);
   const CoordinatorDaemon::Result refused = sim.Run({"model.config.layers.0.config.units=12"});
-  EXPECT_EQ(refused.code, kExitJobFailed);
+  EXPECT_EQ(refused.code, kExitBadConfig);
   EXPECT_THAT(refused.error, HasSubstr("model.config.layers.0.config.units was 10 and is 12; "));
+  EXPECT_THAT(refused.error, HasSubstr("remove /recovery/recovery-*"));
+  EXPECT_EQ(sim.Run().code, kExitOk) << "nothing was harmed";
+}
+
+// It is the user who has to choose, and no restart would help.
+TEST(Daemon, ARecoveryDirectoryOfAnotherJobIsNamedWithBothJobs) {
+  DaemonSim sim(1, 1, 1, {});
+  sim.InterruptAt(8);
+  ASSERT_EQ(sim.Run().code, kExitInterrupted);
+  const CoordinatorDaemon::Result refused = sim.Run({"name=other"});
+  EXPECT_EQ(refused.code, kExitBadConfig);
+  EXPECT_THAT(refused.error, HasSubstr("/recovery holds the state of job 'small', this is job "
+                                       "'other': name the job 'small' to go on"));
   EXPECT_THAT(refused.error, HasSubstr("remove /recovery/recovery-*"));
   EXPECT_EQ(sim.Run().code, kExitOk) << "nothing was harmed";
 }
