@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "common/tensor/slice_spec.h"
-
 namespace cohort {
 
 uint64_t TableLimitOf(const proto::VariableLayout& layout, int slice) {

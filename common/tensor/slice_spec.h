@@ -30,10 +30,6 @@ std::vector<RowRange> DivRows(int64_t rows, int64_t slices);
 // number of slices. The tables inside a slice use other hashes.
 inline constexpr int64_t kKeyBuckets = int64_t{1} << 16;
 
-// The smallest limit of the memory of a dynamic table's slice in bytes. With less, huge pages and
-// the counters of seen keys would leave little memory for rows.
-inline constexpr int64_t kTableBytesLeast = int64_t{8} << 20;
-
 // Returns the hash of `key`, which is different for every key. In the order of these hashes, the
 // keys of one bucket are adjacent and the buckets ascend.
 constexpr uint64_t KeyOrder(int64_t key) {

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "absl/strings/match.h"
-#include "common/tensor/slice_spec.h"
+#include "common/program/table_limit.h"
 #include "coordinator/job/job_sections.h"
 
 namespace cohort {

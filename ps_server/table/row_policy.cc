@@ -1,7 +1,7 @@
 #include "ps_server/table/row_policy.h"
 
 #include "absl/strings/str_cat.h"
-#include "common/tensor/slice_spec.h"
+#include "common/program/table_limit.h"
 
 namespace cohort {
 

@@ -68,6 +68,23 @@ TEST_F(PathCheck, AFileIsOneOrCanBecomeOne) {
               HasSubstr(file + " is not a directory"));
 }
 
+TEST_F(PathCheck, ALinkIsJudgedByWhereItLeads) {
+  const std::string link = In("link");
+  for (const std::string& target : {file, In("new/one")}) {
+    ASSERT_EQ(symlink(target.c_str(), link.c_str()), 0);
+    EXPECT_TRUE(CheckFilePath(link).ok()) << target;
+    EXPECT_EQ(*FollowLinks(link), target);
+    ASSERT_EQ(unlink(link.c_str()), 0);
+  }
+  for (const std::string& target : {directory, fifo, std::string("/dev/stdout")}) {
+    ASSERT_EQ(symlink(target.c_str(), link.c_str()), 0);
+    EXPECT_THAT(std::string(CheckFilePath(link).message()),
+                HasSubstr(target + "', to which '" + link + "' leads, is not a regular file"));
+    ASSERT_EQ(unlink(link.c_str()), 0);
+  }
+  EXPECT_EQ(*FollowLinks("/dev/shm/model.onnx"), "/dev/shm/model.onnx");
+}
+
 TEST_F(PathCheck, NamesOfOneFileAreOnePlace) {
   const std::string hard = In("hard");
   const std::string soft = In("soft");
