@@ -1,5 +1,6 @@
 #include "common/base/path_check.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -103,8 +104,11 @@ absl::Status CheckDirectoryPath(const std::string& path) {
     if (parent == part) return absl::OkStatus();
     part = std::move(parent);
   }
-  if (S_ISDIR(info.st_mode)) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat(part, " is not a directory"));
+  if (!S_ISDIR(info.st_mode)) {
+    return absl::FailedPreconditionError(absl::StrCat(part, " is not a directory"));
+  }
+  if (faccessat(AT_FDCWD, part.c_str(), W_OK | X_OK, AT_EACCESS) == 0) return absl::OkStatus();
+  return ErrnoStatus(errno, absl::StrCat(part, " cannot be written to"));
 }
 
 absl::Status CheckFilePath(const std::string& path) {

@@ -16,8 +16,10 @@ namespace cohort {
 // with that name. Errors: INVALID_ARGUMENT with the path and the remedy.
 absl::Status CheckExpanded(absl::string_view path);
 
-// Checks that `path` is a directory or can become one. Errors: FAILED_PRECONDITION naming the part
-// of the path that is a file, a FIFO or a device.
+// Checks that `path` is a directory in which files can be created, or can become one. Errors:
+// FAILED_PRECONDITION naming the part of the path that is a file, a FIFO or a device;
+// PERMISSION_DENIED or another error of the system naming the part that cannot be written to, which
+// may also lie in a file system that is read-only.
 absl::Status CheckDirectoryPath(const std::string& path);
 
 // Returns the path at which a file named `path` is to be written: `path` itself or, if it is a

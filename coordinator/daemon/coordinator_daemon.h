@@ -81,7 +81,8 @@ class CoordinatorDaemon {
   // the service listens, the address for `coordinator ctl`.
   std::string Place() const;
   // Checks, before any task starts, that the job can write to the directories that it names.
-  // Errors: the file system's, naming the directory and the field of the job.
+  // Errors: the file system's with class CONFIGURATION, naming the directory and the field of the
+  // job.
   absl::Status ProbeOutputs() const;
   // The parts that run beside the training: the membership watch and the service for operators.
   struct Operation {

@@ -19,7 +19,7 @@ TEST(Daemon, ADirectoryThatCannotBeWrittenToIsSaidBeforeAnythingStarts) {
   DaemonSim sim(1, 1, 1, {});
   sim.disk().Fail(FileCall::Kind::kCreate, kRecovery);
   const CoordinatorDaemon::Result result = sim.Run();
-  EXPECT_EQ(result.code, kExitJobFailed);
+  EXPECT_EQ(result.code, kExitBadConfig);
   EXPECT_THAT(result.error, HasSubstr("/recovery cannot be written to"));
   EXPECT_THAT(result.error, HasSubstr("recovery.directory"));
   EXPECT_EQ(sim.sent().calls(), 0);

@@ -58,6 +58,17 @@ TEST_F(PathCheck, ADirectoryIsOneOrCanBecomeOne) {
   }
 }
 
+TEST_F(PathCheck, ADirectoryCanBeWrittenTo) {
+  if (geteuid() == 0) GTEST_SKIP() << "needs a user other than root";
+  const std::string closed = In("closed");
+  ASSERT_EQ(mkdir(closed.c_str(), 0555), 0);
+  for (const std::string& path : {closed, closed + "/below/it"}) {
+    const std::string refused(CheckDirectoryPath(path).message());
+    EXPECT_THAT(refused, HasSubstr(closed + " cannot be written to: Permission denied"));
+    EXPECT_FALSE(CheckFilePath(path + "/file").ok());
+  }
+}
+
 TEST_F(PathCheck, AFileIsOneOrCanBecomeOne) {
   EXPECT_TRUE(CheckFilePath(file).ok());
   EXPECT_TRUE(CheckFilePath(In("new/one")).ok());
