@@ -35,6 +35,11 @@ absl::Status NoExamples(absl::string_view key, const proto::DatasetSource& sourc
                                                  " empty; name files that have some"));
 }
 
+// Returns the IDX files of the source, one for each component of the data; none for other sources.
+std::vector<std::string> IdxFilesOf(const proto::DatasetSource& source) {
+  return {source.idx().paths().begin(), source.idx().paths().end()};
+}
+
 }  // namespace
 
 Trainer::Trainer(World world, Waiter& waiter, ClusterCoordinator& coordinator, const JobSpec& job,
@@ -123,7 +128,8 @@ absl::Status Trainer::PrepareData() {
     ASSIGN_OR_RETURN(test_, MakeData(*sources_.test, 0, -1, evaluation_batch, /*shuffle=*/false));
     if (test_->pass.batches == 0) return NoExamples("data.test", *sources_.test);
     // The same programs read training and test batches.
-    RETURN_IF_ERROR(CheckTestBatch(train_.element, test_->element));
+    RETURN_IF_ERROR(CheckTestBatch({train_.element, IdxFilesOf(sources_.train)},
+                                   {test_->element, IdxFilesOf(*sources_.test)}));
   }
   return absl::OkStatus();
 }
