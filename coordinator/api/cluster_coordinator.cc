@@ -197,12 +197,22 @@ absl::Status ClusterCoordinator::Change(const Variable& variable, const Variable
   // the number of its last change only.
   MutexLock lock(change_mutex_);
   const uint64_t update = ps_->NextUpdate();
-  // A change is not a closure, so no replay repeats it. If a recovery ran meanwhile, the change is
-  // sent again. A slice whose restored checkpoint contains the change ignores it; the other slices
-  // make it.
+  // A slice whose restored checkpoint contains the change ignores it; the other slices make it.
+  return UntilDurable([&] { return ps_->Change(variable.layout(), change, update); });
+}
+
+absl::Status ClusterCoordinator::AssignAverages(absl::Span<const proto::VariableLayout> variables) {
+  MutexLock lock(change_mutex_);
+  // A slice that is its average already stays so.
+  return UntilDurable([&] { return ps_->AssignAverages(variables); });
+}
+
+absl::Status ClusterCoordinator::UntilDurable(absl::FunctionRef<absl::Status()> change) {
+  // A change is not a closure, so no replay repeats it. If a recovery ran meanwhile, it has put the
+  // variables back to what they were before, and the change is made again.
   while (true) {
     const uint64_t epoch = cluster_->epoch();
-    RETURN_IF_ERROR(ps_->Change(variable.layout(), change, update));
+    RETURN_IF_ERROR(change());
     RETURN_IF_ERROR(MakeDurable());
     if (cluster_->epoch() == epoch) return absl::OkStatus();
   }

@@ -142,6 +142,9 @@ class ClusterCoordinator {
   // Changes the variable. When Change returns OK, the change has been made exactly once, even if
   // tasks were lost during the call (sharded_variable.h).
   absl::Status Change(const Variable& variable, const VariableChange& change);
+  // Replaces the values of these variables by their moving averages, durably like Change. Errors:
+  // those of PsControl::AssignAverages.
+  absl::Status AssignAverages(absl::Span<const proto::VariableLayout> variables);
 
   // Registers a program, so that Schedule can run it. Errors: INVALID_ARGUMENT for a program bound
   // to a variable that was not created.
@@ -259,6 +262,9 @@ class ClusterCoordinator {
                     absl::FunctionRef<WaitId(Scheduler::Done)> start);
   absl::StatusOr<Variable> CreateVariable(const VariableSpec& spec, const proto::UpdateRule& rule,
                                           const VariableOptions& options);
+  // Makes a change, and makes it again as long as a recovery has begun before it was durable.
+  // `change` may be repeated.
+  absl::Status UntilDurable(absl::FunctionRef<absl::Status()> change);
   // Reads left_slices_ if it is not known yet.
   void FindLeftSlices();
 

@@ -389,10 +389,7 @@ absl::Status Trainer::TakeAverages() {
   for (const proto::VariableLayout& layout : plan_.variables) {
     if (layout.rule().op() == model_.update_rule.op()) averaged.push_back(layout);
   }
-  RETURN_IF_ERROR(coordinator_.ps().AssignAverages(averaged));
-  // After a loss, no closure that runs again would bring the averages back, so they are made
-  // durable.
-  return coordinator_.MakeDurable();
+  return coordinator_.AssignAverages(averaged);
 }
 
 int64_t Trainer::StepsOfEpoch() const {

@@ -82,6 +82,11 @@ class SentClosures final : public SimWatcher {
     text_ = std::move(text);
     at_text_ = std::move(then);
   }
+  // Does something at the next request of a method behind the next one of another.
+  void AtMethodBehind(std::string method, std::string before, std::function<void()> then) {
+    methods_ = {std::move(before), std::move(method)};
+    at_method_ = std::move(then);
+  }
   int calls() const { return calls_; }
   // The batches that closures train on, by closure: repetition of the data, and batch in it.
   const std::map<uint64_t, std::pair<int64_t, int64_t>>& batches() const { return batches_; }
@@ -97,6 +102,10 @@ class SentClosures final : public SimWatcher {
     if (!text_.empty() && absl::StrContains(message.request, text_)) {
       text_.clear();
       at_text_();
+    }
+    if (!methods_.empty() && absl::EndsWith(message.method, "/" + methods_.front())) {
+      methods_.erase(methods_.begin());
+      if (methods_.empty()) at_method_();
     }
     proto::RunClosureRequest request;
     if (!absl::EndsWith(message.method, "/RunClosure") ||
@@ -125,6 +134,8 @@ class SentClosures final : public SimWatcher {
   absl::Duration delay_;
   std::string text_;
   std::function<void()> at_text_;
+  std::vector<std::string> methods_;
+  std::function<void()> at_method_;
   std::map<uint64_t, std::pair<int64_t, int64_t>> batches_;
   std::map<uint64_t, int> by_id_;
   std::map<std::pair<uint64_t, std::string>, int> by_worker_;

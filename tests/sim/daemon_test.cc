@@ -49,6 +49,33 @@ TEST(Daemon, AModelThatChangedSinceTheRecoveryCheckpointIsNamedByItsKey) {
   EXPECT_EQ(sim.Run().code, kExitOk) << "nothing was harmed";
 }
 
+// A recovery puts the variables back to a cut from before they became their averages.
+TEST(Daemon, AveragesAreNotLostWithAServerBeforeTheyAreDurable) {
+  std::vector<std::string> sets = kEvaluations;
+  sets.emplace_back(
+      R"(compile.optimizer={"class_name": "SGD", "config": {"use_ema": true, "ema_momentum": 0.9}})");
+  nlohmann::json wanted;
+  for (const bool lost : {false, true}) {
+    DaemonSim sim(1, 1, 1, sets);
+    bool was_lost = false;
+    SimWorld& world = sim.cluster().sim();
+    if (lost) {
+      sim.sent().AtMethodBehind("HoldShard", "Assign", [&] {
+        was_lost = true;
+        world.Run([&] { sim.cluster().tasks().Kill({Role::kPs, 0}); });
+        world.CallAt(world.Now() + absl::Seconds(10), [&] {
+          sim.cluster().tasks().Start({Role::kPs, 0});
+        });
+      });
+    }
+    const CoordinatorDaemon::Result result = sim.Run();
+    ASSERT_EQ(result.code, kExitOk) << result.error;
+    EXPECT_EQ(was_lost, lost);
+    if (!lost) wanted = SummaryOf(result)["test_loss"];
+    EXPECT_EQ(SummaryOf(result)["test_loss"], wanted) << lost;
+  }
+}
+
 // It is the user who has to choose, and no restart would help.
 TEST(Daemon, ARecoveryDirectoryOfAnotherJobIsNamedWithBothJobs) {
   DaemonSim sim(1, 1, 1, {});
