@@ -272,7 +272,11 @@ absl::Status CoordinatorDaemon::StartLocalTasks(ClusterCoordinator::Options& opt
   local.orphan_timeout = options_.orphan_timeout;
   absl::StatusOr<std::shared_ptr<LocalCluster>> started =
       LocalCluster::Start(world_, waiter_, std::move(local));
-  RETURN_IF_ERROR(OfClass(started.status(), proto::WORKER_LOST));
+  // A daemon's program that is not there, or a file of the directory that is another user's, is for
+  // the user to mend: no new start would help.
+  const bool misused =
+      absl::IsNotFound(started.status()) || absl::IsPermissionDenied(started.status());
+  RETURN_IF_ERROR(OfClass(started.status(), misused ? proto::CONFIGURATION : proto::WORKER_LOST));
   local_ = *std::move(started);
   {
     MutexLock lock(mutex_);

@@ -52,8 +52,8 @@ TEST(Daemon, AModelThatChangedSinceTheRecoveryCheckpointIsNamedByItsKey) {
 // A recovery puts the variables back to a cut from before they became their averages.
 TEST(Daemon, AveragesAreNotLostWithAServerBeforeTheyAreDurable) {
   std::vector<std::string> sets = kEvaluations;
-  sets.emplace_back(
-      R"(compile.optimizer={"class_name": "SGD", "config": {"use_ema": true, "ema_momentum": 0.9}})");
+  sets.emplace_back(R"(compile.optimizer={"class_name": "SGD",
+                                          "config": {"use_ema": true, "ema_momentum": 0.9}})");
   nlohmann::json wanted;
   for (const bool lost : {false, true}) {
     DaemonSim sim(1, 1, 1, sets);

@@ -8,14 +8,13 @@
 #include <functional>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
+#include "common/checkpoint/checkpoint_files.h"
 #include "tests/support/world/memory_file_system.h"
 #include "tests/unit/ps_server/dynamic_table_support.h"
 
 namespace cohort {
 namespace {
 
-using testing::HasSubstr;
 
 constexpr uint64_t kMegabyte = uint64_t{1} << 20;
 
@@ -59,71 +58,98 @@ proto::DynamicTableUse UseOfAll(CutCluster& cluster) {
   return sum;
 }
 
+using SetPolicy = std::function<void(proto::DynamicTable&)>;
+
+// A table of 600 keys that 8 closures push to, 4 of them before the cut. Of the fifth the cut has
+// what the first of two saved slices got.
+class PolicyRun {
+ public:
+  PolicyRun(const SetPolicy& set, FileSystem& files) : files_(files) {
+    proto::UpdateRule rule = Rule("adam", {{"amsgrad", 1}});
+    rule.set_sparse(proto::LAZY);
+    spec_ = TableSpec("t", kWidth, rule);
+    set(*spec_.dynamic);
+  }
+
+  const VariableSpec& spec() const { return spec_; }
+  const std::vector<int64_t>& keys() const { return keys_; }
+
+  void SaveCut(CutCluster& two) {
+    const std::vector<proto::SliceHome> saved = two.slices();
+    second_begins_ = saved[1].row_begin();
+    for (const uint64_t closure : {1, 2, 3, 4}) {
+      PushToAll(two, closure, SomeKeys(closure, 150), TimeOf(closure));
+    }
+    ASSERT_EQ(Push(two, saved[0], 5, keys_, TimeOf(5))->applied(), 1u);
+    ASSERT_TRUE(two.Save("/cut").ok());
+  }
+  // The closures behind the cut. The fifth is a duplicate where it is in the cut.
+  void GoOn(CutCluster& cluster) const {
+    for (const uint64_t closure : {5, 6, 7, 8}) {
+      for (const proto::SliceHome& slice : cluster.slices()) {
+        const bool has = closure == 5 && slice.row_begin() < second_begins_;
+        const std::vector<int64_t> pushed = closure == 5 ? keys_ : SomeKeys(closure, 150);
+        const auto answer = Push(cluster, slice, closure, pushed, TimeOf(closure));
+        ASSERT_TRUE(answer.ok()) << answer.status();
+        EXPECT_EQ(answer->applied(), has ? 0u : 1u) << closure << " " << slice.slice_id();
+      }
+    }
+  }
+  // A cluster with as many servers, in the slices of which those of the two saved ones lie.
+  CutCluster Other(int num_ps) const { return {num_ps, files_, {CutLike(spec_, num_ps, 2)}}; }
+
+ private:
+  static uint64_t TimeOf(uint64_t closure) { return closure * 1000; }
+
+  FileSystem& files_;
+  const std::vector<int64_t> keys_ = SomeKeys(1, 600);
+  VariableSpec spec_;
+  int64_t second_begins_ = 0;
+};
+
 // Rows, slots, sights of keys without a row, ages and counts are in the cut. A closure that only
 // one of the saved slices had is a duplicate in its parts, and is applied in those of the other.
 TEST(CutSlices, EveryPolicyGoesOnBitForBitOverAnotherNumberOfServers) {
-  const std::vector<std::pair<std::string, std::function<void(proto::DynamicTable&)>>> policies = {
+  const std::vector<std::pair<std::string, SetPolicy>> policies = {
       {"all", [](proto::DynamicTable&) {}},
       {"admit_after", [](proto::DynamicTable& table) { table.set_admit_after(3); }},
       {"admit_probability", [](proto::DynamicTable& table) { table.set_admit_probability(0.4); }},
       {"ttl", [](proto::DynamicTable& table) { table.set_ttl_ms(2500); }},
       {"limit", [](proto::DynamicTable& table) { table.set_max_bytes(64 * kMegabyte); }}};
-  const std::vector<int64_t> keys = SomeKeys(1, 600);
-  const auto time = [](uint64_t closure) { return closure * 1000; };
   for (const auto& [name, set] : policies) {
     SCOPED_TRACE(name);
-    proto::UpdateRule rule = Rule("adam", {{"amsgrad", 1}});
-    rule.set_sparse(proto::LAZY);
-    VariableSpec spec = TableSpec("t", kWidth, rule);
-    set(*spec.dynamic);
     MemoryFileSystem files;
-    CutCluster two(2, files, {spec});
-    const std::vector<proto::SliceHome> saved = two.slices();
-    for (const uint64_t closure : {1, 2, 3, 4}) {
-      PushToAll(two, closure, SomeKeys(closure, 150), time(closure));
-    }
-    ASSERT_EQ(Push(two, saved[0], 5, keys, time(5))->applied(), 1u);
-    ASSERT_TRUE(two.Save("/cut").ok());
-    const auto at_cut = ReadTable(two, keys);
+    PolicyRun run(set, files);
+    CutCluster two(2, files, {run.spec()});
+    ASSERT_NO_FATAL_FAILURE(run.SaveCut(two));
+    const auto at_cut = ReadTable(two, run.keys());
     const proto::DynamicTableUse use_at_cut = UseOfAll(two);
-    const auto go_on = [&](CutCluster& cluster) {
-      for (const uint64_t closure : {5, 6, 7, 8}) {
-        for (const proto::SliceHome& slice : cluster.slices()) {
-          const bool has = closure == 5 && slice.row_begin() < saved[1].row_begin();
-          const std::vector<int64_t> pushed = closure == 5 ? keys : SomeKeys(closure, 150);
-          const auto answer = Push(cluster, slice, closure, pushed, time(closure));
-          ASSERT_TRUE(answer.ok()) << answer.status();
-          EXPECT_EQ(answer->applied(), has ? 0u : 1u) << closure << " " << slice.slice_id();
-        }
-      }
-    };
-    go_on(two);
-    const auto at_end = ReadTable(two, keys);
+    run.GoOn(two);
+    const auto at_end = ReadTable(two, run.keys());
     const proto::DynamicTableUse use_at_end = UseOfAll(two);
     EXPECT_NE(at_cut, at_end);
     for (const int num_ps : {1, 2, 3, 5}) {
       SCOPED_TRACE(num_ps);
-      CutCluster other(num_ps, files, {CutLike(spec, num_ps, 2)});
+      CutCluster other = run.Other(num_ps);
       other.GoBackTo({"/cut"});
-      EXPECT_EQ(ReadTable(other, keys), at_cut);
+      EXPECT_EQ(ReadTable(other, run.keys()), at_cut);
       EXPECT_EQ(UseOfAll(other).DebugString(), use_at_cut.DebugString());
       for (const proto::SliceHome& slice : other.slices()) {
         EXPECT_EQ(Push(other, slice, 4, SomeKeys(4, 150))->duplicates(), 1u);
       }
-      go_on(other);
-      EXPECT_EQ(ReadTable(other, keys), at_end);
-      const proto::DynamicTableUse use = UseOfAll(other);
-      EXPECT_EQ(use.not_admitted(), use_at_end.not_admitted());
+      run.GoOn(other);
+      EXPECT_EQ(ReadTable(other, run.keys()), at_end);
+      EXPECT_EQ(UseOfAll(other).not_admitted(), use_at_end.not_admitted());
       // Rows that have expired are removed when a push comes by, in each slice on its way.
-      if (name != "ttl") EXPECT_EQ(use.rows(), use_at_end.rows());
-      // And from there to another number again: a slice of the second cut is in one of the first.
-      const std::string again = absl::StrCat("/again-", num_ps);
-      ASSERT_TRUE(other.Save(again).ok());
+      if (name != "ttl") EXPECT_EQ(UseOfAll(other).rows(), use_at_end.rows());
+      // A slice of the next cut lies in one of the first.
+      ASSERT_TRUE(other.Save("/again").ok());
       other.GoBackTo({"/cut"});
-      EXPECT_EQ(ReadTable(other, keys), at_cut);
-      CutCluster same(num_ps, files, {CutLike(spec, num_ps, 2)});
-      same.GoBackTo({again});
-      EXPECT_EQ(ReadTable(same, keys), at_end);
+      EXPECT_EQ(ReadTable(other, run.keys()), at_cut);
+      CutCluster same = run.Other(num_ps);
+      same.GoBackTo({"/again"});
+      EXPECT_EQ(ReadTable(same, run.keys()), at_end);
+      ASSERT_TRUE(DeleteCheckpoint(files, "/again").ok());
     }
   }
 }
