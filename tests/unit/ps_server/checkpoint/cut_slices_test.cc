@@ -15,7 +15,6 @@
 namespace cohort {
 namespace {
 
-
 constexpr uint64_t kMegabyte = uint64_t{1} << 20;
 
 // The layout of a variable in one piece for each ps, which is also cut where the slices of
