@@ -1,6 +1,8 @@
 #include "common/base/path_check.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <filesystem>
@@ -8,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/file_system.h"
+#include "common/base/status.h"
 
 namespace cohort {
 
@@ -29,7 +32,60 @@ std::string Absolute(const std::string& path) {
   return WithoutSlashes((error ? absolute.lexically_normal() : canonical).string());
 }
 
+// The number of links that lead from one to the next before FollowLinks gives up, as in Linux.
+constexpr int kLinksMax = 40;
+
+// Returns "'path'", or "'path', to which 'named' leads," if the user has named another path.
+std::string Led(const std::string& path, const std::string& named) {
+  return path == named ? absl::StrCat("'", path, "'")
+                       : absl::StrCat("'", path, "', to which '", named, "' leads,");
+}
+
+// Refuses a path in a file system of the kernel, in which root could replace a device such as
+// /dev/stdout by a regular file. Memory file systems for everybody's files may be mounted there.
+absl::Status CheckIsOnDisk(const std::string& path, const std::string& named) {
+  const std::string place = absl::StrCat(Absolute(DirectoryOf(path)), "/");
+  const bool is_kernels = absl::StartsWith(place, "/proc/") || absl::StartsWith(place, "/dev/");
+  if (!is_kernels || absl::StartsWith(place, "/dev/shm/")) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat(Led(path, named), " is not a regular file: /dev and /proc have none"));
+}
+
+// Refuses to follow a link that another user may have made to have a file of this user replaced. As
+// the kernel does (fs.protected_symlinks), where only the owner of a file may remove the file.
+absl::Status CheckMayFollow(const std::string& link, const struct stat& info,
+                            const std::string& named) {
+  struct stat directory;
+  if (stat(DirectoryOf(link).c_str(), &directory) != 0) return absl::OkStatus();
+  const bool is_shared = (directory.st_mode & S_ISVTX) != 0 && (directory.st_mode & S_IWOTH) != 0;
+  if (!is_shared || info.st_uid == geteuid() || info.st_uid == directory.st_uid) {
+    return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(
+      absl::StrCat(Led(link, named),
+                   " is a symbolic link of another user, in a directory in which "
+                   "everybody may make links"));
+}
+
 }  // namespace
+
+absl::StatusOr<std::string> FollowLinks(const std::string& path) {
+  std::string place = path;
+  for (int followed = 0; followed <= kLinksMax; ++followed) {
+    RETURN_IF_ERROR(CheckIsOnDisk(place, path));
+    struct stat info;
+    // A path that cannot be judged here is one for the system's error when it is written to.
+    if (lstat(place.c_str(), &info) != 0 || !S_ISLNK(info.st_mode)) return place;
+    RETURN_IF_ERROR(CheckMayFollow(place, info, path));
+    std::error_code error;
+    const std::string target = std::filesystem::read_symlink(place, error).string();
+    if (error) return place;
+    // A relative target begins at the directory of its link.
+    place = absl::StartsWith(target, "/") ? target : JoinPath(DirectoryOf(place), target);
+  }
+  return absl::FailedPreconditionError(
+      absl::StrCat("'", path, "' is a symbolic link that leads to ", kLinksMax, " others"));
+}
 
 absl::Status CheckExpanded(absl::string_view path) {
   if (path != "~" && !absl::StartsWith(path, "~/")) return absl::OkStatus();
@@ -48,21 +104,26 @@ absl::Status CheckDirectoryPath(const std::string& path) {
     if (parent == part) return absl::OkStatus();
     part = std::move(parent);
   }
-  if (S_ISDIR(info.st_mode)) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat(part, " is not a directory"));
+  if (!S_ISDIR(info.st_mode)) {
+    return absl::FailedPreconditionError(absl::StrCat(part, " is not a directory"));
+  }
+  if (faccessat(AT_FDCWD, part.c_str(), W_OK | X_OK, AT_EACCESS) == 0) return absl::OkStatus();
+  return ErrnoStatus(errno, absl::StrCat(part, " cannot be written to"));
 }
 
 absl::Status CheckFilePath(const std::string& path) {
+  ASSIGN_OR_RETURN(const std::string place, FollowLinks(path));
+  const std::string shown = place == path ? path : Led(place, path);
   struct stat info;
-  if (stat(path.c_str(), &info) == 0) {
+  if (stat(place.c_str(), &info) == 0) {
     if (S_ISREG(info.st_mode)) return absl::OkStatus();
-    return absl::FailedPreconditionError(absl::StrCat(path, " is not a regular file"));
+    return absl::FailedPreconditionError(absl::StrCat(shown, " is not a regular file"));
   }
-  if (absl::EndsWith(path, "/")) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(path, " is not a regular file: it ends in a slash, as only a directory does"));
+  if (absl::EndsWith(place, "/")) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        shown, " is not a regular file: it ends in a slash, as only a directory does"));
   }
-  return CheckDirectoryPath(DirectoryOf(path));
+  return CheckDirectoryPath(DirectoryOf(place));
 }
 
 FilePlace::FilePlace(const std::string& path) : path_(Absolute(path)) {

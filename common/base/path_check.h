@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <string>
 
-#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
 namespace cohort {
@@ -16,13 +16,22 @@ namespace cohort {
 // with that name. Errors: INVALID_ARGUMENT with the path and the remedy.
 absl::Status CheckExpanded(absl::string_view path);
 
-// Checks that `path` is a directory or can become one. Errors: FAILED_PRECONDITION naming the part
-// of the path that is a file, a FIFO or a device.
+// Checks that `path` is a directory in which files can be created, or can become one. Errors:
+// FAILED_PRECONDITION naming the part of the path that is a file, a FIFO or a device;
+// PERMISSION_DENIED or another error of the system naming the part that cannot be written to, which
+// may also lie in a file system that is read-only.
 absl::Status CheckDirectoryPath(const std::string& path);
 
-// Checks that `path` is a regular file or can become one. Errors: FAILED_PRECONDITION for a path
-// that ends in a slash, for one that is a directory or another file that is not regular, and those
-// of CheckDirectoryPath for its directory.
+// Returns the path at which a file named `path` is to be written: `path` itself or, if it is a
+// symbolic link, the path to which it leads in the end, whether there is a file or not. Links in
+// the directories of `path` stay in the result. Errors: FAILED_PRECONDITION for a path that lies or
+// leads below /dev or /proc, for links that never end, and for a link that another user has made in
+// a directory in which everybody may make files.
+absl::StatusOr<std::string> FollowLinks(const std::string& path);
+
+// Checks that `path` is a regular file or can become one. Errors: those of FollowLinks;
+// FAILED_PRECONDITION for a path that ends in a slash, for one that is or leads to a directory or
+// another file that is not regular, and those of CheckDirectoryPath for its directory.
 absl::Status CheckFilePath(const std::string& path);
 
 // The place of a file on this machine, by which different names of one file are equal.

@@ -13,6 +13,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/path_check.h"
 
 namespace cohort {
 
@@ -181,6 +182,10 @@ absl::Status PosixFileSystem::Remove(const std::string& path) {
     return ErrnoStatus(errno, absl::StrCat("cannot remove ", path));
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> PosixFileSystem::Followed(const std::string& path) const {
+  return FollowLinks(path);
 }
 
 absl::Status PosixFileSystem::MakeDirectories(const std::string& path) {

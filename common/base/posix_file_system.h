@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "common/base/file_links.h"
 #include "common/base/file_system.h"
 
 namespace cohort {
@@ -11,7 +12,7 @@ namespace cohort {
 std::string WorkingDirectory();
 
 // The file system of the machine, through POSIX calls. Thread-safe.
-class PosixFileSystem final : public FileSystem {
+class PosixFileSystem final : public FileSystem, public FileLinks {
  public:
   absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) override;
   absl::StatusOr<std::unique_ptr<ReadableFile>> Open(const std::string& path) override;
@@ -19,6 +20,7 @@ class PosixFileSystem final : public FileSystem {
   absl::Status Rename(const std::string& from, const std::string& to) override;
   absl::Status Remove(const std::string& path) override;
   absl::Status MakeDirectories(const std::string& path) override;
+  absl::StatusOr<std::string> Followed(const std::string& path) const override;
 };
 
 }  // namespace cohort

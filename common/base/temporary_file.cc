@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
+#include "common/base/file_links.h"
 
 namespace cohort {
 
@@ -49,17 +50,23 @@ absl::Status WithoutToken(const absl::Status& error, const std::string& temporar
 
 }  // namespace
 
+absl::StatusOr<std::string> PlaceToWrite(FileSystem& files, const std::string& path) {
+  const auto* const links = dynamic_cast<const FileLinks*>(&files);
+  return links == nullptr ? path : links->Followed(path);
+}
+
 absl::StatusOr<std::unique_ptr<TemporaryFile>> TemporaryFile::Create(FileSystem& files,
                                                                      const std::string& path) {
+  ASSIGN_OR_RETURN(const std::string place, PlaceToWrite(files, path));
   absl::Status error;
   for (int i = 0; i < kNamesTried; ++i) {
-    std::string name = RandomName(path);
+    std::string name = RandomName(place);
     absl::StatusOr<std::unique_ptr<WritableFile>> file = files.Create(name);
     if (file.ok()) {
       return std::unique_ptr<TemporaryFile>(
-          new TemporaryFile(files, path, std::move(name), *std::move(file)));
+          new TemporaryFile(files, path, place, std::move(name), *std::move(file)));
     }
-    error = WithoutToken(file.status(), name, path);
+    error = WithoutToken(file.status(), name, place);
     // After ALREADY_EXISTS, a file has the random name, and another name is tried. After any other
     // error, another name would fail too.
     if (!absl::IsAlreadyExists(error)) break;
@@ -67,10 +74,11 @@ absl::StatusOr<std::unique_ptr<TemporaryFile>> TemporaryFile::Create(FileSystem&
   return error;
 }
 
-TemporaryFile::TemporaryFile(FileSystem& files, std::string path, std::string temporary,
-                             std::unique_ptr<WritableFile> file)
+TemporaryFile::TemporaryFile(FileSystem& files, std::string path, std::string place,
+                             std::string temporary, std::unique_ptr<WritableFile> file)
     : files_(files),
       path_(std::move(path)),
+      place_(std::move(place)),
       temporary_(std::move(temporary)),
       file_(std::move(file)) {}
 
@@ -97,7 +105,7 @@ absl::Status TemporaryFile::Seal() {
 }
 
 absl::Status TemporaryFile::Commit() {
-  const absl::Status renamed = files_.Rename(temporary_, path_);
+  const absl::Status renamed = files_.Rename(temporary_, place_);
   return DiscardOn(WithoutToken(renamed, temporary_, "its temporary file"));
 }
 
@@ -121,11 +129,13 @@ absl::string_view FinalName(absl::string_view name) {
 bool IsTemporaryName(absl::string_view name) { return FinalName(name).size() != name.size(); }
 
 void RemoveTemporaries(FileSystem& files, const std::string& path) {
-  const absl::StatusOr<std::vector<std::string>> names = files.List(DirectoryOf(path));
+  // A path at which nothing can be written has no temporary files.
+  const std::string place = PlaceToWrite(files, path).value_or(path);
+  const absl::StatusOr<std::vector<std::string>> names = files.List(DirectoryOf(place));
   if (!names.ok()) return;
   for (const std::string& name : *names) {
-    if (!IsTemporaryName(name) || FinalName(name) != BaseName(path)) continue;
-    files.Remove(JoinPath(DirectoryOf(path), name)).IgnoreError();
+    if (!IsTemporaryName(name) || FinalName(name) != BaseName(place)) continue;
+    files.Remove(JoinPath(DirectoryOf(place), name)).IgnoreError();
   }
 }
 
@@ -142,7 +152,8 @@ absl::Status ProbeDirectory(FileSystem& files, const std::string& directory) {
 }
 
 absl::Status ProbeFile(FileSystem& files, const std::string& path) {
-  RETURN_IF_ERROR(ProbeDirectory(files, DirectoryOf(path)));
+  ASSIGN_OR_RETURN(const std::string place, PlaceToWrite(files, path));
+  RETURN_IF_ERROR(ProbeDirectory(files, DirectoryOf(place)));
   const absl::Status opened = files.Open(path).status();
   // Only FAILED_PRECONDITION, which means that `path` is not a regular file, is an error: a missing
   // or unreadable file can be replaced.

@@ -3,7 +3,9 @@
 // A file that has a temporary name until all of it is written. The temporary name, "path.<16
 // hexadecimal digits>.tmp", belongs to one writer, and the file is always new. So no writer writes
 // to a file or a symbolic link of another process, and no writer renames the half-written file of
-// another writer. The file is removed if writing fails. If a temporary file was abandoned without
+// another writer. If the final name is a symbolic link, the file to which the link leads is the one
+// that is replaced, and the temporary file lies beside it (file_links.h). The file is removed if
+// writing fails. If a temporary file was abandoned without
 // an error, or its process was killed, the file stays until some process removes it (see
 // IsTemporaryName).
 
@@ -21,7 +23,7 @@ namespace cohort {
 class TemporaryFile {
  public:
   // Creates the temporary file for the final name `path`. Errors: the errors of FileSystem::Create
-  // except ALREADY_EXISTS.
+  // except ALREADY_EXISTS; those of PlaceToWrite.
   static absl::StatusOr<std::unique_ptr<TemporaryFile>> Create(FileSystem& files,
                                                                const std::string& path);
 
@@ -38,12 +40,13 @@ class TemporaryFile {
   void Discard();
 
  private:
-  TemporaryFile(FileSystem& files, std::string path, std::string temporary,
+  TemporaryFile(FileSystem& files, std::string path, std::string place, std::string temporary,
                 std::unique_ptr<WritableFile> file);
   absl::Status DiscardOn(const absl::Status& error);
 
   FileSystem& files_;
-  const std::string path_;
+  const std::string path_;   // the final name that the caller knows, for messages
+  const std::string place_;  // the path of the file that is replaced
   const std::string temporary_;
   const std::unique_ptr<WritableFile> file_;
 };
@@ -68,8 +71,8 @@ void RemoveTemporaries(FileSystem& files, const std::string& path);
 absl::Status ProbeDirectory(FileSystem& files, const std::string& directory);
 
 // Checks that WriteFileAtomically can write the file, and creates its directory. Errors: those of
-// ProbeDirectory; FAILED_PRECONDITION if `path` is a directory, a device or another file that is
-// not regular.
+// ProbeDirectory and PlaceToWrite; FAILED_PRECONDITION if `path` is a directory, a device or
+// another file that is not regular.
 absl::Status ProbeFile(FileSystem& files, const std::string& path);
 
 }  // namespace cohort

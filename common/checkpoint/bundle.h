@@ -42,10 +42,20 @@ inline constexpr char kTableRowsInfix[] = "/.COHORT_ROWS/";
 // kTableRowsInfix.
 inline constexpr char kSlotInfix[] = "/.OPTIMIZER_SLOT/";
 
+// The infix between a variable's name and the first row of a slice in the name of the tensor that
+// holds the slice's history. The parameter servers define the tensor's content
+// (ps_server/checkpoint/checkpoint_io.h).
+inline constexpr char kAppliedInfix[] = "/.COHORT_APPLIED/";
+
 struct BundleTensor {
   DType dtype = DType::kUndefined;
   Shape shape;
 };
+
+// The first rows of the slices of each variable in a checkpoint that has their histories,
+// ascending.
+using SliceStarts = std::map<std::string, std::vector<int64_t>>;
+SliceStarts SliceStartsOf(const std::map<std::string, BundleTensor>& tensors);
 
 // Returns the shape of the rows `rows` of a tensor. A scalar keeps its shape.
 Shape ShapeOfRows(const Shape& full_shape, RowRange rows);

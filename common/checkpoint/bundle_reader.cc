@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/crc32c.h"
 #include "common/checkpoint/bundle.h"
@@ -225,6 +226,22 @@ absl::StatusOr<std::unique_ptr<BundleReader>> BundleReader::Open(FileSystem& fil
   ASSIGN_OR_RETURN(ShardMap shards, OpenShards(files, prefix, index));
   return std::unique_ptr<BundleReader>(
       new BundleReader(std::make_unique<Impl>(prefix, std::move(index), std::move(shards))));
+}
+
+SliceStarts SliceStartsOf(const std::map<std::string, BundleTensor>& tensors) {
+  SliceStarts starts;
+  for (const auto& [name, tensor] : tensors) {
+    const size_t at = name.find(kAppliedInfix);
+    int64_t row = 0;
+    if (at == std::string::npos ||
+        !absl::SimpleAtoi(name.substr(at + sizeof(kAppliedInfix) - 1), &row)) {
+      continue;
+    }
+    starts[name.substr(0, at)].push_back(row);
+  }
+  // The order of the names is not that of the rows: "10" comes before "9".
+  for (auto& [variable, rows] : starts) std::sort(rows.begin(), rows.end());
+  return starts;
 }
 
 const std::map<std::string, BundleTensor>& BundleReader::tensors() const {

@@ -17,6 +17,10 @@ struct Address {
   std::string unix_path;  // the path of a Unix socket; empty for TCP
 };
 
+// The address of a task that listens nowhere at present. Nothing listens at port 1 of loopback, so
+// a call to it fails at once.
+inline constexpr char kNowhere[] = "127.0.0.1:1";
+
 // Parses the text of an address. Errors: INVALID_ARGUMENT that says what is wrong with `text` and
 // which forms are accepted.
 absl::StatusOr<Address> ParseAddress(absl::string_view text);

@@ -9,7 +9,9 @@
 #include <algorithm>
 #include <string>
 
+#include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/file_system.h"
 #include "common/base/machine.h"
 
 namespace cohort {
@@ -17,6 +19,11 @@ namespace cohort {
 namespace {
 
 constexpr char kPollStrategy[] = "GRPC_POLL_STRATEGY";
+// The key of the Status payload that marks errors of this process. Transports do not send it.
+constexpr absl::string_view kOutOfFilesUrl = "cohort/out_of_files";
+
+// Returns the name of the program that this process runs, such as "worker".
+std::string ProgramName() { return BaseName(ExecutablePath()); }
 
 std::string OpenFilesLimit() {
   rlimit limit = {};
@@ -55,11 +62,21 @@ absl::Status CheckOpenFilesLeft() {
   // open() fails with EMFILE at the limit of this process and with ENFILE at the limit of the
   // system.
   const bool own = errno == EMFILE;
-  return absl::ResourceExhaustedError(
-      own ? absl::StrCat("all ", OpenFilesLimit(),
-                         " files that this process may have open are in use; raise the limit "
-                         "(ulimit -n)")
-          : std::string("all files that this system may have open are in use; raise fs.file-max"));
+  return OutOfFiles(own ? absl::StrCat("all ", OpenFilesLimit(), " files that the ", ProgramName(),
+                                       " (process ", getpid(), " on host ", HostName(),
+                                       ") may have open are in use; raise its limit (ulimit -n)")
+                        : absl::StrCat("all files that the system of host ", HostName(),
+                                       " may have open are in use; raise fs.file-max there"));
+}
+
+absl::Status OutOfFiles(absl::string_view text) {
+  absl::Status status = absl::ResourceExhaustedError(text);
+  status.SetPayload(kOutOfFilesUrl, absl::Cord());
+  return status;
+}
+
+bool IsOutOfFiles(const absl::Status& status) {
+  return status.GetPayload(kOutOfFilesUrl).has_value();
 }
 
 absl::Status CheckPollStrategy(const Environment& environment) {

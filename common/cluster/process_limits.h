@@ -3,6 +3,7 @@
 // The limits and settings of this process, checked and set before a program starts anything.
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "common/cluster/environment.h"
 
 namespace cohort {
@@ -17,8 +18,14 @@ inline constexpr int kOpenFilesMin = 64;
 absl::Status RaiseOpenFiles();
 
 // Checks that this process can open one more file now. Errors: RESOURCE_EXHAUSTED that names the
-// exhausted limit on open files.
+// exhausted limit on open files and this process, for which IsOutOfFiles holds.
 absl::Status CheckOpenFilesLeft();
+
+// Returns the error of this process that its limit on open files is exhausted.
+absl::Status OutOfFiles(absl::string_view text);
+// Returns whether it is this process that has no files left to open, and not the peer of a failed
+// call. Holds only in the process itself: the mark does not travel with the error.
+bool IsOutOfFiles(const absl::Status& status);
 
 // Checks the variable GRPC_POLL_STRATEGY. Errors: FAILED_PRECONDITION for a strategy other than
 // epoll1, because other strategies do not wake the threads that wait for gRPC's events (exit code

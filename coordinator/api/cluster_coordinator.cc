@@ -121,16 +121,30 @@ absl::StatusOr<Variable> ClusterCoordinator::CreateVariable(const VariableSpec& 
                                                             const VariableOptions& options) {
   VariableOptions of_strategy = options;
   of_strategy.replicas = options_.replicas;
+  FindLeftSlices();
   proto::VariableLayout layout;
   {
     MutexLock lock(mutex_);
     ASSIGN_OR_RETURN(layout, creator_.CreateVariable(spec, rule, of_strategy));
+    const SliceStarts left = left_slices_.value_or(SliceStarts());
+    if (left.count(spec.name) > 0) CutAt(left.at(spec.name), layout);
     // The lock also protects next_slice_id_, because slice ids must be unique among all variables.
     CutPieces(options_.slice_bytes_max, next_slice_id_, layout);
   }
   layout.set_mirrored(options_.mirrored);
   RETURN_IF_ERROR(CreateVariables({layout}));
   return Variable(std::move(layout), options_.homes);
+}
+
+void ClusterCoordinator::FindLeftSlices() {
+  {
+    MutexLock lock(mutex_);
+    if (left_slices_.has_value()) return;
+  }
+  absl::StatusOr<SliceStarts> left = LeftSlices();
+  MutexLock lock(mutex_);
+  // A checkpoint that cannot be read is an error of ResumeState, which reads it too.
+  if (left.ok()) left_slices_ = *std::move(left);
 }
 
 absl::Status ClusterCoordinator::CreateVariables(absl::Span<const proto::VariableLayout> layouts) {
@@ -183,12 +197,22 @@ absl::Status ClusterCoordinator::Change(const Variable& variable, const Variable
   // the number of its last change only.
   MutexLock lock(change_mutex_);
   const uint64_t update = ps_->NextUpdate();
-  // A change is not a closure, so no replay repeats it. If a recovery ran meanwhile, the change is
-  // sent again. A slice whose restored checkpoint contains the change ignores it; the other slices
-  // make it.
+  // A slice whose restored checkpoint contains the change ignores it; the other slices make it.
+  return UntilDurable([&] { return ps_->Change(variable.layout(), change, update); });
+}
+
+absl::Status ClusterCoordinator::AssignAverages(absl::Span<const proto::VariableLayout> variables) {
+  MutexLock lock(change_mutex_);
+  // A slice that is its average already stays so.
+  return UntilDurable([&] { return ps_->AssignAverages(variables); });
+}
+
+absl::Status ClusterCoordinator::UntilDurable(absl::FunctionRef<absl::Status()> change) {
+  // A change is not a closure, so no replay repeats it. If a recovery ran meanwhile, it has put the
+  // variables back to what they were before, and the change is made again.
   while (true) {
     const uint64_t epoch = cluster_->epoch();
-    RETURN_IF_ERROR(ps_->Change(variable.layout(), change, update));
+    RETURN_IF_ERROR(change());
     RETURN_IF_ERROR(MakeDurable());
     if (cluster_->epoch() == epoch) return absl::OkStatus();
   }

@@ -26,6 +26,7 @@
 #include "absl/status/statusor.h"
 #include "common/base/event.h"
 #include "common/base/mutex.h"
+#include "common/checkpoint/bundle.h"
 #include "common/tensor/tensor.h"
 #include "common/wire/world.h"
 #include "coordinator/api/coordinator_options.h"
@@ -141,6 +142,9 @@ class ClusterCoordinator {
   // Changes the variable. When Change returns OK, the change has been made exactly once, even if
   // tasks were lost during the call (sharded_variable.h).
   absl::Status Change(const Variable& variable, const VariableChange& change);
+  // Replaces the values of these variables by their moving averages, durably like Change. Errors:
+  // those of PsControl::AssignAverages.
+  absl::Status AssignAverages(absl::Span<const proto::VariableLayout> variables);
 
   // Registers a program, so that Schedule can run it. Errors: INVALID_ARGUMENT for a program bound
   // to a variable that was not created.
@@ -188,6 +192,10 @@ class ClusterCoordinator {
   // Returns the coordinator's state from which ResumeState would resume; changes nothing. Errors:
   // DATA_LOSS naming the file; FAILED_PRECONDITION for another job's state.
   absl::StatusOr<std::optional<proto::CoordinatorState>> LeftState() const;
+  // Returns where the slices of the checkpoint begin from which ResumeState would resume; nothing
+  // without one. The variables of a job that is to go on are cut there too (CutAt), whatever the
+  // number of homes is now. Variables of a scope are cut there already. Errors: those of LeftState.
+  absl::StatusOr<SliceStarts> LeftSlices() const;
   // Sets the id of the next closure. `next` must be larger than every id used so far.
   void SkipTo(ClosureId next) { scheduler_->SkipTo(next); }
   ClosureId NextId() const { return scheduler_->NextId(); }
@@ -254,6 +262,11 @@ class ClusterCoordinator {
                     absl::FunctionRef<WaitId(Scheduler::Done)> start);
   absl::StatusOr<Variable> CreateVariable(const VariableSpec& spec, const proto::UpdateRule& rule,
                                           const VariableOptions& options);
+  // Makes a change, and makes it again as long as a recovery has begun before it was durable.
+  // `change` may be repeated.
+  absl::Status UntilDurable(absl::FunctionRef<absl::Status()> change);
+  // Reads left_slices_ if it is not known yet.
+  void FindLeftSlices();
 
   const World world_;
   Waiter& waiter_;
@@ -273,6 +286,8 @@ class ClusterCoordinator {
   std::atomic<bool> has_state_{false};
   Mutex mutex_;
   VariableCreator creator_ ABSL_GUARDED_BY(mutex_);
+  // The result of LeftSlices() when the first variable was made in a scope.
+  std::optional<SliceStarts> left_slices_ ABSL_GUARDED_BY(mutex_);
   // The next slice id of a variable made in a scope.
   uint32_t next_slice_id_ ABSL_GUARDED_BY(mutex_) = 0;
   std::map<std::string, proto::VariableLayout> layouts_ ABSL_GUARDED_BY(mutex_);

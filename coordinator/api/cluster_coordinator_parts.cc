@@ -341,6 +341,12 @@ absl::StatusOr<std::optional<proto::CoordinatorState>> ClusterCoordinator::LeftS
   return std::optional<proto::CoordinatorState>(left.checkpoints.front().state);
 }
 
+absl::StatusOr<SliceStarts> ClusterCoordinator::LeftSlices() const {
+  if (recovery_ == nullptr) return SliceStarts();
+  ASSIGN_OR_RETURN(const RecoveryStore::Left left, ReadLeft());
+  return RecoveryStore(world_.files, options_.recovery_directory).ReadSlices(left);
+}
+
 absl::StatusOr<std::optional<proto::CoordinatorState>> ClusterCoordinator::ResumeState() {
   if (recovery_ == nullptr) return std::optional<proto::CoordinatorState>();
   ASSIGN_OR_RETURN(RecoveryStore::Left left, ReadLeft());

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/log.h"
+#include "common/cluster/address.h"
 #include "common/wire/error_detail.h"
 
 namespace cohort {
@@ -515,6 +516,11 @@ std::vector<std::string> Cluster::ReportApart() const {
 
 std::string Cluster::DescribeLocked(TaskId task) const {
   const auto found = connections_.find(task);
+  const bool serves = found != connections_.end() && found->second->IsServing();
+  // A local task is called at kNowhere as long as its process does not listen.
+  if (!serves && AddressOfLocked(task) == kNowhere) {
+    return absl::StrCat(task.ToString(), " is starting: its process does not listen yet");
+  }
   if (found != connections_.end()) return found->second->Describe();
   const absl::Status error = claim_ == nullptr ? absl::OkStatus() : claim_->LastError(task);
   if (error.ok()) return absl::StrCat(task.ToString(), " waits for the others");

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/log.h"
 #include "common/base/status.h"
+#include "common/cluster/address.h"
 #include "common/wire/error_detail.h"
 #include "coordinator/cluster/cluster.h"
 #include "coordinator/cluster/farewell.h"
@@ -169,6 +170,7 @@ std::vector<Cluster::TaskStatus> Cluster::TaskStatuses() const {
     TaskStatus& status = statuses.emplace_back();
     status.task = task;
     status.address = AddressOfLocked(task);
+    if (status.address == kNowhere) status.address.clear();
     if (const auto link = links_.find(task); link != links_.end()) {
       status.serving = true;
       status.incarnation = link->second.task.incarnation();

@@ -31,9 +31,6 @@ struct Member {
   bool added = false;   // whether the worker was added after the job began
 };
 
-// An address at which nothing listens, so a call to it fails at once.
-inline constexpr char kNowhere[] = "127.0.0.1:1";
-
 // The list of the job's members with their addresses and positions. Thread-compatible.
 class WorkerRoster {
  public:

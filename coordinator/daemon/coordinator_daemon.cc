@@ -254,10 +254,11 @@ absl::StatusOr<ClusterCoordinator::Options> CoordinatorDaemon::ConnectOptions() 
 }
 
 absl::Status CoordinatorDaemon::StartLocalTasks(ClusterCoordinator::Options& options) {
-  const absl::Status made = world_.files.MakeDirectories(options_.state_directory);
-  if (!made.ok()) {
-    return OfClass(Annotate(made, "--state_dir: name a directory that can be made and written to"),
-                   proto::CONFIGURATION);
+  const absl::Status usable = ProbeDirectory(world_.files, options_.state_directory);
+  if (!usable.ok()) {
+    return OfClass(
+        Annotate(usable, "--state_dir: name a directory that can be made and written to"),
+        proto::CONFIGURATION);
   }
   LocalCluster::Options local;
   local.ps = options_.local->ps;
@@ -271,7 +272,11 @@ absl::Status CoordinatorDaemon::StartLocalTasks(ClusterCoordinator::Options& opt
   local.orphan_timeout = options_.orphan_timeout;
   absl::StatusOr<std::shared_ptr<LocalCluster>> started =
       LocalCluster::Start(world_, waiter_, std::move(local));
-  RETURN_IF_ERROR(OfClass(started.status(), proto::WORKER_LOST));
+  // A daemon's program that is not there, or a file of the directory that is another user's, is for
+  // the user to mend: no new start would help.
+  const bool misused =
+      absl::IsNotFound(started.status()) || absl::IsPermissionDenied(started.status());
+  RETURN_IF_ERROR(OfClass(started.status(), misused ? proto::CONFIGURATION : proto::WORKER_LOST));
   local_ = *std::move(started);
   {
     MutexLock lock(mutex_);
@@ -308,8 +313,10 @@ absl::Status CoordinatorDaemon::ProbeOutputs() const {
       job.recovery.enabled && !(job.recovery.directory.empty() && job.checkpoint.directory.empty());
   const auto probe = [&](auto how, const std::string& path, absl::string_view remedy) {
     const absl::Status probed = path.empty() ? absl::OkStatus() : how(world_.files, path);
+    // It follows from the job file and this machine's disks, and nothing has begun.
     return probed.ok() ? probed
-                       : absl::Status(probed.code(), absl::StrCat(probed.message(), "; ", remedy));
+                       : MakeError(probed.code(), absl::StrCat(probed.message(), "; ", remedy),
+                                   proto::CONFIGURATION);
   };
   RETURN_IF_ERROR(probe(ProbeDirectory, job.checkpoint.directory,
                         "checkpoint.directory: name one that can be written to, or leave it out "

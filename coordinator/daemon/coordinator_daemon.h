@@ -72,7 +72,8 @@ class CoordinatorDaemon {
   absl::StatusOr<std::string> RunConnected(ClusterCoordinator& coordinator);
   absl::StatusOr<ClusterCoordinator::Options> ConnectOptions();
   // Starts the tasks of --local and names them in the options. Errors: CONFIGURATION for a state
-  // directory that cannot be used; WORKER_LOST for tasks that do not start.
+  // directory that cannot be used and for programs that are not there; WORKER_LOST for tasks that
+  // do not start.
   absl::Status StartLocalTasks(ClusterCoordinator::Options& options);
   // Returns the flag with which a new start finds the recovery checkpoints of this run; empty if it
   // needs none.
@@ -81,7 +82,8 @@ class CoordinatorDaemon {
   // the service listens, the address for `coordinator ctl`.
   std::string Place() const;
   // Checks, before any task starts, that the job can write to the directories that it names.
-  // Errors: the file system's, naming the directory and the field of the job.
+  // Errors: the file system's with class CONFIGURATION, naming the directory and the field of the
+  // job.
   absl::Status ProbeOutputs() const;
   // The parts that run beside the training: the membership watch and the service for operators.
   struct Operation {

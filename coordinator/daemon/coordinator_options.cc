@@ -7,11 +7,13 @@
 
 #include <cerrno>
 #include <cstring>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -23,6 +25,7 @@
 #include "coordinator/api/load_record.h"
 #include "coordinator/members/ctl_command.h"
 #include "coordinator/members/membership_source.h"
+#include "coordinator/strategy/device_name.h"
 #include "coordinator/strategy/make_strategy.h"
 #include "coordinator/strategy/plan_text.h"
 #include "coordinator/strategy/strategy.h"
@@ -209,7 +212,7 @@ void CheckStrategy(const CoordinatorOptions& options, std::vector<std::string>& 
   if (!fits.ok()) problems.push_back(absl::StrCat(source, ": ", fits.message()));
 }
 
-// Checks, without connecting, what a real start would find out later from tasks and data. Called
+// Checks, without connecting, what the job would find out later from tasks and data. Called
 // only if no other problem was found, because such a problem could make these checks misleading.
 void CheckPlan(const CoordinatorOptions& options, std::vector<std::string>& problems) {
   const JobSpec& job = options.job;
@@ -309,6 +312,34 @@ absl::StatusOr<CoordinatorCommand> PrintPlan(const CoordinatorOptions& options, 
   return PrintAndExit{PlanToText(plan, options.job.strategy, cluster, format)};
 }
 
+// Returns the GPUs that the strategy names.
+std::set<std::string> GpusOf(const StrategySpec& strategy) {
+  std::vector<std::string> named;
+  if (strategy.type == "one_device") {
+    named = {strategy.device};
+  } else if (strategy.type == "central_storage") {
+    named = strategy.compute_devices;
+    named.push_back(strategy.parameter_device);
+  } else if (strategy.type != kParameterServer) {
+    named = strategy.devices;
+  }
+  std::set<std::string> gpus;
+  for (const std::string& name : named) {
+    const absl::StatusOr<std::string> device = CanonicalDevice(name);
+    if (device.ok() && absl::StartsWith(*device, "gpu:")) gpus.insert(*device);
+  }
+  return gpus;
+}
+
+// Returns what --check_config prints of a job that it finds nothing wrong with. Only the workers
+// know their devices.
+std::string GoodConfig(const StrategySpec& strategy) {
+  const std::set<std::string> gpus = GpusOf(strategy);
+  if (gpus.empty()) return "the configuration is good\n";
+  return absl::StrCat("the configuration is good; whether the workers have ",
+                      absl::StrJoin(gpus, ", "), " they say when the job starts\n");
+}
+
 // Converts the flags to options. Collects all problems, so that the user sees them at once.
 absl::StatusOr<CoordinatorCommand> Resolve(const Flags& flags, const Environment& environment,
                                            FileSystem& files) {
@@ -318,7 +349,9 @@ absl::StatusOr<CoordinatorCommand> Resolve(const Flags& flags, const Environment
   ResolveCluster(flags, environment, options, problems);
   // CheckStrategy and CheckPlan need a valid job and a valid cluster.
   if (problems.empty()) CheckStrategy(options, problems);
-  if (problems.empty() && flags.check_config) CheckPlan(options, problems);
+  // A job that is only printed need not be able to run.
+  const bool is_printed = flags.print_config || flags.print_plan;
+  if (problems.empty() && !is_printed) CheckPlan(options, problems);
   ResolveMembers(flags, options, problems);
   options.state_directory = flags.state_directory;
   CheckPaths(flags, environment, files, options, problems);
@@ -343,7 +376,7 @@ absl::StatusOr<CoordinatorCommand> Resolve(const Flags& flags, const Environment
   if (flags.print_plan) {
     return PrintPlan(options, files, flags.json ? PlanFormat::kJson : PlanFormat::kText);
   }
-  if (flags.check_config) return PrintAndExit{"the configuration is good\n"};
+  if (flags.check_config) return PrintAndExit{GoodConfig(options.job.strategy)};
   // The directory is created only now, because the commands above that print and exit do not need
   // it.
   if (options.local.has_value() && options.state_directory.empty()) {

@@ -218,7 +218,8 @@ std::vector<std::string> OutputProblems(const JobPlaces& places, const Environme
     const auto& [name, path] = output.directory;
     if (path.empty()) continue;
     if (const absl::Status made = CheckDirectoryPath(path); !made.ok()) {
-      problems.push_back(absl::StrCat(name, ": ", made.message(), "; name a directory"));
+      problems.push_back(
+          absl::StrCat(name, ": ", made.message(), "; name a directory that can be written to"));
       continue;
     }
     // The files of checkpoint.restore may lie in any of these directories: only old ones are

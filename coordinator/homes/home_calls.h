@@ -14,9 +14,12 @@
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
+#include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "common/base/log.h"
 #include "common/base/mutex.h"
+#include "common/base/status.h"
+#include "common/cluster/process_limits.h"
 #include "common/wire/error_detail.h"
 #include "common/wire/typed_call.h"
 #include "coordinator/cluster/task_connection.h"
@@ -25,8 +28,12 @@ namespace cohort {
 
 // Converts the error of a failed call to a home of variables, whatever the home's role. If the home
 // did not answer, the class becomes PS_LOST, because the variables may be lost. An error that the
-// home answered keeps its class.
+// home answered keeps its class. If it is the coordinator that could not make the call, the home is
+// not blamed.
 inline absl::Status AttributedHomeCall(const absl::Status& status, const proto::TaskRef& home) {
+  if (IsOutOfFiles(status)) {
+    return Annotate(status, absl::StrCat("the coordinator cannot call ", TaskName(home)));
+  }
   const bool unreachable =
       absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) || absl::IsCancelled(status);
   return Attributed(status, unreachable ? proto::PS_LOST : proto::APPLICATION, home);

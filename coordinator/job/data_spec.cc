@@ -78,11 +78,9 @@ bool HasLabels(const proto::ComponentSpec& component) {
 
 proto::ComponentSpec ClassLabels(const proto::ComponentSpec& component) {
   proto::ComponentSpec labels = component;
-  const auto dtype = static_cast<DType>(component.dtype());
-  // Class numbers that files hold as floats become int64.
-  if (dtype == DType::kFloat32 || dtype == DType::kFloat64) {
-    labels.set_dtype(static_cast<int32_t>(DType::kInt64));
-  }
+  // The type of the file says nothing of the classes: training and test data may have different
+  // ones.
+  labels.set_dtype(static_cast<int32_t>(DType::kInt64));
   // Labels [N,1] become [N].
   labels.mutable_dims()->Truncate(1);
   return labels;

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "absl/strings/match.h"
+#include "common/program/table_limit.h"
 #include "coordinator/job/job_sections.h"
 
 namespace cohort {
@@ -10,7 +11,6 @@ namespace {
 
 // Limits that the parameter servers set (ps_server/table/row_policy.h).
 constexpr int64_t kAdmitAfterMax = 200;
-constexpr int64_t kTableBytesLeast = int64_t{8} << 20;
 constexpr int64_t kTableBytesMax = int64_t{1} << 50;
 constexpr double kTtlSecondsMax = 1e8;  // in seconds: about three years
 

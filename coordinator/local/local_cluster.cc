@@ -8,8 +8,11 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/base/log.h"
+#include "common/cluster/address.h"
 #include "coordinator/local/find_daemon.h"
+#include "coordinator/local/last_words.h"
 
 namespace cohort {
 
@@ -40,9 +43,7 @@ absl::StatusOr<std::shared_ptr<LocalCluster>> LocalCluster::Start(World world, W
   absl::Status error = cluster->Begin();
   cluster->Poll();
   if (error.ok() && !waiter.Wait(cluster->listening_, cluster->options_.start_timeout)) {
-    error = absl::DeadlineExceededError(absl::StrCat(
-        "local tasks did not listen within ", absl::FormatDuration(cluster->options_.start_timeout),
-        "; their logs are in ", cluster->options_.state_directory));
+    error = absl::DeadlineExceededError(cluster->Awaited());
   }
   if (error.ok()) {
     MutexLock lock(cluster->mutex_);
@@ -163,6 +164,7 @@ absl::Status LocalCluster::Spawn(TaskId task, Child& child) {
   }
   options.environment["TF_CONFIG"] = TfConfig(task);
   options.output_file = directory_->LogFile(task);
+  child.log_begin = LogSize(world_.files, options.output_file);
   // Called while the child waits at its gate, so the record is complete before the program runs.
   options.record = [this, task, &record](pid_t pid) -> absl::Status {
     ASSIGN_OR_RETURN(record.process, IdentifyProcess(pid));
@@ -236,41 +238,73 @@ void LocalCluster::PollChildLocked(TaskId task, Child& child) {
   if (child.address.empty()) {
     const absl::StatusOr<std::string> text = ReadFile(world_.files, directory_->AddressFile(task));
     if (text.ok()) child.address = std::string(absl::StripAsciiWhitespace(*text));
+    if (!child.address.empty()) child.deaths_before_listening = 0;
   }
 }
 
 void LocalCluster::OnEndLocked(TaskId task, Child& child, const std::string& how) {
-  // If a child ends before it ever listened, a restart would fail in the same way.
-  const bool fails_at_start = child.address.empty() && !child.process->adopted() &&
-                              child.restarts == 0 && !listening_.HasHappened();
   const absl::Time now = world_.clock.Now();
   if (now - child.started_at >= kSoundAfter) child.restarts = 0;
+  child.last_death = Death(task, child, how);
+  child.deaths_before_listening += child.address.empty() ? 1 : 0;
   child.process.reset();
   child.address.clear();
   Forget(task);
   if (stopping_) return;
-  const std::string cause =
-      absl::StrCat(task.ToString(), " ended: ", how, "; its log is ", directory_->LogFile(task));
-  if (fails_at_start) {
-    start_error_ = absl::FailedPreconditionError(cause);
-    return;
-  }
-  Log(LogLevel::kWarning, "child_ended", {{"task", task.ToString()}, {"cause", cause}});
+  Log(LogLevel::kWarning, "child_ended",
+      {{"task", task.ToString()},
+       {"cause", absl::StrCat(task.ToString(), " ended: ", child.last_death)}});
   child.restart_at = now + RestartDelay(child.restarts++);
+  // After the start, the other tasks go on, so the child is restarted as long as they do.
+  if (listening_.HasHappened() || child.deaths_before_listening < kDeathsBeforeListeningMax) return;
+  start_error_ = absl::FailedPreconditionError(
+      absl::StrCat(task.ToString(), " ended ", child.deaths_before_listening,
+                   " times in a row before it listened, the last time: ", child.last_death,
+                   ": mend what the log tells, or stop what kills the process (",
+                   programs_.at(task.role), "), and start the same command again"));
+}
+
+std::string LocalCluster::Death(TaskId task, const Child& child, const std::string& how) const {
+  const std::string log = directory_->LogFile(task);
+  const std::string words = LastWords(world_.files, log, child.log_begin);
+  return absl::StrCat(how, words.empty() ? "" : absl::StrCat("; its last words: ", words),
+                      "; its log is ", log);
+}
+
+std::string LocalCluster::Awaited() const {
+  MutexLock lock(mutex_);
+  std::vector<std::string> awaited;
+  for (const auto& [task, child] : children_) {
+    if (!child.address.empty()) continue;
+    awaited.push_back(absl::StrCat(task.ToString(), " does not listen (",
+                                   child.last_death.empty()
+                                       ? absl::StrCat("its log is ", directory_->LogFile(task))
+                                       : absl::StrCat("its last process ended: ", child.last_death),
+                                   ")"));
+  }
+  for (const auto& [task, leftover] : leftovers_) {
+    awaited.push_back(absl::StrCat("process ", leftover.process.pid(), ", which an earlier ",
+                                   "coordinator started as ", task.ToString(), ", has not ended"));
+  }
+  return absl::StrCat(
+      "the local tasks were not ready within ", absl::FormatDuration(options_.start_timeout), ": ",
+      absl::StrJoin(awaited, ", "), ": mend what the logs tell, and start the same command again");
 }
 
 ClusterSpec LocalCluster::spec() const {
   MutexLock lock(mutex_);
   ClusterSpec spec;
-  for (const auto& [task, child] : children_) spec.Add(task, child.address);
+  // A child may have died since it listened.
+  for (const auto& [task, child] : children_) {
+    spec.Add(task, child.address.empty() ? kNowhere : child.address);
+  }
   return spec;
 }
 
 std::string LocalCluster::Address(TaskId task) const {
   MutexLock lock(mutex_);
   const auto found = children_.find(task);
-  // Nothing listens at port 1 of loopback, so a call to a child that is not running fails at once.
-  if (found == children_.end() || found->second.address.empty()) return "127.0.0.1:1";
+  if (found == children_.end() || found->second.address.empty()) return kNowhere;
   return found->second.address;
 }
 

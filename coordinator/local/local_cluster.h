@@ -5,6 +5,10 @@
 // stops all of them at the end. A child binds port 0 and writes its resulting address to a file in
 // the state directory.
 //
+// A child that dies is restarted after a delay that doubles with each death. While the cluster
+// starts, a child that dies again and again before it listens ends the start; later, its restarts
+// go on, because the other tasks may do its work.
+//
 // Children outlive a coordinator that is killed. The next coordinator with the same state directory
 // adopts the children whose program and arguments are the same, and ends the other children. A
 // child that no coordinator calls ends by itself after the orphan time-out.
@@ -48,11 +52,15 @@ class LocalCluster : public std::enable_shared_from_this<LocalCluster> {
     absl::Duration orphan_timeout = absl::Seconds(30);
   };
 
-  // Starts or adopts the children. Returns when every child listens and every other process of an
-  // earlier coordinator has ended. Errors: NOT_FOUND (a binary); DEADLINE_EXCEEDED or
-  // FAILED_PRECONDITION naming the child and its log file; those of StateDirectory.
+  // Starts or adopts the children. Returns when every child has listened and every other process of
+  // an earlier coordinator has ended. Errors: NOT_FOUND (a binary); FAILED_PRECONDITION for a child
+  // that died kDeathsBeforeListeningMax times in a row before it listened, and DEADLINE_EXCEEDED
+  // for children that did not listen in time, both naming children, log files, last words and
+  // remedy; those of StateDirectory.
   static absl::StatusOr<std::shared_ptr<LocalCluster>> Start(World world, Waiter& waiter,
                                                              Options options);
+
+  static constexpr int kDeathsBeforeListeningMax = 5;
 
   ClusterSpec spec() const;
   // Returns the present address of a child, which changes with each restart.
@@ -78,6 +86,9 @@ class LocalCluster : public std::enable_shared_from_this<LocalCluster> {
     std::optional<SupervisedProcess> process;
     std::string address;  // address of the child; empty until the child listens
     int restarts = 0;
+    int deaths_before_listening = 0;  // deaths in a row of processes that never listened
+    std::string last_death;           // how the last process ended; empty if none has ended
+    uint64_t log_begin = 0;           // size of the log file when the process was started
     absl::Time started_at;
     // When the task gets a new process, if it has none.
     absl::Time restart_at = absl::InfinitePast();
@@ -102,6 +113,10 @@ class LocalCluster : public std::enable_shared_from_this<LocalCluster> {
   void PollChildLocked(TaskId task, Child& child) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OnEndLocked(TaskId task, Child& child, const std::string& how)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Describes how the process of a child has ended: the manner, its last words and its log file.
+  std::string Death(TaskId task, const Child& child, const std::string& how) const;
+  // Describes what Start still waits for.
+  std::string Awaited() const;
   void Forget(TaskId task);
   std::vector<std::string> Settings(Role role) const;
   absl::Status FindPrograms();

@@ -33,6 +33,15 @@ absl::Status Misused(absl::string_view text) {
   return MakeError(absl::StatusCode::kFailedPrecondition, text, proto::CONFIGURATION);
 }
 
+// Returns the system's error for a state directory that cannot be used, as an error of class
+// CONFIGURATION with the remedy.
+absl::Status Misused(const absl::Status& error) {
+  return MakeError(
+      error.code(),
+      absl::StrCat(error.message(), ": give --state_dir a directory that this user may write to"),
+      proto::CONFIGURATION);
+}
+
 // Returns the task to which the record file `name` belongs, such as ps:1 for "ps-1.process";
 // nothing if the name is not that of a record file.
 std::optional<TaskId> TaskOfRecord(absl::string_view name) {
@@ -85,15 +94,17 @@ std::string Holder(FileSystem& files, const std::string& lock_file) {
 
 absl::StatusOr<std::unique_ptr<StateDirectory>> StateDirectory::Open(FileSystem& files,
                                                                      const std::string& path) {
-  RETURN_IF_ERROR(files.MakeDirectories(path));
+  if (const absl::Status made = files.MakeDirectories(path); !made.ok()) return Misused(made);
   const std::string lock_file = JoinPath(path, kLockFile);
   // A lock lives as long as any process has its descriptor. O_CLOEXEC keeps children from
   // inheriting the descriptor.
   UniqueFd lock(open(lock_file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
-  if (!lock.ok()) return ErrnoStatus(errno, absl::StrCat("cannot open ", lock_file));
+  if (!lock.ok()) return Misused(ErrnoStatus(errno, absl::StrCat("cannot open ", lock_file)));
   if (flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
     // Only EWOULDBLOCK means that another coordinator holds the lock.
-    if (errno != EWOULDBLOCK) return ErrnoStatus(errno, absl::StrCat("cannot lock ", lock_file));
+    if (errno != EWOULDBLOCK) {
+      return Misused(ErrnoStatus(errno, absl::StrCat("cannot lock ", lock_file)));
+    }
     return Misused(absl::StrCat("the state directory ", path, " is in use by ",
                                 Holder(files, lock_file),
                                 ": wait for its end, or give --state_dir another directory"));
@@ -101,7 +112,7 @@ absl::StatusOr<std::unique_ptr<StateDirectory>> StateDirectory::Open(FileSystem&
   const std::string pid = absl::StrCat(getpid(), "\n");
   if (ftruncate(lock.get(), 0) != 0 ||
       pwrite(lock.get(), pid.data(), pid.size(), 0) != static_cast<ssize_t>(pid.size())) {
-    return ErrnoStatus(errno, absl::StrCat("cannot write ", lock_file));
+    return Misused(ErrnoStatus(errno, absl::StrCat("cannot write ", lock_file)));
   }
   return std::unique_ptr<StateDirectory>(new StateDirectory(files, path, std::move(lock)));
 }

@@ -34,7 +34,7 @@ class StateDirectory {
 
   // Opens and locks the directory, and creates it if it does not exist. Errors: FAILED_PRECONDITION
   // of class CONFIGURATION naming the process of another coordinator that uses the directory; the
-  // system's error otherwise.
+  // system's error with class CONFIGURATION otherwise.
   static absl::StatusOr<std::unique_ptr<StateDirectory>> Open(FileSystem& files,
                                                               const std::string& path);
 

@@ -216,8 +216,11 @@ std::string StatusText(const proto::GetJobStatusResponse& status) {
   for (const proto::MemberStatus& member : status.members()) {
     absl::StrAppend(&text, member.task().role(), ":", member.task().index());
     if (member.state() == proto::MEMBER_SERVING) {
-      absl::StrAppend(&text, " serving at ", member.address(), " incarnation ",
-                      member.task().incarnation());
+      // A local task whose process has just ended counts as serving until its loss is known.
+      const std::string where = member.address().empty()
+                                    ? std::string(", its next process is starting,")
+                                    : absl::StrCat(" at ", member.address());
+      absl::StrAppend(&text, " serving", where, " incarnation ", member.task().incarnation());
     } else {
       absl::StrAppend(&text, member.state() == proto::MEMBER_LEAVING ? " leaving" : " away", " (",
                       member.text(), ")");

@@ -14,6 +14,7 @@
 #include "common/checkpoint/bundle.h"
 #include "common/checkpoint/bundle_format.h"
 #include "common/checkpoint/checkpoint_files.h"
+#include "common/wire/error_detail.h"
 
 namespace cohort {
 
@@ -136,13 +137,24 @@ absl::StatusOr<RecoveryStore::Left> RecoveryStore::ReadLeft() const {
   return left;
 }
 
+absl::StatusOr<SliceStarts> RecoveryStore::ReadSlices(const Left& left) const {
+  if (left.checkpoints.empty()) return SliceStarts();
+  ASSIGN_OR_RETURN(const std::unique_ptr<BundleReader> reader,
+                   BundleReader::Open(files_, left.checkpoints.front().prefix));
+  return SliceStartsOf(reader->tensors());
+}
+
 absl::Status RecoveryStore::CheckJob(const Left& left, const std::string& job) const {
   for (const Committed& one : left.checkpoints) {
     if (one.state.job() == job) continue;
-    return absl::FailedPreconditionError(
+    return MakeError(
+        absl::StatusCode::kFailedPrecondition,
         absl::StrCat("the recovery directory ", directory_, " holds the state of job '",
-                     one.state.job(), "', this is job '", job,
-                     "': give each job a directory of its own, or remove the files to start anew"));
+                     one.state.job(), "', this is job '", job, "': name the job '", one.state.job(),
+                     "' to go on, give each job a directory of its own (recovery.directory), or "
+                     "remove ",
+                     JoinPath(directory_, "recovery-*"), " to start anew"),
+        proto::CONFIGURATION);
   }
   return absl::OkStatus();
 }

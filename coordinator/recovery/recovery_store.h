@@ -18,6 +18,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/base/file_system.h"
+#include "common/checkpoint/bundle.h"
 #include "common/tensor/tensor.h"
 #include "proto/ps.pb.h"
 #include "proto/recovery.pb.h"
@@ -53,8 +54,13 @@ class RecoveryStore {
   // checkpoints and none can be read; the file system's.
   absl::StatusOr<Left> ReadLeft() const;
 
-  // Checks that these checkpoints are of the job `job`. Errors: FAILED_PRECONDITION naming the
-  // other job.
+  // Returns where the slices of the newest of these checkpoints begin; nothing without checkpoints.
+  // The slices of an older one contain them, because a job that goes on cuts only further. Errors:
+  // those of BundleReader::Open.
+  absl::StatusOr<SliceStarts> ReadSlices(const Left& left) const;
+
+  // Checks that these checkpoints are of the job `job`. Errors: FAILED_PRECONDITION of class
+  // CONFIGURATION naming both jobs.
   absl::Status CheckJob(const Left& left, const std::string& job) const;
 
   // Returns the prefix of a new checkpoint, which no other checkpoint has.

@@ -52,9 +52,10 @@ std::map<int, MemoryNeed> MemoryNeeds(absl::Span<const proto::VariableLayout> va
   for (const proto::VariableLayout& layout : variables) {
     // A variable in the memory of a device takes none of the process's memory.
     if (!layout.device().empty()) continue;
-    for (const proto::SliceHome& slice : layout.slices()) {
+    for (int i = 0; i < layout.slices_size(); ++i) {
+      const proto::SliceHome& slice = layout.slices(i);
       const int64_t values = ValueBytes(layout, slice);
-      const int64_t resident = PieceBytes(layout, slice);
+      const int64_t resident = PieceBytes(layout, i);
       // A mirrored variable has a copy on each home, whatever its slice says.
       if (!layout.mirrored()) {
         add(static_cast<int>(slice.ps()), resident, values);

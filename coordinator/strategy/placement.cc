@@ -43,7 +43,7 @@ std::vector<PiecePlacement> PiecesOf(absl::Span<proto::VariableLayout> layouts,
       PiecePlacement& piece = pieces.emplace_back();
       piece.name = SliceName(layout, i);
       piece.rows = {slice.row_begin(), slice.row_count()};
-      piece.bytes = PieceBytes(layout, slice);
+      piece.bytes = PieceBytes(layout, i);
       piece.dynamic = layout.has_dynamic();
       if (piece.dynamic) {
         piece.ps = slice.ps();

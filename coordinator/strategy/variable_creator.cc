@@ -154,7 +154,7 @@ absl::StatusOr<proto::VariableLayout> VariableCreator::CreateVariable(
       home->set_slice_id(next_slice_id_++);
       home->set_row_begin(range.begin);
       home->set_row_count(range.count);
-      const int64_t bytes = PieceBytes(layout, *home);
+      const int64_t bytes = PieceBytes(layout, layout.slices_size() - 1);
       if (colocated) placer_.Colocate(colocated_ps, bytes);
       home->set_ps(colocated ? colocated_ps : Place(spec, layout.slices_size() - 1, bytes));
     }

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 
 #include "absl/strings/str_cat.h"
+#include "common/program/table_limit.h"
 #include "common/program/update_rule.h"
 #include "common/tensor/dtype.h"
 #include "common/wire/frame_limits.h"
@@ -66,6 +68,35 @@ absl::Status CheckRowBytes(const proto::VariableLayout& layout) {
       "elements"));
 }
 
+void CutAt(absl::Span<const int64_t> starts, proto::VariableLayout& layout) {
+  const std::set<int64_t> cuts(starts.begin(), starts.end());
+  google::protobuf::RepeatedPtrField<proto::SliceHome> slices;
+  for (const proto::SliceHome& whole : layout.slices()) {
+    const int64_t end = whole.row_begin() + whole.row_count();
+    *slices.Add() = whole;
+    for (auto cut = cuts.upper_bound(whole.row_begin()); cut != cuts.end() && *cut < end; ++cut) {
+      proto::SliceHome& before = slices[slices.size() - 1];
+      before.set_row_count(*cut - before.row_begin());
+      proto::SliceHome& behind = *slices.Add();
+      behind = whole;
+      behind.set_row_begin(*cut);
+      behind.set_row_count(end - *cut);
+      behind.set_same_piece(true);
+    }
+  }
+  layout.mutable_slices()->Swap(&slices);
+}
+
+void CutAt(const std::map<std::string, std::vector<int64_t>>& starts,
+           absl::Span<proto::VariableLayout> layouts) {
+  uint32_t next_slice_id = 0;
+  for (proto::VariableLayout& layout : layouts) {
+    const auto found = starts.find(layout.name());
+    if (found != starts.end()) CutAt(found->second, layout);
+    for (proto::SliceHome& slice : *layout.mutable_slices()) slice.set_slice_id(next_slice_id++);
+  }
+}
+
 void CutPieces(size_t slice_bytes_max, uint32_t& next_slice_id, proto::VariableLayout& layout) {
   // Dynamic tables, the own values of replicas, variables on a device and scalars are never cut.
   const bool is_cut = !layout.has_dynamic() && layout.replicas() == 0 && layout.device().empty() &&
@@ -84,7 +115,7 @@ void CutPieces(size_t slice_bytes_max, uint32_t& next_slice_id, proto::VariableL
       slice.set_row_begin(piece.row_begin() + range.begin);
       slice.set_row_count(range.count);
       // `same_piece` marks a slice that continues the piece of the slice before it.
-      slice.set_same_piece(range.begin > 0);
+      slice.set_same_piece(piece.same_piece() || range.begin > 0);
     }
   }
   layout.mutable_slices()->Swap(&slices);
@@ -97,11 +128,12 @@ std::string SliceName(const proto::VariableLayout& layout, int slice) {
 
 int64_t PlusBytes(int64_t a, int64_t b) { return a > kMost - b ? kMost : a + b; }
 
-int64_t PieceBytes(const proto::VariableLayout& layout, const proto::SliceHome& slice) {
+int64_t PieceBytes(const proto::VariableLayout& layout, int slice) {
   if (layout.has_dynamic()) {
-    return static_cast<int64_t>(std::min<uint64_t>(layout.dynamic().max_bytes(), kMost));
+    return static_cast<int64_t>(std::min<uint64_t>(TableLimitOf(layout, slice), kMost));
   }
-  int64_t elements = slice.row_count();
+  const int64_t rows = layout.slices(slice).row_count();
+  int64_t elements = rows;
   for (int axis = 1; axis < layout.dims_size(); ++axis) {
     elements = Times(elements, layout.dims(axis));
   }
@@ -112,8 +144,8 @@ int64_t PieceBytes(const proto::VariableLayout& layout, const proto::SliceHome& 
   const absl::StatusOr<UpdateRuleSpec> rule = DescribeUpdateRule(layout.rule());
   if (!rule.ok()) return bytes;
   for (const SlotSpec& slot : rule->slots) {
-    bytes = PlusBytes(bytes, Times(slot.per_row ? slice.row_count() : elements,
-                                   static_cast<int64_t>(sizeof(float))));
+    bytes = PlusBytes(bytes,
+                      Times(slot.per_row ? rows : elements, static_cast<int64_t>(sizeof(float))));
   }
   return bytes;
 }

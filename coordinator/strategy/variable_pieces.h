@@ -8,10 +8,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/types/span.h"
 #include "common/tensor/slice_spec.h"
 #include "proto/plan.pb.h"
 
@@ -28,9 +30,9 @@ std::vector<VariablePiece> PiecesOf(const proto::VariableLayout& layout);
 std::string SliceName(const proto::VariableLayout& layout, int slice);
 
 // Returns the bytes of a slice's value and of the slots that its update rule keeps beside the
-// value, or the largest int64 if they overflow. For a dynamic table: its memory limit, or 0 without
-// a limit.
-int64_t PieceBytes(const proto::VariableLayout& layout, const proto::SliceHome& slice);
+// value, or the largest int64 if they overflow. For a dynamic table: the slice's memory limit, or 0
+// without a limit.
+int64_t PieceBytes(const proto::VariableLayout& layout, int slice);
 
 // Returns the sum of two numbers of bytes, or the largest int64 if the sum overflows.
 int64_t PlusBytes(int64_t a, int64_t b);
@@ -40,9 +42,20 @@ int64_t PlusBytes(int64_t a, int64_t b);
 // travel together, so together they count as one row.
 absl::Status CheckRowBytes(const proto::VariableLayout& layout);
 
-// Cuts the layout's slices, each of which is a piece, so that no slice has more than
-// `slice_bytes_max` bytes unless the slice is a single row. Numbers the slices from `next_slice_id`
-// on, and advances `next_slice_id`.
+// Cuts the layout's slices also at the rows `starts`, where the slices of an earlier run of the job
+// began: each slice then lies in one slice of that run, and can go on with its history
+// (ps_server/checkpoint/checkpoint_io.h). What was one slice stays one piece. The slices of a
+// dynamic table share the memory limit of the slice that they were. Rows where a slice begins
+// anyway, and rows that the variable does not have, change nothing. The slices' numbers are those
+// of the slices that they were, until they are numbered anew.
+void CutAt(absl::Span<const int64_t> starts, proto::VariableLayout& layout);
+// Cuts all layouts, and numbers their slices anew from the first number on.
+void CutAt(const std::map<std::string, std::vector<int64_t>>& starts,
+           absl::Span<proto::VariableLayout> layouts);
+
+// Cuts the layout's slices, each of which is a piece or a part of one, so that no slice has more
+// than `slice_bytes_max` bytes unless the slice is a single row. Numbers the slices from
+// `next_slice_id` on, and advances `next_slice_id`.
 void CutPieces(size_t slice_bytes_max, uint32_t& next_slice_id, proto::VariableLayout& layout);
 
 }  // namespace cohort

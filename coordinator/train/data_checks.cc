@@ -22,6 +22,11 @@ std::string TypeOf(const proto::ComponentSpec& component) {
                       "]");
 }
 
+// Returns the file of a component in parentheses, or "" for data without such files.
+std::string FileOf(const BatchOfFiles& data, size_t component) {
+  return component < data.files.size() ? absl::StrCat(" (", data.files[component], ")") : "";
+}
+
 }  // namespace
 
 absl::Status CheckTestComponents(size_t train, size_t test) {
@@ -31,16 +36,19 @@ absl::Status CheckTestComponents(size_t train, size_t test) {
                                                  ": the model reads both in the same way"));
 }
 
-absl::Status CheckTestBatch(const proto::ElementSpec& train, const proto::ElementSpec& test) {
-  RETURN_IF_ERROR(CheckTestComponents(static_cast<size_t>(train.components_size()),
-                                      static_cast<size_t>(test.components_size())));
-  for (int i = 0; i < train.components_size(); ++i) {
-    const std::string expected = TypeOf(train.components(i));
-    const std::string found = TypeOf(test.components(i));
+absl::Status CheckTestBatch(const BatchOfFiles& train, const BatchOfFiles& test) {
+  RETURN_IF_ERROR(CheckTestComponents(static_cast<size_t>(train.batch.components_size()),
+                                      static_cast<size_t>(test.batch.components_size())));
+  for (int i = 0; i < train.batch.components_size(); ++i) {
+    const std::string expected = TypeOf(train.batch.components(i));
+    const std::string found = TypeOf(test.batch.components(i));
     if (found == expected) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("component ", i, " of data.test is ", found, ", and of data.train ", expected,
-                     " (batched, behind the pipeline): the model reads both in the same way"));
+    const auto component = static_cast<size_t>(i);
+    return absl::InvalidArgumentError(absl::StrCat(
+        "component ", i, " of data.test", FileOf(test, component), " is ", found,
+        ", and of data.train", FileOf(train, component), " ", expected,
+        " (batched, behind the pipeline): the model reads both in the same way; give both the same "
+        "shape and type, or name other files"));
   }
   return absl::OkStatus();
 }

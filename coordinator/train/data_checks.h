@@ -4,6 +4,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -15,9 +17,17 @@ namespace cohort {
 // different number of components than examples of data.train.
 absl::Status CheckTestComponents(size_t train, size_t test);
 
+// A batch of data, and the files that its components come from: one file for each, or none.
+struct BatchOfFiles {
+  const proto::ElementSpec& batch;
+  std::vector<std::string> files;
+};
+
 // Checks that the programs, which are made for batches of `data.train`, can read batches of
-// `data.test` too. Errors: INVALID_ARGUMENT naming the component and both types.
-absl::Status CheckTestBatch(const proto::ElementSpec& train, const proto::ElementSpec& test);
+// `data.test` too. Labels that are class numbers have one type in every batch, whatever whole
+// numbers the files hold. Errors: INVALID_ARGUMENT naming the component, its files, both types and
+// the remedy.
+absl::Status CheckTestBatch(const BatchOfFiles& train, const BatchOfFiles& test);
 
 // Returns how many of `all` examples, counted from the first, are used for training. Errors:
 // INVALID_ARGUMENT if fit.validation_split leaves none.

@@ -196,7 +196,7 @@ absl::Status CheckTestSource(const JobSpec& job) {
     ASSIGN_OR_RETURN(const proto::ElementSpec train_batch, KnownBatch(job, train));
     if (NumComponents(train) == NumComponents(test)) {
       ASSIGN_OR_RETURN(const proto::ElementSpec test_batch, KnownBatch(job, test));
-      return CheckTestBatch(train_batch, test_batch);
+      return CheckTestBatch({train_batch, {}}, {test_batch, {}});
     }
   }
   // Without the types, only the number of components can be compared.

@@ -9,6 +9,7 @@
 #include "common/base/file_system.h"
 #include "common/base/log.h"
 #include "common/base/status.h"
+#include "common/wire/error_detail.h"
 
 namespace cohort {
 
@@ -18,6 +19,12 @@ using Values = google::protobuf::RepeatedField<double>;
 
 void Append(const std::vector<double>& values, Values* to) {
   to->Add(values.begin(), values.end());
+}
+
+// Returns the error for a recovery checkpoint that is not of this job: the user's settings or
+// directory are to be corrected.
+absl::Status Misplaced(absl::string_view text) {
+  return MakeError(absl::StatusCode::kFailedPrecondition, text, proto::CONFIGURATION);
 }
 
 // Returns the sums in a saved state, or nothing if the state has none.
@@ -42,7 +49,7 @@ std::string TrainProgress::StartAnew() const {
 absl::StatusOr<proto::TrainState> TrainProgress::Parse(const proto::CoordinatorState& state) const {
   proto::TrainState train;
   if (state.application().empty()) {
-    return absl::FailedPreconditionError(absl::StrCat(
+    return Misplaced(absl::StrCat(
         "the recovery checkpoint holds no state of a training: it was made by another program, or "
         "before the training began; to start anew, ",
         StartAnew()));
@@ -55,7 +62,7 @@ absl::StatusOr<proto::TrainState> TrainProgress::Parse(const proto::CoordinatorS
   // In a job with other settings, the same closure ids would mean other steps.
   if (train.settings() == Crc32c(job_.settings.text)) return train;
   const std::string difference = SettingsDifference(train.settings_text(), job_.settings);
-  return absl::FailedPreconditionError(absl::StrCat(
+  return Misplaced(absl::StrCat(
       "the recovery checkpoint was made by a job with ",
       difference.empty()
           ? "another model, optimizer, learning rate, loss, metrics, data, seed, strategy, batch "

@@ -17,6 +17,7 @@
 #include "coordinator/model/onnx_export.h"
 #include "coordinator/model/onnx_file.h"
 #include "coordinator/strategy/make_strategy.h"
+#include "coordinator/strategy/variable_pieces.h"
 #include "coordinator/train/data_checks.h"
 #include "coordinator/train/job_settings.h"
 
@@ -32,6 +33,11 @@ absl::Status NoExamples(absl::string_view key, const proto::DatasetSource& sourc
                                                  : paths.size() == 1 ? " is"
                                                                      : " are",
                                                  " empty; name files that have some"));
+}
+
+// Returns the IDX files of the source, one for each component of the data; none for other sources.
+std::vector<std::string> IdxFilesOf(const proto::DatasetSource& source) {
+  return {source.idx().paths().begin(), source.idx().paths().end()};
 }
 
 }  // namespace
@@ -122,7 +128,8 @@ absl::Status Trainer::PrepareData() {
     ASSIGN_OR_RETURN(test_, MakeData(*sources_.test, 0, -1, evaluation_batch, /*shuffle=*/false));
     if (test_->pass.batches == 0) return NoExamples("data.test", *sources_.test);
     // The same programs read training and test batches.
-    RETURN_IF_ERROR(CheckTestBatch(train_.element, test_->element));
+    RETURN_IF_ERROR(CheckTestBatch({train_.element, IdxFilesOf(sources_.train)},
+                                   {test_->element, IdxFilesOf(*sources_.test)}));
   }
   return absl::OkStatus();
 }
@@ -173,6 +180,9 @@ absl::Status Trainer::PlanVariables() {
   ASSIGN_OR_RETURN(plan_, strategy->MakePlan(model_, shape));
   for (const std::string& note : plan_.notes) Log(LogLevel::kInfo, "plan", {{"note", note}});
   progress_->SetDevices(shape.devices);
+  // An earlier process of the job may have had another number of parameter servers.
+  ASSIGN_OR_RETURN(const SliceStarts slices, coordinator_.LeftSlices());
+  CutAt(slices, absl::MakeSpan(plan_.variables));
   if (!IsMeasured()) return absl::OkStatus();
   // The slices are still where an earlier process put them, although newer measured loads may give
   // other homes. So the homes in the earlier process's saved state count.
@@ -379,10 +389,7 @@ absl::Status Trainer::TakeAverages() {
   for (const proto::VariableLayout& layout : plan_.variables) {
     if (layout.rule().op() == model_.update_rule.op()) averaged.push_back(layout);
   }
-  RETURN_IF_ERROR(coordinator_.ps().AssignAverages(averaged));
-  // After a loss, no closure that runs again would bring the averages back, so they are made
-  // durable.
-  return coordinator_.MakeDurable();
+  return coordinator_.AssignAverages(averaged);
 }
 
 int64_t Trainer::StepsOfEpoch() const {

@@ -8,8 +8,11 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "common/base/check.h"
 #include "common/base/nearest_names.h"
 #include "common/base/status.h"
@@ -42,19 +45,37 @@ absl::StatusOr<SliceHistory> DecodeHistory(absl::Span<const int64_t> fields) {
   return history;
 }
 
-// Returns the error for a checkpoint that has no history for this slice, and so cannot restore the
-// slice as part of a cut.
+// Returns the error for a checkpoint without a saved slice that has all rows of this slice, which
+// so cannot be restored as part of a cut.
 absl::Status OtherSlices(const RestoreSource& source, const SliceLayout& layout) {
-  return absl::FailedPreconditionError(
-      absl::StrCat("checkpoint ", source.prefix,
-                   " was made with other slices: it does not say which closures "
-                   "are in rows ",
-                   layout.rows.begin, " to ", layout.rows.begin + layout.rows.count - 1, " of ",
-                   layout.variable, "; it can only be restored as an ordinary checkpoint"));
+  return absl::FailedPreconditionError(absl::StrCat(
+      "checkpoint ", source.prefix,
+      " was made with other slices: it does not say which closures "
+      "are in rows ",
+      layout.rows.begin, " to ", layout.rows.begin + layout.rows.count - 1, " of ", layout.variable,
+      ", which it has no slice with; it can only be restored as an ordinary "
+      "checkpoint"));
 }
 
-std::string HistoryTensorName(const SliceLayout& layout) {
-  return absl::StrCat(layout.variable, "/.COHORT_APPLIED/", layout.rows.begin);
+std::string HistoryTensorName(const std::string& variable, int64_t first_row) {
+  return absl::StrCat(variable, kAppliedInfix, first_row);
+}
+
+// Returns the first row of the saved slice in which the first row of `layout` lies. Returns the
+// first row of `layout` itself if there is no such slice.
+int64_t SavedSliceOf(const BundleTensors& tensors, const SliceLayout& layout) {
+  const int64_t begin = layout.rows.begin;
+  // Nearly every cut has the slices that it is restored to, so the others are not looked at.
+  if (tensors.count(HistoryTensorName(layout.variable, begin)) > 0) return begin;
+  const std::string prefix = absl::StrCat(layout.variable, kAppliedInfix);
+  std::optional<int64_t> saved;
+  for (auto it = tensors.lower_bound(prefix);
+       it != tensors.end() && absl::StartsWith(it->first, prefix); ++it) {
+    int64_t row = 0;
+    if (!absl::SimpleAtoi(absl::StripPrefix(it->first, prefix), &row) || row > begin) continue;
+    saved = std::max(saved.value_or(row), row);
+  }
+  return saved.value_or(begin);
 }
 
 Tensor EncodeHistory(const SliceLayout& layout, const SliceHistory& history) {
@@ -71,11 +92,12 @@ Tensor EncodeHistory(const SliceLayout& layout, const SliceHistory& history) {
   return Tensor::FromVector(fields, Shape{static_cast<int64_t>(fields.size())});
 }
 
-// Returns the request for the tensor with the slice's history in a checkpoint that has `tensors`.
+// Returns the request for the tensor with the history of the saved slice in which the slice's first
+// row lies, in a checkpoint that has `tensors`.
 // Errors: FAILED_PRECONDITION if the checkpoint was made with other slices; DATA_LOSS.
 absl::StatusOr<WantedRows> WantedHistory(const BundleTensors& tensors, const RestoreSource& source,
                                          const SliceLayout& layout) {
-  const std::string name = HistoryTensorName(layout);
+  const std::string name = HistoryTensorName(layout.variable, SavedSliceOf(tensors, layout));
   const auto found = tensors.find(name);
   if (found == tensors.end() || found->second.dtype != DType::kInt64 ||
       found->second.shape.rank() != 1 || found->second.shape.num_elements() == 0) {
@@ -92,16 +114,22 @@ absl::StatusOr<WantedRows> WantedHistory(const BundleTensors& tensors, const Res
   return WantedRows{name, DType::kInt64, found->second.shape, {0, fields}};
 }
 
-// Decodes a slice's history from `fields`, the content of the tensor that WantedHistory returned.
-// Errors: those of WantedHistory.
-absl::StatusOr<SliceHistory> ReadHistory(const Tensor& fields, const RestoreSource& source,
-                                         const SliceLayout& layout) {
-  // The name of the history tensor has only the first row, so the number of rows is compared here.
-  if (fields.data<int64_t>()[kRows] != layout.rows.count) return OtherSlices(source, layout);
+// Decodes a slice's history from `fields`, the content of the tensor `name` that WantedHistory
+// returned. Errors: those of WantedHistory.
+absl::StatusOr<SliceHistory> ReadHistory(const std::string& name, const Tensor& fields,
+                                         const RestoreSource& source, const SliceLayout& layout) {
+  int64_t first_row = 0;
+  const std::string prefix = absl::StrCat(layout.variable, kAppliedInfix);
+  COHORT_CHECK(absl::SimpleAtoi(absl::StripPrefix(name, prefix), &first_row), "a planned history");
+  // The name of the history tensor has only the first row, so the saved slice's end is compared
+  // here. The differences cannot overflow, because neither row is negative.
+  const int64_t before = layout.rows.begin - first_row;
+  if (first_row < 0 || before < 0 || fields.data<int64_t>()[kRows] - before < layout.rows.count) {
+    return OtherSlices(source, layout);
+  }
   absl::StatusOr<SliceHistory> history = DecodeHistory(fields.span<int64_t>());
   if (history.ok()) return history;
-  return Annotate(history.status(), absl::StrCat("checkpoint ", source.prefix, ", '",
-                                                 HistoryTensorName(layout), "'"));
+  return Annotate(history.status(), absl::StrCat("checkpoint ", source.prefix, ", '", name, "'"));
 }
 
 // Checks that the checkpoint has a tensor with the given name and the expected type and shape.
@@ -239,7 +267,8 @@ absl::Status AddSnapshot(HeldShard& held, const SliceLayout& layout, SliceSnapsh
     for (const PartTensor& tensor : TablePartsOf(layout, *snapshot.table)) {
       RETURN_IF_ERROR(AddWhole(held, tensor.name, tensor.value));
     }
-    return AddWhole(held, HistoryTensorName(layout), EncodeHistory(layout, snapshot.history));
+    return AddWhole(held, HistoryTensorName(layout.variable, layout.rows.begin),
+                    EncodeHistory(layout, snapshot.history));
   }
   if (layout.replicas > 0) {
     RETURN_IF_ERROR(AddReplicas(held, layout, snapshot.value));
@@ -253,7 +282,8 @@ absl::Status AddSnapshot(HeldShard& held, const SliceLayout& layout, SliceSnapsh
                              {DType::kFloat32, layout.full_shape_of(slot)}, layout.rows,
                              std::move(snapshot.slots[i])));
   }
-  return AddWhole(held, HistoryTensorName(layout), EncodeHistory(layout, snapshot.history));
+  return AddWhole(held, HistoryTensorName(layout.variable, layout.rows.begin),
+                  EncodeHistory(layout, snapshot.history));
 }
 
 }  // namespace
@@ -307,7 +337,7 @@ absl::StatusOr<SliceState> AssembleShard(const RestoreSource& source, const Slic
                                          absl::Span<Tensor> rows) {
   SliceState state;
   if (source.applied) {
-    ASSIGN_OR_RETURN(state.history, ReadHistory(rows.back(), source, layout));
+    ASSIGN_OR_RETURN(state.history, ReadHistory(plan.back().tensor, rows.back(), source, layout));
     // AddWanted() puts a slice's history last in the plan, so the history is taken off the end.
     rows.remove_suffix(1);
     plan.remove_suffix(1);

@@ -9,8 +9,9 @@
 // A checkpoint is also a cut, to which training can return exactly. For each slice the checkpoint
 // has the slice's history, an int64 tensor "<variable>/.COHORT_APPLIED/<first row>" that is taken
 // at the same instant as the slice: the number of rows, version, watermark, update and round, and
-// the intervals of applied closures. A home restores the cut only if its slices have the same rows;
-// a home with other slices can restore the checkpoint as an ordinary one.
+// the intervals of applied closures. A slice restores the cut only if all of its rows lie in one
+// saved slice, whose history it takes: a closure is in all rows of a saved slice or in none, but
+// not so in the rows of several. Any other slices restore the checkpoint as an ordinary one.
 //
 // The rows of dynamic tables are saved as table_parts.h says. A variable with one row for each
 // replica (common/program/aggregation.h) is saved as two tensors: under the variable's name the
@@ -65,12 +66,12 @@ struct LoadedShards {
 // which rows of which tensors are needed, the caller reads these rows from files or from another
 // home, and AssembleShards makes the slices' states from the rows. Errors: NOT_FOUND that lists the
 // nearest names in the checkpoint; INVALID_ARGUMENT for another type or shape; FAILED_PRECONDITION
-// for a cut of other slices; DATA_LOSS.
+// for a cut with no saved slice that has all rows of a slice; DATA_LOSS.
 absl::StatusOr<std::vector<WantedRows>> PlanRestore(const BundleTensors& tensors,
                                                     const RestoreSource& source,
                                                     absl::Span<VariableSlice* const> shards);
 // Makes the states of the slices from `rows`, which are the rows that `plan` lists. Errors:
-// FAILED_PRECONDITION for a cut of other slices; DATA_LOSS.
+// FAILED_PRECONDITION as for PlanRestore; DATA_LOSS.
 absl::StatusOr<LoadedShards> AssembleShards(const RestoreSource& source,
                                             absl::Span<VariableSlice* const> shards,
                                             absl::Span<const WantedRows> plan,

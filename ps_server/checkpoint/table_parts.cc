@@ -246,8 +246,10 @@ absl::StatusOr<std::vector<WantedRows>> PlanTableParts(const BundleTensors& tens
     // The counts of seen keys ("sights") were saved only if the slice had seen a key.
     const bool sights = tensors.count(absl::StrCat(name, kSights)) > 0;
     // Counts go on within a job, which a cut belongs to; a job that begins from a checkpoint counts
-    // anew. Checkpoints of earlier versions have no counts.
-    const bool counts = source.applied && tensors.count(absl::StrCat(name, kCounts)) > 0;
+    // anew. Of several slices that a saved slice is cut into, the first one takes its counts.
+    // Checkpoints of earlier versions have no counts.
+    const bool counts = source.applied && range.begin >= layout.rows.begin &&
+                        tensors.count(absl::StrCat(name, kCounts)) > 0;
     RETURN_IF_ERROR(add(name, StateColumns({sights, counts})));
     for (const StoredPart& part : parts) {
       const std::string of_part = PartName(layout, range, part.number);

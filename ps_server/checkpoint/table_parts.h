@@ -5,6 +5,7 @@
 // state is whole tensors under "<variable>/.COHORT_ROWS/b-e/":
 //   clock    int64[3]           the table's time; the latest step's time and coordinator
 //   stripes, sights             as in table_state.h; no sights if no key was seen
+//   counts   int64[3]           gradients dropped, rows expired and evicted in the job
 // Part k of the slice is whole tensors under "<variable>/.COHORT_ROWS/b-e/k/":
 //   keys    int64[n]            the bits of the keys, in any order
 //   uses    int32[n, 2]         ticks of the table's time since the last push; number of pushes
@@ -13,7 +14,8 @@
 // A slice that is restored with other buckets reads the states and parts of all saved slices that
 // share buckets with it, and takes its own keys from these parts. If it reads several states, it
 // merges their sights (counts of seen keys without a row) so that no key's count is lower than a
-// saved one.
+// saved one. If a saved slice of a cut is read by several slices, the one with its first bucket
+// takes its counts.
 
 #include <cstdint>
 #include <string>

@@ -7,6 +7,7 @@
 #include "common/base/status.h"
 #include "common/program/aggregation.h"
 #include "common/program/gpu_number.h"
+#include "common/program/table_limit.h"
 #include "common/tensor/slice_spec.h"
 #include "common/wire/message.h"
 #include "ps_server/table/row_layout.h"
@@ -167,6 +168,9 @@ absl::StatusOr<std::vector<SliceLayout>> Cut(const SliceLayout& whole,
   if (slices.empty() || covered != rows) {
     return absl::InvalidArgumentError(
         absl::StrCat("its slices cover ", covered, " of ", rows, " rows"));
+  }
+  for (size_t i = 0; whole.dynamic.has_value() && i < slices.size(); ++i) {
+    slices[i].dynamic->policy.bytes_max = TableLimitOf(layout, static_cast<int>(i));
   }
   return slices;
 }

@@ -1,14 +1,11 @@
 #include "ps_server/table/row_policy.h"
 
 #include "absl/strings/str_cat.h"
+#include "common/program/table_limit.h"
 
 namespace cohort {
 
 namespace {
-
-// The smallest permitted limit of a table's bytes. With less, huge pages and the counters of seen
-// keys would leave little memory for rows.
-constexpr size_t kBytesMaxLeast = size_t{8} << 20;
 
 absl::Status Bad(absl::string_view table, absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat("table '", table, "': ", what));
@@ -30,9 +27,9 @@ absl::Status CheckRowPolicy(absl::string_view table, const RowPolicy& policy) {
     return Bad(table, absl::StrCat("ttl is ", absl::FormatDuration(policy.ttl),
                                    "; it is above 0 and at most four years"));
   }
-  if (policy.bytes_max != 0 && policy.bytes_max < kBytesMaxLeast) {
+  if (policy.bytes_max != 0 && policy.bytes_max < size_t{kTableBytesLeast}) {
     return Bad(table, absl::StrCat("bytes_max is ", policy.bytes_max, "; it is 0 (no limit) or ",
-                                   kBytesMaxLeast, " or more"));
+                                   kTableBytesLeast, " or more"));
   }
   return absl::OkStatus();
 }

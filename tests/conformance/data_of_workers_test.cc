@@ -100,6 +100,34 @@ TEST(StepsPerEpoch, ARestoredJobGoesOnWhereItsDataStopped) {
   }
 }
 
+// Of eight labels, each a class of four: in the type of IDX's code `type`, of `width` bytes.
+std::string LabelFile(char type, int width) {
+  std::string y("\0\0\0\1\0\0\0\x8", 8);
+  y[2] = type;
+  for (int i = 0; i < 8; ++i) {
+    y.append(static_cast<size_t>(width - 1), '\0');
+    y.push_back(static_cast<char>(i % 4));
+  }
+  return y;
+}
+
+// As in Keras: labels of the same classes may lie in files of different types.
+TEST(DataOfWorkers, LabelsOfTestAndTrainingMayHaveDifferentTypesOfWholeNumbers) {
+  SimCluster cluster(1, 1, 1);
+  FileSystem& files = cluster.FilesOf("worker:0");
+  PutData(files, 8);
+  ASSERT_TRUE(WriteFileAtomically(files, "/int32.idx", LabelFile('\x0c', 4)).ok());
+  ASSERT_TRUE(WriteFileAtomically(files, "/int8.idx", LabelFile('\x09', 1)).ok());
+  for (const char* const labels : {"/int32.idx", "/int8.idx", "/y.idx"}) {
+    const auto summary =
+        Train(cluster, TableJob({absl::StrCat(
+                           R"(data.test={"class_name": "IDX", "config": {"paths": ["/x.idx", ")",
+                           labels, "\"]}}")}));
+    ASSERT_TRUE(summary.ok()) << labels << ": " << summary.status();
+    EXPECT_EQ(summary->test_examples, 8);
+  }
+}
+
 TEST(DataOfWorkers, TwoThatDifferAreNamedWithTheirLengths) {
   for (const auto& [first, second] : {std::pair{320, 160}, {160, 320}}) {
     for (const bool mirrored : {false, true}) {

@@ -248,7 +248,7 @@ TEST_F(MisSetInputs, GzipFileIsTruncated) {
 }
 
 TEST_F(MisSetInputs, ModelDoesNotFitTheData) {
-  ExpectError(Train({"model.config.layers.0.config.input_shape=[100]"}), kExitJobFailed,
+  ExpectError(Train({"model.config.layers.0.config.input_shape=[100]"}), kExitBadConfig,
               {"784", "100"});
 }
 
@@ -292,10 +292,18 @@ TEST_F(MisSetInputs, DirectoryCannotBeWrittenTo) {
   std::vector<ProcessRun> runs;
   for (const char* field : {"checkpoint.directory", "recovery.directory"}) {
     runs.push_back(Train({absl::StrCat(field, "=", place, "/there")}));
-    ExpectError(runs.back(), kExitJobFailed, {absl::StrCat(place, "/there"), field});
+    ExpectError(runs.back(), kExitBadConfig, {absl::StrCat(place, "/there"), field});
   }
   runs.push_back(Train({absl::StrCat("export.onnx=", place, "/there/model.onnx")}));
-  ExpectError(runs.back(), kExitJobFailed, {absl::StrCat(place, "/there"), "export.onnx"});
+  ExpectError(runs.back(), kExitBadConfig, {absl::StrCat(place, "/there"), "export.onnx"});
+  const std::vector<std::string> state = {"--job", job,           "--local",
+                                          kLocal,  "--state_dir", place + "/there"};
+  runs.push_back(Run("coordinator", state));
+  ExpectError(runs.back(), kExitBadConfig, {absl::StrCat(place, "/there"), "--state_dir"});
+  std::vector<std::string> checked = state;
+  checked.emplace_back("--check_config");
+  runs.push_back(Run("coordinator", checked));
+  ExpectError(runs.back(), kExitBadConfig, {absl::StrCat(place, "/there"), "--state_dir"});
   umount(place.c_str());
   for (const ProcessRun& run : runs) {
     EXPECT_THAT(run.err, HasSubstr("Read-only file system"));

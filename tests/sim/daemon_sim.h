@@ -82,6 +82,11 @@ class SentClosures final : public SimWatcher {
     text_ = std::move(text);
     at_text_ = std::move(then);
   }
+  // Does something at the next request of a method behind the next one of another.
+  void AtMethodBehind(std::string method, std::string before, std::function<void()> then) {
+    methods_ = {std::move(before), std::move(method)};
+    at_method_ = std::move(then);
+  }
   int calls() const { return calls_; }
   // The batches that closures train on, by closure: repetition of the data, and batch in it.
   const std::map<uint64_t, std::pair<int64_t, int64_t>>& batches() const { return batches_; }
@@ -97,6 +102,10 @@ class SentClosures final : public SimWatcher {
     if (!text_.empty() && absl::StrContains(message.request, text_)) {
       text_.clear();
       at_text_();
+    }
+    if (!methods_.empty() && absl::EndsWith(message.method, "/" + methods_.front())) {
+      methods_.erase(methods_.begin());
+      if (methods_.empty()) at_method_();
     }
     proto::RunClosureRequest request;
     if (!absl::EndsWith(message.method, "/RunClosure") ||
@@ -125,6 +134,8 @@ class SentClosures final : public SimWatcher {
   absl::Duration delay_;
   std::string text_;
   std::function<void()> at_text_;
+  std::vector<std::string> methods_;
+  std::function<void()> at_method_;
   std::map<uint64_t, std::pair<int64_t, int64_t>> batches_;
   std::map<uint64_t, int> by_id_;
   std::map<std::pair<uint64_t, std::string>, int> by_worker_;
@@ -133,7 +144,10 @@ class SentClosures final : public SimWatcher {
 class DaemonSim {
  public:
   DaemonSim(uint64_t seed, int ps, int workers, std::vector<std::string> sets)
-      : cluster_(seed, ps, workers), sets_(std::move(sets)) {
+      : DaemonSim(seed, ps, workers, std::move(sets), kJob, Disks::kShared) {}
+  DaemonSim(uint64_t seed, int ps, int workers, std::vector<std::string> sets, std::string job,
+            Disks disks)
+      : cluster_(seed, ps, workers, disks), job_(std::move(job)), sets_(std::move(sets)) {
     cluster_.network().SetWatcher(&sent_);
   }
   ~DaemonSim() { cluster_.End(); }
@@ -142,7 +156,7 @@ class DaemonSim {
   CoordinatorDaemon::Result Run(const std::vector<std::string>& sets = {}) {
     std::vector<std::string> all = sets_;
     all.insert(all.end(), sets.begin(), sets.end());
-    const absl::StatusOr<JobSpec> job = ParseJob(kJob, "job.json", all);
+    const absl::StatusOr<JobSpec> job = ParseJob(job_, "job.json", all);
     EXPECT_TRUE(job.ok()) << job.status();
     CoordinatorOptions options;
     options.job = *job;
@@ -172,6 +186,7 @@ class DaemonSim {
   SentClosures sent_;
   SimCluster cluster_;
   FailingFiles disk_{cluster_.WorldOf("chief:0").files};
+  const std::string job_;
   const std::vector<std::string> sets_;
   CoordinatorDaemon* running_ = nullptr;
 };

@@ -19,7 +19,7 @@ TEST(Daemon, ADirectoryThatCannotBeWrittenToIsSaidBeforeAnythingStarts) {
   DaemonSim sim(1, 1, 1, {});
   sim.disk().Fail(FileCall::Kind::kCreate, kRecovery);
   const CoordinatorDaemon::Result result = sim.Run();
-  EXPECT_EQ(result.code, kExitJobFailed);
+  EXPECT_EQ(result.code, kExitBadConfig);
   EXPECT_THAT(result.error, HasSubstr("/recovery cannot be written to"));
   EXPECT_THAT(result.error, HasSubstr("recovery.directory"));
   EXPECT_EQ(sim.sent().calls(), 0);
@@ -43,8 +43,48 @@ TEST(Daemon, AModelThatChangedSinceTheRecoveryCheckpointIsNamedByItsKey) {
   sim.InterruptAt(8);
   ASSERT_EQ(sim.Run().code, kExitInterrupted);
   const CoordinatorDaemon::Result refused = sim.Run({"model.config.layers.0.config.units=12"});
-  EXPECT_EQ(refused.code, kExitJobFailed);
+  EXPECT_EQ(refused.code, kExitBadConfig);
   EXPECT_THAT(refused.error, HasSubstr("model.config.layers.0.config.units was 10 and is 12; "));
+  EXPECT_THAT(refused.error, HasSubstr("remove /recovery/recovery-*"));
+  EXPECT_EQ(sim.Run().code, kExitOk) << "nothing was harmed";
+}
+
+// A recovery puts the variables back to a cut from before they became their averages.
+TEST(Daemon, AveragesAreNotLostWithAServerBeforeTheyAreDurable) {
+  std::vector<std::string> sets = kEvaluations;
+  sets.emplace_back(R"(compile.optimizer={"class_name": "SGD",
+                                          "config": {"use_ema": true, "ema_momentum": 0.9}})");
+  nlohmann::json wanted;
+  for (const bool lost : {false, true}) {
+    DaemonSim sim(1, 1, 1, sets);
+    bool was_lost = false;
+    SimWorld& world = sim.cluster().sim();
+    if (lost) {
+      sim.sent().AtMethodBehind("HoldShard", "Assign", [&] {
+        was_lost = true;
+        world.Run([&] { sim.cluster().tasks().Kill({Role::kPs, 0}); });
+        world.CallAt(world.Now() + absl::Seconds(10), [&] {
+          sim.cluster().tasks().Start({Role::kPs, 0});
+        });
+      });
+    }
+    const CoordinatorDaemon::Result result = sim.Run();
+    ASSERT_EQ(result.code, kExitOk) << result.error;
+    EXPECT_EQ(was_lost, lost);
+    if (!lost) wanted = SummaryOf(result)["test_loss"];
+    EXPECT_EQ(SummaryOf(result)["test_loss"], wanted) << lost;
+  }
+}
+
+// It is the user who has to choose, and no restart would help.
+TEST(Daemon, ARecoveryDirectoryOfAnotherJobIsNamedWithBothJobs) {
+  DaemonSim sim(1, 1, 1, {});
+  sim.InterruptAt(8);
+  ASSERT_EQ(sim.Run().code, kExitInterrupted);
+  const CoordinatorDaemon::Result refused = sim.Run({"name=other"});
+  EXPECT_EQ(refused.code, kExitBadConfig);
+  EXPECT_THAT(refused.error, HasSubstr("/recovery holds the state of job 'small', this is job "
+                                       "'other': name the job 'small' to go on"));
   EXPECT_THAT(refused.error, HasSubstr("remove /recovery/recovery-*"));
   EXPECT_EQ(sim.Run().code, kExitOk) << "nothing was harmed";
 }

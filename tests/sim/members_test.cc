@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include "common/cluster/address.h"
 #include "coordinator/members/ctl_service.h"
 #include "coordinator/members/flight_records.h"
 #include "tests/sim/members_sim.h"
@@ -212,6 +213,37 @@ TEST_F(MembersSim, TheStatusShowsMembersAndClosures) {
   EXPECT_EQ(status.closures_done(), 200u);
   EXPECT_EQ(status.epoch(), coordinator->members()->epoch());
   EXPECT_THAT(status.waits(), HasSubstr("0 closures queued"));
+}
+
+// A local worker has no address before its process listens.
+TEST_F(MembersSim, TheStatusOfALocalWorkerThatStartsSaysSoUntilItServes) {
+  std::string address = kNowhere;
+  ClusterCoordinator::Options options;
+  options.address = [this, &address](TaskId task) {
+    const auto known = cluster->tasks().spec().Address(task);
+    return task == Worker(3) || !known.ok() ? address : *known;
+  };
+  Begin(9, std::move(options));
+  WorkerChanges::Options local;
+  local.start_local = [](const std::set<int>&) { return Worker(3); };
+  changes = WorkerChanges::Create(*world, coordinator->members(), std::move(local));
+  ASSERT_TRUE(changes->AddLocal().ok());
+  const auto shown = [&] {
+    const CtlParts parts{"job", coordinator->members(), coordinator->scheduler(), changes};
+    const proto::GetJobStatusResponse status = JobStatus(parts);
+    for (const proto::MemberStatus& member : status.members()) {
+      if (member.task().role() == "worker" && member.task().index() == 3) return member;
+    }
+    return proto::MemberStatus();
+  };
+  cluster->sim().RunFor(absl::Seconds(1));
+  EXPECT_EQ(shown().address(), "");
+  EXPECT_EQ(shown().state(), proto::MEMBER_AWAY);
+  EXPECT_EQ(shown().text(), "worker:3 is starting: its process does not listen yet");
+  address = cluster->tasks().AddWorker(3);
+  ASSERT_TRUE(cluster->sim().RunUntil([&] { return shown().state() == proto::MEMBER_SERVING; },
+                                      absl::Seconds(10)));
+  EXPECT_EQ(shown().address(), address);
 }
 
 // A worker that stands still is asked, and one that is known to be away is not.

@@ -4,18 +4,14 @@
 
 #include <gtest/gtest.h>
 
-#include <map>
 #include <string>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "common/base/posix_file_system.h"
-#include "common/base/temporary_file.h"
-#include "common/checkpoint/bundle.h"
-#include "common/checkpoint/checkpoint_files.h"
 #include "coordinator/train/trainer.h"
+#include "tests/sim/checkpoint_contents.h"
 #include "tests/sim/sim_cluster.h"
 
 namespace cohort {
@@ -48,8 +44,6 @@ std::string Fixed(int shards) {
 
 class Resharding : public testing::Test {
  protected:
-  using Files = std::map<std::string, std::string>;
-
   // Trains up to `epochs` from the checkpoint in `files`, if there is one, and leaves its own
   // there. One worker with one step at a time: steps come in their order.
   void Train(const std::string& text, std::vector<std::string> sets, const Cut& cut, int epochs,
@@ -62,11 +56,7 @@ class Resharding : public testing::Test {
     ASSERT_TRUE(job.ok()) << job.status();
     SimCluster cluster(11, cut.ps, 1, cut.disks);
     const World world = cluster.WorldOf("chief:0");
-    ASSERT_TRUE(world.files.MakeDirectories(kDirectory).ok());
-    for (const auto& [name, bytes] : files) {
-      const std::string path = absl::StrCat(kDirectory, "/", name);
-      ASSERT_TRUE(WriteFileAtomically(world.files, path, bytes).ok());
-    }
+    PutFiles(files, world.files, kDirectory);
     ClusterCoordinator::Options options;
     options.closures_in_flight = 1;
     options.checkpoint_chunk_bytes = 999;  // of shards that stream
@@ -77,64 +67,7 @@ class Resharding : public testing::Test {
     ASSERT_TRUE(summary.ok()) << summary.status();
     // A checkpoint in `files` is of one epoch, and the summary counts those of this job alone.
     ASSERT_EQ(summary->epochs, files.empty() ? epochs : epochs - 1);
-    files.clear();
-    const auto names = world.files.List(kDirectory);
-    ASSERT_TRUE(names.ok()) << names.status();
-    for (const std::string& name : *names) {
-      files[name] = *ReadFile(world.files, absl::StrCat(kDirectory, "/", name));
-    }
-  }
-
-  // Of variables and slots, whole as TensorFlow reads them.
-  static std::map<std::string, std::string> Contents(const Files& files) {
-    MemoryFileSystem disk;
-    EXPECT_TRUE(disk.MakeDirectories(kDirectory).ok());
-    for (const auto& [name, bytes] : files) {
-      EXPECT_TRUE(WriteFileAtomically(disk, absl::StrCat(kDirectory, "/", name), bytes).ok());
-    }
-    std::map<std::string, std::string> contents;
-    const auto prefix = FindCheckpoint(disk, kDirectory, "latest");
-    EXPECT_TRUE(prefix.ok()) << prefix.status();
-    const auto reader = BundleReader::Open(disk, *prefix);
-    EXPECT_TRUE(reader.ok()) << reader.status();
-    for (const auto& [name, tensor] : (*reader)->tensors()) {
-      if (absl::EndsWith(name, "/keys")) AddTableRows(**reader, name, contents);
-      if (absl::StrContains(name, "/.COHORT_")) continue;  // those are of slices
-      const Tensor value = *(*reader)->Read(name);
-      contents[name] = absl::StrCat(value.TypeString(), ":");
-      contents[name].append(reinterpret_cast<const char*>(value.raw()), value.num_bytes());
-    }
-    return contents;
-  }
-
-  // Of a part of a dynamic table, by its keys: values, slots and how often each row was pushed.
-  static void AddTableRows(const BundleReader& reader, const std::string& keys_name,
-                           std::map<std::string, std::string>& contents) {
-    const std::string part = keys_name.substr(0, keys_name.size() - 4);
-    const std::string table = part.substr(0, part.find("/.COHORT_ROWS/"));
-    const Tensor keys = *reader.Read(keys_name);
-    for (const auto& [name, tensor] : reader.tensors()) {
-      if (!absl::StartsWith(name, part) || name == keys_name) continue;
-      const Tensor value = *reader.Read(name);
-      for (int64_t i = 0; i < keys.num_elements(); ++i) {
-        const std::string row =
-            absl::StrCat(table, " key ", keys.data<int64_t>()[i], " ", name.substr(part.size()));
-        Tensor one = value.Rows(i, 1);
-        // Beside it is the time since the last push.
-        if (absl::EndsWith(name, "/uses")) one = one.Reshaped(Shape{2}).Rows(1, 1);
-        contents[row].append(reinterpret_cast<const char*>(one.raw()), one.num_bytes());
-      }
-    }
-  }
-
-  static void ExpectSame(const Files& files, const Files& expected) {
-    const auto contents = Contents(files);
-    const auto wanted = Contents(expected);
-    ASSERT_EQ(contents.size(), wanted.size());
-    for (const auto& [name, bytes] : wanted) {
-      ASSERT_EQ(contents.count(name), 1u) << name;
-      EXPECT_TRUE(contents.at(name) == bytes) << name << " has other bits";
-    }
+    files = FilesIn(world.files, kDirectory);
   }
 
   // Saved after an epoch on `from`, trained on by each of `to` and by one that never stopped.
@@ -148,7 +81,7 @@ class Resharding : public testing::Test {
       SCOPED_TRACE(absl::StrCat(cut.ps, " ps, ", cut.partitioner));
       Files files = saved;
       ASSERT_NO_FATAL_FAILURE(Train(text, sets, cut, 2, files));
-      ExpectSame(files, straight);
+      ExpectSameCheckpoint(files, straight);
     }
   }
 };
@@ -199,7 +132,8 @@ TEST_F(Resharding, DynamicTablesGoOnWithTheirRowsAndSlots) {
   const auto text = ReadFile(files, COHORT_SOURCE_DIR "/deploy/jobs/wide_and_deep.json");
   ASSERT_TRUE(text.ok()) << text.status();
   for (const char* const dynamic :
-       {R"("dynamic": {})", R"("dynamic": {"dtype": "bfloat16", "ttl_seconds": 3600})"}) {
+       {R"("dynamic": {})", R"("dynamic": {"dtype": "bfloat16", "ttl_seconds": 3600})",
+        R"("dynamic": {"admit_after": 2, "max_bytes_per_ps": 8388608, "evict": "lfu"})"}) {
     const std::string keys = absl::StrReplaceAll(*text, {{R"("input_dim": 1000)", dynamic}});
     const std::vector<std::string> sets = {
         R"(data={"train": {"class_name": "SyntheticClickLog",

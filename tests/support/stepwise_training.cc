@@ -65,6 +65,11 @@ absl::Status StepwiseTraining::Begin() {
   data_ = coordinator_.CreatePerWorkerDataset(spec);
   ASSIGN_OR_RETURN(const auto described, coordinator_.DescribeDataset(data_));
   ASSIGN_OR_RETURN(const ModelPrograms model, BuildPrograms(job_, described.element_spec()));
+  if (model.labels.has_value()) {
+    *spec.add_transforms() = *model.labels;
+    data_ = coordinator_.CreatePerWorkerDataset(spec);
+    RETURN_IF_ERROR(coordinator_.DescribeDataset(data_).status());
+  }
   ASSIGN_OR_RETURN(const auto strategy, MakeStrategy(job_.strategy));
   ASSIGN_OR_RETURN(const ClusterShape shape, coordinator_.ShapeFor(*strategy));
   ASSIGN_OR_RETURN(plan_, strategy->MakePlan(model, shape));

@@ -67,22 +67,6 @@ double FloatAt(DType dtype, const std::byte* values) {
                                   : *reinterpret_cast<const double*>(values);
 }
 
-void WriteInteger(DType dtype, int64_t value, std::byte* out) {
-  switch (dtype) {
-    case DType::kUint8:
-      *reinterpret_cast<uint8_t*>(out) = static_cast<uint8_t>(value);
-      return;
-    case DType::kInt8:
-      *reinterpret_cast<int8_t*>(out) = static_cast<int8_t>(value);
-      return;
-    case DType::kInt32:
-      *reinterpret_cast<int32_t*>(out) = static_cast<int32_t>(value);
-      return;
-    default:
-      *reinterpret_cast<int64_t*>(out) = value;
-  }
-}
-
 // The number of rows that CopyRows prefetches ahead. Rows are read at random positions of a source
 // that no processor cache holds, so memory latency would dominate the copy of such short rows.
 constexpr size_t kRowsAhead = 32;
@@ -127,7 +111,7 @@ absl::Status ComponentAssembler::AddClassLabels(const proto::ClassLabels& labels
   // Each label becomes a scalar: sparse losses take one number per example.
   label_classes_ = labels.classes();
   element_shape_ = Shape();
-  if (IsFloat(dtype_)) dtype_ = DType::kInt64;
+  dtype_ = DType::kInt64;
   return absl::OkStatus();
 }
 
@@ -285,7 +269,7 @@ std::string ComponentAssembler::OfFile() const {
   return source_.from.empty() ? "" : absl::StrCat(" of ", source_.from);
 }
 
-// Checks one label and writes it to `out` as an integer of the output's type.
+// Checks one label and writes it to `out` as an int64.
 absl::Status ComponentAssembler::FillLabel(int64_t index, const std::byte* in,
                                            std::byte* out) const {
   const auto refuse = [&](auto label) {
@@ -309,8 +293,7 @@ absl::Status ComponentAssembler::FillLabel(int64_t index, const std::byte* in,
     label = IntegerAt(source_.dtype(), in, 0);
     if (label < 0 || label >= label_classes_) return refuse(label);
   }
-  // FillOneHot reads the label as an int64, whatever the output's type is.
-  WriteInteger(one_hot_depth_ > 0 ? DType::kInt64 : dtype_, label, out);
+  std::memcpy(out, &label, sizeof(label));
   return absl::OkStatus();
 }
 

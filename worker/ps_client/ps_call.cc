@@ -8,6 +8,7 @@
 #include "common/base/log.h"
 #include "common/base/mutex.h"
 #include "common/base/status.h"
+#include "common/cluster/process_limits.h"
 #include "common/wire/error_detail.h"
 
 namespace cohort {
@@ -285,6 +286,9 @@ class PsCall final : public OpenPsCall, public std::enable_shared_from_this<PsCa
     const absl::Status named = Annotate(
         status,
         absl::StrCat(where.task.role(), ":", where.task.index(), " at ", where.address, what));
+    // The server is not at fault for what this process lacks. Who has sent the closure here names
+    // this task.
+    if (IsOutOfFiles(status)) return named;
     return Attributed(named, CountsAsLost(status) ? proto::PS_LOST : proto::APPLICATION,
                       where.task);
   }

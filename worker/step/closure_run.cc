@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
+#include "common/cluster/process_limits.h"
 #include "common/wire/error_detail.h"
 #include "worker/step/row_lookup.h"
 
@@ -424,7 +425,13 @@ void ClosureRun::Finish(absl::Status status) {
   reply(std::move(response_));
 }
 
-absl::Status ClosureRun::Described(const absl::Status& status) const {
+absl::Status ClosureRun::Described(const absl::Status& error) const {
+  absl::Status status = error;
+  if (IsOutOfFiles(status)) {
+    status = Annotate(status,
+                      absl::StrCat(TaskName(WithoutIncarnation(parts_->task_service->task_ref())),
+                                   " has no files left to open"));
+  }
   proto::ErrorDetail detail = DetailOf(status);
   // An error from another task keeps the class and the origin that it has.
   if (detail.error_class() == proto::ERROR_CLASS_UNKNOWN) {

@@ -59,18 +59,20 @@ inline Tensor GradientsOf(const std::vector<int64_t>& keys, uint64_t closure) {
 
 // The closure's push of these keys to one slice. The gradient of a key depends on both alone.
 inline absl::StatusOr<proto::PushResponse> Push(CutCluster& cluster, const proto::SliceHome& slice,
-                                                uint64_t closure,
-                                                const std::vector<int64_t>& keys) {
+                                                uint64_t closure, const std::vector<int64_t>& keys,
+                                                uint64_t time_ms = 0) {
   const std::vector<int64_t> own = KeysOf(slice, keys);
   auto request = PushRowsOf({.closure = closure, .learning_rate = 0.1, .step = closure},
                             {{slice.slice_id(), own, GradientsOf(own, closure)}});
   request.header.set_epoch(cluster.epoch());
+  request.header.set_time_ms(time_ms);
   return cluster.ps().Push(static_cast<int>(slice.ps()), std::move(request));
 }
 
-inline void PushToAll(CutCluster& cluster, uint64_t closure, const std::vector<int64_t>& keys) {
+inline void PushToAll(CutCluster& cluster, uint64_t closure, const std::vector<int64_t>& keys,
+                      uint64_t time_ms = 0) {
   for (const proto::SliceHome& slice : cluster.slices()) {
-    const auto answer = Push(cluster, slice, closure, keys);
+    const auto answer = Push(cluster, slice, closure, keys, time_ms);
     ASSERT_TRUE(answer.ok()) << answer.status();
   }
 }
@@ -106,13 +108,15 @@ inline std::map<int64_t, std::string> ReadTable(CutCluster& cluster,
   return table;
 }
 
-inline uint64_t RowsIn(CutCluster& cluster, int ps) {
+inline proto::DynamicTableUse UseOf(CutCluster& cluster, int ps) {
   Envelope<proto::PsStatsRequest> request;
   request.header.set_epoch(cluster.epoch());
   const auto stats = cluster.ps().Call<proto::PsStatsResponse>(
       ps, "/cohort.proto.PsService/GetStats", std::move(request));
   EXPECT_TRUE(stats.ok()) << stats.status();
-  return stats.ok() ? stats->header.tables().rows() : 0;
+  return stats.ok() ? stats->header.tables() : proto::DynamicTableUse();
 }
+
+inline uint64_t RowsIn(CutCluster& cluster, int ps) { return UseOf(cluster, ps).rows(); }
 
 }  // namespace cohort

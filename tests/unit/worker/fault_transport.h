@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/base/mutex.h"
+#include "common/cluster/process_limits.h"
 #include "common/wire/transport.h"
 
 namespace cohort {
@@ -17,6 +18,7 @@ enum class Fault {
   kNone,
   kRefuse,        // the call never reaches the server
   kLoseResponse,  // the server answers, the caller sees a broken connection
+  kNoFiles,       // the caller has no file descriptor left for the call
 };
 
 // Thread-safe.
@@ -61,11 +63,13 @@ class FaultTransport final : public Transport {
       if (fault == Fault::kNone) {
         return inner_->Start(method, std::move(request), timeout, std::move(done));
       }
-      const std::string name(fault == Fault::kRefuse ? "/no.Such/Method" : method);
-      return inner_->Start(name, std::move(request), timeout,
-                           [done = std::move(done)](absl::StatusOr<Message>) mutable {
-                             done(absl::UnavailableError("connection broken by the test"));
-                           });
+      const absl::Status end = fault == Fault::kNoFiles
+                                   ? OutOfFiles("all 40 files are in use")
+                                   : absl::UnavailableError("connection broken by the test");
+      const std::string name(fault == Fault::kLoseResponse ? method : "/no.Such/Method");
+      return inner_->Start(
+          name, std::move(request), timeout,
+          [end, done = std::move(done)](absl::StatusOr<Message>) mutable { done(end); });
     }
 
    private:

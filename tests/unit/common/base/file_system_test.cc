@@ -268,6 +268,99 @@ TEST(PosixFiles, ASymbolicLinkIsNeverWrittenThrough) {
   std::filesystem::remove_all(place.root);
 }
 
+class PosixLinks : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(files_.MakeDirectories(In("links")).ok());
+    ASSERT_TRUE(files_.MakeDirectories(In("targets")).ok());
+  }
+  void TearDown() override { std::filesystem::remove_all(root_); }
+
+  std::string In(const std::string& name) const { return JoinPath(root_, name); }
+  void Link(const std::string& name, const std::string& target) {
+    ASSERT_EQ(symlink(target.c_str(), In(name).c_str()), 0);
+  }
+
+  const std::string root_ = PosixPlace().root;
+  PosixFileSystem files_;
+};
+
+// The user has named the file to which the link leads.
+TEST_F(PosixLinks, ALinkStaysAndItsFileIsReplaced) {
+  ASSERT_TRUE(WriteFileAtomically(files_, In("targets/there"), "old").ok());
+  Link("links/absolute", In("targets/there"));
+  Link("links/relative", "../targets/there");
+  Link("links/chain", "relative");
+  Link("links/dangling", "../targets/new");
+  for (const char* name : {"absolute", "relative", "chain", "dangling"}) {
+    const std::string link = In(absl::StrCat("links/", name));
+    EXPECT_TRUE(ProbeFile(files_, link).ok()) << name;
+    ASSERT_TRUE(WriteFileAtomically(files_, link, name).ok());
+    EXPECT_TRUE(std::filesystem::is_symlink(link)) << name;
+    EXPECT_EQ(*ReadFile(files_, link), name);
+  }
+  EXPECT_EQ(*ReadFile(files_, In("targets/there")), "chain");
+  EXPECT_EQ(*ReadFile(files_, In("targets/new")), "dangling");
+  EXPECT_THAT(*files_.List(In("targets")), ElementsAre("new", "there"));
+  EXPECT_THAT(*files_.List(In("links")), ElementsAre("absolute", "chain", "dangling", "relative"));
+}
+
+// The directory of the link may be one that nobody writes to.
+TEST_F(PosixLinks, TheTemporaryFileLiesBesideTheFileThatIsReplaced) {
+  Link("links/model", In("targets/model"));
+  const auto file = TemporaryFile::Create(files_, In("links/model"));
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_THAT(*files_.List(In("links")), ElementsAre("model"));
+  ASSERT_EQ(files_.List(In("targets"))->size(), 1u);
+  EXPECT_EQ(FinalName(files_.List(In("targets"))->front()), "model");
+  RemoveTemporaries(files_, In("links/model"));
+  EXPECT_THAT(*files_.List(In("targets")), IsEmpty());
+}
+
+// As root a rename would put a regular file in the place of /dev/stdout.
+TEST_F(PosixLinks, ALinkToWhatIsNotARegularFileIsRefused) {
+  ASSERT_EQ(mkfifo(In("targets/fifo").c_str(), 0600), 0);
+  Link("links/fifo", In("targets/fifo"));
+  Link("links/directory", In("targets"));
+  Link("links/null", "/dev/null");
+  Link("links/stdout", "/dev/stdout");
+  Link("links/process", "/proc/self/fd/1");
+  Link("links/circle", "circle");
+  Link("links/devices", "/dev");
+  for (const char* name :
+       {"fifo", "directory", "null", "stdout", "process", "circle", "devices/new"}) {
+    const std::string link = In(absl::StrCat("links/", name));
+    const absl::Status written = WriteFileAtomically(files_, link, "x");
+    EXPECT_TRUE(absl::IsFailedPrecondition(written)) << name << ": " << written;
+    EXPECT_TRUE(absl::IsFailedPrecondition(ProbeFile(files_, link))) << name;
+  }
+  for (const char* path : {"/dev/stdout", "/dev/fd/1", "/proc/self/fd/1", "/dev/cohort_new"}) {
+    const absl::Status written = WriteFileAtomically(files_, path, "x");
+    EXPECT_TRUE(absl::IsFailedPrecondition(written)) << path << ": " << written;
+    EXPECT_THAT(std::string(written.message()), HasSubstr("is not a regular file"));
+  }
+  EXPECT_TRUE(std::filesystem::is_fifo(In("targets/fifo")));
+  EXPECT_TRUE(std::filesystem::is_symlink(In("links/null")));
+  EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
+  EXPECT_TRUE(std::filesystem::is_symlink("/dev/stdout"));
+}
+
+// In /tmp anybody may make a link with the name of an output. Only root can make that here.
+TEST_F(PosixLinks, ALinkOfAnotherUserIsNotFollowedInADirectoryForAll) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root to make a link of another user";
+  ASSERT_TRUE(WriteFileAtomically(files_, In("targets/victim"), "mine").ok());
+  Link("links/foreign", In("targets/victim"));
+  Link("links/own", In("targets/victim"));
+  ASSERT_EQ(lchown(In("links/foreign").c_str(), 12345, 12345), 0);
+  EXPECT_TRUE(WriteFileAtomically(files_, In("links/foreign"), "mine").ok()) << "not for all";
+  ASSERT_EQ(chmod(In("links").c_str(), 01777), 0);
+  const absl::Status refused = WriteFileAtomically(files_, In("links/foreign"), "theirs");
+  EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("is a symbolic link of another user"));
+  EXPECT_EQ(*ReadFile(files_, In("targets/victim")), "mine");
+  EXPECT_TRUE(WriteFileAtomically(files_, In("links/own"), "new").ok());
+}
+
 // As root a rename would replace /dev/null, and to open a FIFO for reading waits for its writer.
 TEST(PosixFiles, WhatIsNotARegularFileIsNeitherReadNorReplaced) {
   const Place place = PosixPlace();

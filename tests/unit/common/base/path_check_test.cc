@@ -58,6 +58,17 @@ TEST_F(PathCheck, ADirectoryIsOneOrCanBecomeOne) {
   }
 }
 
+TEST_F(PathCheck, ADirectoryCanBeWrittenTo) {
+  if (geteuid() == 0) GTEST_SKIP() << "needs a user other than root";
+  const std::string closed = In("closed");
+  ASSERT_EQ(mkdir(closed.c_str(), 0555), 0);
+  for (const std::string& path : {closed, closed + "/below/it"}) {
+    const std::string refused(CheckDirectoryPath(path).message());
+    EXPECT_THAT(refused, HasSubstr(closed + " cannot be written to: Permission denied"));
+    EXPECT_FALSE(CheckFilePath(path + "/file").ok());
+  }
+}
+
 TEST_F(PathCheck, AFileIsOneOrCanBecomeOne) {
   EXPECT_TRUE(CheckFilePath(file).ok());
   EXPECT_TRUE(CheckFilePath(In("new/one")).ok());
@@ -66,6 +77,23 @@ TEST_F(PathCheck, AFileIsOneOrCanBecomeOne) {
   }
   EXPECT_THAT(std::string(CheckFilePath(file + "/below").message()),
               HasSubstr(file + " is not a directory"));
+}
+
+TEST_F(PathCheck, ALinkIsJudgedByWhereItLeads) {
+  const std::string link = In("link");
+  for (const std::string& target : {file, In("new/one")}) {
+    ASSERT_EQ(symlink(target.c_str(), link.c_str()), 0);
+    EXPECT_TRUE(CheckFilePath(link).ok()) << target;
+    EXPECT_EQ(*FollowLinks(link), target);
+    ASSERT_EQ(unlink(link.c_str()), 0);
+  }
+  for (const std::string& target : {directory, fifo, std::string("/dev/stdout")}) {
+    ASSERT_EQ(symlink(target.c_str(), link.c_str()), 0);
+    EXPECT_THAT(std::string(CheckFilePath(link).message()),
+                HasSubstr(target + "', to which '" + link + "' leads, is not a regular file"));
+    ASSERT_EQ(unlink(link.c_str()), 0);
+  }
+  EXPECT_EQ(*FollowLinks("/dev/shm/model.onnx"), "/dev/shm/model.onnx");
 }
 
 TEST_F(PathCheck, NamesOfOneFileAreOnePlace) {

@@ -78,7 +78,10 @@ TEST_F(OpenFilesTest, WhenAllAreInUseItSaysSo) {
     }
     End(CheckOpenFilesLeft());
   };
-  EXPECT_EXIT(use_all(), testing::ExitedWithCode(1), "all 40 files .* are in use");
+  EXPECT_EXIT(
+      use_all(), testing::ExitedWithCode(1),
+      "all 40 files that the cluster_test \\(process [0-9]+ on host .*\\) may have open are in "
+      "use; raise its limit");
 }
 
 }  // namespace

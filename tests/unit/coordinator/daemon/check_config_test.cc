@@ -31,15 +31,27 @@ json Job() {
       {"class_name": "CategoryEncoding", "config": {"component": "y", "num_tokens": 10}}]}})");
 }
 
-// What is printed, or the refusal.
-std::string Check(const json& job, std::vector<std::string> arguments) {
+// What is printed, "starts", or the refusal.
+std::string Parse(const json& job, std::vector<std::string> arguments) {
   MemoryFileSystem files;
   EXPECT_TRUE(WriteFileAtomically(files, "/job.json", job.dump()).ok());
-  arguments.insert(arguments.begin(), {"--job", "/job.json", "--check_config"});
+  arguments.insert(arguments.begin(), {"--job", "/job.json"});
   const Environment environment = [](const std::string&) { return std::nullopt; };
   const auto command = ParseCoordinatorCommandLine(arguments, environment, files);
   if (!command.ok()) return std::string(command.status().message());
-  return std::get<PrintAndExit>(*command).text;
+  const auto* const printed = std::get_if<PrintAndExit>(&*command);
+  return printed == nullptr ? "starts" : printed->text;
+}
+
+// What --check_config says. A start refuses the same, in the same words.
+std::string Check(const json& job, std::vector<std::string> arguments) {
+  arguments.emplace_back("--check_config");
+  std::string checked = Parse(job, arguments);
+  // So that nothing is made where the job would start.
+  arguments.back() = "--state_dir=/tmp/of-no-job";
+  const bool is_good = checked.find("the configuration is good") == 0;
+  EXPECT_EQ(Parse(job, arguments), is_good ? "starts" : checked);
+  return checked;
 }
 
 json& Units(json& job, int layer) {
@@ -50,6 +62,23 @@ TEST(CheckConfig, AJobThatCanRunIsGood) {
   EXPECT_EQ(Check(Job(), {"--local", "ps=2,worker=2"}), kGood);
   EXPECT_EQ(Check(Job(), {"--local", "worker=1", "--set", "strategy.type=one_device"}), kGood);
   EXPECT_EQ(Check(Job(), {"--set", "export.onnx=/tmp/e.onnx"}), kGood);
+}
+
+// The machine of the workers has them, or not.
+TEST(CheckConfig, DevicesThatOnlyTheWorkersKnowAreNamed) {
+  const std::vector<std::string> local = {"--local", "worker=1", "--set"};
+  const auto check = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), local.begin(), local.end());
+    return Check(Job(), more);
+  };
+  EXPECT_EQ(check({R"(strategy={"type": "one_device", "device": "GPU:0"})"}),
+            "the configuration is good; whether the workers have gpu:0 they say when the job "
+            "starts\n");
+  EXPECT_EQ(check({R"(strategy={"type": "mirrored", "devices": ["gpu:1", "gpu:0"]})"}),
+            "the configuration is good; whether the workers have gpu:0, gpu:1 they say when the "
+            "job starts\n");
+  EXPECT_EQ(check({R"(strategy={"type": "one_device", "devices": ["gpu:1"]})"}), kGood)
+      << "of another type";
 }
 
 TEST(CheckConfig, AnExportThatCannotBeWrittenIsRefused) {

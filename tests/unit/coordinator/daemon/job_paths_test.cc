@@ -90,6 +90,15 @@ TEST_F(JobPaths, AnExportIsAFile) {
                 AllOf(HasSubstr(absl::StrCat("job.json: export.onnx: ", directory / name)),
                       HasSubstr("is not a regular file"), HasSubstr("; name a path")));
   }
+  // Links are followed, here to nothing and there to what no model can be written to.
+  ASSERT_EQ(symlink("new/model.onnx", (directory / "link").c_str()), 0);
+  EXPECT_EQ(Check({absl::StrCat("export.onnx=", directory / "link")}), kGood);
+  ASSERT_EQ(symlink("/dev/null", (directory / "null").c_str()), 0);
+  for (const std::string& path : {directory / "null", std::string("/dev/stdout")}) {
+    EXPECT_THAT(Check({absl::StrCat("export.onnx=", path)}),
+                AllOf(HasSubstr("job.json: export.onnx: "), HasSubstr(path),
+                      HasSubstr("is not a regular file"), HasSubstr("; name a path")));
+  }
 }
 
 TEST_F(JobPaths, ADirectoryIsNeitherAFifoNorAFile) {

@@ -112,6 +112,9 @@ TEST(CtlStatus, ShowsEveryMemberAndWhatIsWaitedFor) {
             "workers: at least 1, at most any number\n"
             "closures: done 0 queued 0 in_flight 0 put_back 0 failed 0; recoveries 0\n"
             "waits: nothing\n");
+  status.mutable_members(0)->clear_address();
+  EXPECT_THAT(StatusText(status),
+              HasSubstr("\nps:0 serving, its next process is starting, incarnation 17\n"));
   for (const uint64_t slices : {9, 0, 7, 1}) status.add_staleness_histogram(slices);
   status.set_staleness_max(4);
   EXPECT_THAT(StatusText(status),

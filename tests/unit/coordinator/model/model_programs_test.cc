@@ -140,7 +140,7 @@ TEST(ModelPrograms, RawImagesAreCastAndFlattenedInTheGraph) {
       Batch(Component(DType::kUint8, {-1, 2, 2}), Component(DType::kUint8, {-1})),
       "sparse_categorical_crossentropy");
   const Tensor x = Tensor::FromVector<uint8_t>({1, 2, 3, 4, 5, 6, 7, 8}, {2, 2, 2});
-  const Tensor y = Tensor::FromVector<uint8_t>({0, 9}, {2});
+  const Tensor y = Tensor::FromVector<int64_t>({0, 9}, {2});
   std::vector<float> kernel(40, 0.0f);
   kernel[9] = 1;  // class 9 scores the first pixel of each image, 1 and 5
   const auto outputs = RunProgram(programs.train_step, {x, y},

@@ -96,6 +96,47 @@ TEST(CutPieces, WhatLiesOnADeviceIsUnderKeysOrOfReplicasIsNotCut) {
   EXPECT_EQ(scalar.slices_size(), 1);
 }
 
+TEST(CutAt, CutsWhereSlicesOfTheRunBeforeBegan) {
+  proto::VariableLayout layout = Matrix({{6, 4}, {6, 7}});
+  CutAt({0, 4, 6, 8, 9, 12, 40}, layout);
+  EXPECT_THAT(RowsOf(layout), ElementsAre(4, 2, 2, 1, 3));
+  std::vector<uint32_t> homes;
+  std::vector<bool> same;
+  for (const proto::SliceHome& slice : layout.slices()) {
+    homes.push_back(slice.ps());
+    same.push_back(slice.same_piece());
+  }
+  EXPECT_THAT(homes, ElementsAre(4, 4, 7, 7, 7));
+  EXPECT_THAT(same, ElementsAre(false, true, false, true, true));
+  EXPECT_EQ(PiecesOf(layout).size(), 2u) << "to people nothing has changed";
+  // They stay pieces where they are cut once more, to travel.
+  uint32_t next = 5;
+  CutPieces(80, next, layout);
+  EXPECT_THAT(RowsOf(layout), ElementsAre(2, 2, 2, 2, 1, 2, 1));
+  EXPECT_EQ(PiecesOf(layout).size(), 2u);
+}
+
+TEST(CutAt, NumbersTheSlicesOfAllVariablesAnew) {
+  std::vector<proto::VariableLayout> layouts = {Matrix({{6, 0}}), Matrix({{6, 0}})};
+  layouts[1].set_name("v");
+  CutAt({{"w", {0, 3}}, {"gone", {0, 1}}}, absl::MakeSpan(layouts));
+  EXPECT_THAT(RowsOf(layouts[0]), ElementsAre(3, 3));
+  EXPECT_THAT(RowsOf(layouts[1]), ElementsAre(6));
+  EXPECT_EQ(layouts[0].slices(1).slice_id(), 1u);
+  EXPECT_EQ(layouts[1].slices(0).slice_id(), 2u);
+}
+
+TEST(PieceBytes, ThePartsOfADynamicTablesPieceShareItsLimit) {
+  proto::VariableLayout layout = Matrix({{30000, 0}, {35536, 1}});
+  layout.mutable_dynamic()->set_max_bytes(uint64_t{90} << 20);
+  CutAt({0, 10000}, layout);
+  EXPECT_EQ(PieceBytes(layout, 0), int64_t{30} << 20);
+  EXPECT_EQ(PieceBytes(layout, 1), int64_t{60} << 20);
+  EXPECT_EQ(PieceBytes(layout, 2), int64_t{90} << 20);
+  layout.mutable_dynamic()->clear_max_bytes();
+  EXPECT_EQ(PieceBytes(layout, 0), 0);
+}
+
 TEST(PiecesOf, ASplitPieceIsOneOfItsName) {
   proto::VariableLayout layout = Matrix({{100, 3}});
   uint32_t next = 0;

@@ -24,12 +24,15 @@ struct Cut {
 class CutCluster {
  public:
   CutCluster(int num_ps, FileSystem& files, const std::vector<VariableSpec>& variables)
-      : num_ps_(num_ps), cluster_(num_ps, files), layouts_(LayOut(variables, num_ps)) {
+      : CutCluster(num_ps, files, LayOut(variables, num_ps)) {}
+  CutCluster(int num_ps, FileSystem& files, std::vector<proto::VariableLayout> layouts)
+      : num_ps_(num_ps), cluster_(num_ps, files), layouts_(std::move(layouts)) {
     const absl::Status created = cluster_.CreateAll(layouts_);
     COHORT_CHECK(created.ok(), created.ToString().c_str());
   }
 
   PsCluster& ps() { return cluster_; }
+  int num_ps() const { return num_ps_; }
   uint64_t epoch() const { return epoch_; }
   // In the order of variables and then of ps, which is the order of the ids.
   std::vector<proto::SliceHome> slices() const {

@@ -129,7 +129,7 @@ TEST(DynamicTableRestore, AnotherOptimizerGoesOnFromItsRows) {
   }
 }
 
-TEST(DynamicTableRestore, ACutOfOtherSlicesIsRefused) {
+TEST(DynamicTableRestore, ACutWhoseSlicesDoNotContainThoseOfTheHomeIsRefused) {
   MemoryFileSystem files;
   CutCluster two(2, files, {ZeroTable(Rule("sgd", {}))});
   PushToAll(two, 1, SomeKeys(1, 50));

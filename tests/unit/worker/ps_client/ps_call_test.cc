@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/cluster/process_limits.h"
 #include "common/task/task_service.h"
 #include "common/wire/error_detail.h"
 #include "common/wire/method_table.h"
@@ -162,6 +163,17 @@ TEST_F(PsCallTest, TheReportNamesTheServer) {
               AllOf(HasSubstr("ps:3 at host:1 cannot be reached since 5.001s"),
                     HasSubstr("15 attempts of /a.B/C (0 bytes to it, about 0 back)"),
                     HasSubstr("connection refused")));
+}
+
+TEST_F(PsCallTest, AServerIsNotBlamedForTheFilesThatThisProcessLacks) {
+  does = OutOfFiles("all 40 files are in use");
+  const auto call = Start();
+  RunTo(absl::Minutes(1));
+  EXPECT_EQ(call->status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_FALSE(DetailOf(call->status).has_origin()) << "its task names itself";
+  EXPECT_TRUE(IsOutOfFiles(call->status));
+  EXPECT_THAT(std::string(call->status.message()),
+              AllOf(HasSubstr("ps:3 at host:1"), HasSubstr("all 40 files are in use")));
 }
 
 TEST_F(PsCallTest, AServerAwayForLessThanTheWindowLosesNoCall) {

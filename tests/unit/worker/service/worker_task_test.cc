@@ -130,6 +130,21 @@ TEST_F(WorkerTaskTest, AServerThatIsGoneIsNamedWithItsIndex) {
   EXPECT_THAT(MessageOf(status), HasSubstr("ps:1 at " + cluster_.ps_address(1)));
 }
 
+// The server is sound, and another worker may reach it.
+TEST_F(WorkerTaskTest, AWorkerWithoutFilesForACallIsNamedItself) {
+  cluster_.faults().SetFaults([](const std::string& address, const std::string&) {
+    return address.rfind("ps:", 0) == 0 ? Fault::kNoFiles : Fault::kNone;
+  });
+  const absl::Status status = cluster_.Run(cluster_.Closure(count_)).status();
+  cluster_.faults().SetFaults(nullptr);
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(DetailOf(status).origin().role(), "worker");
+  EXPECT_EQ(DetailOf(status).origin().incarnation(), 7u);
+  EXPECT_THAT(MessageOf(status), ::testing::StartsWith("worker:"));
+  EXPECT_THAT(MessageOf(status), HasSubstr(" has no files left to open: "));
+  EXPECT_THAT(MessageOf(status), HasSubstr("all 40 files are in use"));
+}
+
 TEST_F(WorkerTaskTest, AServerThatWasNeverNamedIsLost) {
   proto::VariableLayout far = layouts_[0];
   far.mutable_slices(1)->set_ps(9);
