@@ -257,8 +257,8 @@ class SlowTcpTest : public SlowLinkTest {
 
 TEST_F(SlowTcpTest, WhatTheSystemHoldsMovesWhenTheOtherHostConfirmsIt) {
   const size_t bytes = kBufferBytes;
-  Outcome& outcome = Start(0, {Bytes(bytes, 1)});
-  // All of it is written at once, and none of it moves.
+  Outcome& outcome = Start(Message{"", {Bytes(bytes, 1)}, 0, kSilence}, absl::Hours(1));
+  // The system takes all of it at once, and little of it moves.
   Until([&] { return session_->SinceProgress() == absl::ZeroDuration() && Queued() > bytes / 2; });
   PassInSteps(absl::Seconds(8));
   for (size_t left = Queued(); left > kProgressBytes; left = Queued()) {
