@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "common/tensor/tensor.h"
 #include "google/protobuf/repeated_field.h"
@@ -46,6 +47,10 @@ struct Message {
   // The approximate bytes of the answer's payload, if the caller of a request knows them. The
   // transport chooses a route by this number; an answer of any other size arrives as well.
   size_t answer_bytes = 0;
+  // Of a request: the longest time in which nothing moves on the call's connection before the call
+  // ends with DEADLINE_EXCEEDED, however late its time-out is (moved_bytes.h). A transport that
+  // does not see the bytes move counts from the start of the call.
+  absl::Duration silence = absl::InfiniteDuration();
 };
 
 // Upper bound of a received tensor: a tensor arrives in one message.

@@ -1,7 +1,8 @@
 #pragma once
 
 // The interface by which tasks reach each other. A server listens with handlers; a channel starts
-// calls. Every call has a deadline and can be cancelled. All implementations pass one conformance
+// calls. Every call has a deadline, may have a limit of silence (Message::silence), and can be
+// cancelled. All implementations pass one conformance
 // suite: those of common/wire/route, and the simulated one of tests/support/network.
 //
 // A handler and a completion run on a thread of the transport, so neither may block: they move the
@@ -79,6 +80,10 @@ class Channel {
   // the handler arrive with code, message and ErrorDetail.
   virtual std::unique_ptr<Call> Start(absl::string_view method, Message request,
                                       absl::Duration timeout, Reply done) = 0;
+
+  // Returns how long ago the channel's connections last made progress (moved_bytes.h). Infinite if
+  // they have made none, or if the channel does not see its bytes move.
+  virtual absl::Duration SinceProgress() const { return absl::InfiniteDuration(); }
 };
 
 // The purpose of a channel. Each lane is a connection of its own, so control calls (heartbeats,

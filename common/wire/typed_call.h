@@ -22,12 +22,13 @@ struct Envelope {
   Proto header;
   Payload payload;
   size_t answer_bytes = 0;  // approximate bytes of the answer's payload, as in Message
+  absl::Duration silence = absl::InfiniteDuration();  // of a request, as in Message
 };
 
 template <typename Proto>
 Message Pack(Envelope<Proto> envelope) {
   return Message{envelope.header.SerializeAsString(), std::move(envelope.payload),
-                 envelope.answer_bytes};
+                 envelope.answer_bytes, envelope.silence};
 }
 
 // Parses the header of a message as a `Proto`. Errors: MalformedMessage.

@@ -11,6 +11,7 @@
 #include "common/base/log.h"
 #include "common/base/status.h"
 #include "common/wire/error_detail.h"
+#include "common/wire/moved_bytes.h"
 #include "common/wire/typed_call.h"
 #include "coordinator/cluster/await.h"
 #include "coordinator/cluster/limited_group.h"
@@ -63,7 +64,7 @@ struct WorkerQuestion {
   std::string method;  // path of the gRPC method: "/cohort.proto.WorkerService/ListDevices"
   // The purpose of the call, in the text of a time-out: "workers to list their devices".
   std::string what;
-  absl::Duration call_timeout;  // how long one call may take
+  absl::Duration call_timeout;  // how long one call may be silent
 };
 
 template <typename Response>
@@ -87,8 +88,9 @@ void AskWorker(Cluster& cluster, const TaskLink& link, const WorkerQuestion& que
       cluster.WatchLoss(task, [first, worker = link.task](const absl::Status& loss) {
         first->Give(Answer{worker, loss, {}});
       });
-  StartCall<Response>(*link.data, question.method, Envelope<Request>{request, {}},
-                      question.call_timeout,
+  StartCall<Response>(*link.data, question.method,
+                      Envelope<Request>{request, {}, 0, question.call_timeout},
+                      LongestTime(question.call_timeout, request.ByteSizeLong()),
                       [first, watch, weak = cluster.weak_from_this(),
                        worker = link.task](absl::StatusOr<Envelope<Response>> response) {
                         if (const auto cluster = weak.lock()) cluster->ForgetWatch(watch);

@@ -6,8 +6,8 @@
 namespace cohort {
 
 namespace {
-// The slowest transfer, in bytes per second, that still counts as progress.
-constexpr double kBytesPerSecondMin = 1 << 20;
+// The rate, in bytes per second, at which a task at least works on a request.
+constexpr double kWorkedBytesPerSecondMin = 1 << 20;
 }  // namespace
 
 std::string MethodName(absl::string_view path) {
@@ -16,7 +16,7 @@ std::string MethodName(absl::string_view path) {
 }
 
 absl::Duration TimeFor(absl::Duration silence, size_t bytes) {
-  return silence + absl::Seconds(static_cast<double>(bytes) / kBytesPerSecondMin);
+  return silence + absl::Seconds(static_cast<double>(bytes) / kWorkedBytesPerSecondMin);
 }
 
 absl::Status UnansweredError(const UnansweredCall& call, absl::Duration lasted,

@@ -33,8 +33,19 @@ size_t LargestOf(const std::vector<Envelope<Request>>& requests) {
   return largest;
 }
 
-// Returns how long a call may take: `silence`, plus the time that `bytes` need at a megabyte per
-// second. So a call that makes progress does not time out.
+// Returns the size in bytes of the largest of the answers that the requests expect.
+template <typename Request>
+size_t LargestAnswerTo(const std::vector<Envelope<Request>>& requests) {
+  size_t largest = 0;
+  for (const Envelope<Request>& request : requests) {
+    largest = std::max(largest, request.answer_bytes);
+  }
+  return largest;
+}
+
+// Returns how long a call may be silent: `silence`, plus the time that `bytes` of its request need
+// at a megabyte per second, because the task has to work on them. A call whose bytes move may take
+// longer, up to LongestTime (common/wire/moved_bytes.h).
 absl::Duration TimeFor(absl::Duration silence, size_t bytes);
 
 // Returns `failure` with a text that names the call, its bytes, both tasks, and the path MTU as a

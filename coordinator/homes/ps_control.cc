@@ -9,6 +9,7 @@
 #include "common/base/status.h"
 #include "common/program/aggregation.h"
 #include "common/wire/error_detail.h"
+#include "common/wire/moved_bytes.h"
 #include "coordinator/cluster/await.h"
 #include "coordinator/homes/home_calls.h"
 #include "coordinator/homes/ps_stats_sum.h"
@@ -98,12 +99,17 @@ absl::StatusOr<std::vector<Envelope<Response>>> PsControl::CallAllOnce(
   // Pull goes to the first home only, since all copies are equal.
   if (method == kPull && requests.size() == 1) links.resize(1);
   if (links.size() != requests.size()) requests.resize(links.size(), requests.front());
-  for (Envelope<Request>& request : requests) request.header.set_epoch(cluster_->epoch());
   absl::Duration silence = options_.timeout;
   // CreateVariables is the first call of a job that is so large that a faulty network may drop its
   // packets. With half of the time it is tried twice before the job gives up.
   if (method == kCreateVariables) silence = std::min(silence, options_.unanswered_max / 2);
-  const absl::Duration timeout = TimeFor(silence, LargestOf(requests));
+  const size_t bytes = LargestOf(requests);
+  silence = TimeFor(silence, bytes);
+  for (Envelope<Request>& request : requests) {
+    request.header.set_epoch(cluster_->epoch());
+    request.silence = silence;
+  }
+  const absl::Duration timeout = LongestTime(silence, bytes + LargestAnswerTo(requests));
   // A call may be repeated once, and each attempt has its own time-out.
   return AwaitHomes<std::vector<Envelope<Response>>>(
       timeout * 2, absl::StrCat(method, " on all parameter servers"), [&](auto done) {
@@ -240,7 +246,9 @@ absl::Status PsControl::ReadSlices(const proto::VariableLayout& variable,
                                    Tensor& whole) {
   auto requests = ForEach<proto::PullRequest>(NumRequests(variable.mirrored()));
   for (const size_t i : slices) {
-    requests[homes[i]].header.add_slice_ids(variable.slices(static_cast<int>(i)).slice_id());
+    const proto::SliceHome& slice = variable.slices(static_cast<int>(i));
+    requests[homes[i]].header.add_slice_ids(slice.slice_id());
+    requests[homes[i]].answer_bytes += BytesOfSlice(whole, slice).count;
   }
   ASSIGN_OR_RETURN(const auto responses, CallAll<proto::PullResponse>(kPull, std::move(requests)));
   std::vector<PayloadReader> readers;
@@ -291,6 +299,7 @@ absl::Status PsControl::ReadSomeRows(const proto::VariableLayout& variable,
     asked.set_slice_id(variable.slices(static_cast<int>(i)).slice_id());
     *asked.mutable_ids() = MetaOf(wanted[i]);
     request.payload.push_back(SliceOf(wanted[i]));
+    request.answer_bytes += split[i].ids.size() * row_bytes;
   }
   ASSIGN_OR_RETURN(const auto responses, CallAll<proto::PullResponse>(kPull, std::move(requests)));
   std::vector<PayloadReader> readers;

@@ -36,7 +36,7 @@ class PsControl {
   // why they never will be. Null: the loss of a home is an error at once.
   using WhenStable = std::function<void(absl::AnyInvocable<void(absl::Status)>)>;
   struct Options {
-    absl::Duration timeout = absl::Seconds(60);  // time-out of one call
+    absl::Duration timeout = absl::Seconds(60);  // how long one call may be silent
     // The most bytes that one call carries to or from a home (CallRounds).
     size_t call_bytes_max = kCallBytesMax;
     WhenStable when_stable;

@@ -12,6 +12,7 @@
 #include "common/checkpoint/row_stream.h"
 #include "common/wire/error_detail.h"
 #include "common/wire/message.h"
+#include "common/wire/moved_bytes.h"
 #include "common/wire/typed_call.h"
 #include "coordinator/homes/home_calls.h"
 
@@ -19,11 +20,17 @@ namespace cohort {
 
 namespace {
 
-// The time in which one chunk must get from the source home to the target home. It is shorter than
-// the time after which a connection is given up (5 s), because gangs are held during the copy.
-constexpr absl::Duration kFetchTimeout = absl::Seconds(4);
+// How long a source home may be silent while a chunk travels from it to the target home. It is
+// shorter than the time after which a connection is given up (5 s), because gangs are held during
+// the copy.
+constexpr absl::Duration kFetchSilence = absl::Seconds(4);
 
 constexpr int64_t kNumberMax = std::numeric_limits<int64_t>::max();
+
+// Returns a time as a request's field, in which 0 would mean that there is no time.
+int64_t InMilliseconds(absl::Duration time) {
+  return std::max<int64_t>(absl::ToInt64Milliseconds(time), 1);
+}
 
 // Returns whether `count` rows from row `begin` on can have `bytes` bytes in all. The counts come
 // from the network, so the check rejects those that would overflow or leave a remainder.
@@ -71,11 +78,15 @@ class Stream : public std::enable_shared_from_this<Stream> {
   Stream& operator=(const Stream&) = delete;
 
  protected:
-  // Calls a home and runs `then` on the strand with the answer.
+  // Calls a home and runs `then` on the strand with the answer. The call may be silent for
+  // `call_timeout_`.
   template <typename Response, typename Request, typename Then>
   void Call(const TaskLink& link, const char* method, Envelope<Request> request, Then then) {
+    request.silence = call_timeout_;
+    const size_t bytes = PayloadBytes(request.payload) + request.answer_bytes;
+    const absl::Duration timeout = LongestTime(call_timeout_, bytes);
     StartRetried<Response>(
-        link, absl::StrCat("/cohort.proto.PsService/", method), std::move(request), call_timeout_,
+        link, absl::StrCat("/cohort.proto.PsService/", method), std::move(request), timeout,
         [self = shared_from_this(), then](absl::StatusOr<Envelope<Response>> answer) {
           self->strand_.Post([self, then, answer = std::move(answer)] { then(answer); });
         });
@@ -135,6 +146,8 @@ class Download : public Stream {
     request.header.set_save(options_.save.save());
     request.header.set_offset(copy_->received());
     request.header.set_max_bytes(options_.chunk_bytes);
+    request.answer_bytes =
+        std::min<size_t>(options_.chunk_bytes, copy_->size() - copy_->received());
     Call<proto::ReadShardResponse>(options_.link, "ReadShard", std::move(request),
                                    [this](const auto& answer) {
                                      if (!answer.ok()) return End(answer.status());
@@ -334,10 +347,11 @@ class Copy : public Stream {
     header.set_save(options_.save);
     header.set_shard_offset(piece.offset + fetched_);
     header.set_max_bytes(std::min<uint64_t>(piece.size - fetched_, options_.chunk_bytes));
-    // The target's time-out for the source is shorter than this call's own time-out, so that the
-    // target can report a silent source.
-    const absl::Duration timeout = std::min(kFetchTimeout, call_timeout_ / 2);
-    header.set_timeout_ms(std::max<int64_t>(absl::ToInt64Milliseconds(timeout), 1));
+    // The target's times for the source are shorter than this call's own, so that the target can
+    // report a silent or slow source.
+    const absl::Duration silence = std::min(kFetchSilence, call_timeout_ / 2);
+    header.set_silence_ms(InMilliseconds(silence));
+    header.set_timeout_ms(InMilliseconds(call_timeout_ - silence));
     Call<proto::FetchStagedResponse>(options_.target, "FetchStaged", std::move(request),
                                      [this](const auto& answer) {
                                        if (!answer.ok()) return End(answer.status());

@@ -8,6 +8,7 @@
 #include "common/base/log.h"
 #include "common/base/status.h"
 #include "common/wire/error_detail.h"
+#include "common/wire/moved_bytes.h"
 #include "common/wire/step_times.h"
 #include "coordinator/schedule/closure_call.h"
 #include "coordinator/schedule/gang_channel.h"
@@ -49,10 +50,10 @@ absl::Duration UntilDeadline(const WorkerRun& run, absl::Duration timeout, absl:
   return std::min(timeout, std::max(run.closure->deadline - now, kMillisecond));
 }
 
-// Returns the time limit of one set-up call. The limit is a quarter of `silence`, so that a few
-// messages lost with their connections do not use up `silence`. CreateDataset may take all of
+// Returns how long one set-up call may be silent: a quarter of `silence`, so that a few messages
+// lost with their connections do not use up `silence`. CreateDataset may be silent for all of
 // `silence`, because the worker reads files.
-absl::Duration TimeOfSetUp(const UnansweredCall& call, absl::Duration silence) {
+absl::Duration SilenceOfSetUp(const UnansweredCall& call, absl::Duration silence) {
   return TimeFor(call.method == "CreateDataset" ? silence : silence / 4, call.bytes);
 }
 
@@ -202,15 +203,17 @@ void Scheduler::Prepare(Run run) {
   const UnansweredCall call = {
       MethodName(request.method),
       request.message.header.size() + PayloadBytes(request.message.payload)};
-  const absl::Duration timeout =
-      UntilDeadline(run, TimeOfSetUp(call, options_.setup_timeout), clock_.Now());
+  const absl::Duration silence =
+      UntilDeadline(run, SilenceOfSetUp(call, options_.setup_timeout), clock_.Now());
+  request.message.silence = silence;
+  const absl::Duration timeout = UntilDeadline(run, LongestTime(silence, call.bytes), clock_.Now());
   channel.Start(request.method, std::move(request.message), timeout,
-                [self = shared_from_this(), run = std::move(run), call, timeout,
+                [self = shared_from_this(), run = std::move(run), call, silence,
                  start = clock_.Now()](const absl::StatusOr<Message>& response) mutable {
-                  // A call that ran out of time counts as silent for its whole time limit, whatever
-                  // the clock says.
+                  // A call that ran out of time was silent for all that it may be, whatever the
+                  // clock says.
                   const absl::Duration lasted = absl::IsDeadlineExceeded(response.status())
-                                                    ? timeout
+                                                    ? silence
                                                     : self->clock_.Now() - start;
                   if (!self->TakeSetUp(run, {call, lasted, response.status()})) return;
                   if (!response.ok()) return self->End(run, response.status());

@@ -1,11 +1,13 @@
 // The call FetchStaged: copies rows for a staged restore from another home that has the same
 // variables.
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
 #include "common/wire/error_detail.h"
+#include "common/wire/frame_limits.h"
 #include "ps_server/service/ps_service.h"
 
 namespace cohort {
@@ -53,6 +55,8 @@ void PsService::StartFetch(const proto::FetchStagedRequest& request,
   read.header.set_save(request.save());
   read.header.set_offset(request.shard_offset());
   read.header.set_max_bytes(request.max_bytes());
+  read.answer_bytes = std::min<size_t>(request.max_bytes(), kShardChunkBytesMax);
+  if (request.silence_ms() > 0) read.silence = absl::Milliseconds(request.silence_ms());
   StartCall<proto::ReadShardResponse>(
       *fetch_channel_, "/cohort.proto.PsService/ReadShard", std::move(read),
       absl::Milliseconds(request.timeout_ms()),

@@ -10,6 +10,7 @@
 #include "common/base/status.h"
 #include "common/cluster/process_limits.h"
 #include "common/wire/error_detail.h"
+#include "common/wire/moved_bytes.h"
 
 namespace cohort {
 
@@ -132,9 +133,8 @@ class PsCall final : public OpenPsCall, public std::enable_shared_from_this<PsCa
         caller_(std::move(caller)),
         request_(std::move(request)),
         route_(link_->route()),
-        deadline_(std::min(caller_.deadline,
-                           world.clock.Now() + std::max(policy.call_timeout,
-                                                        route_.window + policy.attempt_timeout))),
+        patience_end_(world.clock.Now() +
+                      std::max(policy.call_timeout, route_.window + policy.attempt_timeout)),
         backoff_(policy.first_backoff),
         done_(std::move(done)) {}
 
@@ -179,7 +179,7 @@ class PsCall final : public OpenPsCall, public std::enable_shared_from_this<PsCa
   void Attempt() {
     PsRoute route;
     Message request;
-    absl::Duration timeout;
+    Limits limits;
     int attempt = 0;
     {
       MutexLock lock(mutex_);
@@ -190,20 +190,53 @@ class PsCall final : public OpenPsCall, public std::enable_shared_from_this<PsCa
       // Each attempt sends a copy of the request, since a later attempt may send the request again.
       // The payload's memory is shared.
       request = request_;
-      timeout = std::min(deadline_ - world_.clock.Now(), policy_.attempt_timeout);
+      limits = LimitsLocked();
     }
-    std::unique_ptr<Call> call =
-        route.channel->Start(method_, std::move(request), timeout,
-                             [self = shared_from_this(), attempt](absl::StatusOr<Message> answer) {
-                               self->OnEnd(attempt, std::move(answer));
-                             });
+    request.silence = limits.silence;
+    std::unique_ptr<Call> call = route.channel->Start(
+        method_, std::move(request), limits.timeout,
+        [self = shared_from_this(), attempt, limits](absl::StatusOr<Message> answer) {
+          self->OnEnd({attempt, limits}, std::move(answer));
+        });
     // The new attempt may have ended already. `call_` holds only an attempt under way, for
     // Cancel().
     MutexLock lock(mutex_);
     if (under_way_ && attempts_ == attempt) call_.swap(call);
   }
 
-  void OnEnd(int attempt, absl::StatusOr<Message> answer) {
+  // The limits of an attempt's time, as in Channel::Start and Message::silence.
+  struct Limits {
+    absl::Time start;
+    absl::Duration silence;
+    absl::Duration timeout;
+  };
+  struct EndedAttempt {
+    int number = 0;
+    Limits limits;
+  };
+
+  // Returns the limits of an attempt that starts now.
+  Limits LimitsLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    const absl::Time now = world_.clock.Now();
+    const absl::Duration silence = std::min(patience_end_ - now, policy_.attempt_timeout);
+    // The caller's deadline ends an attempt even while its bytes move.
+    const absl::Duration left = caller_.deadline - now;
+    return {now, std::min(silence, left),
+            std::min(LongestTime(silence, request_bytes_ + answer_bytes_), left)};
+  }
+
+  // Returns the time at which the call ends, after an attempt has failed. Time in which the
+  // attempt's bytes moved uses up no patience, unless they moved too slowly.
+  absl::Time DeadlineAfter(const Limits& limits, absl::Time now) {
+    MutexLock lock(mutex_);
+    const absl::Duration lasted = now - limits.start;
+    if (lasted > limits.silence && lasted < limits.timeout)
+      patience_end_ += lasted - limits.silence;
+    return std::min(patience_end_, caller_.deadline);
+  }
+
+  void OnEnd(const EndedAttempt& ended, absl::StatusOr<Message> answer) {
+    const int attempt = ended.number;
     // An error without a class was made by the transport. Such an error counts only if it ended the
     // present attempt.
     const bool silent = ClassOf(answer.status()) == proto::ERROR_CLASS_UNKNOWN;
@@ -222,15 +255,16 @@ class PsCall final : public OpenPsCall, public std::enable_shared_from_this<PsCa
       if (attempt != attempts_ || !under_way_) return;
       under_way_ = false;
     }
+    const absl::Time deadline = DeadlineAfter(ended.limits, now);
     // An attempt that was ended by the call's own deadline does not show that the server fails.
-    if (now >= deadline_ && absl::IsDeadlineExceeded(answer.status())) {
+    if (now >= deadline && absl::IsDeadlineExceeded(answer.status())) {
       return Finish(Named(answer.status(), " did not answer before the deadline"));
     }
     const PsLink::Incident incident = link_->OnFailure(now);
     // If the back-off would end after the incident's window, the last repeat starts exactly at the
     // end of the window.
     const absl::Time when = std::min(now + backoff_, incident.give_up);
-    if (now >= incident.give_up || when >= deadline_) {
+    if (now >= incident.give_up || when >= deadline) {
       const absl::Duration lasted = absl::Trunc(now - incident.start, absl::Milliseconds(1));
       return Finish(
           Named(answer.status(),
@@ -322,7 +356,8 @@ class PsCall final : public OpenPsCall, public std::enable_shared_from_this<PsCa
   uint64_t id_ ABSL_GUARDED_BY(mutex_) = 0;  // number of the call in the link, from PsLink::Enter
   Message request_ ABSL_GUARDED_BY(mutex_);
   PsRoute route_ ABSL_GUARDED_BY(mutex_);  // route of the present attempt
-  const absl::Time deadline_;
+  // When the time for all attempts together is over (RetryPolicy::call_timeout).
+  absl::Time patience_end_ ABSL_GUARDED_BY(mutex_);
   absl::Duration backoff_;  // time before the next repeat
   int attempts_ ABSL_GUARDED_BY(mutex_) = 0;
   bool under_way_ ABSL_GUARDED_BY(mutex_) = false;  // true while the present attempt runs

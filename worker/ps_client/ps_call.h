@@ -109,9 +109,11 @@ class PsLink : public std::enable_shared_from_this<PsLink> {
 
 // The timing of the attempts of a call.
 struct RetryPolicy {
-  // The time for all attempts of a call together. If the incident's window is longer, the call may
-  // take the window and one attempt.
+  // The time for all attempts of a call together in which their bytes do not move. If the
+  // incident's window is longer, the call may take the window and one attempt.
   absl::Duration call_timeout = absl::Seconds(30);
+  // The time of one attempt in which its bytes do not move. An attempt whose bytes move, however
+  // slow the link is, goes on up to LongestTime (common/wire/moved_bytes.h).
   absl::Duration attempt_timeout = absl::Seconds(10);
   // Time before the first repeat; doubles with each attempt.
   absl::Duration first_backoff = absl::Milliseconds(20);

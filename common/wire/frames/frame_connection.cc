@@ -11,8 +11,9 @@ FrameConnection::FrameConnection(FrameBearer& bearer, std::shared_ptr<Owner> own
                                  const Options& options)
     : peer_(options.peer),
       sums_(options.sums),
+      moved_(options.moved),
       reader_({options.message_bytes_max, options.blocks, options.sums, options.pool}),
-      writer_({bearer, options.blocks, options.sums, options.whole_bytes_max}),
+      writer_({bearer, options.blocks, options.sums, options.whole_bytes_max, options.moved}),
       owner_(std::move(owner)) {}
 
 void FrameConnection::Forget(uint64_t call) {
@@ -22,6 +23,7 @@ void FrameConnection::Forget(uint64_t call) {
 
 absl::Status FrameConnection::Read(
     absl::FunctionRef<absl::Status(LocalReader&, const LocalReader::Sinks&)> read) {
+  const uint64_t before = reader_.bytes_taken();
   // The lambdas are called during `read` only, so they may refer to this connection.
   const absl::Status status =
       read(reader_, {weak_from_this(),
@@ -35,6 +37,7 @@ absl::Status FrameConnection::Read(
                        const std::shared_ptr<Owner> owner = OwnerUntilTheEnd();
                        return owner == nullptr ? nullptr : owner->PlaceFor(frame, bytes);
                      }});
+  Count(reader_.bytes_taken() - before);
   if (status.ok()) return status;
   if (!absl::IsUnavailable(status)) {
     Log(LogLevel::kWarning, "connection_ends", {{"peer", peer_}, {"error", status.message()}});

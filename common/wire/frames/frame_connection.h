@@ -17,6 +17,7 @@
 #include "common/wire/frames/local_reader.h"
 #include "common/wire/frames/local_writer.h"
 #include "common/wire/message.h"
+#include "common/wire/moved_bytes.h"
 #include "proto/local.pb.h"
 
 namespace cohort {
@@ -50,6 +51,8 @@ class FrameConnection : public BlockReturn, public std::enable_shared_from_this<
     std::string peer = "";              // name of the peer in error texts
     std::shared_ptr<ReceivePool> pool = nullptr;  // pool for received payloads (LocalReader)
     size_t whole_bytes_max = kPartBytes;  // largest payload that is sent whole (LocalWriter)
+    // The count of the connection's bytes, shared with the owner. Null: nobody asks for it.
+    std::shared_ptr<MovedBytes> moved = nullptr;
   };
 
   // Sends a message: the kind and header of `frame`, and `payload`. Returns false if the connection
@@ -72,6 +75,11 @@ class FrameConnection : public BlockReturn, public std::enable_shared_from_this<
 
   bool open() const;
 
+  // Counts, once more, the bytes that the other host has confirmed since the last CountLeft. The
+  // bearer counts bytes when the system takes them, and on a slow link the system may hold the last
+  // of them for long.
+  virtual void CountLeft() {}
+
   void BlockRead(uint64_t block, size_t bytes) override { writer_.BlockRead(block, bytes); }
 
  protected:
@@ -79,6 +87,10 @@ class FrameConnection : public BlockReturn, public std::enable_shared_from_this<
   FrameConnection(FrameBearer& bearer, std::shared_ptr<Owner> owner, const Options& options);
 
   LocalWriter& writer() { return writer_; }
+  // Counts bytes that have moved in either direction.
+  void Count(size_t bytes) {
+    if (moved_ != nullptr) moved_->Add(bytes);
+  }
   // Lets `read` call the reader with the connection's sinks, on the bearer's thread. Ends the
   // connection after an error, which is returned.
   absl::Status Read(
@@ -95,6 +107,7 @@ class FrameConnection : public BlockReturn, public std::enable_shared_from_this<
 
   const std::string peer_;
   const FrameSums sums_;
+  const std::shared_ptr<MovedBytes> moved_;  // shared with the owner; may be null
   LocalReader reader_;  // the reader of the bearer's bytes, used by one thread at a time
   LocalWriter writer_;
 

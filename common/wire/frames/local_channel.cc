@@ -16,6 +16,10 @@ namespace cohort {
 
 namespace {
 
+// How often ExpireCalls looks at a call with a limit of silence, within that limit. What the system
+// still holds of a request is only seen by looking, so this is the precision of the limit.
+constexpr int kLooksPerSilence = 50;
+
 // A caller's handle of a call on a LocalSession. The handle may outlive the session.
 class LocalCall final : public Call {
  public:
@@ -75,7 +79,7 @@ std::shared_ptr<LocalSession> LocalSession::Over(std::shared_ptr<IoLoop> loop, O
   session->connection_ =
       connect(session, {session->options_.message_bytes_max, session->options_.blocks,
                         session->options_.sums, session->options_.address, session->options_.pool,
-                        std::max(kPartBytes, session->options_.free_bytes_max)});
+                        std::max(kPartBytes, session->options_.free_bytes_max), session->moved_});
   return session;
 }
 
@@ -88,10 +92,10 @@ std::unique_ptr<Call> LocalSession::Start(absl::string_view method, Message requ
                                           absl::Duration timeout, Reply done) {
   const absl::Status fits = CheckSize(request, options_.message_bytes_max);
   // A call that fails at once is added to `calls_` too, so that every call ends through EndCall.
-  const uint64_t id = Add(std::string(method), timeout, std::move(done));
+  const uint64_t id = Add(std::string(method), {timeout, request.silence}, std::move(done));
   if (!fits.ok()) {
     EndLater(id, fits);
-  } else if (timeout <= absl::ZeroDuration()) {
+  } else if (std::min(timeout, request.silence) <= absl::ZeroDuration()) {
     EndLater(id, NoAnswerInTime(method));
   } else if (!AskOrSend(id, method, std::move(request))) {
     EndLater(id, Failure(absl::StatusCode::kUnavailable, method, "the connection ended"));
@@ -158,14 +162,29 @@ void LocalSession::OnRoom(uint64_t id) {
   }
 }
 
-uint64_t LocalSession::Add(std::string method, absl::Duration timeout, Reply done) {
-  const Time deadline =
-      std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(BoundedWait(timeout));
+LocalSession::Time LocalSession::OpenCall::EndAfter(Time progress) const {
+  if (silence >= timeout) return start + timeout;
+  return std::min(start + timeout, std::max(start, progress) + silence);
+}
+
+uint64_t LocalSession::Add(std::string method, const Limits& limits, Reply done) {
+  OpenCall call;
+  call.done = std::move(done);
+  call.method = std::move(method);
+  call.timeout = absl::ToChronoNanoseconds(BoundedWait(limits.timeout));
+  call.silence = absl::ToChronoNanoseconds(BoundedWait(limits.silence));
+  call.start = options_.now();
+  call.look = call.start + call.timeout;
+  if (call.silence < call.timeout) {
+    // What an earlier call has left in the system is no progress of this call.
+    connection_->CountLeft();
+    call.look = std::min(call.look, call.start + call.silence / kLooksPerSilence);
+  }
   MutexLock lock(mutex_);
   const uint64_t id = ++last_id_;
-  calls_[id] = OpenCall{std::move(done), std::move(method), deadline};
-  deadlines_.emplace(deadline, id);
-  timer_->FireBy(deadline);
+  looks_.emplace(call.look, id);
+  timer_->FireBy(call.look);
+  calls_[id] = std::move(call);
   return id;
 }
 
@@ -174,7 +193,7 @@ absl::optional<LocalSession::OpenCall> LocalSession::TakeOut(uint64_t id) {
   const auto found = calls_.find(id);
   if (found == calls_.end()) return absl::nullopt;
   OpenCall call = std::move(found->second);
-  deadlines_.erase({call.deadline, id});
+  looks_.erase({call.look, id});
   calls_.erase(found);
   return call;
 }
@@ -218,15 +237,29 @@ void LocalSession::Cancel(uint64_t id) {
 }
 
 void LocalSession::ExpireCalls() {
+  connection_->CountLeft();
   std::vector<std::pair<uint64_t, std::string>> expired;
   {
     MutexLock lock(mutex_);
-    const Time now = std::chrono::steady_clock::now();
-    auto next = deadlines_.begin();
-    for (; next != deadlines_.end() && next->first <= now; ++next) {
-      expired.emplace_back(next->second, calls_.at(next->second).method);
+    const Time now = options_.now();
+    const Time progress = moved_->last();
+    auto next = looks_.begin();
+    while (next != looks_.end() && next->first <= now) {
+      const uint64_t id = next->second;
+      OpenCall& call = calls_.at(id);
+      const Time end = call.EndAfter(progress);
+      if (end <= now) {
+        expired.emplace_back(id, call.method);
+        ++next;
+        continue;
+      }
+      // The later look is behind `now`, so this loop does not come to it.
+      call.look = std::min(end, now + call.silence / kLooksPerSilence);
+      next = looks_.erase(next);
+      looks_.emplace(call.look, id);
     }
-    if (next != deadlines_.end()) timer_->FireBy(next->first);
+    const auto later = looks_.upper_bound({now, last_id_});
+    if (later != looks_.end()) timer_->FireBy(later->first);
   }
   // Completions run outside the lock: a completion may start another call.
   for (const auto& [id, method] : expired) {
@@ -255,7 +288,7 @@ void LocalSession::OnEnd(const absl::Status& why) {
   {
     MutexLock lock(mutex_);
     calls.swap(calls_);
-    deadlines_.clear();
+    looks_.clear();
   }
   timer_->Stop();
   const std::string text = absl::IsUnavailable(why)
@@ -316,6 +349,15 @@ bool LocalChannel::open() {
   // A missing connection for large payloads can be made later, unless the channel was given its
   // connections and makes none.
   return calls && (parts || !options_.name.empty());
+}
+
+absl::Duration LocalChannel::SinceProgress() const {
+  absl::Duration since = absl::InfiniteDuration();
+  MutexLock lock(mutex_);
+  for (const std::shared_ptr<LocalSession>& session : sessions_) {
+    if (session != nullptr) since = std::min(since, session->SinceProgress());
+  }
+  return since;
 }
 
 std::unique_ptr<Call> LocalChannel::Start(absl::string_view method, Message request,

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <chrono>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -18,6 +19,7 @@
 #include "common/wire/frames/io_loop.h"
 #include "common/wire/frames/local_connection.h"
 #include "common/wire/frames/stream_greeting.h"
+#include "common/wire/moved_bytes.h"
 #include "common/wire/transport.h"
 
 namespace cohort {
@@ -41,6 +43,8 @@ class LocalSession final : public FrameConnection::Owner,
     // Whether calls that are open when malformed bytes end the connection get that error, so that
     // RenewedChannel opens another channel. Otherwise they get UNAVAILABLE.
     bool tells_malformed = false;
+    // The time by which calls end. A test moves it by hand, and then calls ExpireCalls itself.
+    std::function<std::chrono::steady_clock::time_point()> now = std::chrono::steady_clock::now;
   };
 
   // Connects to the server's unix socket. Errors: UNAVAILABLE naming address and socket.
@@ -62,6 +66,12 @@ class LocalSession final : public FrameConnection::Owner,
 
   bool open() const { return connection_->open(); }
 
+  // Returns how long ago the connection last made progress (moved_bytes.h).
+  absl::Duration SinceProgress() const { return moved_->Since(); }
+
+  // Ends the calls whose time is over. Runs on the timer.
+  void ExpireCalls();
+
   // Closes the session once the calls under way have ended. No other call may be started.
   void CloseWhenIdle();
 
@@ -72,9 +82,15 @@ class LocalSession final : public FrameConnection::Owner,
  private:
   using Time = std::chrono::steady_clock::time_point;
   struct OpenCall {
+    // Returns the time at which the call ends if the connection makes no progress after `progress`.
+    Time EndAfter(Time progress) const;
+
     Reply done;
     std::string method;
-    Time deadline;
+    Time start;
+    std::chrono::nanoseconds timeout;
+    std::chrono::nanoseconds silence;  // as Message::silence; at least `timeout`: no limit
+    Time look;                         // time at which ExpireCalls looks at the call again
     // The call's request, while it waits for room at the server.
     absl::optional<Message> waits = {};
     // The lease in the budget `unasked_` of a request that was sent without asking for room.
@@ -82,9 +98,16 @@ class LocalSession final : public FrameConnection::Owner,
   };
 
   LocalSession(std::shared_ptr<IoLoop> loop, Options options)
-      : loop_(std::move(loop)), options_(std::move(options)) {}
+      : loop_(std::move(loop)),
+        options_(std::move(options)),
+        moved_(std::make_shared<MovedBytes>(options_.now)) {}
 
-  uint64_t Add(std::string method, absl::Duration timeout, Reply done);
+  // The limits of a call's time: those of Channel::Start and Message::silence.
+  struct Limits {
+    absl::Duration timeout;
+    absl::Duration silence;
+  };
+  uint64_t Add(std::string method, const Limits& limits, Reply done);
   // Sends the request at once, or first asks the server for room. AskOrSend, Send and Ask return
   // false if the connection has ended.
   bool AskOrSend(uint64_t id, absl::string_view method, Message request);
@@ -96,7 +119,6 @@ class LocalSession final : public FrameConnection::Owner,
   void Complete(OpenCall call, absl::StatusOr<Message> result);
   void EndCall(uint64_t id, absl::StatusOr<Message> result);
   void EndLater(uint64_t id, absl::Status status);
-  void ExpireCalls();
   absl::Status Failure(absl::StatusCode code, absl::string_view method,
                        absl::string_view why) const;
 
@@ -104,9 +126,11 @@ class LocalSession final : public FrameConnection::Owner,
   // loop's thread.
   const std::shared_ptr<IoLoop> loop_;
   const Options options_;
+  // The count of the connection's bytes, shared with the connection.
+  const std::shared_ptr<MovedBytes> moved_;
   // The session's connection; set once, shared with the loop until the connection ends.
   std::shared_ptr<FrameConnection> connection_;
-  // Fires at the earliest deadline; set once, shared with the loop.
+  // Fires at the earliest look at a call; set once, shared with the loop.
   std::shared_ptr<LoopTimer> timer_;
   // The budget of requests that are sent without asking the server for room. Shared with calls
   // under way.
@@ -115,7 +139,7 @@ class LocalSession final : public FrameConnection::Owner,
   Mutex mutex_;
   uint64_t last_id_ ABSL_GUARDED_BY(mutex_) = 0;
   std::map<uint64_t, OpenCall> calls_ ABSL_GUARDED_BY(mutex_);
-  std::set<std::pair<Time, uint64_t>> deadlines_ ABSL_GUARDED_BY(mutex_);
+  std::set<std::pair<Time, uint64_t>> looks_ ABSL_GUARDED_BY(mutex_);  // look and id of each call
   bool close_when_idle_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
@@ -136,6 +160,7 @@ class LocalChannel final : public Channel {
 
   // Opens the connection for small calls. Errors: UNAVAILABLE naming address and socket.
   absl::Status Connect();
+  absl::Duration SinceProgress() const override;
   // Returns whether calls can be made without calling Connect again.
   bool open();
 
@@ -149,7 +174,7 @@ class LocalChannel final : public Channel {
   const LocalLoops loops_;  // the threads of the connections, shared with the sessions
   // If the options have no socket name, the channel makes no connections of its own.
   const LocalSession::Options options_;
-  Mutex mutex_;
+  mutable Mutex mutex_;
   // The sessions by StreamKind. Shared with calls, which may outlive the channel.
   std::array<std::shared_ptr<LocalSession>, 2> sessions_ ABSL_GUARDED_BY(mutex_);
 };

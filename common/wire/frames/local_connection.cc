@@ -1,6 +1,8 @@
 #include "common/wire/frames/local_connection.h"
 
+#include <linux/sockios.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -80,11 +82,24 @@ absl::StatusOr<bool> LocalConnection::SendFrames(std::deque<UnsentFrame>& frames
     // it.
     next.passed_fd = -1;
     next.sent += count;
+    written_ += static_cast<int64_t>(count);
+    Count(count);
     if (next.sent < next.head.size() + PayloadBytes(next.following)) continue;
     sent.push_back(std::move(next.following));
     frames.pop_front();
   }
   return false;
+}
+
+void LocalConnection::CountLeft() {
+  int queued = 0;  // bytes that the system has taken and the other host has not confirmed
+  if (ioctl(socket_.get(), SIOCOUTQ, &queued) != 0) return;
+  // A unix socket counts the memory of its queue, which is more than the bytes in it.
+  const int64_t left = written_ - queued;
+  const int64_t before = left_;
+  if (left <= before) return;
+  left_ = left;
+  Count(static_cast<size_t>(left - before));
 }
 
 // Lets the loop watch for room in the socket only while frames wait for it.

@@ -3,6 +3,8 @@
 // A connection of frames over a socket: a unix socket between two processes of one host, or TCP,
 // which has no shared blocks. Internal to common/wire.
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
 
 #include "common/base/unique_fd.h"
@@ -21,6 +23,7 @@ class LocalConnection final : public FrameConnection, public IoLoop::Source, pri
 
   int fd() const override { return socket_.get(); }
   void OnEvents(uint32_t events) override;
+  void CountLeft() override;
 
  private:
   LocalConnection(std::shared_ptr<IoLoop> loop, UniqueFd socket, std::shared_ptr<Owner> owner,
@@ -35,6 +38,8 @@ class LocalConnection final : public FrameConnection, public IoLoop::Source, pri
   // loop's thread.
   const std::shared_ptr<IoLoop> loop_;
   const UniqueFd socket_;
+  std::atomic<int64_t> written_{0};  // bytes that the system has taken
+  std::atomic<int64_t> left_{0};     // bytes of them that the last CountLeft found confirmed
 };
 
 }  // namespace cohort

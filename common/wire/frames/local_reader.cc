@@ -90,6 +90,7 @@ absl::Status LocalReader::ReadFrames(const UniqueFd& socket, const Sinks& sinks)
   std::vector<UniqueFd> passed;
   const auto place = absl::MakeSpan(buffer_).subspan(0, bulky_ ? kHeadBytes : kReadBytes);
   ASSIGN_OR_RETURN(const size_t count, ReceiveSome(socket, place, passed));
+  bytes_taken_ += count;
   received_.append(place.data(), count);
   for (UniqueFd& fd : passed) passed_.push_back(std::move(fd));
   // The limit keeps a peer from filling this process's table of descriptors.
@@ -100,12 +101,15 @@ absl::Status LocalReader::ReadFrames(const UniqueFd& socket, const Sinks& sinks)
 // Reads the payload of the current frame from the socket straight into the payload's final memory.
 absl::Status LocalReader::ReadBehind(const UniqueFd& socket, const Sinks& sinks) {
   std::vector<UniqueFd> passed;
-  RETURN_IF_ERROR(FillBehind([&](absl::Span<std::byte> memory) {
+  RETURN_IF_ERROR(FillBehind([&](absl::Span<std::byte> memory) -> absl::StatusOr<size_t> {
     // The read is short, because other threads can use the processor between short system calls.
-    return ReceiveSome(socket,
-                       absl::MakeSpan(reinterpret_cast<char*>(memory.data()),
-                                      std::min(memory.size(), kSystemCallBytesMax)),
-                       passed);
+    ASSIGN_OR_RETURN(const size_t count,
+                     ReceiveSome(socket,
+                                 absl::MakeSpan(reinterpret_cast<char*>(memory.data()),
+                                                std::min(memory.size(), kSystemCallBytesMax)),
+                                 passed));
+    bytes_taken_ += count;
+    return count;
   }));
   // A passed descriptor arrives with the first byte of a frame, so none may arrive within a
   // payload.
@@ -179,6 +183,7 @@ absl::StatusOr<bool> LocalReader::TakeFirstFrame(absl::string_view& bytes, const
 
 absl::Status LocalReader::Take(const Payload& bytes, const Sinks& sinks) {
   keeps_ = true;
+  bytes_taken_ += PayloadBytes(bytes);
   for (const ByteSlice& slice : bytes) {
     absl::string_view left(reinterpret_cast<const char*>(slice.data), slice.size);
     while (!left.empty()) {
@@ -345,6 +350,7 @@ absl::Status LocalReader::TakeRanges(proto::LocalFrame frame, const Sinks& sinks
 absl::Status LocalReader::TakePart(const proto::LocalFrame& frame, const Sinks& sinks) {
   if (frame.block() != 0) {
     ASSIGN_OR_RETURN(const ByteSlice slice, BlockBytes(frame));
+    bytes_taken_ += slice.size;
     // The part is copied out of its slot (a shared block) at once, so that the sender can reuse the
     // slot for a later part.
     RETURN_IF_ERROR(parts_.Add(absl::MakeConstSpan(slice.data, slice.size)));

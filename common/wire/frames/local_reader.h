@@ -67,6 +67,9 @@ class LocalReader {
   // ReadSome.
   absl::Status Take(const Payload& bytes, const Sinks& sinks);
 
+  // Returns the number of bytes that were read so far, with those in shared blocks.
+  uint64_t bytes_taken() const { return bytes_taken_; }
+
  private:
   class BlockLease;
   // A frame whose payload follows it on the socket and has not arrived whole.
@@ -129,6 +132,7 @@ class LocalReader {
   proto::LocalFrame first_of_parts_;  // kind and header of the message whose parts are arriving
   // The frame whose payload is arriving; null if the next byte begins a frame.
   std::unique_ptr<Behind> behind_;
+  uint64_t bytes_taken_ = 0;
   bool bulky_ = false;  // whether a large payload followed the last frame
   bool keeps_ = false;  // whether payloads stay in the memory in which they arrive (Take)
 };

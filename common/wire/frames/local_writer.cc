@@ -178,6 +178,7 @@ bool LocalWriter::SendParts() {
     // The copy into the slot runs outside the lock, so that other frames can be sent meanwhile.
     if (part.slot != nullptr) {
       CopyAll(part.bytes, part.slot);
+      if (options_.moved != nullptr) options_.moved->Add(PayloadBytes(part.bytes));
       part.bytes.clear();
     }
     SumUp(part.bytes, part.frame);

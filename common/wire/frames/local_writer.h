@@ -11,7 +11,9 @@
 
 #include <chrono>
 #include <deque>
+#include <memory>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "common/base/mutex.h"
@@ -21,6 +23,7 @@
 #include "common/wire/frames/shared_block.h"
 #include "common/wire/frames/shared_memory.h"
 #include "common/wire/message.h"
+#include "common/wire/moved_bytes.h"
 #include "proto/local.pb.h"
 
 namespace cohort {
@@ -35,8 +38,10 @@ class LocalWriter {
     // The largest payload that is sent whole when no shared blocks are used. A larger payload
     // travels in parts.
     size_t whole_bytes_max = kPartBytes;
+    // The count of bytes that move in shared blocks; the bearer counts all others. May be null.
+    std::shared_ptr<MovedBytes> moved = nullptr;
   };
-  explicit LocalWriter(Options options) : options_(options) {}
+  explicit LocalWriter(Options options) : options_(std::move(options)) {}
 
   // Returns whether payloads that do not travel in parts are sent in shared blocks of this end.
   // False until the other end has said that it takes blocks.

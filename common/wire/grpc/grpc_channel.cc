@@ -4,6 +4,7 @@
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -135,6 +136,8 @@ class UnaryChannel final : public GrpcChannel {
                                     absl::Duration timeout, NamesTold told, Reply done) override {
     const absl::Status fits = CheckSize(request, message_bytes_max_);
     if (!fits.ok()) return FailLater(fits, std::move(done));
+    // gRPC does not tell which bytes of a unary call have moved.
+    timeout = std::min(timeout, request.silence);
     if (timeout <= absl::ZeroDuration()) return FailLater(NoAnswerInTime(method), std::move(done));
     auto state = std::make_shared<CallState>();
     state->done = std::move(done);
@@ -281,6 +284,15 @@ class FrameChannel final : public GrpcChannel {
                           });
   }
 
+  absl::Duration SinceProgress() const override {
+    absl::Duration since = absl::InfiniteDuration();
+    MutexLock lock(mutex_);
+    for (const Line& line : lines_) {
+      if (line.session != nullptr) since = std::min(since, line.session->SinceProgress());
+    }
+    return since;
+  }
+
  private:
   struct Line {
     explicit Line(const GrpcChannelOptions& options) : stub(NewChannel(options.address, options)) {}
@@ -326,7 +338,7 @@ class FrameChannel final : public GrpcChannel {
 
   const Lane lane_;
   const LocalSession::Options options_;
-  Mutex mutex_;
+  mutable Mutex mutex_;
   std::array<Line, 2> lines_ ABSL_GUARDED_BY(mutex_);  // by StreamKind
 };
 

@@ -67,14 +67,17 @@ class GrpcFrameConnection : public FrameConnection, private FrameBearer {
   // Goes on when a message was written, or when the stream has begun.
   void MessageWritten(bool ok) {
     bool last = false;
+    size_t written = 0;
     {
       MutexLock lock(mutex_);
       if (!hinted_) held_.clear();
+      written = std::exchange(message_bytes_, 0);
       writing_ = false;
       ended_ |= !ok;
       last = ended_;
     }
     if (last) return LastStep();
+    Count(written);
     writer().Writable();
   }
 
@@ -112,6 +115,7 @@ class GrpcFrameConnection : public FrameConnection, private FrameBearer {
       Append(std::move(next), message_);
       frames.pop_front();
     } while (!frames.empty() && bytes + BytesOf(frames.front()) <= kMessageBytes);
+    message_bytes_ = bytes;
     writing_ = true;
     // With the hint gRPC takes the next message before this message has been sent. A message that
     // fills gRPC's buffer goes at once all the same.
@@ -143,6 +147,7 @@ class GrpcFrameConnection : public FrameConnection, private FrameBearer {
   Mutex mutex_;
   // The message that SendFrames has taken and StartSending will write.
   Payload message_ ABSL_GUARDED_BY(mutex_);
+  size_t message_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // bytes of the message that is being written
   // The calls whose payloads gRPC may still read.
   std::vector<uint64_t> held_ ABSL_GUARDED_BY(mutex_);
   // Whether a message is being written, or the stream has not begun.

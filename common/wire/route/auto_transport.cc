@@ -108,6 +108,15 @@ class AutoChannel final : public Channel, public std::enable_shared_from_this<Au
         std::move(done));
   }
 
+  absl::Duration SinceProgress() const override {
+    const std::shared_ptr<LocalChannel> tcp = tcp_->open();
+    absl::Duration since = tcp != nullptr ? tcp->SinceProgress() : absl::InfiniteDuration();
+    MutexLock lock(mutex_);
+    if (local_ != nullptr) since = std::min(since, local_->SinceProgress());
+    if (grpc_ != nullptr) since = std::min(since, grpc_->SinceProgress());
+    return since;
+  }
+
  private:
   struct Ways {
     std::shared_ptr<LocalChannel> frames;  // null while there is no connection for frames
@@ -166,7 +175,7 @@ class AutoChannel final : public Channel, public std::enable_shared_from_this<Au
   // The connections over TCP, shared with the attempts to open them (dials).
   const std::shared_ptr<TcpRoute> tcp_;
 
-  Mutex mutex_;
+  mutable Mutex mutex_;
   // The gRPC channel; null while frames have a connection. Shared with a call that is being
   // started.
   std::shared_ptr<GrpcChannel> grpc_ ABSL_GUARDED_BY(mutex_);

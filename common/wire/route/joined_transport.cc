@@ -85,6 +85,8 @@ class JoinedTransport::JoinedChannel final : public Channel {
     return std::make_unique<SharedCall>(std::move(call));
   }
 
+  absl::Duration SinceProgress() const override { return inner_->SinceProgress(); }
+
  private:
   class SharedCall final : public Call {
    public:

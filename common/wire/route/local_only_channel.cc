@@ -34,10 +34,12 @@ class LocalOnlyChannel::AskingCall : public std::enable_shared_from_this<AskingC
 
   void Start(absl::Duration timeout) {
     const int step = NextStep();
+    Envelope<proto::LocalNameRequest> request;
+    request.silence = waiting_.request.silence;
     SetCall(
         step,
         StartCall<proto::LocalNameResponse>(
-            *channel_->asked_, kLocalNameMethod, Envelope<proto::LocalNameRequest>(), timeout,
+            *channel_->asked_, kLocalNameMethod, std::move(request), timeout,
             [self = shared_from_this()](absl::StatusOr<Envelope<proto::LocalNameResponse>> answer) {
               self->OnName(std::move(answer));
             }));
@@ -129,6 +131,11 @@ std::unique_ptr<Call> LocalOnlyChannel::Start(absl::string_view method, Message 
       AskingCall::Waiting{std::string(method), std::move(request), deadline, std::move(done)});
   call->Start(timeout);
   return std::make_unique<Handle>(std::move(call));
+}
+
+absl::Duration LocalOnlyChannel::SinceProgress() const {
+  MutexLock lock(mutex_);
+  return local_ == nullptr ? absl::InfiniteDuration() : local_->SinceProgress();
 }
 
 std::shared_ptr<LocalChannel> LocalOnlyChannel::OpenLocal() {

@@ -38,6 +38,7 @@ class LocalOnlyChannel final : public Channel,
 
   std::unique_ptr<Call> Start(absl::string_view method, Message request, absl::Duration timeout,
                               Reply done) override;
+  absl::Duration SinceProgress() const override;
 
  private:
   class AskingCall;
@@ -51,7 +52,7 @@ class LocalOnlyChannel final : public Channel,
   // The gRPC channel, shared with calls that outlive this channel.
   const std::shared_ptr<Channel> asked_;
 
-  Mutex mutex_;
+  mutable Mutex mutex_;
   // The channel over the local socket. Shared with a call that is being started.
   std::shared_ptr<LocalChannel> local_ ABSL_GUARDED_BY(mutex_);
 };

@@ -89,6 +89,15 @@ std::unique_ptr<Call> RenewedChannel::Start(absl::string_view method, Message re
   return std::make_unique<Handle>(std::move(call), std::move(inner));
 }
 
+absl::Duration RenewedChannel::SinceProgress() const {
+  std::shared_ptr<Line> line;
+  {
+    MutexLock lock(mutex_);
+    line = line_;
+  }
+  return line->channel->SinceProgress();
+}
+
 // Decides from a call's result whether the connection still works, and returns the result for the
 // caller.
 absl::StatusOr<Message> RenewedChannel::Judge(const std::shared_ptr<Line>& line,
@@ -124,15 +133,17 @@ absl::StatusOr<Message> RenewedChannel::Judge(const std::shared_ptr<Line>& line,
 }
 
 void RenewedChannel::CountTimeout(const std::shared_ptr<Line>& line) {
+  const absl::Duration since_progress = line->channel->SinceProgress();
   std::string why;
   {
     MutexLock lock(line->mutex);
-    const auto silence = options_.now() - line->heard;
+    const absl::Duration silence =
+        std::min(absl::FromChrono(options_.now() - line->heard), since_progress);
     // The connection is given up only after enough time-outs and enough silence: neither one slow
     // call nor many calls in a short time prove that it is broken.
-    if (++line->timeouts < kTimeoutsInARow || silence < kSilenceMax) return;
-    why = absl::StrCat(line->timeouts, " calls in a row ran out of time, and nothing was answered ",
-                       "for ", absl::FormatDuration(absl::Seconds(kSilenceMax.count())));
+    if (++line->timeouts < kTimeoutsInARow || silence < absl::FromChrono(kSilenceMax)) return;
+    why = absl::StrCat(line->timeouts, " calls in a row ran out of time, and nothing moved for ",
+                       absl::FormatDuration(absl::Seconds(kSilenceMax.count())));
   }
   Renew(line, why);
 }

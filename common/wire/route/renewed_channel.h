@@ -4,8 +4,10 @@
 // connection
 //
 // - after a malformed message: bytes changed on the way, so later bytes cannot be trusted;
-// - after kTimeoutsInARow calls in a row have timed out and nothing was answered for kSilenceMax:
-//   the network may swallow the bytes, or the receiver may have lost the start of a message.
+// - after kTimeoutsInARow calls in a row have timed out, and for kSilenceMax nothing was answered
+//   and the connection made no progress (moved_bytes.h): the network may swallow the bytes, or the
+//   receiver may have lost the start of a message. Short calls that time out beside a large message
+//   of a slow link say nothing.
 //
 // The other calls under way on the old connection end with UNAVAILABLE, as if the connection had
 // broken; the call with the malformed message ends with that error (error_detail.h). A call that
@@ -42,6 +44,7 @@ class RenewedChannel final : public Channel, public std::enable_shared_from_this
 
   std::unique_ptr<Call> Start(absl::string_view method, Message request, absl::Duration timeout,
                               Reply done) override;
+  absl::Duration SinceProgress() const override;
 
  private:
   struct Line;
@@ -53,7 +56,7 @@ class RenewedChannel final : public Channel, public std::enable_shared_from_this
                                 absl::StatusOr<Message> result);
 
   const Options options_;
-  Mutex mutex_;
+  mutable Mutex mutex_;
   // The current connection, shared with its calls.
   std::shared_ptr<Line> line_ ABSL_GUARDED_BY(mutex_);
 };

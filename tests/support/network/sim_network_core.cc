@@ -9,6 +9,7 @@
 #include "common/base/crc32c.h"
 #include "common/wire/error_detail.h"
 #include "common/wire/frame.h"
+#include "common/wire/moved_bytes.h"
 #include "common/wire/server_calls.h"
 
 namespace cohort {
@@ -76,6 +77,29 @@ void ReceiveInPlace(const FindPlace* find_place, Message& request) {
 
 }  // namespace
 
+void SimCall::SetTimes(const std::shared_ptr<SimCall>& call, absl::Duration timeout,
+                       absl::Duration silence) {
+  if (std::min(timeout, silence) == absl::InfiniteDuration()) call->endless_ = true;
+  call->end_ = call->world_.Now() + BoundedWait(timeout);
+  call->silence_ = BoundedWait(silence);
+  SetTimer(call);
+}
+
+// The timer holds the call: when its messages are lost, nothing else may.
+void SimCall::SetTimer(const std::shared_ptr<SimCall>& call) {
+  const absl::Time end = std::min(call->end_, call->world_.Now() + call->silence_);
+  call->timer_ = call->world_.CallAt(end, [call] { call->Finish(NoAnswerInTime(call->method())); });
+}
+
+void SimCall::Moved(const std::shared_ptr<SimCall>& call, size_t bytes) {
+  call->moved_ += bytes;
+  if (call->moved_ < kProgressBytes || call->finished()) return;
+  call->moved_ = 0;
+  if (call->silence_ >= BoundedWait(absl::InfiniteDuration())) return;
+  call->world_.Cancel(call->timer_);
+  SetTimer(call);
+}
+
 void SimCall::Finish(absl::StatusOr<Message> result) {
   if (finished()) return;
   world_.Run([caller = caller_, done = std::exchange(done_, nullptr),
@@ -115,6 +139,11 @@ void SimNetwork::Core::StopListening(SimListener& listener) {
   for (const auto& [id, call] : open) {
     FailLater(call, absl::StrCat("the server at ", listener.address, " stopped"), kResetTimeMax);
   }
+}
+
+void SimNetwork::Core::SetRate(double bytes_per_second) {
+  options_.bytes_per_second = bytes_per_second;
+  options_.whole_bytes_max = options_.part_bytes = kProgressBytes;
 }
 
 void SimNetwork::Core::SetCut(const std::string& from, const std::string& to, bool cut) {
@@ -236,6 +265,9 @@ void SimNetwork::Core::Travel(Stream stream, absl::Duration first) {
     return;
   }
   COHORT_CHECK(stream.parts.Begin(bytes).ok(), "the size of the message was checked");
+  // `first` is the time of the whole message, and the parts behind the first have theirs to come.
+  const size_t behind = bytes - std::min(bytes, options_.part_bytes);
+  first -= absl::Seconds(static_cast<double>(behind) / options_.bytes_per_second);
   world_.CallAt(world_.Now() + first,
                 [self = shared_from_this(), shared = std::make_shared<Stream>(std::move(stream))] {
                   self->NextPart(shared);
@@ -252,6 +284,7 @@ void SimNetwork::Core::NextPart(const std::shared_ptr<Stream>& stream) {
     COHORT_CHECK(added.ok(), "parts are what was announced");
   }
   stream->sent += count;
+  SimCall::Moved(stream->call, count);
   if (stream->sent == bytes) {
     stream->packet.frame = {stream->parts.Take()};
     return stream->arrive(std::move(stream->packet), std::move(stream->room));

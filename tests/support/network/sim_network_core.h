@@ -41,9 +41,12 @@ class SimCall {
   const std::string& method() const { return method_; }
   const SimProcess& caller() const { return *caller_; }
   bool finished() const { return done_ == nullptr; }
-  void SetTimer(TimerId timer) { timer_ = timer; }
+  // Sets the timer of a call that starts now: the first of time-out and silence ends it.
+  static void SetTimes(const std::shared_ptr<SimCall>& call, absl::Duration timeout,
+                       absl::Duration silence);
+  // Notes that bytes of one of its messages have moved (moved_bytes.h).
+  static void Moved(const std::shared_ptr<SimCall>& call, size_t bytes);
   // No deadline ends it: what is lost of it shows as a broken connection.
-  void SetEndless() { endless_ = true; }
   bool endless() const { return endless_; }
   // The first end counts. The completion is an event of its own; a dead caller hears nothing.
   void Finish(absl::StatusOr<Message> result);
@@ -55,7 +58,12 @@ class SimCall {
   const std::shared_ptr<SimProcess> caller_;
   const std::string method_;
   Reply done_;
+  static void SetTimer(const std::shared_ptr<SimCall>& call);
+
   TimerId timer_;
+  absl::Time end_;  // of the time-out
+  absl::Duration silence_;
+  size_t moved_ = 0;  // bytes since the last progress
   bool endless_ = false;
 };
 
@@ -90,6 +98,7 @@ class SimNetwork::Core : public std::enable_shared_from_this<SimNetwork::Core> {
   void Send(const std::shared_ptr<SimCall>& call, const std::string& address, Message request);
 
   void SetFaults(const FaultPlan& faults) { faults_ = faults; }
+  void SetRate(double bytes_per_second);
   void SetWatcher(SimWatcher* watcher) { watcher_ = watcher; }
   void SetCut(const std::string& from, const std::string& to, bool cut);
   void HealAll() { cut_.clear(); }
@@ -144,7 +153,7 @@ class SimNetwork::Core : public std::enable_shared_from_this<SimNetwork::Core> {
                     const Message& message);
 
   SimWorld& world_;
-  const Options options_;
+  Options options_;
   const std::shared_ptr<ReceivePool> pool_ = std::make_shared<ReceivePool>();
   FaultPlan faults_;
   std::map<std::string, std::vector<std::shared_ptr<SimProcess>>> processes_;  // alive, by host

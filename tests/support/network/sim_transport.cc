@@ -47,10 +47,7 @@ class SimChannel final : public Channel {
                               Reply done) override {
     SimWorld& world = core_->world();
     auto call = std::make_shared<SimCall>(world, process_, std::string(method), std::move(done));
-    if (timeout == absl::InfiniteDuration()) call->SetEndless();
-    // The timer holds the call: when its messages are lost, nothing else may.
-    call->SetTimer(world.CallAt(world.Now() + BoundedWait(timeout),
-                                [call] { call->Finish(NoAnswerInTime(call->method())); }));
+    SimCall::SetTimes(call, timeout, request.silence);
     if (process_->alive) core_->Send(call, address_, std::move(request));
     return std::make_unique<SimCallHandle>(std::move(call));
   }
@@ -94,6 +91,7 @@ std::unique_ptr<Transport> SimNetwork::TransportOf(const std::string& host) {
 }
 
 void SimNetwork::SetFaults(const FaultPlan& faults) { core_->SetFaults(faults); }
+void SimNetwork::SetRate(double bytes_per_second) { core_->SetRate(bytes_per_second); }
 void SimNetwork::SetWatcher(SimWatcher* watcher) { core_->SetWatcher(watcher); }
 void SimNetwork::Cut(const std::string& host_a, const std::string& host_b) {
   core_->SetCut(host_a, host_b, true);

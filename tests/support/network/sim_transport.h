@@ -93,6 +93,8 @@ class SimNetwork {
   std::unique_ptr<Transport> TransportOf(const std::string& host);
 
   void SetFaults(const FaultPlan& faults);
+  // Sets the rate of every link from now on. Messages over kProgressBytes then go in parts.
+  void SetRate(double bytes_per_second);
   // Outlives the network or is taken back with nullptr.
   void SetWatcher(SimWatcher* watcher);
   // Messages between the two are lost, also those on their way.

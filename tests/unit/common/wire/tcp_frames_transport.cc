@@ -59,6 +59,11 @@ class FramesChannel final : public Channel {
     return std::make_unique<EndedCall>();
   }
 
+  absl::Duration SinceProgress() const override {
+    MutexLock lock(mutex_);
+    return open_ == nullptr ? absl::InfiniteDuration() : open_->SinceProgress();
+  }
+
  private:
   absl::StatusOr<std::shared_ptr<LocalChannel>> Open() {
     MutexLock lock(mutex_);
@@ -87,7 +92,7 @@ class FramesChannel final : public Channel {
   const LocalLoops loops_;
   const std::shared_ptr<IoLoop> dials_;
   const LocalSession::Options options_;
-  Mutex mutex_;
+  mutable Mutex mutex_;
   std::shared_ptr<LocalChannel> open_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -27,6 +27,24 @@ TEST_P(TransportEndTest, ACallWithoutAnswerEndsAtItsDeadline) {
   for (Reply& reply : kept) reply(Message{});  // late answers go nowhere
 }
 
+TEST_P(TransportEndTest, ACallOfWhichNothingMovesEndsAtItsSilence) {
+  std::vector<Reply> kept;
+  auto server = Listen({{"Pull", [&](Message, Reply reply) { kept.push_back(std::move(reply)); }}});
+  for (const Lane lane : {Lane::kControl, Lane::kData, Lane::kFrames}) {
+    for (const size_t expected : {size_t{0}, size_t{100} << 20}) {
+      auto channel = world().transport().Connect(server->address(), lane);
+      const auto result =
+          CallOnce(*channel, kPull, Message{"", {}, expected, absl::Milliseconds(50)});
+      EXPECT_EQ(result.status().code(), absl::StatusCode::kDeadlineExceeded) << result.status();
+    }
+  }
+  auto channel = world().transport().Connect(server->address(), Lane::kData);
+  EXPECT_EQ(CallOnce(*channel, kPull, Message{"", {}, 0, absl::ZeroDuration()}).status().code(),
+            absl::StatusCode::kDeadlineExceeded);
+  server.reset();
+  for (Reply& reply : kept) reply(Message{});
+}
+
 TEST_P(TransportEndTest, AnyTimeoutIsTaken) {
   auto server = Listen({{"Pull", Echo}});
   auto channel = world().transport().Connect(server->address(), Lane::kControl);

@@ -64,6 +64,39 @@ TEST_P(TransportTest, ALargeAnswerArrivesWhateverTheCallerExpected) {
   }
 }
 
+// Returns whether a transport sees bytes move: it does unless messages arrive at once, or only in
+// simulated time.
+bool SeesBytesMove(absl::string_view world) { return world != "InProcess" && world != "Simulated"; }
+
+TEST_P(TransportTest, ARequestOnItsWayIsProgressThatTheChannelTells) {
+  std::atomic<bool> handled{false};
+  Reply kept;
+  auto server = Listen({{"Push", [&](Message, Reply reply) {
+                           kept = std::move(reply);
+                           handled = true;
+                         }}});
+  auto channel = world().transport().Connect(server->address(), Lane::kData);
+  EXPECT_EQ(channel->SinceProgress(), absl::InfiniteDuration());
+  Outcome outcome;
+  channel->Start(kPush, Message{Header(1), {Bytes(size_t{10} << 20, 1)}, 0, kLong}, kLong,
+                 outcome.Completion());
+  ASSERT_TRUE(world().Until([&] { return handled.load(); }));
+  if (SeesBytesMove(GetParam().name)) {
+    EXPECT_TRUE(world().Until([&] { return channel->SinceProgress() < absl::InfiniteDuration(); }));
+  }
+  kept(Message{Header(2), {}});
+  EXPECT_TRUE(Await(outcome).ok());
+}
+
+TEST_P(TransportTest, AnAnswerOnItsWayIsProgressThatTheChannelTells) {
+  const ByteSlice large = Bytes(size_t{10} << 20, 1);
+  auto server = Listen({{"Pull", [&](Message, Reply reply) { reply(Message{"", {large}}); }}});
+  auto channel = world().transport().Connect(server->address(), Lane::kData);
+  ASSERT_TRUE(CallOnce(*channel, kPull, Message{Header(1), {}, large.size, kLong}).ok());
+  if (!SeesBytesMove(GetParam().name)) return;
+  EXPECT_TRUE(world().Until([&] { return channel->SinceProgress() < absl::InfiniteDuration(); }));
+}
+
 TEST_P(TransportTest, CallsWithLargeAnswersFailLikeOthers) {
   proto::ErrorDetail detail;
   detail.set_error_class(proto::STALE);

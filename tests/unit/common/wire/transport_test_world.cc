@@ -82,6 +82,7 @@ class FramesTransport final : public Transport {
                              timeout == kLong ? absl::InfiniteDuration() : timeout,
                              std::move(done));
     }
+    absl::Duration SinceProgress() const override { return channel_->SinceProgress(); }
 
    private:
     const std::shared_ptr<Channel> channel_;

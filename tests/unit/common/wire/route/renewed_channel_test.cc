@@ -40,7 +40,10 @@ class HeldChannel final : public Channel {
     if (open[call] != nullptr) std::exchange(open[call], nullptr)(std::move(result));
   }
 
+  absl::Duration SinceProgress() const override { return since_progress; }
+
   std::vector<Reply> open;
+  absl::Duration since_progress = absl::InfiniteDuration();
 };
 
 class RenewedChannelTest : public testing::Test {
@@ -107,6 +110,20 @@ TEST_F(RenewedChannelTest, OneThatAnswersStays) {
   lines_[0]->End(2, Late());
   lines_[0]->End(3, Late());
   EXPECT_EQ(lines_.size(), 1u) << "it has answered just now";
+}
+
+// Short calls run out of time beside a large message that a slow link carries.
+TEST_F(RenewedChannelTest, OneWhoseBytesMoveStaysUntilTheyMoveNoMore) {
+  for (int i = 0; i < 5; ++i) Start();
+  Pass(10 * kSilenceMax);
+  lines_[0]->since_progress = absl::FromChrono(kSilenceMax) - absl::Milliseconds(1);
+  EXPECT_EQ(channel_->SinceProgress(), lines_[0]->since_progress);
+  for (size_t i = 0; i < 3; ++i) lines_[0]->End(i, Late());
+  EXPECT_EQ(lines_.size(), 1u);
+  lines_[0]->since_progress = absl::FromChrono(kSilenceMax);
+  lines_[0]->End(3, Late());
+  EXPECT_EQ(lines_.size(), 2u);
+  EXPECT_TRUE(absl::IsUnavailable(ends_[4])) << ends_[4];
 }
 
 TEST_F(RenewedChannelTest, TimeOutsWithAnAnswerBetweenThemAreNotInARow) {
