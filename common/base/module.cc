@@ -12,8 +12,8 @@ namespace cohort {
 std::string ModulePath(absl::string_view name) {
   std::array<char, 4096> path;
   const ssize_t length = readlink("/proc/self/exe", path.data(), path.size());
-  // /proc/self/exe is a link to the executable's file, even if the shell found the program through
-  // PATH.
+  // /proc/self/exe is a link to the running executable's file, even if the shell found the
+  // executable through PATH.
   const absl::string_view executable(path.data(), length < 0 ? 0 : static_cast<size_t>(length));
   const size_t slash = executable.rfind('/');
   if (slash == absl::string_view::npos) return std::string(name);

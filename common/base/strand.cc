@@ -73,7 +73,7 @@ void Strand::RunOrPost(Task task) {
     if (state_->draining) return;
     state_->draining = true;
   }
-  // Drain gets its own copy of the pointer, because a task may destroy the strand.
+  // Drain gets its own pointer to the strand's state, because a task may destroy the strand.
   Drain(std::shared_ptr<State>(state_));
 }
 

@@ -37,8 +37,9 @@ bool IsToken(absl::string_view text) {
   return true;
 }
 
-// Returns `error` with `name` in place of the temporary name. Nobody knows the random name, and the
-// same fault would have another message in each run of the simulator.
+// Returns `error` with `name` instead of the temporary name in its message. A user does not know
+// the random temporary name, and in the simulator the same fault would have another message in each
+// run.
 absl::Status WithoutToken(const absl::Status& error, const std::string& temporary,
                           absl::string_view name) {
   absl::Status renamed(error.code(), absl::StrReplaceAll(error.message(), {{temporary, name}}));
@@ -60,8 +61,8 @@ absl::StatusOr<std::unique_ptr<TemporaryFile>> TemporaryFile::Create(FileSystem&
           new TemporaryFile(files, path, std::move(name), *std::move(file)));
     }
     error = WithoutToken(file.status(), name, path);
-    // After ALREADY_EXISTS, a file has the random name, and another name is tried. After any other
-    // error, another name would fail too.
+    // ALREADY_EXISTS means that another file has this random name, so another name is tried. After
+    // any other error, another name would fail too.
     if (!absl::IsAlreadyExists(error)) break;
   }
   return error;
@@ -74,7 +75,8 @@ TemporaryFile::TemporaryFile(FileSystem& files, std::string path, std::string te
       temporary_(std::move(temporary)),
       file_(std::move(file)) {}
 
-// Removes the temporary file if `error` is not OK, and returns `error` under the final name.
+// Removes the temporary file if `error` is not OK, and returns `error` with the file's final name
+// in its message.
 absl::Status TemporaryFile::DiscardOn(const absl::Status& error) {
   if (error.ok()) return error;
   Discard();
