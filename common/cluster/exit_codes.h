@@ -13,8 +13,8 @@ enum ExitCode : int {
   // limit on open files is too low for connections.
   kExitCannotListen = 3,
   kExitLostCluster = 4,   // too few tasks could be reached, or a parameter server was lost
-  kExitDrainTimeout = 5,  // the task was asked to stop, and calls were still open at the timeout
-  kExitOrphaned = 6,      // no coordinator connected to the task for --orphan_timeout
+  kExitDrainTimeout = 5,  // the task was asked to stop, and calls were open at the drain timeout
+  kExitOrphaned = 6,      // no coordinator connected to the task for the time --orphan_timeout
   kExitInterrupted = 7,   // the coordinator was asked to stop; a new coordinator continues the job
   kExitInternal = 70,     // the program found a defect of Cohort itself
 };

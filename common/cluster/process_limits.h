@@ -20,16 +20,16 @@ absl::Status RaiseOpenFiles();
 // exhausted limit on open files.
 absl::Status CheckOpenFilesLeft();
 
-// Checks the variable GRPC_POLL_STRATEGY. Errors: FAILED_PRECONDITION for a strategy other than
-// epoll1, because other strategies do not wake the threads that wait for gRPC's events (exit code
-// kExitBadConfig).
+// Checks the environment variable GRPC_POLL_STRATEGY. Errors: FAILED_PRECONDITION for a strategy
+// other than epoll1, because other strategies do not wake the threads that wait for gRPC's events
+// (exit code kExitBadConfig).
 absl::Status CheckPollStrategy(const Environment& environment);
 
 // Sets up malloc for large messages. Large buffers stay on the heap and are not returned to the
 // kernel after each message, because fresh pages cost up to half of the receive rate. The process
-// gets one heap per core instead of eight: memory that one thread allocates and another thread
-// frees, such as a closure, would otherwise pile up in more and more heaps. Main calls this
-// function before threads start.
+// gets one heap for each core instead of malloc's eight: otherwise memory that one thread allocates
+// and another thread frees, such as the memory of a closure, would pile up in more and more heaps.
+// Main calls this function before threads start.
 void TuneAllocator();
 
 }  // namespace cohort

@@ -26,7 +26,7 @@ inline constexpr char kTransportHelp[] =
 
 // Returns the name of a transport: "auto", "tcp", "grpc", "unix" or "shm".
 std::string TransportKindName(TransportKind kind);
-// Returns the transport with the given name. Errors: INVALID_ARGUMENT that lists the names.
+// Returns the transport with the given name. Errors: INVALID_ARGUMENT that lists the known names.
 absl::StatusOr<TransportKind> TransportKindFromName(absl::string_view name);
 
 }  // namespace cohort
