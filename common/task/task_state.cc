@@ -14,8 +14,8 @@ namespace {
 // The time within which a living coordinator, through its open Watch, acknowledges that a task is
 // leaving.
 constexpr absl::Duration kHeardWithin = absl::Seconds(1);
-// A Watch that asks for a longer wait is answered after this time. Nothing is lost, because the
-// coordinator calls Watch again after each answer.
+// The longest wait of a Watch call. A Watch that asks for a longer wait is answered after this
+// time. Nothing is lost, because the coordinator calls Watch again after each answer.
 constexpr int64_t kWatchWaitMsMax = 10 * 60 * 1000;
 
 // Returns the grant that an Attach request asks for, with the default lease if the request has
@@ -48,8 +48,8 @@ absl::Status TaskState::CheckEpoch(uint64_t epoch) const {
   {
     MutexLock lock(mutex_);
     held = epoch_;
-    // Epoch 0 means that no coordinator has attached, so a call with epoch 0 is refused even if
-    // `held` is 0.
+    // Epoch 0 means that no coordinator has attached, so a call with epoch 0 is refused even if the
+    // task's own epoch is 0.
     if (held == epoch && held != 0) return absl::OkStatus();
     holder = hold_.Holder();
   }
@@ -278,7 +278,7 @@ void TaskState::Watch(Envelope<proto::WatchRequest> request, WatchReply reply) {
     // Another coordinator may have attached, or Stop() may have run, between CheckEpoch and this
     // lock.
     gone = stopped_ || epoch_ != request.header.epoch();
-    // A Watch is answered at once if the caller does not know the task's present state and the
+    // A Watch is answered at once if its caller does not know the task's present state or the
     // latest set of unreached tasks. Otherwise the Watch stays open.
     const bool is_known =
         state_ == request.header.known_state() && reach_ == request.header.known_reach();
@@ -359,8 +359,8 @@ std::vector<TypedReply<proto::WatchResponse>> TaskState::TakeWaiters() {
 void TaskState::SetUnreached(std::vector<proto::TaskRef> peers) {
   {
     MutexLock lock(mutex_);
-    // `reach_` is the version of the set. A Watch request with an older version is answered at
-    // once.
+    // `reach_` is the version of the set of unreached tasks. A Watch request with an older version
+    // is answered at once.
     ++reach_;
     unreached_ = std::move(peers);
   }
@@ -417,8 +417,8 @@ void TaskState::OnOrphanTimer() {
     // that is stopping is never orphaned.
     if (stopped_ || shut_down_ || state_ != proto::SERVING || !waiters_.empty()) return;
     due = last_heard_ + options_.orphan_timeout;
-    // One of the two flags is set under the lock, so that there is only one timer and on_orphaned
-    // runs only once.
+    // One of the two flags is set under the lock, so that there is never a second timer, and
+    // on_orphaned runs only once.
     (due > now ? orphan_timer_set_ : orphaned_) = true;
   }
   if (due > now) return SetOrphanTimer(due);
