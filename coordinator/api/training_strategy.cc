@@ -13,8 +13,8 @@ absl::StatusOr<ClusterCoordinator*> TrainingStrategy::Coordinator() {
   {
     MutexLock lock(mutex_);
     if (coordinator_ != nullptr) return coordinator_.get();
-    // The first thread that finds no coordinator tries to connect; later threads wait for the
-    // result of that attempt.
+    // The first thread that finds no coordinator tries to connect. Other threads that come
+    // meanwhile wait for the result of this attempt.
     mine = attempt_ == nullptr;
     if (mine) attempt_ = std::make_shared<Attempt>();
     attempt = attempt_;
@@ -31,8 +31,7 @@ absl::StatusOr<ClusterCoordinator*> TrainingStrategy::Coordinator() {
     }
     attempt->ended.Notify();
   }
-  // Waiting for another thread's attempt needs no time-out of its own, because Connect has a
-  // deadline.
+  // A thread may wait here without a timeout of its own, because Connect ends after a deadline.
   waiter_.Wait(attempt->ended, absl::InfiniteDuration());
   if (!attempt->status.ok()) return attempt->status;
   MutexLock lock(mutex_);
