@@ -61,7 +61,7 @@ absl::Status TimedOut(absl::Duration timeout, absl::string_view what, const Sche
   std::string text = absl::StrCat("waited ", absl::FormatDuration(timeout), " for ", what, ": ",
                                   scheduler.DescribeWait());
   proto::ErrorDetail detail;
-  // a timeout loses nothing, so the caller may wait again
+  // A timeout loses nothing, so the caller may wait again.
   detail.set_error_class(proto::TRANSIENT);
   absl::Duration longest;
   for (const Cluster::Silent& silent : cluster.silent()) {
@@ -127,7 +127,7 @@ absl::StatusOr<Variable> ClusterCoordinator::CreateVariable(const VariableSpec& 
   {
     MutexLock lock(mutex_);
     ASSIGN_OR_RETURN(layout, creator_.CreateVariable(spec, rule, of_strategy));
-    // mutex_ also guards next_slice_id_: slice ids must be unique among all variables.
+    // The lock also guards next_slice_id_: slice ids must be unique among all variables.
     CutPieces(options_.slice_bytes_max, next_slice_id_, layout);
   }
   layout.set_mirrored(options_.mirrored);
@@ -181,7 +181,7 @@ absl::Status ClusterCoordinator::Change(const Variable& variable, const Variable
     return absl::InvalidArgumentError(absl::StrCat(
         "variable ", variable.name(), " lives with the coordinator: make it inside a scope"));
   }
-  // change_mutex_ is held until the change is made, so changes are made one after another: each
+  // The lock is held until the change is made, so changes are made one after another: each
   // slice remembers only the number of its last change.
   MutexLock lock(change_mutex_);
   const uint64_t update = ps_->NextUpdate();

@@ -68,7 +68,7 @@ struct ClusterCoordinatorOptions : ScheduleLimits {
   std::string place;
   uint64_t incarnation = 0;  // incarnation of this process; if 0, made from the clock
   CheckpointMode checkpoint_mode = CheckpointMode::kAuto;
-  // bytes per chunk of a streamed checkpoint shard
+  // The size in bytes of one chunk of a streamed checkpoint shard.
   size_t checkpoint_chunk_bytes = kShardChunkBytes;
   // The directory of recovery checkpoints. If empty, the job does not recover: the loss of a ps is
   // an error.
