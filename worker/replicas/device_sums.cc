@@ -110,7 +110,7 @@ std::vector<GradientPack> CutIntoPacks(const std::vector<int64_t>& elements, int
     // could overflow 64 bits.
     ends.push_back(all / num_packs * i + all % num_packs * i / num_packs);
   }
-  // `num_packs` 0 makes each gradient a pack of its own.
+  // With `num_packs` 0, each gradient is a pack of its own.
   if (num_packs == 0) {
     for (const int64_t count : elements) ends.push_back((ends.empty() ? 0 : ends.back()) + count);
   }
