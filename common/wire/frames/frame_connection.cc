@@ -22,7 +22,7 @@ void FrameConnection::Forget(uint64_t call) {
 
 absl::Status FrameConnection::Read(
     absl::FunctionRef<absl::Status(LocalReader&, const LocalReader::Sinks&)> read) {
-  // The lambdas are called during `read` only, so they may refer to this connection.
+  // The lambdas are called only inside `read`, so they may refer to this connection.
   const absl::Status status =
       read(reader_, {weak_from_this(),
                      [&](const proto::LocalFrame& frame) { return writer_.TakeNotes(frame); },
@@ -44,8 +44,8 @@ absl::Status FrameConnection::Read(
   return status;
 }
 
-// Tells the other end why this end closes the connection. The other end may be without fault, since
-// bytes may have changed on the way, and should name the cause in its errors too.
+// Tells the other end why this end closes the connection, so that the other end's errors can name
+// the cause as well. The other end may be without fault, because bytes may have changed on the way.
 void FrameConnection::SayWhy(const absl::Status& why) {
   proto::LocalFrame last;
   last.set_ended_because(std::string(why.message()));
@@ -74,7 +74,7 @@ void FrameConnection::End(const absl::Status& why) {
   }
   writer_.Close();
   StopBearer(why);
-  // OnEnd is called outside the lock, because the owner may make a new connection in it.
+  // OnEnd is called outside the lock, because the owner may make a new connection in OnEnd.
   if (owner != nullptr) owner->OnEnd(why);
 }
 
