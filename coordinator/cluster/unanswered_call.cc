@@ -6,12 +6,12 @@
 namespace cohort {
 
 namespace {
-// The slowest transfer, in bytes per second, that still counts as progress.
+// The lowest transfer rate, in bytes per second, at which a call still counts as making progress.
 constexpr double kBytesPerSecondMin = 1 << 20;
 }  // namespace
 
 std::string MethodName(absl::string_view path) {
-  // In a path without '/', npos + 1 is 0, so the whole path is the name.
+  // If there is no '/' in the path, rfind() + 1 is 0, so the whole path is the name.
   return std::string(path.substr(path.rfind('/') + 1));
 }
 
