@@ -155,7 +155,7 @@ std::string DescribeCall(const CollectiveCall& call) {
 
 uint64_t FingerprintOf(const CollectiveCall& call) {
   uint64_t hash = StableHash(call.name);
-  // Each field is mixed with the hash of the fields before it, so the order of fields counts.
+  // Each field is mixed with the hash of the fields before it, so the order of the fields counts.
   const auto add = [&hash](uint64_t value) {
     hash = Mix64(hash + 0x9e3779b97f4a7c15u + value * 0xff51afd7ed558ccdu);
   };

@@ -27,9 +27,9 @@ template <typename T>
 struct ReduceLoops {
   using In = const Unaligned<T>*;
   using Out = Unaligned<T>*;
-  // Computes out[i] = a[i].b[i], where . is the operation of the reduction.
+  // Computes out[i] = a[i] . b[i], where . is the ReduceOp.
   void (*two)(In a, In b, size_t count, Out out);
-  // Computes out[i] = (a[i].b[i]).(c[i].d[i]).
+  // Computes out[i] = (a[i] . b[i]) . (c[i] . d[i]), where . is the ReduceOp.
   void (*four)(In a, In b, In c, In d, size_t count, Out out);
 };
 

@@ -8,9 +8,9 @@
 // output, in a frame that a receive brings, or in memory that the operation allocates for a sum or
 // a copy. A step that reads the result of another step waits for that step.
 //
-// If input and output are the same memory, a plan writes over elements that it has sent only when
-// their receiver has certainly read them: the new value depends on the receiver's. Otherwise the
-// plan sends a copy of the input.
+// If input and output are the same memory, a plan writes over elements that it has sent only if the
+// new value was computed from what their receiver made of them, so that the receiver has read them.
+// Otherwise the plan sends a copy of the input.
 
 #include <cstddef>
 #include <cstdint>
@@ -28,7 +28,7 @@ struct Ref {
 
   Place place = Place::kInput;
   bool partial = false;  // true: the elements have the accumulator type (reduce_tree.h)
-  // The step after which the range can be read; kNoStep for the caller's input and output.
+  // The step after which the range can be read; kNoStep if it can be read at once.
   uint32_t step = kNoStep;
   int64_t first = 0;  // first element of the range
   int64_t count = 0;
