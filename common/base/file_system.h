@@ -1,7 +1,7 @@
 #pragma once
 
 // Durable files. A writer writes a file once from its start, syncs and closes the file, and renames
-// the file to its final name; no file is changed in place. Every error message names the file's
+// the file to its final name. No file is changed in place. Every error message names the file's
 // path.
 
 #include <cstdint>

@@ -48,7 +48,8 @@ spdlog::logger& Logger() {
   static spdlog::logger* const logger = [] {
     auto* made = new spdlog::logger("cohort", std::make_shared<spdlog::sinks::stderr_sink_mt>());
     made->set_pattern("time=%Y-%m-%dT%H:%M:%S.%eZ level=%l %v", spdlog::pattern_time_type::utc);
-    // Each log line is flushed at once, so that the last lines of a crashed process are not lost.
+    // A log line of level info or above is flushed at once, so that the last lines of a crashed
+    // process are not lost.
     made->flush_on(spdlog::level::info);
     return made;
   }();

@@ -21,8 +21,8 @@ std::string ModulePath(absl::string_view name) {
   if (access(beside.c_str(), F_OK) == 0) return beside;
   const std::string installed =
       absl::StrCat(executable.substr(0, slash + 1), "../lib/cohort/", name);
-  // If the module's file is missing from both directories, the path beside the executable is
-  // returned, and LoadModule's error then names that path.
+  // If the module is neither beside the executable nor in ../lib/cohort, the path beside the
+  // executable is returned. LoadModule's error then names that path.
   return access(installed.c_str(), F_OK) == 0 ? installed : beside;
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 
 // Checks of paths that a user names, against the file systems of this machine. The checks create
-// nothing, so they also suit a program that only validates its configuration. A path may still
+// nothing, so they also suit a process that only validates its configuration. A path may still
 // become unusable after its check; the code that writes to the path handles that error.
 
 #include <cstdint>

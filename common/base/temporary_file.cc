@@ -115,7 +115,7 @@ absl::string_view FinalName(absl::string_view name) {
   absl::string_view rest = name;
   if (!absl::ConsumeSuffix(&rest, kEnding)) return name;
   const size_t dot = rest.rfind('.');
-  // A name "path.tmp" without the random part also counts as temporary, with the final name "path".
+  // A name "path.tmp" without the random part also counts as temporary. Its final name is "path".
   if (dot != absl::string_view::npos && IsToken(rest.substr(dot + 1))) rest = rest.substr(0, dot);
   return rest;
 }
@@ -133,8 +133,8 @@ void RemoveTemporaries(FileSystem& files, const std::string& path) {
 
 absl::Status ProbeDirectory(FileSystem& files, const std::string& directory) {
   RETURN_IF_ERROR(files.MakeDirectories(directory));
-  // Whether files can be written here depends on permissions and on the file system, so a test file
-  // is created.
+  // A test file is created, because only that shows whether the permissions and the file system
+  // allow files in the directory.
   const auto made = TemporaryFile::Create(files, JoinPath(directory, "probe"));
   if (!made.ok()) {
     return Annotate(made.status(), absl::StrCat(directory, " cannot be written to"));

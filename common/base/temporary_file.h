@@ -1,11 +1,12 @@
 #pragma once
 
-// A file that has a temporary name until all of it is written. The temporary name, "path.<16
-// hexadecimal digits>.tmp", belongs to one writer, and the file is always new. So no writer writes
-// to a file or a symbolic link of another process, and no writer renames the half-written file of
-// another writer. The file is removed if writing fails. If a temporary file was abandoned without
-// an error, or its process was killed, the file stays until some process removes it (see
-// IsTemporaryName).
+// A file that has a temporary name until all of it is written. The temporary name is "path.<16
+// hexadecimal digits>.tmp". It belongs to one writer, which always creates a new file. So no writer
+// writes to a file or a symbolic link of another process, and no writer renames the half-written
+// file of another writer.
+//
+// If writing fails, the temporary file is removed. If its writer was killed or has abandoned it
+// without an error, the temporary file stays until some process removes it (see RemoveTemporaries).
 
 #include <memory>
 #include <string>

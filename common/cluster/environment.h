@@ -1,8 +1,8 @@
 #pragma once
 
-// Access to environment variables and to the path of the running program. Only common/cluster reads
-// environment variables. Code there reads them through a getter (Environment), so that tests can
-// pass variables of their own.
+// Access to environment variables, and to the path of the running executable. Only common/cluster
+// reads environment variables. Code there reads them through a getter (Environment), so that tests
+// can pass variables of their own.
 
 #include <functional>
 #include <map>

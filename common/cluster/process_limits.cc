@@ -45,7 +45,7 @@ absl::Status RaiseOpenFiles() {
 }
 
 absl::Status CheckOpenFilesLeft() {
-  // Only opening a file also shows whether the system-wide limit on open files is exhausted.
+  // Opening a file also shows whether the limit of the whole system on open files is exhausted.
   const int file = open("/dev/null", O_RDONLY | O_CLOEXEC);
   if (file >= 0) {
     close(file);

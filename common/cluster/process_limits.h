@@ -1,6 +1,6 @@
 #pragma once
 
-// The limits and settings of this process, checked and set before a program starts anything.
+// The limits and settings of this process, which main checks and sets before it starts anything.
 
 #include "absl/status/status.h"
 #include "common/cluster/environment.h"

@@ -115,9 +115,9 @@ class Resolver {
   // Returns the value of `key` in TF_CONFIG, or else in the --config file, together with the name
   // of the source. Returns nothing if neither source has a value.
   std::optional<Sourced> ClusterValue(const char* key) const;
-  // Checks the paths that this task writes to. A path must not begin with "~", a file must be
-  // writable as a regular file, and it must be neither the --config file nor another file that the
-  // task writes.
+  // Checks the paths that this task writes to. No path may begin with "~". The address file and the
+  // grant file must be regular files or not exist yet, and must be neither each other nor the
+  // --config file.
   void CheckPaths();
   void ResolveCluster();
   Json ResolveTask(const Json& cluster, std::vector<std::string>& sources);

@@ -46,9 +46,9 @@ struct RoleOptions {
 
 using RoleCommand = std::variant<RoleOptions, PrintAndExit>;
 
-// Parses `arguments`, which must not include the program's name, and reads the --config file
-// through `files`. Errors: INVALID_ARGUMENT with one line for each problem, which names the flag,
-// variable or file (exit code kExitBadConfig).
+// Parses `arguments`, which must not include the name of the executable, and reads the --config
+// file through `files`. Errors: INVALID_ARGUMENT with one line for each problem, which names the
+// flag, variable or file (exit code kExitBadConfig).
 absl::StatusOr<RoleCommand> ParseRoleCommandLine(Role role,
                                                  const std::vector<std::string>& arguments,
                                                  const Environment& environment, FileSystem& files);

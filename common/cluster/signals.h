@@ -2,8 +2,8 @@
 
 // A SignalWaiter lets a daemon's main function wait for the end of the daemon. SIGTERM and SIGINT
 // are blocked in every thread, so these signals interrupt no thread. The main function reads the
-// signals from a descriptor. A second descriptor lets the program itself wake the main function
-// (for the Shutdown call).
+// signals from a descriptor. A second descriptor lets other threads wake the main function (for the
+// Shutdown call).
 
 namespace cohort {
 

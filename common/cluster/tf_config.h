@@ -4,9 +4,9 @@
 //   {"cluster": {"worker": ["host:port", ...], "ps": {"3": "host:port"}, ...},
 //    "task": {"type": "worker", "index": 0}, "rpc_layer": "grpc", "session_master": "..."}
 // Each job of the cluster is a list of addresses, or an object from index to address (a sparse
-// job). A program whose TF_CONFIG has no cluster is local. The format is TensorFlow's. Unlike
-// TensorFlow, the parser refuses every configuration that cannot work, and reports all problems at
-// once with their JSON paths.
+// job). A process whose TF_CONFIG has no cluster trains on its own machine alone. The format is
+// TensorFlow's. Unlike TensorFlow, the parser refuses every configuration that cannot work, and
+// reports all problems at once with their JSON paths.
 
 #include <optional>
 #include <string>
@@ -36,7 +36,7 @@ absl::StatusOr<TfConfig> ParseTfConfig(absl::string_view json);
 // " before the message.
 absl::StatusOr<TfConfig> ReadTfConfig(const Environment& environment);
 
-// Checks the configuration of a program that trains on this machine alone if there is no cluster.
+// Checks the configuration of a process that trains on this machine alone if there is no cluster.
 // Errors: INVALID_ARGUMENT for a configuration without a cluster that names a task or has a key
 // similar to `cluster`, because its author probably meant to give a cluster.
 absl::Status CheckMeantLocal(const TfConfig& config);
@@ -46,7 +46,7 @@ absl::Status CheckMeantLocal(const TfConfig& config);
 // FAILED_PRECONDITION without a task, NOT_FOUND if the cluster does not have the task.
 absl::StatusOr<std::string> Master(const TfConfig& config);
 
-// A ClusterResolver tells a program its cluster and its own task, through methods that users of
+// A ClusterResolver tells a process its cluster and its own task, through methods that users of
 // tf.distribute know. The configuration is fixed at construction: unlike TensorFlow's resolver, a
 // ClusterResolver does not see later changes of the environment. Immutable; thread-safe.
 class ClusterResolver {

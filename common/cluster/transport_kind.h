@@ -7,7 +7,7 @@
 
 namespace cohort {
 
-// The ways in which a program's tensors travel to other tasks (common/wire/route/auto_transport.h):
+// The ways in which a process's tensors travel to other tasks (common/wire/route/auto_transport.h):
 //
 //   kAuto  shared memory between processes of one host that find each other; the host's Unix socket
 //          if one of the two processes has no shared memory; plain TCP to all other hosts; gRPC if

@@ -292,8 +292,8 @@ void TaskState::Watch(Envelope<proto::WatchRequest> request, WatchReply reply) {
     }
   }
   if (set_orphan_timer) SetOrphanTimer(now + options_.orphan_timeout);
-  // If the caller already knows the state DRAINING, it knows that the task is leaving, which
-  // acknowledges the notice.
+  // If the coordinator's request says that it knows the state DRAINING, the coordinator has learnt
+  // that the task is leaving.
   if (request.header.known_state() == proto::DRAINING) heard_of_leave_.Notify();
   if (gone) {
     absl::Status epoch = CheckEpoch(request.header.epoch());
@@ -344,8 +344,8 @@ std::vector<TypedReply<proto::WatchResponse>> TaskState::TakeWaiters() {
   std::map<uint64_t, Waiter> waiters;
   {
     MutexLock lock(mutex_);
-    // The waiters are taken out of the map under the lock but answered without it, because a reply
-    // may call back into the task.
+    // The waiters are taken out of waiters_ under the lock, but answered without the lock, because
+    // a reply may call back into the task.
     waiters.swap(waiters_);
   }
   std::vector<WatchReply> replies;
@@ -392,9 +392,9 @@ void TaskState::StartOrphanWatch() {
   if (set_timer) SetOrphanTimer(now + options_.orphan_timeout);
 }
 
-// One orphan timer is enough, however often the coordinator is heard: when the timer fires,
-// OnOrphanTimer sets it again if the coordinator was heard since. So a Watch every second does not
-// set a timer every second.
+// One orphan timer is enough, however often the task hears from its coordinator: when the timer
+// fires, OnOrphanTimer sets it again if the task has heard from the coordinator since. So a Watch
+// every second does not set a timer every second.
 bool TaskState::HeardLocked(absl::Time now) {
   if (options_.orphan_timeout <= absl::ZeroDuration() || orphaned_) return false;
   last_heard_ = now;

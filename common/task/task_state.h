@@ -33,7 +33,7 @@ struct TaskOptions {
   // run for two grants at the same time. May block.
   std::function<absl::Status(const EpochGrant&)> on_grant;
   // Tells the task about an accepted Attach, before the Attach is answered and in the order of
-  // epochs; must not block. Also runs when the holder repeats its Attach, because the task's peers
+  // epochs. Must not block. Also runs when the holder repeats its Attach, because the task's peers
   // may have new addresses.
   std::function<void(const proto::AttachRequest&)> on_attach;
   // Begins to stop the task. Runs once, after the answer to the first Shutdown that has the
@@ -42,7 +42,7 @@ struct TaskOptions {
   // The time without a coordinator after which the task is orphaned; zero means that the task is
   // never orphaned.
   absl::Duration orphan_timeout = absl::ZeroDuration();
-  // Tells the program that the task is orphaned. Runs at most once, on the clock's thread; must not
+  // Tells the daemon that its task is orphaned. Runs at most once, on the clock's thread; must not
   // block. Does not run for a task that is already stopping.
   std::function<void()> on_orphaned;
 };

@@ -11,8 +11,9 @@ namespace cohort {
 ByteBudget::Lease::~Lease() { budget_->Return(*this); }
 
 bool ByteBudget::FitsLocked(size_t bytes) const {
-  // A request larger than the budget also fits once no lease of Ask or TryTake is left. Leases of
-  // bytes that arrived unasked do not count here, because such bytes may arrive again and again.
+  // A request larger than the budget also fits, once all room that Ask and TryTake have granted was
+  // given back. Room for bytes that arrived unasked does not count here, because such bytes may
+  // arrive again and again.
   if (asked_held_ == 0) return true;
   return stats_.held <= bytes_max_ && bytes <= bytes_max_ - stats_.held;
 }
@@ -25,8 +26,8 @@ ByteBudget::Room ByteBudget::HoldLocked(size_t bytes, bool asked) {
 }
 
 void ByteBudget::Ask(size_t bytes, Granted granted) {
-  // `granted` runs outside the lock, because it may drop its lease, and a lease's destructor takes
-  // the lock.
+  // `granted` runs outside the lock, because it may drop its Lease, whose destructor takes the
+  // lock.
   if (Room room = TryTake(bytes)) return granted(std::move(room));
   {
     MutexLock lock(mutex_);
@@ -35,7 +36,7 @@ void ByteBudget::Ask(size_t bytes, Granted granted) {
     stats_.waiting += bytes;
     ++stats_.waits;
   }
-  LetIn();  // a lease may have ended since TryTake failed; LetIn grants its room
+  LetIn();  // a Lease may have ended since TryTake failed; LetIn grants its room
 }
 
 ByteBudget::Room ByteBudget::TryTake(size_t bytes) {
@@ -62,9 +63,9 @@ void ByteBudget::Return(const Lease& lease) {
   LetIn();
 }
 
-// Grants room to waiting callers in order, on one thread at a time. A callback that drops its lease
+// Grants room to waiting callers in order, on one thread at a time. A callback that drops its Lease
 // at once calls LetIn again. This inner call returns at once, because the loop of the outer call
-// grants the returned room. So the stack does not grow, however many callbacks drop their leases.
+// grants the returned room. So the stack does not grow, however many callbacks drop their Leases.
 void ByteBudget::LetIn() {
   {
     MutexLock lock(mutex_);
@@ -88,7 +89,7 @@ void ByteBudget::LetIn() {
       stats_.waiting -= next.bytes;
       room = HoldLocked(next.bytes, /*asked=*/true);
     }
-    // `granted` runs outside the lock, because it may ask for more room or drop its lease.
+    // `granted` runs outside the lock, because it may ask for more room or drop its Lease.
     next.granted(std::move(room));
   }
 }

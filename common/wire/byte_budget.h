@@ -23,8 +23,8 @@
 
 namespace cohort {
 
-// A budget of bytes that callers share. Thread-safe. Always owned by a shared_ptr, because its
-// leases keep the budget alive.
+// A budget of bytes that callers share. Thread-safe. Always owned by a shared_ptr, because each
+// Lease keeps the budget alive.
 class ByteBudget : public std::enable_shared_from_this<ByteBudget> {
  public:
   // Room in the budget for some bytes. The destructor gives the room back, and calls on its own
@@ -43,15 +43,15 @@ class ByteBudget : public std::enable_shared_from_this<ByteBudget> {
     const size_t bytes_;
     const bool asked_;
   };
-  // A lease, shared by the slices of the payload for which the lease was granted.
+  // A Lease, shared by the slices of the payload for which the room was granted.
   using Room = std::shared_ptr<const Lease>;
   using Granted = absl::AnyInvocable<void(Room)>;
 
   explicit ByteBudget(size_t bytes_max) : bytes_max_(bytes_max) {}
 
-  // Asks for room for `bytes`. `granted` runs once, inside this or a later call of Ask or inside
-  // the destructor of another lease; `granted` must not block. If the caller no longer wants the
-  // room, `granted` drops the lease that it gets.
+  // Asks for room for `bytes`. `granted` runs once: inside this or a later call of Ask, or inside
+  // the destructor of another Lease. `granted` must not block. If the caller no longer wants the
+  // room, `granted` drops the Lease that it gets.
   void Ask(size_t bytes, Granted granted);
 
   // Takes room for `bytes` at once. Returns null if other callers are waiting, or if the budget has
@@ -62,13 +62,13 @@ class ByteBudget : public std::enable_shared_from_this<ByteBudget> {
   Room Take(size_t bytes);
 
   struct Stats {
-    size_t held = 0;      // bytes of room that leases hold now
+    size_t held = 0;      // bytes of room that is granted now
     size_t held_max = 0;  // highest value of `held` so far
     size_t waiting = 0;   // bytes of room for which callers wait
     uint64_t waits = 0;   // number of requests for room that had to wait
   };
   Stats stats() const;
-  // Restarts the statistics `held_max` and `waits`.
+  // Restarts the statistics `held_max` (from the present value of `held`) and `waits` (from 0).
   void CountAnew();
   size_t bytes_max() const { return bytes_max_; }
 
@@ -93,7 +93,7 @@ class ByteBudget : public std::enable_shared_from_this<ByteBudget> {
   std::deque<Waiter> waiters_ ABSL_GUARDED_BY(mutex_);
   // True while a thread runs LetIn, which grants room to waiters.
   bool letting_in_ ABSL_GUARDED_BY(mutex_) = false;
-  // Number of live leases that were granted by Ask or TryTake.
+  // The number of Leases of Ask or TryTake that have not ended.
   uint64_t asked_held_ ABSL_GUARDED_BY(mutex_) = 0;
   Stats stats_ ABSL_GUARDED_BY(mutex_);
 };

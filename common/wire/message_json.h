@@ -14,7 +14,7 @@ namespace cohort {
 absl::StatusOr<std::string> MessageToJson(const google::protobuf::Message& message);
 
 // Reads a message from JSON. Keys that are not fields of `message` are ignored, because a later
-// version of the program may have written them. Errors: INVALID_ARGUMENT saying what is wrong.
+// version of Cohort may have written them. Errors: INVALID_ARGUMENT saying what is wrong.
 absl::Status MessageFromJson(absl::string_view json, google::protobuf::Message& message);
 
 }  // namespace cohort

@@ -32,8 +32,8 @@ class OpenCall {
   // right. Returns true for the first claim only.
   bool Claim() { return !claimed_.exchange(true); }
 
-  // Stores the lease of the request's payload in the receive budget. The lease is held until the
-  // call is answered. Runs before the call is handled.
+  // Stores the room that the request's payload takes in the receive budget. The room is given back
+  // when the call is answered. Runs before the call is handled.
   void SetRoom(ByteBudget::Room room) { room_ = std::move(room); }
   void DropRoom() { room_.reset(); }
 

@@ -82,8 +82,8 @@ class Channel {
                                       absl::Duration timeout, Reply done) = 0;
 };
 
-// The purpose of a channel. Each lane has a connection of its own, so that control calls
-// (heartbeats, state) never wait behind tensors.
+// The purpose of a channel. Channels of different purposes have connections of their own, so that
+// control calls (heartbeats, state) never wait behind tensors.
 //
 // kControl is for control calls, and kData for calls with tensors.
 //

@@ -55,7 +55,7 @@ class LocalOpenCall final : public OpenCall {
   const size_t message_bytes_max_;
 };
 
-// The session of one connection, which passes the client's calls to the handlers. Thread-safe.
+// Passes the calls of one client, which arrive on one connection, to the handlers. Thread-safe.
 class ServerSession final : public FrameConnection::Owner,
                             public std::enable_shared_from_this<ServerSession> {
  public:
@@ -63,7 +63,8 @@ class ServerSession final : public FrameConnection::Owner,
                 size_t message_bytes_max)
       : calls_(std::move(calls)), peers_(std::move(peers)), message_bytes_max_(message_bytes_max) {}
 
-  // Sets the session's connection. Runs once, on the thread of the loop on which OnFrame also runs.
+  // Sets the connection of this ServerSession. Runs once, on the thread of the loop on which
+  // OnFrame also runs.
   void SetConnection(std::weak_ptr<FrameConnection> connection) {
     connection_ = std::move(connection);
   }
@@ -115,8 +116,8 @@ class ServerSession final : public FrameConnection::Owner,
     if (connection == nullptr) return;
     if (room != nullptr) {
       MutexLock lock(mutex_);
-      // The swap moves any earlier lease of this id to `room`, which dies outside the lock: a
-      // lease's destructor runs the callbacks of callers that wait for room.
+      // The swap moves any earlier Lease of this call id to `room`, which dies outside the lock: a
+      // Lease's destructor runs the callbacks of callers that wait for room.
       std::swap(rooms_[id], room);
     }
     proto::LocalFrame frame;
@@ -138,7 +139,7 @@ class ServerSession final : public FrameConnection::Owner,
   const size_t message_bytes_max_;
   std::weak_ptr<FrameConnection> connection_;
   Mutex mutex_;
-  // Leases that were granted to requests that have not arrived yet, by the ids of their calls.
+  // The room that was granted to requests that have not arrived yet, by the ids of their calls.
   std::map<uint64_t, ByteBudget::Room> rooms_ ABSL_GUARDED_BY(mutex_);
 };
 

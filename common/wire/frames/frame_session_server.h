@@ -1,7 +1,7 @@
 #pragma once
 
-// The serving end of connections that carry frames (frame_connection.h): each connection has a
-// session, which passes the calls of one client to the handlers. Internal to common/wire.
+// The serving end of connections that carry frames (frame_connection.h). Each connection has a
+// ServerSession, which passes the calls of one client to the handlers. Internal to common/wire.
 
 #include <memory>
 #include <set>

@@ -40,7 +40,7 @@ IoLoop::IoLoop(Turns turns) : state_(std::make_shared<State>()) {
   state_->epoll = UniqueFd(epoll_create1(EPOLL_CLOEXEC));
   state_->wake = UniqueFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   state_->timer = UniqueFd(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
-  // The program has checked its limit on descriptors before it makes loops
+  // Main has checked the limit on open descriptors before a loop is made
   // (common/cluster/process_limits.h).
   COHORT_CHECK(state_->epoll.ok() && state_->wake.ok() && state_->timer.ok(),
                "the process may open three descriptors");

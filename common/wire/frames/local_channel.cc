@@ -16,7 +16,7 @@ namespace cohort {
 
 namespace {
 
-// A caller's handle of a call on a LocalSession. The handle may outlive the session.
+// A caller's handle of a call on a LocalSession. The handle may outlive the LocalSession.
 class LocalCall final : public Call {
  public:
   LocalCall(std::weak_ptr<LocalSession> session, uint64_t id)

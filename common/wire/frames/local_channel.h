@@ -47,11 +47,11 @@ class LocalSession final : public FrameConnection::Owner,
   // socket.
   static absl::StatusOr<std::shared_ptr<LocalSession>> Connect(std::shared_ptr<IoLoop> loop,
                                                                Options options);
-  // Makes a session over an existing connection to the server.
+  // Makes a LocalSession over an existing connection to the server.
   static std::shared_ptr<LocalSession> Over(std::shared_ptr<IoLoop> loop, UniqueFd socket,
                                             Options options);
-  // Makes a session over the connection that `connect` makes. `loop` runs only the session's timer,
-  // and the completions of calls that the caller's side ends.
+  // Makes a LocalSession over the connection that `connect` makes. `loop` runs only the timer, and
+  // the completions of calls that the caller's side ends.
   using MakeConnection = absl::FunctionRef<std::shared_ptr<FrameConnection>(
       std::shared_ptr<FrameConnection::Owner> owner, const FrameConnection::Options& options)>;
   static std::shared_ptr<LocalSession> Over(std::shared_ptr<IoLoop> loop, Options options,
@@ -63,8 +63,7 @@ class LocalSession final : public FrameConnection::Owner,
 
   bool open() const { return connection_->open(); }
 
-  // Closes the session's connection once the calls under way have ended. No other call may be
-  // started.
+  // Closes the connection once the calls under way have ended. No other call may be started.
   void CloseWhenIdle();
 
   void Cancel(uint64_t id);
@@ -79,8 +78,8 @@ class LocalSession final : public FrameConnection::Owner,
     Time deadline;
     // The call's request, while the call waits until the server has room.
     absl::optional<Message> waits = {};
-    // The lease of the call's request in the budget `unasked_`, if the request was sent without
-    // asking the server for room.
+    // The room in the budget `unasked_` that the call's request takes, if the request was sent
+    // without asking the server for room.
     ByteBudget::Room unasked = nullptr;
   };
 
@@ -108,7 +107,7 @@ class LocalSession final : public FrameConnection::Owner,
   // last owner stops the loop's thread.
   const std::shared_ptr<IoLoop> loop_;
   const Options options_;
-  // The session's connection. Set once; shared with the loop until the connection ends.
+  // The connection of this LocalSession. Set once; shared with the loop until the connection ends.
   std::shared_ptr<FrameConnection> connection_;
   // The timer that fires at the earliest deadline of a call. Set once; shared with the loop.
   std::shared_ptr<LoopTimer> timer_;
@@ -152,12 +151,12 @@ class LocalChannel final : public Channel {
   }
   absl::StatusOr<std::shared_ptr<LocalSession>> OpenSession(StreamKind kind);
 
-  const LocalLoops loops_;  // the threads of the connections, shared with the sessions
-  // The options of the sessions that the channel opens. Without a socket name, the channel opens no
-  // connections of its own.
+  const LocalLoops loops_;  // threads of the connections; shared with each LocalSession
+  // The options of each LocalSession that the channel opens. Without a socket name, the channel
+  // opens no connections of its own.
   const LocalSession::Options options_;
   Mutex mutex_;
-  // The sessions, indexed by StreamKind. Shared with calls, which may outlive the channel.
+  // The LocalSessions, indexed by StreamKind. Shared with calls, which may outlive the channel.
   std::array<std::shared_ptr<LocalSession>, 2> sessions_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -51,8 +51,8 @@ ByteSlice SliceOf(std::shared_ptr<Buffer> buffer, size_t size) {
 
 }  // namespace
 
-// A lease of a block of shared memory that the other end made. The other end writes to the block
-// again only after the lease is gone. Thread-safe.
+// Keeps a block of shared memory, which the other end made, reserved for a reader: the other end
+// writes to the block again only after the BlockLease is gone. Thread-safe.
 class LocalReader::BlockLease {
  public:
   BlockLease(std::weak_ptr<BlockReturn> to, uint64_t block, std::shared_ptr<const Mapping> memory)
@@ -278,8 +278,9 @@ absl::Status LocalReader::MapBlock(uint64_t block) {
   return absl::OkStatus();
 }
 
-// Returns the payload in a frame's block without a lease: the slice keeps the block mapped, but the
-// other end may write to the block again once the block is given back.
+// Returns the payload in a frame's block, but does not reserve the block (see Lease). The slice
+// keeps the block mapped, but the other end may write to the block again once the block is given
+// back.
 absl::StatusOr<ByteSlice> LocalReader::BlockBytes(const proto::LocalFrame& frame) const {
   const auto found = mapped_.find(frame.block());
   if (found == mapped_.end()) return Malformed(absl::StrCat("unknown block ", frame.block()));
@@ -319,7 +320,8 @@ absl::Status LocalReader::TakeRanges(proto::LocalFrame frame, const Sinks& sinks
       frame.ranges_size() > static_cast<int>(kRangesMax)) {
     return Malformed("ranges of no message");
   }
-  // The leases by block. A block that several ranges name is leased once, and so given back once.
+  // The blocks that the frame's ranges name, by id, each with one BlockLease. So a block that
+  // several ranges name is given back once.
   std::map<uint64_t, ByteSlice> whole;
   // Block 0 stands for the payload inside the frame.
   whole[0] = SliceOf(std::move(*frame.mutable_payload()));
@@ -338,8 +340,8 @@ absl::Status LocalReader::TakeRanges(proto::LocalFrame frame, const Sinks& sinks
     if (bytes > options_.message_bytes_max) return Malformed("ranges of too many bytes");
     payload.push_back({block.owner, block.data + range.begin(), range.bytes()});
   }
-  // From here on, only the slices of the payload hold the leases, so a block is given back when the
-  // last slice in it is gone.
+  // From here on, only the slices of the payload hold the BlockLeases, so a block is given back
+  // when the last slice in the block is gone.
   whole.clear();
   return Give(std::move(frame), std::move(payload), sinks);
 }

@@ -20,7 +20,7 @@ namespace cohort {
 namespace {
 
 // Begins to serve a new connection. Runs on the thread of `loop`, which also reads frames, so no
-// frame is read before the session knows its connection.
+// frame is read before the connection's ServerSession knows the connection.
 void Serve(const std::shared_ptr<IoLoop>& loop, UniqueFd socket,
            const std::shared_ptr<ServerCalls>& calls, const std::shared_ptr<FramePeers>& peers,
            const LocalConnection::Options& options) {
@@ -85,7 +85,7 @@ class FrameServer final : public LocalServer {
 
   const LocalLoops loops_;  // threads and memory, shared with the transport and its channels
   const LocalServerOptions options_;
-  // The open calls, shared with the sessions and the acceptors.
+  // The open calls, shared with the connections and the acceptors.
   const std::shared_ptr<ServerCalls> calls_;
   const std::shared_ptr<FramePeers> peers_;
   // The acceptors of the unix sockets, shared with their loops. Not changed after the server has

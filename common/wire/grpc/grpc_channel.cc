@@ -233,10 +233,10 @@ class ToldNames {
   absl::optional<ServerNames> names_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Returns the loop that runs the timers of all sessions over gRPC.
+// Returns the loop that runs the timers of every LocalSession over gRPC.
 const std::shared_ptr<IoLoop>& TimerLoop() {
-  // The loop is never destroyed, as gRPC's threads are not (grpc_loop.cc): sessions on these
-  // threads may use the loop until the process ends.
+  // The loop is never destroyed, as gRPC's threads are not (grpc_loop.cc): calls on these threads
+  // may use the loop until the process ends.
   static const auto* const loop =
       new std::shared_ptr<IoLoop>(std::make_shared<IoLoop>(Turns::kShort));
   return *loop;
@@ -289,9 +289,9 @@ class FrameChannel final : public GrpcChannel {
   struct Line {
     explicit Line(const GrpcChannelOptions& options) : stub(NewChannel(options.address, options)) {}
     grpc::GenericStub stub;  // a connection of gRPC, opened by the first call
-    // The session, shared with calls, which may outlive the channel.
+    // The LocalSession over this connection. Shared with calls, which may outlive the channel.
     std::shared_ptr<LocalSession> session;
-    std::shared_ptr<ToldNames> names;  // what the server told on the session's connection
+    std::shared_ptr<ToldNames> names;  // names that the server told for this `session`
   };
 
   static LocalSession::Options SessionOptions(const GrpcChannelOptions& options) {
@@ -315,7 +315,7 @@ class FrameChannel final : public GrpcChannel {
     return parts ? StreamKind::kParts : StreamKind::kCalls;
   }
 
-  // Opens the session of a line, if the line has none or its session has ended.
+  // Opens the LocalSession of a line, if the line has none or its connection has ended.
   void OpenLocked(Line& line) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (line.session != nullptr && line.session->open()) return;
     line.names = std::make_shared<ToldNames>();

@@ -163,7 +163,7 @@ class RawServer final : public GrpcServer {
  private:
   const std::string address_;
   const std::shared_ptr<ServerCalls> calls_;  // the open calls, shared with the calls
-  // The open connections of frames. Shared with their sessions.
+  // The open connections of frames. Shared with the code that serves each of them.
   const std::shared_ptr<FramePeers> peers_;
   const std::shared_ptr<GrpcStandardServices> standard_;
   // The number of calls that gRPC has not ended yet. Shared with these calls.

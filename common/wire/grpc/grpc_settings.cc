@@ -99,8 +99,8 @@ void ApplyServerSettings(size_t message_bytes_max, grpc::ServerBuilder& builder)
   set(GRPC_ARG_KEEPALIVE_TIME_MS, kServerKeepaliveTimeMs);
   set(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kServerKeepaliveTimeoutMs);
   set(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kPingIntervalMinMs);
-  // A server does not know the lane of a connection, so every client gets the flow-control window
-  // for tensors.
+  // A server does not know the purpose of a connection (Lane), so every client gets the
+  // flow-control window for tensors.
   set(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kLookaheadBytes);
   // Two daemons on one port are a mistake, so the second daemon fails to listen.
   set(GRPC_ARG_ALLOW_REUSEPORT, 0);

@@ -128,7 +128,7 @@ void AnswerExtensions(const std::string& type, ServerReflectionResponse& answer)
 }
 
 // Answers a request of the reflection service from the descriptors that are linked into this
-// program. `services` are the names of the server's services. For an unknown name, the answer
+// executable. `services` are the names of the server's services. For an unknown name, the answer
 // contains the error NOT_FOUND.
 ServerReflectionResponse ReflectionAnswer(const ServerReflectionRequest& request,
                                           const std::vector<std::string>& services) {

@@ -246,7 +246,8 @@ absl::StatusOr<std::unique_ptr<LocalServer>> AutoTransport::ListenLocally(
 
 std::shared_ptr<Channel> AutoTransport::Connect(const std::string& address, Lane lane) {
   if (lane == Lane::kControl) {
-    // The control lane stays on gRPC, because heartbeats must not depend on the faster connections.
+    // Channels for kControl stay on gRPC, because heartbeats must not depend on the faster
+    // connections.
     return MakeGrpcChannel({address, lane, options_.message_bytes_max});
   }
   if (options_.kind == TransportKind::kUnix || options_.kind == TransportKind::kShm) {

@@ -1,6 +1,6 @@
 #pragma once
 
-// The channel for tensors in a program that was started with `--transport unix` or `shm`. gRPC
+// The channel for tensors in a process that was started with `--transport unix` or `shm`. gRPC
 // carries none of its calls; gRPC is only used to ask for the name of the server's unix socket. A
 // peer that cannot be reached in the chosen way is refused, with a text that says why and what to
 // do. Internal to common/wire.

@@ -13,7 +13,7 @@
 
 namespace cohort {
 
-// Returns the transport of a program that serves or calls other processes. Its calls end when the
+// Returns the transport of a process that serves or calls other processes. Its calls end when the
 // transport is destroyed. Its channels replace connections that no longer answer
 // (renewed_channel.h).
 std::unique_ptr<Transport> MakeTransport(TransportKind kind);

@@ -74,7 +74,7 @@ void TcpRoute::Dial(const Server& server, StreamKind kind) {
   if (step == dials_) dial_ = *std::move(dial);
 }
 
-// Makes a session over a TCP connection. Such a connection has no shared blocks, and it has
+// Makes a LocalSession over a TCP connection. Such a connection has no shared blocks, and it has
 // checksums, because bytes may change on the way.
 std::shared_ptr<LocalSession> TcpRoute::SessionOver(UniqueFd socket, StreamKind kind) {
   LocalSession::Options options;

@@ -59,7 +59,7 @@ class TcpRoute : public std::enable_shared_from_this<TcpRoute> {
   int dials_ ABSL_GUARDED_BY(mutex_) = 0;
   // The last attempt to connect (dial) that was started. Shared with the loop.
   std::shared_ptr<StreamDial> dial_ ABSL_GUARDED_BY(mutex_);
-  // The session for small calls, until the connection for large payloads exists too.
+  // The LocalSession for small calls, until the connection for large payloads exists too.
   std::shared_ptr<LocalSession> calls_ ABSL_GUARDED_BY(mutex_);
   // The name of the last server that could not be reached over TCP, and the time of the next
   // attempt to reach this server.
