@@ -23,8 +23,9 @@ struct TfConfig {
   ClusterSpec cluster;
   std::optional<TaskId> task;
   std::string rpc_layer;
-  std::optional<std::string> session_master;  // absent and "" differ: "" is a master string
-  std::string cluster_lookalike;              // an unknown key that probably means `cluster`, or ""
+  // TensorFlow's session_master. An absent value and "" differ, because "" is a master string.
+  std::optional<std::string> session_master;
+  std::string cluster_lookalike;  // an unknown key that probably means `cluster`, or ""
 };
 
 // Parses the text of a TF_CONFIG. Empty text is an empty configuration, and unknown keys are

@@ -66,7 +66,7 @@ class TaskService {
   proto::TaskRef task_ref() const;
 
  private:
-  const std::shared_ptr<TaskState> state_;  // shared with open Watch calls
+  const std::shared_ptr<TaskState> state_;  // state of the task, shared with open Watch calls
 };
 
 }  // namespace cohort

@@ -37,8 +37,9 @@ absl::Status Attributed(const absl::Status& status, proto::ErrorClass otherwise,
 // any other error gets the class APPLICATION.
 absl::Status AttributedCall(const absl::Status& status, const proto::TaskRef& task);
 
-// Returns true if the transport ended the call without an answer: UNAVAILABLE, DEADLINE_EXCEEDED or
-// CANCELLED, and without a class. Only errors that a handler answered have a class.
+// Returns true if the transport ended the call without an answer. The error then has the code
+// UNAVAILABLE, DEADLINE_EXCEEDED or CANCELLED, and no class: only errors that a handler answered
+// have a class.
 bool FailedOnItsWay(const absl::Status& status);
 
 // Returns a task's name for log and error texts: "worker:1" or "worker:1 (incarnation 77)".

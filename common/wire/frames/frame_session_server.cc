@@ -134,8 +134,8 @@ class ServerSession final : public FrameConnection::Owner,
     return room;
   }
 
-  const std::shared_ptr<ServerCalls> calls_;  // the server's calls, shared with the server
-  const std::shared_ptr<FramePeers> peers_;   // the server's connections, shared with the server
+  const std::shared_ptr<ServerCalls> calls_;  // the server's open calls, shared with the server
+  const std::shared_ptr<FramePeers> peers_;   // its connections, shared with the server
   const size_t message_bytes_max_;
   std::weak_ptr<FrameConnection> connection_;
   Mutex mutex_;

@@ -39,10 +39,12 @@ class SpinGate {
 
  private:
   static constexpr int kScoreMax = 8;
-  static constexpr int kScoreFirst = 2;  // score after a trial spin that found an event
+  // The score after a trial spin that found an event. A loop spins before each sleep while its
+  // score is above 0.
+  static constexpr int kScoreFirst = 2;
   static constexpr int kTrialInterval = 64;
   int score_ = 0;
-  int waits_ = 0;  // waits since the last trial spin
+  int waits_ = 0;  // number of waits since the last trial spin
 };
 
 // A thread that serves descriptors, posted tasks and timers. Thread-safe.

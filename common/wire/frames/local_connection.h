@@ -14,8 +14,8 @@ namespace cohort {
 // A connection that reads on its loop's thread. Thread-safe.
 class LocalConnection final : public FrameConnection, public IoLoop::Source, private FrameBearer {
  public:
-  // Makes a connection over `socket` and starts to read frames. The connection holds `owner` until
-  // it ends.
+  // Makes a connection over `socket` and starts to read frames. Holds `owner` until the connection
+  // ends.
   static std::shared_ptr<LocalConnection> Start(std::shared_ptr<IoLoop> loop, UniqueFd socket,
                                                 std::shared_ptr<Owner> owner,
                                                 const Options& options);

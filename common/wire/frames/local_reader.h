@@ -132,7 +132,8 @@ class LocalReader {
   // The pool of payload memory. Shared with the payloads that were handed out.
   const std::shared_ptr<ReceivePool> pool_;
   PayloadAssembler parts_;
-  proto::LocalFrame first_of_parts_;  // kind and header of a message in parts
+  // The kind and the header of the message whose parts are arriving.
+  proto::LocalFrame first_of_parts_;
   // The frame whose payload is arriving; null if the next bytes belong to a frame.
   std::unique_ptr<Behind> behind_;
   bool bulky_ = false;  // whether a large payload followed the last frame

@@ -110,7 +110,8 @@ bool LocalWriter::SendInPlace(proto::LocalFrame frame, Payload payload) {
 // yet, a frame is sent before that passes the descriptor.
 void LocalWriter::LendLocked(const Payload& payload, proto::LocalFrame& frame, Sent& sent) {
   for (const uint64_t id : lent_.TakeGone()) frame.add_dropped(id);
-  std::map<const SharedMemory*, uint64_t> lent;  // ids of lent memory; each is lent once per frame
+  // The ids of the memory that this frame lends. Memory in which several slices lie is lent once.
+  std::map<const SharedMemory*, uint64_t> lent;
   size_t copied = 0;
   for (const ByteSlice& slice : payload) {
     if (slice.size == 0) continue;

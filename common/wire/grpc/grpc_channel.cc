@@ -101,7 +101,9 @@ class UnaryCaller {
  private:
   void Finished(bool) {
     const std::unique_ptr<UnaryCaller> self(this);
-    io_.reset();  // gRPC placed the reader in memory that belongs to the call's context
+    // The reader dies before the call's context, because gRPC has placed the reader in memory of
+    // the context.
+    io_.reset();
     ended_(*state_, status_);
   }
 
@@ -332,7 +334,8 @@ class FrameChannel final : public GrpcChannel {
   const Lane lane_;
   const LocalSession::Options options_;
   Mutex mutex_;
-  std::array<Line, 2> lines_ ABSL_GUARDED_BY(mutex_);  // indexed by StreamKind
+  // The two connections of gRPC, indexed by StreamKind.
+  std::array<Line, 2> lines_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace

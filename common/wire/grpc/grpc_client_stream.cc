@@ -20,7 +20,9 @@ void GrpcClientStream::StartWrite(const grpc::ByteBuffer& message, grpc::WriteOp
 
 void GrpcClientStream::RemoveHold() {
   if (--left_ > 0) return;
-  io_.reset();  // gRPC placed the stream in memory that belongs to the call's context
+  // The stream dies before the call's context, because gRPC has placed the stream in memory of the
+  // context.
+  io_.reset();
   OnDone(status_);
 }
 

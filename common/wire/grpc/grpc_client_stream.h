@@ -52,7 +52,7 @@ class GrpcClientStream {
   GrpcEvent written_ = GrpcEvent::To<&GrpcClientStream::HasWritten>(*this);
   GrpcEvent finished_ = GrpcEvent::To<&GrpcClientStream::Finished>(*this);
   std::unique_ptr<grpc::GenericClientAsyncReaderWriter> io_;
-  grpc::ByteBuffer message_;  // the message that gRPC is reading into
+  grpc::ByteBuffer message_;  // the message that is being read
   grpc::Status status_;
   // The number of events for which OnDone waits: holds, writes under way, and the end of the call.
   std::atomic<int> left_{1};

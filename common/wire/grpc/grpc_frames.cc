@@ -238,8 +238,10 @@ class ClientFrames final : public GrpcFrameConnection, private GrpcClientStream 
     return absl::UnavailableError(status.ok() ? "the server ended the stream" : status.message());
   }
 
-  std::shared_ptr<FrameConnection> self_;  // this connection; keeps itself until OnDone
-  std::function<void(ServerNames)> told_;  // used only by OnMessage; null after the first one
+  // A reference to this connection itself, which keeps the connection alive until OnDone runs.
+  std::shared_ptr<FrameConnection> self_;
+  // The receiver of the server's names; null once it was called. Used only by OnMessage.
+  std::function<void(ServerNames)> told_;
   Mutex mutex_;
   // The context of the call, shared with StopBearer; null once OnDone has run.
   std::shared_ptr<grpc::ClientContext> context_ ABSL_GUARDED_BY(mutex_);
@@ -285,9 +287,11 @@ class ServedFrames final : public GrpcFrameConnection, private GrpcServedCall {
     StopSending();
   }
 
-  std::shared_ptr<FrameConnection> self_;  // this connection; keeps itself until OnDone
+  // A reference to this connection itself, which keeps the connection alive until OnDone runs.
+  std::shared_ptr<FrameConnection> self_;
   Mutex mutex_;
-  grpc::Status end_ ABSL_GUARDED_BY(mutex_);  // status for the client
+  // The status that ends the call, and tells the client why the connection has ended.
+  grpc::Status end_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace

@@ -14,9 +14,9 @@ namespace cohort {
 
 namespace {
 
-// Registers the process's completion queue with a gRPC server. A ServerBuilder accepts only queues
-// that it has made itself, but it shows credentials the server before the server starts.
-// Thread-safe.
+// Registers the process's completion queue with a gRPC server. A ServerBuilder itself accepts only
+// queues that it has made. Credentials are the only objects that see the server before it starts,
+// so these credentials register the queue. Thread-safe.
 class QueueCredentials final : public grpc::ServerCredentials {
  public:
   void SetAuthMetadataProcessor(const std::shared_ptr<grpc::AuthMetadataProcessor>&) override {}

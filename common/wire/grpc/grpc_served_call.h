@@ -94,7 +94,7 @@ class GrpcServedCall {
   GrpcEvent written_ = GrpcEvent::To<&GrpcServedCall::HasWritten>(*this);
   GrpcEvent finished_ = GrpcEvent::To<&GrpcServedCall::Finished>(*this);
   std::unique_ptr<GrpcIncoming> call_;
-  grpc::ByteBuffer message_;  // the message that gRPC is reading into
+  grpc::ByteBuffer message_;  // the message that is being read
   // The number of events for which OnDone waits: operations under way, and the end of the call.
   std::atomic<int> left_{1};
 };
@@ -104,7 +104,7 @@ struct GrpcStandardServices;
 
 // The state that all calls of one gRPC server use. Thread-safe.
 struct GrpcDispatcher {
-  std::shared_ptr<ServerCalls> calls;  // the open calls, shared with the server
+  std::shared_ptr<ServerCalls> calls;  // the server's open calls, shared with the server
   size_t message_bytes_max = 0;
   std::shared_ptr<ReceivePool> pool;  // memory of received payloads, shared with the payloads
   // The names by which clients reach the server in other ways than over gRPC: `local_name` for
@@ -114,7 +114,8 @@ struct GrpcDispatcher {
   std::string stream_name;
   // The open connections of frames. Shared with the server, which closes them.
   std::shared_ptr<FramePeers> peers;
-  std::shared_ptr<GrpcStandardServices> standard;  // health and reflection, shared with the server
+  // The state of the health and reflection services, shared with the server.
+  std::shared_ptr<GrpcStandardServices> standard;
 
   // Adds the server's names to the initial metadata of the answer, if the client has asked for the
   // names.

@@ -96,7 +96,8 @@ class UnaryCall final : public GrpcServedCall,
   // The state that the server's calls share; null once gRPC has ended the call. A service may keep
   // the reply, and with the reply this call, for longer.
   std::shared_ptr<const GrpcDispatcher> dispatcher_;
-  std::shared_ptr<UnaryCall> self_;  // this call; keeps itself until OnDone
+  // A reference to this call itself, which keeps the call alive until OnDone runs.
+  std::shared_ptr<UnaryCall> self_;
 };
 
 void Serve(std::unique_ptr<GrpcIncoming> call,
@@ -162,7 +163,8 @@ class RawServer final : public GrpcServer {
 
  private:
   const std::string address_;
-  const std::shared_ptr<ServerCalls> calls_;  // the open calls, shared with the calls
+  // The open calls of the server. Shared with the code that serves each of them.
+  const std::shared_ptr<ServerCalls> calls_;
   // The open connections of frames. Shared with the code that serves each of them.
   const std::shared_ptr<FramePeers> peers_;
   const std::shared_ptr<GrpcStandardServices> standard_;

@@ -100,7 +100,8 @@ class LocalOnlyChannel::AskingCall : public std::enable_shared_from_this<AskingC
   const std::shared_ptr<LocalOnlyChannel> channel_;
   // The user's call, until the server's name is known.
   Waiting waiting_;
-  std::string refused_;  // the last name with which connecting failed
+  // The last name of a unix socket with which connecting failed.
+  std::string refused_;
   Mutex mutex_;
   // The handle of the current step's call: the question for the server's name, or the user's call.
   // Shared with a Cancel under way.
