@@ -276,7 +276,7 @@ void TaskState::Watch(Envelope<proto::WatchRequest> request, WatchReply reply) {
     MutexLock lock(mutex_);
     answer = WatchAnswerLocked();
     // Another coordinator may have attached, or Stop() may have run, between CheckEpoch and this
-    // lock.
+    // lock. So both are checked again.
     gone = stopped_ || epoch_ != request.header.epoch();
     // A Watch is answered at once if its caller does not know the task's present state or the
     // latest set of unreached tasks. Otherwise the Watch stays open.

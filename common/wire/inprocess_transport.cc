@@ -62,7 +62,7 @@ class CancelHandle final : public Call {
   void Cancel() override { call_->Finish(absl::CancelledError("the caller cancelled the call")); }
 
  private:
-  // The call, shared because reply, timer and this handle race to complete the call.
+  // The call. Shared, because the call's reply, its timer and this handle race to complete it.
   const std::shared_ptr<PendingCall> call_;
 };
 

@@ -32,6 +32,7 @@ absl::Status FrameConnection::Read(
                      },
                      [&](const proto::LocalFrame& frame, size_t bytes) {
                        // The owner may have closed the connection while the frame was being read.
+                       // Then nobody offers memory for the payload.
                        const std::shared_ptr<Owner> owner = OwnerUntilTheEnd();
                        return owner == nullptr ? nullptr : owner->PlaceFor(frame, bytes);
                      }});

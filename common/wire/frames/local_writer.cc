@@ -107,7 +107,7 @@ bool LocalWriter::SendInPlace(proto::LocalFrame frame, Payload payload) {
 
 // Writes into the frame where each slice of the payload lies: in lent memory, or at the next
 // position of the block that holds the copied slices. For memory that the other end has not mapped
-// yet, a frame is sent before that passes the descriptor.
+// yet, another frame is sent first, which passes the memory's descriptor.
 void LocalWriter::LendLocked(const Payload& payload, proto::LocalFrame& frame, Sent& sent) {
   for (const uint64_t id : lent_.TakeGone()) frame.add_dropped(id);
   // The ids of the memory that this frame lends. Memory in which several slices lie is lent once.

@@ -106,7 +106,8 @@ class LocalWriter {
       if (bearer != nullptr) bearer->StartSending();
     }
     std::vector<Payload> payloads;
-    FrameBearer* bearer = nullptr;  // null: the bearer has nothing to start
+    // The bearer on which StartSending must be called; null if there is nothing to start.
+    FrameBearer* bearer = nullptr;
   };
 
   bool UseBlocksLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -34,10 +34,10 @@ namespace {
 class AutoServer final : public Server {
  public:
   struct Parts {
-    // Serves the unix socket; null if the server has none.
+    // The server on the unix socket; null if there is no such socket.
     std::unique_ptr<LocalServer> local;
-    // Serves frames over TCP; null if the server's address is a unix socket, where gRPC listens
-    // itself.
+    // The server for frames over TCP; null if the server's address is a unix socket, where gRPC
+    // listens itself.
     std::unique_ptr<LocalServer> stream;
     std::unique_ptr<GrpcServer> grpc;
   };

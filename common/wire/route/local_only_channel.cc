@@ -50,8 +50,8 @@ class LocalOnlyChannel::AskingCall : public std::enable_shared_from_this<AskingC
       cancelled_ = true;
       call = call_;
     }
-    // The step's call is cancelled outside the lock, because its completion may start the next
-    // step.
+    // The call of the current step is cancelled outside the lock, because its completion may start
+    // the next step.
     if (call != nullptr) call->Cancel();
   }
 
