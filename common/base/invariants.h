@@ -37,7 +37,8 @@ inline bool ChecksInvariants() {
 }
 inline void CheckInvariantsFromNowOn() { internal::checks_invariants.store(true); }
 
-// Checks the invariants of an object at the end of its scope. Thread-compatible.
+// Checks the invariants of an object when this InvariantsAfter is destroyed, at the end of a scope.
+// Thread-compatible.
 template <typename T>
 class InvariantsAfter {
  public:

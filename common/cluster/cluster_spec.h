@@ -68,10 +68,10 @@ absl::StatusOr<int> WorkerCount(const ClusterSpec& cluster, Role role);
 // INVALID_ARGUMENT if `task` is a ps.
 absl::StatusOr<int> IdInCluster(const ClusterSpec& cluster, TaskId task);
 // Returns the task that leads collective calls: the chief, or else the first worker. Returns
-// nothing if `task` is an evaluator or `cluster` is empty.
+// nothing if `task` is an evaluator, or if the cluster has neither a chief nor a worker.
 std::optional<TaskId> CollectiveLeader(const ClusterSpec& cluster, std::optional<TaskId> task);
 // Returns the task that leads the coordination of the cluster, by TensorFlow's rule: the first ps,
-// else the chief, else the first worker. Returns nothing if `cluster` is empty.
+// else the chief, else the first worker. Returns nothing if the cluster has none of these tasks.
 std::optional<TaskId> CoordinationLeader(const ClusterSpec& cluster);
 
 }  // namespace cohort
