@@ -72,7 +72,7 @@ class LaneCommunicator final : public Communicator {
  private:
   // Hands RPCs to the groups of the worker, which share it.
   const std::shared_ptr<FrameRouter> table_;
-  // The state of this rank; shared with frames and timers under way.
+  // The state of this rank; shared with the callbacks of frames and timers.
   const std::shared_ptr<class LaneGroup> group_;
 };
 

@@ -59,8 +59,7 @@ struct OperationSetup {
   RankPlan plan;
   int rank = 0;
   int size = 1;
-  // True if receivers may delay the answers to the operation's frames and send several answers
-  // together.
+  // True if receivers may hold back the answers to the operation's frames (late_answers.h).
   bool answers_may_wait = false;
 };
 
@@ -87,7 +86,7 @@ class Operation : public std::enable_shared_from_this<Operation> {
   // once: if answers waited for the use of the elements, frames that arrive out of order could wait
   // for each other forever.
   void OnFrame(CollectiveFrame frame);
-  // Stops the operation: no further frame is sent and no further step is made.
+  // Stops the operation: it sends no further frame and makes no further step.
   void Stop();
   // Ends the call with the error `status` as soon as nothing reads the caller's memory. Called
   // after Stop().
