@@ -105,10 +105,11 @@ ShmBarrier::~ShmBarrier() {
 
 // Proof that no rank sleeps forever: all ranks see the stores of `arrived`, the loads in
 // AllArrived() and the changes of `sleepers` in one order. The rank whose store of `arrived` is
-// last in that order sees that all ranks have arrived, and rings the bell if it sees a sleeper. A
-// sleeper that it does not see yet will read the words of all ranks after that store, and not
-// sleep. A sleeper that it sees either has not read the bell yet, and then reads the words as well,
-// or is woken by the change of the bell.
+// last in that order sees that all ranks have arrived, and then reads `sleepers`. A sleeper that it
+// does not see yet reads the words of all ranks after that, finds that all ranks have arrived, and
+// does not sleep. If it sees a sleeper, it rings the bell. A sleeper that reads the bell after the
+// change then also finds that all ranks have arrived; a sleeper that has read the bell before is
+// woken by the change.
 absl::Status ShmBarrier::Wait() {
   At(BarrierStep::kReaches);
   ++arrived_;
