@@ -102,8 +102,7 @@ void LaneGroup::StartHere(CollectiveCall call, Carries carries, Communicator::Do
   state.carries = carries;
   state.done = std::move(done);
   state.started = clock_.Now();
-  // The call ends when the ranks have agreed on the cause of the abort.
-  if (agreement_.begun()) return;
+  if (agreement_.begun()) return;  // the call ends when the ranks agree on the abort's cause
   if (!status.ok()) return Found(sequence, status);
   SetTimer(state);
   SetStallTimer();
@@ -133,9 +132,8 @@ void LaneGroup::Begin(CallState& state) {
   setup.plan = moves ? PlanOf(in, algorithm) : AgreementPlan(in);
   setup.rank = options_.rank;
   setup.size = options_.size;
-  // The receivers may hold back their answers if few operations are under way. With more
-  // operations, this rank needs the answers soon, because it begins further calls when operations
-  // retire.
+  // Receivers may hold back their answers if few operations are under way. With more operations,
+  // this rank needs the answers soon: it begins further calls when operations retire.
   setup.answers_may_wait = under_way_ <= LaneCommunicator::kOperationsMax / 2;
   recorder_->Started({state.sequence, &state.call, algorithm, SendersTo(setup.plan)},
                      state.started);
@@ -223,8 +221,7 @@ void LaneGroup::OnDone(uint64_t sequence, const absl::Status& status) {
   CallState& state = calls_.at(sequence);
   if (state.timer.value != 0) clock_.Cancel(state.timer);
   recorder_->Ended(sequence, status, clock_.Now());
-  // The completion runs on this thread, because waking another thread takes longer than a short
-  // call.
+  // The completion runs on this thread: waking another thread takes longer than a short call.
   std::exchange(state.done, nullptr)(status);
 }
 
@@ -423,8 +420,7 @@ void LaneGroup::Leave() {
 
 void LaneGroup::PeerLeft(int rank, uint64_t calls_started) {
   left_peers_[rank] = calls_started;
-  // Checking the newest call suffices, because a rank that takes part in it takes part in all
-  // earlier calls.
+  // The newest call suffices: a rank that takes part in it takes part in all earlier calls.
   if (next_sequence_ > 0) CheckLeft(next_sequence_ - 1);
 }
 
@@ -440,8 +436,7 @@ void LaneGroup::CheckLeft(uint64_t sequence) {
 }
 
 void LaneGroup::OnPeerFailed(uint64_t sequence, int rank, const absl::Status& status) {
-  // The other rank has aborted the group. Its own cause comes by OnAbort() and counts more than
-  // this one.
+  // The other rank has aborted the group. Its own cause comes by OnAbort() and counts more.
   if (status.code() == absl::StatusCode::kAborted) {
     return Raise(
         {AbortCause::Kind::kHeard, sequence, options_.rank,
@@ -555,8 +550,7 @@ void LaneGroup::TellAll() {
     });
   }
   const AbortCause& cause = agreement_.best();
-  // No rank waits for rank `given_up`: the rank that gave it up has waited longer than
-  // kAgreementWait.
+  // Rank `given_up` is not waited for: the rank that gave it up has waited longer than this.
   const int given_up = RankGivenUp(cause.status, options_.tasks);
   if (given_up >= 0) agreement_.Excuse(given_up);
   const uint64_t round = agreement_.round();
