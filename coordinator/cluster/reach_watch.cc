@@ -69,7 +69,7 @@ void ReachWatch::Look() {
     MutexLock lock(mutex_);
     heard = edges_.Waiting();
   }
-  // is_heard is called without the lock, because it calls the cluster.
+  // The callback is_heard is called without the lock, because it calls the cluster.
   for (auto task = heard.begin(); task != heard.end();) {
     task = options_.is_heard(*task) ? std::next(task) : heard.erase(task);
   }

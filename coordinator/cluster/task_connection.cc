@@ -275,7 +275,7 @@ void TaskConnection::Watch(uint64_t generation) {
     request.header.set_known_state(leaving_ == generation ? proto::DRAINING : proto::SERVING);
     request.header.set_known_reach(reach_);
   }
-  // unreached_by is called without the lock, because it takes another lock.
+  // The callback unreached_by is called without the lock, because it takes another lock.
   if (options_.unreached_by) {
     for (proto::TaskRef& peer : options_.unreached_by()) {
       *request.header.add_unreached_by() = std::move(peer);

@@ -1,13 +1,13 @@
 #pragma once
 
 // The cluster of `coordinator --local ps=2,worker=3`. The coordinator itself starts the other
-// daemons with TF_CONFIG, as real processes on free loopback ports, restarts children that die, and
-// stops all of them at the end. A child binds port 0 and writes its resulting address to a file in
-// the state directory.
+// daemons with a TF_CONFIG, as processes on free loopback ports. It restarts those that end, and
+// stops all of them at the end. Each of these children binds port 0, and writes the address that it
+// has got to a file in the state directory.
 //
-// Children outlive a coordinator that is killed. The next coordinator with the same state directory
-// adopts the children whose program and arguments are the same, and ends the other children. A
-// child that no coordinator calls ends by itself after the orphan time-out.
+// If the coordinator is killed, its children live on. The next coordinator with the same state
+// directory adopts the children that run the same program with the same arguments, and ends the
+// others. If no coordinator calls a child, the child ends by itself after the orphan timeout.
 
 #include <signal.h>
 
@@ -29,61 +29,62 @@
 
 namespace cohort {
 
-// The child processes of a local cluster, and their supervision. Thread-safe. Shared: its timers
-// hold it.
+// The child processes of a local cluster, and their supervision. Timers share its ownership.
+// Thread-safe.
 class LocalCluster : public std::enable_shared_from_this<LocalCluster> {
  public:
   struct Options {
     int ps = 0;
     int workers = 0;
-    // The directory of the daemons, which are called `cohort-ps` and `cohort-worker`, or `ps` and
-    // `worker`. Empty: the directory of this program or, if that contains no daemons, PATH. In PATH
-    // only the longer names count, because other programs are called ps.
+    // The directory of the daemons' executables, `cohort-ps` and `cohort-worker`, or `ps` and
+    // `worker`. If empty, they are looked for in the directory of this executable, and then along
+    // PATH, where only the names with "cohort-" count (find_daemon.h).
     std::string binary_directory;
-    std::string state_directory;  // where the tasks are recorded (StateDirectory)
+    std::string state_directory;  // where tasks are recorded (state_directory.h)
     int worker_threads = 1;
     TransportKind transport = TransportKind::kAuto;
     absl::Duration start_timeout = absl::Seconds(30);
-    // Time after which a child without a coordinator ends; zero: it never ends by itself.
+    // How long a child lives without a coordinator. If zero, it never ends by itself.
     absl::Duration orphan_timeout = absl::Seconds(30);
   };
 
-  // Starts or adopts the children. Returns when every child listens and every other process of an
-  // earlier coordinator has ended. Errors: NOT_FOUND (a binary); DEADLINE_EXCEEDED or
-  // FAILED_PRECONDITION naming the child and its log file; those of StateDirectory.
+  // Starts or adopts the children. Returns once every child listens and all other processes of an
+  // earlier coordinator have ended. Errors: NOT_FOUND for a missing executable; FAILED_PRECONDITION
+  // naming a child that has ended at its start, and its log file; DEADLINE_EXCEEDED naming the
+  // directory of the log files; those of StateDirectory.
   static absl::StatusOr<std::shared_ptr<LocalCluster>> Start(World world, Waiter& waiter,
                                                              Options options);
 
   ClusterSpec spec() const;
-  // Returns the present address of a child, which changes with each restart.
+  // Returns the present address of a child. Each restart of the child changes it.
   std::string Address(TaskId task) const;
   std::map<TaskId, pid_t> pids() const;
 
-  // Adds a worker under the lowest index that no child has and that is not in `taken`.
-  // Address(task) returns its address once the worker listens. Errors: those of StartChild and
-  // StateDirectory; CANCELLED after Stop.
+  // Starts a worker, and returns its task. Its index is the lowest that no other child has and that
+  // is not in `taken`. Once the worker listens, Address(task) returns its address. Errors: those of
+  // StartChild and StateDirectory; CANCELLED after Stop.
   absl::StatusOr<TaskId> AddWorker(const std::set<int>& taken);
-  // Asks the process of a worker to end, and kills it if it does not end in time. Does nothing for
-  // a task that is not a child.
+  // Tells the process of a worker to end, and kills it if it takes too long. Does nothing if the
+  // task is not a child.
   void RemoveWorker(TaskId task);
 
-  // Sends SIGTERM to all children, waits at most `grace` for them to end, then sends SIGKILL.
-  // Blocks on `waiter`.
+  // Tells all children to end (SIGTERM), and waits at most `grace` for that. Then kills those that
+  // still run (SIGKILL). Blocks the calling thread.
   void Stop(Waiter& waiter, absl::Duration grace);
-  // Sends SIGKILL to all children, for a coordinator that must end now.
+  // Kills all children at once (SIGKILL), for a coordinator that must not wait.
   void Kill() { Signal(SIGKILL); }
 
  private:
   struct Child {
     std::optional<SupervisedProcess> process;
-    std::string address;  // address of the child; empty until the child listens
+    std::string address;  // empty until the child listens
     int restarts = 0;
     absl::Time started_at;
-    // When the task gets a new process, if it has none.
+    // The time at which a task without a process gets a new one.
     absl::Time restart_at = absl::InfinitePast();
   };
-  // A process that was asked to end: an earlier coordinator started it and it was not adopted, or
-  // its worker was removed.
+  // A process that was told to end: a worker's that was removed, or one of an earlier coordinator
+  // that was not adopted.
   struct Leftover {
     SupervisedProcess process;
     absl::Time kill_at;
@@ -91,8 +92,8 @@ class LocalCluster : public std::enable_shared_from_this<LocalCluster> {
 
   LocalCluster(World world, Options options, std::unique_ptr<StateDirectory> directory);
   absl::Status Begin();
-  // Signals every child, and every process that was asked to end. From this call on, no child is
-  // started.
+  // Sends a signal to every child, and to every process that was told to end. From then on, no
+  // child is started.
   void Signal(int signal);
   absl::Status TakeOverLocked(const std::map<TaskId, StateDirectory::Record>& records)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -112,9 +113,9 @@ class LocalCluster : public std::enable_shared_from_this<LocalCluster> {
   const World world_;
   const Options options_;
   const std::unique_ptr<StateDirectory> directory_;
-  std::map<Role, std::string> programs_;  // paths of the daemons; constant after Start
-  Event listening_;                       // happens when every child listens
-  Event ended_;                           // happens when every child has ended after Stop or Kill
+  std::map<Role, std::string> programs_;  // paths of the executables; not changed after Start
+  Event listening_;                       // happens once every child listens, or one has failed
+  Event ended_;                           // happens once every child has ended, after Stop or Kill
   mutable Mutex mutex_;
   std::map<TaskId, Child> children_ ABSL_GUARDED_BY(mutex_);
   std::map<TaskId, Leftover> leftovers_ ABSL_GUARDED_BY(mutex_);
