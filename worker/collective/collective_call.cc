@@ -53,7 +53,7 @@ absl::Status CheckCounts(const CollectiveCall& call, const std::vector<int64_t>&
   }
   int64_t sum = 0;
   for (const int64_t count : counts) {
-    // The comparison with the rest of kElementsMax keeps `sum` from overflowing.
+    // Each count is compared with what is left of kElementsMax, so that `sum` cannot overflow.
     if (count < 0 || count > kElementsMax - sum) {
       return Refuse(call, absl::StrCat(field, " has the number ", count, "; give 0 to ",
                                        kElementsMax, " in all"));
@@ -139,7 +139,8 @@ std::string DescribeCall(const CollectiveCall& call) {
   std::string text(OpName(call.op));
   if (Reduces(call.op)) absl::StrAppend(&text, " ", ReduceName(call.reduce));
   if (call.op != CollectiveOp::kBarrier) {
-    // In an all-to-all each rank has counts of its own, so the ranks' descriptions may differ here.
+    // In an all-to-all each rank has counts of its own, so two ranks may describe one call by
+    // different numbers of elements.
     const int64_t elements = HasCounts(call.op) ? SumOfCounts(call.counts) : call.count;
     absl::StrAppend(&text, " ", DTypeName(call.dtype), "[", elements, "]");
   }

@@ -15,8 +15,8 @@ namespace cohort {
 
 // The name and the generation of a group, as error messages show them.
 struct GroupName {
-  std::string name;         // for example "workers"
-  uint64_t generation = 0;  // grows each time the group is formed
+  std::string name;         // name of the group, for example "workers"
+  uint64_t generation = 0;  // number of the generation; grows each time the group is formed
 };
 
 // A rank and its call in the words of DescribeCall().

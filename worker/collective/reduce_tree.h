@@ -39,7 +39,7 @@ struct Reduction {
 struct Result {
   std::byte* data = nullptr;
   bool partial = false;
-  // What each result is divided by: the number of ranks for the final result of a mean, else 1.
+  // Divisor of each result: the number of ranks for the final result of a mean, else 1.
   int64_t divisor = 1;
 };
 

@@ -169,7 +169,7 @@ absl::Status ComponentAssembler::AddOneHot(const proto::OneHot& one_hot) {
     return absl::InvalidArgumentError(
         absl::StrCat("one_hot.depth is ", one_hot.depth(), ", not 1 to ", kOneHotDepthMax));
   }
-  // A class number at or above the depth would be written outside the row.
+  // A class number at or above the depth of one_hot would be written outside its row.
   if (label_classes_ > one_hot.depth()) {
     return absl::InvalidArgumentError(
         absl::StrCat("one_hot.depth is ", one_hot.depth(), ", below ", label_classes_, " classes"));
@@ -231,8 +231,8 @@ absl::StatusOr<Tensor> ComponentAssembler::Assemble(absl::Span<const int64_t> in
                                                     Shape shape) const {
   const int64_t row_bytes = output_values_ * static_cast<int64_t>(ElementSize(dtype_));
   const auto rows = static_cast<int64_t>(indices.size());
-  // The limit is divided by the row size, because the number of rows times the row size could
-  // overflow.
+  // kComponentBytesMax is divided by the row size, because the number of rows times the row size
+  // could overflow.
   if (row_bytes > 0 && rows > kComponentBytesMax / row_bytes) {
     return absl::ResourceExhaustedError(absl::StrCat("component ", component_, " of a batch of ",
                                                      rows, " is larger than ", kComponentBytesMax,
@@ -320,7 +320,7 @@ absl::Status ComponentAssembler::FillLabel(int64_t index, const std::byte* in,
 }
 
 absl::Status ComponentAssembler::FillOneHot(int64_t index, const std::byte* in, float* out) const {
-  // The whole row is set to 0 first, because only one position per value is set to 1.
+  // The whole one-hot row is set to 0 first, because only one position per value is set to 1.
   std::fill_n(out, output_values_, 0.0f);
   if (label_classes_ > 0) {
     int64_t label = 0;

@@ -61,7 +61,8 @@ class ComponentAssembler {
 
   SourceComponent source_;
   uint32_t component_ = 0;
-  // Number of values of one row in the source, before one_hot makes each value many.
+  // Number of values of one row in the source. A one_hot makes as many floats of each value as it
+  // has classes.
   int64_t source_values_ = 1;
   DType dtype_ = DType::kUndefined;
   Shape element_shape_;

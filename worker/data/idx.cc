@@ -80,7 +80,7 @@ struct Header {
 absl::StatusOr<Header> ReadHeader(ByteStream& stream, const std::string& path) {
   std::array<unsigned char, 4> magic{};
   RETURN_IF_ERROR(stream.Read(absl::MakeSpan(reinterpret_cast<char*>(magic.data()), 4)));
-  // A file in another format fails here, so the message shows the file's first bytes.
+  // A file in another format fails this check, so the message shows the file's first bytes.
   if (magic[0] != 0 || magic[1] != 0) {
     const absl::string_view bytes(reinterpret_cast<char*>(magic.data()), magic.size());
     return BadHeader(path, absl::StrCat("starts with ", absl::BytesToHexString(bytes),

@@ -170,7 +170,7 @@ absl::Status IndexPlan::CheckScale() const {
   for (const Stage& stage : stages_) {
     if (stage.output != kEndless) continue;
     if (stage.kind != Kind::kBatch && stage.kind != Kind::kShard) continue;
-    // The limit is divided by the product of earlier stages, because a multiplication could
+    // kEndlessScaleMax is divided by the product of earlier stages, because a multiplication could
     // overflow.
     if (stage.a > kEndlessScaleMax / scale) {
       return Bad("shard or batch", stage.a, "too large for endless data: put repeat last");

@@ -127,7 +127,7 @@ class IndexPlan {
     // First parameter: the count of a skip, the number of shards, the times of a repeat, or the
     // size of a batch.
     int64_t a = 0;
-    int64_t b = 0;  // second parameter: the index of the shard
+    int64_t b = 0;  // second parameter of a shard: its index
     // The orders of a shuffle; shared, so that copies of a plan use one cache.
     std::shared_ptr<ShuffleOrders> orders;
   };

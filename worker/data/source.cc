@@ -176,12 +176,12 @@ absl::StatusOr<Source> SourceCache::OpenSynthetic(const proto::SyntheticDigits& 
 
 absl::StatusOr<Source> SourceCache::OpenClickLog(const proto::ClickLog& log) {
   // `key` finds the columns in the cache, and contains the files' paths. `contents` identifies the
-  // data, and does not.
+  // data, and contains no paths.
   std::string key = absl::StrCat("clicks:", log.seed(), ":", log.count());
   for (const int64_t buckets : log.buckets()) absl::StrAppend(&key, ":", buckets);
   std::string contents = key;
   Source source;
-  proto::ClickLog own = log;  // with full paths, which errors show
+  proto::ClickLog own = log;  // `log` with full paths, which errors show
   for (std::string& path : *own.mutable_paths()) {
     path = FullPath(path);
     ASSIGN_OR_RETURN(proto::DataFile file, DescribeFile(files_, path));

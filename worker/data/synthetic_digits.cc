@@ -126,7 +126,7 @@ void DrawStroke(const Pen& pen, Point a, Point b, float* image) {
     for (int x = clip(std::min(a.x, b.x) - reach); x <= x_end; ++x) {
       const Point pixel{static_cast<float>(x), static_cast<float>(y)};
       const float cover = pen.radius + 0.5f - DistanceToSegment(pixel, a, b);
-      // Of overlapping strokes the brighter value counts, so that a crossing is not brighter.
+      // Where strokes overlap, the brighter value counts, so that a crossing is not brighter.
       float& value = image[y * kDigitSide + x];
       value = std::max(value, pen.brightness * std::clamp(cover, 0.0f, 1.0f));
     }

@@ -25,7 +25,7 @@ using FindCuda = std::function<absl::StatusOr<const CudaTable*>()>;
 // The devices on which this worker can compute.
 struct LocalDevices {
   std::vector<std::string> names;  // names of all usable GPUs; "cpu:0" alone if there are none
-  std::string no_gpu_reason;       // why no GPU can be used; empty if one can
+  std::string no_gpu_reason;       // the reason why no GPU can be used; empty if one can
 };
 
 // Lists the devices of this machine. May block, because it loads the CUDA library.

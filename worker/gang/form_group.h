@@ -34,8 +34,8 @@ struct FormGroupOptions {
 // A rank's communicator, and the way by which the ranks reach each other.
 struct FormedGroup {
   std::unique_ptr<Communicator> communicator;
-  // The way in words, for logs: "shared memory", "frames: " and the reason, or "NCCL, " and the GPU
-  // or the error.
+  // The way by which the ranks reach each other, in words for logs: "shared memory", "frames: " and
+  // the reason, or "NCCL, " and the GPU or the error.
   std::string how;
   // The flight record of the group's calls; shared with the communicator and the FrameRouter.
   std::shared_ptr<const FlightRecorder> recorder;

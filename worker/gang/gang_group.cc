@@ -6,7 +6,8 @@ namespace cohort {
 
 namespace {
 
-// Returns the communicator as a shared_ptr whose last reference has it destroyed on the executor.
+// Returns the communicator as a shared_ptr. When its last reference is dropped, the executor
+// destroys the communicator.
 std::shared_ptr<Communicator> DyingOn(Executor& executor,
                                       std::unique_ptr<Communicator> communicator) {
   return std::shared_ptr<Communicator>(communicator.release(), [&executor](Communicator* last) {

@@ -74,7 +74,7 @@ class Gathering : public std::enable_shared_from_this<Gathering> {
     // All members compute the same places from the gathered types, so they need no further call for
     // them.
     for (size_t i = 0; i < types.size(); i += kNumbersOfType) {
-      // The first of a member's `most` types begins the count of the member's bytes.
+      // The first of a member's `most` types begins the count of this member's bytes.
       if (i % (gather_.most * kNumbersOfType) == 0) call.counts.push_back(0);
       if (types[i] == 0) continue;
       Place place;

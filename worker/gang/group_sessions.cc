@@ -57,9 +57,8 @@ absl::string_view HostOf(absl::string_view address) {
   return address.substr(0, address.rfind(':'));
 }
 
-// Groups the members by the host in their address. Members on one host count as members on several
-// hosts if their addresses name the host differently; values are then summed in another order of
-// messages, not wrongly.
+// Groups the members by the host in their address. Members on one host whose addresses name it
+// differently count as members on several hosts, which costs time but is no error.
 HostLayout HostsOf(const proto::Gang& gang) {
   HostLayout hosts;
   std::map<absl::string_view, int> numbers;
@@ -120,7 +119,7 @@ void GroupSessions::EndPresent(uint64_t coordinator, const absl::Status& why) {
     before = std::exchange(current_, nullptr);
   }
   if (before != nullptr) EndGeneration(*before, why);
-  // Calls for groups of earlier coordinators are refused, so that they do not wait for groups which
+  // RPCs for groups of earlier coordinators are refused, so that they do not wait for groups which
   // this worker will never form.
   table_->Only(NameOf(coordinator));
 }

@@ -79,7 +79,7 @@ class GroupSessions : public std::enable_shared_from_this<GroupSessions> {
   // have been lost.
   void WatchMembers(const proto::Gang& gang, const std::shared_ptr<Generation>& generation);
   void Formed(Generation& generation, FormedGroup formed);
-  // Ends the present generation with the error `why`. From now on, calls of other members to groups
+  // Ends the present generation with the error `why`. From now on, RPCs of other members for groups
   // of any coordinator but `coordinator` are refused.
   void EndPresent(uint64_t coordinator, const absl::Status& why);
   void EndGeneration(Generation& generation, const absl::Status& why);

@@ -27,7 +27,8 @@ class EarlySums {
     std::vector<int64_t> examples;  // number of examples of each replica of this worker
     int64_t all_examples = 0;
     int64_t all_replicas = 1;  // number of replicas that have a part of the batch, on all workers
-    // False: this worker computes another worker's part of the batch and adds nothing.
+    // False if this worker computes another worker's part of the batch, so that its values add
+    // nothing.
     bool counts = true;
     bool first = true;  // true if this worker has rank 0 in the group
     // Lends the memory into which replicas' values are copied; shared with the buffers that it has

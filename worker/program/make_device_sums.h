@@ -12,8 +12,8 @@
 
 namespace cohort {
 
-// The largest number of packs into which the gradients of a program may be divided. Each pack is
-// summed by one call.
+// The largest number of packs into which the gradients of a program may be divided. Each pack moves
+// between GPUs by one copy, or is summed by one call of NCCL.
 inline constexpr int32_t kPacksMax = 4096;
 
 // Returns true if the program's replicas leave their values on their GPUs, to be summed there:

@@ -129,7 +129,7 @@ void ReplicaMeeting::Leave(size_t rank, const absl::Status& error) {
   std::vector<ReplicaExchange::Done> waiting;
   {
     MutexLock lock(mutex_);
-    // Only the first error counts. All replicas that waited then have already got it.
+    // Only the first error counts: the replicas that waited have already got it.
     if (!error_.ok()) return;
     error_ = error;
     for (size_t other = 0; other < arrivals_.size(); ++other) {

@@ -137,7 +137,7 @@ class ReplicatedRun : public std::enable_shared_from_this<ReplicatedRun> {
   const std::vector<Tensor> before_;
   const RunContext context_;
   Done done_;
-  // Number of examples in the whole batch; see ShareOut() if it is not divided.
+  // Number of examples in the whole batch; the number of replicas if the batch is not divided.
   int64_t examples_ = 0;
   // True if the batch is divided over the replicas; false if every replica gets the whole batch.
   bool by_parts_ = false;

@@ -53,8 +53,8 @@ TopK KeepLargest(absl::Span<const float> gradient, std::vector<float> residual, 
   values.reserve(count);
   for (const int32_t i : positions) values.push_back(sum[static_cast<size_t>(i)]);
   kept.values = NarrowTensor(Tensor::FromVector(values, shape), dtype);
-  // What stays of an element is its value minus the rounded value that is sent, so the rounding
-  // error is sent in a later push.
+  // The rest of an element is its value minus the rounded value that is sent, so the rounding error
+  // is sent in a later push.
   const Tensor carried = WidenTensor(kept.values);
   for (size_t k = 0; k < count; ++k) {
     const auto i = static_cast<size_t>(positions[k]);

@@ -112,8 +112,8 @@ void PeerReach::Look(const std::string& name, uint64_t life) {
     if (found == peers_.end() || found->second.life != life) return;
     Peer& peer = found->second;
     const absl::Duration period = lease_ * kProbePart;
-    // A check that runs late shows that this process was suspended, so answers may have arrived
-    // that it has not read. The peer's silence then counts as one period at most.
+    // A check that runs late shows that this process was suspended, so it may not have read answers
+    // that have arrived. The peer's silence then counts as one period at most.
     if (now > peer.next + period) peer.heard = std::max(peer.heard, now - period);
     const absl::Duration silence = now - peer.heard;
     // The checks of a peer end when no listener watches it and it was heard within one period.

@@ -94,8 +94,8 @@ class PeerReach : public std::enable_shared_from_this<PeerReach> {
   void ReportAll();
 
   const World world_;
-  Strand strand_;  // orders the reports
-  Report report_;  // constant after SetReport()
+  Strand strand_;  // strand on which reports are made, in order
+  Report report_;  // receiver of reports; constant after SetReport()
   mutable Mutex mutex_;
   absl::Duration lease_ ABSL_GUARDED_BY(mutex_);
   uint64_t lives_ ABSL_GUARDED_BY(mutex_) = 0;

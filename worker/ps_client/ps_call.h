@@ -110,7 +110,7 @@ class PsLink : public std::enable_shared_from_this<PsLink> {
   absl::Time incident_start_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();
 };
 
-// When the attempts of a call are made and given up.
+// The timing of the attempts of a call.
 struct RetryPolicy {
   // Limit of the time of all attempts of a call together. If the window of an incident is longer,
   // the limit is the window and one attempt.

@@ -74,7 +74,7 @@ PullState::PullState(std::shared_ptr<const TransferPlan> plan, SharedRows rows, 
     }
     const Shape shape = type.by_rows ? RowsShape(type, (*rows_)[i].size()) : type.shape;
     pulled_.values.push_back(allocate(type, shape));
-    // If no row of a variable is pulled, its tensor still has one row (RowsShape). This row is set
+    // If no row of a variable is pulled, its tensor still has one row (see RowsShape), which is set
     // to zeros, because no answer fills it.
     if (type.by_rows && (*rows_)[i].empty()) {
       std::memset(pulled_.values.back().mutable_raw(), 0, pulled_.values.back().num_bytes());

@@ -52,7 +52,7 @@ class ResourceTable {
  private:
   struct DatasetEntry {
     std::string spec;
-    std::shared_ptr<const Dataset> dataset;  // shared with iterators and closures
+    std::shared_ptr<const Dataset> dataset;  // the data set; shared with iterators and closures
   };
   struct IteratorEntry {
     std::string description;

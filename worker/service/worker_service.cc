@@ -51,8 +51,8 @@ void WorkerService::OnAttach(const proto::AttachRequest& request) {
   // SetPeers() repeats the calls that are under way to a parameter server whose address has
   // changed.
   parts_->ps_client->SetPeers(request.ps(), lease);
-  // The number of threads comes from the worker's flag; without the flag from Attach, and if Attach
-  // gives none, from this worker's share of the machine.
+  // The number of threads comes from the worker's flag. Without the flag it comes from Attach, and
+  // if Attach gives none, it is this worker's share of the machine.
   int threads = options_.compute_threads;
   if (threads <= 0) threads = request.compute_threads();
   if (threads <= 0) threads = options_.default_threads;

@@ -5,8 +5,8 @@
 // programs or read files run on one strand, in the order of their arrival. Closures start at once
 // and overlap (closure_run.h).
 //
-// Every call is refused if its epoch is not the newest one. Every error carries an ErrorDetail; its
-// origin is this worker, unless another task was at fault.
+// Every call is refused unless its epoch is the one to which this worker is attached. Every error
+// carries an ErrorDetail; its origin is this worker, unless another task was at fault.
 
 #include <cstdint>
 #include <memory>

@@ -140,7 +140,7 @@ class ClosureRun : public std::enable_shared_from_this<ClosureRun> {
   std::shared_ptr<const Dataset> dataset_;
   proto::IteratorPosition position_;  // position of element_ in dataset_
   std::optional<proto::IteratorPosition> next_position_;
-  PsClient::Rows rows_;            // the rows to pull, indexed by variable of the pull plan
+  PsClient::Rows rows_;            // the rows to pull, by variable of the pull plan
   std::vector<Tensor> positions_;  // the positions that the lookups found, as inputs of the graph
   Pulled pulled_;
   // The group of a gang of several workers; null for any other closure.

@@ -116,7 +116,7 @@ ClosureSteps::Answer ClosureSteps::JoinAnswers(std::vector<std::optional<Answer>
   for (size_t step = 0; step < answers.size(); ++step) {
     Answer& answer = *answers[step];
     if (!answer.ok()) {
-      // A failed first step leaves nothing to report but its error.
+      // If the first step has failed, the reply is its error alone.
       if (step == 0) return answer.status();
       proto::StepFailure& failure = *together.header.mutable_failure();
       failure.set_steps_done(static_cast<uint32_t>(step));

@@ -30,10 +30,10 @@ struct LaneGroupOptions {
   absl::Duration stall_after = absl::Seconds(10);
 };
 
-// What this rank has sent and received so far, in numbers.
+// The numbers of frames and bytes that this rank has sent and received so far.
 struct LaneCounters {
   uint64_t frames_sent = 0;
-  uint64_t bytes_sent = 0;       // bytes of payload in these frames
+  uint64_t bytes_sent = 0;       // bytes of payload in the frames sent
   uint64_t frames_parked = 0;    // frames that came before this rank had begun their call
   uint64_t frames_in_place = 0;  // frames that were received directly in a caller's output
 };

@@ -127,9 +127,10 @@ class LaneGroup final : public LaneReceiver,
 
   // The members from here to stall_timer_ are used on the strand only.
   uint64_t next_sequence_ = 0;
-  uint64_t next_begin_ = 0;              // sequence of the first call that has not been begun
-  std::map<uint64_t, CallState> calls_;  // the calls that have not retired, by sequence
-  size_t under_way_ = 0;                 // number of calls that have been begun and not retired
+  uint64_t next_begin_ = 0;  // sequence of the first call that has not been begun
+  // The calls that have not retired (operation.h), by sequence.
+  std::map<uint64_t, CallState> calls_;
+  size_t under_way_ = 0;  // number of calls that have been begun and not retired
   std::deque<PastCall> past_;
   // Frames of calls that this rank has not begun yet, by sequence of the call.
   std::map<uint64_t, std::vector<ParkedFrame>> parked_;

@@ -29,8 +29,8 @@ bool EndsAnswered(CollectiveOp op) {
 
 uint64_t ReceiveKey(int rank, uint32_t tag) { return static_cast<uint64_t>(rank) << 32 | tag; }
 
-// Returns true if the elements of a Ref lie in memory of the operation, and not in the caller's
-// memory.
+// Returns true if the elements of a Ref (plan.h) lie in memory of the operation, and not in the
+// caller's memory.
 bool InOwnMemory(const Ref& ref) {
   return ref.place == Ref::Place::kFrame || ref.place == Ref::Place::kMade;
 }
@@ -66,8 +66,8 @@ class Operation::Hold {
   Hold& operator=(const Hold&) = delete;
 
  private:
-  const std::shared_ptr<Operation> operation_;  // keeps the operation alive
-  const std::shared_ptr<OperationHost> host_;   // keeps the group alive, which owns the strand
+  const std::shared_ptr<Operation> operation_;  // the operation, which this Hold keeps alive
+  const std::shared_ptr<OperationHost> host_;  // the group, which owns the strand and is kept alive
 };
 
 Operation::Operation(const std::shared_ptr<OperationHost>& host, OperationWays ways,
@@ -173,10 +173,10 @@ void Operation::OnFrame(CollectiveFrame frame) {
                                          ": a frame of rank ", frame.from, " has ",
                                          PayloadBytes(frame.payload), " bytes, not ", bytes)));
   }
-  // The addresses are equal if the transport has received the payload in the output.
+  // The payload begins at the offered place if the transport has received the frame in the output.
   if (state.place != nullptr && bytes > 0 && frame.payload[0].data == state.place) {
-    // If the frame is also sent on to another rank, it is read there, so its payload must hold the
-    // caller's memory.
+    // If the frame is also sent on to another rank, its elements are sent from the output, so its
+    // payload must hold the caller's memory.
     if (state.readers > 1) frame.payload = {CallersMemory(state.place, bytes)};
     ++counters_.frames_in_place;
   }
@@ -260,8 +260,8 @@ const std::byte* Operation::At(const Ref& ref, int64_t first, int64_t count,
   return BytesAt(states_[ref.step].payload, offset, static_cast<size_t>(count) * element, spare);
 }
 
-// Returns the number of whole elements of a Ref that are contiguous in memory from `first` on; 0 if
-// the element `first` lies in two pieces of a frame's payload.
+// Returns the number of whole elements of a Ref (plan.h) that are contiguous in memory from `first`
+// on; 0 if the element `first` lies in two pieces of a frame's payload.
 int64_t Operation::WholeElements(const Ref& ref, int64_t first) const {
   if (ref.place != Ref::Place::kFrame) return ref.count - first;
   const size_t element = ElementBytes(ref.partial);
@@ -277,11 +277,12 @@ void Operation::Combine(const PlanStep& step, std::byte* target) {
   std::vector<std::vector<std::byte>> spares(refs.size());
   const size_t element = ElementBytes(step.target.partial);
   int64_t count = 0;
-  // A block ends where a piece of any operand's payload ends.
+  // A block of elements that are combined at once ends where a piece of any operand's payload ends.
   for (int64_t first = 0; first < step.target.count; first += count) {
     count = std::min(kBlockElements, step.target.count - first);
     for (const Ref& ref : refs) count = std::min(count, WholeElements(ref, first));
-    count = std::max(count, int64_t{1});  // an element that lies in two pieces is combined alone
+    // An element that lies in two pieces of a payload is combined alone.
+    count = std::max(count, int64_t{1});
     for (size_t i = 0; i < refs.size(); ++i) {
       operands[i] = {At(refs[i], first, count, spares[i]), refs[i].partial};
     }
@@ -296,7 +297,7 @@ void Operation::Copy(const PlanStep& step, std::byte* target) {
   const size_t bytes = static_cast<size_t>(step.target.count) * ElementBytes(step.target.partial);
   if (bytes == 0) return;
   if (from.place == Ref::Place::kFrame) {
-    // The frame was received in the output already.
+    // A frame that was received in the output needs no copy.
     if (states_[from.step].payload[0].data == target) return;
     return CopyPayload(states_[from.step].payload, bytes, target);
   }

@@ -55,7 +55,7 @@ struct OperationWays {
 struct OperationSetup {
   uint64_t sequence = 0;
   CollectiveCall call;
-  std::string description;  // DescribeCall() of the call
+  std::string description;  // the call in the words of DescribeCall()
   RankPlan plan;
   int rank = 0;
   int size = 1;
@@ -100,7 +100,7 @@ class Operation : public std::enable_shared_from_this<Operation> {
 
   struct Counters {
     uint64_t frames_sent = 0;
-    uint64_t bytes_sent = 0;  // bytes of payload in these frames
+    uint64_t bytes_sent = 0;  // bytes of payload in the frames sent
     uint64_t frames_in_place = 0;
   };
   const Counters& counters() const { return counters_; }
@@ -149,8 +149,8 @@ class Operation : public std::enable_shared_from_this<Operation> {
   size_t ElementBytes(bool partial) const;
   std::byte* TargetOf(uint32_t index);
   int64_t WholeElements(const Ref& ref, int64_t first) const;
-  // Returns the address of the elements [first, first + count) of a Ref. Elements that lie in
-  // several pieces of a frame's payload are copied to `spare`.
+  // Returns the address of the elements [first, first + count) of a Ref (plan.h). Elements that lie
+  // in several pieces of a frame's payload are copied to `spare`.
   const std::byte* At(const Ref& ref, int64_t first, int64_t count, std::vector<std::byte>& spare);
 
   OperationHost& host_;

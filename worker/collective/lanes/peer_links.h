@@ -20,7 +20,7 @@ struct CollectiveFrame {
   int from = 0;
   uint64_t sequence = 0;     // sequence of the sender's operation
   uint64_t fingerprint = 0;  // fingerprint of the sender's call, see FrameFingerprint()
-  uint32_t tag = 0;          // names the frame in its operation
+  uint32_t tag = 0;          // tag, which names the frame in its operation
   std::string call;          // the sender's call in the words of DescribeCall()
   bool answer_may_wait = false;
   Payload payload;
@@ -29,7 +29,8 @@ struct CollectiveFrame {
 // The cause for which a generation ended. Of two causes the lesser counts, by (kind, sequence,
 // reporter, message).
 struct AbortCause {
-  enum class Kind : uint8_t { kFound, kLost, kHeard };  // the best first (collective.proto)
+  // In the order of preference, the best first (collective.proto).
+  enum class Kind : uint8_t { kFound, kLost, kHeard };
 
   Kind kind = Kind::kFound;
   uint64_t sequence = 0;
@@ -44,7 +45,7 @@ proto::GroupAbortCause ToProto(const AbortCause& cause);
 // Reads a cause from its message. A code that is not an error code becomes INTERNAL.
 AbortCause FromProto(const proto::GroupAbortCause& message);
 
-// How far a rank has come: how many calls it has started, and its last success.
+// The progress of a rank: how many calls it has started, and its last success.
 struct RankProgress {
   uint64_t calls_started = 0;
   std::string last_done;  // last call that succeeded, from FlightRecorder::LastDone()

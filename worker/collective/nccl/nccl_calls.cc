@@ -41,7 +41,7 @@ void NcclCalls::Stop() {
 }
 
 void NcclCalls::WaitForNews(absl::Duration timeout) {
-  // WaitFor() returns false at the timeout, which ends the loop, as does news.
+  // The loop ends when there is news, or at the timeout, when WaitFor() returns false.
   MutexLock lock(mutex_);
   while (!news_ && changed_.WaitFor(mutex_, timeout)) {
   }

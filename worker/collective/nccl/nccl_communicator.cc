@@ -271,7 +271,8 @@ void NcclCommunicator::Complete(uint64_t sequence, const absl::Status& status) {
 // Runs a call on the control group and waits for its end. The call always ends, at the latest when
 // this communicator is destroyed and aborts the control group.
 absl::Status NcclCommunicator::AskControl(CollectiveCall call) {
-  const auto answer = std::make_shared<Answer>();  // shared with the call's callback
+  // The result of the call; shared with its callback.
+  const auto answer = std::make_shared<Answer>();
   control_->Start(std::move(call), [answer](absl::Status status) {
     answer->status = std::move(status);
     answer->came.Notify();

@@ -76,7 +76,8 @@ absl::Status NcclDevice::Status(int32_t code, absl::string_view doing) const {
 
 absl::Status NcclDevice::Join(const std::array<uint8_t, kNcclIdBytes>& id, int size) {
   const int32_t code = table_.join(context_, id.data(), options_.rank, size);
-  // Even on failure, because a communicator that failed to join must be aborted as well.
+  // A communicator of NCCL that failed to join must be aborted as well, so joined_ is true in any
+  // case.
   joined_ = true;
   return Status(code, "joining the group");
 }

@@ -41,7 +41,7 @@ struct NcclStep {
   int peer = 0;  // other rank of a send or receive; destination of a reduce; source of a broadcast
   int64_t send_first = 0;     // first element in the staged input
   int64_t receive_first = 0;  // first element in the staged output
-  // Elements of the operation; of one rank's part in kAllGather and kReduceScatter.
+  // Number of elements of the operation; in kAllGather and kReduceScatter, of each rank's part.
   int64_t count = 0;
 };
 
@@ -74,7 +74,8 @@ class NcclPieces {
   const CollectiveCall& call_;
   const int rank_;
   const int size_;
-  const int64_t step_;  // elements of a piece; of each rank's part in a piece if the call has parts
+  // Number of elements in a piece, or in each rank's part of a piece if the call has parts.
+  const int64_t step_;
   std::vector<int64_t> begins_;  // first element of each rank's part
   std::vector<int64_t> receive_begins_;
   int64_t count_ = 0;

@@ -41,8 +41,8 @@ struct NcclRun {
   NcclType type = NcclType::kBytes;
 };
 
-struct NcclContext;  // one rank; defined by the module
-struct NcclLocal;    // the GPUs of one process; defined by the module
+struct NcclContext;  // the context of one rank; defined by the module
+struct NcclLocal;    // the GPUs of one process as one group; defined by the module
 
 struct NcclTable {
   uint32_t version = kNcclTableVersion;
@@ -51,7 +51,8 @@ struct NcclTable {
   // Writes the error text of `code` into `words`, which has room for `bytes` bytes, with a zero at
   // the end. `context` may be null; with a context the text may say more.
   void (*error_words)(NcclContext* context, int32_t code, char* words, uint64_t bytes);
-  int32_t (*nccl_version)(void* self, int32_t* version);  // for example 22809 for version 2.28.9
+  // Gets the version of NCCL: 22809 for version 2.28.9.
+  int32_t (*nccl_version)(void* self, int32_t* version);
   int32_t (*device_count)(void* self, int32_t* count);
   // Makes an id of kNcclIdBytes bytes for a group; needs no GPU.
   int32_t (*unique_id)(void* self, uint8_t* id);

@@ -20,7 +20,8 @@ void Put(Bucket& bucket, size_t index, const BucketItem& item) {
   bucket.items.push_back(index);
   bucket.offsets.push_back(bucket.elements);
   bucket.elements += item.elements;
-  // The hash depends on the order of the items, so that ranks with different buckets find out.
+  // The hash depends on the order of the items, so ranks that fill a bucket differently get
+  // different hashes, which the bucket's call compares.
   bucket.layout =
       Mix64(bucket.layout + StableHash(item.name) * 3 +
             Mix64(static_cast<uint64_t>(item.elements)) + static_cast<uint64_t>(item.dtype));
@@ -32,7 +33,8 @@ std::vector<Bucket> PlanBuckets(const std::vector<BucketItem>& items,
                                 const BucketOptions& options) {
   std::vector<Bucket> buckets;
   std::map<DType, size_t> open;  // the bucket of each element type that takes further items
-  // From the last variable to the first: the order in which the backward pass makes gradients.
+  // The items are taken from the last variable to the first, the order in which the backward pass
+  // makes gradients.
   for (size_t index = items.size(); index-- > 0;) {
     const BucketItem& item = items[index];
     const auto element = static_cast<int64_t>(ElementSize(item.dtype));

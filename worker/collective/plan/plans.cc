@@ -116,7 +116,8 @@ void Disseminate(const PlanInput& in, Phase phase, Ref heard, PlanBuilder& plan)
     plan.Send((in.rank + ahead) % in.size, Tag(phase, round), heard);
     const Ref frame = plan.Receive((in.rank - ahead + in.size) % in.size, Tag(phase, round), 0);
     const Ref both[] = {frame, heard};
-    heard = plan.Join(both);  // waits for both, because the frame of a later round may arrive first
+    // The join waits for both, because the frame of a later round may arrive first.
+    heard = plan.Join(both);
   }
 }
 
@@ -270,7 +271,7 @@ RankPlan DirectReduceScatter(const PlanInput& in) {
                              ? PlanBuilder::Input(part.first, part.count)
                              : plan.Receive(peer, Tag(Phase::kScatter, part.index), part.count));
     }
-    // The output has only this rank's part, so it counts from the begin of the part.
+    // The output has only this rank's part, so its positions count from the begin of this part.
     plan.CombineFinalInto(operands, PlanBuilder::Output(part.first - begins[own], part.count));
   }
   return std::move(plan).Finish();

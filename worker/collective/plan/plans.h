@@ -25,7 +25,7 @@
 
 namespace cohort {
 
-// Which ranks share a host.
+// The hosts of the ranks of a group.
 struct HostLayout {
   // The host of each rank; hosts are numbered in the order of their first ranks.
   std::vector<int> host_of;

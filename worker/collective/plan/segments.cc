@@ -56,8 +56,8 @@ int64_t TensorFlowChunkElements(DType dtype, int64_t count, int n) {
   const int64_t element = ElementBytes(dtype);
   const int64_t subdivisions = count * element / n > kTensorFlowChunkBytes ? 2 : 1;
   const int64_t bytes = CeilDivide(count, n * subdivisions) * element;
-  // TensorFlow adds a cache line even to a whole number of lines. With its chunks, sums have its
-  // bits.
+  // TensorFlow adds a cache line even to a whole number of lines. With the same chunks as
+  // TensorFlow, sums have the same bits.
   return (bytes / kLineBytes + 1) * kLineBytes / element * subdivisions;
 }
 

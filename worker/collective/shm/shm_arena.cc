@@ -24,7 +24,7 @@ class ShmArena::Lent final : public BufferMemory {
   ~Lent() override { arena_->Free(offset_, bytes_); }
 
  private:
-  const std::shared_ptr<ShmArena> arena_;  // shared by all buffers of the arena
+  const std::shared_ptr<ShmArena> arena_;  // the arena of these pages; shared by all its buffers
   const size_t offset_;
   const size_t bytes_;
 };
@@ -42,7 +42,7 @@ absl::StatusOr<std::shared_ptr<Buffer>> ShmArena::Allocate(size_t bytes) {
     MutexLock lock(mutex_);
     const auto found = std::find_if(free_.begin(), free_.end(),
                                     [room](const auto& part) { return part.second >= room; });
-    // The second test catches sizes whose rounding to pages has overflowed.
+    // `bytes` is compared with the arena's size, because its rounding to pages may have overflowed.
     if (found == free_.end() || bytes > memory_.size()) {
       return absl::ResourceExhaustedError(
           absl::StrCat("no ", bytes, " bytes are free in the ", memory_.size(),

@@ -97,7 +97,7 @@ class ShmCallRun {
   const size_t element_;
   const int64_t divisor_;
   ShmCall& mine_;
-  int64_t piece_elements_ = 0;  // elements of a piece, if any rank stages memory
+  int64_t piece_elements_ = 0;  // number of elements in a piece; used if any rank stages memory
   bool any_staged_ = false;
   std::vector<Place> inputs_;  // the input of each rank
   std::vector<Place> works_;   // the place where each rank gets its result

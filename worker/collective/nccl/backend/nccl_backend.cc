@@ -59,7 +59,7 @@ ncclDataType_t TypeOf(NcclRun run) {
     case NcclType::kFloat64:
       return ncclFloat64;
   }
-  return ncclNumTypes;  // NCCL refuses this type
+  return ncclNumTypes;  // an invalid type, which NCCL refuses
 }
 
 ncclRedOp_t OpOf(NcclReduction reduction) {
@@ -148,7 +148,7 @@ int32_t Join(NcclContext* context, const uint8_t* id, int32_t rank, int32_t size
   ncclUniqueId unique;
   std::memcpy(unique.internal, id, kNcclIdBytes);
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-  config.blocking = 0;  // so that a rank that waits for a lost rank can abort
+  config.blocking = 0;  // not blocking, so that a rank that waits for a lost rank can abort
   return Code(ncclCommInitRankConfig(&context->comm, size, unique, rank, &config));
 }
 
@@ -171,7 +171,7 @@ int32_t Destroy(NcclContext* context) {
 
 void Abort(NcclContext* context) {
   if (context->comm == nullptr || Enter(context) != kNcclDone) return;
-  ncclCommAbort(context->comm);  // frees the communicator even on an error
+  ncclCommAbort(context->comm);  // the communicator is freed even on an error
   context->comm = nullptr;
 }
 
@@ -283,7 +283,8 @@ int32_t ReduceLocal(NcclLocal* local, const void* const* send, void* receive, Nc
     code = Reduce(&local->ranks[i], send[i], i == 0 ? receive : nullptr, run, NcclReduction::kSum,
                   /*root=*/0);
   }
-  const int32_t ended = Code(ncclGroupEnd());  // ends the group even if an operation has failed
+  // The group of operations is ended even if one has failed.
+  const int32_t ended = Code(ncclGroupEnd());
   if (code == kNcclDone) code = ended;
   // The sum is complete when the work on the streams of all GPUs has ended.
   for (size_t i = 0; i < local->ranks.size() && code == kNcclDone; ++i) {
