@@ -31,7 +31,8 @@ absl::Status CheckRestorable(FileSystem& files, const std::string& directory,
 class CheckpointManager {
  public:
   struct Options {
-    std::string directory;  // where checkpoints are saved; if empty, nothing is saved
+    // The directory in which checkpoints are saved. If empty, nothing is saved.
+    std::string directory;
     int64_t max_to_keep = 3;
     // If true, Restore takes only the variables from a checkpoint. Optimizer slots, steps and
     // epochs keep their initial values.

@@ -266,8 +266,10 @@ class ClusterCoordinator {
   // The memory of the variables' homes, as far as the homes reported it. Shared with the cluster's
   // callbacks.
   const std::shared_ptr<HomeMemory> memory_;
-  std::shared_ptr<Scheduler> scheduler_;  // shared with the scheduler's calls in flight
-  std::shared_ptr<Cluster> cluster_;      // shared with the cluster's connections
+  // The scheduler of this coordinator, shared with the scheduler's calls in flight.
+  std::shared_ptr<Scheduler> scheduler_;
+  // The cluster of this coordinator, shared with the cluster's connections.
+  std::shared_ptr<Cluster> cluster_;
   // The recovery of the job after the loss of a ps, shared with its own calls; null without a
   // recovery directory.
   std::shared_ptr<Recovery> recovery_;

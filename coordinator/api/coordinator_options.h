@@ -46,7 +46,8 @@ struct ClusterCoordinatorOptions : ScheduleLimits {
   // alive.
   bool take_over = false;
   uint64_t seed = 0;
-  std::shared_ptr<const Partitioner> partitioner;  // if nullptr, no variable is partitioned
+  // The rule by which variables made in a scope are cut. If null, none is cut.
+  std::shared_ptr<const Partitioner> partitioner;
   // Chooses the homes of variables that are made in a scope.
   PlacementPolicy placement = PlacementPolicy::kRoundRobin;
   // The maximum size in bytes of one slice of a variable that is made in a scope (CutPieces).
@@ -77,7 +78,8 @@ struct ClusterCoordinatorOptions : ScheduleLimits {
   // The number of steps done after which a recovery checkpoint is taken; if 0, only
   // recovery_interval decides.
   size_t recovery_interval_closures = 0;
-  size_t redo_max = 65536;  // maximum steps of closures between two recovery checkpoints
+  // The maximum number of steps of closures between two recovery checkpoints.
+  size_t redo_max = 65536;
   // If true, the program calls SetApplicationState before the first Schedule. No recovery
   // checkpoint is taken before that call, unless the job was resumed from a checkpoint.
   bool has_application_state = false;
@@ -96,7 +98,8 @@ struct ScheduleOptions {
   // The source of the closure's batch: an IteratorHandle, a SplitInput, or nothing.
   InputChoice input = {};
   double learning_rate = 0;
-  uint64_t step = 0;  // step number that the program sees; if 0, the closure's id
+  // The number of the training step, which the program sees. If 0, the closure's id is used.
+  uint64_t step = 0;
   // Further training steps of a closure whose input is a SplitInput. The worker runs them after the
   // first step, in the same call. The result holds the fetches of all steps, one step after
   // another. Closure ids, step numbers and round numbers increase by one with each step.
@@ -109,7 +112,8 @@ struct ScheduleOptions {
   // If true, the closure may run a second time after a loss. If false, a loss that would need a
   // second run fails the closure with DATA_LOSS.
   bool replayable = true;
-  Round round = {};  // the synchronous update to which the closure belongs
+  // The synchronous update (round) to which the closure belongs.
+  Round round = {};
   // If true, the closure is a gang. A gang is a round of one closure, and begins when the previous
   // gang is done. If the program changes no variable, the gang carries the round number of the next
   // update, and reads the values on which that update builds.

@@ -47,10 +47,14 @@ class HomeMemory {
 
  private:
   struct Home {
-    uint64_t limit = 0;        // memory that the process may use, in bytes; 0: unknown
-    uint64_t incarnation = 0;  // incarnation of the process that served last
-    uint64_t last_lost = 0;    // incarnation of the process whose loss was counted last
-    int losses = 0;            // consecutive losses between which no closure was done
+    // The memory that the home's process may use, in bytes; 0 if not known.
+    uint64_t limit = 0;
+    // The incarnation of the home's process that served last.
+    uint64_t incarnation = 0;
+    // The incarnation of the home's process whose loss was counted last.
+    uint64_t last_lost = 0;
+    // The number of losses in a row between which no closure was done.
+    int losses = 0;
     uint64_t done = 0;
   };
   absl::Status CountLossLocked(int index, uint64_t done) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

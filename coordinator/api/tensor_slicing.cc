@@ -88,7 +88,7 @@ class Planner {
 // of the value were read, so `in` has no other rows. Thread-compatible.
 struct Picker {
   const SlicingPlan& plan;
-  const std::vector<size_t>& strides;  // stride of each axis in bytes
+  const std::vector<size_t>& strides;  // stride of each axis of the value, in bytes
   std::byte* out;
   size_t element_bytes;
 

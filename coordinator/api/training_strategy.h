@@ -38,7 +38,8 @@ class TrainingStrategy {
   Waiter& waiter_;
   const ClusterCoordinator::Options options_;
   Mutex mutex_;
-  std::shared_ptr<Attempt> attempt_ ABSL_GUARDED_BY(mutex_);  // the attempt under way, or null
+  // The attempt to connect that is under way, or null.
+  std::shared_ptr<Attempt> attempt_ ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<ClusterCoordinator> coordinator_ ABSL_GUARDED_BY(mutex_);
 };
 

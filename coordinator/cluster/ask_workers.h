@@ -23,13 +23,15 @@ namespace cohort {
 struct DataQuestion {
   uint64_t dataset_id = 0;
   const proto::DatasetSpec& spec;
-  absl::Duration timeout;       // how long to wait until some worker has answered
-  absl::Duration call_timeout;  // how long one worker may take to read its files
+  absl::Duration timeout;  // how long to wait until some worker has answered
+  // The time limit of one call, in which the worker may have to read its files.
+  absl::Duration call_timeout;
 };
 
 struct DataOfWorkers {
-  proto::ExpectedData expected;  // what the first worker that answered has found
-  std::set<uint64_t> asked;      // incarnations of the workers that were asked
+  // The data set as the first worker that answered has described it.
+  proto::ExpectedData expected;
+  std::set<uint64_t> asked;  // incarnations of the workers that were asked
 };
 
 // Asks one serving worker to build the data set, and then all other serving workers, which compare

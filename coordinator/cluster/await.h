@@ -26,7 +26,7 @@ absl::StatusOr<T> Await(Waiter& waiter, absl::Duration timeout, absl::string_vie
                         Start start) {
   struct State {
     Event event;
-    absl::StatusOr<T> result;  // written before `event` happens, read after that
+    absl::StatusOr<T> result;  // the result, written before `event` happens
   };
   // `done` shares the state, because `done` may be called after the timeout.
   auto state = std::make_shared<State>();
@@ -92,9 +92,10 @@ absl::StatusOr<T> AwaitOrAbandon(Waiter& waiter, absl::Duration timeout,
                                  Abandon abandon) {
   struct State {
     Event event;
-    absl::StatusOr<T> result;  // written before `event` happens, read after that
+    absl::StatusOr<T> result;  // the result, written before `event` happens
   };
-  auto state = std::make_shared<State>();  // shared with `done`, which may run after the timeout
+  // The state, shared with `done`, which may run after the timeout.
+  auto state = std::make_shared<State>();
   const auto id = start([state](absl::StatusOr<T> result) {
     state->result = std::move(result);
     state->event.Notify();

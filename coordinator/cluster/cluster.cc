@@ -228,7 +228,8 @@ uint64_t Cluster::NextSave() {
 
 void Cluster::Stop() {
   std::shared_ptr<EpochClaim> claim;
-  std::vector<ReadyWait> dropped;  // declared before the lock, so destroyed after its release
+  // The waits that are dropped. Declared before the lock, so destroyed after its release.
+  std::vector<ReadyWait> dropped;
   {
     MutexLock lock(mutex_);
     dropped.swap(ready_waits_);
@@ -400,7 +401,7 @@ void Cluster::OnLost(TaskId task, const absl::Status& cause) {
   reach_->OnLost(task);
   if (task.role == Role::kWorker) options_.on_worker_lost(task.index, cause);
   const absl::Status lost = PsLost(task, incarnation, cause.message(), options_.ps_lost_remedy);
-  if (is_home) options_.on_ps_lost(lost);  // false for a worker that is being removed
+  if (is_home) options_.on_ps_lost(lost);  // a worker that is being removed is not a home
   TellOfLoss(task, is_home ? lost : cause);
 }
 

@@ -46,8 +46,8 @@ struct ClusterOptions {
   uint64_t seed = 0;
   WorkerLimits limits;
   Role homes = Role::kPs;
-  bool mirrored = false;   // whether all homes have copies of the same variables
-  int worker_threads = 0;  // compute threads of each worker; if 0, the worker decides
+  bool mirrored = false;   // if true, all homes have copies of the same variables
+  int worker_threads = 0;  // number of compute threads of each worker; if 0, the worker decides
   // Returns the present address of a task. If the function is null, the address in `spec` is used.
   std::function<std::string(TaskId)> address;
   // All members from here on, except ps_lost_remedy, are callbacks. They run outside the lock and
@@ -79,7 +79,8 @@ struct ClusterOptions {
 // until its closures in flight have ended.
 struct LeavingWorker {
   Member member;
-  std::shared_ptr<TaskConnection> connection;  // null if the worker was never attached
+  // The connection to the worker; null if it was never attached.
+  std::shared_ptr<TaskConnection> connection;
 };
 
 // A wait until every home and at least `min_workers` workers serve.
@@ -122,9 +123,9 @@ class Cluster : public std::enable_shared_from_this<Cluster> {
   struct TaskStatus {
     TaskId task;
     std::string address;
-    uint64_t incarnation = 0;  // incarnation if the task serves, else 0
+    uint64_t incarnation = 0;  // the task's incarnation if it serves, else 0
     bool serving = false;
-    bool leaving = false;  // a removed worker on which closures are still in flight
+    bool leaving = false;  // if true, the worker was removed, but closures are in flight there
     // "worker:1 serves at …", or the reason why the task does not serve.
     std::string text;
   };
@@ -209,7 +210,7 @@ class Cluster : public std::enable_shared_from_this<Cluster> {
   // Returns the position of the ps with this task index in the list that ps() returns. Errors:
   // INVALID_ARGUMENT, naming the indices that the cluster has.
   absl::StatusOr<size_t> PositionOfPs(uint32_t index) const;
-  uint64_t epoch() const;  // 0 until an epoch is granted
+  uint64_t epoch() const;  // the present epoch; 0 until the first one is granted
   // Returns a number for a save or a staged restore of a checkpoint, larger than all numbers
   // returned before.
   uint64_t NextSave();

@@ -59,7 +59,7 @@ class Edges {
 
  private:
   struct Reported {
-    std::set<TaskId> by;  // those of the two tasks that report the pair
+    std::set<TaskId> by;  // those of the pair's two tasks that report the pair
     absl::Time since;     // since when the pair is reported while both tasks are heard
   };
 

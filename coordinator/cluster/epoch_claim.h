@@ -41,7 +41,8 @@ struct CoordinatorIdentity {
   // alive.
   bool take_over = false;
   absl::Duration lease = absl::Seconds(5);
-  std::string place = {};  // where a user finds the coordinator's process; may be empty
+  // Where a user finds the coordinator's process, for messages of the tasks. May be empty.
+  std::string place = {};
 };
 
 // Makes the part of an Attach request that identifies the coordinator.
@@ -114,7 +115,7 @@ class EpochClaim : public std::enable_shared_from_this<EpochClaim> {
   const World world_;
   const Options options_;
   mutable Mutex mutex_;
-  Done done_ ABSL_GUARDED_BY(mutex_);  // null once the claim has ended
+  Done done_ ABSL_GUARDED_BY(mutex_);  // the completion; null once the claim has ended
   std::set<TaskId> unanswered_ ABSL_GUARDED_BY(mutex_);
   std::set<TaskId> left_ ABSL_GUARDED_BY(mutex_);
   uint64_t highest_ ABSL_GUARDED_BY(mutex_);

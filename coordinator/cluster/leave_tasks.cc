@@ -58,7 +58,7 @@ absl::Status LeaveTasks(Waiter& waiter, Cluster& cluster, Farewell farewell) {
   size_t num_homes = 0;
   const std::vector<TaskLink> links = LinksOf(cluster, &num_homes);
   const uint64_t epoch = cluster.epoch();
-  cluster.Stop();  // first, so that tasks that now end are not reported as lost
+  cluster.Stop();  // before the farewell: tasks that end now must not be reported as lost
   const auto tell = [&](const TaskLink& link, Done done) {
     SayFarewell(link.control, epoch, farewell, std::move(done));
   };

@@ -75,7 +75,7 @@ class LimitedGroup : public std::enable_shared_from_this<LimitedGroup<T>> {
 
   const Limits limits_;
   const Start start_;
-  absl::AnyInvocable<void(Result)> done_;  // called once, when all operations have ended
+  absl::AnyInvocable<void(Result)> done_;  // the completion, called once all operations have ended
   Mutex mutex_;
   size_t next_ ABSL_GUARDED_BY(mutex_) = 0;
   size_t open_ ABSL_GUARDED_BY(mutex_) = 0;

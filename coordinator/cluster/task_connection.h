@@ -34,7 +34,7 @@ namespace cohort {
 struct TaskLink {
   proto::TaskRef task;
   std::string address;
-  uint64_t memory_bytes = 0;  // memory that the task's process may use; 0 if not reported
+  uint64_t memory_bytes = 0;  // memory that the task's process may use, in bytes; 0 if not reported
   std::shared_ptr<Channel> control;
   std::shared_ptr<Channel> data;
 };
@@ -129,7 +129,7 @@ class TaskConnection : public std::enable_shared_from_this<TaskConnection> {
   const Options options_;
   mutable Mutex mutex_;
   proto::AttachRequest attach_ ABSL_GUARDED_BY(mutex_);
-  uint64_t round_ ABSL_GUARDED_BY(mutex_) = 0;  // counts the calls of Renew and Suspend
+  uint64_t round_ ABSL_GUARDED_BY(mutex_) = 0;  // number of calls of Renew and Suspend so far
   absl::Time last_contact_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
   bool serving_ ABSL_GUARDED_BY(mutex_) = false;
@@ -137,8 +137,10 @@ class TaskConnection : public std::enable_shared_from_this<TaskConnection> {
   bool reported_ ABSL_GUARDED_BY(mutex_) = false;
   // The number of refused Attach calls since the task became a suspect.
   int refused_attempts_ ABSL_GUARDED_BY(mutex_) = 0;
-  absl::Time suspect_until_ ABSL_GUARDED_BY(mutex_);  // when a suspected task counts as lost
-  uint64_t generation_ ABSL_GUARDED_BY(mutex_) = 0;   // counts attachments and calls of Suspend
+  // The time at which the task, if it is a suspect, counts as lost.
+  absl::Time suspect_until_ ABSL_GUARDED_BY(mutex_);
+  // The number of attachments and of calls of Suspend so far.
+  uint64_t generation_ ABSL_GUARDED_BY(mutex_) = 0;
   // The value of generation_ when the task said that it was asked to end.
   uint64_t leaving_ ABSL_GUARDED_BY(mutex_) = 0;
   TaskLink link_ ABSL_GUARDED_BY(mutex_);

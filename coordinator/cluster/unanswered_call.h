@@ -17,7 +17,7 @@ namespace cohort {
 // What is known about a call that got no answer.
 struct UnansweredCall {
   std::string method;
-  size_t bytes = 0;  // size of the call's largest request; 0 if not known
+  size_t bytes = 0;  // size of the call's largest request in bytes; 0 if not known
 };
 
 // Returns the name of a method without its path: "Pull" for "/cohort.proto.PsService/Pull".

@@ -28,9 +28,9 @@ struct WorkerLimits {
 };
 
 struct Member {
-  std::string address;  // if empty, ClusterOptions.address knows the address
-  int position = 0;     // for a worker, its position as programs see it
-  bool added = false;   // whether the worker was added after the beginning
+  std::string address;  // the member's address; if empty, ClusterOptions.address knows it
+  int position = 0;     // the worker's position, as programs see it
+  bool added = false;   // whether the worker was added after the job's beginning
 };
 
 // An address at which nothing listens, so a call to it fails at once.

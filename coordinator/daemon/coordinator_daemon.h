@@ -21,7 +21,7 @@ namespace cohort {
 class CoordinatorDaemon {
  public:
   struct Environment {
-    std::string binary_directory;  // directory of the daemons (LocalCluster::Options)
+    std::string binary_directory;  // directory of the daemons' executables
     int processors = 1;
     MnistSearch mnist;
     std::string process = {};  // this process, such as "process 12 on host a"
@@ -52,7 +52,7 @@ class CoordinatorDaemon {
     Mutex mutex;
     // The coordinator of the job, or null while there is none.
     ClusterCoordinator* connected ABSL_GUARDED_BY(mutex) = nullptr;
-    absl::Status error ABSL_GUARDED_BY(mutex);  // error with which the interrupted job ends
+    absl::Status error ABSL_GUARDED_BY(mutex);  // the error with which an interrupted job ends
     // Whether a checkpoint contains all that was done, and the same command would find it.
     bool kept ABSL_GUARDED_BY(mutex) = false;
     // Whether there was a recovery checkpoint when the job started.
@@ -85,7 +85,7 @@ class CoordinatorDaemon {
   absl::Status ProbeOutputs() const;
   // What runs beside the training: the membership watch, and the service for operators.
   struct Operation {
-    std::shared_ptr<MembershipWatch> watch;  // shared with its own timers
+    std::shared_ptr<MembershipWatch> watch;  // the watch, shared with its own timers
     std::unique_ptr<Server> ctl;
   };
   // Starts the service for operators and the membership watch. Errors: those of listening, if the

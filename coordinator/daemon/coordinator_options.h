@@ -31,9 +31,12 @@ struct LocalTasks {
 struct CoordinatorOptions {
   std::string job_file;
   JobSpec job;
-  std::optional<LocalTasks> local;  // absent: the tasks are those of `cluster`
-  ClusterSpec cluster;              // the cluster of TF_CONFIG; empty if `local` is set
-  std::string state_directory;      // local tasks' addresses, process ids and logs
+  // The tasks that the coordinator starts itself. If absent, the tasks are those of `cluster`.
+  std::optional<LocalTasks> local;
+  // The cluster of TF_CONFIG. Empty if `local` is set.
+  ClusterSpec cluster;
+  // The directory in which local tasks keep addresses, process ids and logs.
+  std::string state_directory;
   // Whether the state directory was made for this start. If so, the same command would make another
   // one next time.
   bool state_directory_is_new = false;

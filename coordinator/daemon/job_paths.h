@@ -21,8 +21,8 @@ namespace cohort {
 struct JobPlaces {
   const JobSpec& job;
   std::string job_file;
-  std::string membership;       // value of --membership; may be empty
-  std::string state_directory;  // value of --state_dir; may be empty
+  std::string membership;       // value of the flag --membership; may be empty
+  std::string state_directory;  // value of the flag --state_dir; may be empty
   bool has_local_tasks = false;
 };
 

@@ -7,7 +7,7 @@ namespace cohort {
 std::vector<std::vector<size_t>> CallRounds(absl::Span<const SliceLoad> slices, size_t bytes_max) {
   struct Home {
     size_t round = 0;
-    size_t bytes = 0;  // bytes in the home's call of round `round`
+    size_t bytes = 0;  // bytes in the call to the home of round `round`
   };
   std::map<size_t, Home> homes;
   std::vector<std::vector<size_t>> rounds(1);

@@ -40,7 +40,7 @@ template <typename Response, typename Request>
 void StartUntilWhole(std::shared_ptr<Channel> channel, std::string method,
                      Envelope<Request> request, absl::Duration timeout, TypedReply<Response> done,
                      int attempt = 1) {
-  Envelope<Request> copy = request;  // shares the payload with `request`
+  Envelope<Request> copy = request;  // the copy shares the payload with `request`
   Channel& called = *channel;
   StartCall<Response>(
       called, method, std::move(copy), timeout,
@@ -60,7 +60,7 @@ void StartUntilWhole(std::shared_ptr<Channel> channel, std::string method,
 template <typename Response, typename Request>
 void StartRetried(const TaskLink& link, const std::string& method, Envelope<Request> request,
                   absl::Duration timeout, TypedReply<Response> done, int attempt = 1) {
-  Envelope<Request> copy = request;  // shares the payload with `request`
+  Envelope<Request> copy = request;  // the copy shares the payload with `request`
   StartCall<Response>(
       *link.data, method, std::move(copy), timeout,
       [link, method, request = std::move(request), timeout, done = std::move(done),

@@ -39,7 +39,7 @@ class PsControl {
   // the loss of a home is an error at once.
   using WhenStable = std::function<void(absl::AnyInvocable<void(absl::Status)>)>;
   struct Options {
-    absl::Duration timeout = absl::Seconds(60);  // time limit of one call
+    absl::Duration timeout = absl::Seconds(60);  // time limit of one call to a home
     // The maximum number of bytes that one call carries to or from a home (CallRounds).
     size_t call_bytes_max = kCallBytesMax;
     WhenStable when_stable;
@@ -138,8 +138,9 @@ class PsControl {
   absl::Status WaitUntilStable(absl::Time deadline, const absl::Status& loss);
 
   const World world_;
-  const std::shared_ptr<Cluster> cluster_;         // shared with the coordinator
-  const std::shared_ptr<ShardTransfer> transfer_;  // shared with the transfers under way
+  const std::shared_ptr<Cluster> cluster_;  // the cluster, shared with the coordinator
+  // The transfer of shards, shared with transfers under way.
+  const std::shared_ptr<ShardTransfer> transfer_;
   Waiter& waiter_;
   const Options options_;
   std::atomic<bool> said_replaced_{false};

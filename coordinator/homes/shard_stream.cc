@@ -179,7 +179,7 @@ class Download : public Stream {
   // The members below are used on the strand only.
   Done done_;
   std::unique_ptr<DataShardCopy> copy_;
-  int damaged_ = 0;  // damaged chunks in a row
+  int damaged_ = 0;  // number of damaged chunks in a row
 };
 
 // An upload under way. Its strand also reads the files.
@@ -281,10 +281,11 @@ class Upload : public Stream {
   // The members below are used on the strand only.
   Done done_;
   std::vector<proto::StagedRows> rows_;
-  size_t row_ = 0;                     // index of the entry of rows_ that is being sent
-  std::unique_ptr<RowStream> stream_;  // the unread rest of this entry; null before it is opened
-  uint64_t offset_ = 0;                // bytes sent so far
-  uint64_t size_ = 0;                  // bytes of all entries of rows_
+  size_t row_ = 0;  // index of the entry of rows_ that is being sent
+  // The unread rest of the entry of rows_ that is being sent. Null before the entry is opened.
+  std::unique_ptr<RowStream> stream_;
+  uint64_t offset_ = 0;  // number of bytes sent so far
+  uint64_t size_ = 0;    // number of bytes of all entries of rows_
 };
 
 // A copy under way, from one home to another.
@@ -376,8 +377,8 @@ class Copy : public Stream {
   Done done_;
   std::vector<ShardPiece> pieces_;
   size_t piece_ = 0;      // index of the range in pieces_ that is being fetched
-  uint64_t fetched_ = 0;  // fetched bytes of this range
-  uint64_t offset_ = 0;   // fetched bytes of all ranges
+  uint64_t fetched_ = 0;  // bytes of this range that are fetched
+  uint64_t offset_ = 0;   // bytes of all ranges that are fetched
 };
 
 }  // namespace

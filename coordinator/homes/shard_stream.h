@@ -33,7 +33,8 @@ namespace cohort {
 // A download: a file of the coordinator gets the shard that one home holds in memory.
 struct ShardDownload {
   TaskLink link;
-  proto::WriteShardRequest save;  // names the epoch and the save for which the home holds the shard
+  // The request that names the epoch and the save for which the home holds the shard.
+  proto::WriteShardRequest save;
   DataShardCopy::Target target;
   std::vector<proto::SavedSlice> layout;  // layout of the shard, as the home has reported it
   absl::Duration call_timeout;
@@ -50,7 +51,8 @@ void StartShardDownload(
 // It has checked their checksums before it sends the last call.
 struct ShardUpload {
   TaskLink link;
-  std::shared_ptr<const BundleReader> reader;  // shared with uploads to other homes
+  // The reader of the checkpoint, shared with uploads to other homes.
+  std::shared_ptr<const BundleReader> reader;
   // The RestoreShard request that ends the upload. It contains the number of the staged restore.
   proto::RestoreShardRequest request;
   absl::Duration call_timeout;
@@ -67,7 +69,7 @@ struct ShardCopy {
   TaskLink source;
   TaskLink target;
   uint64_t save = 0;                      // number of the save for which the source holds its shard
-  std::vector<proto::SavedSlice> layout;  // layout of this shard
+  std::vector<proto::SavedSlice> layout;  // layout of the shard that the source holds
   // The RestoreShard request that ends the copy. It contains the number of the staged restore.
   proto::RestoreShardRequest request;
   absl::Duration call_timeout;

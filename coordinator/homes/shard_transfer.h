@@ -82,7 +82,7 @@ class ShardTransfer : public std::enable_shared_from_this<ShardTransfer> {
 
   struct RestoreOrder {
     uint64_t epoch = 0;
-    std::string prefix;  // if empty, the initial values are restored
+    std::string prefix;  // prefix of the checkpoint; if empty, the initial values are restored
     bool slots = false;
     bool new_slots = false;
     bool applied = false;
@@ -111,7 +111,7 @@ class ShardTransfer : public std::enable_shared_from_this<ShardTransfer> {
 
   const World world_;
   const Options options_;
-  const std::shared_ptr<Cluster> cluster_;  // shared with the coordinator
+  const std::shared_ptr<Cluster> cluster_;  // the cluster, shared with the coordinator
   mutable Mutex mutex_;
   // The epoch of the latest probes; `shared_` has their results, by directory.
   uint64_t probed_epoch_ ABSL_GUARDED_BY(mutex_) = 0;

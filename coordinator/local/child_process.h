@@ -20,10 +20,10 @@ namespace cohort {
 // the thread that started it ends, so this thread must live as long as the child is needed.
 struct ChildOptions {
   std::string program;                 // path of the executable
-  std::vector<std::string> arguments;  // without argv[0]
+  std::vector<std::string> arguments;  // arguments of the program, without argv[0]
   // Environment variables of the child, in addition to those of its parent.
   std::map<std::string, std::string> environment;
-  std::string output_file;  // stdout and stderr are appended to this file
+  std::string output_file;  // path of the file to which stdout and stderr are appended
   // Records the process id of the child. With this record, the child may outlive a parent that is
   // killed, and the next parent can find it. Called before the child runs its program. If this
   // function fails, or if the parent dies first, the program never runs. So no child runs without a

@@ -77,7 +77,7 @@ class LocalCluster : public std::enable_shared_from_this<LocalCluster> {
  private:
   struct Child {
     std::optional<SupervisedProcess> process;
-    std::string address;  // empty until the child listens
+    std::string address;  // the child's address; empty until the child listens
     int restarts = 0;
     absl::Time started_at;
     // The time at which a task without a process gets a new one.
@@ -114,7 +114,7 @@ class LocalCluster : public std::enable_shared_from_this<LocalCluster> {
   const Options options_;
   const std::unique_ptr<StateDirectory> directory_;
   std::map<Role, std::string> programs_;  // paths of the executables; not changed after Start
-  Event listening_;                       // happens once every child listens, or one has failed
+  Event listening_;                       // happens once every child listens, or a child has failed
   Event ended_;                           // happens once every child has ended, after Stop or Kill
   mutable Mutex mutex_;
   std::map<TaskId, Child> children_ ABSL_GUARDED_BY(mutex_);

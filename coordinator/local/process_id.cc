@@ -31,7 +31,7 @@ absl::StatusOr<uint64_t> StartTimeOfStat(absl::string_view stat) {
   // The second field is the name of the program in parentheses. The name itself may contain spaces
   // and parentheses, so the field ends at the last ')' of the line.
   const size_t name_end = stat.rfind(')');
-  constexpr size_t kState = 3, kStartTime = 22;  // numbers in proc(5), which count from 1
+  constexpr size_t kState = 3, kStartTime = 22;  // numbers of fields in proc(5), which count from 1
   const std::vector<absl::string_view> fields = absl::StrSplit(
       absl::StripAsciiWhitespace(
           stat.substr(name_end == absl::string_view::npos ? stat.size() : name_end + 1)),

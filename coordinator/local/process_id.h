@@ -14,8 +14,8 @@ namespace cohort {
 
 struct ProcessId {
   pid_t pid = 0;
-  uint64_t start_time = 0;  // in clock ticks since the machine's boot
-  std::string boot;         // boot id, which each boot of the machine changes
+  uint64_t start_time = 0;  // when the process began, in clock ticks since the boot
+  std::string boot;         // id of the boot; each boot of the machine has another one
 };
 
 inline bool operator==(const ProcessId& a, const ProcessId& b) {

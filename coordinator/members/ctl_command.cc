@@ -23,7 +23,7 @@ namespace {
 constexpr char kVerbs[] =
     "status, add-worker [HOST:PORT], remove-worker INDEX|HOST:PORT or flight-record [CALLS] "
     "[FILE...]";
-constexpr int kCallsMax = 4096;  // calls that a worker keeps of each group, at most
+constexpr int kCallsMax = 4096;  // the most calls of a group that a worker keeps
 
 // Makes the error for a wrong command line of `coordinator ctl`. The text ends with the list of
 // verbs.

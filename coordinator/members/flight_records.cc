@@ -118,7 +118,7 @@ void AskFlightRecords(const Cluster& cluster, const proto::AskFlightRecordsReque
 
 absl::StatusOr<proto::AskFlightRecordsResponse> ReadFlightFiles(
     FileSystem& files, const std::vector<std::string>& paths, int calls_max) {
-  std::map<uint32_t, proto::WorkerFlightRecord> workers;  // by worker index
+  std::map<uint32_t, proto::WorkerFlightRecord> workers;  // the workers' records, by worker index
   for (const std::string& path : paths) {
     ASSIGN_OR_RETURN(proto::GroupFlight flight, ReadFlight(files, path));
     auto& operations = *flight.mutable_operations();

@@ -49,7 +49,7 @@ class GroupView {
 
  private:
   struct Rank {
-    std::string task;  // such as "worker:1"; empty if no record names the rank's task
+    std::string task;                     // name of the rank's task, "worker:1"; empty if not known
     const GroupFlight* flight = nullptr;  // the record of this rank, or null
   };
 

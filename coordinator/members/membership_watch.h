@@ -49,7 +49,7 @@ class MembershipWatch : public std::enable_shared_from_this<MembershipWatch> {
 
   const World world_;
   const std::unique_ptr<MembershipSource> source_;
-  const std::shared_ptr<Cluster> cluster_;  // shared with the coordinator
+  const std::shared_ptr<Cluster> cluster_;  // the cluster, shared with the coordinator
   // Adds and removes workers. Shared with the service for operators.
   const std::shared_ptr<WorkerChanges> changes_;
   Strand strand_;

@@ -56,7 +56,7 @@ class WorkerChanges : public std::enable_shared_from_this<WorkerChanges> {
                            const proto::GetStatusResponse& answer) const;
 
   const World world_;
-  const std::shared_ptr<Cluster> cluster_;  // shared with the coordinator
+  const std::shared_ptr<Cluster> cluster_;  // the cluster, shared with the coordinator
   const Options options_;
 };
 

@@ -125,20 +125,20 @@ class Copies : public std::enable_shared_from_this<Copies> {
 
   const World world_;
   const Options options_;
-  const std::shared_ptr<Cluster> cluster_;      // shared with the coordinator
-  const std::shared_ptr<Scheduler> scheduler_;  // shared with the coordinator
+  const std::shared_ptr<Cluster> cluster_;      // the cluster, shared with the coordinator
+  const std::shared_ptr<Scheduler> scheduler_;  // the scheduler, shared with the coordinator
   Strand strand_;
   // The members below are used on the strand only.
   Phase phase_ = Phase::kWatching;
   bool stopped_ = false;
   std::map<uint64_t, Making> makings_;  // copies under way, by the number of their save
-  uint64_t round_ = 0;                  // how often gangs were held or all copies given up
+  uint64_t round_ = 0;                  // number of times that gangs were held or copies given up
   std::map<std::string, proto::VariableLayout> variables_;
   // A worker that is out of step and waits for a copy. Only failures of its own copies make it wait
   // longer.
   struct Waiting {
     uint64_t session = 0;
-    int failures = 0;  // failed copies in a row
+    int failures = 0;  // number of failed copies in a row
     // The value of round_ at the last attempt. A worker gets one attempt in each round, so that
     // gangs are not held for long.
     uint64_t tried = 0;
@@ -146,7 +146,7 @@ class Copies : public std::enable_shared_from_this<Copies> {
     bool joining = false;
     absl::Time not_before = absl::InfinitePast();
   };
-  std::map<int, Waiting> out_of_step_;  // by worker index
+  std::map<int, Waiting> out_of_step_;  // workers that wait for a copy, by index
 };
 
 }  // namespace cohort

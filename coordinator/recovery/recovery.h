@@ -116,7 +116,7 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
   // A save of a checkpoint, under way.
   struct Saving {
     uint64_t round = 0;
-    uint64_t number = 0;  // saves_begun_ when the save began
+    uint64_t number = 0;  // value of saves_begun_ when the save began
     std::string prefix;
     proto::CoordinatorState state;
     Cut cut;
@@ -164,9 +164,10 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
 
   const World world_;
   const Options options_;
-  const std::shared_ptr<Cluster> cluster_;         // shared with the coordinator
-  const std::shared_ptr<Scheduler> scheduler_;     // shared with the coordinator
-  const std::shared_ptr<ShardTransfer> transfer_;  // shared with the transfers under way
+  const std::shared_ptr<Cluster> cluster_;      // the cluster, shared with the coordinator
+  const std::shared_ptr<Scheduler> scheduler_;  // the scheduler, shared with the coordinator
+  // The transfer of shards, shared with transfers under way.
+  const std::shared_ptr<ShardTransfer> transfer_;
   Strand strand_;
   // The members below are used on the strand only.
   Phase phase_ = Phase::kWatching;
@@ -200,7 +201,7 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
   absl::Time recovering_since_;
   // The number of failed restores in a row, not counting those that failed because a ps was lost.
   int failed_restores_ = 0;
-  absl::Status stopped_;  // why the phase is kStopped
+  absl::Status stopped_;  // the error because of which the phase is kStopped
 };
 
 }  // namespace cohort

@@ -46,9 +46,10 @@ std::optional<Place> PlaceOf(absl::string_view name) {
 // The files of one recovery checkpoint.
 struct Files {
   std::vector<std::string> names;
-  bool complete = false;  // whether there is an index, which is written last
+  bool complete = false;  // whether the checkpoint has an index, which is written last
 };
-using Places = std::map<Place, Files, std::greater<>>;  // by epoch and number, newest first
+// The files of each checkpoint, newest checkpoint first.
+using Places = std::map<Place, Files, std::greater<>>;
 
 // Lists the files of the recovery checkpoints in a directory. If the directory does not exist, the
 // list is empty. Errors: those of FileSystem::List, except NOT_FOUND.

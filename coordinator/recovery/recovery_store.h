@@ -45,9 +45,9 @@ class RecoveryStore {
   };
   // The checkpoints that earlier coordinators have left in the directory.
   struct Left {
-    std::vector<Committed> checkpoints;  // readable checkpoints, newest first
-    uint64_t epoch = 0;                  // highest epoch in the names, even of damaged checkpoints
-    absl::Status damage;                 // error of the newest checkpoint if it is damaged
+    std::vector<Committed> checkpoints;  // the readable checkpoints, newest first
+    uint64_t epoch = 0;   // highest epoch in the checkpoints' names, damaged ones included
+    absl::Status damage;  // error of the newest checkpoint if it is damaged
   };
   // Reads the coordinator's state from every checkpoint in the directory. Errors: DATA_LOSS naming
   // a file, if there are checkpoints and none can be read; those of the file system.

@@ -73,7 +73,7 @@ class AttemptRecord {
   uint32_t silences_ = 0;  // number of unanswered set-up calls in a row
   absl::Duration silent_for_;
   absl::Status silence_;                // the error of the last unanswered set-up call
-  std::vector<Unanswered> unanswered_;  // at most one entry for each worker process
+  std::vector<Unanswered> unanswered_;  // unanswered calls; at most one entry per worker process
 };
 
 }  // namespace cohort

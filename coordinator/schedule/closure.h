@@ -109,7 +109,9 @@ using Argument = std::variant<Tensor, RemoteValue>;
 // single update; later pushes of the round are dropped. A Join waits until `aggregate` closures of
 // the round have ended, so at least `aggregate` closures must be scheduled before the Join.
 struct Round {
-  uint64_t number = 0;  // ascends with closure ids; is the optimizer's step; 0 means no round
+  // The round's number, which ascends with closure ids and is the optimizer's step. 0 means no
+  // round.
+  uint64_t number = 0;
   uint32_t aggregate = 1;
 };
 
@@ -130,8 +132,9 @@ struct LaterStep {
 struct Closure {
   ClosureId id;
   std::shared_ptr<const RegisteredProgram> program;
-  std::vector<Argument> arguments;  // all are tensors once the closure is queued
-  size_t inputs_left = 0;           // number of results among the arguments that are awaited
+  // The arguments of the program; all are tensors once the closure is queued.
+  std::vector<Argument> arguments;
+  size_t inputs_left = 0;  // number of results among the arguments that are not ready
   InputChoice input;
   // The element that the closure read from its iterator when it was done. A replay of the closure
   // reads the same element again.
@@ -154,12 +157,14 @@ struct Closure {
   // True if, in the closure's last run, a worker reported that the closure's round was applied.
   bool round_applied = false;
   uint32_t attempt = 0;  // number of the closure's last attempt, from 1
-  AttemptRecord record;  // how attempts ended, except those that a restore took back
+  // The record of how attempts ended, except those that a restore took back.
+  AttemptRecord record;
   // If false, the closure must not be sent to a worker a second time. If it would have to be, it
   // fails with the error of LostForGood.
   bool replayable = true;
-  bool begun = false;                            // whether a worker was told to run the closure
-  absl::Time deadline = absl::InfiniteFuture();  // if the closure is not done by then, it fails
+  bool begun = false;  // whether a worker was told to run the closure
+  // The time by which the closure must be done, or it fails.
+  absl::Time deadline = absl::InfiniteFuture();
   std::weak_ptr<RemoteValueState> result;
 
   size_t num_steps() const { return 1 + later_steps.size(); }

@@ -80,8 +80,8 @@ absl::Status FailureOf(const absl::Status& error, const proto::TaskRef& member, 
 // the member will not answer.
 enum class Source {
   kItself,
-  kLost,     // reported as lost, or silent; may still be alive
-  kGivenUp,  // given up by the cluster (ErrorDetail.given_up)
+  kLost,     // the member was reported as lost, or is silent; it may be alive
+  kGivenUp,  // the member was given up by the cluster (ErrorDetail.given_up)
 };
 
 // The answer of one member of a gang.
@@ -119,7 +119,8 @@ struct Answer {
   static constexpr size_t kAllSteps = std::numeric_limits<size_t>::max();
   bool told = false;  // whether the scheduler reported the member as lost
   absl::StatusOr<Message> message;
-  absl::Status error;  // error of the step that follows the done `steps`; OK if all are done
+  // The error of the step that follows the `steps` that are done. OK if all steps are done.
+  absl::Status error;
   size_t steps = 0;
 };
 
@@ -185,7 +186,7 @@ class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
       // If a member is lost after it has answered RunClosure, the loss still counts, as long as the
       // call has not ended.
       const bool counts = awaited || (source != Source::kItself && method_ == kRunClosure);
-      if (over_ || !counts) return;  // a late answer of a member that is known to be lost
+      if (over_ || !counts) return;  // a member that is known to be lost has answered late
       // After the first failure, the members that have not answered are told to end the gang. Later
       // failures need not be told.
       if (!status.ok() && !std::exchange(failed_, true)) to_tell = awaited_;
@@ -333,11 +334,11 @@ class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
   }
 
   const std::vector<GangMember> members_;
-  const std::shared_ptr<Fate> fate_;  // shared with the GangChannel, which may end first
+  const std::shared_ptr<Fate> fate_;  // state shared with the GangChannel, which may end first
   const OutOfStep out_of_step_;
   const std::string method_;
-  const Message request_;  // the same for every member
-  Reply done_;             // called once every member has answered or is lost
+  const Message request_;  // the request, which is the same for every member
+  Reply done_;             // the completion, called once every member has answered or is lost
   Mutex mutex_;
   // The members' answers by rank. The answer of a lost member is the error of its loss.
   std::vector<std::optional<Answer>> answers_ ABSL_GUARDED_BY(mutex_);

@@ -58,7 +58,7 @@ class GangChannel final : public Channel {
  private:
   class GangCall;
 
-  const std::vector<GangMember> members_;  // by rank; at least one
+  const std::vector<GangMember> members_;  // the gang's members by rank; at least one
   // State of this channel that its calls share, because they may outlive the channel.
   struct Fate {
     std::atomic<bool> retired{false};
@@ -67,7 +67,7 @@ class GangChannel final : public Channel {
     std::set<int> broken ABSL_GUARDED_BY(mutex);
   };
   const std::shared_ptr<Fate> fate_ = std::make_shared<Fate>();
-  const OutOfStep out_of_step_;  // does nothing once the channel is retired
+  const OutOfStep out_of_step_;  // the callback; does nothing once the channel is retired
   Mutex mutex_;
   // The calls under way. Each is kept alive by the callbacks of its answers.
   std::vector<std::weak_ptr<GangCall>> calls_ ABSL_GUARDED_BY(mutex_);

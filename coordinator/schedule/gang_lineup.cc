@@ -90,7 +90,7 @@ void GangLineup::Leave(int worker) {
   if (members_.erase(worker) == 0) return;
   out_of_step_.erase(worker);
   joining_.erase(worker);
-  broken_ = true;  // the next gang begins a generation of those who remain
+  broken_ = true;  // the next gang begins a generation of the remaining members
   EndPause();
 }
 

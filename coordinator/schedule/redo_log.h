@@ -29,9 +29,10 @@ struct Cut {
     std::shared_ptr<RemoteValueState> result;
     size_t steps = 1;
   };
-  std::vector<Covered> covered;  // ascending; not covered by an earlier checkpoint
-  std::vector<ClosureId> open;   // ascending; admitted, and neither covered nor durable
-  ClosureId next;                // the lowest id that no closure has yet
+  std::vector<Covered> covered;  // covered closures by ascending id; no earlier cut covers them
+  // The ids of admitted closures that are neither covered nor durable, in ascending order.
+  std::vector<ClosureId> open;
+  ClosureId next;  // the lowest id that no closure has yet
   bool Covers(ClosureId id) const;
   // The id below which every closure is durable once the cut is committed. Parameter servers save
   // it as their watermark in this checkpoint.

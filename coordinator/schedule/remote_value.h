@@ -33,7 +33,7 @@ class RemoteValueState {
   const absl::StatusOr<FetchedTensors>& result() const;
 
  private:
-  Event ready_;  // synchronizes itself
+  Event ready_;  // the event needs no lock: it synchronizes itself
   mutable Mutex mutex_;
   absl::StatusOr<FetchedTensors> result_ ABSL_GUARDED_BY(mutex_);
   std::vector<Callback> callbacks_ ABSL_GUARDED_BY(mutex_);

@@ -18,8 +18,10 @@ namespace cohort {
 
 // A call that gives a worker a resource.
 struct ResourceRequest {
-  std::string key;     // such as "program:…" or "dataset:7"; unique in the job
-  std::string method;  // such as "/cohort.proto.WorkerService/RegisterProgram"
+  // The resource's key, such as "program:…" or "dataset:7". Unique in the job.
+  std::string key;
+  // The path of the call's method, such as "/cohort.proto.WorkerService/RegisterProgram".
+  std::string method;
   Message message;
 };
 

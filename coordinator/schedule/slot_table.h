@@ -34,7 +34,7 @@ struct WorkerSlots {
   uint64_t session = 0;
   proto::TaskRef task;
   std::string address;
-  std::shared_ptr<Channel> channel;  // shared with the runs on the worker
+  std::shared_ptr<Channel> channel;  // the channel to the worker, shared with its runs
   int in_flight = 0;
   // No closure is sent to the worker before this time.
   absl::Time hold_until = absl::InfinitePast();

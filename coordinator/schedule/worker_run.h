@@ -34,7 +34,8 @@ struct WorkerRun {
   // The session by which the run's pushes can be fenced: the worker's session or, for a gang of
   // several workers, the session of its generation.
   uint64_t session = 0;
-  std::shared_ptr<Channel> channel;  // to the worker, or to all members of the gang
+  // The channel to the worker or, for a gang, to all of its members at once.
+  std::shared_ptr<Channel> channel;
   // The channel of a gang of several workers (the same object as `channel`); null for a single
   // worker.
   std::shared_ptr<GangChannel> gang_channel;

@@ -60,7 +60,8 @@ class LocalStrategy final : public Strategy {
   const int64_t num_packs_;             // number of packs of gradients; only `mirrored` uses it
   // The canonical names of the devices, one per replica. If empty, all devices of the worker.
   const std::vector<std::string> devices_;
-  const std::string parameter_device_;  // canonical name, or empty; only central_storage uses it
+  // The device that keeps the variables, in canonical form, or empty. Only central_storage uses it.
+  const std::string parameter_device_;
 };
 
 }  // namespace cohort

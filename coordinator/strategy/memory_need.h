@@ -18,8 +18,8 @@ namespace cohort {
 
 // The memory that one home needs, in bytes.
 struct MemoryNeed {
-  int64_t resident = 0;  // for the values and slots of all variables
-  int64_t values = 0;    // for the values alone, without dynamic tables
+  int64_t resident = 0;  // bytes of the values and slots of all variables
+  int64_t values = 0;    // bytes of the values alone, without dynamic tables
   // Returns the memory that the home needs while a step is under way. Then the pages of the values
   // that the step has read are kept, while new pages replace them.
   int64_t in_training() const {

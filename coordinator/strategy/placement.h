@@ -47,10 +47,10 @@ using MeasuredLoads = std::map<std::string, std::vector<RowsLoad>>;
 
 // A piece of a variable, and the server on which it is placed.
 struct PiecePlacement {
-  std::string name;  // such as "dense/kernel/part_1"
+  std::string name;  // name of the piece, such as "dense/kernel/part_1"
   RowRange rows;
   bool dynamic = false;  // if true, `rows` is a range of key buckets
-  int64_t bytes = 0;     // size of the value and its slots
+  int64_t bytes = 0;     // size of the piece's value and slots
   int64_t load = 0;      // bytes moved in an earlier run; 0 if not measured
   uint32_t ps = 0;
   std::string reason;
@@ -110,7 +110,7 @@ class Placer {
  private:
   const std::vector<int> ps_;
   const PlacementPolicy policy_;
-  std::vector<int64_t> given_;  // by position in `ps_`
+  std::vector<int64_t> given_;  // bytes given to each server, by position in `ps_`
   uint64_t counter_ = 0;
 };
 

@@ -78,7 +78,7 @@ absl::StatusOr<std::vector<proto::VariableLayout>> LayOutVariables(const ModelPr
       rule = model.update_rule;
       rule.set_sparse(variable.sparse);
     } else {
-      rule.set_op("assign_add");  // for variables that no optimizer updates
+      rule.set_op("assign_add");  // the rule of variables that no optimizer updates
     }
     ASSIGN_OR_RETURN(proto::VariableLayout layout, creator.CreateVariable(variable, rule, options));
     layouts.push_back(std::move(layout));

@@ -35,9 +35,9 @@ inline constexpr char kDevicesUnknown[] =
 struct ReplicatedTraining {
   std::vector<int> home;             // task indices of the workers that keep variables
   std::string reason;                // why the variables are there, for people
-  std::vector<std::string> devices;  // canonical names, one per replica of a worker
+  std::vector<std::string> devices;  // canonical names of the devices, one per replica of a worker
   int64_t replicas = 1;              // number of replicas on all workers together
-  int64_t own_values = 0;            // becomes VariableOptions.replicas
+  int64_t own_values = 0;            // the value for VariableOptions.replicas
   // The GPU whose memory holds the variables that are trained as a whole, such as "gpu:0". If
   // empty, all variables are in the processor's memory.
   std::string parameter_device = {};

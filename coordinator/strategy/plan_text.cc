@@ -24,7 +24,7 @@ struct Server {
 };
 
 struct Summary {
-  std::map<int, Server> servers;  // by task index; servers without a piece are included
+  std::map<int, Server> servers;  // sums by task index, also of servers without a piece
   Server all;
   double max_over_mean = 1;
   bool measured = false;  // whether measured loads decided the placement

@@ -32,7 +32,7 @@ struct ClusterShape {
 
 // Where variables live, and what workers run.
 struct Plan {
-  std::vector<proto::VariableLayout> variables;  // in creation order
+  std::vector<proto::VariableLayout> variables;  // layouts of the variables, in creation order
   proto::Program train_step;
   proto::Program eval_step;
   proto::Program predict;

@@ -18,7 +18,8 @@
 namespace cohort {
 
 struct VariablePiece {
-  std::string name;  // "dense/kernel/part_1", or the variable's name if it is not cut
+  // The piece's name: "dense/kernel/part_1", or the variable's name if the variable is not cut.
+  std::string name;
   RowRange rows;
   uint32_t ps = 0;
 };
