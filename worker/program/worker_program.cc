@@ -86,7 +86,7 @@ absl::Status CheckDeclared(const onnx::ValueInfoProto& value, const VariableType
 }
 
 // Collects the variables that a program pulls (or pushes, or assigns to) in the order in which the
-// graph names them, and plans their transfer.
+// graph names them, and plans their transfer. Thread-compatible.
 class Binder {
  public:
   // Makes an empty collection. The plan that Finish() makes moves the variables named in `by_rows`
