@@ -50,7 +50,7 @@ void StartAgainWithPassiveOpenMp(const Environment& environment, char** argv) {
 
 // Runs the worker until a signal or the coordinator stops it, and returns the process's exit code.
 int Serve(const RoleOptions& options) {
-  SignalWaiter signals;  // made before all threads, which inherit its blocked signals
+  SignalWaiter signals;  // made before all threads, so that they inherit its blocked signals
   std::atomic<bool> orphaned{false};
   RealWorld machine(kServiceThreads, options.transport);
   const World world = machine.world();

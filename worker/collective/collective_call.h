@@ -35,7 +35,7 @@
 
 namespace cohort {
 
-inline constexpr int kRanksMax = 1024;  // upper bound of a group's size
+inline constexpr int kRanksMax = 1024;  // largest number of ranks in a group
 
 enum class CollectiveOp : uint8_t {
   kAllReduce,
@@ -63,14 +63,14 @@ enum class CollectiveAlgorithm : uint8_t {
   kTwoShot,  // every rank owns and sums a chunk of the elements, and sends the sum to all others
   kRecursiveDoubling,  // pairs of ranks exchange partial sums, log2 n times
   kRing,   // each chunk of the elements is summed along the ring of ranks; tf.distribute's RING
-  kTree,   // broadcast and reduce along a binary tree
+  kTree,   // broadcast or reduce along a binary tree of ranks
   kChain,  // broadcast in segments that each rank sends on to the next rank
   kHierarchical,  // a sum within each host, then a sum across hosts
 };
 
 struct CollectiveCall {
   CollectiveOp op = CollectiveOp::kBarrier;
-  ReduceOp reduce = ReduceOp::kSum;  // arithmetic of a reduction; unused by other operations
+  ReduceOp reduce = ReduceOp::kSum;  // arithmetic of a reduction; other operations ignore it
   // The element type: float32, float64, float16, bfloat16, int32 or int64 in a reduction, any type
   // in other operations. 16-bit floats are summed in float32 and rounded once.
   DType dtype = DType::kFloat32;

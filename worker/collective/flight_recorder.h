@@ -35,7 +35,7 @@ struct FlightRecord {
   CollectiveAlgorithm algorithm = CollectiveAlgorithm::kAuto;
   State state = State::kNone;
   std::string name;
-  size_t bytes = 0;  // bytes of the input or the output, whichever is larger
+  size_t bytes = 0;  // size of the input or the output, whichever is larger
   absl::Time started;
   // The time at which the last frame from a rank in `waits_for` came; InfinitePast if none has
   // come.

@@ -72,8 +72,8 @@ void WidenShorts(const std::byte* in, int32_t* out, int64_t count) {
 }
 
 struct Header {
-  DType dtype = DType::kUndefined;  // type of the tensor's values
-  size_t word = 0;                  // bytes of one value in the file
+  DType dtype = DType::kUndefined;  // type of the values in the tensor
+  size_t word = 0;                  // size of one value in the file, in bytes
   Shape shape;
 };
 

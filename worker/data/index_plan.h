@@ -132,7 +132,8 @@ class IndexPlan {
     std::shared_ptr<ShuffleOrders> orders;
   };
   struct Place {
-    uint64_t iteration = 0;  // number of the pass, which chooses a shuffle order; may wrap around
+    // Number of the pass over the data, which chooses a shuffle order; may wrap around.
+    uint64_t iteration = 0;
     int64_t index = 0;
   };
 

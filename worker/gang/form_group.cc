@@ -79,7 +79,8 @@ class Forming : public std::enable_shared_from_this<Forming> {
 
   const GroupResources resources_;
   const FormGroupOptions options_;
-  absl::AnyInvocable<void(FormedGroup)> formed_;  // called once, when the communicator is made
+  // Called once, when the group's communicator is made.
+  absl::AnyInvocable<void(FormedGroup)> formed_;
   Mutex mutex_;
   std::unique_ptr<ShmCommunicator> shm_ ABSL_GUARDED_BY(mutex_);
 };

@@ -33,7 +33,7 @@ class GangGroup {
   Executor& executor_;
   // The communicator of this worker; a shared_ptr, because the memory pool refers to it weakly.
   const std::shared_ptr<Communicator> communicator_;
-  const std::shared_ptr<OutputPool> memory_;  // the communicator's memory; grows on demand
+  const std::shared_ptr<OutputPool> memory_;  // lends the communicator's memory; grows on demand
 };
 
 }  // namespace cohort

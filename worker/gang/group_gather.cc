@@ -119,7 +119,7 @@ class Gathering : public std::enable_shared_from_this<Gathering> {
   }
 
   struct Place {
-    size_t begin = 0;  // offset in the gathered memory, in bytes
+    size_t begin = 0;  // offset of the tensor in the gathered memory, in bytes
     DType dtype = DType::kUndefined;
     Shape shape;
   };

@@ -16,7 +16,7 @@
 namespace cohort {
 
 struct GroupGather {
-  std::string name;         // what is gathered, for messages; the same on all members
+  std::string name;         // name of what is gathered, for messages; the same on all members
   std::vector<Tensor> own;  // the tensors that this member gives, of at most 13 axes each
   // An upper bound of the number of tensors that any member gives; the same value on all members.
   size_t most = 1;

@@ -232,7 +232,7 @@ void SumOverGroup(std::shared_ptr<GangGroup> group, const GroupCommunication& co
     } else if (value.num_bytes() > 0) {
       std::memcpy((*sum)->Place(i).mutable_raw(), value.raw(), value.num_bytes());
     }
-    (*sum)->Ready(i).IgnoreError();  // Finish() reports the same error again
+    (*sum)->Ready(i).IgnoreError();  // an error of Ready() is reported again by Finish()
   }
   (*sum)->Finish(std::move(done));
 }

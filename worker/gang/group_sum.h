@@ -86,7 +86,7 @@ class GroupSum : public std::enable_shared_from_this<GroupSum> {
   // The place of a summand in the memory of the buckets.
   struct Location {
     size_t bucket = 0;
-    size_t offset = 0;  // offset in the bucket's memory, in bytes
+    size_t offset = 0;  // offset of the summand in the bucket's memory, in bytes
   };
 
   GroupSum(std::shared_ptr<GangGroup> group, const GroupCommunication& communication,
@@ -102,7 +102,7 @@ class GroupSum : public std::enable_shared_from_this<GroupSum> {
   const std::vector<SummandType> summands_;
   // The buckets; constant after construction, like locations_, memory_ and rounded_.
   std::vector<Bucket> buckets_;
-  std::vector<Location> locations_;              // the place of each summand
+  std::vector<Location> locations_;              // place of each summand in the buckets
   std::vector<std::shared_ptr<Buffer>> memory_;  // memory of each bucket; shared with the sums
   // For each bucket: the buffer for the rounded values that travel; null if the bucket is not
   // rounded.

@@ -35,7 +35,7 @@ struct ExchangeCall {
   // along `axis` may differ. The other operations take float32, float64, int32 or int64, and one
   // shape.
   Tensor value;
-  int64_t axis = 0;  // axis of kGather and kSumPart
+  int64_t axis = 0;  // axis along which kGather and kSumPart work
   // For kSumPart: how long along `axis` the value was that this replica gave to the gather.
   int64_t size = 0;
 };

@@ -72,8 +72,9 @@ class ReplicaMeeting {
   struct Meeting {
     ExchangeCall call;  // joined call of this worker's replicas, without its value
     std::vector<int64_t> sizes;
-    std::vector<ReplicaExchange::Done> waiting;  // continuations of the replicas, by rank
-    size_t last = 0;                             // the replica that arrived last
+    // Continuations of the replicas, by number of the replica.
+    std::vector<ReplicaExchange::Done> waiting;
+    size_t last = 0;  // number of the replica that arrived last
   };
 
   void Join(size_t rank, const ExchangeCall& call, ReplicaExchange::Done done);

@@ -315,7 +315,7 @@ absl::StatusOr<std::vector<Tensor>> ReplicatedRun::WeighSums(size_t replica,
                                                              std::vector<Tensor> outputs) const {
   for (size_t i = 0; i < outputs.size(); ++i) {
     const JoinRule rule = program_->outputs[i].join;
-    if (IsEarly(i)) outputs[i] = Tensor();  // gives the output's memory back to its pool
+    if (IsEarly(i)) outputs[i] = Tensor();  // returns the output's memory to its pool
     if (all_parts_ == 1 || !IsSum(rule) || IsEarly(i) || IsOnDevice(outputs[i])) continue;
     const float weight = LeafWeight(rule, parts_[replica].count, examples_, all_parts_);
     ASSIGN_OR_RETURN(outputs[i], Weighted(outputs[i], weight, *strands_->pool()));

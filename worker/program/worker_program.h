@@ -54,7 +54,7 @@ struct TableLookup {
     size_t component = 0;  // number of the component in the batch
     // InputSource.index of the graph input that gets the positions of the rows.
     size_t position = 0;
-    std::string input;  // name of this graph input
+    std::string input;  // name of the graph input that gets the positions
     bool negative_is_none = false;
   };
   size_t variable = 0;

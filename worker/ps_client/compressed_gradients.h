@@ -65,7 +65,7 @@ class GradientResiduals {
  private:
   Mutex mutex_;
   uint64_t epoch_ ABSL_GUARDED_BY(mutex_) = 0;
-  // The residuals by slice id.
+  // The residual of each slice, by slice id.
   std::map<uint32_t, std::vector<float>> left_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -314,11 +314,11 @@ class PsCall final : public OpenPsCall, public std::enable_shared_from_this<PsCa
   const size_t answer_bytes_;  // estimated size of the answer
   const PsCaller caller_;
   mutable Mutex mutex_;
-  uint64_t id_ ABSL_GUARDED_BY(mutex_) = 0;  // number of this call in the link, for PsLink::Leave()
+  uint64_t id_ ABSL_GUARDED_BY(mutex_) = 0;  // number of this call, for PsLink::Leave()
   Message request_ ABSL_GUARDED_BY(mutex_);
-  PsRoute route_ ABSL_GUARDED_BY(mutex_);  // route of the present attempt
+  PsRoute route_ ABSL_GUARDED_BY(mutex_);  // route that the present attempt takes to the server
   const absl::Time deadline_;
-  absl::Duration backoff_;  // wait before the next repeat
+  absl::Duration backoff_;  // time between a failed attempt and the next one
   int attempts_ ABSL_GUARDED_BY(mutex_) = 0;
   bool under_way_ ABSL_GUARDED_BY(mutex_) = false;  // true while an attempt waits for its answer
   std::unique_ptr<Call> call_ ABSL_GUARDED_BY(mutex_);

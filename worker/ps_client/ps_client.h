@@ -68,7 +68,7 @@ class PsClient : public std::enable_shared_from_this<PsClient> {
   // A transfer plan. Shared with its program, because the program may be released during a
   // transfer.
   using Plan = std::shared_ptr<const TransferPlan>;
-  using Rows = SharedRows;  // ids of the rows that move, by variable of the plan
+  using Rows = SharedRows;  // for each variable of the plan: the ids of the rows that move
 
   // Makes a client that knows no homes yet. `reach` watches the homes with open calls.
   PsClient(World world, RetryPolicy policy, std::shared_ptr<PeerReach> reach);

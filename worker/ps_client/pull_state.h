@@ -18,8 +18,9 @@ namespace cohort {
 
 // The result of a pull.
 struct Pulled {
-  std::vector<Tensor> values;      // the pulled values, by variable of the plan
-  std::vector<uint64_t> versions;  // the versions of the pulled slices, by slice of the plan
+  std::vector<Tensor> values;  // one value for each variable of the plan
+  // Version of each slice that was pulled, in the order of the plan.
+  std::vector<uint64_t> versions;
 };
 
 // The state of one pull, which has a part for each call of the plan. Several answers may be read

@@ -41,7 +41,7 @@ struct VariableType {
   int64_t replicas = 0;
   // True if the variable is one slice in a device's memory, which is read there without a copy.
   bool on_device = false;
-  Shape ValueShape() const;      // shape of the value that a graph has for the variable
+  Shape ValueShape() const;      // shape of the value that graphs have for this variable
   std::string ToString() const;  // for messages, for example "w: float32[784,256]"
   size_t row_bytes() const;
 };
@@ -118,7 +118,7 @@ absl::StatusOr<Compression> ReadCompression(const proto::Compression& compressio
 // The calls that move the values of some variables.
 struct TransferPlan {
   std::vector<VariableType> variables;
-  std::vector<PsTransfer> by_ps;  // the calls, in ascending order of the homes
+  std::vector<PsTransfer> by_ps;  // the calls to all homes, in ascending order of the homes
   size_t num_slices = 0;
   Compression compression;
 

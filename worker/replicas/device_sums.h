@@ -72,9 +72,10 @@ struct DeviceSummands {
 class DeviceSums {
  public:
   struct Options {
-    const CudaTable& cuda;            // functions of CUDA; outlive this object
-    const NcclTable* nccl = nullptr;  // functions of NCCL, for kNccl only; outlive this object
-    std::vector<int32_t> gpus = {};   // GPU of each replica; for kNccl, each GPU once
+    const CudaTable& cuda;  // the functions of CUDA, which outlive this object
+    // The functions of NCCL, for kNccl only, which outlive this object.
+    const NcclTable* nccl = nullptr;
+    std::vector<int32_t> gpus = {};  // number of each replica's GPU; for kNccl, no GPU twice
     SumWay way = SumWay::kReductionToOneDevice;
     // Number of packs, see CutIntoPacks(); not used by kReductionToOneDevice.
     int64_t num_packs = 0;

@@ -18,10 +18,10 @@ namespace cohort {
 struct VariableType;
 
 enum class JoinRule {
-  kEach,  // the result is the list of all values
+  kEach,  // keeps the list of all values
   kSum,
   kRows,  // concatenates all values along axis 0
-  kMean,  // the mean over the replicas that ran
+  kMean,  // makes the mean over the replicas that ran
   // The mean over the examples of the batch, from each replica's mean over its own examples.
   kOfExamples,
   kFirst,

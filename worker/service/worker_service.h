@@ -39,12 +39,12 @@ class WorkerService : public std::enable_shared_from_this<WorkerService> {
     // service.
     ReplicaStrands::ExecutorOf compute_executor;
     RetryPolicy retry;             // timing of repeated calls to parameter servers
-    FindCuda find_cuda;            // finds CUDA; null: programs run on the processor only
+    FindCuda find_cuda;            // finds CUDA; null: programs run on processors only
     FindNccl find_nccl;            // finds NCCL; null: NCCL is not used
     std::string flight_directory;  // directory of flight files, see GroupSessions
     // Most bytes that one pull or push moves, see MakeTransferPlan.
     size_t call_bytes_max = kCallBytesMax;
-    std::string data_directory;  // start of relative paths of data, see SourceCache
+    std::string data_directory;  // directory in which relative paths of data begin, see SourceCache
   };
   WorkerService(World world, Options options);
 

@@ -61,7 +61,8 @@ struct ClosureParts {
   World world;
   std::shared_ptr<TaskService> task_service;
   std::shared_ptr<PsClient> ps_client;
-  const std::shared_ptr<ReplicaStrands> compute;  // strands of the replicas; shared with runs
+  // The strands on which replicas compute; shared with runs.
+  const std::shared_ptr<ReplicaStrands> compute;
   GangLine gangs;
   GangAnswers gang_answers;
   // The groups in which gangs run; shared with the code that forms a group.
@@ -140,8 +141,9 @@ class ClosureRun : public std::enable_shared_from_this<ClosureRun> {
   std::shared_ptr<const Dataset> dataset_;
   proto::IteratorPosition position_;  // position of element_ in dataset_
   std::optional<proto::IteratorPosition> next_position_;
-  PsClient::Rows rows_;            // the rows to pull, by variable of the pull plan
-  std::vector<Tensor> positions_;  // the positions that the lookups found, as inputs of the graph
+  PsClient::Rows rows_;  // for each variable of the pull plan: the rows to pull
+  // Position tensors of the lookups, for graph inputs of kind kPositions.
+  std::vector<Tensor> positions_;
   Pulled pulled_;
   // The group of a gang of several workers; null for any other closure.
   std::shared_ptr<GangGroup> group_;

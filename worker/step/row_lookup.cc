@@ -24,7 +24,7 @@ constexpr int64_t kIdsMax = std::numeric_limits<int32_t>::max();
 
 // One id of a column, with its sort key.
 struct Entry {
-  uint64_t order = 0;  // sort key of the row that the id names; different for different rows
+  uint64_t order = 0;  // sort key of the row that the id names; no two rows have the same key
   uint32_t at = 0;     // index of the id among the ids of all columns
 };
 

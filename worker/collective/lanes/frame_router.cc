@@ -180,7 +180,8 @@ void FrameRouter::Find(const Key& key, Visit visit) {
 void FrameRouter::Add(const GroupName& group, std::weak_ptr<LaneReceiver> receiver) {
   const Key key{GroupHash(group), group.generation};
   std::vector<Visit> visits;
-  std::vector<std::pair<uint64_t, Visit>> over;  // RPCs that are refused, with their generations
+  // The RPCs that this call refuses, with their generations.
+  std::vector<std::pair<uint64_t, Visit>> over;
   // Keeps the receiver alive until it has handled the RPCs that wait.
   const std::shared_ptr<LaneReceiver> alive = receiver.lock();
   {
@@ -216,7 +217,8 @@ void FrameRouter::Remove(const GroupName& group) {
 
 void FrameRouter::Only(const std::string& name) {
   const uint64_t only = GroupHash({name, 0});
-  std::vector<std::pair<uint64_t, Visit>> over;  // RPCs that are refused, with their generations
+  // The RPCs that this call refuses, with their generations.
+  std::vector<std::pair<uint64_t, Visit>> over;
   {
     MutexLock lock(mutex_);
     only_ = only;

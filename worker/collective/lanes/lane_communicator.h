@@ -23,7 +23,7 @@ struct LaneGroupOptions {
   GroupName name;
   int rank = 0;
   int size = 1;
-  HostLayout hosts;  // which ranks share a host; if empty, every rank has a host of its own
+  HostLayout hosts;  // hosts of the ranks; if empty, every rank has a host of its own
   std::vector<proto::TaskRef> tasks;  // the task of each rank, for error messages; may be empty
   // The time after which a call that is not done is logged, with the ranks that have not started
   // it; logged again at this interval.

@@ -130,7 +130,7 @@ class LaneGroup final : public LaneReceiver,
   uint64_t next_begin_ = 0;  // sequence of the first call that has not been begun
   // The calls that have not retired (operation.h), by sequence.
   std::map<uint64_t, CallState> calls_;
-  size_t under_way_ = 0;  // number of calls that have been begun and not retired
+  size_t under_way_ = 0;  // number of calls that have been begun and have not retired
   std::deque<PastCall> past_;
   // Frames of calls that this rank has not begun yet, by sequence of the call.
   std::map<uint64_t, std::vector<ParkedFrame>> parked_;

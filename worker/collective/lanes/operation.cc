@@ -164,7 +164,7 @@ void Operation::OnFrame(CollectiveFrame frame) {
   }
   const PlanStep& step = setup_.plan.steps[found->second];
   StepState& state = states_[found->second];
-  if (state.made) return;  // the frame came twice
+  if (state.made) return;  // the same frame has been received before
   const size_t bytes = static_cast<size_t>(step.target.count) * ElementBytes(step.target.partial);
   if (PayloadBytes(frame.payload) != bytes) {
     return host_.OnBadFrame(

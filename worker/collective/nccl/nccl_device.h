@@ -29,7 +29,7 @@ class NcclDevice {
   static constexpr size_t kSlots = 3;
 
   struct Options {
-    int device = 0;  // CUDA's number of the GPU
+    int device = 0;  // number by which CUDA knows the GPU
     int rank = 0;
     // The size of a piece in bytes. kSlots times 2 buffers of this size are in pinned host memory,
     // and as many on the GPU.

@@ -21,7 +21,7 @@
 namespace cohort {
 
 struct NcclCopy {
-  int64_t in_call = 0;  // first element in the call's input or output
+  int64_t in_call = 0;  // first element of the copy in the call's input or output
   int64_t in_staging = 0;
   int64_t count = 0;
 };
@@ -39,8 +39,8 @@ struct NcclStep {
 
   Kind kind = Kind::kAllReduce;
   int peer = 0;  // other rank of a send or receive; destination of a reduce; source of a broadcast
-  int64_t send_first = 0;     // first element in the staged input
-  int64_t receive_first = 0;  // first element in the staged output
+  int64_t send_first = 0;     // first element of the operation's input, in the staged input
+  int64_t receive_first = 0;  // first element of the operation's result, in the staged output
   // Number of elements of the operation; in kAllGather and kReduceScatter, of each rank's part.
   int64_t count = 0;
 };
@@ -76,7 +76,7 @@ class NcclPieces {
   const int size_;
   // Number of elements in a piece, or in each rank's part of a piece if the call has parts.
   const int64_t step_;
-  std::vector<int64_t> begins_;  // first element of each rank's part
+  std::vector<int64_t> begins_;  // first element of each rank's part, in the call's input or output
   std::vector<int64_t> receive_begins_;
   int64_t count_ = 0;
 };

@@ -46,7 +46,7 @@ struct NcclLocal;    // the GPUs of one process as one group; defined by the mod
 
 struct NcclTable {
   uint32_t version = kNcclTableVersion;
-  void* self = nullptr;  // first argument of the functions that take no context
+  void* self = nullptr;  // passed as first argument to the functions that take no context
 
   // Writes the error text of `code` into `words`, which has room for `bytes` bytes, with a zero at
   // the end. `context` may be null; with a context the text may say more.

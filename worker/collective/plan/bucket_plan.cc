@@ -32,7 +32,7 @@ void Put(Bucket& bucket, size_t index, const BucketItem& item) {
 std::vector<Bucket> PlanBuckets(const std::vector<BucketItem>& items,
                                 const BucketOptions& options) {
   std::vector<Bucket> buckets;
-  std::map<DType, size_t> open;  // the bucket of each element type that takes further items
+  std::map<DType, size_t> open;  // for each element type, the bucket that takes further items
   // The items are taken from the last variable to the first, the order in which the backward pass
   // makes gradients.
   for (size_t index = items.size(); index-- > 0;) {

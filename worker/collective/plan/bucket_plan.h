@@ -34,8 +34,8 @@ struct BucketOptions {
 
 struct Bucket {
   DType dtype = DType::kFloat32;
-  std::vector<size_t> items;     // indices into the `items` of PlanBuckets()
-  std::vector<int64_t> offsets;  // begin of each item in the bucket, in elements
+  std::vector<size_t> items;     // indices of the bucket's items in the `items` of PlanBuckets()
+  std::vector<int64_t> offsets;  // place where each item begins in the bucket, in elements
   int64_t elements = 0;
 
   // A hash of the types, sizes and names of the items, for CollectiveCall::layout.

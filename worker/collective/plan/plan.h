@@ -28,9 +28,9 @@ struct Ref {
 
   Place place = Place::kInput;
   bool partial = false;  // true: the elements have the accumulator type (reduce_tree.h)
-  // The step after which the range can be read; kNoStep if it can be read at once.
+  // The plan step after which the elements can be read; kNoStep if they can be read at once.
   uint32_t step = kNoStep;
-  int64_t first = 0;  // first element of the range
+  int64_t first = 0;  // index of the first element in its place
   int64_t count = 0;
 };
 
@@ -41,7 +41,7 @@ struct PlanStep {
   bool final = false;  // for a sum: the result is the final one, over all ranks
   int peer = 0;        // the rank to which a step sends or from which it receives
   uint32_t tag = 0;    // tag of the frame that is sent or received; unique between two ranks
-  Ref target;          // the range in which the step puts its result
+  Ref target;          // range of elements in which the step puts its result
   uint32_t refs_begin = 0;
   uint32_t refs_end = 0;  // the step reads RankPlan::refs[refs_begin, refs_end)
 };
@@ -77,7 +77,7 @@ class PlanBuilder {
   Ref CombineFinal(absl::Span<const Ref> operands);
   Ref CombineFinalInto(absl::Span<const Ref> operands, const Ref& target);
 
-  Ref Copy(const Ref& what);  // copies into memory of the operation
+  Ref Copy(const Ref& what);  // copies the elements into memory of the operation
   Ref CopyInto(const Ref& what, const Ref& target);
   // Adds a step that waits for the steps of all Refs in `all`. Returns a Ref without elements, for
   // which later steps can wait.

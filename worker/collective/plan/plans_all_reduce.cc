@@ -48,8 +48,8 @@ Ref Exchange(PlanBuilder& plan, const PlanInput& in, int level, uint32_t segment
 // divided into `block` shares, which the code calls lanes: on each host, share i is summed by the
 // host's i-th rank. A host with fewer ranks gives the remaining shares to its ranks in turn.
 struct Hosts {
-  int size = 0;   // ranks of the group
-  int block = 1;  // ranks of a full host
+  int size = 0;   // number of ranks in the group
+  int block = 1;  // number of ranks on a full host
 
   int count() const { return (size + block - 1) / block; }
   int HostOf(int rank) const { return rank / block; }

@@ -21,9 +21,9 @@ inline constexpr int64_t kSegmentBytesMin = int64_t{1} << 20;
 inline constexpr int64_t kEvenSegmentBytesMax = kSegmentBytesMax + 128;
 
 struct Segment {
-  int64_t first = 0;  // first element of the range
+  int64_t first = 0;  // index of the first element in the call
   int64_t count = 0;
-  uint32_t index = 0;  // number of the segment in its chunk, or of the chunk
+  uint32_t index = 0;  // number of the segment in its chunk, or of the chunk in the call
 };
 
 // Returns the number of elements in a segment of chunks that have at most `chunk_elements`: half a

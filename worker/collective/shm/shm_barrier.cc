@@ -271,7 +271,7 @@ absl::Status ShmBarrier::Abort(const absl::Status& cause) {
   // Only the first abort of this rank writes the cause, so that the text does not change later.
   if (!aborted() && !block.abort_begun.exchange(true)) {
     WriteText(AbortedBy(name_, cause), block.cause);
-    // The text is complete before aborted_by names this rank, so no rank reads half a text.
+    // The cause is complete before aborted_by names this rank, so no rank reads half a cause.
     header.aborted_by.compare_exchange_strong(nobody, static_cast<uint32_t>(rank_) + 1);
     RingBell();
   }

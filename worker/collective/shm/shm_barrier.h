@@ -66,7 +66,7 @@ class ShmBarrier {
     absl::Duration stall_after = absl::InfiniteDuration();
     absl::AnyInvocable<void(absl::Duration waited, const std::vector<std::string>& missing)>
         stalled;
-    absl::Duration quiet_wait = absl::ZeroDuration();  // the longest wait of WaitForQuiet()
+    absl::Duration quiet_wait = absl::ZeroDuration();  // longest time that WaitForQuiet() waits
     // A hook for tests, which runs at each BarrierStep on the thread of Wait(). May be empty.
     std::function<void(BarrierStep)> at_step;
   };
@@ -131,7 +131,7 @@ class ShmBarrier {
   const std::function<void(BarrierStep)> at_step_;
   uint64_t arrived_ = 0;
   Time waits_since_;         // time at which this rank began to sleep at the present barrier
-  absl::Duration reported_;  // wait of this rank at its last report of a stall
+  absl::Duration reported_;  // time that this rank had waited when it last reported a stall
 };
 
 }  // namespace cohort

@@ -99,7 +99,7 @@ class ShmCallRun {
   ShmCall& mine_;
   int64_t piece_elements_ = 0;  // number of elements in a piece; used if any rank stages memory
   bool any_staged_ = false;
-  std::vector<Place> inputs_;  // the input of each rank
+  std::vector<Place> inputs_;  // place of each rank's input
   std::vector<Place> works_;   // the place where each rank gets its result
   // In an all-to-all: the elements that each rank sends to each rank, one row for each sender.
   std::vector<int64_t> counts_;

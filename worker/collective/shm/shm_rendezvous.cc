@@ -201,7 +201,7 @@ class Host {
 
   const ShmRendezvous& options_;
   const Patience& patience_;
-  std::vector<UniqueFd> sockets_;  // the connection to each rank
+  std::vector<UniqueFd> sockets_;  // rank 0's connection to each other rank
   std::vector<UniqueFd> lives_;    // the reading end of each rank's pipe
 };
 

@@ -102,7 +102,7 @@ struct ShmRankBlock {
   std::atomic<uint32_t> left{0};                    // 1 after the rank has left the group
   alignas(kLinePair) std::array<ShmCall, 2> calls;  // the call with sequence s is at s % 2
   std::atomic<bool> abort_begun{false};  // true when a thread of the rank has begun to abort
-  ShmText cause;  // cause of this rank's abort; complete before aborted_by names the rank
+  ShmText cause;  // cause with which this rank aborts; complete before aborted_by names the rank
   // The rank's call in the words of DescribeCall(); written only if the ranks' calls do not fit.
   ShmText mismatch;
 };
