@@ -21,7 +21,7 @@ inline constexpr int64_t kSegmentBytesMin = int64_t{1} << 20;
 inline constexpr int64_t kEvenSegmentBytesMax = kSegmentBytesMax + 128;
 
 struct Segment {
-  int64_t first = 0;  // index of the first element in the call
+  int64_t first = 0;  // first element, counted as in the range that was divided
   int64_t count = 0;
   uint32_t index = 0;  // number of the segment in its chunk, or of the chunk in the call
 };
