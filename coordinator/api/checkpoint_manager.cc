@@ -74,7 +74,7 @@ struct SlotCount {
   int64_t untaken = 0;  // stored slots that are not wanted
 };
 
-// Returns the optimizer slots that a checkpoint has, each as "<variable> <optimizer>/<slot>".
+// Returns the optimizer slots that a checkpoint contains, each as "<variable> <optimizer>/<slot>".
 std::set<std::string> StoredSlots(const BundleReader& reader) {
   std::set<std::string> slots;
   for (const auto& [name, tensor] : reader.tensors()) {
@@ -109,7 +109,7 @@ absl::StatusOr<SlotCount> CountSlots(const BundleReader& reader,
       if (taken == 0) ++count.missing;
     }
   }
-  // `stored` now has only the slots that no variable's rule needs.
+  // `stored` now contains only the slots that no variable's update rule needs.
   count.untaken = static_cast<int64_t>(stored.size());
   return count;
 }
@@ -245,7 +245,7 @@ absl::Status CheckpointManager::Write(const std::string& prefix, const Progress&
 absl::Status CheckpointManager::MakeLatest(const std::string& name) {
   CheckpointState state;
   if (auto held = ReadCheckpointState(files_, options_.directory); held.ok()) {
-    // The new state file keeps the entries of the old state file.
+    // The new state file lists all checkpoints of the old one, and the new checkpoint.
     state = *std::move(held);
   } else if (!absl::IsNotFound(held.status())) {
     // A damaged state file is replaced, because it only lists old checkpoints. Any other read error
@@ -258,7 +258,7 @@ absl::Status CheckpointManager::MakeLatest(const std::string& name) {
   state.latest = name;
   state.all.erase(std::remove(state.all.begin(), state.all.end(), name), state.all.end());
   state.all.push_back(name);
-  // At least one checkpoint is kept, whatever max_to_keep says.
+  // At least one checkpoint is kept, even if max_to_keep is 0.
   std::vector<std::string> dropped;
   const size_t keep = static_cast<size_t>(std::max<int64_t>(options_.max_to_keep, 1));
   while (state.all.size() > keep) {

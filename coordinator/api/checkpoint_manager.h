@@ -47,7 +47,8 @@ class CheckpointManager {
   // sizes. The data files are not read.
   bool IsIntact(const std::string& prefix) const;
 
-  // Returns whether `prefix` names a checkpoint that is intact and records `progress`.
+  // Returns whether the checkpoint `prefix` is intact and records exactly the training progress
+  // `progress`.
   bool Holds(const std::string& prefix, const Progress& progress) const;
 
   bool IsSaving() const { return !options_.directory.empty(); }

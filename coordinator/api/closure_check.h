@@ -1,6 +1,7 @@
 #pragma once
 
-// The checks that ClusterCoordinator::Schedule makes before it accepts a closure.
+// The checks that ClusterCoordinator::Schedule makes of a closure before it takes the closure into
+// the queue.
 
 #include <cstddef>
 #include <cstdint>

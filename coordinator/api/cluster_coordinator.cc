@@ -61,7 +61,7 @@ absl::Status TimedOut(absl::Duration timeout, absl::string_view what, const Sche
   std::string text = absl::StrCat("waited ", absl::FormatDuration(timeout), " for ", what, ": ",
                                   scheduler.DescribeWait());
   proto::ErrorDetail detail;
-  // A timeout loses nothing, so the caller may wait again.
+  // After a timeout nothing is lost, so the caller may wait again.
   detail.set_error_class(proto::TRANSIENT);
   absl::Duration longest;
   for (const Cluster::Silent& silent : cluster.silent()) {
@@ -127,7 +127,8 @@ absl::StatusOr<Variable> ClusterCoordinator::CreateVariable(const VariableSpec& 
   {
     MutexLock lock(mutex_);
     ASSIGN_OR_RETURN(layout, creator_.CreateVariable(spec, rule, of_strategy));
-    // The lock also guards next_slice_id_: slice ids must be unique among all variables.
+    // The creator and the next slice id are guarded by the same lock, because slice ids must be
+    // unique among all variables.
     CutPieces(options_.slice_bytes_max, next_slice_id_, layout);
   }
   layout.set_mirrored(options_.mirrored);
@@ -136,7 +137,7 @@ absl::StatusOr<Variable> ClusterCoordinator::CreateVariable(const VariableSpec& 
 }
 
 absl::Status ClusterCoordinator::CreateVariables(absl::Span<const proto::VariableLayout> layouts) {
-  // Memory is checked before any home creates a variable.
+  // Before any home creates a variable, it is checked that the homes have enough memory.
   RETURN_IF_ERROR(memory_->Add(layouts));
   if (copies_ != nullptr) copies_->AddVariables({layouts.begin(), layouts.end()});
   RETURN_IF_ERROR(ps_->CreateVariables(layouts));
@@ -284,7 +285,7 @@ absl::StatusOr<ClusterShape> ClusterCoordinator::ShapeFor(const Strategy& strate
 
 absl::StatusOr<RemoteValue> ClusterCoordinator::Schedule(const ProgramHandle& program,
                                                          ScheduleOptions options) {
-  // An invalid closure is refused before it takes a place in the queue.
+  // An invalid closure is refused before it takes room in the queue.
   RETURN_IF_ERROR(CheckClosure(program.get(), options, {options_, owner()}));
   if (recovery_ != nullptr && !resumed_) {
     return absl::FailedPreconditionError(
@@ -303,7 +304,7 @@ absl::StatusOr<RemoteValue> ClusterCoordinator::Schedule(const ProgramHandle& pr
   closure->deadline = world_.clock.Now() + options.timeout;
   closure->replayable = options.replayable;
   closure->result = result;
-  // This call waits only until the queue has room for the closure; the closure runs later.
+  // Schedule waits only until the queue has room for the closure. The closure runs later.
   RETURN_IF_ERROR(Wait(options.queue_timeout, "room in the queue", [&](Scheduler::Done done) {
     return scheduler_->Schedule(std::move(closure), std::move(done));
   }));
@@ -379,7 +380,7 @@ absl::StatusOr<Tensor> ReadCache::Read(const std::string& variable,
       if (value != scope->second.end()) return value->second.Clone();
     }
   }
-  // The variable is read outside the lock, because the read waits for parameter servers.
+  // The lock of the cache is not held during the read, which waits for parameter servers.
   ASSIGN_OR_RETURN(Tensor value, read());
   MutexLock lock(mutex_);
   const auto scope = scopes_.find(std::this_thread::get_id());

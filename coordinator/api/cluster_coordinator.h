@@ -278,7 +278,8 @@ class ClusterCoordinator {
   std::shared_ptr<Copies> copies_;
   std::unique_ptr<PsControl> ps_;
   std::atomic<bool> resumed_{false};
-  // True once a recovery checkpoint can contain the state of the program, or need not contain any.
+  // Whether a recovery checkpoint may be taken: the program has given its state, or the job was
+  // resumed.
   std::atomic<bool> has_state_{false};
   Mutex mutex_;
   VariableCreator creator_ ABSL_GUARDED_BY(mutex_);

@@ -204,7 +204,7 @@ Cluster::Options ClusterCoordinator::ClusterOptionsFor(
   options.address = options_.address;
   options.mirrored = options_.mirrored;
   ListenToTasks(parts, options);
-  // The advice in the error text depends on what the job has lost: variables, or a member of its
+  // The advice says what the job has lost without recovery: its variables, or a member of its
   // synchronous group.
   if (options_.recovery_directory.empty()) {
     options.ps_lost_remedy = absl::StrCat(
@@ -218,7 +218,7 @@ Cluster::Options ClusterCoordinator::ClusterOptionsFor(
 
 void ClusterCoordinator::ListenToTasks(const std::shared_ptr<const Parts>& parts,
                                        Cluster::Options& options) const {
-  // Replayed closures count as well: they show that the job makes progress.
+  // Replayed closures count as done here, because they show that the job makes progress.
   const auto done = [scheduler = scheduler_] {
     const Scheduler::Stats stats = scheduler->stats();
     return stats.done + stats.replayed;

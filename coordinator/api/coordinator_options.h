@@ -48,7 +48,7 @@ struct ClusterCoordinatorOptions : ScheduleLimits {
   uint64_t seed = 0;
   // The rule by which variables made in a scope are cut. If null, none is cut.
   std::shared_ptr<const Partitioner> partitioner;
-  // Chooses the homes of variables that are made in a scope.
+  // The policy by which homes are chosen for variables that are made in a scope.
   PlacementPolicy placement = PlacementPolicy::kRoundRobin;
   // The maximum size in bytes of one slice of a variable that is made in a scope (CutPieces).
   size_t slice_bytes_max = kCallBytesMax;
@@ -60,7 +60,7 @@ struct ClusterCoordinatorOptions : ScheduleLimits {
   absl::Duration connect_timeout = absl::Seconds(60);
   absl::Duration lease = absl::Seconds(5);
   absl::Duration call_timeout = absl::Seconds(60);
-  // Returns the present address of a task. If the function is null, the address in the cluster spec
+  // A function that returns the present address of a task. If it is null, the address in `cluster`
   // is used.
   std::function<std::string(TaskId)> address;
   // Where a user finds this coordinator's process. Tasks repeat this text in their messages about
@@ -95,7 +95,7 @@ using IteratorHandle = std::shared_ptr<const RegisteredIterator>;
 struct ScheduleOptions {
   // Inputs of the program: tensors, or results of earlier closures.
   std::vector<Argument> arguments;
-  // The source of the closure's batch: an IteratorHandle, a SplitInput, or nothing.
+  // The source of the closure's batch: an IteratorHandle, a SplitInput, or none.
   InputChoice input = {};
   double learning_rate = 0;
   // The number of the training step, which the program sees. If 0, the closure's id is used.

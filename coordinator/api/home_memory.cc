@@ -34,7 +34,7 @@ std::map<int, MemoryNeed> HomeMemory::NeedsLocked() const {
 
 absl::Status HomeMemory::Add(absl::Span<const proto::VariableLayout> variables) {
   MutexLock lock(mutex_);
-  // A copy of the variables so far. The copy is put back if the new variables do not fit.
+  // The variables so far, which are put back if the new ones do not fit.
   const std::map<std::string, proto::VariableLayout> before = variables_;
   for (const proto::VariableLayout& layout : variables) variables_[layout.name()] = layout;
   MemoryLimits limits{options_.homes, {}, options_.one_machine};

@@ -22,7 +22,8 @@ namespace cohort {
 // lack of memory is taken to be the cause.
 inline constexpr int kLossesForMemory = 3;
 
-// Compares the memory that variables need with the memory that each home has. Thread-safe.
+// Compares the memory that the homes of variables need with the memory that they may use.
+// Thread-safe.
 class HomeMemory {
  public:
   struct Options {

@@ -1,6 +1,6 @@
 #pragma once
 
-// Input pipelines, under the names of TensorFlow's tf.data:
+// Input pipelines: descriptions of data sets, under the names of TensorFlow's tf.data. For example:
 //   InputPipeline::FromTensorSlices({x, y}).Shuffle(4).Repeat().Batch(4).spec()
 
 #include <cstdint>
@@ -23,8 +23,8 @@ class InputPipeline {
   // worker must be able to read the files.
   static InputPipeline FromIdxFiles(const std::vector<std::string>& paths);
 
-  // Return this data set with one more transform appended (proto/plan.proto defines each
-  // transform).
+  // Return this data set with one more transform at its end. The message DatasetTransform in
+  // proto/plan.proto describes each transform.
   InputPipeline Shuffle(int64_t buffer_size, uint64_t seed = 0) const;
   InputPipeline Repeat(int64_t times = -1) const;
   InputPipeline Batch(int64_t size) const;

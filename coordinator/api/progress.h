@@ -1,6 +1,6 @@
 #pragma once
 
-// The progress of a training run, which its checkpoints record beside the variables.
+// The progress of a training run. Checkpoints record it beside the variables.
 
 #include <cstdint>
 

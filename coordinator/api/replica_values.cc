@@ -139,7 +139,8 @@ absl::StatusOr<Tensor> ReduceOf(ReplicaReduce op, absl::Span<const Tensor> repli
     }
   }
   if (op == ReplicaReduce::kSum) return sums[0];
-  // The mean of no elements is NaN for floats, as in TensorFlow; integers have no NaN.
+  // The mean of no elements is NaN for floats, as in TensorFlow. For integers it is an error,
+  // because they have no NaN.
   if (std::is_integral_v<T> && count == 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("the mean of no elements: replicas have ", replicas[0].TypeString()));

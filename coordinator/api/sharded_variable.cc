@@ -123,7 +123,7 @@ absl::StatusOr<Tensor> ShardedVariable::GatherNd(const Tensor& indices) const {
   Tensor gathered(read.dtype(), result);
   const size_t row_bytes =
       static_cast<size_t>(shape.row_elements()) * ElementSize(variable_.dtype());
-  // `bytes` is the size of one gathered element or sub-tensor.
+  // `bytes` is the size of one gathered element or sub-tensor in bytes.
   const size_t bytes = count == 0 ? 0 : gathered.num_bytes() / count;
   for (size_t i = 0; i < count; ++i) {
     std::memcpy(gathered.mutable_raw() + i * bytes,

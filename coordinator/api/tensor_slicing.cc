@@ -9,8 +9,8 @@
 namespace cohort {
 namespace {
 
-// Returns the positions that a range selects along an axis with `extent` positions; the rules are
-// NumPy's.
+// Returns the positions that a range selects along an axis of length `extent`, by the rules of
+// NumPy.
 absl::StatusOr<AxisPick> PickOf(const Range& range, int64_t extent) {
   const int64_t step = range.step.value_or(1);
   if (step == 0) return absl::InvalidArgumentError("a slice's step is 0");
@@ -32,7 +32,7 @@ absl::StatusOr<AxisPick> PickOf(const Range& range, int64_t extent) {
                   1 + static_cast<int64_t>(static_cast<uint64_t>(distance - 1) / stride)};
 }
 
-// Returns the single position that an index selects along an axis.
+// Returns the one position that an Index item selects along an axis. Errors: OUT_OF_RANGE.
 absl::StatusOr<AxisPick> PickOf(const Index& index, int64_t extent, size_t axis) {
   if (index.at < -extent || index.at >= extent) {
     return absl::OutOfRangeError(absl::StrCat("index ", index.at, " of axis ", axis,
@@ -63,7 +63,7 @@ class Planner {
       dims_.push_back(pick.count);
       return absl::OkStatus();
     }
-    // An index selects one position, and its axis does not appear in the result.
+    // An Index item selects one position along its axis, and the result lacks this axis.
     ASSIGN_OR_RETURN(const AxisPick pick, PickOf(std::get<Index>(item), extent, axis));
     plan_.axes.push_back(pick);
     return absl::OkStatus();
@@ -142,7 +142,7 @@ absl::StatusOr<SlicingPlan> PlanSlicing(const Shape& shape, absl::Span<const Sli
   }
   Planner planner(shape);
   for (const SliceItem& item : items) RETURN_IF_ERROR(planner.Add(item, rank - picks));
-  // If there is no ellipsis, the remaining axes of the value are taken whole.
+  // If the expression has no ellipsis, the remaining axes of the value are taken whole.
   if (ellipses == 0) RETURN_IF_ERROR(planner.AddWhole(rank - picks));
   return planner.Finish();
 }

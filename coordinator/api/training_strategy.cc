@@ -20,13 +20,13 @@ absl::StatusOr<ClusterCoordinator*> TrainingStrategy::Coordinator() {
     attempt = attempt_;
   }
   if (mine) {
-    // The lock is not held while connecting, because connecting waits for the cluster.
+    // The lock is not held during Connect, which waits for the cluster.
     auto connected = ClusterCoordinator::Connect(world_, waiter_, options_);
     attempt->status = connected.status();
     {
       MutexLock lock(mutex_);
       if (connected.ok()) coordinator_ = *std::move(connected);
-      // After a failed attempt to connect, the next call makes a new attempt.
+      // If this attempt has failed, the next call makes a new one.
       attempt_ = nullptr;
     }
     attempt->ended.Notify();

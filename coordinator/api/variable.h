@@ -28,7 +28,7 @@ class Variable {
  public:
   // Makes a variable whose value stays in the coordinator.
   static Variable Local(std::string name, Tensor value);
-  // Makes a handle of a variable whose slices live on tasks of role `homes`.
+  // Makes a handle of a variable whose slices live on tasks of the role `homes`.
   Variable(proto::VariableLayout layout, Role homes);
 
   const std::string& name() const { return layout_.name(); }

@@ -56,13 +56,13 @@ absl::Status PauseForWorkers(World world, Waiter& waiter, const Cluster& cluster
     world.clock.CallAt(world.clock.Now() + kPause, [done]() mutable { done(true); });
   };
   RETURN_IF_ERROR(Await<bool>(waiter, absl::InfiniteDuration(), "a while", after_pause).status());
-  // If the job was aborted, the caller must stop asking and return the error.
+  // If the job was aborted, the caller stops asking, and returns the error of the abort.
   return cluster.ended();
 }
 
 struct WorkerQuestion {
   std::string method;  // path of the gRPC method, such as "/cohort.proto.WorkerService/ListDevices"
-  // What is awaited, for the text of a timeout: "workers to list their devices".
+  // What is awaited, in the words of an error text: "workers to list their devices".
   std::string what;
   absl::Duration call_timeout;  // how long a call to one worker may take
 };

@@ -28,7 +28,7 @@ absl::StatusOr<T> Await(Waiter& waiter, absl::Duration timeout, absl::string_vie
     Event event;
     absl::StatusOr<T> result;  // the result, written before `event` happens
   };
-  // `done` shares the state, because `done` may be called after the timeout.
+  // The completion `done` shares the state, because it may be called after the timeout.
   auto state = std::make_shared<State>();
   start([state](absl::StatusOr<T> result) {
     state->result = std::move(result);
@@ -94,7 +94,7 @@ absl::StatusOr<T> AwaitOrAbandon(Waiter& waiter, absl::Duration timeout,
     Event event;
     absl::StatusOr<T> result;  // the result, written before `event` happens
   };
-  // The state, shared with `done`, which may run after the timeout.
+  // The state is shared with `done`, which may run after the timeout.
   auto state = std::make_shared<State>();
   const auto id = start([state](absl::StatusOr<T> result) {
     state->result = std::move(result);

@@ -40,7 +40,7 @@ uint64_t LossWatches::Add(std::optional<TaskId> task, Lost lost) {
 }
 
 void LossWatches::Forget(uint64_t watch) {
-  // Destroyed after the lock is released, because its callback may own other objects.
+  // The watch is destroyed after the lock is released, because its callback may own other objects.
   Watch forgotten;
   MutexLock lock(mutex_);
   const auto found = watches_.find(watch);
@@ -186,7 +186,8 @@ void Cluster::Claim(uint64_t floor, absl::AnyInvocable<void(absl::StatusOr<uint6
         [weak = weak_from_this(), done = std::move(done)](absl::StatusOr<uint64_t> epoch) mutable {
           if (const auto self = weak.lock()) {
             if (epoch.ok()) self->OnClaimed(*epoch);
-            // STALE means that another coordinator has taken over, so this coordinator's job ends.
+            // An error of class STALE means that another coordinator has taken over, so this
+            // coordinator's job ends.
             if (ClassOf(epoch.status()) == proto::STALE) self->OnSuperseded(epoch.status());
           }
           done(epoch);
@@ -228,7 +229,8 @@ uint64_t Cluster::NextSave() {
 
 void Cluster::Stop() {
   std::shared_ptr<EpochClaim> claim;
-  // The waits that are dropped. Declared before the lock, so destroyed after its release.
+  // Waits that are dropped. They are destroyed after the lock is released, because they are
+  // declared before it.
   std::vector<ReadyWait> dropped;
   {
     MutexLock lock(mutex_);
@@ -248,7 +250,7 @@ void Cluster::WhenReady(int min_workers, absl::AnyInvocable<void(absl::Status)> 
   {
     MutexLock lock(mutex_);
     ended = ended_;
-    // OnReady() will call `done` when the last of these tasks serves.
+    // OnReady() will call `done` when the last of the awaited tasks serves.
     if (ended.ok() && !IsReadyLocked(min_workers)) {
       ready_waits_.push_back({min_workers, std::move(done)});
       return;
@@ -352,8 +354,8 @@ void Cluster::OnReady(TaskId task, const TaskLink& link) {
     if (roster_.Find(task) == nullptr) return;
     links_[task] = link;
     const uint64_t incarnation = link.task.incarnation();
-    // The process of a home that serves first in an epoch holds the variables. Its incarnation is
-    // kept.
+    // In each epoch, the first process of a home that serves is the one that holds the variables.
+    // Its incarnation is kept.
     uint64_t& first = first_incarnation_.emplace(task, incarnation).first->second;
     ps_restarted = task.role == options_.homes && first != incarnation;
     // A mirrored home whose process was restarted gets a new copy, so the new process may serve as

@@ -83,7 +83,8 @@ struct LeavingWorker {
   std::shared_ptr<TaskConnection> connection;
 };
 
-// A wait until every home and at least `min_workers` workers serve.
+// A waiting call of WhenReady: `done` runs once every home and at least `min_workers` workers
+// serve.
 struct ReadyWait {
   int min_workers = 0;
   absl::AnyInvocable<void(absl::Status)> done;
@@ -126,7 +127,8 @@ class Cluster : public std::enable_shared_from_this<Cluster> {
     uint64_t incarnation = 0;  // the task's incarnation if it serves, else 0
     bool serving = false;
     bool leaving = false;  // if true, the worker was removed, but closures are in flight there
-    // "worker:1 serves at …", or the reason why the task does not serve.
+    // A sentence about the task, such as "worker:1 serves at …", or the reason why it does not
+    // serve.
     std::string text;
   };
 
@@ -202,7 +204,7 @@ class Cluster : public std::enable_shared_from_this<Cluster> {
   void BeginChange();
   void EndChange();
   uint64_t changes() const;
-  // Returns links to all tasks that serve now.
+  // Returns links to all tasks that serve now, of any role.
   std::vector<TaskLink> serving() const;
   // Returns whether the task serves and is not a suspect.
   bool IsReached(TaskId task) const;
@@ -266,7 +268,7 @@ class Cluster : public std::enable_shared_from_this<Cluster> {
   mutable Mutex mutex_;
   WorkerRoster roster_ ABSL_GUARDED_BY(mutex_);
   uint64_t epoch_ ABSL_GUARDED_BY(mutex_) = 0;
-  // Whether a Claim has begun whose epoch is not granted yet.
+  // Whether a Claim is under way, so that there is no present epoch.
   bool claiming_ ABSL_GUARDED_BY(mutex_) = false;
   uint64_t last_save_ ABSL_GUARDED_BY(mutex_) = 0;
   std::shared_ptr<ReachWatch> reach_;  // watches pairs of tasks; not changed after Create

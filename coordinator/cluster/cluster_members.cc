@@ -120,7 +120,7 @@ void Cluster::RemoveWorker(TaskId task, Farewell farewell,
   // The claim is called without the lock: without this worker, the epoch may be granted at once.
   if (claim != nullptr) claim->Leave(task);
   for (ReadyWait& wait : ready) wait.done(absl::OkStatus());
-  // The scheduler calls the callback below once no closure is in flight on the worker.
+  // The scheduler calls this callback once no closure is in flight on the worker.
   options_.on_worker_removed(task.index, [weak = weak_from_this(), task, farewell, address, epoch,
                                           done = std::move(done)]() mutable {
     const auto self = weak.lock();

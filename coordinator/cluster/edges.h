@@ -39,7 +39,7 @@ class Edges {
   // Records the peers that the task `from` does not reach now. The report replaces the task's
   // earlier report.
   void Report(TaskId from, const std::set<TaskId>& unreached, absl::Time now);
-  // Forgets what the task `from` has reported. Called when its process has ended.
+  // Forgets what the task `from` has reported. Called when the task's process has ended.
   void Forget(TaskId from);
 
   struct Change {

@@ -80,7 +80,7 @@ class EpochClaim : public std::enable_shared_from_this<EpochClaim> {
   void Abort(const absl::Status& why) { Finish(why); }
   // Takes a home out of the claim: the claim does not wait for the home and does not attach it.
   void Leave(TaskId home);
-  // Cancels the claim: `done` will not run any more, but may be running now.
+  // Cancels the claim: `done` will not be called any more, but may be running now.
   void Cancel();
   // Returns the error of the last call to the task that has ended. Returns OK if the task answered,
   // or if no call has ended.

@@ -14,7 +14,7 @@ constexpr absl::Duration kTimeout = absl::Seconds(4);
 
 using Done = absl::AnyInvocable<void(absl::Status)>;
 
-// Makes one call to a task. The channel lives until the call has ended.
+// Makes one call to a task. The channel to the task lives until the call has ended.
 template <typename Response, typename Request>
 void Tell(const std::shared_ptr<Channel>& control, const char* method, Request request, Done done) {
   StartCall<Response>(

@@ -24,13 +24,13 @@ class ReachWatch : public std::enable_shared_from_this<ReachWatch> {
  public:
   struct Options {
     absl::Duration lease = absl::Seconds(5);
-    // Returns whether the coordinator hears the task now.
+    // A function that returns whether the coordinator hears from the task now.
     std::function<bool(TaskId)> is_heard;
     // Called when the set broken() has changed. is_heard and on_change are called without the lock,
     // and must not block.
     std::function<void()> on_change;
   };
-  // Makes a watch without any reports. The clock outlives the watch.
+  // Makes a watch that knows no reports. `clock` outlives the watch.
   ReachWatch(Clock& clock, Options options);
 
   // Records the peers that the process `from` does not reach now. The report replaces the task's

@@ -55,7 +55,7 @@ TaskConnection::TaskConnection(World world, Options options)
 void TaskConnection::Renew(proto::AttachRequest attach) {
   {
     MutexLock lock(mutex_);
-    // A request with an epoch older than that of the last request is ignored.
+    // An attach request with an older epoch than the last request is ignored.
     if (attach.epoch() < attach_.epoch()) return;
   }
   Suspend();
@@ -154,7 +154,7 @@ void TaskConnection::OnAttached(uint64_t round, const TaskLink& link) {
   {
     MutexLock lock(mutex_);
     if (stopped_ || round != round_ || serving_) return;  // another attempt was answered first
-    // If the process was replaced while it was a suspect, its loss was not reported yet.
+    // If the process was replaced while it was a suspect, on_lost has not run for it yet.
     const bool replaced = reported_ && link_.task.incarnation() != link.task.incarnation();
     serving_ = reported_ = true;
     link_ = link;

@@ -70,8 +70,8 @@ class TaskConnection : public std::enable_shared_from_this<TaskConnection> {
     // the lock and must not block. May be null.
     std::function<void(const proto::TaskRef& task, const std::vector<proto::TaskRef>& peers)>
         on_unreached;
-    // Returns the tasks that do not reach this connection's task. Each Watch call tells them to the
-    // task. May be null.
+    // A function that returns the tasks that do not reach this connection's task. Each Watch call
+    // tells them to the task. May be null.
     std::function<std::vector<proto::TaskRef>()> unreached_by;
   };
 
@@ -99,8 +99,8 @@ class TaskConnection : public std::enable_shared_from_this<TaskConnection> {
  private:
   TaskConnection(World world, Options options);
 
-  // The method to call if an Attach call has failed. `round` is the value of round_ when the call
-  // was made.
+  // The method that runs if an Attach call fails. `round` is the value of round_ when the call was
+  // made.
   using OnFailure = void (TaskConnection::*)(uint64_t round, const absl::Status& error);
   void SendAttach(uint64_t round, proto::AttachRequest request, absl::Duration timeout,
                   OnFailure on_failure);

@@ -48,7 +48,7 @@ absl::Status WorkerRoster::Add(TaskId task, std::string address) {
                      member->address.empty() ? "" : absl::StrCat(", at ", member->address)));
   }
   for (const auto& [other, member] : members_) {
-    // Two members cannot have the same address, because one process is one task.
+    // Two members cannot have the same address, because one process serves as one task.
     if (address.empty() || member.address != address) continue;
     return absl::AlreadyExistsError(absl::StrCat(address, " is the address of ", other.ToString()));
   }

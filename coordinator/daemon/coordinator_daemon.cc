@@ -81,7 +81,7 @@ CoordinatorDaemon::CoordinatorDaemon(World world, Waiter& waiter, CoordinatorOpt
 
 CoordinatorDaemon::Result CoordinatorDaemon::Run() {
   absl::StatusOr<std::string> summary = RunJob();
-  // Local tasks are stopped even if the job has failed.
+  // The local tasks are stopped in any case, even if the job has failed.
   if (local_ != nullptr) local_->Stop(waiter_, options_.drain_timeout);
   Result result;
   if (summary.ok()) {
@@ -134,7 +134,7 @@ void CoordinatorDaemon::EndWithoutCheckpoint(Interruption& interruption) {
 
 void CoordinatorDaemon::EndInterrupted(Interruption& interruption, const absl::Status& kept) {
   MutexLock lock(interruption.mutex);
-  // The job may have ended while the checkpoint was written. Then there is nothing to abort.
+  // The job may have ended while the checkpoint was written. Then there is nothing to end.
   if (interruption.connected == nullptr) return;
   // The exit code kExitInterrupted tells a restart policy that the same command continues the job.
   interruption.kept = kept.ok() && interruption.needed_flag.empty();

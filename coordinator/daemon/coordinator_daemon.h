@@ -99,11 +99,12 @@ class CoordinatorDaemon {
   Waiter& waiter_;
   CoordinatorOptions options_;
   const Environment environment_;
-  // The local tasks, or null. Set and used by the thread that runs the job; shared with timers.
+  // The local tasks, or null if there are none. Set and used by the thread that runs the job.
+  // Shared with timers.
   std::shared_ptr<LocalCluster> local_;
   SystemHostResolver resolver_;
   Mutex mutex_;
-  // The same pointer for GiveUp, which runs on another thread.
+  // The local tasks, for GiveUp, which runs on another thread.
   std::shared_ptr<LocalCluster> to_kill_ ABSL_GUARDED_BY(mutex_);
   const std::shared_ptr<Interruption> interruption_ = std::make_shared<Interruption>();
 };

@@ -168,7 +168,7 @@ void ResolveCluster(const Flags& flags, const Environment& environment, Coordina
     return;
   }
   if (config->cluster.empty()) {
-    // There is neither --local nor a cluster in TF_CONFIG.
+    // Neither --local nor TF_CONFIG names tasks, so one local task of each needed role is started.
     options.local = LocalTasks{HomesOf(options.job.strategy) == Role::kPs ? 1 : 0, 1};
     return;
   }
@@ -319,7 +319,7 @@ absl::StatusOr<CoordinatorCommand> Resolve(const Flags& flags, const Environment
   std::vector<std::string> problems;
   ResolveJob(flags, files, options, problems);
   ResolveCluster(flags, environment, options, problems);
-  // The following checks need a valid job and a valid cluster.
+  // A strategy and a plan can be checked only if the job and the cluster have no problems.
   if (problems.empty()) CheckStrategy(options, problems);
   if (problems.empty() && flags.check_config) CheckPlan(options, problems);
   ResolveMembers(flags, options, problems);

@@ -83,8 +83,8 @@ NamedPath MembershipFile(const JobPlaces& places) {
 std::vector<NamedPath> RestoredFiles(const JobPlaces& places, FileSystem& files) {
   const CheckpointSpec& checkpoint = places.job.checkpoint;
   std::vector<NamedPath> paths;
-  // "latest" names a checkpoint in checkpoint.directory. Other outputs are checked against that
-  // directory anyway.
+  // "latest" names a checkpoint in checkpoint.directory, which is an output directory of the job
+  // and checked as such.
   if (checkpoint.restore.empty() || checkpoint.restore == "latest") return paths;
   const auto prefix = FindCheckpoint(files, checkpoint.directory, checkpoint.restore);
   if (!prefix.ok()) return paths;
@@ -187,7 +187,7 @@ std::string RecoveryDirectoryOf(const JobPlaces& places) {
   if (!job.recovery.enabled) return "";
   if (!job.recovery.directory.empty()) return job.recovery.directory;
   if (!job.checkpoint.directory.empty()) return JoinPath(job.checkpoint.directory, "recovery");
-  // Without --state_dir, local tasks get a new directory, which does not exist yet.
+  // Without --state_dir, local tasks get a new directory, which does not exist before the start.
   const bool has_state = places.has_local_tasks && !places.state_directory.empty();
   return has_state ? JoinPath(places.state_directory, "recovery") : "";
 }

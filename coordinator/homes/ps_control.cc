@@ -144,15 +144,16 @@ absl::StatusOr<T> PsControl::UntilStable(const UnansweredCall& call, Once once) 
     // compiler reads `epoch` and exchanges it would be open.
     const uint64_t before = std::exchange(epoch, cluster_->epoch());
     if (before != epoch) {
-      // A recovery has ended since the last attempt. Attempts before the recovery no longer count.
+      // A recovery has ended since the last attempt, so attempts before it no longer count as
+      // unanswered.
       unanswered = absl::ZeroDuration();
       silences = 0;
     }
     const absl::Time start = world_.clock.Now();
     absl::StatusOr<T> result = once();
     loss = result.status();
-    // Waiting helps only if a home was lost or the epoch has changed. Any other error would come
-    // again.
+    // Only a lost home (PS_LOST) or a changed epoch (STALE) can be waited for. Any other error
+    // would come again.
     if (ClassOf(loss) != proto::PS_LOST && ClassOf(loss) != proto::STALE) return result;
     if (absl::IsDeadlineExceeded(loss) || absl::IsUnavailable(loss)) {
       unanswered += world_.clock.Now() - start;
@@ -211,7 +212,7 @@ absl::Status PsControl::CreateVariables(absl::Span<const proto::VariableLayout> 
 void PsControl::SayReplaced(absl::Span<const Envelope<proto::CreateVariablesResponse>> answers) {
   uint64_t slices = 0;
   for (const auto& answer : answers) slices += answer.header.replaced_slices();
-  // The variables of a job may be created in several calls, but this is logged only once.
+  // A job may create its variables in several calls, but this line is logged only once.
   if (slices == 0 || said_replaced_.exchange(true)) return;
   Log(LogLevel::kInfo, "variables_replaced",
       {{"slices", slices},
@@ -353,8 +354,8 @@ absl::Status PsControl::ChangeSlices(const proto::VariableLayout& variable,
   for (const size_t i : slices) {
     AddPart(variable.slices(static_cast<int>(i)), parts[i], requests[homes[i]]);
   }
-  // If an answer is lost, the request is sent again. A slice that has made the change recognizes
-  // its number.
+  // If an answer is lost, the request is sent again. By the number of the change, a slice knows
+  // whether it has made the change.
   for (int attempt = 1;; ++attempt) {
     const absl::Status status = CallAll<proto::AssignResponse>("Assign", requests).status();
     if (ClassOf(status) != proto::PS_LOST || attempt == kCallAttemptsMax) return status;

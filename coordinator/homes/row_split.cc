@@ -21,9 +21,11 @@ std::vector<SliceIds> SplitRows(const proto::VariableLayout& variable,
                                 absl::Span<const int64_t> ids) {
   std::vector<SliceIds> split(static_cast<size_t>(variable.slices_size()));
   for (size_t place = 0; place < ids.size(); ++place) {
-    // For a dynamic table, the slices divide the buckets of keys and not the keys themselves.
+    // The slices of a dynamic table divide the buckets of its keys. So for a key, its bucket is
+    // looked for.
     const int64_t row = variable.has_dynamic() ? KeyBucket(ids[place]) : ids[place];
-    // The row lies in the last slice that does not begin after it.
+    // The slices are sorted by their first rows. The last one that does not begin after the row
+    // contains it.
     const auto behind = std::upper_bound(
         variable.slices().begin(), variable.slices().end(), row,
         [](int64_t id, const proto::SliceHome& slice) { return id < slice.row_begin(); });

@@ -33,7 +33,7 @@ bool AreRows(int64_t begin, int64_t count, uint64_t bytes) {
   return count == 0 ? bytes == 0 : bytes % static_cast<uint64_t>(count) == 0;
 }
 
-// The saved slices of one tensor, by the first row of each slice.
+// The saved slices of one tensor, by the number of the slice's first row.
 using Slices = std::map<int64_t, const proto::SavedSlice*>;
 
 // Finds the byte ranges of the shard that hold the wanted rows `rows`, and appends them to
@@ -108,7 +108,7 @@ proto::StageRestoreRequest StagingOf(const proto::RestoreShardRequest& restore) 
   return request;
 }
 
-// A download under way. Its strand also writes the file.
+// A download under way. The file is written on its strand.
 class Download : public Stream {
  public:
   using Done = absl::AnyInvocable<void(absl::StatusOr<std::vector<proto::SavedSlice>>)>;
@@ -182,7 +182,7 @@ class Download : public Stream {
   int damaged_ = 0;  // number of damaged chunks in a row
 };
 
-// An upload under way. Its strand also reads the files.
+// An upload under way. The files are read on its strand.
 class Upload : public Stream {
  public:
   using Done = absl::AnyInvocable<void(absl::Status)>;
@@ -347,8 +347,8 @@ class Copy : public Stream {
   }
 
   void Fetched(uint64_t bytes) {
-    // With 0 bytes per answer, the copy would never end. With too many bytes, it would leave the
-    // range.
+    // If FetchStaged answered 0 bytes, the copy would never end. If it answered too many, the copy
+    // would leave the range.
     if (bytes == 0 || bytes > pieces_[piece_].size - fetched_) {
       return End(absl::InternalError(absl::StrCat("FetchStaged answered ", bytes, " bytes")));
     }

@@ -79,7 +79,7 @@ struct ShardCopy {
 // PiecesOf.
 void StartShardCopy(World world, ShardCopy copy, absl::AnyInvocable<void(absl::Status)> done);
 
-// A range of bytes in a shard.
+// A range of bytes in a shard, from `offset` on.
 struct ShardPiece {
   uint64_t offset = 0;
   uint64_t size = 0;

@@ -34,7 +34,8 @@ constexpr char kProbeDirectory[] = "/cohort.proto.PsService/ProbeDirectory";
 constexpr absl::Duration kHoldTimeout = absl::Seconds(5);
 constexpr char kProbePrefix[] = "cohort-probe-";
 
-// Makes a request about the held shards `held`. The request is the same for every ps.
+// Makes a request that only names the save to which the held shards belong. It is the same for
+// every ps.
 template <typename Request>
 Request About(const ShardTransfer::Held& held) {
   Request request;
@@ -148,7 +149,7 @@ void ShardTransfer::Probe(const std::string& directory, uint64_t epoch, const Li
         // File operations may block, so they must not run on a thread of the transport.
         self->world_.executor.Run([self, directory, epoch, path, done = std::move(done),
                                    answers = std::move(answers)]() mutable {
-          // If this removal fails, only a file of 32 bytes is left behind.
+          // The probe file has 32 bytes. If it cannot be removed, it is left behind.
           self->world_.files.Remove(path).IgnoreError();
           if (!answers.ok()) return done(answers.status());
           const bool shared = std::all_of(answers->begin(), answers->end(),

@@ -14,7 +14,8 @@ namespace cohort {
 
 namespace {
 
-// Returns the rows of `whole` that belong to a slice, without copying them. Returns a scalar whole.
+// Returns the rows of `whole` that belong to a slice, without copying them. If `whole` is a scalar,
+// returns it.
 Tensor SliceView(const Tensor& whole, const proto::SliceHome& slice) {
   if (whole.shape().rank() == 0) return whole;
   return whole.Rows(slice.row_begin(), slice.row_count());
@@ -88,7 +89,7 @@ void AddPart(const proto::SliceHome& slice, const VariablePart& part,
     *request.header.add_ids() = MetaOf(part.ids);
     if (part.ids.num_bytes() > 0) request.payload.push_back(SliceOf(part.ids));
   }
-  // An empty tensor is only described in the header. It has no bytes in the payload.
+  // The header describes every tensor. An empty tensor has no bytes in the payload.
   if (part.operand.num_bytes() > 0) request.payload.push_back(SliceOf(part.operand));
 }
 
@@ -124,7 +125,7 @@ absl::StatusOr<VariableChange> ChangeOfReplicas(const proto::VariableLayout& var
                    "with aggregation NONE it has no one value to change in cross-replica context; "
                    "make it with SUM, MEAN or ONLY_FIRST_REPLICA");
   }
-  // The replicas get values whose joint value is the operand.
+  // CHANGE_SET: each replica gets a value such that their joint value is the operand.
   if (change.op == proto::CHANGE_SET) {
     const ReplicaRows of{variable.name(), variable.aggregation()};
     return VariableChange{change.op, std::nullopt,

@@ -64,8 +64,8 @@ absl::Status LocalCluster::Begin() {
   MutexLock lock(mutex_);
   for (int i = 0; i < options_.ps; ++i) children_[TaskId{Role::kPs, i}];
   for (int i = 0; i < options_.workers; ++i) children_[TaskId{Role::kWorker, i}];
-  // First, processes that an earlier coordinator has left are adopted. Only tasks without such a
-  // process get a new one.
+  // Processes that an earlier coordinator has left are adopted first. Tasks without such a process
+  // get a new one.
   RETURN_IF_ERROR(TakeOverLocked(records));
   for (auto& [task, child] : children_) {
     if (child.process.has_value() || leftovers_.count(task) > 0) continue;
@@ -103,7 +103,7 @@ absl::Status LocalCluster::TakeOverLocked(const std::map<TaskId, StateDirectory:
 std::string LocalCluster::WhyNotAdopt(TaskId task, const StateDirectory::Record& record) const {
   if (children_.count(task) == 0) return "the cluster has no such task now";
   const std::string program = programs_.at(task.role);
-  // This also refuses a process that was started before its program file was rebuilt.
+  // A process that was started before its program file was rebuilt is refused here as well.
   if (!RunsProgram(record.process.pid, program)) {
     return absl::StrCat("it does not run ", program);
   }
@@ -277,7 +277,8 @@ ClusterSpec LocalCluster::spec() const {
 std::string LocalCluster::Address(TaskId task) const {
   MutexLock lock(mutex_);
   const auto found = children_.find(task);
-  // Nothing listens at port 1, so a call to a child without an address fails at once.
+  // Nothing listens at port 1 of this machine. So a call to a child that has no address yet fails
+  // at once.
   if (found == children_.end() || found->second.address.empty()) return "127.0.0.1:1";
   return found->second.address;
 }
@@ -295,7 +296,8 @@ absl::StatusOr<TaskId> LocalCluster::AddWorker(const std::set<int>& taken) {
   MutexLock lock(mutex_);
   if (stopping_) return absl::CancelledError("the local tasks are being stopped");
   TaskId task{Role::kWorker, 0};
-  // Indices are skipped if a task has them, or if a process with this index has not ended yet.
+  // An index is skipped if a child has it, or if an earlier process with this index has not ended
+  // yet.
   while (taken.count(task.index) > 0 || children_.count(task) > 0 || leftovers_.count(task) > 0) {
     ++task.index;
   }

@@ -20,7 +20,7 @@ namespace {
 absl::StatusOr<std::string> ReadProcFile(const std::string& path) {
   std::ifstream file(path);
   std::ostringstream text;
-  // If the process ends after its file was opened, reading fails.
+  // Reading also fails if the process ends after its file was opened.
   if (!file || !(text << file.rdbuf())) return absl::NotFoundError(absl::StrCat("no ", path));
   return text.str();
 }
@@ -28,8 +28,8 @@ absl::StatusOr<std::string> ReadProcFile(const std::string& path) {
 }  // namespace
 
 absl::StatusOr<uint64_t> StartTimeOfStat(absl::string_view stat) {
-  // The second field is the name of the program in parentheses. The name itself may contain spaces
-  // and parentheses, so the field ends at the last ')' of the line.
+  // The second field of /proc/PID/stat is the program's name in parentheses. The name may itself
+  // contain spaces and parentheses, so the field ends at the last ')' of the line.
   const size_t name_end = stat.rfind(')');
   constexpr size_t kState = 3, kStartTime = 22;  // numbers of fields in proc(5), which count from 1
   const std::vector<absl::string_view> fields = absl::StrSplit(

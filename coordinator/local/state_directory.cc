@@ -28,7 +28,7 @@ using Json = nlohmann::json;
 constexpr char kLockFile[] = "coordinator.lock";
 constexpr char kRecordEnding[] = ".process";
 
-// Makes an error of class CONFIGURATION about a state directory, which the user has to correct.
+// Makes an error of class CONFIGURATION about a state directory that the user has to correct.
 absl::Status Misused(absl::string_view text) {
   return MakeError(absl::StatusCode::kFailedPrecondition, text, proto::CONFIGURATION);
 }

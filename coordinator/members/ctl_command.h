@@ -30,7 +30,7 @@ struct CtlOptions {
   std::string worker;
   int index = 0;
   int calls_max = 16;  // the most calls of a group that kFlightRecord shows
-  // Flight files. If there are any, kFlightRecord reads them and asks no coordinator.
+  // Flight files. If any are named, kFlightRecord reads them instead of asking a coordinator.
   std::vector<std::string> files;
   bool json = false;
   absl::Duration timeout = absl::Seconds(60);

@@ -84,7 +84,7 @@ proto::GetJobStatusResponse JobStatus(const CtlParts& parts) {
     shown.set_address(member.address);
     shown.set_state(StateOf(member));
     shown.set_text(member.text);
-    // Other members run no closures, so only workers get counts of closures.
+    // Only workers run closures, so other members get no counts of closures.
     if (member.task.role != Role::kWorker) continue;
     shown.set_closures_done(workers[member.task.index].done);
     shown.set_in_flight(workers[member.task.index].in_flight);

@@ -86,8 +86,7 @@ void AskFlightRecords(const Cluster& cluster, const proto::AskFlightRecordsReque
     record.mutable_task()->set_role(RoleName(member.task.role));
     record.mutable_task()->set_index(member.task.index);
     record.set_address(member.address);
-    // This text says why there is no record, if the worker does not serve. Otherwise it is cleared
-    // below.
+    // If the worker does not serve, this text stays in the reply and says why there is no record.
     record.set_error(member.text);
     for (const TaskLink& link : serving) {
       if (link.task.role() != record.task().role() || link.task.index() != record.task().index()) {
@@ -100,8 +99,8 @@ void AskFlightRecords(const Cluster& cluster, const proto::AskFlightRecordsReque
   auto answers = std::make_shared<Answers>();
   {
     MutexLock lock(answers->mutex);
-    // The count begins one higher than the number of calls. So the reply is not sent before all
-    // calls have been started.
+    // The number of open calls begins one too high. So the reply is not sent before all calls have
+    // been started.
     answers->open = asked.size() + 1;
     answers->all.header = std::move(workers);
     answers->reply = std::move(reply);

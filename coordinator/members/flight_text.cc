@@ -186,7 +186,7 @@ class GroupView {
     return awaited;
   }
 
-  // A record that reports a larger group does not enlarge the table.
+  // If a record reports a larger group, the table is not enlarged for it.
   static constexpr uint32_t kRanksShownMax = 1024;
 
   const std::string name_;

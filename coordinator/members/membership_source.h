@@ -44,7 +44,8 @@ class SystemHostResolver final : public HostResolver {
 // A source of a list of workers' addresses. Thread-safe.
 class MembershipSource {
  public:
-  // When a worker leaves the job that is missing from the list: at once, or once it is lost.
+  // The time at which a worker that is missing from the list leaves the job: at once, or once it is
+  // lost.
   enum class Departure { kAtOnce, kWhenLost };
   using Done = absl::AnyInvocable<void(absl::StatusOr<std::vector<std::string>>)>;
 

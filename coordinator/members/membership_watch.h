@@ -50,7 +50,7 @@ class MembershipWatch : public std::enable_shared_from_this<MembershipWatch> {
   const World world_;
   const std::unique_ptr<MembershipSource> source_;
   const std::shared_ptr<Cluster> cluster_;  // the cluster, shared with the coordinator
-  // Adds and removes workers. Shared with the service for operators.
+  // Makes the changes of the job's workers. Shared with the service for operators.
   const std::shared_ptr<WorkerChanges> changes_;
   Strand strand_;
   // The members below are used on the strand only.

@@ -81,7 +81,7 @@ absl::StatusOr<WorkerChanges::Added> WorkerChanges::Take(const std::string& addr
     if (same || member.address == address) return Added{task, true};
   }
   RETURN_IF_ERROR(CheckIsFree(address, answer));
-  // If the worker is a member that does not serve, it has moved to this address.
+  // If the worker is a member that does not serve, it has moved to this address from another one.
   if (cluster_->MoveWorker(task, address)) return Added{task, true};
   RETURN_IF_ERROR(cluster_->AddWorker(task, address));
   return Added{task, false};

@@ -78,7 +78,7 @@ void Copies::OnOutOfStep(const std::map<int, uint64_t>& workers, const absl::Sta
       Log(LogLevel::kWarning, "worker_out_of_step",
           {{"worker", worker}, {"cause", cause.message()}});
       uint64_t& last = out_of_step_[worker].session;
-      // All sessions up to the worker's latest session must be fenced.
+      // Of several sessions, the latest is kept: a fence must cover the worker's latest session.
       last = std::max(last, session);
     }
     if (any_left) return MakeNext();
@@ -91,7 +91,8 @@ void Copies::OnOutOfStep(const std::map<int, uint64_t>& workers, const absl::Sta
 void Copies::GoAway() {
   phase_ = Phase::kAway;
   ++round_;
-  // Without entries in makings_, answers to calls of these copies are ignored.
+  // Answers to calls of these copies are ignored from now on, because they have no entry in
+  // makings_.
   makings_.clear();
 }
 
@@ -99,7 +100,7 @@ void Copies::OnLost(const absl::Status& error) {
   Post([this, error] {
     const int lost = DetailOf(error).origin().index();
     const auto waiting = out_of_step_.find(lost);
-    // A worker that never had a copy of the variables loses none.
+    // If the worker never had a copy of the variables, none is lost with it.
     const bool is_joining = waiting != out_of_step_.end() && waiting->second.joining;
     if (phase_ == Phase::kAway && !stopped_ && !is_joining) options_.on_all_lost(error);
     // Copies from or to the lost worker end now, because gangs do not run while copies are made.
@@ -233,8 +234,8 @@ void Copies::BeginCopies() {
     if (source == nullptr) break;  // all sources are busy; End() begins further copies
     waiting.tried = round_;
     const uint64_t save = cluster_->NextSave();
-    // Cluster::changes() is read before the copy begins. If it has changed when the copy ends, the
-    // copy is not valid.
+    // The number of changes that the coordinator has made is noted before the copy begins. If it
+    // differs at the end, the copy is not valid.
     makings_[save] = {save, waiting.session, cluster_->changes(), *source, target};
     Fence(makings_[save]);
   }

@@ -73,7 +73,7 @@ class Copies : public std::enable_shared_from_this<Copies> {
   // Stops making copies until Restored(), because all homes are now restored to a checkpoint.
   void OnRecovery();
   void Restored();
-  // Stops the making of copies for good.
+  // Stops making copies, for good.
   void Stop();
 
  private:
@@ -96,7 +96,7 @@ class Copies : public std::enable_shared_from_this<Copies> {
   Copies(World world, Options options, std::shared_ptr<Cluster> cluster,
          std::shared_ptr<Scheduler> scheduler);
   void Post(absl::AnyInvocable<void()> task);
-  // Returns links to the workers that are out of step and could get a copy now.
+  // Returns links to the workers that are out of step, serve, and may get a copy now.
   std::vector<TaskLink> Ready() const;
   void MakeNext();
   void OnGangsHeld(uint64_t round);
@@ -107,7 +107,8 @@ class Copies : public std::enable_shared_from_this<Copies> {
   const TaskLink* SourceFor(int worker, const std::vector<TaskLink>& in_step) const;
   // Gives up all copies under way. Answers to their calls are ignored from now on.
   void GoAway();
-  // The steps of one copy, in the order in which they run; each step calls the next one.
+  // The steps of one copy, in the order in which they run. Each step calls the next one when its
+  // call is answered.
   void Fence(Making making);
   void CreateVariables(Making making);
   void Hold(Making making);

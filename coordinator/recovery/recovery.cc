@@ -26,7 +26,7 @@ constexpr double kHoldPart = 0.45;
 constexpr int kFailedRestoresMax = 50;
 constexpr char kPsService[] = "/cohort.proto.PsService/";
 
-// Calls all `waiting` callbacks with the status.
+// Calls all callbacks in `waiting` with the status.
 void RunAll(std::vector<Recovery::Done> waiting, const absl::Status& status) {
   for (Recovery::Done& done : waiting) done(status);
 }
@@ -92,8 +92,8 @@ void Recovery::EndJob(const absl::Status& error) {
 
 void Recovery::StopFor(const absl::Status& why) {
   phase_ = Phase::kStopped;
-  // With a new round_, answers to calls under way no longer count. Every waiting callback gets the
-  // reason.
+  // With a new round_, answers to calls under way no longer count. Every waiting callback gets
+  // `why`.
   stopped_ = why;
   ++round_;
   for (std::vector<Done>* waiting : {&asked_, &saving_}) RunAll(std::exchange(*waiting, {}), why);
@@ -438,7 +438,7 @@ void Recovery::Recover(const absl::Status& cause) {
     Log(LogLevel::kWarning, "recovery_started", {{"cause", cause.message()}});
   }
   if (options_.on_recovering) options_.on_recovering();
-  // No closure may run while homes are restored.
+  // While homes are restored, no closure may run.
   scheduler_->Pause(cause.ok() ? "the job is resumed" : cause.message());
   EndHold(hold_, absl::UnavailableError("a task was lost before the checkpoint was done"));
   scheduler_->EndDrain();

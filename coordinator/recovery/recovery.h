@@ -68,9 +68,9 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
                                           std::shared_ptr<Scheduler> scheduler,
                                           std::shared_ptr<ShardTransfer> transfer);
 
-  // Begins to take checkpoints at regular intervals.
+  // Begins to take recovery checkpoints at regular intervals (Options::interval).
   void Start();
-  // Stops for good. Every waiting callback gets CANCELLED.
+  // Stops this object for good. Every waiting callback gets CANCELLED.
   void Stop();
 
   void SetApplicationState(ApplicationState state);
@@ -113,7 +113,7 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
 
  private:
   enum class Phase { kWatching, kSaving, kRecovering, kStopped };
-  // A save of a checkpoint, under way.
+  // A save of a recovery checkpoint that is under way.
   struct Saving {
     uint64_t round = 0;
     uint64_t number = 0;  // value of saves_begun_ when the save began
@@ -180,7 +180,7 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
   // restore gives the initial values.
   RecoveryStore::Committed committed_;
   uint64_t saves_begun_ = 0;
-  // The homes that write the present save. OnHomesAway compares them with lost homes.
+  // The homes whose shards make up the present save. OnHomesAway compares them with lost homes.
   std::set<int> savers_;
   std::vector<Done> asked_;   // callbacks that wait for a checkpoint that has not begun
   std::vector<Done> saving_;  // callbacks that wait for the checkpoint under way

@@ -43,7 +43,7 @@ std::optional<Place> PlaceOf(absl::string_view name) {
   return place;
 }
 
-// The files of one recovery checkpoint.
+// The names of the files of one recovery checkpoint.
 struct Files {
   std::vector<std::string> names;
   bool complete = false;  // whether the checkpoint has an index, which is written last
@@ -119,8 +119,8 @@ absl::StatusOr<RecoveryStore::Left> RecoveryStore::ReadLeft() const {
     committed.prefix = PrefixOf(directory_, place);
     absl::StatusOr<proto::CoordinatorState> state = ReadState(files_, committed.prefix);
     if (!state.ok()) {
-      // If reading fails for any other reason, the checkpoint itself may be whole, so it is not
-      // replaced by an older one.
+      // If reading fails for another reason, such as a disk error, the checkpoint itself may be
+      // whole. So no older one is used in its place.
       if (!absl::IsDataLoss(state.status()) && !absl::IsNotFound(state.status())) {
         return state.status();
       }
@@ -181,7 +181,7 @@ void RecoveryStore::RemoveLeftovers(uint64_t epoch) {
   const absl::StatusOr<Places> places = ListPlaces(files_, directory_);
   if (!places.ok()) return;
   for (const auto& [place, of_place] : *places) {
-    // Complete checkpoints stay, whatever their epoch.
+    // Complete checkpoints are kept, whatever their epoch.
     if (place.first < epoch && !of_place.complete) {
       RemoveFiles(files_, directory_, place, of_place);
     }

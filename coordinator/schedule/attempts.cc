@@ -39,7 +39,8 @@ void AttemptRecord::AddUnanswered(uint32_t attempt, const proto::TaskRef& proces
                                   const absl::Status& cause) {
   const auto known = std::find_if(unanswered_.begin(), unanswered_.end(),
                                   [&](const Unanswered& u) { return IsSame(u.process, process); });
-  // A process ends only once. So it has one entry, with the attempt of its last unanswered call.
+  // A worker process ends only once. So it has one entry here, with the attempt of its last
+  // unanswered call.
   if (known != unanswered_.end()) {
     known->attempt = attempt;
   } else {

@@ -27,7 +27,7 @@ class AttemptRecord {
   // The number of unreadable messages about a closure at which the closure fails.
   static constexpr uint32_t kMalformedMax = 3;
 
-  // Count a fault or a malformed message. Return the new count.
+  // Count one more fault, or one more malformed message, of the closure. Return the new count.
   uint32_t AddFault() { return ++faults_; }
   uint32_t AddMalformed() { return ++malformed_; }
 

@@ -76,7 +76,7 @@ struct RegisteredDataset {
   uint64_t id = 0;
   uint64_t owner = 0;
   proto::DatasetSpec spec;
-  // A pointer, because closures hold this data set as const, and `expected` is set later.
+  // A pointer: closures hold this data set as const, and the expected answer is set later.
   std::shared_ptr<ExpectedOfWorkers> expected = std::make_shared<ExpectedOfWorkers>();
 };
 

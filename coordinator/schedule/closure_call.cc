@@ -80,10 +80,10 @@ PartOfSteps TakePart(const WorkerRun& run, RunAnswer& response) {
     return part;
   }
   part.fetched = *std::move(fetched);
-  // An answer without a StepFailure says that all steps of the run are done.
+  // If the answer has no StepFailure, all steps of the run are done.
   if (!response->header.has_failure()) return part;
   const proto::StepFailure failure = response->header.failure();
-  // A failed run has at least one step that is not done.
+  // If a step has failed, the worker cannot have done all steps of the run.
   if (failure.steps_done() >= run.num_steps()) {
     response = absl::OutOfRangeError(
         absl::StrCat(failure.steps_done(), " steps are said to be done of ", run.num_steps()));

@@ -27,7 +27,7 @@ ClosureQueue::ClosureQueue(size_t bound) : bound_(bound) {
 ClosureId ClosureQueue::Admit(const std::shared_ptr<Closure>& closure) {
   COHORT_CHECK(HasRoom(), "a closure is put only when there is room");
   closure->id = next_id();
-  // Every step of the closure has an id of its own.
+  // A closure takes one id for each of its steps.
   last_id_ += closure->num_steps();
   unfinished_.emplace(closure->id, closure);
   if (unfinished_.size() >= bound_) is_full_ = true;
@@ -112,7 +112,7 @@ void ClosureQueue::PutAgain(std::shared_ptr<Closure> closure) {
   const InvariantsAfter check(*this);
   const ClosureId id = closure->id;
   closure->ForgetSteps();
-  // The record is of attempts before the restore, which say nothing about the next run.
+  // The closure's record is of attempts before the restore, which say nothing about its next run.
   closure->record = AttemptRecord();
   replays_.insert(id);
   COHORT_CHECK(unfinished_.emplace(id, std::move(closure)).second,
@@ -183,7 +183,7 @@ void ClosureQueue::RecordError(const absl::Status& error) {
   }
   if (is_known) return;
   const std::string text(error.message());
-  // Many closures may fail for the same reason. Each text is therefore kept once.
+  // Many closures may fail for the same reason. Each error text is therefore kept once.
   const auto repeats = [&](absl::string_view said) { return RepeatsMessage(text, said); };
   if (repeats(error_.message()) || absl::c_any_of(other_errors_, repeats)) return;
   if (other_errors_.size() < kOtherErrorsMax) {
@@ -201,7 +201,8 @@ void ClosureQueue::MarkCancelled(ClosureId id) {
 std::vector<std::shared_ptr<Closure>> ClosureQueue::CancelQueued() {
   const InvariantsAfter check(*this);
   std::vector<std::shared_ptr<Closure>> cancelled;
-  // Replays are not cancelled, because callers have already seen the results of their first runs.
+  // Replays stay in the queue: they are not cancelled, because callers have seen the results of
+  // their first runs.
   const std::deque<std::shared_ptr<Closure>> queued = std::exchange(queue_, {});
   for (const std::shared_ptr<Closure>& closure : queued) {
     if (IsReplay(closure->id)) {

@@ -21,7 +21,8 @@ namespace cohort {
 // The queue of closures of one scheduler. Thread-compatible.
 class ClosureQueue {
  public:
-  // Makes a queue; `bound` limits the sum of waiting, queued and in-flight closures.
+  // Makes a queue for at most `bound` closures that have not ended: waiting for arguments, queued
+  // or in flight.
   explicit ClosureQueue(size_t bound);
 
   // Returns whether the queue takes another closure. A queue that was full takes closures again
@@ -39,10 +40,10 @@ class ClosureQueue {
   // Adds a closure that waits for its arguments, until MakeReady queues it. The closure gets an id
   // as in Put. HasRoom() must be true.
   ClosureId PutWaiting(std::shared_ptr<Closure> closure);
-  // Returns the closure if it waits for its arguments, or else nullptr.
+  // Returns the closure with this id if it waits for its arguments, or else nullptr.
   Closure* FindWaiting(ClosureId id) const;
   void MakeReady(ClosureId id);
-  // Returns the closure if it waits for its arguments or is queued, or else nullptr.
+  // Returns the closure with this id if it waits for its arguments or is queued, or else nullptr.
   const Closure* FindQueued(ClosureId id) const;
   // Takes the oldest closure from the queue, and counts it as in flight. Returns nullptr if no
   // closure is queued.
@@ -66,7 +67,7 @@ class ClosureQueue {
   size_t replays() const { return replays_.size(); }
   bool IsReplay(ClosureId id) const { return replays_.count(id) > 0; }
   bool HasQueuedReplay() const;
-  // Returns the closure that the next Take() will return, or nullptr.
+  // Returns the oldest queued closure, which Take() would return, or nullptr if none is queued.
   const Closure* Front() const { return queue_.empty() ? nullptr : queue_.front().get(); }
   // Forgets which steps of unfinished closures have ended well, so that the closures run all their
   // steps again.
@@ -90,7 +91,7 @@ class ClosureQueue {
 
   // Returns the watermark: the lowest id such that every closure with a lower id has ended.
   ClosureId watermark() const;
-  // Returns the id that the next closure gets.
+  // Returns the id that the next closure to be queued will get.
   ClosureId next_id() const { return ClosureId{last_id_ + 1}; }
   // Makes `next` the id of the next closure. `next` must be greater than every id that was given
   // before.
@@ -102,7 +103,7 @@ class ClosureQueue {
 
  private:
   ClosureId Admit(const std::shared_ptr<Closure>& closure);
-  // Removes the closure from `unfinished_`, `replays_` and `struck_`.
+  // Removes an ended closure from `unfinished_`, `replays_` and `struck_`.
   void Finish(ClosureId id);
 
   const size_t bound_;

@@ -27,7 +27,7 @@ class Fences {
   void Forget() { state_ = State::kNotNeeded; }
   bool IsNeeded() const { return state_ != State::kNotNeeded; }
   bool IsUnderWay() const { return state_ == State::kUnderWay; }
-  // Begins the fence of an error. Returns the fence's number, which End() takes.
+  // Begins a fence of an error. Returns the fence's number, which the caller passes to End().
   uint64_t Begin() {
     state_ = State::kUnderWay;
     return ++begun_;
@@ -49,12 +49,12 @@ class Fences {
     }
     return added;
   }
-  // Notes that every ps has confirmed the fence of these sessions.
+  // Notes that every ps has confirmed that it refuses pushes of these sessions.
   void Confirm(const std::set<uint64_t>& sessions) {
     for (const uint64_t session : sessions) sessions_.erase(session);
   }
   bool IsFencing(uint64_t session) const { return sessions_.count(session) > 0; }
-  // Returns the sessions whose fence was asked for and is not confirmed yet.
+  // Returns the sessions for which a fence was requested and is not confirmed yet.
   const std::set<uint64_t>& sessions() const { return sessions_; }
 
  private:

@@ -84,7 +84,7 @@ enum class Source {
   kGivenUp,  // the member was given up by the cluster (ErrorDetail.given_up)
 };
 
-// The answer of one member of a gang.
+// What one member of a gang has answered to a call, or what stands for its answer.
 struct Answer {
   // Makes the answer to a set-up call, which the member has carried out completely or not at all.
   explicit Answer(absl::StatusOr<Message> its_message)
@@ -194,8 +194,7 @@ class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
       if (awaited_.empty()) doubted = TakeDoubtedLocked();
       last = over_ = awaited_.empty();
     }
-    // These calls are made outside the lock, because one of them may end at once and call Take()
-    // again.
+    // EndGangs is called outside the lock, because a call may end at once and call Take() again.
     if (method_ == kRunClosure) {
       const absl::Status failure =
           FailureOf(status, members_[member].task, source == Source::kGivenUp);
@@ -210,7 +209,8 @@ class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
   // that answered is gone and its answer counted, all other members would be out of step with it.
   std::map<size_t, absl::Status> TakeDoubtedLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     std::map<size_t, absl::Status> doubted;
-    // Members are asked only once per call. What they answer then is taken as true.
+    // In each call of the gang, members are asked only once. What they answer then is taken as
+    // true.
     if (method_ != kRunClosure || std::exchange(asked_, true)) return doubted;
     for (const std::optional<Answer>& other : answers_) {
       const proto::ErrorDetail detail = DetailOf(other->error);
@@ -219,7 +219,7 @@ class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
         if (members_[i].task.index() != detail.origin().index()) continue;
         if (answers_[i]->steps <= other->steps || IsOpen(answers_[i]->error, members_[i])) continue;
         doubted.emplace(i, other->error);
-        // The call does not end until the doubted member has answered again, or is lost.
+        // The gang's call does not end until the doubted member has answered again, or is lost.
         awaited_.insert(i);
       }
     }
@@ -261,7 +261,7 @@ class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
   void Finish() {
     std::vector<Answer> answers;
     {
-      // Since `over_` is set, no thread changes `answers_` any more.
+      // Once `over_` is set, no thread changes `answers_` any more.
       MutexLock lock(mutex_);
       for (auto& answer : answers_) answers.push_back(*std::move(answer));
     }
@@ -288,8 +288,8 @@ class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
         out_of_step.insert(members_[i].worker);
       }
     }
-    // NoteUnanswered comes before the callbacks, because the scheduler calls Unanswered() and
-    // Broken() from them.
+    // NoteUnanswered() runs before the callbacks below, because the scheduler asks for its results
+    // (Unanswered, Broken) in them.
     NoteUnanswered(answers);
     if (!out_of_step.empty()) out_of_step_(out_of_step, error);
     if (first == nullptr) return done_(error);
@@ -297,7 +297,8 @@ class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
     done_(std::move(*first).With(error));
   }
 
-  // Records which members did not answer themselves. AttemptRecord (attempts.h) needs to know.
+  // Records which members have not answered the call themselves, for the closure's record of
+  // attempts (attempts.h).
   void NoteUnanswered(const std::vector<Answer>& answers) {
     MutexLock lock(fate_->mutex);
     for (size_t i = 0; i < answers.size(); ++i) {
@@ -319,7 +320,8 @@ class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
       if (ClassOf(own) == proto::ERROR_CLASS_UNKNOWN) return error;
       absl::string_view says = own.message();
       if (RepeatsMessage(says, error.message())) return error;
-      // If the member's own text begins with the text of `error`, only the rest is added.
+      // If the text of the member's own error begins with the text of `error`, only the rest is
+      // added.
       if (!absl::ConsumePrefix(&says, error.message())) {
         return AlsoSaying(error, absl::StrCat("; ", TaskName(members_[i].task), " says: ", says));
       }
@@ -344,7 +346,8 @@ class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
   std::vector<std::optional<Answer>> answers_ ABSL_GUARDED_BY(mutex_);
   std::set<size_t> awaited_ ABSL_GUARDED_BY(mutex_);  // ranks of members that have not answered
   bool failed_ ABSL_GUARDED_BY(mutex_) = false;
-  // Whether TakeDoubtedLocked was called, which names members to ask whether they are still there.
+  // Whether members were already asked if they are still there, because others report them as lost.
+  // That is done once per call.
   bool asked_ ABSL_GUARDED_BY(mutex_) = false;
   bool over_ ABSL_GUARDED_BY(mutex_) = false;
 };
@@ -362,7 +365,7 @@ std::unique_ptr<Call> GangChannel::Start(absl::string_view method, Message reque
                                          absl::Duration timeout, Reply done) {
   const auto call = std::make_shared<GangCall>(members_, fate_, out_of_step_, method,
                                                std::move(request), std::move(done));
-  // Members that were lost before this call began will not answer it.
+  // A member that was lost before this call began will not answer the call.
   std::vector<std::pair<int, absl::Status>> lost;
   {
     MutexLock lock(mutex_);
@@ -391,8 +394,8 @@ void GangChannel::Lose(int worker, const absl::Status& cause) {
     lost_.emplace_back(worker, cause);
     calls = calls_;
   }
-  // The calls are told outside the lock: a call that ends may start other calls, or lose other
-  // members.
+  // Calls under way are told of the loss outside the lock: a call that ends may start other calls,
+  // or lose other members.
   for (const auto& weak : calls) {
     if (const auto call = weak.lock()) call->Lose(worker, cause);
   }

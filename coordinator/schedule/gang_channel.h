@@ -46,7 +46,7 @@ class GangChannel final : public Channel {
   // Ends the waiting for answers of this member, in calls under way and in later calls. `cause` is
   // recorded as the member's error.
   void Lose(int worker, const absl::Status& cause);
-  // Makes the channel report no more members as out of step.
+  // Makes the channel report no more members as out of step, whatever they answer from now on.
   void Retire() { fate_->retired.store(true); }
   // Returns the members that did not answer a RunClosure call themselves: the call to the member
   // broke, or the member was reported as lost.
@@ -59,7 +59,8 @@ class GangChannel final : public Channel {
   class GangCall;
 
   const std::vector<GangMember> members_;  // the gang's members by rank; at least one
-  // State of this channel that its calls share, because they may outlive the channel.
+  // The part of this channel's state that its calls share, because the calls may outlive the
+  // channel.
   struct Fate {
     std::atomic<bool> retired{false};
     Mutex mutex;

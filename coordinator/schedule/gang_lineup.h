@@ -57,10 +57,10 @@ class GangLineup {
   void Advance();
   // Notes that the run of a gang that was sent has ended; `done` says whether it ended well.
   void End(ClosureId id, bool done, absl::Time now);
-  // Returns when the pause between failed generations ends. Returns a time in the past if there is
-  // no pause.
+  // Returns the time at which the pause between failed generations ends. If there is no pause, this
+  // time is in the past.
   absl::Time not_before() const { return not_before_; }
-  // Forgets all gangs that were sent. What their calls answer later does not count.
+  // Forgets all gangs that were sent and have not ended. Answers of their calls no longer count.
   void TakeBack();
 
   // Returns the session of the current generation, under which all pushes of its gangs are sent and
@@ -78,7 +78,7 @@ class GangLineup {
   // Notes that a restore has put back every copy of the variables, so that all members are in step,
   // except those that are still joining.
   void AllInStep();
-  // Add a worker to the members, or remove it.
+  // Add a worker to the members of gangs, or remove it from them.
   void Join(int worker);
   void Leave(int worker);
   bool IsInStep(int worker) const {

@@ -105,7 +105,8 @@ OpenRounds::Closures OpenRounds::Answer(std::shared_ptr<Closure> closure) {
   // If fewer than `aggregate` closures are answered, slices may have kept the pushes without
   // applying them.
   if (!applied && answers < aggregate) return {};
-  // The closure's round is applied, and so is every earlier round. All answered closures are done.
+  // The closure's round is applied now, and so is every earlier round. So all answered closures are
+  // done.
   applied_ = round;
   begun_.clear();
   return Answered();

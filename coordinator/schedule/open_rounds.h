@@ -28,7 +28,7 @@
 
 namespace cohort {
 
-// The synchronous rounds of one scheduler that are under way. Thread-compatible.
+// The synchronous rounds that one scheduler has under way. Thread-compatible.
 class OpenRounds {
  public:
   using Closures = std::vector<std::shared_ptr<Closure>>;
@@ -81,7 +81,7 @@ class OpenRounds {
   // Returns the number of a round that may be half applied, or nullptr if there is none.
   const uint64_t* MayBeHalfApplied() const;
 
-  // A round of which at least one closure was sent.
+  // A round that has begun: at least one of its closures was sent to a worker.
   struct Begun {
     uint32_t aggregate = 1;
     std::set<ClosureId> closures;
@@ -89,7 +89,7 @@ class OpenRounds {
   };
 
   uint64_t applied_ = 0;
-  // Closures that are answered but not done; their rounds are later than `applied_`.
+  // Closures that are answered but not done, because their rounds are not applied.
   std::map<ClosureId, std::shared_ptr<Closure>> answered_;
   std::map<uint64_t, Begun> begun_;  // rounds that have begun and are not applied, by number
   // The rounds of gangs that were sent and are not done, even if they were put back into the queue

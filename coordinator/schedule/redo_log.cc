@@ -58,7 +58,7 @@ Cut RedoLog::BeginCut(ClosureId next) const {
 void RedoLog::CommitCut(const Cut& cut) {
   const InvariantsAfter check(*this);
   for (const Cut::Covered& covered : cut.covered) {
-    // The closure's record may have been dropped since the cut began.
+    // The closure may have been dropped from the log since the cut began.
     const auto record = records_.find(covered.id);
     if (record == records_.end()) continue;
     durable_round_ = std::max(durable_round_, record->second->round.number);
@@ -79,7 +79,8 @@ void RedoLog::ShrinkRounds() {
   };
   std::map<uint64_t, Members> rounds;
   for (const auto& [id, closure] : records_) {
-    // A committed checkpoint holds this round in every slice, so its `aggregate` stays.
+    // The round is part of a committed checkpoint, in every slice. So its `aggregate` no longer
+    // matters.
     if (closure->round.number <= durable_round_) continue;
     Members& members = rounds[closure->round.number];
     ++members.count;
@@ -87,7 +88,7 @@ void RedoLog::ShrinkRounds() {
   }
   for (const auto& [id, closure] : records_) {
     const auto members = rounds.find(closure->round.number);
-    // The `aggregate` is reduced only for rounds that were applied before the restore.
+    // Rounds that were not applied before the restore keep their `aggregate`.
     if (members == rounds.end() || !members->second.applied) continue;
     closure->round.aggregate = std::min(closure->round.aggregate, members->second.count);
   }

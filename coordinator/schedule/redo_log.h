@@ -25,7 +25,8 @@ namespace cohort {
 struct Cut {
   struct Covered {
     ClosureId id;
-    // The result of the closure's first run, or nullptr if no caller holds the result.
+    // The RemoteValueState of the closure's first run, or null if no caller holds the closure's
+    // result.
     std::shared_ptr<RemoteValueState> result;
     size_t steps = 1;
   };
@@ -53,7 +54,8 @@ class RedoLog {
 
   void Admit(std::shared_ptr<Closure> closure);
   void MarkDone(ClosureId id);
-  // Drops the record of a closure that will never run again.
+  // Drops the record of a closure that will not run again, because it has failed, was cancelled or
+  // changes no variable.
   void Drop(ClosureId id);
 
   // Returns the cut of a checkpoint that begins now; `next` is the id that the next admitted

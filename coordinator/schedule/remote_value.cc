@@ -29,7 +29,7 @@ void RemoteValueState::OnReady(Callback callback) {
       return;
     }
   }
-  // The callback may read the result outside the lock, because a result that is set never changes.
+  // `callback` may read the result outside the lock, because a result that is set never changes.
   callback(result());
 }
 

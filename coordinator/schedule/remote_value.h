@@ -29,7 +29,7 @@ class RemoteValueState {
   // Runs `callback` once the result is ready, or at once if it is ready already.
   void OnReady(Callback callback);
   const Event& event() const { return ready_; }
-  // Returns the result. Must not be called before event() has happened.
+  // Returns the result. The caller must have waited for event().
   const absl::StatusOr<FetchedTensors>& result() const;
 
  private:
@@ -54,7 +54,8 @@ class RemoteValue {
   RemoteValueState& state() const { return *state_; }
 
  private:
-  // Shared with the copies of this handle. The closure itself holds a weak pointer.
+  // The state of the result, shared with copies of this handle. The closure itself holds a weak
+  // pointer.
   std::shared_ptr<RemoteValueState> state_;
   uint64_t owner_ = 0;
 };

@@ -42,7 +42,7 @@ Message Pack(const Proto& header) {
 }  // namespace
 
 std::vector<std::string> ResourceCatalog::KeysFor(const Closure& closure) {
-  // The keys are in the order in which the resources must be made: an iterator needs its data set.
+  // The keys are in the order in which the resources must be made: a data set before its iterator.
   std::vector<std::string> keys = {ProgramKey(closure)};
   if (const RegisteredDataset* dataset = DatasetOf(closure)) {
     keys.push_back(DatasetKey(dataset->id));
@@ -80,7 +80,8 @@ ResourceRequest ResourceCatalog::Request(const Closure& closure, const std::stri
   request.set_iterator_id(iterator->id);
   request.set_dataset_id(iterator->dataset->id);
   const auto position = positions_.find({iterator->id, worker});
-  // On a restarted worker, the iterator continues after the last element that an answer reported.
+  // If the worker was restarted, its iterator continues after the last element that an answer has
+  // reported.
   if (position != positions_.end()) *request.mutable_position() = position->second;
   return {key, "/cohort.proto.WorkerService/CreateIterator", Pack(request)};
 }

@@ -43,7 +43,8 @@ absl::Status Resolve(Closure& closure) {
     const absl::StatusOr<FetchedTensors>& result = value->state().result();
     if (!result.ok()) {
       proto::ErrorDetail detail = DetailOf(result.status());
-      // The error class INPUT says that another closure is at fault and not this one.
+      // The error class INPUT says that another closure is at fault, and not the one that takes its
+      // result.
       detail.set_error_class(proto::INPUT);
       return WithDetail(
           Annotate(result.status(), absl::StrCat("an argument of closure ", closure.id.value)),
@@ -64,7 +65,8 @@ Scheduler::Change::Change(Scheduler& scheduler) : scheduler_(scheduler) {
 Scheduler::Change::~Change() {
   if (moves_) scheduler_.Pump(effects);
   scheduler_.mutex_.Unlock();
-  // Effects run without the lock: they are callbacks and calls, which may call the scheduler again.
+  // The effects run without the scheduler's lock, because they are callbacks and calls that may
+  // call the scheduler again.
   for (auto& effect : effects) effect();
 }
 
@@ -98,8 +100,7 @@ WaitId Scheduler::CheckDone(absl::AnyInvocable<void(absl::StatusOr<bool>)> done)
   Change change(*this);
   if (queue_.HasError()) {
     return waiting_.AddDone([done = std::move(done)](absl::Status error) mutable {
-      // OK means that another call has received the error, and that no closure is left, so this
-      // call may answer true.
+      // If `done` gets OK, another call has received the error, and no closure is left.
       if (error.ok()) return done(true);
       done(error);
     });
@@ -271,7 +272,7 @@ void Scheduler::CancelLocked(std::shared_ptr<Closure> closure, const absl::Statu
                              Effects& effects) {
   DropLocked(closure->id);
   effects.push_back([closure = std::move(closure), status] {
-    // The result is set outside the lock, because setting it runs callbacks.
+    // The closure's result is set outside the scheduler's lock, because setting it runs callbacks.
     if (const auto result = closure->result.lock()) result->Set(status);
   });
 }
@@ -323,7 +324,8 @@ void Scheduler::AdmitLocked(Effects& effects) {
 bool Scheduler::IsTooFarAheadLocked() const {
   const Closure* const next = queue_.Front();
   if (next == nullptr || next->id == queue_.watermark()) return false;
-  // The last step decides, because it reads the variables last.
+  // The last step of a closure decides how far ahead it is, because this step reads the variables
+  // last.
   const uint64_t last = next->id.value + next->num_steps() - 1;
   return last - queue_.watermark().value > options_.steps_ahead_max;
 }
@@ -428,8 +430,8 @@ void Scheduler::WatchInputs(const std::shared_ptr<Closure>& closure, Effects& ef
 void Scheduler::OnInput(ClosureId id) {
   Change change(*this);
   Closure* const closure = queue_.FindWaiting(id);
-  // Nothing is to be done if the closure was cancelled meanwhile, or if further results are
-  // missing.
+  // There is nothing to do if the closure was cancelled meanwhile, or if it waits for further
+  // results.
   if (closure == nullptr || --closure->inputs_left > 0) return change.IsNone();
   const absl::Status resolved = Resolve(*closure);
   if (resolved.ok()) {
@@ -452,7 +454,7 @@ void Scheduler::FailQueuedLocked(ClosureId id, const absl::Status& error, Effect
 }
 
 bool Scheduler::QuarantineLocked(const Closure& closure, uint32_t ends_now, Effects& effects) {
-  // A closure in flight is not ended, because its present attempt may succeed.
+  // A closure in flight is not quarantined, because its present attempt may succeed.
   if (in_flight_.count(closure.id) > 0) return false;
   // If the job has only one worker, there is no other worker to compare with, so crashes of this
   // worker alone are enough.
@@ -489,7 +491,7 @@ void Scheduler::Expire(ClosureId id) {
   Change change(*this);
   timers_.erase(id);
   const Closure* const closure = queue_.FindQueued(id);
-  // FindQueued() returned nullptr: the closure is in flight or has ended.
+  // If FindQueued() returns nullptr, the closure is in flight or has ended.
   if (closure == nullptr) return change.IsNone();
   const absl::Status error =
       MakeError(absl::StatusCode::kDeadlineExceeded,

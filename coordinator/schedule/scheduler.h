@@ -50,7 +50,8 @@ namespace cohort {
 // The state of the checkpoint whose snapshots are being taken. Between two checkpoints, the state
 // of the next one.
 struct SnapshotState {
-  // While snapshots are taken, only closures with an id lower than `before` run.
+  // The id of the first closure that must wait. While snapshots are taken, only closures with lower
+  // ids run.
   std::optional<ClosureId> before;
   ClosureId watermark;  // watermark of the cut; no push carries a higher one
   // Steps of closures done since the last snapshots. A checkpoint is due at
@@ -73,9 +74,11 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   // Admits the closure once there is room and no Join is waiting, and then runs `admitted`. If an
   // error is recorded meanwhile, `admitted` may get the error, and the closure is cancelled.
   WaitId Schedule(std::shared_ptr<Closure> closure, Done admitted);
-  // Runs `done` once no closure is queued or in flight, or with a recorded error.
+  // Runs `done` once no closure is queued or in flight. If an error is recorded, `done` may get the
+  // error.
   WaitId Join(Done done);
-  // Calls `done` with whether a Join would end now, or with a recorded error.
+  // Calls `done` with true if a Join would end now, and with false otherwise. If an error is
+  // recorded, `done` gets the error instead.
   WaitId CheckDone(absl::AnyInvocable<void(absl::StatusOr<bool>)> done);
   // Gives up a waiting Schedule, Join or Done: its completion will not run. The closure of a
   // Schedule will not be admitted. Returns false if the completion has run or is about to run.
@@ -97,7 +100,7 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   // Resumes after a restore, under a new epoch. The parameter servers now hold what the last
   // committed cut covers; every closure that the cut does not cover runs again.
   void Resume(uint64_t epoch);
-  // Returns the cut of a checkpoint whose first snapshot will be taken after this call.
+  // Returns the cut of a checkpoint that begins now. Its snapshots must be taken after this call.
   Cut BeginCut() const;
   // Holds rounds: until EndSnapshots, no further round becomes half applied (open_rounds.h). If no
   // round is half applied, or if a round is broken, returns a status at once. Otherwise returns
@@ -173,7 +176,7 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
     ~Change() ABSL_UNLOCK_FUNCTION();
     Change(const Change&) = delete;
     Change& operator=(const Change&) = delete;
-    // Notes that the state has not changed, so that the destructor does not call Pump.
+    // Notes that this change has changed nothing, so that its destructor does not call Pump.
     void IsNone() { moves_ = false; }
     Effects effects;
 
@@ -200,7 +203,7 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   bool IsRoundBrokenLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndBrokenRoundLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void FinishHoldLocked(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Returns whether Drain() keeps the oldest queued closure from beginning.
+  // Returns whether the oldest queued closure may not begin because of Drain().
   bool IsDrainedLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::vector<int> WorkersForFrontLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OutOfStepLocked(const std::map<int, uint64_t>& workers, const absl::Status& cause,
@@ -253,13 +256,14 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   const Options options_;
   mutable Mutex mutex_;
   uint64_t epoch_ ABSL_GUARDED_BY(mutex_);
-  // Why the scheduler is paused, for people. Empty if the scheduler is not paused.
+  // The reason why the scheduler is paused, for people. Empty if it is not paused.
   std::string paused_ ABSL_GUARDED_BY(mutex_);
   absl::Status closed_ ABSL_GUARDED_BY(mutex_);
   ClosureQueue queue_ ABSL_GUARDED_BY(mutex_);
   RedoLog redo_ ABSL_GUARDED_BY(mutex_);
   SnapshotState snapshots_ ABSL_GUARDED_BY(mutex_);
-  // The callback of Drain(). It is absent while no Drain is active, and null once it has run.
+  // The callback of a Drain. The outer value is absent while there is no Drain; the callback is
+  // null once it has run.
   std::optional<Done> drain_ ABSL_GUARDED_BY(mutex_);
   int fetches_ ABSL_GUARDED_BY(mutex_) = 0;  // number of fetches that wait for a result
   std::vector<Done> stable_waits_ ABSL_GUARDED_BY(mutex_);

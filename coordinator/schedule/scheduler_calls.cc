@@ -90,7 +90,7 @@ WorkerRun Scheduler::TakeFrontLocked(const std::vector<int>& workers) {
   // IsCurrentLocked compares the attempt, to tell this run from later runs of the same closure.
   run.attempt = run.closure->attempt;
   run.first_step = run.closure->steps_done;
-  // The time of the closure's first run is kept for all later runs.
+  // The time of the closure's first run is kept, and sent with all later runs.
   if (run.closure->time == absl::InfinitePast()) run.closure->time = clock_.Now();
   if (run.closure->gang) run.gang = gangs_.Send(run.closure->id, run.num_steps(), clock_.Now());
   // A gang of several workers tells each member who the others are. A single worker has no peers.
@@ -173,7 +173,7 @@ void Scheduler::AskForFence(const std::set<uint64_t>& sessions, const absl::Stat
 void Scheduler::TakeBack(const std::set<uint64_t>& sessions, const absl::Status& cause) {
   Change change(*this);
   fences_.Confirm(sessions);
-  // EndLocked changes `in_flight_`, so the runs to end are copied first.
+  // The runs to end are copied first, because EndLocked() changes `in_flight_`.
   std::vector<Run> runs;
   for (const auto& [id, run] : in_flight_) {
     // A run of a gang whose call has not ended is not taken back, because some members may have
@@ -201,7 +201,7 @@ void Scheduler::Prepare(Run run) {
     if (!IsCurrentLocked(run)) return;
     request = resources_.Request(*run.closure, run.missing.front(), run.worker());
   }
-  // The request was made under the lock; it is sent outside the lock.
+  // The request was made under the lock, and is sent outside the lock.
   Channel& channel = *run.channel;
   const UnansweredCall call = {
       MethodName(request.method),
@@ -227,7 +227,7 @@ bool Scheduler::TakeSetUp(const Run& run, const SetUpEnd& end) {
   MutexLock lock(mutex_);
   if (!IsCurrentLocked(run)) return false;
   if (end.status.ok()) {
-    // The answer shows that the worker can be reached.
+    // The worker has answered the set-up call, so it can be reached.
     run.closure->record.EndSilence();
     for (const GangMember& member : run.members) slots_.AddResource(member, run.missing.front());
     return true;
@@ -309,8 +309,8 @@ void Scheduler::End(const Run& run, absl::StatusOr<Envelope<proto::RunClosureRes
   }
   if (outcome == Outcome::kWorkerLost && options_.fence_worker) {
     for (auto& suspicion : suspicions) suspicion();
-    // The worker may still push for this run, so the closure is put back into the queue only after
-    // a fence.
+    // The worker may still push for this run. So the closure goes back into the queue only after a
+    // fence.
     return FenceAndTakeBack({run.session}, status);
   }
   if (EndsTheClosure(outcome)) {
@@ -378,8 +378,8 @@ void Scheduler::EndLocked(const Run& run, const absl::Status& status, Outcome ou
     for (const GangMember& member : run.members) slots_.ForgetResources(member);
   }
   if (outcome == Outcome::kWorkerLost) SuspectLocked(run, status, effects);
-  // The closure is put back into the queue first. If it has reached one of its limits (GiveUp), it
-  // then fails there.
+  // The closure goes back into the queue first. If it has reached one of its limits (GiveUp), it
+  // fails there.
   queue_.PutBack(id);
   const GiveUpRule rule = {options_.attempts_max, options_.setup_timeout, queue_.watermark() < id};
   if (const absl::Status error = GiveUp(run, status, outcome, rule); !error.ok()) {
@@ -402,7 +402,7 @@ void Scheduler::SuspectLocked(const Run& run, const absl::Status& status, Effect
     if (at_fault != nullptr && at_fault != &member) continue;
     const bool in_group = run.gang_channel != nullptr && at_fault != nullptr;
     if (in_group && gangs_.IsAlive(member.worker)) continue;
-    // If only another member says that this member is lost, and its own call has not broken, the
+    // If the gang's channel reports a member as lost only because another member says so, the
     // member is not suspected.
     if (in_group && run.called && ClassOf(status) == proto::WORKER_LOST &&
         run.gang_channel->Broken().count(member.worker) == 0) {
@@ -414,7 +414,7 @@ void Scheduler::SuspectLocked(const Run& run, const absl::Status& status, Effect
     // If the worker was lost and came back since this call began, the call says nothing about its
     // present process.
     if (!slots_.Serves(member)) continue;
-    // The worker gets no closures until WorkerReady is called again.
+    // Until WorkerReady is called again, the worker gets no closures.
     slots_.Detach(member.worker);
     if (!options_.on_suspect) continue;
     effects.push_back([self = shared_from_this(), worker = member.worker,

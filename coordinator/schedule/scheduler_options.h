@@ -1,6 +1,6 @@
 #pragma once
 
-// The options of a scheduler, and its counters.
+// The options of a scheduler, and the counters that it keeps.
 
 #include <cstdint>
 #include <functional>
@@ -104,7 +104,7 @@ struct SchedulerStats {
   std::string ToString() const;
 };
 
-// The counters of one worker.
+// The counters that a scheduler keeps for one worker.
 struct WorkerStats {
   bool ready = false;
   int in_flight = 0;

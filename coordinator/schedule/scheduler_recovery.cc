@@ -142,7 +142,8 @@ void Scheduler::Resume(uint64_t epoch) {
       }
       // The replay reads the same element that the closure read when it was done.
       if (closure->taken.has_value()) closure->input = *closure->taken;
-      // The closure was done before its deadline, so its replay must not fail at the deadline.
+      // The first run of the closure was done before the deadline. So the replay must not fail
+      // because the deadline has passed.
       closure->deadline = absl::InfiniteFuture();
       queue_.PutAgain(closure);
     }
@@ -163,7 +164,8 @@ Cut Scheduler::BeginCut() const {
 std::optional<absl::Status> Scheduler::HoldRounds(Done ready) {
   MutexLock lock(mutex_);
   rounds_.Hold(std::move(ready));
-  // The status is returned at once if no round may be half applied, or if a round is broken off.
+  // HoldRounds returns a status at once if no round may be half applied, or if an error has broken
+  // a round off.
   if (rounds_.TakeReady(IsRoundBrokenLocked()) == nullptr) return std::nullopt;
   return rounds_.HoldStatus();
 }

@@ -25,7 +25,8 @@
 
 namespace cohort {
 
-// A worker as the scheduler sees it.
+// The state of one worker: its session, its process, and the closures and resources that it has
+// been given.
 struct WorkerSlots {
   bool ready = false;
   // The number of the worker's last Attach. All pushes for closures on the worker carry the
@@ -39,7 +40,7 @@ struct WorkerSlots {
   // No closure is sent to the worker before this time.
   absl::Time hold_until = absl::InfinitePast();
   std::set<std::string> prepared;  // keys of the resources that the process holds
-  // The callbacks of Remove. Not empty while the worker is being removed.
+  // The callbacks that Remove was given. Not empty while the worker is being removed.
   std::vector<absl::AnyInvocable<void()>> on_drained;
 };
 

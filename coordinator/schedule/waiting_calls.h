@@ -35,8 +35,8 @@ class WaitingCalls {
   WaitId AddSchedule(Admission admission);
   WaitId AddJoin(Done done);
   WaitId AddDone(Done done);
-  // Removes a waiting call, whose completion then never runs. Returns false if the call was taken
-  // before.
+  // Removes a waiting call, whose completion then never runs. Returns false if the call does not
+  // wait any more.
   bool Remove(WaitId id);
 
   bool empty() const { return schedules_.empty() && joins_.empty() && dones_.empty(); }

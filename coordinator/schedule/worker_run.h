@@ -1,6 +1,6 @@
 #pragma once
 
-// A run of a closure: one attempt, on one worker or on all members of a gang.
+// A run of a closure: one attempt to run it, on one worker or on all members of a gang.
 
 #include <cstdint>
 #include <memory>
@@ -17,7 +17,7 @@ namespace cohort {
 
 class GangChannel;
 
-// A worker that runs a closure, alone or as a member of a gang.
+// A worker that takes part in a run, alone or as a member of a gang.
 struct GangMember {
   int worker = 0;
   uint64_t session = 0;  // the worker's session when the run began (slot_table.h)
@@ -25,7 +25,7 @@ struct GangMember {
   std::shared_ptr<Channel> channel;
 };
 
-// A run of a closure on one worker process, or on all members of a gang.
+// One attempt to run a closure, on one worker process or on all members of a gang.
 struct WorkerRun {
   std::shared_ptr<Closure> closure;  // the closure, shared with the queue
   std::vector<GangMember> members;   // one worker, or all members of the gang by rank
@@ -40,13 +40,13 @@ struct WorkerRun {
   // worker.
   std::shared_ptr<GangChannel> gang_channel;
   proto::Gang gang;  // generation and place of a gang closure (gang_lineup.h)
-  // Whether the workers were told to run the closure. Before that, they are given the closure's
+  // Whether the workers were told to run the closure (RunClosure). Before that, they are given its
   // resources.
   bool called = false;
   // Whether the run's call has ended, but the closure must not run again before a session is fenced
   // (fences.h).
   bool waits_for_fence = false;
-  // The keys of the resources that members lack, in the order of creation.
+  // The keys of the resources that members still lack, in the order in which they must be made.
   std::vector<std::string> missing;
 
   const proto::TaskRef& task() const { return members.front().task; }

@@ -29,7 +29,7 @@ proto::CrossDeviceOps CrossDeviceOpsOf(const std::string& name) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<const Strategy>> LocalStrategy::Make(const StrategySpec& spec) {
-  // The strategy "default" has one replica, on the processor.
+  // The strategy of type "default" has one replica, on the processor.
   std::vector<std::string> devices = {"cpu:0"};
   std::string parameter_device;
   if (spec.type == "one_device") {
@@ -46,7 +46,7 @@ absl::StatusOr<std::unique_ptr<const Strategy>> LocalStrategy::Make(const Strate
   }
   std::unique_ptr<const LocalStrategy> made(
       new LocalStrategy(spec, std::move(devices), std::move(parameter_device)));
-  // If the job lists no devices, the devices become known in MakePlan, which makes this check then.
+  // If the job lists no devices, they become known in MakePlan, which then makes this check.
   RETURN_IF_ERROR(made->CheckCrossDeviceOps(made->devices_));
   return made;
 }

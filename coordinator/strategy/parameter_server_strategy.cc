@@ -78,7 +78,7 @@ absl::StatusOr<Plan> ParameterServerStrategy::MakePlan(const ModelPrograms& mode
       PlacePieces({cluster.ps, policy_, cluster.loads}, absl::MakeSpan(plan.variables));
   CutPieces(plan);
   plan.train_step = model.train_step;
-  // Only training is compressed. Evaluation and prediction read the exact values.
+  // Only the train step is compressed. Evaluation and prediction read the exact values.
   RETURN_IF_ERROR(Compress(compression_, plan.train_step));
   plan.eval_step = model.eval_step;
   plan.predict = model.predict;

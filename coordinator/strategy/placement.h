@@ -38,7 +38,7 @@ enum class PlacementPolicy { kRoundRobin, kBytes, kMeasured };
 // Converts the name of a policy. Errors: INVALID_ARGUMENT for an unknown name.
 absl::StatusOr<PlacementPolicy> PlacementPolicyFromName(absl::string_view name);
 
-// The bytes that parameter servers moved for a range of rows of a variable.
+// The bytes that the parameter servers of an earlier run moved for a range of rows of a variable.
 struct RowsLoad {
   RowRange rows;
   int64_t bytes = 0;

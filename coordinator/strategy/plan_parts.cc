@@ -113,7 +113,8 @@ absl::StatusOr<Plan> PlanReplicated(const ModelPrograms& model, const Replicated
   for (PiecePlacement& piece : plan.placement) piece.reason = how.reason;
   if (!how.parameter_device.empty()) KeepOn(how.parameter_device, model, plan);
   CutPieces(plan);
-  // A single replica has no other replica to sum with, so it runs the plain train step.
+  // If there is a single replica, it has nothing to sum with others, so it runs the plain train
+  // step.
   const bool differs = how.replicas > 1 && !model.replicated_train_step.name().empty();
   plan.train_step =
       OnDevices(differs ? model.replicated_train_step : model.train_step, how.devices);

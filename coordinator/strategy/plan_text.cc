@@ -16,7 +16,7 @@ using nlohmann::ordered_json;
 // If the fullest server has more than this multiple of the mean, the text suggests a better plan.
 constexpr double kEvenEnough = 1.15;
 
-// What the pieces of one server amount to.
+// The number of pieces on one server, and the sums of their bytes and loads.
 struct Server {
   int64_t pieces = 0;
   int64_t bytes = 0;
@@ -52,7 +52,7 @@ Summary Summarise(const Plan& plan, const StrategySpec& spec, const ClusterShape
   for (const PiecePlacement& piece : plan.placement) {
     std::vector<Server*> holders = {&summary.all};
     for (auto& [index, server] : summary.servers) {
-      // A mirrored piece counts on every home.
+      // A mirrored piece counts for every home, because each home has a copy.
       if (IsMirrored(plan) || index == static_cast<int>(piece.ps)) holders.push_back(&server);
     }
     for (Server* server : holders) {

@@ -30,7 +30,7 @@ struct ClusterShape {
   std::vector<std::string> devices = {};
 };
 
-// Where variables live, and what workers run.
+// A plan of a strategy: where variables live, and which programs workers run.
 struct Plan {
   std::vector<proto::VariableLayout> variables;  // layouts of the variables, in creation order
   proto::Program train_step;
@@ -43,7 +43,7 @@ struct Plan {
   std::vector<std::string> notes = {};  // remarks on the plan, for people
 };
 
-// An interface of strategies. Immutable. Thread-safe.
+// The interface that all strategies implement. Immutable. Thread-safe.
 class Strategy {
  public:
   virtual ~Strategy() = default;

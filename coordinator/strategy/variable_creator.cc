@@ -42,7 +42,7 @@ absl::Status CheckSynchronization(const VariableSpec& spec, const proto::UpdateR
           rule.op(), "'", spec.dynamic.has_value() ? ", a dynamic table" : "",
           ": make it not trainable, or use ON_WRITE"));
   }
-  // This is reached for a value without an enumerator, which a cast may have produced.
+  // Only a value that is not an enumerator leads here. A cast may have produced it.
   return absl::InvalidArgumentError(absl::StrCat(
       "variable '", spec.name, "': invalid synchronization mode ",
       static_cast<int>(spec.synchronization), "; there are AUTO, NONE, ON_WRITE and ON_READ"));
@@ -81,7 +81,7 @@ absl::StatusOr<int64_t> VariableCreator::NumSlices(const VariableSpec& spec) con
 }
 
 uint32_t VariableCreator::Place(const VariableSpec& spec, int slice, int64_t bytes) {
-  // Slice i of a dynamic table lies on server i. It does not advance the round robin.
+  // For a dynamic table, slice i lies on server i, and does not advance the round robin.
   if (!spec.dynamic.has_value()) return placer_.Place(bytes);
   const auto ps = static_cast<uint32_t>(ps_[static_cast<size_t>(slice)]);
   placer_.Colocate(ps, bytes);
@@ -90,7 +90,7 @@ uint32_t VariableCreator::Place(const VariableSpec& spec, int slice, int64_t byt
 
 absl::StatusOr<uint32_t> VariableCreator::ColocatedPs(const VariableSpec& spec,
                                                       const std::string& with) const {
-  // The name is looked up first among variables and then among slices.
+  // The name in `colocate_with` is looked up first among variables, and then among slices.
   if (const auto found = created_.find(with); found != created_.end()) {
     const proto::VariableLayout& target = found->second;
     if (target.slices_size() == 1) return target.slices(0).ps();

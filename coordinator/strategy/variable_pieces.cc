@@ -43,7 +43,8 @@ std::vector<VariablePiece> PiecesOf(const proto::VariableLayout& layout) {
       pieces.push_back({layout.name(), {slice.row_begin(), slice.row_count()}, slice.ps()});
     }
   }
-  // Pieces have numbered names only if there are several.
+  // Pieces get the names ".../part_0", ".../part_1" and so on only if the variable has several
+  // pieces.
   for (size_t i = 0; pieces.size() > 1 && i < pieces.size(); ++i) {
     absl::StrAppend(&pieces[i].name, "/part_", i);
   }
@@ -83,7 +84,7 @@ void CutPieces(size_t slice_bytes_max, uint32_t& next_slice_id, proto::VariableL
       slice.set_slice_id(next_slice_id++);
       slice.set_row_begin(piece.row_begin() + range.begin);
       slice.set_row_count(range.count);
-      // A slice that continues the piece of the slice before it has `same_piece` set.
+      // `same_piece` is set for every slice that continues the piece of the slice before it.
       slice.set_same_piece(range.begin > 0);
     }
   }
