@@ -215,7 +215,8 @@ absl::Status BindInputs(const proto::Program& program, const onnx::GraphProto& g
                                                      "' is bound to the row of each replica, which "
                                                      "only an argument has (of_replica)"));
     }
-    // The index is bounded, because the request chooses it and vectors get their sizes from it.
+    // The index of an argument or component is bounded, because the request chooses it and vectors
+    // get their sizes from it.
     if (source.index >= kPositionMax) {
       return absl::InvalidArgumentError(absl::StrCat("input '", binding.input(),
                                                      "' is bound to position ", source.index,

@@ -335,8 +335,8 @@ void Operation::Pump(int peer) {
     queue.waiting.pop_front();
     Payload payload = PayloadOf(index);
     const PlanStep& step = setup_.plan.steps[index];
-    // From now on the payload keeps the memory alive, so this step no longer counts as a reader of
-    // it.
+    // From now on the payload keeps the elements' memory alive, so this send step no longer counts
+    // as a reader of them.
     DropReader(setup_.plan.refs[step.refs_begin]);
     Made(index);
     SendFrame(peer, step.tag, std::move(payload));

@@ -29,7 +29,7 @@ struct CollectiveFrame {
 // The cause for which a generation ended. Of two causes the lesser counts, by (kind, sequence,
 // reporter, message).
 struct AbortCause {
-  // In the order of preference, the best first (collective.proto).
+  // The kinds of causes in the order of preference, the best first (collective.proto).
   enum class Kind : uint8_t { kFound, kLost, kHeard };
 
   Kind kind = Kind::kFound;
