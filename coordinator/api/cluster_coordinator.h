@@ -278,7 +278,7 @@ class ClusterCoordinator {
   std::shared_ptr<Copies> copies_;
   std::unique_ptr<PsControl> ps_;
   std::atomic<bool> resumed_{false};
-  // Whether a recovery checkpoint may be taken: the program has given its state, or the job was
+  // True if a recovery checkpoint may be taken: the program has given its state, or the job was
   // resumed.
   std::atomic<bool> has_state_{false};
   Mutex mutex_;

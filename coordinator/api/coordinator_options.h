@@ -63,9 +63,9 @@ struct ClusterCoordinatorOptions : ScheduleLimits {
   // A function that returns the present address of a task. If it is null, the address in `cluster`
   // is used.
   std::function<std::string(TaskId)> address;
-  // Where a user finds this coordinator's process. Tasks repeat this text in their messages about
-  // who holds them, up to kPlaceBytesMax bytes (common/task/task_hold.h). If empty, tasks are told
-  // nothing.
+  // The place where a user finds this coordinator's process. Tasks repeat this text in their
+  // messages about who holds them, up to kPlaceBytesMax bytes (common/task/task_hold.h). If empty,
+  // tasks are told nothing.
   std::string place;
   uint64_t incarnation = 0;  // incarnation of this process; if 0, made from the clock
   CheckpointMode checkpoint_mode = CheckpointMode::kAuto;

@@ -62,7 +62,7 @@ absl::Status PauseForWorkers(World world, Waiter& waiter, const Cluster& cluster
 
 struct WorkerQuestion {
   std::string method;  // path of the gRPC method, such as "/cohort.proto.WorkerService/ListDevices"
-  // What is awaited, in the words of an error text: "workers to list their devices".
+  // The awaited event, in the words of an error text: "workers to list their devices".
   std::string what;
   absl::Duration call_timeout;  // how long a call to one worker may take
 };

@@ -268,7 +268,7 @@ class Cluster : public std::enable_shared_from_this<Cluster> {
   mutable Mutex mutex_;
   WorkerRoster roster_ ABSL_GUARDED_BY(mutex_);
   uint64_t epoch_ ABSL_GUARDED_BY(mutex_) = 0;
-  // Whether a Claim is under way, so that there is no present epoch.
+  // True from the call of Claim until the new epoch is granted.
   bool claiming_ ABSL_GUARDED_BY(mutex_) = false;
   uint64_t last_save_ ABSL_GUARDED_BY(mutex_) = 0;
   std::shared_ptr<ReachWatch> reach_;  // watches pairs of tasks; not changed after Create

@@ -50,7 +50,7 @@ Positions MostBrokenFirst(Pairs pairs) {
       ++counts[one];
       ++counts[other];
     }
-    // Of members that are in equally many pairs, the youngest is taken, which has the highest
+    // If several members are in equally many pairs, the youngest is taken, which has the highest
     // position.
     const auto most =
         std::max_element(counts.begin(), counts.end(), [](const auto& a, const auto& b) {

@@ -33,7 +33,7 @@
 
 namespace cohort {
 
-// What a coordinator tells the tasks about itself.
+// The facts about itself that a coordinator tells the tasks.
 struct CoordinatorIdentity {
   uint64_t incarnation = 0;
   proto::JobRef job;
@@ -41,7 +41,8 @@ struct CoordinatorIdentity {
   // alive.
   bool take_over = false;
   absl::Duration lease = absl::Seconds(5);
-  // Where a user finds the coordinator's process, for messages of the tasks. May be empty.
+  // The place where a user finds the coordinator's process, for messages of the tasks. May be
+  // empty.
   std::string place = {};
 };
 

@@ -133,7 +133,7 @@ class TaskConnection : public std::enable_shared_from_this<TaskConnection> {
   absl::Time last_contact_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
   bool serving_ ABSL_GUARDED_BY(mutex_) = false;
-  // Whether on_ready has run, and on_lost has not run since then.
+  // True if on_ready has run, and on_lost has not run since then.
   bool reported_ ABSL_GUARDED_BY(mutex_) = false;
   // The number of refused Attach calls since the task became a suspect.
   int refused_attempts_ ABSL_GUARDED_BY(mutex_) = 0;
@@ -152,7 +152,7 @@ class TaskConnection : public std::enable_shared_from_this<TaskConnection> {
   // Callbacks that are still to be run, each with the value of round_ when its event happened. If
   // round_ has changed since, the callback is dropped.
   std::deque<std::pair<uint64_t, News>> news_ ABSL_GUARDED_BY(mutex_);
-  // Whether a thread now runs queued callbacks.
+  // True while a thread runs queued callbacks.
   bool telling_ ABSL_GUARDED_BY(mutex_) = false;
 };
 

@@ -14,7 +14,7 @@
 
 namespace cohort {
 
-// What is known about a call that a task did not answer.
+// The known facts about a call that a task did not answer.
 struct UnansweredCall {
   std::string method;
   size_t bytes = 0;  // size of the call's largest request in bytes; 0 if not known

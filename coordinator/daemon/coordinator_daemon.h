@@ -53,9 +53,9 @@ class CoordinatorDaemon {
     // The coordinator of the job, or null while there is none.
     ClusterCoordinator* connected ABSL_GUARDED_BY(mutex) = nullptr;
     absl::Status error ABSL_GUARDED_BY(mutex);  // the error with which an interrupted job ends
-    // Whether a checkpoint contains all that was done, and the same command would find it.
+    // True if a checkpoint contains all that was done, and the same command would find it.
     bool kept ABSL_GUARDED_BY(mutex) = false;
-    // Whether there was a recovery checkpoint when the job started.
+    // True if there was a recovery checkpoint when the job started.
     bool resumes ABSL_GUARDED_BY(mutex) = false;
     // The flag that a user has to add to the command line so that the next start finds the recovery
     // checkpoints. May be empty.
@@ -83,7 +83,7 @@ class CoordinatorDaemon {
   // Checks, before any task is started, that the job can write to the directories and files that it
   // names. Errors: those of the file system, naming the directory and the field of the job.
   absl::Status ProbeOutputs() const;
-  // What runs beside the training: the membership watch, and the service for operators.
+  // The parts that run beside the training: the membership watch, and the service for operators.
   struct Operation {
     std::shared_ptr<MembershipWatch> watch;  // the watch, shared with its own timers
     std::unique_ptr<Server> ctl;

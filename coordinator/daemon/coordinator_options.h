@@ -37,27 +37,27 @@ struct CoordinatorOptions {
   ClusterSpec cluster;
   // The directory in which local tasks keep addresses, process ids and logs.
   std::string state_directory;
-  // Whether the state directory was made for this start. If so, the same command would make another
+  // True if the state directory was made for this start. The same command would then make another
   // one next time.
   bool state_directory_is_new = false;
-  // How long a local task lives without a coordinator. If zero, it never ends by itself.
+  // The time for which a local task lives without a coordinator. If zero, it never ends by itself.
   absl::Duration orphan_timeout = absl::Seconds(30);
   // The address at which the coordinator serves operators, and a file to which it writes this
   // address. If an address is empty, operators are not served; if a file name is empty, no file is
   // written.
   std::string ctl_address;
   std::string ctl_address_file;
-  // Whether the user has given --ctl_address. If so, the job must not begin if operators cannot be
+  // True if the user has given --ctl_address. The job then must not begin if operators cannot be
   // served there.
   bool ctl_required = false;
   // The list of workers to follow (membership_source.h). If empty, the workers are those of the
   // cluster.
   std::string membership;
-  // How much time the job and its local tasks have to end after SIGTERM.
+  // The time that the job and its local tasks have to end after SIGTERM.
   absl::Duration drain_timeout = absl::Seconds(10);
-  // Whether the tasks of TF_CONFIG keep running after the job, for the next job.
+  // If true, the tasks of TF_CONFIG keep running after the job, for the next job.
   bool keep_tasks = false;
-  // Whether the job takes over the tasks of TF_CONFIG even from another job that is still alive.
+  // If true, the job takes over the tasks of TF_CONFIG even from another job that is still alive.
   bool take_over = false;
   TransportKind transport = TransportKind::kAuto;
   LogLevel log_level = LogLevel::kInfo;

@@ -45,7 +45,7 @@ class PsControl {
     WhenStable when_stable;
     // The time limit of an operation, including its waits for recoveries.
     absl::Duration recovery_timeout = absl::Minutes(10);
-    // How long calls in a row to a home may stay unanswered although the home serves.
+    // The time for which calls in a row to a home may stay unanswered although the home serves.
     absl::Duration unanswered_max = absl::Seconds(60);
   };
   PsControl(World world, std::shared_ptr<Cluster> cluster, std::shared_ptr<ShardTransfer> transfer,
@@ -86,8 +86,8 @@ class PsControl {
   // caller writes the index.
   absl::StatusOr<std::vector<proto::SavedSlice>> Save(const std::string& prefix,
                                                       const std::map<std::string, Tensor>& extras);
-  // Where the optimizer slots come from in a restore. kOfCheckpoint: from the checkpoint, except
-  // that slots which it lacks get initial values. kNew: all slots get initial values.
+  // The source of the optimizer slots in a restore. kOfCheckpoint: the checkpoint, except that
+  // slots which it lacks get initial values. kNew: all slots get initial values.
   enum class Slots { kOfCheckpoint, kNew };
   absl::Status Restore(const std::string& prefix, Slots slots);
   // Returns the combined counters of all ps. Counters are added; of maxima, the largest is taken.

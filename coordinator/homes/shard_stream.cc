@@ -176,7 +176,7 @@ class Download : public Stream {
   }
 
   const ShardDownload options_;
-  // The members below are used on the strand only.
+  // The members below are used only on `strand_`, so by one thread at a time.
   Done done_;
   std::unique_ptr<DataShardCopy> copy_;
   int damaged_ = 0;  // number of damaged chunks in a row
@@ -278,7 +278,7 @@ class Upload : public Stream {
   }
 
   const ShardUpload options_;
-  // The members below are used on the strand only.
+  // The members below are used only on `strand_`, so by one thread at a time.
   Done done_;
   std::vector<proto::StagedRows> rows_;
   size_t row_ = 0;  // index of the entry of rows_ that is being sent
@@ -373,7 +373,7 @@ class Copy : public Stream {
   }
 
   const ShardCopy options_;
-  // The members below are used on the strand only.
+  // The members below are used only on `strand_`, so by one thread at a time.
   Done done_;
   std::vector<ShardPiece> pieces_;
   size_t piece_ = 0;      // index of the range in pieces_ that is being fetched

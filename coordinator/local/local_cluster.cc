@@ -19,8 +19,8 @@ constexpr absl::Duration kRestartDelayMin = absl::Milliseconds(100);
 constexpr absl::Duration kRestartDelayMax = absl::Seconds(5);
 // If a child has run for this long, its end has a new cause, so restart delays begin anew.
 constexpr absl::Duration kSoundAfter = absl::Seconds(10);
-// How long a process that was told to end may take for that, before it is killed. A task needs as
-// long by default to end its open calls.
+// The time that a process has to end after it was told to, before it is killed. By default, a task
+// needs as long to end its open calls.
 constexpr absl::Duration kLeftoverGrace = absl::Seconds(10);
 
 // Returns the delay before a process is restarted for the time number `restarts`, counted from 0.

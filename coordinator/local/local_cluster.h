@@ -44,7 +44,7 @@ class LocalCluster : public std::enable_shared_from_this<LocalCluster> {
     int worker_threads = 1;
     TransportKind transport = TransportKind::kAuto;
     absl::Duration start_timeout = absl::Seconds(30);
-    // How long a child lives without a coordinator. If zero, it never ends by itself.
+    // The time for which a child lives without a coordinator. If zero, it never ends by itself.
     absl::Duration orphan_timeout = absl::Seconds(30);
   };
 

@@ -14,8 +14,8 @@
 
 namespace cohort {
 
-// What the service for operators shows and changes. The service's handlers keep copies of these
-// pointers.
+// The parts of the coordinator that the service for operators shows and changes. The service's
+// handlers keep copies of these pointers.
 struct CtlParts {
   std::string job;
   std::shared_ptr<Cluster> cluster;

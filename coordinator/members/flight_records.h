@@ -29,7 +29,7 @@ void AskFlightRecords(const Cluster& cluster, const proto::AskFlightRecordsReque
 absl::StatusOr<proto::AskFlightRecordsResponse> ReadFlightFiles(
     FileSystem& files, const std::vector<std::string>& paths, int calls_max);
 
-// What is said of a rank whose worker is missing from the records.
+// The texts about a rank whose worker is missing from the records.
 inline constexpr char kNoWorkerOfTheJob[] = "is not a worker of the job";
 inline constexpr char kNoFileOfIt[] = "has no file here";
 

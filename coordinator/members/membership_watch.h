@@ -53,7 +53,7 @@ class MembershipWatch : public std::enable_shared_from_this<MembershipWatch> {
   // Makes the changes of the job's workers. Shared with the service for operators.
   const std::shared_ptr<WorkerChanges> changes_;
   Strand strand_;
-  // The members below are used on the strand only.
+  // The members below are used only on `strand_`, so by one thread at a time.
   bool stopped_ = false;
   List last_read_;
   List list_;                    // the list in use: the last that was read twice in a row

@@ -78,7 +78,7 @@ void Copies::OnOutOfStep(const std::map<int, uint64_t>& workers, const absl::Sta
       Log(LogLevel::kWarning, "worker_out_of_step",
           {{"worker", worker}, {"cause", cause.message()}});
       uint64_t& last = out_of_step_[worker].session;
-      // Of several sessions, the latest is kept: a fence must cover the worker's latest session.
+      // Only the latest of several sessions is kept, because a fence must cover the latest session.
       last = std::max(last, session);
     }
     if (any_left) return MakeNext();

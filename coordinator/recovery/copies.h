@@ -86,7 +86,7 @@ class Copies : public std::enable_shared_from_this<Copies> {
     TaskLink target;
     int worker() const { return target.task.index(); }
   };
-  // What is being done for the copies:
+  // The present activity:
   //   kWatching  nothing, because no copy can be made or is needed
   //   kHolding   waiting until gangs under way have ended
   //   kMaking    making copies, while no gang is under way
@@ -129,7 +129,7 @@ class Copies : public std::enable_shared_from_this<Copies> {
   const std::shared_ptr<Cluster> cluster_;      // the cluster, shared with the coordinator
   const std::shared_ptr<Scheduler> scheduler_;  // the scheduler, shared with the coordinator
   Strand strand_;
-  // The members below are used on the strand only.
+  // The members below are used only on `strand_`, so by one thread at a time.
   Phase phase_ = Phase::kWatching;
   bool stopped_ = false;
   std::map<uint64_t, Making> makings_;  // copies under way, by the number of their save
@@ -143,7 +143,7 @@ class Copies : public std::enable_shared_from_this<Copies> {
     // The value of round_ at the last attempt. A worker gets one attempt in each round, so that
     // gangs are not held for long.
     uint64_t tried = 0;
-    // Whether the worker never had a copy. A restore gives such a worker none.
+    // True if the worker never had a copy. A restore gives such a worker none.
     bool joining = false;
     absl::Time not_before = absl::InfinitePast();
   };

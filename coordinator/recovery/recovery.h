@@ -169,7 +169,7 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
   // The transfer of shards, shared with transfers under way.
   const std::shared_ptr<ShardTransfer> transfer_;
   Strand strand_;
-  // The members below are used on the strand only.
+  // The members below are used only on `strand_`, so by one thread at a time.
   Phase phase_ = Phase::kWatching;
   // The number of the latest recovery. Answers to calls of earlier recoveries are ignored.
   uint64_t round_ = 0;
@@ -189,7 +189,7 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
   uint64_t last_waiter_ = 0;
   std::map<uint64_t, Done> on_held_;  // callbacks of CheckpointAndHold that wait
   int holders_ = 0;                   // calls of CheckpointAndHold without their Release
-  // Whether Adopt has restored the ps, to the state that an earlier coordinator left or to the
+  // True once Adopt has restored the ps, to the state that an earlier coordinator left or to the
   // initial values.
   bool adopted_ = false;
   Adopted adopting_;  // the callback of Adopt while Adopt is under way, else null

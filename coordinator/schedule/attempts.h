@@ -21,7 +21,7 @@
 
 namespace cohort {
 
-// How the attempts of one closure ended. Thread-compatible.
+// The record of the attempts of one closure. Thread-compatible.
 class AttemptRecord {
  public:
   // The number of unreadable messages about a closure at which the closure fails.

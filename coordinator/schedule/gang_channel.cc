@@ -84,7 +84,7 @@ enum class Source {
   kGivenUp,  // the member was given up by the cluster (ErrorDetail.given_up)
 };
 
-// What one member of a gang has answered to a call, or what stands for its answer.
+// The answer of one member of a gang to a call, or an error that stands for the answer.
 struct Answer {
   // Makes the answer to a set-up call, which the member has carried out completely or not at all.
   explicit Answer(absl::StatusOr<Message> its_message)
@@ -346,8 +346,8 @@ class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
   std::vector<std::optional<Answer>> answers_ ABSL_GUARDED_BY(mutex_);
   std::set<size_t> awaited_ ABSL_GUARDED_BY(mutex_);  // ranks of members that have not answered
   bool failed_ ABSL_GUARDED_BY(mutex_) = false;
-  // Whether members were already asked if they are still there, because others report them as lost.
-  // That is done once per call.
+  // True once members were asked whether they are still there, because others report them as lost.
+  // They are asked once per call.
   bool asked_ ABSL_GUARDED_BY(mutex_) = false;
   bool over_ ABSL_GUARDED_BY(mutex_) = false;
 };

@@ -38,7 +38,7 @@ class ResourceCatalog {
   // Returns the call that makes the resource `key`, which `closure` needs, on `worker`.
   ResourceRequest Request(const Closure& closure, const std::string& key, int worker) const;
 
-  // Sets the epoch that requests carry from now on.
+  // Sets the epoch that the requests of this catalog carry from now on.
   void SetEpoch(uint64_t epoch) { epoch_ = epoch; }
   // Stores the worker's iterator position after the closure, and sets `closure.taken` to the
   // element that the closure has read. Both are taken from the worker's answer.

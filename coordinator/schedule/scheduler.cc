@@ -172,7 +172,7 @@ void Scheduler::WorkerLost(int worker, const absl::Status& cause) {
       }
     }
     queue_.OnGivenUp(lane->task);
-    // The lost worker leaves the gangs. Its late pushes in the gangs' current generation have to be
+    // A lost worker leaves the gangs. Its late pushes in the present generation of gangs have to be
     // fenced.
     if (options_.gang_size > 1 && gangs_.IsInStep(worker)) {
       OutOfStepLocked({{worker, gangs_.session()}}, attributed, change.effects);
@@ -307,7 +307,7 @@ void Scheduler::AdmitLocked(Effects& effects) {
     redo_.Admit(closure);
     if (closure->inputs_left > 0) WatchInputs(closure, effects);
     if (closure->deadline != absl::InfiniteFuture()) {
-      // The timer holds a weak pointer, because the timer may outlive the scheduler.
+      // The timer holds a weak pointer to the scheduler, because it may outlive the scheduler.
       timers_[id] = clock_.CallAt(closure->deadline, [weak = weak_from_this(), id] {
         if (const auto self = weak.lock()) self->Expire(id);
       });

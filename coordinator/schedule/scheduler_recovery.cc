@@ -47,7 +47,7 @@ void Scheduler::AskForCheckpointLocked(Effects& effects) {
 }
 
 void Scheduler::PumpAtLocked(absl::Time when) {
-  // The timer holds a weak pointer, because the timer may outlive the scheduler.
+  // The timer holds a weak pointer to the scheduler, because it may outlive the scheduler.
   clock_.CallAt(when, [weak = weak_from_this()] {
     if (const auto self = weak.lock()) Change change(*self);
   });

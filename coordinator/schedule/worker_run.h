@@ -40,10 +40,10 @@ struct WorkerRun {
   // worker.
   std::shared_ptr<GangChannel> gang_channel;
   proto::Gang gang;  // generation and place of a gang closure (gang_lineup.h)
-  // Whether the workers were told to run the closure (RunClosure). Before that, they are given its
-  // resources.
+  // True once the workers were told to run the closure (RunClosure). Before that, they are given
+  // its resources.
   bool called = false;
-  // Whether the run's call has ended, but the closure must not run again before a session is fenced
+  // True if the run's call has ended, but the closure must not run again before a session is fenced
   // (fences.h).
   bool waits_for_fence = false;
   // The keys of the resources that members still lack, in the order in which they must be made.

@@ -1,6 +1,6 @@
 #pragma once
 
-// The parts of planning that several strategies share.
+// Functions for making plans that several strategies share.
 
 #include <cstdint>
 #include <string>
@@ -31,7 +31,7 @@ inline constexpr char kDevicesUnknown[] =
     "no devices are named, which means all of each worker; which these are the workers say when "
     "the job starts, and this plan has cpu:0 in their place";
 
-// What PlanReplicated must know to plan synchronous training without parameter servers.
+// The facts that PlanReplicated needs to plan synchronous training without parameter servers.
 struct ReplicatedTraining {
   std::vector<int> home;             // task indices of the workers that keep variables
   std::string reason;                // why the variables are there, for people

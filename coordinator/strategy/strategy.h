@@ -18,8 +18,8 @@
 
 namespace cohort {
 
-// What a plan depends on in the cluster: which tasks there are, but not where they run. Task
-// indices are ascending and may have gaps.
+// The facts about the cluster that a plan depends on: which tasks there are, but not where they
+// run. Task indices are ascending and may have gaps.
 struct ClusterShape {
   std::vector<int> ps = {};
   std::vector<int> workers = {};
