@@ -28,8 +28,8 @@ absl::StatusOr<size_t> AskHomes(Waiter& waiter, const Cluster& cluster,
         Await<bool>(waiter, absl::InfiniteDuration(), "a home", [&](auto done) {
           ask(home, StatusTo(std::move(done)));
         }).status();
-    // STALE may have two causes. A home whose process was restarted knows no coordinator. Only if
-    // the process that this coordinator attached answers STALE, another coordinator has taken over.
+    // STALE may have two causes. A home whose process was restarted knows no coordinator. If the
+    // process that this coordinator attached answers STALE, another coordinator has taken over.
     const uint64_t answered_by = DetailOf(answer).origin().incarnation();
     const bool same = answered_by == 0 || answered_by == home.task.incarnation();
     if (ClassOf(answer) == proto::STALE && same) return TakenOver(answer);

@@ -1,8 +1,8 @@
 #pragma once
 
 // Collects the tasks' reports that they do not reach each other. It keeps the reported pairs
-// (edges.h), checks them at intervals until they count as broken, and logs. What follows from a
-// broken pair, Cluster decides.
+// (edges.h), checks them at intervals until they count as broken, and logs. Cluster decides what
+// follows from a broken pair.
 
 #include <functional>
 #include <map>

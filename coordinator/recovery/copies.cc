@@ -17,8 +17,8 @@ namespace {
 
 // The pause after a failed copy to a worker. It doubles with each failure in a row.
 constexpr absl::Duration kRetryDelay = absl::Milliseconds(100);
-// The longest such pause. It is much longer than the time for which a copy that fails, because two
-// workers do not reach each other, keeps gangs from running.
+// The longest pause after failed copies to a worker. It is much longer than the time for which a
+// copy that fails, because two workers do not reach each other, keeps gangs from running.
 constexpr absl::Duration kRetryDelayMax = absl::Seconds(30);
 constexpr char kPsService[] = "/cohort.proto.PsService/";
 // All copies use this prefix. So a source that begins to hold a shard for a new copy drops the

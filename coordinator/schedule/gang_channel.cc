@@ -53,9 +53,10 @@ bool IsUnanswered(const absl::Status& error) {
          ClassifyOutcome(error) == Outcome::kWorkerLost;
 }
 
-// Returns whether it is unknown which steps the member has done, or whether the member has lost its
-// variables, because its process was restarted or knows another epoch. An error that another member
-// caused shows that this member has not made the step, so it leaves nothing unknown.
+// Returns whether the member's error makes it out of step: the error leaves open which steps the
+// member has done, or says that the member has lost its variables, because its process was
+// restarted or knows another epoch. If another member caused the error, this member has not made
+// the step, and nothing is open.
 bool IsOpen(const absl::Status& error, const GangMember& member) {
   const proto::ErrorDetail detail = DetailOf(error);
   const proto::ErrorClass error_class = detail.error_class();

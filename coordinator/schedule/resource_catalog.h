@@ -53,8 +53,8 @@ class ResourceCatalog {
 
   uint64_t epoch_;
   std::map<std::pair<uint64_t, int>, proto::IteratorPosition> positions_;
-  // Copies of data sets that are sharded by worker, for replays. In each copy, all workers build
-  // the shard that one worker had. By the id of the copy.
+  // Copies of data sets that are sharded by worker, for replays, by the id of the copy. In each
+  // copy, all workers build the shard that one worker had.
   std::map<uint64_t, std::shared_ptr<const RegisteredDataset>> shards_;
 };
 

@@ -51,9 +51,9 @@ absl::Duration UntilDeadline(const WorkerRun& run, absl::Duration timeout, absl:
   return std::min(timeout, std::max(run.closure->deadline - now, kMillisecond));
 }
 
-// Returns the time limit of one set-up call, which is a quarter of `silence`: even if a few calls
-// are lost with their connections, there is time for another before `silence` is over.
-// CreateDataset may take all of `silence`, because the worker reads files.
+// Returns the time limit of one set-up call: a quarter of `silence`, and time for the size of the
+// request. Even if a few calls are lost with their connections, there is time for another before
+// `silence` is over. CreateDataset may take all of `silence`, because the worker reads files.
 absl::Duration TimeOfSetUp(const UnansweredCall& call, absl::Duration silence) {
   return TimeFor(call.method == "CreateDataset" ? silence : silence / 4, call.bytes);
 }
