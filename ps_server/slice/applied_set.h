@@ -28,7 +28,8 @@ class AppliedSet {
  public:
   struct Interval {
     uint64_t first = 0;
-    uint64_t last = 0;  // inclusive, so that the largest id fits too
+    // The last id that belongs to the interval, so that an interval can end at the largest uint64.
+    uint64_t last = 0;
     bool operator==(const Interval& other) const {
       return first == other.first && last == other.last;
     }
@@ -50,7 +51,8 @@ class AppliedSet {
   // number of intervals; the set is then unchanged.
   absl::StatusOr<bool> Insert(uint64_t id);
 
-  // Raises the watermark. A value below the present watermark changes nothing.
+  // Raises the watermark and forgets the ids below it, which count as contained from then on. A
+  // value below the present watermark changes nothing.
   void RaiseWatermark(uint64_t watermark);
 
   uint64_t watermark() const { return watermark_; }
@@ -59,12 +61,12 @@ class AppliedSet {
   // Returns the bytes that the intervals take, including reserved capacity.
   size_t memory_bytes() const { return intervals_.capacity() * sizeof(Interval); }
 
-  // Aborts if the set has too many intervals, or if an interval begins below the watermark or does
-  // not leave a gap after the interval before it.
+  // Aborts if the set has more intervals than its maximum, or if an interval begins below the
+  // watermark or does not leave a gap after the interval before it.
   void CheckInvariants() const;
 
  private:
-  // Returns the first interval whose last id is `id` or higher.
+  // Returns the first interval whose last id is `id` or higher, or end() if there is none.
   std::vector<Interval>::const_iterator EndingFrom(uint64_t id) const;
 
   size_t intervals_max_;

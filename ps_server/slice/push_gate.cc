@@ -59,8 +59,8 @@ absl::Status PushGate::Admit(const PushTicket& ticket) {
   MutexLock lock(mutex_);
   const InvariantsAfter check(*this);
   RETURN_IF_ERROR(CheckSenderLocked(ticket));
-  // Pushes may arrive in another order than they were sent, so a lower watermark in a late push
-  // must not lower the present one.
+  // Pushes may arrive in another order than the one in which they were sent, so a late push with a
+  // lower watermark must not lower the gate's watermark.
   window_.watermark = std::max(window_.watermark, ticket.watermark);
   return absl::OkStatus();
 }

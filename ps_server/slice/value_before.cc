@@ -15,7 +15,7 @@ void ValueBefore::KeepRows(const Of& of, absl::Span<const int64_t> rows, Read re
   Forget();
   of_ = of;
   rows_.assign(rows.begin(), rows.end());
-  // Find() searches the rows by binary search, so they are sorted and repetitions are removed.
+  // The kept rows are sorted, without repetitions, because Find() looks them up by binary search.
   std::sort(rows_.begin(), rows_.end());
   rows_.erase(std::unique(rows_.begin(), rows_.end()), rows_.end());
   kept_.resize(rows_.size() * of.row_bytes);
@@ -45,8 +45,8 @@ Payload ValueBefore::All(const PagedValue& now) const {
   if (!pages_.empty()) return pages_;
   const Payload present = now.Lease();
   if (rows_.empty()) return present;
-  // The whole value is copied before the kept rows are put back, because readers may have leased
-  // the value's own pages.
+  // The value is copied before the kept rows are written into it, because readers may hold leases
+  // on the slice's own pages.
   const std::shared_ptr<Buffer> whole = Buffer::Allocate(PayloadBytes(present));
   std::byte* out = whole->data();
   for (const ByteSlice& page : present) {
