@@ -23,7 +23,7 @@ absl::Status Sub(GradientSite& site) {
 
 absl::Status Mul(GradientSite& site) {
   for (const int i : {0, 1}) {
-    // In y = a * b, the gradient of one factor is dy times the other factor.
+    // In y = a * b, the gradient of a is dy * b, and the gradient of b is dy * a.
     if (site.Wants(i)) site.SetReduced(i, site.Onnx("Mul", {site.dy(), site.input(1 - i)}));
   }
   return absl::OkStatus();
@@ -52,7 +52,7 @@ absl::Status Sqrt(GradientSite& site) {
 }
 
 absl::Status Exp(GradientSite& site) {
-  // The derivative of exp(x) is exp(x), which is the node's output.
+  // The derivative of y = exp(x) is exp(x), which is the node's output y.
   site.Set(0, site.Onnx("Mul", {site.dy(), site.output(0)}));
   return absl::OkStatus();
 }
@@ -88,8 +88,8 @@ absl::Status Function(GradientSite& site) {
   return absl::OkStatus();
 }
 
-// Returns dy where `condition` holds and 0 elsewhere. The gradient is selected, not multiplied by
-// 0, because 0 times infinity is NaN.
+// Returns dy where `condition` holds, and 0 elsewhere. A Where node selects between them; a product
+// of dy and 0 would be NaN where dy is infinite.
 std::string DyWhere(GradientSite& site, const std::string& condition) {
   return site.Onnx("Where", {condition, site.dy(), site.Scalar(0)});
 }
@@ -184,8 +184,8 @@ absl::Status PRelu(GradientSite& site) {
   return absl::OkStatus();
 }
 
-// Sets the gradients of Clip. As in TensorFlow, x keeps its gradient at both bounds, and a bound
-// gets the gradients of the elements that lie beyond it.
+// Sets the gradients of y = clip(x, min, max). As in TensorFlow, dx is dy also where x equals a
+// bound. A bound's gradient is the sum of dy over the elements that lie beyond the bound.
 absl::Status Clip(GradientSite& site) {
   if (site.Wants(0)) {
     std::vector<std::string> inputs = {site.dy(), site.input(0), site.input(1), site.input(2)};

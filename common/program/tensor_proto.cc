@@ -9,8 +9,8 @@
 namespace cohort {
 namespace {
 
-// The largest number of elements of one weight. A protobuf message has fewer bytes than this, so no
-// model file holds a larger weight.
+// The largest number of elements of one weight. A protobuf message has fewer bytes than this
+// number, so a model file cannot hold a larger weight.
 constexpr int64_t kElementsMax = int64_t{1} << 31;
 
 absl::Status Bad(const onnx::TensorProto& proto, const std::string& reason) {
