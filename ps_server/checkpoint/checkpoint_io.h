@@ -8,9 +8,10 @@
 //
 // A checkpoint is also a cut, to which training can return exactly. For each slice the checkpoint
 // has the slice's history, an int64 tensor "<variable>/.COHORT_APPLIED/<first row>" that is taken
-// at the same instant as the slice: the number of rows, version, watermark, update and round, and
-// the intervals of applied closures. A home restores the cut only if its slices have the same rows;
-// a home with other slices can restore the checkpoint as an ordinary one.
+// at the same instant as the slice's value: the number of rows, version, watermark, update and
+// round, and the intervals of applied closures. A home restores the cut only if its slices have the
+// same rows as the saved slices; a home with other slices can restore only the values and slots, as
+// from an ordinary checkpoint.
 //
 // The rows of dynamic tables are saved as table_parts.h says. A variable with one row for each
 // replica (common/program/aggregation.h) is saved as two tensors: under the variable's name the
@@ -44,13 +45,14 @@ struct ExtraTensor {
   Tensor value;
 };
 
-// Returns the extra tensors of a request. Errors: INVALID_ARGUMENT that names a tensor whose type,
-// shape and bytes do not agree.
+// Returns the extra tensors of a HoldShard request. Errors: INVALID_ARGUMENT that names a tensor
+// without a name, or one whose number of bytes does not follow from its type and shape.
 absl::StatusOr<std::vector<ExtraTensor>> ExtrasOf(const proto::HoldShardRequest& request);
 
-// Takes snapshots of all slices and returns them as one shard. Values and slots are leased, not
-// copied, and stay unchanged as long as the shard is held; rows of dynamic tables and of replicas
-// are copied. Errors: those of the gate; INVALID_ARGUMENT for an extra tensor with a bad name.
+// Takes snapshots of all slices and returns them, with the extra tensors, as one shard. Values and
+// slots are leased, not copied, and stay unchanged as long as the shard is held; rows of dynamic
+// tables and of replicas are copied. Errors: those of the gate; INVALID_ARGUMENT for an extra
+// tensor whose name a checkpoint does not permit.
 absl::StatusOr<std::shared_ptr<HeldShard>> HoldShards(ShardTarget target,
                                                       absl::Span<VariableSlice* const> shards,
                                                       absl::Span<const ExtraTensor> extras,
@@ -58,25 +60,27 @@ absl::StatusOr<std::shared_ptr<HeldShard>> HoldShards(ShardTarget target,
 
 struct LoadedShards {
   std::vector<SliceState> states;  // one state for each slice, in the order of the slices
-  uint32_t tensors = 0;            // number of logical tensors: variables and slots
+  uint32_t tensors = 0;  // number of logical tensors that were restored: variables and slots
 };
 
 // Plans a restore from a checkpoint that has `tensors`. A restore has three steps: PlanRestore says
 // which rows of which tensors are needed, the caller reads these rows from files or from another
-// home, and AssembleShards makes the slices' states from the rows. Errors: NOT_FOUND that lists the
-// nearest names in the checkpoint; INVALID_ARGUMENT for another type or shape; FAILED_PRECONDITION
-// for a cut of other slices; DATA_LOSS.
+// home, and AssembleShards makes the slices' states from the rows. Errors: NOT_FOUND, with the
+// nearest names in the checkpoint, for a missing tensor; INVALID_ARGUMENT for a tensor of another
+// type or shape; FAILED_PRECONDITION for a cut whose slices have other rows; DATA_LOSS for a
+// damaged history or a dynamic table that lacks parts.
 absl::StatusOr<std::vector<WantedRows>> PlanRestore(const BundleTensors& tensors,
                                                     const RestoreSource& source,
                                                     absl::Span<VariableSlice* const> shards);
-// Makes the states of the slices from `rows`, which are the rows that `plan` lists. Errors:
-// FAILED_PRECONDITION for a cut of other slices; DATA_LOSS.
+// Makes the states of the slices from `rows`, the content of the row ranges that `plan` lists.
+// Errors: FAILED_PRECONDITION for a cut whose slices have other rows; DATA_LOSS for a damaged
+// history.
 absl::StatusOr<LoadedShards> AssembleShards(const RestoreSource& source,
                                             absl::Span<VariableSlice* const> shards,
                                             absl::Span<const WantedRows> plan,
                                             std::vector<Tensor> rows);
 
-// Plans a restore, reads the rows from the checkpoint's files and assembles the states. Errors:
+// Plans a restore, reads the rows from the checkpoint's files and makes the slices' states. Errors:
 // those of PlanRestore, AssembleShards and BundleReader.
 absl::StatusOr<LoadedShards> LoadShards(FileSystem& files, const RestoreSource& source,
                                         absl::Span<VariableSlice* const> shards);

@@ -19,7 +19,7 @@ absl::Status SaveNotHeld(uint64_t save, absl::string_view why) {
                    absl::StrCat("the shard of save ", save, " is not held: ", why), proto::STALE);
 }
 
-// Returns the error for a save whose shard is no longer held, or may never have been held.
+// Returns the error for a save whose shard is not held any more, or perhaps was never held.
 absl::Status HeldNoLonger(uint64_t save) {
   return SaveNotHeld(save,
                      absl::StrCat("it was written or released, a later one took its place, or "
@@ -49,7 +49,8 @@ Payload HeldShard::Read(uint64_t offset, uint64_t bytes_max) const {
       });
   Payload payload;
   for (auto slice = first; slice != layout_.end() && bytes_max > 0; ++slice) {
-    // Only the first slice may be read from its middle; all later slices are read from their start.
+    // Reading may begin in the middle of the first slice; all later slices are read from their
+    // start.
     uint64_t skip = offset - static_cast<uint64_t>(slice->offset());
     for (const ByteSlice& bytes : pieces_[static_cast<size_t>(slice - layout_.begin())]) {
       const uint64_t passed = std::min<uint64_t>(skip, bytes.size);
@@ -105,7 +106,7 @@ std::optional<uint64_t> HeldShards::LastOfLocked(const std::string& prefix) cons
   std::optional<uint64_t> last;
   const auto remembered = last_of_prefix_.find(prefix);
   if (remembered != last_of_prefix_.end()) last = remembered->second;
-  // A shard may be held for longer than its prefix is remembered.
+  // A shard may be held for longer than its prefix is remembered in last_of_prefix_.
   for (const auto& [save, held] : held_) {
     if (held.shard->target().prefix == prefix) last = std::max(last.value_or(0), save);
   }
@@ -164,8 +165,8 @@ void HeldShards::EndLocked(uint64_t save) {
 absl::StatusOr<HeldShards::Held*> HeldShards::FindLocked(SaveId id) {
   EnterLocked(id.epoch);
   const auto found = held_.find(id.save);
-  // EnterLocked has raised epoch_ to at least id.epoch, so a difference means that id.epoch is
-  // older.
+  // EnterLocked has raised epoch_ to at least id.epoch, so if the two differ, id.epoch is an older
+  // epoch.
   if (id.epoch != epoch_ || found == held_.end()) return HeldNoLonger(id.save);
   return &found->second;
 }
@@ -182,7 +183,7 @@ absl::StatusOr<std::shared_ptr<HeldShard>> HeldShards::TakeToWrite(SaveId id) {
   MutexLock lock(mutex_);
   const InvariantsAfter check(*this);
   ASSIGN_OR_RETURN(Held * held, FindLocked(id));
-  // The save is marked as ended before its file is written, so that a repeated call cannot write
+  // The save is marked as ended before its file is written, so that a repeated call does not write
   // the file again.
   const std::shared_ptr<HeldShard> shard = std::move(held->shard);
   EndLocked(id.save);

@@ -21,20 +21,21 @@ struct RestoreSource {
   std::string prefix;
   bool slots = false;    // whether slots are restored too, not only variables
   bool applied = false;  // whether the checkpoint is restored as a cut, with slots and histories
-  // Whether slots that the restore does not read get their initial values, for example slots that
-  // the checkpoint lacks. If false, the slices keep the present content of these slots. Ignored for
-  // a cut.
+  // Whether slots that the restore does not read, for example because the checkpoint lacks them,
+  // get their initial values. If false, the slices keep the present content of these slots. Ignored
+  // for a cut.
   bool new_slots = false;
 
   friend bool operator==(const RestoreSource&, const RestoreSource&) = default;
 };
 
-// Returns whether a restore reads the slot, which the checkpoint saves as the tensor `name`.
-// `tensors` are all tensors of the checkpoint.
+// Returns whether a restore reads the slot `slot` from the checkpoint, in which the slot is saved
+// as the tensor `name`. `tensors` are all tensors of the checkpoint.
 bool TakesSlot(const BundleTensors& tensors, const RestoreSource& source, const SlotSpec& slot,
                const std::string& name);
 
-// Returns the initial slot of a variable with the value `value`, as it is before the first update.
+// Returns the content that a slot has before the first update, for a variable whose value is
+// `value`.
 Tensor NewSlot(const SlotSpec& slot, const Shape& shape, const Tensor& value);
 
 // A range of rows that a restore reads from one tensor.

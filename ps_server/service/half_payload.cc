@@ -60,7 +60,7 @@ Payload ScatterNext(PayloadCursor& cursor, absl::Span<const int32_t> positions, 
   std::vector<float> values(positions.size());
   ReadFloats(cursor, dtype, values.size(), values.data());
   const auto buffer = Buffer::Allocate(size * sizeof(float));
-  // Elements whose positions were not sent have the gradient zero.
+  // An element of the gradient that was not sent is zero.
   std::memset(buffer->data(), 0, buffer->size());
   auto* const out = reinterpret_cast<float*>(buffer->data());
   for (size_t i = 0; i < values.size(); ++i) out[positions[i]] = values[i];
