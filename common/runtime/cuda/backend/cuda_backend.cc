@@ -21,7 +21,8 @@ void ErrorWords(void*, int32_t code, char* words, uint64_t bytes) {
                   "(concurrentManagedAccess is 0)");
     return;
   }
-  // The range in which an error code lies tells which library reported the error.
+  // Each library's error codes are moved into a range of their own, so a code also tells which
+  // library reported it.
   if (code >= kDnnErrors) return DnnErrorWords(code, words, bytes);
   if (code >= kBlasErrors) {
     const auto status = static_cast<cublasStatus_t>(code - kBlasErrors);
@@ -60,8 +61,8 @@ int32_t DeviceCount(void*, int32_t* count) {
   return Code(cudaGetDeviceCount(count));
 }
 
-// Clears CUDA's last error and returns `code`. Otherwise the thread's next launch would report the
-// error of this call as its own.
+// Clears CUDA's last error and returns `code`. Without this, the thread's next kernel launch would
+// report the old error as its own.
 int32_t Forget(int32_t code) {
   (void)cudaGetLastError();
   return code;
@@ -79,22 +80,22 @@ void Close(CudaContext* context) {
 }
 
 // Lets this device reach the memory of other GPUs where the hardware allows it, so that copies go
-// directly from GPU to GPU. Copies from all other GPUs go through host memory.
+// directly from GPU to GPU. Where the hardware does not allow it, a copy goes through host memory.
 void EnablePeers(int device) {
   int count = 0;
   if (cudaGetDeviceCount(&count) != cudaSuccess) return;
   for (int peer = 0; peer < count; ++peer) {
     int reached = 0;
     if (peer == device || cudaDeviceCanAccessPeer(&reached, device, peer) != cudaSuccess) continue;
-    // cudaDeviceEnablePeerAccess fails harmlessly if access is enabled already.
+    // cudaDeviceEnablePeerAccess fails without harm if the access is already enabled.
     if (reached != 0) (void)cudaDeviceEnablePeerAccess(peer, 0);
   }
   (void)cudaGetLastError();
 }
 
-// Makes the stream, the handle of cuBLAS and the memory for parts of reductions. cuBLAS's default
-// math mode rounds no operand to TF32, and without atomics (its default) it gives the same bits in
-// every run.
+// Makes the context's stream, its cuBLAS handle, and the memory for partial results of reductions.
+// cuBLAS's default math mode rounds no operand to TF32, and without atomics (also the default)
+// cuBLAS gives the same bits in every run.
 int32_t Prepare(CudaContext* context) {
   int32_t code = Enter(context);
   if (code != kCudaDone) return code;
@@ -114,8 +115,8 @@ int32_t Allocate(CudaContext* context, uint64_t bytes, void** memory) {
   return code == kCudaDone ? Forget(Code(cudaMalloc(memory, bytes))) : code;
 }
 
-// Frees memory after posted work has ended, since that work may use the memory. CUDA's
-// documentation does not say what cudaFree itself waits for.
+// Waits until all posted work has ended, since the work may use the memory, and frees the memory.
+// CUDA's documentation does not say what cudaFree itself waits for.
 void Free(CudaContext* context, void* memory) {
   if (Enter(context) != kCudaDone) return;
   cudaStreamSynchronize(context->stream);
@@ -156,8 +157,9 @@ cudaMemLocation HomeOn(int device) { return {cudaMemLocationTypeDevice, device};
 int HomeOn(int device) { return device; }
 #endif
 
-// Allocates unified memory. CUDA would grant more than the device's free memory and move pages
-// between device and host, so larger requests fail here. Writing zeros allocates all pages at once.
+// Allocates unified memory. A request for more than the device's free memory fails: CUDA itself
+// would grant it and then move pages between device and host all the time. Writing zeros to the
+// memory makes CUDA allocate all its pages at once.
 int32_t TakeUnified(CudaContext* context, uint64_t bytes, void** memory) {
   uint64_t free = 0;
   uint64_t all = 0;
@@ -186,9 +188,10 @@ int32_t AllocateUnified(CudaContext* context, uint64_t bytes, void** memory) {
   return code == kCudaDone ? code : Forget(code);
 }
 
-// Tells whether this device's kernels may use the memory in place. For unified memory,
-// attributes.device is the device that was current at the allocation, which is its home. For memory
-// that CUDA does not know, attributes.device is -1 and the type is cudaMemoryTypeUnregistered.
+// Sets `yes` to whether this device's kernels may use the memory in place. For unified memory,
+// attributes.device is the device that was current at the allocation, which is the device on which
+// the memory resides. For memory that CUDA does not know, attributes.device is -1 and the type is
+// cudaMemoryTypeUnregistered.
 int32_t Reaches(CudaContext* context, const void* memory, bool* yes) {
   int32_t code = Enter(context);
   if (code != kCudaDone) return code;

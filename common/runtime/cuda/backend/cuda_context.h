@@ -14,8 +14,9 @@ struct cudnnContext;  // a forward declaration, because only dnn_calls.cc includ
 
 namespace cohort {
 
-// The number of blocks that keeps a large GPU busy, and the size of the largest value that is
-// reduced. A reduction over few, long rows is split into at most so many parts (for_each.cuh).
+// Two limits of reductions on a device (for_each.cuh): the largest number of parts into which few,
+// long reductions are split, which keeps a large GPU busy; and the size in bytes of the largest
+// value type that is reduced.
 inline constexpr int64_t kReduceBlocks = 1024;
 inline constexpr uint64_t kReduceValueBytesMax = 2 * sizeof(double);
 
@@ -27,7 +28,7 @@ struct CudaContext {
   cudnnContext* dnn = nullptr;  // cuDNN's handle, made by the first convolution
   void* workspace = nullptr;    // memory for convolutions; grows, never shrinks
   uint64_t workspace_bytes = 0;
-  void* partials = nullptr;  // kReduceBlocks values, the parts of a reduction
+  void* partials = nullptr;  // partial results of a reduction: room for kReduceBlocks values
 };
 
 // Offsets that put the errors of CUDA, cuBLAS and cuDNN into one range of numbers, and one error of

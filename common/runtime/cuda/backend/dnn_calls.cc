@@ -66,8 +66,7 @@ class Descriptors {
   cudnnConvolutionDescriptor_t convolution = nullptr;
 
  private:
-  // The value fits an int, because kernels/cuda/convolution.cc refuses convolutions with larger
-  // sizes.
+  // Every size fits an int, because kernels/cuda/convolution.cc refuses larger convolutions.
   static int Int(int64_t value) { return static_cast<int>(value); }
   void Keep(cudnnStatus_t status) {
     if (code == kCudaDone) code = DnnCode(status);
@@ -88,7 +87,7 @@ int32_t Prepare(CudaContext* context) {
   return code == kCudaDone ? DnnCode(cudnnSetStream(context->dnn, context->stream)) : code;
 }
 
-// Makes the context's workspace larger if it has fewer than `bytes`.
+// Makes the context's workspace larger if its size is less than `bytes`.
 int32_t NeedWorkspace(CudaContext* context, size_t bytes) {
   if (bytes <= context->workspace_bytes) return kCudaDone;
   if (context->workspace != nullptr) {
@@ -182,8 +181,8 @@ struct WeightGrad {
 };
 
 // Returns whether an algorithm that cuDNN offers may be tried. The offer's mathType only says which
-// math cuDNN considered; what runs is the FMA math of the convolution's descriptor. So offers for
-// tensor cores are skipped, and offers of the default math are accepted.
+// math cuDNN considered; what runs is the FMA math of the convolution's descriptor. So only an
+// offer of FMA math or of the default math may be tried; an offer for tensor cores may not.
 template <typename Direction>
 bool IsPossible(const typename Direction::Offer& offer) {
   for (const auto left_out : Direction::kLeftOut) {

@@ -5,7 +5,8 @@
 
 namespace cohort {
 
-// Any error code above kDnnErrors will do: DnnErrorWords says for each that cuDNN is missing.
+// The error code of every convolution in a build without cuDNN is any code above kDnnErrors: for
+// all of these codes, DnnErrorWords says that cuDNN is missing.
 namespace {
 
 int32_t Refuse(CudaContext*, const ConvLaunch&) { return kDnnErrors + 1; }
