@@ -84,8 +84,9 @@ absl::Status GatherNd(GradientSite& site) {
   return Mirrored(site, "GatherNDGrad", 2, site.CopyAttributes({"batch_dims"}));
 }
 
-// Sets the gradients of Pad. Every element of the result is an element of the data or a copy of the
-// constant. So the constant's gradient is the sum of all dy minus the sum of the data's gradient.
+// Sets the gradients of Pad. With the mode "constant", every element of the result is an element of
+// the data or a copy of the constant. So the constant's gradient is the sum of all dy minus the sum
+// of the data's gradient.
 absl::Status Pad(GradientSite& site) {
   const auto attributes = site.CopyAttributes({"mode"});
   RETURN_IF_ERROR(Mirrored(site, "PadGrad", 2, attributes));

@@ -56,8 +56,9 @@ absl::Status CheckArity(const onnx::NodeProto& node, const Signature& signature)
 std::vector<std::string> LackingTypes(const onnx::NodeProto& node, const Signature& signature,
                                       const ValueTypes& types) {
   std::vector<std::string> reasons;
-  std::vector<std::string> seen;  // sentences so far without the input's name: several inputs of
-                                  // one wrong type give only one sentence
+  // The sentences so far, without the inputs' names: several inputs of one wrong type give only one
+  // sentence.
+  std::vector<std::string> seen;
   for (int i = 0; i < node.input_size() && !signature.inputs.empty(); ++i) {
     const size_t last = signature.inputs.size() - 1;
     const DTypeSet& set = signature.inputs[std::min(static_cast<size_t>(i), last)];

@@ -143,8 +143,8 @@ struct KernelDefinition {
   // The memory in which a device's kernel wants each input, indexed like signature.inputs; the last
   // entry counts for all further inputs. An empty list means that all inputs are on the device.
   std::vector<InputPlace> places = {};
-  bool follows =
-      false;  // whether the node runs on the device only if the node's first input is on the device
+  // Whether the node runs on the device only if its first input is on the device.
+  bool follows = false;
   bool outputs_on_host = false;  // whether the outputs are in host memory
   int rank = kAnyRank;           // the rank that the node's first input must have on the device
 
