@@ -6,8 +6,8 @@ namespace cohort {
 
 namespace {
 
-// The smallest permitted limit of a table's bytes. With less, huge pages and the counters of seen
-// keys would leave little memory for rows.
+// The smallest permitted RowPolicy::bytes_max. With a lower limit, huge pages and the counters of
+// seen keys would leave little memory for rows.
 constexpr size_t kBytesMaxLeast = size_t{8} << 20;
 
 absl::Status Bad(absl::string_view table, absl::string_view what) {
