@@ -2,7 +2,7 @@
 
 // Axes of Transpose. Axes of extent 1 are dropped, and axes that are neighbours both in the input
 // and in the result are merged into one. So most transpositions become transpositions of matrices,
-// or no element moves at all.
+// or only change the shape without moving an element.
 
 #include <cstdint>
 #include <vector>
