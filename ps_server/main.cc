@@ -1,4 +1,4 @@
-// The program `ps`: a parameter server that serves until SIGTERM, SIGINT or the Shutdown call stops
+// The daemon `ps`: a parameter server that serves until SIGTERM, SIGINT or the Shutdown call stops
 // it. Its exit codes are in common/cluster/exit_codes.h.
 
 #include <atomic>
@@ -20,7 +20,7 @@ namespace {
 
 // Runs the parameter server until it is stopped, and returns the exit code.
 int Serve(const RoleOptions& options) {
-  SignalWaiter signals;  // made before all threads, which inherit the blocked signals
+  SignalWaiter signals;  // made before any thread, so that all threads inherit the blocked signals
   std::atomic<bool> orphaned{false};
   RealWorld machine(options.compute_threads > 0 ? options.compute_threads : ProcessorCount(),
                     options.transport);
@@ -34,8 +34,8 @@ int Serve(const RoleOptions& options) {
   task_options.send_bytes_max = static_cast<size_t>(options.send_buffer_mib) << 20;
   task_options.grant_file = options.grant_file;
   if (!options.grant_file.empty()) {
-    // The server does not start with a damaged grant file, because it could then grant an epoch a
-    // second time.
+    // The server does not start with a damaged grant file, because it could then grant the same
+    // epoch twice.
     const absl::StatusOr<EpochGrant> granted = ReadGrant(world.files, options.grant_file);
     if (!granted.ok()) {
       Log(LogLevel::kError, "start_failed", {{"cause", granted.status().message()}});
@@ -43,8 +43,8 @@ int Serve(const RoleOptions& options) {
     }
     task_options.granted = *granted;
   }
-  // Both callbacks only wake the waiting main thread, since the threads that run them must not
-  // block.
+  // Both callbacks only wake the main thread, which waits for signals, since the threads that run
+  // the callbacks must not block.
   task_options.on_shutdown = [&signals] { signals.Wake(); };
   task_options.orphan_timeout = options.orphan_timeout;
   task_options.on_orphaned = [&signals, &orphaned] {
