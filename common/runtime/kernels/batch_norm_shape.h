@@ -12,8 +12,8 @@ namespace cohort {
 
 struct BatchNormParameters {
   float epsilon = 1e-5f;
-  float momentum =
-      0.9f;  // share of its old value that a running mean or variance keeps in each step
+  // The share of its old value that a running mean or variance keeps in each step.
+  float momentum = 0.9f;
   bool training = false;
 };
 BatchNormParameters ParseBatchNorm(AttributeReader& reader);

@@ -33,8 +33,8 @@ absl::StatusOr<Shape> BroadcastShape(const Shape& a, const Shape& b) {
 }
 
 std::vector<BroadcastAxis> BroadcastAxes(const Shape& a, const Shape& b, const Shape& result) {
-  std::vector<BroadcastAxis>
-      axes;  // the merged axes from innermost to outermost; reversed at the end
+  // The merged axes, from innermost to outermost until they are reversed at the end.
+  std::vector<BroadcastAxis> axes;
   int64_t stride_a = 1;
   int64_t stride_b = 1;
   for (int axis = result.rank() - 1; axis >= 0; --axis) {

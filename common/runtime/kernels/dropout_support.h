@@ -18,8 +18,8 @@ namespace cohort {
 struct DropoutParameters {
   std::string name;
   bool has_seed = false;
-  int64_t seed =
-      0;  // ONNX's attribute `seed`; selects another stream of random numbers of the same job
+  // ONNX's attribute `seed`, which selects another stream of random numbers of the same job.
+  int64_t seed = 0;
 };
 DropoutParameters ParseDropout(AttributeReader& reader);
 

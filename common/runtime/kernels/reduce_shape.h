@@ -19,9 +19,10 @@ struct ReduceParameters {
   bool no_axes_is_identity = false;
   bool mean = false;
 };
-ReduceParameters ParseReduceSum(AttributeReader& reader);  // ReduceSum takes its axes as an input
-ReduceParameters ParseReduceMean(
-    AttributeReader& reader);  // ReduceMean takes its axes as an attribute
+// Reads the attributes of ReduceSum, which takes its axes as an input.
+ReduceParameters ParseReduceSum(AttributeReader& reader);
+// Reads the attributes of ReduceMean, which takes its axes as an attribute.
+ReduceParameters ParseReduceMean(AttributeReader& reader);
 ReduceParameters ParseReduceGrad(AttributeReader& reader);
 // Reads the attributes axes and keepdims, which all reductions except ReduceSum have.
 ReduceParameters ParseReduceAxes(AttributeReader& reader);

@@ -22,8 +22,8 @@ struct WindowParameters {
   std::vector<int64_t> kernel;
   std::vector<int64_t> strides;
   std::vector<int64_t> dilations;
-  std::vector<int64_t>
-      pads;  // the paddings before the elements of each axis, then the paddings behind them
+  // The paddings before the elements of each axis, then the paddings behind them.
+  std::vector<int64_t> pads;
   bool ceil_mode = false;
 };
 WindowParameters ParseWindow(AttributeReader& reader);
