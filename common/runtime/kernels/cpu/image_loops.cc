@@ -39,8 +39,8 @@ COHORT_INLINE void ForEachRowTap(const PlaneWindow& window, int64_t output_row, 
   }
 }
 
-// Calls body(i, i * stride) for i in [0, count). Strides 1 and 2 are constants, so that their loops
-// vectorise.
+// Calls body(i, i * stride) for i in [0, count). For the strides 1 and 2, the stride is a constant
+// in the loop, so that the loop vectorises.
 template <typename Body>
 COHORT_INLINE void Strided(int64_t count, int64_t stride, Body&& body) {
   if (stride == 1) {
@@ -55,12 +55,14 @@ COHORT_INLINE void Strided(int64_t count, int64_t stride, Body&& body) {
 }
 
 // Returns whether `value` replaces `best` as the largest element of a window. An equal value does
-// not, so the first largest element stays; a NaN always does.
+// not replace `best`, so the first of equal elements stays. A NaN always replaces `best`, so of
+// several NaNs the last one stays.
 COHORT_INLINE bool Beats(float value, float best) { return value > best || value != value; }
 
 // The loops over channels vectorise over the contiguous elements of one channel, or over the
-// channels if those are contiguous. A sum over contiguous elements has 16 partial sums (lanes),
-// added in the same order on every instruction set; the lanes are added up in double.
+// channels if those are contiguous. A sum over contiguous elements has 16 partial sums of float32,
+// and the partial sums are added up in double. So the order of additions is the same on every
+// instruction set.
 constexpr int64_t kLanes = 16;
 
 // Returns the sum of term(i) for i in [0, count).
@@ -175,7 +177,7 @@ COHORT_SIMD void MaxPoolGradPlane(const PlaneWindow& window, const float* in, co
         at[o] = better ? place + static_cast<int32_t>(i) : at[o];
       });
     });
-    // Each gradient dy is added to the element that was the largest of its window.
+    // Each dy is added to dx at the largest element of its window.
     for (int64_t o = 0; o < width; ++o) {
       if (scratch.at[o] >= 0) dx[scratch.at[o]] += dy[row * width + o];
     }
@@ -234,8 +236,8 @@ COHORT_SIMD void SumChannelGradients(const BatchNormShape& shape, const float* d
 
 COHORT_SIMD void MapChannels(const BatchNormShape& shape, const ChannelMap& map, const float* x,
                              float* y) {
-  // MapEach reads one rate for each channel. The body ignores the rates, so any array with one
-  // float for each channel will do.
+  // MapEach reads one rate for each channel. The body of MapChannels ignores the rate, so any array
+  // with one float for each channel can be passed.
   const float* const no_rates = map.factors;
   MapEach(shape, map, no_rates, [=](int64_t i, float center, float factor, float shift, float) {
     y[i] = (x[i] - center) * factor + shift;
