@@ -1,6 +1,6 @@
 #pragma once
 
-// Checks of a job's data before anything is trained.
+// Checks of a job's data sections, data.train and data.test, before anything is trained.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,16 +11,16 @@
 
 namespace cohort {
 
-// Checks the number of components. Errors: INVALID_ARGUMENT if examples of data.test have a
-// different number of components than examples of data.train.
+// Checks that examples of data.train and of data.test have the same number of components, `train`
+// and `test`. Errors: INVALID_ARGUMENT.
 absl::Status CheckTestComponents(size_t train, size_t test);
 
-// Checks that the programs, which are made for batches of `data.train`, can read batches of
-// `data.test` too. Errors: INVALID_ARGUMENT naming the component and both types.
+// Checks that the batches of data.test have the same type as those of data.train, for which the
+// programs are made. Errors: INVALID_ARGUMENT naming the component and both types.
 absl::Status CheckTestBatch(const proto::ElementSpec& train, const proto::ElementSpec& test);
 
-// Returns how many of `all` examples, counted from the first, are used for training. Errors:
-// INVALID_ARGUMENT if fit.validation_split leaves none.
+// Returns how many of `all` examples, counted from the first, are used for training; the others are
+// for validation. Errors: INVALID_ARGUMENT if fit.validation_split leaves no example for training.
 absl::StatusOr<int64_t> TrainingExamples(int64_t all, double validation_split);
 
 }  // namespace cohort
