@@ -1,6 +1,6 @@
-// The module libcohort_cuda.so. With the kernels' .cu files, it is the only code that is compiled
-// against CUDA. It runs only where a GPU is, so it holds no logic that could be elsewhere and be
-// tested there.
+// The entry of the module libcohort_cuda.so. With the kernels' .cu files, it is the only code that
+// is compiled against CUDA. It runs only where a GPU is, so it holds no logic that could be
+// elsewhere and be tested there.
 
 #include <algorithm>
 #include <cstdio>
@@ -202,8 +202,8 @@ int32_t Reaches(CudaContext* context, const void* memory, bool* yes) {
   return code;
 }
 
-// Runs one kernel as a test, because only a launch reveals that the module has no kernels for the
-// device.
+// Runs one kernel as a test, because only the launch of a kernel reveals that the module has no
+// kernels for the device.
 int32_t Try(CudaContext* context) {
   void* memory = nullptr;
   int32_t code = Allocate(context, sizeof(float), &memory);
@@ -223,7 +223,7 @@ int32_t Open(void*, int32_t device, CudaContext** context) {
   if (opened == nullptr) return Code(cudaErrorMemoryAllocation);
   int32_t code = Prepare(opened);
   if (code == kCudaDone) code = Try(opened);
-  // A context that cannot be used is closed again, and the thread's last CUDA error is cleared.
+  // If the context cannot be used, it is closed again and the thread's last CUDA error is cleared.
   if (code != kCudaDone) {
     Close(opened);
     return Forget(code);

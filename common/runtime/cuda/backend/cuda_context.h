@@ -31,8 +31,8 @@ struct CudaContext {
   void* partials = nullptr;  // partial results of a reduction: room for kReduceBlocks values
 };
 
-// Offsets that put the errors of CUDA, cuBLAS and cuDNN into one range of numbers, and one error of
-// the module itself.
+// Offsets of the error codes of CUDA, cuBLAS and cuDNN, by which the codes of the three libraries
+// differ, and one error code of this module (kNoUnifiedMemory).
 inline constexpr int32_t kCudaErrors = 1'000'000;
 inline constexpr int32_t kBlasErrors = 2'000'000;
 inline constexpr int32_t kDnnErrors = 3'000'000;

@@ -14,7 +14,8 @@ namespace cohort {
 
 namespace {
 
-// The limit in bytes of a convolution's workspace. An algorithm that needs more memory is not run.
+// The largest permitted size in bytes of a convolution's workspace. An algorithm that needs more
+// memory is not run.
 constexpr size_t kWorkspaceMax = size_t{1} << 30;
 constexpr int kAlgorithmsMax = 16;
 
@@ -22,7 +23,8 @@ int32_t DnnCode(cudnnStatus_t status) {
   return status == CUDNN_STATUS_SUCCESS ? kCudaDone : kDnnErrors + static_cast<int32_t>(status);
 }
 
-// cuDNN's descriptors of one convolution. `code` keeps the first failure.
+// cuDNN's descriptors of one convolution. `code` is the error code of the first cuDNN call that
+// failed, or kCudaDone.
 class Descriptors {
  public:
   explicit Descriptors(const ConvLaunch& launch) {
@@ -79,7 +81,7 @@ class Descriptors {
   }
 };
 
-// Makes cuDNN's handle at the first convolution of a context.
+// Enters the context's device, and makes cuDNN's handle at the first convolution of the context.
 int32_t Prepare(CudaContext* context) {
   int32_t code = Enter(context);
   if (code != kCudaDone || context->dnn != nullptr) return code;
