@@ -17,8 +17,8 @@ struct Positions {
   int64_t end;
 };
 
-// Returns the input positions along one axis that the window at output position `output` covers,
-// without padding.
+// Returns the input positions along one axis that the window at output position `output` covers.
+// Positions in the padding are left out.
 COHORT_DEVICE inline Positions InputsOf(const WindowAxis& axis, int64_t output) {
   const int64_t begin = output * axis.stride - axis.pad_begin;
   const int64_t end = begin + (axis.kernel - 1) * axis.dilation + 1;
@@ -36,13 +36,14 @@ COHORT_DEVICE inline Positions OutputsOf(const WindowAxis& axis, int64_t input) 
           end < axis.output ? end : axis.output};
 }
 
-// Returns whether the window at output position `output` contains input position `input`, for an
-// output position of OutputsOf.
+// Returns whether the window at output position `output` contains input position `input`. `output`
+// must be one of the positions that OutputsOf returns for `input`.
 COHORT_DEVICE inline bool Meets(const WindowAxis& axis, int64_t output, int64_t input) {
   return (input + axis.pad_begin - output * axis.stride) % axis.dilation == 0;
 }
 
-// Calls visit(input) for each input position in the window of one output, in row-major order.
+// Calls visit(input) for each input position in the window of output number `output`, in row-major
+// order.
 template <typename Visit>
 COHORT_DEVICE void ForEachInput(const Slide& slide, int64_t output, Visit visit) {
   const WindowAxis& a = slide.axes[0];
@@ -60,7 +61,8 @@ COHORT_DEVICE void ForEachInput(const Slide& slide, int64_t output, Visit visit)
   }
 }
 
-// Calls visit(output) for each output whose window contains one given input, in row-major order.
+// Calls visit(output) for each output whose window contains input position `input`, in row-major
+// order.
 template <typename Visit>
 COHORT_DEVICE void ForEachOutput(const Slide& slide, int64_t input, Visit visit) {
   const WindowAxis& a = slide.axes[0];
@@ -83,8 +85,8 @@ COHORT_DEVICE void ForEachOutput(const Slide& slide, int64_t input, Visit visit)
   }
 }
 
-// Returns the position within its plane of a window's largest element, or -1 for a window without
-// elements. The first of equal elements counts; a NaN counts as larger than any number.
+// Returns the position within the plane of a window's largest element, or -1 for a window without
+// elements. Of equal elements the first counts. A NaN counts as larger than any number.
 COHORT_DEVICE inline int64_t Largest(const Slide& slide, const float* plane, int64_t output) {
   int64_t best = -1;
   float most = 0;
@@ -143,10 +145,11 @@ int32_t MaxPoolGrad(CudaContext* context, const MaxPoolGradLaunch& launch) {
   });
 }
 
-// Returns the number of positions along one axis that average pooling counts in one window.
+// Returns the number of positions along one axis that the window at output position `output` has in
+// average pooling.
 COHORT_DEVICE inline int64_t CountOf(const WindowAxis& axis, bool count_padding, int64_t output) {
   WindowAxis counted = axis;
-  if (count_padding) {  // the average counts padding as input
+  if (count_padding) {  // padding counts like input
     counted.input += axis.pad_begin + axis.pad_end;
     counted.pad_begin = 0;
   }
@@ -182,8 +185,8 @@ int32_t AveragePool(CudaContext* context, const AveragePoolLaunch& launch) {
   });
 }
 
-// Returns the gradient of average pooling for one input: each window that contains the input passes
-// an equal share of the window's dy.
+// Returns the gradient of average pooling for one input. Each window divides its dy equally among
+// its elements, and the input sums up its shares in all windows that contain it.
 COHORT_DEVICE inline double SumOfShares(const AveragePoolLaunch& l, const float* dy,
                                         int64_t input) {
   double sum = 0;
