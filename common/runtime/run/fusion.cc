@@ -32,7 +32,7 @@ std::map<std::string, std::vector<int64_t>> DeclaredShapes(const onnx::GraphProt
   return shapes;
 }
 
-// The nodes that read each value. A graph output counts as a reader.
+// The positions of the nodes that read each value, and the values that are graph outputs.
 class Readers {
  public:
   Readers(const onnx::GraphProto& graph, const std::vector<onnx::NodeProto>& nodes) {
@@ -43,7 +43,7 @@ class Readers {
   }
 
   // Returns true and sets `reader` if exactly one node reads the value. Returns false if more nodes
-  // read the value, or if it is a graph output.
+  // read the value, if no node reads the value, or if the value is a graph output.
   bool Only(const std::string& value, size_t& reader) const {
     const auto it = readers_.find(value);
     if (it == readers_.end() || it->second.size() != 1 || outputs_.count(value) > 0) return false;
@@ -60,10 +60,10 @@ bool IsOnnx(const onnx::NodeProto& node, const char* op) {
   return node.op_type() == op && (node.domain().empty() || node.domain() == "ai.onnx");
 }
 
-// Fuses a MatMul by a declared matrix, the Add of a declared bias that has one element for each
-// column, and a Relu if one follows: one pass over the product instead of three. Other shapes
-// broadcast in ways that are not worth a fused kernel. The fused node takes the position and the
-// output of the last node that it replaces, so the order of nodes stays valid.
+// Fuses three nodes into one, which needs one pass over the product instead of three: a MatMul by a
+// matrix of declared shape, the Add of a bias with one element for each column, and a Relu if one
+// follows. Other shapes broadcast in ways that are not worth a fused kernel. The fused node takes
+// the position and the output of the last node that it replaces, so the order of nodes stays valid.
 void FuseBias(size_t product, const std::map<std::string, std::vector<int64_t>>& shapes,
               const Readers& readers, std::vector<onnx::NodeProto>& nodes) {
   const onnx::NodeProto mat_mul = nodes[product];
@@ -93,7 +93,8 @@ void FuseBias(size_t product, const std::map<std::string, std::vector<int64_t>>&
     last = relu;
   }
   fused.set_output(0, nodes[last].output(0));
-  // The replaced nodes stay in the list, but without inputs and outputs.
+  // The replaced nodes stay in `nodes`, so that positions do not change, but lose their inputs and
+  // outputs.
   const auto retire = [&nodes](size_t node) {
     nodes[node].clear_input();
     nodes[node].clear_output();
