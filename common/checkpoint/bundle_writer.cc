@@ -111,8 +111,8 @@ absl::Status CheckSavedSlice(const proto::SavedSlice& slice, int num_shards) {
 proto::BundleEntryProto EntryOf(const proto::SavedSlice& slice, absl::Span<const int64_t> dims) {
   proto::BundleEntryProto entry;
   entry.set_dtype(TensorFlowDType(static_cast<DType>(slice.dtype())));
-  // mutable_shape() sets the field even if no dimension follows, because TensorFlow tells the empty
-  // shape of a scalar from an absent shape.
+  // mutable_shape() sets the field even if no dimension follows, because to TensorFlow the empty
+  // shape of a scalar is not the same as an absent shape.
   entry.mutable_shape();
   for (int64_t dim : dims) entry.mutable_shape()->add_dim()->set_size(dim);
   return entry;

@@ -38,7 +38,8 @@ constexpr int kNamesMax = 1000;
 // Maximum number of intact checkpoints that an error message lists.
 constexpr size_t kNamedMax = 16;
 
-// Removes the digits at the beginning of `rest`. Returns true if there were at least five.
+// Removes the number of a data shard from the beginning of `rest`. Returns true if the number has
+// at least five digits, as in the names of a checkpoint's files.
 bool TakeNumber(absl::string_view& rest) {
   const size_t end = std::min(rest.find_first_not_of("0123456789"), rest.size());
   rest.remove_prefix(end);

@@ -13,8 +13,8 @@ namespace {
 
 using EntryMap = std::map<std::string, proto::BundleEntryProto>;
 
-// Parses a message. Refuses more than kTableBlockBytesMax bytes, because protobuf takes sizes as
-// int.
+// Parses a message. Refuses more than kTableBlockBytesMax bytes, because protobuf takes the size as
+// an int.
 template <typename Message>
 bool Parse(absl::string_view bytes, Message& message) {
   return bytes.size() <= kTableBlockBytesMax &&

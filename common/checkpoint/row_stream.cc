@@ -13,7 +13,7 @@
 namespace cohort {
 
 namespace {
-// The number of bytes that are read at a time where bytes are read only for the checksum.
+// The number of bytes that are read at a time where bytes are needed only for a slice's checksum.
 constexpr int64_t kSkipBytes = 1 << 20;
 }  // namespace
 
@@ -35,7 +35,8 @@ absl::Status RowStream::Read(absl::Span<char> out) {
   }
   while (!out.empty()) {
     const Part& part = parts_[part_];
-    // The bytes before part.begin are not wanted; ReadPart reads over them.
+    // The bytes before part.begin are not wanted; ReadPart reads them only for the slice's
+    // checksum.
     const int64_t from = std::max(position_, part.begin);
     const size_t count = std::min(out.size(), static_cast<size_t>(part.end - from));
     RETURN_IF_ERROR(ReadPart(part, out.first(count)));

@@ -28,7 +28,7 @@ bool IsInside(const SliceBox& box, absl::Span<const int64_t> dims) {
   for (size_t axis = 0; axis < dims.size(); ++axis) {
     const int64_t start = box.starts[axis];
     const int64_t length = box.lengths[axis];
-    // start + length could overflow, so this bounds check subtracts.
+    // start + length could overflow, so the check of the bounds subtracts.
     if (start < 0 || length < 1 || length > dims[axis] || start > dims[axis] - length) return false;
   }
   return true;

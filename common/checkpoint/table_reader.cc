@@ -132,7 +132,8 @@ class TableReader {
 
   absl::StatusOr<std::string> Uncompress(const std::string& block) const {
     size_t size = 0;
-    // A damaged length must not allocate much memory, so the uncompressed length is checked first.
+    // The uncompressed length is checked before memory of this size is allocated, because a damaged
+    // length could be huge.
     if (!snappy::GetUncompressedLength(block.data(), block.size(), &size) ||
         size > kTableBlockBytesMax) {
       return DamagedFile(path_, "malformed length of a compressed block");

@@ -10,8 +10,8 @@ namespace cohort {
 
 namespace {
 
-// The numbers of examples that MNIST has. With the same numbers of synthetic digits, epochs have
-// the same numbers of steps.
+// The numbers of examples that MNIST has. Synthetic digits have the same numbers, so that a
+// training epoch has the same number of steps.
 constexpr int64_t kSyntheticTrain = 60000;
 constexpr int64_t kSyntheticTest = 10000;
 
@@ -73,8 +73,8 @@ class SourceFinder {
       return train ? Idx({files.train_images, files.train_labels})
                    : Idx({files.test_images, files.test_labels});
     }
-    // If MNIST's files exist but cannot be used, that is an error, not a reason to take synthetic
-    // digits.
+    // If MNIST's files exist but cannot be used, the result is an error; synthetic digits replace
+    // only missing files.
     if (!absl::IsNotFound(files_->status())) return files_->status();
     if (!spec.or_synthetic_digits) {
       return absl::NotFoundError(absl::StrCat(

@@ -9,8 +9,8 @@ namespace cohort {
 
 namespace {
 
-// Returns the number in a fetched scalar, or 0 for a tensor of another kind, which no program of a
-// Trainer fetches.
+// Returns the number in a fetched scalar. Returns 0 for a tensor of another shape or type, which no
+// program of a Trainer fetches.
 double ScalarOf(const Tensor& tensor) {
   if (tensor.num_elements() != 1) return 0;
   if (tensor.dtype() == DType::kFloat32) return *tensor.data<float>();
@@ -25,8 +25,8 @@ std::vector<EpochMeter::Sums> EpochMeter::StepsOf(const absl::StatusOr<FetchedTe
                                                   size_t steps) {
   std::vector<Sums> sums;
   if (!fetches.ok()) return sums;
-  // A closure's fetches are those of its steps one after another. Each step has the same number of
-  // fetches.
+  // A closure's fetches are those of its steps, one step after another. Each step has the same
+  // number of fetches.
   const size_t fetched_by_step = fetches->size() / steps;
   for (size_t step = 0; step < steps; ++step) {
     Sums& of_step = sums.emplace_back();
@@ -40,7 +40,7 @@ std::vector<EpochMeter::Sums> EpochMeter::StepsOf(const absl::StatusOr<FetchedTe
 
 void EpochMeter::Sums::Add(const Sums& other) {
   steps += other.steps;
-  // Empty sums take over the number of values from the first sums that are added to them.
+  // Sums that are still empty take the number of values from the first sums that are added to them.
   values.resize(std::max(values.size(), other.values.size()), 0.0);
   for (size_t i = 0; i < other.values.size(); ++i) values[i] += other.values[i];
 }

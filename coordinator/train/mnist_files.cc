@@ -42,7 +42,7 @@ constexpr std::array<const char*, 2> kMirrors = {
 constexpr absl::Duration kDownloadTimeout = absl::Minutes(3);
 constexpr absl::Duration kPollInterval = absl::Milliseconds(20);
 
-// Returns the paths of the four files in `directory`, in the order of kFiles.
+// Returns the paths of MNIST's four files in `directory`, in the order of kFiles.
 MnistFiles FilesIn(const std::string& directory) {
   return {JoinPath(directory, kFiles[0].name), JoinPath(directory, kFiles[1].name),
           JoinPath(directory, kFiles[2].name), JoinPath(directory, kFiles[3].name)};
@@ -54,7 +54,8 @@ absl::StatusOr<std::vector<std::string>> Missing(FileSystem& files, const std::s
   std::vector<std::string> missing;
   for (const KnownFile& file : kFiles) {
     const absl::Status opened = files.Open(JoinPath(directory, file.name)).status();
-    // Only a file that does not exist may be downloaded. The user must solve any other problem.
+    // A file may be downloaded only if it does not exist. A file that exists and cannot be opened
+    // is a problem that the user must solve.
     if (absl::IsNotFound(opened)) {
       missing.push_back(file.name);
     } else if (!opened.ok()) {
@@ -135,7 +136,7 @@ absl::Status DownloadAll(World world, Waiter& waiter, const std::vector<std::str
 }  // namespace
 
 absl::StatusOr<std::string> Sha256OfFile(FileSystem& files, const std::string& path) {
-  // The largest file of MNIST has 10 MB, so the file is read as a whole.
+  // The file is read as a whole, because the largest file of MNIST has only 10 MB.
   ASSIGN_OR_RETURN(const std::string bytes, ReadFile(files, path));
   unsigned char digest[EVP_MAX_MD_SIZE];
   unsigned int size = 0;
@@ -151,8 +152,8 @@ absl::StatusOr<MnistFiles> FindMnist(World world, Waiter& waiter, const MnistSea
     const std::string directory = JoinPath(search.data_directory, "mnist");
     ASSIGN_OR_RETURN(const std::vector<std::string> missing, Missing(world.files, directory));
     if (missing.empty()) return FilesIn(directory);
-    // The user named this directory, so if only some of the files are there, that is an error and
-    // not a reason to download the others.
+    // The user named this directory. So if some of the files are missing there, that is an error,
+    // not a reason to download them.
     if (missing.size() < kFiles.size()) return Incomplete(directory, missing, "");
     looked = absl::StrCat("there is none in ", directory);
   }
@@ -171,7 +172,7 @@ absl::StatusOr<MnistFiles> FindMnist(World world, Waiter& waiter, const MnistSea
   const std::string why = status.ok() ? ""
                                       : absl::StrCat(", and the download failed: ",
                                                      absl::StripAsciiWhitespace(status.message()));
-  // A download that failed may still have brought some of the files.
+  // The download may have brought some of the files before it failed.
   ASSIGN_OR_RETURN(const std::vector<std::string> still, Missing(world.files, cache));
   if (still.size() < kFiles.size()) return Incomplete(cache, still, why);
   return absl::NotFoundError(absl::StrCat("no MNIST: ", looked, ", nor in ", cache, why));

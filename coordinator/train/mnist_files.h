@@ -18,7 +18,7 @@ struct MnistFiles {
 };
 
 struct MnistSearch {
-  std::string data_directory;   // value of COHORT_DATA_DIR; may be empty
+  std::string data_directory;   // value of the environment variable COHORT_DATA_DIR; may be empty
   std::string cache_directory;  // directory for cached files, such as ~/.cache/cohort; may be empty
   bool download = true;
 };

@@ -92,13 +92,13 @@ bool IsEncoded(const JobSpec& job, size_t component) {
                      });
 }
 
-// Returns the type of a batch of class numbers.
+// Returns the type of a batch of class numbers: a uint8 for each example.
 proto::ComponentSpec Classes() { return Batched(DType::kUint8, {}); }
 
 // Returns a type of data that this input of the model can read.
 proto::ComponentSpec Readable(const ModelInput& input) {
-  // An input by which a layer looks up rows may be declared as float32, the default; its data are
-  // integers all the same.
+  // If a layer looks up rows by the input, the input may be declared as float32, the default; its
+  // data are integers all the same.
   const bool is_id = input.layer.dtype == DType::kInt32 || input.layer.dtype == DType::kInt64;
   const DType dtype = input.is_looked_up && !is_id ? DType::kInt32 : input.layer.dtype;
   return Batched(dtype, input.layer.shape);
@@ -149,7 +149,8 @@ absl::StatusOr<proto::ElementSpec> ExpectedBatch(const JobSpec& job) {
   }
   const std::vector<ModelInput> inputs = InputsOf(job.model);
   const std::vector<proto::DatasetTransform> pipeline = PipelineTransforms(job.data);
-  // The files may hold any type that the model can read. One such type stands for all of them.
+  // The files may hold data of any type that the model can read. One such type stands for all of
+  // them.
   proto::ElementSpec files;
   for (size_t i = 0; i < NumComponents(job.data.train); ++i) {
     *files.add_components() =
@@ -200,7 +201,7 @@ absl::Status CheckTestSource(const JobSpec& job) {
       return CheckTestBatch(train_batch, test_batch);
     }
   }
-  // If a type is unknown, only the numbers of components can be compared.
+  // If the type of either source is unknown, only the numbers of components can be compared.
   return CheckTestComponents(NumComponents(train), NumComponents(test));
 }
 

@@ -92,7 +92,7 @@ absl::Status TrainProgress::Load(const proto::CoordinatorState& state) {
   results_ = {SumsOf(train.trained()), SumsOf(train.validated())};
   is_trained_ = train.epoch_trained();
   next_before_ = ClosureId{state.next_id()};
-  // The id 0 says that no pass over data was under way when the state was saved.
+  // The first id 0 says that no pass over data was under way when the state was saved.
   if (train.first_id() == 0) return absl::OkStatus();
   pass_ = train.pass();
   pass_data_ = {train.pass_length(), train.pass_content()};
@@ -129,7 +129,7 @@ absl::Status TrainProgress::CheckDataLocked(const proto::TrainState& train) cons
 
 std::vector<uint32_t> TrainProgress::HomesIn(const proto::CoordinatorState& state) {
   proto::TrainState train;
-  // A state that cannot be read has no homes; Load() reports the error.
+  // If the state cannot be read, no homes are returned; Load() later reports the error.
   if (!train.ParseFromString(state.application())) return {};
   return {train.homes().begin(), train.homes().end()};
 }
@@ -317,7 +317,7 @@ std::string TrainProgress::Save(const Cut& cut) {
   if (results_.trained) Append(results_.trained->values, train.mutable_trained());
   if (results_.validated) Append(results_.validated->values, train.mutable_validated());
   train.set_first_id(first_.value);
-  // Between two passes, a cut covers no closure of a pass.
+  // Between two passes, a cut covers no closure of any pass, so nothing more is saved.
   if (first_.value == 0) return train.SerializeAsString();
   // A closure has no sums if its result is not ready, or if nobody keeps the result.
   const bool is_training = pass_ == proto::TrainState::TRAINING;

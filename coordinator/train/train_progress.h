@@ -78,7 +78,7 @@ class TrainProgress {
     // The closures of an evaluation that an earlier process has run, given by the numbers of their
     // first steps in the pass.
     std::set<int64_t> evaluated;
-    EpochMeter::Sums sums;  // sums of the closures that an earlier process has run
+    EpochMeter::Sums sums;  // sums that these closures of the earlier process reported
     // Returns whether the closure whose first step has the number `step` in the pass, and whose id
     // is `first` + `step`, is left to run.
     bool IsLeft(int64_t step) const;
@@ -108,11 +108,11 @@ class TrainProgress {
   Results epoch_results() const;
   // Returns the results of the last training epoch whose training pass is done.
   Results last_results() const;
-  // Sets the homes of the slices, in the order of the slices' ids. No homes means that the homes
-  // follow from the job and its cluster.
+  // Sets the homes of the slices, in the order of the slices' ids. An empty list means that the
+  // homes follow from the job and its cluster.
   void SetHomes(std::vector<uint32_t> homes);
-  // Sets the devices of all workers, if the job uses all devices of each worker. No devices means
-  // that the job names its devices. Called before Load.
+  // Sets the devices of all workers, if the job uses all devices of each worker. An empty list
+  // means that the job names its devices. Called before Load.
   void SetDevices(std::vector<std::string> devices);
   // Sets the identity of the training data, before any split, and for messages the files that one
   // worker has read. Called before Load.

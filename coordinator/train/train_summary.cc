@@ -46,7 +46,7 @@ std::string SummaryToJson(const TrainSummary& summary) {
     json["table_expired_rows"] = tables->expired_rows();
     json["table_evicted_rows"] = tables->evicted_rows();
   }
-  // Only slices' pushes that were applied have a staleness.
+  // The mean counts only pushes that were applied to a slice, because others have no staleness.
   const double applied = static_cast<double>(summary.ps.applied_slices());
   json["mean_staleness"] =
       applied > 0 ? static_cast<double>(summary.ps.staleness_sum()) / applied : 0.0;

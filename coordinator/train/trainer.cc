@@ -159,7 +159,7 @@ absl::StatusOr<Trainer::Data> Trainer::MakeData(const proto::DatasetSource& sour
 
 absl::Status Trainer::PrepareModel() {
   RETURN_IF_ERROR(PlanVariables());
-  // The programs refer to variables, so the variables must exist first.
+  // The programs refer to variables, so the variables must be made first.
   RETURN_IF_ERROR(coordinator_.CreateVariables(plan_.variables));
   ASSIGN_OR_RETURN(train_program_, coordinator_.Register(plan_.train_step));
   ASSIGN_OR_RETURN(eval_program_, coordinator_.Register(plan_.eval_step));
@@ -579,7 +579,7 @@ std::vector<std::pair<std::string, double>> Trainer::NamedMetrics(
     const EpochMeter::Reading& reading) const {
   std::vector<std::pair<std::string, double>> named;
   for (size_t i = 0; i < reading.metrics.size(); ++i) {
-    // The first two fetches are loss_sum and count.
+    // The first two fetches of a program are loss_sum and count; the metrics follow.
     named.emplace_back(model_.fetch_names[i + 2], reading.metrics[i]);
   }
   return named;

@@ -39,7 +39,7 @@ class Trainer {
   absl::StatusOr<TrainSummary> Run();
 
  private:
-  // A batched data set.
+  // A batched data set of the job: training, validation or test data.
   struct Data {
     DatasetHandle handle;
     PassShape pass;

@@ -83,8 +83,8 @@ absl::StatusOr<WantedRows> WantedHistory(const BundleTensors& tensors, const Res
     return OtherSlices(source, layout);
   }
   const int64_t fields = found->second.shape.num_elements();
-  // The number of fields is checked before memory is allocated, since the checkpoint may be
-  // damaged.
+  // The number of fields is checked before memory for them is allocated, since the checkpoint may
+  // be damaged.
   constexpr int64_t kFieldsMax = int64_t{kIntervals} + 2 * int64_t{kAppliedIntervalsMax};
   if (fields < kIntervals || (fields - kIntervals) % 2 != 0 || fields > kFieldsMax) {
     return absl::DataLossError(
@@ -107,7 +107,8 @@ absl::StatusOr<SliceHistory> ReadHistory(const Tensor& fields, const RestoreSour
                                                  HistoryTensorName(layout), "'"));
 }
 
-// Checks that the checkpoint has a tensor with the name `name` and the expected type and shape.
+// Checks that the checkpoint has a tensor `name` with the type and shape of `expected`. Errors:
+// NOT_FOUND with the nearest names; INVALID_ARGUMENT.
 absl::Status CheckTensor(const BundleTensors& tensors, const RestoreSource& source,
                          const std::string& name, BundleTensor expected) {
   const auto found = tensors.find(name);
@@ -200,8 +201,8 @@ absl::StatusOr<std::vector<ExtraTensor>> ExtrasOf(const proto::HoldShardRequest&
     const absl::StatusOr<size_t> bytes = BytesOf(meta);
     if (!bytes.ok()) return Annotate(bytes.status(), context);
     const std::string& data = named.tensor().data();
-    // The bytes come from a peer and are copied into a tensor below, so their number must be the
-    // size of the tensor.
+    // The bytes come from a peer and are copied into a tensor below, so there must be as many as
+    // the tensor needs.
     if (named.name().empty() || data.size() != *bytes) {
       return absl::InvalidArgumentError(
           absl::StrCat(context, " needs a name and ", *bytes, " bytes; it has ", data.size()));
@@ -312,7 +313,7 @@ absl::StatusOr<SliceState> AssembleShard(const RestoreSource& source, const Slic
   SliceState state;
   if (source.applied) {
     ASSIGN_OR_RETURN(state.history, ReadHistory(rows.back(), source, layout));
-    // AddWanted() puts a slice's history last in the plan, so the history is taken off the end.
+    // AddWanted() puts a slice's history last in the plan, so it is taken off the end here.
     rows.remove_suffix(1);
     plan.remove_suffix(1);
   }

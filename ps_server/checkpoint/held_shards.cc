@@ -49,8 +49,7 @@ Payload HeldShard::Read(uint64_t offset, uint64_t bytes_max) const {
       });
   Payload payload;
   for (auto slice = first; slice != layout_.end() && bytes_max > 0; ++slice) {
-    // Reading may begin in the middle of the first slice; all later slices are read from their
-    // start.
+    // In the first slice, reading may begin in the middle; later slices are read from their start.
     uint64_t skip = offset - static_cast<uint64_t>(slice->offset());
     for (const ByteSlice& bytes : pieces_[static_cast<size_t>(slice - layout_.begin())]) {
       const uint64_t passed = std::min<uint64_t>(skip, bytes.size);
@@ -66,8 +65,8 @@ Payload HeldShard::Read(uint64_t offset, uint64_t bytes_max) const {
 }
 
 absl::StatusOr<std::vector<proto::SavedSlice>> HeldShard::Write(FileSystem& files) {
-  // The shard's content is moved out before the file is written, so the shard is empty even if
-  // writing fails.
+  // The shard's content is moved out first, so that the shard is empty even if writing the file
+  // fails.
   auto pieces = std::exchange(pieces_, {});
   const auto layout = std::exchange(layout_, {});
   size_ = 0;

@@ -60,7 +60,8 @@ class HeldShard {
   const std::vector<proto::SavedSlice>& layout() const { return layout_; }
   uint64_t size() const { return size_; }
 
-  // Returns `bytes_max` bytes of the shard from `offset` on, or fewer at the end of the shard.
+  // Returns the `bytes_max` bytes of the shard from `offset` on, or fewer if the shard ends before
+  // that.
   Payload Read(uint64_t offset, uint64_t bytes_max) const;
 
   // Writes the shard's file, and releases each tensor as soon as it has been written. Afterwards
@@ -127,7 +128,7 @@ class HeldShards {
  private:
   friend class InvariantsAfter<HeldShards>;
   struct Held {
-    std::shared_ptr<HeldShard> shard;  // shared with calls that read the shard
+    std::shared_ptr<HeldShard> shard;  // shared with the calls that read this shard
     absl::Time used;
   };
   // Aborts if a held shard is also marked as ended, if two held shards have the same prefix, or if

@@ -1,6 +1,6 @@
 #pragma once
 
-// Which rows of which tensors a restore reads from a checkpoint.
+// The plan of a restore: which rows of which tensors a restore reads from a checkpoint.
 
 #include <cstddef>
 #include <map>
@@ -19,7 +19,7 @@ using BundleTensors = std::map<std::string, BundleTensor>;
 
 struct RestoreSource {
   std::string prefix;
-  bool slots = false;    // whether slots are restored too, not only variables
+  bool slots = false;    // whether slots are restored, not only variables
   bool applied = false;  // whether the checkpoint is restored as a cut, with slots and histories
   // Whether slots that the restore does not read, for example because the checkpoint lacks them,
   // get their initial values. If false, the slices keep the present content of these slots. Ignored

@@ -45,7 +45,7 @@ struct PartColumn {
   BundleTensor tensor;
 };
 
-// Which of the tensors that a slice's state need not have are there.
+// Which of the optional tensors of a slice's state exist.
 struct StateParts {
   bool sights = false;  // counts of seen keys without a row; absent if the slice has seen no key
   bool counts = false;  // counts of dropped gradients, expired rows and evicted rows
@@ -228,7 +228,8 @@ absl::StatusOr<std::vector<WantedRows>> PlanTableParts(const BundleTensors& tens
   std::vector<WantedRows> plan;
   for (const auto& [buckets, parts] : slices) {
     const RowRange range = {buckets.first, buckets.second - buckets.first};
-    // Two ranges of buckets overlap if each begins before the other ends.
+    // A saved slice is read only if its range of buckets overlaps that of `layout`: each range
+    // begins before the other ends.
     const bool shares =
         range.begin < layout.rows.begin + layout.rows.count && layout.rows.begin < buckets.second;
     if (!shares) continue;

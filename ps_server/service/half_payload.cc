@@ -17,7 +17,7 @@ ByteSlice Whole(const std::shared_ptr<Buffer>& buffer) {
 // Takes `count` elements of type `dtype` from the cursor and writes them to `out` as float32.
 void ReadFloats(PayloadCursor& cursor, DType dtype, size_t count, float* out) {
   const size_t element = ElementSize(dtype);
-  // The cursor returns at most kBlockBytes at a time.
+  // PayloadCursor::Next returns at most kBlockBytes at a time.
   const size_t block_max = kBlockBytes / element;
   while (count > 0) {
     const size_t block = std::min(count, block_max);

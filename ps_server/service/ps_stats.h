@@ -51,7 +51,8 @@ class PsStats {
 
   mutable Mutex mutex_;
   proto::PsStatsResponse counters_ ABSL_GUARDED_BY(mutex_);
-  std::map<uint32_t, uint64_t> traffic_ ABSL_GUARDED_BY(mutex_);  // bytes of all calls by slice id
+  // Bytes that all calls received or sent, by slice id.
+  std::map<uint32_t, uint64_t> traffic_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace cohort

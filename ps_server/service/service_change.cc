@@ -1,5 +1,5 @@
-// The call Assign with an update number, which changes the values of slices. A repeated call
-// changes nothing.
+// The call Assign with an update number, which adds to the values of slices, multiplies them, and
+// so on. A repeated call changes nothing.
 
 #include <algorithm>
 #include <cstddef>

@@ -1,4 +1,5 @@
-// The calls HoldShard, WriteShard, RestoreShard and GetStats.
+// The calls HoldShard, WriteShard and RestoreShard, which save a home's slices to a checkpoint and
+// restore them, and GetStats.
 
 #include <algorithm>
 #include <utility>

@@ -51,7 +51,7 @@ absl::StatusOr<std::vector<std::vector<int64_t>>> ReadRowIds(
     ASSIGN_OR_RETURN(const Tensor tensor, reader.ReadTensor(meta));
     const absl::Span<const int64_t> span = tensor.span<int64_t>();
     RETURN_IF_ERROR(CheckIds(*shards[i], span));
-    // The limit is checked after each slice, so the sum in `bytes` cannot overflow.
+    // The limit is checked after each slice, so that the sum in `bytes` cannot overflow.
     bytes += span.size() * RowBytes(*shards[i]);
     if (bytes > kTensorBytesMax) {
       return Bad(*shards[i], absl::StrCat("the answer would be more than ", kTensorBytesMax,
@@ -94,7 +94,7 @@ size_t AnswerRows(absl::Span<const std::vector<int64_t>> ids,
   for (size_t i = 0; i < shards.size(); ++i) {
     bytes += elements(i) * ElementSize(TravelDType(shards[i]->layout(), asked));
   }
-  // All rows go into one buffer, because sending many small buffers is slower.
+  // All rows go into one buffer, because sending many small buffers would be slower.
   const std::shared_ptr<Buffer> buffer = Buffer::Allocate(bytes);
   std::byte* out = buffer->data();
   std::vector<float> floats;

@@ -1,4 +1,5 @@
-// The calls Push and Fence.
+// The calls Push, by which workers change slices, and Fence, after which a worker's pushes are
+// refused.
 
 #include <algorithm>
 #include <vector>
@@ -24,7 +25,7 @@ PushTicket TicketOf(const proto::PushRequest& push) {
   return {push.epoch(), push.closure_id(), push.worker_incarnation(), push.watermark()};
 }
 
-// Adds the closure and the attempt that the push belongs to to the detail of an error, so that the
+// Adds to an error's detail the closure and the attempt that the push belongs to, so that the
 // coordinator knows which closure's attempt failed.
 absl::Status WithClosure(const absl::Status& status, const proto::PushRequest& push) {
   proto::ErrorDetail detail = DetailOf(status);

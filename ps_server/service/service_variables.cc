@@ -1,4 +1,4 @@
-// The calls CreateVariables and Assign.
+// The calls CreateVariables, and Assign without an update number.
 
 #include <utility>
 #include <vector>
@@ -20,8 +20,8 @@ absl::StatusOr<std::shared_ptr<PsService::Contents>> PsService::ContentsOfHolder
   const auto slices = static_cast<uint32_t>(before->store.All().size());
   before.reset();
   {
-    // The old slices are freed before new slices are made, since the memory may be too small for
-    // both.
+    // The former coordinator's slices are freed before new slices are made, since the memory may be
+    // too small for both.
     std::shared_ptr<Contents> made = std::make_shared<Contents>(store_options_);
     made->made_by = window.coordinator_incarnation;
     made->replaced = slices;

@@ -54,7 +54,8 @@ bool AppliedSet::Contains(uint64_t id) const {
 absl::StatusOr<bool> AppliedSet::Insert(uint64_t id) {
   const InvariantsAfter check(*this);
   if (Contains(id)) return false;
-  // No interval contains the id, so `after` is the first interval whose ids are all higher.
+  // No interval contains the id, so `after` is the first interval whose ids are all higher than the
+  // id.
   const auto after = intervals_.begin() + (EndingFrom(id) - intervals_.cbegin());
   const bool joins_after = after != intervals_.end() && after->first - id == 1;
   // The id directly follows the interval before it and extends this interval. If the id also closes

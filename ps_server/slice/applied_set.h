@@ -58,7 +58,7 @@ class AppliedSet {
   uint64_t watermark() const { return watermark_; }
   absl::Span<const Interval> intervals() const { return intervals_; }
   size_t size() const { return intervals_.size(); }
-  // Returns the bytes that the intervals take, including reserved capacity.
+  // Returns the size in bytes of the list of intervals, including its unused capacity.
   size_t memory_bytes() const { return intervals_.capacity() * sizeof(Interval); }
 
   // Aborts if the set has more intervals than its maximum, or if an interval begins below the

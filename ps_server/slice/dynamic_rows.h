@@ -25,7 +25,7 @@ struct SavedTable {
 // The content that a restore gives to a dynamic table's slice: the states and rows of all saved
 // slices that share key buckets with this slice.
 struct LoadedTable {
-  std::vector<TableState> states;  // at most one state for each saved slice
+  std::vector<TableState> states;  // states of the saved slices, at most one for each
   std::vector<TableRows> rows;
 };
 
@@ -37,7 +37,7 @@ class DynamicRows {
   static absl::StatusOr<std::unique_ptr<DynamicRows>> Create(const SliceLayout& layout);
 
   // Returns the table's present time, which advances when pushes are applied. A row that has
-  // expired by this time is read as if it had never been trained.
+  // expired by this time is treated as if it had never existed.
   absl::Time now() const { return clock_.Now(); }
   // Copies the values of the keys' rows to `out` as float32, in the order of the keys. A key whose
   // row is missing, or has expired by time `at`, is read as the initial values of its row. `out`

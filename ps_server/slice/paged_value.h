@@ -19,8 +19,8 @@ namespace cohort {
 // The upper bound of the size in bytes of a page of a slice's value, unless a single row is longer.
 inline constexpr size_t kPageBytes = size_t{64} << 10;
 
-// The value of a slice, or one of its slots, as a list of pages. Thread-compatible, as ValueBuffer
-// is.
+// The value of a slice, or one of its slots, as a list of pages. Thread-compatible: all calls are
+// made under the slice's lock, but leases may end on any thread.
 class PagedValue {
  public:
   struct Pages {
@@ -73,8 +73,8 @@ class PageWriter {
   // Begins to write page number `page`, and makes the new content of the page entered before it
   // current. Elements of the page that the caller does not write are undefined.
   void Enter(size_t page);
-  // Sets the spans of `step` to `count` elements of the value and to the matching elements of the
-  // slots. `begin` is the first element, counted from the start of the entered page.
+  // Sets the spans of `step` to `count` elements of the value and to the elements of the slots that
+  // belong to them. `begin` is the first element, counted from the start of the entered page.
   void SetSpans(size_t begin, size_t count, UpdateStep& step);
   // Enters the page that contains row `first`, and sets the spans of `step` to those of the rows
   // [first, first + count) that lie in this page. Returns the number of these rows.
@@ -91,8 +91,8 @@ class PageWriter {
   size_t page_ = kNone;
 };
 
-// The addresses of single rows of a value and its slots, at which the rows are changed in place. A
-// page that is being read is copied first, and the copy becomes the current page.
+// A finder of the addresses of single rows of a value and its slots, at which the rows are changed
+// in place. A page that is being read is copied first, and the copy becomes the current page.
 // Thread-compatible.
 class RowPlaces {
  public:

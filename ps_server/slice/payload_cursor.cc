@@ -9,7 +9,7 @@
 namespace cohort {
 
 namespace {
-constexpr size_t kElementAlignment = 8;  // the alignment of the widest element type
+constexpr size_t kElementAlignment = 8;  // alignment of the widest element type, in bytes
 }
 
 size_t PayloadCursor::AtHand() {

@@ -48,7 +48,7 @@ class PayloadCursor {
 
   const Payload& payload_;
   size_t slice_ = 0;
-  size_t offset_ = 0;  // number of bytes read from payload_[slice_]
+  size_t offset_ = 0;  // number of bytes that were read from payload_[slice_]
   alignas(64) std::byte scratch_[kBlockBytes];
 };
 

@@ -23,8 +23,8 @@ void PushGate::StartEpoch(uint64_t epoch, uint64_t coordinator_incarnation) {
   MutexLock lock(mutex_);
   const InvariantsAfter check(*this);
   epoch_ = epoch;
-  // If the coordinator is the same, its closure ids continue in the new epoch, so the watermark and
-  // the fenced incarnations stay valid.
+  // If the epoch belongs to the same coordinator as the last one, its closure ids continue, so the
+  // watermark and the fenced workers stay valid.
   if (coordinator_incarnation == window_.coordinator_incarnation) return;
   window_ = {coordinator_incarnation, 0};
   fenced_ = AppliedSet(kFencedIntervalsMax);

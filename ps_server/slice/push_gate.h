@@ -99,8 +99,8 @@ class PushGate {
   mutable Mutex mutex_;
   uint64_t epoch_ ABSL_GUARDED_BY(mutex_) = 0;
   ClosureWindow window_ ABSL_GUARDED_BY(mutex_);
-  // The incarnations of the fenced workers. The set's own watermark stays 0, so each fenced
-  // incarnation is in an interval.
+  // The incarnations of the fenced workers. The set's own watermark stays 0, so a worker is fenced
+  // only if its incarnation was added.
   AppliedSet fenced_ ABSL_GUARDED_BY(mutex_){kFencedIntervalsMax};
 };
 

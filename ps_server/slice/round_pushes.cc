@@ -90,13 +90,13 @@ RoundPushes::Joined RoundPushes::Take(proto::VariableAggregation how, DType dtyp
   Parts parts = std::exchange(parts_, {});
   Joined joined;
   joined.kind = parts.begin()->second.kind;
-  // The closures of all pushes count as applied, even if only the first push is used.
+  // The closures of all kept pushes count as applied, even if only the first push is used.
   for (const auto& [closure, part] : parts) joined.closures.push_back(closure);
   if (how == proto::AGGREGATION_ONLY_FIRST_REPLICA) parts.erase(++parts.begin(), parts.end());
   for (const auto& [closure, part] : parts) {
     joined.rows.insert(joined.rows.end(), part.rows.begin(), part.rows.end());
   }
-  // With a single push, the sum and the mean are the push's own elements.
+  // If there is a single push, the sum and the mean are this push's own elements.
   const std::shared_ptr<Buffer> elements =
       parts.size() == 1 ? parts.begin()->second.elements : Join(parts, how, dtype);
   if (elements->size() > 0) {

@@ -25,7 +25,7 @@ class RoundPushes {
   enum class Kind { kAllRows, kSomeRows, kValue };
   struct Part {
     Kind kind = Kind::kAllRows;
-    std::vector<int64_t> rows;  // row numbers or keys; used for kSomeRows only
+    std::vector<int64_t> rows;  // row numbers in the whole variable, or keys; only for kSomeRows
     std::shared_ptr<Buffer> elements;
   };
 

@@ -29,8 +29,8 @@ std::string RuleString(const proto::UpdateRule& rule) {
                                           : SparseModeNames()[static_cast<size_t>(rule.sparse())]);
 }
 
-// Returns the shape `full` with its first dimension set to the number of `rows`. A scalar's shape
-// is returned unchanged.
+// Returns the shape `full` with its first dimension replaced by the number of rows in `rows`. A
+// scalar's shape is returned unchanged.
 Shape RowsOf(const Shape& full, RowRange rows) {
   absl::InlinedVector<int64_t, 4> dims(full.dims().begin(), full.dims().end());
   if (!dims.empty()) dims[0] = rows.count;

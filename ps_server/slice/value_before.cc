@@ -24,7 +24,7 @@ void ValueBefore::KeepRows(const Of& of, absl::Span<const int64_t> rows, Read re
 
 const std::byte* ValueBefore::Find(int64_t row) const {
   if (!pages_.empty()) {
-    // All pages but the last have `page_rows` rows, so the row's page is found by a division.
+    // All pages but the last have `page_rows` rows, so a division finds the page of the row.
     const auto place = static_cast<size_t>(row - of_.first_row);
     return pages_[place / of_.page_rows].data + place % of_.page_rows * of_.row_bytes;
   }

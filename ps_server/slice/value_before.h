@@ -31,7 +31,7 @@ class ValueBefore {
     absl::Time now = absl::InfinitePast();  // the dynamic table's time before the round
   };
 
-  // Keeps the whole value. Called just before a round changes all rows.
+  // Keeps the whole value by leases on its pages. Called just before a round changes all rows.
   void KeepAll(const Of& of, const PagedValue& value);
   // Keeps copies of the rows `rows`. Called just before a round changes these rows and no others.
   // `rows` are row numbers in the whole variable, or keys of a dynamic table, in any order and
@@ -59,8 +59,9 @@ class ValueBefore {
   const std::byte* Find(int64_t row) const;
 
   Of of_;
-  Payload pages_;              // leases of all pages; empty if rows were copied instead
-  std::vector<int64_t> rows_;  // ascending row numbers, or keys, of the copies in `kept_`
+  Payload pages_;  // leases of all pages; empty if rows were copied instead
+  // Numbers of the copied rows in the whole variable, or their keys, ascending.
+  std::vector<int64_t> rows_;
   std::vector<std::byte> kept_;
 };
 

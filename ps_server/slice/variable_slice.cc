@@ -180,7 +180,7 @@ uint64_t VariableSlice::ReadRowsFor(const RoundRead& round, absl::Span<const int
   const bool before = ReadsBeforeLocked(round);
   const absl::Time now = rows_ == nullptr ? absl::InfinitePast() : rows_->now();
   // All rows are copied with their present content. If the step must read the value from before the
-  // round, TakeBack() then restores the rows that the round changed.
+  // round, TakeBack() then puts back the former content of the rows that the round changed.
   ReadRowsLocked(rows, before ? before_.now() : now, out);
   if (!before) return history_.version;
   before_.TakeBack(rows, out);
@@ -254,8 +254,8 @@ absl::Status VariableSlice::Restore(const SliceState& state, AskGate gate) {
   MutexLock lock(mutex_);
   ASSIGN_OR_RETURN(const ClosureWindow window, gate());
   if (state.history.has_value()) {
-    // The coordinator that restores counts the closure ids in the restored history, whichever
-    // coordinator saved them.
+    // Closure ids in the restored history count as ids of the coordinator that restores now, even
+    // if they were saved under another incarnation.
     history_ = *state.history;
     ForgetRoundsLocked();
     history_of_ = window.coordinator_incarnation;
@@ -501,7 +501,8 @@ absl::StatusOr<AppliedPush> VariableSlice::ApplyInRoundLocked(
   }
   if (context.round > round_.round()) {
     round_.Begin(context.round);
-    before_.Forget();  // a step of an earlier round does not run again once this round has begun
+    // Earlier rounds are over, so no step reads the value from before them any more.
+    before_.Forget();
   }
   RoundPushes::Part part;
   if (rows.has_value()) {

@@ -87,7 +87,7 @@ struct RoundRead {
   uint64_t coordinator = 0;  // incarnation of the coordinator that counts the rounds
 };
 
-// What became of a push to one slice.
+// The outcome of a push to one slice.
 struct AppliedPush {
   bool duplicate = false;
   uint64_t version_before = 0;

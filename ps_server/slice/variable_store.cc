@@ -104,7 +104,8 @@ absl::StatusOr<std::vector<uint32_t>> VariableStore::Create(
   const InvariantsAfter check(*this);
   for (std::unique_ptr<VariableSlice>& shard : made) {
     const uint32_t id = shard->layout().slice_id;
-    // If a concurrent Create has already added a slice with this id, that slice stays in the store.
+    // If a concurrent Create has already added a slice with this id, the first slice stays in the
+    // store.
     if (slices_.emplace(id, std::move(shard)).second) created.push_back(id);
   }
   return created;

@@ -25,8 +25,8 @@ class VariableStore {
  public:
   struct Options {
     uint32_t ps = 0;  // number of this parameter server within the cluster
-    // The limit of the total bytes of values and slots, without spare blocks. A dynamic table
-    // counts with the limit of its own bytes.
+    // The limit of the total bytes of values and slots, without spare blocks. For a dynamic table,
+    // its own limit (RowPolicy::bytes_max) is counted.
     size_t resident_bytes_max = 0;
     // The function that finds a device's memory by the device's name; null if slices can lie only
     // in the processor's memory.

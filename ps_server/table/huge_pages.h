@@ -16,8 +16,8 @@ inline constexpr size_t kHugePage = size_t{2} << 20;
 // refuse: then the memory works too, but it takes longer to fill.
 void AdviseHugePages(std::byte* begin, size_t bytes);
 
-// A block of memory that is aligned to a huge page and initially zero. Pages that are never touched
-// take no physical memory. Thread-compatible.
+// A block of memory that begins at the border of a huge page and is initially zero. Pages that are
+// never touched take no physical memory. Thread-compatible.
 class HugePages {
  public:
   HugePages() = default;

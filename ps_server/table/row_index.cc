@@ -4,8 +4,8 @@ namespace cohort {
 
 namespace {
 
-// An index of this size in bytes or more is stored in huge pages. An index of exactly this size
-// leaves half of a huge page unused.
+// The size in bytes from which on an index is stored in huge pages. An index of exactly this size
+// fills only half of a huge page.
 constexpr size_t kLargeBytes = kHugePage / 2;
 
 }  // namespace
@@ -37,7 +37,7 @@ size_t RowIndex::BytesFor(size_t rows) {
 
 void RowIndex::Place(Groups& groups, uint64_t hash, uint32_t row) {
   size_t at = GroupOf(hash, groups.size());
-  // The loop ends when it finds a free entry, because the index has more entries than rows.
+  // The loop ends at a free entry, which exists because the index has more entries than rows.
   while (true) {
     Group& group = groups[at];
     const uint32_t empty = Matches(group, 0);

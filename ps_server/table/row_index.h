@@ -102,7 +102,8 @@ class RowIndex {
   void Erase(uint64_t hash, uint32_t row);
 
   // Increases the number of groups by a quarter. hash_of(row) must return the hash under which a
-  // row was inserted. prefetch(row) is called some time before hash_of(row).
+  // row was inserted. prefetch(row) is called some time before hash_of(row), so that it can fetch
+  // the row's memory into the cache.
   template <typename HashOf, typename Prefetch>
   void Grow(HashOf hash_of, Prefetch prefetch) {
     Groups grown(SizeAfter(groups_.size()));
@@ -115,8 +116,8 @@ class RowIndex {
 
  private:
   static constexpr uint32_t kWidth = 12;
-  // The average number of rows in a group from which on the index counts as full. At this number 83
-  // % of the entries are used, and about one search in twelve visits a second group.
+  // The index counts as full when its groups have this number of rows on average. Then 83 % of the
+  // entries are used, and about one search in twelve visits a second group.
   static constexpr size_t kLoadOfGroup = 10;
   static constexpr size_t kAhead = 4;
   static constexpr uint8_t kPassedMax = 255;

@@ -36,7 +36,7 @@ struct RowSpec {
 class RowLayout {
  public:
   struct Slot {
-    size_t offset = 0;  // in bytes from the start of the row
+    size_t offset = 0;  // position of the slot in the row, in bytes
     size_t elements = 0;
     bool per_row = false;  // whether the slot has a single element, not one for each value
     float initial_value = 0;
@@ -75,7 +75,7 @@ class RowLayout {
   const RandomStream& stream() const { return stream_; }
 
   void Read(const std::byte* row, float* out) const;
-  // Writes `values` to the row's values, rounded to the table's type.
+  // Sets the values of `row` to `values`, rounded to the table's type.
   void Write(const float* values, std::byte* row) const;
 
   // Computes the initial values of a key's row. The values depend only on the seed, the table's

@@ -22,10 +22,10 @@ struct RowPolicy {
   // The time after its last push at which a row expires. The key of an expired row is treated as if
   // it had never had a row.
   absl::Duration ttl = absl::InfiniteDuration();
-  // The limit of the bytes of rows and their index; 0 for no limit. At the limit, each new row
-  // replaces an old row: some rows are drawn at random, and the least recently pushed of these, or
-  // the least frequently pushed (`evict`), is removed. The draw depends only on (new key, step) and
-  // on which rows exist, not on the order in which the rows were made.
+  // The limit of the total bytes of the table's rows and their index; 0 for no limit. At the limit,
+  // each new row replaces an old row: some rows are drawn at random, and the least recently pushed
+  // of these, or the least frequently pushed (`evict`), is removed. The draw depends only on (new
+  // key, step) and on which rows exist, not on the order in which the rows were made.
   size_t bytes_max = 0;
   enum class Evict { kLeastRecentlyUsed, kLeastFrequentlyUsed };
   Evict evict = Evict::kLeastRecentlyUsed;

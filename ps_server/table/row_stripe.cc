@@ -57,8 +57,8 @@ class RowStripe::Updates {
     if (layout_.is_float32()) {
       push_.kernel.ApplyRows(updates, push_.step);
     } else {
-      // The rows are updated one by one. If a key occurs twice in the batch, `rows_` has its row
-      // twice, and the second update must see the result of the first.
+      // Rows of 16-bit floats are updated one by one. If a key occurs twice in the batch, `rows_`
+      // has its row twice, and the second update must see the result of the first.
       for (size_t i = 0; i < count_; ++i) {
         layout_.Read(rows_[i], updates_[i].value);
         push_.kernel.ApplyRows(updates.subspan(i, 1), push_.step);
@@ -73,7 +73,7 @@ class RowStripe::Updates {
   const RowPush& push_;
   std::array<RowUpdate, kUpdatesAtOnce> updates_;
   std::array<std::byte*, kUpdatesAtOnce> rows_;
-  std::vector<float> scratch_;  // for rows of 16-bit floats: their values converted to float32
+  std::vector<float> scratch_;  // scratch for rows of 16-bit floats: their values in float32
   size_t count_ = 0;
 };
 

@@ -157,8 +157,7 @@ class RowStripe {
   // Makes a row for a key and returns the row's number. Returns kNone if the policy does not admit
   // the key, or if the table can have no more rows.
   uint32_t MakeRow(const KeyAt& key, const RowPush& push, Updates& updates);
-  // Returns whether the stripe has the maximum number of rows, which follows from the table's limit
-  // of bytes.
+  // Returns whether the stripe has as many rows as the table's limit of bytes permits.
   bool IsAtLimit() const {
     return rules_.stripe_rows_max != 0 && index_.rows() >= rules_.stripe_rows_max;
   }
@@ -173,7 +172,7 @@ class RowStripe {
   // Removes the expired rows in a range of hashes that contains about `rows` rows. Each call
   // searches the range that follows that of the call before.
   void Sweep(size_t rows, uint32_t now);
-  // Returns how wide a range of hashes must be to contain about `rows` rows.
+  // Returns the width of a range of hashes that contains about `rows` rows.
   uint64_t RangeOf(size_t rows) const;
   // Returns the rows with hashes in the range from `first` to `last` (0 follows the largest hash),
   // in any order. The result is valid until RowsIn() is called again.

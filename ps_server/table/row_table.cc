@@ -117,8 +117,8 @@ void ForEachAtOnce(size_t count, size_t bytes, absl::FunctionRef<void(size_t)> v
 }  // namespace
 
 struct RowTable::Batch {
-  std::vector<KeyAt> keys;    // in the order in which the caller gave them
-  std::vector<KeyAt> sorted;  // by stripe
+  std::vector<KeyAt> keys;    // keys in the order in which the caller gave them
+  std::vector<KeyAt> sorted;  // the same keys, sorted by stripe
 };
 
 RowTable::RowTable(RowRules rules, std::unique_ptr<UpdateKernel> kernel)

@@ -50,9 +50,10 @@ struct RowTableUse {
 // Rows of a table as a checkpoint has them: all rows, or those of some keys, in any order. Expired
 // rows that were not removed yet are included.
 struct TableRows {
-  Tensor keys;    // int64[n]: the keys, whose bits are those of the uint64 keys
-  Tensor uses;    // int32[n, 2]: RowTime ticks since the row's last push; number of pushes
-  Tensor values;  // [n, width] in the table's type
+  Tensor keys;  // int64[n]: the keys, whose bits are those of the uint64 keys
+  // Int32[n, 2]: the row's age since its last push, in RowTime ticks; number of pushes.
+  Tensor uses;
+  Tensor values;  // [n, width] in the table's type: the values
   // The slots in the order of the update rule's slots, each float32[n, width] or float32[n]. If
   // this list is empty, Load gives each row the initial slots of a new row.
   std::vector<Tensor> slots;
@@ -84,7 +85,8 @@ class RowTable {
   // value.
   void AssignFromLastSlot();
 
-  // Returns all rows. The caller ensures that nothing is pushed during the call.
+  // Returns all rows, with their ages at time `now`. The caller ensures that nothing is pushed
+  // during the call.
   TableRows Save(absl::Time now) const;
   // Replaces all rows of the table by those rows of `parts` whose keys `takes` accepts. Each key
   // occurs once, and each part has the types and shapes of this table's rows. At the table's memory
@@ -125,7 +127,7 @@ class RowTable {
   // The rules and the kernel do not change after construction.
   const RowRules rules_;
   const std::unique_ptr<UpdateKernel> kernel_;
-  // Regions of memory that synchronise themselves.
+  // The regions of memory for rows, which synchronise themselves by a lock of their own.
   RowRegions regions_;
   // The list of stripes does not change after construction, and each stripe has its own lock. The
   // rows of all stripes lie in regions_.

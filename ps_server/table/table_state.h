@@ -95,8 +95,8 @@ class SightCounts {
   size_t sights_ = 0;  // number of sights in the current generation
 };
 
-// Counts of events in a table since the job began with it. When a job returns to a cut, the counts
-// go on from those of the cut.
+// Counts of dropped gradients, expired rows and evicted rows since the job began with the table.
+// When a job returns to a cut, the counts go on from those of the cut.
 struct RowCounts {
   uint64_t dropped = 0;  // gradients that were dropped because their keys got no row
   uint64_t expired = 0;
@@ -117,7 +117,7 @@ struct TableState {
   // The counters of seen keys, of the current and the last generation, as uint8[kStripes, 2,
   // kCounters]. The tensor has no elements if no key was seen.
   Tensor sights;
-  // The counts of events, summed over the stripes.
+  // The counts of dropped gradients, expired rows and evicted rows, summed over the stripes.
   RowCounts counts = {};
 
   static constexpr int64_t kStripes = 16;

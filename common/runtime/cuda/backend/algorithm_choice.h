@@ -14,14 +14,14 @@ namespace cohort {
 
 struct OfferedAlgorithm {
   int32_t algorithm = 0;
-  bool is_possible = false;       // whether the algorithm may be tried for this convolution
+  bool is_possible = false;  // whether the library can compute this convolution by the algorithm
   bool is_deterministic = false;  // whether the algorithm gives the same bits in every run
 };
 
-// Returns the convolution algorithms to try: the offered ones that are possible and deterministic,
-// in the library's order, fastest first; then `sure`, if the library did not offer it. The
-// algorithm `sure` computes every convolution with the same bits in every run. It is tried even if
-// the library does not offer it.
+// Returns the convolution algorithms to try: first the offered ones that are possible and
+// deterministic, in the library's order, which puts the fastest first; then `sure`, unless it was
+// among them. The algorithm `sure` computes every convolution with the same bits in every run, so
+// it is tried even if the library does not offer it.
 inline std::vector<int32_t> AlgorithmsToTry(const std::vector<OfferedAlgorithm>& offered,
                                             int32_t sure) {
   std::vector<int32_t> algorithms;

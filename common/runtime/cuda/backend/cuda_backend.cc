@@ -34,8 +34,8 @@ void ErrorWords(void*, int32_t code, char* words, uint64_t bytes) {
   std::snprintf(words, bytes, "CUDA: %s (%d)", cudaGetErrorString(error), static_cast<int>(error));
 }
 
-// The largest number of products in one call: cuBLAS maps the batch to an axis of CUDA's grid,
-// which has this limit.
+// The largest number of matrix products in one call of cuBLAS, which maps the batch to an axis of
+// CUDA's grid with this limit.
 constexpr int64_t kBatchMax = 65535;
 
 // Multiplies matrices by cuBLAS, whose matrices are column-major. To cuBLAS a row-major matrix
@@ -43,7 +43,7 @@ constexpr int64_t kBatchMax = 65535;
 int32_t Gemm(CudaContext* context, const GemmLaunch& launch) {
   int32_t code = Enter(context);
   const auto op = [](bool transpose) { return transpose ? CUBLAS_OP_T : CUBLAS_OP_N; };
-  // A batch of more than kBatchMax products takes several calls.
+  // A batch of more than kBatchMax products takes several calls of cuBLAS.
   for (int64_t first = 0; code == kCudaDone && first < launch.batch; first += kBatchMax) {
     code = Code(cublasSgemmStridedBatched_64(
         context->blas, op(launch.transpose_b), op(launch.transpose_a), launch.n, launch.m, launch.k,
@@ -134,7 +134,7 @@ int32_t MemoryLeft(CudaContext* context, uint64_t* free, uint64_t* all) {
   return code;
 }
 
-// Copies in any direction: CUDA knows from the addresses which device each memory belongs to.
+// Copies between any memories: CUDA knows from the addresses to which device each memory belongs.
 int32_t Copy(CudaContext* context, void* to, const void* from, uint64_t bytes) {
   const int32_t code = Enter(context);
   if (code != kCudaDone) return code;

@@ -1,5 +1,5 @@
-// Convolutions by cuDNN, in float32 without TF32, and only by algorithms that give the same bits in
-// every run.
+// Convolutions by cuDNN, in float32 without rounding to TF32, and only by algorithms that give the
+// same bits in every run.
 
 #include <cudnn.h>
 

@@ -1,5 +1,5 @@
-// GPU loops over planes (one channel of one image each): pooling, and the frames of zeros around
-// planes.
+// GPU loops over the planes of images (one channel of one image each): pooling, and adding or
+// removing frames of zeros around planes.
 
 #include <cmath>
 
@@ -126,7 +126,7 @@ int32_t MaxPoolIndices(CudaContext* context, const MaxPoolIndicesLaunch& launch)
   });
 }
 
-// Returns the sum of dy over the windows whose largest element is at position `input`.
+// Returns the sum of dy over the windows whose largest element is at input position `input`.
 COHORT_DEVICE inline double SumOfLargest(const Slide& slide, const float* dy, const int64_t* at,
                                          int64_t input) {
   double sum = 0;
@@ -158,8 +158,9 @@ COHORT_DEVICE inline int64_t CountOf(const WindowAxis& axis, bool count_padding,
   return (inputs.end - inputs.first + inputs.step - 1) / inputs.step;
 }
 
-// Returns the divisor of average pooling: the number of elements in a window, at least 1. The last
-// window may lie beyond the input; the sum of its elements is 0.
+// Returns the divisor of average pooling in one window: the number of elements in the window, at
+// least 1. The last window may lie beyond the input and have no elements; the sum of its elements
+// is 0.
 COHORT_DEVICE inline double DivisorOf(const Slide& slide, bool count_padding, int64_t output) {
   const WindowAxis& b = slide.axes[1];
   const WindowAxis& c = slide.axes[2];

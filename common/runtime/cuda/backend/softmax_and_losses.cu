@@ -60,7 +60,7 @@ int32_t Softmax(CudaContext* context, const SoftmaxLaunch& launch) {
   float* const y = launch.y;
   double* const largest = launch.sums;
   double* const sums = launch.sums + lines.count;
-  // Subtracting the largest x keeps exp from overflowing.
+  // The largest x of each line is subtracted from the line, so that exp does not overflow.
   if (const int32_t code = FindLargest(context, lines, x, largest); code != kCudaDone) return code;
   const int32_t code = AddUpLines(
       context, lines,
@@ -121,7 +121,7 @@ int32_t FindLogSumExp(CudaContext* context, const DeviceLines& lines, const floa
       [=] COHORT_DEVICE(int64_t line, double sum) { shifts[line] = largest[line] + log(sum); });
 }
 
-// Computes the sum of x over each line.
+// Computes the sum of x over each line and writes it to sums[line].
 int32_t FindSum(CudaContext* context, const DeviceLines& lines, const float* x, double* sums) {
   return AddUpLines(
       context, lines, [=] COHORT_DEVICE(int64_t, int64_t at) { return static_cast<double>(x[at]); },

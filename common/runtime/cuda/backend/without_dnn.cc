@@ -5,8 +5,8 @@
 
 namespace cohort {
 
-// The error code of every convolution in a build without cuDNN is any code above kDnnErrors: for
-// all of these codes, DnnErrorWords says that cuDNN is missing.
+// In a build without cuDNN, every convolution fails with a code above kDnnErrors, for which
+// DnnErrorWords says that cuDNN is missing.
 namespace {
 
 int32_t Refuse(CudaContext*, const ConvLaunch&) { return kDnnErrors + 1; }
