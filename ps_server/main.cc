@@ -20,7 +20,8 @@ namespace {
 
 // Runs the parameter server until it is stopped, and returns the exit code.
 int Serve(const RoleOptions& options) {
-  SignalWaiter signals;  // made before any thread, so that all threads inherit the blocked signals
+  // Made before any other thread starts, so that all threads inherit the blocked signals.
+  SignalWaiter signals;
   std::atomic<bool> orphaned{false};
   RealWorld machine(options.compute_threads > 0 ? options.compute_threads : ProcessorCount(),
                     options.transport);

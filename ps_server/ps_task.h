@@ -22,7 +22,7 @@ class PsTask {
   // The options of the TaskService and of the parameter server itself. PsTask itself sets the
   // TaskOptions memory_bytes, on_attach and on_grant.
   struct Options : TaskOptions {
-    std::string listen_address;  // host:port; port 0 takes a free port
+    std::string listen_address;  // address to listen on, host:port; port 0 takes a free port
     std::string grant_file;      // path of the grant file (grant_file.h); empty for no file
     // The limit of the total bytes of variables' values and slots in memory.
     size_t resident_bytes_max = size_t{64} << 30;

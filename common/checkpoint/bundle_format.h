@@ -24,7 +24,7 @@ inline constexpr int32_t kBundleVersion = 1;
 // the same file as TensorFlow for the same entries.
 inline constexpr size_t kIndexBlockBytes = 256 << 10;
 
-inline constexpr int kBundleRankMax = 254;  // the largest rank that TensorFlow supports
+inline constexpr int kBundleRankMax = 254;  // the largest number of axes that TensorFlow supports
 inline constexpr int kBundleShardsMax = 65536;
 inline constexpr int kTensorSlicesMax = 16384;
 

@@ -117,7 +117,7 @@ bool AllBools(const Tensor& tensor) {
 
 }  // namespace
 
-// The state of a BundleReader after Open. Thread-safe.
+// The implementation of a BundleReader: the checked index and the opened data shards. Thread-safe.
 class BundleReader::Impl {
  public:
   Impl(std::string prefix, BundleIndex index, ShardMap shards)

@@ -222,7 +222,7 @@ std::string BuildTable(const EntryMap& entries, int num_shards) {
   header.set_num_shards(num_shards);
   header.mutable_version()->set_producer(kBundleVersion);
   leveldb::Options options;
-  // TensorFlow writes the index of a checkpoint without compression, too.
+  // The index is not compressed, as in a checkpoint that TensorFlow writes.
   options.compression = leveldb::kNoCompression;
   options.block_size = kIndexBlockBytes;
   StringFile file;

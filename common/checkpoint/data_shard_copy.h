@@ -18,7 +18,7 @@
 
 namespace cohort {
 
-// The writer of one copied data shard. Thread-compatible.
+// The writer of a copy of one data shard. Thread-compatible.
 class DataShardCopy {
  public:
   struct Target {
@@ -59,7 +59,7 @@ class DataShardCopy {
   uint64_t size_ = 0;
   uint64_t received_ = 0;
   size_t slice_ = 0;  // index in slices_ of the slice to which the next byte belongs
-  uint32_t crc_ = 0;  // CRC of the bytes of slices_[slice_] that have arrived
+  uint32_t crc_ = 0;  // CRC-32C of the bytes of slices_[slice_] that have arrived
 };
 
 }  // namespace cohort

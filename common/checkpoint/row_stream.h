@@ -50,11 +50,11 @@ class RowStream {
 
   const DType dtype_;
   const std::vector<Part> parts_;
-  const Tensor value_;  // all bytes of a stream that has no parts_
+  const Tensor value_;  // the tensor of a stream that is not read from files, else empty
   uint64_t left_ = 0;
   size_t part_ = 0;       // index in parts_ of the slice to be read next
-  int64_t position_ = 0;  // number of bytes of parts_[part_] that were read
-  uint32_t crc_ = 0;      // CRC of the bytes of parts_[part_] that were read
+  int64_t position_ = 0;  // number of bytes of the slice parts_[part_] that were read
+  uint32_t crc_ = 0;      // CRC-32C of the bytes of the slice parts_[part_] that were read
 };
 
 }  // namespace cohort

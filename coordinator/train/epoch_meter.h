@@ -33,8 +33,8 @@ class EpochMeter {
   struct Reading {
     int64_t steps = 0;  // number of steps that have reported so far
     double examples = 0;
-    double loss = 0;              // mean loss of an example
-    std::vector<double> metrics;  // mean of each metric, for an example
+    double loss = 0;              // the loss, as a mean over the examples
+    std::vector<double> metrics;  // each metric, as a mean over the examples
   };
   static Reading ReadingOf(const Sums& sums);
   Reading Read() const { return ReadingOf(sums()); }

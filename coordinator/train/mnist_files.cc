@@ -72,7 +72,7 @@ absl::Status Incomplete(const std::string& directory, const std::vector<std::str
                    "; put what is missing there, or remove the other files"));
 }
 
-// Polls a child process until the process has ended, without a thread of its own.
+// Polls until a child process has ended, and then calls `done`. Needs no thread of its own.
 void PollUntilEnd(World world, pid_t pid,
                   absl::AnyInvocable<void(absl::StatusOr<std::string>)> done) {
   if (const std::optional<std::string> end = PollChild(pid)) return done(*end);

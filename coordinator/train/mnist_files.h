@@ -14,7 +14,7 @@
 namespace cohort {
 
 struct MnistFiles {
-  std::string train_images, train_labels, test_images, test_labels;  // paths of the four files
+  std::string train_images, train_labels, test_images, test_labels;  // paths of MNIST's four files
 };
 
 struct MnistSearch {

@@ -25,7 +25,7 @@ namespace {
 // An input of the model. The input number n reads component number n of an example.
 struct ModelInput {
   const InputLayerSpec& layer;
-  bool is_looked_up = false;  // whether some layer looks up rows of a table by this input
+  bool is_looked_up = false;  // whether some layer looks up rows of a table by the input
 };
 
 // Returns the type of a batch of examples of shape `example`. Axis 0, the batch, has the size -1,
@@ -95,7 +95,7 @@ bool IsEncoded(const JobSpec& job, size_t component) {
 // Returns the type of a batch of class numbers: a uint8 for each example.
 proto::ComponentSpec Classes() { return Batched(DType::kUint8, {}); }
 
-// Returns a type of data that this input of the model can read.
+// Returns a type of batch that the given input of the model can read.
 proto::ComponentSpec Readable(const ModelInput& input) {
   // If a layer looks up rows by the input, the input may be declared as float32, the default; its
   // data are integers all the same.
@@ -174,7 +174,7 @@ std::optional<int64_t> KnownCount(const DataSourceSpec& source) {
   return std::nullopt;
 }
 
-// Checks the job's metrics and optimizer, which do not depend on the data's shape.
+// Checks the job's metrics and optimizer. These checks do not need the shape of the data.
 absl::Status CheckTraining(const JobSpec& job) {
   // LayerVariables needs some shape, but the checks do not depend on it.
   const Shape any({1, 1, 1});

@@ -52,7 +52,8 @@ absl::StatusOr<proto::TrainState> TrainProgress::Parse(const proto::CoordinatorS
         "the recovery checkpoint holds a state of a training that cannot be read; to start anew, ",
         StartAnew()));
   }
-  // In a job with other settings, the same closure ids would mean other steps.
+  // The settings must be equal, because in a job with other settings the same closure ids would
+  // mean other steps.
   if (train.settings() == Crc32c(job_.settings.text)) return train;
   const std::string difference = SettingsDifference(train.settings_text(), job_.settings);
   return absl::FailedPreconditionError(absl::StrCat(

@@ -64,7 +64,7 @@ class TrainProgress {
   // valid only for data with the same identity.
   struct DataIdentity {
     int64_t length = 0;    // number of elements of the data set
-    uint32_t content = 0;  // checksum of the data (ExpectedData.content)
+    uint32_t content = 0;  // checksum of the data set's content (ExpectedData.content)
     friend bool operator==(const DataIdentity&, const DataIdentity&) = default;
   };
 
@@ -78,7 +78,7 @@ class TrainProgress {
     // The closures of an evaluation that an earlier process has run, given by the numbers of their
     // first steps in the pass.
     std::set<int64_t> evaluated;
-    EpochMeter::Sums sums;  // sums that these closures of the earlier process reported
+    EpochMeter::Sums sums;  // sums that the closures reported which an earlier process has run
     // Returns whether the closure whose first step has the number `step` in the pass, and whose id
     // is `first` + `step`, is left to run.
     bool IsLeft(int64_t step) const;
@@ -138,7 +138,8 @@ class TrainProgress {
   bool IsMade(int64_t step) const;
   // A checkpoint of the job, by its prefix, and the number of steps after which it was saved.
   struct SavedCheckpoint {
-    std::string prefix;  // empty if there is no checkpoint
+    // Path of the checkpoint without file endings; empty if there is no checkpoint.
+    std::string prefix;
     int64_t step = 0;
   };
   SavedCheckpoint checkpoint() const;
@@ -169,7 +170,8 @@ class TrainProgress {
   Progress progress_ ABSL_GUARDED_BY(mutex_);
   Progress before_ ABSL_GUARDED_BY(mutex_);  // progress of the checkpoint from which the job began
   SavedCheckpoint checkpoint_ ABSL_GUARDED_BY(mutex_);
-  SavedCheckpoint planned_ ABSL_GUARDED_BY(mutex_);  // the checkpoint that will be saved next
+  // Name of the checkpoint that will be saved next.
+  SavedCheckpoint planned_ ABSL_GUARDED_BY(mutex_);
   Totals totals_ ABSL_GUARDED_BY(mutex_);
   std::vector<uint32_t> homes_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::string> devices_ ABSL_GUARDED_BY(mutex_);

@@ -18,7 +18,7 @@ std::string SummaryToJson(const TrainSummary& summary) {
   json["steps_per_second"] = seconds > 0 ? static_cast<double>(summary.steps) / seconds : 0.0;
   json["examples_per_second"] = seconds > 0 ? summary.examples / seconds : 0.0;
   if (summary.train_loss.has_value()) json["train_loss"] = *summary.train_loss;
-  // Prefixes distinguish the metrics of training, validation and test.
+  // The names of metrics get prefixes, which distinguish training, validation and test.
   for (const auto& [name, value] : summary.train_metrics) json["train_" + name] = value;
   if (summary.validation_loss.has_value()) json["validation_loss"] = *summary.validation_loss;
   for (const auto& [name, value] : summary.validation_metrics) json["validation_" + name] = value;

@@ -22,8 +22,10 @@ struct TrainSummary {
   // History.
   int64_t epochs = 0;
   int64_t steps = 0;
-  int64_t global_step = 0;    // all steps that the model has been trained, also before the job
-  absl::Duration train_time;  // time of the training epochs, without validation and checkpoints
+  // Number of all steps that the model has been trained, also before the job.
+  int64_t global_step = 0;
+  // Total time of the training epochs, without validation and checkpoints.
+  absl::Duration train_time;
   std::vector<absl::Duration> epoch_times;  // time of each training epoch that this process has run
   double examples = 0;
   std::optional<double> train_loss;  // mean loss of the last training epoch

@@ -83,7 +83,7 @@ absl::StatusOr<TrainSummary> Trainer::Run() {
 absl::StatusOr<proto::ElementSpec> Trainer::BatchOf(const proto::ElementSpec& example) const {
   proto::ElementSpec batch;
   for (const proto::ComponentSpec& component : example.components()) {
-    // Axis 0 of a batch has the examples, whose number varies.
+    // Axis 0 of a batch is the axis of the examples, whose number varies.
     proto::ComponentSpec& of_batch = *batch.add_components();
     of_batch = component;
     of_batch.clear_dims();
@@ -307,11 +307,12 @@ absl::Status Trainer::RunEpoch(int64_t epoch) {
   const int64_t every = std::max<int64_t>(job_.checkpoint.every_epochs, 1);
   if (checkpoints_.IsSaving() && (last || (epoch + 1) % every == 0)) {
     Progress progress = progress_->progress();
-    ++progress.epochs_done;  // the checkpoint counts the training epoch that is about to end
+    ++progress.epochs_done;  // the saved progress counts the training epoch that is about to end
     RETURN_IF_ERROR(SaveCheckpoint(progress));
   }
-  // The training epoch ends only after its checkpoint. A process that continues from a state
-  // between the two saves the checkpoint, unless the state already names it.
+  // The training epoch ends only after its checkpoint. If the process is lost before EndEpoch(),
+  // the next process continues from a state in which the epoch has not ended, and saves the
+  // checkpoint unless this state already names it.
   progress_->EndEpoch();
   return absl::OkStatus();
 }
@@ -372,7 +373,7 @@ void Trainer::SummarizeProgress() {
   summary_.steps = now.global_step - before.global_step;
   summary_.global_step = now.global_step;
   const TrainProgress::SavedCheckpoint saved = progress_->checkpoint();
-  // Someone may have removed the checkpoint that an earlier process saved.
+  // The summary does not name a checkpoint that someone has removed or damaged since it was saved.
   if (saved.step != now.global_step || !checkpoints_.IsIntact(saved.prefix)) return;
   summary_.checkpoint = saved.prefix;
 }
@@ -380,7 +381,7 @@ void Trainer::SummarizeProgress() {
 absl::Status Trainer::TakeAverages() {
   if (ParameterOf(model_.update_rule, "use_ema") == 0) return absl::OkStatus();
   std::vector<proto::VariableLayout> averaged;
-  // Only trained variables, whose update rule is the model's, have averages.
+  // Only variables whose update rule is the optimizer's have moving averages.
   for (const proto::VariableLayout& layout : plan_.variables) {
     if (layout.rule().op() == model_.update_rule.op()) averaged.push_back(layout);
   }
@@ -424,7 +425,7 @@ LaterStep Trainer::StepOf(const PassOptions& options, int64_t step) const {
   LaterStep made;
   made.position = BatchAfter(options.begin, step, options.data->pass);
   if (options.training()) {
-    // All steps of a round belong to the same update and have its learning rate.
+    // All steps of a synchronous round belong to the same update and have its learning rate.
     made.learning_rate =
         LearningRateAt(job_.compile.optimizer, options.first_step + step / StepsOfRound());
   }

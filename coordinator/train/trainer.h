@@ -44,12 +44,12 @@ class Trainer {
     DatasetHandle handle;
     PassShape pass;
     proto::ElementSpec element;  // type of a batch of the data set
-    uint32_t content = 0;        // checksum of the data source (ExpectedData.content)
+    uint32_t content = 0;        // checksum of the data set's content (ExpectedData.content)
   };
   struct PassOptions {
     const Data* data = nullptr;
     ProgramHandle program;
-    DataPosition begin;  // position of the pass's first batch
+    DataPosition begin;  // position in the data of the first batch that the pass reads
     int64_t steps = 0;
     int64_t first_step = 0;  // number of updates (global step) that were made before the pass
     ProgressLine* progress = nullptr;

@@ -59,7 +59,8 @@ absl::StatusOr<std::shared_ptr<HeldShard>> HoldShards(ShardTarget target,
                                                       VariableSlice::AskGate gate);
 
 struct LoadedShards {
-  std::vector<SliceState> states;  // one state for each slice, in the order of the slices
+  // One state for each slice, in the order in which the slices were given.
+  std::vector<SliceState> states;
   uint32_t tensors = 0;  // number of logical tensors that were restored: variables and slots
 };
 

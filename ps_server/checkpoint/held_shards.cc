@@ -42,7 +42,7 @@ absl::Status HeldShard::Add(const std::string& name, const BundleTensor& tensor,
 }
 
 Payload HeldShard::Read(uint64_t offset, uint64_t bytes_max) const {
-  // `first` is the first saved slice that ends after `offset`.
+  // `first` becomes the first saved slice of the shard that ends after `offset`.
   const auto first = std::upper_bound(
       layout_.begin(), layout_.end(), offset, [](uint64_t at, const proto::SavedSlice& slice) {
         return at < static_cast<uint64_t>(slice.offset() + slice.size());
@@ -105,7 +105,7 @@ std::optional<uint64_t> HeldShards::LastOfLocked(const std::string& prefix) cons
   std::optional<uint64_t> last;
   const auto remembered = last_of_prefix_.find(prefix);
   if (remembered != last_of_prefix_.end()) last = remembered->second;
-  // A shard may be held for longer than its prefix is remembered in last_of_prefix_.
+  // A shard may still be held when its prefix is no longer remembered in last_of_prefix_.
   for (const auto& [save, held] : held_) {
     if (held.shard->target().prefix == prefix) last = std::max(last.value_or(0), save);
   }

@@ -70,7 +70,7 @@ class HeldShard {
 
  private:
   const ShardTarget target_;
-  std::vector<Payload> pieces_;  // the bytes of each slice, in the order of layout_
+  std::vector<Payload> pieces_;  // the bytes of each saved slice, in the order of layout_
   std::vector<proto::SavedSlice> layout_;
   uint64_t size_ = 0;
 };

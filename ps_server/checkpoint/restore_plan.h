@@ -19,8 +19,8 @@ using BundleTensors = std::map<std::string, BundleTensor>;
 
 struct RestoreSource {
   std::string prefix;
-  bool slots = false;    // whether slots are restored, not only variables
-  bool applied = false;  // whether the checkpoint is restored as a cut, with slots and histories
+  bool slots = false;    // whether the restore includes slots, not only variables
+  bool applied = false;  // whether the restore is that of a cut, with slots and histories
   // Whether slots that the restore does not read, for example because the checkpoint lacks them,
   // get their initial values. If false, the slices keep the present content of these slots. Ignored
   // for a cut.
@@ -44,7 +44,7 @@ struct WantedRows {
   DType dtype = DType::kUndefined;
   Shape full_shape;
   RowRange rows;
-  size_t shard = 0;  // index of the slice that gets the rows
+  size_t shard = 0;  // index of the slice that the rows are for
 
   Shape shape() const { return ShapeOfRows(full_shape, rows); }
 };

@@ -26,7 +26,7 @@ class StagedRestore {
   struct Plan {
     RestoreSource source;
     std::vector<VariableSlice*> shards;
-    std::vector<WantedRows> wanted;  // what PlanRestore has returned
+    std::vector<WantedRows> wanted;  // the row ranges to restore, from PlanRestore
   };
   // Allocates memory for all row ranges of the plan.
   explicit StagedRestore(Plan plan);
@@ -52,7 +52,7 @@ class StagedRestore {
   uint64_t size_ = 0;
   uint64_t received_ = 0;
   size_t row_ = 0;        // index in rows_ of the tensor to which the next byte belongs
-  size_t row_bytes_ = 0;  // number of bytes of rows_[row_] that are filled
+  size_t row_bytes_ = 0;  // number of bytes of the tensor rows_[row_] that are filled
 };
 
 // The restore that a coordinator is staging on a home, and the outcome of the last restore that was

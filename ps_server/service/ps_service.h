@@ -99,7 +99,8 @@ class PsService : public std::enable_shared_from_this<PsService> {
     PsStats stats;
     // Incarnation of the coordinator that made the slices; 0 if there are none yet.
     uint64_t made_by = 0;
-    uint32_t replaced = 0;  // number of slices of the former coordinator that were dropped
+    // Number of slices of the former coordinator that were dropped for these.
+    uint32_t replaced = 0;
   };
   std::shared_ptr<Contents> contents() const;
   // Returns the slices and counters of the coordinator to which `epoch` belongs. If the present
@@ -149,7 +150,7 @@ class PsService : public std::enable_shared_from_this<PsService> {
   Answer<proto::PsStatsResponse> GetStats(const Envelope<proto::PsStatsRequest>& request);
 
   Answer<proto::PushResponse> CheckAndApply(const Envelope<proto::PushRequest>& request);
-  // Applies a push that the push gate has admitted to one slice after another.
+  // Applies a push that the push gate has admitted, to one slice after another.
   Answer<proto::PushResponse> Apply(const Envelope<proto::PushRequest>& request,
                                     absl::Span<VariableSlice* const> shards,
                                     absl::Span<const PushedRows> rows, PsStats& stats);
@@ -178,10 +179,11 @@ class PsService : public std::enable_shared_from_this<PsService> {
   const std::shared_ptr<ByteBudget> send_budget_;
   const VariableStore::Options store_options_;
   mutable Mutex mutex_;
-  std::shared_ptr<Contents> contents_ ABSL_GUARDED_BY(mutex_);  // never null
-  // The cut that this home restored last.
+  // Never null; replaced when another coordinator makes variables.
+  std::shared_ptr<Contents> contents_ ABSL_GUARDED_BY(mutex_);
+  // The cut that this home has restored most recently.
   struct RestoredCut {
-    uint64_t epoch = 0;  // 0 if no cut was restored
+    uint64_t epoch = 0;  // epoch in which the cut was restored; 0 if none was
     std::string prefix;
     uint64_t watermark = 0;
     uint32_t tensors = 0;

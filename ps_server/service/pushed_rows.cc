@@ -146,7 +146,8 @@ absl::Status CheckRound(const proto::PushRequest& push, absl::Span<VariableSlice
           absl::StrCat("PushRequest.slices of ", layout.ToString(),
                        ": assign is for whole slices, and in a round; else there is Assign"));
     }
-    if (push.aggregate() <= 1) continue;  // a round of a single push joins nothing
+    // The pushes of a round with a single push need not be joined.
+    if (push.aggregate() <= 1) continue;
     const auto update = slice.assign() ? ReplicaUpdate::kAssign : ReplicaUpdate::kPush;
     const ReplicaContext replicas{layout.variable, layout.rule, layout.aggregation, update};
     RETURN_IF_ERROR(replicas.Check());

@@ -25,7 +25,7 @@ void FillIn(const ByteBudget& budget, proto::BufferStats& stats) {
   stats.set_limit_bytes(budget.bytes_max());
 }
 
-constexpr int kShardsMax = 100000;  // the number of a data shard has five digits in the file's name
+constexpr int kShardsMax = 100000;  // a data shard's number has five digits in the name of its file
 
 absl::Status CheckHoldRequest(const proto::HoldShardRequest& request) {
   if (request.prefix().empty() || request.save() == 0) {

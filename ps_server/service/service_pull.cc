@@ -40,7 +40,7 @@ absl::Status CheckIds(const VariableSlice& shard, absl::Span<const int64_t> ids)
 absl::StatusOr<std::vector<std::vector<int64_t>>> ReadRowIds(
     const Envelope<proto::PullRequest>& request, absl::Span<VariableSlice* const> shards) {
   std::vector<std::vector<int64_t>> ids;
-  // The ids of all slices lie one after another in the payload.
+  // The ids for all slices lie one after another in the payload.
   PayloadReader reader(request.payload);
   size_t bytes = 0;
   for (size_t i = 0; i < shards.size(); ++i) {
@@ -79,7 +79,8 @@ DType TravelDType(const SliceLayout& layout, DType asked) {
 // How a pull reads rows: for a step of which synchronous round, and in which type.
 struct RowsRead {
   RoundRead round;
-  DType asked = DType::kUndefined;  // PullRequest.value_dtype; kUndefined for each slice's own type
+  // PullRequest.value_dtype; kUndefined sends each slice in its own type.
+  DType asked = DType::kUndefined;
 };
 
 // Adds the rows `ids` of each slice to the response, in one buffer. The rows have the content that
@@ -243,7 +244,7 @@ absl::StatusOr<Envelope<proto::PullResponse>> PsService::Pull(
     const absl::Span<const int64_t> dims = shard->shape().dims();
     meta.mutable_dims()->Add(dims.begin(), dims.end());
     response.header.add_versions(reading.version);
-    // NarrowPayload makes a copy, so the lease on the slice's pages ends here.
+    // NarrowPayload makes a copy, so the lease on the slice's pages can end here.
     if (dtype != shard->layout().dtype) reading.bytes = {NarrowPayload(reading.bytes, dtype)};
     const size_t bytes = PayloadBytes(reading.bytes);
     counted.slices += 1;

@@ -16,7 +16,7 @@ absl::StatusOr<std::shared_ptr<PsService::Contents>> PsService::ContentsOfHolder
   std::shared_ptr<Contents> before = contents();
   if (before->made_by == window.coordinator_incarnation) return before;
   RETURN_IF_ERROR(EnterEpoch(epoch));
-  staging_ = Staging();  // the staged restore has pointers to the slices, which are freed below
+  staging_ = Staging();  // the staged restore has pointers to slices that are freed below
   const auto slices = static_cast<uint32_t>(before->store.All().size());
   before.reset();
   {

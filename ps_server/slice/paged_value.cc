@@ -25,7 +25,7 @@ PagedValue::PagedValue(const Tensor& value, VariableMemory& memory, const Pages&
   const size_t size = ElementSize(value.dtype());
   pages_.reserve(count / pages.elements + 1);
   size_t begin = 0;
-  do {  // an empty value has one empty page
+  do {  // a value without elements has one empty page
     const size_t elements = std::min(pages.elements, count - begin);
     pages_.emplace_back(Tensor(value.dtype(), Shape{static_cast<int64_t>(elements)}, value.buffer(),
                                value.offset() + begin * size),
@@ -105,7 +105,7 @@ void PageWriter::SetSpans(size_t begin, size_t count, UpdateStep& step) {
 }
 
 size_t PageWriter::SetRowSpans(size_t first, size_t count, size_t row_width, UpdateStep& step) {
-  // The last page of a value may have fewer rows.
+  // Page 0 gives the number of rows in a page, because the last page may have fewer.
   const size_t page_rows = value_.elements_of(0) / row_width;
   Enter(first / page_rows);
   // `count` is reduced to the rows in this page. The caller calls SetRowSpans() again for the rows

@@ -24,7 +24,7 @@ inline constexpr size_t kPageBytes = size_t{64} << 10;
 class PagedValue {
  public:
   struct Pages {
-    size_t elements = 0;  // number of elements in a page, those of whole rows
+    size_t elements = 0;  // number of elements in a page, which has whole rows
     size_t spares_max = 0;
   };
   // Divides the tensor `value`, which lies in `memory`, into pages. `memory` outlives this object.

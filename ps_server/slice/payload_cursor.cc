@@ -9,7 +9,7 @@
 namespace cohort {
 
 namespace {
-constexpr size_t kElementAlignment = 8;  // alignment of the widest element type, in bytes
+constexpr size_t kElementAlignment = 8;  // alignment in bytes that is enough for every element type
 }
 
 size_t PayloadCursor::AtHand() {

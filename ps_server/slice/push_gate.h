@@ -44,7 +44,7 @@ struct PushTicket {
 struct ClosureWindow {
   // Incarnation of the coordinator that counts the closure ids.
   uint64_t coordinator_incarnation = 0;
-  uint64_t watermark = 0;  // every closure with an id below this number has ended
+  uint64_t watermark = 0;  // every closure with an id below the watermark has ended
 };
 
 // The epoch, the fenced worker incarnations and the watermark of one home, by which pushes are

@@ -64,7 +64,8 @@ std::shared_ptr<Buffer> RoundPushes::Join(const Parts& parts, proto::VariableAgg
   // The parts are ordered by closure id, so floats are added in the same order whatever the order
   // in which the pushes arrived.
   for (const auto& [closure, part] : parts) {
-    switch (dtype) {  // integers are added as unsigned numbers, which wrap around on overflow
+    // Int32 and int64 are added as unsigned numbers, which wrap around on overflow.
+    switch (dtype) {
       case DType::kInt32:
         JoinInto<uint32_t>(ElementsOf<uint32_t>(*part.elements), 1, adds,
                            reinterpret_cast<uint32_t*>(out));

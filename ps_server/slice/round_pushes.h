@@ -25,7 +25,8 @@ class RoundPushes {
   enum class Kind { kAllRows, kSomeRows, kValue };
   struct Part {
     Kind kind = Kind::kAllRows;
-    std::vector<int64_t> rows;  // row numbers in the whole variable, or keys; only for kSomeRows
+    // Row numbers in the whole variable, or keys of a dynamic table; empty unless kSomeRows.
+    std::vector<int64_t> rows;
     std::shared_ptr<Buffer> elements;
   };
 
@@ -61,7 +62,7 @@ class RoundPushes {
   void CheckInvariants() const;
 
  private:
-  using Parts = std::map<uint64_t, Part>;  // keyed by closure id
+  using Parts = std::map<uint64_t, Part>;  // the kept pushes by closure id
 
   static std::shared_ptr<Buffer> Join(const Parts& parts, proto::VariableAggregation how,
                                       DType dtype);

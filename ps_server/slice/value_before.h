@@ -28,7 +28,7 @@ class ValueBefore {
     size_t row_bytes = 0;
     size_t page_rows = 0;
     int64_t first_row = 0;  // number of the slice's first row, counted in the whole variable
-    absl::Time now = absl::InfinitePast();  // the dynamic table's time before the round
+    absl::Time now = absl::InfinitePast();  // time of the dynamic table before the round
   };
 
   // Keeps the whole value by leases on its pages. Called just before a round changes all rows.
@@ -59,7 +59,7 @@ class ValueBefore {
   const std::byte* Find(int64_t row) const;
 
   Of of_;
-  Payload pages_;  // leases of all pages; empty if rows were copied instead
+  Payload pages_;  // leases of all pages of the value; empty if rows were copied instead
   // Numbers of the copied rows in the whole variable, or their keys, ascending.
   std::vector<int64_t> rows_;
   std::vector<std::byte> kept_;

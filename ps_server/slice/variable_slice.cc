@@ -296,7 +296,7 @@ uint64_t VariableSlice::copied_bytes() const {
   return copied_bytes_;
 }
 
-// Changes of the slice by pushes: Apply, ApplyRows and their helpers.
+// From here to the end of the file: changes of the slice by pushes.
 
 absl::StatusOr<bool> VariableSlice::AdmitLocked(const SlicePush& context, AskGate gate) {
   ASSIGN_OR_RETURN(const ClosureWindow window, gate());

@@ -60,7 +60,8 @@ struct SliceSnapshot {
 // The state that a slice has after a restore. The tensors have the shapes of the slice.
 struct SliceState {
   Tensor value;
-  std::vector<Tensor> slots;  // if empty, the slice keeps its present slots
+  // Slots in the order of the rule's slots; if empty, the slice keeps its present slots.
+  std::vector<Tensor> slots;
   // The rows of a dynamic table, with their values and slots. Rows that are given without slots get
   // slots with initial values.
   LoadedTable table;
@@ -76,14 +77,14 @@ struct SlicePush {
   uint64_t closure_id = 0;
   uint64_t round = 0;  // number of the push's synchronous round; 0 if the push belongs to no round
   uint32_t aggregate = 1;  // number of pushes that complete the push's round
-  bool assign = false;     // whether the push has a new value instead of a gradient
+  bool assign = false;     // whether the push brings a new value instead of a gradient
   // When the coordinator first sent the push's step, by the coordinator's clock.
   uint64_t time_ms = 0;
 };
 
 // The synchronous round of the step that reads a slice. Each coordinator counts its own rounds.
 struct RoundRead {
-  uint64_t round = 0;        // number of the round; 0 if the step belongs to no round
+  uint64_t round = 0;  // number of the round that the step belongs to; 0 if it belongs to none
   uint64_t coordinator = 0;  // incarnation of the coordinator that counts the rounds
 };
 
@@ -109,7 +110,7 @@ class VariableSlice {
   size_t num_bytes() const { return num_bytes_; }
 
   struct Reading {
-    Payload bytes;  // each memory slice of the payload holds a lease on its page
+    Payload bytes;  // memory of the value's pages, each with a lease on its page
     uint64_t version = 0;
   };
   Reading Read() const { return ReadFor({}); }
@@ -170,13 +171,14 @@ class VariableSlice {
   absl::Status CheckHasAverage() const;
   absl::Status AssignAverage(absl::FunctionRef<absl::Status()> admit);
 
-  // Takes a snapshot of the slice. Errors: those of the gate.
+  // Takes a snapshot of the slice's present content. Errors: those of the gate.
   absl::StatusOr<SliceSnapshot> TakeSnapshot(AskGate gate);
 
   // Returns the state that a new slice with this layout has. Errors: INVALID_ARGUMENT from the
   // initializer.
   static absl::StatusOr<SliceState> InitialState(const SliceLayout& layout);
-  // Replaces the slice's content by `state`. Errors: those of the gate.
+  // Replaces the slice's content by `state`. Errors: those of the gate, which leave the slice
+  // unchanged.
   absl::Status Restore(const SliceState& state, AskGate gate);
 
   // Waits until a push that is being applied is complete. Removes the closures below the watermark
@@ -258,10 +260,12 @@ class VariableSlice {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const SliceLayout layout_;
-  const std::shared_ptr<VariableMemory> memory_;  // may be shared with other slices
+  // Memory of the layout's device; may be shared with other slices.
+  const std::shared_ptr<VariableMemory> memory_;
   const Shape shape_;
   const size_t num_bytes_;
-  const std::unique_ptr<UpdateKernel> kernel_;  // null for integer types and dynamic tables
+  // The update rule's kernel; null for integer types and dynamic tables.
+  const std::unique_ptr<UpdateKernel> kernel_;
   const SlotWidths slot_widths_;
   const size_t page_rows_;
 
@@ -274,7 +278,8 @@ class VariableSlice {
   SliceHistory history_ ABSL_GUARDED_BY(mutex_);
   // The kept pushes of the round that is not complete yet.
   RoundPushes round_ ABSL_GUARDED_BY(mutex_);
-  ValueBefore before_ ABSL_GUARDED_BY(mutex_);  // the value from before the last applied round
+  // The value from before the last synchronous round that was applied.
+  ValueBefore before_ ABSL_GUARDED_BY(mutex_);
   // The incarnation of the coordinator that counts the closure ids in history_.
   uint64_t history_of_ ABSL_GUARDED_BY(mutex_) = 0;
 };

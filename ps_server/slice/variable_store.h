@@ -24,7 +24,7 @@ namespace cohort {
 class VariableStore {
  public:
   struct Options {
-    uint32_t ps = 0;  // number of this parameter server within the cluster
+    uint32_t ps = 0;  // number of this home among the cluster's homes
     // The limit of the total bytes of values and slots, without spare blocks. For a dynamic table,
     // its own limit (RowPolicy::bytes_max) is counted.
     size_t resident_bytes_max = 0;

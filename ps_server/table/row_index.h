@@ -123,9 +123,10 @@ class RowIndex {
   static constexpr uint8_t kPassedMax = 255;
 
   struct alignas(64) Group {
-    uint8_t tags[kWidth] = {};  // 0 if the entry is empty
+    uint8_t tags[kWidth] = {};  // tag of each entry; 0 if the entry is empty
     uint8_t passed = 0;
-    uint8_t unused[3] = {};  // makes 16 bytes with `tags`, the unit in which tags are compared
+    // Fills `tags` up to 16 bytes, because tags are compared 16 bytes at a time.
+    uint8_t unused[3] = {};
     uint32_t rows[kWidth] = {};
   };
   static_assert(sizeof(Group) == 64);

@@ -19,8 +19,9 @@ namespace cohort {
 
 struct RowHeader {
   uint64_t key;
-  uint32_t stamp;  // time of the row's last push (RowTime)
-  uint32_t uses;   // number of pushes, at most the largest uint32; 0 marks memory without a row
+  uint32_t stamp;  // time of the last push to the row (RowTime)
+  // Number of pushes to the row, at most the largest uint32; 0 marks memory without a row.
+  uint32_t uses;
 };
 static_assert(sizeof(RowHeader) == 16);
 

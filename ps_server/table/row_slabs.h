@@ -91,7 +91,7 @@ class RowSlabs {
 
  private:
   RowRegions& regions_;
-  std::vector<uint32_t> blocks_;  // number of each block's first row
+  std::vector<uint32_t> blocks_;  // number of the first row of each block
   uint32_t used_ = 0;
   // The number of the first free row. Each free row contains the number of the next free row.
   uint32_t first_free_ = kNoRow;

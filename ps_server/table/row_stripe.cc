@@ -73,7 +73,8 @@ class RowStripe::Updates {
   const RowPush& push_;
   std::array<RowUpdate, kUpdatesAtOnce> updates_;
   std::array<std::byte*, kUpdatesAtOnce> rows_;
-  std::vector<float> scratch_;  // scratch for rows of 16-bit floats: their values in float32
+  // The values of collected updates in float32, if the table has 16-bit floats.
+  std::vector<float> scratch_;
   size_t count_ = 0;
 };
 
@@ -160,7 +161,7 @@ bool RowStripe::IsAdmitted(const KeyAt& key, uint64_t step) {
 uint32_t RowStripe::MakeRow(const KeyAt& key, const RowPush& push, Updates& updates) {
   if (!IsAdmitted(key, push.step.step)) return kNone;
   if (IsAtLimit()) {
-    updates.Flush();  // the row to be evicted may have an update that is not applied yet
+    updates.Flush();  // a collected update may be one of the row that is evicted
     Evict(DrawFor(key, push.step.step), push.now);
   }
   const uint32_t row = Insert(key);

@@ -37,7 +37,7 @@ namespace cohort {
 struct KeyAt {
   uint64_t hash;
   uint64_t key;
-  uint32_t at;  // the key's index in the batch
+  uint32_t at;  // index of the key in the batch
 };
 
 // The parameters of a push, without its keys. `step` has the parameters that are equal for all
@@ -54,7 +54,7 @@ struct RowRules {
   RowLayout layout;
   RowPolicy policy;
   int32_t ttl = 0;  // age in RowTime ticks at which a row expires; 0 if rows never expire
-  size_t stripe_rows_max = 0;  // maximum number of rows in a stripe; 0 for no limit
+  size_t stripe_rows_max = 0;  // maximum number of rows in each stripe; 0 for no limit
 };
 
 // The rows of one stripe, with their index, the counts of seen keys without a row (sights), and the
@@ -185,7 +185,7 @@ class RowStripe {
   SightCounts sights_;
   RowCounts counts_;
   uint64_t swept_ = 0;
-  std::vector<uint32_t> in_range_;  // the result of the last call of RowsIn()
+  std::vector<uint32_t> in_range_;  // the row numbers that the last call of RowsIn() has returned
 };
 
 }  // namespace cohort

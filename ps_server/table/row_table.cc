@@ -117,7 +117,7 @@ void ForEachAtOnce(size_t count, size_t bytes, absl::FunctionRef<void(size_t)> v
 }  // namespace
 
 struct RowTable::Batch {
-  std::vector<KeyAt> keys;    // keys in the order in which the caller gave them
+  std::vector<KeyAt> keys;    // the keys in the order in which the caller gave them
   std::vector<KeyAt> sorted;  // the same keys, sorted by stripe
 };
 
@@ -226,7 +226,8 @@ TableRows RowTable::Save(absl::Time now) const {
   const uint32_t at = RowTime::At(now);
   const RowLayout& layout = rules_.layout;
   const size_t bytes = regions_.bytes();
-  std::array<size_t, kStripes + 1> begins = {};  // index in the result of each stripe's first row
+  // Index in the result of the first row of each stripe.
+  std::array<size_t, kStripes + 1> begins = {};
   for (size_t i = 0; i < kStripes; ++i) {
     MutexLock lock(stripes_[i]->mutex);
     begins[i + 1] = begins[i] + stripes_[i]->rows.rows();

@@ -36,14 +36,15 @@ struct RowTableOptions {
 // The learning rate and the step number of a push.
 struct PushRates {
   double learning_rate = 0;
-  uint64_t step = 1;  // number of the step, counted from 1
+  uint64_t step = 1;  // number of the training step, counted from 1
 };
 
 struct RowTableUse {
   size_t rows = 0;
-  size_t row_bytes = 0;  // bytes of system memory in all blocks of rows
+  size_t row_bytes = 0;  // size in bytes of all blocks of rows
   size_t index_bytes = 0;
-  size_t payload_bytes = 0;  // bytes of values and slots of all rows, without headers and padding
+  // Size in bytes of the values and slots of all rows, without headers and padding.
+  size_t payload_bytes = 0;
   RowCounts counts;
 };
 
@@ -124,7 +125,7 @@ class RowTable {
   void ReturnBatch(std::unique_ptr<Batch> batch) const;
   void LoadRow(const TableRows& rows, size_t at, uint32_t now);
 
-  // The rules and the kernel do not change after construction.
+  // The rules and the update kernel do not change after construction.
   const RowRules rules_;
   const std::unique_ptr<UpdateKernel> kernel_;
   // The regions of memory for rows, which synchronise themselves by a lock of their own.

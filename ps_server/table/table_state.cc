@@ -31,8 +31,8 @@ void SightCounts::Merge(absl::Span<const uint8_t> current, absl::Span<const uint
     Raise(current_[i], current[i]);
     Raise(last_[i], last[i]);
   }
-  // The larger of the two numbers of sights is taken, so that the merged generation ends early
-  // rather than late.
+  // Each of the two merged generations has its number of sights. The larger number is taken, so
+  // that the merged generation ends early rather than late.
   sights_ = std::min(std::max(sights_, sights), kSightsInGeneration);
 }
 

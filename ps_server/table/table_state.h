@@ -24,11 +24,11 @@ struct StepClock {
   // The time at which the coordinator first sent a step to a worker, by the coordinator's clock.
   struct StepTime {
     uint64_t ms = 0;
-    uint64_t coordinator = 0;  // incarnation of the coordinator
+    uint64_t coordinator = 0;  // incarnation of the coordinator that sent the step
   };
 
   uint64_t ms = 0;  // the table's time in milliseconds
-  StepTime last;    // latest send time of the steps that were applied
+  StepTime last;    // latest send time among the steps that were applied
 
   // Advances the table's time to the send time of an applied step. If a step with a later send time
   // was applied before, nothing changes.
@@ -89,10 +89,10 @@ class SightCounts {
             static_cast<size_t>(hash >> 40) % kCounters};
   }
 
-  // Both vectors are empty until the first key is seen.
+  // The two generations of counters; both are empty until the first key is seen.
   std::vector<uint8_t> current_;
   std::vector<uint8_t> last_;
-  size_t sights_ = 0;  // number of sights in the current generation
+  size_t sights_ = 0;  // number of sights that the current generation has counted
 };
 
 // Counts of dropped gradients, expired rows and evicted rows since the job began with the table.

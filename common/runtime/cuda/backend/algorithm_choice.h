@@ -14,7 +14,7 @@ namespace cohort {
 
 struct OfferedAlgorithm {
   int32_t algorithm = 0;
-  bool is_possible = false;  // whether the library can compute this convolution by the algorithm
+  bool is_possible = false;       // whether the convolution can be computed by the algorithm
   bool is_deterministic = false;  // whether the algorithm gives the same bits in every run
 };
 

@@ -25,10 +25,10 @@ struct CudaContext {
   int device = 0;
   cudaStream_t stream = nullptr;
   cublasHandle_t blas = nullptr;
-  cudnnContext* dnn = nullptr;  // cuDNN's handle, made by the first convolution
-  void* workspace = nullptr;    // memory for convolutions; grows, never shrinks
+  cudnnContext* dnn = nullptr;  // the handle of cuDNN; null until the first convolution
+  void* workspace = nullptr;    // workspace of convolutions, which grows and never shrinks
   uint64_t workspace_bytes = 0;
-  void* partials = nullptr;  // partial results of a reduction: room for kReduceBlocks values
+  void* partials = nullptr;  // memory for kReduceBlocks partial results of a reduction
 };
 
 // Offsets of the error codes of CUDA, cuBLAS and cuDNN, by which the codes of the three libraries

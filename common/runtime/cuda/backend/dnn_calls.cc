@@ -93,7 +93,8 @@ int32_t Prepare(CudaContext* context) {
 int32_t NeedWorkspace(CudaContext* context, size_t bytes) {
   if (bytes <= context->workspace_bytes) return kCudaDone;
   if (context->workspace != nullptr) {
-    cudaStreamSynchronize(context->stream);  // earlier work may still use the smaller workspace
+    // Convolutions that were posted before may still use the smaller workspace.
+    cudaStreamSynchronize(context->stream);
     cudaFree(context->workspace);
   }
   context->workspace = nullptr;

@@ -149,7 +149,7 @@ int32_t MaxPoolGrad(CudaContext* context, const MaxPoolGradLaunch& launch) {
 // average pooling.
 COHORT_DEVICE inline int64_t CountOf(const WindowAxis& axis, bool count_padding, int64_t output) {
   WindowAxis counted = axis;
-  if (count_padding) {  // padding counts like input
+  if (count_padding) {  // elements of the padding are counted like those of the input
     counted.input += axis.pad_begin + axis.pad_end;
     counted.pad_begin = 0;
   }

@@ -25,7 +25,7 @@ int32_t SumColumns(CudaContext* context, const SumLaunch& launch, Store store) {
   });
 }
 
-// Computes each of `count` sums in one or more blocks of threads.
+// Computes each of `count` sums over `length` elements in one or more blocks of threads.
 template <typename Store>
 int32_t SumRows(CudaContext* context, const SumLaunch& launch, Store store) {
   const SumLaunch captured = launch;
@@ -45,7 +45,7 @@ int32_t Sum(CudaContext* context, const SumLaunch& launch) {
   };
   if (!launch.columns) return SumRows(context, launch, finish);
   if (launch.parts == 1) return SumColumns(context, launch, finish);
-  // A second launch adds up the partial sums of each column.
+  // After the partial sums of each column, a second launch adds them up.
   double* const partial = launch.partial;
   const int32_t code =
       SumColumns(context, launch, [=] COHORT_DEVICE(int64_t i, double sum) { partial[i] = sum; });

@@ -101,7 +101,8 @@ int32_t SoftmaxGrad(CudaContext* context, const SoftmaxGradLaunch& launch) {
   });
 }
 
-constexpr double kLow = 1e-7;  // same value as kKerasEpsilon of kernels/loss_support.h
+// Lower limit of probabilities, the same as kKerasEpsilon of kernels/loss_support.h.
+constexpr double kLow = 1e-7;
 constexpr double kHigh = 1 - kLow;
 
 // Clips a probability to [kLow, kHigh], as Keras does. A NaN stays NaN.
