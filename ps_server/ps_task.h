@@ -40,8 +40,8 @@ class PsTask {
   // ALREADY_EXISTS that names the address.
   absl::StatusOr<std::string> Start();
 
-  // Reports the state DRAINING. From this call on, no coordinator can attach. If the attached
-  // coordinator asks for more time, the server continues to serve until the coordinator's Shutdown
+  // Reports the state DRAINING, and refuses every coordinator that attaches from now on. If the
+  // present coordinator has promised to call Shutdown, the server continues to serve until that
   // call, for at most `patience`.
   void StartLeaving(absl::Duration patience);
   // Calls StartLeaving and waits for the coordinator's Shutdown call for most of `grace`, then

@@ -40,7 +40,8 @@ std::vector<EpochMeter::Sums> EpochMeter::StepsOf(const absl::StatusOr<FetchedTe
 
 void EpochMeter::Sums::Add(const Sums& other) {
   steps += other.steps;
-  // Sums that are still empty take the number of values from the first sums that are added to them.
+  // If these sums are still empty, they take the number of values from the first sums that are
+  // added to them.
   values.resize(std::max(values.size(), other.values.size()), 0.0);
   for (size_t i = 0; i < other.values.size(); ++i) values[i] += other.values[i];
 }

@@ -98,7 +98,7 @@ absl::Status Trainer::PrepareData() {
   *raw.mutable_source() = sources_.train;
   ASSIGN_OR_RETURN(const proto::ExpectedData all,
                    coordinator_.DescribeDataset(coordinator_.CreatePerWorkerDataset(raw)));
-  // Load() compares the identity of these data with that in the recovery checkpoint.
+  // Load() later compares the identity of the training data with that in the recovery checkpoint.
   progress_->SetData({all.cardinality(), all.content()},
                      {TaskName(WithoutIncarnation(all.worker())), all.files()});
   if (all.cardinality() == 0) return NoExamples("data.train", sources_.train);

@@ -105,7 +105,7 @@ void PageWriter::SetSpans(size_t begin, size_t count, UpdateStep& step) {
 }
 
 size_t PageWriter::SetRowSpans(size_t first, size_t count, size_t row_width, UpdateStep& step) {
-  // Page 0 gives the number of rows in a page, because the last page may have fewer.
+  // Page 0 has the number of rows of every page but the last, which may have fewer.
   const size_t page_rows = value_.elements_of(0) / row_width;
   Enter(first / page_rows);
   // `count` is reduced to the rows in this page. The caller calls SetRowSpans() again for the rows
