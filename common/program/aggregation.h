@@ -21,8 +21,8 @@ namespace cohort {
 // an unknown mode.
 std::string AggregationName(proto::VariableAggregation aggregation);
 
-// Checks an aggregation for a variable of an element type. Errors: INVALID_ARGUMENT for an unknown
-// mode, and for a mean of whole numbers.
+// Checks that an aggregation is known and fits the element type `dtype` of a variable. Errors:
+// INVALID_ARGUMENT for an unknown mode, and for a mean of whole numbers.
 absl::Status CheckAggregation(proto::VariableAggregation aggregation, DType dtype);
 
 // The kind of an update of a variable that a replica sends: kAssign assigns to the variable, and
@@ -35,8 +35,8 @@ struct ReplicaContext {
   proto::VariableAggregation aggregation;
   ReplicaUpdate update = ReplicaUpdate::kPush;
 
-  // Checks that the variable has an aggregation if an update of this kind needs one. Errors:
-  // INVALID_ARGUMENT that names the variable and says what to do.
+  // Checks that the variable has an aggregation other than NONE, unless the update is a gradient
+  // for an optimizer. Errors: INVALID_ARGUMENT that names the variable and says what to do.
   absl::Status Check() const;
   // Returns the aggregation by which the updates of all replicas become one update of the variable:
   // MEAN for gradients, and otherwise the variable's aggregation.

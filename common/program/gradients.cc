@@ -24,7 +24,7 @@ struct Path {
   std::set<int> nodes;  // positions in the graph's node list of the nodes that need gradients
 };
 
-// Returns the node's key in GradientRules.
+// Returns the key under which GradientRules has the rule of the node's operator.
 std::string RuleKey(const onnx::NodeProto& node) {
   return node.domain() == kCohortDomain ? absl::StrCat("cohort.", node.op_type())
          : node.domain().empty()        ? node.op_type()

@@ -128,8 +128,8 @@ absl::Status Pow(GradientSite& site) {
   return absl::OkStatus();
 }
 
-// Sets the gradients of Max or Min. MaxGrad gives them in the shape of the output, and broadcast
-// axes are summed.
+// Sets the gradients of Max or Min. MaxGrad gives the gradients in the shape of the output; they
+// are then summed over broadcast axes.
 absl::Status Extremum(GradientSite& site) {
   std::vector<std::string> inputs = {site.dy()};
   const int count = site.node().input_size();
@@ -156,8 +156,8 @@ absl::Status SumOrMean(GradientSite& site) {
   return absl::OkStatus();
 }
 
-// Sets the gradients of y = a - n b, where the whole number n is constant almost everywhere: da =
-// dy and db = -n dy. The division (a - y) / b gives n up to rounding errors.
+// Sets the gradients of Mod: y = a - n b, where the whole number n is constant almost everywhere:
+// da = dy and db = -n dy. The division (a - y) / b gives n up to rounding errors.
 absl::Status Mod(GradientSite& site) {
   if (site.Wants(0)) site.SetReduced(0, site.dy());
   if (site.Wants(1)) {
@@ -168,8 +168,9 @@ absl::Status Mod(GradientSite& site) {
   return absl::OkStatus();
 }
 
-// Sets the gradients of y = x for positive x, slope * x for negative x. At 0 both gradients are 0,
-// as in Keras, which adds up two rectifiers; PyTorch has dx = slope * dy there.
+// Sets the gradients of PRelu, which is x for positive x and slope * x for negative x. At x = 0
+// both gradients are 0, as in Keras, where PRelu is the sum of two rectifiers; PyTorch has dx =
+// slope * dy there.
 absl::Status PRelu(GradientSite& site) {
   const std::string& x = site.input(0);
   const std::string zero = site.Scalar(0);
@@ -189,7 +190,7 @@ absl::Status PRelu(GradientSite& site) {
 absl::Status Clip(GradientSite& site) {
   if (site.Wants(0)) {
     std::vector<std::string> inputs = {site.dy(), site.input(0), site.input(1), site.input(2)};
-    // In ONNX, a node's list of inputs must not end with absent inputs.
+    // ONNX does not allow absent inputs at the end of a node's list of inputs, so they are removed.
     while (inputs.back().empty()) inputs.pop_back();
     site.Set(0, site.Cohort("ClipGrad", std::move(inputs)));
   }

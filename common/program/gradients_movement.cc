@@ -71,7 +71,7 @@ absl::Status Mirrored(GradientSite& site, const std::string& op, int inputs,
   if (!site.Wants(0)) return absl::OkStatus();
   std::vector<std::string> names = {site.dy(), site.input(0)};
   for (int i = 1; i < inputs; ++i) names.push_back(site.input(i));
-  // In ONNX, a node's list of inputs must not end with absent inputs.
+  // ONNX does not allow absent inputs at the end of a node's list of inputs, so they are removed.
   while (names.back().empty()) names.pop_back();
   site.Set(0, site.Cohort(op, std::move(names), std::move(attributes)));
   return absl::OkStatus();

@@ -121,7 +121,8 @@ absl::Status Gemm(GradientSite& site) {
   SetMatrixGradients(site, {site.input(0), site.Int("transA", 0) != 0},
                      {site.input(1), site.Int("transB", 0) != 0}, site.Float("alpha", 1));
   if (site.Wants(2)) {
-    // Gemm adds beta times its third input, which may have been broadcast.
+    // Gemm adds beta times its third input, C, which may have been broadcast. So the gradient of C
+    // is beta * dY, summed over broadcast axes.
     const float beta = site.Float("beta", 1);
     site.SetReduced(
         2, beta == 1 ? site.dy() : site.Onnx("Mul", {site.dy(), site.Scalar(double{beta})}));

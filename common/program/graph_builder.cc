@@ -135,7 +135,8 @@ absl::StatusOr<onnx::ModelProto> GraphBuilder::Finish() {
   onnx::ModelProto model = model_;
   model.set_ir_version(kOnnxIrVersion);
   model.set_producer_name("cohort");
-  // The builder makes nodes only of these two opsets, so the model imports exactly these.
+  // The builder makes nodes only of ONNX's own domain and of the cohort domain, so the model
+  // imports only these two.
   model.clear_opset_import();
   auto* onnx_opset = model.add_opset_import();
   onnx_opset->set_domain("");

@@ -196,7 +196,8 @@ bool IsKnown(const onnx::NodeProto& node, const Opsets& opsets) {
          onnx::OpSchemaRegistry::Schema(node.op_type(), opset->second, node.domain()) != nullptr;
 }
 
-// Checks one node against the schema of its operator.
+// Checks that the model imports the node's operator and that the operator is not deprecated. Also
+// checks the numbers of inputs and outputs, and the attributes, against the operator's schema.
 void CheckNode(const onnx::NodeProto& node, const Opsets& opsets, Problems& problems) {
   const auto opset = opsets.find(node.domain());
   if (opset == opsets.end()) {
@@ -223,7 +224,7 @@ void CheckNode(const onnx::NodeProto& node, const Opsets& opsets, Problems& prob
 void CheckGraph(const onnx::GraphProto& graph, const Opsets& opsets, std::set<std::string> known,
                 Problems& problems);
 
-// Checks the graphs and tensors in a node's attributes.
+// Checks all graphs in a node's attributes (CheckGraph), and all tensors there (CheckTensorProto).
 void CheckSubgraphs(const onnx::NodeProto& node, const Opsets& opsets,
                     const std::set<std::string>& known, Problems& problems) {
   for (const onnx::AttributeProto& attribute : node.attribute()) {
@@ -402,8 +403,9 @@ void AddKernelProblems(const onnx::NodeProto& node, const ValueTypes& types,
   for (const std::string& reason : kernel_problems(node, types)) problems.Add(node, reason);
 }
 
-// Checks the types of all nodes after inference. `inference` is the result of InferAll. If InferAll
-// has failed, its error is reported together with the nodes that have wrong types.
+// Checks after inference that each node's input types fit its operator, that all types are known,
+// and that each node has a kernel. `inference` is the result of InferAll. If InferAll has failed,
+// InferAll's error is reported together with the nodes that have wrong types.
 absl::Status CheckTyped(const onnx::ModelProto& model, const absl::Status& inference,
                         KernelProblems kernel_problems) {
   const ValueTypes types(model.graph());

@@ -65,7 +65,9 @@ void NormaliseDomains(onnx::GraphProto& graph) {
   }
 }
 
-// Returns the version of ONNX's opset that the model imports, after checking all imports.
+// Returns the version of ONNX's opset that the model imports. Errors: INVALID_ARGUMENT if the model
+// imports a domain twice, another version of the cohort domain, or an ONNX opset that is missing or
+// not supported.
 absl::StatusOr<int> OnnxOpset(onnx::ModelProto& model) {
   std::map<std::string, int64_t> versions;
   for (auto& import : *model.mutable_opset_import()) {

@@ -16,7 +16,7 @@
 
 namespace cohort {
 
-// A pool of free buffers, kept by size. Thread-safe. Buffers in use keep the pool alive.
+// A pool of free buffers, grouped by size. Thread-safe. Buffers in use keep the pool alive.
 class OutputPool : public std::enable_shared_from_this<OutputPool> {
  public:
   static constexpr size_t kMaxFreePerSize = 4;

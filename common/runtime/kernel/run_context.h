@@ -12,7 +12,7 @@
 
 namespace cohort {
 
-class ReplicaExchange;  // a type of the worker; the runtime only passes pointers to it on
+class ReplicaExchange;  // a type of the worker; the runtime only passes on pointers to it
 
 // A receiver that takes a run's outputs while later nodes still run. Lives on the strand of the
 // run.

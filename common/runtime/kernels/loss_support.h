@@ -52,8 +52,8 @@ struct LossView {
   AxisView view;
   Shape loss;
 };
-// Returns the view of predictions with at least one class. Errors: INVALID_ARGUMENT for no classes
-// or an axis that `prediction` does not have.
+// Returns the view of `prediction`, whose axis number `axis` is the class axis. Errors:
+// INVALID_ARGUMENT if there are no classes, or if `prediction` does not have the axis.
 absl::StatusOr<LossView> ViewOfLoss(const Tensor& prediction, int64_t axis);
 // Checks the labels of categorical_crossentropy, which are a distribution over the classes for each
 // example: they must have the type and the shape of the predictions. Errors: INVALID_ARGUMENT

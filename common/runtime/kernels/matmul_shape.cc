@@ -27,7 +27,8 @@ absl::StatusOr<MatMulShape> ResolveMatMul(const Shape& a, const Shape& b,
   if (b.rank() >= 2) shape.n = b.dim(b.rank() - 1);
   if (flags.transpose_b) std::swap(k, shape.n);
   if (k != shape.k) return mismatch();
-  // The last two axes of an operand are those of its matrices; all axes before them broadcast.
+  // The last two axes of an operand are the rows and columns of its matrices. All axes before them
+  // broadcast.
   const Shape lead_a(a.dims().subspan(0, static_cast<size_t>(std::max(a.rank() - 2, 0))));
   const Shape lead_b(b.dims().subspan(0, static_cast<size_t>(std::max(b.rank() - 2, 0))));
   absl::StatusOr<Shape> lead = BroadcastShape(lead_a, lead_b);

@@ -4,7 +4,8 @@ namespace cohort {
 
 namespace {
 
-// Returns, for each axis of the transposed result, the input's axis.
+// Returns, for each axis of the transposed result, the number of the input's axis that becomes this
+// axis.
 absl::StatusOr<std::vector<int>> ResolvePerm(const TransposeParameters& parameters, int rank) {
   std::vector<int> perm;
   if (!parameters.given) {

@@ -137,7 +137,7 @@ struct LeakyReluFunction {
 struct ThresholdedReluFunction {
   template <typename T>
   static double Value(const UnaryParameters& p, T x) {
-    // A NaN stays NaN.
+    // A NaN fails the comparison with alpha, so it stays NaN.
     return static_cast<double>(x) <= p.alpha ? 0 : static_cast<double>(x);
   }
   template <typename T>

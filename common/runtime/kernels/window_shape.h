@@ -40,7 +40,8 @@ struct Window {
 // INVALID_ARGUMENT naming the attribute or the axis that does not fit.
 absl::StatusOr<Window> ResolveWindow(const Shape& image, const WindowParameters& parameters);
 
-// Returns the shape of the result of an operator with a window, [batch, channels, ...].
+// Returns the shape [batch, channels, ...] of the result of an operator that slides `window` over
+// images.
 Shape WindowOutputShape(int64_t batch, int64_t channels, const Window& window);
 
 // Calls visit(output, input, tap) for each tap (position in a window) that falls on an input

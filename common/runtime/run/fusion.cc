@@ -17,7 +17,8 @@ std::map<std::string, std::vector<int64_t>> DeclaredShapes(const onnx::GraphProt
     shapes[weight.name()] = {weight.dims().begin(), weight.dims().end()};
   }
   for (const onnx::ValueInfoProto& input : graph.input()) {
-    // If a graph input has the name of a weight, only the input's declared type counts.
+    // If a graph input has the name of a weight, the weight is only the input's default, so only
+    // the input's declared type counts.
     shapes.erase(input.name());
     const onnx::TypeProto_Tensor& type = input.type().tensor_type();
     if (!type.has_shape() || type.elem_type() != onnx::TensorProto::FLOAT) continue;
@@ -78,7 +79,8 @@ void FuseBias(size_t product, const std::map<std::string, std::vector<int64_t>>&
   if (weight == shapes.end() || weight->second.size() != 2) return;
   if (bias == shapes.end() || bias->second != std::vector<int64_t>{weight->second[1]}) return;
 
-  // MatMul and Add can be fused, so the fused node is built.
+  // All conditions for the fusion of MatMul and Add hold. The fused node starts as a copy of the
+  // MatMul.
   onnx::NodeProto fused = mat_mul;
   fused.set_domain(kRuntimeDomain);
   fused.set_op_type("MatMulBias");

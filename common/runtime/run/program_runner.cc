@@ -262,7 +262,7 @@ class ProgramRunner::Impl {
 
   void Fail(absl::Status status) {
     // Posted work may still read inputs, so the stream is waited for. The stream's own status is
-    // dropped, since the run ends with `status`.
+    // dropped, since the run ends with the error `status`.
     if (stream_ != nullptr) (void)stream_->Wait();
     values_.Abandon();
     End(std::move(status));

@@ -30,7 +30,7 @@ class CompiledProgram;
 // The target of a compilation for a device: the device's kernels, and the stream of the runner.
 struct DeviceTarget {
   const KernelRegistry& kernels;
-  // The stream that the runner posts to, shared with the runner.
+  // The stream to which the runner posts work, shared with the runner.
   std::shared_ptr<CudaStream> stream;
   // One flag per output of the graph, or empty. If the flag is set and a node on the device
   // computes the output, the run returns the output as a tensor of the device (IsOnDevice), which

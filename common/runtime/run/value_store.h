@@ -93,10 +93,11 @@ class ValueStore {
   void FillBehind(int node);
 
   const CompiledProgram& program_;
-  // The pool for graph outputs, shared with buffers in use, which refer to the pool.
+  // The pool of the buffers of graph outputs, shared with the buffers in use, which return to the
+  // pool.
   const std::shared_ptr<OutputPool> pool_;
   // The pool for values of runs that record. It is made as soon as the inputs' shapes have changed
-  // between runs. Shared with buffers in use, which refer to the pool.
+  // between runs. Shared with the buffers in use, which return to the pool.
   std::shared_ptr<OutputPool> varying_;
   std::vector<Tensor> values_;
   std::vector<Placement> current_;  // where each value of this run is stored

@@ -10,7 +10,7 @@
 #include "common/runtime/update/optimizer_kernel.h"
 
 // Sources of the formulas: keras/src/optimizers/{sgd,adagrad,rmsprop,adam,adamax,nadam,adadelta,
-// ftrl}.py, `update_step`; for weight decay and averages, base_optimizer.py. Keras differs from
+// ftrl}.py, `update_step`; weight decay and averages are in base_optimizer.py. Keras differs from
 // other libraries in two choices: the momentum slot includes the learning rate, and the epsilon of
 // Adagrad and RMSprop is under the root.
 
@@ -36,8 +36,8 @@ class SgdKernel : public OptimizerKernel {
 
   void CatchUp(const UpdateStep& step, const MissedSteps& missed) const override {
     if (momentum_ == 0) return LoseLoop(SpanOf(step, missed));
-    // Without momentum_of_gradients the momentum slot includes the learning rate. Nesterov's
-    // look-ahead multiplies the move by the momentum once more.
+    // Without momentum_of_gradients the momentum slot includes the learning rate. With Nesterov,
+    // each missed step moves the value by momentum * m instead of m.
     const double rate = (of_gradients_ ? -step.learning_rate : 1) * (nesterov_ ? momentum_ : 1);
     MoveLoop(SpanOf(step, missed), Slot(step, 0).in,
              static_cast<float>(rate * missed.Moves(momentum_)));

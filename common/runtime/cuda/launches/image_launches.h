@@ -135,8 +135,8 @@ struct MaxPoolIndicesLaunch {
   int64_t* indices = nullptr;  // `indices` may be the same memory as `at`
 };
 
-// Computes the gradient of max pooling: an element of dx is the sum of dy over the windows whose
-// largest element it was.
+// Computes the gradient of max pooling: an element of dx is the sum of dy over all windows of which
+// the element was the largest.
 struct MaxPoolGradLaunch {
   Slide slide;
   const float* dy = nullptr;

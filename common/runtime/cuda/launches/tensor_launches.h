@@ -28,7 +28,7 @@ struct DeviceLines {
   int64_t inner = 1;
 };
 
-// Computes y[i] from x[i].
+// Computes y[i] = op(x[i]) for each i.
 struct UnaryLaunch {
   enum class Op : int32_t { kNeg, kSqrt, kExp, kLog, kRelu, kSigmoid, kTanh };
   Op op = Op::kNeg;
@@ -63,7 +63,7 @@ struct UnaryGradLaunch {
 // which elements are kept.
 struct DropoutLaunch {
   int64_t count = 0;
-  uint64_t key = 0;    // the key of the RandomStream
+  uint64_t key = 0;    // the key of the RandomStream from which the mask is drawn
   uint64_t first = 0;  // number of x's first element in the global batch
   uint32_t threshold = 0;
   float scale = 1;

@@ -18,7 +18,8 @@ struct TapRun {
 };
 
 COHORT_INLINE TapRun RunOf(const WindowAxis& axis, int64_t tap) {
-  const int64_t offset = tap * axis.dilation - axis.pad_begin;  // the tap's input for output 0
+  // Input position of the tap for output 0.
+  const int64_t offset = tap * axis.dilation - axis.pad_begin;
   const int64_t first = offset >= 0 ? 0 : (-offset + axis.stride - 1) / axis.stride;
   const int64_t reach = axis.input - 1 - offset;
   const int64_t last = reach < 0 ? 0 : std::min(reach / axis.stride + 1, axis.output);
@@ -99,8 +100,8 @@ COHORT_INLINE void SumEach(const BatchNormShape& shape, double* sums, Term term)
   }
 }
 
-// Calls body(position, center, factor, shift, rate) for each element, with the four numbers of the
-// element's channel.
+// Calls body(position, center, factor, shift, rate) for each element. The four numbers after the
+// position are those of the element's channel.
 template <typename Body>
 COHORT_INLINE void MapEach(const BatchNormShape& shape, const ChannelMap& map, const float* rates,
                            Body body) {
@@ -128,7 +129,8 @@ COHORT_INLINE void MapEach(const BatchNormShape& shape, const ChannelMap& map, c
 }  // namespace
 
 COHORT_SIMD void TurnLoop(const TurnedMatrix& matrix) {
-  // One tile of `in` and one tile of `out` together fit in the first-level cache.
+  // The matrix is transposed in square tiles of kTile rows, so small that a tile of `in` and a tile
+  // of `out` fit in the first-level cache together.
   constexpr int64_t kTile = 16;
   for (int64_t r0 = 0; r0 < matrix.rows; r0 += kTile) {
     const int64_t rows = std::min(kTile, matrix.rows - r0);

@@ -81,8 +81,8 @@ COHORT_INLINE void CopyFixed(const std::byte* in, std::byte* out, int64_t rows, 
   }
 }
 
-// Copies rows between memory areas with different distances from row to row; common lengths have
-// loops of their own.
+// Copies rows between memory areas with different distances from row to row; the common row lengths
+// have loops of their own.
 COHORT_INLINE void CopyStrided(const std::byte* in, std::byte* out, int64_t rows, size_t bytes,
                                Strided step) {
   switch (bytes) {

@@ -134,7 +134,7 @@ double Negate(double x) { return -x; }
 double SquareRoot(double x) { return std::sqrt(x); }
 double Exponential(double x) { return std::exp(x); }
 double Logarithm(double x) { return std::log(x); }
-double Rectify(double x) { return x < 0 ? 0 : x; }  // a NaN stays NaN
+double Rectify(double x) { return x < 0 ? 0 : x; }  // NaN < 0 is false, so a NaN stays NaN
 double Logistic(double x) { return 1 / (1 + std::exp(-x)); }
 double HyperbolicTangent(double x) { return std::tanh(x); }
 

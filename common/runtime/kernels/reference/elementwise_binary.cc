@@ -1,4 +1,5 @@
-// Comparisons, logic, Where, Clip and the arithmetic that elementwise.cc lacks.
+// The kernels of comparisons, of logic, of Where and Clip, and of the arithmetic of several tensors
+// that is not in elementwise.cc.
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
-// Functions of one tensor that ONNX has beyond elementwise.cc's, those of unary_functions.h, and
-// UnaryGrad, the gradient of the latter.
+// The kernels of ONNX's functions of one tensor that are not in elementwise.cc, and of UnaryGrad,
+// which computes the gradients of the functions in unary_functions.h.
 
 #include <cmath>
 #include <type_traits>
@@ -127,7 +127,7 @@ struct AbsValue {
 struct SignValue {
   template <typename T>
   static T Of(T x) {
-    // A NaN stays NaN.
+    // A NaN fails both comparisons, so it stays NaN.
     return x > T{0} ? T{1} : x < T{0} ? static_cast<T>(-1) : x;
   }
 };

@@ -324,7 +324,9 @@ absl::Status RunExpand(KernelContext& context) {
   return absl::OkStatus();
 }
 
-// Returns the mapping of Tile for an input of the shape `input`.
+// Returns the mapping of Tile for an input of the shape `input`. `repeats` holds for each axis how
+// often Tile repeats the input along it. Errors: INVALID_ARGUMENT for a negative number, or a
+// result that is too large.
 absl::StatusOr<Mapping> TileMapping(const Shape& input, const Tensor& repeats) {
   ASSIGN_OR_RETURN(const std::vector<int64_t> counts, ToInt64s(repeats));
   if (counts.size() != static_cast<size_t>(input.rank())) {

@@ -1,4 +1,4 @@
-// Operators that cut, mask, reverse or make tensors.
+// The kernels of Split, Trilu, ReverseSequence, Range and ConstantOfShape.
 
 #include <algorithm>
 #include <cmath>
