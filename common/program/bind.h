@@ -14,7 +14,7 @@ namespace cohort {
 
 // The bindings of a graph, by the names of its inputs and outputs. An input's binding says where
 // the input's value comes from, an output's binding where the output's value goes. BindProgram
-// writes the names into the bindings.
+// writes the names of the inputs and outputs into the bindings.
 struct Bindings {
   std::map<std::string, proto::InputBinding> inputs;
   std::map<std::string, proto::OutputBinding> outputs;

@@ -110,9 +110,9 @@ absl::Status CumSum(GradientSite& site) {
   return absl::OkStatus();
 }
 
-// Sets the gradient of TopK: the dy of each selected value is written to the position of the value
-// in the input, which TopK's second output, the indices, gives. No index occurs twice in a line, so
-// nothing has to be added up.
+// Sets the gradient of TopK: each selected element gets the dy of its copy among the results, and
+// all other elements get 0. TopK's second output has the indices of the selected elements. No index
+// occurs twice in a line, so nothing is added up.
 absl::Status TopK(GradientSite& site) {
   if (!site.Wants(0)) return absl::OkStatus();
   const std::string zeros = site.Cohort("ZerosLike", {site.input(0)});

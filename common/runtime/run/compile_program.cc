@@ -208,7 +208,8 @@ void Compiler::OrderNodes() {
     while (!stack.empty() && errors_.empty()) {
       const int node = stack.back();
       char& node_state = state[static_cast<size_t>(node)];
-      // This is the node's second visit: all its inputs have been ordered, so the node comes next.
+      // The node is on top of the stack for the second time: all its inputs have been ordered, so
+      // the node comes next.
       if (node_state != kNew) {
         stack.pop_back();
         if (node_state == kOpen) order_.push_back(node);

@@ -40,7 +40,7 @@ COHORT_INLINE float Dot(const float* a, const float* b, int64_t count) {
   return sum;
 }
 
-// Adds the rows of `a`, each times its weight, to the sums: sums += weights[0] * row 0 + ... +
+// Adds four rows of `a`, each times its weight, to `sums`: sums += weights[0] * row 0 + ... +
 // weights[3] * row 3. Each row has `count` elements.
 COHORT_INLINE void AddRows(const float* a, const float* weights, float* sums, int64_t count) {
   const float w0 = weights[0], w1 = weights[1], w2 = weights[2], w3 = weights[3];

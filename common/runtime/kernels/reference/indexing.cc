@@ -69,8 +69,8 @@ absl::Status RunGatherGrad(KernelContext& context, const AxisParameters& paramet
   }
   return DispatchFloats(dy, [&](auto tag) {
     using T = typename decltype(tag)::Type;
-    // If an index occurs several times, the gradients of its row add up, in double and in the order
-    // of the indices.
+    // If an index occurs several times, the gradients of the row that it selects add up, in double
+    // and in the order of the indices.
     std::vector<double> sums(static_cast<size_t>(shape.num_elements()), 0);
     const T* from = dy.data<T>();
     for (int64_t outer = 0; outer < view.outer; ++outer) {

@@ -16,7 +16,7 @@ namespace cohort {
 
 namespace {
 
-// The place from which an element comes that does not come from the input.
+// The entry of an AxisMap for a place of the result whose elements do not come from the input.
 constexpr int64_t kNowhere = -1;
 
 // A map for one axis: entry i is the place along the input's axis from which the elements at place

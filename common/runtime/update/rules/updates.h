@@ -123,8 +123,8 @@ struct AdamSlots {
 };
 using AdamUpdate = RuleUpdate<AdamSlots, AdamRates>;
 
-// Adamax: m changes as in Adam;  u = max(beta_2 u, |g|);  v -= rate m / (u + epsilon), where rate =
-// lr / (1 - beta_1^t).
+// Adamax: m changes as in Adam;  u = max(beta_2 u, |g|);  v -= rate m / (u + epsilon), where
+// rate = lr / (1 - beta_1^t).
 struct AdamaxRates {
   float rate;
   float one_minus_beta_1;
@@ -137,9 +137,9 @@ struct AdamaxSlots {
 };
 using AdamaxUpdate = RuleUpdate<AdamaxSlots, AdamaxRates>;
 
-// Nadam: m and u change as in Adam; v -= (momentum_rate m + gradient_rate g) / (sqrt(u scale) +
-// epsilon), where scale = 1 / (1 - beta_2^t), and the two rates are lr times the factors of
-// Nesterov's look-ahead.
+// Nadam: m and u change as in Adam;
+// v -= (momentum_rate m + gradient_rate g) / (sqrt(u scale) + epsilon), where
+// scale = 1 / (1 - beta_2^t), and the two rates are lr times the factors of Nesterov's look-ahead.
 struct NadamRates {
   float momentum_rate;
   float gradient_rate;
@@ -155,8 +155,8 @@ struct NadamSlots {
 using NadamUpdate = RuleUpdate<NadamSlots, NadamRates>;
 
 // FTRL: n' = n + g^2;  z += g + 2 shrinkage v - (n'^p - n^p) / lr v, with p = -learning_rate_power;
-// v = (clip(z, -l1, l1) - z) / (n'^p / lr + 2 l2);  n = n'. Where the quotient is 0 / 0, v is 0:
-// this element has never had a gradient.
+// v = (clip(z, -l1, l1) - z) / (n'^p / lr + 2 l2);  n = n'.
+// Where the quotient is 0 / 0, v is 0: this element has never had a gradient.
 struct FtrlRates {
   float inverse_learning_rate;
   float power;  // p of FTRL's formulas
