@@ -26,8 +26,8 @@ COHORT_INLINE TapRun RunOf(const WindowAxis& axis, int64_t tap) {
   return {first, std::max(first, last), first * axis.stride + offset};
 }
 
-// Calls visit(start of the input row, TapRun along that row) for each tap of one row of outputs, if
-// the tap's input row exists.
+// For each tap of one row of outputs whose input row exists, calls visit(offset of the input row in
+// the plane, TapRun of the tap along this row).
 template <typename Visit>
 COHORT_INLINE void ForEachRowTap(const PlaneWindow& window, int64_t output_row, Visit&& visit) {
   const WindowAxis& rows = window.rows;
