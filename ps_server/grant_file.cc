@@ -10,7 +10,7 @@
 
 namespace cohort {
 
-// The file has one line: epoch, coordinator incarnation, hash of the job's settings, lease in
+// The grant file has one line: epoch, coordinator incarnation, hash of the job's settings, lease in
 // milliseconds, and last the job's name, which extends to the end of the file.
 absl::StatusOr<EpochGrant> ReadGrant(FileSystem& files, const std::string& path) {
   // An interrupted WriteGrant may have left a temporary file.
@@ -37,7 +37,8 @@ absl::StatusOr<EpochGrant> ReadGrant(FileSystem& files, const std::string& path)
 }
 
 absl::Status WriteGrant(FileSystem& files, const std::string& path, const EpochGrant& grant) {
-  // The file is replaced atomically, so after a crash it has either the old grant or the new one.
+  // The grant file is replaced atomically, so after a crash it has either the old grant or the new
+  // one.
   return WriteFileAtomically(
       files, path,
       absl::StrCat(grant.epoch, " ", grant.coordinator_incarnation, " ", grant.job.settings(), " ",

@@ -12,12 +12,13 @@
 
 namespace cohort {
 
-// Reads the last granted epoch from the file. The result has epoch 0 if there is no grant file yet.
-// Errors: DATA_LOSS that names the damaged file and says what to do; those of the file system.
+// Reads the last granted epoch from the grant file `path`. The result has epoch 0 if there is no
+// grant file yet. Errors: DATA_LOSS that names a damaged file and says what to do; those of the
+// file system.
 absl::StatusOr<EpochGrant> ReadGrant(FileSystem& files, const std::string& path);
 
-// Writes a granted epoch to the file. Once the function has returned, the grant survives a crash.
-// Errors: those of the file system, naming the file.
+// Writes a granted epoch to the grant file `path`. Once the function has returned, the grant
+// survives a crash. Errors: those of the file system, naming the file.
 absl::Status WriteGrant(FileSystem& files, const std::string& path, const EpochGrant& grant);
 
 }  // namespace cohort

@@ -1,4 +1,4 @@
-// The program `ps`: a parameter server that serves until SIGTERM, SIGINT or the Shutdown call stops
+// The daemon `ps`: a parameter server that serves until SIGTERM, SIGINT or the Shutdown call stops
 // it. Its exit codes are in common/cluster/exit_codes.h.
 
 #include <string>
@@ -30,8 +30,8 @@ int Serve(const RoleOptions& options) {
   task_options.send_bytes_max = static_cast<size_t>(options.send_buffer_mib) << 20;
   task_options.grant_file = options.grant_file;
   if (!options.grant_file.empty()) {
-    // The server does not start with a damaged grant file, because it could then grant an epoch a
-    // second time.
+    // The server does not start with a damaged grant file, because it could then grant the same
+    // epoch twice.
     const absl::StatusOr<EpochGrant> granted = ReadGrant(world.files, options.grant_file);
     if (!granted.ok()) {
       Log(LogLevel::kError, "start_failed", {{"cause", granted.status().message()}});

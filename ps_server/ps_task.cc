@@ -13,13 +13,13 @@ PsTask::PsTask(World world, Options options)
     : world_(world), options_(std::move(options)), push_gate_(std::make_shared<PushGate>()) {
   TaskOptions task_options = options_;
   task_options.memory_bytes = options_.resident_bytes_max;
-  // The push gate must know the new epoch before the first call of the coordinator that attaches.
+  // The push gate must know the new epoch before the attaching coordinator makes its first call.
   task_options.on_attach = [gate = push_gate_](const proto::AttachRequest& request) {
     gate->StartEpoch(request.epoch(), request.coordinator_incarnation());
   };
   if (!options_.grant_file.empty()) {
-    // A grant is written to disk before the coordinator gets its answer, so a restarted server
-    // remembers every grant.
+    // The grant of an epoch is written to disk before the coordinator gets its answer, so a
+    // restarted server remembers every grant.
     task_options.on_grant = [&files = world_.files, path = options_.grant_file](
                                 const EpochGrant& grant) { return WriteGrant(files, path, grant); };
   }
@@ -37,7 +37,7 @@ PsTask::~PsTask() {
   // The network server is destroyed first, so that no new call arrives while the services stop.
   server_.reset();
   // An open Watch call and the services keep each other alive. Stop() ends the Watch call, so that
-  // both can be freed.
+  // the services can be destroyed.
   task_service_->Stop();
 }
 

@@ -1,8 +1,8 @@
 #pragma once
 
 // A parameter server: its services, connected and listening on the network. It has no thread of its
-// own; everything runs on the threads of the transport and the executor of its World. So the
-// program `ps`, the in-process tests and the simulator run the same object.
+// own; everything runs on the threads of the transport and the executor of its World. So the daemon
+// `ps`, the in-process tests and the simulator run the same object.
 
 #include <cstdint>
 #include <functional>
@@ -19,14 +19,14 @@ namespace cohort {
 // A parameter server that listens and serves until it is destroyed. Thread-compatible.
 class PsTask {
  public:
-  // The options of the TaskService and of the server itself; the PsTask sets memory_bytes,
-  // on_attach and on_grant.
+  // The options of the TaskService and of the parameter server itself. PsTask itself sets the
+  // TaskOptions memory_bytes, on_attach and on_grant.
   struct Options : TaskOptions {
-    std::string listen_address;  // host:port; port 0 takes a free port
-    std::string grant_file;      // path of the grant file (grant_file.h); empty: no file
-    // The limit of the total bytes of values and slots in memory.
+    std::string listen_address;  // address to listen on, host:port; port 0 takes a free port
+    std::string grant_file;      // path of the grant file (grant_file.h); empty for no file
+    // The limit of the total bytes of variables' values and slots in memory.
     size_t resident_bytes_max = size_t{64} << 30;
-    // The limit of the bytes of received requests that are not answered yet
+    // The limit of the total bytes of received requests that are not answered yet
     // (Service::receive_budget).
     size_t receive_bytes_max = size_t{1} << 30;
     // The limit of the total bytes of answers to pulls that are not sent yet.
@@ -36,27 +36,27 @@ class PsTask {
   PsTask(World world, Options options);
   ~PsTask();
 
-  // Starts to listen. Returns the bound address. Errors: UNAVAILABLE or ALREADY_EXISTS that names
-  // the address.
+  // Starts to listen. Returns the address to which the server is bound. Errors: UNAVAILABLE or
+  // ALREADY_EXISTS that names the address.
   absl::StatusOr<std::string> Start();
 
-  // Reports the state DRAINING. From this call on, no coordinator can attach. If the attached
-  // coordinator asks for it, the server continues to serve until
-  // the coordinator's Shutdown call, for at most `patience`.
+  // Reports the state DRAINING, and refuses every coordinator that attaches from now on. If the
+  // present coordinator has promised to call Shutdown, the server continues to serve until that
+  // call, for at most `patience`.
   void StartLeaving(absl::Duration patience);
-  // Calls StartLeaving and waits for the coordinator's Shutdown for most of `grace`, then refuses
-  // new calls and waits for open ones. Blocks for at most `grace` in total.
+  // Calls StartLeaving and waits for the coordinator's Shutdown call for most of `grace`, then
+  // refuses new calls and waits for open calls to end. Blocks for at most `grace` in total.
   void Drain(absl::Duration grace);
 
  private:
   World world_;
   const Options options_;
-  // The push gate and the services are shared with running calls, which may end after this object
-  // is destroyed.
+  // The push gate and the two services are shared with running calls, which may end after this
+  // object is destroyed.
   std::shared_ptr<PushGate> push_gate_;
   std::shared_ptr<TaskService> task_service_;
   std::shared_ptr<PsService> ps_service_;
-  // Declared last and so destroyed first, because the server calls the services.
+  // The network server calls the services. It is declared last, so that it is destroyed first.
   std::unique_ptr<Server> server_;
 };
 

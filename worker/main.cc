@@ -1,5 +1,5 @@
-// The program `worker`. It runs closures for a coordinator until SIGTERM, SIGINT or the Shutdown
-// call tells it to stop. Exit codes: common/cluster/exit_codes.h.
+// The executable `worker`: a worker task that runs closures for a coordinator until SIGTERM, SIGINT
+// or the Shutdown call tells it to stop. Exit codes: common/cluster/exit_codes.h.
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -27,25 +27,28 @@
 namespace cohort {
 namespace {
 
-// The number of threads for batches, copies of large pulls, resources, and the variables in this
-// process. Programs have their own threads.
+// The number of threads of the worker's executor, which makes batches, copies large pulls, handles
+// slow calls and serves the variables of this process. Programs are computed on threads of their
+// own.
 constexpr int kServiceThreads = 3;
 
-// Starts the process again with passive OpenMP threads. OpenMP, which oneDNN uses, reads its
-// variables when it is loaded, which happens before main. Threads that spin while they wait would
-// take the processor from the parameter servers on the same machine.
+// Starts this process again with OMP_WAIT_POLICY=passive, unless that environment variable is set.
+// OpenMP, which oneDNN uses, reads its environment variables when the library is loaded, before
+// main(). Without the setting, idle OpenMP threads spin and take the processor from the parameter
+// servers on the same machine.
 void StartAgainWithPassiveOpenMp(const Environment& environment, char** argv) {
   if (environment("OMP_WAIT_POLICY").has_value()) return;
   setenv("OMP_WAIT_POLICY", "passive", 1);
-  // Starts the executable by its own path, because the kernel names a process after the file that
-  // it runs. Nobody looks for a worker under the name "exe".
+  // The executable is started by its own path, because the kernel names a process after the file
+  // that the process runs: started through /proc/self/exe, the worker would be called "exe".
   execv(ExecutablePath().c_str(), argv);
-  // The first execv() fails if the executable was replaced meanwhile. Without /proc, the process
-  // goes on as it is, only slower.
+  // The second attempt serves a worker whose executable file was replaced after the start, so that
+  // the first execv() failed. Without /proc both fail; the process then goes on with spinning
+  // threads.
   execv("/proc/self/exe", argv);
 }
 
-// Runs the worker until it is told to stop, and returns the exit code.
+// Runs the worker until a signal or the coordinator stops it, and returns the process's exit code.
 int Serve(const RoleOptions& options) {
   SignalWaiter signals;  // before all threads, so that they inherit the blocked signals
   RealWorld machine(kServiceThreads, options.transport);
@@ -58,7 +61,7 @@ int Serve(const RoleOptions& options) {
   task_options.compute_executor = [&compute](size_t replica) -> Executor& {
     return compute.Of(replica);
   };
-  // CUDA and NCCL are loaded only when a program asks for a GPU.
+  // CUDA and NCCL are loaded only when a program asks for a GPU or a coordinator lists the devices.
   task_options.find_cuda = [] { return LoadCuda(ModulePath("libcohort_cuda.so")); };
   task_options.find_nccl = [] { return LoadNccl(NcclModulePath()); };
   task_options.flight_directory = options.flight_directory;

@@ -1,8 +1,8 @@
 #pragma once
 
-// COHORT_CHECK tests a condition that a caller inside this program must guarantee, and ends the
-// process if the condition is false. The macro stays on in release builds. It is never used on a
-// peer's message, a file or a flag: code that reads those returns a Status.
+// COHORT_CHECK tests a condition that Cohort's own code must guarantee, and ends the process if the
+// condition is false. The macro stays on in release builds. It is never used on a peer's message, a
+// file or a flag: code that reads such input returns a Status.
 
 namespace cohort {
 

@@ -1,8 +1,9 @@
 #pragma once
 
-// A component receives its clock as a parameter: the daemons pass the real time, unit tests move
-// the clock by hand, and the simulator moves the clock with its event queue. A timer runs its task
-// on the clock's own thread (or event), so a timer's task should only post to a strand.
+// Clock is the source of time and of timers. Each component receives its Clock as a constructor
+// parameter: the daemons pass the machine's time, unit tests move a clock by hand, and the
+// simulator moves a clock with its event queue. A timer's task runs on the clock's own thread (in
+// the simulator, as an event of the simulation), so the task should only post its work to a strand.
 
 #include <cstdint>
 
@@ -15,7 +16,7 @@ struct TimerId {
   uint64_t value = 0;  // no timer has the id 0
 };
 
-// The source of time, and the timers, of one component. Thread-safe.
+// A source of the present time and of timers. Thread-safe.
 class Clock {
  public:
   virtual ~Clock() = default;
@@ -25,7 +26,8 @@ class Clock {
   // Runs `task` once, at the time `when` or later. Returns the timer's id for Cancel.
   virtual TimerId CallAt(absl::Time when, Task task) = 0;
 
-  // Cancels a timer. Returns true if the timer's task had not started; the task then never runs.
+  // Cancels a timer. Returns true if the timer's task had not started: the task then never runs.
+  // Returns false if the task has started or the timer was cancelled before.
   virtual bool Cancel(TimerId timer) = 0;
 };
 

@@ -8,7 +8,7 @@ namespace cohort {
 
 namespace {
 
-// Returns the CRC of each byte value, for the bit-reversed polynomial 0x82f63b78.
+// Returns the CRC state of each byte value, for the bit-reversed CRC-32C polynomial 0x82f63b78.
 constexpr std::array<uint32_t, 256> MakeTable() {
   std::array<uint32_t, 256> table{};
   for (uint32_t i = 0; i < 256; ++i) {
@@ -21,8 +21,8 @@ constexpr std::array<uint32_t, 256> MakeTable() {
 
 constexpr std::array<uint32_t, 256> kTable = MakeTable();
 
-// Returns the CRC state after the bytes at `data`, one byte at a time. A CRC state is the
-// complement of a CRC.
+// Returns the CRC state `state` extended over the bytes at `data`, one byte at a time. A CRC state
+// is the bitwise complement of a CRC.
 uint32_t ExtendByTable(uint32_t state, const char* data, size_t size) {
   for (size_t i = 0; i < size; ++i) {
     state = kTable[(state ^ static_cast<unsigned char>(data[i])) & 0xff] ^ (state >> 8);
@@ -31,19 +31,19 @@ uint32_t ExtendByTable(uint32_t state, const char* data, size_t size) {
 }
 
 #if defined(__x86_64__)
-// The bytes are checksummed as three interleaved runs, because the CRC instruction takes three
-// cycles but can start in every cycle.
+// The length of a run. Three runs, which follow one another in memory, are checksummed at the same
+// time, because the CRC instruction takes three cycles but can start in every cycle.
 constexpr size_t kRunBytes = 2048;
 
-// A function of a CRC state: the state after `count` zero bytes more. One table for each of the
-// state's four bytes suffices, because the function is linear over XOR.
+// A function that maps a CRC state to the CRC state after `count` more zero bytes. The function is
+// linear over XOR, so one table for each of the state's four bytes describes it.
 class ZeroBytes {
  public:
   explicit ZeroBytes(size_t count) {
     const std::string zeros(count, '\0');
     for (uint32_t bit = 0; bit < 32; ++bit) {
-      // The state after zero bytes is the XOR of the results for each set bit of the state before
-      // them.
+      // The function is linear over XOR, so its result for a byte is the XOR of its results for the
+      // set bits of that byte.
       const uint32_t after = ExtendByTable(uint32_t{1} << bit, zeros.data(), zeros.size());
       std::array<uint32_t, 256>& table = tables_[bit / 8];
       for (uint32_t byte = 0; byte < 256; ++byte) {
@@ -65,8 +65,8 @@ __attribute__((target("sse4.2"))) uint32_t ExtendByInstruction(uint32_t state, c
   static const ZeroBytes one_run(kRunBytes);
   uint64_t wide = state;
   for (; size >= 3 * kRunBytes; data += 3 * kRunBytes, size -= 3 * kRunBytes) {
-    // The CRCs of the second and the third run start from the state 0, so that an XOR can add them
-    // to the CRC of the first run.
+    // The CRC states of the second and the third run start from 0, so that an XOR can add them to
+    // the CRC state of the first run.
     uint64_t second = 0;
     uint64_t third = 0;
     for (size_t at = 0; at < kRunBytes; at += 8) {
@@ -78,8 +78,8 @@ __attribute__((target("sse4.2"))) uint32_t ExtendByInstruction(uint32_t state, c
       second = __builtin_ia32_crc32di(second, words[1]);
       third = __builtin_ia32_crc32di(third, words[2]);
     }
-    // CRC states are linear: the state after the bytes A and B is the state after A, moved over B's
-    // length, XOR the state after B.
+    // CRC states are linear over XOR: the state after the bytes A and B is the state after A and as
+    // many zero bytes as B has, XOR the state after B alone.
     wide = one_run.Behind(static_cast<uint32_t>(wide)) ^ second;
     wide = one_run.Behind(static_cast<uint32_t>(wide)) ^ third;
   }

@@ -5,7 +5,7 @@
 namespace cohort {
 
 bool Event::WaitFor(absl::Duration timeout) const {
-  // An infinite timeout cannot be added to a time point, so a wait without a timeout has no
+  // An infinite timeout cannot be added to a time point, so a wait with an infinite timeout has no
   // deadline.
   const bool forever = timeout == absl::InfiniteDuration();
   const auto deadline = std::chrono::steady_clock::now() +

@@ -3,7 +3,8 @@
 // An event that happens once, and the waiters that block until the event has happened. The blocking
 // public API (Schedule, Join, Fetch) waits through a Waiter and is otherwise asynchronous. A
 // daemon's waiter blocks the calling thread, and the simulator's waiter runs the simulator's event
-// queue until the event has happened, so the same API calls work in both.
+// queue until the event has happened. So the same blocking API works in a daemon and in the
+// simulator.
 
 #include "absl/time/time.h"
 #include "common/base/mutex.h"

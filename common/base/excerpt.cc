@@ -20,7 +20,7 @@ std::string Printable(unsigned char byte) {
 
 std::string Excerpt(absl::string_view text) {
   std::string excerpt;
-  // The length of `excerpt` up to which kCut still fits behind it.
+  // The longest length to which `excerpt` can be cut back and still have room for kCut behind it.
   size_t room_for_cut = 0;
   for (const char byte : text) {
     const std::string piece = Printable(static_cast<unsigned char>(byte));

@@ -1,8 +1,8 @@
 #pragma once
 
-// The excerpt that an error message quotes from a file or from other foreign text: long enough to
-// find the place in the text, and short enough that the excerpt neither hides the point of the
-// message nor reveals the content of the file.
+// An error message quotes foreign text, such as the content of a file, as an excerpt. The excerpt
+// is long enough for a reader to find the place in the text, and short enough that it neither hides
+// the point of the message nor reveals the content of the file.
 
 #include <cstddef>
 #include <string>

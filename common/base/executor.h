@@ -14,7 +14,8 @@ class Executor {
  public:
   virtual ~Executor() = default;
 
-  // Queues `task` to run later. Does not run `task` before Run returns.
+  // Queues `task` to run later. Never runs `task` on the calling thread inside Run; another thread
+  // may run `task` before Run returns.
   virtual void Run(Task task) = 0;
 };
 

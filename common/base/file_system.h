@@ -1,7 +1,8 @@
 #pragma once
 
 // Durable files. A writer writes a file once from its start, syncs and closes the file, and renames
-// it to its final name; no file is changed in place. Every error names the path.
+// the file to its final name. No file is changed in place. Every error message names the file's
+// path.
 
 #include <cstdint>
 #include <memory>
@@ -27,8 +28,8 @@ class ReadableFile {
  public:
   virtual ~ReadableFile() = default;
   virtual uint64_t size() const = 0;
-  // Fills `out` with the file's bytes from `offset` on. Errors: OUT_OF_RANGE beyond the end of the
-  // file; UNAVAILABLE or INTERNAL from the system.
+  // Fills `out` with the file's bytes from `offset` on. Errors: OUT_OF_RANGE if the file ends
+  // before `out` is full; otherwise the error of the operating system.
   virtual absl::Status Read(uint64_t offset, absl::Span<char> out) const = 0;
 };
 
@@ -41,12 +42,15 @@ class FileSystem {
   // NOT_FOUND if the directory does not exist; PERMISSION_DENIED; RESOURCE_EXHAUSTED. Writers
   // usually go through temporary_file.h.
   virtual absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) = 0;
-  // Opens a file for reading. Errors: NOT_FOUND, PERMISSION_DENIED.
+  // Opens a file for reading. Errors: NOT_FOUND; PERMISSION_DENIED; FAILED_PRECONDITION if `path`
+  // is not a regular file.
   virtual absl::StatusOr<std::unique_ptr<ReadableFile>> Open(const std::string& path) = 0;
-  // Returns the names (not the paths) of the directory's entries, sorted. Errors: NOT_FOUND.
+  // Returns the names (not the paths) of the directory's entries, sorted. Errors: NOT_FOUND if the
+  // directory does not exist.
   virtual absl::StatusOr<std::vector<std::string>> List(const std::string& directory) = 0;
   // Renames the file `from` to `to` in one step, replacing a file at `to`, and makes the entries of
-  // the directory of `to` durable. Errors: NOT_FOUND.
+  // the directory of `to` durable. Errors: NOT_FOUND if `from` does not exist; FAILED_PRECONDITION
+  // if `to` is not a regular file.
   virtual absl::Status Rename(const std::string& from, const std::string& to) = 0;
   // Removes a file or an empty directory. Removing a missing path succeeds. Errors:
   // FAILED_PRECONDITION for a directory with entries.

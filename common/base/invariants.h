@@ -1,10 +1,10 @@
 #pragma once
 
-// Checks of the invariants of state machines, where the checks' time does not matter. The checks
-// run in builds with assertions (such as sanitizer builds) and in the simulator, which switches
-// them on. They do not run in daemons built for release. A class that takes part has a method
-// CheckInvariants. Each public method that changes the object locks the object's mutex and then
-// begins with
+// State machines check their invariants where the time of the checks does not matter: in builds
+// with assertions (such as sanitizer builds), and in the simulator, which switches the checks on.
+// Daemons built for release do not check invariants. A class whose invariants are checked has a
+// method CheckInvariants. Each public method that changes the object locks the object's mutex and
+// then begins with
 //   const InvariantsAfter check(*this);
 // so that the check runs when the method returns, and before the mutex is unlocked.
 
@@ -24,11 +24,11 @@ inline std::atomic<bool> checks_invariants{true};
 #endif
 }  // namespace internal
 
-// The largest number of elements that one CheckInvariants visits in a collection. The limit keeps
-// the check cheap, and a bug that breaks a large collection breaks a small one too.
+// The largest number of elements of one collection that a call of CheckInvariants visits. The limit
+// keeps the check cheap, and a bug that breaks a large collection breaks a small one too.
 inline constexpr size_t kInvariantWalkMax = 64;
-// The limit, in the same sense as kInvariantWalkMax, for an object whose invariants are checked
-// several times for each closure.
+// A lower limit than kInvariantWalkMax, for an object whose invariants are checked several times
+// for each closure.
 inline constexpr size_t kFrequentWalkMax = kInvariantWalkMax / 8;
 
 // Returns whether invariants are checked in this process. Thread-safe.
@@ -37,13 +37,14 @@ inline bool ChecksInvariants() {
 }
 inline void CheckInvariantsFromNowOn() { internal::checks_invariants.store(true); }
 
-// Checks the invariants of an object at the end of its scope. Thread-compatible.
+// Checks the invariants of an object when this InvariantsAfter is destroyed, at the end of a scope.
+// Thread-compatible.
 template <typename T>
 class InvariantsAfter {
  public:
   explicit InvariantsAfter(const T& checked) : checked_(checked) {}
-  // Clang's lock analysis is off here: a checked object that has a mutex is locked by the scope,
-  // which the analysis cannot see.
+  // Clang's thread-safety analysis is off for this destructor, because it cannot see that the
+  // enclosing scope has locked the mutex of the checked object.
   ~InvariantsAfter() ABSL_NO_THREAD_SAFETY_ANALYSIS {
     if (ChecksInvariants()) [[unlikely]] {
       checked_.CheckInvariants();

@@ -25,8 +25,8 @@ spdlog::level::level_enum ToSpdlog(LogLevel level) {
   return spdlog::level::err;
 }
 
-// Returns true if `value` must be quoted, because a reader of key=value pairs could not find its
-// end otherwise.
+// Returns true if `value` must be quoted: a reader of a line of key=value pairs could not find the
+// end of this value without quotes.
 bool NeedsQuotes(const std::string& value) {
   return value.empty() || value.find_first_of(" \"=\n") != std::string::npos;
 }
@@ -41,14 +41,15 @@ void AppendField(std::string& line, absl::string_view key, const std::string& va
                   "\"");
 }
 
-// Returns spdlog's logger, which all components of the process share: log lines go to one
-// destination for the whole process.
+// Returns the one spdlog logger of the process, which all components use: all log lines go to
+// stderr.
 spdlog::logger& Logger() {
   // The logger is never destroyed, because threads may log while the process exits.
   static spdlog::logger* const logger = [] {
     auto* made = new spdlog::logger("cohort", std::make_shared<spdlog::sinks::stderr_sink_mt>());
     made->set_pattern("time=%Y-%m-%dT%H:%M:%S.%eZ level=%l %v", spdlog::pattern_time_type::utc);
-    // Each log line is flushed at once, so that the last lines of a crashed process are not lost.
+    // A log line of level info or above is flushed at once, so that the last lines of a crashed
+    // process are not lost.
     made->flush_on(spdlog::level::info);
     return made;
   }();

@@ -29,7 +29,8 @@ struct LogField {
 // Writes one log line to stderr. Thread-safe.
 void Log(LogLevel level, absl::string_view event, std::initializer_list<LogField> fields);
 
-// Drops log lines below `level` from now on, and puts `who` (such as "worker:1") into every line.
+// Drops log lines below `level` from now on, and puts the task's name `who` (such as "worker:1")
+// into every line.
 void ConfigureLog(LogLevel level, absl::string_view who);
 
 }  // namespace cohort

@@ -22,8 +22,8 @@ namespace cohort {
 
 namespace {
 
-// Version 1 of control groups expresses "no limit" as the largest number of whole pages, which lies
-// above 2^62.
+// The lowest memory limit that means "no limit". Version 1 of control groups expresses "no limit"
+// as the largest number of whole pages, which lies above 2^62 bytes.
 constexpr uint64_t kNoMemoryLimit = uint64_t{1} << 62;
 
 // A mounted hierarchy of control groups: the mount point, and the group that is the mount's root.
@@ -31,13 +31,15 @@ struct Mount {
   std::string point;
   std::string root;
   bool unified = false;  // true for version 2 of control groups
-  // The mount's controllers in version 1 of control groups; empty in version 2.
+  // The controllers of the mounted hierarchy, such as "memory", in version 1 of control groups;
+  // empty in version 2.
   std::set<std::string> controllers;
 };
 
 // The control group of this process in one hierarchy.
 struct Membership {
-  // The hierarchy's controllers in version 1 of control groups; empty in version 2.
+  // The controllers of the hierarchy, such as "memory", in version 1 of control groups; empty in
+  // version 2.
   std::set<std::string> controllers;
   std::string path;
 };
@@ -54,8 +56,8 @@ std::vector<std::string> ReadLines(const std::string& path) {
 // Splits a list of controllers at its commas.
 std::set<std::string> Words(absl::string_view text) { return absl::StrSplit(text, ','); }
 
-// Undoes the escapes of mountinfo, which writes a space, a tab, a newline and a backslash as a
-// backslash and three octal digits.
+// Undoes the escapes of a mountinfo file, which writes a space, a tab, a newline and a backslash as
+// a backslash and three octal digits.
 std::string Unescape(absl::string_view text) {
   constexpr size_t kEscapeBytes = 4;
   std::string plain;
@@ -72,8 +74,9 @@ std::string Unescape(absl::string_view text) {
   return plain;
 }
 
-// Returns the cgroup mounts in a mountinfo file, whose lines look like "31 23 0:28 /
-// /sys/fs/cgroup/cpu rw,relatime [optional fields] - cgroup cgroup rw,cpu".
+// Returns the mounts of control groups that the mountinfo file `path` lists. A line of the file
+// looks like "31 23 0:28 / /sys/fs/cgroup/cpu rw,relatime [optional fields] - cgroup cgroup
+// rw,cpu".
 std::vector<Mount> MountsIn(const std::string& path) {
   constexpr size_t kRoot = 3;
   constexpr size_t kPoint = 4;
@@ -92,8 +95,8 @@ std::vector<Mount> MountsIn(const std::string& path) {
   return mounts;
 }
 
-// Returns the groups in a file such as /proc/self/cgroup. A line looks like "4:memory:/docker/1f2e"
-// in version 1 and like "0::/docker/1f2e" in version 2.
+// Returns the control groups that a file such as /proc/self/cgroup lists. A line looks like
+// "4:memory:/docker/1f2e" in version 1 of control groups and like "0::/docker/1f2e" in version 2.
 std::vector<Membership> MembershipsIn(const std::string& path) {
   std::vector<Membership> memberships;
   for (const std::string& line : ReadLines(path)) {
@@ -108,8 +111,8 @@ std::vector<Membership> MembershipsIn(const std::string& path) {
 }
 
 // Returns the directories of the process's control group `path` and of all groups above that group,
-// the mount point first. A `path` outside the mount belongs to the host and not to this process's
-// cgroup namespace. The only group that this process can see is then the mount point.
+// beginning with the mount point. A `path` outside the mount belongs to the host and not to this
+// process's cgroup namespace. The only group that this process can see is then the mount point.
 std::vector<std::string> GroupsOf(const Mount& mount, absl::string_view path) {
   if (mount.root != "/" && !absl::ConsumePrefix(&path, mount.root)) path = "";
   if (path.substr(0, 3) == "/..") path = "";
@@ -120,7 +123,7 @@ std::vector<std::string> GroupsOf(const Mount& mount, absl::string_view path) {
   return groups;
 }
 
-// Returns the words of a file that are separated by white space; no words if the file is missing.
+// Returns the words of a file, which white space separates, or no words if the file is missing.
 std::vector<std::string> ReadFields(const std::string& path) {
   std::ifstream file(path);
   std::vector<std::string> fields;
@@ -128,8 +131,8 @@ std::vector<std::string> ReadFields(const std::string& path) {
   return fields;
 }
 
-// Lowers the memory limit to the number in `file`. The word "max" is not a number and means no
-// limit.
+// Lowers the memory limit in `limits` to the number in `file`, unless the limit is lower already.
+// The word "max" in `file` means no limit.
 void LimitMemory(const std::string& file, CgroupLimits& limits) {
   const std::vector<std::string> fields = ReadFields(file);
   uint64_t bytes = 0;
@@ -137,8 +140,8 @@ void LimitMemory(const std::string& file, CgroupLimits& limits) {
   limits.memory_bytes = std::min(bytes, limits.memory_bytes.value_or(bytes));
 }
 
-// Lowers the processor limit to quota / period. The quotas "max" and -1 mean that there is no
-// limit.
+// Lowers the processor limit in `limits` to quota / period, unless the limit is lower already. The
+// quotas "max" and -1 mean no limit.
 void LimitProcessors(const std::vector<std::string>& quota_and_period, CgroupLimits& limits) {
   double quota = 0;
   double period = 0;
@@ -158,7 +161,8 @@ void LimitBy(const std::string& group, const Mount& mount, CgroupLimits& limits)
   }
   if (!has("cpu")) return;
   if (mount.unified) return LimitProcessors(ReadFields(group + "/cpu.max"), limits);
-  // Version 1 keeps the quota and the period in two files; version 2 keeps both in cpu.max.
+  // Version 1 of control groups keeps the CPU quota and its period in two files; version 2 keeps
+  // both in cpu.max.
   std::vector<std::string> fields = ReadFields(group + "/cpu.cfs_quota_us");
   for (std::string& field : ReadFields(group + "/cpu.cfs_period_us")) {
     fields.push_back(std::move(field));
@@ -166,7 +170,7 @@ void LimitBy(const std::string& group, const Mount& mount, CgroupLimits& limits)
   LimitProcessors(fields, limits);
 }
 
-// Returns true if `mount` and `membership` are of one hierarchy of control groups.
+// Returns true if `mount` and `membership` belong to the same hierarchy of control groups.
 bool AreOfOneHierarchy(const Mount& mount, const Membership& membership) {
   if (mount.unified || membership.controllers.empty()) {
     return mount.unified && membership.controllers.empty();
@@ -184,8 +188,8 @@ CgroupLimits ReadCgroupLimits(const std::string& root) {
     for (const Membership& membership : memberships) {
       if (!AreOfOneHierarchy(mount, membership)) continue;
       for (const std::string& group : GroupsOf(mount, membership.path)) {
-        // The lowest limit on the way from the root to the process's own group is the effective
-        // limit.
+        // The effective limit is the lowest limit of all groups from the mount point down to the
+        // process's own group, so the limits of every group are applied.
         LimitBy(root + group, mount, limits);
       }
     }
@@ -220,7 +224,8 @@ size_t PhysicalMemory() {
 
 std::string HostName() {
   char name[HOST_NAME_MAX + 1] = {};
-  // gethostname() may leave a name that was cut off without its final zero, so one byte is kept.
+  // gethostname() may cut off a long host name without a final zero byte, so the last byte of
+  // `name`, a zero, is kept from it.
   if (gethostname(name, sizeof(name) - 1) != 0 || name[0] == '\0') return "unknown";
   return name;
 }

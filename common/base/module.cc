@@ -12,8 +12,8 @@ namespace cohort {
 std::string ModulePath(absl::string_view name) {
   std::array<char, 4096> path;
   const ssize_t length = readlink("/proc/self/exe", path.data(), path.size());
-  // /proc/self/exe is a link to the executable's file, even if the shell found the program through
-  // PATH.
+  // /proc/self/exe is a link to the running executable's file, even if the shell found the
+  // executable through PATH.
   const absl::string_view executable(path.data(), length < 0 ? 0 : static_cast<size_t>(length));
   const size_t slash = executable.rfind('/');
   if (slash == absl::string_view::npos) return std::string(name);
@@ -21,8 +21,8 @@ std::string ModulePath(absl::string_view name) {
   if (access(beside.c_str(), F_OK) == 0) return beside;
   const std::string installed =
       absl::StrCat(executable.substr(0, slash + 1), "../lib/cohort/", name);
-  // If the module's file is missing from both directories, the path beside the executable is
-  // returned, and LoadModule's error then names that path.
+  // If the module is neither beside the executable nor in ../lib/cohort, the path beside the
+  // executable is returned. LoadModule's error then names that path.
   return access(installed.c_str(), F_OK) == 0 ? installed : beside;
 }
 

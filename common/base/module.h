@@ -1,6 +1,6 @@
 #pragma once
 
-// Modules are shared libraries that a program loads only on request, because a machine may lack the
+// Modules are shared libraries that a process loads only on request, because a machine may lack the
 // libraries that a module is linked with, such as CUDA.
 
 #include <string>
@@ -10,8 +10,9 @@
 
 namespace cohort {
 
-// Returns the path of the module `name`: the directory of the executable, where a build puts
-// modules, or else "../lib/cohort" relative to that directory, where an installation puts modules.
+// Returns the path of the module `name`: beside the executable, where a build puts modules, or in
+// "../lib/cohort" relative to the executable's directory, where an installation puts them. The
+// first path at which a file exists is returned.
 std::string ModulePath(absl::string_view name);
 
 // Loads the module at `path` and returns the address of `symbol` in the module, or null if the

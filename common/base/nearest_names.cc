@@ -27,7 +27,7 @@ int EditDistance(absl::string_view a, absl::string_view b) {
       const int substituted = at(i - 1, j - 1) + (a[i - 1] == b[j - 1] ? 0 : 1);
       at(i, j) = std::min({at(i - 1, j) + 1, at(i, j - 1) + 1, substituted});
       // If the last two characters of one prefix are those of the other prefix in the opposite
-      // order, this swap counts as one change.
+      // order, swapping the two characters counts as one change.
       if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
         at(i, j) = std::min(at(i, j), at(i - 2, j - 2) + 1);
       }

@@ -15,13 +15,13 @@ namespace cohort {
 // compared, so that a name from a damaged file cannot make the computation expensive.
 int EditDistance(absl::string_view a, absl::string_view b);
 
-// Returns at most `count` of the candidates, nearest first, ignoring case. Candidates at equal
-// distance keep their order.
+// Returns the candidates nearest to `name`, at most `count` of them, nearest first. Upper and lower
+// case count as equal. Candidates at equal distance keep their order.
 std::vector<std::string> NearestNames(absl::string_view name,
                                       absl::Span<const std::string> candidates, size_t count);
 
-// Returns the nearest candidate, or "" if more than half of `name` would have to change to give the
-// nearest candidate.
+// Returns the candidate nearest to `name`. Returns "" if there are no candidates, or if more than
+// half of the characters of `name` would have to change.
 std::string NearestName(absl::string_view name, absl::Span<const std::string> candidates);
 
 }  // namespace cohort

@@ -16,19 +16,20 @@ namespace cohort {
 
 namespace {
 
-// Returns the path without slashes at its end; "/" stays.
+// Returns the path without slashes at its end; the path "/" is returned unchanged.
 std::string WithoutSlashes(std::string path) {
   while (path.size() > 1 && path.back() == '/') path.pop_back();
   return path;
 }
 
-// Returns the absolute form of the path. Links are followed as far as the path exists.
+// Returns the absolute form of the path. Symbolic links are resolved in the part of the path that
+// exists.
 std::string Absolute(const std::string& path) {
   std::error_code error;
   const std::filesystem::path absolute = std::filesystem::absolute(path, error);
   if (error) return path;
   const std::filesystem::path canonical = std::filesystem::weakly_canonical(absolute, error);
-  // A part of the path that may not be searched leaves its links unresolved.
+  // If a directory on the path may not be searched, all symbolic links of the path stay unresolved.
   return WithoutSlashes((error ? absolute.lexically_normal() : canonical).string());
 }
 
@@ -96,9 +97,10 @@ absl::Status CheckExpanded(absl::string_view path) {
 absl::Status CheckDirectoryPath(const std::string& path) {
   std::string part = WithoutSlashes(path);
   struct stat info;
-  // The nearest part that exists decides: the missing parts below it can be created there.
+  // The longest existing prefix of the path decides: if this prefix is a directory, the missing
+  // directories below it can be created.
   while (stat(part.c_str(), &info) != 0) {
-    // After any other error the part cannot be judged here.
+    // After any other error, nothing is known about `part`, so the path is accepted.
     if (errno != ENOENT && errno != ENOTDIR) return absl::OkStatus();
     std::string parent = WithoutSlashes(DirectoryOf(part));
     if (parent == part) return absl::OkStatus();

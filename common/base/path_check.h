@@ -1,8 +1,8 @@
 #pragma once
 
-// Checks of paths that a user names, by looking at this machine's disks. Nothing is created, so a
-// check may run where nothing is to be started. A path may still become unusable after its check;
-// whoever writes to it handles the error.
+// Checks of paths that a user names, against the file systems of this machine. The checks create
+// nothing, so they also suit a process that only validates its configuration. A path may still
+// become unusable after its check; the code that writes to the path handles that error.
 
 #include <cstdint>
 #include <string>
@@ -12,8 +12,8 @@
 
 namespace cohort {
 
-// Refuses a path that begins with "~" or "~/", which only a shell expands: nobody means a directory
-// with that name. Errors: INVALID_ARGUMENT with the path and the remedy.
+// Refuses the path "~" and paths that begin with "~/": only a shell expands "~", and nobody means a
+// directory with the name "~". Errors: INVALID_ARGUMENT with the path and the remedy.
 absl::Status CheckExpanded(absl::string_view path);
 
 // Checks that `path` is a directory in which files can be created, or can become one. Errors:
@@ -34,23 +34,23 @@ absl::StatusOr<std::string> FollowLinks(const std::string& path);
 // another file that is not regular, and those of CheckDirectoryPath for its directory.
 absl::Status CheckFilePath(const std::string& path);
 
-// The place of a file on this machine, by which different names of one file are equal.
+// The identity of a file on this machine: different paths of one file have equal FilePlaces.
 // Thread-compatible.
 class FilePlace {
  public:
   explicit FilePlace(const std::string& path);
 
-  // Returns whether both are one file or directory: by device and inode if both exist, and
-  // otherwise by their absolute paths without links.
+  // Returns whether the two places are the same file or directory. Two existing files are compared
+  // by device and inode, and otherwise the absolute paths are compared, with links resolved.
   bool IsSame(const FilePlace& other) const;
-  // Returns whether this place would lie below `directory`, judged by their paths.
+  // Returns whether this place lies below `directory`, judged by the two absolute paths.
   bool IsBelow(const FilePlace& directory) const;
 
  private:
   bool exists_ = false;
   uint64_t device_ = 0;
   uint64_t inode_ = 0;
-  std::string path_;  // absolute, without a slash at its end
+  std::string path_;  // absolute path, without a slash at its end
 };
 
 }  // namespace cohort

@@ -88,11 +88,11 @@ class PosixReadableFile final : public ReadableFile {
 
   const int fd_;
   const uint64_t size_;
-  const std::string name_;  // NameOf the path
+  const std::string name_;  // the path as error messages name it (NameOf)
 };
 
-// Returns the path as messages name it: "<path> in <working directory>" for a relative path, whose
-// meaning depends on where the process was started, and the path alone if it is absolute.
+// Returns the path as error messages name it: "<path> in <working directory>" for a relative path,
+// whose meaning depends on where the process was started, and the path alone if it is absolute.
 std::string NameOf(const std::string& path) {
   if (absl::StartsWith(path, "/")) return path;
   const std::string directory = WorkingDirectory();
@@ -128,8 +128,8 @@ absl::StatusOr<std::unique_ptr<WritableFile>> PosixFileSystem::Create(const std:
 }
 
 absl::StatusOr<std::unique_ptr<ReadableFile>> PosixFileSystem::Open(const std::string& path) {
-  // Without O_NONBLOCK, open() of a FIFO would wait for a writer for ever. The check below then
-  // refuses the FIFO.
+  // Without O_NONBLOCK, open() of a FIFO would wait for a writer for ever. A FIFO is refused
+  // further down, as every file that is not regular.
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) {
     const int error_number = errno;
@@ -137,7 +137,7 @@ absl::StatusOr<std::unique_ptr<ReadableFile>> PosixFileSystem::Open(const std::s
   }
   struct stat info;
   if (fstat(fd, &info) != 0) {
-    // close() may change errno.
+    // close() may change errno, so the error of fstat() is saved before close().
     const int error_number = errno;
     close(fd);
     return ErrnoStatus(error_number, absl::StrCat("cannot read the size of ", NameOf(path)));
@@ -195,14 +195,14 @@ absl::Status PosixFileSystem::MakeDirectories(const std::string& path) {
     const std::string prefix = path.substr(0, end);
     if (mkdir(prefix.c_str(), 0755) == 0) {
       RETURN_IF_ERROR(SyncDirectory(DirectoryOf(prefix)));
-      // mkdir() fails with EEXIST if another process has created the directory in the meantime, so
-      // EEXIST is not an error.
+      // EEXIST is not an error here: another process may have created the directory in the
+      // meantime, or the directory existed before.
     } else if (errno != EEXIST) {
       return ErrnoStatus(errno, absl::StrCat("cannot make directory ", prefix));
     }
   }
-  // mkdir() fails with EEXIST for a path that is a file, too, so this check refuses a path that is
-  // not a directory.
+  // mkdir() also fails with EEXIST if the path is a file, so a path that is not a directory is
+  // refused here.
   struct stat info;
   if (stat(path.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) {
     return absl::FailedPreconditionError(absl::StrCat(path, " is not a directory"));

@@ -1,8 +1,8 @@
 #pragma once
 
-// PrefetchLine asks the processor to load a cache line that the program will use soon. On x86-64
-// the function uses inline assembly: GCC 12 regards a function that only calls __builtin_prefetch
-// as free of effects, and drops the calls of such a function.
+// PrefetchLine asks the processor to load a cache line that will be used soon. On x86-64 the
+// function uses inline assembly: GCC 12 regards a function that only calls __builtin_prefetch as
+// free of effects, and drops the calls of such a function.
 
 #include <cstddef>
 

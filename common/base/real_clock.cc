@@ -25,8 +25,8 @@ void RealClock::Stop() {
 }
 
 absl::Time RealClock::Now() const {
-  // Now() follows the monotonic clock from the start on, so setting the machine's wall clock does
-  // not change it.
+  // Now() adds the monotonic time since construction to the wall time at construction, so setting
+  // the machine's wall clock does not change what Now() returns.
   return wall_start_ + absl::FromChrono(std::chrono::steady_clock::now() - steady_start_);
 }
 

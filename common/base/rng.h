@@ -1,9 +1,10 @@
 #pragma once
 
-// Counter-based random numbers: element i of a stream depends only on (seed, name, i), so every
-// slice of a tensor, every thread and every retry draws the same values. The mixing function is the
-// finalizer of SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators",
-// OOPSLA 2014), applied to key + i * golden ratio.
+// Counter-based random numbers: element i of a stream depends only on (seed, name of the stream,
+// i). So the values do not depend on how a tensor is cut into slices, on the threads that draw the
+// values, or on retries. The mixing function is the finalizer of SplitMix64 (Steele, Lea and Flood,
+// "Fast splittable pseudorandom number generators", OOPSLA 2014), applied to key + i * golden
+// ratio.
 
 #include <cmath>
 #include <cstdint>
@@ -31,7 +32,8 @@ class RandomStream {
   constexpr RandomStream(uint64_t seed, absl::string_view name)
       : key_(Mix64(Mix64(seed) ^ StableHash(name))) {}
 
-  // Returns the sub-stream number `index` of this stream, such as the stream of a step or an epoch.
+  // Returns the sub-stream number `index` of this stream, such as the stream of one training step
+  // or of one pass over the data.
   constexpr RandomStream Child(uint64_t index) const {
     return RandomStream(Mix64(key_ ^ Mix64(index)));
   }

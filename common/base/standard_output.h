@@ -1,7 +1,6 @@
 #pragma once
 
-// Output of a program to the process that started the program, with an error if no process can read
-// the output.
+// Output of a process to stdout, with an error if nobody can read the output.
 
 #include <string>
 
@@ -10,8 +9,8 @@
 namespace cohort {
 
 // Makes a write to a pipe or socket without a reader fail with an error, as a write to a full disk
-// does; by default such a write kills the process (SIGPIPE). Call this function first in main,
-// because threads and programs started later inherit the setting.
+// does. By default such a write kills the process (SIGPIPE). Call this function first in main,
+// because threads and processes that are started later inherit the setting.
 void IgnoreBrokenPipes();
 
 // Writes all of `text` to stdout and flushes all buffers. Errors: the errors of write(), with

@@ -23,7 +23,8 @@ absl::Status Annotate(const absl::Status& status, absl::string_view context) {
 
 bool RepeatsMessage(absl::string_view text, absl::string_view said) {
   if (text.size() < said.size()) std::swap(text, said);
-  // Annotate ends each context with ": ".
+  // Annotate puts "context: " before a message. So if one message is the other with contexts before
+  // it, these contexts end with ": ".
   return absl::ConsumeSuffix(&text, said) && (text.empty() || absl::EndsWith(text, ": "));
 }
 

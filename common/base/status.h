@@ -16,8 +16,8 @@ namespace cohort {
 // status is returned unchanged.
 [[nodiscard]] absl::Status Annotate(const absl::Status& status, absl::string_view context);
 
-// Returns whether the message `text` tells nothing that the message `said` does not tell: the two
-// are the same, or one of them is the other behind contexts that Annotate has put before it.
+// Returns true if the messages `text` and `said` are equal, or if one of them is the other with
+// contexts before it that Annotate has added. A caller then reports only one of the two messages.
 bool RepeatsMessage(absl::string_view text, absl::string_view said);
 
 // Returns the status for an error number of the operating system, with the message "context: text

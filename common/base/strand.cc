@@ -47,7 +47,8 @@ class Strand::State::Turn {
   void operator()() { Drain(std::exchange(state_, nullptr)); }
 
  private:
-  std::shared_ptr<State> state_;  // shared with the strand; null once this Turn has run
+  // The state of the strand, shared with the strand; null once this Turn has run.
+  std::shared_ptr<State> state_;
 };
 
 Strand::Strand(Executor& executor) : state_(std::make_shared<State>(executor)) {}
@@ -73,7 +74,7 @@ void Strand::RunOrPost(Task task) {
     if (state_->draining) return;
     state_->draining = true;
   }
-  // Drain gets its own copy of the pointer, because a task may destroy the strand.
+  // Drain gets its own pointer to the strand's state, because a task may destroy the strand.
   Drain(std::shared_ptr<State>(state_));
 }
 

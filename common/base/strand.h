@@ -19,9 +19,9 @@ class Strand {
   Strand& operator=(const Strand&) = delete;
 
   void Post(Task task);
-  // Runs `task` on the calling thread, before RunOrPost returns, if no task of the strand is
-  // running. Otherwise posts `task` as Post() does. Meant for a caller that holds no lock and that
-  // would only wait for another thread to run the task.
+  // Runs `task` on the calling thread, before RunOrPost returns, if no other task of the strand is
+  // running or queued. Otherwise posts `task` as Post() does. Meant for a caller that holds no lock
+  // and that would only wait for another thread to run the task.
   void RunOrPost(Task task);
 
  private:

@@ -38,8 +38,9 @@ bool IsToken(absl::string_view text) {
   return true;
 }
 
-// Returns `error` with `name` in place of the temporary name. Nobody knows the random name, and the
-// same fault would have another message in each run of the simulator.
+// Returns `error` with `name` instead of the temporary name in its message. A user does not know
+// the random temporary name, and in the simulator the same fault would have another message in each
+// run.
 absl::Status WithoutToken(const absl::Status& error, const std::string& temporary,
                           absl::string_view name) {
   absl::Status renamed(error.code(), absl::StrReplaceAll(error.message(), {{temporary, name}}));
@@ -82,7 +83,8 @@ TemporaryFile::TemporaryFile(FileSystem& files, std::string path, std::string pl
       temporary_(std::move(temporary)),
       file_(std::move(file)) {}
 
-// Removes the temporary file if `error` is not OK, and returns `error` under the final name.
+// Removes the temporary file if `error` is not OK, and returns `error` with the file's final name
+// in its message.
 absl::Status TemporaryFile::DiscardOn(const absl::Status& error) {
   if (error.ok()) return error;
   Discard();
@@ -121,7 +123,7 @@ absl::string_view FinalName(absl::string_view name) {
   absl::string_view rest = name;
   if (!absl::ConsumeSuffix(&rest, kEnding)) return name;
   const size_t dot = rest.rfind('.');
-  // A name "path.tmp" without the random part also counts as temporary, with the final name "path".
+  // A name "path.tmp" without the random part also counts as temporary. Its final name is "path".
   if (dot != absl::string_view::npos && IsToken(rest.substr(dot + 1))) rest = rest.substr(0, dot);
   return rest;
 }
@@ -141,8 +143,8 @@ void RemoveTemporaries(FileSystem& files, const std::string& path) {
 
 absl::Status ProbeDirectory(FileSystem& files, const std::string& directory) {
   RETURN_IF_ERROR(files.MakeDirectories(directory));
-  // Whether files can be written here depends on permissions and on the file system, so a test file
-  // is created.
+  // A test file is created, because only that shows whether the permissions and the file system
+  // allow files in the directory.
   const auto made = TemporaryFile::Create(files, JoinPath(directory, "probe"));
   if (!made.ok()) {
     return Annotate(made.status(), absl::StrCat(directory, " cannot be written to"));

@@ -56,18 +56,18 @@ class TemporaryFile {
 absl::Status WriteFileAtomically(FileSystem& files, const std::string& path,
                                  absl::string_view bytes);
 
-// Returns the final name or path of a temporary file, given its temporary name. A name that is not
-// temporary is returned unchanged.
+// Returns the final name that belongs to a temporary name, or the final path that belongs to a
+// temporary path. A name that is not temporary is returned unchanged.
 absl::string_view FinalName(absl::string_view name);
 bool IsTemporaryName(absl::string_view name);
 
-// Removes the temporary files that belong to the final name `path` and that killed writers have
-// left. Only the sole writer of `path` may call this function: it would also remove a file that
-// another writer is writing. Temporary files that cannot be removed stay.
+// Removes the temporary files with the final name `path` that killed writers have left behind. Only
+// the sole writer of `path` may call this function: a file that another writer is still writing
+// would also be removed. Temporary files that cannot be removed stay.
 void RemoveTemporaries(FileSystem& files, const std::string& path);
 
-// Creates the directory if it is missing, and checks that files can be created in it. Errors: the
-// file system's errors, with the directory in the message.
+// Creates the directory if it is missing, and checks that files can be created in the directory.
+// Errors: the errors of the FileSystem, with the directory in the message.
 absl::Status ProbeDirectory(FileSystem& files, const std::string& directory);
 
 // Checks that WriteFileAtomically can write the file, and creates its directory. Errors: those of

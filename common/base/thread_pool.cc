@@ -29,8 +29,8 @@ ThreadPool::~ThreadPool() {
 }
 
 void ThreadPool::Run(Task task) {
-  // The notification happens under the lock. Once the mutex is unlocked, the task may run and let
-  // the owner destroy the pool, with the condition variable.
+  // The waiting thread is notified under the lock. Once the mutex is unlocked, `task` may run and
+  // let the pool's owner destroy the pool, and with it the condition variable.
   MutexLock lock(mutex_);
   queue_.push_back(std::move(task));
   wake_.NotifyOne();

@@ -36,7 +36,7 @@ class ThreadPool final : public Executor {
   CondVar wake_;
   std::deque<Task> queue_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  std::vector<std::thread> threads_;  // not changed after construction
+  std::vector<std::thread> threads_;  // threads of the pool; constant after construction
 };
 
 }  // namespace cohort

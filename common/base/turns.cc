@@ -50,8 +50,8 @@ void SetTurns(Turns turns) {
   // The niceness with which the process was started is read at the first call, before any change,
   // so that kUsual can restore the niceness.
   static const int nice_of_process = getpriority(PRIO_PROCESS, 0);
-  // A thread with another scheduling policy is left unchanged: the policy was set from outside this
-  // program.
+  // A thread with another scheduling policy is left unchanged, because the policy was set from
+  // outside this process.
   if (sched_getscheduler(0) != SCHED_OTHER) return;
   SchedulingAttributes attributes;
   attributes.nice = nice_of_process;

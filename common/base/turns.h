@@ -1,14 +1,17 @@
 #pragma once
 
 // The length of a thread's turns on a processor, its time slices, for the case that more threads
-// than processors want to run. Linux decides when a thread wakes up, and a few hundred times a
-// second besides, whether to take a processor away from a running thread. A waking thread gets the
-// processor at once if its time slices are shorter than those of the running thread and if it has
-// used less than its share of processor time. Otherwise the waking thread may wait some
-// milliseconds for a processor, which is many times the duration of a small call. Short time slices
-// therefore come with a far greater share than other threads have, if the process has the
-// permission (root, CAP_SYS_NICE or RLIMIT_NICE). A thread with short time slices works little, so
-// the greater share takes almost no time from other threads.
+// than processors want to run.
+//
+// Linux decides when a thread wakes up, and a few hundred times a second besides, whether to take a
+// processor away from a running thread. A waking thread gets the processor at once if its time
+// slices are shorter than those of the running thread and if it has used less than its share of
+// processor time. Otherwise the waking thread may wait some milliseconds for a processor, which is
+// many times the duration of a small call.
+//
+// A thread with short time slices therefore also gets a far greater share than other threads, if
+// the process has the permission (root, CAP_SYS_NICE or RLIMIT_NICE). Such a thread works little,
+// so its greater share takes almost no time from other threads.
 //
 // Linux 6.12 and later can set the length of time slices; on older kernels only the shares change.
 // Threads that were given another scheduling policy from outside are left unchanged.

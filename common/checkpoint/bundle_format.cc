@@ -26,8 +26,8 @@ constexpr std::array<TypeNumber, 9> kTypeNumbers = {{{DType::kFloat32, 1},
                                                      {DType::kBfloat16, 14},
                                                      {DType::kFloat16, 19}}};
 
-// Appends the number of bytes of `value` without leading zeros, and then these bytes, the most
-// significant byte first.
+// Appends the number of bytes that `value` has without leading zero bytes, and then these bytes,
+// the most significant first.
 void AppendOrderedUnsigned(uint64_t value, std::string& out) {
   std::string bytes;
   for (; value > 0; value >>= 8) bytes.insert(bytes.begin(), static_cast<char>(value & 0xff));
@@ -35,8 +35,8 @@ void AppendOrderedUnsigned(uint64_t value, std::string& out) {
   out += bytes;
 }
 
-// Appends `text` with an escape after each zero byte and each 0xff byte, so that the terminator 00
-// 01 sorts before any continuation of the text.
+// Appends `text` with an escape byte after each zero byte and each 0xff byte, and then the
+// terminator 00 01. So a text sorts before its own continuations.
 void AppendOrderedString(absl::string_view text, std::string& out) {
   for (char c : text) {
     out.push_back(c);
@@ -46,9 +46,9 @@ void AppendOrderedString(absl::string_view text, std::string& out) {
   out.append("\0\x01", 2);
 }
 
-// Appends a signed number in two's complement, big endian, in the smallest number n of bytes that
-// leaves room for a header of n bits. The header is a one for each byte and then a zero. The header
-// is XORed over the sign bits, so a negative number gets the complement of the header.
+// Appends a signed number as TensorFlow's OrderedCode does: in two's complement, big endian, in n
+// bytes. n is the smallest number for which the first n + 1 bits all equal the sign. The first n
+// bits are then inverted, so the number of equal bits at the beginning tells n.
 void AppendOrderedSigned(int64_t value, std::string& out) {
   uint64_t magnitude = static_cast<uint64_t>(value < 0 ? ~value : value);
   int bits = 0;
@@ -136,8 +136,8 @@ absl::StatusOr<int64_t> CheckedBytes(DType dtype, absl::Span<const int64_t> dims
     return absl::InvalidArgumentError(
         absl::StrCat("rank ", dims.size(), " is above ", kBundleRankMax));
   }
-  // All sizes except zeros are multiplied for the check of the limit. Even if axis 0 has the size
-  // 0, Shape::row_elements() multiplies the sizes of the later axes, and must not overflow.
+  // The check multiplies all sizes except zeros. Even if axis 0 has the size 0,
+  // Shape::row_elements() multiplies the sizes of the other axes, and must not overflow.
   int64_t bytes = static_cast<int64_t>(ElementSize(dtype));
   bool empty = false;
   for (int64_t dim : dims) {

@@ -15,16 +15,16 @@
 
 namespace cohort {
 
-// The key of the index's header entry. No tensor may have this name.
+// The key of the header entry in the index. No tensor may have this name.
 inline constexpr absl::string_view kBundleHeaderKey = "";
-// The bundle version that TensorFlow's own writer declares. A reader refuses a bundle whose
+// The bundle version that TensorFlow's own writer declares. Cohort's reader refuses a bundle whose
 // min_consumer is higher than this version.
 inline constexpr int32_t kBundleVersion = 1;
-// TensorFlow's block size for prefix.index. With equal block sizes, Cohort and TensorFlow write the
-// same file for the same entries.
+// The block size in which TensorFlow writes prefix.index. With the same block size, Cohort writes
+// the same file as TensorFlow for the same entries.
 inline constexpr size_t kIndexBlockBytes = 256 << 10;
 
-inline constexpr int kBundleRankMax = 254;  // the largest rank that TensorFlow supports
+inline constexpr int kBundleRankMax = 254;  // the largest number of axes that TensorFlow supports
 inline constexpr int kBundleShardsMax = 65536;
 inline constexpr int kTensorSlicesMax = 16384;
 
@@ -36,21 +36,21 @@ std::string IndexPath(const std::string& prefix);
 int32_t TensorFlowDType(DType dtype);
 DType DTypeFromTensorFlow(int32_t number);
 
-// Returns the key under which the index stores one slice of a tensor. The key is that of
-// tensorflow::checkpoint::EncodeTensorNameSlice: an order-preserving encoding of 0, the name, the
-// rank, and (start, length) of each axis, with -1 for a length that is not set.
+// Returns the key under which the index stores the entry for one slice of a tensor. The key is that
+// of tensorflow::checkpoint::EncodeTensorNameSlice: an order-preserving encoding of 0, the name,
+// the rank, and (start, length) of each axis, with -1 for a length that is not set.
 std::string SliceKey(absl::string_view tensor, const proto::BundleSlice& slice);
 
-// Checks that `name` may be the name of a tensor: it must be neither the header's key nor of the
-// form of a slice key.
+// Checks that `name` may be the name of a tensor: it must not be empty, which is the header's key,
+// and must not begin with a zero byte, as the keys of slices do. Errors: INVALID_ARGUMENT.
 absl::Status CheckTensorName(absl::string_view name);
 
-// Returns the error for a checkpoint file whose bytes differ from the written bytes: DATA_LOSS with
-// the message "path: what; remedy".
+// Returns the error for a checkpoint file whose bytes are not those that were written: DATA_LOSS
+// with the message "path: what; remedy".
 absl::Status DamagedFile(const std::string& path, absl::string_view what);
 
-// Checks that no complete checkpoint has this prefix. Errors: ALREADY_EXISTS if the prefix has an
-// index, which makes a checkpoint complete.
+// Checks that there is no complete checkpoint `prefix`. Errors: ALREADY_EXISTS if the prefix has an
+// index, which makes a checkpoint complete; those of the file system if this cannot be found out.
 absl::Status CheckNotComplete(FileSystem& files, const std::string& prefix);
 
 // Returns the number of bytes of a tensor. Errors: INVALID_ARGUMENT for a negative size along an

@@ -14,8 +14,8 @@ namespace cohort {
 
 namespace {
 
-// The number of bytes of a slice that are read at a time, so that memory holds the wanted rows and
-// one such buffer.
+// The number of bytes of a slice that are read at a time, so that memory holds only the wanted rows
+// and one such buffer.
 constexpr int64_t kReadBytes = 1 << 20;
 
 struct DataShard {
@@ -27,9 +27,9 @@ struct DataShard {
 
 using ShardMap = std::map<int, DataShard>;
 
-// Checks that a slice lies inside its data shard, and that all slices of the shard together are not
-// larger than the shard. Without the second check, slices that share bytes could make tensors need
-// more memory than the file has bytes.
+// Checks that a slice lies inside its data shard, and that the sizes of all slices of the shard
+// together do not exceed the shard's size. Without the second check, slices that share bytes could
+// make the reader need more memory than the shard has bytes.
 absl::Status CheckSlice(const StoredSlice& slice, DataShard& shard) {
   const uint64_t end = static_cast<uint64_t>(slice.offset) + static_cast<uint64_t>(slice.size);
   if (end > shard.file->size()) {
@@ -43,7 +43,8 @@ absl::Status CheckSlice(const StoredSlice& slice, DataShard& shard) {
   return absl::OkStatus();
 }
 
-// Opens each data shard that the index names, and checks all slices against their shards.
+// Opens each data shard that the index names, and checks that the slices lie inside their data
+// shards.
 absl::StatusOr<ShardMap> OpenShards(FileSystem& files, const std::string& prefix,
                                     const BundleIndex& index) {
   ShardMap shards;
@@ -53,8 +54,8 @@ absl::StatusOr<ShardMap> OpenShards(FileSystem& files, const std::string& prefix
       if (shard.file == nullptr) {
         shard.path = DataShardPath(prefix, slice.shard, index.num_shards);
         absl::StatusOr<std::unique_ptr<ReadableFile>> file = files.Open(shard.path);
-        // A data shard that is missing is DATA_LOSS, because the index shows that the checkpoint
-        // was complete. NOT_FOUND is only for a missing index.
+        // A missing data shard is DATA_LOSS, because the index shows that the checkpoint was
+        // complete. NOT_FOUND is only for a missing index.
         if (absl::IsNotFound(file.status())) return DamagedFile(shard.path, "missing");
         RETURN_IF_ERROR(file.status());
         shard.file = *std::move(file);
@@ -71,7 +72,7 @@ bool SharesRows(const SliceBox& box, RowRange rows) {
   return box.starts[0] < rows.begin + rows.count && rows.begin < box.starts[0] + box.lengths[0];
 }
 
-// Returns the rows that the box and `rows` have in common, counted from the first row of the box.
+// Returns the rows that the box has in common with `rows`, counted from the first row of the box.
 RowRange SharedRows(const SliceBox& box, RowRange rows) {
   if (box.starts.empty()) return {0, 1};
   const int64_t begin = std::max(box.starts[0], rows.begin);
@@ -79,7 +80,7 @@ RowRange SharedRows(const SliceBox& box, RowRange rows) {
   return {begin - box.starts[0], end - begin};
 }
 
-// Returns true if the box is cut only along axis 0, so that its rows are whole.
+// Returns true if the box is cut only along axis 0, and so has whole rows.
 bool HasWholeRows(const SliceBox& box, const Shape& shape) {
   for (size_t axis = 1; axis < box.lengths.size(); ++axis) {
     if (box.lengths[axis] != shape.dim(static_cast<int>(axis))) return false;
@@ -98,8 +99,8 @@ absl::Status ReadSlice(const DataShard& shard, const StoredSlice& slice, const S
     const absl::Span<char> bytes(piece.data(), count);
     const absl::Status status =
         shard.file->Read(static_cast<uint64_t>(slice.offset + position), bytes);
-    // OpenShards has found the data shard long enough for the slice, so the file was truncated
-    // later.
+    // OpenShards has found the data shard long enough for the slice, so the file must have been
+    // truncated since.
     if (absl::IsOutOfRange(status)) return DamagedFile(shard.path, status.message());
     RETURN_IF_ERROR(status);
     crc = ExtendCrc32c(crc, absl::string_view(bytes.data(), bytes.size()));
@@ -117,7 +118,7 @@ bool AllBools(const Tensor& tensor) {
 
 }  // namespace
 
-// The state of a BundleReader after Open. Thread-safe.
+// The implementation of a BundleReader: the checked index and the opened data shards. Thread-safe.
 class BundleReader::Impl {
  public:
   Impl(std::string prefix, BundleIndex index, ShardMap shards)
@@ -137,7 +138,7 @@ class BundleReader::Impl {
       return absl::NotFoundError(absl::StrCat("checkpoint ", prefix_, " has no tensor '", name,
                                               "'; it has ", tensors_.size(), " others"));
     }
-    // The checkpoint has a tensor of this name, in an element type that Cohort does not support, so
+    // The checkpoint has a tensor of this name, but Cohort does not support its element type. So
     // the error is UNIMPLEMENTED and not NOT_FOUND.
     return absl::UnimplementedError(absl::StrCat("tensor '", name, "' of checkpoint ", prefix_,
                                                  " has TensorFlow's type ", foreign->second,

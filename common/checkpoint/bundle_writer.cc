@@ -22,12 +22,12 @@ namespace {
 // converting them.
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
 
-// The number of bytes that are checksummed and then written at a time, so that the write still
-// finds the bytes in the processor's cache.
+// The number of bytes that are checksummed and then written at a time. It is small, so that the
+// bytes are still in the processor's cache when they are written.
 constexpr size_t kAppendBytes = 1 << 20;
 
-// Checks that a slice of the rows `rows` can be saved: the tensor is well formed, and the rows lie
-// inside the tensor.
+// Checks that the rows `rows` of a tensor can be saved: the tensor has a supported type and size,
+// and the rows lie inside the tensor.
 absl::Status CheckSlice(const BundleTensor& tensor, RowRange rows) {
   if (TensorFlowDType(tensor.dtype) == 0) {
     return absl::InvalidArgumentError("the tensor has no value");
@@ -74,7 +74,7 @@ bool IsWhole(const proto::SavedSlice& slice) {
   return slice.row_begin() == 0 && slice.row_count() == RowsOf(slice);
 }
 
-// Returns the box that a slice of rows covers in its tensor.
+// Returns the box that the slice, which is a range of rows, covers in its tensor.
 SliceBox BoxOf(const proto::SavedSlice& slice) {
   SliceBox box = WholeBox(slice.full_dims());
   if (!box.starts.empty()) {
@@ -84,7 +84,8 @@ SliceBox BoxOf(const proto::SavedSlice& slice) {
   return box;
 }
 
-// Checks the fields of a slice that a task has reported to the coordinator.
+// Checks the fields of a slice that a task has reported to the coordinator: name, type, shape, data
+// shard, rows, offset and size.
 absl::Status CheckSavedSlice(const proto::SavedSlice& slice, int num_shards) {
   RETURN_IF_ERROR(CheckTensorName(slice.tensor()));
   ASSIGN_OR_RETURN(const DType dtype, DTypeFromNumber(slice.dtype()));
@@ -110,14 +111,15 @@ absl::Status CheckSavedSlice(const proto::SavedSlice& slice, int num_shards) {
 proto::BundleEntryProto EntryOf(const proto::SavedSlice& slice, absl::Span<const int64_t> dims) {
   proto::BundleEntryProto entry;
   entry.set_dtype(TensorFlowDType(static_cast<DType>(slice.dtype())));
-  // mutable_shape() sets the field even if no dimension follows, because TensorFlow tells the empty
-  // shape of a scalar from an absent shape.
+  // mutable_shape() sets the field even if no dimension follows, because to TensorFlow the empty
+  // shape of a scalar is not the same as an absent shape.
   entry.mutable_shape();
   for (int64_t dim : dims) entry.mutable_shape()->add_dim()->set_size(dim);
   return entry;
 }
 
-// Returns the entry of a slice or of a whole tensor that is stored in a data shard.
+// Returns the index entry for bytes that are stored in a data shard: those of a slice, or of a
+// tensor that was saved whole.
 proto::BundleEntryProto LocatedEntryOf(const proto::SavedSlice& slice,
                                        absl::Span<const int64_t> dims) {
   proto::BundleEntryProto entry = EntryOf(slice, dims);
@@ -128,7 +130,7 @@ proto::BundleEntryProto LocatedEntryOf(const proto::SavedSlice& slice,
   return entry;
 }
 
-// Returns TensorFlow's form of a slice of rows: only axis 0 has a start and a length.
+// Returns a range of rows in TensorFlow's form of a slice: only axis 0 has a start and a length.
 proto::BundleSlice RowSlice(const proto::SavedSlice& slice) {
   proto::BundleSlice rows;
   for (int axis = 0; axis < slice.full_dims_size(); ++axis) rows.add_extent();
@@ -137,8 +139,8 @@ proto::BundleSlice RowSlice(const proto::SavedSlice& slice) {
   return rows;
 }
 
-// Adds the index entries of one tensor: the tensor's entry and, if the tensor is partitioned, an
-// entry for each slice.
+// Adds the index entries of one tensor: the entry of the tensor and, unless the tensor was saved
+// whole, an entry for each slice.
 absl::Status AddTensor(const std::string& name, absl::Span<const proto::SavedSlice* const> slices,
                        EntryMap& entries) {
   const proto::SavedSlice& first = *slices[0];
@@ -172,15 +174,15 @@ absl::Status AddTensor(const std::string& name, absl::Span<const proto::SavedSli
   return absl::OkStatus();
 }
 
-// Returns the index entries of all slices. Slices are ordered by their rows and not by the order in
+// Returns the index entries of all slices. Slices are ordered by their rows, not by the order in
 // which tasks reported them, so the same slices always give the same index.
 absl::StatusOr<EntryMap> EntriesOf(absl::Span<const proto::SavedSlice> slices, int num_shards) {
   std::map<std::string, std::map<std::pair<int64_t, size_t>, const proto::SavedSlice*>> by_tensor;
   for (size_t i = 0; i < slices.size(); ++i) {
     RETURN_IF_ERROR(Annotate(CheckSavedSlice(slices[i], num_shards),
                              absl::StrCat("tensor '", slices[i].tensor(), "'")));
-    // The slice's number `i` is a part of the key, so that two slices that begin at one row both
-    // stay in the map and both get checked.
+    // The slice's number `i` is a part of the key, so that two slices that begin at the same row
+    // both stay in the map and are both checked.
     by_tensor[slices[i].tensor()][{slices[i].row_begin(), i}] = &slices[i];
   }
   EntryMap entries;
@@ -193,7 +195,7 @@ absl::StatusOr<EntryMap> EntriesOf(absl::Span<const proto::SavedSlice> slices, i
   return entries;
 }
 
-// Checks that every data shard is as long as its task reported.
+// Checks that every data shard named by a slice is long enough for the shard's slices.
 absl::Status CheckShardsExist(FileSystem& files, const std::string& prefix, int num_shards,
                               absl::Span<const proto::SavedSlice> slices) {
   std::map<int, uint64_t> ends;
@@ -220,7 +222,7 @@ std::string BuildTable(const EntryMap& entries, int num_shards) {
   header.set_num_shards(num_shards);
   header.mutable_version()->set_producer(kBundleVersion);
   leveldb::Options options;
-  // TensorFlow, too, writes the index of a checkpoint without compression.
+  // The index is not compressed, as in a checkpoint that TensorFlow writes.
   options.compression = leveldb::kNoCompression;
   options.block_size = kIndexBlockBytes;
   StringFile file;
@@ -312,8 +314,8 @@ absl::Status DataShardWriter::Add(proto::SavedSlice slice,
     return absl::InvalidArgumentError(absl::StrCat(path_, ": tensor '", slice.tensor(), "' has ",
                                                    size, " bytes for a slice of ", slice.size()));
   }
-  // DescribeSlice could not know the data shard and the offset of the slice; the slice begins at
-  // the current end of this shard.
+  // DescribeSlice could not know the data shard and the offset of the slice. The slice begins at
+  // the present end of this shard.
   slice.set_shard(shard_);
   slice.set_offset(static_cast<int64_t>(offset_));
   slice.set_crc32c(crc);

@@ -30,22 +30,24 @@ constexpr absl::string_view kNameOfStep = "ckpt-";
 // directory as the job's checkpoints, and never count as the latest checkpoint.
 constexpr absl::string_view kRecoveryBeginning = "recovery-";
 constexpr absl::string_view kStateFile = "checkpoint";
-// The beginning of the state file's last line, which has the CRC-32C of the bytes before the line.
-// TensorFlow, whose text form has comments, passes over it.
+// The beginning of the state file's last line, which has the CRC-32C of the bytes before this line.
+// TensorFlow ignores the line, because it is a comment in protobuf's text form.
 constexpr absl::string_view kChecksumTag = "# crc32c: ";
 constexpr uint64_t kStateBytesMax = 16 << 20;
 constexpr int kNamesMax = 1000;
-constexpr size_t kNamedMax = 16;  // how many intact checkpoints an error message lists
+// Maximum number of intact checkpoints that an error message lists.
+constexpr size_t kNamedMax = 16;
 
-// Removes the digits at the beginning of `rest`. Returns true if there were at least five digits.
+// Removes the number of a data shard from the beginning of `rest`. Returns true if the number has
+// at least five digits, as in the names of a checkpoint's files.
 bool TakeNumber(absl::string_view& rest) {
   const size_t end = std::min(rest.find_first_not_of("0123456789"), rest.size());
   rest.remove_prefix(end);
   return end >= 5;  // TensorFlow prints shard numbers with "%05d"
 }
 
-// Returns true for the suffixes ".index" and ".data-<i>-of-<n>", and for these suffixes with the
-// ending of a temporary file.
+// Returns true for the suffixes ".index" and ".data-<i>-of-<n>" of a checkpoint's files, and for
+// the names of their temporary files.
 bool IsCheckpointSuffix(absl::string_view suffix) {
   suffix = FinalName(suffix);
   if (suffix == kIndexSuffix) return true;
@@ -53,7 +55,7 @@ bool IsCheckpointSuffix(absl::string_view suffix) {
          absl::ConsumePrefix(&suffix, "-of-") && TakeNumber(suffix) && suffix.empty();
 }
 
-// Returns the step in a name "ckpt-<step>", and nothing for any other name.
+// Returns the step in a checkpoint's name "ckpt-<step>", and nullopt for any other name.
 std::optional<int64_t> StepOfName(absl::string_view name) {
   int64_t step = 0;
   if (!absl::ConsumePrefix(&name, kNameOfStep) || !absl::SimpleAtoi(name, &step)) {
@@ -72,7 +74,7 @@ bool IsNameOfStep(absl::string_view base) {
           StepOfName(base.substr(0, dash)).has_value());
 }
 
-// Returns the names of the complete checkpoints in a directory, without recovery checkpoints.
+// Returns the names of the complete checkpoints in a directory, except recovery checkpoints.
 absl::StatusOr<std::vector<std::string>> NamesIn(FileSystem& files, const std::string& directory) {
   ASSIGN_OR_RETURN(const std::vector<std::string> prefixes, ListCheckpoints(files, directory));
   std::vector<std::string> names;
@@ -83,15 +85,17 @@ absl::StatusOr<std::vector<std::string>> NamesIn(FileSystem& files, const std::s
   return names;
 }
 
-// Returns `error` with a list of the directory's intact checkpoints in its message.
+// Returns `error` with advice in its message: the intact checkpoints in the directory, and how to
+// choose one of them.
 absl::Status WithRemedy(const absl::Status& error, FileSystem& files,
                         const std::string& directory) {
   return absl::Status(
       error.code(), absl::StrCat(error.message(), "; ", IntactCheckpointsRemedy(files, directory)));
 }
 
-// Returns the checkpoint with the most steps in its name, for a directory that has no state file.
-// Returns "" if the directory has no checkpoints.
+// Returns the prefix of the checkpoint with the most steps in its name, for a directory that has no
+// state file. Returns "" if the directory has no checkpoints. Errors: FAILED_PRECONDITION if a
+// checkpoint's name does not tell its step.
 absl::StatusOr<std::string> FindWithoutState(FileSystem& files, const std::string& directory) {
   const absl::StatusOr<std::vector<std::string>> names = NamesIn(files, directory);
   if (absl::IsNotFound(names.status())) return std::string();
@@ -112,8 +116,8 @@ absl::StatusOr<std::string> FindWithoutState(FileSystem& files, const std::strin
       JoinPath(directory, names->front())));
 }
 
-// A collector that keeps the first error of a parse. Without a collector, protobuf would print
-// errors to stderr. Thread-compatible.
+// A collector that keeps the first error in parsing a text. Without a collector, protobuf would
+// print errors to stderr. Thread-compatible.
 class FirstError final : public google::protobuf::io::ErrorCollector {
  public:
   const std::string& text() const { return text_; }
@@ -189,8 +193,8 @@ absl::StatusOr<std::vector<std::string>> ListCheckpoints(FileSystem& files,
 
 absl::Status DeleteCheckpoint(FileSystem& files, const std::string& prefix) {
   ASSIGN_OR_RETURN(const std::vector<std::string> paths, ListCheckpointFiles(files, prefix));
-  // The index is removed first: without the index, the remaining files of the prefix no longer
-  // count as a checkpoint.
+  // The index is removed first, because without an index the other files of the prefix do not count
+  // as a checkpoint.
   RETURN_IF_ERROR(files.Remove(IndexPath(prefix)));
   for (const std::string& path : paths) RETURN_IF_ERROR(files.Remove(path));
   return absl::OkStatus();
@@ -205,8 +209,8 @@ void RemoveUnfinishedSaves(FileSystem& files, const std::string& directory) {
     const std::string base = name.substr(0, name.find('.'));
     if (!IsNameOfStep(base) || !IsCheckpointFile(name, base)) continue;
     const bool complete = all.count(absl::StrCat(base, kIndexSuffix)) > 0;
-    // A complete checkpoint keeps its data shards. Temporary files are removed in any case, whether
-    // the checkpoint is complete or not.
+    // The data shards of a complete checkpoint are kept. Temporary files are removed whether the
+    // checkpoint is complete or not.
     if (complete && !IsTemporaryName(name)) continue;
     files.Remove(JoinPath(directory, name)).IgnoreError();
   }
@@ -280,8 +284,8 @@ absl::StatusOr<std::string> FindCheckpoint(FileSystem& files, const std::string&
                                            const std::string& which) {
   if (which != "latest") {
     absl::string_view prefix = which;
-    // A shell completes the name of a checkpoint to "name.index", which is cut off here. But
-    // "x.index" may also be the whole name of a checkpoint, which then has the file
+    // A shell completes the name of a checkpoint to "name.index"; the ending is cut off here. But
+    // "x.index" may also be the whole name of a checkpoint, whose index is then the file
     // "x.index.index".
     const bool completed =
         absl::ConsumeSuffix(&prefix, kIndexSuffix) && !files.Open(IndexPath(which)).ok();
@@ -302,8 +306,8 @@ absl::StatusOr<std::string> FindCheckpoint(FileSystem& files, const std::string&
   RETURN_IF_ERROR(state.status());
   const std::string prefix =
       absl::StartsWith(state->latest, "/") ? state->latest : JoinPath(directory, state->latest);
-  // If the index exists but cannot be opened, the prefix is returned all the same: the reader of
-  // the checkpoint will report the error with more detail.
+  // If the index exists but cannot be opened, the prefix is returned all the same: opening the
+  // checkpoint will then fail with an error that says more.
   if (!absl::IsNotFound(files.Open(IndexPath(prefix)).status())) return prefix;
   return WithRemedy(
       absl::NotFoundError(absl::StrCat(StatePath(directory), " names '", Excerpt(state->latest),

@@ -13,8 +13,8 @@ namespace cohort {
 
 namespace {
 
-// Checks the number of the shard, and the offsets and sizes of the slices in the shard. WriteIndex
-// later checks types and rows.
+// Checks the shard's number, and that the slices lie in this shard without gaps. WriteIndex later
+// checks the types and rows of the slices.
 absl::Status CheckLayout(const DataShardCopy::Target& target,
                          absl::Span<const proto::SavedSlice> slices) {
   if (target.shard < 0 || target.shard >= target.num_shards ||
@@ -49,7 +49,8 @@ absl::StatusOr<std::unique_ptr<DataShardCopy>> DataShardCopy::Create(
       TemporaryFile::Create(files, DataShardPath(target.prefix, target.shard, target.num_shards)));
   std::unique_ptr<DataShardCopy> copy(
       new DataShardCopy(files, target, std::move(slices), std::move(file)));
-  // Slices without bytes at the beginning of the shard are complete before any byte has arrived.
+  // Slices without any bytes at the beginning of the shard are complete before the first byte
+  // arrives.
   copy->EndSlices();
   return copy;
 }
@@ -68,8 +69,7 @@ DataShardCopy::DataShardCopy(FileSystem& files, Target target,
 void DataShardCopy::EndSlices() {
   for (; slice_ < slices_.size(); ++slice_) {
     proto::SavedSlice& slice = slices_[slice_];
-    // The shard's bytes arrive in order, so no slice after the first incomplete one can be
-    // complete.
+    // The shard's bytes arrive in order, so no slice after an incomplete slice can be complete.
     if (received_ < static_cast<uint64_t>(slice.offset() + slice.size())) return;
     slice.set_crc32c(std::exchange(crc_, 0));
   }
@@ -82,7 +82,7 @@ absl::Status DataShardCopy::Append(absl::string_view bytes) {
                                                    " are missing"));
   }
   RETURN_IF_ERROR(file_->Append(bytes));
-  // One call of Append may bring bytes of several slices, and each slice has its own checksum.
+  // One call of Append may bring bytes of several slices, each of which has its own checksum.
   while (!bytes.empty()) {
     const proto::SavedSlice& slice = slices_[slice_];
     const uint64_t left = static_cast<uint64_t>(slice.offset() + slice.size()) - received_;

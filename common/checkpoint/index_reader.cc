@@ -13,14 +13,15 @@ namespace {
 
 using EntryMap = std::map<std::string, proto::BundleEntryProto>;
 
-// Parses a message of at most kTableBlockBytesMax bytes, because protobuf takes sizes only as int.
+// Parses a message. Refuses more than kTableBlockBytesMax bytes, because protobuf takes the size as
+// an int.
 template <typename Message>
 bool Parse(absl::string_view bytes, Message& message) {
   return bytes.size() <= kTableBlockBytesMax &&
          message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
 }
 
-// Checks from a checkpoint's header that this reader can read the checkpoint.
+// Checks by the header of a checkpoint that Cohort can read the checkpoint.
 absl::Status CheckHeader(const proto::BundleHeaderProto& header, const std::string& path) {
   if (header.num_shards() < 1 || header.num_shards() > kBundleShardsMax) {
     return DamagedFile(path, absl::StrCat("header names ", header.num_shards(), " data shards"));
@@ -39,7 +40,8 @@ absl::Status CheckHeader(const proto::BundleHeaderProto& header, const std::stri
   return absl::OkStatus();
 }
 
-// Returns the shape of an entry if its size in bytes is within the limits.
+// Returns the shape in an index entry. Refuses a shape whose size in bytes is above CheckedBytes'
+// limit.
 absl::StatusOr<Shape> ShapeOf(const proto::BundleEntryProto& entry, DType dtype) {
   if (entry.shape().unknown_rank()) return absl::InvalidArgumentError("shape of unknown rank");
   std::vector<int64_t> dims;
@@ -48,8 +50,8 @@ absl::StatusOr<Shape> ShapeOf(const proto::BundleEntryProto& entry, DType dtype)
   return Shape(absl::MakeConstSpan(dims));
 }
 
-// Returns the data shard, offset, size and checksum that `entry`, an entry without slices, gives
-// for the box `box`.
+// Returns the location (data shard, offset, size and checksum) that `entry` gives for the box `box`
+// of a tensor. `entry` lists no slices of its own.
 absl::StatusOr<StoredSlice> LocationOf(const proto::BundleEntryProto& entry, DType dtype,
                                        SliceBox box, int num_shards) {
   ASSIGN_OR_RETURN(const int64_t bytes, CheckedBytes(dtype, box.lengths));
@@ -65,8 +67,8 @@ absl::StatusOr<StoredSlice> LocationOf(const proto::BundleEntryProto& entry, DTy
                      UnmaskCrc32c(entry.crc32c())};
 }
 
-// Returns the box that `slice` covers in a tensor of the shape `shape`. An axis without a length is
-// covered completely.
+// Returns the box that `slice` covers in a tensor of shape `shape`. If an axis has no length in
+// `slice`, the box covers this axis completely.
 SliceBox BoxOf(const proto::BundleSlice& slice, const Shape& shape) {
   SliceBox box;
   for (int axis = 0; axis < slice.extent_size(); ++axis) {
@@ -79,8 +81,8 @@ SliceBox BoxOf(const proto::BundleSlice& slice, const Shape& shape) {
   return box;
 }
 
-// Returns where one slice of a partitioned tensor is stored. Checks that the slice has an entry and
-// that this entry agrees with the tensor's entry.
+// Returns where one slice of a partitioned tensor is stored. Checks that the slice has an index
+// entry, and that this entry has the tensor's type and the shape of `box`.
 absl::StatusOr<StoredSlice> FindSlice(const EntryMap& entries, const std::string& name,
                                       const proto::BundleEntryProto& tensor,
                                       const proto::BundleSlice& slice, SliceBox box,
@@ -99,7 +101,7 @@ absl::StatusOr<StoredSlice> FindSlice(const EntryMap& entries, const std::string
   return LocationOf(entry, dtype, std::move(box), num_shards);
 }
 
-// Returns the tensor that an entry describes, with the data shard and offset of each of its slices.
+// Returns the tensor that an index entry describes, with the location of each of its slices.
 absl::StatusOr<StoredTensor> TensorOf(const EntryMap& entries, const std::string& name,
                                       const proto::BundleEntryProto& entry, int num_shards) {
   StoredTensor tensor;
@@ -118,8 +120,8 @@ absl::StatusOr<StoredTensor> TensorOf(const EntryMap& entries, const std::string
   std::vector<SliceBox> boxes;
   for (const proto::BundleSlice& slice : entry.slices())
     boxes.push_back(BoxOf(slice, tensor.shape));
-  // The slices must cover the tensor exactly once. So a damaged index cannot make the reader use
-  // more memory than the tensor needs.
+  // The slices must cover the tensor exactly once, so that even a damaged index cannot make the
+  // reader use more memory than the tensor needs.
   RETURN_IF_ERROR(CheckBoxesTile(tensor.shape.dims(), boxes));
   for (int i = 0; i < entry.slices_size(); ++i) {
     ASSIGN_OR_RETURN(StoredSlice stored, FindSlice(entries, name, entry, entry.slices(i),
@@ -129,7 +131,7 @@ absl::StatusOr<StoredTensor> TensorOf(const EntryMap& entries, const std::string
   return tensor;
 }
 
-// Reads all entries of the index. The entry with the empty key is the header.
+// Reads the header and all other entries of the index. The header is the entry with the empty key.
 absl::Status ReadEntries(const ReadableFile& file, const std::string& path,
                          proto::BundleHeaderProto& header, EntryMap& entries) {
   bool has_header = false;
@@ -155,12 +157,12 @@ absl::StatusOr<BundleIndex> ReadIndex(const ReadableFile& file, const std::strin
   BundleIndex index;
   index.num_shards = header.num_shards();
   for (const auto& [name, entry] : entries) {
-    // A key that is not a tensor name belongs to a slice. TensorOf reads the slice's entry together
-    // with the slice's tensor.
+    // A key that is not a tensor's name is the key of a slice. TensorOf reads the entry of a slice
+    // together with the slice's tensor.
     if (!CheckTensorName(name).ok()) continue;
     if (DTypeFromTensorFlow(entry.dtype()) == DType::kUndefined) {
-      // The names and types of unsupported tensors are kept, so that a reader who asks for such a
-      // tensor is told the type.
+      // The names and types of unsupported tensors are kept for the error that a request for such a
+      // tensor gets.
       index.foreign[name] = entry.dtype();
       continue;
     }

@@ -1,7 +1,8 @@
 #pragma once
 
-// The reader and checker of prefix.index, which says what each tensor is and where each of its
-// slices lies. The reader does not look at the data shards.
+// The reader and checker of prefix.index, which says for each tensor of a checkpoint its type and
+// shape, and in which data shard and where each of its slices lies. The reader does not look at the
+// data shards.
 
 #include <map>
 #include <string>
@@ -20,25 +21,29 @@ struct StoredSlice {
   int shard = 0;
   int64_t offset = 0;
   int64_t size = 0;
-  uint32_t crc32c = 0;  // the CRC itself; the file holds its masked form (MaskCrc32c)
+  // CRC-32C of the slice's bytes, unmasked; the file holds it masked (MaskCrc32c).
+  uint32_t crc32c = 0;
 };
 
 struct StoredTensor {
   DType dtype = DType::kUndefined;
   Shape shape;
-  // The slices cover the tensor exactly once. A tensor that was saved whole has one slice.
+  // The tensor's slices, which cover the tensor exactly once. A tensor that was saved whole has one
+  // slice.
   std::vector<StoredSlice> slices;
 };
 
 struct BundleIndex {
   int num_shards = 0;
   std::map<std::string, StoredTensor> tensors;
-  // TensorFlow's type numbers of the tensors whose types Cohort does not support, by tensor name.
+  // The tensors whose element types Cohort does not support, as TensorFlow's type numbers by tensor
+  // name.
   std::map<std::string, int> foreign;
 };
 
-// Reads the index in `file` and checks every entry. Errors: DATA_LOSS that names `path`;
-// UNIMPLEMENTED for a big-endian format or a newer format; the errors of ReadableFile::Read.
+// Reads the index in `file` and checks every entry. Errors: DATA_LOSS that names `path` for a
+// damaged index; UNIMPLEMENTED for a big-endian format or a newer format; those of
+// ReadableFile::Read.
 absl::StatusOr<BundleIndex> ReadIndex(const ReadableFile& file, const std::string& path);
 
 }  // namespace cohort

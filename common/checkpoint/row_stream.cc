@@ -13,8 +13,7 @@
 namespace cohort {
 
 namespace {
-// The number of bytes that are read at a time if the bytes are not wanted and are read only for the
-// checksum.
+// The number of bytes that are read at a time where bytes are needed only for a slice's checksum.
 constexpr int64_t kSkipBytes = 1 << 20;
 }  // namespace
 
@@ -36,8 +35,8 @@ absl::Status RowStream::Read(absl::Span<char> out) {
   }
   while (!out.empty()) {
     const Part& part = parts_[part_];
-    // The bytes before part.begin are not wanted: ReadPart skips these bytes and does not put them
-    // into `out`.
+    // The bytes before part.begin are not wanted; ReadPart reads them only for the slice's
+    // checksum.
     const int64_t from = std::max(position_, part.begin);
     const size_t count = std::min(out.size(), static_cast<size_t>(part.end - from));
     RETURN_IF_ERROR(ReadPart(part, out.first(count)));
@@ -64,7 +63,7 @@ absl::Status RowStream::SkipTo(const Part& part, int64_t end) {
 }
 
 absl::Status RowStream::ReadPart(const Part& part, absl::Span<char> out) {
-  // The checksum covers the whole slice, so the bytes before the wanted rows are read too.
+  // The checksum covers the whole slice, so the bytes before the wanted rows must be read as well.
   RETURN_IF_ERROR(SkipTo(part, part.begin));
   const absl::Status status = part.file->Read(static_cast<uint64_t>(part.offset + position_), out);
   if (absl::IsOutOfRange(status)) return DamagedFile(part.path, status.message());
@@ -77,8 +76,8 @@ absl::Status RowStream::ReadPart(const Part& part, absl::Span<char> out) {
       std::any_of(out.begin(), out.end(), [](char byte) { return byte != 0 && byte != 1; })) {
     return DamagedFile(part.path, "a bool holds other bytes");
   }
-  // A slice's checksum can be compared only when the whole slice has been read. The bytes after the
-  // last wanted byte are read together with that byte.
+  // A slice's checksum can be compared only when the whole slice has been read. So the bytes after
+  // the last wanted byte are read together with this byte.
   if (position_ < part.end) return absl::OkStatus();
   RETURN_IF_ERROR(SkipTo(part, part.size));
   if (crc_ != part.crc32c) {

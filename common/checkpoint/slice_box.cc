@@ -28,7 +28,7 @@ bool IsInside(const SliceBox& box, absl::Span<const int64_t> dims) {
   for (size_t axis = 0; axis < dims.size(); ++axis) {
     const int64_t start = box.starts[axis];
     const int64_t length = box.lengths[axis];
-    // start + length could overflow, so this bounds check subtracts.
+    // start + length could overflow, so the check of the bounds subtracts.
     if (start < 0 || length < 1 || length > dims[axis] || start > dims[axis] - length) return false;
   }
   return true;
@@ -42,8 +42,8 @@ bool Overlap(const SliceBox& a, const SliceBox& b) {
   return true;
 }
 
-// Checks that no two boxes overlap. The boxes are sorted by their first row and only boxes that
-// share rows are compared, so the time is linear for slices along axis 0.
+// Checks that no two boxes overlap. The boxes are sorted by their first row, and only boxes that
+// share rows are compared, so the time for slices along axis 0 is linear apart from the sorting.
 absl::Status CheckDisjoint(absl::Span<const SliceBox> boxes) {
   std::vector<size_t> order(boxes.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -53,8 +53,8 @@ absl::Status CheckDisjoint(absl::Span<const SliceBox> boxes) {
     const SliceBox& box = boxes[order[i]];
     for (size_t j = i + 1; j < order.size(); ++j) {
       const SliceBox& other = boxes[order[j]];
-      // Boxes are sorted by their first row. So if `other` begins after the last row of `box`, all
-      // boxes after `other` do too.
+      // If `other` begins after the last row of `box`, so do all boxes after `other`, because boxes
+      // are sorted by their first row.
       if (!box.starts.empty() && other.starts[0] >= box.starts[0] + box.lengths[0]) break;
       if (Overlap(box, other)) {
         return absl::InvalidArgumentError(
@@ -80,8 +80,8 @@ absl::Status CheckBoxesTile(absl::Span<const int64_t> dims, absl::Span<const Sli
     }
   }
   RETURN_IF_ERROR(CheckDisjoint(boxes));
-  // Disjoint boxes inside a tensor cover the tensor exactly if their volumes add up to the tensor's
-  // volume.
+  // Boxes that lie inside a tensor and do not overlap cover the tensor exactly if their volumes add
+  // up to the tensor's volume.
   for (const SliceBox& box : boxes) missing -= Volume(box.lengths);
   if (missing == 0) return absl::OkStatus();
   return absl::InvalidArgumentError(
@@ -95,8 +95,8 @@ SliceCopier::SliceCopier(const SliceBox& box, absl::Span<const int64_t> dims, in
   // The stride of an axis is the number of bytes from one index of the axis to the next.
   for (size_t axis = rank; axis-- > 1;) strides[axis - 1] = strides[axis] * dims[axis];
   size_t run_axis = rank == 0 ? 0 : rank - 1;
-  // An axis that the box covers completely adds its elements to one contiguous run with the axis
-  // before it.
+  // If the box covers an axis completely, the elements along this axis and the axis before it are
+  // contiguous, so the axis before it becomes the run axis.
   while (run_axis > 0 && box.lengths[run_axis] == dims[run_axis]) --run_axis;
 
   run_bytes_ = rank == 0 ? element_bytes : box.lengths[run_axis] * strides[run_axis];
@@ -111,8 +111,8 @@ SliceCopier::SliceCopier(const SliceBox& box, absl::Span<const int64_t> dims, in
 int64_t SliceCopier::RunDestination(int64_t run) const {
   int64_t destination = origin_;
   for (size_t axis = lengths_.size(); axis-- > 0;) {
-    // Runs are numbered in row-major order of their indices along the axes before the run axis,
-    // with the last of these axes fastest.
+    // Runs are numbered in row-major order of their indices along the axes before the run axis: the
+    // last of these axes varies fastest.
     destination += run % lengths_[axis] * strides_[axis];
     run /= lengths_[axis];
   }
@@ -124,8 +124,8 @@ void SliceCopier::Copy(int64_t position, absl::Span<const char> bytes, char* row
     const int64_t within = position % run_bytes_;
     const int64_t count = std::min(run_bytes_ - within, static_cast<int64_t>(bytes.size()));
     const int64_t destination = RunDestination(position / run_bytes_) + within;
-    // The rows that the caller wants have the destinations [0, out_bytes_). Bytes of the run with
-    // other destinations are not copied.
+    // The rows that the caller wants take the destinations [0, out_bytes_). Bytes with other
+    // destinations are not copied.
     const int64_t begin = std::max<int64_t>(destination, 0);
     const int64_t end = std::min(destination + count, out_bytes_);
     if (begin < end) {

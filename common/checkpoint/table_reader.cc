@@ -13,10 +13,11 @@ namespace cohort {
 
 namespace {
 
-// The size of a footer: two block handles, padding zeros and the magic number.
+// The size of a table's footer: two block handles, padding zeros and the magic number.
 constexpr size_t kFooterBytes = 48;
 constexpr size_t kMagicBytes = 8;
-// A block is followed by its type (1 byte) and a masked CRC-32C of block and type (4 bytes).
+// The size of a block's trailer: the block's type (1 byte) and a masked CRC-32C of block and type
+// (4 bytes).
 constexpr size_t kTrailerBytes = 5;
 constexpr uint64_t kTableMagic = 0xdb4775248b80fb57ull;
 constexpr char kUncompressed = 0;
@@ -24,7 +25,7 @@ constexpr char kSnappy = 1;
 
 struct BlockHandle {
   uint64_t offset = 0;
-  uint64_t size = 0;  // size of the block without the trailer of kTrailerBytes
+  uint64_t size = 0;  // size of the block without its trailer (kTrailerBytes)
 };
 
 using EntryVisitor = absl::FunctionRef<absl::Status(absl::string_view, absl::string_view)>;
@@ -36,7 +37,8 @@ uint64_t LittleEndian(absl::string_view bytes) {
   return value;
 }
 
-// Removes a varint from the beginning of `in`; returns false if `in` ends before the varint does.
+// Removes a varint from the beginning of `in`. Returns false if `in` ends before the varint does,
+// or if the varint is longer than 64 bits.
 bool TakeVarint(absl::string_view& in, uint64_t& value) {
   value = 0;
   for (int shift = 0; shift < 64 && !in.empty(); shift += 7) {
@@ -61,8 +63,8 @@ class TableReader {
     BlockHandle metaindex;
     BlockHandle index;
     RETURN_IF_ERROR(ReadFooter(metaindex, index));
-    // The metaindex block lists filters, which this reader does not use. The block is read only to
-    // find damage in it.
+    // The metaindex block lists filters, which this reader does not use. It is read only to detect
+    // damage.
     RETURN_IF_ERROR(ReadBlock(metaindex).status());
     ASSIGN_OR_RETURN(const std::string index_block, ReadBlock(index));
     std::string last_key;
@@ -130,7 +132,8 @@ class TableReader {
 
   absl::StatusOr<std::string> Uncompress(const std::string& block) const {
     size_t size = 0;
-    // A damaged length must not allocate much memory, so the uncompressed length is checked first.
+    // The uncompressed length is checked before memory of this size is allocated, because a damaged
+    // length could be huge.
     if (!snappy::GetUncompressedLength(block.data(), block.size(), &size) ||
         size > kTableBlockBytesMax) {
       return DamagedFile(path_, "malformed length of a compressed block");
@@ -143,7 +146,7 @@ class TableReader {
   }
 
   // Calls `visit` with each entry of a block. An entry is (shared, unshared, value length, rest of
-  // the key, value). The restart points after the entries are not needed for a scan in order.
+  // the key, value). After the entries come restart points, which a scan in order does not need.
   absl::Status ForEachInBlock(absl::string_view block, EntryVisitor visit) const {
     if (block.size() < 4) return DamagedFile(path_, "block without restart points");
     const uint64_t restarts = LittleEndian(block.substr(block.size() - 4));
@@ -158,8 +161,8 @@ class TableReader {
           value_size > block.size() - unshared) {
         return DamagedFile(path_, "malformed entry in a block");
       }
-      // An entry stores only the end of its key. The first `shared` bytes are those of the key
-      // before.
+      // An entry stores only the end of its key. The first `shared` bytes of the key are those of
+      // the key before it.
       key.resize(static_cast<size_t>(shared));
       key.append(block.data(), static_cast<size_t>(unshared));
       block.remove_prefix(static_cast<size_t>(unshared));

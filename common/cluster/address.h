@@ -25,13 +25,14 @@ inline constexpr char kNowhere[] = "127.0.0.1:1";
 // which forms are accepted.
 absl::StatusOr<Address> ParseAddress(absl::string_view text);
 
-// Returns true if `host` is written as an address that only this machine can reach: 127.x.x.x, ::1
-// or localhost.
+// Returns true if `host` is the text of a loopback address, which only this machine can reach:
+// 127.x.x.x, ::1 or localhost.
 bool IsLoopback(absl::string_view host);
 
-// Returns the address on which a task listens if other tasks reach the task at `own`. This is `own`
-// itself if `own` is a loopback address or a Unix socket. Otherwise the task listens on all
-// interfaces, because the name by which other tasks know this host need not belong to an interface.
+// Returns the address on which a task must listen so that other tasks reach it at the address
+// `own`. If `own` is a loopback address or a Unix socket, this is `own` itself. Otherwise the task
+// listens on all interfaces, because the name by which other tasks know this host need not belong
+// to an interface.
 Address ListenAddressOf(const Address& own);
 
 // Returns the text of `address`, with brackets around an IPv6 host.

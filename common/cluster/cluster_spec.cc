@@ -73,8 +73,8 @@ absl::Status CheckDialable(const ClusterSpec& cluster, std::optional<TaskId> sel
     if (self && task == *self) continue;
     const auto address = ParseAddress(text);
     if (!address.ok()) {
-      // A wrong address does not end the loop, so that one run of the program reports every wrong
-      // address.
+      // A wrong address does not end the loop, so that one error reports every wrong address of the
+      // cluster.
       problems.push_back(absl::StrCat(task.ToString(), ": ", address.status().message()));
     } else if (address->unix_path.empty() && address->port == 0) {
       problems.push_back(absl::StrCat(task.ToString(), ": '", text,

@@ -42,7 +42,7 @@ class ClusterSpec {
   int NumTasks(Role role) const;
   // Returns the indices of the role's tasks, ascending.
   std::vector<int> Indices(Role role) const;
-  // Returns the address of a task. Errors: NOT_FOUND if the cluster does not have the task.
+  // Returns the address of a task. Errors: NOT_FOUND if the cluster does not have this task.
   absl::StatusOr<std::string> Address(TaskId task) const;
   const std::map<TaskId, std::string>& tasks() const { return tasks_; }
 
@@ -50,27 +50,28 @@ class ClusterSpec {
   std::map<TaskId, std::string> tasks_;
 };
 
-// Checks that every task except `self` has a port. Errors: INVALID_ARGUMENT that names every task
-// with port 0, because no task can connect to port 0.
+// Checks that other tasks can connect to every task of the cluster except `self`. Errors:
+// INVALID_ARGUMENT that names every task whose address is wrong or has port 0.
 absl::Status CheckDialable(const ClusterSpec& cluster, std::optional<TaskId> self);
 
 // The functions below correspond to TensorFlow's multi_worker_util. Their parameter `task` is a
-// task of the cluster or its evaluator.
+// task of the cluster, or an evaluator that the cluster does not list.
 
 // Returns true if the task counts as the chief: a chief, an evaluator, or worker 0 of a cluster
 // without a chief.
 bool IsChief(const ClusterSpec& cluster, TaskId task);
-// Returns the number of chiefs and workers, or the number of evaluators if `role` is the evaluator.
-// Errors: INVALID_ARGUMENT for a ps.
+// Returns the number of tasks that train together: of chiefs and workers, or of evaluators if
+// `role` is the evaluator. Errors: INVALID_ARGUMENT if `role` is ps.
 absl::StatusOr<int> WorkerCount(const ClusterSpec& cluster, Role role);
-// Returns the task's id: 0 for the chief, i + number of chiefs for worker i, and the index for an
-// evaluator. Errors: INVALID_ARGUMENT for a ps.
+// Returns an id that is unique among the chief and the workers, or among the evaluators: 0 for the
+// chief, i + number of chiefs for worker i, and the index for an evaluator. Errors:
+// INVALID_ARGUMENT if `task` is a ps.
 absl::StatusOr<int> IdInCluster(const ClusterSpec& cluster, TaskId task);
 // Returns the task that leads collective calls: the chief, or else the first worker. Returns
-// nothing for a local program or for the evaluator.
+// nothing if `task` is an evaluator, or if the cluster has neither a chief nor a worker.
 std::optional<TaskId> CollectiveLeader(const ClusterSpec& cluster, std::optional<TaskId> task);
-// Returns the task that leads the coordination: the first ps, else the chief, else the first
-// worker. Returns nothing for a local program.
+// Returns the task that leads the coordination of the cluster, by TensorFlow's rule: the first ps,
+// else the chief, else the first worker. Returns nothing if the cluster has none of these tasks.
 std::optional<TaskId> CoordinationLeader(const ClusterSpec& cluster);
 
 }  // namespace cohort

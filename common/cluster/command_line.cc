@@ -69,8 +69,8 @@ void FlagParser::Add(const std::string& name, std::optional<int>& value, const s
 void FlagParser::Add(const std::string& name, std::vector<std::string>& values,
                      const std::string& help) {
   app_->add_option("--" + name, values, help)
-      // Each occurrence of the flag takes exactly one value. CLI11 would otherwise give the
-      // arguments after that value to the flag, too.
+      // Each occurrence of the flag takes exactly one value. Otherwise CLI11 would also take the
+      // arguments that follow the value as values of the flag.
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
 }

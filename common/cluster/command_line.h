@@ -1,7 +1,7 @@
 #pragma once
 
-// The command-line code that all programs share. No other file uses the library that parses command
-// lines (CLI11).
+// The command-line code that all executables share. Only this code uses CLI11, the library that
+// parses command lines.
 
 #include <memory>
 #include <optional>
@@ -19,7 +19,7 @@ class App;
 
 namespace cohort {
 
-// The result of parsing a command line that asks only for a text, such as --help: the program
+// The result of parsing a command line that asks only for a text, such as --help. The process
 // prints the text to stdout and exits.
 struct PrintAndExit {
   std::string text;  // the text to print, which ends with a newline
@@ -31,13 +31,12 @@ const char* LogLevelName(LogLevel level);
 // Returns the log level with the given name. Errors: INVALID_ARGUMENT that lists the four names.
 absl::StatusOr<LogLevel> LogLevelFromName(absl::string_view name);
 
-// Parses a timeout such as "30s" or "2m"; "0" means that the time never runs out. Errors:
-// INVALID_ARGUMENT for text that is not a duration, and for a duration below a second or above a
-// year.
+// Parses a timeout such as "30s" or "2m"; "0" means no timeout. Errors: INVALID_ARGUMENT for text
+// that is not a duration, and for a duration below a second or above a year.
 absl::StatusOr<absl::Duration> TimeoutFromText(absl::string_view text);
 
-// The flags of a program, and for each flag the variable that the flag sets. A variable keeps its
-// value if its flag is not given. Thread-compatible.
+// The flags of an executable, and for each flag the variable that the flag sets. A variable keeps
+// its value if its flag is not given. Thread-compatible.
 class FlagParser {
  public:
   FlagParser(const std::string& program, const std::string& description);
@@ -61,9 +60,9 @@ class FlagParser {
   // Adds a text that is printed at the end of --help.
   void AddFooter(const std::string& text);
 
-  // Parses `arguments`, which must not include the program's name. Returns nothing if the flags
-  // were parsed, or the help text to print if the arguments ask for help. Errors: INVALID_ARGUMENT
-  // that names the wrong argument.
+  // Parses `arguments`, which must not include the name of the executable, and sets the variables
+  // of the flags. Returns the help text to print if the arguments ask for help, and nothing
+  // otherwise. Errors: INVALID_ARGUMENT that names the wrong argument.
   absl::StatusOr<std::optional<PrintAndExit>> Parse(const std::vector<std::string>& arguments);
 
  private:

@@ -1,7 +1,8 @@
 #pragma once
 
-// Access to environment variables and to the path of the running program. Only this folder reads
-// the environment, and it does so through a getter, so that tests can pass variables of their own.
+// Access to environment variables, and to the path of the running executable. Only common/cluster
+// reads environment variables. Code there reads them through a getter (Environment), so that tests
+// can pass variables of their own.
 
 #include <functional>
 #include <map>

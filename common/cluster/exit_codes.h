@@ -1,6 +1,6 @@
 #pragma once
 
-// Exit codes of Cohort's programs. The numbers are a public interface: scripts and Kubernetes
+// Exit codes of Cohort's executables. The numbers are a public interface: scripts and Kubernetes
 // policies depend on them.
 
 namespace cohort {
@@ -13,10 +13,10 @@ enum ExitCode : int {
   // limit on open files is too low for connections.
   kExitCannotListen = 3,
   kExitLostCluster = 4,   // too few tasks could be reached, or a parameter server was lost
-  kExitDrainTimeout = 5,  // the task was asked to stop, and calls were still open at the timeout
-  kExitOrphaned = 6,      // no coordinator connected to the task for --orphan_timeout
+  kExitDrainTimeout = 5,  // the task was asked to stop, and calls were open at the drain timeout
+  kExitOrphaned = 6,      // no coordinator connected to the task for the time --orphan_timeout
   kExitInterrupted = 7,   // the coordinator was asked to stop; a new coordinator continues the job
-  kExitInternal = 70,     // the program found a defect of Cohort itself
+  kExitInternal = 70,     // the process found a defect of Cohort itself
 };
 
 }  // namespace cohort

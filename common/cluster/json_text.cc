@@ -17,8 +17,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Returns the JSON parser's error text with a shorter "last read" part. The parser quotes there the
-// token that it could not read, which may be most of the file.
+// Returns the error text of the JSON parser with a shorter "last read" part. In this part, the
+// parser quotes the token that it could not read, which may be most of the file.
 std::string ShortLastRead(const std::string& text) {
   const std::string last_read = "last read: '";
   const size_t found = text.find(last_read);
@@ -49,7 +49,7 @@ class JsonChecker final : public nlohmann::json_sax<Json> {
   bool key(string_t& name) override {
     Level& level = levels_.back();
     level.key = name;
-    // The checker reports all repeated keys together, so a repeated key does not stop the parser.
+    // JsonChecker reports all repeated keys together, so a repeated key does not stop the parser.
     if (!level.keys.insert(name).second) repeated_.push_back(absl::StrCat(Path(), ": given twice"));
     return true;
   }
@@ -79,8 +79,7 @@ class JsonChecker final : public nlohmann::json_sax<Json> {
   };
 
   bool Value() {
-    // `next_index` is read only for arrays, but values of objects are counted too, which does no
-    // harm.
+    // `next_index` is read only for arrays. Counting the values of objects as well does no harm.
     if (!levels_.empty()) ++levels_.back().next_index;
     return true;
   }
@@ -130,8 +129,8 @@ std::string LineAndColumn(absl::string_view text, size_t position) {
 absl::StatusOr<nlohmann::json> ParseJsonText(absl::string_view text) {
   JsonChecker checker;
   const bool parsed = Json::sax_parse(text.begin(), text.end(), &checker);
-  // sax_parse also returns false for a text with too many levels, so this cause is tested before
-  // syntax errors.
+  // sax_parse also returns false for a text with too many levels. So the number of levels is
+  // checked before a syntax error is reported.
   if (checker.too_deep()) {
     return absl::InvalidArgumentError(
         absl::StrCat("not valid JSON: more than ", kJsonDepthMax, " levels deep"));

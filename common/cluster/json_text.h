@@ -1,8 +1,8 @@
 #pragma once
 
 // Functions that read JSON text that a person wrote. A plain JSON parser ignores repeated keys and
-// does not report where an error is, so a person could hardly correct a bad file. These functions
-// throw no exceptions.
+// does not say where an error is, so a person could hardly correct a wrong file. No function here
+// throws exceptions.
 
 #include <string>
 

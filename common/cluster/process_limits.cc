@@ -52,7 +52,7 @@ absl::Status RaiseOpenFiles() {
 }
 
 absl::Status CheckOpenFilesLeft() {
-  // Opening a file is the only check that also finds the system-wide limit on open files exhausted.
+  // Opening a file also shows whether the limit of the whole system on open files is exhausted.
   const int file = open("/dev/null", O_RDONLY | O_CLOEXEC);
   if (file >= 0) {
     close(file);

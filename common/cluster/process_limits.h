@@ -1,6 +1,6 @@
 #pragma once
 
-// The limits and settings of this process, checked and set before a program starts anything.
+// The limits and settings of this process, which main checks and sets before it starts anything.
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
@@ -34,9 +34,9 @@ absl::Status CheckPollStrategy(const Environment& environment);
 
 // Sets up malloc for large messages. Large buffers stay on the heap and are not returned to the
 // kernel after each message, because fresh pages cost up to half of the receive rate. The process
-// gets one heap per core instead of eight: memory that one thread allocates and another thread
-// frees, such as a closure, would otherwise pile up in more and more heaps. Main calls this
-// function before threads start.
+// gets one heap for each core instead of malloc's eight: otherwise memory that one thread allocates
+// and another thread frees, such as the memory of a closure, would pile up in more and more heaps.
+// Main calls this function before threads start.
 void TuneAllocator();
 
 }  // namespace cohort

@@ -90,8 +90,8 @@ void Declare(Role role, FlagParser& parser, Flags& flags) {
       "6 no coordinator came.");
 }
 
-// The resolver takes the value of each option from the first source that has one: flags, TF_CONFIG,
-// the --config file, defaults. The resolver collects all problems. Thread-compatible.
+// The resolver takes the value of each option from the first source that has a value for it: flags,
+// TF_CONFIG, the --config file, defaults. The resolver collects all problems. Thread-compatible.
 class Resolver {
  public:
   Resolver(Role role, const Flags& flags, const Environment& environment)
@@ -115,8 +115,9 @@ class Resolver {
   // Returns the value of `key` in TF_CONFIG, or else in the --config file, together with the name
   // of the source. Returns nothing if neither source has a value.
   std::optional<Sourced> ClusterValue(const char* key) const;
-  // Checks the paths of files that this task writes: none may replace the --config file or another
-  // of them.
+  // Checks the paths that this task writes to. No path may begin with "~". The address file and the
+  // grant file must be regular files or not exist yet, and must be neither each other nor the
+  // --config file.
   void CheckPaths();
   void ResolveCluster();
   Json ResolveTask(const Json& cluster, std::vector<std::string>& sources);
@@ -124,8 +125,8 @@ class Resolver {
   void ResolveRest();
   std::string Text(const std::optional<std::string>& flag, const char* key, std::string fallback);
   int Number(const std::optional<int>& flag, const char* key, int fallback, int max);
-  // Returns the name of an option's source for error messages: the flag, or the key in the --config
-  // file.
+  // Returns the name of an option's source for error messages: the flag, or the --config file with
+  // the option's key.
   std::string SourceOf(bool has_flag, const char* key) const {
     return has_flag ? absl::StrCat("--", key) : absl::StrCat(flags_.config_file, ": ", key);
   }
@@ -172,8 +173,8 @@ void Resolver::ReadFile(FileSystem& files) {
                                     "transport",
                                     "log_level"};
   if (role_ == Role::kWorker) known.push_back("flight_dir");
-  // Unknown keys of the --config file are probably misspelt, so they are refused, and the nearest
-  // known key is suggested.
+  // An unknown key of the --config file is probably misspelt, so the key is refused, and the
+  // nearest known key is suggested.
   for (const auto& [key, value] : parsed->items()) {
     if (std::find(known.begin(), known.end(), key) == known.end()) {
       Problem(flags_.config_file, absl::StrCat("key ", UnknownName(key, known)));
@@ -198,12 +199,12 @@ std::optional<Resolver::Sourced> Resolver::ClusterValue(const char* key) const {
   return std::nullopt;
 }
 
-// Returns the task's type and index as JSON. The index may be omitted if the cluster has only one
-// task of the role, as for TensorFlow's Server.
+// Returns the type and index of this task as JSON. The index may be omitted if the cluster has only
+// one task of this role, as for TensorFlow's Server.
 Json Resolver::ResolveTask(const Json& cluster, std::vector<std::string>& sources) {
   Json task = {{"type", RoleName(role_)}};
   std::optional<Sourced> given = ClusterValue("task");
-  // ParseTfConfig reports a task that is no object
+  // ParseTfConfig reports a task that is not an object
   if (given && !given->value.is_object()) return given->value;
   if (given && given->value.contains("type")) {
     const Json& type = given->value["type"];
@@ -222,8 +223,8 @@ Json Resolver::ResolveTask(const Json& cluster, std::vector<std::string>& source
   } else if (const auto job = cluster.find(RoleName(role_));
              job != cluster.end() && job->is_structured() && job->size() == 1) {
     int index = 0;
-    // In a sparse job, the only key is the task's index. ParseTfConfig reports a key that is not a
-    // number.
+    // In a sparse job, an object from index to address, the only key is the task's index.
+    // ParseTfConfig reports a key that is not a number.
     if (job->is_object() && !absl::SimpleAtoi(job->begin().key(), &index)) index = 0;
     task["index"] = index;
   } else {
@@ -339,8 +340,8 @@ void Resolver::ResolveRest() {
     Problem(SourceOf(flags_.transport.has_value(), "transport"), transport.status().message());
   }
   if (role_ == Role::kWorker) {
-    // The default directory for a worker's files is TMPDIR if the variable is set, and /tmp
-    // otherwise.
+    // The default directory for the worker's flight files is TMPDIR if the environment variable is
+    // set, and /tmp otherwise.
     const std::string temporary = environment_("TMPDIR").value_or("");
     options_.flight_directory =
         Text(flags_.flight_dir, "flight_dir", temporary.empty() ? "/tmp" : temporary);

@@ -27,12 +27,12 @@ struct RoleOptions {
   // The file in which a task that holds variables keeps the last epoch that it granted to a
   // coordinator; empty for no file.
   std::string grant_file;
-  std::string address_file;  // the file that AnnounceAddress writes; empty for no file
+  std::string address_file;  // the file to which AnnounceAddress writes; empty for no file
   // Limits in MiB for a task that holds variables: on the requests, and on the answers to pulls,
   // that the task has in memory at one time.
   int receive_buffer_mib = 1024;
   int send_buffer_mib = 1024;
-  int compute_threads = 0;  // 0 means one thread per processor
+  int compute_threads = 0;  // number of threads that compute; 0 means one per processor
   TransportKind transport = TransportKind::kAuto;
   // The directory to which a worker writes files about the collective calls of failed groups; empty
   // for no files.
@@ -46,9 +46,9 @@ struct RoleOptions {
 
 using RoleCommand = std::variant<RoleOptions, PrintAndExit>;
 
-// Parses `arguments`, which must not include the program's name, and reads the --config file
-// through `files`. Errors: INVALID_ARGUMENT with one line for each problem, which names the flag,
-// variable or file (exit code kExitBadConfig).
+// Parses `arguments`, which must not include the name of the executable, and reads the --config
+// file through `files`. Errors: INVALID_ARGUMENT with one line for each problem, which names the
+// flag, variable or file (exit code kExitBadConfig).
 absl::StatusOr<RoleCommand> ParseRoleCommandLine(Role role,
                                                  const std::vector<std::string>& arguments,
                                                  const Environment& environment, FileSystem& files);

@@ -58,8 +58,8 @@ int SignalWaiter::Wait() {
     if (read(signal_fd_, &info, sizeof(info)) == sizeof(info)) {
       const int signal = static_cast<int>(info.ssi_signo);
       if (signal == SIGINT) {
-        // After the first SIGINT, the signal gets its default action back, so a second Ctrl-C ends
-        // the process at once.
+        // After the first SIGINT, the signal is no longer blocked, so a second Ctrl-C ends the
+        // process at once.
         const sigset_t set = SetOf({SIGINT});
         pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
       }

@@ -2,7 +2,8 @@
 
 // A SignalWaiter lets a daemon's main function wait for the end of the daemon. SIGTERM and SIGINT
 // are blocked in every thread, so these signals interrupt no thread. The main function reads the
-// signals from a descriptor, together with a wake-up from inside the program (the Shutdown call).
+// signals from a descriptor. A second descriptor lets other threads wake the main function (for the
+// Shutdown call).
 
 namespace cohort {
 
@@ -19,7 +20,7 @@ class SignalWaiter {
   SignalWaiter& operator=(const SignalWaiter&) = delete;
 
   // Waits for a signal or for Wake(). Returns SIGTERM, SIGINT, or 0 after Wake(). After one SIGINT,
-  // a second SIGINT ends the process at once; a second SIGTERM never does.
+  // a second SIGINT ends the process at once; a second SIGTERM never ends the process.
   int Wait();
 
   // Makes Wait() return 0: the call that is waiting now, or else the next call.

@@ -21,7 +21,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-// The reader of one TF_CONFIG, which collects all problems of the configuration. Thread-compatible.
+// The reader of one TF_CONFIG, which collects all problems of that configuration.
+// Thread-compatible.
 class Reader {
  public:
   TfConfig Read(const Json& root);
@@ -43,7 +44,7 @@ class Reader {
 
   TfConfig config_;
   std::vector<std::string> problems_;
-  // True if the cluster has problems. The task is then not checked against the cluster.
+  // True if the cluster has problems. A task is not checked against a cluster that has problems.
   bool bad_cluster_ = false;
   // The JSON path at which each address was first used, by address.
   std::map<std::string, std::string> path_of_;
@@ -84,7 +85,8 @@ TfConfig Reader::Read(const Json& root) {
   return config_;
 }
 
-// Returns a string value of the root object, or nothing if the key is absent or the value is wrong.
+// Returns the string value of `key` in the root object, or nothing if the key is absent or its
+// value is not a string.
 std::optional<std::string> Reader::ReadText(const Json& root, const char* key) {
   const Json* value = Find(root, key);
   if (value == nullptr) return std::nullopt;
@@ -96,8 +98,7 @@ std::optional<std::string> Reader::ReadText(const Json& root, const char* key) {
 }
 
 void Reader::ReadCluster(const Json& cluster) {
-  // The cluster is wrong if reading it has added problems. The task is not checked against a wrong
-  // cluster.
+  // The cluster has problems if reading the cluster has added problems.
   const size_t before = problems_.size();
   if (!cluster.is_object()) {
     Problem("cluster",
@@ -186,8 +187,8 @@ void Reader::ReadTask(const Json& task) {
   const bool has_index = Find(task, "index") != nullptr;
   if (has_index && !has_type) Problem("task.type", "is missing beside task.index");
   if (has_type && !has_index) Problem("task.index", "is missing beside task.type");
-  // Both the task's type and index are read before an error returns, so that all problems are
-  // reported.
+  // Both the type and the index of the task are read before the function returns, so that all
+  // problems are reported.
   const std::optional<Role> role = has_type ? ReadRole(task) : std::nullopt;
   const std::optional<int> index = has_index ? ReadIndex(task) : std::nullopt;
   if (!role || !index) return;

@@ -3,10 +3,10 @@
 // TF_CONFIG is a JSON object that tells a task its cluster and its own place in the cluster:
 //   {"cluster": {"worker": ["host:port", ...], "ps": {"3": "host:port"}, ...},
 //    "task": {"type": "worker", "index": 0}, "rpc_layer": "grpc", "session_master": "..."}
-// A job is a list of addresses, or an object from index to address (a sparse job). Without a
-// cluster, the program is local. The forms are TensorFlow's. Beyond TensorFlow's rules, the parser
-// refuses every configuration that cannot work, and reports all problems at once with their JSON
-// paths.
+// Each job of the cluster is a list of addresses, or an object from index to address (a sparse
+// job). A process whose TF_CONFIG has no cluster trains on its own machine alone. The format is
+// TensorFlow's. Unlike TensorFlow, the parser refuses every configuration that cannot work, and
+// reports all problems at once with their JSON paths.
 
 #include <optional>
 #include <string>
@@ -23,8 +23,9 @@ struct TfConfig {
   ClusterSpec cluster;
   std::optional<TaskId> task;
   std::string rpc_layer;
-  std::optional<std::string> session_master;  // an empty string differs from an absent value
-  std::string cluster_lookalike;              // an unknown key that probably means `cluster`, or ""
+  // TensorFlow's session_master. An absent value and "" differ, because "" is a master string.
+  std::optional<std::string> session_master;
+  std::string cluster_lookalike;  // an unknown key that probably means `cluster`, or ""
 };
 
 // Parses the text of a TF_CONFIG. Empty text is an empty configuration, and unknown keys are
@@ -36,19 +37,19 @@ absl::StatusOr<TfConfig> ParseTfConfig(absl::string_view json);
 // " before the message.
 absl::StatusOr<TfConfig> ReadTfConfig(const Environment& environment);
 
-// Checks the configuration of a program that trains on this machine alone if there is no cluster.
+// Checks the configuration of a process that trains on this machine alone if there is no cluster.
 // Errors: INVALID_ARGUMENT for a configuration without a cluster that names a task or has a key
 // similar to `cluster`, because its author probably meant to give a cluster.
 absl::Status CheckMeantLocal(const TfConfig& config);
 
-// Returns TensorFlow's master string: session_master if it is set, "" if the cluster has at most
-// one task, and otherwise "rpc_layer://" and the task's own address. Errors: FAILED_PRECONDITION
-// without a task, NOT_FOUND if the cluster does not have the task.
+// Returns TensorFlow's master string: session_master if that is set; "" if the cluster has at most
+// one task; otherwise the task's own address, after "rpc_layer://" if rpc_layer is set. Errors:
+// FAILED_PRECONDITION without a task, NOT_FOUND if the cluster does not have the task.
 absl::StatusOr<std::string> Master(const TfConfig& config);
 
-// A ClusterResolver tells a program its cluster and its own task, through methods that users of
-// tf.distribute know. The cluster is resolved once, at construction: unlike TensorFlow's resolver,
-// this class does not see a later change of the environment. Immutable; thread-safe.
+// A ClusterResolver tells a process its cluster and its own task, through methods that users of
+// tf.distribute know. The configuration is fixed at construction: unlike TensorFlow's resolver, a
+// ClusterResolver does not see later changes of the environment. Immutable; thread-safe.
 class ClusterResolver {
  public:
   // Wraps the configuration of a cluster that the caller knows, like TensorFlow's

@@ -7,7 +7,7 @@
 
 namespace cohort {
 
-// The ways in which a program's tensors travel to other tasks (common/wire/route/auto_transport.h):
+// The ways in which a process's tensors travel to other tasks (common/wire/route/auto_transport.h):
 //
 //   kAuto  shared memory between processes of one host that find each other; the host's Unix socket
 //          if one of the two processes has no shared memory; plain TCP to all other hosts; gRPC if
@@ -26,7 +26,7 @@ inline constexpr char kTransportHelp[] =
 
 // Returns the name of a transport: "auto", "tcp", "grpc", "unix" or "shm".
 std::string TransportKindName(TransportKind kind);
-// Returns the transport with the given name. Errors: INVALID_ARGUMENT that lists the names.
+// Returns the transport with the given name. Errors: INVALID_ARGUMENT that lists the known names.
 absl::StatusOr<TransportKind> TransportKindFromName(absl::string_view name);
 
 }  // namespace cohort

@@ -19,8 +19,8 @@ void SumRows(Tensor& rows) {
   const int64_t width = rows.shape().row_elements();
   T* const values = reinterpret_cast<T*>(rows.mutable_raw());
   const int64_t count = rows.shape().dim(0);
-  // In the pass for `step`, each row whose number is a multiple of 2 * step adds the row `step`
-  // further down.
+  // In the pass for `step`, every row whose number is a multiple of 2 * step adds the row that is
+  // `step` rows further down.
   for (int64_t step = 1; step < count; step *= 2) {
     for (int64_t row = 0; row + step < count; row += 2 * step) {
       for (int64_t i = 0; i < width; ++i) {
@@ -47,7 +47,7 @@ void Divide(Tensor& value, int64_t by) {
   T* const values = value.mutable_data<T>();
   for (int64_t i = 0; i < value.num_elements(); ++i) {
     if constexpr (std::is_integral_v<T>) {
-      // As in TensorFlow, whole numbers are divided as doubles, so the result is inexact above
+      // A whole number is divided as a double, as in TensorFlow, so the result is inexact above
       // 2^53.
       values[i] = static_cast<T>(static_cast<double>(values[i]) / static_cast<double>(by));
     } else {
@@ -92,8 +92,8 @@ absl::Status CheckAggregation(proto::VariableAggregation aggregation, DType dtyp
 }
 
 bool ReplicaContext::Trains() const {
-  // assign_add is the operator for adding a value to a variable. Pushes with any other operator
-  // carry gradients for an optimizer.
+  // Only assign_add pushes a value to add to a variable. A push with any other operator carries a
+  // gradient for an optimizer.
   return update == ReplicaUpdate::kPush && rule.op() != "assign_add";
 }
 

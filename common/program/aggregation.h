@@ -21,13 +21,13 @@ namespace cohort {
 // an unknown mode.
 std::string AggregationName(proto::VariableAggregation aggregation);
 
-// Checks an aggregation for a variable of an element type. Errors: INVALID_ARGUMENT for an unknown
-// mode, and for a mean of whole numbers.
+// Checks that an aggregation is known and fits the element type `dtype` of a variable. Errors:
+// INVALID_ARGUMENT for an unknown mode, and for a mean of whole numbers.
 absl::Status CheckAggregation(proto::VariableAggregation aggregation, DType dtype);
 
-// The kind of an update that a replica sends: kAssign assigns to the variable, and kPush sends a
-// gradient or a value to add. ReplicaContext describes an update of either kind in a synchronous
-// round.
+// The kind of an update of a variable that a replica sends: kAssign assigns to the variable, and
+// kPush sends a gradient or a value to add. ReplicaContext describes an update of either kind in a
+// synchronous round.
 enum class ReplicaUpdate { kAssign, kPush };
 struct ReplicaContext {
   const std::string& variable;
@@ -35,11 +35,11 @@ struct ReplicaContext {
   proto::VariableAggregation aggregation;
   ReplicaUpdate update = ReplicaUpdate::kPush;
 
-  // Checks that the variable has an aggregation if an update of this kind needs one. Errors:
-  // INVALID_ARGUMENT that names the variable and says what to do.
+  // Checks that the variable has an aggregation other than NONE, unless the update is a gradient
+  // for an optimizer. Errors: INVALID_ARGUMENT that names the variable and says what to do.
   absl::Status Check() const;
-  // Returns how the updates of all replicas become one update: MEAN for gradients, and otherwise
-  // the variable's aggregation.
+  // Returns the aggregation by which the updates of all replicas become one update of the variable:
+  // MEAN for gradients, and otherwise the variable's aggregation.
   proto::VariableAggregation How() const;
   // Returns true if the update is a gradient for an optimizer, which takes the mean of the
   // gradients.
@@ -63,24 +63,24 @@ struct ReplicaContext {
 // do not see.
 Shape ValueShape(const proto::VariableLayout& layout);
 
-// The variable whose value consists of one row for each replica.
+// The name and the aggregation of a variable that has one row for each replica.
 struct ReplicaRows {
   const std::string& variable;
   proto::VariableAggregation aggregation;
 };
 
-// Returns the one value that the aggregation makes from the rows. Errors: INVALID_ARGUMENT that
-// names the variable and says what to do, if the aggregation makes no value.
+// Returns the one value that the variable's aggregation makes from its rows, one for each replica.
+// Errors: INVALID_ARGUMENT that names the variable and says what to do, if the aggregation is NONE.
 absl::StatusOr<Tensor> ValueOfRows(const ReplicaRows& of, const Tensor& rows);
 
-// Returns one row for each of `replicas` replicas, such that ValueOfRows would return `value` for
-// these rows.
+// Returns rows of a variable, one for each of `replicas` replicas, from which ValueOfRows would
+// make `value`.
 Tensor RowsOfValue(const ReplicaRows& of, const Tensor& value, int64_t replicas);
 
 // Returns a tensor [replicas, ...] in which every row is `row`.
 Tensor RowsWithEach(const Tensor& row, int64_t replicas);
 
-// Returns the row of one replica as a tensor that shares the memory of `rows`.
+// Returns one replica's row as a tensor that shares the memory of `rows`.
 Tensor RowOfReplica(const Tensor& rows, int64_t replica);
 
 }  // namespace cohort

@@ -92,8 +92,8 @@ absl::StatusOr<proto::Program> BindProgram(const std::string& name, const onnx::
   proto::Program program;
   program.set_name(name);
   program.set_model(model.SerializeAsString());
-  // The bindings get the order of the graph's inputs and outputs, because LoadProgram compares them
-  // in order.
+  // The bindings are put into the order of the graph's inputs and outputs, because LoadProgram
+  // compares them by position.
   for (const auto& input : model.graph().input()) {
     auto* binding = program.add_inputs();
     *binding = bindings.inputs.at(input.name());

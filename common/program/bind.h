@@ -12,8 +12,9 @@
 
 namespace cohort {
 
-// For each input of a graph, by name, where its value comes from, and for each output, by name,
-// where its value goes. BindProgram fills in the names inside the bindings.
+// The bindings of a graph, by the names of its inputs and outputs. An input's binding says where
+// the input's value comes from, an output's binding where the output's value goes. BindProgram
+// writes the names of the inputs and outputs into the bindings.
 struct Bindings {
   std::map<std::string, proto::InputBinding> inputs;
   std::map<std::string, proto::OutputBinding> outputs;

@@ -25,8 +25,8 @@ absl::Status RegisterAll() {
     } catch (const std::exception& error) {
       return absl::InternalError(absl::StrCat("schema of cohort.", name, ": ", error.what()));
     }
-    // libonnx prints some registration errors and continues, so only looking the schema up shows
-    // whether the registration succeeded.
+    // libonnx prints some registration errors and continues, so success is checked by looking up
+    // the schema.
     if (onnx::OpSchemaRegistry::Schema(name, kCohortOpset, kCohortDomain) == nullptr) {
       return absl::InternalError(
           absl::StrCat("schema of cohort.", name, " was refused by libonnx"));

@@ -47,7 +47,8 @@
 //     TensorFlow's clip_by_global_norm.
 // ClipByValue(x; clip_value) -> c       min(max(x, -clip_value), clip_value); NaN stays NaN.
 // GatherGrad(dy, indices int32 or int64, data; axis = 0) -> ddata
-//     Adds dy's slices at the indices to zeros of the shape of data, which lends its shape.
+//     Starts with zeros in the shape of data, and adds the part of dy for each index to the
+//     place along axis that the index names. data is read only for its shape.
 //     Negative indices count from the end.
 // SliceGrad(dy, x, starts, ends, axes?, steps?) -> dx
 // PadGrad(dy, x, pads; mode = "constant") -> dx

@@ -47,7 +47,8 @@ GradientSite::GradientSite(const onnx::NodeProto& node, const ForwardGraph& forw
       dx_(wanted_.size()) {}
 
 const std::string& GradientSite::input(int i) const {
-  // `absent` is never destroyed, because gradient rules may run while the process exits.
+  // The empty name of an absent input is never destroyed, because gradient rules may run while the
+  // process exits.
   static const std::string& absent = *new std::string;
   return i < node_.input_size() ? node_.input(i) : absent;
 }
@@ -118,8 +119,8 @@ void GradientSite::Set(int input, const std::string& gradient) {
 
 void GradientSite::SetReduced(int input, const std::string& gradient) {
   const std::string& like = this->input(input);
-  // ReduceToShapeOf is left out if shape inference proves that input and output have equal shapes.
-  // Otherwise the node is added, and does nothing if the shapes turn out to be equal.
+  // The node ReduceToShapeOf is left out only if shape inference proves that the gradient already
+  // has the input's shape. If the shapes turn out to be equal at run time, the node does nothing.
   const bool same = forward_.types().SameShape(like, output(0));
   Set(input, same ? gradient : Cohort("ReduceToShapeOf", {gradient, like}));
 }

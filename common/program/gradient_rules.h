@@ -62,7 +62,8 @@ class GradientSite {
                    std::vector<onnx::AttributeProto> attributes = {});
   std::string Cohort(const std::string& op, std::vector<std::string> inputs,
                      std::vector<onnx::AttributeProto> attributes = {});
-  // Adds a scalar constant with the element type of the node's output 0, and returns its name.
+  // Adds a scalar constant that has the element type of the node's output 0. Returns the constant's
+  // name.
   std::string Scalar(double value);
   std::string Int64s(absl::Span<const int64_t> values);
   GraphBuilder& builder() { return builder_; }
@@ -82,16 +83,16 @@ class GradientSite {
   std::vector<std::string> dx_;
 };
 
-// The function that adds one operator's gradient nodes. Errors: INVALID_ARGUMENT with the reason
-// why the node cannot be differentiated.
+// A function that adds the gradient nodes for one node of an operator. Errors: INVALID_ARGUMENT
+// with the reason why the node cannot be differentiated.
 using GradientRule = absl::Status (*)(GradientSite& site);
 
 // One operator's gradient: its rule, and the outputs that the rule reads although a forward node
 // may lack them.
 struct OperatorGradient {
   GradientRule rule = nullptr;
-  // A name for each output from output 1 on that AddGradients adds to nodes without it; "" for an
-  // output that is not needed.
+  // Names for the outputs from output 1 on. If a forward node lacks output i, AddGradients adds the
+  // output with a name made from needs[i - 1]. "" stands for an output that the rule does not read.
   std::vector<std::string> needs = {};
 };
 
@@ -122,8 +123,8 @@ void AddReplicaGradients(GradientRules& rules);
 GradientRules AllGradientRules();
 
 // Returns true if no output of the node depends smoothly on an input. As in Keras, no gradient
-// flows through such a node. Operators whose outputs are integers or bools need not be in the
-// function's list.
+// flows through such a node. No gradient flows through integers and bools, so the function may
+// return false for an operator that has only such outputs.
 bool StopsGradient(const onnx::NodeProto& node);
 
 }  // namespace cohort

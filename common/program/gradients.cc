@@ -21,10 +21,10 @@ namespace {
 struct Path {
   // Values that depend smoothly on an input for which a gradient is wanted.
   std::set<std::string> values;
-  std::set<int> nodes;  // positions in the graph of the nodes that need gradients
+  std::set<int> nodes;  // positions in the graph's node list of the nodes that need gradients
 };
 
-// Returns the node's key in GradientRules.
+// Returns the key under which GradientRules has the rule of the node's operator.
 std::string RuleKey(const onnx::NodeProto& node) {
   return node.domain() == kCohortDomain ? absl::StrCat("cohort.", node.op_type())
          : node.domain().empty()        ? node.op_type()
@@ -81,7 +81,8 @@ absl::Status OffendersStatus(const std::vector<std::string>& offenders) {
       absl::StrCat("the loss cannot be differentiated: ", absl::StrJoin(offenders, "; ")));
 }
 
-// Checks that every node on the path has a gradient rule and a type that has gradients.
+// Checks that every node on the path has a gradient rule, and that no output of the node is float16
+// or bfloat16.
 absl::Status CheckRules(const onnx::GraphProto& graph, const ValueTypes& types, const Path& path,
                         const GradientRules& rules) {
   std::vector<std::string> offenders;
@@ -100,8 +101,8 @@ absl::Status CheckRules(const onnx::GraphProto& graph, const ValueTypes& types, 
   return OffendersStatus(offenders);
 }
 
-// Checks that the loss has one element and that each of `wrt` is a float32 or float64 input or
-// weight.
+// Checks that `loss` has exactly one element, and that each of `wrt` is an input or a weight of
+// type float32 or float64.
 absl::Status CheckArguments(const onnx::GraphProto& graph, const ValueTypes& types,
                             const std::string& loss, absl::Span<const std::string> wrt) {
   const onnx::TensorShapeProto* shape = types.shape(loss);
@@ -176,7 +177,7 @@ class Backward {
     if (path_.values.count(loss) > 0) {
       const std::string seed = builder_.Constant("gradient/" + loss, ones);
       parts_[loss].push_back(seed);
-      // The seed is a weight, and a weight cannot also be a graph output.
+      // The constant 1 is a weight of the graph, and a weight cannot also be a graph output.
       outputs_.insert(seed);
     }
     std::vector<std::string> offenders;
@@ -218,8 +219,8 @@ class Backward {
       dy.push_back(output.empty() ? "" : Sum(output));
       any |= !dy.back().empty();
     }
-    // If no output of a node has a gradient, the node gets no backward nodes. The rules of later
-    // nodes set no gradient, for example, for the labels of a loss.
+    // If no output of a node has a gradient, the node gets no backward nodes. This happens, for
+    // example, to nodes that compute the labels of a loss.
     if (!any) return absl::OkStatus();
     std::vector<bool> wanted;
     for (const auto& input : node.input()) wanted.push_back(path_.values.count(input) > 0);
@@ -240,8 +241,8 @@ class Backward {
     std::vector<std::string>& parts = it->second;
     std::string sum = parts[0];
     for (size_t i = 1; i < parts.size(); ++i) sum = builder_.Op("Add", {sum, parts[i]});
-    // The sum is stored in place of its summands, so that a later request for the sum adds no
-    // further nodes.
+    // The sum replaces its summands in `parts_`, so a second request for the sum adds no further
+    // nodes.
     parts = {sum};
     return sum;
   }

@@ -23,7 +23,7 @@ absl::Status Sub(GradientSite& site) {
 
 absl::Status Mul(GradientSite& site) {
   for (const int i : {0, 1}) {
-    // In y = a * b, the gradient of one factor is dy times the other factor.
+    // In y = a * b, the gradient of a is dy * b, and the gradient of b is dy * a.
     if (site.Wants(i)) site.SetReduced(i, site.Onnx("Mul", {site.dy(), site.input(1 - i)}));
   }
   return absl::OkStatus();
@@ -52,7 +52,7 @@ absl::Status Sqrt(GradientSite& site) {
 }
 
 absl::Status Exp(GradientSite& site) {
-  // The derivative of exp(x) is exp(x), which is the node's output.
+  // The derivative of y = exp(x) is exp(x), which is the node's output y.
   site.Set(0, site.Onnx("Mul", {site.dy(), site.output(0)}));
   return absl::OkStatus();
 }
@@ -88,8 +88,8 @@ absl::Status Function(GradientSite& site) {
   return absl::OkStatus();
 }
 
-// Returns dy where `condition` holds and 0 elsewhere. The gradient is selected, not multiplied by
-// 0, because 0 times infinity is NaN.
+// Returns dy where `condition` holds, and 0 elsewhere. A Where node selects between them; a product
+// of dy and 0 would be NaN where dy is infinite.
 std::string DyWhere(GradientSite& site, const std::string& condition) {
   return site.Onnx("Where", {condition, site.dy(), site.Scalar(0)});
 }
@@ -128,8 +128,8 @@ absl::Status Pow(GradientSite& site) {
   return absl::OkStatus();
 }
 
-// Sets the gradients of Max or Min. MaxGrad gives them in the shape of the output, and broadcast
-// axes are summed.
+// Sets the gradients of Max or Min. MaxGrad gives the gradients in the shape of the output; they
+// are then summed over broadcast axes.
 absl::Status Extremum(GradientSite& site) {
   std::vector<std::string> inputs = {site.dy()};
   const int count = site.node().input_size();
@@ -156,8 +156,8 @@ absl::Status SumOrMean(GradientSite& site) {
   return absl::OkStatus();
 }
 
-// Sets the gradients of y = a - n b, where the whole number n is constant almost everywhere: da =
-// dy and db = -n dy. The division (a - y) / b gives n up to rounding errors.
+// Sets the gradients of Mod: y = a - n b, where the whole number n is constant almost everywhere:
+// da = dy and db = -n dy. The division (a - y) / b gives n up to rounding errors.
 absl::Status Mod(GradientSite& site) {
   if (site.Wants(0)) site.SetReduced(0, site.dy());
   if (site.Wants(1)) {
@@ -168,8 +168,9 @@ absl::Status Mod(GradientSite& site) {
   return absl::OkStatus();
 }
 
-// Sets the gradients of y = x for positive x, slope * x for negative x. At 0 both gradients are 0,
-// as in Keras, which adds up two rectifiers; PyTorch has dx = slope * dy there.
+// Sets the gradients of PRelu, which is x for positive x and slope * x for negative x. At x = 0
+// both gradients are 0, as in Keras, where PRelu is the sum of two rectifiers; PyTorch has dx =
+// slope * dy there.
 absl::Status PRelu(GradientSite& site) {
   const std::string& x = site.input(0);
   const std::string zero = site.Scalar(0);
@@ -184,12 +185,12 @@ absl::Status PRelu(GradientSite& site) {
   return absl::OkStatus();
 }
 
-// Sets the gradients of Clip. As in TensorFlow, x keeps its gradient at both bounds, and a bound
-// gets the gradients of the elements that lie beyond it.
+// Sets the gradients of y = clip(x, min, max). As in TensorFlow, dx is dy also where x equals a
+// bound. A bound's gradient is the sum of dy over the elements that lie beyond the bound.
 absl::Status Clip(GradientSite& site) {
   if (site.Wants(0)) {
     std::vector<std::string> inputs = {site.dy(), site.input(0), site.input(1), site.input(2)};
-    // In ONNX, a node's list of inputs must not end with absent inputs.
+    // ONNX does not allow absent inputs at the end of a node's list of inputs, so they are removed.
     while (inputs.back().empty()) inputs.pop_back();
     site.Set(0, site.Cohort("ClipGrad", std::move(inputs)));
   }

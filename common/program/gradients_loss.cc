@@ -33,7 +33,7 @@ absl::Status SoftmaxCrossEntropyLoss(GradientSite& site) {
 absl::Status Dropout(GradientSite& site) {
   if (!site.Wants(0)) return absl::OkStatus();
   std::vector<std::string> inputs = {site.dy(), site.output(1), site.input(1), site.input(2)};
-  // In ONNX, a node's list of inputs must not end with absent inputs.
+  // ONNX does not allow absent inputs at the end of a node's list of inputs, so they are removed.
   while (inputs.back().empty()) inputs.pop_back();
   site.Set(0, site.Cohort("DropoutGrad", std::move(inputs)));
   return absl::OkStatus();

@@ -64,14 +64,14 @@ absl::Status Gather(GradientSite& site) {
   return absl::OkStatus();
 }
 
-// Sets the gradient of an operator whose gradient is `op` of dy, of x, which lends its shape, and
-// of the operator's further inputs.
+// Sets the gradient of an operator on x to the result of the operator `op`. The inputs of `op` are
+// dy, x (only for its shape), and the forward operator's further inputs.
 absl::Status Mirrored(GradientSite& site, const std::string& op, int inputs,
                       std::vector<onnx::AttributeProto> attributes = {}) {
   if (!site.Wants(0)) return absl::OkStatus();
   std::vector<std::string> names = {site.dy(), site.input(0)};
   for (int i = 1; i < inputs; ++i) names.push_back(site.input(i));
-  // In ONNX, a node's list of inputs must not end with absent inputs.
+  // ONNX does not allow absent inputs at the end of a node's list of inputs, so they are removed.
   while (names.back().empty()) names.pop_back();
   site.Set(0, site.Cohort(op, std::move(names), std::move(attributes)));
   return absl::OkStatus();
@@ -84,8 +84,9 @@ absl::Status GatherNd(GradientSite& site) {
   return Mirrored(site, "GatherNDGrad", 2, site.CopyAttributes({"batch_dims"}));
 }
 
-// Sets the gradients of Pad. Each dy belongs to an element of the data or to the constant, so the
-// constant's gradient is what the data do not get of the sum of dy.
+// Sets the gradients of Pad. With the mode "constant", every element of the result is an element of
+// the data or a copy of the constant. So the constant's gradient is the sum of all dy minus the sum
+// of the data's gradient.
 absl::Status Pad(GradientSite& site) {
   const auto attributes = site.CopyAttributes({"mode"});
   RETURN_IF_ERROR(Mirrored(site, "PadGrad", 2, attributes));
@@ -101,8 +102,8 @@ absl::Status Pad(GradientSite& site) {
   return absl::OkStatus();
 }
 
-// Sets the gradient of Split: the parts' gradients side by side, with zeros for a part that the
-// loss does not depend on.
+// Sets the gradient of Split to the concatenation of the gradients of its outputs. An output that
+// does not influence the loss contributes zeros.
 absl::Status Split(GradientSite& site) {
   if (!site.Wants(0)) return absl::OkStatus();
   std::vector<std::string> parts;
@@ -118,8 +119,8 @@ absl::Status Expand(GradientSite& site) {
   return absl::OkStatus();
 }
 
-// Sets the gradient of an operator that moves or drops elements of each line in a way that is its
-// own inverse, or its own mask: the operator itself of dy.
+// Sets the gradient of ReverseSequence or Trilu by applying the same operator to dy.
+// ReverseSequence is its own inverse, and Trilu sets the same elements to 0 in dy as in x.
 absl::Status SameOfDy(GradientSite& site) {
   if (!site.Wants(0)) return absl::OkStatus();
   std::vector<std::string> inputs = {site.dy()};
@@ -132,16 +133,17 @@ absl::Status SameOfDy(GradientSite& site) {
 absl::Status GatherElements(GradientSite& site) {
   if (!site.Wants(0)) return absl::OkStatus();
   const std::string zeros = site.Cohort("ZerosLike", {site.input(0)});
-  // The gradients of an element that was taken several times add up.
+  // If GatherElements took an element several times, the gradients of all copies are added up.
   site.Set(0, site.Onnx("ScatterElements", {zeros, site.input(1), site.dy()},
                         {IntAttribute("axis", site.Int("axis", 0)),
                          StringAttribute("reduction", "add")}));
   return absl::OkStatus();
 }
 
-// Sets the gradients of ScatterElements or ScatterND, to which `gather` is the opposite operator.
-// Replaced data get no gradient; added updates leave it to them. As in TensorFlow, every one of
-// several updates of one place gets the place's gradient.
+// Sets the gradients of ScatterElements or ScatterND; `gather` is the operator that reads what the
+// scatter writes. Data that an update replaces get a gradient of 0; with the reduction "add" the
+// data get dy. As in TensorFlow, each of several updates of one place gets the full gradient of
+// this place.
 absl::Status Scatter(GradientSite& site, const std::string& gather,
                      const std::vector<onnx::AttributeProto>& attributes) {
   const onnx::AttributeProto* const reduction = site.Attribute("reduction");
@@ -153,7 +155,8 @@ absl::Status Scatter(GradientSite& site, const std::string& gather,
     if (kind == "add") {
       site.Set(0, site.dy());
     } else {
-      // The updates may have no gradient of their own, but they lend the zeros their shape.
+      // The zeros get the shape of the updates, which are read for their shape even if no gradient
+      // of the updates is wanted.
       const std::string zeros = site.Cohort("ZerosLike", {site.input(2)});
       site.Set(0, site.Onnx(site.node().op_type(), {site.dy(), site.input(1), zeros}, attributes));
     }

@@ -17,8 +17,8 @@ absl::Status BatchNormalization(GradientSite& site) {
     return absl::InvalidArgumentError("the mean and variance that it is given have no gradient");
   }
   std::vector<std::string> inputs = {site.dy(), site.input(0), site.input(1)};
-  // The mean and the variance are inputs only outside training mode. In training mode,
-  // BatchNormalizationGrad computes both from x.
+  // The mean and the variance are inputs of BatchNormalizationGrad only outside training mode. In
+  // training mode, BatchNormalizationGrad computes both from x.
   if (!training) {
     inputs.push_back(site.input(3));
     inputs.push_back(site.input(4));

@@ -44,8 +44,9 @@ std::string SwapLastTwo(GradientSite& site, const std::string& value, int rank) 
   return site.Onnx("Transpose", {value}, {IntsAttribute("perm", perm)});
 }
 
-// A factor of a MatMul in which a factor has a rank other than 2. As in ONNX and NumPy, a vector
-// counts as a matrix of one row (A) or one column (B), and leading axes are broadcast.
+// A factor of a MatMul that is not a plain product of two matrices: at least one factor has a rank
+// other than 2. As in ONNX and NumPy, a vector counts as a matrix of one row (A) or one column (B),
+// and leading axes are broadcast.
 struct BatchedFactor {
   std::string value;
   int rank;
@@ -61,7 +62,7 @@ BatchedFactor AsMatrix(GradientSite& site, int input, int rank) {
 }
 
 // Returns dY with the axes that MatMul dropped because a factor was a vector. In the shape argument
-// of Reshape, a 0 copies a dimension.
+// of Reshape, a 0 means that the dimension stays as it is.
 std::string WithDroppedAxes(GradientSite& site, int rank_a, int rank_b, int rank_y) {
   if (rank_a >= 2 && rank_b >= 2) return site.dy();
   std::vector<int64_t> shape(static_cast<size_t>(rank_y), 0);
@@ -69,8 +70,8 @@ std::string WithDroppedAxes(GradientSite& site, int rank_a, int rank_b, int rank
     // The product of two vectors is a scalar, whose shape has no dimension to copy.
     shape = {1, 1};
   } else if (rank_a == 1) {
-    // A vector A was a matrix of one row, so dY lacks the second to last axis of the matrix
-    // product.
+    // MatMul treats a vector A as a matrix of one row and drops the row axis from Y. So dY lacks
+    // the second to last axis of the matrix product.
     shape.back() = 1;
     shape.push_back(-1);
   } else {
@@ -79,8 +80,9 @@ std::string WithDroppedAxes(GradientSite& site, int rank_a, int rank_b, int rank
   return site.Onnx("Reshape", {site.dy(), site.Int64s(shape)});
 }
 
-// Sets the gradient of one input of MatMul, given the gradient `product` of the matrix that stands
-// for the input. Broadcast axes are summed, and the gradient of a vector becomes a vector.
+// Sets the gradient of one input of MatMul. `product` is the gradient of the matrix (or batch of
+// matrices) as which the input was multiplied. It is summed over broadcast axes, and reshaped to a
+// vector if the input is a vector.
 void SetBatched(GradientSite& site, int input, int rank, const BatchedFactor& factor,
                 const std::string& product) {
   const std::string reduced = site.Cohort("ReduceToShapeOf", {product, factor.value});
@@ -119,7 +121,8 @@ absl::Status Gemm(GradientSite& site) {
   SetMatrixGradients(site, {site.input(0), site.Int("transA", 0) != 0},
                      {site.input(1), site.Int("transB", 0) != 0}, site.Float("alpha", 1));
   if (site.Wants(2)) {
-    // Gemm adds beta times its third input, which may have been broadcast.
+    // Gemm adds beta times its third input, C, which may have been broadcast. So the gradient of C
+    // is beta * dY, summed over broadcast axes.
     const float beta = site.Float("beta", 1);
     site.SetReduced(
         2, beta == 1 ? site.dy() : site.Onnx("Mul", {site.dy(), site.Scalar(double{beta})}));

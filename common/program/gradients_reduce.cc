@@ -30,7 +30,8 @@ absl::Status ReduceSum(GradientSite& site) {
   std::vector<int64_t> axes;
   if (!site.input(1).empty()) {
     const auto constant = site.forward().ConstantInts(site.input(1));
-    // The axes are an attribute of ReduceGrad, so they must be known before the graph runs.
+    // The gradient operator ReduceGrad takes its axes as an attribute, so the axes must be known
+    // before the graph runs.
     if (!constant) return absl::InvalidArgumentError("its axes are not a constant");
     axes = *constant;
   }
@@ -45,8 +46,8 @@ absl::Status ReduceSum(GradientSite& site) {
   return absl::OkStatus();
 }
 
-// Returns a value of a reduction's result (dy or y), repeated along the reduced axes to the shape
-// of the input.
+// Repeats `value`, which has the shape of a reduction's result (dy or y), along the reduced axes to
+// the shape of the reduction's input. Returns the name of the repeated value.
 std::string Repeated(GradientSite& site, const std::string& value) {
   return site.Cohort("ReduceGrad", {value, site.input(0)},
                      site.CopyAttributes({"axes", "keepdims"}));
@@ -99,8 +100,8 @@ absl::Status ReduceLogSumExp(GradientSite& site) {
   return absl::OkStatus();
 }
 
-// Sets the gradient of CumSum: dx is the sum of the dy of all results that an element entered,
-// which are those on its other side.
+// Sets the gradient of CumSum: dx of an element is the sum of the dy of all results that contain
+// the element. This is a CumSum of dy in the opposite direction.
 absl::Status CumSum(GradientSite& site) {
   if (!site.Wants(0)) return absl::OkStatus();
   auto attributes = site.CopyAttributes({"exclusive"});
@@ -109,8 +110,9 @@ absl::Status CumSum(GradientSite& site) {
   return absl::OkStatus();
 }
 
-// Sets the gradient of TopK: the dy of each value goes to the place that the second output, the
-// indices, names. The indices of one line differ, so no two dy meet.
+// Sets the gradient of TopK: each selected element gets the dy of its copy among the results, and
+// all other elements get 0. TopK's second output has the indices of the selected elements. No index
+// occurs twice in a line, so nothing is added up.
 absl::Status TopK(GradientSite& site) {
   if (!site.Wants(0)) return absl::OkStatus();
   const std::string zeros = site.Cohort("ZerosLike", {site.input(0)});

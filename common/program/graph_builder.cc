@@ -58,8 +58,8 @@ GraphBuilder::GraphBuilder(onnx::ModelProto model) : model_(std::move(model)) {
 
 std::string GraphBuilder::FreshName(const std::string& stem) {
   std::string name = stem;
-  // next_ remembers the last number for each stem (the name before a number is appended), so that n
-  // equal stems cost n steps in total.
+  // next_ stores, for each stem (a name before a number is appended), the last number that was
+  // appended. So making n names from one stem takes n steps in total.
   for (int64_t& next = next_[stem]; !used_.insert(name).second;) {
     name = absl::StrCat(stem, "_", ++next);
   }
@@ -115,7 +115,8 @@ std::vector<std::string> GraphBuilder::OpN(const std::string& op,
   }
   std::vector<std::string> outputs;
   for (int i = 0; i < num_outputs; ++i) {
-    // Outputs are named after their node, which makes errors about values readable.
+    // A value is named after the node that makes it, so that the user can find the node from an
+    // error about the value.
     outputs.push_back(FreshName(absl::StrCat(node->name(), ":", i)));
     node->add_output(outputs.back());
   }
@@ -134,7 +135,8 @@ absl::StatusOr<onnx::ModelProto> GraphBuilder::Finish() {
   onnx::ModelProto model = model_;
   model.set_ir_version(kOnnxIrVersion);
   model.set_producer_name("cohort");
-  // The builder makes nodes only of these two opsets, so the model imports exactly these.
+  // The builder makes nodes only of ONNX's own domain and of the cohort domain, so the model
+  // imports only these two.
   model.clear_opset_import();
   auto* onnx_opset = model.add_opset_import();
   onnx_opset->set_domain("");

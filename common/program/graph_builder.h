@@ -39,8 +39,9 @@ class GraphBuilder {
   // number appended if `name` is taken.
   std::string Constant(const std::string& name, const Tensor& value);
   // Adds a node with one output and returns the name of the output value. The `domain` "" is ONNX's
-  // own. An input "" is an optional input that is absent. A node's name is the prefix and the
-  // operator, "dense_1/MatMul", then "dense_1/MatMul_1".
+  // own. An input "" is an optional input that is absent. The node's name is the prefix followed by
+  // the operator, such as "dense_1/MatMul"; if that name is taken, a number is appended
+  // ("dense_1/MatMul_1").
   std::string Op(const std::string& op, absl::Span<const std::string> inputs,
                  std::vector<onnx::AttributeProto> attributes = {}, const std::string& domain = "");
   std::vector<std::string> OpN(const std::string& op, absl::Span<const std::string> inputs,
@@ -60,8 +61,8 @@ class GraphBuilder {
 
   onnx::ModelProto model_;
   std::string prefix_;
-  std::set<std::string> used_;           // names in the graph of values and of nodes
-  std::map<std::string, int64_t> next_;  // the last number appended to each name
+  std::set<std::string> used_;           // names that values and nodes of the graph already have
+  std::map<std::string, int64_t> next_;  // the last number appended to each stem of a name
 };
 
 }  // namespace cohort

@@ -25,7 +25,7 @@ namespace cohort {
 
 namespace {
 
-// The types of values for which the name of a dimension has been restored; grows with each round of
+// The types of values for which the name of a dimension has been restored; grows with each pass of
 // inference. libonnx's inference loses the symbolic batch size "N" in Reshape([N,28,28], [-1,784]):
 // the -1 becomes a symbol that libonnx makes up ("unk__0"). The name is restored if the numbers
 // prove that the made-up symbol equals the only named dimension of the Reshape's input.
@@ -35,7 +35,7 @@ using NamedShapes = std::map<std::string, onnx::TypeProto>;
 // that is not a number.
 struct Factored {
   int64_t product = 1;
-  int open = -1;  // position in the shape of the dimension that is not a number
+  int open = -1;  // position in the shape of the dimension that is not a number; -1: none
 };
 
 // Returns the factored form of a shape. Returns nothing if no dimension or several dimensions are
@@ -60,12 +60,12 @@ bool IsMadeUpSymbol(const std::string& dim_param) {
 }
 
 // Looks for Reshape outputs whose made-up symbol provably equals a named dimension, and adds the
-// outputs' types with that name to `named`. Returns true if it added any type. The caller then
-// infers types again.
+// outputs' types with that name to `named`. Returns true if any type was added; the caller must
+// then infer the types of the whole graph again.
 bool NameReshapedDims(const onnx::GraphProto& graph, NamedShapes& named) {
   const ValueTypes types(graph);
-  // The name that each made-up symbol provably equals. A chain of Reshapes thus needs only one
-  // round of inference.
+  // For each symbol that libonnx made up, the name of the dimension that it provably equals. With
+  // this map, one pass of inference restores the names along a whole chain of Reshapes.
   std::map<std::string, std::string> names;
   bool added = false;
   for (const auto& node : graph.node()) {
@@ -103,14 +103,15 @@ onnx::DataType NamedType(const onnx::TypeProto& type) {
 
 // Returns the reasons, one sentence for each, why the element types of a node's inputs contradict
 // the schema of the node's operator. libonnx has such a check too, but stops at the first wrong
-// node of a graph. The operator must be known in `opset`.
+// node of a graph. The operator must exist in the version `opset` of its domain.
 std::vector<std::string> WrongInputTypes(const onnx::NodeProto& node, int opset,
                                          const ValueTypes& types) {
   const onnx::OpSchema* schema =
       onnx::OpSchemaRegistry::Schema(node.op_type(), opset, node.domain());
   std::vector<std::string> wrong;
   if (schema == nullptr || schema->inputs().empty()) return wrong;
-  // The type that inputs have given to each type parameter (such as "T").
+  // For each type parameter of the schema (such as "T"), the element type of the first input that
+  // has this type parameter.
   std::map<std::string, std::string> bound;
   for (int i = 0; i < node.input_size(); ++i) {
     const onnx::TypeProto* type = node.input(i).empty() ? nullptr : types.Find(node.input(i));
@@ -143,8 +144,8 @@ std::vector<std::string> WrongInputTypes(const onnx::NodeProto& node, int opset,
 
 // The largest number of problems that one error lists. Further problems are only counted.
 constexpr size_t kProblemsMax = 50;
-// The limit on rounds of inference. Each round restores names of dimensions that become provable
-// with the names restored before.
+// The largest number of passes of inference over one model. Each pass can restore names of
+// dimensions that become provable only with the names restored in earlier passes.
 constexpr int kInferenceRoundsMax = 8;
 
 // The collected problems of one model. Thread-compatible.
@@ -158,8 +159,8 @@ class Problems {
   }
   void Add(const std::string& problem) { list_.push_back(problem); }
   bool empty() const { return list_.empty(); }
-  // Returns true if the node has problems. Nodes are identified by their addresses, so nodes must
-  // not move while problems are collected.
+  // Returns true if a problem of `node` has been added. Nodes are compared by address, so no node
+  // may be moved or copied while problems are collected.
   bool Has(const onnx::NodeProto& node) const { return nodes_.count(&node) > 0; }
 
   absl::Status ToStatus() const {
@@ -195,7 +196,8 @@ bool IsKnown(const onnx::NodeProto& node, const Opsets& opsets) {
          onnx::OpSchemaRegistry::Schema(node.op_type(), opset->second, node.domain()) != nullptr;
 }
 
-// Checks one node against the schema of its operator.
+// Checks that the model imports the node's operator and that the operator is not deprecated. Also
+// checks the numbers of inputs and outputs, and the attributes, against the operator's schema.
 void CheckNode(const onnx::NodeProto& node, const Opsets& opsets, Problems& problems) {
   const auto opset = opsets.find(node.domain());
   if (opset == opsets.end()) {
@@ -222,7 +224,7 @@ void CheckNode(const onnx::NodeProto& node, const Opsets& opsets, Problems& prob
 void CheckGraph(const onnx::GraphProto& graph, const Opsets& opsets, std::set<std::string> known,
                 Problems& problems);
 
-// Checks the graphs and tensors in a node's attributes.
+// Checks all graphs in a node's attributes (CheckGraph), and all tensors there (CheckTensorProto).
 void CheckSubgraphs(const onnx::NodeProto& node, const Opsets& opsets,
                     const std::set<std::string>& known, Problems& problems) {
   for (const onnx::AttributeProto& attribute : node.attribute()) {
@@ -235,8 +237,8 @@ void CheckSubgraphs(const onnx::NodeProto& node, const Opsets& opsets,
   }
 }
 
-// Checks a graph and its subgraphs. `known` holds the names of the enclosing graphs' values, and
-// grows by the names of this graph's values in the order of the nodes.
+// Checks the nodes of a graph and of its subgraphs. `known` holds the names of the enclosing
+// graphs' values, and grows by the names of this graph's values in the order of the nodes.
 void CheckGraph(const onnx::GraphProto& graph, const Opsets& opsets, std::set<std::string> known,
                 Problems& problems) {
   std::set<std::string> inputs;
@@ -341,8 +343,8 @@ void InferWhatCanBe(onnx::ModelProto& model) {
   }
 }
 
-// Runs inference once on a `model` without value_info. After a failure, `model` holds the types
-// that could be inferred.
+// Runs inference once on a model whose value_info is empty. After a failure, `model` holds the
+// types that could be inferred.
 absl::Status InferOnce(const NamedShapes& named, onnx::ModelProto& model) {
   PutTypes(named, *model.mutable_graph());
   const onnx::ModelProto untouched = model;
@@ -355,8 +357,8 @@ absl::Status InferOnce(const NamedShapes& named, onnx::ModelProto& model) {
                                        onnx::ShapeInferenceOptions(false, 1, true));
     return absl::OkStatus();
   } catch (const std::exception& error) {
-    // The exception may have left the model half inferred, so InferWhatCanBe starts from a copy
-    // made before.
+    // The exception may have left types in the model that are only half inferred, so InferWhatCanBe
+    // starts from a copy of the model made before the call.
     model = untouched;
     InferWhatCanBe(model);
     return absl::InvalidArgumentError(absl::StrCat("types and shapes: ", error.what()));
@@ -367,8 +369,8 @@ absl::Status InferAll(onnx::ModelProto& model) {
   const onnx::ModelProto bare = model;
   NamedShapes named;
   for (int round = 0; round < kInferenceRoundsMax; ++round) {
-    // Each round of inference starts from the bare model, so that symbols that libonnx made up in
-    // the round before are gone.
+    // Each pass of inference starts from a copy of the model without inferred types, so that no
+    // symbol that libonnx made up in an earlier pass remains.
     model = bare;
     RETURN_IF_ERROR(InferOnce(named, model));
     if (!NameReshapedDims(model.graph(), named)) break;
@@ -401,8 +403,9 @@ void AddKernelProblems(const onnx::NodeProto& node, const ValueTypes& types,
   for (const std::string& reason : kernel_problems(node, types)) problems.Add(node, reason);
 }
 
-// Checks the types of all nodes after inference. `inference` is the result of InferAll. If InferAll
-// has failed, its error is reported together with the nodes that have wrong types.
+// Checks after inference that each node's input types fit its operator, that all types are known,
+// and that each node has a kernel. `inference` is the result of InferAll. If InferAll has failed,
+// InferAll's error is reported together with the nodes that have wrong types.
 absl::Status CheckTyped(const onnx::ModelProto& model, const absl::Status& inference,
                         KernelProblems kernel_problems) {
   const ValueTypes types(model.graph());
@@ -412,8 +415,8 @@ absl::Status CheckTyped(const onnx::ModelProto& model, const absl::Status& infer
     const auto wrong = WrongInputTypes(node, opsets.at(node.domain()), types);
     for (const std::string& reason : wrong) problems.Add(node, reason);
     for (const auto& output : node.output()) {
-      // If inference has failed, unknown types follow from that failure, so they are not reported
-      // as problems.
+      // If inference has failed, some types are unknown only because of the failure, so unknown
+      // types are not reported.
       if (inference.ok() && !output.empty() && types.Find(output) == nullptr) {
         problems.Add(node, absl::StrCat("the type of its output \"", output, "\" is unknown"));
       }
@@ -444,7 +447,8 @@ void NameNodes(onnx::GraphProto& graph) {
   for (auto& node : *graph.mutable_node()) {
     while (node.name().empty()) {
       const std::string name = absl::StrCat(node.op_type(), "_", next++);
-      // If another node has the name, this node stays unnamed and the loop tries the next number.
+      // If another node already has the generated name, this node stays unnamed and the loop tries
+      // the next number.
       if (used.insert(name).second) node.set_name(name);
     }
   }

@@ -22,8 +22,8 @@ GradientRules AllGradientRules() {
 
 bool StopsGradient(const onnx::NodeProto& node) {
   if (node.domain() == kCohortDomain) return node.op_type() == "ZerosLike";
-  // Operators of ONNX that round, draw random numbers or make constants, so that no gradient flows
-  // through them.
+  // Operators of ONNX that round, draw random numbers or make constants, through which no gradient
+  // flows.
   const std::set<std::string> stops = {"Bernoulli",
                                        "Ceil",
                                        "ConstantOfShape",

@@ -22,8 +22,8 @@ namespace cohort {
 
 namespace {
 
-// Returns the first eight bytes as a little-endian number on every machine. Missing bytes count as
-// 0.
+// Returns the first eight bytes of `bytes` as a little-endian number on every machine. Missing
+// bytes count as 0.
 uint64_t Word(absl::string_view bytes) {
   uint64_t word = 0;
   for (size_t i = 0; i < bytes.size() && i < 8; ++i) {
@@ -65,7 +65,9 @@ void NormaliseDomains(onnx::GraphProto& graph) {
   }
 }
 
-// Returns the version of ONNX's opset that the model imports, after checking all imports.
+// Returns the version of ONNX's opset that the model imports. Errors: INVALID_ARGUMENT if the model
+// imports a domain twice, another version of the cohort domain, or an ONNX opset that is missing or
+// not supported.
 absl::StatusOr<int> OnnxOpset(onnx::ModelProto& model) {
   std::map<std::string, int64_t> versions;
   for (auto& import : *model.mutable_opset_import()) {
@@ -98,8 +100,7 @@ void DropWeightInputs(onnx::GraphProto& graph) {
   std::set<std::string> weights;
   for (const auto& tensor : graph.initializer()) weights.insert(tensor.name());
   auto* inputs = graph.mutable_input();
-  // Inputs are deleted from the end, so that a deletion does not move inputs that are still to be
-  // checked.
+  // Inputs are deleted from the end, because a deletion changes the positions of all later inputs.
   for (int i = inputs->size() - 1; i >= 0; --i) {
     if (weights.count(inputs->Get(i).name()) > 0) inputs->DeleteSubrange(i, 1);
   }

@@ -9,17 +9,17 @@
 namespace cohort {
 namespace {
 
-// The largest number of elements of one weight. A protobuf message has fewer bytes than this, so no
-// model file holds a larger weight.
+// The largest number of elements of one weight. A protobuf message has fewer bytes than this
+// number, so a model file cannot hold a larger weight.
 constexpr int64_t kElementsMax = int64_t{1} << 31;
 
 absl::Status Bad(const onnx::TensorProto& proto, const std::string& reason) {
   return absl::InvalidArgumentError(absl::StrCat("weight \"", proto.name(), "\": ", reason));
 }
 
-// Returns the number of elements that a weight's dimensions give. The limit holds for the product
-// of the dimensions that are not 0, because code that multiplies some of the dimensions, such as
-// those of a row, must not overflow either.
+// Returns the number of elements that a weight's dimensions give. The limit kElementsMax holds for
+// the product of all dimensions that are not 0, so code that multiplies only some of the
+// dimensions, such as those of a row, cannot overflow either.
 absl::StatusOr<int64_t> CountElements(const onnx::TensorProto& proto) {
   int64_t count = 1;
   bool is_empty = false;
@@ -94,7 +94,8 @@ absl::Status CheckTensorProto(const onnx::TensorProto& proto) {
   ASSIGN_OR_RETURN(const int64_t count, CountElements(proto));
   if (proto.has_raw_data()) {
     const auto bytes = static_cast<int64_t>(proto.raw_data().size());
-    // The product cannot overflow: count is at most 2^31, and an element has at most 8 bytes.
+    // The number of bytes cannot overflow: `count` is at most 2^31, and an element has at most 8
+    // bytes.
     if (bytes != count * static_cast<int64_t>(ElementSize(*dtype))) {
       return Bad(proto, absl::StrCat(bytes, " bytes of data for ", count, " elements"));
     }

@@ -112,7 +112,9 @@ absl::Status CheckFades(const proto::UpdateRule& rule) {
                    " < beta_2; they are ", beta_1, " and ", ParameterOf(rule, "beta_2")));
 }
 
-// Checks that the rule supports its sparse mode.
+// Checks that the rule's sparse mode is known, and that the rule supports it. Both lazy modes
+// refuse ema_overwrite_frequency; LAZY_COMPENSATED also needs updates that shrink from one missed
+// step to the next (CheckFades).
 absl::Status CheckSparseMode(const proto::UpdateRule& rule) {
   if (!proto::SparseMode_IsValid(rule.sparse())) {
     return absl::InvalidArgumentError(absl::StrCat("sparse mode ", static_cast<int>(rule.sparse()),
@@ -130,8 +132,8 @@ absl::Status CheckSparseMode(const proto::UpdateRule& rule) {
   return rule.sparse() == proto::LAZY_COMPENSATED ? CheckFades(rule) : absl::OkStatus();
 }
 
-// Returns the requirement that `value` violates, or "" if `value` is in the range. NaN is in no
-// range, because all comparisons with NaN are false.
+// Returns the requirement of a parameter's range that `value` violates, or "" if `value` is in the
+// range. NaN is in no range, because all comparisons with NaN are false.
 const char* Needed(Range range, double value) {
   switch (range) {
     case Range::kFlag:
@@ -159,7 +161,8 @@ absl::Status UnknownParameter(const KnownRule& rule, const std::string& name) {
                    names.empty() ? "none" : absl::StrJoin(names, ", ")));
 }
 
-// Checks a rule's operator, and each parameter against its allowed range.
+// Checks that the rule's operator is known, and that the operator has each of the rule's
+// parameters. Each parameter must lie in its allowed range and be given only once.
 absl::Status CheckRule(const proto::UpdateRule& rule) {
   const KnownRule* const known = FindRule(rule.op());
   if (known == nullptr) {
@@ -185,11 +188,11 @@ absl::Status CheckRule(const proto::UpdateRule& rule) {
   return absl::OkStatus();
 }
 
-// Returns the operator's own slots, with Keras's names and initial values.
+// Returns the slots that the rule's operator itself needs, with Keras's names and initial values.
 std::vector<SlotSpec> OwnSlots(const proto::UpdateRule& rule) {
   const std::string& op = rule.op();
-  // The slot for a momentum or a flag is left out if the parameter is 0, which saves memory on the
-  // ps.
+  // A slot that serves only one parameter (such as momentum or amsgrad) is left out if the
+  // parameter is 0, which saves memory on the ps.
   const auto has = [&](const char* name) { return ParameterOf(rule, name) > 0; };
   std::vector<SlotSpec> slots;
   if (op == "sgd") {
@@ -233,7 +236,7 @@ double ParameterOf(const proto::UpdateRule& rule, const std::string& name) {
   }
   const KnownRule* const known = FindRule(rule.op());
   const RuleParameter* const found = known ? FindParameter(*known, name) : nullptr;
-  // A caller that asks for a parameter that the operator does not have is a bug of this program.
+  // A caller that asks for a parameter that the operator does not have has a bug.
   COHORT_CHECK(found != nullptr, "a parameter of the operator");
   return found->otherwise;
 }
@@ -244,8 +247,8 @@ absl::StatusOr<UpdateRuleSpec> DescribeUpdateRule(const proto::UpdateRule& rule)
   UpdateRuleSpec spec;
   spec.slots = OwnSlots(rule);
   const bool others_change = !ZerosChangeNothing(rule);
-  // A push visits the other rows only in the mode DENSE_EXACT, and only if a gradient of zeros
-  // changes them.
+  // A sparse push visits the rows without a gradient only in the mode DENSE_EXACT, and only if a
+  // gradient of zeros changes a row.
   spec.sweeps = others_change && rule.sparse() == proto::DENSE_EXACT;
   if (others_change && rule.sparse() == proto::LAZY_COMPENSATED) {
     spec.slots.push_back({.name = kLastStepSlot, .per_row = true});

@@ -54,24 +54,24 @@
 namespace cohort {
 
 struct SlotSpec {
-  // Keras's name of the slot: "momentum", "velocity", "accumulator", "m", "v", "average"
+  // the name of the slot in Keras: "momentum", "velocity", "accumulator", "m", "v", "average"
   std::string name;
   float initial_value = 0;
   bool per_row = false;          // true for a slot with one element for each row of the variable
   bool starts_as_value = false;  // true if the slot's initial value is the variable's initial value
 };
 
-// The name of the slot that a LAZY_COMPENSATED rule needs if rows change without a gradient. For
+// The name of the slot that a LAZY_COMPENSATED rule needs if a gradient of zeros changes a row. For
 // each row, the slot holds the step of the row's last update, as the bits of a uint32.
 inline constexpr char kLastStepSlot[] = "last_step";
 
-// The name of the slot with the moving average of the variable's value (use_ema). It is the last
-// slot of a rule that has such an average.
+// The name of the slot with the moving average of the variable's value (use_ema). A rule with such
+// an average has this slot as its last one.
 inline constexpr char kAverageSlot[] = "average";
 
 struct UpdateRuleSpec {
   std::vector<SlotSpec> slots;
-  // True if a push that has gradients for some rows changes the rows without a gradient too.
+  // True if a sparse push also changes the rows for which it has no gradient.
   bool sweeps = false;
 };
 

@@ -21,7 +21,8 @@ std::string ElementName(const onnx::TypeProto& type) {
 }  // namespace
 
 ValueTypes::ValueTypes(const onnx::GraphProto& graph) {
-  // Types that the graph declares for its inputs and outputs take precedence over inferred types.
+  // A type that the graph declares for an input or an output takes precedence over an inferred type
+  // of the same value.
   for (const auto* list : {&graph.value_info(), &graph.output(), &graph.input()}) {
     for (const onnx::ValueInfoProto& info : *list) {
       if (info.type().value_case() != onnx::TypeProto::VALUE_NOT_SET)

@@ -15,8 +15,8 @@
 
 namespace cohort {
 
-// The types of the values in one graph, without its subgraphs. Only the constructor reads the
-// graph. Thread-compatible.
+// The types of the values in one graph, without its subgraphs. The constructor copies the types;
+// the graph is not needed afterwards. Thread-compatible.
 class ValueTypes {
  public:
   explicit ValueTypes(const onnx::GraphProto& graph);

@@ -30,9 +30,9 @@ bool TaskHold::IsHeldBy(const EpochGrant& wanted) const {
 
 absl::Status TaskHold::Check(const EpochGrant& wanted, Manner manner, absl::Time now) const {
   if (IsHeldBy(wanted)) return absl::OkStatus();
-  // A coordinator with a lower epoch than the held one was taken over and must get STALE, whatever
-  // its job is. So an error about the job that keeps the task is only for the held epoch and higher
-  // epochs.
+  // A coordinator with a lower epoch than the held one has been replaced, and must get STALE
+  // whatever its job is. So only an epoch that is not lower can get the error that the task is kept
+  // for another job.
   const bool kept = manner == Manner::kIfFree && !SameJob(wanted.job, grant_.job) &&
                     Kept(now) > absl::ZeroDuration();
   if (kept && wanted.epoch >= grant_.epoch) {
@@ -46,8 +46,8 @@ absl::Status TaskHold::Check(const EpochGrant& wanted, Manner manner, absl::Time
                      " ago"),
         proto::CONFIGURATION);
   }
-  // A higher epoch may be granted. A lower epoch, and the held epoch from another coordinator
-  // incarnation, are stale.
+  // A higher epoch may be granted. A lower epoch is stale, and so is the held epoch if it comes
+  // from another incarnation of a coordinator.
   if (wanted.epoch > grant_.epoch) return absl::OkStatus();
   return MakeError(absl::StatusCode::kFailedPrecondition,
                    absl::StrCat("Attach with epoch ", wanted.epoch, " by coordinator incarnation ",

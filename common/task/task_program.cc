@@ -34,7 +34,7 @@ int DrainAndReport(const ServedTask& task, absl::Duration grace, const Clock& cl
   if (!timed_out) return code;
   std::fflush(nullptr);
   // _exit ends the process without running destructors, because calls that are still open use the
-  // objects.
+  // task's objects.
   _exit(kExitDrainTimeout);
 }
 
@@ -56,8 +56,8 @@ int RunTaskProgram(Role role, const std::vector<std::string>& arguments,
     return kExitBadConfig;
   }
   if (const PrintAndExit* const print = std::get_if<PrintAndExit>(&*command)) {
-    // If the disk is full or no process reads the pipe, the exit code must tell a script that the
-    // output is incomplete.
+    // A full disk or a closed pipe makes the output incomplete, and the exit code must tell a
+    // script about that.
     const absl::Status written = WriteToStdout(print->text);
     if (written.ok()) return print->exit_code;
     std::fprintf(stderr, "error: %s\n", std::string(written.message()).c_str());

@@ -1,6 +1,6 @@
 #pragma once
 
-// The code that the programs ps and worker share, from the command line to the exit code.
+// The code that the daemons ps and worker share, from the command line to the exit code.
 
 #include <atomic>
 #include <cstdint>
@@ -22,18 +22,18 @@ namespace cohort {
 int RunTaskProgram(Role role, const std::vector<std::string>& arguments,
                    const std::function<int(const RoleOptions&)>& serve);
 
-// Returns a number that differs in every start of a process. The process id makes the number unique
-// on one machine even within one tick of the clock.
+// Returns a number for this process that differs in every start of a process. The number depends on
+// the process id, so it is unique on one machine even within one tick of the clock.
 uint64_t NewIncarnation(const Clock& clock);
 
-// The functions through which ServeUntilStopped runs a task. The task's objects exist, but the task
-// does not listen for calls yet.
+// The functions through which ServeUntilStopped runs a task. The task's objects exist already, but
+// the task does not listen for calls before `start` is called.
 struct ServedTask {
   uint64_t incarnation = 0;
   // Starts to listen and returns the bound address.
   std::function<absl::StatusOr<std::string>()> start;
   std::function<void(absl::Duration grace)> drain;
-  // Set to true if the task ends because it is orphaned, before SignalWaiter::Wake is called. Not
+  // True if the task ends because it is orphaned; set before SignalWaiter::Wake is called. Not
   // null.
   const std::atomic<bool>* orphaned = nullptr;
 };

@@ -25,8 +25,8 @@
 
 namespace cohort {
 
-// The part of a task's time to stop in which the task waits for Shutdown from the coordinator. In
-// the rest of the time, the task drains its open calls.
+// The part of a stopping task's time in which the task waits for Shutdown from the coordinator. In
+// the rest of that time, the task drains its open calls.
 inline constexpr double kLeavePart = 0.8;
 
 // The TaskService of one task. Thread-safe.
@@ -37,22 +37,22 @@ class TaskService {
   TaskService(World world, Options options);
   ~TaskService();
 
-  // Returns the service to register with a transport. The service keeps the state that it needs
-  // alive.
+  // Returns the service to register with a transport. The service may outlive the TaskService.
   Service service();
 
-  // Checks that the epoch of a caller is the attached epoch. Errors: FAILED_PRECONDITION of class
-  // STALE that names both epochs, with this task as origin.
+  // Checks that the epoch of a call is the attached epoch, that of the last coordinator that
+  // attached. Errors: FAILED_PRECONDITION of class STALE that names both epochs, with this task as
+  // origin.
   absl::Status CheckEpoch(uint64_t epoch) const;
 
-  // Tells the coordinator through Watch that this task is DRAINING, from now on, and refuses Attach
-  // with UNAVAILABLE. If the coordinator has promised to end a stopping task with Shutdown
-  // (AttachRequest.lets_go), Watch also tells the coordinator that the task keeps serving for
-  // `patience`.
+  // Tells the coordinator through Watch that this task is DRAINING, and refuses every later Attach
+  // with UNAVAILABLE. Watch also tells the coordinator that the task keeps serving for `patience`,
+  // if the coordinator has promised to end a stopping task with Shutdown (AttachRequest.lets_go)
+  // and its lease has not ended.
   void StartLeaving(absl::Duration patience);
   // Blocks for at most `patience` until the coordinator calls Shutdown. Returns early if the
-  // coordinator, within a second, does not acknowledge through Watch that the task is leaving.
-  // Returns at once if StartLeaving has promised no time to the coordinator.
+  // coordinator does not acknowledge through Watch, within a second, that the task is leaving.
+  // Returns at once if StartLeaving has not told the coordinator that the task keeps serving.
   void WaitToLeave(absl::Duration patience);
 
   // Replaces the set of peers that this task does not reach. Watch reports the set to the
@@ -66,7 +66,7 @@ class TaskService {
   proto::TaskRef task_ref() const;
 
  private:
-  const std::shared_ptr<TaskState> state_;  // shared with open Watch calls
+  const std::shared_ptr<TaskState> state_;  // state of the task, shared with open Watch calls
 };
 
 }  // namespace cohort

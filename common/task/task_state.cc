@@ -14,8 +14,8 @@ namespace {
 // The time within which a living coordinator, through its open Watch, acknowledges that a task is
 // leaving.
 constexpr absl::Duration kHeardWithin = absl::Seconds(1);
-// A Watch that asks for a longer wait is answered after this time. Nothing is lost, because the
-// coordinator calls Watch again after each answer.
+// The longest wait of a Watch call. A Watch that asks for a longer wait is answered after this
+// time. Nothing is lost, because the coordinator calls Watch again after each answer.
 constexpr int64_t kWatchWaitMsMax = 10 * 60 * 1000;
 
 // Returns the grant that an Attach request asks for, with the default lease if the request has
@@ -48,8 +48,8 @@ absl::Status TaskState::CheckEpoch(uint64_t epoch) const {
   {
     MutexLock lock(mutex_);
     held = epoch_;
-    // Epoch 0 means that no coordinator has attached, so a call with epoch 0 is refused even if
-    // `held` is 0.
+    // Epoch 0 means that no coordinator has attached, so a call with epoch 0 is refused even if the
+    // task's own epoch is 0.
     if (held == epoch && held != 0) return absl::OkStatus();
     holder = hold_.Holder();
   }
@@ -276,9 +276,9 @@ void TaskState::Watch(Envelope<proto::WatchRequest> request, WatchReply reply) {
     MutexLock lock(mutex_);
     answer = WatchAnswerLocked();
     // Another coordinator may have attached, or Stop() may have run, between CheckEpoch and this
-    // lock.
+    // lock. So both are checked again.
     gone = stopped_ || epoch_ != request.header.epoch();
-    // A Watch is answered at once if the caller does not know the task's present state and the
+    // A Watch is answered at once if its caller does not know the task's present state or the
     // latest set of unreached tasks. Otherwise the Watch stays open.
     const bool is_known =
         state_ == request.header.known_state() && reach_ == request.header.known_reach();
@@ -292,8 +292,8 @@ void TaskState::Watch(Envelope<proto::WatchRequest> request, WatchReply reply) {
     }
   }
   if (set_orphan_timer) SetOrphanTimer(now + options_.orphan_timeout);
-  // If the caller already knows the state DRAINING, it knows that the task is leaving, which
-  // acknowledges the notice.
+  // If the coordinator's request says that it knows the state DRAINING, the coordinator has learnt
+  // that the task is leaving.
   if (request.header.known_state() == proto::DRAINING) heard_of_leave_.Notify();
   if (gone) {
     absl::Status epoch = CheckEpoch(request.header.epoch());
@@ -344,8 +344,8 @@ std::vector<TypedReply<proto::WatchResponse>> TaskState::TakeWaiters() {
   std::map<uint64_t, Waiter> waiters;
   {
     MutexLock lock(mutex_);
-    // The waiters are taken out of the map under the lock but answered without it, because a reply
-    // may call back into the task.
+    // The waiters are taken out of waiters_ under the lock, but answered without the lock, because
+    // a reply may call back into the task.
     waiters.swap(waiters_);
   }
   std::vector<WatchReply> replies;
@@ -359,8 +359,8 @@ std::vector<TypedReply<proto::WatchResponse>> TaskState::TakeWaiters() {
 void TaskState::SetUnreached(std::vector<proto::TaskRef> peers) {
   {
     MutexLock lock(mutex_);
-    // `reach_` is the version of the set. A Watch request with an older version is answered at
-    // once.
+    // `reach_` is the version of the set of unreached tasks. A Watch request with an older version
+    // is answered at once.
     ++reach_;
     unreached_ = std::move(peers);
   }
@@ -392,9 +392,9 @@ void TaskState::StartOrphanWatch() {
   if (set_timer) SetOrphanTimer(now + options_.orphan_timeout);
 }
 
-// One orphan timer is enough, however often the coordinator is heard: when the timer fires,
-// OnOrphanTimer sets it again if the coordinator was heard since. So a Watch every second does not
-// set a timer every second.
+// One orphan timer is enough, however often the task hears from its coordinator: when the timer
+// fires, OnOrphanTimer sets it again if the task has heard from the coordinator since. So a Watch
+// every second does not set a timer every second.
 bool TaskState::HeardLocked(absl::Time now) {
   if (options_.orphan_timeout <= absl::ZeroDuration() || orphaned_) return false;
   last_heard_ = now;
@@ -417,8 +417,8 @@ void TaskState::OnOrphanTimer() {
     // that is stopping is never orphaned.
     if (stopped_ || shut_down_ || state_ != proto::SERVING || !waiters_.empty()) return;
     due = last_heard_ + options_.orphan_timeout;
-    // One of the two flags is set under the lock, so that there is only one timer and on_orphaned
-    // runs only once.
+    // One of the two flags is set under the lock, so that there is never a second timer, and
+    // on_orphaned runs only once.
     (due > now ? orphan_timer_set_ : orphaned_) = true;
   }
   if (due > now) return SetOrphanTimer(due);

@@ -1,7 +1,7 @@
 #pragma once
 
-// The state of a TaskService. The service's handlers share the state, so that it outlives the
-// service while a Watch call is open.
+// The state of a TaskService. The handlers of the service share the state, so that it outlives the
+// TaskService while a Watch call is open.
 
 #include <functional>
 #include <map>
@@ -29,11 +29,11 @@ struct TaskOptions {
   uint64_t memory_bytes = 0;  // the bytes of memory that the process may use; 0 if unknown
   // The last grant that an earlier process of this task has saved.
   EpochGrant granted;
-  // Saves a grant before the task makes it; an error refuses the Attach. Runs for one epoch at a
-  // time. May block.
+  // Saves a grant before the task makes it. If saving fails, the task refuses the Attach. Does not
+  // run for two grants at the same time. May block.
   std::function<absl::Status(const EpochGrant&)> on_grant;
   // Tells the task about an accepted Attach, before the Attach is answered and in the order of
-  // epochs; must not block. Also runs when the holder repeats its Attach, because the task's peers
+  // epochs. Must not block. Also runs when the holder repeats its Attach, because the task's peers
   // may have new addresses.
   std::function<void(const proto::AttachRequest&)> on_attach;
   // Begins to stop the task. Runs once, after the answer to the first Shutdown that has the
@@ -42,13 +42,13 @@ struct TaskOptions {
   // The time without a coordinator after which the task is orphaned; zero means that the task is
   // never orphaned.
   absl::Duration orphan_timeout = absl::ZeroDuration();
-  // Tells the program that the task is orphaned. Runs at most once, on the clock's thread; must not
-  // block. Does not run if the task is already stopping.
+  // Tells the daemon that its task is orphaned. Runs at most once, on the clock's thread; must not
+  // block. Does not run for a task that is already stopping.
   std::function<void()> on_orphaned;
 };
 
-// The state that a TaskService's calls share. Attach runs on the strand, so that on_attach sees
-// epochs in order. Thread-safe.
+// The state that the calls of a TaskService share. Attach calls run on the strand, so that
+// on_attach sees epochs in ascending order. Thread-safe.
 class TaskState : public std::enable_shared_from_this<TaskState> {
  public:
   TaskState(World world, TaskOptions options)
@@ -83,24 +83,26 @@ class TaskState : public std::enable_shared_from_this<TaskState> {
   };
 
   void AttachOnStrand(const proto::AttachRequest& request, TypedReply<proto::AttachResponse> reply);
-  // Grants the request's epoch to the coordinator that has sent the request. Returns the epoch that
-  // was attached before. Runs only on the strand. Errors: INVALID_ARGUMENT for epoch 0 and for a
-  // place above kPlaceBytesMax; those of TaskHold::Check; UNAVAILABLE if on_grant fails, or if this
-  // task is stopping, because the coordinator would otherwise send work that the task refuses.
+  // Grants the epoch of `request` to the coordinator that has sent the request. Returns the epoch
+  // that was attached before. Runs only on the strand. Errors: INVALID_ARGUMENT for epoch 0 and for
+  // a coordinator_place above kPlaceBytesMax; those of TaskHold::Check; UNAVAILABLE if on_grant
+  // fails, or if this task is stopping, because the coordinator would otherwise send work that the
+  // task refuses.
   absl::StatusOr<uint64_t> TakeEpoch(const proto::AttachRequest& request);
   void Wake(uint64_t waiter);
   std::vector<WatchReply> TakeWaiters();
-  // Records that the coordinator was heard from at `now`. If the function returns true, the caller
-  // must release the lock and then call SetOrphanTimer with `now` plus the orphan timeout.
+  // Records that the task has heard from its coordinator at `now`. If the function returns true,
+  // the caller must release the lock and then call SetOrphanTimer with `now` plus the orphan
+  // timeout.
   bool HeardLocked(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SetOrphanTimer(absl::Time due);
   void OnOrphanTimer();
   absl::Status Stale(absl::string_view what) const;
   Envelope<proto::WatchResponse> WatchAnswerLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Answers every open Watch with the current state.
+  // Answers every open Watch call with the current state.
   void WakeAll();
-  // Logs each task that the coordinator newly reports in request.unreached_by (tasks that do not
-  // reach this task), and each task that the coordinator no longer reports.
+  // Logs each change of the set request.unreached_by, the tasks that do not reach this task: each
+  // task that the coordinator newly reports, and each task that it no longer reports.
   void LogUnreachedBy(const proto::WatchRequest& request);
 
   Clock& clock_;
@@ -111,8 +113,8 @@ class TaskState : public std::enable_shared_from_this<TaskState> {
   mutable Mutex mutex_;
   // The attached epoch; 0 if no coordinator has attached since this process started.
   uint64_t epoch_ ABSL_GUARDED_BY(mutex_) = 0;
-  // Which coordinator holds the task. Before the first Attach, this is the holder that an earlier
-  // process of the task has saved.
+  // The hold of a coordinator on the task. Before the first Attach, this is the hold that an
+  // earlier process of the task has saved.
   TaskHold hold_ ABSL_GUARDED_BY(mutex_);
   proto::TaskState state_ ABSL_GUARDED_BY(mutex_) = proto::SERVING;
   // The version of `unreached_`, sent as WatchResponse.reach.
@@ -124,8 +126,8 @@ class TaskState : public std::enable_shared_from_this<TaskState> {
   // True if the coordinator has promised to end a stopping task with Shutdown
   // (AttachRequest.lets_go).
   bool lets_go_ ABSL_GUARDED_BY(mutex_) = false;
-  // How long this task, once it is stopping, waits for Shutdown; zero if it does not wait. Watch
-  // reports this time.
+  // How long this task waits for Shutdown once it is stopping; zero if it does not wait. Watch
+  // reports this time to the coordinator.
   absl::Duration leaves_in_ ABSL_GUARDED_BY(mutex_);
   Event heard_of_leave_;
   Event may_leave_;

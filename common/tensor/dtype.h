@@ -1,6 +1,6 @@
 #pragma once
 
-// Element types of tensors, with the numbers of onnx.TensorProto.DataType, so that messages,
+// Element types of tensors. The numbers are those of onnx.TensorProto.DataType, so that messages,
 // programs and kernels use the same number for a type.
 
 #include <cstddef>
@@ -29,8 +29,8 @@ enum class DType : int32_t {
 size_t ElementSize(DType dtype);
 // Returns NumPy's name of the type, such as "float32", "int64" or "bool".
 absl::string_view DTypeName(DType dtype);
-// Returns the element type for a number or a name. Errors: INVALID_ARGUMENT for a number or a
-// name that no element type has.
+// Returns the element type with the given number or NumPy name. Errors: INVALID_ARGUMENT for a
+// number or a name that no element type has.
 absl::StatusOr<DType> DTypeFromNumber(int32_t number);
 absl::StatusOr<DType> DTypeFromName(absl::string_view name);
 

@@ -32,8 +32,8 @@ double ConstantOf(const InitializerSpec& spec) {
 }
 
 double TruncatedNormal(const RandomStream& stream, uint64_t i) {
-  // Draw number `redraw` of every element uses the sub-stream `redraw`, so drawing one element
-  // again does not change the other elements.
+  // Each redraw takes all elements from a sub-stream of its own, so drawing one element again does
+  // not change the other elements.
   for (uint64_t redraw = 0; redraw < kRedrawsMax; ++redraw) {
     const double z = stream.Child(redraw).Normal(i);
     if (std::fabs(z) <= kTruncation) return z;
@@ -43,7 +43,7 @@ double TruncatedNormal(const RandomStream& stream, uint64_t i) {
   return 0.0;
 }
 
-// Fills `out` with uniform values. `first` is the index of out[0] in the stream.
+// Fills `out` with values of a uniform distribution. out[0] gets element `first` of the stream.
 template <typename T>
 void FillUniform(const InitializerSpec& spec, const RandomStream& stream, uint64_t first,
                  absl::Span<T> out) {
@@ -68,7 +68,7 @@ void FillNormal(const InitializerSpec& spec, const RandomStream& stream, uint64_
   }
 }
 
-// Fills `out` in the distribution of `spec`. `first` is the index of out[0] in the stream.
+// Fills `out` with values in the distribution of `spec`. out[0] gets element `first` of the stream.
 template <typename T>
 void FillSpan(const InitializerSpec& spec, const RandomStream& stream, uint64_t first,
               absl::Span<T> out) {
@@ -86,7 +86,8 @@ void Fill(const InitializerSpec& spec, absl::string_view variable, int64_t first
   FillSpan<T>(spec, RandomStream(spec.seed, variable), static_cast<uint64_t>(first), span);
 }
 
-// Returns true if T can hold `value`: exactly for an integer type, and in range for a float type.
+// Returns true if the type T can hold `value`: exactly if T is an integer type, and within its
+// range if T is a floating-point type.
 template <typename T>
 bool Represents(double value) {
   const bool in_range = value >= static_cast<double>(std::numeric_limits<T>::lowest()) &&
@@ -95,8 +96,8 @@ bool Represents(double value) {
   return in_range && std::floor(value) == value && std::fabs(value) <= kExactInteger;
 }
 
-// Calls `visit` with a zero of the C++ type that belongs to `dtype`. Returns false for an element
-// type that no initializer can fill.
+// Calls `visit` with a zero of the C++ type that belongs to `dtype`. Returns false, without a call
+// of `visit`, for an element type that no initializer can fill.
 template <typename Visit>
 bool VisitElement(DType dtype, Visit visit) {
   switch (dtype) {
@@ -140,8 +141,8 @@ absl::Status CheckRandom(const InitializerSpec& spec, DType dtype) {
     return absl::InvalidArgumentError(
         absl::StrCat("initializer '", spec.op, "' has the negative standard deviation ", spec.b));
   }
-  // A draw from 64 random bits is less than 7 standard deviations from the mean. With parameters up
-  // to `most`, all values are thus finite.
+  // A normal value that is drawn from 64 random bits is less than 7 standard deviations from the
+  // mean. So all values are finite if the parameters are at most `most`.
   const double most = dtype == DType::kFloat32 ? std::numeric_limits<float>::max() / 64
                                                : std::numeric_limits<double>::max() / 64;
   if (std::fabs(spec.a) > most || std::fabs(spec.b) > most) {

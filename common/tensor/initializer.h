@@ -28,20 +28,20 @@ struct InitializerSpec {
 };
 
 // Checks an initializer for an element type. Errors: INVALID_ARGUMENT that names an unknown op, a
-// parameter that is not finite, b < a in random_uniform, b < 0 in a normal distribution, or an
-// element type that the op cannot fill (random ops fill float32 and float64; a constant must be
-// representable in the type).
+// parameter that is not finite, b < a in random_uniform, b < 0 in a normal distribution, or values
+// that the type does not have (random ops fill only float32 and float64, with parameters well
+// inside the type's range; a constant must be representable in the type).
 absl::Status CheckInitializer(const InitializerSpec& spec, DType dtype);
 
 // Returns the initial values of the rows `rows` of a variable with the name `variable` and the
-// shape `full_shape`. Errors: the errors of CheckInitializer; INVALID_ARGUMENT for rows outside the
-// shape.
+// shape `full_shape`. Errors: the errors of CheckInitializer; INVALID_ARGUMENT for rows outside
+// `full_shape`.
 absl::StatusOr<Tensor> InitialRows(const InitializerSpec& spec, absl::string_view variable,
                                    DType dtype, const Shape& full_shape, RowRange rows);
 
 // Fills `out` with the first values of `stream` in the distribution of `spec`, which
-// CheckInitializer must have accepted for float32. Meant for table rows, each of which has its own
-// stream.
+// CheckInitializer must have accepted for float32. Meant for the rows of a dynamic table, each of
+// which has a stream of its own.
 void FillFromStream(const InitializerSpec& spec, const RandomStream& stream, absl::Span<float> out);
 
 }  // namespace cohort

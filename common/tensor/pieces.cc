@@ -10,8 +10,8 @@ namespace cohort {
 
 namespace {
 
-// Returns the number of contiguous runs in a tensor. A run holds all elements with the same indices
-// along the axes before `axis`.
+// Returns the number of contiguous runs that an axis divides a tensor into. A run holds all
+// elements with the same indices along the axes before `axis`.
 int64_t RunsBefore(const Shape& shape, int axis) {
   int64_t runs = 1;
   for (int other = 0; other < axis; ++other) runs *= shape.dim(other);
@@ -24,7 +24,8 @@ Shape WithSize(const Shape& shape, int axis, int64_t size) {
   return Shape(absl::MakeConstSpan(dims));
 }
 
-// Checks that `part` has the type of `first`, and the same sizes except along the axis `along`.
+// Checks that `part` has the element type of `first`, and the same sizes as `first` except along
+// the axis `along`.
 absl::Status CheckFits(const Tensor& first, const Tensor& part, int along) {
   const Shape& shape = first.shape();
   if (part.dtype() != first.dtype() || part.shape().rank() != shape.rank()) {
@@ -59,7 +60,8 @@ absl::StatusOr<Tensor> Concatenated(absl::Span<const Tensor> parts, int64_t axis
     size += part.shape().dim(along);
   }
   Tensor whole(first.dtype(), WithSize(first.shape(), along, size));
-  // An empty tensor needs no copy, and the divisions below could divide by zero.
+  // An empty tensor needs no copy, and without this return the division by the number of runs could
+  // divide by zero.
   if (whole.num_bytes() == 0) return whole;
   const auto runs = static_cast<size_t>(RunsBefore(first.shape(), along));
   std::byte* out = whole.mutable_raw();
@@ -80,8 +82,8 @@ Tensor PieceOf(const Tensor& whole, int axis, int64_t begin, int64_t count) {
   const auto runs = static_cast<size_t>(RunsBefore(whole.shape(), axis));
   const size_t stride = whole.num_bytes() / runs;
   const size_t bytes = piece.num_bytes() / runs;
-  // The number of bytes at the beginning of each run that lie before the index `begin` and are not
-  // copied.
+  // The number of bytes at the beginning of each run that are not copied, because they belong to
+  // indices before `begin`.
   const size_t skipped =
       stride / static_cast<size_t>(whole.shape().dim(axis)) * static_cast<size_t>(begin);
   for (size_t run = 0; run < runs; ++run) {

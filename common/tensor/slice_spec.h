@@ -20,18 +20,18 @@ struct RowRange {
   }
 };
 
-// Divides `rows` into `slices` ranges, or into one range for each row if `slices` is larger than
-// `rows` (TensorFlow's min(n, dim0)). Both arguments must be at least 1.
+// Divides `rows` rows into `slices` ranges. If `slices` is larger than `rows`, each row is a range
+// of its own (TensorFlow's min(n, dim0)). Both arguments must be at least 1.
 std::vector<RowRange> DivRows(int64_t rows, int64_t slices);
 
-// The number of buckets over which the 64-bit keys of a dynamic table are spread by a hash. A slice
-// of a dynamic table is a range of buckets, just as a slice of any other variable is a range of
-// rows. So any number of slices covers all keys, and the bucket of a key does not depend on the
-// number of slices. The tables inside a slice use other hashes.
+// The number of buckets over which a hash spreads the 64-bit keys of a dynamic table. A slice of a
+// dynamic table is a range of buckets, just as a slice of any other variable is a range of rows. So
+// any number of slices covers all keys, and the bucket of a key does not depend on the number of
+// slices. The hash tables inside a slice use other hash functions.
 inline constexpr int64_t kKeyBuckets = int64_t{1} << 16;
 
-// Returns the hash of `key`, which is different for every key. In the order of these hashes, the
-// keys of one bucket are adjacent and the buckets ascend.
+// Returns a hash of `key` that no other key has. In ascending order of these hashes, the keys of
+// one bucket are adjacent, and the buckets ascend.
 constexpr uint64_t KeyOrder(int64_t key) {
   return Mix64(static_cast<uint64_t>(key) ^ 0x6b65795f6f726472u);
 }

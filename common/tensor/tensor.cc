@@ -30,8 +30,8 @@ std::shared_ptr<Buffer> Buffer::Of(std::shared_ptr<const BufferMemory> memory,
 }
 
 Buffer::~Buffer() {
-  // memory_ is null if the memory is on the heap. Other memory belongs to memory_, whose last
-  // reference frees it.
+  // If memory_ is null, the bytes are on the heap and belong to this buffer. Otherwise the bytes
+  // belong to memory_, whose last reference frees them.
   if (memory_ == nullptr) std::free(data_);
 }
 

@@ -2,8 +2,8 @@
 
 // A tensor has an element type, a shape and a contiguous, row-major range of bytes in a
 // reference-counted buffer. Copying a tensor shares the buffer. The creator of a buffer may write
-// the buffer until it is shared. Afterwards the buffer is immutable, because a transport may still
-// be sending it.
+// to the buffer until the buffer is shared. A shared buffer is immutable, because a transport may
+// still be sending its bytes.
 
 #include <cstddef>
 #include <cstdint>
@@ -21,14 +21,14 @@
 
 namespace cohort {
 
-// The owner of a buffer's memory if the memory is not on the heap but, for example, in a shared
+// The owner of a buffer's memory if that memory is not on the heap but, for example, in a shared
 // mapping. A transport that knows the owner's class sends from the memory without a copy.
 // Thread-safe.
 class BufferMemory {
  public:
   virtual ~BufferMemory() = default;
-  // Returns false while a remote reader may still read the memory. New values must then be written
-  // to other memory.
+  // Returns false while a remote reader may still read the memory. During that time, new values
+  // must be written to other memory.
   virtual bool writable() const { return true; }
 };
 
@@ -50,7 +50,7 @@ class Buffer {
   const std::byte* data() const { return data_; }
   size_t size() const { return size_; }
   // Returns the owner of the buffer's memory, or null if the memory is on the heap. Messages that
-  // were sent from the memory share the owner.
+  // are sent from this memory keep a reference to the owner.
   const std::shared_ptr<const BufferMemory>& memory() const { return memory_; }
 
  private:
@@ -115,7 +115,7 @@ class Tensor {
     return absl::Span<const T>(data<T>(), static_cast<size_t>(num_elements_));
   }
 
-  // Returns a tensor with the same buffer and another shape, which must have the same number of
+  // Returns a tensor with the same buffer and the shape `shape`, which must have the same number of
   // elements.
   Tensor Reshaped(Shape shape) const;
   // Returns the rows [begin, begin + count) along axis 0 as a tensor that shares the buffer. The

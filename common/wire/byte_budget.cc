@@ -11,8 +11,9 @@ namespace cohort {
 ByteBudget::Lease::~Lease() { budget_->Return(*this); }
 
 bool ByteBudget::FitsLocked(size_t bytes) const {
-  // Admits a request larger than the budget once no other asked-for lease is held. (Leases for
-  // bytes that arrived unasked do not count.)
+  // A request larger than the budget also fits, once all room that Ask and TryTake have granted was
+  // given back. Room for bytes that arrived unasked does not count here, because such bytes may
+  // arrive again and again.
   if (asked_held_ == 0) return true;
   return stats_.held <= bytes_max_ && bytes <= bytes_max_ - stats_.held;
 }
@@ -25,7 +26,8 @@ ByteBudget::Room ByteBudget::HoldLocked(size_t bytes, bool asked) {
 }
 
 void ByteBudget::Ask(size_t bytes, Granted granted) {
-  // The callback runs outside the lock, because it may drop its lease, which takes the lock.
+  // `granted` runs outside the lock, because it may drop its Lease, whose destructor takes the
+  // lock.
   if (Room room = TryTake(bytes)) return granted(std::move(room));
   {
     MutexLock lock(mutex_);
@@ -34,7 +36,7 @@ void ByteBudget::Ask(size_t bytes, Granted granted) {
     stats_.waiting += bytes;
     ++stats_.waits;
   }
-  LetIn();  // LetIn sees the room of a lease that ended since TryTake failed
+  LetIn();  // a Lease may have ended since TryTake failed; LetIn grants its room
 }
 
 ByteBudget::Room ByteBudget::TryTake(size_t bytes) {
@@ -61,9 +63,9 @@ void ByteBudget::Return(const Lease& lease) {
   LetIn();
 }
 
-// Serves waiting callers in order, one thread at a time. A callback that drops its lease at once
-// calls LetIn again, and that inner call returns at once: the outer loop sees the returned room. So
-// the stack does not grow, however many callbacks drop their leases.
+// Grants room to waiting callers in order, on one thread at a time. A callback that drops its Lease
+// at once calls LetIn again. This inner call returns at once, because the loop of the outer call
+// grants the returned room. So the stack does not grow, however many callbacks drop their Leases.
 void ByteBudget::LetIn() {
   {
     MutexLock lock(mutex_);
@@ -76,8 +78,8 @@ void ByteBudget::LetIn() {
     {
       MutexLock lock(mutex_);
       const InvariantsAfter check(*this);
-      // Only the first waiter is tried, so that a small request cannot overtake a large one that
-      // waits.
+      // Only the first waiter is tried, so that a smaller request cannot overtake the request that
+      // has waited longest.
       if (waiters_.empty() || !FitsLocked(waiters_.front().bytes)) {
         letting_in_ = false;
         return;
@@ -87,7 +89,7 @@ void ByteBudget::LetIn() {
       stats_.waiting -= next.bytes;
       room = HoldLocked(next.bytes, /*asked=*/true);
     }
-    // The callback runs outside the lock, because it may ask for room or drop its lease.
+    // `granted` runs outside the lock, because it may ask for more room or drop its Lease.
     next.granted(std::move(room));
   }
 }

@@ -1,16 +1,16 @@
 #pragma once
 
-// Limits the bytes that a server holds for its clients at a time: payloads of requests that are
-// being received or worked on, or payloads of answers that have not been sent yet. A caller asks
-// for room before it sends bytes, and either gets room for all of the bytes or waits. Waiting
-// callers are served in the order in which they asked, so that smaller requests do not overtake a
-// large request for ever. Bytes that have already arrived are charged without asking, which makes
-// waiting callers wait longer. Every caller is let in eventually, whatever its size and whatever
-// arrived unasked. The bytes held are therefore at most the budget (or one message, if that message
-// is larger) plus the bytes that arrived unasked.
+// A budget that limits the bytes that a server holds for its clients at a time: payloads of
+// requests that are being received or worked on, or payloads of answers that have not been sent
+// yet. A caller asks for room before it sends bytes, and either gets room for all of the bytes or
+// waits. Waiting callers are served in the order in which they asked, so that smaller requests do
+// not overtake a large request for ever. Bytes that have already arrived are charged without
+// asking, which makes waiting callers wait longer. Every caller is let in eventually, whatever its
+// size and whatever arrived unasked. The bytes held are at most the budget (or one message, if that
+// message is larger) plus the bytes that arrived unasked.
 //
-// No caller holds room while it waits for more of the same budget, so room always comes back as
-// long as the admitted calls end. A server with two budgets takes them in one fixed order.
+// No caller holds room while it waits for more room of the same budget, so room always comes back
+// as long as the admitted calls end. A server with two budgets asks them in one fixed order.
 
 #include <cstddef>
 #include <cstdint>
@@ -23,12 +23,12 @@
 
 namespace cohort {
 
-// A budget of bytes that callers share. Thread-safe. Always owned by a shared_ptr, because leases
-// hold the budget.
+// A budget of bytes that callers share. Thread-safe. Always owned by a shared_ptr, because each
+// Lease keeps the budget alive.
 class ByteBudget : public std::enable_shared_from_this<ByteBudget> {
  public:
-  // A lease: room in the budget for some bytes. The lease's destructor gives the room back and runs
-  // the callbacks of waiting callers that now get room, on the destructor's thread. Thread-safe.
+  // Room in the budget for some bytes. The destructor gives the room back, and calls on its own
+  // thread the callbacks of those waiting callers that now get room. Thread-safe.
   class Lease {
    public:
     ~Lease();
@@ -43,33 +43,32 @@ class ByteBudget : public std::enable_shared_from_this<ByteBudget> {
     const size_t bytes_;
     const bool asked_;
   };
-  // A lease of room in the budget, shared by the slices of the payload for which the lease was
-  // granted.
+  // A Lease, shared by the slices of the payload for which the room was granted.
   using Room = std::shared_ptr<const Lease>;
   using Granted = absl::AnyInvocable<void(Room)>;
 
   explicit ByteBudget(size_t bytes_max) : bytes_max_(bytes_max) {}
 
-  // Asks for room for `bytes`. `granted` runs once, inside this call or inside the destructor of
-  // another lease; `granted` must not block. If the caller no longer wants the room, `granted`
-  // drops its lease.
+  // Asks for room for `bytes`. `granted` runs once: inside this or a later call of Ask, or inside
+  // the destructor of another Lease. `granted` must not block. If the caller no longer wants the
+  // room, `granted` drops the Lease that it gets.
   void Ask(size_t bytes, Granted granted);
 
-  // Takes room for `bytes` at once. Returns null if other callers wait, or if this caller would
-  // have to wait.
+  // Takes room for `bytes` at once. Returns null if other callers are waiting, or if the budget has
+  // too little room now.
   Room TryTake(size_t bytes);
 
   // Charges `bytes` that have already arrived. Never waits, so the budget may be exceeded.
   Room Take(size_t bytes);
 
   struct Stats {
-    size_t held = 0;      // bytes of room that leases hold now
+    size_t held = 0;      // bytes of room that is granted now
     size_t held_max = 0;  // highest value of `held` so far
     size_t waiting = 0;   // bytes of room for which callers wait
     uint64_t waits = 0;   // number of requests for room that had to wait
   };
   Stats stats() const;
-  // Restarts the statistics `held_max` and `waits`.
+  // Restarts the statistics `held_max` (from the present value of `held`) and `waits` (from 0).
   void CountAnew();
   size_t bytes_max() const { return bytes_max_; }
 
@@ -81,8 +80,8 @@ class ByteBudget : public std::enable_shared_from_this<ByteBudget> {
 
   friend class InvariantsAfter<ByteBudget>;
 
-  // Aborts if `waiting` is not the sum of the waiters' bytes. (`held` is checked wherever a lease
-  // ends.)
+  // Aborts if stats_.waiting is not the sum of the waiters' bytes, or if stats_.held is above its
+  // highest value so far.
   void CheckInvariants() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Return(const Lease& lease);
   void LetIn();
@@ -92,9 +91,9 @@ class ByteBudget : public std::enable_shared_from_this<ByteBudget> {
   const size_t bytes_max_;
   mutable Mutex mutex_;
   std::deque<Waiter> waiters_ ABSL_GUARDED_BY(mutex_);
-  // True while a thread grants room to waiters.
+  // True while a thread runs LetIn, which grants room to waiters.
   bool letting_in_ ABSL_GUARDED_BY(mutex_) = false;
-  // Number of live leases that were granted by Ask or TryTake.
+  // The number of Leases of Ask or TryTake that have not ended.
   uint64_t asked_held_ ABSL_GUARDED_BY(mutex_) = 0;
   Stats stats_ ABSL_GUARDED_BY(mutex_);
 };

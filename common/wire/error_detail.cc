@@ -31,7 +31,7 @@ absl::Status MakeError(absl::StatusCode code, absl::string_view message,
 proto::ErrorDetail DetailOf(const absl::Status& status) {
   proto::ErrorDetail detail;
   const absl::optional<absl::Cord> payload = status.GetPayload(kDetailUrl);
-  // An ErrorDetail that a peer sent and that does not parse counts as no detail.
+  // A peer's ErrorDetail that does not parse counts as no detail.
   if (payload.has_value() && !detail.ParseFromString(std::string(*payload))) detail.Clear();
   return detail;
 }
@@ -56,7 +56,7 @@ absl::Status Attributed(const absl::Status& status, proto::ErrorClass otherwise,
 }
 
 absl::Status AttributedCall(const absl::Status& status, const proto::TaskRef& task) {
-  // A task that does not answer in time, or at all, counts as lost.
+  // A task that does not answer a call in time, or does not answer at all, counts as lost.
   const bool unreachable =
       absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) || absl::IsCancelled(status);
   const proto::ErrorClass lost = task.role() == "ps" ? proto::PS_LOST : proto::WORKER_LOST;

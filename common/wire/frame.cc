@@ -23,7 +23,7 @@ constexpr uint64_t kPayloadTag = kPayloadField << 3 | 2;
 constexpr uint64_t kSumField = 999;
 constexpr uint64_t kSumTag = kSumField << 3 | 5;
 constexpr size_t kSumBytes = sizeof(uint32_t);
-// A varint carries 7 bits in each byte, so 64 bits take at most 10 bytes.
+// The longest varint. Each byte carries 7 bits, so 64 bits take at most 10 bytes.
 constexpr int kVarintBytesMax = 10;
 
 enum WireType : uint64_t { kVarint = 0, kFixed64 = 1, kLengthDelimited = 2, kFixed32 = 5 };
@@ -36,14 +36,15 @@ void AppendVarint(std::string& out, uint64_t value) {
   out.push_back(static_cast<char>(value));
 }
 
-// Reads the bytes of a frame in order, across the borders of slices. Thread-compatible.
+// Reads the bytes of a frame in order. A frame consists of slices, whose borders may lie anywhere.
+// Thread-compatible.
 class Cursor {
  public:
   explicit Cursor(const Payload& frame) : frame_(frame), left_(PayloadBytes(frame)) {}
 
   size_t left() const { return left_; }
 
-  // Reads a varint. Returns false if the bytes end first or the number has more than 64 bits.
+  // Reads a varint. Returns false if the frame ends first or the number has more than 64 bits.
   bool ReadVarint(uint64_t& value) {
     value = 0;
     for (int i = 0; i < kVarintBytesMax && left_ > 0; ++i) {
@@ -107,7 +108,8 @@ class Cursor {
   size_t offset_ = 0;
 };
 
-// Moves the cursor past the value of a field. Returns false for a value that is cut short.
+// Moves the cursor past the value of a field. Returns false if the frame ends before the value
+// does, or for an unknown wire type.
 bool SkipField(Cursor& cursor, uint64_t wire_type) {
   uint64_t value = 0;
   switch (wire_type) {
@@ -120,7 +122,7 @@ bool SkipField(Cursor& cursor, uint64_t wire_type) {
     case kLengthDelimited:
       return cursor.ReadVarint(value) && cursor.Skip(value);
     default:
-      return false;  // proto3 has no other wire type: it has no groups
+      return false;  // proto3 has no groups, and so no other wire type
   }
 }
 
@@ -150,7 +152,7 @@ void AppendSum(std::string& out, uint32_t sum) {
   for (size_t i = 0; i < kSumBytes; ++i) out.push_back(static_cast<char>(sum >> (8 * i)));
 }
 
-// Encodes a message as a frame, with `sum` as the checksum S of frame.h if `sum` is set.
+// Encodes a message as a frame. The frame gets `sum` as its checksum S (frame.h) if `sum` is set.
 absl::StatusOr<Payload> Encode(Message message, size_t bytes_max, absl::optional<uint32_t> sum) {
   RETURN_IF_ERROR(CheckSize(message, bytes_max));
   const size_t payload_bytes = PayloadBytes(message.payload);
@@ -163,8 +165,8 @@ absl::StatusOr<Payload> Encode(Message message, size_t bytes_max, absl::optional
   }
   Payload frame;
   frame.reserve(1 + message.payload.size());
-  // The checksum and the payload's tag and length were appended to the header, so all bytes before
-  // the payload are one slice.
+  // The checksum, and the payload's tag and length, were appended to the header, so one slice holds
+  // all bytes before the payload.
   auto head = std::make_shared<const std::string>(std::move(message.header));
   const auto* data = reinterpret_cast<const std::byte*>(head->data());
   const size_t size = head->size();
@@ -200,7 +202,7 @@ absl::StatusOr<Message> DecodeFrame(const Payload& frame, size_t bytes_max) {
     }
     if (tag == kSumTag && !sum.has_value()) {
       if (!cursor.ReadFixed32(sum.emplace())) return Malformed(field_begin, "half a sum");
-      // The header ends before the checksum. After the checksum, only the payload may follow.
+      // The header ends before the checksum S. Only the payload may follow the checksum.
       header_bytes = field_begin;
       continue;
     }
@@ -217,7 +219,8 @@ absl::StatusOr<Message> DecodeFrame(const Payload& frame, size_t bytes_max) {
       return Malformed(field_begin, absl::StrCat("field ", tag >> 3));
     }
   }
-  // Sizes are checked before the header is copied.
+  // The limits of size are checked before the header is copied, so that a peer cannot make this
+  // process copy more.
   const size_t bytes = header_bytes + cursor.left();
   if (bytes > bytes_max || header_bytes > kHeaderBytesMax) {
     return absl::ResourceExhaustedError(

@@ -13,8 +13,8 @@ namespace cohort {
 
 namespace {
 
-// A call from Start to its completion. The first of reply, deadline, cancel and server stop
-// completes the call. Thread-safe.
+// A call from Start to its completion. A reply, the deadline, a cancel or the end of the server
+// completes the call, whichever comes first. Thread-safe.
 class PendingCall {
  public:
   PendingCall(Clock& clock, Executor& executor, Reply done)
@@ -38,10 +38,11 @@ class PendingCall {
       done = std::exchange(done_, nullptr);
       timer = timer_;
     }
-    // Another event has completed the call before, so this result is ignored.
+    // Another event has completed the call before, so `result` is ignored.
     if (done == nullptr) return;
     clock_.Cancel(timer);
-    // The completion runs on the executor, because it must not run inside Start or Cancel.
+    // The call's completion `done` runs on the executor, because it must not run inside Start or
+    // Cancel.
     executor_.Run([done = std::move(done), result = std::move(result)]() mutable {
       done(std::move(result));
     });
@@ -61,11 +62,11 @@ class CancelHandle final : public Call {
   void Cancel() override { call_->Finish(absl::CancelledError("the caller cancelled the call")); }
 
  private:
-  // shared: reply, timer and this handle race to complete the call
+  // The call. Shared, because the call's reply, its timer and this handle race to complete it.
   const std::shared_ptr<PendingCall> call_;
 };
 
-// Serves the calls to one listening address. Thread-safe.
+// Serves the calls to one address. Thread-safe.
 class Listener {
  public:
   Listener(std::string address, std::vector<Service> services)
@@ -73,7 +74,7 @@ class Listener {
 
   const std::string& address() const { return address_; }
 
-  // Registers a call and returns its id, or 0 if no new call is accepted.
+  // Registers a call and returns its id. Returns 0 if the server is draining or has stopped.
   uint64_t Open(std::shared_ptr<PendingCall> call) {
     MutexLock lock(mutex_);
     if (!accepting_) return 0;
@@ -104,7 +105,8 @@ class Listener {
   }
 
   void Close(uint64_t id) {
-    // The call dies after the lock is released, because it owns the caller's completion.
+    // `closed` dies after the lock is released, because the call owns the caller's completion,
+    // whose destructor may run any code.
     std::shared_ptr<PendingCall> closed;
     MutexLock lock(mutex_);
     const auto found = open_.find(id);
@@ -120,8 +122,8 @@ class Listener {
       accepting_ = false;
       out_of_grace_ = false;
     }
-    // A condition variable can only wait for real time, so a timer of `clock` ends the grace
-    // period.
+    // A condition variable measures only real time, but `clock` may be simulated, so a timer of
+    // `clock` ends the grace period.
     const TimerId timer = clock.CallAt(clock.Now() + BoundedWait(grace), [this] {
       MutexLock lock(mutex_);
       out_of_grace_ = true;
@@ -133,7 +135,8 @@ class Listener {
       while (!open_.empty() && !out_of_grace_) idle_.Wait(mutex_);
       timer_ran = out_of_grace_;
     }
-    // If Cancel fails, the timer's callback is about to use this object: wait until it has run.
+    // If Cancel fails, the timer's callback is about to use this object. Drain then waits until the
+    // callback has run.
     if (timer_ran || clock.Cancel(timer)) return;
     MutexLock lock(mutex_);
     while (!out_of_grace_) idle_.Wait(mutex_);
@@ -146,7 +149,7 @@ class Listener {
       accepting_ = false;
       open.swap(open_);
     }
-    // Calls are completed outside the lock: a completion may start or close other calls.
+    // Calls are completed outside the lock, because a completion may start or close other calls.
     for (const auto& [id, call] : open) {
       call->Finish(absl::UnavailableError(absl::StrCat("the server at ", address_, " stopped")));
     }
@@ -169,7 +172,7 @@ class Listener {
 
 }  // namespace
 
-// The table of listeners by address. Thread-safe.
+// The table of the listeners of one transport, by address. Thread-safe.
 class InProcessTransport::Network {
  public:
   Network(Clock& clock, Executor& executor, Options options)
@@ -242,7 +245,7 @@ class InProcessTransport::InProcessChannel final : public Channel {
     timeout = std::min(timeout, request.silence);  // messages arrive at once, so nothing moves
     auto call = std::make_shared<PendingCall>(clock, network_->executor(), std::move(done));
     const std::string name(method);
-    // The timer holds the call weakly, so a finished call does not live until its deadline.
+    // The timer holds the call weakly, so that a call that has ended is freed before its deadline.
     call->SetTimer(
         clock.CallAt(clock.Now() + BoundedWait(timeout), [weak = std::weak_ptr(call), name] {
           if (auto late = weak.lock()) {
@@ -255,8 +258,8 @@ class InProcessTransport::InProcessChannel final : public Channel {
   }
 
  private:
-  // Passes the request to the listener, at once or when the service's budget has room. An error
-  // means that the handler will not run.
+  // Passes the request to the listener: at once, or when the receive budget of the service has
+  // room. An error means that the handler will not run.
   absl::Status Send(const std::string& method, Message request,
                     const std::shared_ptr<PendingCall>& call) {
     const size_t limit = network_->options().message_bytes_max;
@@ -266,13 +269,14 @@ class InProcessTransport::InProcessChannel final : public Channel {
     if (id == 0) return absl::UnavailableError(absl::StrCat("no server at ", address_));
     const size_t bytes = PayloadBytes(request.payload);
     ByteBudget* const budget = listener->ReceiveBudgetOf(method);
-    // The budget runs this function when it grants room, perhaps long after Start has returned.
+    // The budget runs this function when it grants room for the request, perhaps long after Start
+    // has returned.
     ByteBudget::Granted dispatch = [&executor = network_->executor(), listener, id, call, limit,
                                     method,
                                     request = std::move(request)](ByteBudget::Room room) mutable {
       if (call->finished()) return listener->Close(id);
-      // The reply holds the listener weakly: a service may keep replies, and the listener keeps the
-      // service.
+      // The reply holds the listener weakly: a service may keep replies, the listener keeps the
+      // service, and the two would keep each other alive.
       Reply reply = [weak = std::weak_ptr(listener), id, call, limit,
                      room = std::move(room)](absl::StatusOr<Message> result) mutable {
         // The request's room in the budget is given back before the caller learns of the answer and
@@ -287,7 +291,8 @@ class InProcessTransport::InProcessChannel final : public Channel {
             listener->Dispatch(id, method, std::move(request), std::move(reply));
           });
     };
-    // As over a network, only large requests wait for room; smaller ones are charged on arrival.
+    // As over a network, only a request above kUnaskedBytesMax waits for room in the budget. A
+    // smaller request is charged when it arrives.
     if (budget == nullptr) {
       dispatch(nullptr);
     } else if (bytes > kUnaskedBytesMax) {

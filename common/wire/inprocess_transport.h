@@ -1,8 +1,8 @@
 #pragma once
 
-// Calls between tasks of one process: no sockets, no encoding, real threads and real deadlines. An
-// address is any string; "host:0" gets a port number that is not in use. The request that a handler
-// receives shares its payload memory with the sender.
+// Calls between tasks in one process: no sockets, no encoding, but real threads and real deadlines.
+// An address is any string; "host:0" gets a port number that is not in use. The request that a
+// handler receives shares its payload memory with the sender.
 
 #include <memory>
 #include <string>

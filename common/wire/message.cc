@@ -41,10 +41,10 @@ absl::StatusOr<size_t> BytesOf(const proto::TensorMeta& meta) {
   for (const int64_t dim : meta.dims()) {
     if (dim < 0) return absl::InvalidArgumentError(absl::StrCat("negative tensor extent ", dim));
     if (dim == 0) {
-      empty = true;  // the tensor has no bytes, but its other extents are checked too
+      empty = true;  // the tensor has no bytes, but its other extents are checked as well
       continue;
     }
-    // Sizes stay below 2^63, so that they also fit into the signed counts of shapes.
+    // Sizes stay below 2^63, so that a shape's signed number of elements cannot overflow.
     if (__builtin_mul_overflow(bytes, static_cast<size_t>(dim), &bytes) ||
         bytes > static_cast<size_t>(std::numeric_limits<int64_t>::max())) {
       return absl::InvalidArgumentError("tensor extents overflow 63 bits");
@@ -80,8 +80,8 @@ absl::Status PayloadReader::Read(absl::Span<std::byte> out) {
 void PayloadReader::Pass(size_t count) {
   offset_ += count;
   left_ -= count;
-  // The reader moves on as soon as it has read all of a slice, because Kept only looks at the
-  // current slice.
+  // The reader moves to the next slice as soon as it has read all of a slice, because Kept only
+  // looks at the current slice.
   if (offset_ == payload_[slice_].size) {
     ++slice_;
     offset_ = 0;
@@ -94,7 +94,8 @@ std::shared_ptr<Buffer> PayloadReader::Kept(size_t bytes, size_t element_bytes) 
   const bool here = slice.buffer != nullptr && slice.size - offset_ >= bytes;
   // A small tensor would keep the whole buffer of its slice alive, so the tensor is copied instead.
   if (!here || bytes < slice.size / 2) return nullptr;
-  // The kernels read elements in place, so the first element has to be aligned.
+  // The kernels read elements in place, so a tensor that keeps the buffer must begin at an aligned
+  // address.
   const bool aligned = reinterpret_cast<uintptr_t>(slice.data + offset_) % element_bytes == 0;
   return aligned ? slice.buffer : nullptr;
 }

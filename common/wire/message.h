@@ -1,11 +1,11 @@
 #pragma once
 
-// The one shape of a message, for every call: a small protobuf header, then tensors as raw memory.
+// The one shape of the messages of all calls: a small protobuf header, then tensors as raw memory.
 // On the wire a message is byte-compatible with the declared proto, whose last field is `bytes
-// payload = 1000` (frame.h holds the codec). Payload slices share ownership of the memory that they
-// point at. A sender copies nothing; a receiver copies once, from the slices in which the bytes
-// arrived into the tensor that wants them. A large payload arrives in parts that are put together
-// in one slice.
+// payload = 1000` (frame.h holds the codec). The slices of a payload share ownership of the memory
+// that they point at. A sender copies nothing. A receiver copies once, from the slices in which the
+// bytes arrived into the tensor that wants the bytes. A large payload arrives in parts that are put
+// together in one slice.
 
 #include <cstddef>
 #include <cstdint>
@@ -22,17 +22,17 @@
 
 namespace cohort {
 
-// Memory that stays valid and unchanged as long as `owner` lives.
+// A range of memory that stays valid and unchanged as long as `owner` lives.
 struct ByteSlice {
-  // The owner of the memory. Shared: the transport releases it when the bytes have been sent.
+  // The owner of the memory. The transport shares it until the bytes have been sent.
   std::shared_ptr<const void> owner;
   const std::byte* data = nullptr;
   size_t size = 0;
-  // The slice's memory as a Buffer, set only if a tensor may keep the Buffer instead of a copy. The
-  // Buffer was assembled from parts for this message alone, or is lent by a home in this process
-  // (ps_server/slice/paged_value.h).
+  // The slice's memory as a Buffer that a tensor may keep instead of a copy; null if no tensor may.
+  // The Buffer was assembled from parts for this message alone, or is lent by a variable's home in
+  // this process (ps_server/slice/paged_value.h).
   std::shared_ptr<Buffer> buffer = nullptr;
-  // The owner of the bytes' memory if the memory is not on the heap. A transport that knows the
+  // The owner of the memory if the memory is not on the heap, else null. A transport that knows the
   // owner's type sends the bytes without a copy.
   std::shared_ptr<const BufferMemory> memory = nullptr;
 };
@@ -44,8 +44,8 @@ size_t PayloadBytes(const Payload& payload);
 struct Message {
   std::string header;  // the serialized proto without its payload field
   Payload payload;
-  // The approximate bytes of the answer's payload, if the caller of a request knows them. The
-  // transport chooses a route by this number; an answer of any other size arrives as well.
+  // The approximate size of the answer's payload, if the caller knows it. The transport chooses a
+  // route by this number; an answer of any other size arrives as well.
   size_t answer_bytes = 0;
   // Of a request: the longest time in which nothing moves on the call's connection before the call
   // ends with DEADLINE_EXCEEDED, however late its time-out is (moved_bytes.h). A transport that
@@ -56,39 +56,41 @@ struct Message {
 // Upper bound of a received tensor: a tensor arrives in one message.
 inline constexpr size_t kTensorBytesMax = size_t{1} << 30;
 
-// Returns the type and shape of a tensor as a proto. SliceOf returns the slice that sends the
-// tensor's bytes without a copy.
+// MetaOf returns the type and shape of a tensor as a proto. SliceOf returns a slice that sends the
+// tensor's bytes, or the range `bytes` of them, without a copy.
 proto::TensorMeta MetaOf(const Tensor& tensor);
 ByteSlice SliceOf(const Tensor& tensor);
-// A range of a tensor's bytes.
+// A range of the bytes of a tensor.
 struct ByteRange {
   size_t begin = 0;
   size_t count = 0;
 };
 ByteSlice SliceOf(const Tensor& tensor, ByteRange bytes);
 
-// Allocates the tensor that `meta` describes; BytesOf only returns its size. Errors:
-// INVALID_ARGUMENT for an unknown type, a negative or overflowing extent, and from AllocateFor for
-// more than kTensorBytesMax.
+// AllocateFor allocates the tensor that `meta` describes; BytesOf only returns the tensor's size.
+// Errors: INVALID_ARGUMENT for an unknown type, and for a negative or overflowing extent; from
+// AllocateFor also for more than kTensorBytesMax.
 absl::StatusOr<Tensor> AllocateFor(const proto::TensorMeta& meta);
 absl::StatusOr<size_t> BytesOf(const proto::TensorMeta& meta);
 
-// Reads a payload from its start, across the borders of slices. Thread-compatible.
+// Reads a payload from its start. A read may cross the borders of the payload's slices.
+// Thread-compatible.
 class PayloadReader {
  public:
   explicit PayloadReader(const Payload& payload)
       : payload_(payload), left_(PayloadBytes(payload)) {}
 
-  // Copies the next bytes of the payload to `out`. Errors: INVALID_ARGUMENT if fewer bytes are
-  // left.
+  // Copies the next bytes of the payload to `out`. Errors: INVALID_ARGUMENT if the payload has
+  // fewer bytes left.
   absl::Status Read(absl::Span<std::byte> out);
-  // Reads the next tensor of the payload. A tensor that fills at least half of a slice keeps the
-  // slice's `buffer`, if it has one, without a copy.
+  // Reads the next tensor of the payload. Copies its bytes, unless the tensor fills at least half
+  // of a slice that has a `buffer`, and is aligned: such a tensor keeps the buffer. Errors:
+  // INVALID_ARGUMENT if the payload has fewer bytes left, or `meta` is wrong.
   absl::StatusOr<Tensor> ReadTensor(const proto::TensorMeta& meta);
   size_t remaining() const { return left_; }
 
  private:
-  // Returns the Buffer that holds the next bytes of the payload if a tensor may keep the Buffer,
+  // Returns the Buffer that holds the next `bytes` bytes of the payload if a tensor may keep it,
   // else null.
   std::shared_ptr<Buffer> Kept(size_t bytes, size_t element_bytes);
   void Pass(size_t count);
@@ -99,7 +101,8 @@ class PayloadReader {
   size_t left_;
 };
 
-// Reads all tensors of a message. Errors: INVALID_ARGUMENT if metas and payload disagree in size.
+// Reads all tensors of a message. Errors: INVALID_ARGUMENT if the payload is shorter or longer than
+// the tensors that `metas` describes.
 absl::StatusOr<std::vector<Tensor>> ReadTensors(
     const google::protobuf::RepeatedPtrField<proto::TensorMeta>& metas, const Payload& payload);
 

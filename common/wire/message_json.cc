@@ -7,7 +7,8 @@ namespace cohort {
 
 absl::StatusOr<std::string> MessageToJson(const google::protobuf::Message& message) {
   google::protobuf::util::JsonPrintOptions options;
-  // Fields with the value 0 are written too, so that a reader sees which fields there are.
+  // Fields with the value 0 are written as well, so that a reader of the JSON sees all fields of
+  // the message.
   options.always_print_primitive_fields = true;
   options.preserve_proto_field_names = true;
   std::string text;

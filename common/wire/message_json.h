@@ -9,12 +9,12 @@
 
 namespace cohort {
 
-// Writes a message as one line of JSON, without a line end. Primitive fields that are not set
-// appear too. Errors: INTERNAL.
+// Returns a message as one line of JSON, without a line end. Primitive fields that are not set
+// appear as well. Errors: INTERNAL.
 absl::StatusOr<std::string> MessageToJson(const google::protobuf::Message& message);
 
-// Reads a message from JSON. Fields that `message` does not know are ignored: a later version of
-// the program wrote them. Errors: INVALID_ARGUMENT saying what is wrong.
+// Reads a message from JSON. Keys that are not fields of `message` are ignored, because a later
+// version of Cohort may have written them. Errors: INVALID_ARGUMENT saying what is wrong.
 absl::Status MessageFromJson(absl::string_view json, google::protobuf::Message& message);
 
 }  // namespace cohort

@@ -15,12 +15,13 @@ void OpenCalls::Started(uint64_t id, std::shared_ptr<Call> call) {
   {
     MutexLock lock(mutex_);
     const auto found = calls_.find(id);
-    // A call without an entry has ended already, while it was being started.
+    // A call without an entry has ended while it was being started.
     if (found == calls_.end()) return;
     found->second.call = call;
     if (!found->second.cancelled) return;
   }
-  // The call is cancelled outside the lock, because its completion may call Ended.
+  // The call is cancelled outside the lock, because its completion may call Ended, which takes the
+  // lock.
   if (call != nullptr) call->Cancel();
 }
 

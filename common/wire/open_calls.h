@@ -1,7 +1,7 @@
 #pragma once
 
 // Calls under way that can be cancelled together. Each OpenCalls belongs to the code that starts
-// the calls.
+// its calls.
 
 #include <cstdint>
 #include <map>
@@ -15,14 +15,14 @@ namespace cohort {
 // A set of calls under way. Thread-safe.
 class OpenCalls {
  public:
-  // Announces a call before its start, because a call may end inside its start. Returns the call's
-  // id.
+  // Registers a call before it is started, because a call may end before its start returns. Returns
+  // the id that Started and Ended take.
   uint64_t Enter();
-  // Stores the handle of a call that Enter announced; the call may have ended since. Cancels the
-  // call at once if CancelAll ran after Enter.
+  // Stores the handle of a call that Enter registered, unless the call has ended. Cancels the call
+  // if CancelAll ran after Enter.
   void Started(uint64_t id, std::shared_ptr<Call> call);
   void Ended(uint64_t id);
-  // Cancels the calls that are under way. Calls that are entered later are not cancelled.
+  // Cancels the calls that are registered now. Calls that are registered later are not cancelled.
   void CancelAll();
 
  private:

@@ -31,8 +31,8 @@ absl::StatusOr<absl::Span<std::byte>> PayloadAssembler::Next(size_t bytes) {
     return absl::InvalidArgumentError(
         absl::StrCat("a part of ", bytes, " bytes where ", left, " are left of its payload"));
   }
-  // The part counts as filled before its bytes are there, because the caller fills the memory at
-  // once.
+  // The part counts as filled before its bytes are there, because the caller fills the returned
+  // memory at once.
   const auto place = absl::MakeSpan(buffer_->data() + filled_, bytes);
   filled_ += bytes;
   return place;
@@ -46,7 +46,7 @@ absl::Status PayloadAssembler::Add(absl::Span<const std::byte> part) {
 
 ByteSlice PayloadAssembler::Take() {
   COHORT_CHECK(complete(), "a payload is handed out when all of it is there");
-  // The slice also gives its Buffer, so that a tensor may keep the Buffer without a copy.
+  // The slice also has its memory as a Buffer, so that a tensor may keep the Buffer without a copy.
   std::shared_ptr<Buffer> buffer = std::exchange(buffer_, nullptr);
   const std::byte* const data = buffer->data();
   return ByteSlice{buffer, data, bytes_, std::move(buffer)};

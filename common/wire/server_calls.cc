@@ -10,7 +10,7 @@ namespace cohort {
 
 namespace {
 
-// A reply that is sent at most once, and answers INTERNAL if it is destroyed unsent.
+// A reply that passes on at most one result, and passes on INTERNAL if it is destroyed uncalled.
 // Thread-compatible.
 class GuardedReply {
  public:
@@ -51,7 +51,7 @@ void ServerCalls::AskForRoom(const std::string& method, size_t bytes, ByteBudget
 }
 
 ByteBudget::Room ServerCalls::TakeRoom(const std::string& method, size_t bytes) {
-  // A request without a payload needs no room, even if the budget is exhausted.
+  // A request without a payload needs no room in the budget, even if the budget is exhausted.
   ByteBudget* const budget = bytes > 0 ? methods_.ReceiveBudgetOf(method) : nullptr;
   return budget == nullptr ? nullptr : budget->Take(bytes);
 }
@@ -68,8 +68,8 @@ void ServerCalls::Handle(std::shared_ptr<OpenCall> call, const std::string& meth
     if (call->Claim()) call->Stop("the server is stopping");
     return;
   }
-  // The reply holds this object weakly: a service may keep replies, and `methods_` keeps the
-  // service.
+  // The reply holds this object weakly: a service may keep replies, this object keeps the service,
+  // and the two would keep each other alive.
   Reply reply = [weak = weak_from_this(), call](absl::StatusOr<Message> result) {
     // The deadline, a cancel or Stop may have ended the call already.
     if (!call->Claim()) return;
@@ -126,11 +126,11 @@ void ServerCalls::Stop() {
     accepting_ = false;
     open.swap(open_);
   }
-  // The calls are stopped outside the lock, because OpenCall::Stop may run the caller's code.
+  // The calls are stopped outside the lock, because OpenCall::Stop may run code of the transport.
   for (const std::shared_ptr<OpenCall>& call : open) {
     if (call->Claim()) call->Stop(absl::StrCat("the server at ", address_, " stopped"));
   }
-  // Stop waits for running handlers, because they use this object and the services.
+  // Stop waits for running handlers, because a handler uses this object and its service.
   MutexLock lock(mutex_);
   while (running_ > 0) changed_.Wait(mutex_);
 }

@@ -1,6 +1,6 @@
 #pragma once
 
-// Sums of the times that several training steps took, by phase of a step.
+// The sum of the times that training steps took, for each phase of a step.
 
 #include "proto/worker.pb.h"
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// Calls with typed messages. The header is serialized from a proto and parsed into a proto here;
-// the payload passes through unchanged.
+// Calls with typed messages. The code here serializes the header of a message from a proto and
+// parses it into a proto; the payload passes through unchanged.
 
 #include <memory>
 #include <string>
@@ -45,7 +45,7 @@ absl::StatusOr<Envelope<Proto>> Unpack(Message message) {
 template <typename Response>
 using TypedReply = absl::AnyInvocable<void(absl::StatusOr<Envelope<Response>>)>;
 
-// Makes the Handler of one method. `handle` is called on a transport thread as
+// Makes the Handler of one method. `handle` is called on a thread of the transport, as
 // handle(Envelope<Request>, TypedReply<Response>).
 template <typename Request, typename Response, typename Handle>
 Handler MakeHandler(Handle handle) {

@@ -7,9 +7,9 @@
 
 namespace cohort {
 
-// The interfaces to everything outside the program that a task touches. Constructors receive the
-// World as a parameter, so that a whole cluster can run in one process under one seed. The parts of
-// the World outlive the task.
+// The interfaces through which a task reaches everything outside the process. A task's constructors
+// receive the World as a parameter, so that a whole cluster can run in one process under one seed.
+// The parts of the World outlive the task.
 struct World {
   Clock& clock;
   Executor& executor;

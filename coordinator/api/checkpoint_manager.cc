@@ -33,16 +33,18 @@ bool HasTable(const BundleReader& reader, const std::string& variable) {
   return first != reader.tensors().end() && absl::StartsWith(first->first, parts);
 }
 
-// Checks that the checkpoint has every variable with the shape that the job gives it. The error
-// names all variables that do not fit.
+// Checks that the checkpoint has every variable of `variables`, with the shape that the job gives
+// it. Skips variables that have one value per replica and no joint value. The error lists all
+// variables that are missing or have another shape.
 absl::Status CheckModel(const BundleReader& reader, const std::string& prefix,
                         absl::Span<const proto::VariableLayout> variables) {
   std::vector<std::string> problems;
   for (const proto::VariableLayout& variable : variables) {
     const Shape shape = ValueShape(variable);
     const auto found = reader.tensors().find(variable.name());
-    // A variable with aggregation NONE has no joint value; its home itself looks for the values of
-    // the replicas.
+    // A variable with one value per replica and aggregation NONE is not checked here: the
+    // checkpoint has no joint value of the variable, and its home looks for the replicas' values
+    // when it restores.
     const bool no_value =
         variable.replicas() > 0 && variable.aggregation() == proto::AGGREGATION_NONE;
     if (no_value) continue;
@@ -63,22 +65,24 @@ absl::Status CheckModel(const BundleReader& reader, const std::string& prefix,
                    "checkpoint.directory"));
 }
 
-// Counts of the optimizer slots that this job has, and of those that a checkpoint has.
+// Counts of optimizer slots: those that this job's update rules need ("wanted"), and those that a
+// checkpoint contains ("stored").
 struct SlotCount {
   int64_t wanted = 0;
-  int64_t missing = 0;  // wanted slots that are not in the checkpoint
+  int64_t missing = 0;  // wanted slots that are not stored
   int64_t stored = 0;
-  int64_t untaken = 0;  // stored slots that the job does not want
+  int64_t untaken = 0;  // stored slots that are not wanted
 };
 
-// Returns the optimizer slots that a checkpoint has, each as "<variable> <optimizer>/<slot>".
+// Returns the optimizer slots that a checkpoint contains, each as "<variable> <optimizer>/<slot>".
 std::set<std::string> StoredSlots(const BundleReader& reader) {
   std::set<std::string> slots;
   for (const auto& [name, tensor] : reader.tensors()) {
     if (const size_t at = name.find(kSlotInfix); at != std::string::npos) {
       slots.insert(absl::StrCat(name.substr(0, at), " ", name.substr(at + sizeof(kSlotInfix) - 1)));
     } else if (const size_t rows = name.find(kTableRowsInfix); rows != std::string::npos) {
-      // "<variable>/.COHORT_ROWS/<buckets>/<part>/<optimizer>/<slot>"
+      // A table's rows are stored in tensors
+      // "<variable>/.COHORT_ROWS/<buckets>/<part>/<optimizer>/<slot>".
       const std::vector<std::string> parts =
           absl::StrSplit(name.substr(rows + sizeof(kTableRowsInfix) - 1), '/');
       if (parts.size() == 4) {
@@ -89,8 +93,8 @@ std::set<std::string> StoredSlots(const BundleReader& reader) {
   return slots;
 }
 
-// Counts the slots that the variables' update rules need, and compares them with the slots in the
-// checkpoint.
+// Compares the slots that the variables' update rules need with the slots in the checkpoint, and
+// counts those that only one side has.
 absl::StatusOr<SlotCount> CountSlots(const BundleReader& reader,
                                      absl::Span<const proto::VariableLayout> variables) {
   std::set<std::string> stored = StoredSlots(reader);
@@ -105,13 +109,13 @@ absl::StatusOr<SlotCount> CountSlots(const BundleReader& reader,
       if (taken == 0) ++count.missing;
     }
   }
-  // `stored` now has only the slots that no variable's rule needs.
+  // `stored` now contains only the slots that no variable's update rule needs.
   count.untaken = static_cast<int64_t>(stored.size());
   return count;
 }
 
-// Logs how many slots a restore took from the checkpoint, created new, or left unused; logs nothing
-// if it took all slots.
+// Logs how many optimizer slots a restore took from the checkpoint, created new, or left unused.
+// Logs nothing if the job needs exactly the slots that the checkpoint contains.
 absl::Status SaySlots(const BundleReader& reader, absl::Span<const proto::VariableLayout> variables,
                       bool weights_only) {
   ASSIGN_OR_RETURN(SlotCount slots, CountSlots(reader, variables));
@@ -127,8 +131,8 @@ absl::Status SaySlots(const BundleReader& reader, absl::Span<const proto::Variab
   return absl::OkStatus();
 }
 
-// Adds to an error about damaged or missing files the names of intact checkpoints in the same
-// directory.
+// Returns `error`. If files of the checkpoint `prefix` are damaged or missing, the error's text
+// also names the intact checkpoints in the same directory.
 absl::Status WithOthers(const absl::Status& error, FileSystem& files, const std::string& prefix) {
   if (!absl::IsDataLoss(error) && !absl::IsNotFound(error)) return error;
   return WithDetail(
@@ -138,8 +142,8 @@ absl::Status WithOthers(const absl::Status& error, FileSystem& files, const std:
       DetailOf(error));
 }
 
-// Reads a counter of training progress. Returns 0 if the checkpoint has none, as when TensorFlow
-// wrote it.
+// Reads one counter of training progress, such as the number of steps done. Returns 0 if the
+// checkpoint lacks the counter, as a checkpoint written by TensorFlow does.
 absl::StatusOr<int64_t> ReadCounter(const BundleReader& reader, const std::string& name) {
   const auto found = reader.tensors().find(name);
   if (found == reader.tensors().end() || found->second.dtype != DType::kInt64) return 0;
@@ -147,7 +151,8 @@ absl::StatusOr<int64_t> ReadCounter(const BundleReader& reader, const std::strin
   return value.num_elements() == 1 ? *value.data<int64_t>() : 0;
 }
 
-// Reads the training progress that Save stores in a checkpoint with the variables.
+// Reads the training progress (steps, epochs, position in the data) that Save stores in a
+// checkpoint beside the variables.
 absl::StatusOr<Progress> ReadProgress(const BundleReader& reader) {
   Progress progress;
   ASSIGN_OR_RETURN(progress.global_step, ReadCounter(reader, kStepName));
@@ -199,8 +204,8 @@ absl::StatusOr<std::string> CheckpointManager::Save(
   RETURN_IF_ERROR(files_.MakeDirectories(options_.directory));
   ASSIGN_OR_RETURN(const std::string prefix, UnusedPrefix(progress.global_step));
   if (absl::Status written = Write(prefix, progress, variables); !written.ok()) {
-    // A failed save has no index, so no reader finds its files, and leaving them behind only costs
-    // disk space.
+    // If the removal fails, the error is ignored. The failed save has no index, so no reader finds
+    // its files, and they only take disk space.
     DeleteCheckpoint(files_, prefix).IgnoreError();
     return written;
   }
@@ -211,7 +216,8 @@ absl::StatusOr<std::string> CheckpointManager::Save(
 }
 
 absl::Status CheckpointManager::Adopt(const std::string& prefix) {
-  // The earlier process may have ended before it named the checkpoint in the state file.
+  // The process that wrote the checkpoint may have ended before it named the checkpoint in the
+  // state file, so the state file is written here.
   RETURN_IF_ERROR(MakeLatest(BaseName(prefix)));
   Log(LogLevel::kInfo, "checkpoint_adopted", {{"prefix", prefix}});
   latest_ = prefix;
@@ -221,8 +227,8 @@ absl::Status CheckpointManager::Adopt(const std::string& prefix) {
 absl::Status CheckpointManager::Write(const std::string& prefix, const Progress& progress,
                                       absl::Span<const proto::VariableLayout> variables) {
   std::map<std::string, Tensor> extras;
-  // The load record (bytes moved per slice) is stored as an extra tensor, like the progress
-  // counters.
+  // The load record (load_record.h) is stored as an extra tensor of the checkpoint, like the
+  // progress counters.
   if (!variables.empty()) {
     ASSIGN_OR_RETURN(const proto::PsStatsResponse stats, coordinator_.ps().Stats());
     extras = loads_.Take(stats, variables);
@@ -239,10 +245,11 @@ absl::Status CheckpointManager::Write(const std::string& prefix, const Progress&
 absl::Status CheckpointManager::MakeLatest(const std::string& name) {
   CheckpointState state;
   if (auto held = ReadCheckpointState(files_, options_.directory); held.ok()) {
-    // The new state file keeps the entries of the old state file.
+    // The new state file lists all checkpoints of the old one, and the new checkpoint.
     state = *std::move(held);
   } else if (!absl::IsNotFound(held.status())) {
-    // A damaged state file may be replaced, because it only lists old checkpoints.
+    // A damaged state file is replaced, because it only lists old checkpoints. Any other read error
+    // is returned.
     if (!absl::IsDataLoss(held.status())) return held.status();
     Log(LogLevel::kWarning, "checkpoint_state_replaced",
         {{"cause", held.status().message()},
@@ -251,14 +258,15 @@ absl::Status CheckpointManager::MakeLatest(const std::string& name) {
   state.latest = name;
   state.all.erase(std::remove(state.all.begin(), state.all.end(), name), state.all.end());
   state.all.push_back(name);
-  // At least one checkpoint is kept, whatever max_to_keep says.
+  // At least one checkpoint is kept, even if max_to_keep is 0.
   std::vector<std::string> dropped;
   const size_t keep = static_cast<size_t>(std::max<int64_t>(options_.max_to_keep, 1));
   while (state.all.size() > keep) {
     dropped.push_back(state.all.front());
     state.all.erase(state.all.begin());
   }
-  // The state file is written first, so that it never names a checkpoint that is deleted already.
+  // The state file is written before old checkpoints are deleted, so it never names a deleted
+  // checkpoint.
   RETURN_IF_ERROR(WriteCheckpointState(files_, options_.directory, state));
   for (const std::string& old : dropped) {
     // A failed removal is ignored: files that are left behind only cost disk space.
@@ -280,11 +288,11 @@ absl::StatusOr<std::optional<Progress>> CheckpointManager::Restore(
   absl::StatusOr<std::unique_ptr<BundleReader>> opened = BundleReader::Open(files_, prefix);
   if (!opened.ok()) return WithOthers(opened.status(), files_, prefix);
   const std::unique_ptr<BundleReader> reader = *std::move(opened);
-  // The ps restore any tensor whose name fits, so the coordinator must refuse a checkpoint of
-  // another model.
+  // Parameter servers restore any tensor whose name is a variable's name, so the coordinator itself
+  // must refuse a checkpoint of another model.
   RETURN_IF_ERROR(CheckModel(*reader, prefix, variables));
   Progress progress;
-  // A restore of weights alone begins a new training, at step 0.
+  // If only the variables are restored (weights_only), the training begins anew at step 0.
   if (!options_.weights_only) {
     absl::StatusOr<Progress> read = ReadProgress(*reader);
     if (!read.ok()) return WithOthers(read.status(), files_, prefix);

@@ -1,9 +1,9 @@
 #pragma once
 
-// The checkpoints of a job in one directory of the coordinator: ckpt-<step>.index with its data
-// shards, one per ps, and the state file `checkpoint`. The index is written last, and a checkpoint
-// is visible only when its index is in place. So a crash at any moment leaves the previous
-// checkpoint loadable.
+// The checkpoints of a job in one directory of the coordinator. A checkpoint is an index file,
+// ckpt-<step>.index, and one data shard per ps; the state file `checkpoint` lists the checkpoints.
+// A checkpoint is visible to readers only once its index exists, and the index is written last. So
+// a crash at any moment leaves the previous checkpoint loadable.
 
 #include <cstdint>
 #include <optional>
@@ -18,10 +18,11 @@
 
 namespace cohort {
 
-// Checks, before any task is needed, that Restore would find a checkpoint whose index is readable,
-// whose files have the right sizes, and which has `variables`, as far as these are known. `which`
-// has the form that FindCheckpoint takes; "latest" may find nothing. Errors: those of
-// FindCheckpoint; NOT_FOUND, DATA_LOSS and FAILED_PRECONDITION as in Restore.
+// Checks, without any task, that Restore could load the checkpoint: its index is
+// readable, its files have the right sizes, and it has every variable of `variables`, which may be
+// a part of the job's variables. `which` has the form that FindCheckpoint takes; if "latest" finds
+// no checkpoint, the check succeeds. Errors: those of FindCheckpoint; NOT_FOUND, DATA_LOSS and
+// FAILED_PRECONDITION as in Restore.
 absl::Status CheckRestorable(FileSystem& files, const std::string& directory,
                              const std::string& which,
                              absl::Span<const proto::VariableLayout> variables);
@@ -30,10 +31,11 @@ absl::Status CheckRestorable(FileSystem& files, const std::string& directory,
 class CheckpointManager {
  public:
   struct Options {
-    std::string directory;  // where checkpoints are saved; empty: nothing is saved
+    // The directory in which checkpoints are saved. If empty, nothing is saved.
+    std::string directory;
     int64_t max_to_keep = 3;
-    // True: Restore takes the variables only, and slots, steps and epochs keep their initial
-    // values.
+    // If true, Restore takes only the variables from a checkpoint. Optimizer slots, steps and
+    // epochs keep their initial values.
     bool weights_only = false;
   };
 
@@ -41,20 +43,21 @@ class CheckpointManager {
 
   // Returns the prefix of the checkpoint that was saved or restored last; empty if there is none.
   const std::string& latest() const { return latest_; }
-  // Returns whether `prefix` names a checkpoint with a readable index and all its bytes, which are
-  // not read.
+  // Returns whether `prefix` names a checkpoint with a readable index and data files of the right
+  // sizes. The data files are not read.
   bool IsIntact(const std::string& prefix) const;
 
-  // Returns whether `prefix` names a checkpoint that is intact and records `progress`.
+  // Returns whether the checkpoint `prefix` is intact and records exactly the training progress
+  // `progress`.
   bool Holds(const std::string& prefix, const Progress& progress) const;
 
   bool IsSaving() const { return !options_.directory.empty(); }
 
-  // Removes the files of unfinished saves that killed processes left in the directory. Called
-  // before the first Save.
+  // Removes the files of unfinished saves, which processes that were killed left in the directory.
+  // Must be called before the first Save.
   void RemoveUnfinished();
 
-  // Returns the prefix that Save would give to a checkpoint of this step now.
+  // Returns the prefix that Save would now give to a checkpoint of step `step`.
   absl::StatusOr<std::string> UnusedPrefix(int64_t step) const;
 
   // Writes a checkpoint and returns its prefix; a failed save removes the files that it wrote.
@@ -64,23 +67,24 @@ class CheckpointManager {
   absl::StatusOr<std::string> Save(const Progress& progress,
                                    absl::Span<const proto::VariableLayout> variables = {});
 
-  // Takes a checkpoint that an earlier process has written as the one that was saved last.
+  // Makes a checkpoint that an earlier process has written the latest one: writes the state file as
+  // Save does.
   absl::Status Adopt(const std::string& prefix);
 
-  // Restores variables and optimizer slots. Slots that the checkpoint lacks get initial values; the
-  // log counts these slots, and the stored slots that the job does not have. `which` has the form
-  // that FindCheckpoint takes. Returns nothing if "latest" finds no checkpoint, and logs that fact.
-  // Errors: those of FindCheckpoint; NOT_FOUND and DATA_LOSS naming the file and the intact
-  // checkpoints in its directory; FAILED_PRECONDITION for a checkpoint of another model, listing
-  // every variable that is missing or has another shape.
+  // Restores variables and optimizer slots from a checkpoint. Slots that the checkpoint lacks get
+  // initial values. The log counts these slots, and the slots in the checkpoint that the job does
+  // not need. `which` has the form that FindCheckpoint takes. If "latest" finds no checkpoint,
+  // returns nothing and logs that nothing was restored. Errors: those of FindCheckpoint; NOT_FOUND
+  // and DATA_LOSS naming the file and the intact checkpoints in its directory; FAILED_PRECONDITION
+  // for a checkpoint of another model, listing every variable that is missing or has another shape.
   absl::StatusOr<std::optional<Progress>> Restore(
       const std::string& which, absl::Span<const proto::VariableLayout> variables);
 
  private:
   absl::Status Write(const std::string& prefix, const Progress& progress,
                      absl::Span<const proto::VariableLayout> variables);
-  // Names the checkpoint as the latest in the state file, and deletes the oldest checkpoints beyond
-  // max_to_keep.
+  // Names the checkpoint `name` as the latest in the state file, and deletes the oldest checkpoints
+  // beyond max_to_keep.
   absl::Status MakeLatest(const std::string& name);
 
   FileSystem& files_;

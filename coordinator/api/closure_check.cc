@@ -12,8 +12,9 @@ namespace cohort {
 
 namespace {
 
-// Checks that a handle exists and that the coordinator `owner` made it. Each coordinator numbers
-// its own programs and data sets, so another coordinator's id would name something else here.
+// Checks that a handle (of a program, data set or iterator) is not null and that the coordinator
+// `owner` made it. Each coordinator numbers its own resources, so with another coordinator's id the
+// workers would find the wrong resource.
 template <typename Handle>
 absl::Status CheckHandle(const Handle* handle, absl::string_view what, absl::string_view maker,
                          uint64_t owner) {
@@ -31,7 +32,8 @@ bool IsShardedByWorker(const proto::DatasetSpec& spec) {
                      [](const auto& transform) { return transform.shard().by_worker(); });
 }
 
-// Checks the parts of a closure one by one: the program, the arguments and the input.
+// Checks the handles and values that a closure consists of: its program, its arguments and its
+// input.
 absl::Status CheckParts(const RegisteredProgram* program, const ScheduleOptions& options,
                         uint64_t owner) {
   RETURN_IF_ERROR(CheckHandle(program, "program", "Register", owner));
@@ -61,8 +63,9 @@ absl::Status CheckParts(const RegisteredProgram* program, const ScheduleOptions&
   return absl::OkStatus();
 }
 
-// Checks that the program may update its variables in a synchronous round. The update is in replica
-// context if the round has several closures or the closure has several replicas.
+// Checks that the program may update its variables in a synchronous round. An update is in replica
+// context, which not every variable allows (common/program/aggregation.h), if the round has several
+// closures or the closure has several replicas.
 absl::Status CheckInReplicaContext(const RegisteredProgram& program,
                                    const ScheduleOptions& closure) {
   const Round& round = closure.round;
@@ -87,7 +90,8 @@ absl::Status CheckInReplicaContext(const RegisteredProgram& program,
                    "' changes no variable: a round waits for updates; schedule it without one"));
 }
 
-// Checks the rules of rounds and gangs.
+// Checks the rules that a closure of a synchronous round must obey, such as the limit of the
+// closures in one round; the errors state the rules.
 absl::Status CheckRound(const RegisteredProgram& program, const ScheduleOptions& closure,
                         const ClusterCoordinatorOptions& options) {
   RETURN_IF_ERROR(CheckInReplicaContext(program, closure));
@@ -102,8 +106,9 @@ absl::Status CheckRound(const RegisteredProgram& program, const ScheduleOptions&
         "a gang of several workers shares out one batch, and an iterator gives each worker "
         "another: schedule it with a SplitInput");
   }
-  // A round may have at most half as many closures as the queue holds, so that its last closures
-  // find room. The same limit applies to the closures that may run again after a loss.
+  // A round may have at most half as many closures as the queue holds, so that the queue never
+  // fills before the round is complete. For the same reason a round may have at most half as many
+  // closures as the redo log holds, which keeps closures that may run again after a loss.
   const size_t room = std::min(options.queue_bound, options.redo_max) / 2;
   if (closure.round.aggregate < 1 || closure.round.aggregate > room) {
     return absl::InvalidArgumentError(
@@ -115,7 +120,8 @@ absl::Status CheckRound(const RegisteredProgram& program, const ScheduleOptions&
       "closures of a round have to be replayable, and staleness is not bounded besides");
 }
 
-// Checks the rules for a closure of several training steps.
+// Checks a closure of several training steps: it has at most kClosureStepsMax steps, reads a
+// SplitInput, and belongs to no round of several closures.
 absl::Status CheckSteps(const ScheduleOptions& closure) {
   if (closure.later_steps.empty()) return absl::OkStatus();
   const size_t steps = 1 + closure.later_steps.size();

@@ -1,6 +1,7 @@
 #pragma once
 
-// The checks that ClusterCoordinator::Schedule makes before it accepts a closure.
+// The checks that ClusterCoordinator::Schedule makes of a closure before it takes the closure into
+// the queue.
 
 #include <cstddef>
 #include <cstdint>
@@ -10,8 +11,8 @@
 
 namespace cohort {
 
-// The maximum number of steps of one closure. It is limited because the closure's answer carries
-// the fetches of all steps.
+// The maximum number of steps of one closure. The number is limited because the one answer to the
+// closure's call carries what all steps fetch.
 inline constexpr size_t kClosureStepsMax = 4096;
 
 struct ClosureRules {
@@ -21,7 +22,8 @@ struct ClosureRules {
 
 // Checks a closure before it is scheduled. Errors: INVALID_ARGUMENT for a program, data set,
 // iterator or argument that is missing, has no value or belongs to another coordinator, and for a
-// closure that breaks the rules of rounds and gangs. The error text says how to correct the call.
+// closure that breaks the rules of rounds, gangs or several steps. The error text says how to
+// correct the call of Schedule.
 absl::Status CheckClosure(const RegisteredProgram* program, const ScheduleOptions& closure,
                           const ClosureRules& rules);
 

@@ -20,8 +20,9 @@ namespace cohort {
 
 namespace {
 
-// Checks that the cluster has the tasks that `homes` (the role that keeps variables) and the limits
-// of workers require.
+// Checks the tasks of the cluster. There must be at least one ps if `homes`, the role that keeps
+// variables, is ps, and no ps if it is worker. The number of workers must lie within `limits`, and
+// must be 1 if variables live in a single worker.
 absl::Status CheckCluster(const ClusterSpec& cluster, Role homes, bool mirrored,
                           const WorkerLimits& limits) {
   if (homes == Role::kWorker && cluster.NumTasks(Role::kPs) > 0) {
@@ -53,14 +54,15 @@ absl::Status CheckCluster(const ClusterSpec& cluster, Role homes, bool mirrored,
       workers > limits.max ? absl::StrCat(" and cluster.max_workers ", limits.max) : ""));
 }
 
-// Makes the error of a wait that timed out. The text names the awaited event and the tasks that do
-// not answer; the task that has been silent for longest is the error's origin.
+// Makes the error of a wait that timed out. The text names `what` was waited for and the tasks that
+// do not answer. The error's origin is the task that has been silent for longest.
 absl::Status TimedOut(absl::Duration timeout, absl::string_view what, const Scheduler& scheduler,
                       const Cluster& cluster) {
   std::string text = absl::StrCat("waited ", absl::FormatDuration(timeout), " for ", what, ": ",
                                   scheduler.DescribeWait());
   proto::ErrorDetail detail;
-  detail.set_error_class(proto::TRANSIENT);  // nothing is lost: the caller may wait again
+  // After a timeout nothing is lost, so the caller may wait again.
+  detail.set_error_class(proto::TRANSIENT);
   absl::Duration longest;
   for (const Cluster::Silent& silent : cluster.silent()) {
     const bool serves = silent.since < absl::InfiniteDuration();
@@ -148,7 +150,7 @@ void ClusterCoordinator::FindLeftSlices() {
 }
 
 absl::Status ClusterCoordinator::CreateVariables(absl::Span<const proto::VariableLayout> layouts) {
-  // Memory is checked before any home creates a variable.
+  // Before any home creates a variable, it is checked that the homes have enough memory.
   RETURN_IF_ERROR(memory_->Add(layouts));
   if (copies_ != nullptr) copies_->AddVariables({layouts.begin(), layouts.end()});
   RETURN_IF_ERROR(ps_->CreateVariables(layouts));
@@ -156,8 +158,8 @@ absl::Status ClusterCoordinator::CreateVariables(absl::Span<const proto::Variabl
     MutexLock lock(mutex_);
     for (const proto::VariableLayout& layout : layouts) layouts_[layout.name()] = layout;
   }
-  // The older checkpoints lack the new variables and could not restore them, so the call waits for
-  // a new checkpoint.
+  // Older checkpoints do not contain the new variables and so could not restore them. Therefore
+  // this call waits for a new checkpoint.
   if (recovery_ == nullptr) return absl::OkStatus();
   return WaitFor("a checkpoint with the new variables", [&](Recovery::Done done) {
     recovery_->AddVariables({layouts.begin(), layouts.end()}, std::move(done));
@@ -176,7 +178,7 @@ absl::StatusOr<std::vector<Tensor>> ClusterCoordinator::LocalResults(const Varia
     return std::vector<Tensor>(1, std::move(value));
   }
   ASSIGN_OR_RETURN(const Tensor rows, ps_->ReadAll(layout));
-  // Homes keep the values of replicas as the rows of one tensor.
+  // A home keeps the values of all replicas of a variable as the rows of one tensor.
   std::vector<Tensor> values;
   for (int64_t replica = 0; replica < layout.replicas(); ++replica) {
     values.push_back(RowOfReplica(rows, replica));
@@ -193,8 +195,8 @@ absl::Status ClusterCoordinator::Change(const Variable& variable, const Variable
     return absl::InvalidArgumentError(absl::StrCat(
         "variable ", variable.name(), " lives with the coordinator: make it inside a scope"));
   }
-  // The lock is held while a change waits, so changes are made one after another: a slice remembers
-  // the number of its last change only.
+  // The lock is held until the change is made, so changes are made one after another: each
+  // slice remembers only the number of its last change.
   MutexLock lock(change_mutex_);
   const uint64_t update = ps_->NextUpdate();
   // A slice whose restored checkpoint contains the change ignores it; the other slices make it.
@@ -269,7 +271,8 @@ absl::StatusOr<proto::ExpectedData> ClusterCoordinator::DescribeDataset(
     const DatasetHandle& dataset) {
   ASSIGN_OR_RETURN(DataOfWorkers data,
                    AskForData(world_, waiter_, *cluster_, QuestionAbout(*dataset)));
-  // Workers that join later compare their own data with this description.
+  // Workers that join later compare their own data with this description and refuse to build a data
+  // set that differs.
   dataset->expected->Set(data.expected);
   MutexLock lock(mutex_);
   described_[dataset->id] = data;
@@ -305,7 +308,7 @@ absl::StatusOr<ClusterShape> ClusterCoordinator::ShapeFor(const Strategy& strate
 
 absl::StatusOr<RemoteValue> ClusterCoordinator::Schedule(const ProgramHandle& program,
                                                          ScheduleOptions options) {
-  // An invalid closure is refused before it takes a place in the queue.
+  // An invalid closure is refused before it takes room in the queue.
   RETURN_IF_ERROR(CheckClosure(program.get(), options, {options_, owner()}));
   if (recovery_ != nullptr && !resumed_) {
     return absl::FailedPreconditionError(
@@ -324,7 +327,7 @@ absl::StatusOr<RemoteValue> ClusterCoordinator::Schedule(const ProgramHandle& pr
   closure->deadline = world_.clock.Now() + options.timeout;
   closure->replayable = options.replayable;
   closure->result = result;
-  // Schedule waits only for room in the queue; the closure itself runs later.
+  // Schedule waits only until the queue has room for the closure. The closure runs later.
   RETURN_IF_ERROR(Wait(options.queue_timeout, "room in the queue", [&](Scheduler::Done done) {
     return scheduler_->Schedule(std::move(closure), std::move(done));
   }));
@@ -365,8 +368,8 @@ absl::Status ClusterCoordinator::Wait(absl::Duration timeout, absl::string_view 
 absl::StatusOr<FetchedTensors> ClusterCoordinator::Fetch(const RemoteValue& value,
                                                          absl::Duration timeout) {
   if (!value.has_value()) return absl::InvalidArgumentError("Fetch of an empty RemoteValue");
-  // The scheduler must not stop closures because of an unreported error while Fetch waits for their
-  // results.
+  // While Fetch waits for a result, the scheduler must not stop closures because of an error that
+  // no call has observed: the result may depend on these closures.
   scheduler_->BeginFetch();
   const bool came = waiter_.Wait(value.state().event(), timeout);
   scheduler_->EndFetch();
@@ -400,7 +403,7 @@ absl::StatusOr<Tensor> ReadCache::Read(const std::string& variable,
       if (value != scope->second.end()) return value->second.Clone();
     }
   }
-  // Read outside the lock, because the read waits for parameter servers.
+  // The lock of the cache is not held during the read, which waits for parameter servers.
   ASSIGN_OR_RETURN(Tensor value, read());
   MutexLock lock(mutex_);
   const auto scope = scopes_.find(std::this_thread::get_id());

@@ -17,7 +17,8 @@ namespace cohort {
 
 namespace {
 
-// Sends a fence (the order to refuse late pushes) to every home, under the present epoch.
+// Sends a fence (an order to refuse late pushes) to every home of variables, under the present
+// epoch. `done` gets the first error, or OK when all homes have confirmed.
 void FenceAll(const Cluster& cluster, proto::FenceRequest fence, absl::Duration timeout,
               absl::AnyInvocable<void(absl::Status)> done) {
   const absl::StatusOr<std::vector<TaskLink>> links = cluster.ps();
@@ -30,8 +31,9 @@ void FenceAll(const Cluster& cluster, proto::FenceRequest fence, absl::Duration 
       [done = std::move(done)](auto answers) mutable { done(answers.status()); });
 }
 
-// Returns the identity that the coordinator shows to tasks. If the options give no incarnation,
-// makes one from the clock; without settings the job equals no other job.
+// Returns the identity that the coordinator shows to tasks. If the options give no incarnation, one
+// is made from the clock. If the options give no settings (a fingerprint of the training), the
+// incarnation takes their place, so that no other coordinator counts as the same job.
 CoordinatorIdentity IdentityOf(const ClusterCoordinatorOptions& options, absl::Time now) {
   CoordinatorIdentity self;
   self.incarnation = options.incarnation != 0
@@ -45,8 +47,8 @@ CoordinatorIdentity IdentityOf(const ClusterCoordinatorOptions& options, absl::T
   return self;
 }
 
-// Ends a job that has lost variables for good. Its closures in flight could wait for the lost
-// server longer than the job lives. So the remaining servers are told first to refuse all pushes of
+// Ends a job that has lost variables for good. Closures in flight could otherwise wait for the lost
+// server longer than the job lives. So the remaining servers are first told to refuse all pushes of
 // these closures.
 void EndForLoss(const Cluster& cluster, std::shared_ptr<Scheduler> scheduler, absl::Duration lease,
                 const absl::Status& error) {
@@ -57,7 +59,8 @@ void EndForLoss(const Cluster& cluster, std::shared_ptr<Scheduler> scheduler, ab
   Envelope<proto::FenceRequest> request;
   request.header.set_epoch(cluster.epoch());
   request.header.set_watermark(scheduler->NextId().value);
-  // The scheduler is closed when all remaining servers have answered, or after a lease.
+  // When all remaining servers have answered, or after the time of a lease, the scheduler is
+  // closed, which ends the job.
   std::vector<Envelope<proto::FenceRequest>> requests(left.size(), request);
   CallEach<proto::FenceResponse>(
       left, "/cohort.proto.PsService/Fence", std::move(requests), lease,
@@ -79,13 +82,13 @@ ClusterCoordinator::ClusterCoordinator(World world, Waiter& waiter, Options opti
       memory_(std::make_shared<HomeMemory>(HomeMemory::Options{
           options_.homes, options_.cluster.Indices(options_.homes), options_.one_machine})),
       creator_(options_.cluster.Indices(options_.homes), options_.partitioner, options_.placement) {
-  // The callbacks reach the scheduler's and the cluster's neighbours through `parts`, whose
-  // pointers are set once the parts exist.
+  // The callbacks of the scheduler and the cluster refer to parts that do not exist yet. They find
+  // them through `parts`, whose pointers are set as each part is made.
   auto parts = std::make_shared<Parts>();
   scheduler_ = Scheduler::Create(world_.clock, SchedulerOptionsFor(parts));
   cluster_ = Cluster::Create(world_, ClusterOptionsFor(parts));
   parts->cluster = cluster_;
-  // The user's checkpoints and the recovery checkpoints share one transfer object.
+  // User checkpoints and recovery checkpoints transfer the homes' shards through one shared object.
   ShardTransfer::Options transfer;
   transfer.mode = options_.checkpoint_mode;
   transfer.call_timeout = options_.call_timeout;
@@ -114,8 +117,9 @@ ClusterCoordinator::ClusterCoordinator(World world, Waiter& waiter, Options opti
     control.when_stable = [scheduler = scheduler_](auto done) {
       scheduler->WhenStable(std::move(done));
     };
-    // Without recovery, a call that lost a mirrored home goes to another home's copy as soon as the
-    // loss is known, so it need not wait longer than this.
+    // Without recovery, a call that lost a mirrored home is repeated at another home, which has a
+    // copy of the variable, as soon as the loss is known. The loss is known after two leases at
+    // most, so a call waits no longer.
     if (recovery_ == nullptr) control.recovery_timeout = 2 * options_.lease;
   }
   if (options_.mirrored) MakeCopies(parts);
@@ -178,7 +182,8 @@ Scheduler::Options ClusterCoordinator::SchedulerOptionsFor(
                              const std::set<uint64_t>& sessions, auto done) {
     const auto cluster = parts->cluster.lock();
     if (cluster == nullptr) return done(absl::OkStatus());
-    // The pushes of a lost worker that is the home itself go to its own variables, lost with it.
+    // If the lost worker is itself the only home of variables, its late pushes can only reach its
+    // own variables, which are lost with the worker. So there is nothing to fence.
     if (homes == Role::kWorker && !cluster->ps().ok()) return done(absl::OkStatus());
     proto::FenceRequest request;
     for (const uint64_t session : sessions) request.add_worker_incarnations(session);
@@ -199,7 +204,8 @@ Cluster::Options ClusterCoordinator::ClusterOptionsFor(
   options.address = options_.address;
   options.mirrored = options_.mirrored;
   ListenToTasks(parts, options);
-  // The advice depends on whether the job has lost variables or a member of its synchronous group.
+  // The advice says what the job has lost without recovery: its variables, or a member of its
+  // synchronous group.
   if (options_.recovery_directory.empty()) {
     options.ps_lost_remedy = absl::StrCat(
         options_.mirrored ? "; synchronous training needs all of its workers"
@@ -212,12 +218,13 @@ Cluster::Options ClusterCoordinator::ClusterOptionsFor(
 
 void ClusterCoordinator::ListenToTasks(const std::shared_ptr<const Parts>& parts,
                                        Cluster::Options& options) const {
-  // Replayed closures count as well: any progress shows that the job is not stuck.
+  // Replayed closures count as done here, because they show that the job makes progress.
   const auto done = [scheduler = scheduler_] {
     const Scheduler::Stats stats = scheduler->stats();
     return stats.done + stats.replayed;
   };
-  // With recovery, EndJob closes the scheduler and also ends the waits for checkpoints.
+  // With recovery, the job is ended through Recovery::EndJob, which closes the scheduler and also
+  // ends waits for checkpoints.
   const auto end_job = [scheduler = scheduler_, parts](const absl::Status& error) {
     if (const auto recovery = parts->recovery.lock()) return recovery->EndJob(error);
     scheduler->Close(error);
@@ -248,10 +255,12 @@ void ClusterCoordinator::ListenToTasks(const std::shared_ptr<const Parts>& parts
   options.on_ps_lost = [scheduler = scheduler_, memory = memory_, parts, done, end_job,
                         lease = options_.lease](const absl::Status& error) {
     const absl::Status hopeless = memory->OnLost(DetailOf(error).origin().index(), done());
-    // A home that lacks memory would be lost again after every recovery, so the job ends.
+    // A home that is lost again and again for lack of memory would be lost after every recovery, so
+    // the job ends.
     if (!hopeless.ok()) return end_job(hopeless);
     if (const auto copies = parts->copies.lock()) {
-      // If a lost home was restarted at once, the scheduler may not have noticed the loss.
+      // If a lost home was restarted at once, the scheduler may not have noticed the loss, so it is
+      // told here that the home's worker is out of step.
       scheduler->OutOfStep({DetailOf(error).origin().index()}, error);
       return copies->OnLost(error);
     }
@@ -262,8 +271,8 @@ void ClusterCoordinator::ListenToTasks(const std::shared_ptr<const Parts>& parts
   options.on_superseded = end_job;
   options.on_leaving = [scheduler = scheduler_, parts, homes = options.homes](
                            TaskId task, absl::Duration patience, auto let_go) {
-    // A worker without variables needs no checkpoint to leave: it only has to end its closures in
-    // flight.
+    // A worker without variables leaves without a checkpoint, once its closures in flight have
+    // ended.
     if (task.role != homes) return scheduler->RemoveWorker(task.index, std::move(let_go));
     const auto recovery = parts->recovery.lock();
     if (recovery == nullptr) return let_go();
@@ -271,7 +280,8 @@ void ClusterCoordinator::ListenToTasks(const std::shared_ptr<const Parts>& parts
   };
 }
 
-// Calls in flight also own these parts, so the destructor tells each part to stop.
+// Tells each part to stop. Calls in flight also own the parts, so the parts may outlive this
+// object.
 ClusterCoordinator::~ClusterCoordinator() {
   if (recovery_ != nullptr) recovery_->Stop();
   if (copies_ != nullptr) copies_->Stop();
@@ -282,8 +292,8 @@ absl::Status ClusterCoordinator::WaitForCluster() {
   uint64_t floor = 0;
   if (recovery_ != nullptr) {
     ASSIGN_OR_RETURN(const RecoveryStore::Left left, ReadLeft());
-    // The names of checkpoint files contain the epoch and must stay in order, so the new epoch must
-    // be above that of every checkpoint.
+    // The names of checkpoint files contain the epoch and must sort in the order in which the files
+    // were written. So the new epoch must be higher than the epoch of every checkpoint that exists.
     floor = left.epoch;
   }
   const absl::Time deadline = world_.clock.Now() + options_.connect_timeout;
@@ -299,7 +309,8 @@ absl::Status ClusterCoordinator::WaitForCluster() {
                       [&](auto done) { cluster_->Claim(floor, std::move(done)); });
   if (!epoch.ok()) return not_ready(epoch.status());
   scheduler_->SetEpoch(*epoch);
-  // The wait for workers gets what the wait for parameter servers has left of the time-out.
+  // The connect timeout covers both waits: workers are awaited for the time that the wait for
+  // parameter servers has left.
   const absl::Status ready =
       Await<bool>(waiter_, deadline - world_.clock.Now(), "the tasks", [&](auto done) {
         cluster_->WhenReady(options_.workers.min,
@@ -350,11 +361,11 @@ absl::StatusOr<SliceStarts> ClusterCoordinator::LeftSlices() const {
 absl::StatusOr<std::optional<proto::CoordinatorState>> ClusterCoordinator::ResumeState() {
   if (recovery_ == nullptr) return std::optional<proto::CoordinatorState>();
   ASSIGN_OR_RETURN(RecoveryStore::Left left, ReadLeft());
-  // Servers that an earlier coordinator used may hold values of unknown origin. So even a job
-  // without a checkpoint restores them, to the initial values.
+  // Parameter servers that an earlier coordinator used may hold values of unknown origin. So even
+  // if there is no checkpoint, the job restores the servers: to the initial values.
   const bool starts_anew = left.checkpoints.empty();
   if (!left.damage.ok()) {
-    // The newest checkpoint is damaged, so the job resumes from an older one.
+    // The newest checkpoint is damaged, so the job resumes from the newest one that is whole.
     Log(LogLevel::kWarning, "recovery_checkpoint_damaged",
         {{"cause", left.damage.message()}, {"taken", left.checkpoints.front().prefix}});
   }
@@ -394,8 +405,8 @@ bool ClusterCoordinator::CheckpointAndHold(absl::Duration patience, Recovery::Do
 
 absl::Status ClusterCoordinator::ForgetState() {
   if (recovery_ == nullptr) return absl::OkStatus();
-  // A coordinator that has taken over the job needs the checkpoints, so they are removed only by
-  // the present holder of the tasks.
+  // If another coordinator has taken over the job, it needs the checkpoints. So checkpoints are
+  // removed only after a check that the tasks are still held by this coordinator.
   RETURN_IF_ERROR(CheckHeld(waiter_, *cluster_));
   return WaitFor("the recovery checkpoints to be removed",
                  [&](Recovery::Done done) { recovery_->Forget(std::move(done)); });

@@ -11,8 +11,8 @@ namespace cohort {
 absl::Status HomeMemory::OnServing(const TaskLink& link, uint64_t done) {
   MutexLock lock(mutex_);
   Home& home = homes_[link.task.index()];
-  // If a new process of the home serves, its predecessor was lost, even if no loss was reported
-  // yet.
+  // If a new process of the home serves, the home's earlier process is lost, even if OnLost was not
+  // called yet.
   const bool replaces = home.incarnation != 0 && home.incarnation != link.task.incarnation();
   const absl::Status hopeless =
       replaces ? CountLossLocked(link.task.index(), done) : absl::OkStatus();
@@ -34,12 +34,12 @@ std::map<int, MemoryNeed> HomeMemory::NeedsLocked() const {
 
 absl::Status HomeMemory::Add(absl::Span<const proto::VariableLayout> variables) {
   MutexLock lock(mutex_);
-  // A copy of the earlier variables, which are put back if the new ones do not fit.
+  // The variables so far, which are put back if the new ones do not fit.
   const std::map<std::string, proto::VariableLayout> before = variables_;
   for (const proto::VariableLayout& layout : variables) variables_[layout.name()] = layout;
   MemoryLimits limits{options_.homes, {}, options_.one_machine};
   for (const auto& [index, home] : homes_) {
-    // A home that does not report its memory is not checked.
+    // A home that has not reported its memory limit is not checked.
     if (home.limit > 0) limits.bytes[index] = home.limit;
   }
   absl::Status fits = CheckMemory(NeedsLocked(), limits);
@@ -49,16 +49,18 @@ absl::Status HomeMemory::Add(absl::Span<const proto::VariableLayout> variables) 
 
 absl::Status HomeMemory::CountLossLocked(int index, uint64_t done) {
   Home& home = homes_[index];
-  // The same loss is reported twice: by OnLost and when the next process serves.
+  // Each loss is reported twice: by OnLost, and by OnServing when the home's next process serves.
+  // The second report is ignored.
   if (home.incarnation == home.last_lost) return absl::OkStatus();
   home.last_lost = home.incarnation;
-  // If a closure was done since the last loss, the home can work with its memory, so the count
-  // starts anew.
+  // If a closure was done since the home's last loss, the home can work with its memory, so the
+  // count of losses starts anew.
   home.losses = done == home.done ? home.losses + 1 : 1;
   home.done = done;
   if (home.limit == 0 || home.losses < kLossesForMemory) return absl::OkStatus();
   const MemoryNeed need = NeedsLocked()[index];
-  // If the home has enough memory, the loss has another cause, and the job continues.
+  // If the home has enough memory for training, the losses have another cause, and the job
+  // continues.
   if (static_cast<uint64_t>(need.in_training()) <= home.limit) return absl::OkStatus();
   return MakeError(
       absl::StatusCode::kResourceExhausted,

@@ -9,7 +9,8 @@ InputPipeline InputPipeline::FromTensorSlices(const std::vector<Tensor>& tensors
         dataset.spec_.mutable_source()->mutable_inline_tensors()->add_tensors();
     added->set_dtype(static_cast<int32_t>(tensor.dtype()));
     for (const int64_t dim : tensor.shape().dims()) added->add_dims(dim);
-    // The description of the data set contains the tensor's values, so no worker needs a file.
+    // The values of the tensor travel in the description of the data set, so no worker needs a
+    // file.
     added->set_data(tensor.raw(), tensor.num_bytes());
   }
   return dataset;

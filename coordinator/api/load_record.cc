@@ -13,7 +13,7 @@ namespace cohort {
 namespace {
 
 constexpr char kSuffix[] = "/.COHORT_LOAD";
-constexpr int kFields = 3;  // number of columns of a load record: first row, number of rows, bytes
+constexpr int kFields = 3;  // columns of a load record: first row, number of rows, bytes
 
 }  // namespace
 
@@ -27,7 +27,8 @@ std::map<std::string, Tensor> LoadRecord::Take(const proto::PsStatsResponse& sta
     for (const proto::SliceHome& slice : layout.slices()) {
       const uint64_t before = taken_[slice.slice_id()];
       const uint64_t bytes = now[slice.slice_id()];
-      // A byte counter that is smaller than before was reset when its server restarted.
+      // A byte counter that is smaller than at the last call was reset by a restart of its server,
+      // so it counts from 0.
       const uint64_t moved = bytes >= before ? bytes - before : bytes;
       fields.insert(fields.end(),
                     {slice.row_begin(), slice.row_count(), static_cast<int64_t>(moved)});
@@ -36,7 +37,8 @@ std::map<std::string, Tensor> LoadRecord::Take(const proto::PsStatsResponse& sta
     loads[absl::StrCat(layout.name(), kSuffix)] =
         Tensor::FromVector(fields, Shape{layout.slices_size(), kFields});
   }
-  // Remembers the counters, so that the next call returns only the bytes moved after this one.
+  // The present counters are kept, so that the next call returns only the bytes moved after this
+  // call.
   taken_ = std::move(now);
   return loads;
 }
@@ -56,8 +58,8 @@ absl::StatusOr<MeasuredLoads> ReadLoads(FileSystem& files, const std::string& pr
     std::vector<RowsLoad>& rows = loads[name.substr(0, name.size() - sizeof(kSuffix) + 1)];
     const absl::Span<const int64_t> fields = value.span<int64_t>();
     for (size_t i = 0; i < fields.size(); i += kFields) {
-      // A stored range of rows must not overflow int64, and no number of rows or bytes may be
-      // negative.
+      // A stored range of rows is damaged if its end overflows int64, or if it has a negative
+      // begin, no rows, or a negative number of bytes.
       if (fields[i] < 0 || fields[i + 1] < 1 || fields[i + 1] > INT64_MAX - fields[i] ||
           fields[i + 2] < 0) {
         return damaged;
@@ -70,7 +72,7 @@ absl::StatusOr<MeasuredLoads> ReadLoads(FileSystem& files, const std::string& pr
 
 absl::StatusOr<MeasuredLoads> ReadJobLoads(FileSystem& files, const JobSpec& job) {
   const CheckpointSpec& checkpoint = job.checkpoint;
-  // Only the parameter-server placement "measured" uses load records.
+  // Only the placement "measured" of the parameter-server strategy uses load records.
   if (job.strategy.type != kParameterServer) return MeasuredLoads();
   if (job.strategy.placement != "measured" || checkpoint.restore.empty()) return MeasuredLoads();
   ASSIGN_OR_RETURN(const std::string prefix,

@@ -1,9 +1,10 @@
 #pragma once
 
-// The bytes that the parameter servers moved for the rows of each variable. Every checkpoint keeps
-// them as the int64 tensor `<variable>/.COHORT_LOAD` of shape [slices, 3]: first row, number of
-// rows, bytes. The next job that restores the checkpoint may place its variables by these loads
-// (strategy/placement.h), however it cuts the variables.
+// A load record: the bytes that the parameter servers moved for the rows of one variable. Every
+// checkpoint keeps the load record of each variable as the int64 tensor `<variable>/.COHORT_LOAD`
+// of shape [slices, 3]: first row, number of rows, bytes. The next job that restores the checkpoint
+// may place its variables by these loads (strategy/placement.h), even if it cuts the variables into
+// other slices.
 
 #include <cstdint>
 #include <map>
@@ -22,20 +23,21 @@ namespace cohort {
 // Turns the byte counters of parameter servers into load records of checkpoints. Thread-compatible.
 class LoadRecord {
  public:
-  // Returns the bytes moved for each slice since the last call, by the name of the checkpoint
-  // tensor. For a server that was restarted, counts only from its restart.
+  // Returns the load record of each variable since the last call, under the record's tensor name.
+  // For slices of a server that was restarted since then, only the bytes since the restart are
+  // counted.
   std::map<std::string, Tensor> Take(const proto::PsStatsResponse& stats,
                                      absl::Span<const proto::VariableLayout> variables);
 
  private:
-  std::map<uint32_t, uint64_t> taken_;  // byte counters at the last call of Take, by slice id
+  std::map<uint32_t, uint64_t> taken_;  // byte counters by slice id, at the last call of Take
 };
 
-// Reads the load records in the checkpoint `prefix`. Errors: those of BundleReader; DATA_LOSS for a
-// malformed tensor.
+// Reads all load records from the checkpoint `prefix`. Errors: those of BundleReader; DATA_LOSS for
+// a record of another type or shape, or with impossible numbers.
 absl::StatusOr<MeasuredLoads> ReadLoads(FileSystem& files, const std::string& prefix);
-// Reads the load records in the checkpoint that the job restores. Returns an empty map if the job
-// restores no checkpoint or if its placement does not use load records.
+// Reads the load records from the checkpoint that the job restores. Returns an empty map if the job
+// restores no checkpoint, or if its placement is not "measured".
 absl::StatusOr<MeasuredLoads> ReadJobLoads(FileSystem& files, const JobSpec& job);
 
 }  // namespace cohort

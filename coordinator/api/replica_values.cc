@@ -14,14 +14,14 @@ namespace cohort {
 
 namespace {
 
-// Returns whether tensors of this type can be summed.
+// Returns whether ReduceReplicas accepts tensors of this type: float32, float64, int32 or int64.
 bool IsNumber(DType dtype) {
   return dtype == DType::kFloat32 || dtype == DType::kFloat64 || dtype == DType::kInt32 ||
          dtype == DType::kInt64;
 }
 
-// Checks that there is at least one replica's value, and that all values have the same type and
-// rank.
+// Checks that there is at least one replica, and that the values of all replicas have the same type
+// and rank.
 absl::Status CheckValues(absl::Span<const Tensor> replicas) {
   if (replicas.empty()) return absl::InvalidArgumentError("there are no values of replicas");
   for (const Tensor& value : replicas) {
@@ -43,8 +43,8 @@ absl::Status CheckNumbers(absl::Span<const Tensor> replicas) {
                                                  ", which has no sum: cast it to float32"));
 }
 
-// Converts an axis, which may be negative, to the axis counted from the front. Errors:
-// INVALID_ARGUMENT for an axis that is out of range.
+// Converts `axis`, which counts from the end if negative, to an axis counted from the front.
+// Errors: INVALID_ARGUMENT for an axis that is out of range.
 absl::StatusOr<int> ReadAxis(int64_t axis, int rank) {
   if (axis >= -rank && axis < rank) return static_cast<int>(axis < 0 ? axis + rank : axis);
   return absl::InvalidArgumentError(
@@ -62,8 +62,8 @@ absl::StatusOr<std::set<int>> ReadAxes(absl::Span<const int64_t> axes, int rank)
   return read;
 }
 
-// The sum of one replica's value over some axes, and the number of elements that were added up for
-// each element of the sum.
+// The sum of one replica's value over some axes. `count` is the number of elements of the value
+// that were added up for each element of the sum.
 struct PartialSum {
   Tensor sum;
   int64_t count = 1;
@@ -82,8 +82,8 @@ PartialSum SumOver(const Tensor& value, const std::set<int>& axes) {
     }
   }
   partial.sum = Tensor::Zeros(value.dtype(), Shape(absl::MakeConstSpan(dims)));
-  // The stride of each axis of the value in the sum. A reduced axis has stride 0, so that all its
-  // elements are added to the same element of the sum.
+  // For each axis of the value, the distance in the sum between neighbors along the axis. A reduced
+  // axis has distance 0, so all elements along it are added to the same element of the sum.
   std::vector<int64_t> strides(static_cast<size_t>(rank), 0);
   int64_t stride = 1;
   for (int axis = rank - 1; axis >= 0; --axis) {
@@ -91,8 +91,8 @@ PartialSum SumOver(const Tensor& value, const std::set<int>& axes) {
     strides[static_cast<size_t>(axis)] = stride;
     stride *= value.shape().dim(axis);
   }
-  // `at` is the index of the next element of the value, and `target` the offset in the sum to which
-  // it is added.
+  // `at` is the multi-index of the next element of the value. `target` is the offset of the sum's
+  // element to which that element of the value is added.
   std::vector<int64_t> at(static_cast<size_t>(rank), 0);
   int64_t target = 0;
   T* const sums = partial.sum.mutable_data<T>();
@@ -101,7 +101,8 @@ PartialSum SumOver(const Tensor& value, const std::set<int>& axes) {
     for (int axis = rank - 1; axis >= 0; --axis) {
       const auto place = static_cast<size_t>(axis);
       target += strides[place];
-      // The index counts like an odometer: an axis that overflows goes back to 0 and carries over.
+      // The multi-index counts like an odometer: an axis that reaches its end goes back to 0, and
+      // the axis before it advances.
       if (++at[place] < value.shape().dim(axis)) break;
       target -= strides[place] * at[place];
       at[place] = 0;
@@ -117,8 +118,8 @@ absl::StatusOr<Tensor> ReduceOf(ReplicaReduce op, absl::Span<const Tensor> repli
   int64_t count = 0;
   for (const Tensor& value : replicas) {
     PartialSum partial = SumOver<T>(value, axes);
-    // The replicas' values may differ in size only along the reduced axes, which the sums do not
-    // have.
+    // The values of replicas may differ in size only along the reduced axes. The sums lack these
+    // axes, so all sums must have the same shape.
     if (!sums.empty() && partial.sum.shape() != sums[0].shape()) {
       return absl::InvalidArgumentError(absl::StrCat(
           "replicas have ", replicas[0].TypeString(), " and ", value.TypeString(),
@@ -128,8 +129,8 @@ absl::StatusOr<Tensor> ReduceOf(ReplicaReduce op, absl::Span<const Tensor> repli
     sums.push_back(std::move(partial.sum));
     count += partial.count;
   }
-  // The sums are added up in a balanced tree over ranks, so the order of additions, and with it the
-  // rounding, is always the same.
+  // The replicas' sums are added up in a balanced tree over ranks. So the order of additions, and
+  // with it the rounding, is always the same.
   for (size_t step = 1; step < sums.size(); step *= 2) {
     for (size_t i = 0; i + step < sums.size(); i += 2 * step) {
       T* const to = sums[i].template mutable_data<T>();
@@ -138,7 +139,8 @@ absl::StatusOr<Tensor> ReduceOf(ReplicaReduce op, absl::Span<const Tensor> repli
     }
   }
   if (op == ReplicaReduce::kSum) return sums[0];
-  // The mean of no elements is NaN for floats, as in TensorFlow; integers have no NaN.
+  // The mean of no elements is NaN for floats, as in TensorFlow. For integers it is an error,
+  // because they have no NaN.
   if (std::is_integral_v<T> && count == 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("the mean of no elements: replicas have ", replicas[0].TypeString()));
@@ -150,7 +152,8 @@ absl::StatusOr<Tensor> ReduceOf(ReplicaReduce op, absl::Span<const Tensor> repli
   return sums[0];
 }
 
-// Calls ReduceOf for the values' element type, which CheckNumbers has already accepted.
+// Calls ReduceOf with the C++ type of the values' elements. The caller has checked that the type is
+// a number type (CheckNumbers).
 absl::StatusOr<Tensor> ReduceAny(ReplicaReduce op, absl::Span<const Tensor> replicas,
                                  const std::set<int>& axes, bool by_axes) {
   switch (replicas[0].dtype()) {
@@ -183,7 +186,7 @@ absl::StatusOr<Tensor> ValuesFromFunction(
   std::vector<Tensor> rows;
   for (int64_t replica = 0; replica < num_replicas_in_sync; ++replica) {
     ASSIGN_OR_RETURN(const Tensor value, function({replica, num_replicas_in_sync}));
-    // Each value becomes one row: it gets a leading axis of extent 1.
+    // Each replica's value becomes one row of the result, so it gets a leading axis of extent 1.
     std::vector<int64_t> sizes = {1};
     sizes.insert(sizes.end(), value.shape().dims().begin(), value.shape().dims().end());
     const Shape row(sizes);

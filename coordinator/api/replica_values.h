@@ -1,9 +1,9 @@
 #pragma once
 
-// Values of replicas, as tf.distribute has them in cross-replica context. A fetch of kind
-// EACH_REPLICA returns one tensor per replica; the functions below combine these tensors into one,
-// like Strategy.reduce and Strategy.gather. Sums of floats over replicas are taken in the order of
-// a balanced tree over ranks; sums over the rows of one replica are taken in row order.
+// Operations on the values of replicas, as tf.distribute has them in cross-replica context. A fetch
+// of kind EACH_REPLICA returns one tensor per replica; the functions below combine these tensors
+// into one, like Strategy.reduce and Strategy.gather. Sums of floats over replicas are taken in the
+// order of a balanced tree over ranks. Sums over the rows of one replica are taken in row order.
 
 #include <string>
 #include <vector>
@@ -16,26 +16,26 @@
 
 namespace cohort {
 
-// Tells a value function for which replica it makes a value. TensorFlow:
-// tf.distribute.experimental.ValueContext.
+// The argument of a function that makes one value per replica: tells the function for which replica
+// it makes a value. TensorFlow: tf.distribute.experimental.ValueContext.
 struct ValueContext {
   int64_t replica_id_in_sync_group = 0;
   int64_t num_replicas_in_sync = 1;
 };
 
-// Calls the function once per replica and returns the results as the rows of one tensor. A closure
+// Calls `function` once per replica and returns the results as the rows of one tensor. A closure
 // takes this tensor as an argument if its program is bound with FromArgumentOfReplica
 // (common/program/bind.h). TensorFlow: Strategy.experimental_distribute_values_from_function.
-// Errors: those of the function; INVALID_ARGUMENT for values whose types or shapes differ, and for
-// no replicas.
+// Errors: those of `function`; INVALID_ARGUMENT for values whose types or shapes differ, and if
+// there are no replicas.
 absl::StatusOr<Tensor> ValuesFromFunction(
     int64_t num_replicas_in_sync,
     absl::FunctionRef<absl::StatusOr<Tensor>(const ValueContext&)> function);
 
 // The operation that combines the values of replicas. TensorFlow: tf.distribute.ReduceOp.
 enum class ReplicaReduce { kSum, kMean };
-// Converts the name "SUM" or "MEAN", in upper or lower case, to the operation. Errors:
-// INVALID_ARGUMENT naming both operations.
+// Converts the name "SUM" or "MEAN", in upper or lower case, to a ReplicaReduce. Errors:
+// INVALID_ARGUMENT for any other name; the text names both operations.
 absl::StatusOr<ReplicaReduce> ReplicaReduceFromName(absl::string_view name);
 
 // Reduces the replicas' values element by element; MEAN divides by the number of replicas. Accepts
@@ -44,22 +44,23 @@ absl::StatusOr<ReplicaReduce> ReplicaReduceFromName(absl::string_view name);
 // shapes that differ, and for other types.
 absl::StatusOr<Tensor> ReduceReplicas(ReplicaReduce op, absl::Span<const Tensor> replicas);
 
-// Reduces each replica's value over `axes`, which may be negative, and then over the replicas. MEAN
-// divides by the number of all summed elements, so a replica with more elements has more weight.
-// Errors: those of the overload without axes, except that sizes may differ along `axes`;
-// INVALID_ARGUMENT naming an axis that is out of range or given twice.
+// Reduces each replica's value over `axes` (negative axes count from the end), and then over the
+// replicas. MEAN divides by the number of all summed elements, so a replica with more elements has
+// more weight. Errors: those of the overload without `axes`, except that sizes may differ along
+// `axes`; INVALID_ARGUMENT naming an axis that is out of range or given twice.
 absl::StatusOr<Tensor> ReduceReplicas(ReplicaReduce op, absl::Span<const Tensor> replicas,
                                       absl::Span<const int64_t> axes);
 
 // Reduces a value that was not computed by replicas, and so is the same for all of them. MEAN
-// returns the value. SUM returns the value if there is one replica or if it is all zeros. Errors:
-// INVALID_ARGUMENT for any other SUM, because it is unknown whether the value counts once or once
-// per replica.
+// returns the value. SUM returns the value if there is one replica, or if the value is all zeros.
+// Any other SUM is an INVALID_ARGUMENT error, because it is unknown whether the value counts once,
+// or once per replica.
 absl::StatusOr<Tensor> ReduceShared(ReplicaReduce op, const Tensor& value, int64_t replicas);
 
-// Concatenates the values of replicas along `axis`, which may be negative. TensorFlow:
-// Strategy.gather. Errors: INVALID_ARGUMENT for no value, scalars, another rank or type, sizes that
-// differ along another axis, and an axis that is out of range.
+// Concatenates the values of replicas along `axis`, which counts from the end if negative.
+// TensorFlow: Strategy.gather. Errors: INVALID_ARGUMENT if there are no values, for scalars, for
+// ranks or types that differ, for sizes that differ along another axis, and for an axis that is out
+// of range.
 absl::StatusOr<Tensor> GatherReplicas(absl::Span<const Tensor> replicas, int64_t axis);
 
 }  // namespace cohort

@@ -1,7 +1,7 @@
 #pragma once
 
-// The services that a program's cluster uses: threads, clock, files, network, and the waiter, on
-// which blocking calls of the API wait.
+// The services of the process that a cluster in a C++ program uses: threads, clock, files, network,
+// and a waiter. Blocking calls of the API block on the waiter.
 
 #include "common/base/event.h"
 #include "common/cluster/transport_kind.h"
@@ -10,12 +10,12 @@
 
 namespace cohort {
 
-// The runtime of a program, which outlives every coordinator, local cluster and checkpoint manager
-// made with it. Thread-safe.
+// The runtime of a C++ program. It must outlive every coordinator, local cluster and checkpoint
+// manager that is made with it. Thread-safe.
 class Runtime {
  public:
-  // Makes a runtime with a pool of `threads` threads. Everything runs on these threads, except the
-  // short work inside calls.
+  // Makes a runtime with a pool of `threads` threads. All callbacks and handlers run on these
+  // threads; only short work runs on the thread that calls the API.
   explicit Runtime(int threads = 2, TransportKind transport = TransportKind::kAuto)
       : world_(threads, transport) {}
 

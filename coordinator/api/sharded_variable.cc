@@ -10,7 +10,8 @@
 namespace cohort {
 namespace {
 
-// Returns the int32 or int64 elements of `ids` as int64.
+// Converts the int32 or int64 elements of `ids` to int64. Errors: INVALID_ARGUMENT for another
+// type.
 absl::StatusOr<std::vector<int64_t>> IdsOf(const Tensor& ids, const std::string& variable) {
   if (ids.dtype() == DType::kInt64)
     return std::vector<int64_t>(ids.span<int64_t>().begin(), ids.span<int64_t>().end());
@@ -20,8 +21,7 @@ absl::StatusOr<std::vector<int64_t>> IdsOf(const Tensor& ids, const std::string&
       absl::StrCat("variable ", variable, ": ids are ", ids.TypeString(), ", not int32 or int64"));
 }
 
-// Returns the shape whose extents are `head`, followed by the extents of `value` from axis `axis`
-// on.
+// Returns a shape: the extents in `head`, followed by the extents of `value` from axis `axis` on.
 Shape Joined(absl::Span<const int64_t> head, const Shape& value, int axis) {
   std::vector<int64_t> dims(head.begin(), head.end());
   for (int i = axis; i < value.rank(); ++i) dims.push_back(value.dim(i));
@@ -35,7 +35,8 @@ absl::StatusOr<Tensor> ShardedVariable::ReadRows(absl::Span<const int64_t> rows)
   if (!variable_.is_local() && !of_replicas) {
     return coordinator_.ps().ReadRows(variable_.layout(), rows);
   }
-  // Rows of a local variable, or of the joint value of replicas, are copied from the whole value.
+  // The rows of a local variable, or of a variable with one value per replica, are copied from the
+  // variable's whole value.
   ASSIGN_OR_RETURN(const Tensor whole, ConvertToTensor());
   Tensor picked(whole.dtype(), Joined({static_cast<int64_t>(rows.size())}, whole.shape(), 1));
   const size_t bytes =
@@ -50,7 +51,7 @@ absl::StatusOr<Tensor> ShardedVariable::ReadRows(absl::Span<const int64_t> rows)
 absl::StatusOr<Tensor> ShardedVariable::Slice(absl::Span<const SliceItem> items) const {
   const absl::StatusOr<SlicingPlan> plan = PlanSlicing(variable_.shape(), items);
   if (!plan.ok()) return Annotate(plan.status(), absl::StrCat("variable ", variable_.name()));
-  // A scalar has no rows, so its whole value is read.
+  // A scalar has no rows to select, so its whole value is read.
   absl::StatusOr<Tensor> rows = plan->axes.empty() ? ConvertToTensor() : ReadRows(plan->rows());
   if (!rows.ok()) return rows;
   return PickFromRows(*plan, *rows);
@@ -77,8 +78,8 @@ absl::StatusOr<Tensor> ShardedVariable::SparseRead(const Tensor& ids) const {
         absl::StrCat("variable ", variable_.name(), " is a scalar: it has no rows"));
   }
   ASSIGN_OR_RETURN(const std::vector<int64_t> rows, IdsOf(ids, variable_.name()));
-  // The coordinator checks the ids itself, because a local variable has no server that would refuse
-  // a bad id.
+  // The coordinator checks the ids itself: a local variable has no server that would refuse a bad
+  // id.
   RETURN_IF_ERROR(CheckRows(variable_.name(), shape.dim(0), rows));
   ASSIGN_OR_RETURN(const Tensor read, ReadRows(rows));
   return read.Reshaped(Joined(ids.shape().dims(), shape, 1));
@@ -87,7 +88,7 @@ absl::StatusOr<Tensor> ShardedVariable::SparseRead(const Tensor& ids) const {
 absl::StatusOr<Tensor> ShardedVariable::GatherNd(const Tensor& indices) const {
   const Shape shape = variable_.shape();
   ASSIGN_OR_RETURN(const std::vector<int64_t> numbers, IdsOf(indices, variable_.name()));
-  // The last axis of `indices` holds the indices of one element or sub-tensor of the variable.
+  // The last axis of `indices` holds the multi-index of one element or sub-tensor of the variable.
   const int last = indices.shape().rank() - 1;
   const int64_t depth = last < 0 ? 0 : indices.shape().dim(last);
   if (depth < 1 || depth > shape.rank()) {
@@ -100,7 +101,7 @@ absl::StatusOr<Tensor> ShardedVariable::GatherNd(const Tensor& indices) const {
                               static_cast<int>(depth));
   const size_t count = numbers.size() / static_cast<size_t>(depth);
   std::vector<int64_t> rows(count);
-  // Offset of each gathered element or sub-tensor in its row, in units of its size.
+  // For each gathered element or sub-tensor: its offset in its row, in units of its own size.
   std::vector<int64_t> places(count, 0);
   for (size_t i = 0; i < numbers.size(); ++i) {
     const int axis = static_cast<int>(i % static_cast<size_t>(depth));
@@ -110,8 +111,8 @@ absl::StatusOr<Tensor> ShardedVariable::GatherNd(const Tensor& indices) const {
                                                 " of axis ", axis));
     }
     const size_t piece = i / static_cast<size_t>(depth);
-    // The first index selects the row; the further indices select an element or sub-tensor within
-    // the row.
+    // The first number of a multi-index selects the row; the further numbers select an element or
+    // sub-tensor within the row.
     if (axis == 0) {
       rows[piece] = numbers[i];
     } else {
@@ -122,7 +123,7 @@ absl::StatusOr<Tensor> ShardedVariable::GatherNd(const Tensor& indices) const {
   Tensor gathered(read.dtype(), result);
   const size_t row_bytes =
       static_cast<size_t>(shape.row_elements()) * ElementSize(variable_.dtype());
-  // `bytes` is the size of one gathered element or sub-tensor.
+  // `bytes` is the size of one gathered element or sub-tensor in bytes.
   const size_t bytes = count == 0 ? 0 : gathered.num_bytes() / count;
   for (size_t i = 0; i < count; ++i) {
     std::memcpy(gathered.mutable_raw() + i * bytes,

@@ -3,9 +3,9 @@
 // A variable with the operations of TensorFlow's ShardedVariable, whether or not the variable is
 // cut into slices. The operations are meant for the coordinator's own code, which initializes,
 // inspects and corrects values; training goes through closures. A read asks all parameter servers
-// in parallel, and asks for each row once. The result has the rows in the order of the ids, with
-// duplicates (TensorFlow's sparse_read returns them in the order of the shards). As in TensorFlow,
-// a read is consistent within each slice only.
+// in parallel, and asks for each row once. The result has the rows in the order of the requested
+// ids, with duplicates (TensorFlow's sparse_read returns them in the order of the shards). As in
+// TensorFlow, a read is consistent within each slice only.
 
 #include <utility>
 
@@ -16,12 +16,13 @@
 
 namespace cohort {
 
-// A variable with TensorFlow's reads and changes. Every method's errors: those of PsControl. Ids
-// are checked before any request is sent: OUT_OF_RANGE naming the variable and the id. Thread-safe;
-// the coordinator outlives it.
+// A variable with TensorFlow's reads and changes. Every method also returns the errors of
+// PsControl. Methods that take ids check them before any request is sent: OUT_OF_RANGE names the
+// variable and the id. The coordinator outlives this object. Thread-safe.
 class ShardedVariable {
  public:
-  // Wraps a variable that lives on parameter servers, or a local variable, which can only be read.
+  // Wraps a variable that lives on parameter servers, or a local variable. A local variable can
+  // only be read.
   ShardedVariable(ClusterCoordinator& coordinator, Variable variable)
       : coordinator_(coordinator), variable_(std::move(variable)) {}
 
@@ -43,17 +44,17 @@ class ShardedVariable {
   // tf.gather_nd(v, indices).
   absl::StatusOr<Tensor> GatherNd(const Tensor& indices) const;
 
-  // Change the variable. A change is not a push: it leaves the slots, the version and the set of
-  // applied closures of each slice as they are. Each slice makes the change once, however often the
-  // request is repeated. With a recovery directory the change is durable when the method returns.
-  // Errors: INVALID_ARGUMENT naming the variable, for another type or shape, an integer division by
-  // 0, or a local variable; the variable is then unchanged.
+  // Change the whole variable. A change is not a push: it leaves the slots, the version and the set
+  // of applied closures of each slice as they are. Each slice makes the change once, however often
+  // the request is repeated. With a recovery directory, the change is durable when the method
+  // returns. Errors: INVALID_ARGUMENT naming the variable, for a value of another type or shape, an
+  // integer division by 0, or a local variable; the variable is then unchanged.
   absl::Status Assign(const Tensor& value) const;
   absl::Status AssignAdd(const Tensor& delta) const;
   absl::Status AssignSub(const Tensor& delta) const;
-  // Change the rows `ids[i]` (int32 or int64 [n]) with the rows `updates[i]`. If an id occurs more
-  // than once, its updates are made one after another. TensorFlow's batch_scatter_update then
-  // equals scatter_update.
+  // Change row `ids[i]` of the variable with row `updates[i]`, for each i; `ids` is int32 or int64
+  // [n]. If an id occurs more than once, its updates are made one after another. So TensorFlow's
+  // batch_scatter_update and scatter_update do the same here.
   absl::Status ScatterUpdate(const Tensor& ids, const Tensor& updates) const;
   absl::Status ScatterAdd(const Tensor& ids, const Tensor& updates) const;
   absl::Status ScatterSub(const Tensor& ids, const Tensor& updates) const;

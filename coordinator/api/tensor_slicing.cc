@@ -9,12 +9,13 @@
 namespace cohort {
 namespace {
 
-// Returns the positions that a range selects along an axis of the given extent, as NumPy does.
+// Returns the positions that a range selects along an axis of length `extent`, by the rules of
+// NumPy.
 absl::StatusOr<AxisPick> PickOf(const Range& range, int64_t extent) {
   const int64_t step = range.step.value_or(1);
   if (step == 0) return absl::InvalidArgumentError("a slice's step is 0");
-  // For a negative step, -1 stands for the position before the first one, and extent - 1 is the
-  // last position.
+  // For a negative step, a range begins at position extent - 1 at the latest, and ends before the
+  // first position, which -1 stands for.
   const int64_t lowest = step > 0 ? 0 : -1;
   const int64_t highest = step > 0 ? extent : extent - 1;
   const auto clamp = [&](int64_t at) {
@@ -24,14 +25,14 @@ absl::StatusOr<AxisPick> PickOf(const Range& range, int64_t extent) {
   const int64_t end = range.end ? clamp(*range.end) : (step > 0 ? highest : lowest);
   const int64_t distance = step > 0 ? end - begin : begin - end;
   if (distance <= 0) return AxisPick{begin, step, 0};
-  // The stride is unsigned, because the smallest int64 has no negative. If the stride is longer
-  // than the distance, only the first position is selected.
+  // The stride is unsigned, because the smallest int64 has no positive counterpart. If the stride
+  // is longer than the distance between begin and end, only the first position is selected.
   const uint64_t stride = step > 0 ? static_cast<uint64_t>(step) : -static_cast<uint64_t>(step);
   return AxisPick{begin, step,
                   1 + static_cast<int64_t>(static_cast<uint64_t>(distance - 1) / stride)};
 }
 
-// Returns the single position that an index selects along an axis.
+// Returns the one position that an Index item selects along an axis. Errors: OUT_OF_RANGE.
 absl::StatusOr<AxisPick> PickOf(const Index& index, int64_t extent, size_t axis) {
   if (index.at < -extent || index.at >= extent) {
     return absl::OutOfRangeError(absl::StrCat("index ", index.at, " of axis ", axis,
@@ -40,14 +41,15 @@ absl::StatusOr<AxisPick> PickOf(const Index& index, int64_t extent, size_t axis)
   return AxisPick{index.at < 0 ? index.at + extent : index.at, 1, 1};
 }
 
-// Builds a slicing plan from the items of an index expression, which are added one after another.
-// Thread-compatible.
+// Builds a slicing plan from the items of an index expression. Add is called with each item in
+// order. Thread-compatible.
 class Planner {
  public:
   explicit Planner(const Shape& shape) : shape_(shape) {}
 
   absl::Status Add(const SliceItem& item, size_t axes_of_ellipsis) {
-    // A NewAxis item adds an axis to the result only, so it uses up no axis of the value.
+    // A NewAxis item only adds an axis to the result; it selects nothing along an axis of the
+    // value.
     if (std::holds_alternative<NewAxis>(item)) {
       dims_.push_back(1);
       return absl::OkStatus();
@@ -61,7 +63,7 @@ class Planner {
       dims_.push_back(pick.count);
       return absl::OkStatus();
     }
-    // An index selects one position, and its axis does not appear in the result.
+    // An Index item selects one position along its axis, and the result lacks this axis.
     ASSIGN_OR_RETURN(const AxisPick pick, PickOf(std::get<Index>(item), extent, axis));
     plan_.axes.push_back(pick);
     return absl::OkStatus();
@@ -81,12 +83,12 @@ class Planner {
   std::vector<int64_t> dims_;
 };
 
-// Copies the selected elements of the value to `out`, axis by axis. Pick handles the axes from
-// `axis` on; its `in` points to the first element along `axis`. Only selected rows of axis 0 were
-// read. Thread-compatible.
+// Copies the selected elements of a value to `out`, axis by axis. Pick handles the axes from number
+// `axis` on, and `in` points to the first element of the value along them. Only the selected rows
+// of the value were read, so `in` has no other rows. Thread-compatible.
 struct Picker {
   const SlicingPlan& plan;
-  const std::vector<size_t>& strides;  // stride of each axis in bytes
+  const std::vector<size_t>& strides;  // stride of each axis of the value, in bytes
   std::byte* out;
   size_t element_bytes;
 
@@ -98,7 +100,7 @@ struct Picker {
     }
     const AxisPick& pick = plan.axes[axis];
     const bool whole = axis + 1 == plan.axes.size() && pick.step == 1;
-    // Neighboring elements along the last axis are copied in one memcpy.
+    // If the selection along the last axis is contiguous, it is copied in one memcpy.
     if (whole && axis > 0) {
       const size_t bytes = static_cast<size_t>(pick.count) * element_bytes;
       std::memcpy(out, in + static_cast<size_t>(pick.start) * element_bytes, bytes);
@@ -106,7 +108,7 @@ struct Picker {
       return;
     }
     for (int64_t i = 0; i < pick.count; ++i) {
-      // Only the selected rows were read, so the i-th selected row is row i of `in`.
+      // Only the selected rows of axis 0 were read, so the i-th selected row is row i of `in`.
       const int64_t place = axis == 0 ? i : pick.start + i * pick.step;
       Pick(axis + 1, in + static_cast<size_t>(place) * strides[axis]);
     }
@@ -140,7 +142,7 @@ absl::StatusOr<SlicingPlan> PlanSlicing(const Shape& shape, absl::Span<const Sli
   }
   Planner planner(shape);
   for (const SliceItem& item : items) RETURN_IF_ERROR(planner.Add(item, rank - picks));
-  // If there is no ellipsis, the remaining axes of the value are taken whole.
+  // If the expression has no ellipsis, the remaining axes of the value are taken whole.
   if (ellipses == 0) RETURN_IF_ERROR(planner.AddWhole(rank - picks));
   return planner.Finish();
 }
@@ -150,7 +152,8 @@ Tensor PickFromRows(const SlicingPlan& plan, const Tensor& rows) {
   if (result.num_bytes() == 0) return result;
   const size_t element_bytes = ElementSize(rows.dtype());
   std::vector<size_t> strides(plan.axes.size(), element_bytes);
-  // Computes strides from the last axis to the first. The extent of axis 0 is not needed.
+  // The stride of an axis is computed from the stride and extent of the axis after it. The extent
+  // of axis 0 is not needed.
   for (size_t axis = plan.axes.size(); axis-- > 1;) {
     strides[axis - 1] =
         strides[axis] * static_cast<size_t>(rows.shape().dim(static_cast<int>(axis)));

@@ -1,11 +1,11 @@
 #pragma once
 
-// TensorFlow's and NumPy's basic indexing in two steps, because the rows of a variable lie on
-// parameter servers: a plan tells which rows are needed, and a second step selects the result from
-// these rows. An index expression is a list of items:
-//   Index     one position along an axis, from the end if negative; the axis disappears
-//   Range     [begin, end) by step; absent ends mean the whole axis, ends outside are clamped
-//   Ellipsis  as many whole axes as no other item names; at most one
+// TensorFlow's and NumPy's basic indexing of a variable in two steps, because the rows of a
+// variable lie on parameter servers: a plan tells which rows are needed, and a second step selects
+// the result from these rows. An index expression is a list of items:
+//   Index     one position along an axis, counted from the end if negative; the axis disappears
+//   Range     [begin, end) by step; a missing end means the axis's end, ends outside are clamped
+//   Ellipsis  all axes that no other item selects from, whole; at most one per expression
 //   NewAxis   an axis of extent 1 that the value does not have
 
 #include <cstdint>
@@ -38,11 +38,11 @@ struct AxisPick {
 };
 
 struct SlicingPlan {
-  std::vector<AxisPick> axes;  // the selected positions of each axis of the value
+  std::vector<AxisPick> axes;  // the positions that are selected along each axis of the value
   Shape result;
 
-  // Returns the selected rows of axis 0, in the order of the result. The value must have at least
-  // one axis.
+  // Returns the numbers of the selected rows (positions along axis 0), in the order of the result.
+  // The value must have at least one axis.
   std::vector<int64_t> rows() const;
 };
 
@@ -50,8 +50,8 @@ struct SlicingPlan {
 // outside its axis; INVALID_ARGUMENT for a step of 0, a second ellipsis, or more items than axes.
 absl::StatusOr<SlicingPlan> PlanSlicing(const Shape& shape, absl::Span<const SliceItem> items);
 
-// Selects the result of a slicing plan from `rows`, which holds the rows plan.rows() with all other
-// axes whole. For a value without axes, `rows` is the value.
+// Selects the result of a slicing plan from `rows`: the rows plan.rows() of the value, whole along
+// all other axes. For a value without axes, `rows` is the value itself.
 Tensor PickFromRows(const SlicingPlan& plan, const Tensor& rows);
 
 }  // namespace cohort

@@ -13,26 +13,25 @@ absl::StatusOr<ClusterCoordinator*> TrainingStrategy::Coordinator() {
   {
     MutexLock lock(mutex_);
     if (coordinator_ != nullptr) return coordinator_.get();
-    // The first thread that finds no coordinator tries to connect; later threads wait for the
-    // result of that attempt.
+    // The first thread that finds no coordinator tries to connect. Other threads that come
+    // meanwhile wait for the result of this attempt.
     mine = attempt_ == nullptr;
     if (mine) attempt_ = std::make_shared<Attempt>();
     attempt = attempt_;
   }
   if (mine) {
-    // The lock is not held while connecting, because connecting waits for the cluster.
+    // The lock is not held during Connect, which waits for the cluster.
     auto connected = ClusterCoordinator::Connect(world_, waiter_, options_);
     attempt->status = connected.status();
     {
       MutexLock lock(mutex_);
       if (connected.ok()) coordinator_ = *std::move(connected);
-      // After a failed attempt to connect, the next call makes a new attempt.
+      // If this attempt has failed, the next call makes a new one.
       attempt_ = nullptr;
     }
     attempt->ended.Notify();
   }
-  // Waiting for another thread's attempt needs no time-out of its own, because Connect has a
-  // deadline.
+  // A thread may wait here without a timeout of its own, because Connect ends after a deadline.
   waiter_.Wait(attempt->ended, absl::InfiniteDuration());
   if (!attempt->status.ok()) return attempt->status;
   MutexLock lock(mutex_);

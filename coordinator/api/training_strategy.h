@@ -1,7 +1,8 @@
 #pragma once
 
-// A strategy as its user holds it: the cluster, the way variables are cut, and one coordinator. As
-// in tf.distribute, every ClusterCoordinator made for a strategy is the same object.
+// A strategy as a user's program holds it: the cluster, the way variables are cut, and one
+// coordinator. As in tf.distribute, every request for the ClusterCoordinator of a strategy returns
+// the same object.
 
 #include <memory>
 
@@ -18,9 +19,9 @@ class TrainingStrategy {
  public:
   TrainingStrategy(World world, Waiter& waiter, ClusterCoordinator::Options options);
 
-  // Connects at the first call. Every other call, from any thread, returns the same coordinator,
-  // which lives as long as this object. Errors: those of ClusterCoordinator::Connect, which all
-  // waiting calls get; a later call tries again.
+  // Connects to the cluster at the first call. Every other call, from any thread, returns the same
+  // coordinator, which lives as long as this object. Errors: those of ClusterCoordinator::Connect;
+  // all calls that wait for the failed attempt get its error, and a later call tries again.
   absl::StatusOr<ClusterCoordinator*> Coordinator();
 
  private:
@@ -28,7 +29,8 @@ class TrainingStrategy {
   // for it.
   struct Attempt {
     Event ended;
-    // The result of the attempt; written before the event happens, read after it.
+    // The result of the attempt. It is written before `ended` is notified, and read only after
+    // that.
     absl::Status status;
   };
 
@@ -36,7 +38,8 @@ class TrainingStrategy {
   Waiter& waiter_;
   const ClusterCoordinator::Options options_;
   Mutex mutex_;
-  std::shared_ptr<Attempt> attempt_ ABSL_GUARDED_BY(mutex_);  // the attempt under way, or null
+  // The attempt to connect that is under way, or null.
+  std::shared_ptr<Attempt> attempt_ ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<ClusterCoordinator> coordinator_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -16,13 +16,14 @@ namespace cohort {
 
 // A component of a sharded variable, as TensorFlow's `ShardedVariable.variables` lists them.
 struct VariableComponent {
-  // Component name: "embedding/part_0", or the variable's own name if it is not cut.
+  // The component's name: "embedding/part_0", or the variable's own name if the variable is not
+  // cut.
   std::string name;
   Shape shape;
   std::string device;  // device name: "/job:ps/replica:0/task:1/device:CPU:0"
 };
 
-// An immutable handle of a variable; thread-safe.
+// A handle of a variable. Immutable. Thread-safe.
 class Variable {
  public:
   // Makes a variable whose value stays in the coordinator.
@@ -37,8 +38,8 @@ class Variable {
   const Tensor& local_value() const { return *local_value_; }
   // Returns the device of the variable's first component.
   std::string device() const { return variables().front().device; }
-  // Returns the components in row order, like `variables` of TensorFlow's ShardedVariable. If each
-  // replica has a value of its own, returns one component per replica.
+  // Returns the components in row order, like `variables` of TensorFlow's ShardedVariable. If the
+  // variable has one value per replica, returns one component per replica.
   std::vector<VariableComponent> variables() const;
   const proto::VariableLayout& layout() const { return layout_; }
 

@@ -21,11 +21,11 @@ namespace cohort {
 
 namespace {
 
-// The pause before workers that have not answered are asked again.
+// The pause before the coordinator asks workers again that have not answered.
 constexpr absl::Duration kPause = absl::Milliseconds(50);
 
-// Returns whether the failed call may succeed when it is repeated, by the same worker process or by
-// one that replaces it.
+// Returns whether a call that failed with `status` may succeed if it is repeated, on the same
+// worker process or on the process that replaces it.
 bool MayAnswerLater(const absl::Status& status) {
   const proto::ErrorClass error_class = ClassOf(status);
   if (error_class == proto::STALE || error_class == proto::TRANSIENT ||
@@ -43,26 +43,27 @@ std::vector<TaskLink> ServingWorkers(const Cluster& cluster) {
   for (const TaskLink& link : cluster.serving()) {
     if (link.task.role() == RoleName(Role::kWorker)) workers.push_back(link);
   }
-  // The order by index makes the order of answers and error texts deterministic.
+  // Workers are asked in the order of their indices, so answers and error texts are deterministic.
   std::sort(workers.begin(), workers.end(),
             [](const TaskLink& a, const TaskLink& b) { return a.task.index() < b.task.index(); });
   return workers;
 }
 
-// Waits a short time before workers are asked again. Meanwhile the coordinator may learn that
-// silent workers are lost, or that lost workers are back. Errors: that of Cluster::Abort.
+// Waits a short time before workers are asked again. During this time the coordinator may find out
+// that silent workers are lost, or that lost workers are back. Errors: the error of Cluster::Abort,
+// if the job was aborted.
 absl::Status PauseForWorkers(World world, Waiter& waiter, const Cluster& cluster) {
   const auto after_pause = [&](auto done) {
     world.clock.CallAt(world.clock.Now() + kPause, [done]() mutable { done(true); });
   };
   RETURN_IF_ERROR(Await<bool>(waiter, absl::InfiniteDuration(), "a while", after_pause).status());
-  // If the job was aborted, its error ends the caller's loop.
+  // If the job was aborted, the caller stops asking, and returns the error of the abort.
   return cluster.ended();
 }
 
 struct WorkerQuestion {
-  std::string method;  // path of the gRPC method: "/cohort.proto.WorkerService/ListDevices"
-  // The purpose of the call, in the text of a time-out: "workers to list their devices".
+  std::string method;  // path of the gRPC method, such as "/cohort.proto.WorkerService/ListDevices"
+  // The awaited event, in the words of an error text: "workers to list their devices".
   std::string what;
   absl::Duration call_timeout;  // how long one call may be silent
 };
@@ -70,13 +71,15 @@ struct WorkerQuestion {
 template <typename Response>
 struct WorkerAnswer {
   proto::TaskRef task;
-  // Names the worker as origin, except for an error that MayAnswerLater accepts.
+  // OK, or the error of the call. The error names the worker as its origin, unless MayAnswerLater
+  // accepts the error.
   absl::Status status;
   Response response;
 };
 
-// Asks one worker. If the worker is lost before it answers, the status of the answer is that loss,
-// because the coordinator notices a loss sooner than the call to a stopped worker times out.
+// Asks one worker. If the worker is lost before it answers, `done` gets an answer whose status is
+// the error of the loss. The loss of a stopped worker is known sooner than the call to it times
+// out.
 template <typename Response, typename Request>
 void AskWorker(Cluster& cluster, const TaskLink& link, const WorkerQuestion& question,
                const Request& request,
@@ -104,8 +107,8 @@ void AskWorker(Cluster& cluster, const TaskLink& link, const WorkerQuestion& que
                       });
 }
 
-// Asks all workers in `links` in parallel and blocks until each has answered or is lost. Returns
-// the answers in the order of `links`.
+// Asks all workers in `links` in parallel, and blocks until each has answered or is lost. Returns
+// their answers in the order of `links`; the status of an answer may be an error.
 template <typename Response, typename Request>
 absl::StatusOr<std::vector<WorkerAnswer<Response>>> AskWorkers(Waiter& waiter, Cluster& cluster,
                                                                const std::vector<TaskLink>& links,
@@ -122,7 +125,8 @@ absl::StatusOr<std::vector<WorkerAnswer<Response>>> AskWorkers(Waiter& waiter, C
       });
 }
 
-// Returns the error of a worker that serves but left the question unanswered for the time `lasted`.
+// Returns the error of a question that a worker left unanswered for the time `lasted`, although the
+// worker serves.
 template <typename Request>
 absl::Status UnansweredQuestion(const WorkerQuestion& question, const Request& request,
                                 const proto::TaskRef& worker, absl::Duration lasted,
@@ -133,9 +137,10 @@ absl::Status UnansweredQuestion(const WorkerQuestion& question, const Request& r
 
 using DataAnswer = WorkerAnswer<proto::CreateDatasetResponse>;
 
-// Asks the workers in `links` in parallel to build the data set. If a worker serves but has not
-// answered in time, the status of its answer names the call. Errors: a refusal by a worker that
-// asking again would not change.
+// Asks the workers in `links` in parallel to build the data set. If `expected` is not null, each
+// worker compares its data with it. If a worker serves but does not answer in time, the status of
+// its answer says so and names the call. Errors: that of a worker that refuses, if it would refuse
+// again.
 absl::StatusOr<std::vector<DataAnswer>> AskToBuild(Waiter& waiter, Cluster& cluster,
                                                    const DataQuestion& question,
                                                    const std::vector<TaskLink>& links,
@@ -160,8 +165,9 @@ absl::StatusOr<std::vector<DataAnswer>> AskToBuild(Waiter& waiter, Cluster& clus
   return answers;
 }
 
-// Asks one worker to build the data set and, if that worker does not answer, all other workers in
-// parallel. Errors: that of one of the workers.
+// Asks one worker to build the data set. If that worker does not answer, asks all other workers in
+// parallel. Returns the first answer. Errors: if no worker has answered, the error of one of them;
+// the error of a worker that refuses.
 absl::StatusOr<proto::ExpectedData> FirstAnswer(Waiter& waiter, Cluster& cluster,
                                                 const DataQuestion& question) {
   absl::Status error =
@@ -174,15 +180,15 @@ absl::StatusOr<proto::ExpectedData> FirstAnswer(Waiter& waiter, Cluster& cluster
                        [&](const TaskLink& link) { return asked.count(link.task.index()) > 0; }),
         links.end());
     if (links.empty()) return error;
-    // At first only one worker is asked, because a data set may be costly to build.
+    // The first time, only one worker is asked, because building a data set may be costly.
     if (asked.empty()) links.erase(links.begin() + 1, links.end());
     for (const TaskLink& link : links) asked.insert(link.task.index());
     ASSIGN_OR_RETURN(const std::vector<DataAnswer> answers,
                      AskToBuild(waiter, cluster, question, links, nullptr));
     for (const DataAnswer& answer : answers) {
       if (!answer.status.ok()) {
-        // The time-out of a silent worker tells the user more than a broken connection, so it is
-        // the error that is kept.
+        // If one error is a timeout of a silent worker, this error is kept, because it tells the
+        // user more than the error of a broken connection.
         if (!absl::IsDeadlineExceeded(error)) error = answer.status;
         continue;
       }
@@ -199,9 +205,9 @@ absl::StatusOr<proto::ExpectedData> FirstAnswer(Waiter& waiter, Cluster& cluster
 }
 
 using DeviceAnswer = WorkerAnswer<proto::ListDevicesResponse>;
-using Answers = std::map<int, proto::ListDevicesResponse>;  // answers by worker index
+using Answers = std::map<int, proto::ListDevicesResponse>;  // the workers' devices, by worker index
 
-// Returns the workers in `workers` that are still members of the job.
+// Returns those of `workers` that are still members of the job.
 std::vector<int> MembersOf(const Cluster& cluster, const std::vector<int>& workers) {
   std::vector<int> members;
   for (const int worker : workers) {
@@ -210,7 +216,7 @@ std::vector<int> MembersOf(const Cluster& cluster, const std::vector<int>& worke
   return members;
 }
 
-// Returns links to the workers in `workers` that serve and have no answer in `without`.
+// Returns links to those of `workers` that serve and have no entry in `without`.
 std::vector<TaskLink> LinksOf(const Cluster& cluster, const std::vector<int>& workers,
                               const Answers& without) {
   std::vector<TaskLink> links;
@@ -227,7 +233,7 @@ bool HaveAnswered(const Answers& answers, const std::vector<int>& workers) {
                      [&](int worker) { return answers.count(worker) > 0; });
 }
 
-// Logs the workers without an answer, because the job begins without them.
+// Logs those of `workers` that have no answer. The job begins without them.
 void LogLeftOut(const Answers& answers, const std::vector<int>& workers) {
   std::vector<int> left_out;
   for (const int worker : workers) {
@@ -261,7 +267,7 @@ absl::StatusOr<std::vector<std::string>> InCommon(const Answers& answers) {
   return std::vector<std::string>(wanted.devices().begin(), wanted.devices().end());
 }
 
-// Logs why workers use no GPU, one line for each different reason.
+// Logs why workers use no GPU. Workers with the same reason share a line.
 void LogReasons(const Answers& answers) {
   std::map<std::string, std::vector<int>> reasons;
   for (const auto& [worker, answer] : answers) {
@@ -272,7 +278,7 @@ void LogReasons(const Answers& answers) {
   }
 }
 
-// Returns whether as many of `workers` serve as the job needs to begin.
+// Returns whether so many of `workers` serve that the job may begin (cluster.min_workers).
 bool AreEnough(const Cluster& cluster, const std::vector<int>& workers) {
   return static_cast<int>(LinksOf(cluster, workers, {}).size()) >=
          std::max(1, cluster.limits().min);
@@ -289,7 +295,7 @@ absl::StatusOr<DataOfWorkers> AskForData(World world, Waiter& waiter, Cluster& c
     first = FirstAnswer(waiter, cluster, question);
     if (first.ok()) break;
     if (!MayAnswerLater(first.status()) || world.clock.Now() >= deadline) return first.status();
-    // Any worker that serves can answer, so the loop does not wait for a particular worker.
+    // As long as no worker has answered, those that then serve are asked, until the deadline.
     RETURN_IF_ERROR(PauseForWorkers(world, waiter, cluster));
   }
   DataOfWorkers data{*first, {first->worker().incarnation()}};
@@ -304,8 +310,8 @@ absl::Status AskToCompare(Waiter& waiter, Cluster& cluster, const DataQuestion& 
   for (TaskLink& link : ServingWorkers(cluster)) {
     if (data.asked.insert(link.task.incarnation()).second) others.push_back(std::move(link));
   }
-  // Each of these workers compares its own data with those of the first worker, and refuses if they
-  // differ.
+  // Each of these workers compares its own data with those of the first worker, and answers with an
+  // error if they differ.
   return AskToBuild(waiter, cluster, question, others, &data.expected).status();
 }
 
@@ -323,7 +329,7 @@ absl::StatusOr<std::vector<std::string>> AskForDevices(World world, Waiter& wait
                                 "workers to list their devices", question.call_timeout};
   Answers answers;
   const absl::Duration absence = std::min(cluster.self().lease, question.timeout / 2);
-  absl::Time last_asked = world.clock.Now();  // when workers that serve were last asked
+  absl::Time last_asked = world.clock.Now();  // when a serving worker was last asked
   RETURN_IF_ERROR(cluster.ended());
   while (true) {
     const std::vector<int> workers = MembersOf(cluster, question.workers);
@@ -345,8 +351,8 @@ absl::StatusOr<std::vector<std::string>> AskForDevices(World world, Waiter& wait
       }
     }
     if (HaveAnswered(answers, workers) && !answers.empty()) break;
-    // The time for which a worker may be absent counts from the last question, since a worker that
-    // serves may still answer.
+    // As long as serving workers are asked, they may still answer. So the time for which lost
+    // workers are awaited begins with the last question.
     if (!links.empty()) last_asked = world.clock.Now();
     // A lost worker does not delay a job for which enough other workers serve. A worker that began
     // to serve after the question has given no answer yet and is asked in the next turn.

@@ -1,9 +1,10 @@
 #pragma once
 
-// The questions that the coordinator asks the workers before training, with one answer per worker:
-// the data that they read (WorkerService.CreateDataset), and their devices
-// (WorkerService.ListDevices). Any worker may make any batch, so all workers have to read the same
-// data: its length and the type of its elements are compared.
+// Questions that the coordinator asks all workers before training. One question is about the data
+// that they read (WorkerService.CreateDataset), another about their devices
+// (WorkerService.ListDevices). Every worker must read the same data, because any worker may be
+// given any batch. So the workers' answers about the length of the data set and the type of its
+// elements are compared.
 
 #include <cstdint>
 #include <set>
@@ -22,43 +23,48 @@ namespace cohort {
 struct DataQuestion {
   uint64_t dataset_id = 0;
   const proto::DatasetSpec& spec;
-  absl::Duration timeout;       // how long to wait for the first answer of a worker
-  absl::Duration call_timeout;  // how long one worker may take to read its files
+  absl::Duration timeout;  // how long to wait until some worker has answered
+  // The time limit of one call, in which the worker may have to read its files.
+  absl::Duration call_timeout;
 };
 
 struct DataOfWorkers {
-  proto::ExpectedData expected;  // the data of the worker that was asked first
-  std::set<uint64_t> asked;      // incarnations of the workers that were asked
+  // The data set as the first worker that answered has described it.
+  proto::ExpectedData expected;
+  std::set<uint64_t> asked;  // incarnations of the workers that were asked
 };
 
 // Asks one serving worker to build the data set, and then all other serving workers, which compare
-// their data with the first worker's. Skips a worker that is lost before it has answered; such a
-// worker learns the expected data when it is back. Blocks. Errors: INVALID_ARGUMENT naming two
-// workers, their lengths and types; an error that a worker answers (a missing file); that of
-// Cluster::Abort; UNAVAILABLE when no worker has answered in time.
+// their data with the first worker's. Skips a worker that is lost before it has answered. Such a
+// worker compares its data once it is back and runs a closure. Blocks. Errors: INVALID_ARGUMENT
+// naming two workers with different data, and their lengths and types; an error that a worker
+// answers (such as a missing file); the error of Cluster::Abort; UNAVAILABLE if no worker has
+// answered in time.
 absl::StatusOr<DataOfWorkers> AskForData(World world, Waiter& waiter, Cluster& cluster,
                                          const DataQuestion& question);
 
-// Asks the serving workers that `data`, the result of AskForData, does not name as asked to build
-// the data set and to compare it with `data.expected`, and adds them to `data.asked`. Skips a
-// worker that is lost or stays silent. Blocks. Errors: those of AskForData, except UNAVAILABLE.
+// Asks serving workers that are not in `data.asked` to build the data set and to compare it with
+// `data.expected`; `data` is the result of AskForData. Adds the asked workers to `data.asked`.
+// Skips workers that are lost or stay silent. Blocks. Errors: those of AskForData, except
+// UNAVAILABLE.
 absl::Status AskToCompare(Waiter& waiter, Cluster& cluster, const DataQuestion& question,
                           DataOfWorkers& data);
 
 struct DeviceQuestion {
   std::vector<int> workers;  // task indices of the workers to ask
-  absl::Duration timeout;    // how long the whole question may take, for all workers together
-  // The time-out of one call. A worker that does not answer in this time is asked again.
+  absl::Duration timeout;    // how long the question may take for all workers together
+  // The time limit of one call. A worker that has not answered by then is asked again.
   absl::Duration call_timeout;
 };
 
-// Returns the devices that each of `question.workers` has, which must be the same on all of them.
-// Blocks. All these workers have served before (ClusterCoordinator::WaitForCluster). A worker that
-// is lost before it has answered is asked again when it is back. If it stays away for the lease, or
-// for half of `timeout`, it is left out, provided that as many workers as the job needs serve; it
-// joins later like any late worker. A removed worker is not waited for. Errors: INVALID_ARGUMENT
-// naming two workers whose devices differ, with both lists; DEADLINE_EXCEEDED of class WORKER_LOST
-// naming the missing workers; Cluster::Abort's; a worker's own error.
+// Asks the workers in `question.workers` for their devices, and returns the devices, which must be
+// the same on all of these workers. Blocks. Each of these workers must have served before
+// (ClusterCoordinator::WaitForCluster). A worker that is lost before it has answered is asked again
+// once it is back. If it stays away for the time of a lease, or for half of `timeout` if that is
+// shorter, and enough other workers serve, its answer is not awaited any longer; it joins the job
+// later. The answer of a removed worker is not awaited either. Errors: INVALID_ARGUMENT naming two
+// workers whose devices differ, with both lists; DEADLINE_EXCEEDED of class WORKER_LOST naming the
+// missing workers; the error of Cluster::Abort; a worker's own error.
 absl::StatusOr<std::vector<std::string>> AskForDevices(World world, Waiter& waiter,
                                                        Cluster& cluster,
                                                        const DeviceQuestion& question);

@@ -1,6 +1,6 @@
 #pragma once
 
-// Helpers that turn an asynchronous call into a blocking one.
+// Functions that start an asynchronous call and block until the call has ended.
 
 #include <atomic>
 #include <cstdint>
@@ -18,16 +18,17 @@
 
 namespace cohort {
 
-// Runs start(done) and blocks until done(StatusOr<T>) was called. `what` names the awaited event in
-// the error text. Errors: those passed to `done`; DEADLINE_EXCEEDED naming `what`.
+// Calls start(done), and blocks until done(StatusOr<T>) is called or the timeout ends. Returns what
+// `done` got. `what` names the awaited event in the error text. Errors: those that `done` gets;
+// DEADLINE_EXCEEDED naming `what`.
 template <typename T, typename Start>
 absl::StatusOr<T> Await(Waiter& waiter, absl::Duration timeout, absl::string_view what,
                         Start start) {
   struct State {
     Event event;
-    absl::StatusOr<T> result;  // the result; written before the event happens, read after it
+    absl::StatusOr<T> result;  // the result, written before `event` happens
   };
-  // `done` shares the state, because it may be called after the time-out.
+  // The completion `done` shares the state, because it may be called after the timeout.
   auto state = std::make_shared<State>();
   start([state](absl::StatusOr<T> result) {
     state->result = std::move(result);
@@ -40,7 +41,8 @@ absl::StatusOr<T> Await(Waiter& waiter, absl::Duration timeout, absl::string_vie
   return std::move(state->result);
 }
 
-// Converts the `done` of an Await<bool> to a callback that takes a status; OK becomes true.
+// Converts the `done` of an Await<bool> to a callback that takes a status. An OK status becomes
+// true.
 template <typename Done>
 auto StatusTo(Done done) {
   return [done = std::move(done)](absl::Status status) mutable {
@@ -49,8 +51,8 @@ auto StatusTo(Done done) {
   };
 }
 
-// Passes the first of several results to `done` and drops the later ones. Shared by all callbacks
-// that may produce a result. Thread-safe.
+// Passes the first of several results to `done`, and ignores all later ones. Shared by all
+// callbacks that may produce a result. Thread-safe.
 template <typename T>
 class FirstResult {
  public:
@@ -64,9 +66,9 @@ class FirstResult {
   absl::AnyInvocable<void(absl::StatusOr<T>)> done_;
 };
 
-// Awaits the result of calls to a task or, without a task, to the homes of variables. If the task
-// or a home is lost, the wait ends with that loss, which is known sooner than a call to a stopped
-// task times out. Answers after the loss are dropped.
+// Like Await, but also ends the wait if a task is lost: `task` or, if that is absent, any home of
+// variables. The error is then that of the loss. A loss is known sooner than a call to a stopped
+// task times out.
 template <typename T, typename Watched, typename Start>
 absl::StatusOr<T> AwaitUnlessLost(Waiter& waiter, absl::Duration timeout, absl::string_view what,
                                   const std::shared_ptr<Watched>& cluster,
@@ -81,8 +83,8 @@ absl::StatusOr<T> AwaitUnlessLost(Waiter& waiter, absl::Duration timeout, absl::
   return result;
 }
 
-// Awaits an operation that can be cancelled: start(done) returns the operation's id, and
-// abandon(id) cancels the operation and returns whether `done` will never run. After a time-out,
+// Like Await, for an operation that can be cancelled: start(done) returns the operation's id, and
+// abandon(id) cancels the operation and returns whether `done` will never run. After a timeout,
 // `timed_out` makes the error.
 template <typename T, typename Start, typename Abandon>
 absl::StatusOr<T> AwaitOrAbandon(Waiter& waiter, absl::Duration timeout,
@@ -90,9 +92,10 @@ absl::StatusOr<T> AwaitOrAbandon(Waiter& waiter, absl::Duration timeout,
                                  Abandon abandon) {
   struct State {
     Event event;
-    absl::StatusOr<T> result;  // the result; written before the event happens, read after it
+    absl::StatusOr<T> result;  // the result, written before `event` happens
   };
-  auto state = std::make_shared<State>();  // shared with `done`, which may run after a time-out
+  // The state is shared with `done`, which may run after the timeout.
+  auto state = std::make_shared<State>();
   const auto id = start([state](absl::StatusOr<T> result) {
     state->result = std::move(result);
     state->event.Notify();
@@ -100,7 +103,8 @@ absl::StatusOr<T> AwaitOrAbandon(Waiter& waiter, absl::Duration timeout,
   if (!waiter.Wait(state->event, timeout)) {
     const absl::Status error = timed_out();
     if (abandon(id)) return error;
-    // The operation could not be cancelled any more, because `done` is about to run.
+    // The operation could not be cancelled, because its `done` is about to run, so its result is
+    // awaited.
     waiter.Wait(state->event, absl::InfiniteDuration());
   }
   return std::move(state->result);

@@ -17,7 +17,8 @@ namespace cohort {
 
 namespace {
 
-// Makes the error of a lost home, of class PS_LOST. The text ends with the advice `remedy`.
+// Makes the error of class PS_LOST for a lost home of variables. The error's text ends with the
+// advice `remedy`.
 absl::Status PsLost(TaskId task, uint64_t incarnation, absl::string_view cause,
                     absl::string_view remedy) {
   proto::ErrorDetail detail;
@@ -40,7 +41,8 @@ uint64_t LossWatches::Add(std::optional<TaskId> task, Lost lost) {
 }
 
 void LossWatches::Forget(uint64_t watch) {
-  Watch forgotten;  // destroyed after the lock is released: the callback may own other objects
+  // The watch is destroyed after the lock is released, because its callback may own other objects.
+  Watch forgotten;
   MutexLock lock(mutex_);
   const auto found = watches_.find(watch);
   if (found == watches_.end()) return;
@@ -49,7 +51,7 @@ void LossWatches::Forget(uint64_t watch) {
 }
 
 void LossWatches::Tell(std::optional<TaskId> task, const absl::Status& cause) {
-  // The callbacks are collected first and run outside the lock, because they may add watches.
+  // The callbacks run outside the lock, because they may add watches.
   std::vector<Lost> told;
   {
     MutexLock lock(mutex_);
@@ -69,7 +71,7 @@ std::shared_ptr<Cluster> Cluster::Create(World world, Options options) {
   const std::shared_ptr<Cluster> cluster(new Cluster(world, std::move(options)));
   ReachWatch::Options reach;
   reach.lease = cluster->options_.self.lease;
-  // Weak pointers, because the cluster owns the ReachWatch that has these callbacks.
+  // These callbacks hold weak pointers to the cluster, because the cluster owns the ReachWatch.
   reach.is_heard = [weak = std::weak_ptr(cluster)](TaskId task) {
     const auto self = weak.lock();
     return self != nullptr && self->IsHeard(task);
@@ -94,7 +96,7 @@ proto::AttachRequest Cluster::MakeAttachLocked(uint64_t epoch, TaskId task) cons
   attach.set_compute_threads(options_.worker_threads);
   attach.set_worker_position(roster_.Find(task)->position);
   for (const TaskId ps : roster_.Tasks(options_.homes)) {
-    // Each task learns the address and incarnation of every home.
+    // Each task is told the address and incarnation of every home of variables.
     proto::Peer* const peer = attach.add_ps();
     peer->mutable_task()->set_role(RoleName(ps.role));
     peer->mutable_task()->set_index(ps.index);
@@ -107,7 +109,8 @@ proto::AttachRequest Cluster::MakeAttachLocked(uint64_t epoch, TaskId task) cons
 uint64_t Cluster::IncarnationLocked(TaskId ps) const {
   const auto link = links_.find(ps);
   if (link != links_.end()) return link->second.task.incarnation();
-  // If the home does not serve yet, its answer to the epoch claim may name its incarnation.
+  // If the home does not serve yet, its incarnation may be known from its answer to the epoch
+  // claim.
   return claim_ == nullptr ? 0 : claim_->IncarnationOf(ps);
 }
 
@@ -115,7 +118,7 @@ std::shared_ptr<TaskConnection> Cluster::MakeConnectionLocked(TaskId task) {
   TaskConnection::Options options;
   options.task = task;
   options.lease = options_.self.lease;
-  // A weak pointer, because the cluster owns the connection that has these callbacks.
+  // These callbacks hold weak pointers to the cluster, because the cluster owns the connection.
   const std::weak_ptr<Cluster> weak = weak_from_this();
   options.address = [weak, task, last = AddressOfLocked(task)] {
     const auto self = weak.lock();
@@ -139,8 +142,9 @@ std::shared_ptr<TaskConnection> Cluster::MakeConnectionLocked(TaskId task) {
       self->options_.on_leaving(task, patience, std::move(let_go));
     };
   }
-  // Another coordinator that takes over this job takes all tasks with which the job began. A worker
-  // that was added later proves nothing: another job may have taken it.
+  // If another coordinator has taken a task with which the job began, it has taken over this job.
+  // If it has taken a worker that was added later, it may as well be the coordinator of another
+  // job, so that proves nothing.
   if (!roster_.Find(task)->added) {
     options.on_superseded = [weak](const absl::Status& cause) {
       if (const auto self = weak.lock()) self->OnSuperseded(TakenOver(cause));
@@ -163,35 +167,35 @@ void Cluster::Claim(uint64_t floor, absl::AnyInvocable<void(absl::StatusOr<uint6
   {
     MutexLock lock(mutex_);
     ended = ended_;
-    // Workers that wait for their first copy are claimed like other workers, not like homes: they
-    // hold no variables to restore.
+    // Added workers that have no copy of the variables yet are claimed like workers that are not
+    // homes: they hold nothing that must be restored.
     for (const int home : HomesLocked()) options.ps.push_back({options_.homes, home});
     if (options_.homes != Role::kWorker) options.workers = roster_.Tasks(Role::kWorker);
     for (const int worker : joining_) options.workers.push_back({Role::kWorker, worker});
     options.floor = std::max(floor, epoch_);
     options.held = epoch_;
     claiming_ = true;
-    // From here on no task of the old epoch counts as serving, and no loss of such a task is
-    // reported.
+    // From here on, no task counts as serving, and losses of tasks are not reported, until the new
+    // epoch is granted.
     for (const auto& [task, connection] : connections_) connection->Suspend();
     links_.clear();
     first_incarnation_.clear();
-    dropped_.clear();  // the restore after the claim gives valid copies to all homes
-    ++changes_;        // makes copies under way invalid: their values are older than the restore
+    dropped_.clear();  // the restore after the claim gives all homes valid copies
+    ++changes_;        // copies under way become invalid: the restore makes them outdated
     claim = EpochClaim::Create(
         world_, std::move(options),
         [weak = weak_from_this(), done = std::move(done)](absl::StatusOr<uint64_t> epoch) mutable {
           if (const auto self = weak.lock()) {
             if (epoch.ok()) self->OnClaimed(*epoch);
-            // A STALE error means that another coordinator has taken over, so this coordinator's
-            // job ends.
+            // An error of class STALE means that another coordinator has taken over, so this
+            // coordinator's job ends.
             if (ClassOf(epoch.status()) == proto::STALE) self->OnSuperseded(epoch.status());
           }
           done(epoch);
         });
     replaced = std::exchange(claim_, claim);
   }
-  // The lock is not held, because Cancel, Abort and Start may run callbacks at once.
+  // These methods are called without the lock, because they may run callbacks at once.
   if (replaced != nullptr) replaced->Cancel();
   if (!ended.ok()) return claim->Abort(ended);
   claim->Start();
@@ -210,7 +214,7 @@ void Cluster::OnClaimed(uint64_t epoch) {
       renewals.emplace_back(connection, MakeAttachLocked(epoch, task));
     }
   }
-  // The lock is not held, because a connection may call the cluster back.
+  // Renew() is called without the lock, because a connection may call the cluster back.
   for (auto& [connection, attach] : renewals) connection->Renew(std::move(attach));
 }
 
@@ -226,7 +230,9 @@ uint64_t Cluster::NextSave() {
 
 void Cluster::Stop() {
   std::shared_ptr<EpochClaim> claim;
-  std::vector<ReadyWait> dropped;  // declared before the lock, so destroyed after its release
+  // Waits that are dropped. They are destroyed after the lock is released, because they are
+  // declared before it.
+  std::vector<ReadyWait> dropped;
   {
     MutexLock lock(mutex_);
     dropped.swap(ready_waits_);
@@ -245,7 +251,7 @@ void Cluster::WhenReady(int min_workers, absl::AnyInvocable<void(absl::Status)> 
   {
     MutexLock lock(mutex_);
     ended = ended_;
-    // OnReady will run the callback when the last awaited task serves.
+    // OnReady() will call `done` when the last of the awaited tasks serves.
     if (ended.ok() && !IsReadyLocked(min_workers)) {
       ready_waits_.push_back({min_workers, std::move(done)});
       return;
@@ -271,14 +277,14 @@ void Cluster::EndWaits(const absl::Status& why) {
     ended_ = why;
     waits = std::exchange(ready_waits_, {});
   }
-  // The lock is not held, because a callback may start a new wait.
+  // The callbacks run without the lock, because a callback may start a new wait.
   for (ReadyWait& wait : waits) wait.done(why);
 }
 
 void Cluster::OnSuperseded(const absl::Status& cause) {
   {
     MutexLock lock(mutex_);
-    // The first reported cause is kept, because it names the coordinator that has taken over.
+    // The first cause is kept: it names the coordinator that has taken over.
     if (superseded_.ok()) superseded_ = cause;
   }
   EndWaits(cause);
@@ -300,7 +306,7 @@ bool Cluster::IsReadyLocked(int min_workers) const {
   int ps = 0;
   for (const auto& [task, link] : links_) {
     workers += task.role == Role::kWorker ? 1 : 0;
-    // A worker that waits for its first copy counts as a worker, but not as a home.
+    // An added worker that has no copy of the variables yet counts as a worker, but not as a home.
     ps += task.role == options_.homes && joining_.count(task.index) == 0 ? 1 : 0;
   }
   return workers >= min_workers && ps == static_cast<int>(HomesLocked().size());
@@ -333,10 +339,10 @@ void Cluster::Suspect(TaskId task, std::optional<uint64_t> incarnation) {
     const auto link = links_.find(task);
     if (found == connections_.end() || link == links_.end()) return;
     connection = found->second;
-    // Without a given incarnation, the suspicion concerns the process that serves now.
+    // If no incarnation was given, the process that serves now becomes the suspect.
     if (!incarnation.has_value()) incarnation = link->second.task.incarnation();
   }
-  // The lock is not held, because the connection reports a loss by calling OnLost.
+  // The connection is called without the lock: if the task is lost, the connection calls OnLost().
   connection->Suspect(*incarnation, absl::UnavailableError("a call to it failed"));
 }
 
@@ -345,21 +351,22 @@ void Cluster::OnReady(TaskId task, const TaskLink& link) {
   bool ps_restarted = false;
   {
     MutexLock lock(mutex_);
-    // The worker is being removed and is no member any more.
+    // The task is a worker that is being removed, and so no longer a member.
     if (roster_.Find(task) == nullptr) return;
     links_[task] = link;
     const uint64_t incarnation = link.task.incarnation();
-    // In each epoch, the first incarnation of a home that serves is the one that holds the
-    // variables.
+    // In each epoch, the first process of a home that serves is the one that holds the variables.
+    // Its incarnation is kept.
     uint64_t& first = first_incarnation_.emplace(task, incarnation).first->second;
     ps_restarted = task.role == options_.homes && first != incarnation;
-    // A restarted mirrored home gets a new copy, so its new incarnation replaces the first one.
+    // A mirrored home whose process was restarted gets a new copy, so the new process may serve as
+    // the home from now on.
     if (options_.mirrored) first = incarnation;
     ready = TakeReadyLocked();
   }
   reach_->OnServing(link.task);
-  // The loss of the home's earlier process went unnoticed, so it is reported now, before the new
-  // process is reported as serving.
+  // The home's earlier process was lost unnoticed. Its loss is reported before the new process is
+  // reported as serving.
   if (ps_restarted) {
     const absl::Status lost =
         PsLost(task, link.task.incarnation(), "the process was restarted", options_.ps_lost_remedy);
@@ -369,8 +376,8 @@ void Cluster::OnReady(TaskId task, const TaskLink& link) {
   if (task.role == options_.homes && options_.on_home_serving) options_.on_home_serving(link);
   if (task.role == Role::kWorker) {
     options_.on_worker_ready(task.index, link);
-    // If the worker was removed while on_worker_ready ran, the removal is reported again, because
-    // the receiver may have added the worker anew.
+    // If the worker was removed while on_worker_ready ran, the receiver may have added the worker
+    // again. So its removal is reported once more.
     if (!IsMember(task)) options_.on_worker_removed(task.index, [] {});
   }
   for (ReadyWait& wait : ready) wait.done(absl::OkStatus());
@@ -386,9 +393,10 @@ void Cluster::OnLost(TaskId task, const absl::Status& cause) {
     if (found != links_.end()) {
       incarnation = found->second.task.incarnation();
       links_.erase(found);
-      first_incarnation_.erase(task);  // so that OnReady does not report this loss again
-      // A task without a link was reported as lost before, unless it is a worker that is being
-      // removed.
+      // The loss is reported below, so OnReady() must not report it again.
+      first_incarnation_.erase(task);
+      // If the task has no link, its loss was reported before, except for a worker that is being
+      // removed: its link was taken away by RemoveWorker().
     } else if (leaving_.count(task) == 0) {
       return;
     }
@@ -396,7 +404,7 @@ void Cluster::OnLost(TaskId task, const absl::Status& cause) {
   reach_->OnLost(task);
   if (task.role == Role::kWorker) options_.on_worker_lost(task.index, cause);
   const absl::Status lost = PsLost(task, incarnation, cause.message(), options_.ps_lost_remedy);
-  if (is_home) options_.on_ps_lost(lost);  // a worker that is being removed is no longer a home
+  if (is_home) options_.on_ps_lost(lost);  // a worker that is being removed is not a home
   TellOfLoss(task, is_home ? lost : cause);
 }
 
@@ -412,7 +420,8 @@ absl::StatusOr<std::vector<TaskLink>> Cluster::ps() const {
     links.push_back(found->second);
   }
   if (!links.empty()) return links;
-  // If all copies are lost, the error names the first home in place of all of them.
+  // If no home has a copy any more, the error names the first home, and says that all others were
+  // lost as well.
   const TaskId first{options_.homes, HomesLocked().front()};
   return PsLost(first, 0, "as were all others that had the variables", options_.ps_lost_remedy);
 }
@@ -421,7 +430,8 @@ absl::StatusOr<size_t> Cluster::PositionOfPs(uint32_t index) const {
   std::vector<int> indices;
   {
     MutexLock lock(mutex_);
-    // The homes must be in the order of ps(), because the position is an index into its result.
+    // The homes must be those of ps(), in the same order: the result is an index into the list that
+    // ps() returns.
     indices = HomesInStepLocked();
   }
   const auto found = std::find(indices.begin(), indices.end(), static_cast<int>(index));
@@ -462,8 +472,8 @@ std::string Cluster::ReportMissing() const {
 bool Cluster::AnswersLocked(TaskId task) const {
   const auto found = connections_.find(task);
   if (found != connections_.end()) return found->second->IsServing();
-  // Before the first epoch is granted there are no connections, so the last answer to the claim
-  // decides.
+  // Before the first epoch is granted, there are no connections. Then the task's last answer to the
+  // epoch claim decides.
   return claim_ == nullptr || claim_->LastError(task).ok();
 }
 
@@ -476,7 +486,8 @@ std::vector<Cluster::Silent> Cluster::silent() const {
     if (since > absl::ZeroDuration()) silent.push_back({task, since});
   };
   for (const auto& [task, connection] : connections_) ask(task, connection);
-  // A worker that is being removed may still delay calls that wait for its closures.
+  // Workers that are being removed are included, because a call may wait for their closures in
+  // flight.
   for (const auto& [task, leaving] : leaving_) ask(task, leaving.connection);
   return silent;
 }
@@ -484,7 +495,7 @@ std::vector<Cluster::Silent> Cluster::silent() const {
 std::vector<std::string> Cluster::ReportApart() const {
   const std::set<TaskPair> broken = reach_->broken();
   if (broken.empty()) return {};
-  std::map<TaskId, size_t> workers_of;  // for each server: number of workers that do not reach it
+  std::map<TaskId, size_t> workers_of;  // for each server, how many workers do not reach it
   size_t workers = 0;
   {
     MutexLock lock(mutex_);
@@ -503,7 +514,7 @@ std::vector<std::string> Cluster::ReportApart() const {
   }
   std::vector<std::string> report;
   for (const auto& [ps, count] : workers_of) {
-    // If no worker reaches a server, one line says so in place of a line per worker.
+    // If no worker reaches a server, one text says so, instead of one text per worker.
     if (count == workers) report.push_back(absl::StrCat("no worker reaches ", ps.ToString()));
   }
   for (const TaskPair& pair : broken) {

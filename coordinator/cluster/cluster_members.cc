@@ -1,5 +1,5 @@
-// The members of the cluster: the addition and removal of workers, the homes that have valid copies
-// of mirrored variables, and the news of a home's loss.
+// The part of Cluster that adds and removes workers, knows which homes have valid copies of
+// mirrored variables, and reports the loss of tasks to watches.
 
 #include <algorithm>
 #include <utility>
@@ -16,7 +16,7 @@ namespace cohort {
 
 namespace {
 
-// Makes the error of a lost task, of class WORKER_LOST, with the task as origin.
+// Makes the error of class WORKER_LOST for a lost task, which is the error's origin.
 absl::Status WorkerLost(TaskId task, absl::string_view cause) {
   proto::ErrorDetail detail;
   detail.set_error_class(proto::WORKER_LOST);
@@ -39,8 +39,8 @@ std::string Cluster::AddressOfLocked(TaskId task) const {
     member = &found->second.member;
   }
   if (member == nullptr) return kNowhere;
-  // If a worker was added with an address, that address is used; options_.address knows all other
-  // tasks.
+  // A worker that was added with an address has that address. The addresses of all other tasks come
+  // from options_.address, if it is set.
   const bool own = member->added && !member->address.empty();
   return options_.address && !own ? options_.address(task) : member->address;
 }
@@ -61,28 +61,28 @@ absl::Status Cluster::AddWorker(TaskId task, std::string address) {
           absl::StrCat(task.ToString(), " is being removed: add it when it has ended"));
     }
     RETURN_IF_ERROR(roster_.Add(task, address));
-    // Before the first claim all homes begin with the same initial values; workers added later need
-    // a copy.
+    // The workers that are members before the first claim all begin with the same initial values. A
+    // worker that is added later needs a copy of the variables.
     is_joining = options_.mirrored && (epoch_ > 0 || claiming_);
     if (is_joining) joining_.insert(task.index);
-    // If a claim is under way, the worker is attached when the epoch is granted.
+    // If a claim is under way, the worker is attached once the new epoch is granted.
     if (epoch_ > 0 && !claiming_) {
       connection = connections_[task] = MakeConnectionLocked(task);
       attach = MakeAttachLocked(epoch_, task);
     }
   }
   Log(LogLevel::kInfo, "worker_added", {{"task", task.ToString()}, {"address", address}});
-  // on_home_added runs without the lock. It runs before the worker is attached, because the
-  // scheduler and Copies must know first that the worker needs a copy.
+  // The callback runs without the lock, and before the worker is attached: the scheduler and Copies
+  // must know first that the worker needs a copy of the variables.
   if (is_joining) options_.on_home_added(task.index);
   if (connection != nullptr) connection->Renew(std::move(attach));
   return absl::OkStatus();
 }
 
 absl::Status Cluster::CheckLeavesACopyLocked(TaskId task) const {
-  // Removing the only worker is refused later by the roster, with a better reason.
+  // The roster refuses to remove the only worker, and gives a better reason than this method would.
   if (!options_.mirrored || roster_.Tasks(Role::kWorker).size() == 1) return absl::OkStatus();
-  // A claim under way will restore all homes, so after it every home has a copy.
+  // If a claim is under way, all homes will be restored, so every home will have a copy.
   const std::vector<int> have = claiming_ ? HomesLocked() : HomesInStepLocked();
   if (have != std::vector<int>{task.index}) return absl::OkStatus();
   return absl::FailedPreconditionError(
@@ -113,16 +113,15 @@ void Cluster::RemoveWorker(TaskId task, Farewell farewell,
       joining_.erase(task.index);
       leaving_[task] = {member, connections_[task]};
       connections_.erase(task);
-      ready = TakeReadyLocked();  // some waits had only waited for the removed worker
+      ready = TakeReadyLocked();  // some waits may have lacked only this worker
     }
   }
   if (!refused.ok()) return done(refused);
   Log(LogLevel::kInfo, "worker_leaves", {{"task", task.ToString()}, {"address", address}});
-  // The lock is not held, because the claim may be granted at once, without this home.
+  // The claim is called without the lock: without this worker, the epoch may be granted at once.
   if (claim != nullptr) claim->Leave(task);
   for (ReadyWait& wait : ready) wait.done(absl::OkStatus());
-  // on_worker_removed gets a callback that the scheduler calls when the worker has no closure in
-  // flight.
+  // The scheduler calls this callback once no closure is in flight on the worker.
   options_.on_worker_removed(task.index, [weak = weak_from_this(), task, farewell, address, epoch,
                                           done = std::move(done)]() mutable {
     const auto self = weak.lock();
@@ -135,12 +134,13 @@ void Cluster::RemoveWorker(TaskId task, Farewell farewell,
     }
     if (connection != nullptr) connection->Stop();
     Log(LogLevel::kInfo, "worker_removed", {{"task", task.ToString()}});
-    // If another coordinator has taken over, the worker belongs to that one and is not told to end.
+    // If another coordinator has taken over, the worker belongs to that coordinator and is not told
+    // to end.
     if (!self->superseded().ok()) return done(absl::OkStatus());
     SayFarewell(self->world_.transport.Connect(address, Lane::kControl), epoch, farewell,
                 [task, done = std::move(done)](const absl::Status& said) mutable {
-                  // An error means that the worker is lost or belongs to another coordinator: it is
-                  // removed either way.
+                  // If the farewell fails, the worker is lost or belongs to another coordinator.
+                  // The removal has succeeded nevertheless.
                   if (!said.ok()) {
                     Log(LogLevel::kInfo, "farewell_unheard",
                         {{"task", task.ToString()}, {"cause", said.message()}});
@@ -155,7 +155,8 @@ bool Cluster::MoveWorker(TaskId task, std::string address) {
     MutexLock lock(mutex_);
     const Member* const member = roster_.Find(task);
     if (member == nullptr || task.role != Role::kWorker || links_.count(task) > 0) return false;
-    // Moving the roster entry is enough: the connection asks for the address before each attempt.
+    // A change of the roster is enough, because the connection asks for the address before each
+    // attempt to attach.
     if (member->address == address) return true;
     roster_.Move(task, address);
   }
@@ -177,7 +178,7 @@ std::vector<Cluster::TaskStatus> Cluster::TaskStatuses() const {
     }
     status.text = DescribeLocked(task);
   }
-  // Workers that are being removed are shown until their closures in flight have ended.
+  // Workers that are being removed are listed until their closures in flight have ended.
   for (const auto& [task, leaving] : leaving_) {
     TaskStatus& status = statuses.emplace_back();
     status.task = task;
@@ -211,7 +212,7 @@ int Cluster::num_ps() const {
 
 absl::StatusOr<std::vector<TaskLink>> Cluster::savers() const {
   absl::StatusOr<std::vector<TaskLink>> links = ps();
-  // All copies are equal, so a single home can write the whole checkpoint.
+  // All homes have equal copies, so a single home can write the whole checkpoint.
   if (links.ok() && options_.mirrored) links->resize(1);
   return links;
 }
@@ -226,14 +227,14 @@ bool Cluster::DropHome(int index) {
 bool Cluster::TakeHome(int index, const proto::TaskRef& process, uint64_t changes) {
   MutexLock lock(mutex_);
   const auto link = links_.find(TaskId{options_.homes, index});
-  // The copy is invalid if the coordinator has changed variables since, or if the process was
-  // restarted.
+  // The copy is not valid if the coordinator has begun to change variables since it was made, or if
+  // the process that got it does not serve any more.
   if (changes != changes_ || open_changes_ > 0 || link == links_.end() ||
       link->second.task.incarnation() != process.incarnation()) {
     return false;
   }
   dropped_.erase(index);
-  // Among the members of its group sorted by age (edges.h), the home is now the youngest.
+  // The home becomes the youngest member of its group (the order in which FindApart sorts members).
   joined_[index] = ++last_joined_;
   joining_.erase(index);
   return true;
@@ -247,7 +248,7 @@ bool Cluster::IsHeard(TaskId task) const {
     if (found == connections_.end()) return false;
     connection = found->second;
   }
-  // The lock is not held, because the connection has its own.
+  // The connection is called without the cluster's lock, because it has a lock of its own.
   return connection->IsServing() && connection->silence() == absl::ZeroDuration();
 }
 
@@ -259,8 +260,8 @@ Apart Cluster::FindApart() const {
   const std::set<TaskPair> broken = reach_->broken();
   MutexLock lock(mutex_);
   const std::vector<TaskId> workers = roster_.Tasks(Role::kWorker);
-  // If variables live on servers, a worker that does not reach all servers must wait. A single
-  // worker that has the variables itself needs no server.
+  // If servers keep the variables, workers that do not reach all servers must wait. A single worker
+  // that keeps the variables itself needs no server.
   if (!options_.mirrored) {
     if (options_.homes != Role::kPs) return {};
     return PartFromServers(workers, roster_.Tasks(Role::kPs), broken);
@@ -271,8 +272,8 @@ Apart Cluster::FindApart() const {
     const bool has_copy = dropped_.count(worker.index) + joining_.count(worker.index) == 0;
     (has_copy ? in_step : others).push_back(worker);
   }
-  // Sorts members by age: first the homes that have had a copy since the beginning, by index, and
-  // then the others in the order in which they got a copy.
+  // Members are sorted by age. First come those that have had their copy since the beginning, by
+  // index; the others follow in the order in which they got their copies.
   const auto joined = [&](TaskId task) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     const auto found = joined_.find(task.index);
     return found == joined_.end() ? 0 : found->second;
@@ -296,8 +297,8 @@ bool Cluster::IsReached(TaskId task) const {
 
 uint64_t Cluster::WatchLoss(std::optional<TaskId> task, LossWatches::Lost lost) {
   const uint64_t watch = loss_watches_.Add(task, std::move(lost));
-  // If the loss happened before the watch was added, nobody would report it, so the callback runs
-  // here.
+  // If the task was lost before the watch was added, no later report would reach the watch. So the
+  // callback is called here.
   absl::Status cause = ps().status();
   if (task.has_value()) {
     MutexLock lock(mutex_);
@@ -308,7 +309,7 @@ uint64_t Cluster::WatchLoss(std::optional<TaskId> task, LossWatches::Lost lost) 
 }
 
 void Cluster::TellOfLoss(TaskId task, const absl::Status& of_home) {
-  // Watches of this task get the loss as an error of class WORKER_LOST; watches of homes get class
+  // Watches of this task get an error of class WORKER_LOST. Watches of homes get the error of class
   // PS_LOST.
   loss_watches_.Tell(task, WorkerLost(task, of_home.message()));
   if (task.role == options_.homes) loss_watches_.Tell(std::nullopt, of_home);

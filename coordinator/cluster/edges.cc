@@ -7,18 +7,20 @@ namespace cohort {
 
 namespace {
 
-// A set of members, as positions in the list of members, which is sorted by age.
+// A set of members of a group, as positions in the list of members. The list is sorted by age,
+// oldest first.
 using Positions = std::set<size_t>;
 using Pairs = std::vector<std::pair<size_t, size_t>>;
 
-// Returns whether the set `one` has younger members than the set `other` of the same size, so that
-// `one` is the set to leave out.
+// Returns whether `one` has younger members than `other`, a set of the same size. Of two such sets,
+// the younger one is left out of the group.
 bool IsYounger(const Positions& one, const Positions& other) {
   return std::lexicographical_compare(other.rbegin(), other.rend(), one.rbegin(), one.rend());
 }
 
-// Finds a smallest set of members that contains at least one task of every pair. Takes the first
-// pair of which no task is chosen, and tries both tasks. Visits at most 2^size_max branches.
+// Finds a smallest set of at most `size_max` members that contains a task of every pair. Takes the
+// first pair of which no task is chosen, and tries to choose either task. Visits at most 2^size_max
+// branches.
 void Search(const Pairs& pairs, size_t size_max, Positions& chosen,
             std::optional<Positions>& best) {
   const auto open = std::find_if(pairs.begin(), pairs.end(), [&](const auto& pair) {
@@ -38,8 +40,8 @@ void Search(const Pairs& pairs, size_t size_max, Positions& chosen,
   }
 }
 
-// Chooses the tasks to leave out greedily: repeatedly the task in most pairs. Used if an exact
-// search would take too long.
+// Chooses tasks greedily until every pair contains a chosen one: each time the task that is in most
+// pairs. Used if the exact search would take too long.
 Positions MostBrokenFirst(Pairs pairs) {
   Positions chosen;
   while (!pairs.empty()) {
@@ -48,7 +50,8 @@ Positions MostBrokenFirst(Pairs pairs) {
       ++counts[one];
       ++counts[other];
     }
-    // Among members in equally many pairs, takes the youngest, which has the highest position.
+    // If several members are in equally many pairs, the youngest is taken, which has the highest
+    // position.
     const auto most =
         std::max_element(counts.begin(), counts.end(), [](const auto& a, const auto& b) {
           return std::pair(a.second, a.first) < std::pair(b.second, b.first);
@@ -63,7 +66,7 @@ Positions MostBrokenFirst(Pairs pairs) {
   return chosen;
 }
 
-// Returns whether the task forms a broken pair with one of the tasks in `others`.
+// Returns whether the task forms a broken pair with any of `others`.
 bool IsBrokenWithAny(TaskId task, const std::vector<TaskId>& others,
                      const std::set<TaskPair>& broken) {
   return std::any_of(others.begin(), others.end(),
@@ -79,14 +82,15 @@ TaskPair PairOf(TaskId one, TaskId other) {
 void Edges::Report(TaskId from, const std::set<TaskId>& unreached, absl::Time now) {
   for (auto& [pair, reported] : reported_) {
     const TaskId other = pair.first == from ? pair.second : pair.first;
-    // A report lists all peers that its sender does not reach, so pairs that it does not list are
-    // no longer reported by the sender.
+    // A report lists all peers that its sender does not reach. Pairs that it does not list are no
+    // longer reported by this sender.
     if (unreached.count(other) == 0) reported.by.erase(from);
   }
   for (const TaskId to : unreached) {
     if (to == from) continue;
     Reported& reported = reported_[PairOf(from, to)];
-    // A repeated report of the pair does not restart the time since which the pair is reported.
+    // If the pair is reported already, the report does not restart the time for which it is
+    // reported.
     if (reported.by.empty()) reported.since = now;
     reported.by.insert(from);
   }
@@ -108,8 +112,8 @@ std::vector<Edges::Change> Edges::Update(absl::Time now, const std::set<TaskId>&
     }
     ++it;
     if (broken_.count(pair) > 0) continue;
-    // If the coordinator does not hear one of the two tasks, their connection may not be at fault,
-    // so the pair's time restarts.
+    // If the coordinator does not hear one of the two tasks, that task may be lost, and the
+    // connection between the two may work. So the time for which the pair is reported begins anew.
     if (heard.count(pair.first) == 0 || heard.count(pair.second) == 0) {
       reported.since = now;
     } else if (now - reported.since >= settle_) {
@@ -148,7 +152,7 @@ std::set<TaskId> FewestToLeaveOut(const std::vector<TaskId>& members,
     }
   }
   std::optional<Positions> best;
-  // Sizes are tried in ascending order, so the first set that is found has the smallest size.
+  // Sizes are tried in ascending order, so the first set that is found is a smallest one.
   for (size_t size = 0; size <= kExactMax && !best.has_value(); ++size) {
     Positions chosen;
     Search(pairs, size, chosen, best);
@@ -172,7 +176,8 @@ Apart PartGroup(const std::vector<TaskId>& members, const std::vector<TaskId>& o
                 const std::set<TaskPair>& broken) {
   Apart apart;
   apart.left_out = FewestToLeaveOut(members, broken);
-  // If too few members would be left, nobody is left out, and the members in broken pairs wait.
+  // If too few members would remain, no member is left out. Instead, members in broken pairs get no
+  // closures until the pairs heal.
   if (members.size() - apart.left_out.size() < std::max<size_t>(min, 1)) {
     apart.left_out.clear();
     for (const TaskId member : members) {
@@ -184,8 +189,8 @@ Apart PartGroup(const std::vector<TaskId>& members, const std::vector<TaskId>& o
     if (apart.left_out.count(member) == 0) group.push_back(member);
   }
   for (const TaskId other : others) {
-    // A worker without a copy joins only if it reaches all members of the group and all workers
-    // that joined before it.
+    // A worker that is not in step may join only if it reaches all members that remain, and all
+    // workers that may join before it.
     if (IsBrokenWithAny(other, group, broken)) {
       apart.left_out.insert(other);
     } else {

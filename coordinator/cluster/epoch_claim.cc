@@ -14,20 +14,20 @@ namespace cohort {
 
 namespace {
 constexpr absl::Duration kRetry = absl::Milliseconds(100);
-// How often tasks that have answered are asked again.
+// The interval at which tasks that have answered are asked again.
 constexpr absl::Duration kAskAgain = absl::Seconds(1);
 constexpr char kGetStatus[] = "/cohort.proto.TaskService/GetStatus";
 constexpr char kAttach[] = "/cohort.proto.TaskService/Attach";
 
-// Names the other job that holds a task. Says so if the other job differs from this job only in its
-// settings.
+// Returns the name of the other job that holds a task. If it has the name of this job, adds that
+// its settings differ.
 std::string OtherJob(const proto::GetStatusResponse& answer, const proto::JobRef& own) {
   return absl::StrCat(JobName(answer.job()), answer.job().name() == own.name()
                                                  ? ", of the same name with other settings,"
                                                  : "");
 }
 
-// Makes the error of a task that waits for the silent coordinator of another job.
+// Makes the error of a task that another job holds, while the coordinator of that job is silent.
 absl::Status KeptFor(const proto::GetStatusResponse& answer, const proto::JobRef& own) {
   return WithOrigin(
       MakeError(
@@ -40,7 +40,7 @@ absl::Status KeptFor(const proto::GetStatusResponse& answer, const proto::JobRef
       answer.task());
 }
 
-// Makes the error of a task that another job holds, and whose coordinator called it during this
+// Makes the error of a task that another job holds and whose coordinator has called it during this
 // claim.
 absl::Status Lives(const proto::GetStatusResponse& answer, const proto::JobRef& own) {
   return WithOrigin(
@@ -89,7 +89,7 @@ EpochClaim::EpochClaim(World world, Options options, Done done)
 }
 
 void EpochClaim::Start() {
-  // All tasks are asked at once; when the last one has answered, the ps are attached.
+  // All tasks are asked at once. When the last one has answered, the ps are attached.
   for (const TaskId task : options_.ps) Probe(task);
   for (const TaskId task : options_.workers) Probe(task);
 }
@@ -99,7 +99,7 @@ void EpochClaim::Leave(TaskId home) {
     MutexLock lock(mutex_);
     if (done_ == nullptr || !left_.insert(home).second) return;
     unanswered_.erase(home);
-    // If only the leaving home had not answered, the ps are attached now.
+    // If the home that leaves was the only task without an answer, the ps are attached now.
     if (epoch_ != 0 || !unanswered_.empty()) return;
     epoch_ = highest_ + 1;
   }
@@ -129,7 +129,7 @@ void EpochClaim::Later(absl::Duration wait, absl::AnyInvocable<void()> retry) {
                       [self = shared_from_this(), retry = std::move(retry)]() mutable {
                         {
                           MutexLock lock(self->mutex_);
-                          // A claim that has ended sends no more requests.
+                          // If the claim has ended, nothing is sent any more.
                           if (self->done_ == nullptr) return;
                         }
                         retry();
@@ -138,7 +138,7 @@ void EpochClaim::Later(absl::Duration wait, absl::AnyInvocable<void()> retry) {
 
 void EpochClaim::Probe(TaskId task) {
   std::string address = options_.address(task);
-  // Each attempt opens a new channel, because a restarted task may have another address.
+  // Each attempt opens a new channel, because a restarted task may have a new address.
   const std::shared_ptr<Channel> channel = world_.transport.Connect(address, Lane::kControl);
   StartCall<proto::GetStatusResponse>(
       *channel, kGetStatus, Envelope<proto::GetStatusRequest>(), options_.call_timeout,
@@ -152,8 +152,8 @@ void EpochClaim::Probe(TaskId task) {
 }
 
 bool EpochClaim::IsTakenOver(const Answer& answer) {
-  // Another coordinator can have taken over only if this one has held an epoch. Before that, this
-  // one may itself take over any holder.
+  // A coordinator that has held no epoch yet cannot have been replaced. It may itself take over
+  // tasks from any holder.
   if (options_.held == 0 || !answer.ok() || answer->epoch() <= options_.held ||
       answer->coordinator_incarnation() == options_.self.incarnation) {
     return false;
@@ -181,11 +181,10 @@ bool EpochClaim::IsHome(TaskId task) const {
 }
 
 bool EpochClaim::IsKept(TaskId task, const Answer& answer) {
-  // Only the first claim of a coordinator has to wait for tasks of another job. Later, IsTakenOver
-  // notices if another job has taken the tasks.
+  // Only the first claim of a coordinator waits for tasks of another job. In later claims,
+  // IsTakenOver detects that another coordinator has taken the tasks.
   if (options_.held != 0 || options_.self.take_over || !answer.ok()) return false;
-  // The task is free, or it is kept for this very job; in both cases this coordinator may attach
-  // it.
+  // If the task is free, or is kept for this job, this coordinator may attach it.
   if (answer->kept_ms() == 0 || SameJob(answer->job(), options_.self.job)) return false;
   bool lives = false;
   bool says = false;
@@ -195,28 +194,30 @@ bool EpochClaim::IsKept(TaskId task, const Answer& answer) {
     if (done_ == nullptr) return true;
     says = kept_.empty();
     const auto [last, first] = kept_.emplace(task, *answer);
-    // If the task's process has heard from its coordinator between two answers to this claim, that
-    // coordinator lives.
+    // If the same process has heard from its coordinator since its last answer to this claim, that
+    // coordinator is alive.
     lives = !first && last->second.task().incarnation() == answer->task().incarnation() &&
             last->second.heard() != answer->heard();
     last->second = *answer;
     errors_[task] = kept;
     unanswered_.insert(task);
   }
-  // The wait for tasks of another job takes up to a lease, so the reason is logged, once.
+  // The reason for waiting is logged once, because the wait may take as long as a lease.
   if (says) Log(LogLevel::kInfo, "waiting_for_tasks", {{"cause", kept.message()}});
   if (lives) Finish(Lives(*answer, options_.self.job));
   return true;
 }
 
 bool EpochClaim::CountLocked(TaskId task, const Answer& answer) {
-  // A process that is draining will end soon, so it must not grant the epoch.
+  // A process that is draining will end soon. It counts as not serving, so that it does not grant
+  // the epoch.
   const bool serves = answer.ok() && answer->state() == proto::SERVING;
   errors_[task] =
       serves || !answer.ok() ? answer.status() : absl::UnavailableError("it is shutting down");
-  // The new epoch must be above the epochs of all tasks that answer.
+  // The new epoch must be higher than the epochs of all tasks that answer.
   if (serves) highest_ = std::max(highest_, answer->epoch());
-  // The claim waits for homes, but not for workers that do not answer at once.
+  // The claim waits for homes until they serve. For other workers, the failure of the first call is
+  // enough.
   if (serves || !IsHome(task)) unanswered_.erase(task);
   if (epoch_ != 0 || !unanswered_.empty()) return false;
   epoch_ = highest_ + 1;
@@ -224,7 +225,7 @@ bool EpochClaim::CountLocked(TaskId task, const Answer& answer) {
 }
 
 void EpochClaim::OnProbed(TaskId task, const Answer& answer) {
-  // If IsTakenOver returns true, it has ended the claim.
+  // If another coordinator has taken over, IsTakenOver has ended the claim.
   if (HasLeft(task) || IsTakenOver(answer)) return;
   bool attach = false;
   if (!IsKept(task, answer)) {
@@ -232,7 +233,7 @@ void EpochClaim::OnProbed(TaskId task, const Answer& answer) {
     if (done_ == nullptr) return;
     attach = CountLocked(task, answer);
   }
-  // Tasks are asked again until the claim ends, so that LastError is up to date.
+  // Tasks are asked again as long as the claim lasts, so that LastError tells the present state.
   Later(LastError(task).ok() ? kAskAgain : kRetry, [this, task] { Probe(task); });
   if (attach) Attach(0);
 }
@@ -242,10 +243,10 @@ void EpochClaim::Attach(size_t position) {
   {
     MutexLock lock(mutex_);
     epoch = epoch_;
-    // Homes that were taken out of the claim are skipped.
+    // Homes that were taken out of the claim (Leave) are skipped.
     while (position < options_.ps.size() && left_.count(options_.ps[position]) > 0) ++position;
   }
-  // All homes have granted the epoch.
+  // If no home is left, all homes have granted the epoch.
   if (position == options_.ps.size()) return Finish(epoch);
   const std::shared_ptr<Channel> channel =
       world_.transport.Connect(options_.address(options_.ps[position]), Lane::kControl);
@@ -263,8 +264,8 @@ void EpochClaim::OnAttached(size_t position, const absl::StatusOr<proto::AttachR
   const absl::Status& status = answer.status();
   const TaskId task = options_.ps[position];
   if (HasLeft(task)) return Attach(position + 1);
-  // If another job has attached the home in between, the claim asks again until the home is free or
-  // that job is seen to live.
+  // If another job has attached the home since it was asked, this claim begins to ask again, until
+  // the home is free or that job is known to be alive.
   const bool kept = ClassOf(status) == proto::CONFIGURATION && options_.held == 0;
   {
     MutexLock lock(mutex_);
@@ -278,11 +279,11 @@ void EpochClaim::OnAttached(size_t position, const absl::StatusOr<proto::AttachR
   }
   if (status.ok()) return Attach(position + 1);
   if (kept) return;
-  // Another coordinator holds the home under a higher epoch, or the home belongs to another job.
+  // Another coordinator holds the home, under a higher epoch or for another job.
   if (ClassOf(status) == proto::STALE || ClassOf(status) == proto::CONFIGURATION) {
     return Finish(TakenOver(status));
   }
-  // After any other failure the call is repeated, because a lost home may come back.
+  // After any other error the call is repeated, because a lost home may come back.
   Later(kRetry, [this, position] { Attach(position); });
 }
 
@@ -292,7 +293,7 @@ void EpochClaim::Finish(absl::StatusOr<uint64_t> result) {
     MutexLock lock(mutex_);
     done = std::exchange(done_, nullptr);
   }
-  // `done` runs once, without the lock, because it may start the next claim.
+  // `done` runs once, and without the lock, because it may start the next claim.
   if (done != nullptr) done(std::move(result));
 }
 

@@ -9,12 +9,12 @@ namespace cohort {
 
 namespace {
 
-// The time-out of a farewell. It is short because a task that has ended never answers.
+// Time limit of a farewell. It is short, because a task that has already ended does not answer.
 constexpr absl::Duration kTimeout = absl::Seconds(4);
 
 using Done = absl::AnyInvocable<void(absl::Status)>;
 
-// Makes one call to a task, and holds the channel until the call has ended.
+// Makes one call to a task. The channel to the task lives until the call has ended.
 template <typename Response, typename Request>
 void Tell(const std::shared_ptr<Channel>& control, const char* method, Request request, Done done) {
   StartCall<Response>(
@@ -41,8 +41,8 @@ void SayFarewell(const std::shared_ptr<Channel>& control, uint64_t epoch, Farewe
 }
 
 void AskWhetherHeld(const std::shared_ptr<Channel>& control, uint64_t epoch, Done done) {
-  // The Watch request names no known state, so the task answers at once instead of waiting for a
-  // change.
+  // The Watch request names no state that the coordinator knows. So the task answers at once,
+  // instead of waiting until its state changes.
   proto::WatchRequest request;
   request.set_epoch(epoch);
   Tell<proto::WatchResponse>(control, "/cohort.proto.TaskService/Watch", std::move(request),

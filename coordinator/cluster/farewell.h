@@ -1,8 +1,8 @@
 #pragma once
 
-// The farewell is a coordinator's last call to a task: it tells the task to end, or that it is free
-// for any job. The call carries the coordinator's epoch, so a task that another coordinator has
-// attached in the meantime refuses it.
+// The farewell, which is a coordinator's last call to a task. It tells the task to end, or that the
+// task is now free for any job. The call carries the coordinator's epoch. So a task that another
+// coordinator has attached in the meantime refuses it.
 
 #include <cstdint>
 #include <memory>
@@ -19,8 +19,8 @@ enum class Farewell { kShutDown, kKeep };
 void SayFarewell(const std::shared_ptr<Channel>& control, uint64_t epoch, Farewell farewell,
                  absl::AnyInvocable<void(absl::Status)> done);
 
-// Asks one task whether it is still attached under the epoch. `done` gets the status of the call:
-// an error of class STALE if the task is not.
+// Asks one task whether this coordinator still holds it under the epoch. `done` gets OK, or the
+// error of the call: an error of class STALE if another coordinator holds the task.
 void AskWhetherHeld(const std::shared_ptr<Channel>& control, uint64_t epoch,
                     absl::AnyInvocable<void(absl::Status)> done);
 

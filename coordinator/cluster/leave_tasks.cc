@@ -16,7 +16,7 @@ namespace {
 using Done = absl::AnyInvocable<void(absl::Status)>;
 
 // Calls `ask` for one home after another, until a home answers OK. Returns how many homes were
-// asked. Errors: of class STALE when another coordinator has taken over.
+// asked. Errors: an error of class STALE if a home answers that another coordinator has taken over.
 absl::StatusOr<size_t> AskHomes(Waiter& waiter, const Cluster& cluster,
                                 absl::Span<const TaskLink> homes,
                                 absl::FunctionRef<void(const TaskLink&, Done)> ask) {
@@ -28,8 +28,8 @@ absl::StatusOr<size_t> AskHomes(Waiter& waiter, const Cluster& cluster,
         Await<bool>(waiter, absl::InfiniteDuration(), "a home", [&](auto done) {
           ask(home, StatusTo(std::move(done)));
         }).status();
-    // A restarted process has no coordinator and answers STALE, too. Only a STALE answer of the
-    // process that this coordinator attached means that another coordinator has taken over.
+    // STALE may have two causes. A home whose process was restarted knows no coordinator. If the
+    // process that this coordinator attached answers STALE, another coordinator has taken over.
     const uint64_t answered_by = DetailOf(answer).origin().incarnation();
     const bool same = answered_by == 0 || answered_by == home.task.incarnation();
     if (ClassOf(answer) == proto::STALE && same) return TakenOver(answer);
@@ -38,14 +38,13 @@ absl::StatusOr<size_t> AskHomes(Waiter& waiter, const Cluster& cluster,
   return asked;
 }
 
-// Returns the links to all serving tasks, homes first; `num_homes` gets the number of homes among
-// them.
+// Returns links to all serving tasks, homes first. Sets `num_homes` to the number of homes.
 std::vector<TaskLink> LinksOf(const Cluster& cluster, size_t* num_homes) {
   std::vector<TaskLink> links;
   std::vector<TaskLink> others;
   for (TaskLink& link : cluster.serving()) {
     const bool home = link.task.role() == RoleName(cluster.homes());
-    // Homes come first, because another coordinator's epoch claim attaches them first.
+    // Homes come first, because the epoch claim of another coordinator attaches homes first.
     (home ? links : others).push_back(std::move(link));
   }
   *num_homes = links.size();
@@ -59,14 +58,14 @@ absl::Status LeaveTasks(Waiter& waiter, Cluster& cluster, Farewell farewell) {
   size_t num_homes = 0;
   const std::vector<TaskLink> links = LinksOf(cluster, &num_homes);
   const uint64_t epoch = cluster.epoch();
-  cluster.Stop();  // must come first: tasks that end from here on must not be reported as lost
+  cluster.Stop();  // before the farewell: tasks that end now must not be reported as lost
   const auto tell = [&](const TaskLink& link, Done done) {
     SayFarewell(link.control, epoch, farewell, std::move(done));
   };
   ASSIGN_OR_RETURN(const size_t told,
                    AskHomes(waiter, cluster, absl::MakeSpan(links).first(num_homes), tell));
-  // A home has obeyed the farewell and grants no more epochs, so no coordinator can take over. All
-  // other tasks are told in parallel.
+  // A home has obeyed the farewell, and grants no epoch any more. So no coordinator can take over,
+  // and all other tasks are told in parallel.
   const size_t rest = links.size() - told;
   Await<std::vector<bool>>(waiter, absl::InfiniteDuration(), "the tasks", [&](auto done) {
     LimitedGroup<bool>::Run(

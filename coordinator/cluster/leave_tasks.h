@@ -1,14 +1,14 @@
 #pragma once
 
-// The farewell of a coordinator to all of its tasks at the end of a job: the tasks end, or they
-// stay and are free for any job.
+// The farewell of a coordinator to all of its tasks at the end of a job: either the tasks end, or
+// they stay and are free for any job.
 //
 // A task that another coordinator has attached in the meantime refuses the farewell (farewell.h).
-// But another coordinator attaches one task after another, homes of variables first
-// (epoch_claim.h), and the tasks that it has not attached yet would obey. So LeaveTasks sends the
-// farewell to a home first. If the home refuses, the tasks belong to another coordinator, and no
-// other task is told anything. If the home obeys, it grants no epoch any more, so no coordinator
-// can take over.
+// But the other coordinator attaches one task after another, homes of variables first
+// (epoch_claim.h), and tasks that it has not attached yet would obey the farewell. So LeaveTasks
+// sends the farewell to a home first. If the home refuses, the tasks belong to another coordinator,
+// and no other task is told anything. If the home obeys, it grants no epoch any more, so no
+// coordinator can take over.
 
 #include "absl/status/status.h"
 #include "common/base/event.h"
@@ -17,13 +17,13 @@
 
 namespace cohort {
 
-// Says farewell to all serving tasks, and waits a few seconds for answers; stops the cluster. A
-// task that does not answer counts as told: it may have ended before its answer was sent. Errors:
-// of class STALE when another coordinator has taken over; then no task was told.
+// Sends the farewell to all serving tasks, and waits a few seconds for answers. Stops the cluster.
+// A task that does not answer counts as told, because it may have ended before its answer was sent.
+// Errors: an error of class STALE if another coordinator has taken over; then no task was told.
 absl::Status LeaveTasks(Waiter& waiter, Cluster& cluster, Farewell farewell);
 
-// Asks the homes, one after another until one answers, whether this coordinator still holds the
-// tasks. Errors: of class STALE when another coordinator has taken over.
+// Asks the homes whether this coordinator still holds the tasks: one home after another, until one
+// says so. Errors: an error of class STALE if another coordinator has taken over.
 absl::Status CheckHeld(Waiter& waiter, const Cluster& cluster);
 
 }  // namespace cohort

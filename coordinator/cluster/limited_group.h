@@ -1,6 +1,6 @@
 #pragma once
 
-// A group of asynchronous operations of which only a limited number run at once.
+// A group of asynchronous operations, of which a limited number run at the same time.
 
 #include <functional>
 #include <memory>
@@ -13,9 +13,10 @@
 
 namespace cohort {
 
-// Runs start(i, done) for each i below `count`, at most `at_once` of them in parallel. Then calls
-// `done` with the results in order, or with the first error. After an error starts no more
-// operations and waits for those under way. Thread-safe. Shared: the operations hold it.
+// Calls start(i, done) for each i below `count`; at most `at_once` of these operations run in
+// parallel. Then calls `done` with the results in the order of i, or with the first error. After an
+// error, starts no further operations, and waits for those under way. The operations share its
+// ownership. Thread-safe.
 template <typename T>
 class LimitedGroup : public std::enable_shared_from_this<LimitedGroup<T>> {
  public:
@@ -74,7 +75,7 @@ class LimitedGroup : public std::enable_shared_from_this<LimitedGroup<T>> {
 
   const Limits limits_;
   const Start start_;
-  absl::AnyInvocable<void(Result)> done_;  // called once, after the last operation
+  absl::AnyInvocable<void(Result)> done_;  // the completion, called once all operations have ended
   Mutex mutex_;
   size_t next_ ABSL_GUARDED_BY(mutex_) = 0;
   size_t open_ ABSL_GUARDED_BY(mutex_) = 0;

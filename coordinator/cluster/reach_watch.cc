@@ -9,9 +9,9 @@ namespace cohort {
 
 namespace {
 
-// Fractions of the lease: how long a pair of tasks must be reported before it counts as broken, and
-// how often reported pairs are checked. A worker reports an unreached peer after half a lease, so a
-// broken pair is found within one lease.
+// Fractions of the lease. kSettlePart: how long a pair of tasks must be reported before it counts
+// as broken. kLookPart: how often reported pairs are checked. A worker reports a peer that it does
+// not reach after half a lease, so a broken pair is found within one lease.
 constexpr double kSettlePart = 0.2;
 constexpr double kLookPart = 0.1;
 
@@ -19,7 +19,7 @@ TaskId TaskOf(const proto::TaskRef& ref) {
   return {ref.role() == RoleName(Role::kPs) ? Role::kPs : Role::kWorker, ref.index()};
 }
 
-// Returns whether the task is a ps or a worker, the roles whose tasks call each other.
+// Returns whether the task is a ps or a worker. Only tasks of these roles call each other.
 bool IsPeer(const proto::TaskRef& ref) {
   return ref.role() == RoleName(Role::kPs) || ref.role() == RoleName(Role::kWorker);
 }
@@ -47,8 +47,8 @@ void ReachWatch::OnServing(const proto::TaskRef& task) {
   {
     MutexLock lock(mutex_);
     const auto known = reporters_.find(TaskOf(task));
-    // The reports of the same process stay; only a new process makes those of its predecessor
-    // invalid.
+    // Reports stay valid if the same process serves. If a new process serves, the reports of the
+    // earlier one are forgotten.
     if (known == reporters_.end() || known->second == task.incarnation()) return;
   }
   OnLost(TaskOf(task));
@@ -69,7 +69,7 @@ void ReachWatch::Look() {
     MutexLock lock(mutex_);
     heard = edges_.Waiting();
   }
-  // is_heard is called without the lock, because it calls the cluster.
+  // The callback is_heard is called without the lock, because it calls the cluster.
   for (auto task = heard.begin(); task != heard.end();) {
     task = options_.is_heard(*task) ? std::next(task) : heard.erase(task);
   }
@@ -79,7 +79,7 @@ void ReachWatch::Look() {
   {
     MutexLock lock(mutex_);
     changes = edges_.Update(now, heard);
-    // At most one timer for the next check is set, however many reports arrive.
+    // Only one timer at a time is set for the next check, however many reports arrive.
     set_timer = !edges_.Waiting().empty() && !std::exchange(timer_set_, true);
   }
   if (set_timer) {

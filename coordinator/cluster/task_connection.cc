@@ -16,20 +16,23 @@ constexpr char kAttach[] = "/cohort.proto.TaskService/Attach";
 constexpr char kWatch[] = "/cohort.proto.TaskService/Watch";
 constexpr absl::Duration kBackoffMin = absl::Milliseconds(50);
 constexpr absl::Duration kBackoffMax = absl::Seconds(1);
-// A broken call alone does not prove that a task is dead. The task is lost after this number of
-// refused attempts to attach it again.
+// A single broken call does not prove that a task is dead. A suspected task is lost after this
+// number of refused attempts to attach it again.
 constexpr int kRefusedAttemptsMax = 4;
-// Fractions of the lease. kWatchPart: a task answers a Watch at least this often. kSilentPart:
-// after this time without an answer a task is reported as silent. kSuspectPart: a Watch without an
-// answer for this time makes the task a suspect. kProbePart: a suspect is asked again at this
-// interval, even before earlier attempts are answered. kGracePart: a suspect has at least this time
-// to answer, even if the coordinator itself was stopped for a lease.
+// Fractions of the lease:
+//   kWatchPart    a task answers a Watch call at least this often
+//   kSilentPart   after this time without an answer, a task is reported as silent
+//   kSuspectPart  after this time without an answer to a Watch call, a task is a suspect
+//   kProbePart    a suspect is asked again at this interval, even if earlier attempts are
+//   unanswered kGracePart    a suspect has at least this time to answer, even if the coordinator
+//   itself was
+//                 stopped for longer than a lease
 constexpr double kWatchPart = 0.1;
 constexpr double kSilentPart = 0.12;
 constexpr double kSuspectPart = 0.35;
 constexpr double kProbePart = 0.1;
 constexpr double kGracePart = 0.1;
-// The time-out of one attempt to attach a task that is not serving, as a fraction of the lease.
+// The time limit of one attempt to attach a task that is not serving, as a fraction of the lease.
 constexpr double kAttachPart = 0.15;
 }  // namespace
 
@@ -52,7 +55,7 @@ TaskConnection::TaskConnection(World world, Options options)
 void TaskConnection::Renew(proto::AttachRequest attach) {
   {
     MutexLock lock(mutex_);
-    // This request is older than the epoch claimed last.
+    // An attach request with an older epoch than the last request is ignored.
     if (attach.epoch() < attach_.epoch()) return;
   }
   Suspend();
@@ -68,7 +71,8 @@ void TaskConnection::Renew(proto::AttachRequest attach) {
 
 void TaskConnection::Suspend() {
   MutexLock lock(mutex_);
-  // The new round and generation make the answers to all earlier calls invalid.
+  // Calls made before this point carry an older round or generation, so their answers no longer
+  // count.
   ++round_;
   ++generation_;
   serving_ = reported_ = false;
@@ -83,7 +87,7 @@ void TaskConnection::Suspect(uint64_t incarnation, const absl::Status& cause) {
   uint64_t generation;
   {
     MutexLock lock(mutex_);
-    // A failed call to an earlier process says nothing about the present one.
+    // A failed call to an earlier process of the task says nothing about its present process.
     if (!serving_ || link_.task.incarnation() != incarnation) return;
     generation = generation_;
   }
@@ -105,7 +109,7 @@ std::string TaskConnection::Describe() const {
 
 absl::Duration TaskConnection::silence() const {
   MutexLock lock(mutex_);
-  // A suspect was not yet reported as lost, so its silence is finite.
+  // A suspect was not reported as lost, so its silence is finite.
   if (!serving_ && !reported_) return absl::InfiniteDuration();
   const absl::Duration silence = world_.clock.Now() - last_contact_;
   return silence > options_.lease * kSilentPart ? silence : absl::ZeroDuration();
@@ -137,8 +141,8 @@ void TaskConnection::SendAttach(uint64_t round, proto::AttachRequest request,
         if (status.ok()) {
           status = CheckAnswers(self->options_.task, link.address, response->header.task());
         }
-        // If another task answers at the address, the attempt has failed: addresses may still
-        // change.
+        // If another task answers at the address, the attempt has failed and is repeated: the
+        // addresses of tasks may still change.
         if (!status.ok()) return (*self.*on_failure)(round, status);
         link.task = response->header.task();
         link.memory_bytes = response->header.memory_bytes();
@@ -150,7 +154,7 @@ void TaskConnection::OnAttached(uint64_t round, const TaskLink& link) {
   {
     MutexLock lock(mutex_);
     if (stopped_ || round != round_ || serving_) return;  // another attempt was answered first
-    // The process was replaced while it was a suspect, so its loss was not reported yet.
+    // If the process was replaced while it was a suspect, on_lost has not run for it yet.
     const bool replaced = reported_ && link_.task.incarnation() != link.task.incarnation();
     serving_ = reported_ = true;
     link_ = link;
@@ -159,7 +163,8 @@ void TaskConnection::OnAttached(uint64_t round, const TaskLink& link) {
     refused_attempts_ = 0;
     last_contact_ = world_.clock.Now();
     const uint64_t generation = ++generation_;
-    // Watch begins after on_ready has run, so on_lost for a new loss cannot run before it.
+    // The Watch call is made after on_ready has returned, so on_lost for a later loss cannot run
+    // before on_ready.
     TellLocked([this, link, replaced, generation] {
       if (replaced) options_.on_lost(absl::UnavailableError("the process was restarted"));
       Log(LogLevel::kInfo, "task_attached",
@@ -180,7 +185,7 @@ void TaskConnection::TellAll() {
     {
       MutexLock lock(mutex_);
       if (first && telling_) return;
-      // Renew, Suspend and Stop make all undelivered news invalid.
+      // After Renew, Suspend or Stop, callbacks that have not run yet are dropped.
       while (!news_.empty() && (stopped_ || news_.front().first != round_)) news_.pop_front();
       telling_ = !news_.empty();
       if (news_.empty()) return;
@@ -219,22 +224,24 @@ void TaskConnection::Probe(uint64_t round) {
     next = std::min(now + backoff_, until);
     backoff_ = std::min(backoff_ * 2, options_.lease * kProbePart);
   }
-  // The next probe does not wait for the answer to this one, so a silent task costs no extra time.
+  // Probes are made at intervals, without waiting for answers. So a task that does not answer at
+  // all is still declared lost in time.
   if (now >= until) return DeclareLost(round);
   SendAttach(round, std::move(request), until - now, &TaskConnection::OnProbeFailed);
   world_.clock.CallAt(next, [self = shared_from_this(), round] { self->Probe(round); });
 }
 
 void TaskConnection::OnProbeFailed(uint64_t round, const absl::Status& error) {
-  // STALE means that another coordinator holds the task: the task is not lost, but this coordinator
-  // has lost the job.
+  // STALE means that another coordinator holds the task. The task is not lost, but this coordinator
+  // has lost its job.
   const bool superseded = ClassOf(error) == proto::STALE && options_.on_superseded;
   bool lost = false;
   {
     MutexLock lock(mutex_);
     if (stopped_ || round != round_ || serving_ || !reported_) return;
     last_error_ = error;
-    // Only refused calls count. A silent task may just be slow, and has until the end of its lease.
+    // Only refused calls count. A task that does not answer may be slow, and has time until the end
+    // of its lease.
     const bool refused = !absl::IsDeadlineExceeded(error);
     lost = !superseded && refused && ++refused_attempts_ >= kRefusedAttemptsMax;
   }
@@ -248,7 +255,7 @@ void TaskConnection::DeclareLost(uint64_t round) {
     if (stopped_ || round != round_ || serving_ || !reported_) return;
     reported_ = false;
     backoff_ = kBackoffMin;
-    // Attaching begins after on_lost has run, so on_ready cannot run before it.
+    // Attach() is called after on_lost has returned, so on_ready cannot run before on_lost.
     TellLocked([this, round, cause = last_error_] {
       options_.on_lost(cause);
       Attach(round);
@@ -268,13 +275,13 @@ void TaskConnection::Watch(uint64_t generation) {
     request.header.set_known_state(leaving_ == generation ? proto::DRAINING : proto::SERVING);
     request.header.set_known_reach(reach_);
   }
-  // The lock is not held, because unreached_by takes another lock.
+  // The callback unreached_by is called without the lock, because it takes another lock.
   if (options_.unreached_by) {
     for (proto::TaskRef& peer : options_.unreached_by()) {
       *request.header.add_unreached_by() = std::move(peer);
     }
   }
-  // The task answers when its state changes, or at the latest after this time.
+  // The task answers the Watch call when its state changes, or at the latest after this time.
   request.header.set_max_wait_ms(absl::ToInt64Milliseconds(options_.lease * kWatchPart));
   StartCall<proto::WatchResponse>(
       *control, kWatch, std::move(request), options_.lease * kSuspectPart,
@@ -289,8 +296,8 @@ void TaskConnection::OnWatched(uint64_t generation, absl::StatusOr<proto::WatchR
   if (!response.ok()) return Lose(generation, response.status(), Certainty::kSuspected);
   if (response->state() != proto::SERVING) {
     const absl::Duration patience = absl::Milliseconds(response->leaves_in_ms());
-    // The task is lost now if it leaves at once, or if there is no callback that could delay its
-    // end.
+    // The task is lost now if it ends at once, or if there is no on_leaving callback that could ask
+    // it to wait.
     if (!options_.on_leaving || patience <= absl::ZeroDuration()) {
       return Lose(generation, absl::UnavailableError("the task is shutting down"),
                   Certainty::kGone);
@@ -332,8 +339,8 @@ void TaskConnection::LetGo(uint64_t generation) {
     control = link_.control;
     epoch = attach_.epoch();
   }
-  // Tells the task that it may end. The answer is not awaited, because the task counts as lost in
-  // any case.
+  // The task is told that it may end. Its answer is not awaited, because it counts as lost from now
+  // on.
   SayFarewell(control, epoch, Farewell::kShutDown, [](const absl::Status&) {});
   Lose(generation, absl::UnavailableError("the task is shutting down"), Certainty::kGone);
 }
@@ -350,7 +357,8 @@ void TaskConnection::Lose(uint64_t generation, const absl::Status& cause, Certai
     task = link_.task;
     backoff_ = kBackoffMin;
     refused_attempts_ = 0;
-    // The lease counts from the task's last answer, so a task that died long ago gets no new lease.
+    // The lease counts from the task's last answer. If the task has not answered for longer, it
+    // gets only a short grace time.
     suspect_until_ =
         std::max(last_contact_ + options_.lease, world_.clock.Now() + options_.lease * kGracePart);
   }

@@ -11,7 +11,7 @@ constexpr double kWorkedBytesPerSecondMin = 1 << 20;
 }  // namespace
 
 std::string MethodName(absl::string_view path) {
-  // In a path without '/', npos + 1 is 0, so the whole path is the name.
+  // If there is no '/' in the path, rfind() + 1 is 0, so the whole path is the name.
   return std::string(path.substr(path.rfind('/') + 1));
 }
 

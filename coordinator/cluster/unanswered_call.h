@@ -1,7 +1,7 @@
 #pragma once
 
-// The error of a call that a task does not answer although it answers other calls. The likely cause
-// is a network that loses this call's large packets but carries smaller ones.
+// The error of a call that a task does not answer, although the task answers other calls. The
+// likely cause is a network that loses the call's large packets but carries small ones.
 
 #include <algorithm>
 #include <string>
@@ -14,10 +14,10 @@
 
 namespace cohort {
 
-// The known facts about a call that got no answer.
+// The known facts about a call that a task did not answer.
 struct UnansweredCall {
   std::string method;
-  size_t bytes = 0;  // bytes of the call's largest request; 0: not known
+  size_t bytes = 0;  // size of the call's largest request in bytes; 0 if not known
 };
 
 // Returns the name of a method without its path: "Pull" for "/cohort.proto.PsService/Pull".
@@ -48,8 +48,9 @@ size_t LargestAnswerTo(const std::vector<Envelope<Request>>& requests) {
 // longer, up to LongestTime (common/wire/moved_bytes.h).
 absl::Duration TimeFor(absl::Duration silence, size_t bytes);
 
-// Returns `failure` with a text that names the call, its bytes, both tasks, and the path MTU as a
-// likely cause. `failure` is of class PS_LOST or WORKER_LOST and has the task as origin.
+// Returns `failure` with another text, which names the call, its size, both tasks, and the path MTU
+// as a likely cause. `failure` must be of class PS_LOST or WORKER_LOST and have the task as its
+// origin.
 absl::Status UnansweredError(const UnansweredCall& call, absl::Duration lasted,
                              const absl::Status& failure);
 

@@ -32,7 +32,7 @@ absl::Status WorkerLimits::CheckHasRoom(size_t workers) const {
 }
 
 WorkerRoster::WorkerRoster(const ClusterSpec& spec, WorkerLimits limits) : limits_(limits) {
-  // Position of the next worker: the spec lists tasks in the order of their indices.
+  // The position of the next worker. The spec lists workers in the order of their indices.
   int workers = 0;
   for (const auto& [task, address] : spec.tasks()) {
     if (task.role != Role::kPs && task.role != Role::kWorker) continue;
@@ -48,7 +48,7 @@ absl::Status WorkerRoster::Add(TaskId task, std::string address) {
                      member->address.empty() ? "" : absl::StrCat(", at ", member->address)));
   }
   for (const auto& [other, member] : members_) {
-    // Two members must not share an address: they would be one process.
+    // Two members cannot have the same address, because one process serves as one task.
     if (address.empty() || member.address != address) continue;
     return absl::AlreadyExistsError(absl::StrCat(address, " is the address of ", other.ToString()));
   }

@@ -21,11 +21,11 @@ namespace cohort {
 
 namespace {
 
-// The part of the drain time in which closures in flight may end after an interruption. The
-// checkpoint of these closures gets the same part again, and the tasks get the rest.
+// After an interruption, this fraction of the drain time is for closures in flight to end, and the
+// same fraction again for their checkpoint. The rest is for the tasks to end.
 constexpr double kKeepPart = 0.4;
 
-// Returns the exit code for the class of the job's error.
+// Returns the exit code of a job that has failed with `status`. It depends on the error's class.
 ExitCode CodeOf(const absl::Status& status) {
   switch (ClassOf(status)) {
     case proto::PS_LOST:
@@ -38,7 +38,7 @@ ExitCode CodeOf(const absl::Status& status) {
   }
 }
 
-// Returns the error with the given class, unless the error already has a class.
+// Returns the error with the class `error_class`, unless it has a class already.
 absl::Status OfClass(const absl::Status& status, proto::ErrorClass error_class) {
   if (status.ok() || ClassOf(status) != proto::ERROR_CLASS_UNKNOWN) return status;
   proto::ErrorDetail detail;
@@ -46,25 +46,25 @@ absl::Status OfClass(const absl::Status& status, proto::ErrorClass error_class) 
   return WithDetail(status, detail);
 }
 
-// Adapts the options of a job whose workers are the homes of variables. Such a worker neither joins
-// nor leaves; only mirrored training can go on while a home is lost.
+// Adapts the options of a job whose variables live in its workers. Without mirrored training, such
+// a worker can neither join nor leave the job.
 void KeepHomes(const JobSpec& job, TransportKind transport, ClusterCoordinator::Options& options) {
   if (options.homes != Role::kWorker) return;
   options.mirrored = job.strategy.type == kMultiWorkerMirrored;
   options.nccl_device = NcclDeviceOf(job.strategy);
-  // A plan is made for at most the present number of workers. If the job file allows fewer, its
-  // limit stays.
+  // The plan is made for at most the present number of workers, so no further workers may join. If
+  // the job file sets a lower maximum, that stays.
   const int workers = options.cluster.NumTasks(Role::kWorker);
   if (workers < options.workers.max) {
     options.workers.max = workers;
     options.workers.max_of_strategy = job.strategy.type;
   }
   if (!options.mirrored) options.workers.min = options.workers.max;
-  // A job whose transport is neither auto nor shm does not want shared memory.
+  // Shared memory is used only if the job's transport is auto or shm.
   const bool shares = transport == TransportKind::kAuto || transport == TransportKind::kShm;
   if (!options.mirrored || !shares) return;
   std::random_device random;
-  // A random number; `| 1` keeps it from being 0, which would mean no shared memory.
+  // The number is random, and `| 1` keeps it from being 0, which would mean no shared memory.
   options.shared_memory = (uint64_t{random()} << 32) | random() | 1;
 }
 
@@ -81,7 +81,7 @@ CoordinatorDaemon::CoordinatorDaemon(World world, Waiter& waiter, CoordinatorOpt
 
 CoordinatorDaemon::Result CoordinatorDaemon::Run() {
   absl::StatusOr<std::string> summary = RunJob();
-  // Local tasks are stopped even if the job has failed.
+  // The local tasks are stopped in any case, even if the job has failed.
   if (local_ != nullptr) local_->Stop(waiter_, options_.drain_timeout);
   Result result;
   if (summary.ok()) {
@@ -91,8 +91,8 @@ CoordinatorDaemon::Result CoordinatorDaemon::Run() {
   result.code = CodeOf(summary.status());
   {
     MutexLock lock(interruption_->mutex);
-    // If another error ended the job before the interruption did, the exit code is the one for that
-    // error.
+    // If another error has ended the job before the interruption could, the exit code is that of
+    // this error.
     if (interruption_->kept && absl::IsCancelled(summary.status())) {
       result.code = kExitInterrupted;
     }
@@ -108,7 +108,7 @@ void CoordinatorDaemon::Interrupt(absl::string_view reason) {
                 proto::CANCELLED);
   ClusterCoordinator* const connected = interruption_->connected;
   if (connected == nullptr) return;
-  // The checkpoint may use only a part of the drain time, so that the tasks can end in the rest.
+  // The checkpoint may take only a part of the drain time. The tasks need the rest to end.
   const bool waits = connected->CheckpointAndHold(
       options_.drain_timeout * kKeepPart,
       [interruption = interruption_](absl::Status kept) { EndInterrupted(*interruption, kept); });
@@ -116,8 +116,9 @@ void CoordinatorDaemon::Interrupt(absl::string_view reason) {
 }
 
 void CoordinatorDaemon::EndWithoutCheckpoint(Interruption& interruption) {
-  // Only a job that has recovery finds a checkpoint, and from where it goes on from it, the job
-  // takes a last one. So this job was still starting, and has lost nothing.
+  // No last checkpoint can be taken: the job has no recovery, or was still starting. If a recovery
+  // checkpoint existed when it started, it was still starting, so that checkpoint has all that was
+  // done.
   if (interruption.resumes) {
     interruption.kept = interruption.needed_flag.empty();
     interruption.error = MakeError(
@@ -133,9 +134,9 @@ void CoordinatorDaemon::EndWithoutCheckpoint(Interruption& interruption) {
 
 void CoordinatorDaemon::EndInterrupted(Interruption& interruption, const absl::Status& kept) {
   MutexLock lock(interruption.mutex);
-  // The job may have ended while the checkpoint was written.
+  // The job may have ended while the checkpoint was written. Then there is nothing to end.
   if (interruption.connected == nullptr) return;
-  // A restart policy relies on kExitInterrupted to mean that the same command continues the job.
+  // The exit code kExitInterrupted tells a restart policy that the same command continues the job.
   interruption.kept = kept.ok() && interruption.needed_flag.empty();
   const std::string what =
       kept.ok() ? absl::StrCat("; a recovery checkpoint has all that was done: the same command",
@@ -171,28 +172,29 @@ absl::StatusOr<std::string> CoordinatorDaemon::RunJob() {
   bool interrupted = false;
   {
     MutexLock lock(interruption_->mutex);
-    // The coordinator is about to be destroyed, so a signal must not reach it any more.
+    // The coordinator object is destroyed soon, so a signal must not call it any more.
     interruption_->connected = nullptr;
     interrupted = !interruption_->error.ok();
   }
   if (local_ != nullptr) {
-    // The local cluster's Stop ends the local tasks, so they get no order to end here.
+    // Local tasks are not told to end here: LocalCluster::Stop() ends them.
     (*coordinator)->Leave(Farewell::kKeep).IgnoreError();
     return summary;
   }
-  // If the cluster never became ready, its tasks are kept, so that the next coordinator finds them.
+  // If the cluster never became ready, its tasks stay, so that the next coordinator finds them.
   const bool is_over = ready.ok() || interrupted;
   const absl::Status left =
       (*coordinator)
           ->Leave(is_over && !options_.keep_tasks ? Farewell::kShutDown : Farewell::kKeep);
-  // If another coordinator has taken over, that is the cause of all other errors, so it is the
-  // error to report.
+  // If another coordinator has taken over the job, this is the cause of the other errors, so it is
+  // reported.
   if (!left.ok() && !summary.ok() && !interrupted) return left;
   return summary;
 }
 
 void CoordinatorDaemon::LetInterruptsReach(ClusterCoordinator& coordinator) {
-  // A state that cannot be read, or of another job, is an error when the job resumes.
+  // If the state of an earlier coordinator cannot be read, nothing is reported here: the job will
+  // fail with this error when it resumes.
   const absl::StatusOr<std::optional<proto::CoordinatorState>> left = coordinator.LeftState();
   MutexLock lock(interruption_->mutex);
   interruption_->connected = &coordinator;
@@ -204,7 +206,7 @@ void CoordinatorDaemon::LetInterruptsReach(ClusterCoordinator& coordinator) {
 absl::StatusOr<std::string> CoordinatorDaemon::RunConnected(ClusterCoordinator& coordinator) {
   ASSIGN_OR_RETURN(Operation operation, Operate(coordinator));
   absl::StatusOr<std::string> summary = Train(coordinator);
-  operation.ctl.reset();  // the members of a job that has ended must not change any more
+  operation.ctl.reset();  // the members of an ended job must not change
   if (operation.watch != nullptr) operation.watch->Stop();
   if (!options_.ctl_address_file.empty()) {
     world_.files.Remove(options_.ctl_address_file).IgnoreError();
@@ -217,8 +219,8 @@ absl::StatusOr<ClusterCoordinator::Options> CoordinatorDaemon::ConnectOptions() 
   ClusterCoordinator::Options options;
   options.job = job.name;
   options.settings = SettingsOf(job);
-  // The state directory is locked, so the earlier coordinator of its local tasks has ended, and
-  // these tasks may be taken over.
+  // This coordinator holds the lock of the state directory. So the earlier coordinator of its local
+  // tasks has ended, and the tasks may be taken over.
   options.take_over = options_.take_over || options_.local.has_value();
   options.place = Place();
   options.seed = job.seed;
@@ -242,7 +244,7 @@ absl::StatusOr<ClusterCoordinator::Options> CoordinatorDaemon::ConnectOptions() 
   options.recovery_interval = job.recovery.interval;
   options.recovery_interval_closures = static_cast<size_t>(job.recovery.interval_steps);
   options.redo_max = static_cast<size_t>(job.recovery.max_steps);
-  options.has_application_state = true;  // the trainer's progress
+  options.has_application_state = true;  // the state is the trainer's progress
   if (!options_.local.has_value()) {
     options.cluster = options_.cluster;
     KeepHomes(job, options_.transport, options);
@@ -265,7 +267,7 @@ absl::Status CoordinatorDaemon::StartLocalTasks(ClusterCoordinator::Options& opt
   local.workers = options_.local->workers;
   local.binary_directory = environment_.binary_directory;
   local.state_directory = options_.state_directory;
-  // All workers run on this machine, so they share its processors.
+  // All workers run on this machine and share its processors.
   local.worker_threads = std::max(1, environment_.processors / local.workers);
   options.worker_threads = local.worker_threads;
   local.transport = options_.transport;
@@ -291,15 +293,17 @@ absl::Status CoordinatorDaemon::StartLocalTasks(ClusterCoordinator::Options& opt
 
 std::string CoordinatorDaemon::FlagOfRecovery() const {
   const JobSpec& job = options_.job;
-  // Every start of the job finds the directory that the job file names, so no flag is needed.
+  // The job file names the directory of recovery checkpoints. Every start of the job finds it
+  // without a flag.
   if (!job.recovery.directory.empty() || !job.checkpoint.directory.empty()) return "";
   if (!options_.state_directory_is_new) return "";
   return absl::StrCat(" with --state_dir ", options_.state_directory);
 }
 
 std::string CoordinatorDaemon::Place() const {
-  // By default the ctl service listens on the port of the chief's address, under any name. The port
-  // of local tasks' coordinator is chosen only when it listens.
+  // The service for operators listens on all interfaces of the machine or, with local tasks, on a
+  // port that the system chooses. So the address in a message is the one that the user gave, or the
+  // chief's address in TF_CONFIG.
   const absl::StatusOr<std::string> chief = options_.cluster.Address(TaskId{Role::kChief, 0});
   const std::string address = options_.ctl_required ? options_.ctl_address : chief.value_or("");
   if (options_.ctl_address.empty() || address.empty()) return environment_.process;
@@ -333,8 +337,8 @@ absl::StatusOr<std::string> CoordinatorDaemon::Train(ClusterCoordinator& coordin
   Trainer trainer(world_, waiter_, coordinator, options_.job, std::move(sources));
   ASSIGN_OR_RETURN(const TrainSummary summary, trainer.Run());
   if (const absl::Status forgotten = coordinator.ForgetState(); !forgotten.ok()) {
-    // Files that could not be removed do not harm the trained model, but the next job would resume
-    // from them.
+    // If recovery checkpoints could not be removed, the trained model is not affected. But the next
+    // start of the job would resume from them.
     Log(LogLevel::kWarning, "recovery_not_removed",
         {{"cause", forgotten.message()},
          {"remedy", absl::StrCat("remove ", RecoveryDirectoryOf(PlacesOf(options_)),
@@ -343,7 +347,7 @@ absl::StatusOr<std::string> CoordinatorDaemon::Train(ClusterCoordinator& coordin
   return SummaryToJson(summary);
 }
 
-// From here on: the service for operators and the membership watch, which run during the training.
+// From here on: the service for operators and the membership watch, which run beside the training.
 
 absl::StatusOr<CoordinatorDaemon::Operation> CoordinatorDaemon::Operate(
     ClusterCoordinator& coordinator) {
@@ -354,8 +358,8 @@ absl::StatusOr<CoordinatorDaemon::Operation> CoordinatorDaemon::Operate(
     };
     options.stop_local = [local = local_](TaskId task) { local->RemoveWorker(task); };
   }
-  // A local task that ends would be restarted by the local cluster. So it is not told to end here,
-  // but stopped by the local cluster.
+  // If a local task ended by itself, the local cluster would restart it. So a local worker that is
+  // removed is not told to end; LocalCluster::RemoveWorker() ends it.
   const bool keep = local_ != nullptr || options_.keep_tasks;
   options.farewell = keep ? Farewell::kKeep : Farewell::kShutDown;
   const auto changes = WorkerChanges::Create(world_, coordinator.members(), std::move(options));
@@ -381,8 +385,8 @@ absl::Status CoordinatorDaemon::ServeOperators(ClusterCoordinator& coordinator,
   if (!server.ok()) {
     const absl::Status error = Annotate(server.status(), "operators cannot be served");
     if (options_.ctl_required) return error;
-    // The chief's address in TF_CONFIG is often only a formality. So a job without the flag
-    // --ctl_address runs even if that address cannot be used.
+    // The user did not ask for this address: it is the chief's address in TF_CONFIG, which often is
+    // only a formality. So the job runs even if the address cannot be used.
     Log(LogLevel::kWarning, "ctl_unavailable", {{"cause", error.message()}});
     return absl::OkStatus();
   }

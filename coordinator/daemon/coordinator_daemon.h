@@ -1,7 +1,7 @@
 #pragma once
 
-// The coordinator as a program, which runs one job: it starts local tasks if asked to, connects to
-// the cluster, trains, and reports the result.
+// The coordinator's daemon, which runs one job: it starts local tasks if the options say so,
+// connects to the cluster, trains, and reports the result.
 
 #include <memory>
 #include <string>
@@ -17,14 +17,14 @@
 
 namespace cohort {
 
-// The run of one job. Thread-compatible, except Interrupt and GiveUp.
+// Runs one job. Thread-compatible, except Interrupt and GiveUp, which are thread-safe.
 class CoordinatorDaemon {
  public:
   struct Environment {
-    std::string binary_directory;  // the directory of the daemons, as in LocalCluster::Options
+    std::string binary_directory;  // directory of the daemons' executables
     int processors = 1;
     MnistSearch mnist;
-    std::string process = {};  // this process and its host, as "process 12 on host a"
+    std::string process = {};  // this process, such as "process 12 on host a"
   };
 
   CoordinatorDaemon(World world, Waiter& waiter, CoordinatorOptions options,
@@ -32,38 +32,38 @@ class CoordinatorDaemon {
 
   struct Result {
     ExitCode code = kExitOk;
-    std::string output;  // the summary of the job, for stdout
-    std::string error;   // the error of the job, for stderr
+    std::string output;  // for stdout: the job's summary
+    std::string error;   // for stderr: the job's error
   };
   // Runs the job. Blocks until the job has ended and its tasks have been stopped.
   Result Run();
 
-  // Ends the job with an error as soon as closures in flight have ended, or at once if the job
-  // waits for a lost task. With recovery, first takes a checkpoint of all closures that are done;
-  // the exit code is then kExitInterrupted. Thread-safe.
+  // Ends the job with an error. With recovery, first takes a checkpoint of all closures that are
+  // done; the exit code is then kExitInterrupted. The job ends once no closure is in flight, or at
+  // once if it waits for a lost task. Thread-safe.
   void Interrupt(absl::string_view reason);
-  // Gives up an interrupted job that did not end in time, before the process ends without waiting
-  // any longer. Kills local tasks. Returns a description of what the job was waiting for.
-  // Thread-safe.
+  // Ends an interrupted job that has not ended in time: kills local tasks. The process then ends
+  // without waiting any longer. Returns a text that says what the job was waiting for. Thread-safe.
   std::string GiveUp();
 
  private:
-  // The state of an interruption. The callback of the last checkpoint shares it.
+  // The state of an interruption by a signal. Shared with the callback of the last checkpoint.
   struct Interruption {
     Mutex mutex;
-    // The coordinator, while it exists; null before and after.
+    // The coordinator of the job, or null while there is none.
     ClusterCoordinator* connected ABSL_GUARDED_BY(mutex) = nullptr;
     absl::Status error ABSL_GUARDED_BY(mutex);  // the error with which an interrupted job ends
-    // True: a checkpoint has everything that was done, and the same command would find it.
+    // True if a checkpoint contains all that was done, and the same command would find it.
     bool kept ABSL_GUARDED_BY(mutex) = false;
-    // True: a recovery checkpoint was there when the job started.
+    // True if there was a recovery checkpoint when the job started.
     bool resumes ABSL_GUARDED_BY(mutex) = false;
-    // The flag that the user must add to the command so that it finds the checkpoints; may be
-    // empty.
+    // The flag that a user has to add to the command line so that the next start finds the recovery
+    // checkpoints. May be empty.
     std::string needed_flag;
   };
   static void EndInterrupted(Interruption& interruption, const absl::Status& kept);
-  // Ends a job of which no last checkpoint can be taken: it has no recovery, or was still starting.
+  // Ends an interrupted job of which no last checkpoint can be taken, because it has no recovery or
+  // was still starting.
   static void EndWithoutCheckpoint(Interruption& interruption)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(interruption.mutex);
 
@@ -75,23 +75,23 @@ class CoordinatorDaemon {
   // directory that cannot be used and for programs that are not there; WORKER_LOST for tasks that
   // do not start.
   absl::Status StartLocalTasks(ClusterCoordinator::Options& options);
-  // Returns the flag with which a new start finds the recovery checkpoints of this run; empty if it
-  // needs none.
+  // Returns the flag that the next start needs to find this job's recovery checkpoints, or an empty
+  // text if it needs none.
   std::string FlagOfRecovery() const;
   // Returns where a user finds this coordinator: its process, its host and, if it is known before
-  // the service listens, the address for `coordinator ctl`.
+  // the service for operators listens, the address of that service.
   std::string Place() const;
   // Checks, before any task starts, that the job can write to the directories that it names.
   // Errors: the file system's with class CONFIGURATION, naming the directory and the field of the
   // job.
   absl::Status ProbeOutputs() const;
-  // The parts that run beside the training: the membership watch and the service for operators.
+  // The parts that run beside the training: the membership watch, and the service for operators.
   struct Operation {
     std::shared_ptr<MembershipWatch> watch;  // the watch, shared with its own timers
     std::unique_ptr<Server> ctl;
   };
-  // Starts the service for operators and the watch on the membership list. Errors: those of
-  // listening, if the command line names the address; those of writing the address file.
+  // Starts the service for operators and the membership watch. Errors: those of listening, if the
+  // user has given the address of the service; those of writing the file with this address.
   absl::StatusOr<Operation> Operate(ClusterCoordinator& coordinator);
   absl::Status ServeOperators(ClusterCoordinator& coordinator,
                               std::shared_ptr<WorkerChanges> changes, Operation& operation);
@@ -101,11 +101,12 @@ class CoordinatorDaemon {
   Waiter& waiter_;
   CoordinatorOptions options_;
   const Environment environment_;
-  // The local tasks. Shared with the timers of LocalCluster; set by the thread that runs the job.
+  // The local tasks, or null if there are none. Set and used by the thread that runs the job.
+  // Shared with timers.
   std::shared_ptr<LocalCluster> local_;
   SystemHostResolver resolver_;
   Mutex mutex_;
-  // The same as local_, for threads that call GiveUp.
+  // The local tasks, for GiveUp, which runs on another thread.
   std::shared_ptr<LocalCluster> to_kill_ ABSL_GUARDED_BY(mutex_);
   const std::shared_ptr<Interruption> interruption_ = std::make_shared<Interruption>();
 };

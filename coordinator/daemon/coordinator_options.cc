@@ -35,7 +35,7 @@ namespace cohort {
 
 namespace {
 
-// Binds a socket to a free loopback port. Returns the port, or a negative error number.
+// Binds a socket to a free loopback port. Returns the port or, if that fails, the negated errno.
 int BindFreePort(int socket_fd) {
   sockaddr_in address{};
   address.sin_family = AF_INET;
@@ -48,10 +48,10 @@ int BindFreePort(int socket_fd) {
   return ntohs(address.sin_port);
 }
 
-// Returns `count` different loopback ports that were free a moment ago, one per line. Scripts use
-// such ports to write a TF_CONFIG.
+// Returns `count` different loopback ports that were free a moment ago, one per line, for scripts
+// that write a TF_CONFIG.
 absl::StatusOr<std::string> FreePortsText(int count) {
-  // All sockets stay open until every port is found, so that the ports differ.
+  // All sockets stay open until the last port is found. So all ports are different.
   std::vector<int> sockets;
   std::string text;
   absl::Status error;
@@ -70,7 +70,7 @@ absl::StatusOr<std::string> FreePortsText(int count) {
 constexpr int kLocalTasksMax = 256;
 constexpr int kDrainTimeoutMaxS = 24 * 3600;
 
-// The values of the flags, as they were given on the command line.
+// The values of the command-line flags, not yet parsed or checked.
 struct Flags {
   std::string job_file, local, state_directory, membership, ctl_address;
   std::string orphan_timeout = "30s", transport = "auto", log_level = "info";
@@ -82,7 +82,7 @@ struct Flags {
   bool print_plan = false, json = false;
 };
 
-// Declares all flags with their help texts.
+// Declares all command-line flags, with their help texts.
 void Declare(FlagParser& parser, Flags& flags) {
   parser.Add("job", flags.job_file, "Job file (JSON): model, data, optimizer, strategy");
   parser.Add("set", flags.overrides,
@@ -128,19 +128,20 @@ void Declare(FlagParser& parser, Flags& flags) {
       "7 asked to stop, and the same command goes on, 70 a defect of this program.");
 }
 
-// Makes a new directory under TMPDIR. Errors: FAILED_PRECONDITION with advice to the user.
+// Makes a new state directory under TMPDIR. Errors: FAILED_PRECONDITION with advice to the user.
 absl::StatusOr<std::string> NewStateDirectory(const Environment& environment) {
   std::string base = environment("TMPDIR").value_or("/tmp");
   if (base.empty()) base = "/tmp";
   std::string path = JoinPath(base, "cohort-XXXXXX");
-  // Other users may write to the base directory, so mkdtemp adds a name that cannot be guessed.
+  // The name is made random (mkdtemp), because other users may write to the directory `base` and
+  // must not be able to guess the name.
   if (mkdtemp(path.data()) != nullptr) return path;
   return absl::FailedPreconditionError(absl::StrCat("no directory can be made in '", base, "' (",
                                                     std::strerror(errno),
                                                     "): set TMPDIR, or give --state_dir"));
 }
 
-// Stores a parsed value in `out`, or adds its error to the list of problems.
+// Stores `value` in `out`. If it is an error, adds the error's text to `problems` instead.
 template <typename T>
 void Take(absl::StatusOr<T> value, T& out, std::vector<std::string>& problems) {
   if (value.ok()) {
@@ -150,7 +151,7 @@ void Take(absl::StatusOr<T> value, T& out, std::vector<std::string>& problems) {
   }
 }
 
-// Finds the cluster: the local tasks of --local, or the cluster of TF_CONFIG, or by default one
+// Finds out which tasks the job runs on: those of --local, or those of TF_CONFIG. By default, one
 // local task of each role that the job needs.
 void ResolveCluster(const Flags& flags, const Environment& environment, CoordinatorOptions& options,
                     std::vector<std::string>& problems) {
@@ -170,7 +171,7 @@ void ResolveCluster(const Flags& flags, const Environment& environment, Coordina
     return;
   }
   if (config->cluster.empty()) {
-    // Without --local and TF_CONFIG, one local task of each role that the job needs is started.
+    // Neither --local nor TF_CONFIG names tasks, so one local task of each needed role is started.
     options.local = LocalTasks{HomesOf(options.job.strategy) == Role::kPs ? 1 : 0, 1};
     return;
   }
@@ -185,7 +186,7 @@ void ResolveCluster(const Flags& flags, const Environment& environment, Coordina
   options.cluster = config->cluster;
 }
 
-// Returns the task indices that a strategy plans for.
+// Returns the task indices of the cluster, for which a strategy makes its plan.
 ClusterShape ShapeOf(const CoordinatorOptions& options) {
   ClusterShape cluster;
   if (options.local.has_value()) {
@@ -200,7 +201,7 @@ ClusterShape ShapeOf(const CoordinatorOptions& options) {
   return cluster;
 }
 
-// Checks that the job's strategy exists and fits the cluster.
+// Checks that the job's strategy is valid and that the cluster has the tasks that it needs.
 void CheckStrategy(const CoordinatorOptions& options, std::vector<std::string>& problems) {
   const auto strategy = MakeStrategy(options.job.strategy);
   if (!strategy.ok()) {
@@ -220,7 +221,7 @@ void CheckPlan(const CoordinatorOptions& options, std::vector<std::string>& prob
   const auto workers = static_cast<int64_t>(cluster.workers.size());
   const char* const source = options.local.has_value() ? "--local" : "TF_CONFIG";
   const bool may_change = HomesOf(job.strategy) == Role::kPs;
-  // If one worker has all variables, the job's limits of workers do not apply.
+  // If a single worker has all variables, the job's limits of the number of workers are not used.
   const bool counts = may_change || job.strategy.type == kMultiWorkerMirrored;
   if (counts && workers < job.cluster.min_workers) {
     problems.push_back(absl::StrCat(source, ": the cluster has ", workers,
@@ -238,8 +239,8 @@ void CheckPlan(const CoordinatorOptions& options, std::vector<std::string>& prob
   if (!good.ok()) problems.push_back(absl::StrCat(options.job_file, ": ", good.message()));
 }
 
-// Resolves --membership and --ctl_address. Runs after the cluster is known, because the default
-// address depends on it.
+// Resolves the flags --membership and --ctl_address. Must run after the cluster is known, because
+// it has the default address.
 void ResolveMembers(const Flags& flags, CoordinatorOptions& options,
                     std::vector<std::string>& problems) {
   options.membership = flags.membership;
@@ -262,14 +263,14 @@ void ResolveMembers(const Flags& flags, CoordinatorOptions& options,
   if (!address.ok()) {
     problems.push_back(absl::StrCat("--ctl_address: ", address.status().message()));
   } else if (!options.ctl_required) {
-    // By default the service listens on the port of the chief's address, because the host name may
-    // belong to another machine.
+    // The default is not the chief's address itself, whose host name may belong to another machine,
+    // but an address to listen on with the same port.
     options.ctl_address = FormatAddress(ListenAddressOf(*address));
   }
 }
 
-// Checks the paths of flags and job. A job that is only printed need not be able to run, so its
-// files are not looked at.
+// Checks the paths in flags and job. If the job or its plan is only printed, it need not be able to
+// run, so files are not looked at.
 void CheckPaths(const Flags& flags, const Environment& environment, FileSystem& files,
                 const CoordinatorOptions& options, std::vector<std::string>& problems) {
   const JobPlaces places = PlacesOf(options);
@@ -279,7 +280,8 @@ void CheckPaths(const Flags& flags, const Environment& environment, FileSystem& 
   if (!problems.empty()) return;
   std::vector<proto::VariableLayout> variables;
   if (!options.job.checkpoint.restore.empty()) {
-    // Where only the workers can tell the variables' shapes, a start compares them later.
+    // If only the workers can tell the shapes of the variables, they are compared when the job
+    // starts.
     absl::StatusOr<Plan> plan = MakeOfflinePlan(options.job, ShapeOf(options));
     if (plan.ok()) variables = std::move(plan->variables);
   }
@@ -287,7 +289,7 @@ void CheckPaths(const Flags& flags, const Environment& environment, FileSystem& 
   if (!good.ok()) problems.push_back(absl::StrCat(options.job_file, ": ", good.message()));
 }
 
-// Reads the job file and applies the overrides of --set.
+// Reads the job file, and applies the flags --set to it.
 void ResolveJob(const Flags& flags, FileSystem& files, CoordinatorOptions& options,
                 std::vector<std::string>& problems) {
   if (flags.job_file.empty()) {
@@ -303,7 +305,7 @@ void ResolveJob(const Flags& flags, FileSystem& files, CoordinatorOptions& optio
   Take(ParseJob(*text, flags.job_file, flags.overrides), options.job, problems);
 }
 
-// Makes the job's plan without connecting to any task. Returns the plan as text.
+// Makes the job's plan without connecting to any task, and returns it as text or JSON.
 absl::StatusOr<CoordinatorCommand> PrintPlan(const CoordinatorOptions& options, FileSystem& files,
                                              PlanFormat format) {
   ClusterShape cluster = ShapeOf(options);
@@ -347,7 +349,7 @@ absl::StatusOr<CoordinatorCommand> Resolve(const Flags& flags, const Environment
   std::vector<std::string> problems;
   ResolveJob(flags, files, options, problems);
   ResolveCluster(flags, environment, options, problems);
-  // CheckStrategy and CheckPlan need a valid job and a valid cluster.
+  // A strategy and a plan can be checked only if the job and the cluster have no problems.
   if (problems.empty()) CheckStrategy(options, problems);
   // A job that is only printed need not be able to run.
   const bool is_printed = flags.print_config || flags.print_plan;

@@ -19,14 +19,15 @@ namespace cohort {
 
 namespace {
 
-// A path, and the flag or the key of the job file that names it, as messages begin: "--job" or
-// "job.json: export.onnx".
+// A path, and the flag or the field of the job file that names it. `name` is what error texts begin
+// with, such as "--job" or "job.json: export.onnx".
 struct NamedPath {
   std::string name;
   std::string path;
 };
 
-// A directory that the job writes to, and which names in it are the job's.
+// A directory to which the job writes. `writes` returns whether the job may write or remove a file
+// with a given name there.
 struct OutputDirectory {
   NamedPath directory;
   std::function<bool(absl::string_view)> writes;
@@ -36,7 +37,7 @@ std::string KeyOf(const JobPlaces& places, absl::string_view key) {
   return absl::StrCat(places.job_file, ": ", key);
 }
 
-// Appends the files that a data source names in the job file.
+// Appends to `paths` the files that the data source `source` of the job file names.
 void AddSource(const std::string& key, const DataSourceSpec& source,
                std::vector<NamedPath>& paths) {
   if (const auto* mnist = std::get_if<MnistSpec>(&source)) {
@@ -58,7 +59,8 @@ bool IsSearched(const DataSourceSpec& source) {
   return mnist != nullptr && mnist->images.empty();
 }
 
-// Returns whether the daemon searches for MNIST, first in COHORT_DATA_DIR.
+// Returns whether the job names no files of MNIST, so that the daemon looks for them, first in
+// COHORT_DATA_DIR.
 bool SearchesMnist(const DataSpec& data) {
   return IsSearched(data.train) || (data.test.has_value() && IsSearched(*data.test));
 }
@@ -71,17 +73,18 @@ std::vector<NamedPath> DataFiles(const JobPlaces& places) {
   return paths;
 }
 
-// Returns the list of workers, if it is a file.
+// Returns the path in --membership, or an empty path if the list comes from DNS.
 NamedPath MembershipFile(const JobPlaces& places) {
   const bool is_file = !absl::StartsWith(places.membership, "dns:");
   return {"--membership", is_file ? places.membership : ""};
 }
 
-// Returns the files of the checkpoint that checkpoint.restore names by its prefix.
+// Returns the files of the checkpoint that the job's field checkpoint.restore names by its prefix.
 std::vector<NamedPath> RestoredFiles(const JobPlaces& places, FileSystem& files) {
   const CheckpointSpec& checkpoint = places.job.checkpoint;
   std::vector<NamedPath> paths;
-  // The latest checkpoint is one of checkpoint.directory, whose names no other output may have.
+  // "latest" names a checkpoint in checkpoint.directory, which is an output directory of the job
+  // and checked as such.
   if (checkpoint.restore.empty() || checkpoint.restore == "latest") return paths;
   const auto prefix = FindCheckpoint(files, checkpoint.directory, checkpoint.restore);
   if (!prefix.ok()) return paths;
@@ -92,7 +95,7 @@ std::vector<NamedPath> RestoredFiles(const JobPlaces& places, FileSystem& files)
   return paths;
 }
 
-// Returns all files that the job reads, as far as they are known before it starts.
+// Returns all files that the job reads, as far as they are known before the job starts.
 std::vector<NamedPath> Inputs(const JobPlaces& places, const Environment& environment,
                               FileSystem& files) {
   std::vector<NamedPath> inputs = {{"--job", places.job_file}, MembershipFile(places)};
@@ -133,8 +136,8 @@ std::vector<OutputDirectory> OutputDirectories(const JobPlaces& places) {
   return directories;
 }
 
-// Returns the files that the job's export writes: the model, and the values of a large model, which
-// lie beside it.
+// Returns the files that the job's export writes: the model, and beside it a file for the values of
+// a large model.
 std::vector<NamedPath> ExportFiles(const JobPlaces& places) {
   const std::string& onnx = places.job.export_to.onnx;
   if (onnx.empty()) return {};
@@ -142,7 +145,8 @@ std::vector<NamedPath> ExportFiles(const JobPlaces& places) {
   return {{name, onnx}, {name, absl::StrCat(onnx, ".data")}};
 }
 
-// Finds files that a directory's writer would replace or remove.
+// Adds a problem if `file` lies in a directory to which the job writes, and has a name that the job
+// may overwrite or remove there.
 void CheckDirectoryAgainst(const OutputDirectory& output, const NamedPath& file,
                            std::vector<std::string>& problems) {
   if (!output.writes(BaseName(file.path))) return;
@@ -152,7 +156,8 @@ void CheckDirectoryAgainst(const OutputDirectory& output, const NamedPath& file,
                                   " names, are written and removed; name another directory"));
 }
 
-// Finds inputs and directories that the export would replace.
+// Adds a problem if the export would overwrite an input of the job, or needs a file where a
+// directory has to be.
 void CheckExport(const NamedPath& onnx, const std::vector<NamedPath>& inputs,
                  const std::vector<OutputDirectory>& directories,
                  std::vector<std::string>& problems) {
@@ -182,7 +187,7 @@ std::string RecoveryDirectoryOf(const JobPlaces& places) {
   if (!job.recovery.enabled) return "";
   if (!job.recovery.directory.empty()) return job.recovery.directory;
   if (!job.checkpoint.directory.empty()) return JoinPath(job.checkpoint.directory, "recovery");
-  // Without --state_dir the directory of local tasks is new, and does not exist before the start.
+  // Without --state_dir, local tasks get a new directory, which does not exist before the start.
   const bool has_state = places.has_local_tasks && !places.state_directory.empty();
   return has_state ? JoinPath(places.state_directory, "recovery") : "";
 }
@@ -222,8 +227,8 @@ std::vector<std::string> OutputProblems(const JobPlaces& places, const Environme
           absl::StrCat(name, ": ", made.message(), "; name a directory that can be written to"));
       continue;
     }
-    // The files of checkpoint.restore may lie in any of these directories: only old ones are
-    // removed.
+    // The files of checkpoint.restore may lie in any output directory, because the job does not
+    // overwrite checkpoints, and removes only old ones.
     for (const NamedPath& input : inputs) {
       if (input.name != KeyOf(places, "checkpoint.restore")) {
         CheckDirectoryAgainst(output, input, problems);
@@ -235,7 +240,7 @@ std::vector<std::string> OutputProblems(const JobPlaces& places, const Environme
     if (const absl::Status writable = CheckFilePath(onnx.path); !writable.ok()) {
       problems.push_back(absl::StrCat(onnx.name, ": ", writable.message(),
                                       "; name a path that can be written to"));
-      break;  // the second file lies beside the first
+      break;  // the second file would have the same problem
     }
     CheckExport(onnx, inputs, directories, problems);
   }

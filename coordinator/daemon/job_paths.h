@@ -1,9 +1,10 @@
 #pragma once
 
-// The paths that a job and its flags name: what it reads, what it writes, and which mistakes in
-// them show before anything is started. An output must not be an input: a job whose model is
-// exported to its own job file would train to its end and then destroy what the next start needs.
-// Files are compared by what they are on this machine's disks, not by their names.
+// The paths that a job and its flags name, for reading and for writing, and the mistakes in them
+// that can be found before anything is started. No output may be an input as well: a job that
+// exported its model to its own job file would train to its end, and then destroy what the next
+// start needs. Two paths are the same file if they lead to the same place on this machine's disks,
+// whatever their names.
 
 #include <string>
 #include <vector>
@@ -16,32 +17,34 @@
 
 namespace cohort {
 
-// A job with the flags that name paths beside it. Refers to the job.
+// A job and the flags that name further paths. Holds a reference to the job.
 struct JobPlaces {
   const JobSpec& job;
   std::string job_file;
-  std::string membership;       // the value of --membership; empty: not given
-  std::string state_directory;  // the value of --state_dir; empty: not given
+  std::string membership;       // value of the flag --membership; may be empty
+  std::string state_directory;  // value of the flag --state_dir; may be empty
   bool has_local_tasks = false;
 };
 
-// Returns the directory of recovery checkpoints; empty if the job keeps none, or if it will be in a
-// state directory that does not exist yet.
+// Returns the directory of recovery checkpoints. Returns an empty path if the job keeps none, or if
+// the directory will be in a state directory that does not exist yet.
 std::string RecoveryDirectoryOf(const JobPlaces& places);
 
-// Returns one problem for each path that only a shell would expand.
+// Returns one problem for each path that contains something that only a shell would expand, such as
+// "~".
 std::vector<std::string> UnexpandedPaths(const JobPlaces& places, const Environment& environment);
 
-// Returns one problem for each output that cannot be what it has to be, a directory or a file, and
-// for each that would replace an input or another output. Creates nothing.
+// Returns one problem for each output that cannot be written as the directory or file that it has
+// to be, and for each that would overwrite an input or another output. Creates nothing.
 std::vector<std::string> OutputProblems(const JobPlaces& places, const Environment& environment,
                                         FileSystem& files);
 
-// Checks what the job begins from. If it goes on from a recovery checkpoint, that must have been
-// made by the same job with the same settings. Else the checkpoint of checkpoint.restore must be
-// there and whole, as far as its index and the sizes of its files tell, and have `variables`, as
-// far as these are known; "latest" may find nothing. Errors: those of RecoveryStore::ReadLeft,
-// RecoveryStore::CheckJob, TrainProgress::CheckSettings and CheckRestorable.
+// Checks the checkpoint from which the job will begin. If there is a recovery checkpoint, it must
+// come from the same job with the same settings. Otherwise, the checkpoint that checkpoint.restore
+// names must exist and be whole, as far as its index and the sizes of its files tell, and must have
+// `variables`, which may be a part of the job's variables; if "latest" finds no checkpoint, that is
+// no error. Errors: those of RecoveryStore::ReadLeft, RecoveryStore::CheckJob,
+// TrainProgress::CheckSettings and CheckRestorable.
 absl::Status CheckBeginning(const JobPlaces& places, FileSystem& files,
                             absl::Span<const proto::VariableLayout> variables);
 

@@ -1,11 +1,11 @@
 #pragma once
 
-// Calls to the homes of variables. All of them call idempotent methods, so they may be repeated
-// after a failure. StartUntilWhole repeats a call if one of its messages arrived malformed;
-// CallEach does the same for many homes at once. StartRetried, for steps of a long operation that
-// would be costly to begin anew, also repeats a call that the transport has failed, or that the
-// task refused with class TRANSIENT. CallRounds distributes slices over several calls, because one
-// call carries no more than kCallBytesMax (common/wire/frame_limits.h).
+// Calls to the homes of variables. All of them call idempotent methods, which may be repeated after
+// a failure. StartUntilWhole repeats a call if its request or its answer arrived malformed;
+// CallEach does the same for many homes at once. StartRetried also repeats a call if the transport
+// has failed or the home has answered TRANSIENT; it is meant for the steps of a long operation that
+// would be costly to begin anew. CallRounds distributes slices over several calls, because one call
+// carries at most kCallBytesMax (common/wire/frame_limits.h).
 
 #include <cstddef>
 #include <memory>
@@ -41,13 +41,13 @@ inline absl::Status AttributedHomeCall(const absl::Status& status, const proto::
 
 inline constexpr int kCallAttemptsMax = 3;
 
-// Makes a call, and repeats it if one of its messages arrives malformed, up to kCallAttemptsMax
-// attempts in all.
+// Makes a call. Repeats the call if its request or its answer arrived malformed, up to
+// kCallAttemptsMax attempts in total.
 template <typename Response, typename Request>
 void StartUntilWhole(std::shared_ptr<Channel> channel, std::string method,
                      Envelope<Request> request, absl::Duration timeout, TypedReply<Response> done,
                      int attempt = 1) {
-  Envelope<Request> copy = request;  // the copied request shares the payload
+  Envelope<Request> copy = request;  // the copy shares the payload with `request`
   Channel& called = *channel;
   StartCall<Response>(
       called, method, std::move(copy), timeout,
@@ -61,12 +61,13 @@ void StartUntilWhole(std::shared_ptr<Channel> channel, std::string method,
       });
 }
 
-// Calls a home of variables, and repeats the call if the transport failed or the home answered
-// TRANSIENT, up to kCallAttemptsMax attempts in all. A failure names the home (AttributedHomeCall).
+// Calls a home of variables. Repeats the call if the transport has failed or the home has answered
+// TRANSIENT, up to kCallAttemptsMax attempts in total. The error of a failed call names the home
+// (AttributedHomeCall).
 template <typename Response, typename Request>
 void StartRetried(const TaskLink& link, const std::string& method, Envelope<Request> request,
                   absl::Duration timeout, TypedReply<Response> done, int attempt = 1) {
-  Envelope<Request> copy = request;  // the copied request shares the payload
+  Envelope<Request> copy = request;  // the copy shares the payload with `request`
   StartCall<Response>(
       *link.data, method, std::move(copy), timeout,
       [link, method, request = std::move(request), timeout, done = std::move(done),
@@ -86,9 +87,9 @@ void StartRetried(const TaskLink& link, const std::string& method, Envelope<Requ
       });
 }
 
-// Calls all links in parallel. When all calls have ended, `done` gets the responses in the order of
-// `links`, or the first error, which names the home. `requests` has one entry per link. Only for
-// idempotent methods, because a call is repeated if one of its messages arrives malformed.
+// Calls all links in parallel; `requests` has one entry per link. When all calls have ended, `done`
+// gets the responses in the order of `links`, or the first error, which names its home. Only for
+// idempotent methods: a call is repeated if its request or its answer arrived malformed.
 template <typename Response, typename Request>
 void CallEach(const std::vector<TaskLink>& links, absl::string_view method,
               std::vector<Envelope<Request>> requests, absl::Duration timeout,
@@ -133,15 +134,15 @@ void CallEach(const std::vector<TaskLink>& links, absl::string_view method,
   }
 }
 
-// The bytes that a call carries for one slice, in its request or its response.
+// The size of one slice in a call, in the request or in the response.
 struct SliceLoad {
   size_t home = 0;  // position of the slice's home in the list of homes
   size_t bytes = 0;
 };
 
-// Divides the slices into rounds of calls, and returns the positions in `slices` for each round. In
-// every round each home has at most `bytes_max` bytes, or a single slice. The slices of a home keep
-// their order. Without slices there is one empty round.
+// Divides slices into rounds of calls, with one call per home in each round. Returns, for each
+// round, the positions in `slices`. In each call, a home has at most `bytes_max` bytes or a single
+// slice. The slices of one home keep their order. Without slices, returns one empty round.
 std::vector<std::vector<size_t>> CallRounds(absl::Span<const SliceLoad> slices, size_t bytes_max);
 
 }  // namespace cohort

@@ -19,15 +19,15 @@ namespace cohort {
 
 namespace {
 
-// The time in which a killed server refuses enough calls for the cluster to declare it lost.
+// The time in which a server whose process was killed refuses enough calls to be declared lost.
 constexpr absl::Duration kLossNoticed = absl::Milliseconds(500);
 
 constexpr char kCreateVariables[] = "CreateVariables";
 constexpr char kPull[] = "Pull";
 constexpr char kGetStats[] = "GetStats";
 
-// Exists during a call that may change variables: Cluster::TakeHome rejects a mirrored copy that
-// was made at the same time. Pull and GetStats change nothing.
+// Exists during a call that may change variables. If a home gets a mirrored copy meanwhile,
+// Cluster::TakeHome rejects the copy, which may lack the change. Pull and GetStats change nothing.
 class ChangeOf {
  public:
   ChangeOf(Cluster& cluster, absl::string_view method)
@@ -42,21 +42,21 @@ class ChangeOf {
   Cluster* const cluster_;
 };
 
-// Returns `count` empty requests, at least one. CallAllOnce fills in the epoch.
+// Returns `count` empty requests, but at least one. CallAllOnce sets their epoch.
 template <typename Request>
 std::vector<Envelope<Request>> ForEach(int count) {
   return std::vector<Envelope<Request>>(static_cast<size_t>(std::max(count, 1)));
 }
 
-// Returns an uninitialized tensor for the whole variable as its homes keep it, with one row per
-// replica if each replica has a value.
+// Returns an uninitialized tensor for the whole value of the variable, as its homes keep it: if the
+// variable has one value per replica, these are the rows of the tensor.
 absl::StatusOr<Tensor> AllocateVariable(const proto::VariableLayout& variable) {
   ASSIGN_OR_RETURN(const DType dtype, DTypeFromNumber(variable.dtype()));
   return Tensor(dtype, Shape(absl::MakeConstSpan(variable.dims().data(),
                                                  static_cast<size_t>(variable.dims_size()))));
 }
 
-// Returns the range of bytes of one slice inside the whole variable.
+// Returns the range of bytes that one slice takes in the whole variable.
 ByteRange BytesOfSlice(const Tensor& whole, const proto::SliceHome& slice) {
   const size_t row = static_cast<size_t>(whole.shape().row_elements()) * ElementSize(whole.dtype());
   return {static_cast<size_t>(slice.row_begin()) * row,
@@ -84,8 +84,8 @@ PsControl::PsControl(World world, std::shared_ptr<Cluster> cluster,
 template <typename T, typename Start>
 absl::StatusOr<T> PsControl::AwaitHomes(absl::Duration timeout, absl::string_view what,
                                         Start start) {
-  // If one mirrored copy is lost, calls go on with the other copies. But a call under way must end
-  // before it is repeated, so this wait does not end with the loss.
+  // If a home of mirrored variables is lost, other homes can take its calls. But the call under way
+  // must end before it is repeated. So this wait does not end because of a loss.
   if (cluster_->IsMirrored()) return Await<T>(waiter_, timeout, what, std::move(start));
   return AwaitUnlessLost<T>(waiter_, timeout, what, cluster_, std::nullopt, std::move(start));
 }
@@ -95,13 +95,14 @@ absl::StatusOr<std::vector<Envelope<Response>>> PsControl::CallAllOnce(
     const std::string& method, std::vector<Envelope<Request>> requests) {
   const ChangeOf change(*cluster_, method);
   ASSIGN_OR_RETURN(std::vector<TaskLink> links, cluster_->ps());
-  // For mirrored variables there is a single request, which goes to the home of every valid copy. A
-  // Pull goes to the first home only, since all copies are equal.
+  // If variables are mirrored, there is one request, which goes to every home with a valid copy. A
+  // Pull goes only to the first of these homes, because all copies are equal.
   if (method == kPull && requests.size() == 1) links.resize(1);
   if (links.size() != requests.size()) requests.resize(links.size(), requests.front());
   absl::Duration silence = options_.timeout;
-  // CreateVariables is the first call of a job that is so large that a faulty network may drop its
-  // packets. With half of the time it is tried twice before the job gives up.
+  // CreateVariables is the first large call of a job, so a network that loses large packets shows
+  // here. With half of unanswered_max as its limit, the call is tried twice before the job gives
+  // up.
   if (method == kCreateVariables) silence = std::min(silence, options_.unanswered_max / 2);
   const size_t bytes = LargestOf(requests);
   silence = TimeFor(silence, bytes);
@@ -120,8 +121,8 @@ absl::StatusOr<std::vector<Envelope<Response>>> PsControl::CallAllOnce(
 
 absl::Status PsControl::WaitUntilStable(absl::Time deadline, const absl::Status& loss) {
   if (!loss.ok()) {
-    // The coordinator's connection to the server needs this time to find out whether the server is
-    // lost.
+    // This time is enough for the coordinator's connection to the server to find out whether the
+    // server is lost.
     cluster_->SuspectPs(DetailOf(loss).origin().index());
     Event never;
     waiter_.Wait(never, kLossNoticed);
@@ -131,38 +132,40 @@ absl::Status PsControl::WaitUntilStable(absl::Time deadline, const absl::Status&
       .status();
 }
 
-// Repeats `once` while homes are being recovered. If a home was lost, waits as long as the recovery
-// takes. If the home serves and only calls to it fail, without an answer or, where the network
-// loses large packets, with a broken connection, gives up earlier.
+// Calls `once`, and again after each recovery of lost homes, until it succeeds. If a home was lost,
+// waits as long as the recovery takes. If the home serves, and only this call to it is not answered
+// or breaks (as in a network that loses large packets), gives up after unanswered_max.
 template <typename T, typename Once>
 absl::StatusOr<T> PsControl::UntilStable(const UnansweredCall& call, Once once) {
   const absl::Time deadline = world_.clock.Now() + options_.recovery_timeout;
   absl::Status loss;
-  uint64_t epoch = 0;  // the epoch in which the unanswered calls were made
+  uint64_t epoch = 0;  // the epoch in which the last attempt was made
   absl::Duration unanswered;
-  // Number of unanswered attempts. A single one may be due to a message that was lost with its
-  // connection.
+  // The number of unanswered attempts. One alone proves little: its message may have been lost with
+  // its connection.
   int silences = 0;
   while (true) {
     if (options_.when_stable) RETURN_IF_ERROR(WaitUntilStable(deadline, loss));
-    // In one expression, the compiler might read `epoch` before the exchange and compare the new
-    // epoch with itself.
+    // Exchange and comparison are two statements: in a single expression, the order in which the
+    // compiler reads `epoch` and exchanges it would be open.
     const uint64_t before = std::exchange(epoch, cluster_->epoch());
     if (before != epoch) {
-      // A recovery has ended since the last attempt, so the count of unanswered attempts restarts.
+      // A recovery has ended since the last attempt, so attempts before it no longer count as
+      // unanswered.
       unanswered = absl::ZeroDuration();
       silences = 0;
     }
     const absl::Time start = world_.clock.Now();
     absl::StatusOr<T> result = once();
     loss = result.status();
-    // Only a lost home or a changed epoch can be waited out; any other error would occur again.
+    // Only a lost home (PS_LOST) or a changed epoch (STALE) can be waited for. Any other error
+    // would come again.
     if (ClassOf(loss) != proto::PS_LOST && ClassOf(loss) != proto::STALE) return result;
     if (absl::IsDeadlineExceeded(loss) || absl::IsUnavailable(loss)) {
       unanswered += world_.clock.Now() - start;
       ++silences;
     }
-    // If the connection to the home still serves after the failed call, the home is not lost.
+    // If the connections to all homes serve after the failed call, no home is lost.
     const bool there = ClassOf(loss) == proto::PS_LOST && cluster_->ps().ok();
     const bool ends = !options_.when_stable || world_.clock.Now() >= deadline;
     const bool silent = silences > 1 && unanswered >= options_.unanswered_max;
@@ -181,8 +184,8 @@ absl::StatusOr<std::vector<Envelope<Response>>> PsControl::CallAll(
 absl::StatusOr<std::vector<size_t>> PsControl::HomesOf(
     const proto::VariableLayout& variable) const {
   std::vector<size_t> homes;
-  // If the variable is mirrored, a single request serves all copies, so every slice belongs to
-  // request 0.
+  // For a mirrored variable, a single request goes to all copies. So every slice belongs to request
+  // 0.
   if (variable.mirrored()) return std::vector<size_t>(static_cast<size_t>(variable.slices_size()));
   for (const proto::SliceHome& slice : variable.slices()) {
     const absl::StatusOr<size_t> position = cluster_->PositionOfPs(slice.ps());
@@ -195,8 +198,8 @@ absl::StatusOr<std::vector<size_t>> PsControl::HomesOf(
 }
 
 absl::Status PsControl::CreateVariables(absl::Span<const proto::VariableLayout> variables) {
-  // Checked first, because a slice whose home does not exist would not be created, and no ps would
-  // report an error.
+  // This is checked first: if a slice named a home that does not exist, no ps would create the
+  // slice, and none would report an error.
   for (const proto::VariableLayout& variable : variables) {
     RETURN_IF_ERROR(HomesOf(variable).status());
   }
@@ -215,7 +218,7 @@ absl::Status PsControl::CreateVariables(absl::Span<const proto::VariableLayout> 
 void PsControl::SayReplaced(absl::Span<const Envelope<proto::CreateVariablesResponse>> answers) {
   uint64_t slices = 0;
   for (const auto& answer : answers) slices += answer.header.replaced_slices();
-  // Logged only once, although the variables of a job are created in several calls.
+  // A job may create its variables in several calls, but this line is logged only once.
   if (slices == 0 || said_replaced_.exchange(true)) return;
   Log(LogLevel::kInfo, "variables_replaced",
       {{"slices", slices},
@@ -273,7 +276,7 @@ absl::StatusOr<Tensor> PsControl::ReadRows(const proto::VariableLayout& variable
   dims[0] = static_cast<int64_t>(ids.size());
   Tensor rows(dtype, Shape(absl::MakeConstSpan(dims)));
   if (rows.num_bytes() == 0) return rows;
-  // One home may have all of the rows, so a call asks for no more rows than one response can carry.
+  // All rows may lie on one home. So a call asks for no more rows than one response can carry.
   const size_t row_bytes = rows.num_bytes() / ids.size();
   const size_t most = std::max<size_t>(options_.call_bytes_max / row_bytes, 1);
   for (size_t first = 0; first < ids.size(); first += most) {
@@ -291,7 +294,7 @@ absl::Status PsControl::ReadSomeRows(const proto::VariableLayout& variable,
   std::vector<Tensor> wanted(homes.size());
   auto requests = ForEach<proto::PullRequest>(NumRequests(variable.mirrored()));
   for (size_t i = 0; i < homes.size(); ++i) {
-    // A row that occurs several times is transferred once.
+    // A row that is asked for several times is transferred once.
     wanted[i] = EachOnce(split[i].ids);
     if (split[i].ids.empty()) continue;
     auto& request = requests[homes[i]];
@@ -314,8 +317,8 @@ absl::Status PsControl::ReadSomeRows(const proto::VariableLayout& variable,
 }
 
 uint64_t PsControl::NextUpdate() {
-  // The epoch fills the upper bits, so a later coordinator's numbers are larger. Each claim raises
-  // the epoch only by one, so the bits are enough.
+  // The epoch is in the upper bits, so the numbers of a later coordinator are greater. Each claim
+  // raises the epoch by one, so 32 bits are enough for it.
   constexpr int kUpdatesOfEpochBits = 32;
   const uint64_t first = (cluster_->epoch() << kUpdatesOfEpochBits) + 1;
   MutexLock lock(update_mutex_);
@@ -327,7 +330,7 @@ absl::Status PsControl::Change(const proto::VariableLayout& variable, const Vari
                                uint64_t update) {
   std::vector<VariablePart> parts;
   if (variable.replicas() > 0) {
-    // The homes keep the values of replicas as rows of one tensor, so the change is made to all
+    // The homes keep the values of replicas as the rows of one tensor. So the change is made to all
     // rows.
     ASSIGN_OR_RETURN(const VariableChange of_all, ChangeOfReplicas(variable, change));
     ASSIGN_OR_RETURN(parts, PartsOf(variable, of_all));
@@ -339,7 +342,8 @@ absl::Status PsControl::Change(const proto::VariableLayout& variable, const Vari
   for (size_t i = 0; i < homes.size(); ++i) {
     loads.push_back({homes[i], parts[i].ids.num_bytes() + parts[i].operand.num_bytes()});
   }
-  // All rounds of calls carry the same number, by which each slice makes the change once.
+  // All calls carry the same number of the change. By this number, each slice makes the change
+  // once.
   proto::AssignRequest numbered;
   numbered.set_op(change.op);
   numbered.set_update(update);
@@ -359,8 +363,8 @@ absl::Status PsControl::ChangeSlices(const proto::VariableLayout& variable,
   for (const size_t i : slices) {
     AddPart(variable.slices(static_cast<int>(i)), parts[i], requests[homes[i]]);
   }
-  // If an answer is lost, the request is sent again. From the number a slice knows whether it has
-  // made the change already.
+  // If an answer is lost, the request is sent again. By the number of the change, a slice knows
+  // whether it has made the change.
   for (int attempt = 1;; ++attempt) {
     const absl::Status status = CallAll<proto::AssignResponse>("Assign", requests).status();
     if (ClassOf(status) != proto::PS_LOST || attempt == kCallAttemptsMax) return status;
@@ -394,8 +398,8 @@ absl::StatusOr<std::vector<proto::SavedSlice>> PsControl::Save(
   using Slices = std::vector<proto::SavedSlice>;
   return UntilStable<Slices>({"Save"}, [&] {
     order.epoch = cluster_->epoch();
-    // A save has no time-out as a whole: its calls have time-outs, and the number of calls depends
-    // on the variables.
+    // The whole save has no timeout. Each of its calls has one, and the number of calls depends on
+    // the variables.
     return AwaitHomes<Slices>(absl::InfiniteDuration(), "the shards to be saved",
                               [&](auto done) { transfer_->Save(order, std::move(done)); });
   });

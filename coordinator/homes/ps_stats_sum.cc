@@ -22,8 +22,9 @@ void AddTables(const proto::DynamicTableUse& one, proto::DynamicTableUse& sum) {
   sum.set_evicted_rows(sum.evicted_rows() + one.evicted_rows());
 }
 
-// Combines the counters of copies of one mirrored table by taking the larger counters. A copy that
-// is behind has counted less than the others.
+// Combines the counters of one home's copies of mirrored tables with those of other homes. All
+// copies are equal, except that a copy that is behind has counted less, so the greater counter is
+// taken.
 void TakeMirrored(const proto::DynamicTableUse& one, proto::DynamicTableUse& of_all) {
   of_all.set_rows(std::max(of_all.rows(), one.rows()));
   of_all.set_bytes(std::max(of_all.bytes(), one.bytes()));
@@ -57,7 +58,7 @@ void AddPsStats(const proto::PsStatsResponse& one, proto::PsStatsResponse& sum) 
     TakeMirrored(one.mirrored_tables(), *sum.mutable_mirrored_tables());
   }
   auto& histogram = *sum.mutable_staleness_histogram();
-  // The histograms may differ in length, since empty buckets at the end are left out.
+  // Two histograms may differ in length, because empty buckets at the end are left out.
   histogram.Resize(std::max(histogram.size(), one.staleness_histogram_size()), 0);
   for (int i = 0; i < one.staleness_histogram_size(); ++i) {
     histogram.Set(i, histogram.Get(i) + one.staleness_histogram(i));
@@ -67,8 +68,8 @@ void AddPsStats(const proto::PsStatsResponse& one, proto::PsStatsResponse& sum) 
 std::optional<proto::DynamicTableUse> TablesOf(const proto::PsStatsResponse& sum) {
   if (!sum.has_tables() && !sum.has_mirrored_tables()) return std::nullopt;
   proto::DynamicTableUse all = sum.tables();
-  // A sum of AddPsStats counts only one copy of each mirrored table, so its counters are added like
-  // those of other tables.
+  // The counters of `mirrored_tables` count one copy of each mirrored table, so they are added like
+  // the use of other tables.
   AddTables(sum.mirrored_tables(), all);
   return all;
 }

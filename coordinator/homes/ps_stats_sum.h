@@ -6,11 +6,12 @@
 
 namespace cohort {
 
-// Adds the counters of one parameter server to the sum.
+// Adds the counters of one parameter server to `sum`. Maxima are not added: `sum` keeps the
+// greatest.
 void AddPsStats(const proto::PsStatsResponse& one, proto::PsStatsResponse& sum);
 
-// Returns the use of dynamic tables according to a sum of AddPsStats, counting only one copy of
-// each mirrored table; nothing if there is no table.
+// Returns the use of all dynamic tables, from a sum that AddPsStats has made. Of a mirrored table,
+// one copy is counted. Returns nothing if there is no dynamic table.
 std::optional<proto::DynamicTableUse> TablesOf(const proto::PsStatsResponse& sum);
 
 }  // namespace cohort

@@ -21,9 +21,11 @@ std::vector<SliceIds> SplitRows(const proto::VariableLayout& variable,
                                 absl::Span<const int64_t> ids) {
   std::vector<SliceIds> split(static_cast<size_t>(variable.slices_size()));
   for (size_t place = 0; place < ids.size(); ++place) {
-    // The slices of a dynamic table divide the buckets of its keys, not the keys themselves.
+    // The slices of a dynamic table divide the buckets of its keys. So for a key, its bucket is
+    // looked for.
     const int64_t row = variable.has_dynamic() ? KeyBucket(ids[place]) : ids[place];
-    // The row lies in the last slice that begins at or before it.
+    // The slices are sorted by their first rows. The last one that does not begin after the row
+    // contains it.
     const auto behind = std::upper_bound(
         variable.slices().begin(), variable.slices().end(), row,
         [](int64_t id, const proto::SliceHome& slice) { return id < slice.row_begin(); });
@@ -44,7 +46,7 @@ void PutRows(const SliceIds& slice, const Tensor& each_once, absl::Span<const st
              size_t row_bytes, std::byte* out) {
   const absl::Span<const int64_t> sorted = each_once.span<int64_t>();
   for (size_t i = 0; i < slice.ids.size(); ++i) {
-    // An id that occurs several times gets the same row each time.
+    // If an id occurs several times, all of its positions get the same row.
     const auto row = std::lower_bound(sorted.begin(), sorted.end(), slice.ids[i]) - sorted.begin();
     std::memcpy(out + slice.places[i] * row_bytes,
                 came.data() + static_cast<size_t>(row) * row_bytes, row_bytes);

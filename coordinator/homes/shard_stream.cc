@@ -40,11 +40,11 @@ bool AreRows(int64_t begin, int64_t count, uint64_t bytes) {
   return count == 0 ? bytes == 0 : bytes % static_cast<uint64_t>(count) == 0;
 }
 
-// The saved slices of one tensor, keyed by the first row of each.
+// The saved slices of one tensor, by the number of the slice's first row.
 using Slices = std::map<int64_t, const proto::SavedSlice*>;
 
-// Appends to `pieces` the byte ranges of the shard that hold the rows `rows`. Returns the number of
-// bytes found.
+// Finds the byte ranges of the shard that hold the wanted rows `rows`, and appends them to
+// `pieces`. Returns the number of bytes found, which is less than wanted if the shard lacks rows.
 uint64_t AddPieces(const proto::StagedRows& rows, const Slices& slices,
                    std::vector<ShardPiece>& pieces) {
   const int64_t end = rows.row_begin() + rows.row_count();
@@ -52,12 +52,13 @@ uint64_t AddPieces(const proto::StagedRows& rows, const Slices& slices,
   int64_t next = rows.row_begin();
   for (const auto& [begin, slice] : slices) {
     const int64_t until = std::min(end, begin + slice->row_count());
-    // Skips slices that do not contain the row `next`, and slices whose rows have another size.
+    // Slices that do not contain row number `next` are skipped, and so are slices whose rows have
+    // another size.
     if (begin > next || until <= next || slice->size() / slice->row_count() != row_bytes) continue;
     const ShardPiece piece{static_cast<uint64_t>(slice->offset() + (next - begin) * row_bytes),
                            static_cast<uint64_t>((until - next) * row_bytes)};
     next = until;
-    // Adjacent byte ranges are joined into one, so that fewer chunks are fetched.
+    // Adjacent byte ranges are joined into one, so that they need fewer chunks.
     if (!pieces.empty() && pieces.back().offset + pieces.back().size == piece.offset) {
       pieces.back().size += piece.size;
     } else {
@@ -67,8 +68,7 @@ uint64_t AddPieces(const proto::StagedRows& rows, const Slices& slices,
   return static_cast<uint64_t>((next - rows.row_begin()) * row_bytes);
 }
 
-// The base of downloads, uploads and copies: a strand, and calls whose answers are handled on the
-// strand.
+// The base class of downloads, uploads and copies. Answers of its calls are handled on its strand.
 class Stream : public std::enable_shared_from_this<Stream> {
  public:
   Stream(World world, absl::Duration call_timeout)
@@ -92,8 +92,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
         });
   }
 
-  // Tells a home to drop the shard of a save. The answer is not awaited: a home also drops an
-  // unreleased shard by itself when nobody reads it.
+  // Tells a home to drop the shard that it holds for a save. Does not wait for the answer: if the
+  // call fails, the home drops the shard after a while by itself.
   void Release(const TaskLink& link, uint64_t epoch, uint64_t save) {
     Envelope<proto::ReleaseShardRequest> request;
     request.header.set_epoch(epoch);
@@ -106,8 +106,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
   Strand strand_;
 };
 
-// Makes the request that begins a staged restore. The caller has to add the list of tensors in the
-// checkpoint.
+// Makes the StageRestore request for the restore `restore`. The caller has to add the list of the
+// checkpoint's tensors.
 proto::StageRestoreRequest StagingOf(const proto::RestoreShardRequest& restore) {
   proto::StageRestoreRequest request;
   request.set_epoch(restore.epoch());
@@ -119,7 +119,7 @@ proto::StageRestoreRequest StagingOf(const proto::RestoreShardRequest& restore) 
   return request;
 }
 
-// One download. The strand also writes the file.
+// A download under way. The file is written on its strand.
 class Download : public Stream {
  public:
   using Done = absl::AnyInvocable<void(absl::StatusOr<std::vector<proto::SavedSlice>>)>;
@@ -138,8 +138,8 @@ class Download : public Stream {
 
  private:
   void ReadNext() {
-    // The next chunk is requested only after the last one was written, so only one chunk is in
-    // memory.
+    // The next chunk is requested after the last one was written. So only one chunk is in memory at
+    // a time.
     if (copy_->received() == copy_->size()) return End(copy_->Finish());
     Envelope<proto::ReadShardRequest> request;
     request.header.set_epoch(options_.save.epoch());
@@ -156,7 +156,7 @@ class Download : public Stream {
   }
 
   void OnChunk(const Envelope<proto::ReadShardResponse>& chunk) {
-    // A damaged chunk is not appended, so ReadNext requests the same offset again.
+    // A damaged chunk is not written, so ReadNext() requests the same bytes again.
     if (PayloadCrc32c(chunk.payload) != chunk.header.crc32c()) {
       if (++damaged_ == kCallAttemptsMax) return End(Damaged());
       return ReadNext();
@@ -189,13 +189,13 @@ class Download : public Stream {
   }
 
   const ShardDownload options_;
-  // The members below are used on the strand only.
+  // The members below are used only on `strand_`, so by one thread at a time.
   Done done_;
   std::unique_ptr<DataShardCopy> copy_;
-  int damaged_ = 0;  // number of consecutive damaged chunks
+  int damaged_ = 0;  // number of damaged chunks in a row
 };
 
-// One upload. The strand also reads the files.
+// An upload under way. The files are read on its strand.
 class Upload : public Stream {
  public:
   using Done = absl::AnyInvocable<void(absl::Status)>;
@@ -223,8 +223,8 @@ class Upload : public Stream {
     return request;
   }
 
-  // Handles the home's answer, which names the rows of tensors that the home needs, and begins to
-  // send them.
+  // Handles the answer to StageRestore, which lists the rows that the home wants, and begins to
+  // send these rows.
   void Want(const proto::StageRestoreResponse& wanted) {
     rows_.assign(wanted.rows().begin(), wanted.rows().end());
     for (const proto::StagedRows& row : rows_) size_ += row.size();
@@ -232,24 +232,24 @@ class Upload : public Stream {
   }
 
   // Opens the stream of the next rows that the home wants. Errors: those of BundleReader; INTERNAL
-  // if the checkpoint has another number of bytes than the home wants.
+  // if the rows have another size in the checkpoint than the home expects.
   absl::Status OpenRow() {
     const proto::StagedRows& row = rows_[row_];
     ASSIGN_OR_RETURN(stream_,
                      options_.reader->StreamRows(row.tensor(), {row.row_begin(), row.row_count()}));
-    // The home and the coordinator compute the size independently, so a difference means that they
-    // disagree about the layout.
+    // The coordinator and the home compute this size independently. If the sizes differ, the two
+    // disagree about the layout of the tensor.
     if (stream_->left() == row.size()) return absl::OkStatus();
     return absl::InternalError(absl::StrCat("'", row.tensor(), "' has ", stream_->left(),
                                             " bytes where the ps asks for ", row.size()));
   }
 
-  // Returns the next bytes of the rows that the home wants: a full chunk, or fewer bytes at the
-  // end. Returns an empty payload after the last row.
+  // Returns the next bytes of the rows that the home wants: a full chunk, or less at the end. After
+  // the last row, returns an empty payload.
   absl::StatusOr<Payload> NextChunk() {
     const size_t size = std::min<uint64_t>(options_.chunk_bytes, size_ - offset_);
     if (size == 0) return Payload();
-    // A chunk may hold the end of one entry of rows_ and the beginning of the next.
+    // A chunk may contain the end of one entry of rows_ and the begin of the next.
     const std::shared_ptr<Buffer> buffer = Buffer::Allocate(size);
     absl::Span<char> room(reinterpret_cast<char*>(buffer->data()), size);
     while (!room.empty()) {
@@ -273,8 +273,8 @@ class Upload : public Stream {
     request.header.set_restore(options_.request.staged());
     request.header.set_offset(offset_);
     request.header.set_crc32c(PayloadCrc32c(*chunk));
-    // The offset may advance before the answer, because StartRetried repeats this same request if
-    // it fails.
+    // The offset advances before the answer comes: if the call fails, StartRetried sends this same
+    // request again.
     offset_ += PayloadBytes(*chunk);
     request.payload = *std::move(chunk);
     Call<proto::WriteStagedResponse>(options_.link, "WriteStaged", std::move(request),
@@ -291,16 +291,17 @@ class Upload : public Stream {
   }
 
   const ShardUpload options_;
-  // The members below are used on the strand only.
+  // The members below are used only on `strand_`, so by one thread at a time.
   Done done_;
   std::vector<proto::StagedRows> rows_;
-  size_t row_ = 0;                     // index of the rows_ entry that is being sent
-  std::unique_ptr<RowStream> stream_;  // unread bytes of the rows_ entry; null before it is opened
-  uint64_t offset_ = 0;                // number of bytes of the rows_ entries sent so far
-  uint64_t size_ = 0;                  // total bytes of all rows_ entries
+  size_t row_ = 0;  // index of the entry of rows_ that is being sent
+  // The unread rest of the entry of rows_ that is being sent. Null before the entry is opened.
+  std::unique_ptr<RowStream> stream_;
+  uint64_t offset_ = 0;  // number of bytes sent so far
+  uint64_t size_ = 0;    // number of bytes of all entries of rows_
 };
 
-// One copy.
+// A copy under way, from one home to another.
 class Copy : public Stream {
  public:
   using Done = absl::AnyInvocable<void(absl::Status)>;
@@ -360,8 +361,8 @@ class Copy : public Stream {
   }
 
   void Fetched(uint64_t bytes) {
-    // An answer of 0 bytes would make the copy repeat its request for ever, and an answer of too
-    // many bytes would overrun the byte range.
+    // If FetchStaged answered 0 bytes, the copy would never end. If it answered too many, the copy
+    // would leave the range.
     if (bytes == 0 || bytes > pieces_[piece_].size - fetched_) {
       return End(absl::InternalError(absl::StrCat("FetchStaged answered ", bytes, " bytes")));
     }
@@ -386,12 +387,12 @@ class Copy : public Stream {
   }
 
   const ShardCopy options_;
-  // The members below are used on the strand only.
+  // The members below are used only on `strand_`, so by one thread at a time.
   Done done_;
   std::vector<ShardPiece> pieces_;
   size_t piece_ = 0;      // index of the range in pieces_ that is being fetched
-  uint64_t fetched_ = 0;  // fetched bytes of the range that is being fetched
-  uint64_t offset_ = 0;   // fetched bytes of all ranges together
+  uint64_t fetched_ = 0;  // bytes of this range that are fetched
+  uint64_t offset_ = 0;   // bytes of all ranges that are fetched
 };
 
 }  // namespace
@@ -400,7 +401,7 @@ absl::StatusOr<std::vector<ShardPiece>> PiecesOf(const std::vector<proto::Staged
                                                  const std::vector<proto::SavedSlice>& layout) {
   std::map<std::string, Slices> tensors;
   for (const proto::SavedSlice& slice : layout) {
-    // The layout comes from another process, so it is checked before it is used in arithmetic.
+    // The layout comes from another process, so its numbers are checked before they are used.
     const bool possible = AreRows(slice.row_begin(), slice.row_count(), slice.size()) &&
                           slice.offset() >= 0 && slice.offset() <= kNumberMax - slice.size();
     if (!possible) {
@@ -416,7 +417,8 @@ absl::StatusOr<std::vector<ShardPiece>> PiecesOf(const std::vector<proto::Staged
           absl::StrCat("the target wants of '", wanted.tensor(), "': ", wanted.ShortDebugString()));
     }
     const uint64_t found = AddPieces(wanted, tensors[wanted.tensor()], pieces);
-    // The source lacks rows, so the copy fails, and the caller may try another source.
+    // If the source lacks rows that the target wants, the copy fails. The caller may try another
+    // source.
     if (found == wanted.size()) continue;
     return absl::InternalError(absl::StrCat("of '", wanted.tensor(), "' ", wanted.size(),
                                             " bytes are wanted from row ", wanted.row_begin(),

@@ -29,12 +29,13 @@ constexpr char kReleaseShard[] = "/cohort.proto.PsService/ReleaseShard";
 constexpr char kRestoreShard[] = "/cohort.proto.PsService/RestoreShard";
 constexpr char kProbeDirectory[] = "/cohort.proto.PsService/ProbeDirectory";
 
-// The time-out of HoldShard calls, during which new closures may have to wait. It is short because
-// a ps only takes leases on its slices.
+// The time limit of HoldShard calls. It is short, because new closures may have to wait for these
+// calls, and a ps only takes leases on its slices, without copying them.
 constexpr absl::Duration kHoldTimeout = absl::Seconds(5);
 constexpr char kProbePrefix[] = "cohort-probe-";
 
-// Makes a request that concerns the held shards `held`; the request is the same for every ps.
+// Makes a request that only names the save to which the held shards belong. It is the same for
+// every ps.
 template <typename Request>
 Request About(const ShardTransfer::Held& held) {
   Request request;
@@ -43,7 +44,7 @@ Request About(const ShardTransfer::Held& held) {
   return request;
 }
 
-// Removes the probe files that coordinators of earlier epochs left behind.
+// Removes probe files that coordinators of earlier epochs have left behind in the directory.
 void RemoveOldProbes(FileSystem& files, const std::string& directory, uint64_t epoch) {
   const absl::StatusOr<std::vector<std::string>> names = files.List(directory);
   if (!names.ok()) return;
@@ -56,9 +57,9 @@ void RemoveOldProbes(FileSystem& files, const std::string& directory, uint64_t e
   }
 }
 
-// Checks that the shards are held by the expected processes. A ps may have been restarted and
-// attached before the coordinator knows of its loss. Such a ps holds no variables, and its empty
-// checkpoint must not replace a good one.
+// Checks that the processes that answered HoldShard are those to which the links lead. A ps may
+// have been restarted and attached before the coordinator knows of its loss. The new process holds
+// no variables, and its empty shard must not be part of a checkpoint.
 absl::Status CheckHolders(const std::vector<TaskLink>& links,
                           const std::vector<Envelope<proto::HoldShardResponse>>& answers) {
   for (size_t i = 0; i < links.size(); ++i) {
@@ -74,7 +75,7 @@ absl::Status CheckHolders(const std::vector<TaskLink>& links,
   return absl::OkStatus();
 }
 
-// Returns the slices of all shards in one list, in the order of the shards.
+// Returns the slices of all shards in one list, shard by shard.
 Slices Join(std::vector<Slices> shards) {
   Slices all;
   for (Slices& shard : shards) {
@@ -106,7 +107,7 @@ std::optional<bool> ShardTransfer::Known(const std::string& directory, uint64_t 
   if (options_.mode != CheckpointMode::kAuto) return options_.mode == CheckpointMode::kShared;
   MutexLock lock(mutex_);
   const auto found = shared_.find(directory);
-  // Probes are repeated in each epoch, because a later epoch may have tasks on other machines.
+  // The directory is probed again in each epoch, because tasks may run on other machines then.
   if (probed_epoch_ != epoch || found == shared_.end()) return std::nullopt;
   return found->second;
 }
@@ -125,13 +126,13 @@ void ShardTransfer::Probe(const std::string& directory, uint64_t epoch, const Li
   const uint64_t number = cluster_->NextSave();
   const std::string path = JoinPath(directory, absl::StrCat(kProbePrefix, epoch, "-", number));
   RemoveOldProbes(world_.files, directory, epoch);
-  // The token depends on this process's incarnation, so no probe file left by another process
-  // contains it.
+  // The token depends on the incarnation of this process. So no file of another process contains
+  // it.
   const RandomStream stream(cluster_->self().incarnation, "checkpoint probe");
   const std::string token =
       absl::StrFormat("%016x%016x", stream.Child(epoch).Bits(number), stream.Bits(number));
   if (absl::Status written = WriteFileAtomically(world_.files, path, token); !written.ok()) {
-    // If the directory cannot be written to, the coordinator reads the files and streams them.
+    // If this process cannot write to the directory, the files are streamed.
     Log(LogLevel::kInfo, "checkpoint_directory_not_probed", {{"cause", written.message()}});
     OnProbed(directory, epoch, false);
     return done(false);
@@ -148,7 +149,7 @@ void ShardTransfer::Probe(const std::string& directory, uint64_t epoch, const Li
         // File operations may block, so they must not run on a thread of the transport.
         self->world_.executor.Run([self, directory, epoch, path, done = std::move(done),
                                    answers = std::move(answers)]() mutable {
-          // Removes the probe file; if that fails, only 32 bytes are left behind.
+          // The probe file has 32 bytes. If it cannot be removed, it is left behind.
           self->world_.files.Remove(path).IgnoreError();
           if (!answers.ok()) return done(answers.status());
           const bool shared = std::all_of(answers->begin(), answers->end(),
@@ -163,7 +164,7 @@ void ShardTransfer::OnProbed(const std::string& directory, uint64_t epoch, bool 
   Log(LogLevel::kInfo, "checkpoint_mode",
       {{"directory", directory}, {"epoch", epoch}, {"mode", shared ? "shared" : "stream"}});
   MutexLock lock(mutex_);
-  // The result of a probe in an older epoch is ignored.
+  // The result of a probe in an older epoch no longer counts.
   if (epoch < probed_epoch_) return;
   if (epoch > probed_epoch_) shared_.clear();
   probed_epoch_ = epoch;
@@ -182,7 +183,7 @@ void ShardTransfer::Hold(const SaveOrder& order,
     request.set_prefix(order.prefix);
     request.set_shard(static_cast<int32_t>(i));
     request.set_num_shards(static_cast<int32_t>(requests.size()));
-    // Only the first shard contains the extra tensors.
+    // Only the first shard gets the extra tensors.
     if (i == 0) *request.mutable_extras() = {order.extras.begin(), order.extras.end()};
   }
   CallEach<proto::HoldShardResponse>(
@@ -204,8 +205,7 @@ void ShardTransfer::Hold(const SaveOrder& order,
 void ShardTransfer::Release(const Held& held) {
   const Envelope<proto::ReleaseShardRequest> request = {About<proto::ReleaseShardRequest>(held),
                                                         {}};
-  // The answers are not awaited: a ps also drops an unreleased shard by itself when no call asks
-  // for it.
+  // The answers are not awaited. If a call fails, the ps drops its shard after a while by itself.
   CallEach<proto::ReleaseShardResponse>(
       held.links, kReleaseShard,
       std::vector<Envelope<proto::ReleaseShardRequest>>(held.links.size(), request),
@@ -271,7 +271,7 @@ void ShardTransfer::WriteStreamed(const Held& held, SaveDone done) {
       [self = shared_from_this(), held,
        done = std::move(done)](absl::StatusOr<std::vector<Slices>> shards) mutable {
         if (!shards.ok()) {
-          // Some shards may still be held, because their download failed or has not begun.
+          // Shards whose download has failed or has not begun are still held.
           self->Release(held);
           return done(shards.status());
         }
@@ -294,7 +294,7 @@ void ShardTransfer::Restore(RestoreOrder order, absl::AnyInvocable<void(absl::St
   request.set_new_slots(order.new_slots);
   request.set_applied(order.applied);
   request.set_watermark(order.watermark);
-  // A restore of initial values reads no files.
+  // A restore of initial values reads no files, so the mode does not matter.
   if (order.prefix.empty()) return RestoreShared(request, *links, std::move(done));
   Choose(order.prefix, order.epoch, *links,
          [self = shared_from_this(), request, links = *links,
@@ -320,7 +320,8 @@ void ShardTransfer::RestoreStreamed(const proto::RestoreShardRequest& request, c
       BundleReader::Open(world_.files, request.prefix());
   if (!reader.ok()) return done(reader.status());
   proto::RestoreShardRequest staged = request;
-  // All uploads can have the same number, because each ps has its own staging area.
+  // The same number serves for all uploads, because each ps keeps the restores that it stages
+  // apart.
   staged.set_staged(cluster_->NextSave());
   LimitedGroup<bool>::Run(
       {links.size(), kStreamedAtOnce},

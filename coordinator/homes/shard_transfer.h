@@ -1,18 +1,19 @@
 #pragma once
 
-// Brings the shards of a checkpoint from the parameter servers into the coordinator's directory and
-// back, in one of two ways:
+// Moves the shards of a checkpoint between the parameter servers and the coordinator's directory,
+// in one of two ways:
 //
-//   shared   every ps writes and reads the files itself: its directory is the coordinator's
+//   shared   every ps writes and reads the files itself, because it has the same directory
 //   stream   the coordinator writes and reads all files; their bytes travel in chunks
 //
-// A save has two steps. First every ps freezes its slices at the same time; then the frozen shards
-// are written, which may take long while training goes on. Both ways make the same files, and each
-// way can restore the files of the other.
+// A save has two steps. First all ps freeze their slices at the same time. Then the frozen shards
+// are written, which may take long while training goes on. Both ways make the same files, and files
+// of one way can be restored in the other.
 //
-// Unless the job names a way, a probe decides once per directory and epoch: the coordinator writes
-// a file with a token that only this coordinator knows, and every ps says whether it sees that
-// file. A directory of the same name on another disk does not have the file.
+// If the job does not name a way, a probe decides once per directory and epoch. The coordinator
+// writes a file with a token that only this coordinator knows, and asks every ps whether it sees
+// the file. If all of them do, they share the directory: a directory of the same name on another
+// disk does not have the file.
 
 #include <cstdint>
 #include <map>
@@ -34,17 +35,17 @@ namespace cohort {
 
 enum class CheckpointMode { kAuto, kShared, kStream };
 
-// Returns the mode for the name "auto", "shared" or "stream". Errors: INVALID_ARGUMENT for any
-// other name.
+// Converts the name "auto", "shared" or "stream" to a mode. Errors: INVALID_ARGUMENT for any other
+// name.
 absl::StatusOr<CheckpointMode> CheckpointModeFromName(absl::string_view name);
 
-// The number of shards that are streamed at once: the coordinator holds one chunk of each in
-// memory.
+// The number of shards that are streamed at the same time. The coordinator holds one chunk of each
+// in memory.
 inline constexpr size_t kStreamedAtOnce = 4;
 
-// Saves and restores the shards of checkpoints. Errors of every operation: UNAVAILABLE (PS_LOST)
-// naming the ps; errors that a ps answers; errors of files. Completions run on any thread.
-// Thread-safe. Shared: operations under way hold it.
+// Saves and restores the shards of checkpoints. Every operation may end with these errors:
+// UNAVAILABLE (PS_LOST) naming the ps; errors that a ps answers; errors of files. Completions run
+// on any thread. Operations under way share its ownership. Thread-safe.
 class ShardTransfer : public std::enable_shared_from_this<ShardTransfer> {
  public:
   struct Options {
@@ -57,31 +58,31 @@ class ShardTransfer : public std::enable_shared_from_this<ShardTransfer> {
 
   struct SaveOrder {
     uint64_t epoch = 0;
-    // Prefix of the checkpoint; its directory must exist when shards are written.
+    // The prefix of the checkpoint. Its directory must exist when the shards are written.
     std::string prefix;
-    std::vector<proto::NamedTensor> extras;  // tensors that are saved in the first shard
+    std::vector<proto::NamedTensor> extras;  // tensors to be saved in the first shard
   };
-  // The frozen shards that every ps holds for one checkpoint until it writes or releases them. A ps
-  // also releases its shard at a later save of the same prefix, at the end of the epoch, and after
-  // two minutes without a call for it.
+  // The frozen shards of one save: each ps holds one until it has written it or is told to release
+  // it. A ps also releases its shard when a later save of the same prefix begins, at the end of the
+  // epoch, and after two minutes without a call about the shard.
   struct Held {
     uint64_t epoch = 0;
     uint64_t save = 0;
     std::string prefix;
     std::vector<TaskLink> links;
-    std::vector<std::vector<proto::SavedSlice>> layouts;  // slices in each shard, one list per link
+    std::vector<std::vector<proto::SavedSlice>> layouts;  // for each link, the slices in its shard
   };
   void Hold(const SaveOrder& order, absl::AnyInvocable<void(absl::StatusOr<Held>)> done);
   using SaveDone = absl::AnyInvocable<void(absl::StatusOr<std::vector<proto::SavedSlice>>)>;
-  // Writes all held data shards; `done` gets the slices that were written. The caller has to write
-  // the index.
+  // Writes all held shards to files. `done` gets the slices that were written. The caller has to
+  // write the index.
   void Write(Held held, SaveDone done);
-  // Holds the shards of a checkpoint and then writes them.
+  // Holds the shards of a checkpoint, and then writes them.
   void Save(const SaveOrder& order, SaveDone done);
 
   struct RestoreOrder {
     uint64_t epoch = 0;
-    std::string prefix;  // prefix of the checkpoint; empty: restore the initial values
+    std::string prefix;  // prefix of the checkpoint; if empty, the initial values are restored
     bool slots = false;
     bool new_slots = false;
     bool applied = false;
@@ -94,7 +95,7 @@ class ShardTransfer : public std::enable_shared_from_this<ShardTransfer> {
   using WhenChosen = absl::AnyInvocable<void(absl::StatusOr<bool> shared)>;
 
   ShardTransfer(World world, Options options, std::shared_ptr<Cluster> cluster);
-  // Tells `done` whether the ps share the directory of `prefix` with the coordinator. The answer
+  // Tells `done` whether all ps share the directory of `prefix` with the coordinator. The answer
   // comes from the options, from an earlier probe, or from a new probe.
   void Choose(const std::string& prefix, uint64_t epoch, const Links& links, WhenChosen done);
   void Probe(const std::string& directory, uint64_t epoch, const Links& links, WhenChosen done);
@@ -112,7 +113,7 @@ class ShardTransfer : public std::enable_shared_from_this<ShardTransfer> {
   const Options options_;
   const std::shared_ptr<Cluster> cluster_;  // the cluster, shared with the coordinator
   mutable Mutex mutex_;
-  // The results of the probes in the epoch probed_epoch_, by directory.
+  // The epoch of the latest probes; `shared_` has their results, by directory.
   uint64_t probed_epoch_ ABSL_GUARDED_BY(mutex_) = 0;
   std::map<std::string, bool> shared_ ABSL_GUARDED_BY(mutex_);
 };

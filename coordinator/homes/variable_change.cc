@@ -14,14 +14,15 @@ namespace cohort {
 
 namespace {
 
-// Returns the rows of `whole` that belong to a slice, without copying them; a scalar is returned
-// whole.
+// Returns the rows of `whole` that belong to a slice, without copying them. If `whole` is a scalar,
+// returns it.
 Tensor SliceView(const Tensor& whole, const proto::SliceHome& slice) {
   if (whole.shape().rank() == 0) return whole;
   return whole.Rows(slice.row_begin(), slice.row_count());
 }
 
-// Returns whether the tensor is of an integer type and contains 0, so that it cannot be a divisor.
+// Returns whether the tensor is of an integer type and contains a 0, so that it cannot be a
+// divisor.
 bool HasWholeZero(const Tensor& tensor) {
   const auto has_zero = [](auto span) {
     return std::find(span.begin(), span.end(), 0) != span.end();
@@ -30,7 +31,8 @@ bool HasWholeZero(const Tensor& tensor) {
   return tensor.dtype() == DType::kInt64 && has_zero(tensor.span<int64_t>());
 }
 
-// Checks that the ids exist and that the operand fits the variable and the operation.
+// Checks that the row ids of the change exist, and that its operand has the type and shape that the
+// variable needs. An integer divisor must not contain 0.
 absl::Status CheckOperand(const proto::VariableLayout& variable, const VariableChange& change) {
   std::vector<int64_t> dims(variable.dims().begin(), variable.dims().end());
   if (change.ids.has_value()) {
@@ -39,7 +41,7 @@ absl::Status CheckOperand(const proto::VariableLayout& variable, const VariableC
           absl::StrCat("variable ", variable.name(), " is a scalar: it has no rows"));
     }
     RETURN_IF_ERROR(CheckRows(variable.name(), dims[0], *change.ids));
-    // The operand of a scatter has one row for each id.
+    // If there are ids, the operand has one row per id.
     dims[0] = static_cast<int64_t>(change.ids->size());
   }
   const Shape expected{absl::MakeConstSpan(dims)};
@@ -55,7 +57,7 @@ absl::Status CheckOperand(const proto::VariableLayout& variable, const VariableC
       expected.ToString(), ", the value is ", change.operand.TypeString()));
 }
 
-// Returns the rows of the operand at the positions `places`, in this order.
+// Returns the rows of the operand at the positions `places`, in the order of `places`.
 Tensor PickRows(const Tensor& operand, absl::Span<const size_t> places) {
   absl::InlinedVector<int64_t, 4> dims(operand.shape().dims().begin(),
                                        operand.shape().dims().end());
@@ -70,7 +72,7 @@ Tensor PickRows(const Tensor& operand, absl::Span<const size_t> places) {
   return rows;
 }
 
-// Makes the error for a change that is not possible because the variable has one value per replica.
+// Makes the error of a change that a variable with one value per replica does not allow.
 absl::Status Refused(const proto::VariableLayout& variable, absl::string_view why) {
   return absl::InvalidArgumentError(
       absl::StrCat("variable ", variable.name(),
@@ -87,7 +89,7 @@ void AddPart(const proto::SliceHome& slice, const VariablePart& part,
     *request.header.add_ids() = MetaOf(part.ids);
     if (part.ids.num_bytes() > 0) request.payload.push_back(SliceOf(part.ids));
   }
-  // An empty tensor is only described in the header, and has no bytes in the payload.
+  // The header describes every tensor. An empty tensor has no bytes in the payload.
   if (part.operand.num_bytes() > 0) request.payload.push_back(SliceOf(part.operand));
 }
 
@@ -123,7 +125,7 @@ absl::StatusOr<VariableChange> ChangeOfReplicas(const proto::VariableLayout& var
                    "with aggregation NONE it has no one value to change in cross-replica context; "
                    "make it with SUM, MEAN or ONLY_FIRST_REPLICA");
   }
-  // The values of the replicas are chosen so that their joint value is the operand.
+  // CHANGE_SET: each replica gets a value such that their joint value is the operand.
   if (change.op == proto::CHANGE_SET) {
     const ReplicaRows of{variable.name(), variable.aggregation()};
     return VariableChange{change.op, std::nullopt,

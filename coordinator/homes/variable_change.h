@@ -1,8 +1,8 @@
 #pragma once
 
-// A change that the coordinator makes to a variable, and its split into one part per slice. If a
-// variable has one value per replica (common/program/aggregation.h), the coordinator, which is not
-// a replica, changes the values of all replicas.
+// A change that the coordinator makes to a variable, and its division into one part per slice. If a
+// variable has one value per replica (common/program/aggregation.h), the change is made to the
+// values of all replicas, because the coordinator is not a replica itself.
 
 #include <cstdint>
 #include <optional>
@@ -16,32 +16,32 @@
 
 namespace cohort {
 
-// A change of the form value = value op operand. It applies to all rows or, if there are ids, to
-// the rows with these ids, one after another.
+// A change of the form value = value op operand. Without `ids`, it changes the whole variable. With
+// `ids`, it changes the rows with these ids, one after another.
 struct VariableChange {
   proto::ChangeOp op = proto::CHANGE_SET;
   std::optional<std::vector<int64_t>> ids;
   Tensor operand;
 };
-// The part of a variable's change that goes to one slice.
+// The part of a change that goes to one slice.
 struct VariablePart {
   Tensor ids;
   Tensor operand;
 };
 
-// Splits a change into one part per slice. Errors: those of PsControl::Change for an operand that
-// does not fit the variable.
+// Divides a change into one part per slice. Errors: those of PsControl::Change for a bad operand or
+// id.
 absl::StatusOr<std::vector<VariablePart>> PartsOf(const proto::VariableLayout& variable,
                                                   const VariableChange& change);
 
 void AddPart(const proto::SliceHome& slice, const VariablePart& part,
              Envelope<proto::AssignRequest>& request);
 
-// Converts a change of a variable with one value per replica to a change of all replicas' rows. As
-// in TensorFlow, such a variable takes no scatter update; with aggregation SUM it takes no
-// addition, because it is unknown which replica would get the summand; with aggregation NONE it
-// takes no change at all. Errors: INVALID_ARGUMENT naming the variable, for these cases and for an
-// operand of another type or shape.
+// Converts a change of a variable with one value per replica to a change of all replicas' values.
+// As in TensorFlow, not every change is allowed. A scatter update is not. With aggregation SUM, an
+// addition or the like is not, because it is unknown which replica would get the summand. With
+// aggregation NONE, no change is. Errors: INVALID_ARGUMENT naming the variable, in these cases and
+// for an operand of another type or shape.
 absl::StatusOr<VariableChange> ChangeOfReplicas(const proto::VariableLayout& variable,
                                                 const VariableChange& change);
 

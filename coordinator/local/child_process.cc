@@ -22,7 +22,7 @@ namespace cohort {
 
 namespace {
 
-// Returns the texts as execve expects them: an array of pointers that ends with null.
+// Returns pointers to the texts, followed by a null pointer: the form that execve takes.
 std::vector<char*> Pointers(std::vector<std::string>& texts) {
   std::vector<char*> pointers;
   for (std::string& text : texts) pointers.push_back(text.data());
@@ -30,7 +30,7 @@ std::vector<char*> Pointers(std::vector<std::string>& texts) {
   return pointers;
 }
 
-// A pipe at which a new child process waits until its parent lets it run. Thread-compatible.
+// A pipe at which a new child process waits until its parent lets it continue. Thread-compatible.
 class Gate {
  public:
   Gate() {
@@ -42,15 +42,16 @@ class Gate {
   bool ok() const { return read_end_.ok(); }
 
   void Open() const {
-    // The parent holds the read end too, so this write neither blocks nor raises SIGPIPE.
+    // The parent itself still holds the read end of the pipe. So this write neither blocks nor
+    // raises SIGPIPE.
     [[maybe_unused]] const ssize_t written = write(write_end_.get(), "", 1);
   }
 
-  // Called in the child process: waits until the parent opens the gate. Returns false if the parent
+  // Waits in the child process until the parent opens the gate. Returns false if the parent has
   // ended without opening it. Async-signal-safe.
   bool Pass() const {
-    // The child must close its own copy of the write end, or it would never notice that the parent
-    // has died.
+    // The child closes its own copy of the write end. Otherwise it would not notice the death of
+    // the parent, which closes the other copy.
     close(write_end_.get());
     char byte = 0;
     ssize_t got = 0;
@@ -64,8 +65,8 @@ class Gate {
   UniqueFd read_end_, write_end_;
 };
 
-// Calls options.record for the child. If that fails, kills the child, which still waits at the
-// gate.
+// Calls options.record for a child that waits at its gate. If that fails, kills the child, and
+// returns the error.
 absl::Status RecordChild(const ChildOptions& options, pid_t pid) {
   if (!options.record) return absl::OkStatus();
   const absl::Status recorded = options.record(pid);
@@ -83,7 +84,7 @@ absl::StatusOr<pid_t> StartChild(const ChildOptions& options) {
   }
   std::vector<std::string> arguments = options.arguments;
   arguments.insert(arguments.begin(), options.program);
-  // All memory is allocated before the fork, because the child must not allocate memory.
+  // Memory is allocated before the fork, because the child must not allocate any.
   std::vector<char*> argv = Pointers(arguments);
   std::vector<std::string> environment = ChildEnvironment(options.environment);
   std::vector<char*> envp = Pointers(environment);
@@ -99,8 +100,8 @@ absl::StatusOr<pid_t> StartChild(const ChildOptions& options) {
   const pid_t parent = getpid();
   const pid_t pid = fork();
   if (pid == 0) {
-    // The child makes only async-signal-safe calls, because another thread of the parent may have
-    // held a lock during the fork.
+    // The child may make only async-signal-safe calls: at the fork, another thread of the parent
+    // may have held a lock, which the child's copy of the lock then never releases.
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -108,7 +109,8 @@ absl::StatusOr<pid_t> StartChild(const ChildOptions& options) {
     setpgid(0, 0);
     if (!outlives_parent) {
       prctl(PR_SET_PDEATHSIG, SIGTERM);
-      // If the parent died before prctl, the child would get no signal, so it ends itself.
+      // If the parent died before the call of prctl, the child gets no signal. So it ends by
+      // itself.
       if (getppid() != parent) _exit(127);
     }
     if (!gate.Pass()) _exit(127);
@@ -120,8 +122,8 @@ absl::StatusOr<pid_t> StartChild(const ChildOptions& options) {
   const int error_number = errno;
   close(output);
   if (pid < 0) return ErrnoStatus(error_number, absl::StrCat("cannot start ", options.program));
-  // The parent calls setpgid as well, so that from here on signals to the parent's group do not
-  // reach the child.
+  // Parent and child both call setpgid. So from here on, whichever comes first, signals to the
+  // parent's group do not reach the child.
   setpgid(pid, pid);
   RETURN_IF_ERROR(RecordChild(options, pid));
   gate.Open();
@@ -143,14 +145,15 @@ absl::StatusOr<SupervisedProcess> SupervisedProcess::Start(const ChildOptions& o
 }
 
 absl::StatusOr<SupervisedProcess> SupervisedProcess::Adopt(const ProcessId& id) {
-  // The pidfd system calls are made by number: glibc 2.36 declares them in no header that C++ can
-  // include.
+  // The pidfd system calls are made by their numbers, because glibc 2.36 declares them in no header
+  // that C++ can include.
   UniqueFd descriptor(static_cast<int>(syscall(SYS_pidfd_open, id.pid, 0)));
   if (!descriptor.ok() && errno == ESRCH) return absl::NotFoundError("the process has ended");
   if (!descriptor.ok()) {
     return ErrnoStatus(errno, absl::StrCat("cannot watch the process ", id.pid));
   }
-  // The descriptor is opened before the identity is read, so both belong to the same process.
+  // The descriptor was opened before the identity is read. So if the identity is the expected one,
+  // the descriptor belongs to the same process.
   ASSIGN_OR_RETURN(const ProcessId present, IdentifyProcess(id.pid));
   if (!(present == id)) {
     return absl::NotFoundError(absl::StrCat("the number ", id.pid, " is another process's now"));
@@ -160,7 +163,7 @@ absl::StatusOr<SupervisedProcess> SupervisedProcess::Adopt(const ProcessId& id) 
 
 void SupervisedProcess::Signal(int signal) const {
   if (!adopted()) {
-    kill(pid_, signal);  // no other process can get this number before the child is reaped
+    kill(pid_, signal);  // no other process gets this number before PollChild reaps the child
   } else {
     syscall(SYS_pidfd_send_signal, descriptor_.get(), signal, nullptr, 0);
   }

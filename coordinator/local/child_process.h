@@ -14,47 +14,48 @@
 
 namespace cohort {
 
-// Describes a child process to start. The child gets its own process group: Ctrl-C and `timeout`
+// A child process to be started. The child gets a process group of its own: Ctrl-C and `timeout`
 // signal whole groups, but the child must end only when its parent says so, after its work is
-// saved. Without `record`, the kernel sends the child SIGTERM when the thread that started it ends,
-// so that thread must live as long as the child is needed.
+// saved. If `record` is not set, the child ends with its parent: the kernel sends it SIGTERM when
+// the thread that started it ends, so this thread must live as long as the child is needed.
 struct ChildOptions {
-  std::string program;                 // path of the program file
-  std::vector<std::string> arguments;  // arguments without argv[0]
-  // Variables added to the parent's own environment.
+  std::string program;                 // path of the executable
+  std::vector<std::string> arguments;  // arguments of the program, without argv[0]
+  // Environment variables of the child, in addition to those of its parent.
   std::map<std::string, std::string> environment;
-  std::string output_file;  // file to which stdout and stderr are appended
-  // Records the new child, so that it may outlive a killed parent and be adopted by the next one.
-  // Called before the child runs its program. If the parent dies before that or this function
-  // fails, the program never runs, so there is no unrecorded child.
+  std::string output_file;  // path of the file to which stdout and stderr are appended
+  // Records the process id of the child. With this record, the child may outlive a parent that is
+  // killed, and the next parent can find it. Called before the child runs its program. If this
+  // function fails, or if the parent dies first, the program never runs. So no child runs without a
+  // record.
   std::function<absl::Status(pid_t)> record;
 };
 
 // Starts a child and returns its process id. Errors: NOT_FOUND for a program that does not exist;
-// the system's error otherwise; those of `record`.
+// errors of the system; those of `record`.
 absl::StatusOr<pid_t> StartChild(const ChildOptions& options);
 
-// Returns how a child ended, "killed by signal 9" or "exit code 2", or nothing while the child
-// runs. Reaps an ended child.
+// Returns how a child of this process has ended, such as "killed by signal 9" or "exit code 2".
+// Returns nothing while the child runs. Reaps a child that has ended.
 std::optional<std::string> PollChild(pid_t pid);
 
-// A process that this coordinator started, or one that an earlier coordinator started and that
-// still runs. The process ends neither with this object nor with the coordinator.
+// A process that this coordinator has started, or that an earlier coordinator has started and that
+// this one has adopted. The process ends neither with this object nor with the coordinator.
 // Thread-compatible.
 class SupervisedProcess {
  public:
-  // Starts a child. Errors: those of StartChild.
+  // Starts a child process. Errors: those of StartChild.
   static absl::StatusOr<SupervisedProcess> Start(const ChildOptions& options);
-  // Takes over a process that an earlier coordinator started. Errors: NOT_FOUND when that process
-  // has ended, even if its number is in use again; the system's error otherwise.
+  // Adopts a process that an earlier coordinator has started. Errors: NOT_FOUND if that process has
+  // ended, even if its number belongs to another process now; errors of the system.
   static absl::StatusOr<SupervisedProcess> Adopt(const ProcessId& id);
 
   pid_t pid() const { return pid_; }
   bool adopted() const { return descriptor_.ok(); }
   void Signal(int signal) const;
-  // Returns a description of how the process ended, once, or nothing while it runs. Never blocks.
-  // For an adopted process the description says that it is unknown, because the kernel tells only
-  // the parent.
+  // Returns how the process has ended, or nothing while it runs. Never blocks. For a child that has
+  // ended, only the first call tells how. For an adopted process, the text says that this is not
+  // known, because the kernel tells it only to the parent.
   std::optional<std::string> Poll() const;
 
  private:
@@ -62,8 +63,8 @@ class SupervisedProcess {
       : pid_(pid), descriptor_(std::move(descriptor)) {}
 
   pid_t pid_;
-  // A descriptor of an adopted process. It stays valid even if the process has ended and its number
-  // was given to another process.
+  // A descriptor (pidfd) of an adopted process, which keeps naming this process after its end, even
+  // if another process gets its number.
   UniqueFd descriptor_;
 };
 

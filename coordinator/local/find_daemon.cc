@@ -20,7 +20,8 @@ bool IsProgram(const std::string& path) { return access(path.c_str(), X_OK) == 0
 absl::StatusOr<std::string> FindDaemon(absl::string_view name, const std::string& directory) {
   const std::string installed = absl::StrCat("cohort-", name);
   const std::string beside = directory.empty() ? DirectoryOf(ExecutablePath()) : directory;
-  // The longer name is tried first, because in an installation `ps` may be another program.
+  // "cohort-ps" is looked for before "ps", because next to an installed program, `ps` may be
+  // another one.
   for (const std::string& file : {installed, std::string(name)}) {
     std::string path = JoinPath(beside, file);
     if (IsProgram(path)) return path;

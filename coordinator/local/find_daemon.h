@@ -7,11 +7,11 @@
 
 namespace cohort {
 
-// Returns the path of the daemon `name`, "ps" or "worker". Looks in `directory` for "cohort-ps",
-// the name in an installation, and for "ps", the name in a build. If `directory` is empty, looks in
-// the directory of this program and then along PATH; along PATH only "cohort-ps" counts, because
-// another program is called ps. Errors: NOT_FOUND naming the files, the places that were searched,
-// and the remedy.
+// Returns the path of the daemon `name`, which is "ps" or "worker". Looks in `directory` for the
+// name of an installation ("cohort-ps"), and then for the name of a build ("ps"). If `directory` is
+// empty, looks in the directory of this executable, and then for the name of an installation along
+// PATH, where "ps" is another program. Errors: NOT_FOUND naming the files, the places, and the
+// remedy.
 absl::StatusOr<std::string> FindDaemon(absl::string_view name, const std::string& directory);
 
 }  // namespace cohort

@@ -20,13 +20,14 @@ namespace {
 constexpr absl::Duration kPollInterval = absl::Milliseconds(20);
 constexpr absl::Duration kRestartDelayMin = absl::Milliseconds(100);
 constexpr absl::Duration kRestartDelayMax = absl::Seconds(5);
-// If a child has run this long, its end has a new cause, so the restart delay begins anew.
+// If a child has run for this long, its end has a new cause, so restart delays begin anew.
 constexpr absl::Duration kSoundAfter = absl::Seconds(10);
-// The time in which a process that was told to end may finish its open calls; by default the task's
-// own drain takes as long.
+// The time that a process has to end after it was told to, before it is killed. By default, a task
+// needs as long to end its open calls.
 constexpr absl::Duration kLeftoverGrace = absl::Seconds(10);
 
-// Returns the delay before a process is restarted, which doubles with each failure up to a limit.
+// Returns the delay before a process is restarted for the time number `restarts`, counted from 0.
+// The delay doubles each time, up to a limit.
 absl::Duration RestartDelay(int restarts) {
   return std::min(kRestartDelayMax, kRestartDelayMin * (1 << std::min(restarts, 10)));
 }
@@ -38,8 +39,8 @@ absl::StatusOr<std::shared_ptr<LocalCluster>> LocalCluster::Start(World world, W
   auto cluster = std::shared_ptr<LocalCluster>(
       new LocalCluster(world, std::move(options), std::move(directory)));
   RETURN_IF_ERROR(cluster->FindPrograms());
-  // Polling begins even after an error, because Stop needs it to notice that the children have
-  // ended.
+  // Polling begins even if there was an error: Stop() waits until Poll() finds that all children
+  // have ended.
   absl::Status error = cluster->Begin();
   cluster->Poll();
   if (error.ok() && !waiter.Wait(cluster->listening_, cluster->options_.start_timeout)) {
@@ -64,8 +65,8 @@ absl::Status LocalCluster::Begin() {
   MutexLock lock(mutex_);
   for (int i = 0; i < options_.ps; ++i) children_[TaskId{Role::kPs, i}];
   for (int i = 0; i < options_.workers; ++i) children_[TaskId{Role::kWorker, i}];
-  // First adopts processes that the earlier coordinator left; only tasks without such a process get
-  // a new one.
+  // Processes that an earlier coordinator has left are adopted first. Tasks without such a process
+  // get a new one.
   RETURN_IF_ERROR(TakeOverLocked(records));
   for (auto& [task, child] : children_) {
     if (child.process.has_value() || leftovers_.count(task) > 0) continue;
@@ -77,7 +78,8 @@ absl::Status LocalCluster::Begin() {
 absl::Status LocalCluster::TakeOverLocked(const std::map<TaskId, StateDirectory::Record>& records) {
   for (const auto& [task, record] : records) {
     absl::StatusOr<SupervisedProcess> process = SupervisedProcess::Adopt(record.process);
-    // The recorded process has ended. Its process number may belong to another process now.
+    // NOT_FOUND means that the recorded process has ended. Its number may belong to another
+    // process.
     if (absl::IsNotFound(process.status())) {
       Forget(task);
       continue;
@@ -102,7 +104,7 @@ absl::Status LocalCluster::TakeOverLocked(const std::map<TaskId, StateDirectory:
 std::string LocalCluster::WhyNotAdopt(TaskId task, const StateDirectory::Record& record) const {
   if (children_.count(task) == 0) return "the cluster has no such task now";
   const std::string program = programs_.at(task.role);
-  // RunsProgram is false too if the program file was rebuilt since the process began.
+  // A process that was started before its program file was rebuilt is refused here as well.
   if (!RunsProgram(record.process.pid, program)) {
     return absl::StrCat("it does not run ", program);
   }
@@ -118,7 +120,8 @@ absl::Status LocalCluster::FindPrograms() {
   return absl::OkStatus();
 }
 
-// Returns the program arguments that must be the same for a running child to be adopted.
+// Returns the program arguments of a task. A running process is adopted only if it was started with
+// the same ones.
 std::vector<std::string> LocalCluster::Settings(Role role) const {
   std::vector<std::string> settings = {
       "--bind_address=127.0.0.1:0",
@@ -135,8 +138,8 @@ std::string LocalCluster::TfConfig(TaskId task) const {
   if (options_.ps > 0) {
     config["cluster"]["ps"] = std::vector<std::string>(options_.ps, "127.0.0.1:0");
   }
-  // TF_CONFIG must list the task itself, also if it is an added worker with an index beyond the
-  // original workers.
+  // TF_CONFIG must list the task itself. An added worker may have an index beyond those of the
+  // first workers.
   const int workers =
       task.role == Role::kWorker ? std::max(options_.workers, task.index + 1) : options_.workers;
   config["cluster"]["worker"] = std::vector<std::string>(workers, "127.0.0.1:0");
@@ -146,7 +149,8 @@ std::string LocalCluster::TfConfig(TaskId task) const {
 
 absl::Status LocalCluster::Spawn(TaskId task, Child& child) {
   child.address.clear();
-  // Removes the address file of the earlier process, which would be taken for the new process's.
+  // The address file of the task's earlier process is removed. It would be taken for that of the
+  // new process.
   RETURN_IF_ERROR(directory_->Remove(task));
   StateDirectory::Record record;
   record.program = programs_.at(task.role);
@@ -155,7 +159,8 @@ absl::Status LocalCluster::Spawn(TaskId task, Child& child) {
   options.program = record.program;
   options.arguments = record.arguments;
   options.arguments.push_back(absl::StrCat("--address_file=", directory_->AddressFile(task)));
-  // Only homes of variables get a grant file: the ps or, in a cluster without ps, the workers.
+  // Only homes of variables get a grant file, in which they keep the epoch that they have granted.
+  // Homes are the ps or, in a cluster without ps, the workers.
   if (task.role == Role::kPs || options_.ps == 0) {
     options.arguments.push_back(absl::StrCat("--grant_file=", directory_->GrantFile(task)));
   }
@@ -177,7 +182,8 @@ absl::Status LocalCluster::Spawn(TaskId task, Child& child) {
 }
 
 void LocalCluster::Forget(TaskId task) {
-  // If the record cannot be removed, the next coordinator finds that its process has ended.
+  // A record that cannot be removed does no harm: the next coordinator finds that its process has
+  // ended.
   const absl::Status removed = directory_->Remove(task);
   if (removed.ok()) return;
   Log(LogLevel::kWarning, "record_stays",
@@ -196,13 +202,13 @@ void LocalCluster::Poll() {
       listening = listening && !child.address.empty();
       running = running || child.process.has_value();
     }
-    // Start also waits until all processes that were not adopted have ended.
+    // Start() also waits until all processes that were not adopted have ended.
     listening = listening && leftovers_.empty();
-    // If a child failed at its start, Start must not wait any longer.
+    // If a child has ended at its start, Start() must stop waiting, and return the error.
     if (!start_error_.ok()) listening = true;
     again = !stopping_ || running || !leftovers_.empty();
   }
-  // The lock is not held, because waiters may call this object.
+  // The events are notified without the lock, because a waiter may call this object.
   if (listening) listening_.Notify();
   if (!again) return ended_.Notify();
   world_.clock.CallAt(world_.clock.Now() + kPollInterval,
@@ -224,7 +230,7 @@ void LocalCluster::PollLeftoversLocked() {
 
 void LocalCluster::PollChildLocked(TaskId task, Child& child) {
   if (!child.process.has_value()) {
-    // The task's earlier process must have ended before the next one starts.
+    // A task's new process starts only after the task's earlier process has ended.
     const bool wait = world_.clock.Now() < child.restart_at || leftovers_.count(task) > 0;
     if (stopping_ || wait || !start_error_.ok()) return;
     if (const absl::Status error = Spawn(task, child); !error.ok()) {
@@ -321,7 +327,8 @@ absl::StatusOr<TaskId> LocalCluster::AddWorker(const std::set<int>& taken) {
   MutexLock lock(mutex_);
   if (stopping_) return absl::CancelledError("the local tasks are being stopped");
   TaskId task{Role::kWorker, 0};
-  // Skips indices whose earlier process has not ended yet.
+  // An index is skipped if a child has it, or if an earlier process with this index has not ended
+  // yet.
   while (taken.count(task.index) > 0 || children_.count(task) > 0 || leftovers_.count(task) > 0) {
     ++task.index;
   }
@@ -354,7 +361,7 @@ void LocalCluster::Signal(int signal) {
 
 void LocalCluster::Stop(Waiter& waiter, absl::Duration grace) {
   Signal(SIGTERM);
-  Signal(SIGCONT);  // a child stopped by SIGSTOP handles SIGTERM only after SIGCONT
+  Signal(SIGCONT);  // otherwise a child that SIGSTOP has stopped would not handle SIGTERM
   if (waiter.Wait(ended_, grace)) return;
   Signal(SIGKILL);
   waiter.Wait(ended_, absl::Seconds(5));

@@ -1,9 +1,9 @@
 #pragma once
 
 // The cluster of `coordinator --local ps=2,worker=3`. The coordinator itself starts the other
-// daemons with TF_CONFIG, as real processes on free loopback ports, restarts children that die, and
-// stops all of them at the end. A child binds port 0 and writes its resulting address to a file in
-// the state directory.
+// daemons with a TF_CONFIG, as processes on free loopback ports. It restarts those that end, and
+// stops all of them at the end. Each of these children binds port 0, and writes the address that it
+// has got to a file in the state directory.
 //
 // A child that dies is restarted after a delay that doubles with each death. While the cluster
 // starts, a child that dies again and again before it listens ends the start; later, its restarts
@@ -33,22 +33,22 @@
 
 namespace cohort {
 
-// The child processes of a local cluster, and their supervision. Thread-safe. Shared: its timers
-// hold it.
+// The child processes of a local cluster, and their supervision. Timers share its ownership.
+// Thread-safe.
 class LocalCluster : public std::enable_shared_from_this<LocalCluster> {
  public:
   struct Options {
     int ps = 0;
     int workers = 0;
-    // The directory of the daemons, which are called `cohort-ps` and `cohort-worker`, or `ps` and
-    // `worker`. Empty: the directory of this program or, if that contains no daemons, PATH. In PATH
-    // only the longer names count, because other programs are called ps.
+    // The directory of the daemons' executables, `cohort-ps` and `cohort-worker`, or `ps` and
+    // `worker`. If empty, they are looked for in the directory of this executable, and then along
+    // PATH, where only the names with "cohort-" count (find_daemon.h).
     std::string binary_directory;
-    std::string state_directory;  // where the tasks are recorded (StateDirectory)
+    std::string state_directory;  // where tasks are recorded (state_directory.h)
     int worker_threads = 1;
     TransportKind transport = TransportKind::kAuto;
     absl::Duration start_timeout = absl::Seconds(30);
-    // Time after which a child without a coordinator ends; zero: it never ends by itself.
+    // The time for which a child lives without a coordinator. If zero, it never ends by itself.
     absl::Duration orphan_timeout = absl::Seconds(30);
   };
 
@@ -63,38 +63,38 @@ class LocalCluster : public std::enable_shared_from_this<LocalCluster> {
   static constexpr int kDeathsBeforeListeningMax = 5;
 
   ClusterSpec spec() const;
-  // Returns the present address of a child, which changes with each restart.
+  // Returns the present address of a child. Each restart of the child changes it.
   std::string Address(TaskId task) const;
   std::map<TaskId, pid_t> pids() const;
 
-  // Adds a worker under the lowest index that no child has and that is not in `taken`.
-  // Address(task) returns its address once the worker listens. Errors: those of StartChild and
-  // StateDirectory; CANCELLED after Stop.
+  // Starts a worker, and returns its task. Its index is the lowest that no other child has and that
+  // is not in `taken`. Once the worker listens, Address(task) returns its address. Errors: those of
+  // StartChild and StateDirectory; CANCELLED after Stop.
   absl::StatusOr<TaskId> AddWorker(const std::set<int>& taken);
-  // Asks the process of a worker to end, and kills it if it does not end in time. Does nothing for
-  // a task that is not a child.
+  // Tells the process of a worker to end, and kills it if it takes too long. Does nothing if the
+  // task is not a child.
   void RemoveWorker(TaskId task);
 
-  // Sends SIGTERM to all children, waits at most `grace` for them to end, then sends SIGKILL.
-  // Blocks on `waiter`.
+  // Tells all children to end (SIGTERM), and waits at most `grace` for that. Then kills those that
+  // still run (SIGKILL). Blocks the calling thread.
   void Stop(Waiter& waiter, absl::Duration grace);
-  // Sends SIGKILL to all children, for a coordinator that must end now.
+  // Kills all children at once (SIGKILL), for a coordinator that must not wait.
   void Kill() { Signal(SIGKILL); }
 
  private:
   struct Child {
     std::optional<SupervisedProcess> process;
-    std::string address;  // address of the child; empty until the child listens
+    std::string address;  // the child's address; empty until the child listens
     int restarts = 0;
     int deaths_before_listening = 0;  // deaths in a row of processes that never listened
     std::string last_death;           // how the last process ended; empty if none has ended
     uint64_t log_begin = 0;           // size of the log file when the process was started
     absl::Time started_at;
-    // When the task gets a new process, if it has none.
+    // The time at which a task without a process gets a new one.
     absl::Time restart_at = absl::InfinitePast();
   };
-  // A process that was asked to end: an earlier coordinator started it and it was not adopted, or
-  // its worker was removed.
+  // A process that was told to end: a worker's that was removed, or one of an earlier coordinator
+  // that was not adopted.
   struct Leftover {
     SupervisedProcess process;
     absl::Time kill_at;
@@ -102,8 +102,8 @@ class LocalCluster : public std::enable_shared_from_this<LocalCluster> {
 
   LocalCluster(World world, Options options, std::unique_ptr<StateDirectory> directory);
   absl::Status Begin();
-  // Signals every child, and every process that was asked to end. From this call on, no child is
-  // started.
+  // Sends a signal to every child, and to every process that was told to end. From then on, no
+  // child is started.
   void Signal(int signal);
   absl::Status TakeOverLocked(const std::map<TaskId, StateDirectory::Record>& records)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -127,9 +127,9 @@ class LocalCluster : public std::enable_shared_from_this<LocalCluster> {
   const World world_;
   const Options options_;
   const std::unique_ptr<StateDirectory> directory_;
-  std::map<Role, std::string> programs_;  // paths of the daemons; constant after Start
-  Event listening_;                       // happens when every child listens
-  Event ended_;                           // happens when every child has ended after Stop or Kill
+  std::map<Role, std::string> programs_;  // paths of the executables; not changed after Start
+  Event listening_;                       // happens once every child listens, or a child has failed
+  Event ended_;                           // happens once every child has ended, after Stop or Kill
   mutable Mutex mutex_;
   std::map<TaskId, Child> children_ ABSL_GUARDED_BY(mutex_);
   std::map<TaskId, Leftover> leftovers_ ABSL_GUARDED_BY(mutex_);

@@ -28,7 +28,7 @@ using Json = nlohmann::json;
 constexpr char kLockFile[] = "coordinator.lock";
 constexpr char kRecordEnding[] = ".process";
 
-// Makes an error of class CONFIGURATION, for a state directory that the user has to correct.
+// Makes an error of class CONFIGURATION about a state directory that the user has to correct.
 absl::Status Misused(absl::string_view text) {
   return MakeError(absl::StatusCode::kFailedPrecondition, text, proto::CONFIGURATION);
 }
@@ -55,7 +55,8 @@ std::optional<TaskId> TaskOfRecord(absl::string_view name) {
   return task;
 }
 
-// Returns the record in a JSON object, or nothing if a field is missing or has another type.
+// Returns the record that a JSON object contains, or nothing if a field is missing or has another
+// type.
 std::optional<StateDirectory::Record> RecordFromJson(const Json& json) {
   const auto is = [&json](const char* key, bool (Json::*type)() const noexcept) {
     const auto found = json.find(key);
@@ -74,18 +75,18 @@ std::optional<StateDirectory::Record> RecordFromJson(const Json& json) {
     if (!argument.is_string()) return std::nullopt;
     record.arguments.push_back(argument.get<std::string>());
   }
-  // A record with process number 0 is refused, because a signal to 0 would go to this process's own
+  // A record with process number 0 is refused: a signal to number 0 would reach this process's own
   // group.
   if (record.process.pid <= 0) return std::nullopt;
   return record;
 }
 
-// Describes the coordinator that holds the lock, by the process number that it wrote into the lock
-// file.
+// Returns a text that names the coordinator that holds the lock, by the process number that it has
+// written into the lock file.
 std::string Holder(FileSystem& files, const std::string& lock_file) {
   const std::string text = ReadFile(files, lock_file).value_or("");
   int pid = 0;
-  // For a moment after another coordinator has locked the file, the file is still empty.
+  // The lock file is empty for a moment after another coordinator has locked it.
   if (!absl::SimpleAtoi(text, &pid)) return "another coordinator";
   return absl::StrCat("the coordinator with process id ", pid);
 }
@@ -96,8 +97,7 @@ absl::StatusOr<std::unique_ptr<StateDirectory>> StateDirectory::Open(FileSystem&
                                                                      const std::string& path) {
   if (const absl::Status made = files.MakeDirectories(path); !made.ok()) return Misused(made);
   const std::string lock_file = JoinPath(path, kLockFile);
-  // A lock lives as long as any process has its descriptor. O_CLOEXEC keeps children from
-  // inheriting the descriptor.
+  // The lock lasts until no process has this descriptor. With O_CLOEXEC, children do not keep it.
   UniqueFd lock(open(lock_file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
   if (!lock.ok()) return Misused(ErrnoStatus(errno, absl::StrCat("cannot open ", lock_file)));
   if (flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
@@ -133,7 +133,8 @@ absl::Status StateDirectory::Write(TaskId task, const Record& record) {
 }
 
 absl::Status StateDirectory::Remove(TaskId task) {
-  // The address file is removed first: without its record, no coordinator would remove it.
+  // The address file is removed before the record, because without a record no coordinator would
+  // remove it.
   RETURN_IF_ERROR(files_.Remove(AddressFile(task)));
   return files_.Remove(FileOf(task, kRecordEnding));
 }

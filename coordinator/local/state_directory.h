@@ -1,13 +1,17 @@
 #pragma once
 
-// The record of a local cluster on disk, by which a restarted coordinator finds the tasks that the
-// earlier coordinator has left:
-//   coordinator.lock  held by the living coordinator, with its process number
-//   ROLE-INDEX.process  the identity of a task's process, and how the process was started
-//   ROLE-INDEX.address  written by the task once it listens
-//   ROLE-INDEX.log      stdout and stderr of the task
+// The state directory: what a coordinator with local tasks keeps on disk, so that the next
+// coordinator finds the tasks that this one has left. Its files:
+//
+//   coordinator.lock       held by the living coordinator, with its process number
+//   coordinator.address    where the coordinator serves operators (ctl_command.h)
+//   ROLE-INDEX.process     the identity of a task's process, and how the process was started
+//   ROLE-INDEX.address     the address of the task, which writes this file once it listens
+//   ROLE-INDEX.grant       what a home of variables has granted, for its next process
+//   ROLE-INDEX.log         stdout and stderr of the task
 //   cohort-worker-INDEX-TIME.flight.json  calls of a group that has failed (--flight_dir)
-// The system frees the lock when the process of its holder ends, however it ends.
+//
+// If the coordinator's process ends, in whatever way, the system frees the lock.
 
 #include <map>
 #include <memory>
@@ -22,13 +26,13 @@
 
 namespace cohort {
 
-// The state directory of one coordinator, which holds its lock. Thread-safe.
+// The locked state directory of one coordinator. Thread-safe.
 class StateDirectory {
  public:
   struct Record {
     ProcessId process;
     std::string program;
-    // Program arguments that must be equal for the task to be adopted.
+    // The program arguments that must be equal for a process to be adopted (LocalCluster).
     std::vector<std::string> arguments;
   };
 
@@ -40,16 +44,16 @@ class StateDirectory {
 
   const std::string& path() const { return path_; }
   std::string AddressFile(TaskId task) const { return FileOf(task, ".address"); }
-  // Returns the grant file of a task. When the task's process ends, the file stays, because the
-  // next process reads it.
+  // Returns the path of a task's grant file. It is kept when the task's process ends, because the
+  // task's next process reads it.
   std::string GrantFile(TaskId task) const { return FileOf(task, ".grant"); }
   std::string LogFile(TaskId task) const { return FileOf(task, ".log"); }
 
   absl::Status Write(TaskId task, const Record& record);
-  // Removes the record and the address of a task that has ended.
+  // Removes the record and the address file of a task whose process has ended.
   absl::Status Remove(TaskId task);
-  // Reads the records of all tasks. Errors: FAILED_PRECONDITION of class CONFIGURATION naming a
-  // damaged file.
+  // Reads the records of all tasks in the directory. Errors: FAILED_PRECONDITION of class
+  // CONFIGURATION naming a damaged file; those of the file system.
   absl::StatusOr<std::map<TaskId, Record>> Read();
 
  private:

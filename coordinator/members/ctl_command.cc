@@ -25,12 +25,13 @@ constexpr char kVerbs[] =
     "[FILE...]";
 constexpr int kCallsMax = 4096;  // the most calls of a group that a worker keeps
 
-// Makes the error for a wrong command line of `coordinator ctl`; its text lists the verbs.
+// Makes the error for a wrong command line of `coordinator ctl`. The text ends with the list of
+// verbs.
 absl::Status Wrong(absl::string_view text) {
   return absl::InvalidArgumentError(absl::StrCat(text, "; write ", kVerbs));
 }
 
-// Parses the arguments of the verb flight-record, "[CALLS] [FILE...]".
+// Parses the arguments of the verb flight-record: "[CALLS] [FILE...]".
 absl::Status ReadFlightWords(std::vector<std::string> words, CtlOptions& options) {
   int calls = 0;
   if (!words.empty() && absl::SimpleAtoi(words.front(), &calls)) {
@@ -45,7 +46,7 @@ absl::Status ReadFlightWords(std::vector<std::string> words, CtlOptions& options
   return absl::OkStatus();
 }
 
-// Parses the verb and its arguments into the options.
+// Parses the verb and its arguments, and stores them in `options`.
 absl::Status ReadVerb(const std::vector<std::string>& words, CtlOptions& options) {
   if (words.empty()) return Wrong("ctl needs a verb");
   const std::string& verb = words.front();
@@ -58,7 +59,7 @@ absl::Status ReadVerb(const std::vector<std::string>& words, CtlOptions& options
   if (verb == "remove-worker" && words.size() == 2) {
     options.verb = CtlOptions::Verb::kRemoveWorker;
     absl::string_view index = words[1];
-    // "3" and "worker:3" name a worker by its task index; any other text must be an address.
+    // "3" and "worker:3" are task indices of a worker. Any other argument must be an address.
     absl::ConsumePrefix(&index, "worker:");
     if (absl::SimpleAtoi(index, &options.index) && options.index >= 0) return absl::OkStatus();
     options.worker = words[1];
@@ -72,7 +73,8 @@ absl::Status ReadVerb(const std::vector<std::string>& words, CtlOptions& options
   return Wrong(absl::StrCat("'", verb, "' is not a verb, or too few or too many words follow it"));
 }
 
-// Reads the coordinator's address from its state directory.
+// Reads the address at which the coordinator of this state directory serves operators. Errors:
+// NOT_FOUND if there is none.
 absl::StatusOr<std::string> AddressIn(const std::string& directory, FileSystem& files) {
   const std::string file = JoinPath(directory, kCtlAddressFile);
   const absl::StatusOr<std::string> text = ReadFile(files, file);
@@ -99,7 +101,7 @@ absl::StatusOr<std::string> JsonLine(const google::protobuf::Message& answer) {
   return absl::StrCat(text, "\n");
 }
 
-// Calls the coordinator as the verb requires, and returns the answer as text.
+// Makes the call that the verb stands for, and returns the coordinator's answer as text or JSON.
 absl::StatusOr<std::string> Ask(World world, Waiter& waiter, const CtlOptions& options) {
   if (options.verb == CtlOptions::Verb::kAddWorker) {
     proto::AddWorkerRequest request;
@@ -130,7 +132,7 @@ absl::StatusOr<std::string> Ask(World world, Waiter& waiter, const CtlOptions& o
   return options.json ? JsonLine(status) : StatusText(status);
 }
 
-// Shows the flight files that the command line names, without calling a coordinator.
+// Shows the flight files that the command line names. Calls no coordinator.
 CtlResult ShowFlightFiles(FileSystem& files, const CtlOptions& options) {
   const auto records = ReadFlightFiles(files, options.files, options.calls_max);
   if (!records.ok()) {
@@ -140,12 +142,13 @@ CtlResult ShowFlightFiles(FileSystem& files, const CtlOptions& options) {
   return {kExitOk, JsonLine(*records).value_or(""), ""};
 }
 
-// Returns a line of text with the histogram of staleness, or nothing if the histogram is empty.
+// Returns a line of text with the histogram of the staleness of updates, or an empty text if the
+// histogram is empty.
 std::string StalenessText(const proto::GetJobStatusResponse& status) {
   if (status.staleness_histogram().empty()) return "";
   std::string text = "staleness of updates, by slice:";
   for (int bucket = 0; bucket < status.staleness_histogram_size(); ++bucket) {
-    // Bucket 0 counts staleness 0; bucket b counts the range from 2^(b-1) to 2^b - 1.
+    // Bucket 0 counts updates with staleness 0. Bucket b counts those from 2^(b-1) to 2^b - 1.
     const uint64_t low = bucket == 0 ? 0 : uint64_t{1} << (bucket - 1);
     const uint64_t high = bucket == 0 ? 0 : 2 * low - 1;
     absl::StrAppend(&text, " ", low, high > low ? absl::StrCat("-", high) : "", ": ",
@@ -178,12 +181,12 @@ absl::StatusOr<CtlCommand> ParseCtlCommandLine(const std::vector<std::string>& a
         "flight-record ", options.files.front(),
         ": a file is read without a coordinator; leave out --address and --state_dir"));
   }
-  // The user must give exactly one of --address and --state_dir.
+  // The command line must have either --address or --state_dir, and not both.
   if (options.address.empty() == state_directory.empty()) {
     return absl::InvalidArgumentError("name the coordinator: --address HOST:PORT or --state_dir");
   }
   ASSIGN_OR_RETURN(options.timeout, TimeoutFromText(timeout));
-  // The time-out 0 means no limit, which is implemented as a day.
+  // --timeout 0 means no limit. A limit of one day stands for that.
   if (options.timeout == absl::ZeroDuration()) options.timeout = absl::Hours(24);
   if (options.address.empty()) {
     RETURN_IF_ERROR(Annotate(CheckExpanded(state_directory), "--state_dir"));
@@ -201,8 +204,8 @@ CtlResult RunCtl(World world, Waiter& waiter, const CtlOptions& options) {
     result.output = *answer;
     return result;
   }
-  // These three codes mean that no coordinator has answered; the coordinator's own refusals have
-  // other codes.
+  // These three codes mean that no coordinator has answered. If a coordinator refuses, its error
+  // has another code.
   const bool unheard = absl::IsUnavailable(answer.status()) ||
                        absl::IsDeadlineExceeded(answer.status()) ||
                        absl::IsUnimplemented(answer.status());

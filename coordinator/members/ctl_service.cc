@@ -33,12 +33,13 @@ void AddWorker(const CtlParts& parts, const proto::AddWorkerRequest& request,
     if (!added.ok()) return reply(added.status());
     reply(AddAnswer(*added));
   };
-  // For an empty address, the coordinator starts a new worker process itself.
+  // If the request has no address, the coordinator starts a new worker process itself.
   if (!request.address().empty()) return parts.changes->Add(request.address(), std::move(answer));
   answer(parts.changes->AddLocal());
 }
 
-// Returns the worker that a request names, by address or by index.
+// Returns the worker that the request names, by its address or its index. Errors: NOT_FOUND for an
+// address at which no member is.
 absl::StatusOr<TaskId> Named(const CtlParts& parts, const proto::RemoveWorkerRequest& request) {
   if (request.address().empty()) return TaskId{Role::kWorker, request.index()};
   for (const Cluster::TaskStatus& member : parts.cluster->TaskStatuses()) {
@@ -66,8 +67,8 @@ proto::MemberState StateOf(const Cluster::TaskStatus& member) {
   return member.serving ? proto::MEMBER_SERVING : proto::MEMBER_AWAY;
 }
 
-// The time-out of asking parameter servers for their counters. It is short, so that a silent server
-// does not delay the status.
+// Time limit of the calls that ask parameter servers for their counters. It is short, so that a
+// silent server does not delay the status.
 constexpr absl::Duration kStatsTimeout = absl::Seconds(1);
 
 }  // namespace
@@ -83,7 +84,7 @@ proto::GetJobStatusResponse JobStatus(const CtlParts& parts) {
     shown.set_address(member.address);
     shown.set_state(StateOf(member));
     shown.set_text(member.text);
-    // Only workers run closures, so other members have no counts of closures.
+    // Only workers run closures, so other members get no counts of closures.
     if (member.task.role != Role::kWorker) continue;
     shown.set_closures_done(workers[member.task.index].done);
     shown.set_in_flight(workers[member.task.index].in_flight);
@@ -113,7 +114,7 @@ void AnswerJobStatus(const CtlParts& parts, TypedReply<proto::GetJobStatusRespon
       std::vector<Envelope<proto::PsStatsRequest>>(links->size(), request), kStatsTimeout,
       [answer = std::move(answer), reply = std::move(reply)](auto stats) mutable {
         proto::PsStatsResponse sum;
-        // If the counters are missing, the status has an empty histogram.
+        // If a parameter server has not answered, the histogram in the status stays empty.
         if (stats.ok()) {
           for (const auto& one : *stats) AddPsStats(one.header, sum);
         }

@@ -1,7 +1,7 @@
 #pragma once
 
-// The coordinator's service for operators: it shows the members and the state of the job, and adds
-// and removes workers (proto/ctl.proto).
+// The coordinator's service for operators, which they call with `coordinator ctl`. It shows the
+// members and the state of the job, and adds and removes workers (proto/ctl.proto).
 
 #include <memory>
 #include <string>
@@ -15,7 +15,7 @@
 namespace cohort {
 
 // The parts of the coordinator that the service for operators shows and changes. The service's
-// handlers keep copies of these pointers, which they share with the coordinator.
+// handlers keep copies of these pointers.
 struct CtlParts {
   std::string job;
   std::shared_ptr<Cluster> cluster;
@@ -23,13 +23,13 @@ struct CtlParts {
   std::shared_ptr<WorkerChanges> changes;
 };
 
-// Makes the gRPC service for operators. Errors of AddWorker and RemoveWorker: those of
+// Makes the service for operators. Its methods AddWorker and RemoveWorker answer with the errors of
 // WorkerChanges.
 Service MakeCtlService(const CtlParts& parts);
 
-// Returns the part of the job's status that the coordinator knows without asking other tasks.
+// Returns those parts of the job's status that the coordinator knows without asking other tasks.
 proto::GetJobStatusResponse JobStatus(const CtlParts& parts);
-// Answers with the job's status. Adds the counters of the parameter servers, if all of them answer
+// Replies with the job's status. Includes counters of the parameter servers, if all of these answer
 // within a second.
 void AnswerJobStatus(const CtlParts& parts, TypedReply<proto::GetJobStatusResponse> reply);
 

@@ -14,11 +14,11 @@ namespace cohort {
 
 namespace {
 
-// The time-out of asking a worker for its flight records. It is short, because an operator asks
-// when training has stopped, and a stopped worker never answers.
+// Time limit of the call that asks a worker for its flight records. It is short: operators ask when
+// training has stopped, and a stopped worker does not answer.
 constexpr absl::Duration kAnswerWait = absl::Seconds(2);
 
-// Collects the workers' answers to AskFlightRecords. Shared by the calls to all workers.
+// Collects the workers' answers for one AskFlightRecords. Shared by the calls to all workers.
 // Thread-safe.
 struct Answers {
   Mutex mutex;
@@ -26,7 +26,7 @@ struct Answers {
   Envelope<proto::AskFlightRecordsResponse> all ABSL_GUARDED_BY(mutex);
   TypedReply<proto::AskFlightRecordsResponse> reply ABSL_GUARDED_BY(mutex);
 
-  // Stores the answer of one worker; `worker` is the worker's position in the reply.
+  // Stores the answer of one worker. `worker` is the worker's position in the reply.
   void Take(int worker, absl::StatusOr<Envelope<proto::GetFlightRecordResponse>> answer) {
     {
       MutexLock lock(mutex);
@@ -40,7 +40,7 @@ struct Answers {
     CloseOne();
   }
 
-  // Counts a call that has ended; after the last one, sends the reply.
+  // Notes that a call has ended. After the last one, sends the reply.
   void CloseOne() {
     TypedReply<proto::AskFlightRecordsResponse> last;
     Envelope<proto::AskFlightRecordsResponse> whole;
@@ -54,7 +54,7 @@ struct Answers {
   }
 };
 
-// Reads one flight file.
+// Reads one flight file. Errors: those of ReadFile; INVALID_ARGUMENT for another kind of file.
 absl::StatusOr<proto::GroupFlight> ReadFlight(FileSystem& files, const std::string& path) {
   ASSIGN_OR_RETURN(const std::string text, ReadFile(files, path));
   proto::GroupFlight flight;
@@ -62,8 +62,8 @@ absl::StatusOr<proto::GroupFlight> ReadFlight(FileSystem& files, const std::stri
     return absl::InvalidArgumentError(
         absl::StrCat(path, ": is not a flight record of a worker: ", read.message()));
   }
-  // Any JSON object parses as a flight record, perhaps an empty one. So the fields that every
-  // record has are checked.
+  // Any JSON object can be parsed as a flight record, if only as an empty one. So two fields that
+  // every record has are checked.
   if (flight.rank() >= flight.size() || flight.tasks_size() != static_cast<int>(flight.size())) {
     return absl::InvalidArgumentError(absl::StrCat(
         path,
@@ -86,8 +86,7 @@ void AskFlightRecords(const Cluster& cluster, const proto::AskFlightRecordsReque
     record.mutable_task()->set_role(RoleName(member.task.role));
     record.mutable_task()->set_index(member.task.index);
     record.set_address(member.address);
-    // If the worker does not serve, this text stays in the reply as the reason for its missing
-    // record.
+    // If the worker does not serve, this text stays in the reply and says why there is no record.
     record.set_error(member.text);
     for (const TaskLink& link : serving) {
       if (link.task.role() != record.task().role() || link.task.index() != record.task().index()) {
@@ -100,8 +99,8 @@ void AskFlightRecords(const Cluster& cluster, const proto::AskFlightRecordsReque
   auto answers = std::make_shared<Answers>();
   {
     MutexLock lock(answers->mutex);
-    // Counts one more than the calls, so that the reply is not sent before all calls have been
-    // started.
+    // The number of open calls begins one too high. So the reply is not sent before all calls have
+    // been started.
     answers->open = asked.size() + 1;
     answers->all.header = std::move(workers);
     answers->reply = std::move(reply);
@@ -118,12 +117,11 @@ void AskFlightRecords(const Cluster& cluster, const proto::AskFlightRecordsReque
 
 absl::StatusOr<proto::AskFlightRecordsResponse> ReadFlightFiles(
     FileSystem& files, const std::vector<std::string>& paths, int calls_max) {
-  std::map<uint32_t, proto::WorkerFlightRecord> workers;  // records by worker index
+  std::map<uint32_t, proto::WorkerFlightRecord> workers;  // the workers' records, by worker index
   for (const std::string& path : paths) {
     ASSIGN_OR_RETURN(proto::GroupFlight flight, ReadFlight(files, path));
     auto& operations = *flight.mutable_operations();
-    // The calls are in the order of their time, so dropping the oldest ones means dropping from the
-    // front.
+    // Calls are recorded in the order of time, so the oldest ones are at the front.
     if (operations.size() > calls_max) operations.DeleteSubrange(0, operations.size() - calls_max);
     const proto::TaskRef& task = flight.tasks(static_cast<int>(flight.rank()));
     proto::WorkerFlightRecord& worker = workers[task.index()];

@@ -22,7 +22,7 @@ std::string NameOf(const proto::TaskRef& task) {
   return absl::StrCat(task.role(), ":", task.index());
 }
 
-// The flight records of one generation of a group, arranged by rank. Thread-compatible.
+// The flight records of one generation of a group, by rank, and their text. Thread-compatible.
 class GroupView {
  public:
   GroupView(const proto::AskFlightRecordsResponse& records, std::string group, uint64_t generation,
@@ -49,8 +49,8 @@ class GroupView {
 
  private:
   struct Rank {
-    std::string task;                     // the rank's task, "worker:1"; empty: no record names it
-    const GroupFlight* flight = nullptr;  // the rank's record; null: there is none
+    std::string task;                     // name of the rank's task, "worker:1"; empty if not known
+    const GroupFlight* flight = nullptr;  // the record of this rank, or null
   };
 
   void Add(const proto::WorkerFlightRecord& worker, const GroupFlight& flight) {
@@ -74,7 +74,7 @@ class GroupView {
     return absl::StrCat("rank ", rank, task.empty() ? "" : absl::StrCat(", ", task));
   }
 
-  // Returns how many calls a rank has started and finished or, if the rank has no record, the
+  // Returns how many calls a rank has started and finished. If the rank has no record, returns the
   // reason for that.
   std::string StateOf(uint32_t rank) const {
     if (const GroupFlight* const flight = ranks_[rank].flight; flight != nullptr) {
@@ -87,15 +87,15 @@ class GroupView {
     return absl::StrCat("does not answer: ", worker->second->error());
   }
 
-  // Returns one cell of the table of calls: the call's state at one rank, its time, and the ranks
-  // from which this rank still waits for data.
+  // Returns a cell of the table: the state of one call at one rank, its time, and the ranks from
+  // which this rank has not received data yet.
   std::string Cell(const std::map<uint32_t, const FlightOperation*>& call, uint64_t sequence,
                    uint32_t rank) const {
     const GroupFlight* const flight = ranks_[rank].flight;
     if (flight == nullptr) return "?";
     const auto found = call.find(rank);
-    // The rank's record keeps only the newest calls, so a started call that is not in it was
-    // dropped.
+    // A rank's record keeps only the newest calls. So a call that the rank has started, but that is
+    // not in its record, is too old.
     if (found == call.end()) return sequence >= flight->calls_started() ? "not started" : "-";
     const FlightOperation& operation = *found->second;
     const std::string took = absl::FormatDuration(absl::Microseconds(operation.took_us()));
@@ -107,7 +107,7 @@ class GroupView {
             : absl::StrCat(", not heard of ", absl::StrJoin(operation.waits_for(), ",")));
   }
 
-  // Returns the table of calls: one line per call, and one column per rank.
+  // Returns the table of calls, with a line per call and a column per rank.
   std::string Table() const {
     if (calls_.empty()) return "";
     std::vector<std::vector<std::string>> rows = {{"call", "operation", "bytes"}};
@@ -122,7 +122,7 @@ class GroupView {
         rows.back().push_back(Cell(call, sequence, rank));
       }
     }
-    // Each column is as wide as its widest cell.
+    // All cells of a column are padded to the width of the widest one.
     std::vector<size_t> widths(rows[0].size());
     for (const auto& row : rows) {
       for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
@@ -138,8 +138,8 @@ class GroupView {
     return text;
   }
 
-  // Returns which ranks wait for which in the oldest call under way or, if no call is under way, in
-  // the oldest failed call.
+  // Returns which ranks wait, and for which others, in the oldest call under way. If no call is
+  // under way, returns that for the oldest failed call.
   std::string Verdict() const {
     const std::string waits = WhoWaits(FlightOperation::UNDER_WAY, " waits", " wait");
     if (!waits.empty()) return waits;
@@ -147,8 +147,8 @@ class GroupView {
     return waited.empty() ? "no call is under way\n" : waited;
   }
 
-  // Returns which ranks wait in the oldest call of the given state, and for which ranks they wait;
-  // empty if there is no such call.
+  // Returns which ranks wait in the oldest call with this state, and for which others. Returns an
+  // empty text if there is no such call.
   std::string WhoWaits(FlightOperation::State state, absl::string_view one_waits,
                        absl::string_view several_wait) const {
     for (const auto& [sequence, call] : calls_) {
@@ -168,8 +168,8 @@ class GroupView {
     return "";
   }
 
-  // Returns the ranks that have not started the call, and the ranks without a record, which may not
-  // have started it.
+  // Returns the ranks that have not started call number `sequence`. Includes ranks without a
+  // record, which may not have started it either.
   std::vector<std::string> AwaitedIn(uint64_t sequence) const {
     std::vector<std::string> awaited;
     for (uint32_t rank = 0; rank < ranks_.size(); ++rank) {
@@ -186,7 +186,7 @@ class GroupView {
     return awaited;
   }
 
-  // Larger group sizes that a worker reports are ignored.
+  // If a record reports a larger group, the table is not enlarged for it.
   static constexpr uint32_t kRanksShownMax = 1024;
 
   const std::string name_;
@@ -194,7 +194,7 @@ class GroupView {
   const absl::string_view absent_;
   std::map<std::string, const proto::WorkerFlightRecord*> workers_;
   std::vector<Rank> ranks_;
-  // The recorded calls, by their number in the group's sequence of calls and then by rank.
+  // The recorded calls by sequence number and rank. Sequence numbers count the calls of the group.
   std::map<uint64_t, std::map<uint32_t, const FlightOperation*>> calls_;
   std::string ended_with_;
 };

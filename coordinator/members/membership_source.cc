@@ -26,13 +26,14 @@ constexpr absl::Duration kFileInterval = absl::Seconds(1);
 constexpr absl::Duration kDnsInterval = absl::Seconds(5);
 constexpr char kDns[] = "dns:";
 
-// Sorts the addresses and removes duplicates, so that two lists with the same addresses are equal.
+// Sorts the addresses and removes duplicates, so that lists with the same addresses compare equal.
 void SortAndTrim(std::vector<std::string>& addresses) {
   std::sort(addresses.begin(), addresses.end());
   addresses.erase(std::unique(addresses.begin(), addresses.end()), addresses.end());
 }
 
-// Parses a list with one address per line; "#" begins a comment.
+// Parses a list with one address per line, in which "#" begins a comment. Errors: INVALID_ARGUMENT
+// naming the line.
 absl::StatusOr<std::vector<std::string>> ParseLines(absl::string_view text) {
   std::vector<std::string> addresses;
   int number = 0;
@@ -48,11 +49,11 @@ absl::StatusOr<std::vector<std::string>> ParseLines(absl::string_view text) {
   return addresses;
 }
 
-// Returns the addresses of the workers in JSON text that has the form of TF_CONFIG, or of the
-// object "cluster" in TF_CONFIG.
+// Returns the workers' addresses in JSON text that has the form of TF_CONFIG, or of its field
+// "cluster".
 absl::StatusOr<std::vector<std::string>> ParseJson(absl::string_view text) {
   absl::StatusOr<TfConfig> config = ParseTfConfig(text);
-  // JSON without "cluster" is read as the cluster itself.
+  // If the JSON has no "cluster", it is read as the content of that field.
   if (config.ok() && config->cluster.empty()) {
     config = ParseTfConfig(absl::StrCat("{\"cluster\": ", text, "}"));
   }
@@ -64,13 +65,14 @@ absl::StatusOr<std::vector<std::string>> ParseJson(absl::string_view text) {
   return addresses;
 }
 
-// A list of workers in a file. A worker that is not in the file leaves the job. Thread-safe.
+// A list of workers in a file. A worker that is not in the file leaves the job at once.
+// Thread-safe.
 class FileMembership final : public MembershipSource {
  public:
   FileMembership(std::string path, FileSystem& files) : path_(std::move(path)), files_(files) {}
 
   void Read(Done done) override {
-    // The file is read at every interval, because it may be replaced at any time.
+    // The file is read at every interval, because it may have been replaced.
     const absl::StatusOr<std::string> text = ReadFile(files_, path_);
     if (!text.ok()) return done(text.status());
     absl::StatusOr<std::vector<std::string>> addresses = ParseMembership(*text);
@@ -85,7 +87,8 @@ class FileMembership final : public MembershipSource {
   FileSystem& files_;
 };
 
-// A list of the addresses of a DNS name, all with one port. Thread-safe.
+// A list of workers that consists of the addresses of a DNS name, all with the same port.
+// Thread-safe.
 class DnsMembership final : public MembershipSource {
  public:
   DnsMembership(Address name, HostResolver& resolver)
@@ -114,7 +117,7 @@ class DnsMembership final : public MembershipSource {
   HostResolver& resolver_;
 };
 
-// Resolves a host name by the system's resolver, which may block for seconds.
+// Looks up the addresses of a host name with the system's resolver, which may block for seconds.
 absl::StatusOr<std::vector<std::string>> Lookup(const std::string& host) {
   addrinfo hints{};
   hints.ai_family = AF_UNSPEC;
@@ -122,7 +125,7 @@ absl::StatusOr<std::vector<std::string>> Lookup(const std::string& host) {
   addrinfo* found = nullptr;
   if (const int error = getaddrinfo(host.c_str(), nullptr, &hints, &found); error != 0) {
     const std::string text = absl::StrCat("cannot resolve ", host, ": ", gai_strerror(error));
-    // NOT_FOUND says that the name has no address; all other errors are temporary.
+    // NOT_FOUND means that the name has no address. All other errors count as temporary.
     return error == EAI_NONAME ? absl::NotFoundError(text) : absl::UnavailableError(text);
   }
   const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owned(found, freeaddrinfo);

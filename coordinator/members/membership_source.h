@@ -1,12 +1,12 @@
 #pragma once
 
-// Sources that list the workers that a running job should have: a file, or a DNS name with one
-// address per worker, such as a Kubernetes headless service.
+// Sources of a list of the workers that a running job should have: a file, or a DNS name with one
+// address per worker, such as a headless service of Kubernetes.
 //
 // A file has one worker "host:port" per line ("#" begins a comment), or is JSON in the form of
-// TF_CONFIG or of its cluster. A worker that is missing from the file leaves the job at once. DNS
-// may omit workers that are unreachable for a moment, so a worker that is missing from a DNS name
-// leaves only after it is lost.
+// TF_CONFIG or of its field "cluster". If a worker is missing from the file, it leaves the job at
+// once. A DNS name may omit workers that cannot be reached for a moment. So if a worker is missing
+// from a DNS name, it leaves only once it is lost.
 
 #include <memory>
 #include <string>
@@ -23,16 +23,16 @@ namespace cohort {
 // Looks up the addresses of a host name. Thread-safe.
 class HostResolver {
  public:
-  // Receives the addresses of the host: IP literals without brackets, in any order.
+  // A callback that gets the addresses of the host: IP addresses without brackets, in any order.
   using Done = absl::AnyInvocable<void(absl::StatusOr<std::vector<std::string>>)>;
 
   virtual ~HostResolver() = default;
-  // Looks up a host name. Errors: NOT_FOUND, UNAVAILABLE.
+  // Looks up the addresses of a host name. Errors: NOT_FOUND if it has none; UNAVAILABLE.
   virtual void Resolve(const std::string& host, Done done) = 0;
 };
 
-// Resolves host names by the machine's own resolver, on a separate thread, because an answer may
-// take seconds; the destructor waits for a lookup under way. Thread-safe.
+// Looks up host names with the machine's resolver. A thread of its own does so, because a lookup
+// may take seconds. The destructor waits for a lookup under way. Thread-safe.
 class SystemHostResolver final : public HostResolver {
  public:
   void Resolve(const std::string& host, Done done) override;
@@ -41,31 +41,32 @@ class SystemHostResolver final : public HostResolver {
   ThreadPool thread_{{"resolver", 1}};
 };
 
-// A source of a list of worker addresses. Thread-safe.
+// A source of a list of workers' addresses. Thread-safe.
 class MembershipSource {
  public:
-  // When a worker that is missing from the list leaves the job: at once, or only after it is lost.
+  // The time at which a worker that is missing from the list leaves the job: at once, or once it is
+  // lost.
   enum class Departure { kAtOnce, kWhenLost };
   using Done = absl::AnyInvocable<void(absl::StatusOr<std::vector<std::string>>)>;
 
   virtual ~MembershipSource() = default;
-  // Reads the list and gives `done` the sorted addresses, at least one. After an error the members
-  // of the job do not change.
+  // Reads the list, and calls `done` with the sorted addresses, of which there is at least one. If
+  // `done` gets an error, the job's members stay as they are.
   virtual void Read(Done done) = 0;
   virtual Departure departure() const = 0;
   virtual absl::Duration interval() const = 0;
 };
 
-// Checks the text by which a user names a source: "FILE" or "dns:NAME:PORT". Errors:
-// INVALID_ARGUMENT naming the expected form.
+// Checks a text that names a source: "FILE" or "dns:NAME:PORT". Errors: INVALID_ARGUMENT naming the
+// expected form.
 absl::Status CheckMembership(absl::string_view text);
-// Makes a source from a text that CheckMembership accepts. `files` and `resolver` outlive the
-// source.
+// Makes the source that `text` names. CheckMembership must accept the text. `files` and `resolver`
+// outlive the source.
 std::unique_ptr<MembershipSource> MakeMembershipSource(absl::string_view text, FileSystem& files,
                                                        HostResolver& resolver);
 
-// Returns the sorted addresses in the text of a membership file. Errors: INVALID_ARGUMENT naming
-// the line or the JSON path, or saying that the text names no worker.
+// Returns the sorted addresses in the text of a membership file. Errors: INVALID_ARGUMENT, naming
+// the line or the place in the JSON, or if the text names no worker.
 absl::StatusOr<std::vector<std::string>> ParseMembership(absl::string_view text);
 
 }  // namespace cohort

@@ -25,8 +25,8 @@ MembershipWatch::MembershipWatch(World world, std::unique_ptr<MembershipSource> 
       strand_(world.executor) {}
 
 void MembershipWatch::Post(absl::AnyInvocable<void()> task) {
-  // A weak pointer, because the strand is a member of this object: a posted task that never runs
-  // would otherwise keep this object alive for ever.
+  // The posted task holds a weak pointer, because the strand is a member of this object: if the
+  // task never runs, it must not keep this object alive.
   strand_.Post([weak = weak_from_this(), task = std::move(task)]() mutable {
     const auto self = weak.lock();
     if (self != nullptr && !self->stopped_) task();
@@ -44,8 +44,8 @@ void MembershipWatch::Tick() {
     const auto self = weak.lock();
     if (self == nullptr) return;
     self->Post([self = self.get()] {
-      // The next reading is scheduled only after this one has ended, so that a slow source is not
-      // read twice at once.
+      // The next reading begins an interval after the end of this one. So a slow source is not read
+      // twice at the same time.
       self->source_->Read([weak = self->weak_from_this()](absl::StatusOr<List> list) {
         const auto self = weak.lock();
         if (self == nullptr) return;
@@ -61,14 +61,14 @@ void MembershipWatch::Tick() {
 void MembershipWatch::OnRead(const absl::StatusOr<List>& list) {
   Trouble("the list", list.status());
   if (!list.ok()) {
-    // After a failed reading, a list again needs two equal readings before it is used.
+    // After a failed reading, a list must again be read twice before it is used.
     last_read_.clear();
     return;
   }
-  // Two consecutive readings must be equal.
+  // A list is used only if the reading before has returned the same list.
   if (std::exchange(last_read_, *list) != *list) return;
-  // While workers of the previous list are still being added, the new list waits for the next
-  // reading.
+  // If workers of the list in use are still being added, the new list is looked at again after the
+  // next reading.
   if (!asked_.empty()) return;
   list_ = *list;
   seen_.insert(list_.begin(), list_.end());
@@ -76,8 +76,8 @@ void MembershipWatch::OnRead(const absl::StatusOr<List>& list) {
 }
 
 void MembershipWatch::AddListed() {
-  // Every listed address is asked which worker is there, unless a member serves at it: the address
-  // may have passed to another process.
+  // The worker at each listed address is asked who it is, because the address may have passed to
+  // another process. Addresses at which a member serves are not asked.
   asked_ = std::set<std::string>(list_.begin(), list_.end());
   for (const Cluster::TaskStatus& member : cluster_->TaskStatuses()) {
     if (member.leaving) continue;
@@ -85,7 +85,7 @@ void MembershipWatch::AddListed() {
     if (member.serving) asked_.erase(member.address);
   }
   if (asked_.empty()) return RemoveUnlisted();
-  // The loop needs a copy, because OnAdded removes addresses from asked_.
+  // The loop runs over a copy, because OnAdded() removes addresses from asked_.
   for (const std::string& address : List(asked_.begin(), asked_.end())) {
     changes_->Add(address,
                   [self = shared_from_this(), address](absl::StatusOr<WorkerChanges::Added> added) {
@@ -110,7 +110,7 @@ void MembershipWatch::RemoveUnlisted() {
     const auto found = found_.find(address);
     if (found != found_.end()) listed.insert(found->second.ToString());
   }
-  // Workers that were found at an address which has ever been on the list.
+  // The workers that were found at addresses which are or were on the list.
   std::set<std::string> known;
   for (const auto& [address, task] : found_) {
     if (seen_.count(address) > 0) known.insert(task.ToString());
@@ -119,7 +119,7 @@ void MembershipWatch::RemoveUnlisted() {
   for (const Cluster::TaskStatus& member : cluster_->TaskStatuses()) {
     const std::string name = member.task.ToString();
     if (member.task.role != Role::kWorker || member.leaving || listed.count(name) > 0) continue;
-    // If the source is DNS, a worker that was never listed was added in another way, so it stays.
+    // With a DNS name, a worker that was never on the list was added in another way, and stays.
     if (at_once || (!member.serving && known.count(name) > 0)) Remove(member.task);
   }
 }
@@ -133,7 +133,7 @@ void MembershipWatch::Remove(TaskId task) {
 void MembershipWatch::Trouble(const std::string& about, const absl::Status& status) {
   std::string& known = troubles_[about];
   const std::string text(status.message());
-  // An error is logged only when it is new or has changed.
+  // The same error is not logged twice in a row.
   if (known == text) return;
   known = text;
   if (status.ok()) return;

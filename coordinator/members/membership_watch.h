@@ -1,10 +1,10 @@
 #pragma once
 
 // Keeps the workers of a job equal to an external list (membership_source.h). The watch reads the
-// list repeatedly, adds new workers, and then removes the missing ones. A list is used only if two
-// successive readings agree, so that nothing changes while a file is being written or DNS servers
-// disagree for a moment. If a list cannot be read or is empty, the workers stay as they are, and a
-// log line says why.
+// list again and again, adds the workers that are new in it, and then removes those that are
+// missing. A list is used only if two readings in a row return it, so that nothing changes while a
+// file is being written, or while DNS servers disagree for a moment. If the list cannot be read or
+// is empty, the workers stay as they are, and a log line says why.
 
 #include <map>
 #include <memory>
@@ -19,8 +19,8 @@
 
 namespace cohort {
 
-// Keeps one job's workers equal to the list of one membership source. Thread-safe. Shared: its
-// timers and calls hold it.
+// Keeps the workers of one job equal to the list of one source. Timers and calls share its
+// ownership. Thread-safe.
 class MembershipWatch : public std::enable_shared_from_this<MembershipWatch> {
  public:
   static std::shared_ptr<MembershipWatch> Create(World world,
@@ -28,7 +28,7 @@ class MembershipWatch : public std::enable_shared_from_this<MembershipWatch> {
                                                  std::shared_ptr<Cluster> cluster,
                                                  std::shared_ptr<WorkerChanges> changes);
   void Start();
-  // Stops the watch: it begins no new change, but changes under way are completed.
+  // Stops the watch. It begins no new change, but changes under way are completed.
   void Stop();
 
  private:
@@ -43,25 +43,24 @@ class MembershipWatch : public std::enable_shared_from_this<MembershipWatch> {
   void OnAdded(const std::string& address, const absl::StatusOr<WorkerChanges::Added>& added);
   void RemoveUnlisted();
   void Remove(TaskId task);
-  // Logs the error `status`, which concerns `about`, unless the same error was the last one logged
-  // for `about`.
+  // Logs the error `status`. `about` says what the error concerns, such as an address. Does nothing
+  // if the last error about the same thing was equal, or if `status` is OK.
   void Trouble(const std::string& about, const absl::Status& status);
 
   const World world_;
   const std::unique_ptr<MembershipSource> source_;
   const std::shared_ptr<Cluster> cluster_;  // the cluster, shared with the coordinator
-  // Adds and removes the workers; shared with the service for operators.
+  // Makes the changes of the job's workers. Shared with the service for operators.
   const std::shared_ptr<WorkerChanges> changes_;
   Strand strand_;
-  // The members below are used on the strand only.
+  // The members below are used only on `strand_`, so by one thread at a time.
   bool stopped_ = false;
   List last_read_;
-  List list_;                    // the last list that two successive readings returned
-  std::set<std::string> asked_;  // listed addresses whose workers were asked and have not answered
-  // The worker of each address: the one that answered there last, or the member that has this
-  // address.
+  List list_;                    // the list in use: the last that was read twice in a row
+  std::set<std::string> asked_;  // listed addresses that were asked and have not answered
+  // The worker at each address: the worker that answered there last, or a member with this address.
   std::map<std::string, TaskId> found_;
-  std::set<std::string> seen_;  // every address that was ever on the list
+  std::set<std::string> seen_;  // every address that was ever in list_
   std::map<std::string, std::string> troubles_;
 };
 

@@ -13,7 +13,7 @@ namespace cohort {
 
 namespace {
 
-// Checks that the text is an address to which a connection is possible.
+// Checks that `address` is an address that can be called, and so has no port 0.
 absl::Status CheckCanBeDialed(const std::string& address) {
   ASSIGN_OR_RETURN(const Address parsed, ParseAddress(address));
   if (!parsed.unix_path.empty() || parsed.port != 0) return absl::OkStatus();
@@ -56,8 +56,9 @@ absl::Status WorkerChanges::CheckIsFree(const std::string& address,
   }
   const CoordinatorIdentity& self = cluster_->self();
   const bool held = answer.epoch() > 0 && answer.coordinator_incarnation() != self.incarnation;
-  // The worker may be taken if this job or no live job holds it. But if its epoch is not below this
-  // coordinator's, it would refuse this coordinator.
+  // A worker may be taken from another coordinator if it is held for this same job or is not held
+  // any more, and if its epoch is lower than this coordinator's. Otherwise it would refuse this
+  // coordinator.
   const bool ours = SameJob(answer.job(), self.job) || answer.kept_ms() == 0;
   if (!held || (ours && answer.epoch() < cluster_->epoch())) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
@@ -75,12 +76,12 @@ absl::StatusOr<WorkerChanges::Added> WorkerChanges::Take(const std::string& addr
   for (const Cluster::TaskStatus& member : cluster_->TaskStatuses()) {
     if (!(member.task == task) || member.leaving) continue;
     const bool same = member.serving && member.incarnation == answer.task().incarnation();
-    // Either this process is a member already, or the member at this address will be attached again
-    // by itself.
+    // Nothing is to be done if this process is a member that serves, or if the member has this
+    // address: then its connection will attach it.
     if (same || member.address == address) return Added{task, true};
   }
   RETURN_IF_ERROR(CheckIsFree(address, answer));
-  // If the worker is a member that does not serve at its known address, it has moved to this one.
+  // If the worker is a member that does not serve, it has moved to this address from another one.
   if (cluster_->MoveWorker(task, address)) return Added{task, true};
   RETURN_IF_ERROR(cluster_->AddWorker(task, address));
   return Added{task, false};
@@ -91,7 +92,8 @@ absl::StatusOr<WorkerChanges::Added> WorkerChanges::AddLocal() {
     return absl::FailedPreconditionError(
         "this job's tasks are started by others: start a worker and name its HOST:PORT");
   }
-  // A worker that is leaving keeps its index, but does not count towards the limit of workers.
+  // A worker that is being removed keeps its index, but does not count towards the limit of
+  // workers.
   std::set<int> taken;
   size_t workers = 0;
   for (const Cluster::TaskStatus& member : cluster_->TaskStatuses()) {
@@ -104,7 +106,7 @@ absl::StatusOr<WorkerChanges::Added> WorkerChanges::AddLocal() {
   ASSIGN_OR_RETURN(const TaskId task, options_.start_local(taken));
   const absl::Status added = cluster_->AddWorker(task, "");
   if (!added.ok()) {
-    options_.stop_local(task);  // another worker has got the index of the started process
+    options_.stop_local(task);  // another worker has got this index meanwhile
     return added;
   }
   return Added{task, false};
@@ -114,8 +116,7 @@ void WorkerChanges::Remove(TaskId task, absl::AnyInvocable<void(absl::Status)> d
   cluster_->RemoveWorker(
       task, options_.farewell,
       [self = shared_from_this(), task, done = std::move(done)](absl::Status status) mutable {
-        // RemoveWorker calls this when the worker has no closure in flight, so its process can be
-        // stopped.
+        // No closure is in flight on the worker any more, so its process can be stopped.
         if (status.ok() && self->options_.stop_local) self->options_.stop_local(task);
         done(std::move(status));
       });

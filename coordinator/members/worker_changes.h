@@ -1,8 +1,8 @@
 #pragma once
 
 // Adds workers to a running job and removes them, for operators (ctl_service.h) and for a
-// membership list (membership_watch.h). A worker is asked for its task index before it is added, so
-// an operator needs to name only its address.
+// membership list (membership_watch.h). A worker that is to be added is asked for its task index,
+// so an operator need only know its address.
 
 #include <functional>
 #include <memory>
@@ -17,17 +17,16 @@
 
 namespace cohort {
 
-// Adds and removes the workers of one job. Thread-safe. Shared: its open calls hold it.
+// Adds and removes the workers of one job. Calls under way share its ownership. Thread-safe.
 class WorkerChanges : public std::enable_shared_from_this<WorkerChanges> {
  public:
   struct Options {
     Farewell farewell = Farewell::kShutDown;
     absl::Duration call_timeout = absl::Seconds(5);
-    // Starts a local worker process under an index that is not in `taken`, and returns its task;
-    // must not block. Null: the coordinator does not start tasks itself.
+    // Starts a local worker process and returns its task. The task's index must not be in `taken`.
+    // Must not block. If this is null, the job has no local tasks.
     std::function<absl::StatusOr<TaskId>(const std::set<int>& taken)> start_local;
-    // Stops the process of a worker that was removed. Does nothing for a task that is not a local
-    // child.
+    // Stops the process of a worker that was removed. Does nothing if the task is not a local one.
     std::function<void(TaskId)> stop_local;
   };
   struct Added {
@@ -38,16 +37,16 @@ class WorkerChanges : public std::enable_shared_from_this<WorkerChanges> {
   static std::shared_ptr<WorkerChanges> Create(World world, std::shared_ptr<Cluster> cluster,
                                                Options options);
 
-  // Adds the worker that listens at `address`. If the worker is already a member but does not
-  // serve, only changes its address. Errors: INVALID_ARGUMENT for text that is not an address or a
-  // task that is not a worker; NOT_FOUND if nothing answers; FAILED_PRECONDITION for a worker of
+  // Adds the worker that listens at `address`. If the worker is a member that does not serve, only
+  // changes its address. Errors: INVALID_ARGUMENT if the text is not an address, or if the task
+  // there is not a worker; NOT_FOUND if nothing answers there; FAILED_PRECONDITION for a worker of
   // another coordinator; those of Cluster::AddWorker.
   void Add(std::string address, absl::AnyInvocable<void(absl::StatusOr<Added>)> done);
-  // Starts a local worker process and adds it as a worker. Errors: FAILED_PRECONDITION if this job
-  // has no local tasks; those of starting the worker.
+  // Starts a local worker process, and adds it to the job. Errors: FAILED_PRECONDITION if the job
+  // has no local tasks or as many workers as it may have; those of starting the process; those of
+  // Cluster::AddWorker.
   absl::StatusOr<Added> AddLocal();
-  // Removes a worker as Cluster::RemoveWorker does, and then stops its process if it is a local
-  // child.
+  // Removes a worker like Cluster::RemoveWorker. If it is a local one, then stops its process.
   void Remove(TaskId task, absl::AnyInvocable<void(absl::Status)> done);
 
  private:

@@ -15,18 +15,18 @@ namespace cohort {
 
 namespace {
 
-// The delay before a failed copy to a worker is tried again; it doubles with each failure.
+// The pause after a failed copy to a worker. It doubles with each failure in a row.
 constexpr absl::Duration kRetryDelay = absl::Milliseconds(100);
-// The upper limit of the delay. It is much longer than the time for which a failed copy between two
-// workers that do not reach each other holds the gangs.
+// The longest pause after failed copies to a worker. It is much longer than the time for which a
+// copy that fails, because two workers do not reach each other, keeps gangs from running.
 constexpr absl::Duration kRetryDelayMax = absl::Seconds(30);
 constexpr char kPsService[] = "/cohort.proto.PsService/";
-// All copies use the same prefix, so that a source which holds a shard for the next copy drops the
-// shard of a failed one.
+// All copies use this prefix. So a source that begins to hold a shard for a new copy drops the
+// shard that it held for a failed one.
 constexpr char kHeldPrefix[] = "/copy";
 
-// Makes the error for the loss of all copies, of class PS_LOST; its origin is the worker that was
-// lost last.
+// Makes the error of class PS_LOST for the loss of all copies. Its origin is the worker whose copy
+// was lost last.
 absl::Status NoneLeft(const absl::Status& cause) {
   proto::ErrorDetail detail = DetailOf(cause);
   detail.set_error_class(proto::PS_LOST);
@@ -54,8 +54,8 @@ Copies::Copies(World world, Options options, std::shared_ptr<Cluster> cluster,
       strand_(world.executor) {}
 
 void Copies::Post(absl::AnyInvocable<void()> task) {
-  // A weak pointer, because the strand is a member of this object: a posted task that never runs
-  // would otherwise keep this object alive for ever.
+  // The posted task holds a weak pointer, because the strand is a member of this object: if the
+  // task never runs, it must not keep this object alive.
   strand_.Post([weak = weak_from_this(), task = std::move(task)]() mutable {
     if (const auto self = weak.lock()) task();
   });
@@ -69,8 +69,8 @@ void Copies::AddVariables(std::vector<proto::VariableLayout> layouts) {
 
 void Copies::OnOutOfStep(const std::map<int, uint64_t>& workers, const absl::Status& cause) {
   bool any_left = true;
-  // The cluster is told at once, not on the strand, because the next call to homes must not go to a
-  // copy that is out of step.
+  // The cluster is told at once and not on the strand, because the next call to homes must not go
+  // to a home that is out of step.
   for (const auto& [worker, session] : workers) any_left = cluster_->DropHome(worker);
   Post([this, workers, cause, any_left] {
     if (phase_ == Phase::kAway) return;
@@ -78,7 +78,7 @@ void Copies::OnOutOfStep(const std::map<int, uint64_t>& workers, const absl::Sta
       Log(LogLevel::kWarning, "worker_out_of_step",
           {{"worker", worker}, {"cause", cause.message()}});
       uint64_t& last = out_of_step_[worker].session;
-      // Pushes must be fenced up to the worker's latest session.
+      // Only the latest of several sessions is kept, because a fence must cover the latest session.
       last = std::max(last, session);
     }
     if (any_left) return MakeNext();
@@ -91,7 +91,8 @@ void Copies::OnOutOfStep(const std::map<int, uint64_t>& workers, const absl::Sta
 void Copies::GoAway() {
   phase_ = Phase::kAway;
   ++round_;
-  // Answers to calls of the given-up copies find no entry in makings_, and are ignored.
+  // Answers to calls of these copies are ignored from now on, because they have no entry in
+  // makings_.
   makings_.clear();
 }
 
@@ -99,16 +100,16 @@ void Copies::OnLost(const absl::Status& error) {
   Post([this, error] {
     const int lost = DetailOf(error).origin().index();
     const auto waiting = out_of_step_.find(lost);
-    // A worker that never had a copy loses no variables.
+    // If the worker never had a copy of the variables, none is lost with it.
     const bool is_joining = waiting != out_of_step_.end() && waiting->second.joining;
     if (phase_ == Phase::kAway && !stopped_ && !is_joining) options_.on_all_lost(error);
-    // A copy that has the lost worker as target or source must end now, because it holds the gangs.
+    // Copies from or to the lost worker end now, because gangs do not run while copies are made.
     EndCopiesOf(lost, error);
   });
 }
 
 void Copies::EndCopiesOf(int worker, const absl::Status& status) {
-  // The concerned copies are collected first, because End changes makings_.
+  // The copies to end are collected first, because End() changes makings_.
   std::vector<Making> concerned;
   for (const auto& [save, making] : makings_) {
     if (making.worker() == worker || making.source.task.index() == worker) {
@@ -134,8 +135,8 @@ void Copies::OnRemoved(int worker) {
 
 void Copies::OnServing(int worker) {
   Post([this, worker] {
-    // A copy that used the worker's earlier connection ends, because its requests may never be
-    // answered.
+    // A copy that was begun over the worker's earlier connection ends, because its requests may
+    // never be answered.
     EndCopiesOf(worker, absl::UnavailableError("it was attached anew"));
     const auto waiting = out_of_step_.find(worker);
     if (waiting != out_of_step_.end()) waiting->second.not_before = absl::InfinitePast();
@@ -154,7 +155,7 @@ void Copies::Restored() {
   Post([this] {
     phase_ = Phase::kWatching;
     for (auto waiting = out_of_step_.begin(); waiting != out_of_step_.end();) {
-      // The restore gave valid values to every home; only workers that never had a copy still need
+      // The restore gave valid values to every home. Only workers that never had a copy still need
       // one.
       waiting = waiting->second.joining ? std::next(waiting) : out_of_step_.erase(waiting);
     }
@@ -172,8 +173,8 @@ void Copies::Stop() {
 void Copies::OnReach() {
   Post([this] {
     for (auto& [worker, waiting] : out_of_step_) waiting.not_before = absl::InfinitePast();
-    // Ends copies for workers that the group would leave out anyway, because a copy under way holds
-    // the gangs.
+    // Copies to workers that the group will leave out anyway are ended, because gangs do not run
+    // while copies are made.
     std::vector<Making> in_vain;
     for (const auto& [save, making] : makings_) {
       if (!cluster_->MayJoin(making.worker())) in_vain.push_back(making);
@@ -191,7 +192,7 @@ std::vector<TaskLink> Copies::Ready() const {
     const auto waiting = out_of_step_.find(link.task.index());
     if (link.task.role() != RoleName(Role::kWorker) || waiting == out_of_step_.end()) continue;
     if (waiting->second.not_before > world_.clock.Now()) continue;
-    // Skips a worker that the group would leave out even with a copy.
+    // A worker that the group would leave out even with a copy gets none now.
     if (!cluster_->MayJoin(waiting->first)) continue;
     if (cluster_->IsReached({Role::kWorker, waiting->first})) ready.push_back(link);
   }
@@ -199,11 +200,12 @@ std::vector<TaskLink> Copies::Ready() const {
 }
 
 void Copies::MakeNext() {
-  // In the phase kMaking gangs are held already, so copies can begin at once.
+  // In phase kMaking no gang runs, so further copies can begin at once.
   if (phase_ == Phase::kMaking) return BeginCopies();
   if (phase_ != Phase::kWatching || Ready().empty()) return;
   phase_ = Phase::kHolding;
-  // A weak pointer, because this object owns the scheduler, which keeps the callback.
+  // The callback holds a weak pointer, because this object owns the scheduler, and the scheduler
+  // keeps the callback.
   scheduler_->HoldGangs([weak = weak_from_this(), round = ++round_](absl::Status) {
     const auto self = weak.lock();
     if (self == nullptr) return;
@@ -221,19 +223,19 @@ void Copies::BeginCopies() {
   const absl::StatusOr<std::vector<TaskLink>> in_step = cluster_->ps();
   for (const TaskLink& target : Ready()) {
     Waiting& waiting = out_of_step_[target.task.index()];
-    // A worker gets one attempt in each round (each time that gangs are held), so that failing
-    // copies do not hold the gangs for long.
+    // Each time that gangs are held (a round), a worker gets one attempt only. So copies that fail
+    // do not hold the gangs for long.
     if (waiting.tried == round_) continue;
     if (!in_step.ok()) {
       PutOff(target.task.index(), in_step.status());
       continue;
     }
     const TaskLink* const source = SourceFor(target.task.index(), *in_step);
-    if (source == nullptr) break;  // every source is busy: End will begin more copies
+    if (source == nullptr) break;  // all sources are busy; End() begins further copies
     waiting.tried = round_;
     const uint64_t save = cluster_->NextSave();
-    // The number of changes is read before the copy begins: if it changes during the copy, the copy
-    // is invalid.
+    // The number of changes that the coordinator has made is noted before the copy begins. If it
+    // differs at the end, the copy is not valid.
     makings_[save] = {save, waiting.session, cluster_->changes(), *source, target};
     Fence(makings_[save]);
   }
@@ -244,8 +246,8 @@ void Copies::BeginCopies() {
 }
 
 const TaskLink* Copies::SourceFor(int worker, const std::vector<TaskLink>& in_step) const {
-  // After a failed copy another source is taken, because this worker and the first source may not
-  // reach each other.
+  // After a failed copy, the worker gets its next copy from another source, because it may not
+  // reach the first one.
   const auto failures = static_cast<size_t>(out_of_step_.at(worker).failures);
   for (size_t i = 0; i < in_step.size(); ++i) {
     const TaskLink& source = in_step[(failures + i) % in_step.size()];
@@ -278,8 +280,8 @@ void Copies::Call(uint64_t save, const TaskLink& link, const char* method, Reque
                       });
 }
 
-// Orders the target to refuse late pushes of the worker's earlier session, which would be applied
-// on top of the copy.
+// Begins a copy: orders the target to refuse late pushes of its worker's earlier session, which
+// would otherwise be applied on top of the copy.
 void Copies::Fence(Making making) {
   if (making.session == 0) return CreateVariables(std::move(making));
   proto::FenceRequest request;
@@ -315,7 +317,7 @@ void Copies::Hold(Making making) {
       making.save, source, "HoldShard", std::move(request),
       [this, making = std::move(making)](const auto& answer) mutable {
         if (!answer.ok()) return End(making, answer.status());
-        // A source that was restarted holds no variables, so the copy fails.
+        // If the source's process was restarted, it holds no variables, so the copy fails.
         if (answer->incarnation() != making.source.task.incarnation()) {
           return End(making, absl::UnavailableError("the source was started again"));
         }
@@ -326,11 +328,12 @@ void Copies::Hold(Making making) {
 void Copies::Copy(const Making& making, std::vector<proto::SavedSlice> layout) {
   proto::RestoreShardRequest request;
   request.set_epoch(cluster_->epoch());
-  // Each copy restores under a new prefix, because a home restores a cut of one prefix only once.
+  // Each copy is restored under a prefix of its own, because a home restores the same prefix only
+  // once.
   request.set_prefix(absl::StrCat(kHeldPrefix, "-", making.save));
   request.set_slots(true);
   request.set_applied(true);
-  // Gangs are held, so every closure below the watermark is in the source's copy.
+  // No gang is under way, so the source's copy contains every closure below the watermark.
   request.set_watermark(scheduler_->BeginCut().watermark.value);
   request.set_staged(cluster_->NextSave());
   StartShardCopy(world_,
@@ -345,8 +348,8 @@ void Copies::Copy(const Making& making, std::vector<proto::SavedSlice> layout) {
 
 void Copies::End(const Making& making, const absl::Status& status) {
   makings_.erase(making.save);
-  // If the coordinator has changed variables since the copy began, the copy may lack the change,
-  // and TakeHome returns false.
+  // If the coordinator has changed variables since the copy began, the copy may lack these changes.
+  // TakeHome() then returns false, and the copy is made again.
   if (status.ok() && cluster_->TakeHome(making.worker(), making.target.task, making.changes)) {
     out_of_step_.erase(making.worker());
     Log(LogLevel::kInfo, "worker_in_step",
@@ -362,7 +365,7 @@ void Copies::PutOff(int worker, const absl::Status& status) {
   Log(LogLevel::kInfo, "copy_failed", {{"worker", worker}, {"cause", status.message()}});
   Waiting& waiting = out_of_step_[worker];
   const absl::Duration delay =
-      // The exponent is limited, so that the delay cannot overflow.
+      // The exponent is limited, so that the result stays finite.
       std::min(kRetryDelay * std::exp2(std::min(waiting.failures++, 10)), kRetryDelayMax);
   waiting.not_before = world_.clock.Now() + delay;
   world_.clock.CallAt(waiting.not_before, [weak = weak_from_this()] {

@@ -14,35 +14,35 @@ namespace cohort {
 
 namespace {
 
-// The delay before a failed save or recovery is repeated.
+// The pause before a failed save or recovery is repeated.
 constexpr absl::Duration kRetryDelay = absl::Milliseconds(100);
 
-// The part of the time of a task that is about to end in which closures in flight may end. Their
-// checkpoint gets the same part again.
+// A task that is about to end has a limited time. This fraction of it is for closures in flight to
+// end, and the same fraction again for the checkpoint.
 constexpr double kHoldPart = 0.45;
 
-// The job ends after this number of consecutive failed restores. Until then they are repeated,
-// because a disk may fail a read and then recover.
+// The number of failed restores in a row after which the job ends. Until then a restore is
+// repeated, because a disk that fails once may work the next time.
 constexpr int kFailedRestoresMax = 50;
 constexpr char kPsService[] = "/cohort.proto.PsService/";
 
-// Runs all waiting callbacks with one status.
+// Calls all callbacks in `waiting` with the status.
 void RunAll(std::vector<Recovery::Done> waiting, const absl::Status& status) {
   for (Recovery::Done& done : waiting) done(status);
 }
 
-// Returns whether the call may succeed when it is repeated, because a server was lost, restarted or
-// busy.
+// Returns whether a call that failed with `status` may succeed if it is repeated: a server was
+// lost, restarted or busy.
 bool IsLoss(const absl::Status& status) {
   const proto::ErrorClass error_class = ClassOf(status);
-  // STALE means that a recovery under way has claimed a newer epoch than the call's.
+  // STALE means that a recovery has claimed a newer epoch than that of the call.
   return error_class == proto::PS_LOST || error_class == proto::STALE ||
          error_class == proto::TRANSIENT || absl::IsUnavailable(status) ||
          absl::IsDeadlineExceeded(status);
 }
 
-// Returns whether the checkpoint itself is damaged or missing, so that reading it again would fail
-// again.
+// Returns whether a restore that failed with `status` would fail again, for example because a file
+// of the checkpoint is damaged or missing.
 bool IsForGood(const absl::Status& status) {
   return absl::IsNotFound(status) || absl::IsDataLoss(status) || absl::IsInvalidArgument(status) ||
          absl::IsFailedPrecondition(status);
@@ -69,8 +69,8 @@ Recovery::Recovery(World world, Options options, std::shared_ptr<Cluster> cluste
       store_(world.files, options_.directory) {}
 
 void Recovery::Post(absl::AnyInvocable<void()> task) {
-  // A weak pointer, because the strand is a member of this object: a posted task that never runs
-  // would otherwise keep this object alive for ever.
+  // The posted task holds a weak pointer, because the strand is a member of this object: if the
+  // task never runs, it must not keep this object alive.
   strand_.Post([weak = weak_from_this(), task = std::move(task)]() mutable {
     if (const auto self = weak.lock()) task();
   });
@@ -92,8 +92,8 @@ void Recovery::EndJob(const absl::Status& error) {
 
 void Recovery::StopFor(const absl::Status& why) {
   phase_ = Phase::kStopped;
-  // The new round makes answers to calls under way invalid. Then every waiting callback gets the
-  // reason.
+  // With a new round_, answers to calls under way no longer count. Every waiting callback gets
+  // `why`.
   stopped_ = why;
   ++round_;
   for (std::vector<Done>* waiting : {&asked_, &saving_}) RunAll(std::exchange(*waiting, {}), why);
@@ -112,8 +112,8 @@ void Recovery::AddVariables(std::vector<proto::VariableLayout> layouts, Done don
   Post([this, layouts = std::move(layouts), done = std::move(done)]() mutable {
     if (phase_ == Phase::kStopped) return done(stopped_);
     for (proto::VariableLayout& layout : layouts) variables_[layout.name()] = std::move(layout);
-    // Without a checkpoint a restore gives initial values to all variables, so nothing has to be
-    // saved.
+    // Without a checkpoint, a restore gives all variables their initial values. So new variables
+    // need no checkpoint.
     if (committed_.prefix.empty()) return done(absl::OkStatus());
     asked_.push_back(std::move(done));
     SaveIfAsked();
@@ -122,7 +122,7 @@ void Recovery::AddVariables(std::vector<proto::VariableLayout> layouts, Done don
 
 void Recovery::Forget(Done done) {
   Post([this, done = std::move(done)]() mutable {
-    // StopFor comes first, so that no save writes a checkpoint after Clear.
+    // StopFor() comes first, so that no checkpoint is written after Clear().
     StopFor(absl::CancelledError("the job has ended"));
     done(store_.Clear());
   });
@@ -134,7 +134,7 @@ void Recovery::Tick() {
     if (self == nullptr) return;
     self->Post([self] {
       if (self->phase_ == Phase::kStopped) return;
-      // If no closure was done since the last checkpoint, a new one would be equal to it.
+      // If no closure was done since the last checkpoint, a new checkpoint would be equal to it.
       if (self->phase_ == Phase::kWatching && !self->scheduler_->BeginCut().covered.empty()) {
         self->asked_.push_back([](const absl::Status&) {});
         self->SaveIfAsked();
@@ -159,18 +159,19 @@ proto::CoordinatorState Recovery::MakeState(const Cut& cut) const {
   state.set_next_id(cut.next.value);
   state.set_watermark(cut.watermark.value);
   for (const ClosureId id : cut.open) state.add_open(id.value);
-  // Before the program has set its function it has done nothing, so its earlier state still holds.
+  // As long as the program has not set its function, it has done nothing, so the state that it left
+  // in the last checkpoint is still right.
   state.set_application(application_ ? application_(cut) : committed_.state.application());
   return state;
 }
 
 Cut Recovery::WithWhatIsLeft(Cut cut) const {
-  // The program has already passed the ids of the last committed state, so nothing of that state is
+  // If the program has passed all ids that the last committed state knows, nothing of that state is
   // left open.
   const ClosureId next{committed_.state.next_id()};
   if (!(cut.next < next)) return cut;
   for (const uint64_t id : committed_.state.open()) {
-    // The program has scheduled all smaller ids again, so the cut itself lists those of them that
+    // Ids below cut.next were scheduled again by the program, so the cut itself lists those that
     // are open.
     if (id >= cut.next.value) cut.open.push_back(ClosureId{id});
   }
@@ -186,12 +187,14 @@ bool Recovery::HasState() const {
 void Recovery::SaveIfAsked() {
   if (phase_ != Phase::kWatching || asked_.empty() || !HasState()) return;
   phase_ = Phase::kSaving;
-  // Callers of Checkpoint from here on get the next checkpoint, which will include their closures.
+  // Callers of Checkpoint() from here on wait for the next checkpoint, because this one may not
+  // contain their closures.
   saving_ = std::exchange(asked_, {});
   ++saves_begun_;
   savers_.clear();
   if (absl::Status prepared = store_.Prepare(); !prepared.ok()) return EndSave(prepared);
-  // A weak pointer, because this object owns the scheduler, which keeps the callback.
+  // The callback holds a weak pointer, because this object owns the scheduler, and the scheduler
+  // keeps the callback.
   const auto held = scheduler_->HoldRounds([weak = weak_from_this(), round = round_](auto status) {
     const auto self = weak.lock();
     if (self == nullptr) return;
@@ -204,8 +207,8 @@ void Recovery::SaveIfAsked() {
 
 void Recovery::OnRoundsHeld(const absl::Status& status) {
   if (!status.ok()) return EndSave(status);
-  // The cut is made before any ps freezes its slices, so that every shard contains every closure
-  // that the cut covers.
+  // The cut begins before any ps freezes its slices. So every shard contains every closure that the
+  // cut covers.
   Saving saving{round_, saves_begun_, "", {}, {}};
   scheduler_->BeginSnapshots([&](const Cut& begun) {
     saving.cut = WithWhatIsLeft(begun);
@@ -216,8 +219,8 @@ void Recovery::OnRoundsHeld(const absl::Status& status) {
   order.epoch = saving.state.epoch();
   order.prefix = saving.prefix;
   proto::NamedTensor& extra = order.extras.emplace_back();
-  // The coordinator's state is saved as an extra tensor, so that writing the index commits it
-  // together with the slices.
+  // The coordinator's state is saved as an extra tensor of the checkpoint. So the index commits the
+  // state together with the slices.
   extra.set_name(kCoordinatorStateName);
   const Tensor bytes = CoordinatorStateTensor(saving.state);
   extra.mutable_tensor()->set_dtype(static_cast<int32_t>(bytes.dtype()));
@@ -234,10 +237,11 @@ void Recovery::OnRoundsHeld(const absl::Status& status) {
 }
 
 void Recovery::OnHeld(const Saving& saving, absl::StatusOr<ShardTransfer::Held> held) {
-  // If a recovery has begun since, the job was put back to an older state, and this cut is void.
+  // If a recovery has begun since, variables were put back to an older checkpoint, and this save no
+  // longer counts.
   if (!IsPresent(saving)) return;
   if (!held.ok()) return EndSave(held.status());
-  scheduler_->EndSnapshots();  // training goes on while the shards are written
+  scheduler_->EndSnapshots();  // closures run while the shards are written
   transfer_->Write(*std::move(held), [self = shared_from_this(), saving](auto saved) {
     self->Post(
         [self = self.get(), saving, saved = std::move(saved)] { self->OnSaved(saving, saved); });
@@ -249,13 +253,14 @@ void Recovery::OnSaved(const Saving& saving,
   if (!IsPresent(saving)) return;
   const absl::Status committed =
       saved.ok() ? store_.Commit(saving.prefix, cluster_->num_savers(), *saved) : saved.status();
-  // A failed save has no index, so no reader finds its files, which are removed.
+  // A failed save has no index, so no reader finds its files. They are removed.
   if (!committed.ok()) {
     store_.Discard(saving.prefix);
     return EndSave(committed);
   }
   committed_ = {saving.prefix, saving.state};
-  // The checkpoint now survives a crash, so the redo log may drop the covered closures.
+  // From here on the checkpoint survives a crash, so the redo log drops the closures that it
+  // covers.
   scheduler_->CommitCut(saving.cut);
   Log(LogLevel::kInfo, "recovery_checkpoint",
       {{"prefix", saving.prefix},
@@ -282,10 +287,10 @@ void Recovery::EndSave(const absl::Status& status) {
   scheduler_->EndSnapshots();
   if (!status.ok()) {
     Log(LogLevel::kError, "recovery_checkpoint_failed", {{"cause", status.message()}});
-    // The lost server may come back, so the callers keep waiting for a later save.
+    // The lost server may come back, so the callers wait for a later save.
     if (IsLoss(status)) return SaveLater();
-    // If the redo log is full, only a checkpoint can empty it, and the job would wait for ever
-    // while the disk stays full. So the job gets the error.
+    // If the redo log is full, only a checkpoint makes room in it. As long as the disk is full, the
+    // job would wait without end. So the job gets the error.
     if (scheduler_->IsHeldByRedoLog()) {
       scheduler_->RecordError(Annotate(
           status, absl::StrCat("no recovery checkpoint could be written to ", store_.directory())));
@@ -302,12 +307,12 @@ void Recovery::SaveLater() {
   });
 }
 
-// From here on: the checkpoint of all closures that are done, taken before a process or a task
-// ends.
+// From here on: CheckpointAndHold, which takes a checkpoint of all done closures before a process
+// or a task ends.
 
 void Recovery::CheckpointAndHold(absl::Duration patience, Done done) {
   Post([this, patience, done = std::move(done)]() mutable {
-    // Counted even if no checkpoint is taken, because the caller calls Release in any case.
+    // The call counts even if it fails, because its caller calls Release() in any case.
     ++holders_;
     if (phase_ == Phase::kStopped) return done(stopped_);
     if (!adopted_ || !HasState()) {
@@ -316,12 +321,12 @@ void Recovery::CheckpointAndHold(absl::Duration patience, Done done) {
     if (phase_ == Phase::kRecovering) {
       return done(absl::UnavailableError("the job waits for a task that it has lost"));
     }
-    // If another call of CheckpointAndHold is waiting, this call shares its checkpoint.
+    // If another call is waiting for its checkpoint, this call waits for the same checkpoint.
     const bool begins = on_held_.empty();
     if (begins) ++hold_;
     on_held_[++last_waiter_] = std::move(done);
-    // Makes a callback that runs a method of this object on the strand, unless the object is
-    // destroyed by then.
+    // Makes a callback that posts a call of a method of this object to the strand. It holds a weak
+    // pointer to this object.
     const auto post = [weak = weak_from_this()](void (Recovery::*then)(uint64_t), uint64_t of) {
       return [weak, then, of] {
         const auto self = weak.lock();
@@ -329,8 +334,7 @@ void Recovery::CheckpointAndHold(absl::Duration patience, Done done) {
       };
     };
     const absl::Time now = world_.clock.Now();
-    // The checkpoint begins when the closures in flight have ended or, at the latest, after
-    // `patience`.
+    // The checkpoint begins once no closure is in flight, or after `patience`.
     world_.clock.CallAt(now + patience, post(&Recovery::SaveHeld, hold_));
     world_.clock.CallAt(now + 2 * patience, post(&Recovery::EndLateHold, last_waiter_));
     if (!begins) return;
@@ -352,15 +356,15 @@ void Recovery::SaveBeforeLeave(const std::string& task, absl::Duration patience,
                {"cause", kept.message()}});
         }
         let_go();
-        // Release only posts its work, so it runs after a recovery that the end of this home
-        // begins. Closures that began before that recovery would be taken back.
+        // Release() only posts its work. The end of this home may begin a recovery, and Release()
+        // takes effect after that. Closures that began earlier would be taken back by the recovery.
         if (const auto self = weak.lock()) self->Release();
       });
 }
 
 void Recovery::SaveHeld(uint64_t hold) {
-  // Called both when the closures have ended and when the time is over; the first call requests the
-  // checkpoint.
+  // This method is called once no closure is in flight, and again when the time is over. The first
+  // call requests the checkpoint.
   if (hold != hold_ || held_ == hold || phase_ == Phase::kStopped) return;
   held_ = hold;
   asked_.push_back([weak = weak_from_this(), hold](const absl::Status& status) {
@@ -387,13 +391,13 @@ void Recovery::Release() {
 }
 
 // From here on: the recovery from the newest checkpoint. It claims a new epoch, creates the
-// variables anew, and then restores their values.
+// variables anew, and restores their values.
 
 void Recovery::Adopt(std::vector<RecoveryStore::Committed> left, Adopted done) {
   Post([this, left = std::move(left), done = std::move(done)]() mutable {
     if (phase_ == Phase::kStopped) return done(stopped_);
-    // This coordinator holds the epoch, so no earlier coordinator can finish a save whose files are
-    // incomplete.
+    // This coordinator holds the epoch. So no earlier coordinator can complete a save, and the
+    // files of incomplete saves can be removed.
     store_.RemoveLeftovers(cluster_->epoch());
     older_ = std::move(left);
     if (!older_.empty()) {
@@ -406,7 +410,7 @@ void Recovery::Adopt(std::vector<RecoveryStore::Committed> left, Adopted done) {
 }
 
 bool Recovery::TakeOlder(const absl::Status& damage) {
-  // damage_.Update keeps the first error that it gets, which is the error of the newest checkpoint.
+  // Update() keeps the first error that it is given: the error of the newest checkpoint.
   damage_.Update(damage);
   if (older_.empty()) return false;
   const std::string damaged = std::move(committed_.prefix);
@@ -427,18 +431,19 @@ void Recovery::Recover(const absl::Status& cause) {
   if (phase_ != Phase::kRecovering) recovering_since_ = world_.clock.Now();
   phase_ = Phase::kRecovering;
   const uint64_t round = ++round_;
-  // The checkpoint under way has become useless, so its callers wait for the first checkpoint after
-  // the recovery.
+  // The checkpoint under way no longer counts. Its callers wait for the first checkpoint after the
+  // recovery.
   for (Done& done : std::exchange(saving_, {})) asked_.push_back(std::move(done));
   if (!cause.ok()) {
     Log(LogLevel::kWarning, "recovery_started", {{"cause", cause.message()}});
   }
   if (options_.on_recovering) options_.on_recovering();
-  // No closure may run while the homes are restored.
+  // While homes are restored, no closure may run.
   scheduler_->Pause(cause.ok() ? "the job is resumed" : cause.message());
   EndHold(hold_, absl::UnavailableError("a task was lost before the checkpoint was done"));
   scheduler_->EndDrain();
-  // Under the new epoch, homes refuse every call that was made before the recovery.
+  // The claim begins a new epoch, in which homes refuse all calls that were made before the
+  // recovery.
   cluster_->Claim(
       committed_.state.epoch(), [self = shared_from_this(), round](absl::StatusOr<uint64_t> epoch) {
         self->Post([self = self.get(), round, epoch] { self->OnClaimed(round, epoch); });
@@ -447,9 +452,9 @@ void Recovery::Recover(const absl::Status& cause) {
 
 void Recovery::OnClaimed(uint64_t round, absl::StatusOr<uint64_t> epoch) {
   if (round != round_) return;
-  // A claim fails only if another coordinator has taken over, or the job was aborted.
+  // The claim fails only if another coordinator has taken over, or if the job was aborted.
   if (!epoch.ok()) return GiveUp(epoch.status());
-  // A restore needs only the homes, so the number of workers to wait for is 0.
+  // The number of workers to wait for is 0, because a restore needs only the homes.
   cluster_->WhenReady(0, [self = shared_from_this(), round](absl::Status ready) {
     if (!ready.ok()) return self->EndJob(ready);
     self->Post([self = self.get(), round] { self->CreateVariables(round); });
@@ -480,8 +485,8 @@ void Recovery::Restore(uint64_t round) {
   order.epoch = cluster_->epoch();
   order.prefix = committed_.prefix;
   order.slots = true;
-  // Restores the log of applied closures too, so that pushes of closures that run again are applied
-  // only once.
+  // The histories of applied closures are restored as well (`applied`), so that pushes of closures
+  // that run again are applied only once.
   order.applied = true;
   order.watermark = committed_.state.watermark();
   transfer_->Restore(std::move(order), [self = shared_from_this(), round](absl::Status status) {
@@ -502,7 +507,7 @@ void Recovery::OnRestored(uint64_t round, const absl::Status& status) {
   scheduler_->Resume(cluster_->epoch());
   older_.clear();
   adopted_ = true;
-  // The caller of Adopt may schedule closures from here on.
+  // From here on, the caller of Adopt() may schedule closures.
   if (adopting_) std::exchange(adopting_, {})(committed_.state);
   SaveIfAsked();
 }
@@ -514,15 +519,16 @@ void Recovery::GiveUp(const absl::Status& error) {
 
 void Recovery::Retry(uint64_t round, const absl::Status& status) {
   if (round != round_) return;
-  // A coordinator that has just started has run no closure, so it may use an older checkpoint. A
-  // coordinator that has run closures has forgotten those between the older checkpoint and the
-  // newest one.
+  // During Adopt(), an older checkpoint may replace a damaged one, because this coordinator has not
+  // run any closure yet. Later it may not: the redo log has dropped the closures between the two
+  // checkpoints, so they could not run again.
   const bool damaged = absl::IsDataLoss(status) || absl::IsNotFound(status);
   if (!IsLoss(status) && damaged && adopting_ && TakeOlder(status)) {
     return Recover(absl::OkStatus());
   }
   if (!IsLoss(status) && (IsForGood(status) || ++failed_restores_ >= kFailedRestoresMax)) {
-    // The error of the newest checkpoint is more useful than that of the last checkpoint tried.
+    // If older checkpoints were tried, the error of the newest one tells more than the error of the
+    // last one.
     const absl::Status& first = adopting_ && !damage_.ok() ? damage_ : status;
     return GiveUp(Annotate(
         first, damaged && !adopting_
@@ -535,7 +541,7 @@ void Recovery::Retry(uint64_t round, const absl::Status& status) {
     const auto self = weak.lock();
     if (self == nullptr) return;
     self->Post([self, round, status] {
-      // A further loss may have begun a newer recovery during the delay.
+      // A further loss during the pause may have begun a newer recovery.
       if (round == self->round_ && self->phase_ == Phase::kRecovering) self->Recover(status);
     });
   });

@@ -20,18 +20,18 @@ namespace cohort {
 
 namespace {
 
-// The number of complete checkpoints that Commit keeps.
+// The number of complete checkpoints that Commit keeps in the directory.
 constexpr size_t kKept = 2;
 
-// The epoch and the number of a recovery checkpoint; a newer checkpoint has the larger pair.
+// The epoch and the number of a recovery checkpoint. Newer checkpoints have greater pairs.
 using Place = std::pair<uint64_t, uint64_t>;
 
 std::string PrefixOf(const std::string& directory, const Place& place) {
   return JoinPath(directory, absl::StrCat("recovery-", place.first, "-", place.second));
 }
 
-// Returns the epoch and number of the recovery checkpoint to which the file `name` belongs; nothing
-// if it belongs to none.
+// Returns the epoch and the number in the file name `name`. Returns nothing if the file does not
+// belong to a recovery checkpoint.
 std::optional<Place> PlaceOf(absl::string_view name) {
   const absl::string_view base = name.substr(0, name.find('.'));
   const std::vector<absl::string_view> parts = absl::StrSplit(base, '-');
@@ -44,15 +44,16 @@ std::optional<Place> PlaceOf(absl::string_view name) {
   return place;
 }
 
-// The files of one recovery checkpoint.
+// The names of the files of one recovery checkpoint.
 struct Files {
   std::vector<std::string> names;
-  bool complete = false;  // true: the checkpoint has an index, so all of its files are written
+  bool complete = false;  // whether the checkpoint has an index, which is written last
 };
-using Places = std::map<Place, Files, std::greater<>>;  // files by epoch and number, newest first
+// The files of each checkpoint, newest checkpoint first.
+using Places = std::map<Place, Files, std::greater<>>;
 
-// Lists the recovery checkpoints in a directory; a missing directory counts as empty. Errors: those
-// of FileSystem::List, except NOT_FOUND.
+// Lists the files of the recovery checkpoints in a directory. If the directory does not exist, the
+// list is empty. Errors: those of FileSystem::List, except NOT_FOUND.
 absl::StatusOr<Places> ListPlaces(FileSystem& files, const std::string& directory) {
   const absl::StatusOr<std::vector<std::string>> names = files.List(directory);
   if (absl::IsNotFound(names.status())) return Places();
@@ -69,11 +70,11 @@ absl::StatusOr<Places> ListPlaces(FileSystem& files, const std::string& director
   return places;
 }
 
-// Removes the files of one checkpoint. Failures are ignored, because files that are left behind
-// only cost disk space.
+// Removes the files of one checkpoint. Ignores failures, because files that are left behind only
+// take disk space.
 void RemoveFiles(FileSystem& files, const std::string& directory, const Place& place,
                  const Files& left) {
-  // The index is removed first, so that no reader finds a checkpoint whose shards are missing.
+  // The index is removed first, so that no reader finds a checkpoint without its shards.
   files.Remove(IndexPath(PrefixOf(directory, place))).IgnoreError();
   for (const std::string& name : left.names) {
     files.Remove(JoinPath(directory, name)).IgnoreError();
@@ -112,14 +113,15 @@ absl::StatusOr<RecoveryStore::Left> RecoveryStore::ReadLeft() const {
   Left left;
   for (const auto& [place, of_place] : places) {
     if (!of_place.complete) continue;
-    // A damaged checkpoint counts too, because its name proves that its epoch was held.
+    // Even a damaged checkpoint counts, because its name shows that a coordinator has held this
+    // epoch.
     left.epoch = std::max(left.epoch, place.first);
     Committed committed;
     committed.prefix = PrefixOf(directory_, place);
     absl::StatusOr<proto::CoordinatorState> state = ReadState(files_, committed.prefix);
     if (!state.ok()) {
-      // After any other error the disk may still hold this checkpoint whole, so no older one is
-      // used.
+      // If reading fails for another reason, such as a disk error, the checkpoint itself may be
+      // whole. So no older one is used in its place.
       if (!absl::IsDataLoss(state.status()) && !absl::IsNotFound(state.status())) {
         return state.status();
       }
@@ -165,14 +167,14 @@ std::string RecoveryStore::NewPrefix(uint64_t epoch) {
 
 absl::Status RecoveryStore::Commit(const std::string& prefix, int num_shards,
                                    absl::Span<const proto::SavedSlice> slices) {
-  // Once the index is written, the checkpoint is complete; the rest only removes old files.
+  // With its index, the checkpoint is complete. The rest only removes old files.
   RETURN_IF_ERROR(WriteIndex(files_, prefix, num_shards, slices));
   const absl::StatusOr<Places> places = ListPlaces(files_, directory_);
-  if (!places.ok()) return absl::OkStatus();  // the next Commit will remove the old files
+  if (!places.ok()) return absl::OkStatus();  // the next Commit() removes the old files
   size_t kept = 0;
   for (const auto& [place, of_place] : *places) {
-    // If the newest checkpoint is incomplete, a coordinator that has taken over may be writing it
-    // now.
+    // If the newest checkpoints are incomplete, another coordinator that has taken over may be
+    // writing one of them now.
     if (kept == 0 && !of_place.complete) continue;
     if (of_place.complete && kept < kKept) {
       ++kept;
@@ -191,7 +193,7 @@ void RecoveryStore::RemoveLeftovers(uint64_t epoch) {
   const absl::StatusOr<Places> places = ListPlaces(files_, directory_);
   if (!places.ok()) return;
   for (const auto& [place, of_place] : *places) {
-    // Only incomplete checkpoints are removed; complete ones stay, whatever their epoch.
+    // Complete checkpoints are kept, whatever their epoch.
     if (place.first < epoch && !of_place.complete) {
       RemoveFiles(files_, directory_, place, of_place);
     }

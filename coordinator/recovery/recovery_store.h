@@ -1,14 +1,14 @@
 #pragma once
 
-// The recovery checkpoints of a job in one directory of the coordinator: recovery-<epoch>-<number>.
-// They are ordinary TensorFlow V2 checkpoints that also contain the coordinator's own state and,
-// for every slice, the log of applied closures. The two newest checkpoints are kept. The older of
-// the two serves a slow reader that has not finished, and a starting coordinator that finds the
-// newest one damaged.
+// The recovery checkpoints of a job in one directory of the coordinator. Their names are
+// recovery-<epoch>-<number>. They are ordinary TensorFlow V2 checkpoints that also contain the
+// coordinator's own state and, for every slice, the history of applied closures. The two newest
+// checkpoints are kept. The older one is for a reader that began before the newest was written, and
+// for a coordinator that starts and finds the newest one damaged.
 //
-// There is no state file: the file names in the directory tell the order of the checkpoints, by
-// epoch and then by number. A coordinator whose job another one has taken over may still write
-// late, but only under its own, lower epoch. Other files, such as the job's own checkpoints, may
+// There is no state file. The file names tell the order of the checkpoints: by epoch, and then by
+// number. If another coordinator has taken over the job, the old coordinator may still write files,
+// but only under its own, lower epoch. Other files, such as the user's checkpoints of the job, may
 // lie in the same directory.
 
 #include <cstdint>
@@ -25,33 +25,33 @@
 
 namespace cohort {
 
-// The name of the checkpoint's tensor that contains a serialized CoordinatorState.
+// The name of the tensor that contains the serialized CoordinatorState in a checkpoint.
 inline constexpr char kCoordinatorStateName[] = "_COHORT/coordinator";
 
-// Returns the serialized state as a tensor of shape uint8[n].
+// Returns the serialized state as a tensor of type uint8 and shape [n].
 Tensor CoordinatorStateTensor(const proto::CoordinatorState& state);
 
-// Reads, commits and removes the recovery checkpoints of a directory. Thread-compatible.
+// Reads, commits and removes the recovery checkpoints in one directory. Thread-compatible.
 class RecoveryStore {
  public:
   RecoveryStore(FileSystem& files, std::string directory);
 
-  // Creates the directory if it does not exist. Errors: the file system's, naming the directory.
+  // Creates the directory if it does not exist. Errors: those of the file system, naming the
+  // directory.
   absl::Status Prepare();
 
   struct Committed {
     std::string prefix;
     proto::CoordinatorState state;
   };
-  // The checkpoints that earlier coordinators left in the directory, with the coordinator's state
-  // in each.
+  // The checkpoints that earlier coordinators have left in the directory.
   struct Left {
     std::vector<Committed> checkpoints;  // the readable checkpoints, newest first
-    uint64_t epoch = 0;   // the highest epoch of any checkpoint, even of a damaged one
-    absl::Status damage;  // the error of the newest checkpoint, if it is damaged
+    uint64_t epoch = 0;   // highest epoch in the checkpoints' names, damaged ones included
+    absl::Status damage;  // error of the newest checkpoint if it is damaged
   };
-  // Reads the checkpoints in the directory. Errors: DATA_LOSS naming the file when there are
-  // checkpoints and none can be read; the file system's.
+  // Reads the coordinator's state from every checkpoint in the directory. Errors: DATA_LOSS naming
+  // a file, if there are checkpoints and none can be read; those of the file system.
   absl::StatusOr<Left> ReadLeft() const;
 
   // Returns where the slices of the newest of these checkpoints begin; nothing without checkpoints.
@@ -63,25 +63,25 @@ class RecoveryStore {
   // CONFIGURATION naming both jobs.
   absl::Status CheckJob(const Left& left, const std::string& job) const;
 
-  // Returns the prefix of a new checkpoint, which no other checkpoint has.
+  // Returns the prefix of a new checkpoint. Each call returns another prefix.
   std::string NewPrefix(uint64_t epoch);
 
-  // Makes the checkpoint the latest one by writing its index. A crash before that leaves the
-  // earlier checkpoint as the latest; after that, the new one survives any crash. Removes all
-  // checkpoints older than the two newest.
+  // Makes the checkpoint `prefix` the latest one by writing its index. If the process crashes
+  // before that, the earlier checkpoint is still the latest; after that, the new checkpoint
+  // survives any crash. Removes all checkpoints older than the two newest.
   absl::Status Commit(const std::string& prefix, int num_shards,
                       absl::Span<const proto::SavedSlice> slices);
 
-  // Removes the files of a failed save. If a task writes files even later, the next Commit,
-  // RemoveLeftovers or Clear removes those.
+  // Removes the files of a failed save. If a task writes further files after that, they are removed
+  // by the next Commit, RemoveLeftovers or Clear.
   void Discard(const std::string& prefix);
 
-  // Removes the files of unfinished saves of epochs before `epoch`, which no coordinator can finish
-  // any more.
+  // Removes the files of incomplete checkpoints of epochs before `epoch`, which no coordinator can
+  // complete any more.
   void RemoveLeftovers(uint64_t epoch);
 
-  // Removes every recovery checkpoint after the end of the job; a failed removal does not stop the
-  // others. Errors: the first of the file system's.
+  // Removes all recovery checkpoints, because the job has ended. Continues after a failed removal.
+  // Errors: the first error of the file system.
   absl::Status Clear();
 
   const std::string& directory() const { return directory_; }

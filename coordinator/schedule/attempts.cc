@@ -30,8 +30,8 @@ void AttemptRecord::EndSilence() {
 }
 
 absl::Status AttemptRecord::Silence(absl::Duration silence_max) const {
-  // One unanswered set-up call says little: its message may have been lost together with its
-  // connection.
+  // A single unanswered set-up call does not end the closure: the call's message may have been lost
+  // together with its connection.
   return silences_ > 1 && silent_for_ >= silence_max ? silence_ : absl::OkStatus();
 }
 
@@ -39,7 +39,8 @@ void AttemptRecord::AddUnanswered(uint32_t attempt, const proto::TaskRef& proces
                                   const absl::Status& cause) {
   const auto known = std::find_if(unanswered_.begin(), unanswered_.end(),
                                   [&](const Unanswered& u) { return IsSame(u.process, process); });
-  // A process can end only once, so only the attempt of its last unanswered call is kept.
+  // A worker process ends only once. So it has one entry here, with the attempt of its last
+  // unanswered call.
   if (known != unanswered_.end()) {
     known->attempt = attempt;
   } else {
@@ -57,11 +58,12 @@ void AttemptRecord::OnGivenUp(const proto::TaskRef& process) {
 }
 
 void AttemptRecord::OnServing(const proto::TaskRef& process) {
-  // A worker process that serves has not ended, so calls that it left unanswered are no casualties.
+  // A worker process that serves has not ended, so its unanswered calls are not casualties.
   unanswered_.erase(std::remove_if(unanswered_.begin(), unanswered_.end(),
                                    [&](const Unanswered& u) { return IsSame(u.process, process); }),
                     unanswered_.end());
-  // A worker has one process at a time, so its earlier processes have ended.
+  // A worker has one process at a time. Since `process` serves now, the worker's other processes
+  // have ended.
   for (Unanswered& u : unanswered_) {
     u.ended = u.ended || u.process.index() == process.index();
   }
@@ -75,8 +77,8 @@ bool AttemptRecord::IsPoison(size_t after, bool only_worker, uint32_t ends_now) 
     attempts.insert(u.attempt);
     workers.insert(u.process.index());
   }
-  // An attempt counts once however many of its calls were unanswered, since all members of a gang
-  // may end at the same time.
+  // All members of a gang may end at the same time. So an attempt counts once, even if several of
+  // its calls were unanswered.
   return attempts.size() >= after && (workers.size() > 1 || only_worker);
 }
 
@@ -84,7 +86,8 @@ std::string AttemptRecord::Casualties(uint32_t ends_now) const {
   size_t count = 0;
   std::string causes;
   for (const Unanswered& u : unanswered_) {
-    // A process whose end is not known counts only for the attempt `ends_now`, as in IsPoison.
+    // The process of this call may still be alive. The call counts only if it belongs to the
+    // attempt `ends_now`, as in IsPoison.
     if (!u.ended && u.attempt != ends_now) continue;
     ++count;
     absl::StrAppend(&causes, causes.empty() ? "" : "; ", TaskName(u.process), ": ",

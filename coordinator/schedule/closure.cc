@@ -10,8 +10,8 @@ namespace cohort {
 void Closure::TakeSteps(size_t steps, FetchedTensors fetches) {
   steps_done += steps;
   for (Tensor& tensor : fetches) fetched.push_back(std::move(tensor));
-  // The recorded attempts failed at a step that has ended well by now, so they say nothing about
-  // the next step.
+  // The recorded attempts failed at a step that has now ended well, so they say nothing about the
+  // next step.
   record = AttemptRecord();
 }
 

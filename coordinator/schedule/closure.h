@@ -43,18 +43,18 @@ struct ClosureId {
   friend bool operator<(ClosureId a, ClosureId b) { return a.value < b.value; }
 };
 
-// A program that workers can be given. Each worker gets the program before the first closure that
-// needs the program. Immutable.
+// A program that is registered with the coordinator. Each worker gets the program before its first
+// closure that runs it. Immutable.
 struct RegisteredProgram {
   std::string id;  // content hash of the program
-  // Incarnation of the coordinator that made the program. The member `owner` of the next two
-  // structs means the same for data sets and iterators.
+  // Incarnation of the coordinator that registered the program. RegisteredDataset::owner and
+  // RegisteredIterator::owner are the same for data sets and iterators.
   uint64_t owner = 0;
-  proto::RegisterProgramRequest request;  // the epoch is filled in when the request is sent
+  proto::RegisterProgramRequest request;  // the request's epoch is set when it is sent
 };
 
-// The first worker's answer about a data set, which the answers of all other workers must match.
-// Empty until a worker has answered. Thread-safe.
+// The first worker's answer about a data set: its length and types. The answers of all other
+// workers must be equal to it. Empty until a worker has answered. Thread-safe.
 class ExpectedOfWorkers {
  public:
   void Set(proto::ExpectedData expected) {
@@ -76,7 +76,7 @@ struct RegisteredDataset {
   uint64_t id = 0;
   uint64_t owner = 0;
   proto::DatasetSpec spec;
-  // Shared, because closures hold this data set as const and `expected` is set later.
+  // A pointer: closures hold this data set as const, and the expected answer is set later.
   std::shared_ptr<ExpectedOfWorkers> expected = std::make_shared<ExpectedOfWorkers>();
 };
 
@@ -88,87 +88,96 @@ struct RegisteredIterator {
   std::shared_ptr<const RegisteredDataset> dataset;
 };
 
-// An input that names a position in a data set: every attempt reads the same examples, on whichever
-// worker it runs.
+// An input that names a position in a data set. Every attempt of the closure reads the same
+// examples there, on any worker.
 struct SplitInput {
   std::shared_ptr<const RegisteredDataset> dataset;
   proto::IteratorPosition position;
 };
 
-// The input of a closure: none, the next element of an iterator, or a fixed position. Data sets and
-// iterators are shared, because many closures name the same one.
+// The input of a closure: none, the next element of an iterator, or a fixed position in a data set.
+// Data sets and iterators are shared, because many closures use the same one.
 using InputChoice =
     std::variant<std::monostate, std::shared_ptr<const RegisteredIterator>, SplitInput>;
 
-// An argument of a closure: a tensor, or the result of another closure, which stands for the
-// tensors that the other closure fetches, in order.
+// An argument of a closure: a tensor, or the result of another closure. Such a result stands for
+// all tensors that the other closure fetches, in order.
 using Argument = std::variant<Tensor, RemoteValue>;
 
 // The round of a closure in synchronous training. All closures of a round read the same values and
 // change the same variables. The pushes of the first `aggregate` closures are applied once, as a
-// single update; later pushes of the round are dropped. A Join waits until `aggregate` closures
-// have ended, so at least that many must be scheduled before the Join.
+// single update; later pushes of the round are dropped. A Join waits until `aggregate` closures of
+// the round have ended, so at least `aggregate` closures must be scheduled before the Join.
 struct Round {
-  uint64_t number = 0;  // ascends with the ids of closures and is the optimizer's step; 0: no round
+  // The round's number, which ascends with closure ids and is the optimizer's step. 0 means no
+  // round.
+  uint64_t number = 0;
   uint32_t aggregate = 1;
 };
 
-// A step of a closure with several steps; every step except the first one has a LaterStep.
+// One of the later steps of a closure with several steps. The first step is described by the
+// closure itself.
 struct LaterStep {
   proto::IteratorPosition position;  // position in the data set of the closure's SplitInput
   double learning_rate = 0;
 };
 
-// Synchronous training in a group of replicas: all members of the group run a gang closure, or none
-// does. Gangs run one after another, strictly in the order of their ids; the next gangs are
-// delivered to the workers meanwhile (gang_lineup.h). Each gang is a round of its own. A gang that
-// changes no variable has the number of the next update, and reads the values that the next
-// update's round reads. Later steps of such a gang count on from that number, which does not change
-// what they read.
+// Gangs are the closures of synchronous training in a group of replicas: all members of the group
+// run a gang, or none does. Gangs run one after another, strictly in the order of their ids; while
+// one runs, the next are already sent to the workers (gang_lineup.h). Each gang is a round of its
+// own. A gang that changes no variable has the round number of the next update, and reads the
+// values that the next update builds on. Later steps of such a gang have the following round
+// numbers, and read the same values.
 
 struct Closure {
   ClosureId id;
   std::shared_ptr<const RegisteredProgram> program;
-  std::vector<Argument> arguments;  // once the closure is queued, every argument is a tensor
-  size_t inputs_left = 0;           // number of arguments that have not arrived yet
+  // The arguments of the program; all are tensors once the closure is queued.
+  std::vector<Argument> arguments;
+  size_t inputs_left = 0;  // number of results among the arguments that are not ready
   InputChoice input;
-  // The element that the closure read from its iterator when it was done; a replay reads the same
-  // element again.
+  // The element that the closure read from its iterator when it was done. A replay of the closure
+  // reads the same element again.
   std::optional<SplitInput> taken;
   double learning_rate = 0;
   uint64_t step = 0;
-  // The time when the closure was first sent, which every run of the closure uses for its steps.
+  // The time when the closure was first sent to a worker. Every later run of the closure uses the
+  // same time.
   absl::Time time = absl::InfinitePast();
   Round round;
   bool gang = false;
-  // The steps after the first one. The closure takes as many consecutive ids as it has steps,
-  // starting with its own, and as many step numbers; a gang also takes as many rounds. Each step
-  // has the same effect as a closure of its own would have.
+  // The steps after the first one. A closure with n steps takes n consecutive ids, beginning with
+  // its own, and n consecutive step numbers; a gang also takes n consecutive rounds. Each step has
+  // the same effect as a closure of its own would have.
   std::vector<LaterStep> later_steps;
-  // The number of steps that have ended well, which run again only after a restore, and the tensors
-  // that these steps fetched.
+  // The number of steps that have ended well, and the tensors that these steps fetched. Such steps
+  // run again only after a restore.
   size_t steps_done = 0;
   FetchedTensors fetched;
-  // True if a worker reported, in the closure's last run, that the round was applied.
+  // True if, in the closure's last run, a worker reported that the closure's round was applied.
   bool round_applied = false;
   uint32_t attempt = 0;  // number of the closure's last attempt, from 1
-  AttemptRecord record;  // how the attempts ended, without attempts that a restore took back
-  // If false, the closure must not begin a second time: instead it fails with the error of
-  // LostForGood.
+  // The record of how attempts ended, except those that a restore took back.
+  AttemptRecord record;
+  // If false, the closure must not be sent to a worker a second time. If it would have to be, it
+  // fails with the error of LostForGood.
   bool replayable = true;
-  bool begun = false;                            // whether a worker was told to run the closure
-  absl::Time deadline = absl::InfiniteFuture();  // the closure fails if it is not done by this time
+  bool begun = false;  // whether a worker was told to run the closure
+  // The time by which the closure must be done, or it fails.
+  absl::Time deadline = absl::InfiniteFuture();
   std::weak_ptr<RemoteValueState> result;
 
   size_t num_steps() const { return 1 + later_steps.size(); }
-  // Counts `steps` more steps as ended well, and begins a new record of attempts, because a later
-  // failure concerns another step.
+  // Counts `steps` more steps of the closure as ended well, and adds what they fetched. Begins a
+  // new record of attempts, because a later failure concerns another step.
   void TakeSteps(size_t steps, FetchedTensors fetches);
-  // Forgets which steps have ended well, so that all steps run after a restore.
+  // Forgets which steps have ended well. Called when a restore takes back their effect, so that all
+  // steps run again.
   void ForgetSteps();
 };
 
-// Returns the error of a closure that must not begin twice, but would have to because of `why`.
+// Returns the error of a closure that must not run a second time, but would have to. `why` says how
+// its first run was lost.
 absl::Status LostForGood(const Closure& closure, absl::string_view why);
 
 }  // namespace cohort

@@ -15,9 +15,10 @@ namespace cohort {
 
 namespace {
 
-// Fills in the steps of the closure from step `first` on.
+// Writes the closure's steps into the request, from step number `first` on.
 void SetSteps(const Closure& closure, size_t first, proto::RunClosureRequest& request) {
-  // Step i of a closure has the ids, numbers and rounds of the closure's first step plus i.
+  // Closure id, step number and round number of step i are those of the closure's first step plus
+  // i.
   request.set_closure_id(closure.id.value + first);
   request.set_step((closure.step == 0 ? closure.id.value : closure.step) + first);
   request.set_round(closure.round.number == 0 ? 0 : closure.round.number + first);
@@ -32,7 +33,7 @@ void SetSteps(const Closure& closure, size_t first, proto::RunClosureRequest& re
                  std::get_if<std::shared_ptr<const RegisteredIterator>>(&closure.input)) {
     request.set_iterator_id((*iterator)->id);
   }
-  // The request lists the remaining steps in the order in which the worker runs them in this one
+  // The request lists the remaining steps in the order in which the worker runs them, all in one
   // call.
   for (size_t step = first + 1; step < closure.num_steps(); ++step) {
     proto::LaterStep& later = *request.add_later_steps();
@@ -53,10 +54,12 @@ Envelope<proto::RunClosureRequest> MakeRunRequest(const WorkerRun& run, uint64_t
   header.set_program_id(closure.program->id);
   header.set_watermark(watermark.value);
   header.set_time_ms(static_cast<uint64_t>(std::max<int64_t>(absl::ToUnixMillis(closure.time), 0)));
-  // Without a handle to the result, nobody can see it, so its tensors need not travel.
+  // If no handle to the closure's result exists, nobody can read the fetched tensors, so the worker
+  // need not send them.
   header.set_discard_fetches(closure.result.expired());
   SetSteps(closure, run.first_step, header);
-  // A closure is queued only once its arguments are resolved, so each argument is a tensor here.
+  // A closure is queued only after its arguments are resolved (scheduler.cc), so each argument is a
+  // tensor here.
   for (const Argument& argument : closure.arguments) {
     const Tensor& tensor = std::get<Tensor>(argument);
     *header.add_arguments() = MetaOf(tensor);
@@ -70,16 +73,17 @@ PartOfSteps TakePart(const WorkerRun& run, RunAnswer& response) {
   if (!response.ok()) return part;
   absl::StatusOr<FetchedTensors> fetched =
       ReadTensors(response->header.fetches(), response->payload);
-  // An unreadable answer was damaged on its way from the worker, so another attempt may end better.
+  // An answer that cannot be read was damaged on its way from the worker, so another attempt may
+  // succeed.
   if (!fetched.ok()) {
     response = WithOrigin(MalformedMessage(fetched.status().message()), run.task());
     return part;
   }
   part.fetched = *std::move(fetched);
-  // Without a StepFailure in the answer, all steps of the run are done.
+  // If the answer has no StepFailure, all steps of the run are done.
   if (!response->header.has_failure()) return part;
   const proto::StepFailure failure = response->header.failure();
-  // A failed run has at least one step that is not done.
+  // If a step has failed, the worker cannot have done all steps of the run.
   if (failure.steps_done() >= run.num_steps()) {
     response = absl::OutOfRangeError(
         absl::StrCat(failure.steps_done(), " steps are said to be done of ", run.num_steps()));
@@ -98,11 +102,12 @@ FetchedTensors JoinFetches(FetchedTensors before, FetchedTensors last) {
 
 bool NoteLoss(const WorkerRun& run, const absl::Status& cause) {
   AttemptRecord& record = run.closure->record;
-  // A process that ends while it receives programs and data does not end because of the closure.
+  // If the worker process ended during a set-up call, when it only received programs and data, the
+  // closure did not cause that.
   if (!run.called) return false;
   std::set<int> unanswered;
-  // A gang's channel knows which members did not answer. For a single worker, an error without a
-  // detail comes from the transport, so the worker did not answer.
+  // For a gang, the gang's channel knows which members did not answer. For a single worker, an
+  // error without ErrorDetail comes from the transport, so the worker did not answer.
   if (run.gang_channel != nullptr) {
     unanswered = run.gang_channel->Unanswered();
   } else if (ClassOf(cause) == proto::ERROR_CLASS_UNKNOWN) {
@@ -115,8 +120,8 @@ bool NoteLoss(const WorkerRun& run, const absl::Status& cause) {
 }
 
 bool NoteSilence(const WorkerRun& run, const SetUpEnd& end) {
-  // If the path loses large packets, the connection may break before the call runs out of time, so
-  // UNAVAILABLE counts as silence too.
+  // UNAVAILABLE counts as silence like DEADLINE_EXCEEDED: on a network path that loses large
+  // packets, the connection may break before the call runs out of time.
   const bool silent = (absl::IsDeadlineExceeded(end.status) || absl::IsUnavailable(end.status)) &&
                       ClassifyOutcome(end.status) == Outcome::kWorkerLost;
   if (!silent) return false;
@@ -137,14 +142,15 @@ absl::Status GiveUp(const WorkerRun& run, const absl::Status& status, Outcome ou
   }
   if (IsMalformed(status)) {
     const uint32_t malformed = record.AddMalformed();
-    // Unreadable messages have a limit of their own: the closure may not have run at all.
+    // Unreadable messages have a limit of their own and are not faults: the closure may not have
+    // run at all.
     if (malformed < AttemptRecord::kMalformedMax) return absl::OkStatus();
     return Annotate(status, absl::StrCat("closure ", closure.id.value, ": ", malformed,
                                          " messages about it could not be read, the last time"));
   }
-  // Only the answer of a worker that ran the closure counts as a fault. All members of a gang may
-  // answer that they do not reach one another, which is a fault too. A gang that was refused only
-  // because an older gang failed has no fault.
+  // A fault is counted only if a worker that ran the closure has answered. If the members of a gang
+  // answer that they do not reach one another (`apart`), a fault is counted as well. If a gang was
+  // refused only because an older gang failed (`refused`), no fault is counted.
   const bool apart = outcome == Outcome::kWorkerLost && run.gang_channel != nullptr &&
                      ClassOf(status) == proto::WORKER_LOST && !record.HasUnanswered(run.attempt);
   const bool refused = outcome == Outcome::kTransient && closure.gang && rule.behind;

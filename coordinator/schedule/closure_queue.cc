@@ -15,8 +15,8 @@
 namespace cohort {
 
 namespace {
-// Upper bound of the later errors whose texts TakeError adds to the first error, so that the
-// message stays readable.
+// The maximum number of later errors whose texts TakeError adds to the first error. More texts
+// would make the message unreadable.
 constexpr size_t kOtherErrorsMax = 7;
 }  // namespace
 
@@ -27,7 +27,7 @@ ClosureQueue::ClosureQueue(size_t bound) : bound_(bound) {
 ClosureId ClosureQueue::Admit(const std::shared_ptr<Closure>& closure) {
   COHORT_CHECK(HasRoom(), "a closure is put only when there is room");
   closure->id = next_id();
-  // Every step of the closure has an id of its own.
+  // A closure takes one id for each of its steps.
   last_id_ += closure->num_steps();
   unfinished_.emplace(closure->id, closure);
   if (unfinished_.size() >= bound_) is_full_ = true;
@@ -54,7 +54,8 @@ Closure* ClosureQueue::FindWaiting(ClosureId id) const {
 }
 
 const Closure* ClosureQueue::FindQueued(ClosureId id) const {
-  // A linear search is good enough: FindQueued is called only when a closure's deadline passes.
+  // A linear search of the queue is fast enough: FindQueued is called only when the deadline of a
+  // closure passes.
   if (const Closure* const closure = FindWaiting(id)) return closure;
   const auto place = std::find_if(queue_.begin(), queue_.end(),
                                   [&](const auto& queued) { return queued->id == id; });
@@ -64,7 +65,7 @@ const Closure* ClosureQueue::FindQueued(ClosureId id) const {
 void ClosureQueue::MakeReady(ClosureId id) {
   const InvariantsAfter check(*this);
   COHORT_CHECK(waiting_.erase(id) == 1, "only a waiting closure becomes ready");
-  // The closure may be older than queued closures, and PutBack keeps the queue ordered by id.
+  // The closure may be older than closures in the queue. PutBack inserts it by its id.
   PutBack(id);
 }
 
@@ -85,7 +86,7 @@ std::shared_ptr<Closure> ClosureQueue::RemoveQueued(ClosureId id) {
     Finish(id);
     return closure;
   }
-  // A closure in flight is neither in `waiting_` nor in `queue_`, so it is not removed.
+  // If the closure is in flight, it is neither in `waiting_` nor in `queue_`, and is not removed.
   const auto place = std::find_if(queue_.begin(), queue_.end(),
                                   [&](const auto& waiting) { return waiting->id == id; });
   if (place == queue_.end()) return nullptr;
@@ -99,7 +100,8 @@ void ClosureQueue::PutBack(ClosureId id) {
   const InvariantsAfter check(*this);
   const auto found = unfinished_.find(id);
   COHORT_CHECK(found != unfinished_.end(), "a closure that is queued has not ended");
-  // Keeps the queue ordered by id, so that the watermark moves on and an old batch is not starved.
+  // The queue stays ordered by id. So the oldest closure runs first, and the watermark, which
+  // cannot pass the oldest unfinished closure, moves on.
   const auto place =
       std::upper_bound(queue_.begin(), queue_.end(), id,
                        [](ClosureId wanted, const auto& waiting) { return wanted < waiting->id; });
@@ -110,7 +112,7 @@ void ClosureQueue::PutAgain(std::shared_ptr<Closure> closure) {
   const InvariantsAfter check(*this);
   const ClosureId id = closure->id;
   closure->ForgetSteps();
-  // Attempts from before the restore say nothing about the closure's next run.
+  // The closure's record is of attempts before the restore, which say nothing about its next run.
   closure->record = AttemptRecord();
   replays_.insert(id);
   COHORT_CHECK(unfinished_.emplace(id, std::move(closure)).second,
@@ -171,8 +173,8 @@ void ClosureQueue::MarkFailed(ClosureId id, const absl::Status& error) {
 
 void ClosureQueue::RecordError(const absl::Status& error) {
   const InvariantsAfter check(*this);
-  // The closures of an aborted group all tell the failure of one closure, and each member may have
-  // its own words for it: each failure is kept once.
+  // If one closure of an aborted group fails, all members report its failure, perhaps in different
+  // words. Each failed closure is therefore recorded once.
   const uint64_t failed = DetailOf(error).closure_id();
   const bool is_known = failed != 0 && !failed_.insert(failed).second;
   if (error_.ok()) {
@@ -181,7 +183,7 @@ void ClosureQueue::RecordError(const absl::Status& error) {
   }
   if (is_known) return;
   const std::string text(error.message());
-  // Many closures fail for the same reason: each text is kept once.
+  // Many closures may fail for the same reason. Each error text is therefore kept once.
   const auto repeats = [&](absl::string_view said) { return RepeatsMessage(text, said); };
   if (repeats(error_.message()) || absl::c_any_of(other_errors_, repeats)) return;
   if (other_errors_.size() < kOtherErrorsMax) {
@@ -199,7 +201,8 @@ void ClosureQueue::MarkCancelled(ClosureId id) {
 std::vector<std::shared_ptr<Closure>> ClosureQueue::CancelQueued() {
   const InvariantsAfter check(*this);
   std::vector<std::shared_ptr<Closure>> cancelled;
-  // Replays are not cancelled, because callers have already seen their results.
+  // Replays stay in the queue: they are not cancelled, because callers have seen the results of
+  // their first runs.
   const std::deque<std::shared_ptr<Closure>> queued = std::exchange(queue_, {});
   for (const std::shared_ptr<Closure>& closure : queued) {
     if (IsReplay(closure->id)) {
@@ -210,8 +213,8 @@ std::vector<std::shared_ptr<Closure>> ClosureQueue::CancelQueued() {
   }
   for (const auto& [id, closure] : waiting_) cancelled.push_back(closure);
   waiting_.clear();
-  // Finish() removes closures from `unfinished_`, so it runs once they have left `queue_` and
-  // `waiting_`.
+  // The cancelled closures have left `queue_` and `waiting_` by now. Finish() removes them from
+  // `unfinished_`.
   for (const auto& closure : cancelled) Finish(closure->id);
   return cancelled;
 }
@@ -223,7 +226,8 @@ absl::Status ClosureQueue::TakeError() {
   const bool left_out = std::exchange(errors_left_out_, false);
   failed_.clear();
   if (others.empty()) return first;
-  // The job reacts to the details (payloads) of the first error, so the joined error keeps them.
+  // Code that handles the error looks at the payloads of the first error, so the joined error keeps
+  // them.
   absl::Status error(first.code(),
                      absl::StrCat(first.message(), "; after it: ", absl::StrJoin(others, "; "),
                                   left_out ? "; and others" : ""));
@@ -233,7 +237,7 @@ absl::Status ClosureQueue::TakeError() {
 }
 
 ClosureId ClosureQueue::watermark() const {
-  // `unfinished_` is ordered by id, so its first closure is the oldest.
+  // `unfinished_` is ordered by id, so its first closure is the oldest unfinished one.
   return unfinished_.empty() ? next_id() : unfinished_.begin()->first;
 }
 
@@ -241,7 +245,8 @@ void ClosureQueue::Finish(ClosureId id) {
   COHORT_CHECK(unfinished_.erase(id) == 1, "a closure ends once");
   replays_.erase(id);
   struck_.erase(id);
-  // Admission reopens only with an eighth of the bound free, so that callers wake up in batches.
+  // A full queue takes closures again only once an eighth of the bound is free, so that callers
+  // wake up in batches.
   if (unfinished_.size() < bound_ && unfinished_.size() <= bound_ - bound_ / 8) is_full_ = false;
 }
 

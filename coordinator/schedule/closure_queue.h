@@ -1,8 +1,9 @@
 #pragma once
 
 // The queue of closures, as a pure state machine: no threads, no calls. A closure in flight still
-// counts towards the queue's bound, so putting the closure back never waits. The first error wins:
-// the queue keeps the first error, with the texts of later errors, until a caller observes it.
+// counts towards the queue's bound, so putting it back into the queue never has to wait for room.
+// The first error wins: the queue keeps the first error, with the texts of later errors, until a
+// caller of Schedule, Join or Done receives it.
 
 #include <deque>
 #include <map>
@@ -17,86 +18,92 @@
 
 namespace cohort {
 
-// Thread-compatible.
+// The queue of closures of one scheduler. Thread-compatible.
 class ClosureQueue {
  public:
-  // Makes a queue; `bound` limits the sum of waiting, queued and in-flight closures.
+  // Makes a queue for at most `bound` closures that have not ended: waiting for arguments, queued
+  // or in flight.
   explicit ClosureQueue(size_t bound);
 
-  // Returns whether the queue takes another closure. A queue that was full has room again when an
-  // eighth of the bound is free, so that waiting callers come in batches: waking one caller for
-  // each closure that ends costs half of the throughput.
+  // Returns whether the queue takes another closure. A queue that was full takes closures again
+  // once an eighth of the bound is free, so that waiting callers come in batches. Waking one caller
+  // for each closure that ends would cost half of the throughput.
   bool HasRoom() const { return !is_full_ && unfinished_.size() < bound_; }
   bool IsIdle() const { return unfinished_.empty(); }
   size_t queued() const { return queue_.size(); }
   size_t waiting() const { return waiting_.size(); }
   size_t in_flight() const { return unfinished_.size() - queue_.size() - waiting_.size(); }
 
-  // Queues the closure. The closure gets the next id, and its later steps the ids after that.
-  // HasRoom() must be true.
+  // Queues a closure. The closure gets the next id; if it has later steps, they take the ids after
+  // that. HasRoom() must be true.
   ClosureId Put(std::shared_ptr<Closure> closure);
-  // Admits a closure that waits until MakeReady queues it.
+  // Adds a closure that waits for its arguments, until MakeReady queues it. The closure gets an id
+  // as in Put. HasRoom() must be true.
   ClosureId PutWaiting(std::shared_ptr<Closure> closure);
-  // Returns the closure if it waits for arguments, else nullptr.
+  // Returns the closure with this id if it waits for its arguments, or else nullptr.
   Closure* FindWaiting(ClosureId id) const;
   void MakeReady(ClosureId id);
-  // Returns the closure if it waits or is queued, else nullptr.
+  // Returns the closure with this id if it waits for its arguments or is queued, or else nullptr.
   const Closure* FindQueued(ClosureId id) const;
-  // Puts the oldest queued closure in flight; returns nullptr if none is queued.
+  // Takes the oldest closure from the queue, and counts it as in flight. Returns nullptr if no
+  // closure is queued.
   std::shared_ptr<Closure> Take();
-  // Removes and returns a waiting or queued closure, which ends without a result. Returns nullptr
-  // if the closure neither waits nor is queued.
+  // Removes and returns the closure if it waits for its arguments or is queued. The closure counts
+  // as ended. Otherwise returns nullptr.
   std::shared_ptr<Closure> RemoveQueued(ClosureId id);
-  // Puts a closure back into the queue before all younger closures.
+  // Puts a closure that was in flight back into the queue, before all younger closures.
   void PutBack(ClosureId id);
   void MarkDone(ClosureId id);
-  // Ends the closure with an error, and records the error.
+  // Ends the closure as failed, and records the error.
   void MarkFailed(ClosureId id, const absl::Status& error);
-  // Ends the closure because it was cancelled; no error is recorded.
+  // Ends the closure as cancelled. Records no error.
   void MarkCancelled(ClosureId id);
-  // Records an error, which need not come from a closure. The first error wins; the texts of later
-  // errors are kept.
+  // Records an error, which need not be the error of a closure. Only the first error is kept whole;
+  // of later errors the texts are kept.
   void RecordError(const absl::Status& error);
-  // Queues a closure that was done before a restore to run again under its old id, even if the
-  // queue is full. The closure is a replay until it ends in any way; nothing cancels a replay.
+  // Queues a closure again that was done before a restore, under its old id and even if the queue
+  // is full. The closure is then a replay until it ends. Replays are never cancelled.
   void PutAgain(std::shared_ptr<Closure> closure);
   size_t replays() const { return replays_.size(); }
   bool IsReplay(ClosureId id) const { return replays_.count(id) > 0; }
   bool HasQueuedReplay() const;
-  // Returns the closure that the next Take() returns, or nullptr.
+  // Returns the oldest queued closure, which Take() would return, or nullptr if none is queued.
   const Closure* Front() const { return queue_.empty() ? nullptr : queue_.front().get(); }
-  // Makes all unfinished closures run all of their steps again.
+  // Forgets which steps of unfinished closures have ended well, so that the closures run all their
+  // steps again.
   void ForgetSteps();
-  // Forgets which closures are replays.
+  // Makes all replays ordinary closures, which can be cancelled.
   void ForgetReplays();
-  // Notes that a worker process may have ended because of the closure. Until the closure ends,
-  // Struck() returns it, and its record learns which worker processes are given up or serve.
+  // Notes that a worker process may have ended because of the closure ("struck"). Until the closure
+  // ends, Struck() returns it, and OnGivenUp and OnServing update its record of attempts.
   void Strike(ClosureId id);
   std::vector<std::shared_ptr<Closure>> Struck() const;
   void OnGivenUp(const proto::TaskRef& process);
   void OnServing(const proto::TaskRef& process);
-  // Removes and returns every waiting and queued closure except replays.
+  // Removes and returns every closure that waits for its arguments or is queued, except replays.
+  // The closures count as ended.
   std::vector<std::shared_ptr<Closure>> CancelQueued();
 
   bool HasError() const { return !error_.ok(); }
-  // Returns and forgets the first error. Its message ends with the texts of up to 7 different later
-  // errors.
+  // Returns the first error and forgets all errors. The text of the returned error ends with the
+  // texts of later errors, if they differ: at most 7.
   absl::Status TakeError();
 
-  // Returns the watermark: every closure below it has ended.
+  // Returns the watermark: the lowest id such that every closure with a lower id has ended.
   ClosureId watermark() const;
-  // Returns the id that the next closure gets.
+  // Returns the id that the next closure to be queued will get.
   ClosureId next_id() const { return ClosureId{last_id_ + 1}; }
-  // Makes `next` the id of the next closure. `next` must not be below an id that was given before.
+  // Makes `next` the id of the next closure. `next` must be greater than every id that was given
+  // before.
   void SkipTo(ClosureId next);
 
-  // Aborts if a closure is both waiting and queued, or if a waiting, queued, replayed or struck
-  // closure has ended.
+  // Aborts if a closure both waits for its arguments and is queued, or if a waiting, queued,
+  // replayed or struck closure is not among the unfinished ones.
   void CheckInvariants() const;
 
  private:
   ClosureId Admit(const std::shared_ptr<Closure>& closure);
-  // Removes the closure from `unfinished_`, `replays_` and `struck_`.
+  // Removes an ended closure from `unfinished_`, `replays_` and `struck_`.
   void Finish(ClosureId id);
 
   const size_t bound_;
@@ -106,13 +113,13 @@ class ClosureQueue {
   // All closures that have not ended, by id.
   std::map<ClosureId, std::shared_ptr<Closure>> unfinished_;
   std::map<ClosureId, std::shared_ptr<Closure>> waiting_;
-  // Ids of replays and of struck closures (closures because of which worker processes may have
-  // ended). Both are subsets of unfinished_.
+  // Ids of replays, and ids of struck closures (because of which worker processes may have ended).
+  // All are ids of unfinished closures.
   std::set<ClosureId> replays_, struck_;
   absl::Status error_;
   std::vector<std::string> other_errors_;
   bool errors_left_out_ = false;
-  // The closures whose failures the recorded errors tell (ErrorDetail.closure_id).
+  // Ids of the closures whose failures the recorded errors report (ErrorDetail.closure_id).
   std::set<uint64_t> failed_;
 };
 

@@ -19,12 +19,13 @@ namespace {
 
 constexpr char kRunClosure[] = "/cohort.proto.WorkerService/RunClosure";
 constexpr char kEndGangs[] = "/cohort.proto.WorkerService/EndGangs";
-// Time limit of an EndGangs call, which tells a member that a gang has ended. A member that does
-// not hear of the end is lost; its connection, or the caller, finds that out.
+// Time limit of an EndGangs call, which tells a member that its gang has ended. If the
+// member does not answer in time, it is lost, which the caller of EndGangs or the member's
+// connection finds out.
 constexpr absl::Duration kEndTimeout = absl::Seconds(5);
 
-// Returns the rank of an error among the errors of a gang's members. The gang's call ends with the
-// error that has the lowest rank, because it says most.
+// Returns how much an error of a gang's member says; a lower rank says more. The gang's call ends
+// with the error of the lowest rank among its members' errors.
 int RankOf(const absl::Status& status) {
   switch (ClassifyOutcome(status)) {
     case Outcome::kFailed:
@@ -45,16 +46,17 @@ int RankOf(const absl::Status& status) {
   return 6;
 }
 
-// Returns whether the member itself has not answered: the error comes from the transport or from
-// the code that watches the member.
+// Returns whether `error` shows that the member has not answered: it then comes from the transport,
+// or from the code that watches whether the member is alive.
 bool IsUnanswered(const absl::Status& error) {
   return ClassOf(error) == proto::ERROR_CLASS_UNKNOWN &&
          ClassifyOutcome(error) == Outcome::kWorkerLost;
 }
 
-// Returns whether the error leaves open which steps the member has done, or says that the member
-// has no variables because its process was restarted or knows another epoch. An error about another
-// member's fault means that this member has not made the step.
+// Returns whether the member's error makes it out of step: the error leaves open which steps the
+// member has done, or says that the member has lost its variables, because its process was
+// restarted or knows another epoch. If another member caused the error, this member has not made
+// the step, and nothing is open.
 bool IsOpen(const absl::Status& error, const GangMember& member) {
   const proto::ErrorDetail detail = DetailOf(error);
   const proto::ErrorClass error_class = detail.error_class();
@@ -64,8 +66,8 @@ bool IsOpen(const absl::Status& error, const GangMember& member) {
   return IsMalformed(error) || IsUnanswered(error);
 }
 
-// Returns the error that the other members get after `member` has failed. The error names the
-// member, because a call's own error names only an address.
+// Returns the error that the other members of a gang are told when `member` has failed. If the
+// error names no task as its origin, the member's name is added.
 absl::Status FailureOf(const absl::Status& error, const proto::TaskRef& member, bool given_up) {
   const bool named = DetailOf(error).has_origin();
   const absl::Status failure =
@@ -75,22 +77,23 @@ absl::Status FailureOf(const absl::Status& error, const proto::TaskRef& member, 
   return WithDetail(failure, detail);
 }
 
-// The origin of a member's answer, or of the report that the member gives no answer.
+// The source of what is recorded as a member's answer: the member's own answer, or a report that
+// the member will not answer.
 enum class Source {
   kItself,
-  kLost,     // reported as lost, or silent; the member may still be alive
-  kGivenUp,  // the member was given up (ErrorDetail.given_up)
+  kLost,     // the member was reported as lost, or is silent; it may be alive
+  kGivenUp,  // the member was given up by the cluster (ErrorDetail.given_up)
 };
 
-// The answer of a member, with the number of steps that the member has done.
+// The answer of one member of a gang to a call, or an error that stands for the answer.
 struct Answer {
-  // Makes the answer to a call other than RunClosure: the member did all of the call, or nothing.
+  // Makes the answer to a set-up call, which the member has carried out completely or not at all.
   explicit Answer(absl::StatusOr<Message> its_message)
       : message(std::move(its_message)),
         error(message.status()),
         steps(message.ok() ? kAllSteps : 0) {}
 
-  // Makes the answer to RunClosure, which may have failed after some of its steps.
+  // Makes the answer to a RunClosure call, which may have failed after some of the closure's steps.
   static Answer Of(absl::StatusOr<Message> message) {
     Answer answer(std::move(message));
     proto::RunClosureResponse response;
@@ -102,7 +105,8 @@ struct Answer {
     return answer;
   }
 
-  // Returns the answer's message with the error `why` in place of the member's own error.
+  // Returns the member's message, with the error `why` in place of the error that the member
+  // reported.
   Message With(const absl::Status& why) && {
     proto::RunClosureResponse response;
     response.ParseFromString(message->header);
@@ -114,15 +118,16 @@ struct Answer {
   }
 
   static constexpr size_t kAllSteps = std::numeric_limits<size_t>::max();
-  bool told = false;  // true: the scheduler reported that the member is lost
+  bool told = false;  // whether the scheduler reported the member as lost
   absl::StatusOr<Message> message;
-  absl::Status error;  // the error of the step after the `steps` that are done
+  // The error of the step that follows the `steps` that are done. OK if all steps are done.
+  absl::Status error;
   size_t steps = 0;
 };
 
 }  // namespace
 
-// A call to all members of a gang. Thread-safe. Shared with the calls to the single members.
+// One call to all members of a gang. Shared with the calls to the single members. Thread-safe.
 class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
  public:
   GangCall(std::vector<GangMember> members, std::shared_ptr<Fate> fate, OutOfStep out_of_step,
@@ -137,8 +142,8 @@ class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
     for (size_t i = 0; i < members_.size(); ++i) awaited_.insert(i);
   }
 
-  // Members may answer before the call to the last member starts: `answers_` has its full size from
-  // the beginning.
+  // Starts the call on each member. The first members may answer before the last call is started,
+  // so `answers_` has a place for every member from the beginning.
   void Start(absl::Duration timeout) {
     for (size_t i = 0; i < members_.size(); ++i) {
       members_[i].channel->Start(method_, request_, timeout,
@@ -162,15 +167,15 @@ class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
     Take(member, std::move(answer), Source::kItself);
   }
 
-  // Records that a member is lost. The loss also replaces an answer that the member gave before.
+  // Records that a member is lost. If the member has answered before, the loss replaces its answer.
   void Lost(size_t member, absl::string_view cause, Source source, bool told = false) {
     Answer answer(absl::UnavailableError(cause));
     answer.told = told;
     Take(member, std::move(answer), source);
   }
 
-  // Records a member's answer. If `answer` is empty, the member has confirmed that its earlier
-  // answer counts.
+  // Records a member's answer or its loss. An empty `answer` means that the member was asked
+  // whether it is still there, and is: its earlier answer counts.
   void Take(size_t member, std::optional<Answer> answer, Source source) {
     const absl::Status status = answer.has_value() ? answer->error : absl::OkStatus();
     std::set<size_t> to_tell;
@@ -179,18 +184,18 @@ class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
     {
       MutexLock lock(mutex_);
       const bool awaited = awaited_.erase(member) > 0;
-      // The loss of a member that has answered RunClosure still counts until the call is over.
+      // If a member is lost after it has answered RunClosure, the loss still counts, as long as the
+      // call has not ended.
       const bool counts = awaited || (source != Source::kItself && method_ == kRunClosure);
       if (over_ || !counts) return;  // a member that is known to be lost has answered late
-      // Only the first failure is sent to other members, because it ends the gang on all members
-      // that still run.
+      // After the first failure, the members that have not answered are told to end the gang. Later
+      // failures need not be told.
       if (!status.ok() && !std::exchange(failed_, true)) to_tell = awaited_;
       if (answer.has_value()) answers_[member] = std::move(answer);
       if (awaited_.empty()) doubted = TakeDoubtedLocked();
       last = over_ = awaited_.empty();
     }
-    // The other calls are made outside the lock, because they may end at once and call Take()
-    // again.
+    // EndGangs is called outside the lock, because a call may end at once and call Take() again.
     if (method_ == kRunClosure) {
       const absl::Status failure =
           FailureOf(status, members_[member].task, source == Source::kGivenUp);
@@ -200,12 +205,13 @@ class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
     if (last) Finish();
   }
 
-  // Returns the members that must be asked whether they are still there: another member, which has
-  // done fewer steps, reports them as lost. Without the question, their answers could put all other
-  // members out of step with a process that is gone.
+  // Returns the members that must be asked whether they are still there. Such a member has
+  // answered, but another member, which has done fewer steps, reports it as lost. If the process
+  // that answered is gone and its answer counted, all other members would be out of step with it.
   std::map<size_t, absl::Status> TakeDoubtedLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     std::map<size_t, absl::Status> doubted;
-    // Members are asked only once in a call; their second answers are not doubted.
+    // In each call of the gang, members are asked only once. What they answer then is taken as
+    // true.
     if (method_ != kRunClosure || std::exchange(asked_, true)) return doubted;
     for (const std::optional<Answer>& other : answers_) {
       const proto::ErrorDetail detail = DetailOf(other->error);
@@ -214,14 +220,15 @@ class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
         if (members_[i].task.index() != detail.origin().index()) continue;
         if (answers_[i]->steps <= other->steps || IsOpen(answers_[i]->error, members_[i])) continue;
         doubted.emplace(i, other->error);
-        // The call is not over until the doubted member has answered again, or is lost.
+        // The gang's call does not end until the doubted member has answered again, or is lost.
         awaited_.insert(i);
       }
     }
     return doubted;
   }
 
-  // Asks a member with EndGangs whether it is still there, and records the answer.
+  // Asks a member with EndGangs whether it is still there, and records the answer. `why` is the
+  // error that reports the member as lost.
   void Ask(size_t member, const absl::Status& why) {
     Tell(member, why, [self = shared_from_this(), member](const absl::Status& status) {
       if (!status.ok()) return self->Lost(member, status.message(), Source::kLost);
@@ -229,10 +236,11 @@ class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
     });
   }
 
-  // Tells a member with EndGangs to end the gang; `heard` runs with the status of that call.
+  // Tells a member to end the gang because of `why`. `heard` gets the status of the EndGangs call.
   void Tell(size_t member, const absl::Status& why,
             absl::AnyInvocable<void(absl::Status)> heard = nullptr) {
-    // EndGangs names the gang and the epoch of the RunClosure request that all members got.
+    // The gang and the epoch in EndGangs are those of the RunClosure request, which is the same for
+    // all members.
     proto::RunClosureRequest header;
     header.ParseFromString(request_.header);
     Envelope<proto::EndGangsRequest> request;
@@ -249,15 +257,16 @@ class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
         });
   }
 
-  // Answers the caller, once the channel awaits no member's answer any more.
+  // Ends the call: reports members that are out of step, and runs the caller's callback. Called
+  // once every member has answered or is lost.
   void Finish() {
     std::vector<Answer> answers;
     {
-      // `over_` is set, so no answer changes any more.
+      // Once `over_` is set, no thread changes `answers_` any more.
       MutexLock lock(mutex_);
       for (auto& answer : answers_) answers.push_back(*std::move(answer));
     }
-    Answer* first = nullptr;  // the answer with the most steps, of the members that are there
+    Answer* first = nullptr;  // of the members that are there, the answer with the most steps
     absl::Status error;
     for (size_t i = 0; i < answers.size(); ++i) {
       const absl::Status attributed = AttributedCall(answers[i].error, members_[i].task);
@@ -265,14 +274,14 @@ class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
       if (answers[i].steps == 0 || IsOpen(answers[i].error, members_[i])) continue;
       if (first == nullptr || answers[i].steps > first->steps) first = &answers[i];
     }
-    // A set-up call succeeds only if it succeeds on all members.
+    // A set-up call succeeds only if it has succeeded on all members.
     if (method_ != kRunClosure) {
       if (!error.ok()) return done_(error);
       return done_(*std::move(first->message));
     }
     error = WithWhatItSays(error, answers);
-    // Members that have done fewer steps than `first`, or whose progress is unknown, are out of
-    // step.
+    // Out of step are members that have done fewer steps than the member with the most steps, and
+    // members whose progress is unknown.
     const size_t steps = first == nullptr ? 0 : first->steps;
     std::set<int> out_of_step;
     for (size_t i = 0; i < answers.size(); ++i) {
@@ -280,7 +289,8 @@ class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
         out_of_step.insert(members_[i].worker);
       }
     }
-    // The scheduler calls Unanswered() and Broken() as soon as one of the callbacks below runs.
+    // NoteUnanswered() runs before the callbacks below, because the scheduler asks for its results
+    // (Unanswered, Broken) in them.
     NoteUnanswered(answers);
     if (!out_of_step.empty()) out_of_step_(out_of_step, error);
     if (first == nullptr) return done_(error);
@@ -288,7 +298,8 @@ class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
     done_(std::move(*first).With(error));
   }
 
-  // Records for AttemptRecord (attempts.h) which members did not answer themselves.
+  // Records which members have not answered the call themselves, for the closure's record of
+  // attempts (attempts.h).
   void NoteUnanswered(const std::vector<Answer>& answers) {
     MutexLock lock(fate_->mutex);
     for (size_t i = 0; i < answers.size(); ++i) {
@@ -298,20 +309,20 @@ class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
     }
   }
 
-  // Returns the error, with the text of the blamed member's own error added if that member answers:
-  // the blamed member may be alive, and know more than the member that does not reach it.
+  // Returns `error`. If `error` blames a member that has answered with an error of its own, the
+  // text of that member's error is added: the member may be alive, and know more about the cause.
   absl::Status WithWhatItSays(const absl::Status& error, const std::vector<Answer>& answers) const {
     const proto::ErrorDetail detail = DetailOf(error);
     if (detail.error_class() != proto::WORKER_LOST) return error;
     for (size_t i = 0; i < answers.size(); ++i) {
       if (members_[i].task.index() != detail.origin().index()) continue;
       const absl::Status& own = answers[i].error;
-      // The member that `error` blames has not answered, so there is no text of its own to add.
+      // The blamed member has not answered, so it has no error text of its own.
       if (ClassOf(own) == proto::ERROR_CLASS_UNKNOWN) return error;
       absl::string_view says = own.message();
       if (RepeatsMessage(says, error.message())) return error;
-      // The own text of the blamed member may begin with the text of `error`, which is then not
-      // repeated.
+      // If the text of the member's own error begins with the text of `error`, only the rest is
+      // added.
       if (!absl::ConsumePrefix(&says, error.message())) {
         return AlsoSaying(error, absl::StrCat("; ", TaskName(members_[i].task), " says: ", says));
       }
@@ -326,17 +337,18 @@ class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
   }
 
   const std::vector<GangMember> members_;
-  const std::shared_ptr<Fate> fate_;  // shared with the GangChannel, which may end before this call
+  const std::shared_ptr<Fate> fate_;  // state shared with the GangChannel, which may end first
   const OutOfStep out_of_step_;
   const std::string method_;
   const Message request_;  // the request, which is the same for every member
-  Reply done_;             // called once the last member has answered
+  Reply done_;             // the completion, called once every member has answered or is lost
   Mutex mutex_;
-  // The answers by rank; a lost member's answer is the error of its loss.
+  // The members' answers by rank. The answer of a lost member is the error of its loss.
   std::vector<std::optional<Answer>> answers_ ABSL_GUARDED_BY(mutex_);
-  std::set<size_t> awaited_ ABSL_GUARDED_BY(mutex_);  // ranks of members without an answer
+  std::set<size_t> awaited_ ABSL_GUARDED_BY(mutex_);  // ranks of members that have not answered
   bool failed_ ABSL_GUARDED_BY(mutex_) = false;
-  // True once the members that others reported as lost were asked whether they are still there.
+  // True once members were asked whether they are still there, because others report them as lost.
+  // They are asked once per call.
   bool asked_ ABSL_GUARDED_BY(mutex_) = false;
   bool over_ ABSL_GUARDED_BY(mutex_) = false;
 };
@@ -354,7 +366,7 @@ std::unique_ptr<Call> GangChannel::Start(absl::string_view method, Message reque
                                          absl::Duration timeout, Reply done) {
   const auto call = std::make_shared<GangCall>(members_, fate_, out_of_step_, method,
                                                std::move(request), std::move(done));
-  // A member that was lost before this call will not answer the call.
+  // A member that was lost before this call began will not answer the call.
   std::vector<std::pair<int, absl::Status>> lost;
   {
     MutexLock lock(mutex_);
@@ -383,7 +395,8 @@ void GangChannel::Lose(int worker, const absl::Status& cause) {
     lost_.emplace_back(worker, cause);
     calls = calls_;
   }
-  // Called outside the lock: the end of a call may start other calls or lose other members.
+  // Calls under way are told of the loss outside the lock: a call that ends may start other calls,
+  // or lose other members.
   for (const auto& weak : calls) {
     if (const auto call = weak.lock()) call->Lose(worker, cause);
   }

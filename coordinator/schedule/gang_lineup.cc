@@ -17,7 +17,8 @@ void GangLineup::EndPause() {
 proto::Gang GangLineup::Send(ClosureId id, size_t steps, absl::Time now) {
   const InvariantsAfter check(*this);
   COHORT_CHECK(IsOpen(now), "a broken generation ends before another one begins");
-  // Each generation counts its places from 1, so members can tell its gangs from older ones.
+  // Places count from 1 in each generation, so a gang's generation and place tell members its
+  // order.
   if (broken_) {
     ++generation_;
     sequence_ = 0;
@@ -27,7 +28,8 @@ proto::Gang GangLineup::Send(ClosureId id, size_t steps, absl::Time now) {
   proto::Gang gang;
   gang.set_generation(generation_);
   gang.set_sequence(sequence_ + 1);
-  // Each step takes a place, so the next gang's place follows the place of this gang's last step.
+  // A gang takes one place per step, so the next gang's place follows the place of this gang's last
+  // step.
   sequence_ += steps;
   return gang;
 }
@@ -41,10 +43,11 @@ void GangLineup::End(ClosureId id, bool done, absl::Time now) {
   const InvariantsAfter check(*this);
   if (sent_.erase(id) == 0) return;
   if (done) return EndPause();
-  if (std::exchange(broken_, true)) return;  // only the first failure of a generation counts
-  // A single failure costs no pause: the next gang is sent at once.
+  if (std::exchange(broken_, true)) return;  // a generation counts as one failure
+  // After one failed generation, the next gang is sent at once, without a pause.
   if (++failures_ == 1) return;
-  // The pause doubles with each failure; the cap on the exponent keeps exp2 finite.
+  // The pause doubles with each failed generation. The exponent is limited, so that exp2 stays
+  // finite.
   const double doubled = std::exp2(std::min(failures_ - 2, 30));
   not_before_ = now + std::min(kPauseMin * doubled, kPauseMax);
 }
@@ -70,7 +73,8 @@ void GangLineup::AllInStep() {
 void GangLineup::OutOfStep(int worker) {
   const InvariantsAfter check(*this);
   out_of_step_.insert(worker);
-  // The members change, so the next gang begins a generation, and old failures no longer count.
+  // The set of members changes, so the next gang begins a new generation, and failures of the old
+  // set of members no longer count.
   broken_ = true;
   EndPause();
 }
@@ -86,7 +90,7 @@ void GangLineup::Leave(int worker) {
   if (members_.erase(worker) == 0) return;
   out_of_step_.erase(worker);
   joining_.erase(worker);
-  broken_ = true;  // the remaining members begin a new generation
+  broken_ = true;  // the next gang begins a generation of the remaining members
   EndPause();
 }
 
@@ -118,7 +122,7 @@ void GangLineup::Release() {
 
 GangLineup::Held GangLineup::TakeHeld() {
   const InvariantsAfter check(*this);
-  // A gang that is in flight may still change variables.
+  // As long as a gang is in flight, it may still change variables.
   if (!sent_.empty()) return nullptr;
   return std::exchange(on_held_, nullptr);
 }

@@ -1,19 +1,20 @@
 #pragma once
 
-// The order of gang closures on their way to the workers, which keep this order
-// (worker/gang/gang_line.h). Each gang that is sent gets the next place in a generation. When a
-// gang does not end well, the worker refuses the gangs after it. So nothing more is sent until all
-// gangs that were sent have come back; then a new generation begins with the oldest closure that is
-// not done. A gang never runs before an older gang is done.
+// The order in which gangs are sent to the workers; the workers keep this order
+// (worker/gang/gang_line.h). Each gang that is sent gets the next place in a generation. If a gang
+// does not end well, the workers refuse the gangs after it. The lineup then sends nothing until all
+// gangs that were sent have come back, and begins a new generation with the oldest gang that is not
+// done. A gang never runs before an older gang is done.
 //
-// If generation after generation fails while the members stay the same, all members are alive and
-// do not reach one another. The next generation is then sent after a growing pause, so that the
-// network has time to heal before the closure is given up.
+// If several generations in a row fail with the same members, all members are alive but do not
+// reach one another. The next generation is then sent after a growing pause, so that the network
+// has time to heal before the closure is given up.
 //
 // Gangs of several workers run on the members that are in step (coordinator/recovery/copies.h). The
-// set of members in step changes only between two generations. A copy of variables is made while
-// gangs are held. A member that joins is out of step until it has got its first copy, even after a
-// restore, because the restore may have begun before the member joined.
+// set of members in step changes only between two generations. While a member gets a copy of the
+// variables, no gang is sent. A member that joins is out of step until it has got its first copy,
+// even if a restore puts back all other members: the restore may have begun before the member
+// joined.
 
 #include <cstdint>
 #include <set>
@@ -27,55 +28,57 @@
 
 namespace cohort {
 
-// Workers that are apart: they cannot exchange calls with tasks that they need, and neither side is
-// to blame.
+// Workers that are apart: each lives, but does not reach a task that it needs, and neither of the
+// two tasks is to blame.
 struct WorkersApart {
-  std::set<int> idle;      // workers that are given no closures
-  std::set<int> left_out;  // members that are out of step until they may join the group again
+  std::set<int> idle;      // workers that get no closures
+  std::set<int> left_out;  // members that leave the group until they reach the others
 };
 
-// Thread-compatible.
+// The lineup of the gangs of one scheduler. Thread-compatible.
 class GangLineup {
  public:
   static constexpr absl::Duration kPauseMin = absl::Milliseconds(100);
   static constexpr absl::Duration kPauseMax = absl::Seconds(30);
 
-  // Makes a lineup for gangs that run on one worker. Such a lineup has no members, and every worker
-  // counts as in step.
+  // Makes a lineup for gangs that run on one worker each. Such a lineup has no members, and every
+  // worker counts as in step.
   GangLineup() = default;
   explicit GangLineup(std::set<int> members) : members_(std::move(members)), several_(true) {}
 
-  // Returns whether the oldest gang that is queued may be sent.
+  // Returns whether the oldest queued gang may be sent now.
   bool IsOpen(absl::Time now) const {
     return !held_ && (!broken_ || sent_.empty()) && now >= not_before_;
   }
-  // Notes that a gang with `steps` steps is sent, and returns its place in the generation. Each
-  // step has a place of its own.
+  // Notes that a gang with `steps` steps is sent. Returns the gang's generation and the place of
+  // its first step; each further step takes the next place.
   proto::Gang Send(ClosureId id, size_t steps, absl::Time now);
-  // Ends the pause, because steps of a closure have now ended well.
+  // Ends the pause between failed generations, because steps of a closure have now ended well.
   void Advance();
-  // Notes that the run of a gang that was sent has ended; `done` if it ended well.
+  // Notes that the run of a gang that was sent has ended; `done` says whether it ended well.
   void End(ClosureId id, bool done, absl::Time now);
-  // Returns when the pause ends; a time in the past if there is no pause.
+  // Returns the time at which the pause between failed generations ends. If there is no pause, this
+  // time is in the past.
   absl::Time not_before() const { return not_before_; }
-  // Forgets all gangs that were sent, whatever their calls answer later.
+  // Forgets all gangs that were sent and have not ended. Answers of their calls no longer count.
   void TakeBack();
 
-  // Returns the session of the current generation. A fence of this session refuses the late pushes
-  // of all gangs of the generation. The top bit keeps these sessions apart from the sessions of
-  // lanes.
+  // Returns the session of the current generation, under which all pushes of its gangs are sent and
+  // can be fenced. Sessions of generations have the top bit set, which sessions of single workers
+  // have not.
   uint64_t session() const { return (uint64_t{1} << 63) | generation_; }
 
-  // Notes that late pushes of the generation with this session are refused from now on. Members
-  // whose pushes are refused for this reason are not to blame.
+  // Notes that the late pushes of the generation with this session, and of earlier ones, are
+  // refused from now on. A member whose pushes are refused for this reason is not to blame.
   void SetFenced(uint64_t session);
   bool IsFenced(uint64_t session) const { return session <= fenced_; }
 
   void OutOfStep(int worker);
   void InStep(int worker);
-  // Notes that a restore has put back every copy of the variables, so all members are in step.
+  // Notes that a restore has put back every copy of the variables, so that all members are in step,
+  // except those that are still joining.
   void AllInStep();
-  // Add the worker to the members, or remove the worker from them.
+  // Add a worker to the members of gangs, or remove it from them.
   void Join(int worker);
   void Leave(int worker);
   bool IsInStep(int worker) const {
@@ -85,20 +88,22 @@ class GangLineup {
   const std::set<int>& members() const { return members_; }
   void SetApart(WorkersApart apart);
   bool IsIdle(int worker) const { return apart_.idle.count(worker) > 0; }
-  // Returns whether a member is alive, although other members report that they do not reach it. A
-  // member whose own call broke is out of step, and so does not count as alive.
+  // Returns whether a member counts as alive, even if other members report that they do not reach
+  // it. Members in step are alive, and so are members that were left out only because they are
+  // apart. A member whose own call broke is out of step and does not count as alive.
   bool IsAlive(int worker) const { return IsInStep(worker) || apart_.left_out.count(worker) > 0; }
 
-  // Keeps gangs from being sent from now on. TakeHeld() hands out `held` when no gang is in flight.
+  // Stops the sending of gangs until Release(). `held` is what TakeHeld() returns once no gang is
+  // in flight.
   using Held = absl::AnyInvocable<void(absl::Status)>;
   void Hold(Held held);
   void Release();
-  // Returns, once, the callback that Hold was given, if no gang that was sent is in flight; else
-  // nullptr.
+  // Returns the callback that Hold() was given, if no gang is in flight; else nullptr. The callback
+  // is returned only once.
   Held TakeHeld();
 
-  // Aborts unless each gang that was sent has a place in the current generation, and only members
-  // of the gang are joining.
+  // Aborts unless the gangs that were sent have places in the current generation, and every worker
+  // that is joining is a member.
   void CheckInvariants() const;
 
  private:
@@ -106,16 +111,16 @@ class GangLineup {
 
   uint64_t generation_ = 0;
   uint64_t sequence_ = 0;
-  bool broken_ = true;  // true if the next gang that is sent begins a generation
-  int failures_ = 0;    // failed generations in a row, with the same members
+  bool broken_ = true;  // whether the next gang begins a generation
+  int failures_ = 0;    // failed generations in a row with the same members
   absl::Time not_before_ = absl::InfinitePast();
   std::set<ClosureId> sent_;
   std::set<int> members_;
   bool several_ = false;
-  std::set<int> out_of_step_;  // members that are out of step
-  std::set<int> joining_;      // members that have got no copy of the variables yet
+  std::set<int> out_of_step_;  // members that a failure or loss has put out of step
+  std::set<int> joining_;      // members that have not got their first copy of the variables
   WorkersApart apart_;
-  uint64_t fenced_ = 0;  // the highest session of a generation whose late pushes are refused
+  uint64_t fenced_ = 0;  // highest fenced session of a generation
   bool held_ = false;
   Held on_held_;
 };

@@ -17,15 +17,16 @@ void OpenRounds::Begin(const Closure& closure) {
   const InvariantsAfter check(*this);
   const uint64_t number = closure.round.number;
   if (number == 0) return;
-  // Several gangs may be under way at once, so each one is tracked by its id.
+  // Several gangs may be under way at once, so each gang is recorded by its closure's id.
   if (closure.gang) {
     gangs_[closure.id] = number;
     return;
   }
-  // Only the newest round is tracked as begun, so a late closure of an earlier round changes
-  // nothing.
+  // Only the newest round is recorded as begun. If the closure is of an earlier round, nothing
+  // changes.
   if (!begun_.empty() && number < begun_.rbegin()->first) return;
-  // Closures are sent in the order of their rounds, so earlier rounds are complete.
+  // Closures are sent in the order of their rounds, so every earlier round has begun completely and
+  // need not be recorded.
   begun_.erase(begun_.begin(), begun_.lower_bound(number));
   Begun& begun = begun_[number];
   begun.aggregate = closure.round.aggregate;
@@ -33,7 +34,7 @@ void OpenRounds::Begin(const Closure& closure) {
 }
 
 const uint64_t* OpenRounds::MayBeHalfApplied() const {
-  // A gang that was sent may have run on some members and not on others.
+  // A gang that was sent may have been run by some members and not by others.
   if (!gangs_.empty()) return &gangs_.begin()->second;
   for (const auto& [number, begun] : begun_) {
     if (!IsApplied(number) && begun.IsFull()) return &number;
@@ -49,8 +50,8 @@ void OpenRounds::Hold(Ready ready) {
 
 OpenRounds::Ready OpenRounds::TakeReady(bool broken) {
   const InvariantsAfter check(*this);
-  // If an error that nobody has observed has broken the round off, the round stays half applied, so
-  // waiting longer would not help.
+  // While an unobserved error has broken a round off, the round stays half applied. Waiting longer
+  // would not change that.
   if (MayBeHalfApplied() != nullptr && !broken) return nullptr;
   return std::exchange(ready_, nullptr);
 }
@@ -72,8 +73,8 @@ void OpenRounds::Release() {
 
 bool OpenRounds::IsHeld(const Closure& closure) const {
   const uint64_t round = closure.round.number;
-  // A full round may be half applied already, and holding back its other closures would not change
-  // that.
+  // If enough closures of the round have begun, slices may have applied the round already. Holding
+  // back the round's other closures would not change that.
   if (!held_ || IsApplied(round) || gangs_.count(closure.id) > 0) return false;
   const auto begun = begun_.find(round);
   return begun == begun_.end() || !begun->second.IsFull();
@@ -94,17 +95,18 @@ OpenRounds::Closures OpenRounds::Answer(std::shared_ptr<Closure> closure) {
   }
   const auto aggregate = static_cast<std::ptrdiff_t>(closure->round.aggregate);
   if (IsApplied(round)) return {std::move(closure)};
-  // Slices may report a round as applied because of answers from before a restore, which are not
-  // counted here.
+  // A slice may report the round as applied because of pushes from before a restore. Their
+  // closures' answers are not counted here.
   const bool applied = closure->round_applied;
   answered_.emplace(closure->id, std::move(closure));
   const std::ptrdiff_t answers =
       std::count_if(answered_.begin(), answered_.end(),
                     [&](const auto& answered) { return answered.second->round.number == round; });
-  // With fewer answers than `aggregate`, slices may only have kept the pushes.
+  // If fewer than `aggregate` closures are answered, slices may have kept the pushes without
+  // applying them.
   if (!applied && answers < aggregate) return {};
-  // The round is applied, so all of its answered closures are done, and so are those of earlier
-  // rounds.
+  // The closure's round is applied now, and so is every earlier round. So all answered closures are
+  // done.
   applied_ = round;
   begun_.clear();
   return Answered();
@@ -123,7 +125,7 @@ void OpenRounds::Forget() {
 }
 
 OpenRounds::Closures OpenRounds::Answered() {
-  // `answered_` is ordered by id, as callers require.
+  // The closures are returned in ascending order of their ids, which is the order of `answered_`.
   Closures taken;
   for (auto& [id, closure] : std::exchange(answered_, {})) taken.push_back(std::move(closure));
   return taken;

@@ -10,18 +10,20 @@ Outcome ClassifyOutcome(const absl::Status& status) {
     case proto::WORKER_LOST:
       return Outcome::kWorkerLost;
     case proto::TRANSIENT:
-      // NOT_FOUND: the worker no longer knows the program, the data set or the iterator.
+      // NOT_FOUND means that the worker no longer knows the program, the data set or the iterator
+      // of the closure.
       return absl::IsNotFound(status) ? Outcome::kForgotten : Outcome::kTransient;
     case proto::PS_LOST:
       return Outcome::kPsLost;
     case proto::STALE:
-      // A parameter server reports STALE after a restart, when it knows no epoch yet.
+      // A parameter server answers STALE after a restart, when no coordinator has told it an epoch
+      // yet.
       if (DetailOf(status).origin().role() == "ps") return Outcome::kPsLost;
-      // The worker belongs to another epoch, or the call arrived before the worker's Attach. In
-      // both cases the worker is attached again.
+      // The worker answers STALE if it belongs to another epoch, or if the call arrived before the
+      // worker's Attach. In both cases the worker is attached again.
       return Outcome::kWorkerLost;
     case proto::ERROR_CLASS_UNKNOWN:
-      // Without a detail the error comes from the transport, not from the worker.
+      // An error without ErrorDetail comes from the transport and not from the worker.
       if (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
           absl::IsCancelled(status)) {
         return Outcome::kWorkerLost;
@@ -34,7 +36,8 @@ Outcome ClassifyOutcome(const absl::Status& status) {
 
 absl::Status ErrorOf(const proto::StepFailure& failure) {
   const absl::Status error(static_cast<absl::StatusCode>(failure.code()), failure.message());
-  // A step that failed must not look like success, even if the worker sent code OK.
+  // If the worker sent code OK for a step that failed, the code becomes UNKNOWN: a failed step must
+  // not look like success.
   return WithDetail(error.ok() ? absl::UnknownError("a step has failed") : error, failure.detail());
 }
 

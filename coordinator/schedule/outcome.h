@@ -1,8 +1,8 @@
 #pragma once
 
-// The classes of the ways in which a call for a closure ends, by what becomes of the closure. The
-// class depends on ErrorDetail and on whether the transport itself failed, never on the text of an
-// error.
+// The ways in which a call that runs a closure can end, classified by what happens to the closure
+// next. The class depends on the error's ErrorDetail and on whether the transport itself failed,
+// never on the text of the error.
 
 #include "absl/status/status.h"
 #include "proto/worker.pb.h"
@@ -11,22 +11,25 @@ namespace cohort {
 
 enum class Outcome {
   kDone,
-  kWorkerLost,  // the closure is put back; its worker gets no closures until it is attached again
-  kTransient,   // the closure is put back
-  // The closure is put back. Its worker could not reach a parameter server, which becomes a
-  // suspect.
+  // The closure is put back into the queue. Its worker gets no closures until the worker is
+  // attached again.
+  kWorkerLost,
+  // The closure is put back into the queue, because another attempt may succeed.
+  kTransient,
+  // The closure is put back into the queue, because its worker could not reach a parameter server.
+  // That server becomes a suspect.
   kPsLost,
-  // The closure is put back. The worker no longer holds a resource that it was given, and gets the
-  // resource again.
+  // The closure is put back into the queue, because its worker no longer holds a resource that it
+  // was given, such as the program. The worker gets the resource again.
   kForgotten,
-  kFailed,  // the error is recorded in the queue, and the closure fails
-  // The closure fails like kFailed: its deadline has passed, and its worker may still run it.
+  kFailed,  // the closure fails with the error of the call
+  // The closure fails because its deadline has passed. Its worker may still run it.
   kExpired,
 };
 
 Outcome ClassifyOutcome(const absl::Status& status);
 
-// Returns the error that the failed step reports; never OK.
+// Returns the error of the failed step that a worker reports; never OK.
 absl::Status ErrorOf(const proto::StepFailure& failure);
 
 }  // namespace cohort

@@ -9,8 +9,8 @@
 namespace cohort {
 
 bool Cut::Covers(ClosureId id) const {
-  // An id is covered if it was given before the cut and is not open: it is done, dropped or
-  // durable.
+  // A cut covers every id that was given before the cut and is not open. Such a closure is done,
+  // dropped or durable.
   return id < next && !std::binary_search(open.begin(), open.end(), id);
 }
 
@@ -25,7 +25,8 @@ void RedoLog::Admit(std::shared_ptr<Closure> closure) {
 
 void RedoLog::MarkDone(ClosureId id) {
   const InvariantsAfter check(*this);
-  // A closure that changes no variables has no record here: it was dropped, or never admitted.
+  // A closure that changes no variables has no record: it was dropped from the log, or never put
+  // into it.
   if (records_.count(id) > 0) done_.insert(id);
 }
 
@@ -48,7 +49,8 @@ Cut RedoLog::BeginCut(ClosureId next) const {
       cut.open.push_back(id);
     }
   }
-  // Every closure below the oldest open closure is covered by this cut or durable.
+  // If closures are open, every closure below the oldest open one is durable once this cut is
+  // committed.
   cut.watermark = cut.open.empty() ? next : cut.open.front();
   return cut;
 }
@@ -56,7 +58,7 @@ Cut RedoLog::BeginCut(ClosureId next) const {
 void RedoLog::CommitCut(const Cut& cut) {
   const InvariantsAfter check(*this);
   for (const Cut::Covered& covered : cut.covered) {
-    // A closure may have been dropped since the cut began.
+    // The closure may have been dropped from the log since the cut began.
     const auto record = records_.find(covered.id);
     if (record == records_.end()) continue;
     durable_round_ = std::max(durable_round_, record->second->round.number);
@@ -69,15 +71,16 @@ ClosureId RedoLog::Watermark(ClosureId next) const {
 }
 
 void RedoLog::ShrinkRounds() {
-  // If errors have ended closures of an applied round, the closures that are left could never fill
-  // the round, so their `aggregate` is reduced.
+  // If errors have ended some closures of a round, the closures that are left cannot fill the round
+  // when they run again. So the round's `aggregate` is reduced to their number.
   struct Members {
     uint32_t count = 0;
     bool applied = false;
   };
   std::map<uint64_t, Members> rounds;
   for (const auto& [id, closure] : records_) {
-    // A committed checkpoint already holds this round in every slice.
+    // The round is part of a committed checkpoint, in every slice. So its `aggregate` no longer
+    // matters.
     if (closure->round.number <= durable_round_) continue;
     Members& members = rounds[closure->round.number];
     ++members.count;
@@ -85,7 +88,7 @@ void RedoLog::ShrinkRounds() {
   }
   for (const auto& [id, closure] : records_) {
     const auto members = rounds.find(closure->round.number);
-    // Only rounds that were applied before the restore get a smaller `aggregate`.
+    // Rounds that were not applied before the restore keep their `aggregate`.
     if (members == rounds.end() || !members->second.applied) continue;
     closure->round.aggregate = std::min(closure->round.aggregate, members->second.count);
   }

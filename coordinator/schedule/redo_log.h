@@ -1,14 +1,14 @@
 #pragma once
 
-// The closures that must run again after a restore. A closure is *done* when all its pushes are
-// applied and *durable* when a committed checkpoint covers the closure. Until the closure is
-// durable, the log keeps its record: the closure with its arguments and the handle to its first
-// result. Pure state: no threads, no calls.
+// The log of closures that must run again after a restore. A closure is *done* when all its pushes
+// are applied, and *durable* when a committed checkpoint covers it. The log keeps the record of a
+// closure (the closure with its arguments and the handle to its result) until the closure is
+// durable. Pure state: no threads, no calls.
 //
 //   admitted -> done -> durable (CommitCut), or dropped (it failed, was cancelled, changes nothing)
 //
-// The watermark is the durable point: every closure with a lower id has ended for good, even after
-// a restore.
+// The log's watermark is the lowest id that is not durable or dropped: every closure below it has
+// ended for good, even after a restore.
 
 #include <cstdint>
 #include <map>
@@ -20,29 +20,32 @@
 
 namespace cohort {
 
-// The closures that a checkpoint covers: those that were done before its first ps took its
-// snapshot.
+// The closures that a checkpoint covers: those that were done before the first parameter server
+// took its snapshot for the checkpoint.
 struct Cut {
   struct Covered {
     ClosureId id;
-    // The result of the closure's first run; nullptr if nobody holds the result.
+    // The RemoteValueState of the closure's first run, or null if no caller holds the closure's
+    // result.
     std::shared_ptr<RemoteValueState> result;
     size_t steps = 1;
   };
-  std::vector<Covered> covered;  // ascending by id; closures that no earlier checkpoint covers
-  std::vector<ClosureId> open;  // ascending; admitted closures that are neither covered nor durable
-  ClosureId next;               // the first id that no closure has yet
+  std::vector<Covered> covered;  // covered closures by ascending id; no earlier cut covers them
+  // The ids of admitted closures that are neither covered nor durable, in ascending order.
+  std::vector<ClosureId> open;
+  ClosureId next;  // the lowest id that no closure has yet
   bool Covers(ClosureId id) const;
-  // The watermark of the parameter servers' logs in this cut: once the cut is committed, every
-  // closure below the watermark is durable.
+  // The id below which every closure is durable once the cut is committed. Parameter servers save
+  // it as their watermark in this checkpoint.
   ClosureId watermark;
 };
 
-// Thread-compatible.
+// The redo log of one scheduler. Thread-compatible.
 class RedoLog {
  public:
-  // Makes a log that holds closures with `steps_max` steps together; the last closure may exceed
-  // the limit. With 0 the log keeps nothing, and nothing can run again.
+  // Makes a log for closures with `steps_max` steps in total; only the last closure may exceed that
+  // number. If `steps_max` is 0, the log keeps nothing, and no closure can run again after a
+  // restore.
   explicit RedoLog(size_t steps_max) : steps_max_(steps_max) {}
 
   bool IsOn() const { return steps_max_ > 0; }
@@ -51,33 +54,35 @@ class RedoLog {
 
   void Admit(std::shared_ptr<Closure> closure);
   void MarkDone(ClosureId id);
-  // Drops the record of a closure that will not run again, not even after a restore.
+  // Drops the record of a closure that will not run again, because it has failed, was cancelled or
+  // changes no variable.
   void Drop(ClosureId id);
 
-  // Begins a cut; `next` is the id that the next admitted closure gets.
+  // Returns the cut of a checkpoint that begins now; `next` is the id that the next admitted
+  // closure will get.
   Cut BeginCut(ClosureId next) const;
-  // Makes the closures that the cut covers durable, and drops their records.
+  // Drops the records of the closures that the cut covers, because they are now durable.
   void CommitCut(const Cut& cut);
 
   // Returns the id of the oldest closure that is not durable, or `next` if there is none.
   ClosureId Watermark(ClosureId next) const;
 
-  // Returns the done closures in the order of their ids, to be queued again; they no longer count
-  // as done. If errors have ended some closures of an applied round, the round from now on needs
-  // only as many closures as are left.
+  // Returns the done closures in the order of their ids, to be queued again. They no longer count
+  // as done. If errors have ended some closures of a round that was applied, `aggregate` of the
+  // round is reduced to the number of closures that are left.
   std::vector<std::shared_ptr<Closure>> TakeDone();
 
-  // Aborts unless `steps_` is the sum of the steps of all records, and every done closure has a
-  // record.
+  // Aborts unless `steps_` is the sum of the steps of all recorded closures, and every done closure
+  // has a record.
   void CheckInvariants() const;
 
  private:
   void ShrinkRounds();
 
   const size_t steps_max_;
-  size_t steps_ = 0;  // the sum of the steps of records_
+  size_t steps_ = 0;  // the sum of the steps of all recorded closures
   std::map<ClosureId, std::shared_ptr<Closure>> records_;
-  std::set<ClosureId> done_;  // ids of done closures; a subset of records_
+  std::set<ClosureId> done_;  // ids of done closures, all of which have records
   uint64_t durable_round_ = 0;
 };
 

@@ -13,7 +13,8 @@ void RemoteValueState::Set(absl::StatusOr<FetchedTensors> result) {
     result_ = std::move(result);
     callbacks.swap(callbacks_);
   }
-  // Callbacks run outside the lock, because they may ask for the result or end other closures.
+  // Callbacks run outside the lock, because a callback may ask for the result or end other
+  // closures.
   ready_.Notify();
   for (const Callback& callback : callbacks) callback(this->result());
 }
@@ -28,13 +29,13 @@ void RemoteValueState::OnReady(Callback callback) {
       return;
     }
   }
-  // The callback runs outside the lock, which is safe because a result that is set never changes.
+  // `callback` may read the result outside the lock, because a result that is set never changes.
   callback(result());
 }
 
 const absl::StatusOr<FetchedTensors>& RemoteValueState::result() const {
   MutexLock lock(mutex_);
-  return result_;  // after it is set, the result is never written again
+  return result_;  // once set, the result never changes
 }
 
 }  // namespace cohort

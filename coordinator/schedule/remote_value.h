@@ -18,7 +18,7 @@ namespace cohort {
 
 using FetchedTensors = std::vector<Tensor>;
 
-// Thread-safe.
+// The result of one closure, which may not be there yet. Thread-safe.
 class RemoteValueState {
  public:
   using Callback = std::function<void(const absl::StatusOr<FetchedTensors>&)>;
@@ -26,23 +26,22 @@ class RemoteValueState {
   // Sets the result. The first call wins; the results of later calls are dropped.
   void Set(absl::StatusOr<FetchedTensors> result);
   bool IsReady() const;
-  // Runs `callback` when the result is ready: at once if the result is ready already.
+  // Runs `callback` once the result is ready, or at once if it is ready already.
   void OnReady(Callback callback);
   const Event& event() const { return ready_; }
-  // Returns the result. Must not be called before event() has happened.
+  // Returns the result. The caller must have waited for event().
   const absl::StatusOr<FetchedTensors>& result() const;
 
  private:
-  Event ready_;  // the event synchronizes itself
+  Event ready_;  // the event needs no lock: it synchronizes itself
   mutable Mutex mutex_;
   absl::StatusOr<FetchedTensors> result_ ABSL_GUARDED_BY(mutex_);
   std::vector<Callback> callbacks_ ABSL_GUARDED_BY(mutex_);
   bool set_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-// Handle to a result; copies share the value. The result travels to the coordinator as long as one
-// copy of the handle lives. If all copies are dropped before the closure ends, the result is not
-// fetched. Thread-safe.
+// A handle to the result of a closure; copies share the result. If all copies are dropped before
+// the closure is sent to a worker, the worker does not send the fetched tensors. Thread-safe.
 class RemoteValue {
  public:
   RemoteValue() = default;
@@ -55,7 +54,8 @@ class RemoteValue {
   RemoteValueState& state() const { return *state_; }
 
  private:
-  // Shared with the caller's copies of the handle; the closure holds a weak pointer.
+  // The state of the result, shared with copies of this handle. The closure itself holds a weak
+  // pointer.
   std::shared_ptr<RemoteValueState> state_;
   uint64_t owner_ = 0;
 };

@@ -42,7 +42,7 @@ Message Pack(const Proto& header) {
 }  // namespace
 
 std::vector<std::string> ResourceCatalog::KeysFor(const Closure& closure) {
-  // The keys are in the order of creation: an iterator needs its data set first.
+  // The keys are in the order in which the resources must be made: a data set before its iterator.
   std::vector<std::string> keys = {ProgramKey(closure)};
   if (const RegisteredDataset* dataset = DatasetOf(closure)) {
     keys.push_back(DatasetKey(dataset->id));
@@ -66,7 +66,8 @@ ResourceRequest ResourceCatalog::Request(const Closure& closure, const std::stri
     request.set_epoch(epoch_);
     request.set_dataset_id(dataset->id);
     *request.mutable_spec() = dataset->spec;
-    // A worker refuses to build a data set that differs from what other workers found.
+    // `expected` is the description of the data set that another worker gave. A worker refuses to
+    // build a data set that differs from it.
     if (auto expected = dataset->expected->Get(); expected.has_value()) {
       *request.mutable_expected() = *std::move(expected);
     }
@@ -79,7 +80,8 @@ ResourceRequest ResourceCatalog::Request(const Closure& closure, const std::stri
   request.set_iterator_id(iterator->id);
   request.set_dataset_id(iterator->dataset->id);
   const auto position = positions_.find({iterator->id, worker});
-  // A restarted worker continues at the position after the last closure that was answered.
+  // If the worker was restarted, its iterator continues after the last element that an answer has
+  // reported.
   if (position != positions_.end()) *request.mutable_position() = position->second;
   return {key, "/cohort.proto.WorkerService/CreateIterator", Pack(request)};
 }
@@ -87,23 +89,24 @@ ResourceRequest ResourceCatalog::Request(const Closure& closure, const std::stri
 SplitInput ResourceCatalog::ElementOf(const std::shared_ptr<const RegisteredDataset>& dataset,
                                       int64_t worker_position,
                                       const proto::IteratorPosition& position) {
-  // Unless the data set is sharded by worker, every worker sees the same elements at the same
-  // positions.
+  // If the data set is not sharded by worker, every worker sees the same elements at the same
+  // positions, so the position alone names the element.
   const auto& transforms = dataset->spec.transforms();
   const bool is_own = std::any_of(transforms.begin(), transforms.end(), [](const auto& transform) {
     return transform.shard().by_worker();
   });
   if (!is_own) return {dataset, position};
-  // The high half holds the worker's position, so the id is above all ids that a coordinator gives,
-  // which count from 1.
+  // The id of the copy has the worker's position plus one in its upper 32 bits. So it differs from
+  // all ids that a coordinator gives, which count from 1.
   const uint64_t id = dataset->id | (static_cast<uint64_t>(worker_position) + 1) << 32;
   std::shared_ptr<const RegisteredDataset>& held = shards_[id];
   if (held == nullptr) {
     auto shard = std::make_shared<RegisteredDataset>(*dataset);
     shard->id = id;
-    // Each worker's shard has its own content, so no other worker's answer is compared with it.
+    // The shard differs from the shards of other workers, so it must not be compared with their
+    // answers.
     shard->expected = std::make_shared<ExpectedOfWorkers>();
-    // In the copy, a fixed shard index makes every worker build the shard that this worker had.
+    // In the copy, the shard index is fixed. So every worker builds the shard that this worker had.
     for (proto::DatasetTransform& transform : *shard->spec.mutable_transforms()) {
       if (!transform.shard().by_worker()) continue;
       transform.mutable_shard()->set_by_worker(false);
@@ -119,8 +122,8 @@ void ResourceCatalog::TakePositions(int worker, const proto::RunClosureResponse&
   if (!answer.has_next_position()) return;
   const auto* iterator = std::get_if<std::shared_ptr<const RegisteredIterator>>(&closure.input);
   if (iterator == nullptr) return;
-  // The next closure on this worker reads from the stored position; `taken` is what this closure
-  // reads again if it is replayed.
+  // The next closure on this worker reads from `next_position`. `taken` is the element that this
+  // closure has read, and reads again if it is replayed.
   SetPosition((*iterator)->id, worker, answer.next_position());
   closure.taken = ElementOf((*iterator)->dataset, answer.worker_position(), answer.position());
 }
@@ -128,8 +131,8 @@ void ResourceCatalog::TakePositions(int worker, const proto::RunClosureResponse&
 void ResourceCatalog::SetPosition(uint64_t iterator_id, int worker,
                                   const proto::IteratorPosition& position) {
   proto::IteratorPosition& held = positions_[{iterator_id, worker}];
-  // Closures that ran side by side may be answered in any order, so only the furthest iterator
-  // position is kept.
+  // Closures that run side by side may be answered in any order, so only the furthest position is
+  // kept.
   const auto at = [](const proto::IteratorPosition& p) {
     return std::make_pair(p.epoch(), p.element());
   };

@@ -15,11 +15,11 @@ namespace cohort {
 
 namespace {
 
-// Upper bound of the closures that DescribeWait() names: a long list helps nobody.
+// The maximum number of closures that DescribeWait() names, so that its text stays readable.
 constexpr size_t kClosuresShownMax = 3;
 
-// Returns the lineup of gangs: with the gangs' first members, or without members if one worker runs
-// a gang.
+// Returns the lineup that orders gangs. If gangs run on several workers, the lineup begins with the
+// workers that the options name as members; otherwise it has no members.
 GangLineup LineupFor(const SchedulerOptions& options) {
   if (options.gang_size <= 1) return GangLineup();
   std::set<int> workers = options.gang_workers;
@@ -29,8 +29,9 @@ GangLineup LineupFor(const SchedulerOptions& options) {
   return GangLineup(std::move(workers));
 }
 
-// Replaces results among the arguments by their tensors. Errors: the error of the first result
-// without tensors, with class INPUT.
+// Replaces each result among the closure's arguments by the tensors that it holds. Errors: the
+// error of the first result that holds an error instead of tensors, with its class changed to
+// INPUT.
 absl::Status Resolve(Closure& closure) {
   std::vector<Argument> resolved;
   for (Argument& argument : closure.arguments) {
@@ -42,7 +43,8 @@ absl::Status Resolve(Closure& closure) {
     const absl::StatusOr<FetchedTensors>& result = value->state().result();
     if (!result.ok()) {
       proto::ErrorDetail detail = DetailOf(result.status());
-      // The class INPUT says that the closure itself is not at fault.
+      // The error class INPUT says that another closure is at fault, and not the one that takes its
+      // result.
       detail.set_error_class(proto::INPUT);
       return WithDetail(
           Annotate(result.status(), absl::StrCat("an argument of closure ", closure.id.value)),
@@ -63,7 +65,8 @@ Scheduler::Change::Change(Scheduler& scheduler) : scheduler_(scheduler) {
 Scheduler::Change::~Change() {
   if (moves_) scheduler_.Pump(effects);
   scheduler_.mutex_.Unlock();
-  // Effects run without the lock, because they are callbacks and calls that may call the scheduler.
+  // The effects run without the scheduler's lock, because they are callbacks and calls that may
+  // call the scheduler again.
   for (auto& effect : effects) effect();
 }
 
@@ -97,7 +100,7 @@ WaitId Scheduler::CheckDone(absl::AnyInvocable<void(absl::StatusOr<bool>)> done)
   Change change(*this);
   if (queue_.HasError()) {
     return waiting_.AddDone([done = std::move(done)](absl::Status error) mutable {
-      // An OK status means that another call received the error, and that no closure is left.
+      // If `done` gets OK, another call has received the error, and no closure is left.
       if (error.ok()) return done(true);
       done(error);
     });
@@ -110,7 +113,8 @@ WaitId Scheduler::CheckDone(absl::AnyInvocable<void(absl::StatusOr<bool>)> done)
 
 bool Scheduler::Abandon(WaitId wait) {
   Change change(*this);
-  return waiting_.Remove(wait);  // if a Join gives up, Schedule calls go on
+  // Schedule calls that waited for the end of this Join go on now.
+  return waiting_.Remove(wait);
 }
 
 void Scheduler::RecordError(const absl::Status& error) {
@@ -131,7 +135,7 @@ void Scheduler::EndFetch() {
 void Scheduler::WorkerReady(int worker, const proto::TaskRef& task, const std::string& address,
                             std::shared_ptr<Channel> channel) {
   Change change(*this);
-  // A worker that is being removed gets no more closures.
+  // A worker that is being removed is not attached, and gets no more closures.
   if (!slots_.Attach(worker, task, address, std::move(channel))) return change.IsNone();
   queue_.OnServing(task);
 }
@@ -153,13 +157,14 @@ void Scheduler::WorkerLost(int worker, const absl::Status& cause) {
     for (const auto& [id, run] : in_flight_) {
       if (!run.Involves(worker)) continue;
       const bool of_session = run.Member(worker)->session == lane->session;
-      // Only a run that was called in the worker's current session may have ended the process.
+      // Only a run that was called in the worker's present session may have caused the end of the
+      // process.
       if (run.called && of_session) {
         run.closure->record.AddUnanswered(run.attempt, lane->task, attributed);
         queue_.Strike(id);
       }
-      // A gang ends when its other members have answered; a run on one worker is taken back with
-      // its session.
+      // A run of a gang ends with the answers of its other members. A run on one worker is taken
+      // back once its session is fenced.
       if (run.gang_channel != nullptr) {
         gangs.push_back(run.gang_channel);
       } else {
@@ -167,24 +172,26 @@ void Scheduler::WorkerLost(int worker, const absl::Status& cause) {
       }
     }
     queue_.OnGivenUp(lane->task);
-    // The worker leaves the gangs, so late pushes of the gangs' current generation are fenced.
+    // A lost worker leaves the gangs. Its late pushes in the present generation of gangs have to be
+    // fenced.
     if (options_.gang_size > 1 && gangs_.IsInStep(worker)) {
       OutOfStepLocked({{worker, gangs_.session()}}, attributed, change.effects);
       fencing = fences_.sessions();
     }
   }
-  // The worker is not a home of variables any more, so fences must not wait for its answer: fences
-  // under way are asked for again.
+  // The lost worker counts no longer as a home of variables, so no fence may wait for its answer.
+  // Fences under way are therefore requested again, from the remaining homes.
   if (!fencing.empty()) AskForFence(fencing, attributed, 1);
   for (const auto& gang : gangs) gang->Lose(worker, attributed);
   FenceAndTakeBack(sessions, attributed);
 }
 
-// Does everything that a change has made possible, in one place and in one order.
+// Does everything that a change of state has made possible, in a fixed order: ends closures,
+// delivers errors, ends waiting calls, admits closures, starts runs, asks for checkpoints.
 void Scheduler::Pump(Effects& effects) {
   const InvariantsAfter check(*this);
-  // Closures and errors are ended first, so that the queue's room and idleness are known before
-  // calls are admitted.
+  // Closures are ended and errors delivered first. Only then is it known whether the queue has room
+  // and whether it is idle.
   for (auto& drained : slots_.TakeDrained()) effects.push_back(std::move(drained));
   EndQueuedLocked(effects);
   for (const auto& struck : queue_.Struck()) QuarantineLocked(*struck, 0, effects);
@@ -199,7 +206,7 @@ void Scheduler::Pump(Effects& effects) {
 
 void Scheduler::ObserveErrorLocked(Effects& effects) {
   if (!queue_.HasError()) return;
-  // The error stays recorded while no call waits that could observe it.
+  // If no call waits that could receive the error, the error stays recorded.
   if (waiting_.empty() || snapshots_.recording) return;
   const absl::Status cancelled = MakeError(
       absl::StatusCode::kCancelled,
@@ -208,17 +215,18 @@ void Scheduler::ObserveErrorLocked(Effects& effects) {
     CancelLocked(std::move(closure), cancelled, effects);
   }
   EndBrokenRoundLocked();
-  if (!queue_.IsIdle()) return;  // the error is delivered once no closure is in flight
+  if (!queue_.IsIdle()) return;  // the error waits until no closure is in flight
   if (!IsFencedLocked(effects)) return;
   absl::Status error = queue_.TakeError();
-  // A closed scheduler raises its error again at every later call.
+  // After Close, the error is recorded again, so that every later call gets it.
   if (!closed_.ok()) queue_.RecordError(closed_);
   WaitingCalls::Admission observer = waiting_.TakeObserver();
-  // A Schedule that observes the error is cancelled with its closure, which was never admitted.
+  // If a Schedule receives the error, its closure was never admitted, and is cancelled.
   if (observer.closure != nullptr) CancelLocked(std::move(observer.closure), cancelled, effects);
   effects.push_back(
       [observer = std::move(observer.admitted), error]() mutable { observer(error); });
-  // The error goes to one call only. Other waiting Done calls are answered as for an empty queue.
+  // Only one call gets the error. All other waiting Done calls are answered as if the queue were
+  // empty and without an error.
   for (Done& other : waiting_.TakeDones()) {
     effects.push_back([other = std::move(other)]() mutable { other(absl::OkStatus()); });
   }
@@ -226,11 +234,12 @@ void Scheduler::ObserveErrorLocked(Effects& effects) {
 
 bool Scheduler::IsFencedLocked(Effects& effects) {
   if (!fences_.IsNeeded() || !options_.fence) return true;
-  // After a pause, late pushes are of an old epoch and need no fence. A fence in the next epoch
-  // would refuse closures that run again.
+  // While the scheduler is paused, all late pushes are of an old epoch, and need no fence. A fence
+  // in the next epoch would refuse the pushes of closures that run again.
   if (!paused_.empty()) return true;
-  // No fence begins during snapshots: a slice that is saved with the fence's watermark would count
-  // closures as ended that the snapshots' cut has open, and that the next coordinator runs again.
+  // No fence begins while snapshots are taken, because a slice would be saved with the fence's
+  // watermark. This watermark counts closures as ended that are open in the checkpoint's cut and
+  // that the next coordinator runs again.
   if (snapshots_.before.has_value()) return false;
   if (fences_.IsUnderWay()) return false;
   effects.push_back([self = shared_from_this(), watermark = queue_.watermark(),
@@ -241,12 +250,14 @@ bool Scheduler::IsFencedLocked(Effects& effects) {
   return false;
 }
 
-// Handles the end of a fence. If the fence has failed, a ps is lost, and with it every variable
-// that a late push could have changed, so the waiting error is delivered in any case.
+// Handles the end of a fence. If the fence has failed, the error that waits for the fence is
+// delivered nevertheless: a ps is then lost, and with it every variable that a late push could
+// change.
 void Scheduler::OnFenced(uint64_t number, const absl::Status& status) {
   if (!status.ok()) Log(LogLevel::kWarning, "fence_failed", {{"cause", status.message()}});
   Change change(*this);
-  // The answer to a fence from before a restore says nothing about closures that have run since.
+  // If the fence began before a restore, its answer says nothing about closures that have run
+  // since.
   if (!fences_.End(number)) change.IsNone();
 }
 
@@ -261,13 +272,13 @@ void Scheduler::CancelLocked(std::shared_ptr<Closure> closure, const absl::Statu
                              Effects& effects) {
   DropLocked(closure->id);
   effects.push_back([closure = std::move(closure), status] {
-    // The closure's result is set outside the lock, because setting it runs callbacks.
+    // The closure's result is set outside the scheduler's lock, because setting it runs callbacks.
     if (const auto result = closure->result.lock()) result->Set(status);
   });
 }
 
 void Scheduler::FinishJoinsLocked(Effects& effects) {
-  // A paused scheduler may get more replays, so it is not idle.
+  // While the scheduler is paused, it counts as busy, because Resume may queue replays.
   if (queue_.HasError() || !queue_.IsIdle() || !paused_.empty() || snapshots_.recording) return;
   for (Done& join : waiting_.TakeJoins()) {
     effects.push_back([join = std::move(join)]() mutable { join(absl::OkStatus()); });
@@ -275,17 +286,19 @@ void Scheduler::FinishJoinsLocked(Effects& effects) {
 }
 
 void Scheduler::AdmitLocked(Effects& effects) {
-  // A closure that is scheduled while a Join waits does not belong to the Join, so its admission
-  // waits until the Join has ended.
+  // A Join waits only for closures that were scheduled before it. So closures that are scheduled
+  // later are admitted only after the Join has ended.
   while (!queue_.HasError() && !waiting_.HasJoin() && waiting_.HasSchedule() && queue_.HasRoom()) {
-    // A full redo log gets room only when a checkpoint makes closures durable.
+    // If the redo log is full, it gets room only through a checkpoint, which makes closures
+    // durable.
     if (!redo_.HasRoom()) {
       if (options_.on_checkpoint_due) effects.push_back(options_.on_checkpoint_due);
       return;
     }
     WaitingCalls::Admission admission = waiting_.TakeSchedule();
     const std::shared_ptr<Closure> closure = std::move(admission.closure);
-    // A closure that takes results of other closures waits until all of them are there.
+    // If a closure takes results of other closures as arguments, it waits until all of these are
+    // ready.
     closure->inputs_left = static_cast<size_t>(
         std::count_if(closure->arguments.begin(), closure->arguments.end(),
                       [](const Argument& a) { return std::holds_alternative<RemoteValue>(a); }));
@@ -294,7 +307,7 @@ void Scheduler::AdmitLocked(Effects& effects) {
     redo_.Admit(closure);
     if (closure->inputs_left > 0) WatchInputs(closure, effects);
     if (closure->deadline != absl::InfiniteFuture()) {
-      // The timer holds a weak pointer, because the timer may outlive the scheduler.
+      // The timer holds a weak pointer to the scheduler, because it may outlive the scheduler.
       timers_[id] = clock_.CallAt(closure->deadline, [weak = weak_from_this(), id] {
         if (const auto self = weak.lock()) self->Expire(id);
       });
@@ -304,13 +317,15 @@ void Scheduler::AdmitLocked(Effects& effects) {
   }
 }
 
-// Returns whether the next closure must wait because of bounded staleness. Closures that a lost
-// worker had, and closures that run again after a restore, have not ended, so the bound holds for
-// them too. The oldest closure is never too far ahead.
+// Returns whether the next closure must wait because of bounded staleness: it is more than
+// steps_ahead_max ids ahead of the oldest closure that has not ended. Closures that were lost with
+// a worker, or run again after a restore, have not ended, so the bound holds for them too. The
+// oldest closure itself never has to wait.
 bool Scheduler::IsTooFarAheadLocked() const {
   const Closure* const next = queue_.Front();
   if (next == nullptr || next->id == queue_.watermark()) return false;
-  // The closure's last step decides, since it is the last one to read the variables.
+  // The last step of a closure decides how far ahead it is, because this step reads the variables
+  // last.
   const uint64_t last = next->id.value + next->num_steps() - 1;
   return last - queue_.watermark().value > options_.steps_ahead_max;
 }
@@ -319,16 +334,18 @@ bool Scheduler::IsBehindARoundLocked() const {
   const Closure* const front = queue_.Front();
   const uint64_t next = front == nullptr ? 0 : front->round.number;
   if (front != nullptr && rounds_.IsHeld(*front)) return true;
-  // A gang does not wait for earlier rounds: the lineup keeps gangs in order on the workers.
+  // A gang need not wait until earlier rounds are applied: gangs keep their order on the workers
+  // (gang_lineup.h).
   if (front != nullptr && front->gang) return !gangs_.IsOpen(clock_.Now());
   if (rounds_.IsApplied(next)) return false;
   for (const auto& [id, run] : in_flight_) {
-    // `in_flight_` is ordered by id, so the first round that is not applied is the oldest one.
+    // `in_flight_` is ordered by id, so the first round found here that is not applied is the
+    // oldest such round in flight.
     const uint64_t round = run.closure->round.number;
     if (!rounds_.IsApplied(round)) return round < next || rounds_.HasOlder(next);
   }
-  // A round that an error has broken off holds no later closure back, even if no call has observed
-  // the error.
+  // If an error has broken an earlier round off, that round will never be applied, so no later
+  // closure waits for it.
   return rounds_.HasOlder(next) && !queue_.HasError();
 }
 
@@ -336,18 +353,20 @@ bool Scheduler::IsRoundBrokenLocked() const {
   return queue_.HasError() && in_flight_.empty() && !queue_.HasQueuedReplay();
 }
 
-// Ends a broken round: its answered closures count as ended, though not as done. Results of replays
-// were given out before, so the replays that are left run again as a smaller round.
+// Gives up rounds that an error has broken off. Their answered closures count as cancelled. Replays
+// among them cannot be cancelled, because callers have already seen their results, so they run
+// again as a smaller round.
 void Scheduler::EndBrokenRoundLocked() {
   if (!IsRoundBrokenLocked()) return;
-  // The slices must drop the pushes that they kept for the broken round.
+  // Slices may have kept pushes of the broken round. A fence makes the slices drop these pushes.
   if (!rounds_.empty()) fences_.Need();
   const OpenRounds::Closures answered = rounds_.TakeAnswered();
-  std::map<uint64_t, uint32_t> left;  // number of replays that run again, by round
+  std::map<uint64_t, uint32_t> left;  // number of replays to run again, by round
   for (const auto& closure : answered) left[closure->round.number] += queue_.IsReplay(closure->id);
   for (const auto& closure : answered) {
     if (queue_.IsReplay(closure->id)) {
-      // The round's aggregate must not exceed the closures of the round that can still be answered.
+      // The round can be applied only if its `aggregate` does not exceed the number of closures
+      // that are left.
       closure->round.aggregate = std::min(closure->round.aggregate, left[closure->round.number]);
       queue_.PutBack(closure->id);
     } else {
@@ -365,8 +384,8 @@ void Scheduler::FinishHoldLocked(Effects& effects) {
     effects.push_back(
         [idle = std::exchange(*drain_, nullptr)]() mutable { idle(absl::OkStatus()); });
   }
-  // A broken round never becomes ready, so the callback of HoldRounds gets an error that names the
-  // round.
+  // If an error has broken a round off, the round stays half applied. The callback of HoldRounds
+  // then gets an error that names the round.
   OpenRounds::Ready ready = rounds_.TakeReady(IsRoundBrokenLocked());
   if (ready == nullptr) return;
   effects.push_back(
@@ -376,17 +395,18 @@ void Scheduler::FinishHoldLocked(Effects& effects) {
 void Scheduler::DispatchLocked(Effects& effects) {
   if (!paused_.empty() || !closed_.ok()) return;
   while (queue_.queued() > 0) {
-    // Closures that are queued after an error will be cancelled, unless a call waits for their
-    // effects.
+    // After an error, queued closures do not start, because they will be cancelled. They do start
+    // if a Fetch or WhenStable waits for their effects.
     const bool stops = options_.stop_at_first_error && fetches_ == 0 && stable_waits_.empty();
     if (queue_.HasError() && stops && !queue_.IsReplay(queue_.Front()->id)) return;
-    // Closures that the snapshots' cut does not know must not change variables before EndSnapshots.
+    // Closures that came after the cut of a checkpoint must not change variables before
+    // EndSnapshots.
     if (snapshots_.before.has_value() && !(queue_.Front()->id < *snapshots_.before)) return;
     if (IsTooFarAheadLocked() || IsBehindARoundLocked() || IsDrainedLocked()) return;
     const std::vector<int> workers = WorkersForFrontLocked();
     if (workers.empty()) return;
     Run run = TakeFrontLocked(workers);
-    // The run is started outside the lock, because its call may end at once.
+    // Start() is called outside the lock, because the run's call may end at once.
     effects.push_back([self = shared_from_this(), run = std::move(run)]() mutable {
       self->Start(std::move(run));
     });
@@ -397,7 +417,8 @@ void Scheduler::WatchInputs(const std::shared_ptr<Closure>& closure, Effects& ef
   for (const Argument& argument : closure->arguments) {
     const auto* value = std::get_if<RemoteValue>(&argument);
     if (value == nullptr) continue;
-    // OnReady is called outside the lock, because a result that is ready runs the callback at once.
+    // OnReady is called outside the lock: if the result is ready already, the callback runs at
+    // once.
     effects.push_back([weak = weak_from_this(), value = *value, id = closure->id] {
       value.state().OnReady([weak, id](const absl::StatusOr<FetchedTensors>&) {
         if (const auto self = weak.lock()) self->OnInput(id);
@@ -409,8 +430,8 @@ void Scheduler::WatchInputs(const std::shared_ptr<Closure>& closure, Effects& ef
 void Scheduler::OnInput(ClosureId id) {
   Change change(*this);
   Closure* const closure = queue_.FindWaiting(id);
-  // The closure becomes ready with its last missing result; a closure that was cancelled does not
-  // wait any more.
+  // There is nothing to do if the closure was cancelled meanwhile, or if it waits for further
+  // results.
   if (closure == nullptr || --closure->inputs_left > 0) return change.IsNone();
   const absl::Status resolved = Resolve(*closure);
   if (resolved.ok()) {
@@ -421,8 +442,8 @@ void Scheduler::OnInput(ClosureId id) {
   }
 }
 
-// Ends a queued closure with an error. The caller records the error in the queue, if callers of
-// Schedule, Join or Done are to get it.
+// Ends a queued closure with an error. Does not record the error in the queue: the caller does that
+// if a call of Schedule, Join or Done is to receive the error.
 void Scheduler::FailQueuedLocked(ClosureId id, const absl::Status& error, Effects& effects) {
   const std::shared_ptr<Closure> closure = queue_.RemoveQueued(id);
   ++stats_.failed;
@@ -433,9 +454,10 @@ void Scheduler::FailQueuedLocked(ClosureId id, const absl::Status& error, Effect
 }
 
 bool Scheduler::QuarantineLocked(const Closure& closure, uint32_t ends_now, Effects& effects) {
-  // While the closure is in flight, its attempt may end well.
+  // A closure in flight is not quarantined, because its present attempt may succeed.
   if (in_flight_.count(closure.id) > 0) return false;
-  // If the job has only one worker, its crashes count without a comparison with other workers.
+  // If the job has only one worker, there is no other worker to compare with, so crashes of this
+  // worker alone are enough.
   const bool only_worker = slots_.known() <= 1;
   if (!closure.record.IsPoison(options_.quarantine_after, only_worker, ends_now)) return false;
   const std::string casualties = closure.record.Casualties(ends_now);
@@ -444,7 +466,7 @@ bool Scheduler::QuarantineLocked(const Closure& closure, uint32_t ends_now, Effe
       {{"closure", closure.id.value}, {"causes", casualties}});
   const absl::Status error = absl::UnavailableError(
       absl::StrCat("closure ", closure.id.value, " is quarantined: ", casualties));
-  // A round needs all of its closures, so a closure of a round is never skipped.
+  // A closure of a round is never skipped, because its round needs all of its closures.
   const bool skipped = options_.quarantine == Quarantine::kSkip && closure.round.number == 0;
   if (!skipped) queue_.RecordError(error);
   FailQueuedLocked(closure.id, error, effects);
@@ -463,13 +485,13 @@ void Scheduler::EndTimerLocked(ClosureId id) {
   timers_.erase(timer);
 }
 
-// Ends a closure whose deadline passes while the closure waits or is queued. Once the closure is in
-// flight, its call ends at the deadline by itself.
+// Ends a closure whose deadline has passed while it waits for arguments or is queued. If the
+// closure is in flight, nothing is done: the time limit of its call is the deadline.
 void Scheduler::Expire(ClosureId id) {
   Change change(*this);
   timers_.erase(id);
   const Closure* const closure = queue_.FindQueued(id);
-  // FindQueued() does not return a closure that is in flight or has ended.
+  // If FindQueued() returns nullptr, the closure is in flight or has ended.
   if (closure == nullptr) return change.IsNone();
   const absl::Status error =
       MakeError(absl::StatusCode::kDeadlineExceeded,

@@ -1,19 +1,19 @@
 #pragma once
 
-// Runs closures on workers. The scheduler joins the queue (closure_queue.h), the workers' slots
-// (slot_table.h), and the resources that workers must hold (resource_catalog.h). All calls are
-// asynchronous: a completion runs once, on the calling thread or on the transport's thread, and
-// must not block.
+// Runs closures on workers. The scheduler joins the queue of closures (closure_queue.h), the
+// workers' slots (slot_table.h), and the resources that workers must hold (resource_catalog.h). All
+// calls are asynchronous: a completion runs once, on the calling thread or on a thread of the
+// transport, and must not block.
 //
 // The first-error protocol: the scheduler records the first application error. The next Schedule,
 // Join or Done observes the error: every queued closure is cancelled, closures in flight are
-// awaited, then the error is delivered to that one call and cleared. Nothing runs at that moment,
-// and the scheduler is usable again. A lost worker may still be at work, so its closures are fenced
-// on the parameter servers before the error is delivered.
+// awaited, then the error is delivered to that one call and cleared. At that moment no closure
+// runs, and the scheduler can be used again. A lost worker may still be at work, so its closures
+// are fenced on the parameter servers before the error is delivered.
 //
 // Recovery (coordinator/recovery): Pause takes every closure back from the workers. Once the
-// parameter servers hold a cut again, Resume queues the closures that the cut does not cover, under
-// their old ids.
+// parameter servers are restored to a cut, Resume queues the closures that the cut does not cover,
+// under their old ids.
 
 #include <cstddef>
 #include <cstdint>
@@ -47,129 +47,136 @@
 
 namespace cohort {
 
-// The state of the checkpoint whose snapshots are being taken, or else of the next checkpoint.
+// The state of the checkpoint whose snapshots are being taken. Between two checkpoints, the state
+// of the next one.
 struct SnapshotState {
-  // While snapshots are taken, only closures with a lower id than this one run.
+  // The id of the first closure that must wait. While snapshots are taken, only closures with lower
+  // ids run.
   std::optional<ClosureId> before;
-  ClosureId watermark;  // the watermark of the snapshots' cut; no push carries a higher one
-  // Steps done since the last snapshots; options.checkpoint_every limits them.
+  ClosureId watermark;  // watermark of the cut; no push carries a higher one
+  // Steps of closures done since the last snapshots. A checkpoint is due at
+  // options.checkpoint_every steps.
   size_t done_since = 0;
-  bool asked = false;      // true if a checkpoint was asked for since the last snapshots
-  bool recording = false;  // true while BeginSnapshots' `record` runs
+  bool asked = false;      // whether a checkpoint was asked for since the last snapshots
+  bool recording = false;  // whether BeginSnapshots now calls `record`
 };
 
 struct SetUpEnd;
 
-// Thread-safe. Shared: calls in flight hold the scheduler.
+// Calls in flight share the ownership of the scheduler. Thread-safe.
 class Scheduler : public std::enable_shared_from_this<Scheduler> {
  public:
   using Options = SchedulerOptions;
   using Stats = SchedulerStats;
   using Done = WaitingCalls::Done;
-  // `clock` outlives the scheduler
+  // Makes a scheduler. `clock` outlives the scheduler.
   static std::shared_ptr<Scheduler> Create(Clock& clock, Options options);
-  // Admits the closure when there is room and no Join is waiting, then runs `admitted`. If an error
-  // is recorded, `admitted` may get the error, and the closure is then cancelled.
+  // Admits the closure once there is room and no Join is waiting, and then runs `admitted`. If an
+  // error is recorded meanwhile, `admitted` may get the error, and the closure is cancelled.
   WaitId Schedule(std::shared_ptr<Closure> closure, Done admitted);
-  // Runs `done` when nothing is queued or in flight, or with a recorded error.
+  // Runs `done` once no closure is queued or in flight. If an error is recorded, `done` may get the
+  // error.
   WaitId Join(Done done);
-  // Tells `done` whether a Join would end now, or gives a recorded error.
+  // Calls `done` with true if a Join would end now, and with false otherwise. If an error is
+  // recorded, `done` gets the error instead.
   WaitId CheckDone(absl::AnyInvocable<void(absl::StatusOr<bool>)> done);
-  // Gives up a waiting call: its completion will not run, and its closure, if not admitted yet,
-  // never will be. Returns false if the completion has run or is about to run.
+  // Gives up a waiting Schedule, Join or Done: its completion will not run. The closure of a
+  // Schedule will not be admitted. Returns false if the completion has run or is about to run.
   bool Abandon(WaitId wait);
-  // Records an error that no closure reported, such as a lost ps.
+  // Records an error that does not come from a closure, such as the loss of a ps.
   void RecordError(const absl::Status& error);
-  // Records an error like RecordError. From then on, every closure ends with this error, and every
-  // Schedule, Join and Done gets it.
+  // Closes the scheduler for good: records the error, ends every closure with it, and delivers it
+  // to every waiting and later Schedule, Join and Done.
   void Close(const absl::Status& error);
-  // Mark the begin and the end of a wait for a result. In between, an error that no call has
-  // observed does not stop closures, because the result may need them.
+  // Mark the begin and the end of a wait for the result of a closure. In between, queued closures
+  // run even if an error is recorded that no call has observed: the result may need them.
   void BeginFetch();
   void EndFetch();
-  void SetEpoch(uint64_t epoch);  // sets the epoch of later calls; Resume sets it too
-  // Pauses: no closure runs until Resume, and closures in flight are queued again, whatever their
-  // calls answer. Until Resume a closure ends only at its deadline, and a Join waits. `why` is
-  // shown to people.
+  void SetEpoch(uint64_t epoch);  // sets the epoch that later calls carry
+  // Pauses the scheduler: no closure runs until Resume. Closures in flight are queued again, and
+  // answers of their calls no longer count. Until Resume, a Join waits, and closures end only at
+  // their deadlines. `why` is shown to people.
   void Pause(absl::string_view why);
-  // Resumes after a restore: the parameter servers hold what the last committed cut covers, and
-  // every other closure runs again.
+  // Resumes after a restore, under a new epoch. The parameter servers now hold what the last
+  // committed cut covers; every closure that the cut does not cover runs again.
   void Resume(uint64_t epoch);
-  // Returns what a checkpoint covers whose first snapshot is taken after this call.
+  // Returns the cut of a checkpoint that begins now. Its snapshots must be taken after this call.
   Cut BeginCut() const;
-  // Holds rounds: until EndSnapshots no round becomes half applied (open_rounds.h). Returns a
-  // status at once if no round may be half applied now. Otherwise returns nothing, and `ready` gets
-  // the status later, unless a Pause comes first. Errors: FAILED_PRECONDITION naming a broken
-  // round.
+  // Holds rounds: until EndSnapshots, no further round becomes half applied (open_rounds.h). If no
+  // round is half applied, or if a round is broken, returns a status at once. Otherwise returns
+  // nothing, and `ready` gets the status later, unless a Pause comes first. Errors:
+  // FAILED_PRECONDITION naming a round that an error has broken off.
   std::optional<absl::Status> HoldRounds(Done ready);
-  // Begins the cut of a checkpoint whose snapshots are taken now. Closures that are admitted after
-  // this call do not run until EndSnapshots: the snapshots would hold their effect under ids that
-  // the next coordinator may give to other closures. In `record`, which runs without the lock, the
-  // caller records its own state at the moment of the cut. Until `record` has returned, no Join
-  // ends and no error is observed, so the program cannot go past closures that the cut leaves open.
+  // Begins the cut of a checkpoint whose snapshots are taken now, and returns the cut. Calls
+  // `record` without the lock, so that the caller can record its own state at the moment of the
+  // cut. Closures that are admitted after this call do not run until EndSnapshots: otherwise the
+  // snapshots would hold their effect, while the next coordinator may give their ids to other
+  // closures. Until `record` has returned, no Join ends and no error is observed, so the program
+  // cannot go on as if closures had ended that the cut leaves open.
   using RecordCut = absl::FunctionRef<void(const Cut& cut)>;
   Cut BeginSnapshots(RecordCut record = [](const Cut&) {});
   void EndSnapshots();
-  // Makes the closures of the cut durable, because the cut's checkpoint is committed.
+  // Makes the closures that the cut covers durable. Called when the cut's checkpoint is committed.
   void CommitCut(const Cut& cut);
-  // Returns whether Schedule waits until a checkpoint makes room in the redo log.
+  // Returns whether a Schedule waits for a checkpoint, which makes room in the redo log.
   bool IsHeldByRedoLog() const;
-  // Lets no closure begin until EndDrain, except closures that a round under way needs. `idle` runs
-  // when nothing is in flight.
+  // Lets no closure begin until EndDrain, except closures that a round under way needs to be
+  // applied. `idle` runs once no closure is in flight.
   void Drain(Done idle);
   void EndDrain();
   // Runs `done` once the scheduler is not paused and every closure that was done before a restore
-  // is done again: variables then reflect all results that callers have seen. Errors: the error
-  // given to Close.
+  // is done again. At that moment, the variables contain the effects of all results that callers
+  // have seen. Errors: the error given to Close.
   void WhenStable(Done done);
-  // Makes `next` the id of the next closure; the ids in between belong to an earlier process. Ids
-  // only grow.
+  // Makes `next` the id of the next closure. `next` must be greater than every id given so far. The
+  // ids in between belong to closures of an earlier process.
   void SkipTo(ClosureId next);
   ClosureId NextId() const;
   void WorkerReady(int worker, const proto::TaskRef& task, const std::string& address,
                    std::shared_ptr<Channel> channel);
-  // Notes that the worker's process was given up. When every ps has fenced the process, its
-  // closures in flight are put back, whatever their calls wait for. The worker gets nothing until
-  // WorkerReady.
+  // Notes that the worker's process was given up. Once every ps has fenced the process, its
+  // closures in flight are put back into the queue, even if their calls have not ended. The worker
+  // gets no closures until WorkerReady.
   void WorkerLost(int worker, const absl::Status& cause);
-  // Puts workers out of step: gangs run on the other members until InStep.
+  // Puts workers out of step: until InStep, gangs run on the other members of the group.
   void OutOfStep(const std::set<int>& workers, const absl::Status& cause);
-  // Puts a worker in step, unless the process that received the copy of the variables no longer
-  // serves. `incarnation` names that process; 0 accepts any.
+  // Puts a worker in step again, which has received a copy of the variables. Does not do so if the
+  // worker's process is no longer the one that received the copy: `incarnation` names that process,
+  // and 0 accepts any process.
   void InStep(int worker, uint64_t incarnation = 0);
   // Adds a worker to gangs of several workers. The worker is out of step until InStep.
   void JoinGangs(int worker);
-  // Replaces the set of workers that cannot reach tasks that they need.
+  // Replaces the set of workers that cannot reach a task that they need.
   void SetApart(const WorkersApart& apart);
-  // Sends no gang until ReleaseGangs. `held` runs when no gang is in flight.
+  // Sends no gang until ReleaseGangs. `held` runs once no gang is in flight.
   void HoldGangs(Done held);
   void ReleaseGangs();
-  // Removes a worker: the worker gets no more closures, and gangs run without it. `drained` runs
-  // when no closure is in flight on the worker.
+  // Removes a worker: it gets no more closures, and gangs run without it. `drained` runs once no
+  // closure is in flight on the worker.
   void RemoveWorker(int worker, absl::AnyInvocable<void()> drained);
   Stats stats() const;
-  // Returns the counters of each worker that has not been removed.
+  // Returns the counters of every worker that has served and was not removed.
   std::map<int, WorkerStats> workers() const;
-  // Describes for people which closures are in flight, on which workers, and which calls wait.
+  // Returns a text for people: which closures are in flight on which workers, and which calls wait.
   std::string DescribeWait() const;
 
  private:
   using Run = WorkerRun;
-  // Callbacks that run after the lock is released.
+  // Callbacks that run after the scheduler's lock is released.
   using Effects = std::vector<absl::AnyInvocable<void()>>;
 
   Scheduler(Clock& clock, Options options);
 
-  // A change of the scheduler's state under the lock. Its destructor does what the change has made
-  // possible (Pump), and then runs the effects outside the lock. Thread-compatible.
+  // A change of the scheduler's state. The lock is held as long as this object lives. The
+  // destructor does what the change has made possible (Pump), releases the lock, and then runs the
+  // effects. Thread-compatible.
   class ABSL_SCOPED_LOCKABLE Change {
    public:
     explicit Change(Scheduler& scheduler) ABSL_EXCLUSIVE_LOCK_FUNCTION(scheduler.mutex_);
     ~Change() ABSL_UNLOCK_FUNCTION();
     Change(const Change&) = delete;
     Change& operator=(const Change&) = delete;
-    // Notes that nothing has changed, so Pump does not run: an error that waits is observed by the
-    // next change only.
+    // Notes that this change has changed nothing, so that its destructor does not call Pump.
     void IsNone() { moves_ = false; }
     Effects effects;
 
@@ -178,8 +185,8 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
     bool moves_ = true;
   };
   friend class InvariantsAfter<Scheduler>;
-  // Aborts unless each closure that is not queued is in flight or answered, and slots count
-  // what workers run.
+  // Aborts unless every closure that has not ended is queued, in flight or answered, and each
+  // worker's number of closures in flight is the number of runs on the worker.
   void CheckInvariants() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Pump(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ObserveErrorLocked(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -188,21 +195,22 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   void FinishJoinsLocked(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DispatchLocked(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsTooFarAheadLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Returns whether the oldest queued closure must wait because of rounds: its round is held, or an
+  // Returns whether the oldest queued closure must wait because its round is held, or because an
   // earlier round is not applied yet.
   bool IsBehindARoundLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Returns whether an error has ended some closures of a round, and no closure under way can
-  // complete the round.
+  // Returns whether a round can no longer be completed: an error is recorded, no closure is in
+  // flight, and no replay is queued.
   bool IsRoundBrokenLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndBrokenRoundLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void FinishHoldLocked(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Returns whether a Drain keeps the front closure from beginning.
+  // Returns whether the oldest queued closure may not begin because of Drain().
   bool IsDrainedLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::vector<int> WorkersForFrontLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OutOfStepLocked(const std::map<int, uint64_t>& workers, const absl::Status& cause,
                        Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Run TakeFrontLocked(const std::vector<int>& workers) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Returns whether no late push can be applied; if false, the caller waits until OnFenced.
+  // Returns whether every late push is refused or impossible. If not, asks for a fence, and the
+  // caller has to wait until OnFenced.
   bool IsFencedLocked(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OnFenced(uint64_t number, const absl::Status& status);
   void EndQueuedLocked(Effects& effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -210,30 +218,31 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void WatchInputs(const std::shared_ptr<Closure>& closure, Effects& effects)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void OnInput(ClosureId id);  // runs when an argument of the closure has become ready
+  void OnInput(ClosureId id);  // called when one argument has become ready
   void FailQueuedLocked(ClosureId id, const absl::Status& error, Effects& effects)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Removes the redo record and the timer of a closure that will not run again, not even after a
-  // restore.
+  // Drops the redo record and the timer of a closure that will never run again.
   void DropLocked(ClosureId id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndTimerLocked(ClosureId id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Expire(ClosureId id);  // ends a queued closure at its deadline
+  void Expire(ClosureId id);  // ends the closure at its deadline if it is queued
   bool IsCurrentLocked(const Run& run) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Gives the workers of a run whose call broke with `status` no closures until they attach again.
+  // Handles a run whose call broke with `status`: its workers, or only the one at fault, get no
+  // closures until they attach again.
   void SuspectLocked(const Run& run, const absl::Status& status, Effects& effects)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Puts back the closures in flight in these sessions, once every ps has fenced the sessions.
+  // Asks every ps to fence these sessions, and then puts their closures in flight back into the
+  // queue.
   void FenceAndTakeBack(const std::set<uint64_t>& sessions, const absl::Status& cause);
   void AskForFence(const std::set<uint64_t>& sessions, const absl::Status& cause, int tries);
   void TakeBack(const std::set<uint64_t>& sessions, const absl::Status& cause);
   void Start(Run run);
   void Prepare(Run run);
-  // Returns false if the run has been taken back.
+  // Records the end of a set-up call. Returns false if the run was taken back meanwhile.
   bool TakeSetUp(const Run& run, const SetUpEnd& end);
   void Call(Run run);
   void End(const Run& run, absl::StatusOr<Envelope<proto::RunClosureResponse>> response);
-  // Returns whether a queued closure counts as the cause of its casualties (attempts.h), and ends
-  // such a closure.
+  // If the queued closure is the cause of its casualties (attempts.h), ends it and returns true.
+  // Otherwise returns false. `ends_now` is the attempt that ends now, or 0.
   bool QuarantineLocked(const Closure& closure, uint32_t ends_now, Effects& effects)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndLocked(const Run& run, const absl::Status& status, Outcome outcome, Effects& effects)
@@ -247,15 +256,16 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
   const Options options_;
   mutable Mutex mutex_;
   uint64_t epoch_ ABSL_GUARDED_BY(mutex_);
-  // Why the scheduler is paused; empty if it is not paused.
+  // The reason why the scheduler is paused, for people. Empty if it is not paused.
   std::string paused_ ABSL_GUARDED_BY(mutex_);
   absl::Status closed_ ABSL_GUARDED_BY(mutex_);
   ClosureQueue queue_ ABSL_GUARDED_BY(mutex_);
   RedoLog redo_ ABSL_GUARDED_BY(mutex_);
   SnapshotState snapshots_ ABSL_GUARDED_BY(mutex_);
-  // The callback of Drain; set until EndDrain, and null once called.
+  // The callback of a Drain. The outer value is absent while there is no Drain; the callback is
+  // null once it has run.
   std::optional<Done> drain_ ABSL_GUARDED_BY(mutex_);
-  int fetches_ ABSL_GUARDED_BY(mutex_) = 0;  // number of BeginFetch calls without their EndFetch
+  int fetches_ ABSL_GUARDED_BY(mutex_) = 0;  // number of fetches that wait for a result
   std::vector<Done> stable_waits_ ABSL_GUARDED_BY(mutex_);
   ResourceCatalog resources_ ABSL_GUARDED_BY(mutex_);
   SlotTable slots_ ABSL_GUARDED_BY(mutex_);

@@ -1,4 +1,4 @@
-// The scheduler's part that runs closures on workers: it chooses the workers for the next closure,
+// The part of Scheduler that runs closures on workers: it chooses the workers for the next closure,
 // calls them, handles the end of each call, and knows which members of gangs are in step.
 
 #include <algorithm>
@@ -21,8 +21,9 @@ namespace {
 constexpr absl::Duration kMillisecond = absl::Milliseconds(1);
 constexpr int kFenceTriesMax = 3;
 constexpr absl::Duration kFenceRetry = absl::Milliseconds(100);
-// How long a worker gets no closures after it could not reach a parameter server. Meanwhile the
-// server comes back or is declared lost; without this pause, closures would fail again and again.
+// The time for which a worker gets no closures after it could not reach a parameter server. During
+// this time the server comes back or is declared lost. Without the pause, one closure after another
+// would fail.
 constexpr absl::Duration kHold = absl::Milliseconds(250);
 constexpr char kRunClosure[] = "/cohort.proto.WorkerService/RunClosure";
 
@@ -30,7 +31,7 @@ bool EndsTheClosure(Outcome outcome) {
   return outcome == Outcome::kDone || outcome == Outcome::kFailed || outcome == Outcome::kExpired;
 }
 
-// Returns the error of a closure whose deadline passed while the closure was in flight on the task.
+// Returns the error of a closure whose deadline has passed while it was in flight on the task.
 absl::Status ExpiredOn(const proto::TaskRef& task, const Closure& closure) {
   proto::ErrorDetail detail;
   detail.set_error_class(proto::APPLICATION);
@@ -43,9 +44,10 @@ absl::Status ExpiredOn(const proto::TaskRef& task, const Closure& closure) {
                     detail);
 }
 
-// Returns the smaller of `timeout` and the time until the closure's deadline, at least 1 ms.
+// Returns the smaller of `timeout` and the time until the deadline of the run's closure, but at
+// least 1 ms.
 absl::Duration UntilDeadline(const WorkerRun& run, absl::Duration timeout, absl::Time now) {
-  // With a limit of 1 ms, a call that starts after the deadline fails at once like any call that
+  // If the deadline has passed, the limit is 1 ms: the call then fails at once, like any call that
   // runs out of time.
   return std::min(timeout, std::max(run.closure->deadline - now, kMillisecond));
 }
@@ -59,9 +61,9 @@ absl::Duration SilenceOfSetUp(const UnansweredCall& call, absl::Duration silence
 
 }  // namespace
 
-// Chooses the worker with the most room or, for a gang, all workers that are in step. A gang that
-// waits for room stays at the front of the queue, so that no other closure takes a slot before the
-// gang.
+// Chooses the workers for the oldest queued closure: the worker with the most room or, for a gang,
+// all members that are in step. Returns no worker if there is no room. A gang then stays at the
+// front of the queue, so that no other closure takes a slot before it.
 std::vector<int> Scheduler::WorkersForFrontLocked() {
   const absl::Time now = clock_.Now();
   const auto may = [&](int worker) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
@@ -71,11 +73,11 @@ std::vector<int> Scheduler::WorkersForFrontLocked() {
     std::vector<int> workers;
     for (const int worker : gangs_.members()) {
       if (!gangs_.IsInStep(worker)) continue;
-      // A gang runs on all members that are in step, or on none.
+      // A gang runs on all members that are in step or on none, so all of them must have room.
       if (!slots_.HasRoom(worker, now) || !may(worker)) return {};
       workers.push_back(worker);
     }
-    // With too few members in step the gang waits for others to come back.
+    // If too few members are in step, the gang waits until others are back.
     const bool are_enough = workers.size() >= static_cast<size_t>(options_.gang_min);
     return are_enough ? workers : std::vector<int>();
   }
@@ -86,13 +88,13 @@ std::vector<int> Scheduler::WorkersForFrontLocked() {
 WorkerRun Scheduler::TakeFrontLocked(const std::vector<int>& workers) {
   Run run;
   run.closure = queue_.Take();
-  // The run keeps its attempt: IsCurrentLocked compares it to tell this run from later ones.
+  // IsCurrentLocked compares the attempt, to tell this run from later runs of the same closure.
   run.attempt = run.closure->attempt;
   run.first_step = run.closure->steps_done;
-  // The time of the first sending is kept for every later run of the closure.
+  // The time of the closure's first run is kept, and sent with all later runs.
   if (run.closure->time == absl::InfinitePast()) run.closure->time = clock_.Now();
   if (run.closure->gang) run.gang = gangs_.Send(run.closure->id, run.num_steps(), clock_.Now());
-  // Only a gang of several workers names its members; a worker alone needs no peers.
+  // A gang of several workers tells each member who the others are. A single worker has no peers.
   const bool alone = options_.gang_size <= 1 || !run.closure->gang;
   for (const int worker : workers) {
     run.members.push_back(slots_.Take(worker));
@@ -118,8 +120,8 @@ WorkerRun Scheduler::TakeFrontLocked(const std::vector<int>& workers) {
   }
   in_flight_[run.closure->id] = run;
   rounds_.Begin(*run.closure);
-  // A resource that one member lacks is made on all members, because a gang's channel calls all
-  // members together.
+  // If any member lacks a resource, the resource is made on all members: the gang's channel always
+  // calls all members together.
   for (std::string& key : ResourceCatalog::KeysFor(*run.closure)) {
     const auto is_there = [&](int worker) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
       return slots_.HasResource(worker, key);
@@ -136,13 +138,14 @@ bool Scheduler::IsCurrentLocked(const Run& run) const {
 }
 
 void Scheduler::FenceAndTakeBack(const std::set<uint64_t>& sessions, const absl::Status& cause) {
-  // Without `fence_worker` there is no fence to wait for, so closures are put back at once.
+  // Without `fence_worker` there is no fence to wait for, so closures are put back into the queue
+  // at once.
   if (!options_.fence_worker) return TakeBack(sessions, cause);
   std::set<uint64_t> not_asked;
   {
     MutexLock lock(mutex_);
-    // If a session's fence is under way, no other fence is asked for: the answer to the first one
-    // takes the runs back.
+    // For sessions whose fence is under way, no second fence is requested. When the first one is
+    // confirmed, the sessions' runs are taken back.
     not_asked = fences_.Add(sessions);
     for (const uint64_t session : sessions) gangs_.SetFenced(session);
   }
@@ -155,8 +158,9 @@ void Scheduler::AskForFence(const std::set<uint64_t>& sessions, const absl::Stat
       sessions, [self = shared_from_this(), sessions, cause, tries](const absl::Status& fenced) {
         if (fenced.ok()) return self->TakeBack(sessions, cause);
         Log(LogLevel::kWarning, "fence_failed", {{"cause", fenced.message()}});
-        // If all tries fail, a ps is lost, and with it every variable that a late push could have
-        // changed. One failure does not prove this, because a single message may be lost.
+        // If all tries fail, a ps is lost, and with it every variable that a late push could
+        // change, so the runs are taken back. One failed try does not prove that, because a single
+        // message may be lost.
         if (tries == kFenceTriesMax) return self->TakeBack(sessions, cause);
         self->clock_.CallAt(self->clock_.Now() + kFenceRetry,
                             [weak = self->weak_from_this(), sessions, cause, tries] {
@@ -170,11 +174,11 @@ void Scheduler::AskForFence(const std::set<uint64_t>& sessions, const absl::Stat
 void Scheduler::TakeBack(const std::set<uint64_t>& sessions, const absl::Status& cause) {
   Change change(*this);
   fences_.Confirm(sessions);
-  // EndLocked changes `in_flight_`, so the runs are collected first.
+  // The runs to end are copied first, because EndLocked() changes `in_flight_`.
   std::vector<Run> runs;
   for (const auto& [id, run] : in_flight_) {
-    // A gang ends with the answers of its members, which all arrive: some members may have made the
-    // step.
+    // A run of a gang whose call has not ended is not taken back, because some members may have
+    // made the step. The call ends by itself: every member answers or is lost.
     if (run.gang_channel != nullptr && !run.waits_for_fence) continue;
     if (sessions.count(run.session) > 0) runs.push_back(run);
   }
@@ -198,7 +202,7 @@ void Scheduler::Prepare(Run run) {
     if (!IsCurrentLocked(run)) return;
     request = resources_.Request(*run.closure, run.missing.front(), run.worker());
   }
-  // The request is made under the lock, and sent outside it.
+  // The request was made under the lock, and is sent outside the lock.
   Channel& channel = *run.channel;
   const UnansweredCall call = {
       MethodName(request.method),
@@ -226,14 +230,15 @@ bool Scheduler::TakeSetUp(const Run& run, const SetUpEnd& end) {
   MutexLock lock(mutex_);
   if (!IsCurrentLocked(run)) return false;
   if (end.status.ok()) {
-    // The answer of a set-up call shows that the worker can be reached.
+    // The worker has answered the set-up call, so it can be reached.
     run.closure->record.EndSilence();
     for (const GangMember& member : run.members) slots_.AddResource(member, run.missing.front());
     return true;
   }
   if (clock_.Now() >= run.closure->deadline || !NoteSilence(run, end)) return true;
   if (run.gang_channel != nullptr) return true;
-  // Another worker may answer, so this worker gets no closures for as long as the call was silent.
+  // Another worker may answer the set-up call. So this worker gets no closures for as long as its
+  // call was silent.
   if (!slots_.AnotherServes(run.worker(), clock_.Now())) return true;
   slots_.HoldUntil(run.worker(), clock_.Now() + end.lasted);
   PumpAtLocked(clock_.Now() + end.lasted);
@@ -246,17 +251,17 @@ void Scheduler::Call(Run run) {
   {
     MutexLock lock(mutex_);
     if (!IsCurrentLocked(run)) return;
-    // Once a worker is told to run the closure, the closure may change variables.
+    // From this call on, the worker may run the closure, so the closure may change variables.
     run.closure->begun = true;
     in_flight_[run.closure->id].called = run.called = true;
     watermark = redo_.IsOn() ? redo_.Watermark(queue_.next_id()) : queue_.watermark();
-    // Closures that have failed since the cut are open in the cut, and may run again, so the
-    // watermark must not pass them.
+    // A closure that has failed since the cut is open in the cut, and the next coordinator may run
+    // it again. So while snapshots are taken, no call carries a watermark above that of the cut.
     if (snapshots_.before.has_value()) watermark = std::min(watermark, snapshots_.watermark);
     epoch = epoch_;
   }
   Channel& channel = *run.channel;
-  // closure_timeout is the limit of one step, and a run may have several steps.
+  // A run gets the time limit closure_timeout for each of its steps.
   const absl::Duration of_steps = options_.closure_timeout * static_cast<double>(run.num_steps());
   const absl::Duration timeout = UntilDeadline(run, of_steps, clock_.Now());
   Envelope<proto::RunClosureRequest> request = MakeRunRequest(run, epoch, watermark);
@@ -272,7 +277,8 @@ void Scheduler::Call(Run run) {
 }
 
 void Scheduler::End(const Run& run, absl::StatusOr<Envelope<proto::RunClosureResponse>> response) {
-  // Steps before a failed one are done: they count even if the run is repeated.
+  // Steps before a failed step are done. They are counted here, and a later run does not repeat
+  // them.
   PartOfSteps part = TakePart(run, response);
   const absl::Status as_it_came = response.status();
   Outcome outcome = ClassifyOutcome(as_it_came);
@@ -287,14 +293,15 @@ void Scheduler::End(const Run& run, absl::StatusOr<Envelope<proto::RunClosureRes
   Effects suspicions;
   {
     MutexLock lock(mutex_);
-    if (!IsCurrentLocked(run)) return;  // the run was taken back, so its answer does not count
+    if (!IsCurrentLocked(run)) return;  // the run was taken back, so its answer no longer counts
     fetched_before = run.closure->fetched;
     if (part.steps > 0) {
       run.closure->TakeSteps(part.steps, std::move(part.fetched));
       gangs_.Advance();
     }
-    // This error is recorded first, before closures that take the result fail with errors of their
-    // own. No call observes the error while this closure is in flight.
+    // The error is recorded before the closure's result is set. Otherwise closures that take this
+    // result would fail with errors of their own first. As long as this closure is in flight, no
+    // call observes the error.
     if (outcome == Outcome::kFailed || outcome == Outcome::kExpired) queue_.RecordError(status);
     if (outcome == Outcome::kWorkerLost) {
       Run& lost = in_flight_[run.closure->id];
@@ -305,12 +312,13 @@ void Scheduler::End(const Run& run, absl::StatusOr<Envelope<proto::RunClosureRes
   }
   if (outcome == Outcome::kWorkerLost && options_.fence_worker) {
     for (auto& suspicion : suspicions) suspicion();
-    // The worker may still push for this run, so the closure is put back only after a fence.
+    // The worker may still push for this run. So the closure goes back into the queue only after a
+    // fence.
     return FenceAndTakeBack({run.session}, status);
   }
   if (EndsTheClosure(outcome)) {
-    // The result is set before the closure ends in the queue, so that every result is set when a
-    // Join ends.
+    // The result is set before the closure ends in the queue. So when a Join ends, all results are
+    // set.
     if (const auto result = run.closure->result.lock()) {
       if (response.ok()) {
         result->Set(JoinFetches(std::move(fetched_before), std::move(part.fetched)));
@@ -336,17 +344,18 @@ void Scheduler::EndLocked(const Run& run, const absl::Status& status, Outcome ou
   const ClosureId id = run.closure->id;
   in_flight_.erase(id);
   gangs_.End(id, outcome == Outcome::kDone, clock_.Now());
-  // The pause between failed generations of gangs ends with time and not with a change, so a timer
-  // lets the next gang be sent.
+  // A pause after failed generations of gangs ends at a certain time. A timer calls Pump then, so
+  // that the next gang is sent.
   if (gangs_.not_before() > clock_.Now()) PumpAtLocked(gangs_.not_before());
-  // The worker may still push for this closure, although the scheduler has given the run up.
+  // The worker may still push for this closure, although the scheduler has given up the run.
   if (outcome == Outcome::kWorkerLost || outcome == Outcome::kExpired) {
     fences_.Need();
   }
   if (outcome == Outcome::kDone) {
     for (const GangMember& member : run.members) slots_.CountDone(member.worker);
     if (run.closure->round.number == 0) return MarkDoneLocked(*run.closure);
-    // A closure of a round is done only when enough closures of its round are answered.
+    // A closure that belongs to a round is done only when enough closures of its round are
+    // answered.
     for (const auto& done : rounds_.Answer(run.closure)) MarkDoneLocked(*done);
     return;
   }
@@ -366,12 +375,14 @@ void Scheduler::EndLocked(const Run& run, const absl::Status& status, Outcome ou
     }
   }
   if (outcome == Outcome::kForgotten) {
-    // The worker refused the closure because resources were missing, so the closure has not begun.
+    // The worker has refused the closure because it lacked a resource, so the closure has not
+    // begun.
     run.closure->begun = false;
     for (const GangMember& member : run.members) slots_.ForgetResources(member);
   }
   if (outcome == Outcome::kWorkerLost) SuspectLocked(run, status, effects);
-  // The closure goes back into the queue, where it fails only if one of its limits is reached.
+  // The closure goes back into the queue first. If it has reached one of its limits (GiveUp), it
+  // fails there.
   queue_.PutBack(id);
   const GiveUpRule rule = {options_.attempts_max, options_.setup_timeout, queue_.watermark() < id};
   if (const absl::Status error = GiveUp(run, status, outcome, rule); !error.ok()) {
@@ -389,24 +400,24 @@ void Scheduler::EndLocked(const Run& run, const absl::Status& status, Outcome ou
 
 void Scheduler::SuspectLocked(const Run& run, const absl::Status& status, Effects& effects) {
   const GangMember* const at_fault = run.AtFault(status);
-  // An error that names a member as its origin concerns that member alone.
+  // If the error names a member of the gang as its origin, the other members are not suspected.
   for (const GangMember& member : run.members) {
     if (at_fault != nullptr && at_fault != &member) continue;
     const bool in_group = run.gang_channel != nullptr && at_fault != nullptr;
     if (in_group && gangs_.IsAlive(member.worker)) continue;
-    // A member that another member reports as lost is no suspect as long as its own call has not
-    // broken.
+    // If the gang's channel reports a member as lost only because another member says so, the
+    // member is not suspected.
     if (in_group && run.called && ClassOf(status) == proto::WORKER_LOST &&
         run.gang_channel->Broken().count(member.worker) == 0) {
       continue;
     }
-    // A member that refuses pushes of a fenced generation is not to blame: the scheduler itself
-    // asked for the fence.
+    // If the scheduler itself has fenced the gang's generation, a member that refuses pushes with
+    // STALE is not to blame.
     if (in_group && ClassOf(status) == proto::STALE && gangs_.IsFenced(run.session)) continue;
-    // A call from before the worker was lost and came back says nothing about the worker's present
-    // state.
+    // If the worker was lost and came back since this call began, the call says nothing about its
+    // present process.
     if (!slots_.Serves(member)) continue;
-    // Nothing is sent to the worker until WorkerReady is called again.
+    // Until WorkerReady is called again, the worker gets no closures.
     slots_.Detach(member.worker);
     if (!options_.on_suspect) continue;
     effects.push_back([self = shared_from_this(), worker = member.worker,
@@ -421,7 +432,7 @@ void Scheduler::SetApart(const WorkersApart& apart) {
     Change change(*this);
     gangs_.SetApart(apart);
   }
-  // Members that cannot rejoin yet leave the group, so that the remaining members continue.
+  // Members that are left out leave the group, so that the remaining members can continue.
   if (apart.left_out.empty()) return;
   OutOfStep(apart.left_out,
             MakeError(absl::StatusCode::kUnavailable,
@@ -435,12 +446,12 @@ void Scheduler::OutOfStep(const std::set<int>& workers, const absl::Status& caus
   {
     Change change(*this);
     std::map<int, uint64_t> newly;
-    // Workers that are out of step already were reported before.
+    // Workers that are already out of step were reported before, and are not reported again.
     for (const int worker : workers) {
       if (gangs_.IsInStep(worker)) newly[worker] = gangs_.session();
     }
     if (newly.empty()) return change.IsNone();
-    // Gangs in flight no longer wait for answers of workers that are now out of step.
+    // Gangs in flight must not wait for answers of workers that are now out of step.
     for (const auto& [id, run] : in_flight_) {
       for (const auto& [worker, session] : newly) {
         if (run.gang_channel == nullptr || !run.Involves(worker)) continue;
@@ -450,8 +461,8 @@ void Scheduler::OutOfStep(const std::set<int>& workers, const absl::Status& caus
     OutOfStepLocked(newly, cause, change.effects);
     fencing = fences_.sessions();
   }
-  // Workers that are out of step are not homes of variables, so fences under way are asked for
-  // again and do not wait for these workers.
+  // A worker that is out of step is not a home of variables, so no fence may wait for its answer.
+  // Fences under way are therefore requested again, from the remaining homes.
   if (!fencing.empty()) AskForFence(fencing, cause, 1);
   for (const auto& [gang, worker] : others) gang->Lose(worker, cause);
 }
@@ -472,8 +483,8 @@ void Scheduler::InStep(int worker, uint64_t incarnation) {
   const WorkerSlots* const slots = slots_.Find(worker);
   const bool serves = slots != nullptr && slots->ready &&
                       (incarnation == 0 || slots->task.incarnation() == incarnation);
-  // After a pause the restore puts back all copies of the variables, so during a pause a worker
-  // that does not serve may be in step too.
+  // A worker that does not serve stays out of step, because its copy was lost. During a pause it
+  // may be in step, because the restore after the pause puts back all copies of the variables.
   gangs_.InStep(worker);
   if (!serves && paused_.empty()) {
     OutOfStepLocked({{worker, 0}}, absl::UnavailableError("it was lost when it had got its copy"),

@@ -1,4 +1,4 @@
-// The scheduler's part that stops and restarts around a restore, and begins the cuts of
+// The part of Scheduler that pauses and resumes around a restore, and begins the cuts of
 // checkpoints.
 
 #include <algorithm>
@@ -14,7 +14,8 @@ namespace cohort {
 
 namespace {
 
-// Returns whether the program changes variables, so that a restore may take its effect back.
+// Returns whether the closure's program changes variables. If so, a restore may take the closure's
+// effect back.
 bool ChangesVariables(const Closure& closure) {
   const auto& outputs = closure.program->request.program().outputs();
   return std::any_of(outputs.begin(), outputs.end(), [](const proto::OutputBinding& output) {
@@ -27,8 +28,8 @@ bool ChangesVariables(const Closure& closure) {
 void Scheduler::MarkDoneLocked(Closure& closure) {
   ++(queue_.IsReplay(closure.id) ? stats_.replayed : stats_.done);
   EndTimerLocked(closure.id);
-  // Only closures that change variables need a checkpoint; closures that do not are never run again
-  // after a restore.
+  // A closure that changes no variables is not needed again after a restore, so the redo log drops
+  // it.
   if (ChangesVariables(closure)) {
     redo_.MarkDone(closure.id);
     snapshots_.done_since += closure.num_steps();
@@ -46,7 +47,7 @@ void Scheduler::AskForCheckpointLocked(Effects& effects) {
 }
 
 void Scheduler::PumpAtLocked(absl::Time when) {
-  // The timer holds a weak pointer, because the timer may outlive the scheduler.
+  // The timer holds a weak pointer to the scheduler, because it may outlive the scheduler.
   clock_.CallAt(when, [weak = weak_from_this()] {
     if (const auto self = weak.lock()) Change change(*self);
   });
@@ -58,23 +59,23 @@ void Scheduler::Close(const absl::Status& error) {
   closed_ = error;
   queue_.RecordError(error);
   TakeBackLocked();
-  fences_.Forget();  // no fence: the job's next coordinator has another epoch
-  // A closed scheduler runs nothing, so replays end here.
+  fences_.Forget();  // the job's next coordinator has another epoch, which refuses late pushes
+  // A closed scheduler runs no closures, so replays are dropped.
   for (const std::shared_ptr<Closure>& replay : redo_.TakeDone()) redo_.Drop(replay->id);
   queue_.ForgetReplays();
 }
 
 void Scheduler::TakeBackLocked() {
-  // The workers attach again in the next epoch, and then get new lanes.
+  // All workers have to attach again in the next epoch, and then get new slots.
   slots_.Clear();
   for (const auto& [id, run] : in_flight_) {
     queue_.PutBack(id);
-    // Late answers of a retired channel must not put workers out of step in the next epoch.
+    // A late answer on the gang's channel must not put workers out of step in the next epoch.
     if (run.gang_channel != nullptr) run.gang_channel->Retire();
   }
   in_flight_.clear();
   gangs_.TakeBack();
-  // A restore also takes back the effect of a closure's single steps.
+  // A restore also takes back the effects of the steps that a closure has done so far.
   queue_.ForgetSteps();
   for (const auto& closure : rounds_.TakeAnswered()) queue_.PutBack(closure->id);
   rounds_.Forget();
@@ -84,7 +85,7 @@ void Scheduler::TakeBackLocked() {
 void Scheduler::Pause(absl::string_view why) {
   Change change(*this);
   paused_ = std::string(why);
-  // A closure that must not begin twice cannot be put back, so it fails here.
+  // A closure that must not run a second time cannot be put back into the queue, so it fails here.
   std::vector<Run> lost;
   for (const auto& [id, run] : in_flight_) {
     if (run.closure->begun && !run.closure->replayable) lost.push_back(run);
@@ -97,12 +98,12 @@ void Scheduler::Pause(absl::string_view why) {
     });
   }
   EndLostLocked(why, change.effects);
-  snapshots_.before.reset();  // the checkpoint that is under way will not be committed
+  snapshots_.before.reset();  // the checkpoint under way will not be committed
   TakeBackLocked();
 }
 
-// Ends the runs on lost workers as lost with their worker, even if a home of variables was lost at
-// the same time.
+// Ends the runs of workers that are lost, with an error that names their worker. Without this, such
+// runs would count as lost with the home of variables because of which the scheduler pauses.
 void Scheduler::EndLostLocked(absl::string_view why, Effects& effects) {
   std::vector<std::pair<Run, proto::TaskRef>> lost;
   const auto is_away = [&](const GangMember& member)
@@ -112,8 +113,8 @@ void Scheduler::EndLostLocked(absl::string_view why, Effects& effects) {
     if (away != run.members.end()) {
       lost.emplace_back(run, away->task);
     } else if (fences_.IsFencing(run.session)) {
-      // The session's fence is not confirmed, so the worker was lost, even if its lane is ready
-      // again.
+      // The fence of the run's session is not confirmed yet, so the worker was lost, even if it
+      // serves again.
       lost.emplace_back(run, run.task());
     }
   }
@@ -126,10 +127,10 @@ void Scheduler::EndLostLocked(absl::string_view why, Effects& effects) {
 void Scheduler::Resume(uint64_t epoch) {
   Change change(*this);
   paused_.clear();
-  gangs_.AllInStep();  // the restore has put every copy of the variables back
+  gangs_.AllInStep();  // the restore has put back every copy of the variables
   epoch_ = epoch;
   resources_.SetEpoch(epoch);
-  fences_.Forget();  // no fence: every late push is of an older epoch
+  fences_.Forget();  // late pushes are of an older epoch, which is refused anyway
   ++stats_.recoveries;
   snapshots_.done_since = 0;
   if (closed_.ok()) {
@@ -139,9 +140,10 @@ void Scheduler::Resume(uint64_t epoch) {
         queue_.RecordError(LostForGood(*closure, "its effect was taken back by a restore"));
         continue;
       }
-      // A replay reads the element that the closure read when it was done.
+      // The replay reads the same element that the closure read when it was done.
       if (closure->taken.has_value()) closure->input = *closure->taken;
-      // The closure was done in time once; its replay must not fail at the deadline.
+      // The first run of the closure was done before the deadline. So the replay must not fail
+      // because the deadline has passed.
       closure->deadline = absl::InfiniteFuture();
       queue_.PutAgain(closure);
     }
@@ -153,7 +155,8 @@ void Scheduler::Resume(uint64_t epoch) {
 Cut Scheduler::BeginCut() const {
   MutexLock lock(mutex_);
   Cut cut = redo_.BeginCut(queue_.next_id());
-  // Without a redo log, open closures are not known.
+  // Without a redo log, it is not known which closures are open. The queue's watermark covers only
+  // closures that have ended.
   if (!redo_.IsOn()) cut.watermark = queue_.watermark();
   return cut;
 }
@@ -161,7 +164,8 @@ Cut Scheduler::BeginCut() const {
 std::optional<absl::Status> Scheduler::HoldRounds(Done ready) {
   MutexLock lock(mutex_);
   rounds_.Hold(std::move(ready));
-  // HoldRounds knows the result at once if no round may be half applied, or if the round is broken.
+  // HoldRounds returns a status at once if no round may be half applied, or if an error has broken
+  // a round off.
   if (rounds_.TakeReady(IsRoundBrokenLocked()) == nullptr) return std::nullopt;
   return rounds_.HoldStatus();
 }
@@ -178,8 +182,8 @@ Cut Scheduler::BeginSnapshots(RecordCut record) {
     snapshots_.recording = true;
   }
   record(cut);
-  // While `record` ran, no call to Join() could return. This change lets calls return whose
-  // closures are done.
+  // While `record` ran, no Join could end. The destructor of Change ends those whose closures are
+  // done.
   Change change(*this);
   snapshots_.recording = false;
   return cut;
@@ -188,7 +192,8 @@ Cut Scheduler::BeginSnapshots(RecordCut record) {
 void Scheduler::EndSnapshots() {
   Change change(*this);
   snapshots_.before.reset();
-  // If a checkpoint fails before its snapshots, the next one is due after as many steps as usual.
+  // If the checkpoint failed before its snapshots, the next one is due after as many steps as
+  // usual.
   if (std::exchange(snapshots_.asked, false)) snapshots_.done_since = 0;
   rounds_.Release();
 }
@@ -215,8 +220,8 @@ void Scheduler::EndDrain() {
 }
 
 bool Scheduler::IsDrainedLocked() const {
-  // The closures that a round under way needs may begin: without them the round would never be
-  // done.
+  // If a round under way needs the closure, the closure may begin: otherwise the round would never
+  // be applied.
   const Closure* const front = queue_.Front();
   return drain_.has_value() && (front == nullptr || !rounds_.IsUnderWay(*front));
 }

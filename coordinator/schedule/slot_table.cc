@@ -10,15 +10,16 @@ bool SlotTable::Attach(int worker, const proto::TaskRef& task, const std::string
   WorkerSlots& lane = lanes_[worker];
   if (!lane.on_drained.empty()) return false;
   done_on_.emplace(worker, 0);
-  // A new process of the worker has none of the resources that the worker's last process was given.
+  // If a new process of the worker serves, it holds none of the resources that the earlier process
+  // was given.
   if (lane.task.incarnation() != task.incarnation()) {
     lane.prepared.clear();
     lane.hold_until = absl::InfinitePast();
   }
   lane.task = task;
   lane.address = address;
-  // Each attachment has a session of its own, so a fence of pushes from before a loss does not
-  // refuse the pushes of this attachment.
+  // Each attachment gets a session of its own. So a fence of the earlier session does not refuse
+  // the pushes of this one.
   lane.session = ++last_session_;
   lane.channel = std::move(channel);
   lane.ready = true;
@@ -26,7 +27,8 @@ bool SlotTable::Attach(int worker, const proto::TaskRef& task, const std::string
 }
 
 void SlotTable::Clear() {
-  // A worker that is being removed stays until TakeDrained() returns its callbacks.
+  // A worker that is being removed stays in the table until TakeDrained() has returned its
+  // callbacks.
   for (auto it = lanes_.begin(); it != lanes_.end();) {
     it->second.in_flight = 0;
     it = it->second.on_drained.empty() ? lanes_.erase(it) : std::next(it);
@@ -81,8 +83,7 @@ int SlotTable::Choose(absl::Time now, absl::FunctionRef<bool(int worker)> may) {
     if (!HasRoom(worker, now) || !may(worker)) return;
     if (chosen < 0 || lane.in_flight < lanes_.at(chosen).in_flight) chosen = worker;
   };
-  // The search starts behind the worker that was chosen last, so that workers with equal room take
-  // turns.
+  // The search starts after the worker that was chosen last. So workers with equal room take turns.
   const auto begin = lanes_.upper_bound(last_);
   for (auto it = begin; it != lanes_.end(); ++it) consider(it->first, it->second);
   for (auto it = lanes_.begin(); it != begin; ++it) consider(it->first, it->second);
@@ -117,7 +118,7 @@ void SlotTable::ForgetResources(const GangMember& member) {
 
 std::map<int, WorkerStats> SlotTable::stats() const {
   std::map<int, WorkerStats> stats;
-  // Workers that have ever served are listed, even if a pause has taken their slots away.
+  // Every worker that has ever served is listed, even if Clear() has taken its slots away.
   for (const auto& [worker, done] : done_on_) stats[worker].done = done;
   for (const auto& [worker, lane] : lanes_) {
     stats[worker].ready = lane.ready;

@@ -17,7 +17,7 @@ Call WaitingCalls::TakeFirst(std::map<uint64_t, Call>& calls) {
 
 template <typename Call>
 WaitId WaitingCalls::Add(std::map<uint64_t, Call>& calls, Call call) {
-  // All kinds of waiting calls draw ids from one counter, so Remove() needs no kind.
+  // The ids of all kinds of waiting calls come from one counter, so Remove() needs only the id.
   calls.emplace(++last_id_, std::move(call));
   return WaitId{last_id_};
 }
@@ -49,7 +49,7 @@ std::vector<WaitingCalls::Done> WaitingCalls::TakeDones() {
 }
 
 WaitingCalls::Admission WaitingCalls::TakeObserver() {
-  // An error goes to a waiting Done first, then to a Join, and last to a Schedule.
+  // One call gets the error: a Done if one waits, else a Join, else a Schedule.
   if (!dones_.empty()) return {nullptr, TakeFirst(dones_)};
   if (!joins_.empty()) return {nullptr, TakeFirst(joins_)};
   return TakeFirst(schedules_);

@@ -1,8 +1,9 @@
 #pragma once
 
-// The calls that wait at the scheduler: Schedule waits for room, Join for the end of all closures,
-// Done for the end of the closures that an error left in flight. A waiting call may give up; then
-// its completion never runs, and it no longer holds other calls back.
+// The calls that wait at the scheduler: Schedule for room in the queue, Join for the end of all
+// closures, Done for the end of the closures that are still in flight after an error. A caller may
+// give up its waiting call; then the call's completion never runs, and the call no longer holds
+// back other calls.
 
 #include <cstdint>
 #include <map>
@@ -17,12 +18,12 @@
 
 namespace cohort {
 
-// The id of a waiting call. Ids count from 1; 0 means no wait.
+// The id of a waiting call. Ids count from 1; 0 means that no call waits.
 struct WaitId {
   uint64_t value = 0;
 };
 
-// Thread-compatible.
+// The calls that wait at one scheduler. Thread-compatible.
 class WaitingCalls {
  public:
   using Done = absl::AnyInvocable<void(absl::Status)>;
@@ -34,24 +35,27 @@ class WaitingCalls {
   WaitId AddSchedule(Admission admission);
   WaitId AddJoin(Done done);
   WaitId AddDone(Done done);
-  // Removes a waiting call. Returns false if the call has been taken already.
+  // Removes a waiting call, whose completion then never runs. Returns false if the call does not
+  // wait any more.
   bool Remove(WaitId id);
 
   bool empty() const { return schedules_.empty() && joins_.empty() && dones_.empty(); }
   bool HasJoin() const { return !joins_.empty(); }
   bool HasSchedule() const { return !schedules_.empty(); }
 
-  // Take the oldest call first. At least one call of the kind must wait.
+  // Removes and returns the oldest waiting Schedule, or all waiting Joins, oldest first. Before
+  // TakeSchedule, at least one Schedule must wait.
   Admission TakeSchedule();
   std::vector<Done> TakeJoins();
-  // Takes all waiting Done calls, whose error was delivered to another call.
+  // Removes and returns all waiting Done calls. Called when another call has received the error for
+  // which they wait.
   std::vector<Done> TakeDones();
-  // Takes the one call that receives an error: a Done before a Join before a Schedule. If it is a
-  // Schedule, its closure is returned too and must be cancelled; otherwise `closure` is nullptr. At
-  // least one call must wait.
+  // Removes and returns the one call that is to receive an error: the oldest Done, or else the
+  // oldest Join, or else the oldest Schedule. For a Schedule, `closure` is its closure, which the
+  // caller must cancel; otherwise `closure` is nullptr. At least one call must wait.
   Admission TakeObserver();
 
-  // Returns the calls that wait, as "2 Join, 3 Schedule".
+  // Returns how many calls of each kind wait, as "2 Join, 3 Schedule".
   std::string ToString() const;
 
  private:

@@ -16,7 +16,7 @@ const GangMember* WorkerRun::Member(int worker) const {
 
 const GangMember* WorkerRun::AtFault(const absl::Status& status) const {
   const proto::TaskRef origin = DetailOf(status).origin();
-  // An error of a parameter server is the fault of no member, because only workers run closures.
+  // An error of a parameter server is not the fault of a member, because members are workers.
   if (origin.role() != RoleName(Role::kWorker)) return nullptr;
   return Member(origin.index());
 }

@@ -1,6 +1,6 @@
 #pragma once
 
-// The runs of closures on workers.
+// A run of a closure: one attempt to run it, on one worker or on all members of a gang.
 
 #include <cstdint>
 #include <memory>
@@ -17,41 +17,45 @@ namespace cohort {
 
 class GangChannel;
 
-// A worker that runs a closure, alone or as a member of a gang.
+// A worker that takes part in a run, alone or as a member of a gang.
 struct GangMember {
   int worker = 0;
-  uint64_t session = 0;  // the worker's session when the run began
+  uint64_t session = 0;  // the worker's session when the run began (slot_table.h)
   proto::TaskRef task;
   std::shared_ptr<Channel> channel;
 };
 
-// A run of a closure on one worker process, or on all members of a gang.
+// One attempt to run a closure, on one worker process or on all members of a gang.
 struct WorkerRun {
   std::shared_ptr<Closure> closure;  // the closure, shared with the queue
-  std::vector<GangMember> members;   // one worker alone, or all members of the gang by rank
+  std::vector<GangMember> members;   // one worker, or all members of the gang by rank
   uint32_t attempt = 0;
-  size_t first_step = 0;  // number of the closure's steps that were done before this run
-  // The session by which the run's pushes are fenced: that of the lane, or that of the gang's
-  // generation.
+  size_t first_step = 0;  // number of steps that earlier runs have done
+  // The session by which the run's pushes can be fenced: the worker's session or, for a gang of
+  // several workers, the session of its generation.
   uint64_t session = 0;
-  std::shared_ptr<Channel> channel;  // channel to the worker, or to all members of the gang at once
-  // The same channel as `channel` for a gang of several workers; null for a single worker.
+  // The channel to the worker or, for a gang, to all of its members at once.
+  std::shared_ptr<Channel> channel;
+  // The channel of a gang of several workers (the same object as `channel`); null for a single
+  // worker.
   std::shared_ptr<GangChannel> gang_channel;
-  proto::Gang gang;  // a gang closure's generation and place among the members' gangs
-  // True once members were told to run the closure; before that, they get its resources.
+  proto::Gang gang;  // generation and place of a gang closure (gang_lineup.h)
+  // True once the workers were told to run the closure (RunClosure). Before that, they are given
+  // its resources.
   bool called = false;
-  // True if the run's calls have ended, but its closure may run again only after a session's fence
+  // True if the run's call has ended, but the closure must not run again before a session is fenced
   // (fences.h).
   bool waits_for_fence = false;
-  std::vector<std::string> missing;  // keys of resources that the members still lack, in order
+  // The keys of the resources that members still lack, in the order in which they must be made.
+  std::vector<std::string> missing;
 
   const proto::TaskRef& task() const { return members.front().task; }
   int worker() const { return members.front().worker; }
   size_t num_steps() const { return closure->num_steps() - first_step; }
-  // Returns the member of the run that is this worker, or null if the worker is not a member.
+  // Returns the member of the run that is worker number `worker`, or nullptr if there is none.
   const GangMember* Member(int worker) const;
   bool Involves(int worker) const { return Member(worker) != nullptr; }
-  // Returns the member of the run that the error names as its origin, or null.
+  // Returns the member that `status` names as its origin, or nullptr if it names none.
   const GangMember* AtFault(const absl::Status& status) const;
 };
 

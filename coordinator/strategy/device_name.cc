@@ -15,14 +15,14 @@ namespace cohort {
 absl::StatusOr<std::string> CanonicalDevice(absl::string_view name) {
   const std::string lower = absl::AsciiStrToLower(name);
   absl::string_view rest = lower;
-  // TensorFlow's full names end with the device, after the last '/'.
+  // TensorFlow's full device names have the device after their last '/'.
   if (const size_t last = rest.rfind('/'); last != absl::string_view::npos) {
     rest.remove_prefix(last + 1);
   }
   absl::ConsumePrefix(&rest, "device:");
   const absl::string_view kind = rest.substr(0, rest.find(':'));
   int index = -1;
-  // A number must follow the ':', so "cpu" and "gpu:" are not devices.
+  // The name is valid only with a number after the ':', so "cpu" and "gpu:" are refused.
   const bool numbered = rest.size() > kind.size() &&
                         absl::SimpleAtoi(rest.substr(kind.size() + 1), &index) && index >= 0;
   if ((kind == "cpu" || kind == "gpu") && numbered) return absl::StrCat(kind, ":", index);
@@ -37,8 +37,8 @@ absl::StatusOr<std::vector<std::string>> ReplicaDevices(const std::string& field
   for (const std::string& name : names) {
     absl::StatusOr<std::string> device = CanonicalDevice(name);
     if (!device.ok()) return Annotate(device.status(), field);
-    // Replicas may share a GPU and its name, but each replica on a processor needs a name of its
-    // own.
+    // A GPU may be named several times, and its replicas then share it. A processor may be named
+    // once: replicas on one processor have the names cpu:0, cpu:1 and so on.
     if (!seen.insert(*device).second && !IsGpu(*device)) {
       return absl::InvalidArgumentError(
           absl::StrCat(field, ": ", *device,
@@ -53,7 +53,7 @@ absl::StatusOr<std::vector<std::string>> ReplicaDevices(const std::string& field
 std::vector<std::string> DevicesIn(const std::vector<std::string>& named,
                                    const std::vector<std::string>& all) {
   if (!named.empty()) return named;
-  // If no devices are known, a worker still has its processor.
+  // If the devices of the workers are not known, each worker has at least a processor.
   return all.empty() ? std::vector<std::string>{"cpu:0"} : all;
 }
 

@@ -17,8 +17,8 @@ namespace {
 constexpr char kMirrored[] = "mirrored";
 constexpr char kCentralStorage[] = "central_storage";
 
-// Returns the way of summing gradients that has this name in TensorFlow; any other name means the
-// automatic choice.
+// Converts TensorFlow's name for a way of summing gradients (cross_device_ops). Any other name
+// means that the worker chooses.
 proto::CrossDeviceOps CrossDeviceOpsOf(const std::string& name) {
   if (name == "nccl") return proto::NCCL_ALL_REDUCE;
   if (name == "hierarchical_copy") return proto::HIERARCHICAL_COPY;
@@ -29,7 +29,7 @@ proto::CrossDeviceOps CrossDeviceOpsOf(const std::string& name) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<const Strategy>> LocalStrategy::Make(const StrategySpec& spec) {
-  // The default strategy has one replica on the processor.
+  // The strategy of type "default" has one replica, on the processor.
   std::vector<std::string> devices = {"cpu:0"};
   std::string parameter_device;
   if (spec.type == "one_device") {
@@ -46,19 +46,19 @@ absl::StatusOr<std::unique_ptr<const Strategy>> LocalStrategy::Make(const Strate
   }
   std::unique_ptr<const LocalStrategy> made(
       new LocalStrategy(spec, std::move(devices), std::move(parameter_device)));
-  // Without a list of devices, the devices are known only in MakePlan, which checks them.
+  // If the job lists no devices, they become known in MakePlan, which then makes this check.
   RETURN_IF_ERROR(made->CheckCrossDeviceOps(made->devices_));
   return made;
 }
 
-// Checks the way of summing gradients. On processors, each of TensorFlow's ways gives the same sum,
-// in the order of join_replicas.h. But 'nccl' is refused on processors, because a user who asks for
-// NCCL believes to have GPUs.
+// Checks the way of summing gradients. The way 'nccl' needs GPUs, each of them once: a user who
+// asks for NCCL believes to have GPUs, so it is refused on processors. There the other ways all
+// give the same sum (join_replicas.h).
 absl::Status LocalStrategy::CheckCrossDeviceOps(absl::Span<const std::string> devices) const {
   if (type_ != kMirrored || cross_device_ops_ != "nccl") return absl::OkStatus();
   std::set<std::string> seen;
   for (size_t i = 0; i < devices.size(); ++i) {
-    // NCCL allows a GPU only once in a communicator.
+    // NCCL allows each GPU only once among the GPUs that are summed over.
     const bool twice = !seen.insert(devices[i]).second;
     if (IsGpu(devices[i]) && !twice) continue;
     return absl::InvalidArgumentError(absl::StrCat(
@@ -69,8 +69,8 @@ absl::Status LocalStrategy::CheckCrossDeviceOps(absl::Span<const std::string> de
   return absl::OkStatus();
 }
 
-// Returns the GPU that holds the variables. As in TensorFlow, a GPU that computes alone holds them,
-// unless the job says otherwise.
+// Returns the GPU that holds the variables, or "" if the processor's memory does. As in TensorFlow,
+// a GPU that is the only device to compute holds the variables, unless the job says otherwise.
 std::string LocalStrategy::ParameterGpu(absl::Span<const std::string> devices) const {
   if (IsGpu(parameter_device_)) return parameter_device_;
   const bool to_choose =
@@ -80,8 +80,8 @@ std::string LocalStrategy::ParameterGpu(absl::Span<const std::string> devices) c
   return to_choose && one && !devices.empty() && IsGpu(devices[0]) ? devices[0] : "";
 }
 
-// Sets the way of summing gradients in a program that trains. Other programs get none, because two
-// NCCL communicators that run on one GPU at a time may wait for each other for ever.
+// Sets the way of summing gradients in `replicas`, for the train step. Other programs get none: if
+// two sums over NCCL ran at the same time on one GPU, each might wait for the other for ever.
 void LocalStrategy::SetSums(proto::Replicas& replicas) const {
   if (type_ == kMirrored) {
     replicas.set_cross_device_ops(CrossDeviceOpsOf(cross_device_ops_));
@@ -116,11 +116,11 @@ absl::StatusOr<Plan> LocalStrategy::MakePlan(const ModelPrograms& model,
   how.devices = DevicesIn(devices_, cluster.devices);
   how.replicas = NumReplicasInSync(cluster);
   how.parameter_device = ParameterGpu(how.devices);
-  // As in TensorFlow, all replicas share one value of a variable that is not mirrored.
+  // As in TensorFlow, a variable that is not mirrored has one value, which all replicas share.
   how.own_values = type_ == kMirrored ? how.replicas : 0;
   ASSIGN_OR_RETURN(Plan plan, PlanReplicated(model, how));
   SetSums(*plan.train_step.mutable_replicas());
-  // In a plan that was made offline, cpu:0 stands for the devices, which are not known yet.
+  // If a plan is made without asking workers, cpu:0 stands for the devices that are not known.
   if (TakesAllDevices() && cluster.devices.empty()) plan.notes.emplace_back(kDevicesUnknown);
   return plan;
 }

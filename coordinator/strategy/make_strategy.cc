@@ -19,7 +19,7 @@ absl::StatusOr<std::unique_ptr<const Strategy>> MakeStrategy(const StrategySpec&
         "strategy.type is '", spec.type, "'; it must be one of ", absl::StrJoin(types, ", ")));
   }
   if (spec.type == kMultiWorkerMirrored) return MultiWorkerMirroredStrategy::Make(spec);
-  // All types except multi_worker_mirrored and parameter_server train in a single worker.
+  // The remaining types, except parameter_server, train in a single worker.
   if (spec.type != kParameterServer) return LocalStrategy::Make(spec);
   std::shared_ptr<const Partitioner> partitioner;
   if (spec.partitioner) {

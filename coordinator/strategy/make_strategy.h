@@ -8,8 +8,8 @@
 
 namespace cohort {
 
-// Makes the strategy that the job names. Errors: INVALID_ARGUMENT for an unknown type, naming the
-// known types, or for wrong options.
+// Makes the strategy that the job's field `strategy` describes. Errors: INVALID_ARGUMENT for an
+// unknown type, naming the known types, and for wrong options.
 absl::StatusOr<std::unique_ptr<const Strategy>> MakeStrategy(const StrategySpec& spec);
 
 }  // namespace cohort

@@ -18,8 +18,8 @@ namespace {
 
 constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
 
-// Returns the bytes of a slice's value, or the largest int64 if the product overflows; 0 for a
-// dynamic table, whose rows are read one by one.
+// Returns the size of a slice's value in bytes, or the largest int64 if the size overflows. Returns
+// 0 for a dynamic table, because a step reads only some of its rows.
 int64_t ValueBytes(const proto::VariableLayout& layout, const proto::SliceHome& slice) {
   if (layout.has_dynamic()) return 0;
   int64_t bytes = static_cast<int64_t>(ElementSize(static_cast<DType>(layout.dtype())));
@@ -50,7 +50,7 @@ std::map<int, MemoryNeed> MemoryNeeds(absl::Span<const proto::VariableLayout> va
     need.values = PlusBytes(need.values, values);
   };
   for (const proto::VariableLayout& layout : variables) {
-    // A variable in the memory of a device takes none of the process's memory.
+    // A variable in the memory of a device, such as a GPU, takes no memory of the process.
     if (!layout.device().empty()) continue;
     for (int i = 0; i < layout.slices_size(); ++i) {
       const proto::SliceHome& slice = layout.slices(i);
@@ -82,7 +82,7 @@ absl::Status CheckMemory(const std::map<int, MemoryNeed>& needs, const MemoryLim
                                    "have ",
                                    limit->second));
   }
-  // On a machine that all homes share, the smallest limit holds for all homes together.
+  // If all homes run on one machine, the smallest limit applies to the sum of their needs.
   if (!lacking.empty()) return TooLittle(absl::StrJoin(lacking, "; "));
   if (!limits.shared || static_cast<uint64_t>(together) <= least) return absl::OkStatus();
   return TooLittle(absl::StrCat("the ", needs.size(),

@@ -31,7 +31,7 @@ absl::StatusOr<proto::Communication> ReadCommunication(const CommunicationSpec& 
 
 absl::Status MultiWorkerMirroredStrategy::CheckImplementation(
     absl::Span<const std::string> devices) const {
-  // NCCL joins the workers by their first GPU, so every replica must be on a GPU.
+  // With NCCL, the workers sum over their GPUs, so every replica must be on a GPU.
   for (size_t i = 0; implementation_ == kNccl && i < devices.size(); ++i) {
     if (IsGpu(devices[i])) continue;
     return absl::InvalidArgumentError(absl::StrCat(
@@ -46,7 +46,7 @@ std::optional<int32_t> NcclDeviceOf(const StrategySpec& spec) {
   if (spec.type != kMultiWorkerMirrored || spec.communication.implementation != kNccl) {
     return std::nullopt;
   }
-  // Without a list of devices all GPUs are used, and they are numbered from 0.
+  // If the job lists no devices, each worker uses all its GPUs, whose numbers begin with 0.
   if (spec.devices.empty()) return 0;
   const absl::StatusOr<std::string> first = CanonicalDevice(spec.devices[0]);
   return first.ok() ? GpuNumber(*first) : std::nullopt;
@@ -82,7 +82,7 @@ absl::StatusOr<Plan> MultiWorkerMirroredStrategy::MakePlan(const ModelPrograms& 
   RETURN_IF_ERROR(CheckCluster(cluster));
   if (TakesAllDevices()) RETURN_IF_ERROR(CheckImplementation(cluster.devices));
   ReplicatedTraining how;
-  // Readers of a mirrored variable use the copy of the first worker.
+  // The plan names the first worker as the home of the variables: reads go to its copy.
   how.home.assign(cluster.workers.begin(), cluster.workers.begin() + 1);
   how.reason = "every worker has a copy; this one is read";
   how.devices = DevicesIn(devices_, cluster.devices);
@@ -90,7 +90,7 @@ absl::StatusOr<Plan> MultiWorkerMirroredStrategy::MakePlan(const ModelPrograms& 
   ASSIGN_OR_RETURN(Plan plan, PlanReplicated(model, how));
   for (proto::VariableLayout& layout : plan.variables) layout.set_mirrored(true);
   *plan.train_step.mutable_replicas()->mutable_communication() = communication_;
-  // In a plan that was made offline, cpu:0 stands for the devices, which are not known yet.
+  // If a plan is made without asking workers, cpu:0 stands for the devices that are not known.
   if (TakesAllDevices() && cluster.devices.empty()) plan.notes.emplace_back(kDevicesUnknown);
   return plan;
 }

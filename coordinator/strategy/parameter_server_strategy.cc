@@ -10,7 +10,8 @@
 namespace cohort {
 namespace {
 
-// Sets the program's compression, unless the job asks for none.
+// Sets how the program compresses pulls and pushes. Does nothing if the job asks for no
+// compression.
 absl::Status Compress(const CompressionSpec& spec, proto::Program& program) {
   if (spec == CompressionSpec()) return absl::OkStatus();
   ASSIGN_OR_RETURN(const DType pull, DTypeFromName(spec.pull_dtype));
@@ -22,8 +23,8 @@ absl::Status Compress(const CompressionSpec& spec, proto::Program& program) {
   return absl::OkStatus();
 }
 
-// Returns the number of replicas that make one update. Outside of rounds each step is one replica,
-// which exchanges values only with itself.
+// Returns the number of replicas that together make one step. Without rounds, each step has a
+// single replica, which exchanges values with no other.
 int64_t ReplicasInAStep(const ConsistencySpec& consistency) {
   const auto* rounds = std::get_if<SynchronousSpec>(&consistency);
   return rounds == nullptr ? 1 : rounds->aggregate + rounds->backup_steps;
@@ -61,7 +62,8 @@ absl::StatusOr<Plan> ParameterServerStrategy::MakePlan(const ModelPrograms& mode
   RETURN_IF_ERROR(CheckPrograms(model));
   RETURN_IF_ERROR(CheckExchanges(model, kParameterServer, ReplicasInAStep(consistency_)));
   std::shared_ptr<const Partitioner> partitioner = partitioner_;
-  // The policies that look at sizes need pieces that are small enough to share out.
+  // A policy that looks at sizes can share out the bytes only if large variables are cut into
+  // pieces.
   if (partitioner == nullptr && policy_ != PlacementPolicy::kRoundRobin) {
     MinSizePartitionerSpec spec;
     spec.max_shards = static_cast<int64_t>(cluster.ps.size());
@@ -70,13 +72,13 @@ absl::StatusOr<Plan> ParameterServerStrategy::MakePlan(const ModelPrograms& mode
   Plan plan;
   VariableCreator creator(cluster.ps, partitioner);
   ASSIGN_OR_RETURN(plan.variables, LayOutVariables(model, creator, /*replicas=*/0));
-  // The creator placed each piece without knowing later pieces; the policy places them again with
-  // all sizes known.
+  // The creator has placed each piece without knowing the pieces that follow. The policy now places
+  // all of them again.
   plan.placement =
       PlacePieces({cluster.ps, policy_, cluster.loads}, absl::MakeSpan(plan.variables));
   CutPieces(plan);
   plan.train_step = model.train_step;
-  // Only training is compressed: evaluation and prediction read the exact values.
+  // Only the train step is compressed. Evaluation and prediction read the exact values.
   RETURN_IF_ERROR(Compress(compression_, plan.train_step));
   plan.eval_step = model.eval_step;
   plan.predict = model.predict;

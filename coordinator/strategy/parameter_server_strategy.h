@@ -1,8 +1,8 @@
 #pragma once
 
-// Parameter-server training: the partitioner cuts every variable into slices, and the placement
-// policy deals the slices out to the parameter servers. Workers pull all slices and push gradients
-// to each slice's home.
+// Training with parameter servers. The partitioner cuts every variable into pieces, and the
+// placement policy chooses a parameter server for each piece. Workers pull the values of variables,
+// and push gradients to the parameter servers.
 
 #include <memory>
 
@@ -11,18 +11,18 @@
 
 namespace cohort {
 
-// Immutable; thread-safe.
+// The strategy that keeps variables on parameter servers. Immutable. Thread-safe.
 class ParameterServerStrategy final : public Strategy {
  public:
-  // Makes a strategy. Without a `partitioner` nothing is cut, unless the policy looks at sizes:
-  // then TensorFlow's MinSizePartitioner cuts variables into at most as many shards as there are
-  // parameter servers. The partitioner is shared with the variable creators that plans use.
+  // Makes the strategy. If `partitioner` is null, variables are not cut, except with a policy that
+  // looks at sizes: then TensorFlow's MinSizePartitioner cuts each variable into at most as many
+  // pieces as there are parameter servers. Plans share the ownership of the partitioner.
   explicit ParameterServerStrategy(std::shared_ptr<const Partitioner> partitioner,
                                    PlacementPolicy policy = PlacementPolicy::kRoundRobin,
                                    CompressionSpec compression = {},
                                    ConsistencySpec consistency = {});
 
-  // Makes a plan. Errors, beside those of Strategy: INVALID_ARGUMENT for a model whose replicas
+  // Makes a plan. Errors: those of Strategy::MakePlan; INVALID_ARGUMENT for a model whose replicas
   // exchange values while they compute, if a round has several replicas.
   absl::StatusOr<Plan> MakePlan(const ModelPrograms& model,
                                 const ClusterShape& cluster) const override;

@@ -18,8 +18,9 @@ absl::Status CheckArgument(absl::string_view partitioner, absl::string_view argu
       absl::StrCat(partitioner, ": ", argument, " is ", value, "; it must be at least 1"));
 }
 
-// Checks that the shape can be cut. Errors: INVALID_ARGUMENT for a scalar, for a shape with an
-// unknown dimension, and for a shape whose bytes are more than an int64 can count.
+// Checks that a variable of this type and shape can be cut along axis 0. Errors: INVALID_ARGUMENT
+// for a scalar, for a shape with an unknown dimension, and for a size in bytes that overflows
+// int64.
 absl::Status CheckShape(DType dtype, const Shape& shape) {
   if (shape.rank() == 0) {
     return absl::InvalidArgumentError("a scalar has no axis 0 to partition along");
@@ -42,14 +43,14 @@ int64_t RowBytes(DType dtype, const Shape& shape) {
   return shape.row_elements() * static_cast<int64_t>(ElementSize(dtype));
 }
 
-// Returns the answer of a partitioner that cuts axis 0 into `slices` and no other axis.
+// Returns the result of Partition() if axis 0 is cut into `slices` and no other axis is cut.
 std::vector<int64_t> AlongAxisZero(const Shape& shape, int64_t slices) {
   std::vector<int64_t> result(static_cast<size_t>(shape.rank()), 1);
   result[0] = slices;
   return result;
 }
 
-// Immutable; thread-safe.
+// TensorFlow's FixedShardsPartitioner. Immutable. Thread-safe.
 class FixedShardsPartitioner final : public Partitioner {
  public:
   explicit FixedShardsPartitioner(FixedShardsPartitionerSpec spec) : spec_(spec) {}
@@ -63,7 +64,7 @@ class FixedShardsPartitioner final : public Partitioner {
   const FixedShardsPartitionerSpec spec_;
 };
 
-// Immutable; thread-safe.
+// TensorFlow's MinSizePartitioner. Immutable. Thread-safe.
 class MinSizePartitioner final : public Partitioner {
  public:
   explicit MinSizePartitioner(MinSizePartitionerSpec spec) : spec_(spec) {}
@@ -72,8 +73,8 @@ class MinSizePartitioner final : public Partitioner {
     RETURN_IF_ERROR(CheckShape(dtype, shape));
     const int64_t rows = shape.dim(0);
     const int64_t row_bytes = RowBytes(dtype, shape);
-    // The smallest of n slices has floor(rows / n) rows, so n <= rows / rows_needed keeps every
-    // slice at the minimum or above.
+    // With a strict minimum, every slice needs at least r = ceil(min_shard_bytes / row_bytes) rows.
+    // The smallest of n slices has floor(rows / n) rows, so the largest n is floor(rows / r).
     const int64_t wanted = spec_.strict_minimum ? rows / CeilDiv(spec_.min_shard_bytes, row_bytes)
                                                 : CeilDiv(rows * row_bytes, spec_.min_shard_bytes);
     return AlongAxisZero(shape, std::max<int64_t>(1, std::min({rows, spec_.max_shards, wanted})));
@@ -83,14 +84,14 @@ class MinSizePartitioner final : public Partitioner {
   const MinSizePartitionerSpec spec_;
 };
 
-// Immutable; thread-safe.
+// TensorFlow's MaxSizePartitioner. Immutable. Thread-safe.
 class MaxSizePartitioner final : public Partitioner {
  public:
   explicit MaxSizePartitioner(MaxSizePartitionerSpec spec) : spec_(spec) {}
 
   absl::StatusOr<std::vector<int64_t>> Partition(DType dtype, const Shape& shape) const override {
     RETURN_IF_ERROR(CheckShape(dtype, shape));
-    // A single row is never cut, even if it has more bytes than a shard may have.
+    // A shard has at least one row, even if the row is larger than a shard may be.
     const int64_t rows_per_shard =
         std::max<int64_t>(1, spec_.max_shard_bytes / RowBytes(dtype, shape));
     const int64_t shards = CeilDiv(shape.dim(0), rows_per_shard);

@@ -9,19 +9,19 @@
 namespace cohort {
 namespace {
 
-// The bytes and loads that one server has been given so far.
+// The bytes and the load of the pieces that one server has got so far.
 struct Given {
   int64_t bytes = 0;
   int64_t load = 0;
 };
 
-// Returns the measured bytes of a slice's rows. The bytes of each measurement are spread evenly
-// over its rows.
+// Returns the measured load of a slice. `measured` has the bytes moved for ranges of rows, which
+// need not be slices now: the bytes of each range are spread evenly over its rows.
 int64_t LoadOf(const std::vector<RowsLoad>& measured, const proto::SliceHome& slice) {
   double load = 0;
   const int64_t end = slice.row_begin() + slice.row_count();
   for (const RowsLoad& part : measured) {
-    // Only the rows that the slice shares with the measured range count.
+    // Only rows that are both in the slice and in the measured range count.
     const int64_t shared = std::min(end, part.rows.begin + part.rows.count) -
                            std::max(slice.row_begin(), part.rows.begin);
     if (shared <= 0) continue;
@@ -31,8 +31,8 @@ int64_t LoadOf(const std::vector<RowsLoad>& measured, const proto::SliceHome& sl
   return std::llround(load);
 }
 
-// Lists the pieces of all layouts with their sizes and loads. Only pieces of dynamic tables have a
-// server already.
+// Returns the pieces of all layouts, with their sizes and loads. Only pieces of dynamic tables have
+// a server already.
 std::vector<PiecePlacement> PiecesOf(absl::Span<proto::VariableLayout> layouts,
                                      const MeasuredLoads& loads) {
   std::vector<PiecePlacement> pieces;
@@ -67,8 +67,8 @@ void PlaceRoundRobin(const std::vector<int>& ps, std::vector<PiecePlacement>& pi
   }
 }
 
-// Places pieces greedily, the largest first. The fullest server then exceeds the mean by less than
-// the smallest of the pieces that it got last. That is little, unless a few pieces hold nearly all
+// Places pieces greedily, the largest first. In the end, the fullest server exceeds the mean by at
+// most the size of the piece that it got last. That is little, unless a few pieces have nearly all
 // bytes.
 void PlaceLargestFirst(const std::vector<int>& ps, std::vector<PiecePlacement>& pieces) {
   std::vector<Given> given(ps.size());
@@ -80,19 +80,20 @@ void PlaceLargestFirst(const std::vector<int>& ps, std::vector<PiecePlacement>& 
       continue;
     }
     const auto home = std::find(ps.begin(), ps.end(), static_cast<int>(piece.ps));
-    // Dynamic tables are on their servers before any other piece is placed.
+    // Pieces of dynamic tables are counted first, because they have their servers already.
     Given& has = given[static_cast<size_t>(home - ps.begin())];
     has.bytes = PlusBytes(has.bytes, piece.bytes);
     has.load += piece.load;
   }
-  // A stable sort keeps the creation order of equal pieces, so that equal jobs get equal plans.
+  // The sort is stable: pieces of equal size keep their creation order, so equal jobs get equal
+  // plans.
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
     return std::make_pair(pieces[a].load, pieces[a].bytes) >
            std::make_pair(pieces[b].load, pieces[b].bytes);
   });
   for (size_t rank = 0; rank < order.size(); ++rank) {
     PiecePlacement& piece = pieces[order[rank]];
-    // Pieces without a measured load come last, and are placed by their bytes.
+    // Pieces without a measured load come last in the order, and are placed by their bytes.
     const bool by_load = piece.load > 0;
     const auto least =
         std::min_element(given.begin(), given.end(), [&](const Given& a, const Given& b) {
@@ -127,7 +128,7 @@ std::vector<PiecePlacement> PlacePieces(const PlacementInput& input,
   } else {
     PlaceLargestFirst(input.ps, pieces);
   }
-  // `pieces` and the slices of `layouts` are in the same order.
+  // The pieces are in the order of the slices of `layouts`.
   auto piece = pieces.begin();
   for (proto::VariableLayout& layout : layouts) {
     for (proto::SliceHome& slice : *layout.mutable_slices()) slice.set_ps((piece++)->ps);
@@ -148,7 +149,7 @@ void PlaceAt(absl::Span<const uint32_t> homes, absl::Span<const int> ps,
   const bool known = std::all_of(homes.begin(), homes.end(), [&](uint32_t home) {
     return std::find(ps.begin(), ps.end(), static_cast<int>(home)) != ps.end();
   });
-  // If the homes are those of another model or cluster, the slices keep the homes that they have.
+  // If the homes belong to another model or another cluster, the slices keep their present homes.
   if (!known || homes.size() != HomesOf(layouts).size()) return;
   auto home = homes.begin();
   for (proto::VariableLayout& layout : layouts) {
@@ -166,7 +167,7 @@ double MaxOverMean(absl::Span<const PiecePlacement> pieces, absl::Span<const int
     sum = PlusBytes(sum, piece.*weight);
   }
   if (sum == 0) return 1;
-  // max / (sum / P) = max * P / sum, for P servers.
+  // The result is max / mean, where the mean over P servers is sum / P.
   int64_t most = 0;
   for (const auto& [index, held] : by_ps) most = std::max(most, held);
   return static_cast<double>(most) * static_cast<double>(ps.size()) / static_cast<double>(sum);

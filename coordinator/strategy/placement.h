@@ -1,18 +1,21 @@
 #pragma once
 
-// The choice of a parameter server for every piece of a whole model, with the reasons. The
-// partitioner says how variables are cut; the policy says on which parameter server each piece
-// lies:
+// The choice of a parameter server for every piece of a model's variables, with reasons for people.
+// The partitioner says how variables are cut into pieces. The policy says on which server each
+// piece lies:
 //
-//   round_robin  in creation order, like TensorFlow: piece k on server k mod P
-//   bytes        largest piece first, each to the server that holds the fewest bytes so far. Slots
-//                count: a ps keeps them beside the variable.
+//   round_robin  in creation order, like TensorFlow: piece k on server k mod P of P servers
+//   bytes        largest piece first, each to the server that has the fewest bytes so far.
+//   Optimizer
+//                slots count as well, because a ps keeps them beside the variable.
 //   measured     like `bytes`, but counts the bytes that the parameter servers of an earlier run
-//                sent and received for the rows of a piece, so that a table with many requests
-//                counts for more than a large table with few. Pieces without any request are
-//                placed by their bytes. Without a measurement: bytes.
-// The slices of a dynamic table stay where they are, one on every server. They count with their
-// memory limit, if they have one, because nobody knows beforehand how many rows there will be.
+//                sent and received for the rows of a piece. So a table with many requests counts
+//                for more than a large table with few. Pieces without any request are placed by
+//                their bytes. If nothing was measured, this policy is `bytes`.
+//
+// A dynamic table has one slice on every server, whatever the policy. Its slices count with the
+// table's memory limit, or not at all without a limit, because nobody knows beforehand how many
+// rows the table will have.
 
 #include <algorithm>
 #include <cstdint>
@@ -32,58 +35,59 @@ namespace cohort {
 
 enum class PlacementPolicy { kRoundRobin, kBytes, kMeasured };
 
-// Returns the policy of this name. Errors: INVALID_ARGUMENT for a name that is not a policy's.
+// Converts the name of a policy. Errors: INVALID_ARGUMENT for an unknown name.
 absl::StatusOr<PlacementPolicy> PlacementPolicyFromName(absl::string_view name);
 
-// The bytes moved for a range of a variable's rows.
+// The bytes that the parameter servers of an earlier run moved for a range of rows of a variable.
 struct RowsLoad {
   RowRange rows;
   int64_t bytes = 0;
 };
 using MeasuredLoads = std::map<std::string, std::vector<RowsLoad>>;
 
-// A piece of a variable in a plan, with its server.
+// A piece of a variable, and the server on which it is placed.
 struct PiecePlacement {
   std::string name;  // name of the piece, such as "dense/kernel/part_1"
   RowRange rows;
-  bool dynamic = false;  // rows under keys: `rows` is a range of key buckets
-  int64_t bytes = 0;     // bytes of the value and its slots
-  int64_t load = 0;      // bytes moved for the piece in an earlier run; 0 without a measurement
+  bool dynamic = false;  // if true, `rows` is a range of key buckets
+  int64_t bytes = 0;     // size of the piece's value and slots
+  int64_t load = 0;      // bytes moved in an earlier run; 0 if not measured
   uint32_t ps = 0;
   std::string reason;
 };
 
 struct PlacementInput {
-  std::vector<int> ps;  // task indices of the parameter servers, ascending
+  std::vector<int> ps;  // ascending task indices of the parameter servers
   PlacementPolicy policy = PlacementPolicy::kRoundRobin;
   MeasuredLoads loads;
 };
-// Gives every slice of `layouts` its home. Returns the pieces in the order of the slices.
+// Places every slice of `layouts` on a server, which becomes its home. Returns the pieces in the
+// order of the slices.
 std::vector<PiecePlacement> PlacePieces(const PlacementInput& input,
                                         absl::Span<proto::VariableLayout> layouts);
 
-// Returns the homes of all slices, in their order.
+// Returns the homes of all slices, in the order of the slices.
 std::vector<uint32_t> HomesOf(absl::Span<const proto::VariableLayout> layouts);
-// Gives the slices these homes, if there is one home for each slice and every home is in `ps`;
-// otherwise the slices keep their homes.
+// Sets the homes of all slices, given in the order of the slices. Changes nothing if the number of
+// homes is not the number of slices, or if a home is not in `ps`.
 void PlaceAt(absl::Span<const uint32_t> homes, absl::Span<const int> ps,
              absl::Span<proto::VariableLayout> layouts);
 
-// Returns the largest sum of `weight` on one server as a multiple of the mean over all servers; 1
-// if all sums are 0.
+// Returns how unevenly `weight` (bytes or load) is distributed: the largest sum on one server,
+// divided by the mean over all servers. Returns 1 if all sums are 0.
 double MaxOverMean(absl::Span<const PiecePlacement> pieces, absl::Span<const int> ps,
                    int64_t PiecePlacement::*weight);
 
-// Deals pieces out to parameter servers one after another, without knowing which pieces follow.
-// Round robin, TensorFlow's order: the k-th piece goes to server k mod P of the P servers in index
-// order; slices and scalars count alike. By bytes: the piece goes to the server that has been given
-// the fewest bytes so far, and to the first such server if several have equally few. A piece that
-// is colocated with another variable does not advance the round robin, but its bytes count. Servers
-// are named by task index, so the indices of a cluster may have gaps. Thread-compatible.
+// Places pieces on parameter servers one after another, without knowing the pieces that follow.
+// With round robin, the k-th piece goes to server k mod P of the P servers in index order, as in
+// TensorFlow; slices and scalars count alike. By bytes, a piece goes to the server that has got the
+// fewest bytes so far, and to the first of several such servers. A piece that is colocated with
+// another variable does not advance the round robin, but its bytes count. Servers are named by
+// their task indices, which may have gaps. Thread-compatible.
 class Placer {
  public:
-  // Makes a placer for these task indices, in ascending order. There are no measurements of
-  // variables that are created one by one, so kMeasured counts bytes here, like kBytes.
+  // Makes a placer for servers with these ascending task indices. Variables that are created one by
+  // one have no measurements, so kMeasured does here what kBytes does.
   Placer(std::vector<int> ps, PlacementPolicy policy)
       : ps_(std::move(ps)), policy_(policy), given_(ps_.size(), 0) {
     COHORT_CHECK(!ps_.empty(), "placement needs at least one ps");

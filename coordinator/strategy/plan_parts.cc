@@ -12,7 +12,8 @@
 namespace cohort {
 namespace {
 
-// Checks that the program is bound only to known variables.
+// Checks that the program reads and updates only variables that are in `known`. Errors:
+// INVALID_ARGUMENT naming the program and the variable.
 absl::Status CheckVariables(const proto::Program& program, const std::set<std::string>& known) {
   const auto check = [&](const std::string& variable) {
     if (known.contains(variable)) return absl::OkStatus();
@@ -33,7 +34,7 @@ absl::Status CheckVariables(const proto::Program& program, const std::set<std::s
   return absl::OkStatus();
 }
 
-// Returns the variables in which a program looks up rows.
+// Returns the variables of which a program reads single rows, by ids from the batch.
 std::set<std::string> TablesOf(const ModelPrograms& model) {
   std::set<std::string> tables;
   for (const proto::Program* program : {&model.train_step, &model.eval_step, &model.predict}) {
@@ -44,11 +45,12 @@ std::set<std::string> TablesOf(const ModelPrograms& model) {
   return tables;
 }
 
-// Moves to a GPU the variables that the GPU updates and reads in every step. Tables stay, because
-// the processor looks up rows; variables that are assigned, such as statistics, stay too.
+// Moves variables to the memory of a GPU: those that are trained there as a whole, in every step.
+// Tables stay in the processor's memory, because the processor looks up their rows. Variables that
+// are only assigned, such as statistics, stay as well.
 void KeepOn(const std::string& device, const ModelPrograms& model, Plan& plan) {
   const std::set<std::string> tables = TablesOf(model);
-  // `plan.placement` has one entry for each slice, in the order of the variables.
+  // `plan.placement` has one entry per slice, in the order of the variables.
   size_t piece = 0;
   for (size_t i = 0; i < plan.variables.size(); ++i) {
     const VariableSpec& variable = model.variables[i];
@@ -76,7 +78,7 @@ absl::StatusOr<std::vector<proto::VariableLayout>> LayOutVariables(const ModelPr
       rule = model.update_rule;
       rule.set_sparse(variable.sparse);
     } else {
-      rule.set_op("assign_add");  // the rule of variables without an optimizer
+      rule.set_op("assign_add");  // the rule of variables that no optimizer updates
     }
     ASSIGN_OR_RETURN(proto::VariableLayout layout, creator.CreateVariable(variable, rule, options));
     layouts.push_back(std::move(layout));
@@ -87,7 +89,7 @@ absl::StatusOr<std::vector<proto::VariableLayout>> LayOutVariables(const ModelPr
 void CutPieces(Plan& plan) {
   uint32_t next_slice_id = 0;
   for (proto::VariableLayout& layout : plan.variables) {
-    // A slice must be small enough to travel in one call.
+    // No slice may have more bytes than one call carries.
     CutPieces(kCallBytesMax, next_slice_id, layout);
   }
 }
@@ -103,7 +105,7 @@ absl::StatusOr<Plan> PlanReplicated(const ModelPrograms& model, const Replicated
   Plan plan;
   plan.homes = Role::kWorker;
   plan.gangs = true;
-  // Without a partitioner every variable is one piece.
+  // Without a partitioner, every variable is a single piece.
   VariableCreator creator(how.home, nullptr);
   ASSIGN_OR_RETURN(plan.variables, LayOutVariables(model, creator, how.own_values));
   plan.placement =
@@ -111,7 +113,8 @@ absl::StatusOr<Plan> PlanReplicated(const ModelPrograms& model, const Replicated
   for (PiecePlacement& piece : plan.placement) piece.reason = how.reason;
   if (!how.parameter_device.empty()) KeepOn(how.parameter_device, model, plan);
   CutPieces(plan);
-  // A single replica has nothing to join, so it runs the plain train step.
+  // If there is a single replica, it has nothing to sum with others, so it runs the plain train
+  // step.
   const bool differs = how.replicas > 1 && !model.replicated_train_step.name().empty();
   plan.train_step =
       OnDevices(differs ? model.replicated_train_step : model.train_step, how.devices);

@@ -13,11 +13,10 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// If the fullest server has more than this many times the mean bytes, the text suggests a better
-// plan.
+// If the fullest server has more than this multiple of the mean, the text suggests a better plan.
 constexpr double kEvenEnough = 1.15;
 
-// The sums of one server's pieces.
+// The number of pieces on one server, and the sums of their bytes and loads.
 struct Server {
   int64_t pieces = 0;
   int64_t bytes = 0;
@@ -28,11 +27,11 @@ struct Summary {
   std::map<int, Server> servers;  // sums by task index, also of servers without a piece
   Server all;
   double max_over_mean = 1;
-  bool measured = false;  // true: measured loads decided the placement
+  bool measured = false;  // whether measured loads decided the placement
   Role homes = Role::kPs;
 };
 
-// Returns whether each home has a copy of all variables.
+// Returns whether each home has a copy of every variable.
 bool IsMirrored(const Plan& plan) {
   return !plan.variables.empty() && plan.variables.front().mirrored();
 }
@@ -44,16 +43,16 @@ std::string ReplicasText(const Plan& plan, size_t workers) {
                       absl::StrJoin(devices, ", "));
 }
 
-// Sums up the pieces of each server and of all servers together.
+// Adds up the pieces of each server, and of all servers together.
 Summary Summarise(const Plan& plan, const StrategySpec& spec, const ClusterShape& cluster) {
   Summary summary;
   const std::vector<int>& homes = plan.homes == Role::kPs ? cluster.ps : cluster.workers;
-  // Servers without a piece are shown, too.
+  // Servers without a piece get an entry as well.
   for (const int index : homes) summary.servers[index];
   for (const PiecePlacement& piece : plan.placement) {
     std::vector<Server*> holders = {&summary.all};
     for (auto& [index, server] : summary.servers) {
-      // A mirrored piece is on every home.
+      // A mirrored piece counts for every home, because each home has a copy.
       if (IsMirrored(plan) || index == static_cast<int>(piece.ps)) holders.push_back(&server);
     }
     for (Server* server : holders) {
@@ -70,7 +69,7 @@ Summary Summarise(const Plan& plan, const StrategySpec& spec, const ClusterShape
   return summary;
 }
 
-// Returns the first lines of the text, with a hint if the servers are filled unevenly.
+// Returns the first lines of the text: a summary and, if bytes are placed unevenly, a hint.
 std::string Heading(const Plan& plan, const StrategySpec& spec, const Summary& summary) {
   if (plan.homes != Role::kPs) {
     return absl::StrFormat("strategy %s: %s; %d variables, %d bytes with slots\n", spec.type,
@@ -88,7 +87,7 @@ std::string Heading(const Plan& plan, const StrategySpec& spec, const Summary& s
   const auto largest = std::max_element(
       plan.placement.begin(), plan.placement.end(),
       [](const PiecePlacement& a, const PiecePlacement& b) { return a.bytes < b.bytes; });
-  // The hints below concern bytes, so a placement by measured loads gets no hint.
+  // The hints are about bytes. So there is none if measured loads decided the placement.
   if (summary.max_over_mean <= kEvenEnough || summary.measured) return text;
   const int64_t mean = summary.all.bytes / static_cast<int64_t>(summary.servers.size());
   if (largest->bytes > mean) {
@@ -109,7 +108,7 @@ std::string ToText(const Plan& plan, const StrategySpec& spec, const Summary& su
     if (summary.measured) absl::StrAppendFormat(&text, " %14d load", server.load);
     absl::StrAppend(&text, "\n");
   }
-  // The names are padded to the longest one, so that columns line up.
+  // All names are padded to the width of the longest one, so that columns line up.
   size_t width = 0;
   for (const PiecePlacement& piece : plan.placement) width = std::max(width, piece.name.size());
   for (const PiecePlacement& piece : plan.placement) {

@@ -1,7 +1,7 @@
 #pragma once
 
-// The placement of a plan as `coordinator --print_plan` shows it: the bytes on each parameter
-// server, and the server of each piece with the reason for it.
+// The text that `coordinator --print_plan` prints for a plan: the bytes on each parameter server,
+// and for each piece its server and the reason for that choice.
 
 #include <string>
 
@@ -11,7 +11,7 @@ namespace cohort {
 
 enum class PlanFormat { kText, kJson };
 
-// Returns the text of a plan that was made with `spec` for `cluster`.
+// Returns the plan as text or JSON. `spec` and `cluster` are those for which it was made.
 std::string PlanToText(const Plan& plan, const StrategySpec& spec, const ClusterShape& cluster,
                        PlanFormat format);
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// A strategy is a planner: a pure function from a model's programs and the cluster's shape to a
-// plan. A strategy opens no socket and computes nothing, so it is tested by equality of plans.
+// A strategy is a planner: a pure function from a model's programs and the shape of the cluster to
+// a plan. It opens no socket and computes no values, so tests compare plans.
 
 #include <cstdint>
 #include <memory>
@@ -18,50 +18,50 @@
 
 namespace cohort {
 
-// The facts about the cluster that a plan depends on: which tasks there are, not where they run.
-// Task indices are ascending and may have gaps.
+// The facts about the cluster that a plan depends on: which tasks there are, but not where they
+// run. Task indices are ascending and may have gaps.
 struct ClusterShape {
   std::vector<int> ps = {};
   std::vector<int> workers = {};
-  // Measured by the parameter servers of an earlier run; empty: nothing was measured.
+  // The bytes that the parameter servers of an earlier run moved. Empty if nothing was measured.
   MeasuredLoads loads = {};
-  // The devices of each worker, as the workers reported them (Strategy::TakesAllDevices); empty:
-  // the workers were not asked.
+  // The devices of each worker, as the workers have reported them (Strategy::TakesAllDevices).
+  // Empty if the workers were not asked.
   std::vector<std::string> devices = {};
 };
 
-// A plan: where variables live, and what workers run.
+// A plan of a strategy: where variables live, and which programs workers run.
 struct Plan {
   std::vector<proto::VariableLayout> variables;  // layouts of the variables, in creation order
   proto::Program train_step;
   proto::Program eval_step;
   proto::Program predict;
-  // The placement of each piece, in the order of the pieces; shown to people.
+  // For people: where each piece lies and why, in the order of the pieces.
   std::vector<PiecePlacement> placement;
-  Role homes = Role::kPs;  // the role of the tasks that hold slices
-  bool gangs = false;      // train steps are gang closures, and each gang is one update
-  std::vector<std::string> notes = {};  // for people: what the strategy's options amount to
+  Role homes = Role::kPs;               // the role of the tasks that keep variables
+  bool gangs = false;                   // if true, each train step is a gang and makes one update
+  std::vector<std::string> notes = {};  // remarks on the plan, for people
 };
 
-// Immutable; thread-safe.
+// The interface that all strategies implement. Immutable. Thread-safe.
 class Strategy {
  public:
   virtual ~Strategy() = default;
   // Makes a plan. Errors: those of CheckCluster; INVALID_ARGUMENT for a program that reads or
-  // pushes a variable that the model does not have.
+  // updates a variable that the model does not have.
   virtual absl::StatusOr<Plan> MakePlan(const ModelPrograms& model,
                                         const ClusterShape& cluster) const = 0;
-  // Checks the cluster. Errors: INVALID_ARGUMENT for a cluster without the tasks that the strategy
-  // needs, or with tasks that the strategy does not use, naming the tasks and the remedy.
+  // Checks that the cluster has the tasks that the strategy needs, and no others. Errors:
+  // INVALID_ARGUMENT naming the tasks that are missing or not used, and the remedy.
   virtual absl::Status CheckCluster(const ClusterShape& cluster) const = 0;
-  // Returns whether the plan depends on ClusterShape.devices. It does if the job lists no devices,
-  // which means that replicas run on all devices of each worker.
+  // Returns whether plans depend on ClusterShape.devices. This is so if the job lists no devices:
+  // replicas then run on all devices of each worker.
   virtual bool TakesAllDevices() const = 0;
-  // Returns the number of replicas whose gradients make one update.
+  // Returns the number of replicas whose gradients are joined in one update.
   virtual int64_t NumReplicasInSync(const ClusterShape& cluster) const = 0;
 };
 
-// Returns the role of the tasks in which the strategy keeps variables.
+// Returns the role of the tasks in which this type of strategy keeps variables.
 inline Role HomesOf(const StrategySpec& spec) {
   return spec.type == kParameterServer ? Role::kPs : Role::kWorker;
 }

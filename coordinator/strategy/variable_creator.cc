@@ -24,7 +24,8 @@ absl::Status CheckDims(const VariableSpec& spec) {
   return absl::OkStatus();
 }
 
-// Checks that the variable's synchronization is supported for its update rule.
+// Checks the variable's synchronization: NONE is not supported, and ON_READ only for variables that
+// are not trained.
 absl::Status CheckSynchronization(const VariableSpec& spec, const proto::UpdateRule& rule) {
   const std::string variable = absl::StrCat("variable '", spec.name, "': synchronization ");
   switch (spec.synchronization) {
@@ -41,13 +42,13 @@ absl::Status CheckSynchronization(const VariableSpec& spec, const proto::UpdateR
           rule.op(), "'", spec.dynamic.has_value() ? ", a dynamic table" : "",
           ": make it not trainable, or use ON_WRITE"));
   }
-  // A cast may produce a value that is not an enumerator.
+  // Only a value that is not an enumerator leads here. A cast may have produced it.
   return absl::InvalidArgumentError(absl::StrCat(
       "variable '", spec.name, "': invalid synchronization mode ",
       static_cast<int>(spec.synchronization), "; there are AUTO, NONE, ON_WRITE and ON_READ"));
 }
 
-// Returns the shape [replicas, ...], with an own value for each replica.
+// Returns the shape of the tensor whose rows are the values of all replicas.
 Shape WithReplicas(const Shape& shape, int64_t replicas) {
   std::vector<int64_t> dims = {replicas};
   dims.insert(dims.end(), shape.dims().begin(), shape.dims().end());
@@ -62,7 +63,7 @@ VariableCreator::VariableCreator(std::vector<int> ps,
     : partitioner_(std::move(partitioner)), ps_(std::move(ps)), placer_(ps_, policy) {}
 
 absl::StatusOr<int64_t> VariableCreator::NumSlices(const VariableSpec& spec) const {
-  // Each ps has a share of a dynamic table's keys.
+  // Each ps gets a slice of a dynamic table, with a share of its keys.
   if (spec.dynamic.has_value()) return static_cast<int64_t>(ps_.size());
   if (partitioner_ == nullptr || spec.shape.rank() == 0) return 1;
   absl::StatusOr<std::vector<int64_t>> answer = partitioner_->Partition(spec.dtype, spec.shape);
@@ -75,12 +76,12 @@ absl::StatusOr<int64_t> VariableCreator::NumSlices(const VariableSpec& spec) con
         "variable '", spec.name, "': the partitioner answered [", absl::StrJoin(*answer, ","),
         "]; it must give one number per axis, the first at least 1 and all others 1"));
   }
-  // No variable gets more slices than it has rows.
+  // A variable cannot have more slices than rows.
   return std::min(answer->front(), spec.shape.dim(0));
 }
 
 uint32_t VariableCreator::Place(const VariableSpec& spec, int slice, int64_t bytes) {
-  // The slices of a dynamic table lie on all servers in order, and do not advance the round robin.
+  // For a dynamic table, slice i lies on server i, and does not advance the round robin.
   if (!spec.dynamic.has_value()) return placer_.Place(bytes);
   const auto ps = static_cast<uint32_t>(ps_[static_cast<size_t>(slice)]);
   placer_.Colocate(ps, bytes);
@@ -89,7 +90,7 @@ uint32_t VariableCreator::Place(const VariableSpec& spec, int slice, int64_t byt
 
 absl::StatusOr<uint32_t> VariableCreator::ColocatedPs(const VariableSpec& spec,
                                                       const std::string& with) const {
-  // `colocate_with` is looked up among variables first, then among slices.
+  // The name in `colocate_with` is looked up first among variables, and then among slices.
   if (const auto found = created_.find(with); found != created_.end()) {
     const proto::VariableLayout& target = found->second;
     if (target.slices_size() == 1) return target.slices(0).ps();
@@ -123,7 +124,7 @@ absl::StatusOr<proto::VariableLayout> VariableCreator::CreateVariable(
   int64_t slices = 1;
   uint32_t colocated_ps = 0;
   const bool colocated = !options.per_worker && !options.colocate_with.empty();
-  // The cases have the order of the table in variable_creator.h: the first match wins.
+  // The first case that matches decides, as in the table in variable_creator.h.
   if (options.per_worker) {
     slices = 0;
   } else if (colocated) {
@@ -145,7 +146,7 @@ absl::StatusOr<proto::VariableLayout> VariableCreator::CreateVariable(
   *layout.mutable_initializer() = spec.initializer;
   if (spec.dynamic.has_value()) *layout.mutable_dynamic() = *spec.dynamic;
   layout.set_aggregation(spec.aggregation);
-  // A row is never cut, so it must fit into one message.
+  // A row is never cut, so each row must fit into one message.
   RETURN_IF_ERROR(CheckRowBytes(layout));
   const int64_t rows = shape.rank() == 0 ? 1 : shape.dim(0);
   if (slices > 0) {

@@ -1,21 +1,23 @@
 #pragma once
 
-// Creates layouts of variables one after another, as TensorFlow's parameter-server strategy does
-// inside its scope. The first matching line decides; a slice that takes no turn does not advance
-// the round robin over the servers:
+// Makes layouts of variables one after another, as TensorFlow's parameter-server strategy does
+// inside its scope. The first line that matches decides. A slice that "takes no turn" does not
+// advance the round robin over the servers:
 //
 //   per-worker            no slice: every worker keeps its own value
-//   dynamic table         a slice on every ps, of equal shares of the keys; takes no turn
 //   colocated             one slice on the ps of the named variable or slice; takes no turn; never
 //                         cut
-//   no initial value      an error, unless the variables are being loaded
+//   no initial value      an error, unless the variable is loaded from a checkpoint
+//   a value per replica   one slice; never cut
+//   dynamic table         a slice on every ps, with equal shares of the keys; takes no turn
 //   no partitioner, or a  one slice
 //   scalar
 //   the partitioner's     min(n, dim0) slices by the "div" rule, each to the next ps in turn
 //   answer n for axis 0
-// The partitioner's answer must not be empty, its first entry must be above 0 and all others 1. An
+//
+// The partitioner's answer must not be empty; its first entry must be above 0, and all others 1. An
 // optimizer's slots are not variables here, because a ps keeps them beside each slice. Slice ids
-// count up over all variables in creation order. A slice in this file is a piece: large pieces are
+// count up over all variables, in creation order. In this file a slice is a piece: large pieces are
 // cut further before they travel (variable_pieces.h).
 
 #include <cstdint>
@@ -33,36 +35,36 @@
 namespace cohort {
 
 struct VariableOptions {
-  // The name of a variable with one slice, or of a slice ("dense/kernel/part_1"), whose ps the new
-  // variable shares.
+  // The name of a variable with one slice, or of a slice such as "dense/kernel/part_1". The new
+  // variable gets the same ps.
   std::string colocate_with;
   bool per_worker = false;
-  bool loading = false;  // the value comes from a checkpoint, so no initial value is needed
-  // The number of replicas with own values of ON_READ variables; 0: replicas have no own values.
+  bool loading = false;  // if true, a checkpoint gives the value, so no initializer is needed
+  // The number of replicas that have their own values of variables with synchronization ON_READ. If
+  // 0, replicas have no own values.
   int64_t replicas = 0;
 };
 
-// Thread-compatible.
+// Makes the layouts of the variables of one scope or plan. Thread-compatible.
 class VariableCreator {
  public:
-  // Makes a creator for these task indices of parameter servers: ascending, at least one.
-  // `partitioner` may be nullptr; it is shared, because one partitioner serves every scope of a
-  // strategy.
+  // Makes a creator for parameter servers with these ascending task indices, of which there is at
+  // least one. `partitioner` may be null; it is shared by all scopes of a strategy.
   VariableCreator(std::vector<int> ps, std::shared_ptr<const Partitioner> partitioner,
                   PlacementPolicy policy = PlacementPolicy::kRoundRobin);
 
-  // Creates the layout of a variable. Errors: INVALID_ARGUMENT for a name that was used before, a
-  // negative or zero dimension, a missing initial value, an aggregation or synchronization that
-  // does not fit, an invalid answer of the partitioner, or a row that is too large to travel;
-  // NOT_FOUND if `colocate_with` names no variable or slice; FAILED_PRECONDITION if `colocate_with`
-  // names a variable that is cut.
+  // Makes the layout of a variable. Errors: INVALID_ARGUMENT for a name that was used before, a
+  // dimension below 1, a missing initial value, an aggregation or synchronization that does not
+  // fit, an invalid answer of the partitioner, or a row that is too large for a message; NOT_FOUND
+  // if `colocate_with` names no variable or slice; FAILED_PRECONDITION if `colocate_with` names a
+  // variable with several slices.
   absl::StatusOr<proto::VariableLayout> CreateVariable(const VariableSpec& spec,
                                                        const proto::UpdateRule& rule,
                                                        const VariableOptions& options);
 
  private:
   absl::StatusOr<int64_t> NumSlices(const VariableSpec& spec) const;
-  // Returns the ps on which the slice is placed.
+  // Chooses the ps of slice number `slice`, and returns its task index.
   uint32_t Place(const VariableSpec& spec, int slice, int64_t bytes);
   absl::StatusOr<uint32_t> ColocatedPs(const VariableSpec& spec, const std::string& with) const;
 

@@ -16,14 +16,14 @@ namespace {
 
 constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
 
-// Returns the product of two sizes, or the largest int64 if the product overflows.
+// Returns the product a * b, or the largest int64 if it overflows.
 int64_t Times(int64_t a, int64_t b) {
   int64_t product = 0;
   return __builtin_mul_overflow(a, b, &product) ? kMost : product;
 }
 
-// Returns the bytes of a row, or the largest size_t if they overflow. A variable without an axis 0
-// is one row.
+// Returns the size of a row in bytes, or the largest size_t if the size overflows. A scalar counts
+// as one row.
 size_t RowBytes(const proto::VariableLayout& layout) {
   size_t bytes = ElementSize(static_cast<DType>(layout.dtype()));
   for (int axis = 1; axis < layout.dims_size(); ++axis) {
@@ -38,15 +38,15 @@ size_t RowBytes(const proto::VariableLayout& layout) {
 std::vector<VariablePiece> PiecesOf(const proto::VariableLayout& layout) {
   std::vector<VariablePiece> pieces;
   for (const proto::SliceHome& slice : layout.slices()) {
-    // The slices of one piece of the variable follow each other, and `same_piece` marks all but the
-    // first of them.
+    // The slices of one piece follow one another. All of them but the first have `same_piece` set.
     if (slice.same_piece() && !pieces.empty()) {
       pieces.back().rows.count += slice.row_count();
     } else {
       pieces.push_back({layout.name(), {slice.row_begin(), slice.row_count()}, slice.ps()});
     }
   }
-  // The pieces have numbered names only if the variable has several pieces.
+  // Pieces get the names ".../part_0", ".../part_1" and so on only if the variable has several
+  // pieces.
   for (size_t i = 0; pieces.size() > 1 && i < pieces.size(); ++i) {
     absl::StrAppend(&pieces[i].name, "/part_", i);
   }
@@ -98,7 +98,8 @@ void CutAt(const std::map<std::string, std::vector<int64_t>>& starts,
 }
 
 void CutPieces(size_t slice_bytes_max, uint32_t& next_slice_id, proto::VariableLayout& layout) {
-  // Dynamic tables, the own values of replicas, variables on a device and scalars are never cut.
+  // Never cut are dynamic tables, variables with one value per replica, variables in the memory of
+  // a device, and scalars.
   const bool is_cut = !layout.has_dynamic() && layout.replicas() == 0 && layout.device().empty() &&
                       layout.dims_size() > 0;
   const auto rows_max = static_cast<int64_t>(
@@ -106,7 +107,7 @@ void CutPieces(size_t slice_bytes_max, uint32_t& next_slice_id, proto::VariableL
   google::protobuf::RepeatedPtrField<proto::SliceHome> slices;
   for (const proto::SliceHome& piece : layout.slices()) {
     const int64_t rows = piece.row_count();
-    // ceil(rows / rows_max) slices, so that none has more than rows_max rows.
+    // With ceil(rows / rows_max) slices, no slice has more than rows_max rows.
     const int64_t count = is_cut ? (rows - 1) / rows_max + 1 : 1;
     for (const RowRange& range : DivRows(rows, std::max<int64_t>(count, 1))) {
       proto::SliceHome& slice = *slices.Add();
@@ -139,8 +140,8 @@ int64_t PieceBytes(const proto::VariableLayout& layout, int slice) {
   }
   int64_t bytes =
       Times(elements, static_cast<int64_t>(ElementSize(static_cast<DType>(layout.dtype()))));
-  // If the update rule is unknown, only the value counts: the parameter server refuses the rule
-  // later.
+  // If the update rule is not known here, only the value counts. The parameter server will refuse
+  // the rule.
   const absl::StatusOr<UpdateRuleSpec> rule = DescribeUpdateRule(layout.rule());
   if (!rule.ok()) return bytes;
   for (const SlotSpec& slot : rule->slots) {

@@ -1,10 +1,10 @@
 #pragma once
 
-// The pieces of a variable: the parts that the partitioner cuts the variable into, each with one
-// home. People, names and placement deal with pieces. Slices are what travels. A piece that is
-// larger than one call may carry consists of several slices, one after another on the piece's home
-// (SliceHome.same_piece); it still is one piece of one variable with one name. A variable in the
-// memory of a device, or with own values of replicas, is one slice, whatever its size.
+// The pieces of a variable: the parts into which the partitioner cuts it, each with one home.
+// Names, placement and texts for people are about pieces. Slices are what travels: if a piece is
+// larger than one call may carry, it consists of several slices, one after another on the piece's
+// home (SliceHome.same_piece), but remains one piece with one name. A variable in the memory of a
+// device, or with one value per replica, is a single slice, whatever its size.
 
 #include <cstddef>
 #include <cstdint>
@@ -20,13 +20,15 @@
 namespace cohort {
 
 struct VariablePiece {
-  std::string name;  // "dense/kernel/part_1", or the variable's own name if it is not cut
+  // The piece's name: "dense/kernel/part_1", or the variable's name if the variable is not cut.
+  std::string name;
   RowRange rows;
   uint32_t ps = 0;
 };
 std::vector<VariablePiece> PiecesOf(const proto::VariableLayout& layout);
 
-// Returns the name of a slice: "dense/kernel/part_1", or the variable's own name if it is not cut.
+// Returns the name of slice number `slice`: "dense/kernel/part_1", or the variable's own name if
+// there is only one slice.
 std::string SliceName(const proto::VariableLayout& layout, int slice);
 
 // Returns the bytes of a slice's value and of the slots that its update rule keeps beside the
@@ -34,12 +36,12 @@ std::string SliceName(const proto::VariableLayout& layout, int slice);
 // without a limit.
 int64_t PieceBytes(const proto::VariableLayout& layout, int slice);
 
-// Returns the sum of two numbers of bytes, or the largest int64 if the sum overflows.
+// Returns the sum a + b of two sizes, or the largest int64 if it overflows.
 int64_t PlusBytes(int64_t a, int64_t b);
 
-// Checks that the rows of a variable can travel. Errors: INVALID_ARGUMENT naming the variable, its
-// bytes and the limit, for a row that is larger than a message may be. The own values of replicas
-// travel together, so together they count as one row.
+// Checks that each row of the variable fits into one message. The values of all replicas of a
+// variable travel together, so they count as one row. Errors: INVALID_ARGUMENT naming the variable,
+// the size of its row and the limit.
 absl::Status CheckRowBytes(const proto::VariableLayout& layout);
 
 // Cuts the layout's slices also at the rows `starts`, where the slices of an earlier run of the job

@@ -11,7 +11,7 @@
 namespace cohort {
 namespace {
 
-// Returns a component's type for people, such as "uint8[N,28,28]"; N stands for an axis that
+// Returns a component's type as text, such as "uint8[N,28,28]"; N stands for an axis whose size
 // varies.
 std::string TypeOf(const proto::ComponentSpec& component) {
   return absl::StrCat(DTypeName(static_cast<DType>(component.dtype())), "[",
@@ -54,8 +54,8 @@ absl::Status CheckTestBatch(const BatchOfFiles& train, const BatchOfFiles& test)
 }
 
 absl::StatusOr<int64_t> TrainingExamples(int64_t all, double validation_split) {
-  // As in Keras, the last fraction of the examples becomes the validation data, before any
-  // shuffling.
+  // As in Keras, the last `validation_split` of the examples becomes the validation data, before
+  // any shuffling.
   const auto count =
       static_cast<int64_t>(std::floor(static_cast<double>(all) * (1.0 - validation_split)));
   if (count > 0) return count;

@@ -1,6 +1,6 @@
 #pragma once
 
-// Checks of a job's data before anything is trained.
+// Checks of a job's data sections, data.train and data.test, before anything is trained.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,8 +13,8 @@
 
 namespace cohort {
 
-// Checks the number of components. Errors: INVALID_ARGUMENT if examples of data.test have a
-// different number of components than examples of data.train.
+// Checks that examples of data.train and of data.test have the same number of components, `train`
+// and `test`. Errors: INVALID_ARGUMENT.
 absl::Status CheckTestComponents(size_t train, size_t test);
 
 // A batch of data, and the files that its components come from: one file for each, or none.
@@ -29,8 +29,8 @@ struct BatchOfFiles {
 // the remedy.
 absl::Status CheckTestBatch(const BatchOfFiles& train, const BatchOfFiles& test);
 
-// Returns how many of `all` examples, counted from the first, are used for training. Errors:
-// INVALID_ARGUMENT if fit.validation_split leaves none.
+// Returns how many of `all` examples, counted from the first, are used for training; the others are
+// for validation. Errors: INVALID_ARGUMENT if fit.validation_split leaves no example for training.
 absl::StatusOr<int64_t> TrainingExamples(int64_t all, double validation_split);
 
 }  // namespace cohort

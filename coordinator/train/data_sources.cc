@@ -10,7 +10,8 @@ namespace cohort {
 
 namespace {
 
-// Numbers of examples in MNIST, so that epochs and steps are the same with synthetic digits.
+// The numbers of examples that MNIST has. Synthetic digits have the same numbers, so that a
+// training epoch has the same number of steps.
 constexpr int64_t kSyntheticTrain = 60000;
 constexpr int64_t kSyntheticTest = 10000;
 
@@ -37,7 +38,8 @@ proto::DatasetSource Idx(const std::vector<std::string>& paths) {
   return source;
 }
 
-// Finds the sources of a job, and searches for MNIST only once for both splits.
+// A finder of a job's data sources, which searches for MNIST only once for both splits.
+// Thread-compatible.
 class SourceFinder {
  public:
   SourceFinder(World world, Waiter& waiter, const MnistSearch& search, uint64_t seed)
@@ -63,7 +65,7 @@ class SourceFinder {
   absl::StatusOr<proto::DatasetSource> FindMnistSplit(const MnistSpec& spec, std::string& name) {
     name = "mnist";
     if (!spec.images.empty()) return Idx({spec.images, spec.labels});
-    // Training and test data use the result of one search for MNIST.
+    // The training data and the test data use the result of one search for MNIST.
     if (!files_.has_value()) files_ = FindMnist(world_, waiter_, search_);
     const bool train = spec.split == "train";
     if (files_->ok()) {
@@ -71,7 +73,8 @@ class SourceFinder {
       return train ? Idx({files.train_images, files.train_labels})
                    : Idx({files.test_images, files.test_labels});
     }
-    // Files that exist but cannot be used are an error, not a reason to take other data.
+    // If MNIST's files exist but cannot be used, the result is an error; synthetic digits replace
+    // only missing files.
     if (!absl::IsNotFound(files_->status())) return files_->status();
     if (!spec.or_synthetic_digits) {
       return absl::NotFoundError(absl::StrCat(
@@ -86,7 +89,8 @@ class SourceFinder {
                                  " data are digits that the program makes, not "
                                  "MNIST, and easier")},
          {"remedy", "set COHORT_DATA_DIR to a directory that holds mnist/"}});
-    // The test split has another seed, so that its digits are new to the model.
+    // The test split has another seed than the training split, so that the model has not seen its
+    // digits.
     name = "synthetic_digits";
     return Synthetic(train ? seed_ : seed_ + 1, train ? kSyntheticTrain : kSyntheticTest);
   }

@@ -1,7 +1,8 @@
 #pragma once
 
-// Turns the job's data section into the sources that workers build. Files are searched for. If
-// MNIST is not found, the synthetic digits replace it, provided that the job allows this.
+// Turns the data section of a job file into the data sources that workers build. The files of MNIST
+// are searched for. If they are not found, synthetic digits replace MNIST, provided that the job
+// allows it.
 
 #include <optional>
 #include <string>
@@ -14,15 +15,15 @@
 namespace cohort {
 
 struct DataSources {
-  // The name of the data in the summary: "mnist", "synthetic_digits", "idx", "click_log",
-  // "synthetic_click_log".
+  // The name of the training data in the summary of the job: "mnist", "synthetic_digits", "idx",
+  // "click_log" or "synthetic_click_log".
   std::string name;
   proto::DatasetSource train;
   std::optional<proto::DatasetSource> test;
 };
 
-// Finds the sources of the training and test data. Errors: those of FindMnist. A missing file that
-// the job names itself is reported later, by the worker that opens the file.
+// Returns the sources of the training and test data. Errors: those of FindMnist. If a file that the
+// job names does not exist, the worker that opens the file reports it later.
 absl::StatusOr<DataSources> FindDataSources(World world, Waiter& waiter, const DataSpec& data,
                                             const MnistSearch& search, uint64_t seed);
 

@@ -9,7 +9,8 @@ namespace cohort {
 
 namespace {
 
-// Returns the number in a fetched scalar; 0 for a tensor that no program of a trainer fetches.
+// Returns the number in a fetched scalar. Returns 0 for a tensor of another shape or type, which no
+// program of a Trainer fetches.
 double ScalarOf(const Tensor& tensor) {
   if (tensor.num_elements() != 1) return 0;
   if (tensor.dtype() == DType::kFloat32) return *tensor.data<float>();
@@ -24,7 +25,8 @@ std::vector<EpochMeter::Sums> EpochMeter::StepsOf(const absl::StatusOr<FetchedTe
                                                   size_t steps) {
   std::vector<Sums> sums;
   if (!fetches.ok()) return sums;
-  // A closure's fetches are those of its steps one after another, equally many for each step.
+  // A closure's fetches are those of its steps, one step after another. Each step has the same
+  // number of fetches.
   const size_t fetched_by_step = fetches->size() / steps;
   for (size_t step = 0; step < steps; ++step) {
     Sums& of_step = sums.emplace_back();
@@ -38,7 +40,8 @@ std::vector<EpochMeter::Sums> EpochMeter::StepsOf(const absl::StatusOr<FetchedTe
 
 void EpochMeter::Sums::Add(const Sums& other) {
   steps += other.steps;
-  // Sums without values take over the number of values from the first sums that are added to them.
+  // If these sums are still empty, they take the number of values from the first sums that are
+  // added to them.
   values.resize(std::max(values.size(), other.values.size()), 0.0);
   for (size_t i = 0; i < other.values.size(); ++i) values[i] += other.values[i];
 }
@@ -57,10 +60,10 @@ EpochMeter::Reading EpochMeter::ReadingOf(const Sums& sums) {
   Reading reading;
   reading.steps = sums.steps;
   const std::vector<double>& values = sums.values;
-  // Before the first step reports, there are no sums to divide.
+  // Before the first step has reported, there are no sums to divide.
   if (values.size() < 2) return reading;
   reading.examples = values[1];
-  // With 0 examples all sums are 0, and so are the means.
+  // If there are no examples, all sums are 0, and so are the means.
   const double divisor = std::max(reading.examples, 1.0);
   reading.loss = values[0] / divisor;
   for (size_t i = 2; i < values.size(); ++i) reading.metrics.push_back(values[i] / divisor);

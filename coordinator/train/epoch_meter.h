@@ -1,8 +1,8 @@
 #pragma once
 
-// Sums up what the steps of one pass over the data report: loss_sum, count and one sum per metric,
-// in the order of the program's fetches (coordinator/model/model_programs.h). A watch on the losses
-// logs once that a training has gone wrong. Closures report on transport threads.
+// Sums up what the steps of one pass over the data report: loss_sum, count and one sum for each
+// metric, in the order of the program's fetches (coordinator/model/model_programs.h). LossWatch
+// logs once if a loss of the training is not finite. Closures report on transport threads.
 
 #include <atomic>
 #include <cstdint>
@@ -13,27 +13,28 @@
 
 namespace cohort {
 
-// Thread-safe. Shared: the callbacks of results hold the meter.
+// The sums of one pass over the data. Thread-safe. Shared with the callbacks of the closures'
+// results.
 class EpochMeter {
  public:
-  // Sums over some steps of each value that the steps fetch, in the order of the fetches.
+  // For each value that a step fetches, the sum over some steps, in the order of the fetches.
   struct Sums {
     int64_t steps = 0;
     std::vector<double> values;
     void Add(const Sums& other);
   };
-  // Returns the sums of each step of a closure. Returns no sums for an error, which the queue has
-  // recorded.
+  // Returns the sums of each step of a closure, which has run `steps` steps. Returns no sums for a
+  // failed closure, whose error the closure queue has recorded.
   static std::vector<Sums> StepsOf(const absl::StatusOr<FetchedTensors>& fetches, size_t steps);
 
-  // Adds the sums of steps one after another, as if each step were a closure of its own.
+  // Adds the sums of each of `steps`, as if each step were a closure of its own.
   void Add(const std::vector<Sums>& steps);
 
   struct Reading {
-    int64_t steps = 0;  // number of steps that have reported
+    int64_t steps = 0;  // number of steps that have reported so far
     double examples = 0;
-    double loss = 0;              // mean loss over the examples
-    std::vector<double> metrics;  // mean of each metric over the examples
+    double loss = 0;              // the loss, as a mean over the examples
+    std::vector<double> metrics;  // each metric, as a mean over the examples
   };
   static Reading ReadingOf(const Sums& sums);
   Reading Read() const { return ReadingOf(sums()); }
@@ -44,12 +45,12 @@ class EpochMeter {
   Sums sums_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Thread-safe. Shared: the callbacks of results hold the watch.
+// A watch on the losses of a training. Thread-safe. Shared with the callbacks of the closures'
+// results.
 class LossWatch {
  public:
-  // Looks at the losses of `steps` and logs the first loss that is not finite, as
-  // `loss_not_finite`. `first_step` is the number of the update to which the first of `steps`
-  // belongs.
+  // Logs the first loss that is not finite, as the event `loss_not_finite`; logs only once.
+  // `first_step` is the number of the update to which the first of `steps` belongs.
   void See(int64_t first_step, const std::vector<EpochMeter::Sums>& steps);
 
  private:

@@ -17,20 +17,21 @@ namespace {
 
 constexpr size_t kNamedMax = 8;
 
-// Returns the value at `path` for a message; "absent" if there is none.
+// Returns the value at `path` as text for a message; "absent" if there is no value.
 std::string ValueAt(const nlohmann::json& settings, const nlohmann::json::json_pointer& path) {
   return settings.contains(path) ? JsonExcerpt(settings.at(path)) : "absent";
 }
 
-// Returns the key that the job file has at a place of its SettingsText: "fit.batch_size" for
-// "/fit/batch_size". In the text every Sequential model has an InputLayer and an object as config.
+// Returns the key in the job file for a place in the job's SettingsText: "fit.batch_size" for
+// "/fit/batch_size". The SettingsText gives every Sequential model an InputLayer and an object as
+// config, which the job file may lack.
 std::string KeyOf(const std::string& place, const ModelFileForm& form) {
   std::vector<std::string> parts = absl::StrSplit(absl::StripPrefix(place, "/"), '/');
   int64_t layer = 0;
   const bool is_layer = parts.size() > 3 && parts[0] == "model" && parts[1] == "config" &&
                         parts[2] == "layers" && absl::SimpleAtoi(parts[3], &layer);
   if (is_layer && form.implies_input) {
-    // The file gives the shape of the implied InputLayer in its first layer.
+    // The job file gives the shape of an implied InputLayer in the layer that it lists first.
     if (layer == 0) {
       parts = {"model", "config", "layers", "0", "config", "input_shape"};
     } else {
@@ -45,7 +46,7 @@ std::string KeyOf(const std::string& place, const ModelFileForm& form) {
 
 std::string SettingsText(const JobSpec& job) {
   // Settings that may differ between two processes of the same job get fixed values, so that they
-  // do not count.
+  // do not change the fingerprint.
   JobSpec same = job;
   same.fit.epochs = 1;
   same.fit.closures_in_flight = 1;
@@ -63,7 +64,7 @@ std::string SettingsDifference(const std::string& before, const JobSettings& now
   const absl::StatusOr<nlohmann::json> new_settings = ParseJsonText(now.text);
   if (!old_settings.ok() || !new_settings.ok()) return "";
   std::vector<std::string> named;
-  // A JSON patch lists the places that differ, such as /fit/batch_size.
+  // A JSON patch lists the places at which two settings differ, such as /fit/batch_size.
   for (const nlohmann::json& change : nlohmann::json::diff(*old_settings, *new_settings)) {
     if (named.size() == kNamedMax) {
       named.emplace_back("more");

@@ -24,7 +24,7 @@ struct KnownFile {
   const char* sha256;
 };
 
-// The files of Yann LeCun's original distribution, compressed with gzip as published.
+// MNIST's four files as Yann LeCun published them, compressed with gzip.
 constexpr std::array<KnownFile, 4> kFiles = {
     {{"train-images-idx3-ubyte.gz",
       "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609"},
@@ -42,19 +42,20 @@ constexpr std::array<const char*, 2> kMirrors = {
 constexpr absl::Duration kDownloadTimeout = absl::Minutes(3);
 constexpr absl::Duration kPollInterval = absl::Milliseconds(20);
 
-// Returns the paths of the four files in `directory`, in the order of kFiles.
+// Returns the paths of MNIST's four files in `directory`, in the order of kFiles.
 MnistFiles FilesIn(const std::string& directory) {
   return {JoinPath(directory, kFiles[0].name), JoinPath(directory, kFiles[1].name),
           JoinPath(directory, kFiles[2].name), JoinPath(directory, kFiles[3].name)};
 }
 
-// Returns the names of the files that are not in `directory`. Errors: those of a file that exists
-// and cannot be opened, naming the file and the reason.
+// Returns the names of MNIST's files that are not in `directory`. Errors: those of a file that
+// exists and cannot be opened, naming the file and the reason.
 absl::StatusOr<std::vector<std::string>> Missing(FileSystem& files, const std::string& directory) {
   std::vector<std::string> missing;
   for (const KnownFile& file : kFiles) {
     const absl::Status opened = files.Open(JoinPath(directory, file.name)).status();
-    // Only a file that does not exist may be downloaded; any other error needs the user.
+    // A file may be downloaded only if it does not exist. A file that exists and cannot be opened
+    // is a problem that the user must solve.
     if (absl::IsNotFound(opened)) {
       missing.push_back(file.name);
     } else if (!opened.ok()) {
@@ -71,7 +72,7 @@ absl::Status Incomplete(const std::string& directory, const std::vector<std::str
                    "; put what is missing there, or remove the other files"));
 }
 
-// Polls the child process until it has ended, without a thread of its own.
+// Polls until a child process has ended, and then calls `done`. Needs no thread of its own.
 void PollUntilEnd(World world, pid_t pid,
                   absl::AnyInvocable<void(absl::StatusOr<std::string>)> done) {
   if (const std::optional<std::string> end = PollChild(pid)) return done(*end);
@@ -81,12 +82,12 @@ void PollUntilEnd(World world, pid_t pid,
                      });
 }
 
-// Downloads a file with curl, an ordinary program of the system, because this project has no HTTP
-// client.
+// Downloads a file with curl, an ordinary program of the system, because Cohort has no HTTP client.
 absl::Status Fetch(World world, Waiter& waiter, const std::string& url, const std::string& path) {
   ChildOptions options;
   options.program = "/usr/bin/curl";
-  // curl's limit of 150 s ends before kDownloadTimeout, so that its own message is reported.
+  // curl's own limit of 150 s ends before kDownloadTimeout, so that curl's message about the delay
+  // is reported.
   options.arguments = {"--fail", "--silent",   "--show-error", "--location", "--connect-timeout",
                        "5",      "--max-time", "150",          "--output",   path,
                        url};
@@ -102,11 +103,11 @@ absl::Status Fetch(World world, Waiter& waiter, const std::string& url, const st
   return absl::UnavailableError(absl::StrCat("curl ", url, ": ", end, " ", said));
 }
 
-// Downloads one file from the first mirror that has it with the right checksum.
+// Downloads one file from the first mirror that has the file with the right checksum.
 absl::Status Download(World world, Waiter& waiter, const KnownFile& file,
                       const std::string& directory) {
   const std::string path = JoinPath(directory, file.name);
-  // A file gets its final name only when it is complete and verified.
+  // The downloaded file gets its final name only when it is complete and verified.
   const std::string temporary = absl::StrCat(path, ".part");
   absl::Status last;
   for (const char* mirror : kMirrors) {
@@ -117,7 +118,7 @@ absl::Status Download(World world, Waiter& waiter, const KnownFile& file,
     last = absl::DataLossError(
         absl::StrCat(mirror, "/", file.name, " has SHA-256 ", sum, ", expected ", file.sha256));
   }
-  // No mirror had the file: what is left of the last download is removed.
+  // No mirror had the right file, so the remains of the last download are removed.
   RETURN_IF_ERROR(world.files.Remove(temporary));
   return last;
 }
@@ -135,7 +136,7 @@ absl::Status DownloadAll(World world, Waiter& waiter, const std::vector<std::str
 }  // namespace
 
 absl::StatusOr<std::string> Sha256OfFile(FileSystem& files, const std::string& path) {
-  // The largest file has 10 MB, so it is read as a whole.
+  // The file is read as a whole, because the largest file of MNIST has only 10 MB.
   ASSIGN_OR_RETURN(const std::string bytes, ReadFile(files, path));
   unsigned char digest[EVP_MAX_MD_SIZE];
   unsigned int size = 0;
@@ -151,8 +152,8 @@ absl::StatusOr<MnistFiles> FindMnist(World world, Waiter& waiter, const MnistSea
     const std::string directory = JoinPath(search.data_directory, "mnist");
     ASSIGN_OR_RETURN(const std::vector<std::string> missing, Missing(world.files, directory));
     if (missing.empty()) return FilesIn(directory);
-    // The user named this directory, so a part of the files is an error and not a reason to
-    // download the others.
+    // The user named this directory. So if some of the files are missing there, that is an error,
+    // not a reason to download them.
     if (missing.size() < kFiles.size()) return Incomplete(directory, missing, "");
     looked = absl::StrCat("there is none in ", directory);
   }
@@ -171,7 +172,7 @@ absl::StatusOr<MnistFiles> FindMnist(World world, Waiter& waiter, const MnistSea
   const std::string why = status.ok() ? ""
                                       : absl::StrCat(", and the download failed: ",
                                                      absl::StripAsciiWhitespace(status.message()));
-  // A failed download may have brought some of the files.
+  // The download may have brought some of the files before it failed.
   ASSIGN_OR_RETURN(const std::vector<std::string> still, Missing(world.files, cache));
   if (still.size() < kFiles.size()) return Incomplete(cache, still, why);
   return absl::NotFoundError(absl::StrCat("no MNIST: ", looked, ", nor in ", cache, why));

@@ -1,8 +1,8 @@
 #pragma once
 
 // Finds the four IDX files of MNIST: in <data directory>/mnist, then in the user's cache, then at
-// public mirrors, whose files are verified by checksums. Existing files that cannot be used are an
-// error: the caller may use other data only if no files exist and the job allows other data.
+// public mirrors, whose files are verified by checksums. Files that exist but cannot be used are an
+// error. Only if no files exist, and the job allows it, may the caller use other data.
 
 #include <string>
 #include <vector>
@@ -14,18 +14,18 @@
 namespace cohort {
 
 struct MnistFiles {
-  std::string train_images, train_labels, test_images, test_labels;  // paths of the four files
+  std::string train_images, train_labels, test_images, test_labels;  // paths of MNIST's four files
 };
 
 struct MnistSearch {
-  std::string data_directory;   // value of COHORT_DATA_DIR; may be empty
-  std::string cache_directory;  // directory of the user's cache, ~/.cache/cohort; may be empty
+  std::string data_directory;   // value of the environment variable COHORT_DATA_DIR; may be empty
+  std::string cache_directory;  // directory for cached files, such as ~/.cache/cohort; may be empty
   bool download = true;
 };
 
-// Finds or downloads the files. Errors: NOT_FOUND if there are no files, naming the places that
-// were searched and the result of the download; FAILED_PRECONDITION naming the files that are
-// missing while others exist; the file system's error for a file that cannot be opened
+// Finds or downloads the four files of MNIST. Errors: NOT_FOUND if there are no files, naming the
+// places that were searched and the result of the download; FAILED_PRECONDITION naming the missing
+// files if only some exist; the file system's error for a file that cannot be opened
 // (PERMISSION_DENIED, RESOURCE_EXHAUSTED).
 absl::StatusOr<MnistFiles> FindMnist(World world, Waiter& waiter, const MnistSearch& search);
 

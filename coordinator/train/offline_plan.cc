@@ -22,14 +22,14 @@ namespace cohort {
 
 namespace {
 
-// An input of the model. The n-th input reads the n-th component of an example.
+// An input of the model. The input number n reads component number n of an example.
 struct ModelInput {
   const InputLayerSpec& layer;
-  bool is_looked_up = false;  // some layer uses the input as ids
+  bool is_looked_up = false;  // whether some layer looks up rows of a table by the input
 };
 
-// Returns the type of a batch of examples of this shape; the dimension -1 stands for the batch
-// size.
+// Returns the type of a batch of examples of shape `example`. Axis 0, the batch, has the size -1,
+// which stands for any size.
 proto::ComponentSpec Batched(DType dtype, absl::Span<const int64_t> example) {
   proto::ComponentSpec component;
   component.set_dtype(static_cast<int32_t>(dtype));
@@ -38,13 +38,13 @@ proto::ComponentSpec Batched(DType dtype, absl::Span<const int64_t> example) {
   return component;
 }
 
-// Returns whether the source gives digits of MNIST's form.
+// Returns whether the examples of `source` are digits in MNIST's form.
 bool HasDigits(const DataSourceSpec& source) {
   if (const auto* mnist = std::get_if<MnistSpec>(&source)) return mnist->images.empty();
   return std::holds_alternative<SyntheticDigitsSpec>(source);
 }
 
-// Returns the type of a batch of digits before the pipeline: images and class numbers.
+// Returns the type of a batch of digits before the data pipeline: images and class numbers.
 proto::ElementSpec Digits() {
   proto::ElementSpec element;
   *element.add_components() = Batched(DType::kUint8, {28, 28});
@@ -52,8 +52,8 @@ proto::ElementSpec Digits() {
   return element;
 }
 
-// Returns the type of a batch of click logs before the pipeline: 13 numbers, and an id for each
-// category and the label.
+// Returns the type of a batch of click logs before the data pipeline: 13 numbers, an id for each
+// category, and the label.
 proto::ElementSpec Clicks(const ClickLogSpec& clicks) {
   proto::ElementSpec element;
   for (const std::string& name : ColumnNames(clicks)) {
@@ -64,10 +64,10 @@ proto::ElementSpec Clicks(const ClickLogSpec& clicks) {
   return element;
 }
 
-// Returns the model's inputs, which must be declared.
+// Returns the inputs of a model that declares them.
 std::vector<ModelInput> InputsOf(const ModelSpec& model) {
   if (!model.functional()) {
-    // In a Sequential model only the second layer can look up ids of the input.
+    // In a Sequential model, only the second layer can look up rows by the input.
     const bool is_looked_up = model.layers.size() > 1 && !TableOf(model.layers[1]).empty();
     return {{std::get<InputLayerSpec>(model.layers.front()), is_looked_up}};
   }
@@ -83,7 +83,7 @@ std::vector<ModelInput> InputsOf(const ModelSpec& model) {
   return inputs;
 }
 
-// Returns whether the pipeline turns the component's class numbers into one-hot rows.
+// Returns whether the data pipeline turns the class numbers of the component into one-hot rows.
 bool IsEncoded(const JobSpec& job, size_t component) {
   return std::any_of(job.data.pipeline.begin(), job.data.pipeline.end(),
                      [&](const TransformSpec& transform) {
@@ -92,20 +92,20 @@ bool IsEncoded(const JobSpec& job, size_t component) {
                      });
 }
 
-// Returns the type of a component of class numbers.
+// Returns the type of a batch of class numbers: a uint8 for each example.
 proto::ComponentSpec Classes() { return Batched(DType::kUint8, {}); }
 
-// Returns the type of a component of the data that this input of the model can read.
+// Returns a type of batch that the given input of the model can read.
 proto::ComponentSpec Readable(const ModelInput& input) {
-  // An input that is looked up may be declared as float32, the default; its data are integers in
-  // any case.
+  // If a layer looks up rows by the input, the input may be declared as float32, the default; its
+  // data are integers all the same.
   const bool is_id = input.layer.dtype == DType::kInt32 || input.layer.dtype == DType::kInt64;
   const DType dtype = input.is_looked_up && !is_id ? DType::kInt32 : input.layer.dtype;
   return Batched(dtype, input.layer.shape);
 }
 
-// Returns the type of labels that the loss can read: class numbers, or as many numbers per example
-// as the model's output has.
+// Returns a type of labels that the loss can read: class numbers, or for each example as many
+// numbers as the model's output has.
 proto::ComponentSpec Labels(const JobSpec& job, const Shape& output) {
   if (TakesClasses(job.compile.loss) || output.rank() != 1) return Classes();
   return Batched(DType::kFloat32, output.dims());
@@ -122,23 +122,24 @@ size_t NumComponents(const DataSourceSpec& source) {
   return idx == nullptr ? ColumnNames(source).size() : idx->paths.size();
 }
 
-// Returns whether ExpectedBatch() can tell the shapes, because the data source has fixed shapes or
-// the model declares them.
+// Returns whether ExpectedBatch() can find out the shapes, because the data source has fixed shapes
+// or the model declares them.
 bool ShapesAreKnown(const JobSpec& job) {
   if (TypeIsKnown(job.data.train) || job.model.functional()) return true;
   return !job.model.layers.empty() &&
          std::holds_alternative<InputLayerSpec>(job.model.layers.front());
 }
 
-// Returns the type of a batch of `source` after the job's pipeline. Requires TypeIsKnown().
+// Returns the type of a batch of `source` after the job's data pipeline. Requires TypeIsKnown().
 absl::StatusOr<proto::ElementSpec> KnownBatch(const JobSpec& job, const DataSourceSpec& source) {
   const auto* clicks = std::get_if<ClickLogSpec>(&source);
   return TransformElement(clicks == nullptr ? Digits() : Clicks(*clicks),
                           PipelineTransforms(job.data));
 }
 
-// Returns the type of a batch of training data after the pipeline. Errors: INVALID_ARGUMENT unless
-// ShapesAreKnown(), or if the pipeline cannot transform data that the model takes.
+// Returns the type of a batch of training data after the job's data pipeline. Errors:
+// INVALID_ARGUMENT unless ShapesAreKnown(), or if the pipeline cannot transform data that the model
+// can read.
 absl::StatusOr<proto::ElementSpec> ExpectedBatch(const JobSpec& job) {
   if (TypeIsKnown(job.data.train)) return KnownBatch(job, job.data.train);
   if (!ShapesAreKnown(job)) {
@@ -148,7 +149,8 @@ absl::StatusOr<proto::ElementSpec> ExpectedBatch(const JobSpec& job) {
   }
   const std::vector<ModelInput> inputs = InputsOf(job.model);
   const std::vector<proto::DatasetTransform> pipeline = PipelineTransforms(job.data);
-  // Files may hold any type that the model can read, so one such type stands for all of them.
+  // The files may hold data of any type that the model can read. One such type stands for all of
+  // them.
   proto::ElementSpec files;
   for (size_t i = 0; i < NumComponents(job.data.train); ++i) {
     *files.add_components() =
@@ -157,14 +159,14 @@ absl::StatusOr<proto::ElementSpec> ExpectedBatch(const JobSpec& job) {
   ASSIGN_OR_RETURN(proto::ElementSpec batch, TransformElement(files, pipeline));
   const size_t labels = inputs.size();
   if (labels >= NumComponents(job.data.train) || IsEncoded(job, labels)) return batch;
-  // The type of the labels follows from the model's output, so the model is built once without
-  // them.
+  // The type of the labels follows from the model's output, so the model is first built without
+  // labels.
   ASSIGN_OR_RETURN(const Model model, Model::Create(job.model, job.seed, batch));
   *files.mutable_components(static_cast<int>(labels)) = Labels(job, model.output_shape());
   return TransformElement(files, pipeline);
 }
 
-// Returns the number of examples of a source that the program generates, or nothing for files.
+// Returns the number of examples of a source of generated data, or nullopt for files.
 std::optional<int64_t> KnownCount(const DataSourceSpec& source) {
   if (const auto* digits = std::get_if<SyntheticDigitsSpec>(&source)) return digits->count;
   const auto* clicks = std::get_if<ClickLogSpec>(&source);
@@ -172,10 +174,9 @@ std::optional<int64_t> KnownCount(const DataSourceSpec& source) {
   return std::nullopt;
 }
 
-// Checks the parts of a training that do not depend on the data, for a model that takes examples of
-// any shape.
+// Checks the job's metrics and optimizer. These checks do not need the shape of the data.
 absl::Status CheckTraining(const JobSpec& job) {
-  // LayerVariables needs a shape, but the checks do not depend on it.
+  // LayerVariables needs some shape, but the checks do not depend on it.
   const Shape any({1, 1, 1});
   std::vector<VariableSpec> variables;
   for (const LayerSpec& layer : job.model.layers) {
@@ -187,7 +188,8 @@ absl::Status CheckTraining(const JobSpec& job) {
   return SetUpdates(job.compile.optimizer, variables);
 }
 
-// Checks the test source as far as the job file tells the types of both data sets.
+// Checks that the data of data.test are like those of data.train, as far as the job file tells the
+// types of both.
 absl::Status CheckTestSource(const JobSpec& job) {
   if (!job.data.test.has_value()) return absl::OkStatus();
   const DataSourceSpec& train = job.data.train;
@@ -199,7 +201,7 @@ absl::Status CheckTestSource(const JobSpec& job) {
       return CheckTestBatch({train_batch, {}}, {test_batch, {}});
     }
   }
-  // Without the types, only the number of components can be compared.
+  // If the type of either source is unknown, only the numbers of components can be compared.
   return CheckTestComponents(NumComponents(train), NumComponents(test));
 }
 
@@ -224,11 +226,11 @@ absl::Status CheckJob(const JobSpec& job, const ClusterShape& cluster,
   if (!job.export_to.onnx.empty()) {
     RETURN_IF_ERROR(Annotate(PlanOnnxExport(plan.predict).status(), "export.onnx"));
   }
-  // Without a common machine, each task reports its own memory when it starts.
+  // If each task has its own machine, the task reports its memory when it starts.
   if (!memory_bytes.has_value()) return absl::OkStatus();
   const std::vector<int>& homes = plan.homes == Role::kPs ? cluster.ps : cluster.workers;
   MemoryLimits limits{plan.homes, {}, /*shared=*/true};
-  // All tasks share the memory of one machine, so each home has the same limit.
+  // All tasks share the memory of one machine, so the limit of each home is the machine's memory.
   for (const int home : homes) limits.bytes[home] = *memory_bytes;
   return CheckMemory(MemoryNeeds(plan.variables, homes), limits);
 }

@@ -19,7 +19,7 @@ std::string FormatProgress(const ProgressLine& line) {
   const int64_t steps = std::max<int64_t>(line.steps, 1);
   const int filled = static_cast<int>(kBarWidth * std::min(line.step, steps) / steps);
   std::string bar(static_cast<size_t>(filled), '=');
-  // The bar's last position shows '=' only when all steps are done.
+  // The last position of the bar shows '=' only when all steps are done.
   if (filled < kBarWidth) bar += '>';
   bar.resize(kBarWidth, '.');
   const double per_step_ms =
@@ -36,8 +36,8 @@ std::string FormatProgress(const ProgressLine& line) {
 ProgressBar::ProgressBar() : is_terminal_(isatty(STDERR_FILENO) == 1) {}
 
 void ProgressBar::Update(const ProgressLine& line) {
-  // The bar is redrawn only some time after the last drawing, so that fast steps do not flood the
-  // terminal.
+  // The bar is not redrawn until some time after the last drawing, so that fast steps do not flood
+  // the terminal.
   if (!is_terminal_ || line.elapsed - last_drawn_ < kRedraw) return;
   last_drawn_ = line.elapsed;
   std::fprintf(stderr, "\rEpoch %lld/%lld %s", static_cast<long long>(line.epoch),
@@ -45,7 +45,8 @@ void ProgressBar::Update(const ProgressLine& line) {
 }
 
 void ProgressBar::Finish(const ProgressLine& line) {
-  // The next epoch's elapsed time begins at 0, and its first line must be drawn at once.
+  // The elapsed time of the next training epoch begins at 0, and its first line must be drawn at
+  // once.
   last_drawn_ = -absl::InfiniteDuration();
   std::fprintf(stderr, "%sEpoch %lld/%lld %s\n", is_terminal_ ? "\r" : "",
                static_cast<long long>(line.epoch), static_cast<long long>(line.epochs),

@@ -1,7 +1,7 @@
 #pragma once
 
 // Keras's progress line on stderr: a bar that is redrawn if stderr is a terminal, otherwise one
-// line per epoch.
+// line for each training epoch.
 
 #include <cstdint>
 #include <string>
@@ -13,23 +13,24 @@
 namespace cohort {
 
 struct ProgressLine {
-  int64_t epoch = 0;  // number of the epoch, from 1
+  int64_t epoch = 0;  // number of the training epoch, from 1
   int64_t epochs = 0;
   int64_t step = 0;
   int64_t steps = 0;
   absl::Duration elapsed;
-  // Names and values to show, such as "loss", 0.1234.
+  // Names and values to show, such as ("loss", 0.1234).
   std::vector<std::pair<std::string, double>> values;
 };
 
-// Returns the line as "120/375 [=====>....] - 3.0s 8.00ms/step - loss: 0.3121 - accuracy: 0.9012".
+// Returns the progress as text, such as "120/375 [=====>....] - 3.0s 8.00ms/step - loss: 0.3121 -
+// accuracy: 0.9012".
 std::string FormatProgress(const ProgressLine& line);
 
-// Thread-compatible.
+// The progress bar of a training. Thread-compatible.
 class ProgressBar {
  public:
   ProgressBar();
-  // Redraws the bar at most every 100 ms, and only on a terminal.
+  // Redraws the bar, at most every 100 ms and only on a terminal.
   void Update(const ProgressLine& line);
   void Finish(const ProgressLine& line);
 

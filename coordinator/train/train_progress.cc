@@ -59,7 +59,8 @@ absl::StatusOr<proto::TrainState> TrainProgress::Parse(const proto::CoordinatorS
         "the recovery checkpoint holds a state of a training that cannot be read; to start anew, ",
         StartAnew()));
   }
-  // In a job with other settings, the same closure ids would mean other steps.
+  // The settings must be equal, because in a job with other settings the same closure ids would
+  // mean other steps.
   if (train.settings() == Crc32c(job_.settings.text)) return train;
   const std::string difference = SettingsDifference(train.settings_text(), job_.settings);
   return Misplaced(absl::StrCat(
@@ -81,7 +82,7 @@ absl::Status TrainProgress::Load(const proto::CoordinatorState& state) {
   MutexLock lock(mutex_);
   RETURN_IF_ERROR(CheckDataLocked(train));
   const std::vector<std::string> devices(train.devices().begin(), train.devices().end());
-  // A saved state without devices comes from a job that names its devices.
+  // The saved state has no devices if the job names its devices.
   if (!devices.empty() && devices != devices_) {
     return absl::FailedPreconditionError(
         absl::StrCat("the recovery checkpoint was made on all devices of each worker, which were ",
@@ -99,7 +100,7 @@ absl::Status TrainProgress::Load(const proto::CoordinatorState& state) {
   results_ = {SumsOf(train.trained()), SumsOf(train.validated())};
   is_trained_ = train.epoch_trained();
   next_before_ = ClosureId{state.next_id()};
-  // The id 0 says that no pass over data was under way when the state was saved.
+  // The first id 0 says that no pass over data was under way when the state was saved.
   if (train.first_id() == 0) return absl::OkStatus();
   pass_ = train.pass();
   pass_data_ = {train.pass_length(), train.pass_content()};
@@ -119,7 +120,8 @@ absl::Status TrainProgress::Load(const proto::CoordinatorState& state) {
 absl::Status TrainProgress::CheckDataLocked(const proto::TrainState& train) const {
   const DataIdentity before{train.data_length(), train.data_content()};
   if (before == data_) return absl::OkStatus();
-  // The length is compared first, because it tells the user more than a checksum.
+  // The numbers of examples are compared first, because a difference in them tells the user more
+  // than a checksum.
   const std::string change =
       before.length != data_.length
           ? absl::StrCat("had ", before.length, " examples, and now there are ", data_.length)
@@ -135,7 +137,7 @@ absl::Status TrainProgress::CheckDataLocked(const proto::TrainState& train) cons
 
 std::vector<uint32_t> TrainProgress::HomesIn(const proto::CoordinatorState& state) {
   proto::TrainState train;
-  // A state that cannot be read has no homes; Load() reports the error.
+  // If the state cannot be read, no homes are returned; Load() later reports the error.
   if (!train.ParseFromString(state.application())) return {};
   return {train.homes().begin(), train.homes().end()};
 }
@@ -153,23 +155,23 @@ TrainProgress::Totals TrainProgress::totals() const {
 TrainProgress::Begun TrainProgress::BeginPass(proto::TrainState::Pass pass, ClosureId next,
                                               const DataIdentity& data) {
   MutexLock lock(mutex_);
-  // Only the first pass of a process can continue a pass of an earlier process.
+  // Only the first pass of a process can continue a pass that an earlier process has begun.
   std::optional<Begun> begun = std::exchange(begun_, std::nullopt);
   // The saved pass can be of another kind (training, validation or test) than the one that begins
   // now, because the user may change the number of epochs between two runs of the job.
   if (pass != pass_) begun.reset();
-  // Only test data are compared here. Load() has compared the training data, from which the
-  // validation data come too.
+  // Only test data are compared here. Load() has compared the training data, of which the
+  // validation data are a part.
   if (begun.has_value() && pass == proto::TrainState::TEST && !(data == pass_data_)) {
     Log(LogLevel::kWarning, "test_begins_anew", {{"cause", "the data of data.test changed"}});
     begun.reset();
   }
-  // A cut counts ids below `next_before_` as covered unless the earlier state has them open, so a
-  // new pass has no id below it.
+  // A cut counts a closure with an id below `next_before_` as covered unless the earlier state
+  // lists it as open. So a new pass has no ids below `next_before_`.
   const ClosureId first = std::max(next, next_before_);
   if (!begun.has_value()) begun = Begun{first, {}, first, {}, {}};
-  // The closures of an evaluation get new ids, because the cut of the earlier process does not say
-  // which of them are done.
+  // The closures of an evaluation get new ids, because the earlier process's cut does not say which
+  // of them are done.
   if (pass != proto::TrainState::TRAINING) begun->first = begun->next = first;
   pass_ = pass;
   pass_data_ = data;
@@ -248,7 +250,8 @@ void TrainProgress::EndEarly(const Excess& excess) {
     progress_.data = excess.data;
     totals_.examples += excess.examples;
   }
-  // The steps under way count now, so no pass continues them. A test that is under way goes on.
+  // The steps of the training epoch under way count as done now, so no pass continues them. A test
+  // that is under way goes on.
   if (pass_ != proto::TrainState::TEST) begun_.reset();
   EndPassLocked();
 }
@@ -322,9 +325,9 @@ std::string TrainProgress::Save(const Cut& cut) {
   if (results_.trained) Append(results_.trained->values, train.mutable_trained());
   if (results_.validated) Append(results_.validated->values, train.mutable_validated());
   train.set_first_id(first_.value);
-  // Between two passes, a checkpoint covers no closure of a pass.
+  // Between two passes, a cut covers no closure of any pass, so nothing more is saved.
   if (first_.value == 0) return train.SerializeAsString();
-  // A closure has no sums if nobody holds its result or the result is not ready.
+  // A closure has no sums if its result is not ready, or if nobody keeps the result.
   const bool is_training = pass_ == proto::TrainState::TRAINING;
   for (const Cut::Covered& covered : is_training ? cut.covered : std::vector<Cut::Covered>()) {
     if (covered.id < first_ || covered.result == nullptr || !covered.result->IsReady()) continue;
@@ -338,7 +341,8 @@ std::string TrainProgress::Save(const Cut& cut) {
   train.set_pass_content(pass_data_.content);
   EpochMeter::Sums sums = sums_before_;
   for (const auto& [id, reported] : reported_) {
-    // The sums of a closure that a restore took back count only when a cut covers it again.
+    // If a restore has undone a closure, the closure's sums count only when a later cut covers the
+    // closure again.
     if (cut.Covers(id)) sums.Add(reported);
   }
   train.set_steps(sums.steps);

@@ -14,11 +14,11 @@ std::string SummaryToJson(const TrainSummary& summary) {
   json["steps"] = summary.steps;
   json["global_step"] = summary.global_step;
   json["train_seconds"] = seconds;
-  // A run without steps has no rates, and JSON has no infinity.
+  // If no step was run, the rates are 0, because JSON has no infinity.
   json["steps_per_second"] = seconds > 0 ? static_cast<double>(summary.steps) / seconds : 0.0;
   json["examples_per_second"] = seconds > 0 ? summary.examples / seconds : 0.0;
   if (summary.train_loss.has_value()) json["train_loss"] = *summary.train_loss;
-  // The prefixes keep the metrics of training, validation and test apart.
+  // The names of metrics get prefixes, which distinguish training, validation and test.
   for (const auto& [name, value] : summary.train_metrics) json["train_" + name] = value;
   if (summary.validation_loss.has_value()) json["validation_loss"] = *summary.validation_loss;
   for (const auto& [name, value] : summary.validation_metrics) json["validation_" + name] = value;
@@ -46,7 +46,7 @@ std::string SummaryToJson(const TrainSummary& summary) {
     json["table_expired_rows"] = tables->expired_rows();
     json["table_evicted_rows"] = tables->evicted_rows();
   }
-  // Only pushes that were applied have a staleness.
+  // The mean counts only pushes that were applied to a slice, because others have no staleness.
   const double applied = static_cast<double>(summary.ps.applied_slices());
   json["mean_staleness"] =
       applied > 0 ? static_cast<double>(summary.ps.staleness_sum()) / applied : 0.0;

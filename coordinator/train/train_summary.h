@@ -1,6 +1,7 @@
 #pragma once
 
-// What a job says at its end: one line of JSON, whose fields docs/OPERATIONS.md describes.
+// The summary of a job that the coordinator prints at the job's end: one line of JSON, whose fields
+// docs/OPERATIONS.md describes.
 
 #include <cstdint>
 #include <optional>
@@ -16,26 +17,30 @@ namespace cohort {
 
 struct TrainSummary {
   std::string data;
-  // The epochs and steps that the job has trained, in all its processes. Those of the checkpoint
-  // that it began from are not among them, as initial_epoch is not in a History of Keras.
+  // The training epochs and steps of this job, in all its processes. Those of the checkpoint from
+  // which the job began are left out, as Keras leaves the epochs before initial_epoch out of a
+  // History.
   int64_t epochs = 0;
   int64_t steps = 0;
-  int64_t global_step = 0;    // the steps that the model has, with those of that checkpoint
-  absl::Duration train_time;  // the time of the epochs alone, without validation and checkpoints
-  std::vector<absl::Duration> epoch_times;  // the time of each epoch that this process has trained
+  // Number of all steps that the model has been trained, also before the job.
+  int64_t global_step = 0;
+  // Total time of the training epochs, without validation and checkpoints.
+  absl::Duration train_time;
+  std::vector<absl::Duration> epoch_times;  // time of each training epoch that this process has run
   double examples = 0;
-  std::optional<double> train_loss;  // loss of the last epoch
+  std::optional<double> train_loss;  // mean loss of the last training epoch
   std::optional<double> validation_loss;
   std::optional<double> test_loss;
   int64_t test_examples = 0;
   std::vector<std::pair<std::string, double>> train_metrics, validation_metrics, test_metrics;
-  std::string checkpoint;  // path prefix of the checkpoint that has the model; empty: none
-  std::string model;       // path of the exported ONNX file
+  // Path prefix of the checkpoint that has the final model; empty if there is none.
+  std::string checkpoint;
+  std::string model;  // path of the exported ONNX file; empty if there is none
   Scheduler::Stats closures;
   proto::PsStatsResponse ps;
 };
 
-// Returns one line of JSON, the last line that the job writes to stdout.
+// Returns the summary as one line of JSON, the last line that the job writes to stdout.
 std::string SummaryToJson(const TrainSummary& summary);
 
 }  // namespace cohort

@@ -56,8 +56,8 @@ Trainer::Trainer(World world, Waiter& waiter, ClusterCoordinator& coordinator, c
           {SettingsText(job), job.model.file_form}, coordinator.recovery_directory()})) {}
 
 absl::StatusOr<TrainSummary> Trainer::Run() {
-  // Variables of another model could not be restored, and their shapes would not tell why. So the
-  // settings are compared before anything is made of them.
+  // The settings are compared before anything else is done. Otherwise a job with another model
+  // would fail later, in restoring its variables, with an error that does not tell the cause.
   ASSIGN_OR_RETURN(const std::optional<proto::CoordinatorState> left, coordinator_.LeftState());
   if (left.has_value()) RETURN_IF_ERROR(progress_->CheckSettings(*left));
   RETURN_IF_ERROR(PrepareData());
@@ -69,7 +69,7 @@ absl::StatusOr<TrainSummary> Trainer::Run() {
     RETURN_IF_ERROR(RunEpoch(progress_->progress().epochs_done));
   }
   RETURN_IF_ERROR(TakeAverages());
-  // The test data are read once, after the training.
+  // The test data are read once, after the whole training.
   if (test_.has_value()) {
     ASSIGN_OR_RETURN(const EpochMeter::Sums sums, Evaluate(*test_, proto::TrainState::TEST));
     const EpochMeter::Reading reading = EpochMeter::ReadingOf(sums);
@@ -89,7 +89,7 @@ absl::StatusOr<TrainSummary> Trainer::Run() {
 absl::StatusOr<proto::ElementSpec> Trainer::BatchOf(const proto::ElementSpec& example) const {
   proto::ElementSpec batch;
   for (const proto::ComponentSpec& component : example.components()) {
-    // The batch becomes axis 0, whose size varies.
+    // Axis 0 of a batch is the axis of the examples, whose number varies.
     proto::ComponentSpec& of_batch = *batch.add_components();
     of_batch = component;
     of_batch.clear_dims();
@@ -104,13 +104,13 @@ absl::Status Trainer::PrepareData() {
   *raw.mutable_source() = sources_.train;
   ASSIGN_OR_RETURN(const proto::ExpectedData all,
                    coordinator_.DescribeDataset(coordinator_.CreatePerWorkerDataset(raw)));
-  // Load() compares the identity of these data with the one in the recovery checkpoint.
+  // Load() later compares the identity of the training data with that in the recovery checkpoint.
   progress_->SetData({all.cardinality(), all.content()},
                      {TaskName(WithoutIncarnation(all.worker())), all.files()});
   if (all.cardinality() == 0) return NoExamples("data.train", sources_.train);
   ASSIGN_OR_RETURN(const proto::ElementSpec batch, BatchOf(all.element_spec()));
   ASSIGN_OR_RETURN(model_, BuildPrograms(job_, batch));
-  // An export that is impossible ends the job before the training, not after it.
+  // If the model cannot be exported, the job ends before the training, not after it.
   if (!job_.export_to.onnx.empty()) {
     RETURN_IF_ERROR(Annotate(PlanOnnxExport(model_.predict).status(), "export.onnx"));
   }
@@ -142,13 +142,13 @@ absl::StatusOr<Trainer::Data> Trainer::MakeData(const proto::DatasetSource& sour
   if (take >= 0) spec.add_transforms()->set_take(take);
   if (shuffle) {
     proto::Shuffle* const shuffling = spec.add_transforms()->mutable_shuffle();
-    // The shuffle buffer holds any number of examples, so the whole data set is shuffled, as in
+    // The shuffle buffer can hold any number of examples, so the whole data set is shuffled, as in
     // Keras's fit.
     shuffling->set_buffer_size(std::numeric_limits<int64_t>::max());
     shuffling->set_seed(job_.seed);
     shuffling->set_reshuffle_each_iteration(true);
   }
-  // The pipeline's transforms work on whole batches, so they follow the batch transform.
+  // The transforms of the data pipeline work on whole batches, so they follow the batch transform.
   spec.add_transforms()->mutable_batch()->set_size(batch_size);
   for (const proto::DatasetTransform& transform : PipelineTransforms(job_.data)) {
     *spec.add_transforms() = transform;
@@ -166,7 +166,7 @@ absl::StatusOr<Trainer::Data> Trainer::MakeData(const proto::DatasetSource& sour
 
 absl::Status Trainer::PrepareModel() {
   RETURN_IF_ERROR(PlanVariables());
-  // The programs refer to variables, so the variables must exist first.
+  // The programs refer to variables, so the variables must be made first.
   RETURN_IF_ERROR(coordinator_.CreateVariables(plan_.variables));
   ASSIGN_OR_RETURN(train_program_, coordinator_.Register(plan_.train_step));
   ASSIGN_OR_RETURN(eval_program_, coordinator_.Register(plan_.eval_step));
@@ -184,8 +184,8 @@ absl::Status Trainer::PlanVariables() {
   ASSIGN_OR_RETURN(const SliceStarts slices, coordinator_.LeftSlices());
   CutAt(slices, absl::MakeSpan(plan_.variables));
   if (!IsMeasured()) return absl::OkStatus();
-  // The slices are still where an earlier process put them, although newer measured loads may give
-  // other homes. So the homes in the earlier process's saved state count.
+  // The slices are still where an earlier process has put them, even if newer measured loads would
+  // give other homes. So the homes are taken from the state that this process has saved.
   ASSIGN_OR_RETURN(const std::optional<proto::CoordinatorState> left, coordinator_.LeftState());
   if (left.has_value()) {
     PlaceAt(TrainProgress::HomesIn(*left), shape.ps, absl::MakeSpan(plan_.variables));
@@ -210,7 +210,8 @@ absl::Status Trainer::Restore() {
   }
   RETURN_IF_ERROR(EndIfExceeded());
   if (!left.has_value()) return absl::OkStatus();
-  // The process continues where the last recovery checkpoint left off, so its summary does, too.
+  // The training continues where the last recovery checkpoint left off, so the summary must include
+  // what was done before.
   summary_.examples = progress_->totals().examples;
   summary_.train_time = absl::Seconds(progress_->totals().seconds);
   Summarize(progress_->last_results());
@@ -230,13 +231,16 @@ absl::Status Trainer::RestoreCheckpoint() {
       ASSIGN_OR_RETURN(progress, checkpoints_.Restore(job_.checkpoint.restore, plan_.variables));
     }
     if (progress.has_value()) progress_->SetProgress(*progress, checkpoints_.latest());
-    // Not before the variables have the values that the progress tells. A process that is
-    // interrupted until then leaves no recovery checkpoint, and the next one begins as it did.
+    // Recovery checkpoints save the progress only from here on, when the variables have the values
+    // that belong to the progress. If the process is interrupted before this point, it leaves no
+    // recovery checkpoint, and the next process begins as this one did.
     SaveProgressWithEachCut();
-    // A process that takes over later must find measured homes in every checkpoint. And after a
-    // loss, no closure that runs again would bring back the values of the restored checkpoint.
+    // Every checkpoint must have the measured homes, because a process that takes over later needs
+    // them. The values of a restored checkpoint must be in a recovery checkpoint as well, because
+    // no closure that runs again after a loss would bring them back.
     if (progress.has_value() || IsMeasured()) RETURN_IF_ERROR(coordinator_.MakeDurable());
-    // A recovery since the restore has put the variables back to what they were before it.
+    // If the coordinator's epoch has changed, a recovery has undone the restore, which is therefore
+    // repeated.
     if (!progress.has_value() || coordinator_.members()->epoch() == epoch) return absl::OkStatus();
   }
 }
@@ -257,8 +261,9 @@ absl::Status Trainer::EndIfExceeded() {
   const int64_t steps = StepsToLastMade();
   const bool is_trained = progress_->epoch_results().trained.has_value();
   if (done.epochs_done == job_.fit.epochs && steps == 0 && !is_trained) return absl::OkStatus();
-  // Asynchronous steps end in any order. Those that were open between steps that are done run now:
-  // the position in the data, which a later process goes on from, has no gaps.
+  // Asynchronous steps end in any order. Steps that were still open before the last finished step
+  // are run now, so that the position in the data, from which a later process continues, has no
+  // gaps before it.
   EpochMeter::Sums sums;
   if (steps > 0) {
     ASSIGN_OR_RETURN(sums, RunPass(TrainingPass(steps)));
@@ -312,11 +317,12 @@ absl::Status Trainer::RunEpoch(int64_t epoch) {
   const int64_t every = std::max<int64_t>(job_.checkpoint.every_epochs, 1);
   if (checkpoints_.IsSaving() && (last || (epoch + 1) % every == 0)) {
     Progress progress = progress_->progress();
-    ++progress.epochs_done;  // the checkpoint counts the epoch that is about to end
+    ++progress.epochs_done;  // the saved progress counts the training epoch that is about to end
     RETURN_IF_ERROR(SaveCheckpoint(progress));
   }
-  // The epoch ends after its checkpoint: a process that continues from a state before EndEpoch
-  // saves the checkpoint, unless the state has it.
+  // The training epoch ends only after its checkpoint. If the process is lost before EndEpoch(),
+  // the next process continues from a state in which the epoch has not ended, and saves the
+  // checkpoint unless this state already names it.
   progress_->EndEpoch();
   return absl::OkStatus();
 }
@@ -336,13 +342,13 @@ absl::Status Trainer::TrainEpoch(ProgressLine& line) {
   pass.progress = &line;
   const absl::Time start = world_.clock.Now();
   ASSIGN_OR_RETURN(const EpochMeter::Sums sums, RunPass(pass));
-  // The time of an epoch does not include its validation.
+  // The measured time of a training epoch does not include the validation.
   line.elapsed = world_.clock.Now() - start;
   const double examples = EpochMeter::ReadingOf(sums).examples;
   summary_.train_time += line.elapsed;
   summary_.epoch_times.push_back(line.elapsed);
   summary_.examples += examples;
-  // An epoch may end in the middle of the data: the next epoch continues at the batch `end`.
+  // A training epoch may end in the middle of the data. The next one continues at the batch `end`.
   const proto::IteratorPosition end = BatchAfter(pass.begin, pass.steps, train_.pass);
   progress_->EndTraining(UpdatesOf(pass.steps),
                          {end.epoch(), end.element() * train_.pass.batch_size},
@@ -377,7 +383,7 @@ void Trainer::SummarizeProgress() {
   summary_.steps = now.global_step - before.global_step;
   summary_.global_step = now.global_step;
   const TrainProgress::SavedCheckpoint saved = progress_->checkpoint();
-  // Someone may have removed the checkpoint of an earlier process.
+  // The summary does not name a checkpoint that someone has removed or damaged since it was saved.
   if (saved.step != now.global_step || !checkpoints_.IsIntact(saved.prefix)) return;
   summary_.checkpoint = saved.prefix;
 }
@@ -385,7 +391,7 @@ void Trainer::SummarizeProgress() {
 absl::Status Trainer::TakeAverages() {
   if (ParameterOf(model_.update_rule, "use_ema") == 0) return absl::OkStatus();
   std::vector<proto::VariableLayout> averaged;
-  // Averages exist only for trained variables, which have the model's rule.
+  // Only variables whose update rule is the optimizer's have moving averages.
   for (const proto::VariableLayout& layout : plan_.variables) {
     if (layout.rule().op() == model_.update_rule.op()) averaged.push_back(layout);
   }
@@ -405,11 +411,11 @@ int64_t Trainer::UpdatesOf(int64_t steps) const {
   return (steps + StepsOfRound() - 1) / StepsOfRound();
 }
 
-// Sets the round of a closure. If the last round of an epoch has fewer steps, backup steps are left
-// out first.
+// Sets the round of a closure. If the last round of a training epoch has fewer steps than a full
+// round, it has fewer backup steps first.
 void Trainer::SetRound(const PassOptions& options, int64_t step, ScheduleOptions& closure) const {
   const SynchronousSpec* const synchronous = job_.strategy.synchronous();
-  // Each gang is an update of its own, so its round is the number of the update.
+  // Each gang is an update of its own, so the number of its round is that of the update.
   if (plan_.gangs) {
     closure.gang = true;
     closure.round.number = static_cast<uint64_t>(options.first_step + step + 1);
@@ -418,7 +424,7 @@ void Trainer::SetRound(const PassOptions& options, int64_t step, ScheduleOptions
   const int64_t round = step / StepsOfRound();
   const int64_t steps = std::min(StepsOfRound(), options.steps - round * StepsOfRound());
   closure.round.number = static_cast<uint64_t>(options.first_step + round + 1);
-  // A round must not wait for more steps than the epoch has.
+  // A round must not wait for more steps than the training epoch has left.
   closure.round.aggregate = static_cast<uint32_t>(std::min(synchronous->aggregate, steps));
 }
 
@@ -426,7 +432,7 @@ LaterStep Trainer::StepOf(const PassOptions& options, int64_t step) const {
   LaterStep made;
   made.position = BatchAfter(options.begin, step, options.data->pass);
   if (options.training()) {
-    // All steps of a round belong to one update, and get its learning rate.
+    // All steps of a synchronous round belong to the same update and have its learning rate.
     made.learning_rate =
         LearningRateAt(job_.compile.optimizer, options.first_step + step / StepsOfRound());
   }
@@ -439,8 +445,8 @@ absl::StatusOr<RemoteValue> Trainer::ScheduleSteps(const PassOptions& options,
   const LaterStep first = StepOf(options, execution.first);
   closure.input = SplitInput{options.data->handle, first.position};
   closure.learning_rate = first.learning_rate;
-  // Step numbers count on over epochs. The backup steps of synchronous rounds
-  // (strategy.consistency.backup_steps) are numbered too.
+  // Steps are numbered across training epochs. The backup steps of synchronous rounds
+  // (strategy.consistency.backup_steps) are counted as well.
   closure.step = static_cast<uint64_t>(options.first_step * StepsOfRound() + execution.first + 1);
   for (int64_t i = 1; i < execution.steps; ++i) {
     closure.later_steps.push_back(StepOf(options, execution.first + i));
@@ -455,7 +461,7 @@ absl::StatusOr<EpochMeter::Sums> Trainer::RunPass(const PassOptions& options) {
       options.kind, coordinator_.NextId(), {options.data->pass.batches, options.data->content});
   meter->Add({begun.sums});
   const absl::Time start = world_.clock.Now();
-  // The results are held until the end of the pass, because a result travels only as long as a
+  // The results are held until the end of the pass, because a worker sends a result only if a
   // handle to it exists.
   std::vector<RemoteValue> results;
   results.reserve(static_cast<size_t>(options.steps));
@@ -463,16 +469,17 @@ absl::StatusOr<EpochMeter::Sums> Trainer::RunPass(const PassOptions& options) {
   for (; next.first < options.steps; next.first += next.steps) {
     next.steps = std::min(job_.compile.steps_per_execution, options.steps - next.first);
     const ClosureId id{begun.first.value + static_cast<uint64_t>(next.first)};
-    // Closures that an earlier process left open keep their ids, and ids of closures that are done
-    // are skipped.
+    // Closures that an earlier process left open keep their ids. Closures that are done are skipped
+    // with their ids.
     if (!begun.IsLeft(next.first)) continue;
-    // A checkpoint of this epoch that an earlier process has saved lacks this run of the step.
+    // If an earlier process has saved a checkpoint of this training epoch, that checkpoint does not
+    // include this run of the step. So a new name is chosen.
     if (options.training() && results.empty()) {
       RETURN_IF_ERROR(PlanCheckpoint(options.first_step + UpdatesOf(options.steps)));
     }
     if (coordinator_.NextId() < id) coordinator_.SkipTo(id);
     ASSIGN_OR_RETURN(RemoteValue result, ScheduleSteps(options, next));
-    // The callback runs on a transport thread, and may outlive this pass.
+    // The callback runs on a transport thread, and may be called after the end of this pass.
     result.state().OnReady(
         [meter, watch = options.training() ? loss_watch_ : nullptr, progress = progress_,
          first = next.first, update = options.first_step + UpdatesOf(next.first + 1),
@@ -494,7 +501,7 @@ absl::StatusOr<EpochMeter::Sums> Trainer::RunPass(const PassOptions& options) {
     }
   }
   const ClosureId behind{begun.first.value + static_cast<uint64_t>(options.steps)};
-  // The ids of this pass must not be given again, even if the last closures of the pass were
+  // Later closures must not get ids of this pass, even if the last closures of the pass were
   // skipped.
   if (coordinator_.NextId() < behind) coordinator_.SkipTo(behind);
   RETURN_IF_ERROR(coordinator_.Join());
@@ -511,8 +518,8 @@ absl::StatusOr<EpochMeter::Sums> Trainer::Evaluate(const Data& data, proto::Trai
 }
 
 absl::Status Trainer::CompareData() {
-  // If the data of a worker that came after PrepareData differ, those that the job was trained on
-  // may be the wrong ones.
+  // Workers that joined after PrepareData may have other data. If so, the data that the job was
+  // trained on may be the wrong ones.
   RETURN_IF_ERROR(coordinator_.CompareDataset(train_.handle));
   return test_.has_value() ? coordinator_.CompareDataset(test_->handle) : absl::OkStatus();
 }
@@ -521,20 +528,22 @@ absl::Status Trainer::SaveCheckpoint(const Progress& progress) {
   if (IsSaved()) return absl::OkStatus();
   if (!IsOfStep(progress_->planned_checkpoint(), progress.global_step)) {
     RETURN_IF_ERROR(PlanCheckpoint(progress.global_step));
-    // A process that is interrupted behind the save leaves a state that knows the checkpoint.
+    // The planned name is saved first, so that a process that takes over after the checkpoint was
+    // saved knows the checkpoint.
     RETURN_IF_ERROR(coordinator_.MakeDurable());
   }
   std::string prefix = progress_->planned_checkpoint().prefix;
-  // An earlier process may have saved the checkpoint without a chance to note that. If this process
-  // has made steps since, it has chosen another name.
+  // An earlier process may have saved this checkpoint without recording it. If this process has run
+  // steps since, it has chosen another name (has_planned_).
   if (!has_planned_ && checkpoints_.Holds(prefix, progress)) {
     RETURN_IF_ERROR(checkpoints_.Adopt(prefix));
   } else {
     ASSIGN_OR_RETURN(prefix, checkpoints_.Save(progress, plan_.variables));
   }
   progress_->SetCheckpoint(prefix);
-  // The next process must know the last checkpoint even if this one is killed in the test, which
-  // need not be long enough for a recovery checkpoint of its own.
+  // The last checkpoint is recorded in a recovery checkpoint now. Otherwise, if this process is
+  // killed during the test, the next process might not know it, because a short test makes no
+  // recovery checkpoint of its own.
   if (progress.epochs_done >= job_.fit.epochs && test_.has_value()) coordinator_.MakeDurableSoon();
   return absl::OkStatus();
 }
@@ -554,7 +563,7 @@ bool Trainer::IsOfStep(const TrainProgress::SavedCheckpoint& checkpoint, int64_t
 
 bool Trainer::IsSaved() const {
   const int64_t step = progress_->progress().global_step;
-  // A job that trains nothing has nothing to save.
+  // If the job has trained nothing, there is nothing to save.
   if (step == progress_->before().global_step) return true;
   const TrainProgress::SavedCheckpoint saved = progress_->checkpoint();
   return IsOfStep(saved, step) && checkpoints_.IsIntact(saved.prefix);
@@ -578,7 +587,7 @@ std::vector<std::pair<std::string, double>> Trainer::NamedMetrics(
     const EpochMeter::Reading& reading) const {
   std::vector<std::pair<std::string, double>> named;
   for (size_t i = 0; i < reading.metrics.size(); ++i) {
-    // The first two fetches are loss_sum and count.
+    // The first two fetches of a program are loss_sum and count; the metrics follow.
     named.emplace_back(model_.fetch_names[i + 2], reading.metrics[i]);
   }
   return named;

@@ -1,11 +1,12 @@
 #pragma once
 
-// Keras's fit and evaluate over a cluster. Every closure names the batch that it reads (epoch,
-// index of the batch). So a retried closure reads the same examples again, an epoch sees each
-// training example exactly once with any number of workers, and an evaluation sees each test
-// example exactly once. An epoch is scheduled as a whole and joined. If the process of a trainer is
-// lost, the trainer of the next process continues from the last recovery checkpoint, within an
-// epoch, its validation or the final test (train_progress.h).
+// Keras's fit and evaluate over a cluster. Every closure names the batch that it reads (number of
+// the pass over the data, index of the batch). So a retried closure reads the same examples again,
+// a training epoch sees each training example exactly once with any number of workers, and an
+// evaluation sees each test example exactly once. All closures of a training epoch are scheduled,
+// and then joined. If the coordinator's process is lost, the trainer of the next process continues
+// from the last recovery checkpoint, in the middle of a training epoch, its validation or the final
+// test (train_progress.h). Here "epoch" means Keras's epoch.
 
 #include <memory>
 #include <optional>
@@ -25,78 +26,84 @@
 
 namespace cohort {
 
-// Thread-compatible; blocks on the coordinator's waiter.
+// The training of one job, from the data to the exported model. Thread-compatible; blocks on the
+// coordinator's waiter.
 class Trainer {
  public:
   Trainer(World world, Waiter& waiter, ClusterCoordinator& coordinator, const JobSpec& job,
           DataSources sources);
 
   // Builds the programs, makes or restores the variables, trains, evaluates, saves and exports.
-  // Errors: INVALID_ARGUMENT if the job does not fit its data, and the errors of the steps'
-  // closures, of checkpoints and of files.
+  // Errors: INVALID_ARGUMENT if the job does not suit its data; those of closures, checkpoints and
+  // files.
   absl::StatusOr<TrainSummary> Run();
 
  private:
-  // A batched data set.
+  // A batched data set of the job: training, validation or test data.
   struct Data {
     DatasetHandle handle;
     PassShape pass;
     proto::ElementSpec element;  // type of a batch of the data set
-    uint32_t content = 0;        // checksum of the source's data
+    uint32_t content = 0;        // checksum of the data set's content (ExpectedData.content)
   };
   struct PassOptions {
     const Data* data = nullptr;
     ProgramHandle program;
-    DataPosition begin;  // position of the pass's first batch
+    DataPosition begin;  // position in the data of the first batch that the pass reads
     int64_t steps = 0;
-    int64_t first_step = 0;  // the number of updates (global step) before the pass
+    int64_t first_step = 0;  // number of updates (global step) that were made before the pass
     ProgressLine* progress = nullptr;
     proto::TrainState::Pass kind = proto::TrainState::TRAINING;
     bool training() const { return kind == proto::TrainState::TRAINING; }
   };
 
   absl::Status PrepareData();
-  // Returns the type of a batch of examples of type `example`, after the job's pipeline.
+  // Returns the type of a batch of examples of type `example`, after the transforms of the job's
+  // data pipeline.
   absl::StatusOr<proto::ElementSpec> BatchOf(const proto::ElementSpec& example) const;
   absl::StatusOr<Data> MakeData(const proto::DatasetSource& source, int64_t skip, int64_t take,
                                 int64_t batch_size, bool shuffle);
   absl::Status PrepareModel();
   absl::Status PlanVariables();
-  // Returns whether the homes of slices follow from an earlier run's measurements.
+  // Returns whether the strategy places slices by the loads that an earlier run has measured.
   bool IsMeasured() const;
-  // Restores variables from a recovery checkpoint if there is one, else from the checkpoint that
-  // the job names, if any.
+  // Restores the variables and the progress from a recovery checkpoint if there is one, else from
+  // the checkpoint that the job names, if it names one.
   absl::Status Restore();
-  // Begins the training from checkpoint.restore, if the job names it, and makes the values durable.
+  // Restores the variables from checkpoint.restore, if the job names it, and makes the restored
+  // values durable.
   absl::Status RestoreCheckpoint();
-  // Lets each recovery checkpoint save the progress. Called before any step runs.
+  // Lets each recovery checkpoint also save the progress. Called before any step runs.
   void SaveProgressWithEachCut();
-  // Ends the training if more is trained than fit.epochs asks for, and logs a warning.
+  // Ends the training, with a warning in the log, if an earlier process has already trained more
+  // than fit.epochs asks for.
   absl::Status EndIfExceeded();
-  // Returns the number of steps of the epoch under way up to the last one that an earlier process
-  // has made; 0 if there is none.
+  // Returns the number of steps of the training epoch under way, up to the last step that an
+  // earlier process has run; 0 if it has run none.
   int64_t StepsToLastMade() const;
-  // Saves what an earlier process has trained to its end, if there is no checkpoint of it.
+  // Saves a checkpoint if an earlier process has done all training but has not saved its result.
   absl::Status SaveIfTrained();
-  // Trains, validates and saves the epoch. Leaves out the parts that an earlier process has done.
+  // Trains, validates and saves training epoch number `epoch`, without the parts that an earlier
+  // process has done.
   absl::Status RunEpoch(int64_t epoch);
   absl::Status TrainEpoch(ProgressLine& line);
-  // Returns the pass over the training data of the epoch under way, up to step `steps`.
+  // Returns a pass over the training data that begins where the present epoch began and has `steps`
+  // steps.
   PassOptions TrainingPass(int64_t steps) const;
   absl::Status ValidateEpoch();
-  // Replaces the model's variables by their averages if the optimizer uses use_ema, as Keras's fit
-  // does at its end.
+  // Replaces the model's variables by their moving averages if the optimizer uses use_ema, as Keras
+  // does at the end of fit.
   absl::Status TakeAverages();
   int64_t StepsOfEpoch() const;
-  // Returns the number of steps that make one update: a synchronous round's `aggregate` and
-  // `backup_steps`; 1 if each step is an update.
+  // Returns the number of steps that make one update: `aggregate` + `backup_steps` of a synchronous
+  // round, or 1 if each step is an update.
   int64_t StepsOfRound() const;
-  // Returns the number of updates that `steps` steps of an epoch make.
+  // Returns the number of updates that `steps` steps of a training epoch make.
   int64_t UpdatesOf(int64_t steps) const;
   void SetRound(const PassOptions& options, int64_t step, ScheduleOptions& closure) const;
-  // Returns the batch that a step of a pass reads, and the learning rate of the step.
+  // Returns the batch that step number `step` of a pass reads, and its learning rate.
   LaterStep StepOf(const PassOptions& options, int64_t step) const;
-  // Steps of a pass that one closure runs one after another.
+  // The steps of a pass that one closure runs, one after another.
   struct Execution {
     int64_t first = 0;
     int64_t steps = 1;
@@ -104,20 +111,21 @@ class Trainer {
   absl::StatusOr<RemoteValue> ScheduleSteps(const PassOptions& options, Execution execution);
   absl::StatusOr<EpochMeter::Sums> RunPass(const PassOptions& options);
   absl::StatusOr<EpochMeter::Sums> Evaluate(const Data& data, proto::TrainState::Pass kind);
-  // Puts the results of the last epoch into the summary.
+  // Copies the losses and metrics of a training epoch to the summary.
   void Summarize(const TrainProgress::Results& results);
-  // Puts the steps, the epochs and the last checkpoint into the summary.
+  // Copies the numbers of steps and epochs, and the last checkpoint, to the summary.
   void SummarizeProgress();
-  // Asks the workers that came while the job ran for their data. Errors: those of
-  // ClusterCoordinator::CompareDataset.
+  // Asks the workers that joined while the job ran which data they read, and compares these with
+  // the data of the training. Errors: those of ClusterCoordinator::CompareDataset.
   absl::Status CompareData();
-  // Saves a checkpoint that records `progress`, unless the job has saved one of these steps before.
+  // Saves a checkpoint that records `progress`, unless the job has already saved one after this
+  // number of steps.
   absl::Status SaveCheckpoint(const Progress& progress);
   // Chooses the name of the checkpoint that will have the model after `step` steps.
   absl::Status PlanCheckpoint(int64_t step);
   bool IsSaved() const;
-  // Returns whether the checkpoint has the step `step` and lies in checkpoint.directory. The job
-  // file may name another directory than it did before.
+  // Returns whether the checkpoint has step `step` and lies in checkpoint.directory. An earlier
+  // process may have saved it to another directory, which the job file named then.
   bool IsOfStep(const TrainProgress::SavedCheckpoint& checkpoint, int64_t step) const;
   absl::Status Export();
   std::vector<std::pair<std::string, double>> NamedMetrics(
@@ -134,10 +142,10 @@ class Trainer {
   Plan plan_;
   ProgramHandle train_program_, eval_program_;
   CheckpointManager checkpoints_;
-  // Shared with the recovery, which saves the progress.
+  // Shared with the recovery, which saves the progress in each recovery checkpoint.
   const std::shared_ptr<TrainProgress> progress_;
   const std::shared_ptr<LossWatch> loss_watch_ = std::make_shared<LossWatch>();
-  // True: this process has chosen the name of the checkpoint that is saved next.
+  // Whether this process has chosen the name of the checkpoint that is saved next.
   bool has_planned_ = false;
   TrainSummary summary_;
   ProgressBar bar_;

@@ -26,7 +26,7 @@ namespace {
 
 constexpr size_t kNearestNamesMax = 3;
 
-// The positions of the fields in a slice's history tensor (int64). After these fields come the
+// The positions of the fields in a slice's history tensor (int64). The fields are followed by the
 // first and the last closure id of each interval of applied closures.
 enum HistoryField { kRows, kVersion, kWatermark, kUpdate, kRound, kIntervals };
 
@@ -104,8 +104,8 @@ absl::StatusOr<WantedRows> WantedHistory(const BundleTensors& tensors, const Res
     return OtherSlices(source, layout);
   }
   const int64_t fields = found->second.shape.num_elements();
-  // The number of fields is checked before memory is allocated, since the checkpoint may be
-  // damaged.
+  // The number of fields is checked before memory for them is allocated, since the checkpoint may
+  // be damaged.
   constexpr int64_t kFieldsMax = int64_t{kIntervals} + 2 * int64_t{kAppliedIntervalsMax};
   if (fields < kIntervals || (fields - kIntervals) % 2 != 0 || fields > kFieldsMax) {
     return absl::DataLossError(
@@ -132,7 +132,8 @@ absl::StatusOr<SliceHistory> ReadHistory(const std::string& name, const Tensor& 
   return Annotate(history.status(), absl::StrCat("checkpoint ", source.prefix, ", '", name, "'"));
 }
 
-// Checks that the checkpoint has a tensor with the given name and the expected type and shape.
+// Checks that the checkpoint has a tensor `name` with the type and shape of `expected`. Errors:
+// NOT_FOUND with the nearest names; INVALID_ARGUMENT.
 absl::Status CheckTensor(const BundleTensors& tensors, const RestoreSource& source,
                          const std::string& name, BundleTensor expected) {
   const auto found = tensors.find(name);
@@ -153,8 +154,9 @@ absl::Status CheckTensor(const BundleTensors& tensors, const RestoreSource& sour
   return absl::OkStatus();
 }
 
-// Returns whether a restore gives every replica the aggregated value of the variable. The restore
-// of a cut, or of a variable without an aggregation, gives each replica its own saved value.
+// Returns whether a restore gives every replica the one aggregated value of the variable. The
+// restore of a cut, or of a variable without an aggregation, instead gives each replica its own
+// saved value.
 bool TakesOneValue(const RestoreSource& source, const SliceLayout& layout) {
   return layout.replicas > 0 && !source.applied && layout.aggregation != proto::AGGREGATION_NONE;
 }
@@ -170,7 +172,7 @@ WantedRows WantedValue(const RestoreSource& source, const SliceLayout& layout) {
 }
 
 // Returns the tensors that a restore of these slices reads from a checkpoint whose tensors are
-// `stored`. Tensors of dynamic tables are left out.
+// `stored`, without the tensors of dynamic tables and of histories.
 BundleTensors TensorsOf(const BundleTensors& stored, const RestoreSource& source,
                         absl::Span<VariableSlice* const> shards) {
   BundleTensors tensors;
@@ -189,8 +191,8 @@ BundleTensors TensorsOf(const BundleTensors& stored, const RestoreSource& source
   return tensors;
 }
 
-// Counts the tensors of a restore. All rows of a dynamic table count as one tensor, and each slot
-// of the table as another.
+// Counts the variables and slots that a restore reads. All rows of a dynamic table count as one
+// tensor, and each slot of the table as another.
 uint32_t CountTensors(const RestoreSource& source, absl::Span<VariableSlice* const> shards) {
   const bool slots = source.slots || source.applied;
   const RestoreSource all = {source.prefix, source.slots, source.applied, /*new_slots=*/false};
@@ -224,8 +226,8 @@ absl::StatusOr<std::vector<ExtraTensor>> ExtrasOf(const proto::HoldShardRequest&
     const absl::StatusOr<size_t> bytes = BytesOf(meta);
     if (!bytes.ok()) return Annotate(bytes.status(), context);
     const std::string& data = named.tensor().data();
-    // The bytes come from a peer and are copied into a tensor below, so their number must be the
-    // size of the tensor.
+    // The bytes come from a peer and are copied into a tensor below, so there must be as many as
+    // the tensor needs.
     if (named.name().empty() || data.size() != *bytes) {
       return absl::InvalidArgumentError(
           absl::StrCat(context, " needs a name and ", *bytes, " bytes; it has ", data.size()));
@@ -248,8 +250,8 @@ absl::Status AddWhole(HeldShard& held, const std::string& name, const Tensor& va
                   std::move(bytes));
 }
 
-// Adds a variable with a row for each replica to the shard: all replicas' rows and, if the variable
-// has an aggregation, their aggregated value.
+// Adds a variable with one row for each replica to the shard: the rows of all replicas and, if the
+// variable has an aggregation, their aggregated value.
 absl::Status AddReplicas(HeldShard& held, const SliceLayout& layout, const Payload& value) {
   Tensor rows(layout.dtype, layout.full_shape);
   PayloadReader reader(value);
@@ -260,8 +262,8 @@ absl::Status AddReplicas(HeldShard& held, const SliceLayout& layout, const Paylo
   return AddWhole(held, layout.variable, one);
 }
 
-// Adds a slice's tensors to the shard in the order that AddWanted() expects: value and slots, or
-// the dynamic table, and last the history.
+// Adds a slice's tensors to the shard in the order in which AddWanted() plans to read them: value
+// and slots, or the parts of the dynamic table, and last the history.
 absl::Status AddSnapshot(HeldShard& held, const SliceLayout& layout, SliceSnapshot snapshot) {
   if (snapshot.table.has_value()) {
     for (const PartTensor& tensor : TablePartsOf(layout, *snapshot.table)) {
@@ -308,8 +310,8 @@ absl::StatusOr<std::shared_ptr<HeldShard>> HoldShards(ShardTarget target,
 namespace {
 
 // Adds the tensors that a restore of one slice reads to the plan: value and slots, or the parts of
-// a dynamic table, and for a cut the history. The order is that of AddSnapshot, so a copy of all
-// slices reads one contiguous range of a shard's bytes.
+// a dynamic table, and for a cut the history. AddSnapshot saves them in the same order, so a copy
+// of all slices reads one contiguous range of a shard's bytes.
 absl::Status AddWanted(const BundleTensors& tensors, const RestoreSource& source,
                        const SliceLayout& layout, std::vector<WantedRows>& plan) {
   std::optional<WantedRows> history;
@@ -331,7 +333,7 @@ absl::Status AddWanted(const BundleTensors& tensors, const RestoreSource& source
   return absl::OkStatus();
 }
 
-// Makes the state of a slice from `rows`, the tensors that were read for the entries `plan`.
+// Makes the state of a slice from `rows`, the tensors that were read for the entries of `plan`.
 absl::StatusOr<SliceState> AssembleShard(const RestoreSource& source, const SliceLayout& layout,
                                          absl::Span<const WantedRows> plan,
                                          absl::Span<Tensor> rows) {
@@ -353,8 +355,8 @@ absl::StatusOr<SliceState> AssembleShard(const RestoreSource& source, const Slic
   }
   size_t at = 1;
   for (const SlotSpec& slot : layout.rule_spec.slots) {
-    // The plan has no entries for slots that the restore does not read, so the tensor's name in the
-    // plan tells which slot it is.
+    // The plan has no entry for a slot that the restore does not read. So the name of the next
+    // tensor in the plan tells whether it is this slot.
     if (at < rows.size() && plan[at].tensor == SlotTensorName(layout, slot.name)) {
       state.slots.push_back(std::move(rows[at++]));
     } else if (source.new_slots) {
@@ -369,7 +371,7 @@ absl::StatusOr<SliceState> AssembleShard(const RestoreSource& source, const Slic
 absl::StatusOr<std::vector<WantedRows>> PlanRestore(const BundleTensors& tensors,
                                                     const RestoreSource& source,
                                                     absl::Span<VariableSlice* const> shards) {
-  // All tensors' names and shapes are checked before any row is read.
+  // The names, types and shapes of all tensors are checked before any row is read.
   for (const auto& [name, tensor] : TensorsOf(tensors, source, shards)) {
     RETURN_IF_ERROR(CheckTensor(tensors, source, name, tensor));
   }
@@ -392,7 +394,7 @@ absl::StatusOr<LoadedShards> AssembleShards(const RestoreSource& source,
   size_t at = 0;
   for (size_t i = 0; i < shards.size(); ++i) {
     const size_t first = at;
-    // The plan lists the rows of each slice together, in the order of the slices.
+    // The plan lists all row ranges of one slice together, in the order of the slices.
     while (at < plan.size() && plan[at].shard == i) ++at;
     ASSIGN_OR_RETURN(SliceState state,
                      AssembleShard(source, shards[i]->layout(), plan.subspan(first, at - first),

@@ -45,21 +45,23 @@ struct ExtraTensor {
   Tensor value;
 };
 
-// Returns the extra tensors of a request. Errors: INVALID_ARGUMENT that names a tensor whose type,
-// shape and bytes do not agree.
+// Returns the extra tensors of a HoldShard request. Errors: INVALID_ARGUMENT that names a tensor
+// without a name, or one whose number of bytes does not follow from its type and shape.
 absl::StatusOr<std::vector<ExtraTensor>> ExtrasOf(const proto::HoldShardRequest& request);
 
-// Takes snapshots of all slices and returns them as one shard. Values and slots are leased, not
-// copied, and stay unchanged as long as the shard is held; rows of dynamic tables and of replicas
-// are copied. Errors: those of the gate; INVALID_ARGUMENT for an extra tensor with a bad name.
+// Takes snapshots of all slices and returns them, with the extra tensors, as one shard. Values and
+// slots are leased, not copied, and stay unchanged as long as the shard is held; rows of dynamic
+// tables and of replicas are copied. Errors: those of the gate; INVALID_ARGUMENT for an extra
+// tensor whose name a checkpoint does not permit.
 absl::StatusOr<std::shared_ptr<HeldShard>> HoldShards(ShardTarget target,
                                                       absl::Span<VariableSlice* const> shards,
                                                       absl::Span<const ExtraTensor> extras,
                                                       VariableSlice::AskGate gate);
 
 struct LoadedShards {
-  std::vector<SliceState> states;  // one state for each slice, in the order of the slices
-  uint32_t tensors = 0;            // number of logical tensors: variables and slots
+  // One state for each slice, in the order in which the slices were given.
+  std::vector<SliceState> states;
+  uint32_t tensors = 0;  // number of logical tensors that were restored: variables and slots
 };
 
 // Plans a restore from a checkpoint that has `tensors`. A restore has three steps: PlanRestore says
@@ -77,7 +79,7 @@ absl::StatusOr<LoadedShards> AssembleShards(const RestoreSource& source,
                                             absl::Span<const WantedRows> plan,
                                             std::vector<Tensor> rows);
 
-// Plans a restore, reads the rows from the checkpoint's files and assembles the states. Errors:
+// Plans a restore, reads the rows from the checkpoint's files and makes the slices' states. Errors:
 // those of PlanRestore, AssembleShards and BundleReader.
 absl::StatusOr<LoadedShards> LoadShards(FileSystem& files, const RestoreSource& source,
                                         absl::Span<VariableSlice* const> shards);

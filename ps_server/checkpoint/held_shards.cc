@@ -19,7 +19,7 @@ absl::Status SaveNotHeld(uint64_t save, absl::string_view why) {
                    absl::StrCat("the shard of save ", save, " is not held: ", why), proto::STALE);
 }
 
-// Returns the error for a save whose shard is no longer held, or may never have been held.
+// Returns the error for a save whose shard is not held any more, or perhaps was never held.
 absl::Status HeldNoLonger(uint64_t save) {
   return SaveNotHeld(save,
                      absl::StrCat("it was written or released, a later one took its place, or "
@@ -42,14 +42,14 @@ absl::Status HeldShard::Add(const std::string& name, const BundleTensor& tensor,
 }
 
 Payload HeldShard::Read(uint64_t offset, uint64_t bytes_max) const {
-  // `first` is the first saved slice that ends after `offset`.
+  // `first` becomes the first saved slice of the shard that ends after `offset`.
   const auto first = std::upper_bound(
       layout_.begin(), layout_.end(), offset, [](uint64_t at, const proto::SavedSlice& slice) {
         return at < static_cast<uint64_t>(slice.offset() + slice.size());
       });
   Payload payload;
   for (auto slice = first; slice != layout_.end() && bytes_max > 0; ++slice) {
-    // Only the first slice may be read from its middle; all later slices are read from their start.
+    // In the first slice, reading may begin in the middle; later slices are read from their start.
     uint64_t skip = offset - static_cast<uint64_t>(slice->offset());
     for (const ByteSlice& bytes : pieces_[static_cast<size_t>(slice - layout_.begin())]) {
       const uint64_t passed = std::min<uint64_t>(skip, bytes.size);
@@ -65,8 +65,8 @@ Payload HeldShard::Read(uint64_t offset, uint64_t bytes_max) const {
 }
 
 absl::StatusOr<std::vector<proto::SavedSlice>> HeldShard::Write(FileSystem& files) {
-  // The shard's content is moved out before the file is written, so the shard is empty even if
-  // writing fails.
+  // The shard's content is moved out first, so that the shard is empty even if writing the file
+  // fails.
   auto pieces = std::exchange(pieces_, {});
   const auto layout = std::exchange(layout_, {});
   size_ = 0;
@@ -105,7 +105,7 @@ std::optional<uint64_t> HeldShards::LastOfLocked(const std::string& prefix) cons
   std::optional<uint64_t> last;
   const auto remembered = last_of_prefix_.find(prefix);
   if (remembered != last_of_prefix_.end()) last = remembered->second;
-  // A shard may be held for longer than its prefix is remembered.
+  // A shard may still be held when its prefix is no longer remembered in last_of_prefix_.
   for (const auto& [save, held] : held_) {
     if (held.shard->target().prefix == prefix) last = std::max(last.value_or(0), save);
   }
@@ -164,8 +164,8 @@ void HeldShards::EndLocked(uint64_t save) {
 absl::StatusOr<HeldShards::Held*> HeldShards::FindLocked(SaveId id) {
   EnterLocked(id.epoch);
   const auto found = held_.find(id.save);
-  // EnterLocked has raised epoch_ to at least id.epoch, so a difference means that id.epoch is
-  // older.
+  // EnterLocked has raised epoch_ to at least id.epoch, so if the two differ, id.epoch is an older
+  // epoch.
   if (id.epoch != epoch_ || found == held_.end()) return HeldNoLonger(id.save);
   return &found->second;
 }
@@ -182,7 +182,7 @@ absl::StatusOr<std::shared_ptr<HeldShard>> HeldShards::TakeToWrite(SaveId id) {
   MutexLock lock(mutex_);
   const InvariantsAfter check(*this);
   ASSIGN_OR_RETURN(Held * held, FindLocked(id));
-  // The save is marked as ended before its file is written, so that a repeated call cannot write
+  // The save is marked as ended before its file is written, so that a repeated call does not write
   // the file again.
   const std::shared_ptr<HeldShard> shard = std::move(held->shard);
   EndLocked(id.save);

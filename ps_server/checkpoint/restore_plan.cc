@@ -11,8 +11,8 @@ bool TakesSlot(const BundleTensors& tensors, const RestoreSource& source, const 
                const std::string& name) {
   if (source.applied) return true;
   if (!source.slots) return false;
-  // The last-step slot (the step of each row's last update) is always read from the checkpoint.
-  // With a new slot, every row would count all steps before the checkpoint as missed.
+  // The last-step slot (which has for each row the step of its last update) is always read from the
+  // checkpoint. With a new slot, every row would count all steps before the checkpoint as missed.
   return !source.new_slots || slot.name == kLastStepSlot || tensors.count(name) > 0;
 }
 
@@ -21,7 +21,7 @@ Tensor NewSlot(const SlotSpec& slot, const Shape& shape, const Tensor& value) {
   Tensor made(DType::kFloat32, shape);
   float* const floats = made.mutable_data<float>();
   if (slot.starts_as_value) {
-    // Rows of dynamic tables may have 16-bit values, but slots are float32.
+    // A dynamic table may have 16-bit values, but its slots are float32.
     const auto* const halves = reinterpret_cast<const uint16_t*>(value.raw());
     const auto count = static_cast<size_t>(made.num_elements());
     if (value.dtype() == DType::kFloat16) {

@@ -1,6 +1,6 @@
 #pragma once
 
-// Which rows of which tensors a restore reads from a checkpoint.
+// The plan of a restore: which rows of which tensors a restore reads from a checkpoint.
 
 #include <cstddef>
 #include <map>
@@ -19,22 +19,23 @@ using BundleTensors = std::map<std::string, BundleTensor>;
 
 struct RestoreSource {
   std::string prefix;
-  bool slots = false;    // whether slots are restored too, not only variables
-  bool applied = false;  // whether the checkpoint is restored as a cut, with slots and histories
-  // Whether slots that the restore does not read get their initial values, for example slots that
-  // the checkpoint lacks. If false, the slices keep the present content of these slots. Ignored for
-  // a cut.
+  bool slots = false;    // whether the restore includes slots, not only variables
+  bool applied = false;  // whether the restore is that of a cut, with slots and histories
+  // Whether slots that the restore does not read, for example because the checkpoint lacks them,
+  // get their initial values. If false, the slices keep the present content of these slots. Ignored
+  // for a cut.
   bool new_slots = false;
 
   friend bool operator==(const RestoreSource&, const RestoreSource&) = default;
 };
 
-// Returns whether a restore reads the slot, which the checkpoint saves as the tensor `name`.
-// `tensors` are all tensors of the checkpoint.
+// Returns whether a restore reads the slot `slot` from the checkpoint, in which the slot is saved
+// as the tensor `name`. `tensors` are all tensors of the checkpoint.
 bool TakesSlot(const BundleTensors& tensors, const RestoreSource& source, const SlotSpec& slot,
                const std::string& name);
 
-// Returns the initial slot of a variable with the value `value`, as it is before the first update.
+// Returns the content that a slot has before the first update, for a variable whose value is
+// `value`.
 Tensor NewSlot(const SlotSpec& slot, const Shape& shape, const Tensor& value);
 
 // A range of rows that a restore reads from one tensor.
@@ -43,7 +44,7 @@ struct WantedRows {
   DType dtype = DType::kUndefined;
   Shape full_shape;
   RowRange rows;
-  size_t shard = 0;  // index of the slice that gets the rows
+  size_t shard = 0;  // index of the slice that the rows are for
 
   Shape shape() const { return ShapeOfRows(full_shape, rows); }
 };

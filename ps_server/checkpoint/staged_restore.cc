@@ -44,7 +44,7 @@ proto::StageRestoreResponse StagedRestore::Describe() const {
 
 absl::Status StagedRestore::Write(uint64_t offset, uint32_t crc32c, const Payload& payload) {
   const uint64_t bytes = PayloadBytes(payload);
-  // The difference is compared, because the sum could overflow with a peer's offset.
+  // The check subtracts, because with an offset from a peer the sum could overflow.
   if (offset > size_ || bytes > size_ - offset) {
     return absl::InvalidArgumentError(
         absl::StrCat("bytes ", offset, "+", bytes, " of a restore that needs ", size_));
@@ -93,7 +93,7 @@ absl::StatusOr<std::vector<Tensor>> StagedRestore::Take(size_t num_shards) {
 
 void Staging::EnterEpoch(uint64_t epoch) {
   if (epoch == epoch_) return;
-  // The numbers of restores start anew with each epoch.
+  // A coordinator numbers its restores anew in each epoch.
   *this = Staging();
   epoch_ = epoch;
 }
@@ -107,7 +107,8 @@ absl::StatusOr<StagedRestore*> Staging::FindOrRefuse(uint64_t restore) {
 }
 
 StagedRestore* Staging::Stage(uint64_t restore, StagedRestore::Plan plan, absl::Time now) {
-  staged_ = nullptr;  // frees the rows of the former restore before new rows are allocated
+  // Frees the rows of the former restore before the rows of this restore are allocated.
+  staged_ = nullptr;
   staged_ = std::make_unique<StagedRestore>(std::move(plan));
   last_ = restore;
   used_ = now;

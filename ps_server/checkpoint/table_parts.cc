@@ -38,20 +38,20 @@ std::string PartName(const SliceLayout& layout, RowRange buckets, int64_t part) 
   return absl::StrCat(SliceName(layout, buckets), part, "/");
 }
 
-// One tensor of a part or of a slice's state. `name` is the last component of the tensor's name,
-// below the prefix of the part or of the slice.
+// One tensor of a slice's state or of a part. `name` is the last component of the tensor's name in
+// the checkpoint, after the prefix of the slice or of the part.
 struct PartColumn {
   std::string name;
   BundleTensor tensor;
 };
 
-// Tensors that the state of a slice need not have.
+// Which of the optional tensors of a slice's state exist.
 struct StateParts {
-  bool sights = false;  // counts of seen keys without a row; a slice that has seen no key has none
-  bool counts = false;  // counts of events
+  bool sights = false;  // counts of seen keys without a row; absent if the slice has seen no key
+  bool counts = false;  // counts of dropped gradients, expired rows and evicted rows
 };
 
-// Returns the types and shapes of the tensors in a slice's state.
+// Returns the names, types and shapes of the tensors in a slice's state.
 std::vector<PartColumn> StateColumns(const StateParts& parts) {
   std::vector<PartColumn> columns = {{kClock, {DType::kInt64, Shape{kClockFields}}},
                                      {kStripes, {DType::kInt64, TableState::StripesShape()}}};
@@ -64,8 +64,8 @@ std::string SlotColumn(const SliceLayout& layout, const SlotSpec& slot) {
   return absl::StrCat(layout.rule.op(), "/", slot.name);
 }
 
-// Returns the types and shapes of the tensors in a part with `rows` rows. Slots for which `takes`
-// returns false are left out.
+// Returns the names, types and shapes of the tensors in a part with `rows` rows. Slots for which
+// `takes` returns false are left out.
 std::vector<PartColumn> ColumnsOf(
     const SliceLayout& layout, int64_t rows,
     absl::FunctionRef<bool(const SlotSpec& slot, const std::string& name)> takes) {
@@ -82,7 +82,7 @@ std::vector<PartColumn> ColumnsOf(
 }
 
 // Returns the maximum number of rows in a part, so that the part's longest tensor has at most
-// kPartBytesMax.
+// kPartBytesMax bytes.
 int64_t PartRows(const SliceLayout& layout) {
   const auto width = static_cast<int64_t>(layout.row_width() * sizeof(float));
   return std::max<int64_t>(kPartBytesMax / std::max<int64_t>(width, sizeof(int64_t)), 1);
@@ -92,10 +92,11 @@ struct StoredPart {
   int64_t number = 0;
   int64_t rows = 0;
 };
-// The saved slices of a table, keyed by the first bucket and the bucket after the last.
+// The saved slices of a dynamic table, with their parts. The key is the slice's first bucket and
+// the bucket after its last.
 using StoredSlices = std::map<std::pair<int64_t, int64_t>, std::vector<StoredPart>>;
 
-// Finds the saved slices of a table and their parts, from the names of the parts' "keys" tensors.
+// Finds the saved slices of a table and their parts by the names of the parts' "keys" tensors.
 StoredSlices FindSlices(const BundleTensors& tensors, const SliceLayout& layout) {
   StoredSlices slices;
   const std::string table = TableName(layout);
@@ -103,8 +104,8 @@ StoredSlices FindSlices(const BundleTensors& tensors, const SliceLayout& layout)
        it != tensors.end() && absl::StartsWith(it->first, table); ++it) {
     const std::vector<std::string> path =
         absl::StrSplit(absl::StripPrefix(it->first, table), absl::ByAnyChar("-/"));
-    // The path of a "keys" tensor is: first bucket, bucket after the last, part, "keys". All other
-    // tensors, for example those of a state, are skipped.
+    // The path of a "keys" tensor is: first bucket, bucket after the last, number of the part,
+    // "keys". All other tensors, for example those of a slice's state, are skipped.
     if (path.size() != 4 || path[3] != kKeys || it->second.shape.rank() != 1) continue;
     std::pair<int64_t, int64_t> buckets;
     StoredPart part;
@@ -122,7 +123,7 @@ StoredSlices FindSlices(const BundleTensors& tensors, const SliceLayout& layout)
   return slices;
 }
 
-// Checks that the saved slices cover every bucket once, and that no slice lacks a part.
+// Checks that the saved slices cover every key bucket once, and that no slice lacks a part.
 absl::Status CheckWhole(const StoredSlices& slices, const RestoreSource& source,
                         const SliceLayout& layout) {
   if (slices.empty()) {
@@ -174,7 +175,7 @@ RowCounts CountsOf(const Tensor& counts) {
           static_cast<uint64_t>(fields[2])};
 }
 
-// Checks that the checkpoint has the wanted tensor of a part or of a state, with the wanted type
+// Checks that the checkpoint has the tensor `wanted` of a part or of a state, with the same type
 // and shape.
 absl::Status CheckColumn(const BundleTensors& tensors, const RestoreSource& source,
                          const WantedRows& wanted) {
@@ -203,7 +204,7 @@ std::vector<PartTensor> TablePartsOf(const SliceLayout& layout, const SavedTable
   const int64_t in_part = PartRows(layout);
   std::vector<Tensor> columns = {rows.keys, rows.uses, rows.values};
   columns.insert(columns.end(), rows.slots.begin(), rows.slots.end());
-  // A slice without rows has one empty part, so that CheckWhole finds the slice.
+  // A slice without rows has one empty part, by which FindSlices later finds the slice.
   for (int64_t part = 0, begin = 0; part == 0 || begin < count; ++part, begin += in_part) {
     const int64_t taken = std::min(in_part, count - begin);
     const std::string name = PartName(layout, layout.rows, part);
@@ -227,7 +228,8 @@ absl::StatusOr<std::vector<WantedRows>> PlanTableParts(const BundleTensors& tens
   std::vector<WantedRows> plan;
   for (const auto& [buckets, parts] : slices) {
     const RowRange range = {buckets.first, buckets.second - buckets.first};
-    // Two ranges of buckets overlap if each begins before the other ends.
+    // A saved slice is read only if its range of buckets overlaps that of `layout`: each range
+    // begins before the other ends.
     const bool shares =
         range.begin < layout.rows.begin + layout.rows.count && layout.rows.begin < buckets.second;
     if (!shares) continue;

@@ -29,29 +29,31 @@
 
 namespace cohort {
 
-// The upper bound of the bytes in the longest tensor of a part, unless a single row is longer. It
-// is far below the largest tensor that can be sent in one message (kTensorBytesMax).
+// The upper bound of the size in bytes of the longest tensor in a part, unless a single row is
+// longer. The bound is far below the size of the largest tensor that can be sent in one message
+// (kTensorBytesMax).
 inline constexpr int64_t kPartBytesMax = int64_t{64} << 20;
 
-// One tensor of a dynamic table's slice as saved in a checkpoint. It belongs to the slice's state
-// or to a part.
+// One tensor in which a slice of a dynamic table is saved in a checkpoint. The tensor belongs to
+// the slice's state or to one of its parts.
 struct PartTensor {
   std::string name;
   Tensor value;
 };
-// Returns the tensors in which a snapshot of a dynamic table is saved. They share the snapshot's
-// memory.
+// Returns the tensors in which a snapshot of a dynamic table's slice is saved. The tensors of rows
+// share the snapshot's memory.
 std::vector<PartTensor> TablePartsOf(const SliceLayout& layout, const SavedTable& table);
 
-// Returns the tensors that a slice with the buckets of `layout` reads from a checkpoint that has
-// `tensors`, one saved part after another. Errors: NOT_FOUND if the checkpoint lacks the table or
-// one of its slots; INVALID_ARGUMENT for another type or shape; DATA_LOSS if the saved slices do
-// not cover every bucket once.
+// Returns which tensors a slice with the key buckets of `layout` reads from a checkpoint that has
+// `tensors`: for each saved slice that shares buckets with it, the state and then the parts.
+// Errors: NOT_FOUND if the checkpoint lacks the table or one of its slots; INVALID_ARGUMENT for a
+// tensor of another type or shape; DATA_LOSS if the saved slices do not cover every bucket once or
+// lack a part.
 absl::StatusOr<std::vector<WantedRows>> PlanTableParts(const BundleTensors& tensors,
                                                        const RestoreSource& source,
                                                        const SliceLayout& layout);
-// Makes the content of a restored slice from `tensors`, the tensors that `plan` lists, in the same
-// order.
+// Makes the content of a restored slice from `tensors`, the content of the tensors that `plan`
+// lists, in the same order.
 LoadedTable JoinTableParts(const RestoreSource& source, const SliceLayout& layout,
                            absl::Span<const WantedRows> plan, absl::Span<Tensor> tensors);
 

@@ -17,7 +17,7 @@ ByteSlice Whole(const std::shared_ptr<Buffer>& buffer) {
 // Takes `count` elements of type `dtype` from the cursor and writes them to `out` as float32.
 void ReadFloats(PayloadCursor& cursor, DType dtype, size_t count, float* out) {
   const size_t element = ElementSize(dtype);
-  // The cursor returns at most kBlockBytes at a time.
+  // PayloadCursor::Next returns at most kBlockBytes at a time.
   const size_t block_max = kBlockBytes / element;
   while (count > 0) {
     const size_t block = std::min(count, block_max);
@@ -60,7 +60,7 @@ Payload ScatterNext(PayloadCursor& cursor, absl::Span<const int32_t> positions, 
   std::vector<float> values(positions.size());
   ReadFloats(cursor, dtype, values.size(), values.data());
   const auto buffer = Buffer::Allocate(size * sizeof(float));
-  // Elements whose positions were not sent have the gradient zero.
+  // An element of the gradient that was not sent is zero.
   std::memset(buffer->data(), 0, buffer->size());
   auto* const out = reinterpret_cast<float*>(buffer->data());
   for (size_t i = 0; i < values.size(); ++i) out[positions[i]] = values[i];

@@ -1,7 +1,8 @@
 #pragma once
 
-// Conversions to and from float32 of values and gradients that are sent in 16 bits, or as single
-// elements with their positions. A home keeps all values in float32 and computes in float32.
+// Conversions to and from float32, for values and gradients that travel in 16 bits and for
+// gradients of which only some elements are sent, with their positions. A home keeps and computes
+// all such values in float32.
 
 #include <cstdint>
 #include <vector>
@@ -13,17 +14,17 @@
 
 namespace cohort {
 
-// Converts a payload of float32 numbers to float16 or bfloat16. Returns them in one contiguous
-// buffer.
+// Converts a payload of float32 numbers to `dtype` (float16 or bfloat16). Returns the converted
+// numbers in one contiguous buffer.
 ByteSlice NarrowPayload(const Payload& floats, DType dtype);
 
-// Reads the next `count` elements (float16 or bfloat16) from the cursor and returns them converted
-// to float32.
+// Reads the next `count` elements of type `dtype` (float16 or bfloat16) from the cursor and returns
+// them as float32.
 Payload WidenNext(PayloadCursor& cursor, size_t count, DType dtype);
 
-// Returns `size` float32 numbers: those at `positions` are read from the cursor (as float32,
-// float16 or bfloat16), and all others are zero. The caller has checked that the positions are
-// below `size`.
+// Reads one element of type `dtype` (float32, float16 or bfloat16) from the cursor for each of
+// `positions`. Returns `size` float32 numbers that have these elements at their positions and zeros
+// elsewhere. The caller has checked that the positions are below `size`.
 Payload ScatterNext(PayloadCursor& cursor, absl::Span<const int32_t> positions, DType dtype,
                     size_t size);
 

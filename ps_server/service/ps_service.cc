@@ -23,14 +23,14 @@ template <typename Request, typename Response>
 void PsService::Respond(Method<Request, Response> method, Envelope<Request> request,
                         TypedReply<Response> reply) {
   Answer<Response> answer = (this->*method)(request);
-  // The request's memory may be lent by the caller, who may use it again on getting the answer. So
-  // the memory is released before the reply.
+  // If the caller has lent the request's memory, the caller may use the memory again as soon as the
+  // answer arrives. So the memory is released before the reply.
   request.payload.clear();
   reply(std::move(answer));
 }
 
-template <typename Request, typename Response>
 // Runs a method where `place` says: on this thread, on a strand or on the executor.
+template <typename Request, typename Response>
 void PsService::Dispatch(Place place, Method<Request, Response> method, Envelope<Request> request,
                          TypedReply<Response> reply) {
   const bool small = PayloadBytes(request.payload) <= kInlineBytesMax;
@@ -66,8 +66,8 @@ void PsService::BindHandler(Service& service, const char* name, Handle handle) {
         if (!epoch.ok()) return reply(epoch);
         handle(std::move(request), std::move(reply));
       });
-  // The outermost handler sees every error, so a malformed message is also answered with an
-  // ErrorDetail.
+  // The outermost handler sees every error, so even the error for a malformed message is answered
+  // with an ErrorDetail.
   service.handlers[name] = [self = shared_from_this(), typed = std::move(typed)](Message message,
                                                                                  Reply reply) {
     typed(std::move(message),

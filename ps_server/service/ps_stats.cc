@@ -27,8 +27,8 @@ void PsStats::AddPush(const Push& push) {
 void PsStats::AddStalenessLocked(uint64_t staleness) {
   counters_.set_staleness_sum(counters_.staleness_sum() + staleness);
   counters_.set_staleness_max(std::max(counters_.staleness_max(), staleness));
-  // Bucket 0 of the histogram counts pushes of staleness 0, and bucket k counts staleness from
-  // 2^(k-1) to 2^k - 1.
+  // Bucket 0 of the histogram counts pushes of staleness 0, and bucket k counts pushes whose
+  // staleness is between 2^(k-1) and 2^k - 1.
   const int bucket = std::bit_width(staleness);
   auto& histogram = *counters_.mutable_staleness_histogram();
   while (histogram.size() <= bucket) histogram.Add(0);

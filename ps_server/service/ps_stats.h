@@ -1,8 +1,8 @@
 #pragma once
 
-// Counters of a home: calls, slices, bytes and staleness. The staleness of a push to a slice is the
-// number of other pushes that were applied to the slice after the pushing worker had pulled it and
-// before its push was applied.
+// Counters of a home's calls: numbers of calls and slices, bytes, and the staleness of pushes. The
+// staleness of a push to a slice is the number of other pushes that were applied to the slice after
+// the pushing worker had pulled the slice and before its push was applied.
 
 #include <cstdint>
 #include <map>
@@ -29,7 +29,8 @@ class PsStats {
   void AddPull(const Pull& pull);
 
   struct Push {
-    std::vector<uint64_t> staleness;  // one number for each slice to which the push was applied
+    // The staleness of the push, once for each slice to which it was applied.
+    std::vector<uint64_t> staleness;
     uint64_t duplicates = 0;
     uint64_t dropped = 0;
     uint64_t bytes = 0;
@@ -39,7 +40,7 @@ class PsStats {
 
   void AddRefusedPush();
 
-  // Writes the counters into the response. Fields that are measured at the time of the call, such
+  // Writes the counters into the response. Fields that the service measures when it answers, such
   // as resident_bytes, are left unchanged.
   void FillIn(proto::PsStatsResponse& response) const;
 
@@ -50,7 +51,8 @@ class PsStats {
 
   mutable Mutex mutex_;
   proto::PsStatsResponse counters_ ABSL_GUARDED_BY(mutex_);
-  std::map<uint32_t, uint64_t> traffic_ ABSL_GUARDED_BY(mutex_);  // keyed by slice id
+  // Bytes that all calls received or sent, by slice id.
+  std::map<uint32_t, uint64_t> traffic_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace cohort

@@ -21,7 +21,7 @@ absl::Status Bad(const proto::PushSlice& slice, const SliceLayout& layout, absl:
 }
 
 // Returns the shape that the gradient of a slice must have. Also checks the types and shapes of the
-// slice's ids or positions; their content is checked later.
+// tensors that hold the slice's ids or positions; ReadRows checks their content later.
 absl::StatusOr<Shape> GradientShape(const proto::PushSlice& slice, const VariableSlice& shard) {
   const SliceLayout& layout = shard.layout();
   if (slice.has_positions()) {
@@ -49,7 +49,7 @@ absl::StatusOr<Shape> GradientShape(const proto::PushSlice& slice, const Variabl
   return Shape(absl::MakeConstSpan(dims));
 }
 
-// Returns the metadata of a gradient as it is after conversion to the slice's type: 16-bit floats
+// Returns the type and shape of a gradient after its conversion to the slice's type: 16-bit floats
 // become float32.
 proto::TensorMeta AsKept(proto::TensorMeta meta, const VariableSlice& shard) {
   if (shard.layout().dtype == DType::kFloat32 && IsHalf(static_cast<DType>(meta.dtype()))) {
@@ -58,8 +58,8 @@ proto::TensorMeta AsKept(proto::TensorMeta meta, const VariableSlice& shard) {
   return meta;
 }
 
-// Checks that each tensor of a push has its slice's shape and type, and that the payload is exactly
-// as long as all tensors together.
+// Checks that each tensor of a push has the shape and type that its slice needs, and that the
+// payload is exactly as long as all tensors together.
 absl::Status CheckShapes(const Envelope<proto::PushRequest>& request,
                          absl::Span<VariableSlice* const> shards) {
   const size_t came = PayloadBytes(request.payload);
@@ -103,7 +103,7 @@ absl::Status ReadPositions(const proto::PushSlice& slice, const VariableSlice& s
   return absl::OkStatus();
 }
 
-// Reads the ids or positions of each slice from a push that CheckShapes has accepted. Errors:
+// Reads the ids or positions for each slice of a push that CheckShapes has accepted. Errors:
 // INVALID_ARGUMENT that names an id or position outside its slice.
 absl::StatusOr<std::vector<PushedRows>> ReadRows(const Envelope<proto::PushRequest>& request,
                                                  absl::Span<VariableSlice* const> shards) {
@@ -131,8 +131,9 @@ absl::StatusOr<std::vector<PushedRows>> ReadRows(const Envelope<proto::PushReque
   return rows;
 }
 
-// Checks the fields of a push that belong to a synchronous round, and that each slice's pushes can
-// be joined into one update.
+// Checks the fields of a push that belong to a synchronous round: a round takes at least one push,
+// a value may be assigned only to a whole slice and within a round, and the pushes of a round must
+// have a type and an aggregation by which they can be joined.
 absl::Status CheckRound(const proto::PushRequest& push, absl::Span<VariableSlice* const> shards) {
   if (push.round() > 0 && push.aggregate() == 0) {
     return absl::InvalidArgumentError("PushRequest.aggregate is 0; a round takes at least one");
@@ -145,7 +146,8 @@ absl::Status CheckRound(const proto::PushRequest& push, absl::Span<VariableSlice
           absl::StrCat("PushRequest.slices of ", layout.ToString(),
                        ": assign is for whole slices, and in a round; else there is Assign"));
     }
-    if (push.aggregate() <= 1) continue;  // a round of one push joins nothing
+    // The pushes of a round with a single push need not be joined.
+    if (push.aggregate() <= 1) continue;
     const auto update = slice.assign() ? ReplicaUpdate::kAssign : ReplicaUpdate::kPush;
     const ReplicaContext replicas{layout.variable, layout.rule, layout.aggregation, update};
     RETURN_IF_ERROR(replicas.Check());
@@ -158,7 +160,7 @@ absl::Status CheckRound(const proto::PushRequest& push, absl::Span<VariableSlice
 absl::StatusOr<std::vector<PushedRows>> CheckPush(const Envelope<proto::PushRequest>& request,
                                                   absl::Span<VariableSlice* const> shards) {
   const proto::PushRequest& push = request.header;
-  // A slice must not occur twice: the second gradient would be dropped as a duplicate of the first.
+  // If a slice occurred twice, it would drop the second gradient as a duplicate of the first.
   std::set<uint32_t> seen;
   for (const proto::PushSlice& slice : push.slices()) {
     if (!seen.insert(slice.slice_id()).second) {

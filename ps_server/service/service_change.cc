@@ -1,5 +1,5 @@
-// The call Assign with an update number: a change of values that is made exactly once, even if the
-// call is repeated.
+// The call Assign with an update number, which adds to the values of slices, multiplies them, and
+// so on. A repeated call changes nothing.
 
 #include <algorithm>
 #include <cstddef>
@@ -19,18 +19,20 @@ namespace cohort {
 
 namespace {
 
-// The type in which two elements are added, subtracted or multiplied: for integers the unsigned
-// type, because signed overflow by a peer's numbers would be undefined behaviour.
+// The type in which two elements are added, subtracted or multiplied. For integers it is the
+// unsigned type, because the overflow of signed numbers would be undefined behaviour and the
+// numbers come from a peer.
 template <typename T>
 using Wrapping = typename std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>,
                                              std::type_identity<T>>::type;
 
-template <typename T>
 // Divides two numbers, without undefined behaviour for any two integers.
+template <typename T>
 T Divided(T a, T b) {
   if constexpr (std::is_integral_v<T>) {
     // CheckOperand has refused integer operands of 0, so the first check is only a safeguard. The
-    // smallest integer divided by -1 would overflow, so a is negated as an unsigned number.
+    // second avoids the overflow of the smallest integer divided by -1: `a` is negated as an
+    // unsigned number.
     if (b == 0) return a;
     if (b == -1) return static_cast<T>(0 - static_cast<Wrapping<T>>(a));
   }
@@ -85,9 +87,9 @@ Shape ShapeOf(const proto::TensorMeta& meta) {
   return Shape(absl::MakeConstSpan(meta.dims().data(), static_cast<size_t>(meta.dims_size())));
 }
 
-template <typename T>
 // Returns whether any of the next `count` elements is 0. Moves the cursor past all of these
 // elements.
+template <typename T>
 bool HasZero(PayloadCursor& cursor, size_t count) {
   bool found = false;
   T element{};
@@ -98,7 +100,7 @@ bool HasZero(PayloadCursor& cursor, size_t count) {
   return found;
 }
 
-// Checks that the operand divides no integer by 0. Moves the cursor past the operand.
+// Checks that a division has no integer 0 in its operand. Moves the cursor past the operand.
 absl::Status CheckOperand(proto::ChangeOp op, const SliceLayout& layout, size_t bytes,
                           PayloadCursor& cursor) {
   bool zero = false;
@@ -114,7 +116,7 @@ absl::Status CheckOperand(proto::ChangeOp op, const SliceLayout& layout, size_t 
       absl::StrCat("variable ", layout.variable, ": a whole number is divided by 0"));
 }
 
-// Reads the row ids of one slice from the payload, and checks that they lie in the slice.
+// Reads the row ids of one slice from the payload, and checks that the slice has these rows.
 absl::StatusOr<std::vector<int64_t>> ReadIds(const proto::TensorMeta& meta,
                                              const SliceLayout& layout, PayloadCursor& cursor) {
   std::vector<int64_t> ids(static_cast<size_t>(meta.dims(0)));
@@ -128,13 +130,13 @@ absl::StatusOr<std::vector<int64_t>> ReadIds(const proto::TensorMeta& meta,
   return ids;
 }
 
-// The sizes of one slice's ids and operand in the payload.
+// The sizes in bytes of one slice's ids and operand in the payload.
 struct PartBytes {
   size_t ids = 0;
   size_t operand = 0;
 };
-// Checks that one slice's ids and operand have the types and shapes that the slice needs. Returns
-// their sizes.
+// Checks that the ids are int64 numbers and that the operand has the slice's type, and one row for
+// each id or the whole slice's shape. Returns the sizes of ids and operand.
 absl::StatusOr<PartBytes> CheckPart(const proto::AssignRequest& request, int i,
                                     const VariableSlice& shard) {
   const SliceLayout& layout = shard.layout();
@@ -188,7 +190,7 @@ absl::StatusOr<std::vector<VariableSlice::ValueChange>> CheckChange(
     expected += bytes.ids + bytes.operand;
     parts.push_back(bytes);
   }
-  // CheckPayload ensures that the cursor can read all ids and operands.
+  // CheckPayload ensures that the payload has all ids and operands, so the cursor can read them.
   RETURN_IF_ERROR(CheckPayload(expected, came));
   PayloadCursor cursor(request.payload);
   std::vector<VariableSlice::ValueChange> changes(shards.size());
@@ -226,7 +228,7 @@ absl::StatusOr<bool> VariableSlice::Change(const ValueChange& change, PayloadCur
   MutexLock lock(mutex_);
   ASSIGN_OR_RETURN(const ClosureWindow window, gate());
   EnterLocked(window);
-  // An update number that is not higher than the last one means that this call is a repetition, or
+  // An update number that is not higher than the last one means that the call is a repetition, or
   // that a later change was made first. In both cases the change is skipped.
   if (change.update <= history_.update) {
     operand.Skip(change.all ? num_bytes_ : change.rows.size() * RowBytes());
@@ -236,7 +238,8 @@ absl::StatusOr<bool> VariableSlice::Change(const ValueChange& change, PayloadCur
   before_.Forget();
   const auto change_bytes = [&](size_t page, size_t begin,
                                 size_t size) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    // InPlace() copies the page if a reader has leased it, so that the reader keeps the old value.
+    // InPlace() copies the page if a reader has leased it, so that the reader keeps the old
+    // content.
     if (size == 0) return;
     std::byte* const out = value_.page(page).InPlace(copied_bytes_).mutable_raw() + begin;
     for (size_t done = 0; done < size;) {
@@ -248,8 +251,8 @@ absl::StatusOr<bool> VariableSlice::Change(const ValueChange& change, PayloadCur
   for (size_t page = 0; change.all && page < value_.num_pages(); ++page) {
     change_bytes(page, 0, value_.elements_of(page) * ElementSize(layout_.dtype));
   }
-  // Rows are changed one after another, so a row that occurs several times in the change is changed
-  // as many times.
+  // Rows are changed one after another, so a row that the change names several times is changed
+  // several times.
   for (const int64_t row : change.rows) {
     const size_t place = PlaceOf(row);
     change_bytes(place / page_rows_, place % page_rows_ * RowBytes(), RowBytes());

@@ -1,4 +1,5 @@
-// The calls HoldShard, WriteShard, RestoreShard and GetStats.
+// The calls HoldShard, WriteShard and RestoreShard, which save a home's slices to a checkpoint and
+// restore them, and GetStats.
 
 #include <algorithm>
 #include <utility>
@@ -24,7 +25,7 @@ void FillIn(const ByteBudget& budget, proto::BufferStats& stats) {
   stats.set_limit_bytes(budget.bytes_max());
 }
 
-constexpr int kShardsMax = 100000;  // file names of data shards have five digits
+constexpr int kShardsMax = 100000;  // a data shard's number has five digits in the name of its file
 
 absl::Status CheckHoldRequest(const proto::HoldShardRequest& request) {
   if (request.prefix().empty() || request.save() == 0) {
@@ -39,9 +40,9 @@ absl::Status CheckHoldRequest(const proto::HoldShardRequest& request) {
   return absl::OkStatus();
 }
 
-// Returns the slices that a data shard of a checkpoint has. The first shard has all slices of its
-// home. The other shards have no mirrored slices: every home has a copy of these, and one saved
-// copy is enough.
+// Returns the slices that are saved in data shard number `shard` of a checkpoint. The first data
+// shard has all slices of its home. The other data shards have no mirrored slices: every home has a
+// copy of a mirrored slice, and saving one copy is enough.
 std::vector<VariableSlice*> SavedIn(int shard, std::vector<VariableSlice*> slices) {
   if (shard == 0) return slices;
   slices.erase(std::remove_if(slices.begin(), slices.end(),
@@ -88,14 +89,14 @@ absl::StatusOr<Envelope<proto::WriteShardResponse>> PsService::WriteShard(
   const HeldShards::SaveId id = {request.header.epoch(), request.header.save()};
   RETURN_IF_ERROR(task_service_->CheckEpoch(id.epoch));
   Envelope<proto::WriteShardResponse> response;
-  // A repeated WriteShard call gets the answer of the first one, and the shard's file is not
+  // A repeated WriteShard call gets the answer of the first call, and the shard's file is not
   // written again.
   if (auto written = held_.FindWritten(id); written.has_value()) {
     response.header = *std::move(written);
     return response;
   }
-  // TakeToWrite removes the shard from the table, so only this call writes the shard, without
-  // holding the table's lock.
+  // TakeToWrite removes the shard from held_, so no other call writes the shard, and no lock is
+  // held during the writing.
   ASSIGN_OR_RETURN(const std::shared_ptr<HeldShard> shard, held_.TakeToWrite(id));
   ASSIGN_OR_RETURN(const std::vector<proto::SavedSlice> saved, shard->Write(world_.files));
   *response.header.mutable_slices() = {saved.begin(), saved.end()};
@@ -112,14 +113,14 @@ absl::StatusOr<Envelope<proto::RestoreShardResponse>> PsService::RestoreShard(
     return absl::InvalidArgumentError("RestoreShardRequest.prefix is empty");
   }
   Envelope<proto::RestoreShardResponse> response;
-  // Only one cut is restored in an epoch. A repeated RestoreShard call changes nothing, because it
-  // would undo the pushes that were applied after the restore.
+  // Only one cut is restored in an epoch. A repeated RestoreShard call changes nothing, because a
+  // second restore would undo the pushes that were applied after the first.
   if (header.applied() && restored_cut_.epoch == header.epoch()) {
     const bool same =
         restored_cut_.prefix == header.prefix() && restored_cut_.watermark == header.watermark();
     // Within the epoch of a restored cut, a copy of another home's slices may still be restored,
-    // from staged rows. The staged rows are used only once, so a late repetition of an earlier call
-    // does nothing.
+    // from staged rows. Staged rows are used only once, so a late repetition of such a call does
+    // nothing.
     const bool copied = !same && header.staged() != 0;
     if (!same && !copied) {
       return absl::FailedPreconditionError(absl::StrCat("cut '", restored_cut_.prefix,
@@ -132,8 +133,8 @@ absl::StatusOr<Envelope<proto::RestoreShardResponse>> PsService::RestoreShard(
     }
   }
   RETURN_IF_ERROR(EnterEpoch(header.epoch()));
-  // An earlier RestoreShard call has already restored the staged rows, so this repeated call gets
-  // the same answer.
+  // If an earlier RestoreShard call has already used the staged rows, this call is its repetition
+  // and gets the same answer.
   if (const auto ended = staging_.FindEnded(header.staged()); ended.has_value()) {
     RETURN_IF_ERROR(ended->status());
     response.header.set_restored_tensors(**ended);
@@ -166,8 +167,8 @@ absl::StatusOr<LoadedShards> PsService::Load(const proto::RestoreShardRequest& r
   const std::unique_ptr<StagedRestore> taken = staging_.Take();
   absl::StatusOr<LoadedShards> loaded =
       AssembleShards(source, shards, taken->plan().wanted, std::move(rows));
-  // The error is recorded as the outcome, so that a repeated request gets it too: the staged rows
-  // are used up.
+  // The staged rows are used up even if they could not be assembled. The error is recorded, so that
+  // a repeated request gets the same answer.
   if (!loaded.ok()) staging_.End(request.staged(), loaded.status());
   return loaded;
 }
@@ -176,7 +177,7 @@ absl::StatusOr<uint32_t> PsService::LoadAndRestore(const proto::RestoreShardRequ
   const std::shared_ptr<Contents> contents = this->contents();
   const std::vector<VariableSlice*> shards = contents->store.All();
   ASSIGN_OR_RETURN(const LoadedShards loaded, Load(request, shards));
-  // The gate's watermark is set before the slices are restored, because each slice takes the
+  // The push gate's watermark is set before the slices are restored, because each slice takes the
   // watermark from the gate.
   if (request.applied()) {
     RETURN_IF_ERROR(push_gate_->RestoreWatermark(request.epoch(), request.watermark()));
@@ -204,8 +205,8 @@ absl::StatusOr<Envelope<proto::PsStatsResponse>> PsService::GetStats(
                                           ? *response.header.mutable_mirrored_tables()
                                           : *response.header.mutable_tables());
     }
-    // Settle removes the intervals of closures below the watermark from the slice, and returns the
-    // number of intervals that remain.
+    // Settle removes closures below the watermark from the slice's applied set, and returns the
+    // number of intervals that remain in the set.
     ASSIGN_OR_RETURN(const size_t held,
                      shard->Settle([&] { return push_gate_->Window(request.header.epoch()); }));
     intervals += held;

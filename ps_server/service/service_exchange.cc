@@ -1,7 +1,7 @@
 // The calls ReadShard, ReleaseShard, StageRestore and WriteStaged, by which bytes of checkpoints
 // are exchanged with a coordinator whose checkpoint directory this home cannot access, or with
-// another home that copies slices; and ProbeDirectory, which asks whether this home can access the
-// directory. Also drops idle shards and idle staged restores.
+// another home that copies slices; and ProbeDirectory, which asks whether this home can access a
+// directory. Also drops checkpoint shards and staged restores that no call uses any more.
 
 #include <algorithm>
 #include <utility>
@@ -18,8 +18,8 @@ namespace cohort {
 
 namespace {
 
-// Reads the list of a checkpoint's tensors from a request, and checks the tensors' types and
-// shapes.
+// Returns the checkpoint's tensors that a request lists, with their types and shapes. Refuses
+// unknown types, and shapes that are negative or too large.
 absl::StatusOr<BundleTensors> TensorsOf(const proto::StageRestoreRequest& request) {
   BundleTensors tensors;
   for (const proto::StoredTensorInfo& info : request.tensors()) {
@@ -38,8 +38,8 @@ absl::StatusOr<BundleTensors> TensorsOf(const proto::StageRestoreRequest& reques
   return tensors;
 }
 
-// Returns whether the whole content of the file is `token`. The size is compared before the file is
-// read, because another file at this path may be of any size.
+// Returns whether the file at `path` has exactly the content `token`. The size is compared before
+// the file is read, because another file at this path may be of any size.
 bool Holds(FileSystem& files, const std::string& path, const std::string& token) {
   const auto file = files.Open(path);
   if (!file.ok() || (*file)->size() != token.size()) return false;
@@ -64,7 +64,7 @@ void PsService::WatchIdle() {
   const absl::Time next = std::min(held_.DropIdle(now), staging_.DropIdle(now));
   if (next == absl::InfiniteFuture()) return;
   watches_idle_ = true;
-  // The timer has only a weak pointer, so it does not keep the service alive.
+  // The timer has only a weak pointer, so it does not keep the PsService alive.
   world_.clock.CallAt(next, [weak = weak_from_this()] {
     const auto self = weak.lock();
     if (self == nullptr) return;
@@ -87,8 +87,8 @@ absl::StatusOr<Envelope<proto::ReadShardResponse>> PsService::ReadShard(
                                                    shard->size()));
   }
   Envelope<proto::ReadShardResponse> response;
-  // The chunk in the answer refers to the shard's memory without a copy. Its checksum lets the
-  // reader notice damage.
+  // The chunk in the answer refers to the shard's memory without a copy. The chunk's checksum lets
+  // the reader notice damage.
   response.payload =
       shard->Read(header.offset(), std::min<uint64_t>(header.max_bytes(), kShardChunkBytesMax));
   response.header.set_crc32c(PayloadCrc32c(response.payload));
@@ -113,7 +113,8 @@ absl::StatusOr<Envelope<proto::StageRestoreResponse>> PsService::StageRestore(
     ASSIGN_OR_RETURN(const BundleTensors tensors, TensorsOf(header));
     StagedRestore::Plan plan;
     plan.source = {header.prefix(), header.slots(), header.applied(), header.new_slots()};
-    // The plan has pointers to slices. ContentsOfHolder drops the plan when it replaces the slices.
+    // The plan has pointers to slices. ContentsOfHolder drops the staged restore, and so the plan,
+    // before it drops the slices.
     plan.shards = contents()->store.All();
     ASSIGN_OR_RETURN(plan.wanted, PlanRestore(tensors, plan.source, plan.shards));
     staged = staging_.Stage(header.restore(), std::move(plan), world_.clock.Now());

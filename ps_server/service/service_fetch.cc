@@ -1,4 +1,4 @@
-// The call FetchStaged: copies rows for a staged restore from another home that has the same
+// The call FetchStaged, which copies rows for a staged restore from another home that has the same
 // variables.
 
 #include <algorithm>
@@ -40,16 +40,16 @@ void PsService::StartFetch(const proto::FetchStagedRequest& request,
     status = absl::InvalidArgumentError("FetchStagedRequest needs an address and a timeout");
   }
   if (!status.ok()) return reply(std::move(status));
-  // `from` includes the incarnation, because a restarted process needs a new connection even if its
-  // address is the same.
+  // `from` includes the incarnation of the other home, because a restarted process needs a new
+  // connection even if its address is the same.
   const std::string from =
       absl::StrCat(request.from().address(), " ", request.from().task().incarnation());
   if (fetched_from_ != from) {
     fetched_from_ = from;
     fetch_channel_ = world_.transport.Connect(request.from().address(), Lane::kData);
   }
-  // The strand does not wait for the answer to ReadShard: the answer's callback posts EndFetch to
-  // the strand.
+  // strand_ does not wait for the answer to ReadShard: the answer's callback posts EndFetch to
+  // strand_.
   Envelope<proto::ReadShardRequest> read;
   read.header.set_epoch(request.epoch());
   read.header.set_save(request.save());
@@ -73,15 +73,15 @@ absl::StatusOr<Envelope<proto::FetchStagedResponse>> PsService::EndFetch(
     const proto::FetchStagedRequest& request, const Answer<proto::ReadShardResponse>& fetched) {
   if (!fetched.ok()) return FetchError(fetched.status(), request.from().task());
   const size_t bytes = PayloadBytes(fetched->payload);
-  // An empty chunk is an error, because the coordinator would ask for the same bytes again and
-  // again.
+  // An empty chunk is an error, because the coordinator would otherwise ask for the same bytes
+  // again and again.
   if (bytes == 0 || bytes > request.max_bytes()) {
     return Attributed(absl::InternalError(absl::StrCat("ReadShard answered ", bytes,
                                                        " bytes of at most ", request.max_bytes())),
                       proto::APPLICATION, request.from().task());
   }
-  // The epoch and the staged restore may have changed while the chunk was fetched, so both are
-  // checked again.
+  // A new epoch may have begun, or another restore may have been staged, while the chunk was
+  // fetched, so both are checked again.
   RETURN_IF_ERROR(EnterEpoch(request.epoch()));
   ASSIGN_OR_RETURN(StagedRestore * staged, staging_.Find(request.restore(), world_.clock.Now()));
   RETURN_IF_ERROR(staged->Write(request.offset(), fetched->header.crc32c(), fetched->payload));

@@ -33,13 +33,14 @@ absl::Status CheckIds(const VariableSlice& shard, absl::Span<const int64_t> ids)
   return absl::OkStatus();
 }
 
-// Returns the row ids for each element of `request.rows`; `shards` are the slices of these
-// elements, in the same order. Errors: INVALID_ARGUMENT that names the slice and an id outside it,
-// or says that the payload is too short for the ids.
+// Returns for each element of `request.rows` the row ids that it asks for. `shards` are the slices
+// of these elements, in the same order. Errors: INVALID_ARGUMENT that names a slice whose ids are
+// not int64[n] or lie outside the slice, or whose rows make the answer too large; INVALID_ARGUMENT
+// if the payload's size is not that of the ids.
 absl::StatusOr<std::vector<std::vector<int64_t>>> ReadRowIds(
     const Envelope<proto::PullRequest>& request, absl::Span<VariableSlice* const> shards) {
   std::vector<std::vector<int64_t>> ids;
-  // The ids of all slices lie one after another in the payload.
+  // The ids for all slices lie one after another in the payload.
   PayloadReader reader(request.payload);
   size_t bytes = 0;
   for (size_t i = 0; i < shards.size(); ++i) {
@@ -50,7 +51,7 @@ absl::StatusOr<std::vector<std::vector<int64_t>>> ReadRowIds(
     ASSIGN_OR_RETURN(const Tensor tensor, reader.ReadTensor(meta));
     const absl::Span<const int64_t> span = tensor.span<int64_t>();
     RETURN_IF_ERROR(CheckIds(*shards[i], span));
-    // The limit is checked after each slice, so the sum of bytes cannot overflow.
+    // The limit is checked after each slice, so that the sum in `bytes` cannot overflow.
     bytes += span.size() * RowBytes(*shards[i]);
     if (bytes > kTensorBytesMax) {
       return Bad(*shards[i], absl::StrCat("the answer would be more than ", kTensorBytesMax,
@@ -66,23 +67,25 @@ absl::StatusOr<std::vector<std::vector<int64_t>>> ReadRowIds(
 }
 
 // Returns the type in which a slice's values are sent to a pull that asks for the type `asked`
-// (PullRequest.value_dtype). A variable that no optimizer trains (rule assign_add), such as a
-// moving average, is always sent in its own type: steps read the variable and assign a new value to
-// it. If each read were rounded to 16 bits, changes smaller than the last digit would be lost and
-// the variable would stop changing.
+// (PullRequest.value_dtype). A variable that no optimizer trains (update rule assign_add), such as
+// a moving average, is always sent in its own type: steps read the variable and assign a new value
+// to it. If each read were rounded to 16 bits, changes smaller than the last digit would be lost
+// and the variable would stop changing.
 DType TravelDType(const SliceLayout& layout, DType asked) {
   const bool narrows = layout.dtype == DType::kFloat32 && IsHalf(asked);
   return narrows && layout.rule.op() != "assign_add" ? asked : layout.dtype;
 }
 
-// How a pull reads rows: for which round, and in which type.
+// How a pull reads rows: for a step of which synchronous round, and in which type.
 struct RowsRead {
   RoundRead round;
-  DType asked = DType::kUndefined;  // PullRequest.value_dtype; kUndefined: each slice's own type
+  // PullRequest.value_dtype; kUndefined sends each slice in its own type.
+  DType asked = DType::kUndefined;
 };
 
-// Adds the rows `ids` of each slice to the response, in one buffer, as a step of the round reads
-// them and in the slice's TravelDType. Returns the number of bytes of the rows.
+// Adds the rows `ids` of each slice to the response, in one buffer. The rows have the content that
+// a step of `read.round` reads and the type that TravelDType returns. Returns the number of bytes
+// of the rows.
 size_t AnswerRows(absl::Span<const std::vector<int64_t>> ids,
                   absl::Span<VariableSlice* const> shards, const RowsRead& read,
                   Envelope<proto::PullResponse>& response) {
@@ -92,7 +95,7 @@ size_t AnswerRows(absl::Span<const std::vector<int64_t>> ids,
   for (size_t i = 0; i < shards.size(); ++i) {
     bytes += elements(i) * ElementSize(TravelDType(shards[i]->layout(), asked));
   }
-  // All rows go into one buffer, because sending many small buffers is slower.
+  // All rows go into one buffer, because sending many small buffers would be slower.
   const std::shared_ptr<Buffer> buffer = Buffer::Allocate(bytes);
   std::byte* out = buffer->data();
   std::vector<float> floats;
@@ -124,8 +127,8 @@ size_t AnswerRows(absl::Span<const std::vector<int64_t>> ids,
   return bytes;
 }
 
-// Makes the last slice of the payload own `room`, so that the answer counts in the send budget
-// until all of it has been sent.
+// Makes the last memory slice of the payload own `room`, so that the answer counts in the send
+// budget until all of it has been sent.
 void HoldUntilSent(ByteBudget::Room room, Payload& payload) {
   if (room == nullptr || payload.empty()) return;
   struct Held {
@@ -148,7 +151,7 @@ size_t PsService::AnswerBytes(const proto::PullRequest& request) const {
   const std::shared_ptr<Contents> contents = this->contents();
   const VariableStore& store = contents->store;
   // AnswerBytes() returns 0 for a bad request instead of an error, because Pull() finds and reports
-  // the same error.
+  // the error.
   const absl::StatusOr<std::vector<VariableSlice*>> shards = store.Find(request.slice_ids());
   const absl::StatusOr<std::vector<VariableSlice*>> row_shards = store.Find(RowSlicesOf(request));
   if (!shards.ok() || !row_shards.ok()) return 0;
@@ -166,8 +169,8 @@ size_t PsService::AnswerBytes(const proto::PullRequest& request) const {
     const VariableSlice& shard = *(*row_shards)[i];
     const size_t row_bytes = shard.layout().row_width() * element_bytes(shard);
     const size_t rows = *ids / sizeof(int64_t);
-    // The limit is divided instead of multiplying the number of rows, because that number comes
-    // from a peer and the product could overflow.
+    // The comparison divides the limit instead of multiplying the number of rows, because this
+    // number comes from a peer and the product could overflow.
     if (rows > kTensorBytesMax / std::max<size_t>(row_bytes, 1)) return 0;
     bytes += rows * row_bytes;
   }
@@ -177,21 +180,21 @@ size_t PsService::AnswerBytes(const proto::PullRequest& request) const {
 void PsService::PullWithRoom(Envelope<proto::PullRequest> request,
                              TypedReply<proto::PullResponse> reply) {
   const size_t bytes = AnswerBytes(request.header);
-  // A small answer is sent without waiting for room in the send budget. Its bytes are counted, so
-  // large answers wait until these bytes are sent.
+  // A small answer is sent without waiting for room in the send budget. The answer's bytes are
+  // counted all the same, so large answers wait until these bytes are sent.
   ByteBudget::Room room =
       bytes <= kInlineBytesMax ? send_budget_->Take(bytes) : send_budget_->TryTake(bytes);
   const bool at_once = room != nullptr && PayloadBytes(request.payload) <= kInlineBytesMax;
   if (at_once) return reply(PullHolding(request, std::move(room)));
   auto pull = [self = shared_from_this(), request = std::move(request),
                reply = std::move(reply)](ByteBudget::Room granted) mutable {
-    // The epoch is checked again, since it may have ended while the pull waited for room in the
-    // send budget.
+    // The epoch is checked again, since a new epoch may have begun while the pull waited for room
+    // in the send budget.
     const absl::Status epoch = self->task_service_->CheckEpoch(request.header.epoch());
     reply(epoch.ok() ? self->PullHolding(request, std::move(granted)) : epoch);
   };
-  // The thread that has finished sending another answer runs this callback when room becomes free,
-  // so the pull itself is moved to the executor.
+  // When the send budget gets room, the thread that has just finished sending another answer runs
+  // this callback. So the callback only moves the pull to the executor.
   auto run = [self = shared_from_this(), pull = std::move(pull)](ByteBudget::Room granted) mutable {
     self->world_.executor.Run([pull = std::move(pull), granted = std::move(granted)]() mutable {
       pull(std::move(granted));
@@ -223,8 +226,8 @@ absl::StatusOr<Envelope<proto::PullResponse>> PsService::Pull(
         "PullRequest.value_dtype is ", request.header.value_dtype(), "; float16, bfloat16 or 0"));
   }
   RoundRead round{request.header.round(), 0};
-  // Round numbers are counted by each coordinator separately, so they are compared together with
-  // the coordinator's incarnation.
+  // Each coordinator counts its own rounds, so a round number is compared together with the
+  // coordinator's incarnation.
   if (round.round != 0) {
     ASSIGN_OR_RETURN(const ClosureWindow window, push_gate_->Window(request.header.epoch()));
     round.coordinator = window.coordinator_incarnation;
@@ -241,7 +244,7 @@ absl::StatusOr<Envelope<proto::PullResponse>> PsService::Pull(
     const absl::Span<const int64_t> dims = shard->shape().dims();
     meta.mutable_dims()->Add(dims.begin(), dims.end());
     response.header.add_versions(reading.version);
-    // NarrowPayload makes a copy, so the lease on the slice's pages ends here.
+    // NarrowPayload makes a copy, so the lease on the slice's pages can end here.
     if (dtype != shard->layout().dtype) reading.bytes = {NarrowPayload(reading.bytes, dtype)};
     const size_t bytes = PayloadBytes(reading.bytes);
     counted.slices += 1;

@@ -1,4 +1,5 @@
-// The calls Push and Fence.
+// The calls Push, by which workers change slices, and Fence, after which a worker's pushes are
+// refused.
 
 #include <algorithm>
 #include <vector>
@@ -24,8 +25,8 @@ PushTicket TicketOf(const proto::PushRequest& push) {
   return {push.epoch(), push.closure_id(), push.worker_incarnation(), push.watermark()};
 }
 
-// Adds the push's closure and attempt to the detail of an error, so that the coordinator knows
-// which closure's attempt failed.
+// Adds to an error's detail the closure and the attempt that the push belongs to, so that the
+// coordinator knows which closure's attempt failed.
 absl::Status WithClosure(const absl::Status& status, const proto::PushRequest& push) {
   proto::ErrorDetail detail = DetailOf(status);
   detail.set_closure_id(push.closure_id());
@@ -33,8 +34,9 @@ absl::Status WithClosure(const absl::Status& status, const proto::PushRequest& p
   return WithDetail(status, detail);
 }
 
-// Returns the next slice's gradient as float32 for all elements, if it was sent in 16 bits or only
-// for some positions. Returns an empty payload if the gradient needs no conversion.
+// Reads the next slice's gradient from the cursor and returns it as float32 for all elements, if it
+// was sent in 16 bits or only for some positions. Reads nothing and returns an empty payload if the
+// gradient needs no conversion.
 Payload Widened(const VariableSlice& shard, const PushedRows& pushed, PayloadCursor& cursor) {
   const auto elements = static_cast<size_t>(shard.shape().num_elements());
   if (pushed.has_positions) {
@@ -88,7 +90,7 @@ absl::StatusOr<Envelope<proto::PushResponse>> PsService::Apply(
     const auto gate = [&] { return push_gate_->Check(ticket); };
     context.assign = slice.assign();
     cursor.Skip(rows[i].index_bytes());
-    // A gradient that needs conversion is converted into a copy, for one slice at a time.
+    // A gradient that needs conversion is converted into a copy, one slice at a time.
     const Payload widened = Widened(*shards[i], rows[i], cursor);
     PayloadCursor own(widened);
     PayloadCursor& gradient = widened.empty() ? cursor : own;
@@ -106,8 +108,8 @@ absl::StatusOr<Envelope<proto::PushResponse>> PsService::Apply(
     if (rows[i].has_positions) response.header.add_taken(slice.slice_id());
     counted.traffic.push_back({slice.slice_id(), BytesOf(slice.tensor()).value_or(0)});
     if (applied.kept) continue;
-    // The pulled version can be higher than the present one if this home has restarted since the
-    // pull. The staleness is then 0.
+    // The version that the worker pulled can be higher than the present one if this home has
+    // restarted since the pull. The staleness then counts as 0.
     const uint64_t pulled = std::min(slice.pulled_version(), applied.version_before);
     counted.staleness.push_back(applied.version_before - pulled);
   }

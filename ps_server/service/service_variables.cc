@@ -1,4 +1,4 @@
-// The calls CreateVariables and Assign.
+// The calls CreateVariables, and Assign without an update number.
 
 #include <utility>
 #include <vector>
@@ -16,12 +16,12 @@ absl::StatusOr<std::shared_ptr<PsService::Contents>> PsService::ContentsOfHolder
   std::shared_ptr<Contents> before = contents();
   if (before->made_by == window.coordinator_incarnation) return before;
   RETURN_IF_ERROR(EnterEpoch(epoch));
-  staging_ = Staging();  // the staged restore has pointers to the slices that are freed below
+  staging_ = Staging();  // the staged restore has pointers to slices that are freed below
   const auto slices = static_cast<uint32_t>(before->store.All().size());
   before.reset();
   {
-    // The old slices are freed before new slices are made, since the memory may be too small for
-    // both.
+    // The former coordinator's slices are freed before new slices are made, since the memory may be
+    // too small for both.
     std::shared_ptr<Contents> made = std::make_shared<Contents>(store_options_);
     made->made_by = window.coordinator_incarnation;
     made->replaced = slices;
@@ -62,7 +62,7 @@ absl::StatusOr<Envelope<proto::AssignResponse>> PsService::Assign(
   ASSIGN_OR_RETURN(const std::vector<VariableSlice*> shards,
                    contents->store.Find(header.slice_ids()));
   const auto admit = [&] { return task_service_->CheckEpoch(header.epoch()); };
-  // Before the first slice is changed, all slices are checked to have a moving average.
+  // All slices are checked to have a moving average before the first slice is changed.
   if (header.averages()) {
     for (const VariableSlice* shard : shards) RETURN_IF_ERROR(shard->CheckHasAverage());
     for (VariableSlice* shard : shards) RETURN_IF_ERROR(shard->AssignAverage(admit));

@@ -19,9 +19,9 @@ absl::StatusOr<AppliedSet> AppliedSet::FromIntervals(uint64_t watermark,
   }
   for (size_t i = 0; i < intervals.size(); ++i) {
     const Interval& each = intervals[i];
-    // The first interval may begin at the watermark. Each later interval begins at least two ids
-    // after the end of the one before; with no id between them, the two would be one interval.
-    // Differences are compared because sums could overflow.
+    // The first interval may begin at the watermark. Each later interval must leave at least one id
+    // free after the interval before it, because two adjacent intervals would be one. The check
+    // subtracts ids, because adding 1 to an id could overflow.
     const bool after =
         i == 0 ? each.first >= watermark
                : each.first > intervals[i - 1].last && each.first - intervals[i - 1].last > 1;
@@ -54,11 +54,12 @@ bool AppliedSet::Contains(uint64_t id) const {
 absl::StatusOr<bool> AppliedSet::Insert(uint64_t id) {
   const InvariantsAfter check(*this);
   if (Contains(id)) return false;
-  // No interval contains the id, so `after` is the first interval whose ids are all higher.
+  // No interval contains the id, so `after` is the first interval whose ids are all higher than the
+  // id.
   const auto after = intervals_.begin() + (EndingFrom(id) - intervals_.cbegin());
   const bool joins_after = after != intervals_.end() && after->first - id == 1;
-  // The id directly follows the interval before it, which is extended by the id. If the id was the
-  // whole gap to the next interval, the two intervals become one.
+  // The id directly follows the interval before it and extends this interval. If the id also closes
+  // the gap to the next interval, the two intervals become one.
   if (after != intervals_.begin() && id - (after - 1)->last == 1) {
     (after - 1)->last = joins_after ? after->last : id;
     if (joins_after) intervals_.erase(after);
@@ -68,7 +69,7 @@ absl::StatusOr<bool> AppliedSet::Insert(uint64_t id) {
     after->first = id;
     return true;
   }
-  // The id touches no interval and needs a new one. The limit is checked only here, because
+  // The id is adjacent to no interval and needs a new one. The limit is checked only here, because
   // extending an interval needs no room.
   if (intervals_.size() >= intervals_max_) {
     return MakeError(absl::StatusCode::kResourceExhausted,
@@ -85,8 +86,8 @@ void AppliedSet::RaiseWatermark(uint64_t watermark) {
   const InvariantsAfter check(*this);
   if (watermark <= watermark_) return;
   watermark_ = watermark;
-  // Intervals below the watermark are dropped; an interval across the watermark keeps its upper
-  // part.
+  // Intervals that lie below the watermark are dropped. An interval that contains the watermark
+  // keeps its upper part.
   intervals_.erase(intervals_.cbegin(), EndingFrom(watermark));
   if (!intervals_.empty()) {
     intervals_.front().first = std::max(intervals_.front().first, watermark);

@@ -28,7 +28,8 @@ class AppliedSet {
  public:
   struct Interval {
     uint64_t first = 0;
-    uint64_t last = 0;  // inclusive, so that the largest id fits too
+    // The last id that belongs to the interval, so that an interval can end at the largest uint64.
+    uint64_t last = 0;
     bool operator==(const Interval& other) const {
       return first == other.first && last == other.last;
     }
@@ -50,21 +51,22 @@ class AppliedSet {
   // number of intervals; the set is then unchanged.
   absl::StatusOr<bool> Insert(uint64_t id);
 
-  // Raises the watermark. A value below the present watermark changes nothing.
+  // Raises the watermark and forgets the ids below it, which count as contained from then on. A
+  // value below the present watermark changes nothing.
   void RaiseWatermark(uint64_t watermark);
 
   uint64_t watermark() const { return watermark_; }
   absl::Span<const Interval> intervals() const { return intervals_; }
   size_t size() const { return intervals_.size(); }
-  // Returns the bytes that the intervals take, including reserved capacity.
+  // Returns the size in bytes of the list of intervals, including its unused capacity.
   size_t memory_bytes() const { return intervals_.capacity() * sizeof(Interval); }
 
-  // Aborts if the set has too many intervals, or if an interval begins below the watermark or does
-  // not leave a gap after the interval before it.
+  // Aborts if the set has more intervals than its maximum, or if an interval begins below the
+  // watermark or does not leave a gap after the interval before it.
   void CheckInvariants() const;
 
  private:
-  // Returns the first interval whose last id is `id` or higher.
+  // Returns the first interval whose last id is `id` or higher, or end() if there is none.
   std::vector<Interval>::const_iterator EndingFrom(uint64_t id) const;
 
   size_t intervals_max_;

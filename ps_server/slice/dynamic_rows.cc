@@ -13,8 +13,9 @@ namespace cohort {
 
 namespace {
 
-// The time by which one step advances the clock of a table that counts steps instead of time. It is
-// longer than one unit of a row's time stamp (RowTime), so the stamps of different steps differ.
+// The time in milliseconds by which one step advances the clock of a table that counts steps
+// instead of time. The time stamps of rows (RowTime) have units of 62.5 ms, so different steps get
+// different stamps.
 constexpr uint64_t kStepMs = 63;
 static_assert(kStepMs * 1000 > 62'500, "steps have stamps of their own (RowTime)");
 
@@ -58,8 +59,8 @@ void DynamicRows::Read(absl::Span<const int64_t> keys, absl::Time at,
 
 void DynamicRows::Push(absl::Span<const int64_t> keys, PayloadCursor& gradient,
                        const PushRates& rates, const StepClock::StepTime& time) {
-  // If rows never expire, the clock counts steps instead of time. The least recently pushed row,
-  // which is evicted, is then the same in every run of a job.
+  // If rows never expire, the table's clock counts steps instead of time. Eviction compares time
+  // stamps, so it then removes the same rows in every run of a job.
   const bool expires = layout_.dynamic->policy.ttl != absl::InfiniteDuration();
   clock_.Advance(expires ? time : StepClock::StepTime{rates.step * kStepMs, time.coordinator});
   const size_t width = layout_.row_width();
@@ -68,8 +69,8 @@ void DynamicRows::Push(absl::Span<const int64_t> keys, PayloadCursor& gradient,
       reinterpret_cast<const float*>(gradient.NextWhole(keys.size() * width * sizeof(float), copy));
   const absl::Span<const float> gradients(floats, keys.size() * width);
   if (!MayRepeat(keys)) return table_->Push(Bits(keys), gradients, rates, now());
-  // The gradients of a repeated key are added up and applied once, because for most update rules
-  // two updates differ from one update by the sum.
+  // The gradients of a repeated key are added up and applied once, because most update rules give
+  // another result for two updates than for one update by the sum.
   const MergedRows merged(keys, gradients, width);
   std::vector<uint64_t> merged_keys;
   std::vector<float> sums;
@@ -87,8 +88,8 @@ SavedTable DynamicRows::Save() const {
   return saved;
 }
 
-// The clock becomes the latest clock of all saved slices. Rows are saved with their ages instead of
-// time stamps, so any clock is correct; with the saved clock the rows get the same stamps as
+// The clock becomes the latest clock of the saved slices. Rows are saved with their ages instead of
+// time stamps, so any clock would be correct; the saved clock gives the rows the same stamps as
 // before.
 void DynamicRows::Load(const LoadedTable& loaded) {
   clock_ = StepClock();

@@ -1,7 +1,7 @@
 #pragma once
 
-// The rows of a slice of a dynamic table: a RowTable and the table's clock, which advances with the
-// pushes that are applied. The caller holds the slice's lock during every call except Create.
+// The rows of one slice of a dynamic table, and the table's clock, which advances when a push is
+// applied. The caller holds the slice's lock during every call except Create.
 
 #include <cstdint>
 #include <memory>
@@ -22,37 +22,38 @@ struct SavedTable {
   TableRows rows;
 };
 
-// The content that a restore gives to a dynamic table's slice. It comes from all saved slices that
-// share buckets with this slice.
+// The content that a restore gives to a dynamic table's slice: the states and rows of all saved
+// slices that share key buckets with this slice.
 struct LoadedTable {
-  std::vector<TableState> states;  // at most one state for each saved slice
+  std::vector<TableState> states;  // states of the saved slices, at most one for each
   std::vector<TableRows> rows;
 };
 
 // The rows and the clock of one slice of a dynamic table. Thread-compatible.
 class DynamicRows {
  public:
-  // Makes the rows of a new slice, without any row. `layout` is one that SlicesOf has returned.
-  // Errors: those of RowTable::Create.
+  // Makes the rows and the clock of a new slice, which has no rows yet. `layout` was made by
+  // SlicesOf (slice_layout.h). Errors: those of RowTable::Create.
   static absl::StatusOr<std::unique_ptr<DynamicRows>> Create(const SliceLayout& layout);
 
   // Returns the table's present time, which advances when pushes are applied. A row that has
-  // expired by this time is read as if it had never been trained.
+  // expired by this time is treated as if it had never existed.
   absl::Time now() const { return clock_.Now(); }
-  // Copies the rows of `keys` to `out` as float32, in the order of the keys; a row that has expired
-  // by time `at` is read as a new row. `out` has exactly the size of these rows and may have any
-  // alignment.
+  // Copies the values of the keys' rows to `out` as float32, in the order of the keys. A key whose
+  // row is missing, or has expired by time `at`, is read as the initial values of its row. `out`
+  // has exactly the size of these values and may have any alignment.
   void Read(absl::Span<const int64_t> keys, absl::Time at, absl::Span<std::byte> out) const;
-  // Applies a push: reads from the cursor one row of gradient for each key, and updates the keys'
+  // Applies a push: reads from `gradient` one row of gradient for each key, and updates the keys'
   // rows. If a key is repeated, its gradients are first added up in the order in which they occur,
   // and its row is updated once.
   void Push(absl::Span<const int64_t> keys, PayloadCursor& gradient, const PushRates& rates,
             const StepClock::StepTime& time);
-  // Replaces the values of each row by their moving average, which is the last slot of the row.
+  // Replaces the values of each row by the moving average of these values, which is the last slot
+  // of the row.
   void TakeAverages() { table_->AssignFromLastSlot(); }
 
   SavedTable Save() const;
-  // Replaces all rows, the clock and the table's state by what was loaded. Loaded rows whose keys
+  // Replaces all rows, the clock and the table's state by those in `loaded`. Loaded rows whose keys
   // do not belong to this slice are left out.
   void Load(const LoadedTable& loaded);
 

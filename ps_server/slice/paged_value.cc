@@ -10,8 +10,8 @@ namespace cohort {
 
 namespace {
 
-// Returns the spans of `count` elements of a page, from `begin` on: the input span lies in the
-// current block, and the output span in the next block.
+// Returns the spans of `count` elements of a page, from element `begin` on: the input span lies in
+// the page's current block, and the output span in the block that will replace it.
 SlotSpans SpansOf(ValueBuffer& page, size_t begin, size_t count) {
   return {page.current().span<float>().subspan(begin, count),
           absl::MakeSpan(page.next().mutable_data<float>() + begin, count)};
@@ -25,7 +25,7 @@ PagedValue::PagedValue(const Tensor& value, VariableMemory& memory, const Pages&
   const size_t size = ElementSize(value.dtype());
   pages_.reserve(count / pages.elements + 1);
   size_t begin = 0;
-  do {  // an empty value has one empty page
+  do {  // a value without elements has one empty page
     const size_t elements = std::min(pages.elements, count - begin);
     pages_.emplace_back(Tensor(value.dtype(), Shape{static_cast<int64_t>(elements)}, value.buffer(),
                                value.offset() + begin * size),
@@ -44,8 +44,8 @@ Payload PagedValue::Lease() const {
     const std::shared_ptr<const BufferMemory> lease = page.Lease();
     payload.push_back({lease, tensor.raw(), tensor.num_bytes()});
     if (!keeps_) continue;
-    // The const_cast is safe: readers of a payload do not write, and the lease's writable() is
-    // false.
+    // The const_cast is safe: readers of a payload do not write to it, and the buffer's writable()
+    // returns false.
     auto* const bytes = const_cast<std::byte*>(tensor.raw());
     payload.back().buffer = Buffer::Of(lease, absl::MakeSpan(bytes, tensor.num_bytes()));
   }
@@ -82,8 +82,8 @@ void PageWriter::Enter(size_t page) {
   if (page == page_) return;
   Leave();
   page_ = page;
-  // The value's page and the same page of every slot are entered together, so that they become
-  // current together.
+  // The writer enters page number `page` of the value and of every slot, and makes them all current
+  // later in Leave().
   value_.page(page).Next();
   for (PagedValue& slot : slots_) slot.page(page).Next();
 }
@@ -105,10 +105,11 @@ void PageWriter::SetSpans(size_t begin, size_t count, UpdateStep& step) {
 }
 
 size_t PageWriter::SetRowSpans(size_t first, size_t count, size_t row_width, UpdateStep& step) {
-  const size_t page_rows = value_.elements_of(0) / row_width;  // the last page may have fewer rows
+  // Page 0 has the number of rows of every page but the last, which may have fewer.
+  const size_t page_rows = value_.elements_of(0) / row_width;
   Enter(first / page_rows);
-  // Only the rows in this page are counted. The caller calls SetRowSpans() again for the rows in
-  // the next page.
+  // `count` is reduced to the rows in this page. The caller calls SetRowSpans() again for the rows
+  // in the next page.
   const size_t begin = first % page_rows;
   count = std::min(count, value_.elements_of(page_) / row_width - begin);
   SetSpans(begin * row_width, count * row_width, step);

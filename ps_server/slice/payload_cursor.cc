@@ -9,11 +9,12 @@
 namespace cohort {
 
 namespace {
-constexpr size_t kElementAlignment = 8;  // the alignment of the widest element type
+constexpr size_t kElementAlignment = 8;  // alignment in bytes that is enough for every element type
 }
 
 size_t PayloadCursor::AtHand() {
-  // Skips empty memory slices too, so that at least one unread byte remains in the current slice.
+  // Skips memory slices that have been read completely or are empty, so that at least one unread
+  // byte remains in the current slice.
   while (slice_ < payload_.size() && offset_ == payload_[slice_].size) {
     ++slice_;
     offset_ = 0;
@@ -25,8 +26,8 @@ size_t PayloadCursor::AtHand() {
 const std::byte* PayloadCursor::InPlace(size_t size) {
   const size_t at_hand = AtHand();
   const std::byte* const here = payload_[slice_].data + offset_;
-  // Elements must not be read from unaligned memory (undefined behaviour), so null makes the caller
-  // copy the bytes.
+  // Reading an element from unaligned memory is undefined behaviour. For a null result the caller
+  // copies the bytes.
   if (at_hand < size || reinterpret_cast<uintptr_t>(here) % kElementAlignment != 0) return nullptr;
   offset_ += size;
   return here;

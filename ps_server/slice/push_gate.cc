@@ -23,8 +23,8 @@ void PushGate::StartEpoch(uint64_t epoch, uint64_t coordinator_incarnation) {
   MutexLock lock(mutex_);
   const InvariantsAfter check(*this);
   epoch_ = epoch;
-  // If the coordinator is the same, its closure ids continue in the new epoch, so the watermark and
-  // the fenced incarnations stay valid.
+  // If the epoch belongs to the same coordinator as the last one, its closure ids continue, so the
+  // watermark and the fenced workers stay valid.
   if (coordinator_incarnation == window_.coordinator_incarnation) return;
   window_ = {coordinator_incarnation, 0};
   fenced_ = AppliedSet(kFencedIntervalsMax);
@@ -59,8 +59,8 @@ absl::Status PushGate::Admit(const PushTicket& ticket) {
   MutexLock lock(mutex_);
   const InvariantsAfter check(*this);
   RETURN_IF_ERROR(CheckSenderLocked(ticket));
-  // Pushes may arrive in another order than they were sent, so a lower watermark in a late push
-  // must not lower the present one.
+  // Pushes may arrive in another order than the one in which they were sent, so a late push with a
+  // lower watermark must not lower the gate's watermark.
   window_.watermark = std::max(window_.watermark, ticket.watermark);
   return absl::OkStatus();
 }

@@ -16,7 +16,8 @@ absl::Span<const T> ElementsOf(const Buffer& buffer) {
   return {reinterpret_cast<const T*>(buffer.data()), buffer.size() / sizeof(T)};
 }
 
-// Writes in[i] * share to out[i], or adds it to out[i] if `adds` is true.
+// Writes in[i] * share to out[i] for every i. If `adds` is true, adds in[i] * share to out[i]
+// instead.
 template <typename T>
 void JoinInto(absl::Span<const T> in, T share, bool adds, T* out) {
   for (size_t i = 0; i < in.size(); ++i) out[i] = adds ? out[i] + in[i] * share : in[i] * share;
@@ -47,9 +48,9 @@ void RoundPushes::DropBelow(uint64_t closure) {
 
 std::shared_ptr<Buffer> RoundPushes::Join(const Parts& parts, proto::VariableAggregation how,
                                           DType dtype) {
-  // If the pushes have gradients of some rows, these gradients are appended one after another, and
-  // the sparse update later adds up those of equal rows. If the pushes have all rows, they have
-  // equal sizes and are added up here, element by element.
+  // Pushes of some rows are joined by appending their gradients; the update of the rows later adds
+  // up the gradients of equal rows. Pushes of all rows have equal sizes and are added up here,
+  // element by element.
   const bool behind = parts.begin()->second.kind == Kind::kSomeRows;
   size_t bytes = 0;
   for (const auto& [closure, part] : parts) {
@@ -60,10 +61,11 @@ std::shared_ptr<Buffer> RoundPushes::Join(const Parts& parts, proto::VariableAgg
   const float share = mean ? 1.0f / static_cast<float>(parts.size()) : 1.0f;
   std::byte* out = joined->data();
   bool adds = false;
-  // The map is ordered by closure id, so floats are added in the same order however the pushes
-  // arrived.
+  // The parts are ordered by closure id, so floats are added in the same order whatever the order
+  // in which the pushes arrived.
   for (const auto& [closure, part] : parts) {
-    switch (dtype) {  // integers are added as unsigned numbers, which wrap around
+    // Int32 and int64 are added as unsigned numbers, which wrap around on overflow.
+    switch (dtype) {
       case DType::kInt32:
         JoinInto<uint32_t>(ElementsOf<uint32_t>(*part.elements), 1, adds,
                            reinterpret_cast<uint32_t*>(out));
@@ -89,13 +91,13 @@ RoundPushes::Joined RoundPushes::Take(proto::VariableAggregation how, DType dtyp
   Parts parts = std::exchange(parts_, {});
   Joined joined;
   joined.kind = parts.begin()->second.kind;
-  // The closures of all pushes count as applied, even if only the first push is used.
+  // The closures of all kept pushes count as applied, even if only the first push is used.
   for (const auto& [closure, part] : parts) joined.closures.push_back(closure);
   if (how == proto::AGGREGATION_ONLY_FIRST_REPLICA) parts.erase(++parts.begin(), parts.end());
   for (const auto& [closure, part] : parts) {
     joined.rows.insert(joined.rows.end(), part.rows.begin(), part.rows.end());
   }
-  // With a single push, the sum and the mean are the push's own elements.
+  // If there is a single push, the sum and the mean are this push's own elements.
   const std::shared_ptr<Buffer> elements =
       parts.size() == 1 ? parts.begin()->second.elements : Join(parts, how, dtype);
   if (elements->size() > 0) {

@@ -30,8 +30,8 @@ std::string RuleString(const proto::UpdateRule& rule) {
                                           : SparseModeNames()[static_cast<size_t>(rule.sparse())]);
 }
 
-// Returns the shape `full` with its first dimension set to the number of `rows`. A scalar's shape
-// is returned unchanged.
+// Returns the shape `full` with its first dimension replaced by the number of rows in `rows`. A
+// scalar's shape is returned unchanged.
 Shape RowsOf(const Shape& full, RowRange rows) {
   absl::InlinedVector<int64_t, 4> dims(full.dims().begin(), full.dims().end());
   if (!dims.empty()) dims[0] = rows.count;
@@ -56,16 +56,15 @@ absl::StatusOr<DynamicLayout> DynamicOf(const proto::DynamicTable& table,
   DynamicLayout dynamic;
   ASSIGN_OR_RETURN(dynamic.row_dtype, DTypeFromNumber(table.row_dtype()));
   RowPolicy& policy = dynamic.policy;
-  // A 0 in a field of the message means that the field was not set; the policy then keeps its
-  // default.
+  // A field with the value 0 was not set in the message; the policy then keeps the field's default.
   if (table.admit_after() != 0) policy.admit_after = table.admit_after();
   if (table.admit_probability() != 0) policy.admit_probability = table.admit_probability();
   policy.ttl = TtlOf(table);
   policy.bytes_max = table.max_bytes();
   if (table.evict_least_frequent()) policy.evict = RowPolicy::Evict::kLeastFrequentlyUsed;
   RETURN_IF_ERROR(CheckRowPolicy(whole.variable, policy));
-  // A row layout is made here only to check the table's settings. Each slice makes its own row
-  // layout later.
+  // This RowLayout is made only to check the table's settings. Each slice makes its own RowLayout
+  // later.
   RETURN_IF_ERROR(
       RowLayout::Make({whole.variable, whole.row_width(), dynamic.row_dtype, whole.initializer},
                       whole.rule)
@@ -103,8 +102,8 @@ absl::Status CheckDevice(const SliceLayout& whole) {
                    ", which keeps float32 without keys and of no replicas: leave the device out"));
 }
 
-// Checks a layout message, and returns it as the layout of one slice that has all rows of the
-// variable. Cut() divides this slice.
+// Checks a layout message, and returns a layout of one slice that has all rows of the variable.
+// Cut() then divides this slice.
 absl::StatusOr<SliceLayout> WholeOf(const proto::VariableLayout& layout) {
   SliceLayout whole;
   if (layout.name().empty()) return absl::InvalidArgumentError("it has no name");
@@ -113,8 +112,8 @@ absl::StatusOr<SliceLayout> WholeOf(const proto::VariableLayout& layout) {
   proto::TensorMeta meta;
   meta.set_dtype(layout.dtype());
   *meta.mutable_dims() = layout.dims();
-  // BytesOf refuses negative dimensions and sizes that overflow. A Shape must not be made of such
-  // dimensions.
+  // BytesOf refuses negative dimensions and sizes that overflow. It is called first, because a
+  // Shape must not be made of such dimensions.
   RETURN_IF_ERROR(BytesOf(meta).status());
   whole.full_shape =
       Shape(absl::MakeConstSpan(layout.dims().data(), static_cast<size_t>(layout.dims_size())));
@@ -150,7 +149,7 @@ absl::StatusOr<std::vector<SliceLayout>> Cut(const SliceLayout& whole,
   int64_t covered = 0;
   std::vector<SliceLayout> slices;
   for (const proto::SliceHome& home : layout.slices()) {
-    // A slice may be empty only if the variable has no rows. The last comparison cannot overflow,
+    // A slice may be empty only if the variable has no rows. `rows - covered` cannot overflow,
     // since `covered` never exceeds `rows`.
     const bool empty = home.row_count() <= 0 && rows > 0;
     if (home.row_begin() != covered || empty || home.row_count() < 0 ||

@@ -1,7 +1,7 @@
 #pragma once
 
-// The description of one slice: its variable, its rows, and how pushes change them. Layouts are
-// sent by the coordinator, so every field is checked here before memory is allocated.
+// The description of one slice of a variable: which variable and rows, and how pushes change them.
+// The coordinator sends the layouts, so every field is checked here before memory is allocated.
 
 #include <cstdint>
 #include <optional>
@@ -34,7 +34,7 @@ struct SliceLayout {
   // The number of replicas if the variable has one row for each replica
   // (common/program/aggregation.h), else 0.
   int64_t replicas = 0;
-  // The device in whose memory the slice lies, for example "gpu:1". Empty means the processor's
+  // The device in whose memory the slice lies, for example "gpu:1"; empty for the processor's
   // memory.
   std::string device;
   std::string variable;
@@ -46,10 +46,10 @@ struct SliceLayout {
   InitializerSpec initializer;
   std::optional<DynamicLayout> dynamic;
 
-  // Returns whether a row number, or for a dynamic table a key, belongs to the slice.
+  // Returns whether the row number `id`, or for a dynamic table the key `id`, belongs to the slice.
   bool Holds(int64_t id) const;
-  // Returns a text for error messages that says why `id` does not belong to the slice: "id 9 is not
-  // in [0, 5)".
+  // Returns a text for error messages that says why `id` does not belong to the slice, for example
+  // "id 9 is not in [0, 5)".
   std::string WhyOutside(int64_t id) const;
   proto::VariableAggregation aggregation = proto::AGGREGATION_NONE;
 
@@ -62,10 +62,10 @@ struct SliceLayout {
   // Returns the number of elements in a row, at least 1. In a scalar or a vector, each element is a
   // row.
   size_t row_width() const;
-  // Returns the size of the slice's value and slots in bytes. For a dynamic table, returns its
-  // limit of bytes, or 0 if it has no limit.
+  // Returns the size of the slice's value and slots in bytes. For a slice of a dynamic table,
+  // returns the limit of the slice's bytes, or 0 if the table has no limit.
   size_t resident_bytes() const;
-  // Returns the layout as text: "slice 3: dense/kernel float32[784,256] rows 0 to 391,
+  // Returns the layout as text, for example "slice 3: dense/kernel float32[784,256] rows 0 to 391,
   // rmsprop(rho=0.9) lazy, zeros".
   std::string ToString() const;
 };
@@ -77,8 +77,8 @@ struct SliceLayout {
 // also the errors of RowLayout and CheckRowPolicy.
 absl::StatusOr<std::vector<SliceLayout>> SlicesOf(const proto::VariableLayout& layout);
 
-// Returns whether two layouts are equal. Their initializers are not compared, because an
-// initializer matters only when a slice is made.
+// Returns whether two layouts are equal apart from their initializers, which matter only when a
+// slice is made.
 bool SameLayout(const SliceLayout& a, const SliceLayout& b);
 
 }  // namespace cohort

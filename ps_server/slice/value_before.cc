@@ -15,7 +15,7 @@ void ValueBefore::KeepRows(const Of& of, absl::Span<const int64_t> rows, Read re
   Forget();
   of_ = of;
   rows_.assign(rows.begin(), rows.end());
-  // Find() searches the rows by binary search, so they are sorted and repetitions are removed.
+  // The kept rows are sorted, without repetitions, because Find() looks them up by binary search.
   std::sort(rows_.begin(), rows_.end());
   rows_.erase(std::unique(rows_.begin(), rows_.end()), rows_.end());
   kept_.resize(rows_.size() * of.row_bytes);
@@ -24,7 +24,7 @@ void ValueBefore::KeepRows(const Of& of, absl::Span<const int64_t> rows, Read re
 
 const std::byte* ValueBefore::Find(int64_t row) const {
   if (!pages_.empty()) {
-    // All pages but the last have `page_rows` rows, so the row's page is found by a division.
+    // All pages but the last have `page_rows` rows, so a division finds the page of the row.
     const auto place = static_cast<size_t>(row - of_.first_row);
     return pages_[place / of_.page_rows].data + place % of_.page_rows * of_.row_bytes;
   }
@@ -45,8 +45,8 @@ Payload ValueBefore::All(const PagedValue& now) const {
   if (!pages_.empty()) return pages_;
   const Payload present = now.Lease();
   if (rows_.empty()) return present;
-  // The whole value is copied before the kept rows are put back, because readers may have leased
-  // the value's own pages.
+  // The value is copied before the kept rows are written into it, because readers may hold leases
+  // on the slice's own pages.
   const std::shared_ptr<Buffer> whole = Buffer::Allocate(PayloadBytes(present));
   std::byte* out = whole->data();
   for (const ByteSlice& page : present) {

@@ -17,8 +17,8 @@ ValueBuffer::ValueBuffer(Tensor value, VariableMemory& memory, size_t spares_max
 std::shared_ptr<const BufferMemory> ValueBuffer::Lease() const {
   struct LeaseHolder : public BufferMemory {
     explicit LeaseHolder(std::shared_ptr<Block> block_in) : block(std::move(block_in)) {
-      // Relaxed order is enough, because a lease begins under the same lock under which a writer
-      // later reads the number of readers.
+      // Relaxed order is enough, because the lease begins under the slice's lock, under which a
+      // writer later reads the number of readers.
       block->readers.fetch_add(1, std::memory_order_relaxed);
     }
     ~LeaseHolder() override { block->readers.fetch_sub(1, std::memory_order_release); }
@@ -55,8 +55,8 @@ void ValueBuffer::Commit() {
   const InvariantsAfter check(*this);
   std::swap(current_, next_);
   if (next_ != current_) {
-    // The oldest spare block is dropped first. If it is still leased, its memory is freed when the
-    // lease ends.
+    // If the maximum number of spare blocks is reached, the oldest is dropped. If the dropped block
+    // is still leased, its memory is freed when the lease ends.
     if (spares_.size() == spares_max_) spares_.erase(spares_.begin());
     spares_.push_back(std::move(next_));
   }
@@ -65,8 +65,7 @@ void ValueBuffer::Commit() {
 
 size_t ValueBuffer::Copy() {
   const size_t bytes = current_->tensor.num_bytes();
-  // Copy() is called only while the current block is being read, so Next() returns a different
-  // block.
+  // Copy() is called only while the current block is leased, so Next() returns a different block.
   std::memcpy(Next().mutable_raw(), current_->tensor.raw(), bytes);
   Commit();
   return bytes;

@@ -19,7 +19,7 @@ absl::Span<float> MutableFloats(Tensor& tensor, size_t begin, size_t count) {
   return {reinterpret_cast<float*>(tensor.mutable_raw()) + begin, count};
 }
 
-// Replaces the content of a value or slot by a tensor of the slice's shape.
+// Replaces the content of a value or slot by the content of `tensor`, which has the same shape.
 void ReplaceBy(const Tensor& tensor, PagedValue& paged) {
   size_t done = 0;
   paged.Replace([&](std::byte* out, size_t size) {
@@ -30,8 +30,8 @@ void ReplaceBy(const Tensor& tensor, PagedValue& paged) {
   COHORT_CHECK(done == tensor.num_bytes(), "a tensor of the slice's shape");
 }
 
-// Returns the number of rows in a page. A GPU's memory, which is updated as a whole, has one page
-// for all rows.
+// Returns the number of rows in a page. In a GPU's memory all rows form one page, because a GPU
+// updates the slice as a whole.
 size_t PageRowsOf(const SliceLayout& layout, const VariableMemory& memory) {
   const size_t rows = memory.in_one_piece()
                           ? static_cast<size_t>(layout.rows.count)
@@ -39,8 +39,8 @@ size_t PageRowsOf(const SliceLayout& layout, const VariableMemory& memory) {
   return std::max<size_t>(rows, 1);
 }
 
-// Moves a new tensor into `memory`. New tensors are made in host memory, so nothing is done if
-// `memory` is the host's.
+// Moves a tensor into `memory`. The initializer has made the tensor in host memory, so nothing is
+// done if `memory` is the host's.
 absl::Status MoveTo(VariableMemory& memory, Tensor& tensor) {
   if (&memory == HostMemory().get()) return absl::OkStatus();
   ASSIGN_OR_RETURN(std::shared_ptr<Buffer> buffer, memory.Allocate(tensor.num_bytes()));
@@ -52,8 +52,8 @@ absl::Status MoveTo(VariableMemory& memory, Tensor& tensor) {
 
 constexpr size_t kBlockFloats = kBlockBytes / sizeof(float);
 
-// Returns the next `count` floats of the cursor. If `wide_row` is not empty, rows are longer than a
-// block of the cursor and the floats are copied to `wide_row`.
+// Returns the next `count` floats of the cursor. A block of whole rows can be longer than a block
+// of the cursor: `wide_row` is then not empty, and the floats are copied to it.
 absl::Span<const float> NextFloats(PayloadCursor& cursor, size_t count,
                                    std::vector<float>& wide_row) {
   if (wide_row.empty()) {
@@ -65,8 +65,8 @@ absl::Span<const float> NextFloats(PayloadCursor& cursor, size_t count,
 
 template <typename T>
 void Add(const T* in, const T* added, T* out, size_t count) {
-  // Integers are added as unsigned numbers, which wrap around: signed overflow by a peer's numbers
-  // would be undefined behaviour.
+  // Integers are added as unsigned numbers, which wrap around, because the overflow of signed
+  // numbers would be undefined behaviour and the numbers come from a peer.
   using Unsigned = std::make_unsigned_t<T>;
   for (size_t i = 0; i < count; ++i) {
     out[i] = static_cast<T>(static_cast<Unsigned>(in[i]) + static_cast<Unsigned>(added[i]));
@@ -149,8 +149,8 @@ VariableSlice::SlotWidths VariableSlice::WidthsOf(const SliceLayout& layout) {
 }
 
 void VariableSlice::EnterLocked(const ClosureWindow& window) {
-  // Another coordinator counts its own closure ids and rounds, so the ids of the former coordinator
-  // are forgotten.
+  // Each coordinator counts its own closure ids and rounds, so the slice forgets the ids and rounds
+  // of the former coordinator.
   if (history_of_ != window.coordinator_incarnation) {
     history_.applied = AppliedSet();
     history_.round = 0;
@@ -162,8 +162,8 @@ void VariableSlice::EnterLocked(const ClosureWindow& window) {
 }
 
 bool VariableSlice::ReadsBeforeLocked(const RoundRead& round) const {
-  // `before_` may still be of a former coordinator's round, whose number must not be compared with
-  // rounds of the present coordinator.
+  // `before_` may still belong to a round of a former coordinator, whose number must not be
+  // compared with rounds of the present coordinator.
   return before_.IsFor(round.round) && history_of_ == round.coordinator;
 }
 
@@ -180,7 +180,7 @@ uint64_t VariableSlice::ReadRowsFor(const RoundRead& round, absl::Span<const int
   const bool before = ReadsBeforeLocked(round);
   const absl::Time now = rows_ == nullptr ? absl::InfinitePast() : rows_->now();
   // All rows are copied with their present content. If the step must read the value from before the
-  // round, TakeBack() then restores the rows that the round changed.
+  // round, TakeBack() then puts back the former content of the rows that the round changed.
   ReadRowsLocked(rows, before ? before_.now() : now, out);
   if (!before) return history_.version;
   before_.TakeBack(rows, out);
@@ -189,7 +189,7 @@ uint64_t VariableSlice::ReadRowsFor(const RoundRead& round, absl::Span<const int
 
 void VariableSlice::ReadRowsLocked(absl::Span<const int64_t> rows, absl::Time at,
                                    absl::Span<std::byte> out) const {
-  constexpr size_t kAhead = 16;  // number of rows by which the prefetch runs ahead of the copy
+  constexpr size_t kAhead = 16;  // number of rows by which the prefetch is ahead of the copy
   const size_t row_bytes = RowBytes();
   if (rows_ != nullptr) return rows_->Read(rows, at, out);
   const auto row_at = [&](size_t i) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
@@ -227,7 +227,7 @@ absl::Status VariableSlice::AssignAverage(absl::FunctionRef<absl::Status()> admi
     rows_->TakeAverages();
     return absl::OkStatus();
   }
-  // The average has the shape of the value, so both have the same pages.
+  // The moving average has the shape of the value, so both are divided into the same pages.
   const PagedValue& average = slots_.back();
   size_t page = 0;
   value_.Replace([&](std::byte* out, size_t size) {
@@ -254,7 +254,8 @@ absl::Status VariableSlice::Restore(const SliceState& state, AskGate gate) {
   MutexLock lock(mutex_);
   ASSIGN_OR_RETURN(const ClosureWindow window, gate());
   if (state.history.has_value()) {
-    // The closure ids in the restored history are counted by the coordinator that restores.
+    // Closure ids in the restored history count as ids of the coordinator that restores now, even
+    // if they were saved under another incarnation.
     history_ = *state.history;
     ForgetRoundsLocked();
     history_of_ = window.coordinator_incarnation;
@@ -295,7 +296,7 @@ uint64_t VariableSlice::copied_bytes() const {
   return copied_bytes_;
 }
 
-// Changes of the slice by pushes: Apply, ApplyRows and their helpers.
+// From here to the end of the file: changes of the slice by pushes.
 
 absl::StatusOr<bool> VariableSlice::AdmitLocked(const SlicePush& context, AskGate gate) {
   ASSIGN_OR_RETURN(const ClosureWindow window, gate());
@@ -310,7 +311,7 @@ absl::StatusOr<AppliedPush> VariableSlice::Apply(PayloadCursor& gradient, const 
   ASSIGN_OR_RETURN(const bool is_new, AdmitLocked(context, gate));
   if (!is_new) {
     // The gradient of a duplicate push is skipped in the payload, because the gradients of other
-    // slices follow it.
+    // slices follow it there.
     gradient.Skip(num_bytes_);
     return AppliedPush{true, history_.version};
   }
@@ -380,8 +381,8 @@ void VariableSlice::ApplyFloatsLocked(PayloadCursor& gradient, const SlicePush& 
     writer.SetSpans(0, count, step);
     return kernel_->Apply(step);
   }
-  // If a slot has one element per row, the blocks are whole rows. The borders of blocks do not
-  // depend on the message's memory slices, so the arithmetic gives the same bits every time.
+  // A block has whole rows if a slot has one element per row. The borders of blocks do not depend
+  // on the message's memory slices, so the arithmetic gives the same bits every time.
   const size_t width = slot_widths_.largest;
   const size_t whole_rows = std::max<size_t>(kBlockFloats / width, 1) * width;
   std::vector<float> wide_row(whole_rows > kBlockFloats ? whole_rows : 0);
@@ -404,7 +405,8 @@ void VariableSlice::ApplyFloatRowsLocked(absl::Span<const int64_t> rows, Payload
                        {context.time_ms, history_of_});
   }
   const size_t width = slot_widths_.row;
-  // `here` has the row numbers within the slice, by which the update kernel finds the rows.
+  // `here` has the positions of the rows within the slice, by which the update kernel finds the
+  // rows.
   std::vector<int64_t> here(rows.begin(), rows.end());
   for (int64_t& row : here) row -= layout_.rows.begin;
   std::shared_ptr<Buffer> copy;
@@ -412,8 +414,8 @@ void VariableSlice::ApplyFloatRowsLocked(absl::Span<const int64_t> rows, Payload
       reinterpret_cast<const float*>(gradient.NextWhole(rows.size() * RowBytes(), copy));
   const MergedRows merged(here, {floats, rows.size() * width}, width);
   UpdateStep step = StepOf(context);
-  // A rule that sweeps changes all rows, also those without a gradient, so it writes new pages. Any
-  // other rule changes only the given rows, in place.
+  // An update rule that sweeps also changes the rows without a gradient, so it writes new pages.
+  // Any other rule changes only the given rows, in place.
   if (layout_.rule_spec.sweeps) {
     PageWriter writer(value_, slots_, slot_widths_.slots);
     const auto memory = [&](size_t first, size_t count, UpdateStep& step) {
@@ -433,7 +435,7 @@ void VariableSlice::AddLocked(PayloadCursor& gradient) {
   constexpr size_t kBlock = kBlockBytes / sizeof(T);
   for (size_t page = 0; page < value_.num_pages(); ++page) {
     ValueBuffer& buffer = value_.page(page);
-    // `in` and `out` are the same memory if the page is not leased. Add() works for that case too.
+    // `in` and `out` are the same memory if the page is not leased, which Add() permits.
     T* const out = buffer.Next().mutable_data<T>();
     const T* const in = buffer.current().data<T>();
     const size_t count = value_.elements_of(page);
@@ -469,19 +471,19 @@ void VariableSlice::AddRowsLocked(absl::Span<const int64_t> rows, PayloadCursor&
 std::optional<AppliedPush> VariableSlice::LateOrRepeatedLocked(const SlicePush& context) {
   AppliedPush applied;
   applied.version_before = history_.version;
-  // The push is late: its round was applied, or the coordinator has given the round up and a later
-  // round has begun.
+  // The push is late: its round was applied, or a push of a later round has arrived because the
+  // coordinator has given this round up.
   if (context.round <= history_.round || context.round < round_.round()) {
     // The closure of a late push is remembered like that of an applied push, so that a repetition
-    // counts as a duplicate. If the applied set has no room for it, the round number still prevents
-    // the push from being applied.
+    // of the push counts as a duplicate. If the applied set has no room for the closure, the round
+    // number still keeps the push from being applied.
     applied.dropped = history_.applied.Insert(context.closure_id).value_or(false);
     applied.duplicate = !applied.dropped;
     return applied;
   }
   if (context.round != round_.round() || !round_.Has(context.closure_id)) return std::nullopt;
-  // `aggregate` is lower than before, because a closure of the round has failed. The kept pushes
-  // are enough now, so this repeated push completes the round.
+  // `aggregate` may be lower in this repeated push than in the first one, because a closure of the
+  // round has failed. If the kept pushes are enough now, this push completes the round.
   if (round_.size() >= context.aggregate) return std::nullopt;
   applied.duplicate = applied.kept = true;
   return applied;
@@ -499,7 +501,8 @@ absl::StatusOr<AppliedPush> VariableSlice::ApplyInRoundLocked(
   }
   if (context.round > round_.round()) {
     round_.Begin(context.round);
-    before_.Forget();  // no step of the former round needs it anymore
+    // Earlier rounds are over, so no step reads the value from before them any more.
+    before_.Forget();
   }
   RoundPushes::Part part;
   if (rows.has_value()) {
@@ -522,8 +525,8 @@ absl::StatusOr<AppliedPush> VariableSlice::ApplyInRoundLocked(
     ApplyRoundLocked(alone, gradient, context);
     return applied;
   }
-  // The gradient is copied, because the message's memory is freed at the end of the call and the
-  // push waits for the rest of its round.
+  // The gradient is copied, because the message's memory is freed at the end of the call, and the
+  // push stays here until its round is complete.
   part.elements = Buffer::Allocate(bytes);
   gradient.CopyTo(part.elements->data(), bytes);
   round_.Keep(context.closure_id, std::move(part));
@@ -545,7 +548,7 @@ void VariableSlice::ForgetRoundsLocked() {
 void VariableSlice::ApplyRoundLocked(const RoundPushes::Joined& pushes, PayloadCursor& elements,
                                      const SlicePush& context) {
   const bool some_rows = pushes.kind == RoundPushes::Kind::kSomeRows;
-  // First, the value from before the round is kept for steps of this round that run again.
+  // First, the value from before the round is kept for steps of the round that run again.
   ValueBefore::Of of = {context.round, history_.version, RowBytes(), page_rows_,
                         layout_.rows.begin};
   if (rows_ != nullptr) of.now = rows_->now();

@@ -5,14 +5,14 @@
 // version and applied set, so they always match: a push is applied only once, and a snapshot knows
 // exactly which pushes it contains.
 //
-// A pull leases the current pages without a copy. If a page is leased, a push writes the page's new
-// content to other memory (paged_value.h). Each slice has its own lock, held only for one pass over
-// the memory of the slice or of some rows. So pushes to different slices run at the same time,
-// pushes to one row run one after another, and no reader sees a half-written row.
+// A pull leases the current pages of the value without a copy. If a page is leased, a push writes
+// the page's new content to other memory (paged_value.h). Each slice has its own lock, which a call
+// holds only for one pass over the memory of the slice or of some rows. So pushes to different
+// slices run at the same time, pushes to one row run one after another, and no reader sees a
+// half-written row.
 //
-// A slice of a dynamic table has DynamicRows (dynamic_rows.h) instead of value and slots, and its
-// rows are copied under the lock for a snapshot. In all other respects it behaves like other
-// slices.
+// A slice of a dynamic table has DynamicRows (dynamic_rows.h) instead of value and slots, and a
+// snapshot copies its rows under the lock. In all other respects it behaves like other slices.
 
 #include <cstdint>
 #include <memory>
@@ -38,17 +38,18 @@
 
 namespace cohort {
 
-// What a slice has applied: the number of pushes, their closures, and the last update and round.
+// What a slice has applied: the number of pushes, their closures, the last change by an Assign
+// call, and the last round.
 struct SliceHistory {
   uint64_t version = 0;
   AppliedSet applied;
-  uint64_t update = 0;  // number of the last Change() that was applied
-  uint64_t round = 0;   // number of the last round that was applied
+  uint64_t update = 0;  // the highest ValueChange::update that was applied
+  uint64_t round = 0;   // number of the last synchronous round that was applied
 };
 
-// The content of a slice at one version; `slots` are in the order of the rule's slots. Value and
-// slots are leased: they are not copied, and pushes do not wait until they have been read. For a
-// dynamic table, `table` is a copy of the rows, and value and slots are empty.
+// The content of a slice at one version; `slots` are in the order of the update rule's slots. Value
+// and slots are leased: no memory is copied, and pushes can go on before the snapshot has been
+// read. For a dynamic table, `table` is a copy of the rows, and value and slots are empty.
 struct SliceSnapshot {
   Payload value;
   std::vector<Payload> slots;
@@ -59,11 +60,13 @@ struct SliceSnapshot {
 // The state that a slice has after a restore. The tensors have the shapes of the slice.
 struct SliceState {
   Tensor value;
-  std::vector<Tensor> slots;  // empty: the slice keeps its present slots
+  // Slots in the order of the rule's slots; if empty, the slice keeps its present slots.
+  std::vector<Tensor> slots;
   // The rows of a dynamic table, with their values and slots. Rows that are given without slots get
   // slots with initial values.
   LoadedTable table;
-  // The applied closures, version, update and round. Empty: the slice keeps its present history.
+  // The applied closures, version, update and round. If absent, the slice keeps its present
+  // history.
   std::optional<SliceHistory> history;
 };
 
@@ -72,32 +75,33 @@ struct SlicePush {
   double learning_rate = 0;
   uint64_t step = 1;
   uint64_t closure_id = 0;
-  uint64_t round = 0;      // number of the push's round; 0: the push belongs to no round
-  uint32_t aggregate = 1;  // number of pushes that complete the round
-  bool assign = false;     // whether the push has a new value instead of a gradient
-  uint64_t time_ms = 0;    // when the push's step was first sent, by the coordinator's clock
+  uint64_t round = 0;  // number of the push's synchronous round; 0 if the push belongs to no round
+  uint32_t aggregate = 1;  // number of pushes that complete the push's round
+  bool assign = false;     // whether the push brings a new value instead of a gradient
+  // When the coordinator first sent the push's step, by the coordinator's clock.
+  uint64_t time_ms = 0;
 };
 
-// The round of the step that reads a slice. Each coordinator counts its own rounds.
+// The synchronous round of the step that reads a slice. Each coordinator counts its own rounds.
 struct RoundRead {
-  uint64_t round = 0;        // 0: the step belongs to no round
-  uint64_t coordinator = 0;  // incarnation of the coordinator that counts the round
+  uint64_t round = 0;  // number of the round that the step belongs to; 0 if it belongs to none
+  uint64_t coordinator = 0;  // incarnation of the coordinator that counts the rounds
 };
 
-// What became of a push to one slice.
+// The outcome of a push to one slice.
 struct AppliedPush {
   bool duplicate = false;
   uint64_t version_before = 0;
-  bool kept = false;     // whether the push was stored until its round is complete
-  bool dropped = false;  // whether the push was too late for its round
+  bool kept = false;     // whether the slice keeps the push until the push's round is complete
+  bool dropped = false;  // whether the slice ignored the push because its round was over
 };
 
 // One slice of a variable, with one lock for value, slots, version and applied set. Thread-safe.
 class VariableSlice {
  public:
-  // Makes a slice with the content that the initializer gives; a dynamic table has no rows at
-  // first. `memory` is the memory of the layout's device. Errors: INVALID_ARGUMENT from the rule or
-  // the initializer; those of the memory.
+  // Makes a slice whose content comes from the layout's initializer; a slice of a dynamic table has
+  // no rows at first. `memory` is the memory of the layout's device. Errors: INVALID_ARGUMENT from
+  // the update rule or the initializer; those of `memory`.
   static absl::StatusOr<std::unique_ptr<VariableSlice>> Create(
       SliceLayout layout, std::shared_ptr<VariableMemory> memory);
 
@@ -106,35 +110,37 @@ class VariableSlice {
   size_t num_bytes() const { return num_bytes_; }
 
   struct Reading {
-    Payload bytes;  // each memory slice holds a lease on its page
+    Payload bytes;  // memory of the value's pages, each with a lease on its page
     uint64_t version = 0;
   };
   Reading Read() const { return ReadFor({}); }
-  // Returns the value that a step of the given round reads: the value from before the round, even
-  // if the round has been applied since. Once a push of a later round has arrived, or if the step
-  // belongs to no round, returns the current value.
+  // Returns the value that a step of the given synchronous round reads: the value from before the
+  // round, even if the round has been applied since. If a push of a later round has arrived, or if
+  // the step belongs to no round, returns the current value.
   Reading ReadFor(const RoundRead& round) const;
 
   // Copies some rows to `out`, with the content that ReadFor would return. `rows` are row numbers
-  // in the whole variable, all in this slice, or keys of a dynamic table; `out` has exactly their
-  // size. Returns the version to which all copied rows belong.
+  // in the whole variable, all in this slice, or keys of a dynamic table; `out` has exactly the
+  // size of these rows. Returns the version of the slice to which all copied rows belong.
   uint64_t ReadRowsFor(const RoundRead& round, absl::Span<const int64_t> rows,
                        absl::Span<std::byte> out) const;
 
-  // Calls the push gate to check the calling push or request. The slice calls it under its own
-  // lock, so that a fence or an epoch that began after the request's arrival counts. If the gate
-  // returns an error, the call returns it and changes nothing.
+  // A function that asks the push gate (push_gate.h) whether a push or request may go on. The slice
+  // calls the function under its own lock, so that a fence or an epoch that began after the
+  // request's arrival counts. If the gate returns an error, the slice's method returns the error
+  // and changes nothing.
   using AskGate = absl::FunctionRef<absl::StatusOr<ClosureWindow>()>;
 
-  // Reads num_bytes() of gradient from the cursor, and applies it unless a push of the same closure
-  // was applied before. A duplicate push returns only after the first push has been applied.
-  // Errors: those of the gate; RESOURCE_EXHAUSTED (TRANSIENT) if the applied set is full. After an
-  // error the slice is unchanged.
+  // Reads num_bytes() of gradient from the cursor, and applies the gradient unless a push of the
+  // same closure was applied before. A push of a synchronous round is kept until the round is
+  // complete. Errors: those of the gate; RESOURCE_EXHAUSTED (TRANSIENT) if the applied set is full;
+  // INVALID_ARGUMENT if the round has pushes of another kind (RoundPushes::Kind). After an error
+  // the value and the slots are unchanged.
   absl::StatusOr<AppliedPush> Apply(PayloadCursor& gradient, const SlicePush& context,
                                     AskGate gate);
   // Applies gradients of some rows: reads from the cursor one row of gradient for each of `rows`,
-  // which are row numbers in the whole variable, all in this slice, or keys. The rule's sparse mode
-  // decides what happens to the slice's other rows. Errors: as for Apply.
+  // which are row numbers in the whole variable, all in this slice, or keys of a dynamic table. The
+  // update rule's sparse mode decides what happens to the slice's other rows. Errors: as for Apply.
   absl::StatusOr<AppliedPush> ApplyRows(absl::Span<const int64_t> rows, PayloadCursor& gradient,
                                         const SlicePush& context, AskGate gate);
 
@@ -142,54 +148,58 @@ class VariableSlice {
   // unchanged.
   struct ValueChange {
     proto::ChangeOp op = proto::CHANGE_SET;
-    uint64_t update = 0;  // number of the change, by which it is made only once
+    // Number of the change; a slice makes a change only if its number is higher than that of the
+    // last change.
+    uint64_t update = 0;
     bool all = true;
-    // The changed rows, by their numbers in the whole variable, all in this slice; unused if `all`
+    // The changed rows by their numbers in the whole variable, all in this slice. Unused if `all`
     // is true.
     std::vector<int64_t> rows;
   };
-  // Changes rows of the value one after another. The operand has one row in the cursor for each
-  // changed row. Returns false, and changes nothing, if a change with this or a higher number was
-  // made before. Errors: those of the gate; the slice is then unchanged.
+  // Changes rows of the value one after another. The operand in the cursor has one row for each
+  // changed row. Returns false, and changes nothing, if a change with the same or a higher number
+  // was made before. Errors: those of the gate; the slice is then unchanged.
   absl::StatusOr<bool> Change(const ValueChange& change, PayloadCursor& operand, AskGate gate);
 
-  // Replaces the value by num_bytes() from the cursor. Slots, version and applied set are not
-  // changed. `admit` checks the request under the slice's lock. Errors: those of `admit`; the slice
-  // is then unchanged.
+  // Replaces the value by the next num_bytes() of the cursor. Slots, version and applied set stay
+  // unchanged. `admit` checks the request under the slice's lock. Errors: those of `admit`; the
+  // slice is then unchanged.
   absl::Status Assign(PayloadCursor& value, absl::FunctionRef<absl::Status()> admit);
-  // CheckHasAverage checks that the slice has a moving average, and AssignAverage replaces the
-  // value by the average. Errors: INVALID_ARGUMENT that names the slice if it has no average; those
-  // of `admit`.
+  // CheckHasAverage checks that the slice's optimizer keeps a moving average of the value;
+  // AssignAverage replaces the value by this average. Errors: INVALID_ARGUMENT that names the slice
+  // if there is no average; those of `admit`.
   absl::Status CheckHasAverage() const;
   absl::Status AssignAverage(absl::FunctionRef<absl::Status()> admit);
 
-  // Takes a snapshot of the slice. Errors: those of the gate.
+  // Takes a snapshot of the slice's present content. Errors: those of the gate.
   absl::StatusOr<SliceSnapshot> TakeSnapshot(AskGate gate);
 
-  // Returns the state of a new slice with this layout. Errors: INVALID_ARGUMENT from the
+  // Returns the state that a new slice with this layout has. Errors: INVALID_ARGUMENT from the
   // initializer.
   static absl::StatusOr<SliceState> InitialState(const SliceLayout& layout);
-  // Replaces the slice's content by `state`. Errors: those of the gate.
+  // Replaces the slice's content by `state`. Errors: those of the gate, which leave the slice
+  // unchanged.
   absl::Status Restore(const SliceState& state, AskGate gate);
 
-  // Waits until an update that is being applied is complete. Removes the closures below the
-  // watermark from the applied set, and returns the number of closure intervals that remain.
-  // Errors: those of the gate.
+  // Waits until a push that is being applied is complete. Removes the closures below the watermark
+  // from the applied set, and returns the number of intervals of closure ids that remain in the
+  // set. Errors: those of the gate.
   absl::StatusOr<size_t> Settle(AskGate gate);
 
-  // Returns the size of all pages and their spare blocks in bytes. For a dynamic table, returns the
-  // size of its rows and index.
+  // Returns the bytes that the slice occupies: all pages with their spare blocks, the copies of
+  // rows from before the last round, and for a dynamic table its rows and index.
   size_t resident_bytes() const;
-  // Returns the memory use of a dynamic table. For any other slice, returns zeros.
+  // Returns the memory use of the rows of a dynamic table; all fields are zero for any other slice.
   RowTableUse table_use() const;
-  // Returns the number of bytes that were copied because a push changed rows of a page while the
-  // page was leased, in total.
+  // Returns the total number of bytes that were copied because a push changed rows of a page while
+  // the page was leased.
   uint64_t copied_bytes() const;
 
  private:
-  // The number of elements in a row (`row`), and for each slot the number of elements of the value
-  // that share one element of the slot (`slots`): 1, or the number of elements in a row for a slot
-  // with one element per row.
+  // The widths of the slice's rows and slots: the number of elements of the value in a row (`row`)
+  // and, for each slot, the number of elements of the value that share one element of the slot
+  // (`slots`). The latter is 1, or `row` for a slot with one element per row. `largest` is the
+  // largest number in `slots`, at least 1.
   struct SlotWidths {
     size_t row = 1;
     size_t largest = 1;
@@ -211,29 +221,29 @@ class VariableSlice {
   // had the closure.
   absl::StatusOr<bool> AdmitLocked(const SlicePush& context, AskGate gate)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Applies a round if this push completes it, else keeps the push. A push without `rows` changes
-  // all rows.
+  // Applies the push's round if this push completes the round, else keeps the push. A push without
+  // `rows` changes all rows.
   absl::StatusOr<AppliedPush> ApplyInRoundLocked(
       const std::optional<absl::Span<const int64_t>>& rows, PayloadCursor& gradient,
       const SlicePush& context, AskGate gate) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Returns the outcome of a push that is too late for its round, or that is already kept.
-  // Otherwise returns nothing.
+  // Returns the outcome of a push whose round is over, or which is already kept. Returns nullopt if
+  // the push is to be kept or completes its round.
   std::optional<AppliedPush> LateOrRepeatedLocked(const SlicePush& context)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ApplyRoundLocked(const RoundPushes::Joined& pushes, PayloadCursor& elements,
                         const SlicePush& context) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ForgetRoundsLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool ReadsBeforeLocked(const RoundRead& round) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Copies rows to `out`. In a dynamic table, rows that have expired by time `at` are read as new
-  // rows.
+  // Copies the rows `rows` to `out`. In a dynamic table, rows that have expired by time `at` are
+  // read as new rows.
   void ReadRowsLocked(absl::Span<const int64_t> rows, absl::Time at,
                       absl::Span<std::byte> out) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   size_t RowBytes() const { return slot_widths_.row * ElementSize(layout_.dtype); }
-  // Returns the position of a row within the slice; `row` is its number in the whole variable.
+  // Returns the position within the slice of the row with the number `row` in the whole variable.
   size_t PlaceOf(int64_t row) const { return static_cast<size_t>(row - layout_.rows.begin); }
 
   UpdateStep StepOf(const SlicePush& context) const;
-  // Update the value and the slots by the rule, for all rows (UpdateAllLocked) or some rows
+  // Update the value and the slots by the update rule, for all rows (UpdateAllLocked) or some rows
   // (UpdateRowsLocked).
   void UpdateAllLocked(PayloadCursor& gradient, const SlicePush& context)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -250,10 +260,12 @@ class VariableSlice {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const SliceLayout layout_;
-  const std::shared_ptr<VariableMemory> memory_;  // may be shared with other slices
+  // Memory of the layout's device; may be shared with other slices.
+  const std::shared_ptr<VariableMemory> memory_;
   const Shape shape_;
   const size_t num_bytes_;
-  const std::unique_ptr<UpdateKernel> kernel_;  // null for integer types and dynamic tables
+  // The update rule's kernel; null for integer types and dynamic tables.
+  const std::unique_ptr<UpdateKernel> kernel_;
   const SlotWidths slot_widths_;
   const size_t page_rows_;
 
@@ -264,8 +276,10 @@ class VariableSlice {
   std::vector<PagedValue> slots_ ABSL_GUARDED_BY(mutex_);
   uint64_t copied_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   SliceHistory history_ ABSL_GUARDED_BY(mutex_);
-  RoundPushes round_ ABSL_GUARDED_BY(mutex_);   // the kept pushes of the incomplete round
-  ValueBefore before_ ABSL_GUARDED_BY(mutex_);  // the value from before the last applied round
+  // The kept pushes of the round that is not complete yet.
+  RoundPushes round_ ABSL_GUARDED_BY(mutex_);
+  // The value from before the last synchronous round that was applied.
+  ValueBefore before_ ABSL_GUARDED_BY(mutex_);
   // The incarnation of the coordinator that counts the closure ids in history_.
   uint64_t history_of_ ABSL_GUARDED_BY(mutex_) = 0;
 };

@@ -12,8 +12,9 @@
 
 namespace cohort {
 
-// Returns the layouts of slices that belong on this home and are not in the store yet. Errors:
-// INVALID_ARGUMENT if a slice in the store has another layout.
+// Returns the layouts of the slices that belong on this home and are not in the store yet. Errors:
+// those of SlicesOf; INVALID_ARGUMENT for an id or a name that occurs twice, or if a slice in the
+// store has another layout or home.
 absl::StatusOr<std::vector<SliceLayout>> VariableStore::MissingOf(const Layouts& layouts) const {
   std::set<std::string> names;
   std::set<uint32_t> ids;
@@ -50,8 +51,8 @@ absl::Status VariableStore::CheckMemory(absl::Span<const SliceLayout> missing) c
   for (const VariableSlice* shard : All()) bytes += shard->layout().resident_bytes();
   for (const SliceLayout& slice : missing) {
     const size_t more = slice.resident_bytes();
-    // The difference is compared, because with layouts from a peer the sum of the bytes could
-    // overflow.
+    // The check subtracts from the limit, because the sum of the slices' sizes, which a peer sent,
+    // could overflow.
     if (more > options_.resident_bytes_max || bytes > options_.resident_bytes_max - more) {
       return MakeError(
           absl::StatusCode::kResourceExhausted,
@@ -89,21 +90,22 @@ absl::StatusOr<std::vector<uint32_t>> VariableStore::Create(
     const Layouts& layouts, absl::FunctionRef<absl::Status()> admit) {
   ASSIGN_OR_RETURN(const std::vector<SliceLayout> missing, MissingOf(layouts));
   RETURN_IF_ERROR(CheckMemory(missing));
-  // The slices are made outside the lock, because it takes long to fill them by their initializers.
+  // The slices are made without holding the store's lock, because their initializers take long.
   std::vector<std::unique_ptr<VariableSlice>> made;
   for (const SliceLayout& slice : missing) {
     ASSIGN_OR_RETURN(std::unique_ptr<VariableSlice> shard, Make(slice));
     made.push_back(std::move(shard));
   }
-  // The epoch is checked (`admit`) after the slices are filled: if the epoch has ended by then, no
-  // new slice becomes visible.
+  // The epoch is checked (`admit`) after the initializers have run: if the epoch has ended by then,
+  // no new slice becomes visible.
   RETURN_IF_ERROR(admit());
   std::vector<uint32_t> created;
   MutexLock lock(mutex_);
   const InvariantsAfter check(*this);
   for (std::unique_ptr<VariableSlice>& shard : made) {
     const uint32_t id = shard->layout().slice_id;
-    // If a concurrent Create has already added a slice with this id, that slice stays in the store.
+    // If a concurrent Create has already added a slice with this id, the first slice stays in the
+    // store.
     if (slices_.emplace(id, std::move(shard)).second) created.push_back(id);
   }
   return created;
@@ -116,7 +118,7 @@ absl::StatusOr<std::vector<VariableSlice*>> VariableStore::Find(
   MutexLock lock(mutex_);
   for (const uint32_t id : slice_ids) {
     const auto shard = slices_.find(id);
-    // If the store is empty, this task was probably restarted and has lost its slices, so the error
+    // If the store is empty, this task has probably restarted and lost its slices, so the error
     // class is PS_LOST.
     if (shard == slices_.end()) {
       return MakeError(absl::StatusCode::kNotFound,

@@ -24,29 +24,29 @@ namespace cohort {
 class VariableStore {
  public:
   struct Options {
-    uint32_t ps = 0;  // the index of this parameter server
-    // The limit of the total bytes of values and slots, without spare blocks. A dynamic table
-    // counts with its own limit of bytes.
+    uint32_t ps = 0;  // number of this home among the cluster's homes
+    // The limit of the total bytes of values and slots, without spare blocks. For a dynamic table,
+    // its own limit (RowPolicy::bytes_max) is counted.
     size_t resident_bytes_max = 0;
-    // Finds a device's memory by the device's name. Null if slices can lie only in the processor's
-    // memory.
+    // The function that finds a device's memory by the device's name; null if slices can lie only
+    // in the processor's memory.
     FindVariableMemory find_memory = nullptr;
   };
   explicit VariableStore(Options options) : options_(std::move(options)) {}
 
   using Layouts = google::protobuf::RepeatedPtrField<proto::VariableLayout>;
-  // Makes the slices that belong on this home and are not in the store yet: all of them, or none
-  // after an error. Returns the ids of the new slices. `admit` checks the epoch just before the new
-  // slices become visible. Errors: those of `admit`; INVALID_ARGUMENT from SlicesOf, for an id or a
-  // name that occurs twice, or, with both layouts in the message, if a slice in the store has
-  // another layout; RESOURCE_EXHAUSTED (CONFIGURATION) if the slices exceed the memory limit;
-  // FAILED_PRECONDITION (CONFIGURATION) if a device's memory cannot be used.
+  // Makes the slices of `layouts` that belong on this home and are not in the store yet: all of
+  // them, or none after an error. Returns the ids of the new slices. `admit` checks the epoch just
+  // before the new slices become visible. Errors: those of `admit`; INVALID_ARGUMENT from SlicesOf,
+  // for an id or a name that occurs twice, or, with both layouts in the message, if a slice in the
+  // store has another layout; RESOURCE_EXHAUSTED (CONFIGURATION) if the slices exceed the memory
+  // limit; FAILED_PRECONDITION (CONFIGURATION) if a device's memory cannot be used.
   absl::StatusOr<std::vector<uint32_t>> Create(const Layouts& layouts,
                                                absl::FunctionRef<absl::Status()> admit);
 
-  // Returns the slices with the given ids, in the order of the ids. Errors: NOT_FOUND that names a
-  // missing id; its class is PS_LOST if the store is empty, because a parameter server has no
-  // slices after a restart.
+  // Returns the slices with the given ids, in the order of `slice_ids`. Errors: NOT_FOUND that
+  // names a missing id. The error's class is PS_LOST if the store is empty, as it is after a
+  // restart of the task.
   absl::StatusOr<std::vector<VariableSlice*>> Find(absl::Span<const uint32_t> slice_ids) const;
 
   // Returns all slices in ascending order of their ids.

@@ -8,7 +8,7 @@
 
 namespace cohort {
 
-// Only whole aligned pages can become huge pages, so the ends of the memory are left out. The
+// Only whole aligned pages can become huge pages, so the ends of the memory range are left out. The
 // result of madvise() is ignored, because small pages work as well.
 void AdviseHugePages(std::byte* begin, size_t bytes) {
   const auto address = reinterpret_cast<uintptr_t>(begin);
@@ -17,8 +17,8 @@ void AdviseHugePages(std::byte* begin, size_t bytes) {
   madvise(begin + before, (bytes - before) / kHugePage * kHugePage, MADV_HUGEPAGE);
 }
 
-// Maps one huge page more than needed, and returns the parts before and after the aligned range to
-// the system.
+// Maps one huge page more than needed to have room for the alignment, and returns the memory before
+// and after the aligned block to the system.
 HugePages::HugePages(size_t bytes) : bytes_((bytes + kHugePage - 1) / kHugePage * kHugePage) {
   void* const mapped = mmap(nullptr, bytes_ + kHugePage, PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

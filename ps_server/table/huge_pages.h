@@ -11,13 +11,13 @@ namespace cohort {
 
 inline constexpr size_t kHugePage = size_t{2} << 20;
 
-// Asks the operating system to use huge pages for the memory [begin, begin + bytes), as far as it
-// consists of whole huge pages and has not been touched yet. Without huge pages the memory works
-// too, but it takes longer to fill.
+// Asks the operating system to use huge pages for the memory [begin, begin + bytes), as far as this
+// memory consists of whole huge pages that have not been touched yet. The operating system may
+// refuse: then the memory works too, but it takes longer to fill.
 void AdviseHugePages(std::byte* begin, size_t bytes);
 
-// A block of memory that is aligned to a huge page and initially zero. Pages that are never touched
-// take no physical memory. Thread-compatible.
+// A block of memory that begins at the border of a huge page and is initially zero. Pages that are
+// never touched take no physical memory. Thread-compatible.
 class HugePages {
  public:
   HugePages() = default;
@@ -32,7 +32,7 @@ class HugePages {
   ~HugePages();
 
   std::byte* begin() const { return begin_; }
-  // Returns the requested size rounded up to whole huge pages.
+  // Returns the size of the block: the requested size rounded up to whole huge pages.
   size_t bytes() const { return bytes_; }
 
  private:

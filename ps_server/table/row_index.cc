@@ -4,8 +4,8 @@ namespace cohort {
 
 namespace {
 
-// The size in bytes from which on an index is stored in huge pages. An index of this size leaves
-// half of a huge page unused.
+// The size in bytes from which on an index is stored in huge pages. An index of exactly this size
+// fills only half of a huge page.
 constexpr size_t kLargeBytes = kHugePage / 2;
 
 }  // namespace
@@ -21,8 +21,8 @@ RowIndex::Groups::Groups(size_t size) : size_(size) {
 }
 
 size_t RowIndex::SizeAfter(size_t groups) {
-  // The index grows by a quarter, so that little of its memory is unused. The max() ensures that an
-  // index of few groups grows too.
+  // The index grows by only a quarter, so that little of its memory is unused. The max() makes an
+  // index of fewer than four groups grow too.
   const size_t grown = std::max(groups + 1, groups / 4 * 5);
   if (grown * sizeof(Group) < kLargeBytes) return grown;
   constexpr size_t kInPage = kHugePage / sizeof(Group);
@@ -37,7 +37,7 @@ size_t RowIndex::BytesFor(size_t rows) {
 
 void RowIndex::Place(Groups& groups, uint64_t hash, uint32_t row) {
   size_t at = GroupOf(hash, groups.size());
-  // The loop ends when it finds a free entry, because the index has more entries than rows.
+  // The loop ends at a free entry, which exists because the index has more entries than rows.
   while (true) {
     Group& group = groups[at];
     const uint32_t empty = Matches(group, 0);
@@ -47,8 +47,9 @@ void RowIndex::Place(Groups& groups, uint64_t hash, uint32_t row) {
       group.rows[place] = row;
       return;
     }
-    // A group's `passed` counts the rows that found the group full and are stored in a later group.
-    // At its maximum the count is not raised, and no longer gives the true number.
+    // A group's `passed` counts the rows that found this group full and are stored in a later
+    // group. When the count is at its maximum, it is not raised any more and may be lower than the
+    // true number.
     if (group.passed < kPassedMax) ++group.passed;
     at = at + 1 == groups.size() ? 0 : at + 1;
   }

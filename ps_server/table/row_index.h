@@ -2,19 +2,19 @@
 
 // An index that finds the row of a key by the key's hash. It stores no keys and no values, only 5
 // bytes for each row: a tag (8 bits of the hash) and the row's number. Different keys can have the
-// same tag (1 of 255), so the caller must compare the key in a found row with the wanted key.
+// same tag (one in 255), so the caller must compare the key in a found row with the wanted key.
 //
 // The index is an array of groups. A group is one cache line and has up to 12 rows. The hash of a
-// row selects the row's group; if that group is full, the row is stored in the next group that is
-// not full, and each full group between counts the row in `passed`. So a search ends at the first
-// group whose `passed` is 0. Erasing a row needs no tombstone: it clears the row's tag and lowers
-// the counts. A count that reaches 255 stays at 255 until the index grows, which only makes
-// searches longer.
+// row's key selects the row's group. If that group is full, the row is stored in the next group
+// that is not full, and each full group on the way counts the row in its `passed`. So a search ends
+// at the first group whose `passed` is 0. Erasing a row needs no tombstone: it clears the row's tag
+// and lowers `passed` in the groups on the way. A count that reaches 255 stays at 255 until the
+// index grows, which only makes searches longer.
 //
 // The group of a hash is found by scaling the hash's upper bits to the number of groups. So any
 // number of groups is possible, and the index grows by a quarter (a large index by whole huge
-// pages). The lowest 8 bits of the hash select the stripe of the table, and the next 8 bits are the
-// tag.
+// pages). The lowest 8 bits of the hash are left for selecting the stripe of the table, and the
+// next 8 bits are the tag.
 
 #include <algorithm>
 #include <cstdint>
@@ -40,15 +40,17 @@ class RowIndex {
 
   void Prefetch(uint64_t hash) const { PrefetchLine(&groups_[GroupOf(hash)]); }
 
-  // Returns a row with the hash's tag in the first group that a search visits, or kNone. In most
-  // cases it is the row that Find would return.
+  // Returns a row whose tag is that of the hash, from the first group that a search visits, or
+  // kNone if this group has no such row. In most cases the result is the row that Find would
+  // return.
   uint32_t Guess(uint64_t hash) const {
     const Group& group = groups_[GroupOf(hash)];
     const uint32_t match = Matches(group, TagOf(hash));
     return match == 0 ? kNone : group.rows[__builtin_ctz(match)];
   }
 
-  // Returns a row that was inserted under `hash` and for which is_row(row) is true, or kNone.
+  // Returns a row that was inserted under `hash` and for which is_row(row) is true, or kNone if
+  // there is no such row.
   template <typename IsRow>
   uint32_t Find(uint64_t hash, IsRow is_row) const {
     const uint8_t tag = TagOf(hash);
@@ -65,9 +67,9 @@ class RowIndex {
   }
 
   // Calls visit(row) once for each row whose hash lies in the range from `first` to `last` (0
-  // follows the largest hash), and also for some rows outside the range. A caller that leaves out
-  // the rows outside the range gets a result that depends only on which rows exist, not on the
-  // order of insertions.
+  // follows the largest hash), and also for some rows outside the range. If the caller ignores the
+  // rows outside the range, the visited rows depend only on which rows exist, not on the order of
+  // insertions.
   template <typename Visit>
   void VisitFrom(uint64_t first, uint64_t last, Visit visit) const {
     const size_t begin = GroupOf(first);
@@ -86,21 +88,22 @@ class RowIndex {
   // Returns whether Grow must be called before the next row is inserted.
   bool full() const { return rows_ >= groups_.size() * kLoadOfGroup; }
 
-  // Returns the size in bytes of an index that has never held more than `rows` rows.
+  // Returns the size in bytes that an index has after growing to `rows` rows.
   static size_t BytesFor(size_t rows);
 
-  // Inserts a row that is not in the index. The index must not be full().
+  // Inserts a row that is not in the index yet. The index must not be full().
   void Insert(uint64_t hash, uint32_t row) {
     COHORT_CHECK(!full(), "a full index grows first");
     Place(groups_, hash, row);
     ++rows_;
   }
 
-  // Removes a row that was inserted under `hash`.
+  // Removes the row `row`, which was inserted under `hash`.
   void Erase(uint64_t hash, uint32_t row);
 
-  // Increases the number of groups by a quarter. hash_of(row) returns the hash under which a row
-  // was inserted. prefetch(row) is called some time before hash_of(row).
+  // Increases the number of groups by a quarter. hash_of(row) must return the hash under which a
+  // row was inserted. prefetch(row) is called some time before hash_of(row), so that it can fetch
+  // the row's memory into the cache.
   template <typename HashOf, typename Prefetch>
   void Grow(HashOf hash_of, Prefetch prefetch) {
     Groups grown(SizeAfter(groups_.size()));
@@ -113,16 +116,17 @@ class RowIndex {
 
  private:
   static constexpr uint32_t kWidth = 12;
-  // The average number of rows in a group at which the index counts as full. Then 83 % of the
+  // The index counts as full when its groups have this number of rows on average. Then 83 % of the
   // entries are used, and about one search in twelve visits a second group.
   static constexpr size_t kLoadOfGroup = 10;
   static constexpr size_t kAhead = 4;
   static constexpr uint8_t kPassedMax = 255;
 
   struct alignas(64) Group {
-    uint8_t tags[kWidth] = {};  // 0: the entry is empty
+    uint8_t tags[kWidth] = {};  // tag of each entry; 0 if the entry is empty
     uint8_t passed = 0;
-    uint8_t unused[3] = {};  // tags are compared in units of 16 bytes
+    // Fills `tags` up to 16 bytes, because tags are compared 16 bytes at a time.
+    uint8_t unused[3] = {};
     uint32_t rows[kWidth] = {};
   };
   static_assert(sizeof(Group) == 64);

@@ -49,8 +49,8 @@ absl::StatusOr<RowLayout> RowLayout::Make(const RowSpec& spec, const proto::Upda
   }
   if (rule_spec.slots.size() > kRowSlotsMax) return Bad(table, "too many slots");
   RowLayout layout(spec);
-  // The values are padded to whole floats, because slots must be aligned to floats and an odd
-  // number of 16-bit values is not.
+  // The size of the values is rounded up to whole floats, because the slots after them must be
+  // aligned to floats, and an odd number of 16-bit values would end in the middle of a float.
   size_t bytes = sizeof(RowHeader) + RoundUp(layout.value_bytes(), sizeof(float));
   for (const SlotSpec& slot : rule_spec.slots) {
     const size_t elements = slot.per_row ? 1 : spec.width;
@@ -96,7 +96,7 @@ void RowLayout::FillValues(uint64_t key, float* out) const {
 }
 
 void RowLayout::Fill(uint64_t key, uint64_t step, std::byte* row) const {
-  // The stamp and the number of uses in the header are 0 until the caller sets them.
+  // The time stamp and the number of uses in the header are 0 until the caller sets them.
   Header(row) = {key, 0, 0};
   absl::InlinedVector<float, 256> values(width_);
   FillValues(key, values.data());
@@ -106,8 +106,8 @@ void RowLayout::Fill(uint64_t key, uint64_t step, std::byte* row) const {
     if (slot.starts_as_value) {
       std::copy_n(values.data(), slot.elements, begin);
     } else if (slot.is_last_step) {
-      // A new row has missed no step, so its last step is the one before the step that makes the
-      // row.
+      // A new row has missed no step, so its last-step slot gets the number of the step before the
+      // one that makes the row.
       *begin = std::bit_cast<float>(static_cast<uint32_t>(std::min<uint64_t>(step - 1, ~0u)));
     } else {
       std::fill_n(begin, slot.elements, slot.initial_value);

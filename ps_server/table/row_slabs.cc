@@ -10,12 +10,12 @@ namespace cohort {
 namespace {
 
 constexpr size_t kRegionBytesMax = size_t{128} << 20;
-// The upper bound of the size of a block of rows, unless a single row is larger. A stripe takes one
-// block from the regions at a time.
+// The upper bound of the size in bytes of a block of rows, unless a single row is larger. A stripe
+// takes one block from the regions at a time.
 constexpr size_t kBlockBytesMax = size_t{64} << 10;
 
-// Returns the base-2 logarithm of the largest power-of-two number of rows that fit into `bytes`, or
-// 0 if not even one row fits.
+// Returns log2 of the largest power-of-two number of rows that fit into `bytes`, or 0 if not even
+// one row fits.
 uint32_t ShiftFor(size_t row_bytes, size_t bytes) {
   uint32_t shift = 0;
   while ((row_bytes << (shift + 1)) <= bytes) ++shift;
@@ -30,8 +30,8 @@ RowRegions::RowRegions(size_t row_bytes)
       mask_((uint32_t{1} << shift_) - 1),
       rows_in_block_(RowsInBlock(row_bytes)) {
   COHORT_CHECK(row_bytes > 0 && row_bytes % 8 == 0, "rows of whole words");
-  // The number kNoRow would belong to a row in the last possible region. That region is never used,
-  // so kNoRow is no row's number.
+  // kNoRow is a number in the last possible region. That region is never used, so no row has the
+  // number kNoRow.
   begins_.resize(std::min(kRegionsMax, (size_t{1} << 32) >> shift_));
 }
 
@@ -79,8 +79,8 @@ uint32_t RowSlabs::Allocate() {
   return RowAt(used_++);
 }
 
-// The blocks_ vector is counted with two numbers for each block, because its capacity may be twice
-// its size.
+// Each block counts with two numbers in the list of blocks, because the capacity of the blocks_
+// vector may be twice its size.
 size_t RowSlabs::BytesFor(size_t rows, size_t row_bytes) {
   const size_t in_block = RowRegions::RowsInBlock(row_bytes);
   const size_t blocks = (rows + in_block - 1) / in_block;

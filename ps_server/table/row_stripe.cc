@@ -10,22 +10,22 @@ namespace cohort {
 
 namespace {
 
-// The number of row updates that are collected and passed to the update kernel together.
+// The number of row updates that are collected and passed to the update kernel at once.
 constexpr size_t kUpdatesAtOnce = 16;
-// The average number of rows among which a row to evict is chosen.
+// The average number of rows from which one row to evict is chosen.
 constexpr size_t kDrawn = 16;
-// The number of rows that a push checks for expiry for each of its keys. Since a key can add one
-// row, checking two rows for each key keeps pace with the growth of the table.
+// The number of rows that a push searches for expired ones, for each key of the push. A key can add
+// one row, so searching two rows for each key keeps pace with the growth of the table.
 constexpr size_t kSweptPerKey = 2;
 constexpr size_t kLine = 64;
 
-// Returns the random number by which a row to evict is chosen. It depends only on the new key and
-// the step, so all copies of a table evict the same rows.
+// Returns the random number that selects the rows from which one is evicted. The number depends
+// only on the new key and the step, so all copies of a table evict the same rows.
 uint64_t DrawFor(const KeyAt& key, uint64_t step) { return Mix64(key.hash ^ Mix64(step)); }
 
 }  // namespace
 
-// The row updates of one push that are collected and not applied yet. Lives as long as the push.
+// Row updates of one push that are collected but not applied yet. Lives as long as the push.
 class RowStripe::Updates {
  public:
   Updates(const RowLayout& layout, const RowPush& push) : layout_(layout), push_(push) {
@@ -57,8 +57,8 @@ class RowStripe::Updates {
     if (layout_.is_float32()) {
       push_.kernel.ApplyRows(updates, push_.step);
     } else {
-      // The rows are updated one by one. If a key occurs twice in the batch, its row is in `rows_`
-      // twice, and the second update must see the result of the first.
+      // Rows of 16-bit floats are updated one by one. If a key occurs twice in the batch, `rows_`
+      // has its row twice, and the second update must see the result of the first.
       for (size_t i = 0; i < count_; ++i) {
         layout_.Read(rows_[i], updates_[i].value);
         push_.kernel.ApplyRows(updates.subspan(i, 1), push_.step);
@@ -73,7 +73,8 @@ class RowStripe::Updates {
   const RowPush& push_;
   std::array<RowUpdate, kUpdatesAtOnce> updates_;
   std::array<std::byte*, kUpdatesAtOnce> rows_;
-  std::vector<float> scratch_;  // the values in float32 for rows of 16-bit floats
+  // The values of collected updates in float32, if the table has 16-bit floats.
+  std::vector<float> scratch_;
   size_t count_ = 0;
 };
 
@@ -104,8 +105,8 @@ void RowStripe::Pull(absl::Span<const KeyAt> keys, uint32_t now, float* out) con
       [&](uint32_t at) { PrefetchFloats(out + at * width, width); },
       [&](const KeyAt& key, uint32_t row) {
         float* const to = out + key.at * width;
-        // A key without a row, or with an expired row, is read as its row's initial values. A pull
-        // makes no row.
+        // A key without a row, or with an expired row, is read as the initial values of its row. A
+        // pull makes no row.
         if (row != kNone && !Expired(RowLayout::Header(slabs_.At(row)), now)) [[likely]] {
           layout_.Read(slabs_.At(row), to);
         } else {
@@ -135,8 +136,8 @@ void RowStripe::Push(absl::Span<const KeyAt> keys, const RowPush& push) {
         }
         RowHeader& header = RowLayout::Header(slabs_.At(row));
         header.stamp = push.now;
-        // The number of uses is not increased beyond its maximum, because it would become 0, which
-        // marks memory without a row.
+        // The number of uses stays at its maximum, because one more would make it 0, which marks
+        // memory without a row.
         if (header.uses != std::numeric_limits<uint32_t>::max()) ++header.uses;
         updates.Add(slabs_.At(row), key.at);
       });
@@ -148,10 +149,11 @@ void RowStripe::Push(absl::Span<const KeyAt> keys, const RowPush& push) {
 
 bool RowStripe::IsAdmitted(const KeyAt& key, uint64_t step) {
   const RowPolicy& policy = rules_.policy;
-  // The key is counted as seen before the random draw, so that the count includes keys that the
-  // draw refuses.
+  // The key is counted as seen before the random draw, so the count includes keys that the draw
+  // refuses.
   if (policy.admit_after > 1 && sights_.See(key.hash) < policy.admit_after) return false;
-  // The stream Child(~key) is used because Child(key) generates the row's initial values.
+  // The random stream of ~key is used, because the stream of `key` generates the row's initial
+  // values.
   return policy.admit_probability == 1 ||
          layout_.stream().Child(~key.key).Uniform(step) < policy.admit_probability;
 }
@@ -159,7 +161,7 @@ bool RowStripe::IsAdmitted(const KeyAt& key, uint64_t step) {
 uint32_t RowStripe::MakeRow(const KeyAt& key, const RowPush& push, Updates& updates) {
   if (!IsAdmitted(key, push.step.step)) return kNone;
   if (IsAtLimit()) {
-    updates.Flush();  // the evicted row may have an update that is not applied yet
+    updates.Flush();  // a collected update may be one of the row that is evicted
     Evict(DrawFor(key, push.step.step), push.now);
   }
   const uint32_t row = Insert(key);
@@ -203,8 +205,8 @@ absl::Span<const uint32_t> RowStripe::RowsIn(uint64_t first, uint64_t last) {
     PrefetchLine(slabs_.At(row));
     in_range_.push_back(row);
   });
-  // VisitFrom also visits rows outside the range, which are removed here. The differences wrap
-  // around, because the range may include the step from the largest hash to 0.
+  // VisitFrom also visits rows outside the range, which are removed here. The subtractions wrap
+  // around, because the range may pass from the largest hash to 0.
   std::erase_if(in_range_, [&](uint32_t row) {
     return HashOf(RowLayout::Header(slabs_.At(row)).key) - first > last - first;
   });
@@ -216,8 +218,8 @@ bool RowStripe::IsWorse(uint32_t row, uint32_t other, uint64_t from, uint32_t no
   const RowHeader& b = RowLayout::Header(slabs_.At(other));
   const bool by_uses = rules_.policy.evict == RowPolicy::Evict::kLeastFrequentlyUsed;
   if (by_uses && a.uses != b.uses) return a.uses < b.uses;
-  // The row whose last push is older is worse. If both are equally old, the row with the first hash
-  // from `from` on is worse.
+  // The row with the older last push is worse. If both pushes are equally old, the row whose hash
+  // comes first, counted from `from` on, is worse.
   const int32_t age = RowTime::Age(a.stamp, now);
   const int32_t other_age = RowTime::Age(b.stamp, now);
   if (age != other_age) return age > other_age;

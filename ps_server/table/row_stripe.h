@@ -12,10 +12,10 @@
 // misses the TLB delays the instructions after it, and only prefetches within the processor's
 // instruction window overlap. Updates are collected and applied for several rows at a time.
 //
-// The effect of a push depends only on the rows, the counts of seen keys (sights) and `swept`,
-// because rows to evict and expired rows are searched by ranges of hashes. It does not depend on
-// where rows lie in memory or how the index has grown. So a copy of the stripe with the same rows
-// and state changes in the same way (table_state.h).
+// The effect of a push depends only on the rows, the counts of seen keys (sights) and the hash
+// swept(), because rows to evict and expired rows are searched by ranges of hashes. The effect does
+// not depend on where rows lie in memory or how the index has grown. So a copy of the stripe with
+// the same rows and state changes in the same way (table_state.h).
 
 #include <algorithm>
 #include <array>
@@ -37,11 +37,11 @@ namespace cohort {
 struct KeyAt {
   uint64_t hash;
   uint64_t key;
-  uint32_t at;  // the key's index in the batch
+  uint32_t at;  // index of the key in the batch
 };
 
 // The parameters of a push, without its keys. `step` has the parameters that are equal for all
-// rows.
+// rows, and `now` the table's time in RowTime ticks.
 struct RowPush {
   const UpdateKernel& kernel;
   const float* gradients;  // one row of gradient for each key of the batch
@@ -49,29 +49,30 @@ struct RowPush {
   uint32_t now = 0;
 };
 
-// The settings that all stripes of a table share. They do not change.
+// The constant settings that all stripes of a table share.
 struct RowRules {
   RowLayout layout;
   RowPolicy policy;
-  int32_t ttl = 0;             // the age in ticks of RowTime at which rows expire; 0: never
-  size_t stripe_rows_max = 0;  // maximum number of rows in a stripe; 0: no limit
+  int32_t ttl = 0;  // age in RowTime ticks at which a row expires; 0 if rows never expire
+  size_t stripe_rows_max = 0;  // maximum number of rows in each stripe; 0 for no limit
 };
 
 // The rows of one stripe, with their index, the counts of seen keys without a row (sights), and the
-// counts of events. Thread-compatible.
+// counts of dropped gradients, expired rows and evicted rows. Thread-compatible.
 class RowStripe {
  public:
   // Makes a stripe without rows. `rules` and `regions` outlive the stripe.
   RowStripe(const RowRules& rules, RowRegions& regions)
       : rules_(rules), layout_(rules.layout), slabs_(regions) {}
 
-  // Copies the values of each key's row to `out`. The position in `out` is the key's index in the
-  // batch.
+  // Copies the values of each key's row to `out`, which has one row for each key of the batch;
+  // KeyAt::at is the row's index there. A key without a row is read as the initial values of its
+  // row.
   void Pull(absl::Span<const KeyAt> keys, uint32_t now, float* out) const;
   void Push(absl::Span<const KeyAt> keys, const RowPush& push);
 
-  // Calls visit(row) for each row, including expired rows that have not been removed yet. The order
-  // is the same after the same pushes.
+  // Calls visit(row) for each row, including expired rows that have not been removed yet. The same
+  // pushes always lead to the same order.
   template <typename Visit>
   void ForEachRow(Visit visit) const {
     for (uint32_t place = 0; place < slabs_.places(); ++place) {
@@ -79,14 +80,16 @@ class RowStripe {
       if (RowLayout::Header(row).uses != 0) visit(row);
     }
   }
-  // Removes all rows, and forgets all counts of seen keys and of events.
+  // Removes all rows, and sets the counts of seen keys, dropped gradients, expired rows and evicted
+  // rows to zero.
   void Clear();
-  // Adds a row for a key that has none. The caller writes everything in the row except the key.
-  // Returns null if the table has about 2^32 rows.
+  // Adds a row for a key that has none, after evicting another row if the stripe is at its limit.
+  // Writes only the key to the new row; the caller writes the rest. Returns null if the table has
+  // about 2^32 rows.
   std::byte* Add(const KeyAt& key, uint32_t now);
 
   size_t rows() const { return index_.rows(); }
-  // Returns the size in bytes of everything but the rows: the index, the list of blocks and the
+  // Returns the bytes that the stripe takes besides its rows: the index, the list of blocks and the
   // counters of seen keys.
   size_t index_bytes() const { return index_.bytes() + slabs_.table_bytes() + sights_.bytes(); }
   const RowCounts& counts() const { return counts_; }
@@ -98,8 +101,8 @@ class RowStripe {
   uint64_t swept() const { return swept_; }
   void SweepFrom(uint64_t hash) { swept_ = hash; }
 
-  // Returns the hash of a key. Different keys have different hashes. The lowest byte of the hash
-  // selects the stripe.
+  // Returns the hash of a key. Different keys have different hashes. The lowest bits of the hash
+  // select the stripe.
   static uint64_t HashOf(uint64_t key) { return Mix64(key + 0x9e3779b97f4a7c15u); }
 
  private:
@@ -108,9 +111,9 @@ class RowStripe {
   static constexpr uint32_t kNone = RowIndex::kNone;
   using Guesses = std::array<uint32_t, kGroup>;
 
-  // Calls prefetch(at) for each key in order, and some keys later use(key, row), with row = kNone
-  // for a key without a row. The first `bytes` bytes of each row are prefetched before the call of
-  // use().
+  // Calls prefetch(at) for the index `at` of each key of the batch in order, and some keys later
+  // use(key, row), with row = kNone for a key without a row. The first `bytes` bytes of the row are
+  // prefetched before use() is called.
   template <typename Prefetch, typename Use>
   void Visit(absl::Span<const KeyAt> keys, size_t bytes, Prefetch prefetch, Use use) const {
     Guesses current;
@@ -143,36 +146,36 @@ class RowStripe {
       return guess;
     return Find(key);
   }
-  // Guesses the row of each key from the index, and prefetches the first `bytes` bytes of the
-  // guessed rows.
+  // Guesses the row of each key by the index, writes the row numbers to `guesses`, and prefetches
+  // the first `bytes` bytes of the guessed rows.
   void PrefetchRows(absl::Span<const KeyAt> keys, size_t bytes, Guesses& guesses) const;
 
   bool Expired(const RowHeader& header, uint32_t now) const {
     return rules_.ttl != 0 && RowTime::Age(header.stamp, now) >= rules_.ttl;
   }
   bool IsAdmitted(const KeyAt& key, uint64_t step);
-  // Makes a row for a key and returns its number. Returns kNone if the policy does not admit the
-  // key, or if the table can have no more rows.
+  // Makes a row for a key and returns the row's number. Returns kNone if the policy does not admit
+  // the key, or if the table can have no more rows.
   uint32_t MakeRow(const KeyAt& key, const RowPush& push, Updates& updates);
-  // Returns whether the stripe has the maximum number of rows within the table's limit of bytes.
+  // Returns whether the stripe has as many rows as the table's limit of bytes permits.
   bool IsAtLimit() const {
     return rules_.stripe_rows_max != 0 && index_.rows() >= rules_.stripe_rows_max;
   }
   uint32_t Insert(const KeyAt& key);
   void Remove(uint32_t row);
-  // Removes one row to make room for a new row: the one that IsWorse chooses from some rows, which
-  // `draw` selects.
+  // Removes one row to make room for a new row. `draw` selects a few rows, of which the worst by
+  // IsWorse is removed.
   void Evict(uint64_t draw, uint32_t now);
-  // Returns whether the policy evicts `row` rather than `other`. Among equally bad rows, the one
-  // with the first hash from `from` on is evicted.
+  // Returns whether the policy evicts `row` rather than `other`. If the policy takes both as
+  // equally bad, the one whose hash comes first, counted from `from` on, is evicted.
   bool IsWorse(uint32_t row, uint32_t other, uint64_t from, uint32_t now) const;
-  // Removes the expired rows in a range of hashes that contains about `rows` rows. Each call checks
-  // the range after the last one.
+  // Removes the expired rows in a range of hashes that contains about `rows` rows. Each call
+  // searches the range that follows that of the call before.
   void Sweep(size_t rows, uint32_t now);
-  // Returns how wide a range of hashes must be to contain about `rows` rows.
+  // Returns the width of a range of hashes that contains about `rows` rows.
   uint64_t RangeOf(size_t rows) const;
   // Returns the rows with hashes in the range from `first` to `last` (0 follows the largest hash),
-  // in any order. The result is valid until the next call.
+  // in any order. The result is valid until RowsIn() is called again.
   absl::Span<const uint32_t> RowsIn(uint64_t first, uint64_t last);
 
   const RowRules& rules_;
@@ -182,7 +185,7 @@ class RowStripe {
   SightCounts sights_;
   RowCounts counts_;
   uint64_t swept_ = 0;
-  std::vector<uint32_t> in_range_;  // the result of the last call of RowsIn()
+  std::vector<uint32_t> in_range_;  // the row numbers that the last call of RowsIn() has returned
 };
 
 }  // namespace cohort

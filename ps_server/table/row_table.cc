@@ -25,9 +25,9 @@ int32_t TtlTicks(absl::Duration ttl) {
   return static_cast<int32_t>((ttl + RowTime::kTick - absl::Nanoseconds(1)) / RowTime::kTick);
 }
 
-// Returns the maximum number of rows in a stripe, so that its rows, index and counters fit into its
-// share of the policy's limit of bytes; 0 means no limit. The shares leave out one huge page,
-// because the table's last huge page may be only partly used.
+// Returns the maximum number of rows in a stripe with which the stripe's rows, index and counters
+// fit into the stripe's share of the policy's limit of bytes; 0 means no limit. The shares leave
+// out one huge page, because the table's last huge page may be only partly used.
 size_t StripeRowsMax(const RowPolicy& policy, size_t row_bytes) {
   if (policy.bytes_max == 0) return 0;
   const size_t bytes = (policy.bytes_max - kHugePage) / RowTable::kStripes -
@@ -45,7 +45,7 @@ size_t StripeRowsMax(const RowPolicy& policy, size_t row_bytes) {
   return fits;
 }
 
-// The addresses in the tensors of a TableRows at which the next row is to be written.
+// The addresses, in the tensors of a TableRows, at which the next row is to be written.
 struct Columns {
   int64_t* keys;
   int32_t* uses;
@@ -95,11 +95,12 @@ void CopyRow(const RowLayout& layout, std::byte* row, uint32_t now, Columns& out
   }
 }
 
-// The number of bytes to copy from which on several threads are faster than one.
+// The number of bytes from which on copying by several threads is faster than by one.
 constexpr size_t kBytesForThreads = size_t{16} << 20;
 
-// Calls visit(i) for each i below `count`. If there are many bytes to copy, the calls run on as
-// many threads as there are processors, because pushes and pulls must wait for the copy.
+// Calls visit(i) for each i below `count`. If `bytes`, the number of bytes to copy, is large, the
+// calls run on as many threads as there are processors, because pushes and pulls must wait for the
+// copy.
 void ForEachAtOnce(size_t count, size_t bytes, absl::FunctionRef<void(size_t)> visit) {
   std::atomic<size_t> next = 0;
   const auto take = [&] {
@@ -116,8 +117,8 @@ void ForEachAtOnce(size_t count, size_t bytes, absl::FunctionRef<void(size_t)> v
 }  // namespace
 
 struct RowTable::Batch {
-  std::vector<KeyAt> keys;    // in the order of the batch
-  std::vector<KeyAt> sorted;  // in the order of their stripes
+  std::vector<KeyAt> keys;    // the keys in the order in which the caller gave them
+  std::vector<KeyAt> sorted;  // the same keys, sorted by stripe
 };
 
 RowTable::RowTable(RowRules rules, std::unique_ptr<UpdateKernel> kernel)
@@ -169,8 +170,8 @@ void RowTable::ForStripes(
   for (size_t i = 0; i < kStripes; ++i) begins[i + 1] += begins[i];
   std::array<uint32_t, kStripes + 1> ends = begins;
   for (const KeyAt& key : batch->keys) batch->sorted[ends[key.hash % kStripes]++] = key;
-  // Each batch begins with the stripe of its first key, so that concurrent batches rarely wait for
-  // the same locks one after another.
+  // Each batch begins with the stripe of its first key, so that concurrent batches rarely begin
+  // with the same lock and wait for each other at every stripe.
   const size_t first = keys.empty() ? 0 : batch->keys[0].hash % kStripes;
   for (size_t i = 0; i < kStripes; ++i) {
     const size_t stripe = (first + i) % kStripes;
@@ -198,7 +199,8 @@ void RowTable::Push(absl::Span<const uint64_t> keys, absl::Span<const float> gra
   step.step = rates.step;
   step.row_width = layout().width();
   for (const RowLayout::Slot& slot : layout().slots()) {
-    // In `step`, only the lengths of the slots are used. The addresses are set for each row.
+    // Only the lengths of the slots in `step` are used. The addresses of the slots are set for each
+    // row.
     step.slots.push_back({{nullptr, slot.elements}, {nullptr, slot.elements}});
   }
   const RowPush push = {*kernel_, gradients.data(), step, RowTime::At(now)};
@@ -224,7 +226,8 @@ TableRows RowTable::Save(absl::Time now) const {
   const uint32_t at = RowTime::At(now);
   const RowLayout& layout = rules_.layout;
   const size_t bytes = regions_.bytes();
-  std::array<size_t, kStripes + 1> begins = {};  // index of each stripe's first row in the result
+  // Index in the result of the first row of each stripe.
+  std::array<size_t, kStripes + 1> begins = {};
   for (size_t i = 0; i < kStripes; ++i) {
     MutexLock lock(stripes_[i]->mutex);
     begins[i + 1] = begins[i] + stripes_[i]->rows.rows();
@@ -234,7 +237,7 @@ TableRows RowTable::Save(absl::Time now) const {
   TableRows all = MakeRows(layout, begins.back());
   AdviseHugePages(all.values.mutable_raw(), all.values.num_bytes());
   for (Tensor& slot : all.slots) AdviseHugePages(slot.mutable_raw(), slot.num_bytes());
-  // Each stripe writes its own range of the tensors, so the threads do not conflict.
+  // Each stripe writes its own part of the tensors, so the threads do not conflict.
   ForEachAtOnce(kStripes, bytes, [&](size_t i) {
     Columns out = ColumnsAt(layout, all, begins[i]);
     MutexLock lock(stripes_[i]->mutex);
@@ -249,14 +252,13 @@ void RowTable::LoadRow(const TableRows& rows, size_t at, uint32_t now) {
   LockedStripe& stripe = *stripes_[hash % kStripes];
   MutexLock lock(stripe.mutex);
   std::byte* const row = stripe.rows.Add({hash, key, 0}, now);
-  // The table has no free row number. The saved row is left out, as are rows beyond the table's
-  // memory limit.
+  // The table has no free row number, so the saved row is left out.
   if (row == nullptr) return;
   if (rows.slots.empty()) layout().Fill(key, /*step=*/1, row);
   const int32_t* const uses = rows.uses.data<int32_t>() + 2 * at;
   RowHeader& header = RowLayout::Header(row);
-  // A row's age is saved instead of its time stamp, because this table's clock may differ from the
-  // clock of the saved table.
+  // Rows are saved with their ages instead of time stamps, because this table's clock may differ
+  // from that of the saved table.
   header.stamp = now - static_cast<uint32_t>(uses[0]);
   // The number of uses is set to at least 1, because 0 would mark memory without a row.
   header.uses = std::max(static_cast<uint32_t>(uses[1]), 1u);
@@ -304,8 +306,8 @@ TableState RowTable::SaveState() const {
     *fields++ = static_cast<int64_t>(sights.sights());
     *fields++ = static_cast<int64_t>(stripes_[i]->rows.swept());
     state.counts.Add(stripes_[i]->rows.counts());
-    // The counters of a stripe that has seen no key stay zero. If no stripe has seen a key, the
-    // tensor has no elements.
+    // The saved counters of a stripe that has seen no key are zero. If no stripe has seen a key,
+    // the tensor has no elements.
     if (sights.current().empty()) continue;
     if (state.sights.num_elements() == 0) {
       state.sights = Tensor::Zeros(DType::kUint8, TableState::SightsShape());
@@ -323,10 +325,11 @@ void RowTable::LoadState(absl::Span<const TableState> parts) {
     for (size_t i = 0; i < kStripes; ++i) {
       MutexLock lock(stripes_[i]->mutex);
       RowStripe& stripe = stripes_[i]->rows;
-      // If there are several states, the search for expired rows continues where the last state
-      // says. Any hash is correct, because the search goes through all hashes again and again.
+      // If there are several states, the search for expired rows continues at the hash in the last
+      // state. Any hash is correct, because the search goes through all hashes again and again.
       stripe.SweepFrom(static_cast<uint64_t>(fields[2 * i + 1]));
-      // Only the sum over the stripes is ever asked for, so the first stripe gets all of it.
+      // Only the sum of the counts over the stripes is ever asked for, so the first stripe gets all
+      // of them.
       if (i == 0) stripe.counts().Add(state.counts);
       if (state.sights.num_elements() == 0) continue;
       const absl::Span<const uint8_t> counters =

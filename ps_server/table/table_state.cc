@@ -8,7 +8,7 @@ namespace cohort {
 
 namespace {
 
-// The largest value of an 8-bit counter, at which it stops counting. It is enough, because
+// The largest value of an 8-bit counter, at which the counter stops. This value is enough, because
 // admit_after is at most kAdmitAfterMax = 200.
 constexpr uint8_t kMost = 255;
 
@@ -31,8 +31,8 @@ void SightCounts::Merge(absl::Span<const uint8_t> current, absl::Span<const uint
     Raise(current_[i], current[i]);
     Raise(last_[i], last[i]);
   }
-  // The larger of the two numbers of sights is taken, so that the merged generation is full early
-  // rather than late.
+  // Each of the two merged generations has its number of sights. The larger number is taken, so
+  // that the merged generation ends early rather than late.
   sights_ = std::min(std::max(sights_, sights), kSightsInGeneration);
 }
 
@@ -45,8 +45,8 @@ uint32_t SightCounts::See(uint64_t hash) {
   }
   ++sights_;
   const auto [a, b] = PlacesOf(hash);
-  // Each key has two counters, and only those below the key's new count are raised. So if another
-  // key shares one of the counters, the two keys rarely raise each other's count.
+  // Each key has two counters, of which only those below the key's new count are raised. So two
+  // keys that share one counter rarely raise each other's count.
   const uint8_t seen = std::min(current_[a], current_[b]);
   const uint8_t now = seen == kMost ? kMost : static_cast<uint8_t>(seen + 1);
   Raise(current_[a], now);

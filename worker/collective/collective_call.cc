@@ -41,8 +41,8 @@ absl::Status Refuse(const CollectiveCall& call, absl::string_view why) {
   return absl::InvalidArgumentError(absl::StrCat(DescribeCall(call), ": ", why));
 }
 
-// The upper bound of the number of elements in one call. Within it neither a sum of element counts
-// nor a size in bytes (8 bytes an element) overflows 64 bits.
+// The upper bound of the number of elements in one call. Within this bound, neither a sum of counts
+// nor a size in bytes (of 8 bytes an element) overflows 64 bits.
 constexpr int64_t kElementsMax = int64_t{1} << 50;
 
 absl::Status CheckCounts(const CollectiveCall& call, const std::vector<int64_t>& counts,
@@ -53,7 +53,7 @@ absl::Status CheckCounts(const CollectiveCall& call, const std::vector<int64_t>&
   }
   int64_t sum = 0;
   for (const int64_t count : counts) {
-    // Comparing `count` with what is left of kElementsMax keeps `sum` from overflowing.
+    // Each count is compared with what is left of kElementsMax, so that `sum` cannot overflow.
     if (count < 0 || count > kElementsMax - sum) {
       return Refuse(call, absl::StrCat(field, " has the number ", count, "; give 0 to ",
                                        kElementsMax, " in all"));
@@ -64,7 +64,7 @@ absl::Status CheckCounts(const CollectiveCall& call, const std::vector<int64_t>&
 }
 
 // Checks that a rank of an all-to-all sends itself as many elements as it means to receive from
-// itself. No other rank compares these two numbers.
+// itself, which no other rank could check. Errors: INVALID_ARGUMENT naming both numbers.
 absl::Status CheckOwnPart(const CollectiveCall& call, int rank) {
   const int64_t sent = call.counts[static_cast<size_t>(rank)];
   const int64_t received = call.receive_counts[static_cast<size_t>(rank)];
@@ -105,7 +105,8 @@ absl::Status CheckType(const CollectiveCall& call) {
   return absl::OkStatus();
 }
 
-// Checks that the caller's memory has exactly the bytes of `elements` elements.
+// Checks that the input or the output has exactly the bytes of `elements` elements. Errors:
+// INVALID_ARGUMENT naming `field` and both numbers of bytes.
 absl::Status CheckSpan(const CollectiveCall& call, absl::string_view field, size_t bytes,
                        int64_t elements) {
   const size_t wanted = static_cast<size_t>(elements) * ElementSize(call.dtype);
@@ -138,7 +139,8 @@ std::string DescribeCall(const CollectiveCall& call) {
   std::string text(OpName(call.op));
   if (Reduces(call.op)) absl::StrAppend(&text, " ", ReduceName(call.reduce));
   if (call.op != CollectiveOp::kBarrier) {
-    // In an all-to-all each rank has counts of its own, so ranks may show different sums.
+    // In an all-to-all each rank has counts of its own, so two ranks may describe one call by
+    // different numbers of elements.
     const int64_t elements = HasCounts(call.op) ? SumOfCounts(call.counts) : call.count;
     absl::StrAppend(&text, " ", DTypeName(call.dtype), "[", elements, "]");
   }
@@ -154,14 +156,15 @@ std::string DescribeCall(const CollectiveCall& call) {
 
 uint64_t FingerprintOf(const CollectiveCall& call) {
   uint64_t hash = StableHash(call.name);
-  // Each field is mixed with the hash of the fields before it, so the order of fields counts.
+  // Each field is mixed with the hash of the fields before it, so the order of the fields counts.
   const auto add = [&hash](uint64_t value) {
     hash = Mix64(hash + 0x9e3779b97f4a7c15u + value * 0xff51afd7ed558ccdu);
   };
   add(static_cast<uint64_t>(call.op));
   if (Reduces(call.op)) add(static_cast<uint64_t>(call.reduce));
   if (call.op != CollectiveOp::kBarrier) add(static_cast<uint64_t>(call.dtype));
-  // The counts of an all-to-all differ between ranks: FrameFingerprint compares them in pairs.
+  // The counts of an all-to-all differ between ranks; FrameFingerprint compares them in pairs of
+  // ranks.
   if (call.op == CollectiveOp::kReduceScatter || call.op == CollectiveOp::kAllGather) {
     for (const int64_t count : call.counts) add(static_cast<uint64_t>(count));
   } else if (call.op != CollectiveOp::kAllToAll) {
@@ -211,7 +214,7 @@ int64_t OutputElements(const CollectiveCall& call, int rank) {
 }
 
 absl::Status CheckCall(const CollectiveCall& call, int rank, int size) {
-  // The counts and the root are checked first, because InputElements reads `counts` at index
+  // The counts and the root are checked first, because InputElements() reads `counts` at index
   // `rank`.
   RETURN_IF_ERROR(CheckNumbers(call, rank, size));
   RETURN_IF_ERROR(CheckType(call));

@@ -4,7 +4,8 @@
 // same order. The fields that must be equal on all ranks go into a fingerprint that travels with
 // every frame; DescribeCall puts the same fields into words for error messages.
 //
-// Sizes are in elements, 64 bits wide. n is the size of the group, r the rank of the caller.
+// Sizes are in elements, 64 bits wide. n is the size of the group, r the rank of the caller. The
+// root is the rank that sends in a broadcast, and the rank that gets the result in a reduce.
 //
 //   op             input                      output                  counts
 //   all-reduce     count                      count                   -
@@ -17,10 +18,10 @@
 //                                                                     from each rank
 //   barrier        0                          0                       -
 //
-// In-place operation: all-reduce, reduce and broadcast may have input == output; reduce-scatter may
-// have output == its own part of input, and all-gather input == its own part of output. In every
-// other call input and output must not overlap. A reduction that is not in place does not write its
-// input.
+// An operation may work in place: all-reduce, reduce and broadcast may have input == output;
+// reduce-scatter may have output == the caller's part of the input, and all-gather input == the
+// caller's part of the output. In every other call input and output must not overlap. A reduction
+// that is not in place does not write its input.
 
 #include <cstddef>
 #include <cstdint>
@@ -34,7 +35,7 @@
 
 namespace cohort {
 
-inline constexpr int kRanksMax = 1024;  // upper bound of a group's size
+inline constexpr int kRanksMax = 1024;  // largest number of ranks in a group
 
 enum class CollectiveOp : uint8_t {
   kAllReduce,
@@ -46,29 +47,30 @@ enum class CollectiveOp : uint8_t {
   kBarrier,
 };
 
-// The arithmetic of a reduction. kMean divides the sum by n once, in the accumulator type; kMean is
+// The arithmetic of a reduction. kMean divides the sum by n once, in the accumulator type; it is
 // refused for integers. Integer sums and products wrap. A NaN operand makes kMin and kMax NaN. For
-// zeros of both signs kMin and kMax give either zero, the same zero on all ranks.
+// zeros of both signs, kMin and kMax give either zero, the same zero on all ranks.
 enum class ReduceOp : uint8_t { kSum, kMean, kMin, kMax, kProd };
 
-// The algorithm that a caller asks for. kAuto lets the implementation choose from static facts
-// alone (algorithm_choice.h). An implementation that has only one algorithm, such as shared memory,
-// ignores this request; the result bits are the same, except that kRing sums in another order. NCCL
-// has its own order of sums and ignores the request.
+// The algorithm that a caller asks for. kAuto leaves the choice to the implementation, which
+// decides by static facts alone (algorithm_choice.h). An implementation that has only one
+// algorithm, such as shared memory, ignores the request; its results have the same bits as those of
+// any algorithm here but kRing, which sums in another order. NCCL ignores the request as well, and
+// has its own order of sums.
 enum class CollectiveAlgorithm : uint8_t {
   kAuto,
   kOneShot,  // every rank sends all its elements to every other rank
-  kTwoShot,  // every rank sends each slice to the slice's owner, and owners send the sums back
-  kRecursiveDoubling,  // log2 n exchanges
-  kRing,               // the algorithm that tf.distribute calls RING
-  kTree,               // broadcast and reduce along a binary tree
-  kChain,              // broadcast in segments from rank to rank
-  kHierarchical,       // a sum within each host, then a sum across hosts
+  kTwoShot,  // every rank owns and sums a chunk of the elements, and sends the sum to all others
+  kRecursiveDoubling,  // pairs of ranks exchange partial sums, log2 n times
+  kRing,   // each chunk of the elements is summed along the ring of ranks; tf.distribute's RING
+  kTree,   // broadcast or reduce along a binary tree of ranks
+  kChain,  // broadcast in segments that each rank sends on to the next rank
+  kHierarchical,  // a sum within each host, then a sum across hosts
 };
 
 struct CollectiveCall {
   CollectiveOp op = CollectiveOp::kBarrier;
-  ReduceOp reduce = ReduceOp::kSum;  // arithmetic of a reduction; unused by other operations
+  ReduceOp reduce = ReduceOp::kSum;  // arithmetic of a reduction; other operations ignore it
   // The element type: float32, float64, float16, bfloat16, int32 or int64 in a reduction, any type
   // in other operations. 16-bit floats are summed in float32 and rounded once.
   DType dtype = DType::kFloat32;
@@ -77,24 +79,25 @@ struct CollectiveCall {
   std::vector<int64_t> counts;
   std::vector<int64_t> receive_counts;
   int root = 0;
-  // A hash of how several tensors are laid out in the elements of this call; the same on all ranks.
+  // A hash of how the elements are divided into several tensors; the same on all ranks.
   uint64_t layout = 0;
-  // Requested algorithm; equal on all ranks.
+  // The requested algorithm; the same on all ranks.
   CollectiveAlgorithm algorithm = CollectiveAlgorithm::kAuto;
-  // How long the call may take; after this time the group is aborted with DEADLINE_EXCEEDED.
+  // The time that the call may take. A call that takes longer ends the group with
+  // DEADLINE_EXCEEDED.
   absl::Duration timeout = absl::InfiniteDuration();
-  // The caller's memory. Until the call is done, the memory stays valid, the caller does not change
-  // the input, and the caller does not read the output.
+  // The caller's memory. Until the call is done, the memory stays valid, and the caller neither
+  // changes the input nor reads the output.
   absl::Span<const std::byte> input;
   absl::Span<std::byte> output;
 };
 
-// Returns whether the operation combines elements of several ranks.
+// Returns true if the operation combines elements of several ranks.
 bool Reduces(CollectiveOp op);
-// Returns whether the call has a count for each rank.
+// Returns true if a call of this operation has a count for each rank.
 bool HasCounts(CollectiveOp op);
 int64_t SumOfCounts(absl::Span<const int64_t> counts);
-// Returns whether `dtype` is one of the integer types that can be reduced.
+// Returns true for the integer types that can be reduced: int32 and int64.
 bool IsInteger(DType dtype);
 
 absl::string_view OpName(CollectiveOp op);                  // such as "all-reduce" for kAllReduce
@@ -105,13 +108,12 @@ absl::string_view AlgorithmName(CollectiveAlgorithm name);  // such as "two-shot
 // from rank 2 'bias'".
 std::string DescribeCall(const CollectiveCall& call);
 
-// Returns a hash of a call that is equal on two ranks if their calls fit together. The hash covers
-// op, reduction, type, the counts that all ranks share, root, layout, algorithm and name. The hash
-// is the same in every process and build.
+// Returns a hash that is equal on two ranks if their calls fit together, in every process and
+// build. It covers op, reduction, type, the counts that all ranks share, root, layout, algorithm
+// and name.
 uint64_t FingerprintOf(const CollectiveCall& call);
 
-// Return how many elements the caller's input and output have, by the table at the top of this
-// file.
+// Return the number of elements in the input and in the output of rank `rank`, by the table above.
 int64_t InputElements(const CollectiveCall& call, int rank);
 int64_t OutputElements(const CollectiveCall& call, int rank);
 

@@ -11,7 +11,7 @@
 namespace cohort {
 
 absl::Status MismatchError(uint64_t sequence, RankCall one, RankCall other) {
-  // The text names the lower rank first, so that all ranks word the same mismatch alike.
+  // The lower rank is named first, so that all ranks have the same words for one mismatch.
   if (one.rank > other.rank) std::swap(one, other);
   return MakeError(absl::StatusCode::kFailedPrecondition,
                    absl::StrCat("rank ", one.rank, ", call ", sequence, ": ", one.description,
@@ -49,7 +49,7 @@ void LogStalledCall(const StalledCall& stalled) {
 int RankGivenUp(const absl::Status& cause, const std::vector<proto::TaskRef>& tasks) {
   const proto::ErrorDetail detail = DetailOf(cause);
   if (!detail.given_up()) return -1;
-  // The cause names the task that is given up; the rank is the position of this task in `tasks`.
+  // The cause names a task that is given up; the rank is this task's position in `tasks`.
   for (size_t rank = 0; rank < tasks.size(); ++rank) {
     if (TaskName(tasks[rank]) == TaskName(detail.origin())) return static_cast<int>(rank);
   }

@@ -28,21 +28,20 @@ absl::string_view StateName(FlightRecord::State state) {
   return "";
 }
 
-// Returns the time from `start` to `when` in microseconds, or "-" for an event that has not
-// happened.
+// Returns the time from `start` to `when` in microseconds, or "-" if `when` is InfinitePast, which
+// stands for an event that has not happened.
 std::string After(absl::Time start, absl::Time when) {
   if (when == absl::InfinitePast()) return "-";
   return absl::StrCat(absl::ToInt64Microseconds(when - start), "us");
 }
 
-// Returns the name of the algorithm that ran a recorded call. For kAuto returns owner.way, a text
-// such as "shared memory".
+// Returns the words for the algorithm of a recorded operation: `owner.way` if it was kAuto.
 absl::string_view Algorithm(const FlightRecord& record, const FlightRecorder::Owner& owner) {
   if (record.algorithm == CollectiveAlgorithm::kAuto) return owner.way;
   return AlgorithmName(record.algorithm);
 }
 
-// Returns the record of one call as a line of text, without a line end.
+// Returns the record of one operation as a line of text, without a line end.
 std::string Line(const FlightRecord& record, const FlightRecorder::Owner& owner) {
   return absl::StrCat(
       record.sequence, " ", OpName(record.op), " '", record.name, "' ", record.bytes, " ",
@@ -66,8 +65,8 @@ proto::FlightOperation::State StateOf(FlightRecord::State state) {
   return proto::FlightOperation::NONE;
 }
 
-// Fills in `shown` from the record of one call. The duration of a call under way is measured up to
-// `now`.
+// Fills in `shown` from the record of one operation. The time of an operation that is under way is
+// measured up to `now`.
 void FillOperation(const FlightRecord& record, const FlightRecorder::Owner& owner, absl::Time now,
                    proto::FlightOperation& shown) {
   const absl::string_view dtype =
@@ -86,18 +85,19 @@ void FillOperation(const FlightRecord& record, const FlightRecorder::Owner& owne
 
 constexpr char kEnding[] = ".flight.json";
 
-// Removes this task's oldest flight files beyond kFlightFilesMax. File names sort by time. A file
-// that cannot be removed stays.
+// Removes the oldest flight files of one task in `directory`, whose names begin with `beginning`,
+// down to kFlightFilesMax. The names sort by time. A file that cannot be removed stays.
 void RemoveOldest(FileSystem& files, const std::string& directory, absl::string_view beginning) {
   const auto names = files.List(directory);
   if (!names.ok()) return;
   std::vector<std::string> own;
   for (const std::string& name : *names) {
-    // A name with text after kEnding counts, too: it is a temporary file of an unfinished write.
+    // A name with text after kEnding is that of a temporary file, left by a write that did not
+    // finish; it counts as a flight file.
     const bool written = absl::StrContains(name, kEnding);
     if (written && absl::StartsWith(name, beginning)) own.push_back(name);
   }
-  // The names of flight files in `own` are sorted by time, so the oldest files are removed.
+  // List() returns sorted names, so the first files in `own` are the oldest.
   for (size_t i = 0; i + kFlightFilesMax < own.size(); ++i) {
     files.Remove(JoinPath(directory, own[i])).IgnoreError();
   }
@@ -129,7 +129,7 @@ void FlightRecorder::Started(Begin begin, absl::Time now) {
   record.ended = absl::InfinitePast();
   record.waits_for = std::move(begin.waits_for);
   MutexLock lock(mutex_);
-  // The ring buffer is allocated by the first call, so a group without calls takes no memory.
+  // The ring buffer is allocated by the first operation, so a group without calls takes no memory.
   if (records_.empty()) records_.resize(kFlightRecordsMax);
   calls_started_ = std::max(calls_started_, begin.sequence + 1);
   SlotOf(begin.sequence) = std::move(record);
@@ -139,7 +139,7 @@ void FlightRecorder::Heard(uint64_t sequence, int rank, absl::Time now) {
   MutexLock lock(mutex_);
   if (records_.empty()) return;
   FlightRecord& record = SlotOf(sequence);
-  // If the sequence differs, a newer call has overwritten the record of this call.
+  // If the sequence differs, a later operation has overwritten this operation's record.
   if (record.sequence != sequence) return;
   const auto found = std::find(record.waits_for.begin(), record.waits_for.end(), rank);
   if (found == record.waits_for.end()) return;
@@ -151,12 +151,12 @@ void FlightRecorder::Ended(uint64_t sequence, const absl::Status& status, absl::
   MutexLock lock(mutex_);
   if (records_.empty()) return;
   FlightRecord& record = SlotOf(sequence);
-  // If the sequence differs, a newer call has overwritten the record of this call.
+  // If the sequence differs, a later operation has overwritten this operation's record.
   if (record.sequence != sequence) return;
   record.state = status.ok() ? FlightRecord::State::kDone : FlightRecord::State::kFailed;
   record.ended = now;
   ended_with_.Update(status);
-  // Calls may end out of order: last_done_ is the successful call with the highest number.
+  // Operations may end in any order; last_done_ is the successful one with the highest sequence.
   const bool newer =
       last_done_.state == FlightRecord::State::kNone || last_done_.sequence < record.sequence;
   if (status.ok() && newer) last_done_ = record;
@@ -190,7 +190,7 @@ proto::GroupFlight FlightRecorder::ToProto(size_t calls_max, absl::Time now) con
   flight.set_rank(static_cast<uint32_t>(owner_.rank));
   flight.set_size(static_cast<uint32_t>(owner_.size));
   for (const proto::TaskRef& task : owner_.tasks) *flight.add_tasks() = task;
-  // LastDone takes the lock itself, so it is called outside the lock.
+  // LastDone() takes the lock itself, so it is called outside the lock.
   flight.set_last_done(LastDone());
   {
     MutexLock lock(mutex_);
@@ -216,7 +216,7 @@ absl::StatusOr<std::string> WriteFlightFile(FileSystem& files, const std::string
   const std::string beginning = absl::StrCat("cohort-", task.role(), "-", task.index(), "-");
   const std::string time = absl::FormatTime("%Y%m%dT%H%M%E6SZ", now, absl::UTCTimeZone());
   const std::string path = JoinPath(directory, absl::StrCat(beginning, time, kEnding));
-  // The flight file is written atomically, so a reader never sees half a record.
+  // The file is written atomically, so that a reader never sees half a record.
   RETURN_IF_ERROR(WriteFileAtomically(files, path, absl::StrCat(text, "\n")));
   RemoveOldest(files, directory, beginning);
   return path;

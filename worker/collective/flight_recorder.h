@@ -1,13 +1,12 @@
 #pragma once
 
-// A record of one rank's last operations in a group. The record answers the question which rank
-// waits for which rank, and since when, after a group has stalled or was aborted. Operations have
-// the same sequence numbers on all ranks, so the records of several ranks can be compared line by
-// line.
+// A record of one rank's last operations in a group. When a group has stalled or was aborted, the
+// record tells which rank waits for which rank, and since when. Operations have the same sequence
+// numbers on all ranks, so the records of several ranks can be compared line by line.
 //
-// A flight file is such a record on disk. The worker writes the file when the group has been
-// aborted, so that the record can be read after the worker is gone. `coordinator ctl flight-record`
-// shows the files of several workers side by side.
+// A flight file is such a record on disk. The worker writes it when the group has been aborted, so
+// that the record can be read after the worker is gone. `coordinator ctl flight-record` shows the
+// files of several workers side by side.
 
 #include <array>
 #include <cstdint>
@@ -36,27 +35,28 @@ struct FlightRecord {
   CollectiveAlgorithm algorithm = CollectiveAlgorithm::kAuto;
   State state = State::kNone;
   std::string name;
-  size_t bytes = 0;  // the bytes of the larger of input and output
+  size_t bytes = 0;  // size of the input or the output, whichever is larger
   absl::Time started;
-  // The time when a frame last came from a rank in `waits_for`; InfinitePast if no frame has come.
+  // The time at which the last frame from a rank in `waits_for` came; InfinitePast if none has
+  // come.
   absl::Time last_heard;
   absl::Time ended;
-  absl::InlinedVector<int, 8> waits_for;  // the ranks from which no frame of the operation has come
+  // Ranks from which the operation still needs a first frame.
+  absl::InlinedVector<int, 8> waits_for;
 };
 
-// A record of the last kFlightRecordsMax operations of one rank in a group. Thread-safe.
+// The record of the last kFlightRecordsMax operations of one rank in a group. Thread-safe.
 class FlightRecorder {
  public:
   static constexpr size_t kFlightRecordsMax = 4096;
 
-  // The rank whose calls are recorded, and the group of that rank.
+  // The rank whose operations are recorded, and its group.
   struct Owner {
     GroupName group;
     int rank = 0;
     int size = 1;
     std::vector<proto::TaskRef> tasks;  // the task of each rank of the group; may be empty
-    // The text that is shown as the algorithm of a call whose algorithm is kAuto, such as "shared
-    // memory".
+    // The words for the algorithm of a call that was started with kAuto, such as "shared memory".
     std::string way = "auto";
   };
   explicit FlightRecorder(Owner owner) : owner_(std::move(owner)) {}
@@ -65,24 +65,24 @@ class FlightRecorder {
     uint64_t sequence = 0;
     const CollectiveCall* call = nullptr;
     CollectiveAlgorithm algorithm = CollectiveAlgorithm::kAuto;  // the algorithm that runs the call
-    absl::InlinedVector<int, 8> waits_for;  // the other ranks whose frames the call waits for
+    absl::InlinedVector<int, 8> waits_for;  // the other ranks from which the call needs frames
   };
   void Started(Begin begin, absl::Time now);
   // Notes that a frame of operation `sequence` has come from `rank`.
   void Heard(uint64_t sequence, int rank, absl::Time now);
   void Ended(uint64_t sequence, const absl::Status& status, absl::Time now);
 
-  // Returns the records of all calls in the ring buffer, the oldest first.
+  // Returns all records, the oldest operation first.
   std::vector<FlightRecord> Records() const;
 
-  // Returns the records of the newest calls, at most `calls_max`, in one line of text.
+  // Returns the records of the newest operations, at most `calls_max`, in one line of text.
   std::string Newest(size_t calls_max) const;
-  // Returns the group's name and ranks, and the records of the newest calls, at most `calls_max`.
-  // The duration of a call under way is measured up to `now`.
+  // Returns the group's name and ranks, and the records of the newest operations, at most
+  // `calls_max`. The time of an operation that is under way is measured up to `now`.
   proto::GroupFlight ToProto(size_t calls_max, absl::Time now) const;
 
-  // Returns the newest call of this rank that succeeded, in words: "call 416, all-reduce 'bucket
-  // 3'". Returns "no call" if no call has succeeded.
+  // Returns the newest operation of this rank that has succeeded, in words: "call 416, all-reduce
+  // 'bucket 3'"; "no call" if none has succeeded.
   std::string LastDone() const;
 
  private:
@@ -90,23 +90,25 @@ class FlightRecorder {
 
   const Owner owner_;
   mutable Mutex mutex_;
-  // A ring buffer: the slot of a call is the call's sequence modulo the buffer's size.
+  // A ring buffer: operation number s is at index s modulo kFlightRecordsMax. Empty before the
+  // first operation.
   std::vector<FlightRecord> records_ ABSL_GUARDED_BY(mutex_);
   FlightRecord last_done_ ABSL_GUARDED_BY(mutex_);
   uint64_t calls_started_ ABSL_GUARDED_BY(mutex_) = 0;
-  absl::Status ended_with_ ABSL_GUARDED_BY(mutex_);  // the first error with which a call ended
+  absl::Status ended_with_ ABSL_GUARDED_BY(mutex_);  // the error of the first operation that failed
 };
 
-// Returns the recorded call in words: "call 416, all-reduce 'bucket 3'".
+// Returns a recorded operation in words: "call 416, all-reduce 'bucket 3'".
 std::string NameOf(const FlightRecord& record);
 
-// The largest number of flight files of one task in one directory; when the limit is exceeded, the
-// oldest file is removed.
+// The largest number of flight files of one task in one directory. When a further file is written,
+// the oldest is removed.
 inline constexpr size_t kFlightFilesMax = 4;
 
-// Writes a flight file and returns its path: "cohort-worker-1-20261125T053019.123456Z.flight.json"
-// in `directory`, which is made if it is missing. The file holds `flight` as JSON, about 230 bytes
-// for each call. Blocks. Errors: those of WriteFileAtomically.
+// Writes `flight` as JSON, about 230 bytes for each operation, to a file in `directory`, which is
+// made if it is missing. Returns the file's path, such as
+// "cohort-worker-1-20261125T053019.123456Z.flight.json". Blocks. Errors: those of
+// WriteFileAtomically and MakeDirectories.
 absl::StatusOr<std::string> WriteFlightFile(FileSystem& files, const std::string& directory,
                                             const proto::TaskRef& task,
                                             const proto::GroupFlight& flight, absl::Time now);

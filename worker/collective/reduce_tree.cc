@@ -16,30 +16,29 @@ namespace cohort {
 
 namespace {
 
-// An element that may lie at any address, aligned or not.
+// A number that may lie at any address, aligned or not.
 template <typename T>
 struct __attribute__((packed, may_alias)) Unaligned {
   T value;
 };
 
-// The vectorised loops that combine two or four arrays by one operation of ReduceOp. Each loop
-// passes over memory once.
+// The vectorised loops that combine two or four arrays by one ReduceOp, in one pass over memory.
 template <typename T>
 struct ReduceLoops {
   using In = const Unaligned<T>*;
   using Out = Unaligned<T>*;
-  // Computes out[i] = a[i].b[i], where . is the operation of the reduction.
+  // Computes out[i] = a[i] . b[i], where . is the ReduceOp.
   void (*two)(In a, In b, size_t count, Out out);
-  // Computes out[i] = (a[i].b[i]).(c[i].d[i]).
+  // Computes out[i] = (a[i] . b[i]) . (c[i] . d[i]), where . is the ReduceOp.
   void (*four)(In a, In b, In c, In d, size_t count, Out out);
 };
 
-// Returns the loops that compute `op` on float, double, int32_t or int64_t. kMean has the loops of
-// kSum.
+// Returns the loops for `op` on elements of type T: float, double, int32_t or int64_t. kMean has
+// the loops of kSum, because the division comes last.
 template <typename T>
 const ReduceLoops<T>& LoopsOf(ReduceOp op);
 
-// Adds two numbers. Integers are added as unsigned numbers, so that an overflow wraps.
+// Returns a + b. Integers are added as unsigned numbers, so that an overflow wraps around.
 template <typename T>
 COHORT_INLINE T Add(T a, T b) {
   if constexpr (std::is_integral_v<T>) {
@@ -60,8 +59,8 @@ COHORT_INLINE T Multiply(T a, T b) {
   }
 }
 
-// Returns the lesser of two numbers, or NaN if one of them is NaN. A NaN in `a` is chosen by the
-// test a != a; a NaN in `b` is chosen because no comparison with NaN holds.
+// Returns the lesser of two numbers, or NaN if one of them is NaN: a != a chooses a NaN in `a`;
+// with a NaN in `b`, both tests fail and `b` is chosen.
 template <typename T>
 COHORT_INLINE T Least(T a, T b) {
   return ((a < b) | (a != a)) ? a : b;
@@ -71,7 +70,7 @@ COHORT_INLINE T Greatest(T a, T b) {
   return ((a > b) | (a != a)) ? a : b;
 }
 
-// Defines the loops over two and over four operands, for one type and one operation.
+// Defines the loops over two and over four arrays, for elements of one type and one ReduceOp.
 #define COHORT_REDUCE_LOOPS(NAME, T, COMBINE)                                                      \
   COHORT_SIMD void NAME##Two(const Unaligned<T>* a, const Unaligned<T>* b, size_t count,           \
                              Unaligned<T>* out) {                                                  \
@@ -98,7 +97,7 @@ COHORT_REDUCE_TYPE(Double, double)
 COHORT_REDUCE_TYPE(Int32, int32_t)
 COHORT_REDUCE_TYPE(Int64, int64_t)
 
-// Defines LoopsOf for one type. The entries are in the order of ReduceOp: sum, mean, min, max,
+// Defines LoopsOf() for one type. The entries are in the order of ReduceOp: sum, mean, min, max,
 // prod.
 #define COHORT_LOOPS_OF(NAME, T)                                                  \
   template <>                                                                     \
@@ -124,14 +123,13 @@ COHORT_SIMD void DivideDoubles(Unaligned<double>* values, size_t count, double d
   for (size_t i = 0; i < count; ++i) values[i].value /= divisor;
 }
 
-// The number of elements that are combined at a time: the blocks of all operands and partial sums
-// stay in the first-level cache.
+// The number of elements that are combined at a time, so that the blocks of all operands and
+// partial sums stay in the first-level cache.
 constexpr size_t kBlockElements = 1024;
-// The depth of the tree over kRanksMax ranks; each level needs two blocks of memory.
+// The depth of the tree over kRanksMax ranks. Each level has two blocks of memory.
 constexpr int kLevelsMax = 11;
 
-// The computation of the summation tree (reduce_tree.h) on one block of elements of type T.
-// Thread-compatible.
+// The tree of reduce_tree.h for one block of elements, computed in type T. Thread-compatible.
 template <typename T>
 class BlockTree {
  public:
@@ -141,8 +139,8 @@ class BlockTree {
   BlockTree(const Reduction& reduction, absl::Span<const Operand> operands)
       : loops_(LoopsOf<T>(reduction.op)), dtype_(reduction.dtype), operands_(operands) {}
 
-  // Combines elements [first, first + count) of all operands into `out`. `out` may be the memory of
-  // an operand, because only the last loop writes to `out`.
+  // Combines elements [first, first + count) of all operands into `out`, in the order of the tree.
+  // `out` may be the memory of an operand, because only the last loop writes to it.
   void Combine(size_t first, size_t count, Out out) {
     first_ = first;
     count_ = count;
@@ -150,24 +148,25 @@ class BlockTree {
   }
 
  private:
-  // Returns the address of the values of a subtree: in an operand's memory, or in `into`.
+  // Returns the values of the subtree over operands [begin, begin + size): the operand itself if it
+  // is one that needs no widening, else `into`, where the values are then computed.
   In Values(size_t begin, size_t size, int level, Out into) {
     if (size == 1 && !IsNarrow(begin)) return Leaf(begin);
     Subtree(begin, size, level, into);
     return into;
   }
 
-  // Writes the values of the subtree over operands [begin, begin + size) to `out`.
+  // Computes the values of the subtree over operands [begin, begin + size) into `out`.
   void Subtree(size_t begin, size_t size, int level, Out out) {
     COHORT_CHECK(level < kLevelsMax, "at most kRanksMax ranks");
     if (size == 1) return CopyLeaf(begin, out);
-    // One loop over four operands reads each operand once and keeps the tree's order, (a.b).(c.d).
+    // One loop over four operands reads each operand once, and keeps the order of the tree.
     if (size == 4 && !IsNarrow(begin) && !IsNarrow(begin + 1) && !IsNarrow(begin + 2) &&
         !IsNarrow(begin + 3)) {
       return loops_.four(Leaf(begin), Leaf(begin + 1), Leaf(begin + 2), Leaf(begin + 3), count_,
                          out);
     }
-    // The left subtree takes the largest power of two of operands below `size` (reduce_tree.h).
+    // The left subtree has the largest power of two of operands below `size`, as in reduce_tree.h.
     const size_t left_size = std::bit_floor(size - 1);
     auto& [left, right] = levels_[static_cast<size_t>(level)];
     const In a = Values(begin, left_size, level + 1, left.data());
@@ -175,7 +174,7 @@ class BlockTree {
     loops_.two(a, b, count_, out);
   }
 
-  // Returns whether an operand has 16-bit floats, which are widened before they are combined.
+  // Returns true if the operand has 16-bit floats, which must be widened before they are combined.
   bool IsNarrow(size_t index) const { return IsHalf(dtype_) && !operands_[index].partial; }
   In Leaf(size_t index) const { return reinterpret_cast<In>(operands_[index].data) + first_; }
   void CopyLeaf(size_t index, Out out) {
@@ -202,18 +201,19 @@ class BlockTree {
   size_t count_ = 0;
   std::array<Level, kLevelsMax> levels_;
   alignas(64) std::array<uint16_t, kBlockElements> narrow_;
-  // The aligned result of WidenFloats; `out` of Widen may be at any address.
+  // The widened floats, aligned as WidenFloats() needs; `out` of Widen() may lie at any address.
   alignas(64) std::array<float, kBlockElements> wide_;
 };
 
-// Divides a mean's sums. Means of integers are refused by CheckCall, so integers are left alone.
+// Divides the sums of a mean. Integers are left alone, because CheckCall() refuses their means.
 template <typename T>
 void Divide(Unaligned<T>* values, size_t count, int64_t divisor) {
   if constexpr (std::is_same_v<T, float>) DivideFloats(values, count, static_cast<T>(divisor));
   if constexpr (std::is_same_v<T, double>) DivideDoubles(values, count, static_cast<T>(divisor));
 }
 
-// Combines the operands block by block; a mean is divided while its block is in the cache.
+// Combines the operands block by block, computing in type T. A mean is divided while its block is
+// in the cache.
 template <typename T>
 void CombineAs(const Reduction& reduction, absl::Span<const Operand> operands, size_t count,
                const Result& result) {
@@ -226,7 +226,8 @@ void CombineAs(const Reduction& reduction, absl::Span<const Operand> operands, s
   }
 }
 
-// Combines 16-bit floats in float32 and rounds each element once, after the division of a mean.
+// Combines 16-bit floats block by block, computing in float32. Final results are rounded once,
+// after the division of a mean.
 void CombineHalf(const Reduction& reduction, absl::Span<const Operand> operands, size_t count,
                  const Result& result) {
   if (result.partial) return CombineAs<float>(reduction, operands, count, result);

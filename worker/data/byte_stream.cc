@@ -12,13 +12,14 @@ namespace cohort {
 
 namespace {
 
-// The size of the buffer for compressed bytes, which one read of the file fills.
+// The number of compressed bytes that one read of the file fetches.
 constexpr size_t kInputChunkBytes = 256 << 10;
-// Output bytes of one inflate() call, since zlib counts in 32 bits.
+// The largest number of bytes that one call of inflate() unpacks, because zlib counts in 32 bits.
 constexpr size_t kOutputChunkBytes = 64 << 20;
 // The largest factor by which deflate can expand data.
 constexpr uint64_t kDeflateExpansionMax = 1032;
-// The window bits for inflateInit2(): +16 accepts only streams with gzip's header and checksum.
+// The window bits for inflateInit2(): with +16, it accepts only streams with gzip's header and
+// checksum.
 constexpr int kGzipWindowBits = 15 + 16;
 
 absl::Status Damaged(const std::string& path, absl::string_view what) {
@@ -26,14 +27,14 @@ absl::Status Damaged(const std::string& path, absl::string_view what) {
       absl::StrCat(path, ": ", what, "; the file is damaged: fetch it again"));
 }
 
-// A plain file, whose bytes are the stream. Thread-compatible.
+// A stream whose bytes are those of a plain file. Thread-compatible.
 class PlainStream final : public ByteStream {
  public:
   PlainStream(std::string path, std::unique_ptr<ReadableFile> file)
       : path_(std::move(path)), file_(std::move(file)) {}
 
   absl::Status Read(absl::Span<char> out) override {
-    // Read() fails for a file that is too short, before any byte is copied to `out`.
+    // The length is checked first, so that no byte is read from a file that is too short.
     if (out.size() > file_->size() - offset_) {
       return Damaged(path_, absl::StrCat("ends at byte ", file_->size(), ", ",
                                          out.size() - (file_->size() - offset_), " bytes early"));
@@ -56,7 +57,7 @@ class PlainStream final : public ByteStream {
   uint64_t offset_ = 0;
 };
 
-// A file that holds one gzip member. Thread-compatible.
+// A stream of the bytes that unpack from the one member of a gzip file. Thread-compatible.
 class GzipStream final : public ByteStream {
  public:
   GzipStream(std::string path, std::unique_ptr<ReadableFile> file)
@@ -75,7 +76,7 @@ class GzipStream final : public ByteStream {
   }
 
   absl::Status Read(absl::Span<char> out) override {
-    // Large reads of the gzip stream are split, since zlib's counters have 32 bits.
+    // A large read is split, because zlib's counters have 32 bits.
     while (!out.empty()) {
       const size_t wanted = std::min(out.size(), kOutputChunkBytes);
       ASSIGN_OR_RETURN(const size_t got, Inflate(out.subspan(0, wanted)));
@@ -86,18 +87,19 @@ class GzipStream final : public ByteStream {
   }
 
   absl::Status ExpectEnd() override {
-    // Inflating one byte more makes zlib read the member's trailer, which checks the checksum.
+    // To unpack one byte more, zlib must read the trailer of the gzip member, and so checks the
+    // checksum.
     char extra = 0;
     ASSIGN_OR_RETURN(const size_t got, Inflate(absl::MakeSpan(&extra, 1)));
     if (got > 0) return Damaged(path_, "more data unpacks than the header says");
-    // Bytes that follow the gzip member in the file may be in zlib's input buffer already.
+    // Bytes that follow the gzip member may already be in zlib's input buffer.
     const uint64_t left = zlib_.avail_in + (file_->size() - file_offset_);
     if (left == 0) return absl::OkStatus();
     return Damaged(path_, absl::StrCat(left, " bytes follow the end of the gzip data"));
   }
 
   uint64_t max_bytes() const override {
-    // If file size times expansion would overflow, the bound is the largest 64-bit number.
+    // The bound is the largest 64-bit number if the product of file size and expansion overflows.
     return file_->size() > kUnlimited / kDeflateExpansionMax ? kUnlimited
                                                              : file_->size() * kDeflateExpansionMax;
   }
@@ -107,7 +109,7 @@ class GzipStream final : public ByteStream {
 
   absl::Status Refill() {
     const uint64_t left = file_->size() - file_offset_;
-    // inflate() asks for input only inside the gzip member. If no bytes of the file are left, the
+    // inflate() asks for input only inside the gzip member. If the file has no bytes left, the
     // member was cut off.
     if (left == 0) return Damaged(path_, "the gzip data is cut off");
     const size_t size = static_cast<size_t>(std::min<uint64_t>(left, input_.size()));
@@ -118,8 +120,8 @@ class GzipStream final : public ByteStream {
     return absl::OkStatus();
   }
 
-  // Unpacks into `out` and returns the number of bytes written. Fewer bytes than `out` holds are
-  // written only at the end of the gzip member, after its checksum was verified.
+  // Unpacks the next bytes into `out` and returns their number. The number is below the size of
+  // `out` only at the end of the gzip member, whose checksum has then been verified.
   absl::StatusOr<size_t> Inflate(absl::Span<char> out) {
     zlib_.next_out = reinterpret_cast<Bytef*>(out.data());
     zlib_.avail_out = static_cast<uInt>(out.size());
@@ -154,7 +156,7 @@ absl::StatusOr<std::unique_ptr<ByteStream>> OpenByteStream(FileSystem& files,
   if (file->size() < magic.size()) {
     return Damaged(path, absl::StrCat("only ", file->size(), " bytes long"));
   }
-  // The first two bytes tell a gzip file from a plain one, whatever the file is named.
+  // The first two bytes tell a gzip file from a plain one; the name of the file does not count.
   RETURN_IF_ERROR(file->Read(0, absl::MakeSpan(magic)));
   if (magic[0] != '\x1f' || magic[1] != '\x8b') {
     return std::make_unique<PlainStream>(path, std::move(file));

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kOneHotDepthMax = 1 << 24;
 
-// Converts one row of type T to floats and applies value * scale + offset.
+// Converts `count` values of type T to float32 values, each times `scale` plus `offset`.
 template <typename T>
 void RescaleRow(const std::byte* in, int64_t count, float scale, float offset, float* out) {
   const T* values = reinterpret_cast<const T*>(in);
@@ -22,7 +22,7 @@ void RescaleRow(const std::byte* in, int64_t count, float scale, float offset, f
 
 using RescaleFunction = void (*)(const std::byte*, int64_t, float, float, float*);
 
-// Returns the function that rescales rows of a source type, or null if the type cannot be rescaled.
+// Returns the function that rescales rows of type `dtype`, or null if this type cannot be rescaled.
 RescaleFunction RescaleOf(DType dtype) {
   switch (dtype) {
     case DType::kFloat32:
@@ -71,7 +71,8 @@ double FloatAt(DType dtype, const std::byte* values) {
 // that no processor cache holds, so memory latency would dominate the copy of such short rows.
 constexpr size_t kRowsAhead = 32;
 
-// Copies short rows. The row size is a constant, so each copy is a single move instruction.
+// Copies rows of kBytes bytes to `out`. The size is a constant, so that each copy is one move
+// instruction.
 template <size_t kBytes>
 void CopyRows(const std::byte* in, absl::Span<const int64_t> rows, std::byte* out) {
   const auto row = [in](int64_t index) { return in + static_cast<size_t>(index) * kBytes; };
@@ -90,8 +91,8 @@ Shape Prepend(int64_t rows, const Shape& shape) {
 }  // namespace
 
 absl::Status ComponentAssembler::AddClassLabels(const proto::ClassLabels& labels) {
-  // Labels must be checked in their original form, because a rescaled or one-hot label is no class
-  // number.
+  // Labels are checked as they are in the source, because a label that was rescaled or made one-hot
+  // is not a class number any more.
   if (rescale_.has_value() || one_hot_depth_ > 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("labels (component ", component_,
@@ -108,7 +109,7 @@ absl::Status ComponentAssembler::AddClassLabels(const proto::ClassLabels& labels
     return absl::InvalidArgumentError(
         absl::StrCat("class_labels.classes is ", labels.classes(), ", not 1 to ", kOneHotDepthMax));
   }
-  // Each label becomes a scalar: sparse losses take one number per example.
+  // Each label becomes a scalar, because sparse losses take one number per example.
   label_classes_ = labels.classes();
   element_shape_ = Shape();
   dtype_ = DType::kInt64;
@@ -121,8 +122,7 @@ absl::Status ComponentAssembler::AddRescale(const proto::Rescale& rescale) {
         absl::StrCat("rescale of component ", component_, " cannot take labels"));
   }
   const Affine affine{static_cast<float>(rescale.scale()), static_cast<float>(rescale.offset())};
-  // After the first rescale or one_hot, the values are floats. Further rescales convert these
-  // floats in place.
+  // After a rescale or a one_hot the values are floats, which further rescales convert in place.
   if (rescale_.has_value() || one_hot_depth_ > 0) {
     rescale_more_.push_back(affine);
     return absl::OkStatus();
@@ -137,7 +137,8 @@ absl::Status ComponentAssembler::AddRescale(const proto::Rescale& rescale) {
 }
 
 absl::Status ComponentAssembler::AddOneHot(const proto::OneHot& one_hot) {
-  // one_hot of labels checks the labels as class numbers, so that errors name the example.
+  // The one_hot of labels checks class numbers as class_labels does, so that errors name the
+  // example.
   if (one_hot.of_labels()) {
     proto::ClassLabels labels;
     labels.set_classes(one_hot.depth());
@@ -152,7 +153,7 @@ absl::Status ComponentAssembler::AddOneHot(const proto::OneHot& one_hot) {
     return absl::InvalidArgumentError(
         absl::StrCat("one_hot.depth is ", one_hot.depth(), ", not 1 to ", kOneHotDepthMax));
   }
-  // A class number at or above the one_hot depth would be written outside its row.
+  // A class number at or above the depth of one_hot would be written outside its row.
   if (label_classes_ > one_hot.depth()) {
     return absl::InvalidArgumentError(
         absl::StrCat("one_hot.depth is ", one_hot.depth(), ", below ", label_classes_, " classes"));
@@ -174,7 +175,8 @@ absl::StatusOr<ComponentAssembler> ComponentAssembler::Build(const SourceCompone
   result.dtype_ = source.dtype();
   result.element_shape_ = source.element_shape();
   result.source_values_ = result.element_shape_.num_elements();
-  // Value transforms apply in pipeline order. IndexPlan handles the transforms that pick elements.
+  // Transforms of values apply in the order of the pipeline. IndexPlan handles all other
+  // transforms.
   for (const proto::DatasetTransform& transform : spec.transforms()) {
     if (transform.has_rescale() && transform.rescale().component() == component) {
       RETURN_IF_ERROR(result.AddRescale(transform.rescale()));
@@ -187,7 +189,7 @@ absl::StatusOr<ComponentAssembler> ComponentAssembler::Build(const SourceCompone
       result.element_shape_ = Shape{result.element_shape_.num_elements()};
     }
   }
-  // Limits the bytes of one element, so that Assemble() can multiply them by the batch size without
+  // One element is limited in size, so that Assemble() can multiply by the batch size without
   // overflow.
   int64_t bytes = static_cast<int64_t>(ElementSize(result.dtype_));
   for (const int64_t dim : result.element_shape_.dims()) {
@@ -213,7 +215,8 @@ absl::StatusOr<Tensor> ComponentAssembler::Assemble(absl::Span<const int64_t> in
                                                     Shape shape) const {
   const int64_t row_bytes = output_values_ * static_cast<int64_t>(ElementSize(dtype_));
   const auto rows = static_cast<int64_t>(indices.size());
-  // kComponentBytesMax is divided by the row size, because rows times row size could overflow.
+  // kComponentBytesMax is divided by the row size, because the number of rows times the row size
+  // could overflow.
   if (row_bytes > 0 && rows > kComponentBytesMax / row_bytes) {
     return absl::ResourceExhaustedError(absl::StrCat("component ", component_, " of a batch of ",
                                                      rows, " is larger than ", kComponentBytesMax,
@@ -243,8 +246,8 @@ bool ComponentAssembler::CopiesShortRows() const {
 absl::Status ComponentAssembler::FillRow(int64_t index, std::byte* out) const {
   const int64_t range_value = source_.range_begin + index;
   const auto source_bytes = static_cast<size_t>(source_values_) * ElementSize(source_.dtype());
-  // The source is an array or a range. The value of a range is computed here and converted like a
-  // row of an array.
+  // A source is an array or a range. A value of a range is computed here and converted like a row
+  // of an array.
   const std::byte* const in = source_.array != nullptr
                                   ? source_.array->raw() + static_cast<size_t>(index) * source_bytes
                                   : reinterpret_cast<const std::byte*>(&range_value);
@@ -258,7 +261,7 @@ absl::Status ComponentAssembler::FillRow(int64_t index, std::byte* out) const {
   } else {
     std::memcpy(out, in, source_bytes);
   }
-  // Further rescales work in place, since `out` holds floats after the first rescale or one_hot.
+  // Further rescales work in place: `out` holds floats after the first rescale or one_hot.
   for (const Affine& affine : rescale_more_) {
     RescaleRow<float>(out, output_values_, affine.scale, affine.offset, floats);
   }
@@ -284,10 +287,11 @@ absl::Status ComponentAssembler::FillLabel(int64_t index, const std::byte* in,
   int64_t label = 0;
   if (IsFloat(source_.dtype())) {
     const double value = FloatAt(source_.dtype(), in);
-    // The negated comparison also refuses a NaN label, which fails every comparison.
+    // The negated comparison also refuses a label that is NaN, with which every comparison is
+    // false.
     if (!(value >= 0 && value < static_cast<double>(label_classes_))) return refuse(value);
     label = static_cast<int64_t>(value);
-    // A fractional label such as 1.5 changes when it is converted to an integer, and is refused.
+    // A label such as 1.5 changes when it is converted to an integer, and is refused.
     if (static_cast<double>(label) != value) return refuse(value);
   } else {
     label = IntegerAt(source_.dtype(), in, 0);
@@ -298,7 +302,7 @@ absl::Status ComponentAssembler::FillLabel(int64_t index, const std::byte* in,
 }
 
 absl::Status ComponentAssembler::FillOneHot(int64_t index, const std::byte* in, float* out) const {
-  // The whole one-hot row is zeroed first, because only one position per value is set to 1.
+  // The whole one-hot row is set to 0 first, because only one position per value is set to 1.
   std::fill_n(out, output_values_, 0.0f);
   if (label_classes_ > 0) {
     int64_t label = 0;

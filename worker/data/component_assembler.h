@@ -1,9 +1,9 @@
 #pragma once
 
-// Builds one component of an output element: copies the chosen rows of the source into the output
-// tensor and converts them on the way. A pipeline's value transforms (rescale, one_hot, flatten)
-// look at one element at a time. They therefore commute with the transforms that pick elements, and
-// are fused into the copy.
+// Builds one component of an element of a data set: copies the chosen rows of the source into a
+// tensor, and converts them on the way. The transforms of values (rescale, one_hot, class_labels,
+// flatten) look at one row at a time, so it does not matter whether rows are picked or converted
+// first. Both are done in one copy.
 
 #include <cstdint>
 #include <optional>
@@ -18,15 +18,15 @@
 
 namespace cohort {
 
-// The largest component of one output element, in bytes.
+// The largest size of one component of an element, in bytes.
 inline constexpr int64_t kComponentBytesMax = int64_t{2} << 30;
 
-// Immutable; thread-safe.
+// The assembler of one component. Immutable; thread-safe.
 class ComponentAssembler {
  public:
-  // Builds the assembler of one component from the transforms of `spec` that name `component`.
-  // Errors: INVALID_ARGUMENT naming the transform and the element type that the transform cannot
-  // take.
+  // Makes the assembler of component number `component` from the transforms of `spec` that name
+  // this component. Errors: INVALID_ARGUMENT naming the transform, and the type or value that it
+  // cannot take.
   static absl::StatusOr<ComponentAssembler> Build(const SourceComponent& source, uint32_t component,
                                                   const proto::DatasetSpec& spec);
 
@@ -34,13 +34,13 @@ class ComponentAssembler {
   DType dtype() const { return dtype_; }
   const Shape& element_shape() const { return element_shape_; }
 
-  // Batch() returns rows `indices` of the source with the batch as axis 0; Single() returns one row
-  // without a batch axis. Errors: INVALID_ARGUMENT for a label that is not one of the classes,
-  // naming the example and its file; RESOURCE_EXHAUSTED for a tensor beyond kComponentBytesMax.
+  // Batch() returns the rows `indices` of the source, converted, with the batch as axis 0. Single()
+  // returns one row without a batch axis. Errors: INVALID_ARGUMENT for a label or a one_hot value
+  // that is not one of the classes, naming the example and its file; RESOURCE_EXHAUSTED for a
+  // tensor of more than kComponentBytesMax bytes.
   absl::StatusOr<Tensor> Batch(absl::Span<const int64_t> indices) const;
   absl::StatusOr<Tensor> Single(int64_t index) const;
-  // Returns " of labels.idx" with the name of the source's file, for error messages, or an empty
-  // string if the source has no file.
+  // Returns " of " and the source's file, for error messages; empty if the source has no file.
   std::string OfFile() const;
 
  private:
@@ -53,7 +53,7 @@ class ComponentAssembler {
   absl::Status AddOneHot(const proto::OneHot& one_hot);
   absl::Status AddClassLabels(const proto::ClassLabels& labels);
   absl::StatusOr<Tensor> Assemble(absl::Span<const int64_t> indices, Shape shape) const;
-  // Returns true if each row has 4 or 8 bytes and is copied unchanged.
+  // Returns true if rows have 4 or 8 bytes and are copied unchanged.
   bool CopiesShortRows() const;
   absl::Status FillRow(int64_t index, std::byte* out) const;
   absl::Status FillOneHot(int64_t index, const std::byte* in, float* out) const;
@@ -61,16 +61,17 @@ class ComponentAssembler {
 
   SourceComponent source_;
   uint32_t component_ = 0;
-  // Number of values of one element in the source. one_hot multiplies this number by its depth.
+  // Number of values of one row in the source. A one_hot makes as many floats of each value as it
+  // has classes.
   int64_t source_values_ = 1;
   DType dtype_ = DType::kUndefined;
   Shape element_shape_;
   int64_t output_values_ = 1;
-  std::optional<Affine> rescale_;  // the first rescale, from the source's type to float
-  int64_t one_hot_depth_ = 0;      // depth of the one_hot transform; 0: the component has none
-  // Number of classes of a label component; 0: the component is not a label.
+  std::optional<Affine> rescale_;  // first rescale, which converts the source's type to float32
+  int64_t one_hot_depth_ = 0;  // number of classes of the one_hot transform; 0: no such transform
+  // Number of classes if the component is a label; 0: it is not.
   int64_t label_classes_ = 0;
-  std::vector<Affine> rescale_more_;  // further rescales, applied to the float output
+  std::vector<Affine> rescale_more_;  // further rescales, applied to float32 values
 };
 
 }  // namespace cohort

@@ -11,7 +11,8 @@ namespace cohort {
 
 namespace {
 
-// Returns the value of the last prefetch transform, at most kPrefetchMax.
+// Returns the value of the last prefetch transform, at most kPrefetchMax; 0 if there is none.
+// Errors: INVALID_ARGUMENT for a value below -1.
 absl::StatusOr<int64_t> PrefetchOf(const proto::DatasetSpec& spec) {
   constexpr int64_t kAutotune = -1;
   constexpr int64_t kAutotuneElements = 2;
@@ -23,13 +24,14 @@ absl::StatusOr<int64_t> PrefetchOf(const proto::DatasetSpec& spec) {
                                                      transform.prefetch(),
                                                      ": use -1 (automatic) or a count"));
     }
-    // A later prefetch transform replaces an earlier one, since an iterator has one buffer.
+    // A later prefetch replaces an earlier one, because an iterator has one queue of elements.
     prefetch = transform.prefetch() == kAutotune ? kAutotuneElements : transform.prefetch();
   }
   return std::min(prefetch, kPrefetchMax);
 }
 
-// Refuses a transform of `spec` that names a component which the source does not have.
+// Checks that the source has every component that a transform of `spec` names; `components` is
+// their number. Errors: INVALID_ARGUMENT naming a missing component.
 absl::Status CheckComponents(const proto::DatasetSpec& spec, size_t components) {
   for (const proto::DatasetTransform& transform : spec.transforms()) {
     uint32_t component = 0;
@@ -77,7 +79,7 @@ void Dataset::DescribeElement() {
     proto::ComponentSpec* const spec = element_spec_.add_components();
     spec->set_dtype(static_cast<int32_t>(component.dtype()));
     spec->set_name(component.name());
-    // A batch has no fixed number of rows if the last batch may be short, as in tf.data.
+    // A batch has no fixed number of rows if the last batch may be shorter, as in tf.data.
     if (plan_.batched()) spec->add_dims(plan_.drop_remainder() ? plan_.batch_size() : -1);
     for (const int64_t dim : component.element_shape().dims()) spec->add_dims(dim);
   }
@@ -85,12 +87,11 @@ void Dataset::DescribeElement() {
 
 absl::StatusOr<std::vector<int64_t>> Dataset::Locate(
     const proto::IteratorPosition& position) const {
-  // A cursor holds the shuffle orders that its last reader used. With a cursor, sequential reads
-  // need no lookup in the orders' cache.
+  // The cursor holds the shuffle orders that its last reader used, so sequential reads need no
+  // lookup of orders.
   OrderCursor cursor = TakeCursor();
   absl::StatusOr<std::vector<int64_t>> indices = plan_.Locate(position, cursor);
-  // The cursor is returned before the rows are copied, so that other readers can use it during the
-  // copy.
+  // The cursor is returned before rows are copied, so that other readers can use it meanwhile.
   ReturnCursor(std::move(cursor));
   if (absl::IsOutOfRange(indices.status()) && !files_.empty()) {
     return absl::OutOfRangeError(absl::StrCat(indices.status().message(), OfFiles(), " (",
@@ -115,7 +116,7 @@ std::string Dataset::OfFiles() const {
 std::string Dataset::ExampleName(const proto::IteratorPosition& position, int64_t row,
                                  size_t component) const {
   const absl::StatusOr<std::vector<int64_t>> indices = Locate(position);
-  // If the position is invalid or the row is not in its element, the name is just the row's number.
+  // The name is only the row's number if the position, the row or the component does not exist.
   if (!indices.ok() || row < 0 || static_cast<size_t>(row) >= indices->size() ||
       component >= components_.size()) {
     return absl::StrCat("row ", row, " of the batch");
@@ -145,15 +146,14 @@ OrderCursor Dataset::TakeCursor() const {
 
 void Dataset::ReturnCursor(OrderCursor cursor) const {
   MutexLock lock(mutex_);
-  // At most kCursorsMax cursors are kept. A reader without a cursor only has to look up its shuffle
-  // order in the cache.
+  // Surplus cursors are dropped: a reader without a cursor only has to look up its shuffle orders.
   if (cursors_.size() < kCursorsMax) cursors_.push_back(std::move(cursor));
 }
 
 absl::StatusOr<std::unique_ptr<DatasetIterator>> Dataset::MakeIterator(
     const proto::IteratorPosition& position) const {
   const int64_t elements = plan_.elements_per_epoch();
-  // The position just after the last element is valid, since a finished iterator reports it.
+  // The position just after the last element is valid, because an iterator at its end reports it.
   if (position.epoch() < 0 || position.element() < 0 ||
       (elements != kEndless && position.element() > elements)) {
     return absl::InvalidArgumentError(
@@ -166,8 +166,8 @@ absl::StatusOr<std::unique_ptr<DatasetIterator>> Dataset::MakeIterator(
 DatasetIterator::DatasetIterator(std::shared_ptr<const Dataset> dataset,
                                  proto::IteratorPosition position)
     : dataset_(std::move(dataset)), start_epoch_(position.epoch()), position_(position) {
-  // A position after the last element of an epoch becomes the start of the next epoch, if the
-  // pipeline ends with a repeat.
+  // If the pipeline ends with a repeat, the position after the last element of one repetition is
+  // the start of the next repetition.
   if (position_.element() > 0 && position_.element() == dataset_->plan().elements_per_epoch()) {
     position_.set_element(position_.element() - 1);
     position_ = dataset_->plan().Next(position_);
@@ -176,8 +176,7 @@ DatasetIterator::DatasetIterator(std::shared_ptr<const Dataset> dataset,
 
 absl::StatusOr<std::optional<Element>> DatasetIterator::Next() {
   if (dataset_->plan().AtEnd(position_, start_epoch_)) return std::nullopt;
-  // The iterator's position moves only after a success, so a caller can ask for a failed element
-  // again.
+  // The position moves only after a success, so that the caller can ask for a failed element again.
   ASSIGN_OR_RETURN(Element element, dataset_->ElementAt(position_));
   position_ = dataset_->plan().Next(position_);
   return element;

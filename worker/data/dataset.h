@@ -1,10 +1,10 @@
 #pragma once
 
-// A data set is a source and the transforms of a proto::DatasetSpec, named as in tf.data. Every
-// element can be made from its position alone (index_plan.h), so the same position gives the same
-// examples on every worker and in every attempt. An iterator is a data set and a position. An
-// element is one tensor for each component of the source; after batch, axis 0 of each tensor counts
-// the examples.
+// A data set is a source of examples and the transforms of a proto::DatasetSpec, named as in
+// tf.data. An element is one tensor for each component of the source; with a batch transform, an
+// element is a batch and axis 0 of each tensor counts its examples. Every element can be made from
+// its position alone (index_plan.h), so the same position gives the same examples on every worker
+// and in every attempt. An iterator is a data set and a position.
 
 #include <cstdint>
 #include <memory>
@@ -25,60 +25,65 @@ namespace cohort {
 
 using Element = std::vector<Tensor>;
 
-// The largest number of elements that a prefetch transform holds ready.
+// The largest number of elements that an iterator makes before they are asked for.
 inline constexpr int64_t kPrefetchMax = 64;
 
 class DatasetIterator;
 
-// Thread-safe.
+// A data set. Thread-safe.
 class Dataset : public std::enable_shared_from_this<Dataset> {
  public:
-  // Builds the data set and reads its files, which is slow. The result is shared because iterators
+  // Makes the data set and reads its files, which is slow. The result is shared, because iterators
   // and running closures use a data set after its release. Errors: those of SourceCache::Open,
   // IndexPlan::Build and ComponentAssembler::Build; INVALID_ARGUMENT for a transform that names a
-  // component the source does not have.
+  // component which the source does not have, and for a prefetch below -1.
   static absl::StatusOr<std::shared_ptr<const Dataset>> Build(const proto::DatasetSpec& spec,
                                                               SourceCache& sources);
 
   const proto::ElementSpec& element_spec() const { return element_spec_; }
-  int64_t cardinality() const { return plan_.cardinality(); }  // kEndless for endless data
+  // Number of elements; kEndless for endless data.
+  int64_t cardinality() const { return plan_.cardinality(); }
   uint32_t content() const { return content_; }  // checksum of the source's data (Source::content)
-  const std::vector<proto::DataFile>& files() const { return files_; }  // Source::files
+  // The source's files (Source::files).
+  const std::vector<proto::DataFile>& files() const { return files_; }
   const IndexPlan& plan() const { return plan_; }
-  // Returns how many elements an iterator holds ready: the value of the last prefetch transform, at
-  // most kPrefetchMax, or 0 without a prefetch transform.
+  // Returns how many elements an iterator makes before they are asked for: the value of the last
+  // prefetch transform, at most kPrefetchMax, or 0 without a prefetch transform.
   int64_t prefetch() const { return prefetch_; }
 
-  // Returns the element at `position`. Errors: OUT_OF_RANGE past the end of the data;
-  // INVALID_ARGUMENT for a bad position or an example with a bad class.
+  // Returns the element at `position`. Errors: OUT_OF_RANGE if the data end before `position`;
+  // INVALID_ARGUMENT for a negative position, or an example whose label is not one of the classes;
+  // RESOURCE_EXHAUSTED for an element that is too large.
   absl::StatusOr<Element> ElementAt(const proto::IteratorPosition& position) const;
 
-  // Returns " of a.idx, b.idx" with the full paths of the source's files, for error messages, or an
-  // empty string if the source has no files.
+  // Returns " of " and the full paths of the source's files, for error messages; empty if the
+  // source has no files.
   std::string OfFiles() const;
 
-  // Names the example in row `row` of the element at `position`, for error messages, as
-  // "example 17 of x.idx". The file is that of `component`.
+  // Returns a name for the example in row `row` of the element at `position`, for error messages:
+  // "example 17 of x.idx", with the file from which `component` was read.
   std::string ExampleName(const proto::IteratorPosition& position, int64_t row,
                           size_t component) const;
 
-  // Makes an iterator that starts at `position`. Errors: INVALID_ARGUMENT for a position outside
-  // the data set; the position just after the last element is allowed.
+  // Makes an iterator whose first element is at `position`. Errors: INVALID_ARGUMENT for a position
+  // outside the data set; the position just after the last element is allowed.
   absl::StatusOr<std::unique_ptr<DatasetIterator>> MakeIterator(
       const proto::IteratorPosition& position) const;
 
  private:
   Dataset(IndexPlan plan, std::vector<ComponentAssembler> components, const Source& source);
   void DescribeElement();
-  // Returns the source indices of the element at `position`. The error past the end of the data
-  // names the files and how many elements they have.
+  // Returns the numbers of the examples in the source of which the element at `position` consists.
+  // Errors: those of IndexPlan::Locate; past the end of the data, the message also names the files
+  // and the number of their examples.
   absl::StatusOr<std::vector<int64_t>> Locate(const proto::IteratorPosition& position) const;
   absl::StatusOr<Element> Assemble(absl::Span<const int64_t> indices) const;
   OrderCursor TakeCursor() const;
   void ReturnCursor(OrderCursor cursor) const;
 
-  // The number of cursors (shuffle orders that a reader used last) that are kept for later readers.
-  // Up to this number of concurrent readers find their orders without a lookup in the cache.
+  // The largest number of cursors that wait for their next reader. A cursor holds the shuffle
+  // orders that its last reader used. So many concurrent readers find their orders without a
+  // lookup.
   static constexpr size_t kCursorsMax = 4;
 
   const IndexPlan plan_;
@@ -91,13 +96,13 @@ class Dataset : public std::enable_shared_from_this<Dataset> {
   mutable std::vector<OrderCursor> cursors_ ABSL_GUARDED_BY(mutex_);
 };
 
-// A data set and the position of its next element. Thread-compatible.
+// An iterator: a data set and the position of the next element. Thread-compatible.
 class DatasetIterator {
  public:
   DatasetIterator(std::shared_ptr<const Dataset> dataset, proto::IteratorPosition position);
 
   // Returns the next element, or nullopt at the end of the data. Errors: those of
-  // Dataset::ElementAt; the position then stays where it was.
+  // Dataset::ElementAt; the iterator then stays where it is.
   absl::StatusOr<std::optional<Element>> Next();
 
   const std::shared_ptr<const Dataset>& dataset() const { return dataset_; }

@@ -19,8 +19,8 @@ ElementStream::ElementStream(Executor& executor, std::unique_ptr<DatasetIterator
       dataset_(iterator->dataset()),
       iterator_(std::move(iterator)) {}
 
-// Answers one request with the next ready element. If no element is ready and the stream has ended,
-// the answer is the end of the data or the error. Returns false if there is no answer yet.
+// Takes the answer to one request: the next ready element, or, if none is ready and the stream has
+// ended, the end of the data or the error. Returns false if there is no answer yet.
 bool ElementStream::TakeReadyLocked(absl::StatusOr<std::optional<Item>>& result) {
   if (!ready_.empty()) {
     result = std::move(ready_.front());
@@ -40,23 +40,22 @@ void ElementStream::Next(Done done) {
   absl::StatusOr<std::optional<Item>> result = std::nullopt;
   {
     MutexLock lock(mutex_);
-    // A request joins the queue if earlier requests wait, so that answers keep the order of the
+    // A request also waits if earlier requests wait, so that answers keep the order of the
     // requests.
     if (!waiting_.empty() || !TakeReadyLocked(result)) {
       waiting_.push_back(std::move(done));
     }
   }
-  // The stream starts to make the next element before it calls `done`, so that the element is made
-  // while the caller works.
+  // The next element is begun before `done` is called, so that it is made while the caller works.
   FillIfNeeded();
-  // `done` is called outside the lock, because the caller may ask for the next element in `done`.
+  // `done` is called outside the lock, because it may ask for the next element.
   if (done) done(std::move(result));
 }
 
 void ElementStream::FillIfNeeded() {
   {
     MutexLock lock(mutex_);
-    // Only one FillOne() runs at a time, since the iterator is not thread-safe.
+    // One task at a time makes elements, because the iterator is not thread-safe.
     if (filling_ || ended_.has_value()) return;
     if (ready_.size() >= prefetch_ + waiting_.size()) return;
     filling_ = true;
@@ -65,7 +64,7 @@ void ElementStream::FillIfNeeded() {
 }
 
 void ElementStream::FillOne() {
-  // The iterator is used without the lock, since `filling_` keeps other tasks from using it.
+  // The iterator is used without the lock: while `filling_` is set, no other task uses it.
   const proto::IteratorPosition position = iterator_->position();
   absl::StatusOr<std::optional<Element>> element = iterator_->Next();
   std::vector<std::pair<Done, absl::StatusOr<std::optional<Item>>>> answers;
@@ -79,7 +78,8 @@ void ElementStream::FillOne() {
     } else {
       ready_.push_back(Item{**std::move(element), position, iterator_->position()});
     }
-    // Elements made before the end or the error are still given to waiting requests, in order.
+    // Waiting requests get the elements that were made before the end or the error, then the end or
+    // the error.
     absl::StatusOr<std::optional<Item>> result = std::nullopt;
     while (!waiting_.empty() && TakeReadyLocked(result)) {
       answers.emplace_back(std::move(waiting_.front()), std::move(result));
@@ -87,7 +87,7 @@ void ElementStream::FillOne() {
     }
   }
   FillIfNeeded();
-  // `done` is called outside the lock, because the caller may ask for the next element in `done`.
+  // `done` is called outside the lock, because it may ask for the next element.
   for (auto& [done, result] : answers) done(std::move(result));
 }
 

@@ -1,9 +1,9 @@
 #pragma once
 
-// An iterator that works ahead: it makes up to `prefetch` elements on the executor before a caller
-// asks for them. Requests are answered in the order of their arrival, each with the position that
-// follows its element. An element that was prefetched but not returned does not advance the
-// reported position.
+// An iterator that works ahead: it makes up to `prefetch` elements on the executor before they are
+// asked for. Requests are answered in the order of their arrival. Each answer has the position
+// after its element, from which another iterator can continue; elements that were made but not
+// given out do not count.
 
 #include <deque>
 #include <memory>
@@ -17,7 +17,8 @@
 
 namespace cohort {
 
-// A queue of elements in front of a DatasetIterator, shared by its readers. Thread-safe.
+// The elements of a DatasetIterator for several readers, of which each gets other elements.
+// Thread-safe.
 class ElementStream : public std::enable_shared_from_this<ElementStream> {
  public:
   struct Item {
@@ -30,17 +31,18 @@ class ElementStream : public std::enable_shared_from_this<ElementStream> {
   using Done = absl::AnyInvocable<void(absl::StatusOr<std::optional<Item>>)>;
 
   struct Options {
-    int64_t prefetch = 0;  // 0: an element is made only when a caller asks for it
+    // Elements to make ahead; 0: an element is made only when it is asked for.
+    int64_t prefetch = 0;
   };
 
-  // Starts to fill the stream. The result is shared because the task that makes the next element
-  // holds it.
+  // Makes a stream and starts to make elements. The result is shared, because the task that makes
+  // an element holds it.
   static std::shared_ptr<ElementStream> Start(Executor& executor,
                                               std::unique_ptr<DatasetIterator> iterator,
                                               Options options);
 
-  // Asks for the next element. `done` runs on the executor, or inside this call if an element is
-  // ready.
+  // Asks for the next element. `done` runs once: inside this call if an element is ready or the
+  // stream has ended, else on the executor.
   void Next(Done done);
 
   // The data set whose elements the stream gives.
@@ -56,14 +58,14 @@ class ElementStream : public std::enable_shared_from_this<ElementStream> {
   Executor& executor_;
   const size_t prefetch_;
   const std::shared_ptr<const Dataset> dataset_;
-  // The iterator, used only by the task for which `filling_` was set.
+  // The iterator. Only the task for which `filling_` was set uses it.
   const std::unique_ptr<DatasetIterator> iterator_;
   Mutex mutex_;
   bool filling_ ABSL_GUARDED_BY(mutex_) = false;
   std::deque<Item> ready_ ABSL_GUARDED_BY(mutex_);
   std::deque<Done> waiting_ ABSL_GUARDED_BY(mutex_);
-  // The end of the stream: OK after the last element, or the error that stopped the iterator. Every
-  // further request gets this answer.
+  // The answer to every request after the last element: OK at the end of the data, or the error
+  // that stopped the iterator. Empty while elements may follow.
   std::optional<absl::Status> ended_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -18,10 +18,12 @@ absl::Status BadHeader(const std::string& path, absl::string_view what) {
       path, ": ", what, "; check that this is the IDX file you meant, or fetch it again"));
 }
 
-// The IDX type byte of 16-bit integers. Tensors have no 16-bit integers, so they are read as int32.
+// The type byte of 16-bit integers. Tensors have no such type, so 16-bit integers are read as
+// int32.
 constexpr unsigned char kShorts = 0x0b;
 
-// Maps the type byte of an IDX file to the type of the tensor.
+// Returns the type of the tensor for the type byte of an IDX file. Errors: DATA_LOSS for an unknown
+// type byte.
 absl::StatusOr<DType> TypeOfIdx(const std::string& path, unsigned char type) {
   switch (type) {
     case 0x08:
@@ -48,7 +50,7 @@ Word Reversed(Word word) {
   return __builtin_bswap64(word);
 }
 
-// Converts big-endian words to the processor's little-endian order. The data may be unaligned.
+// Converts big-endian words to little-endian ones, in place. `data` need not be aligned.
 template <typename Word>
 void ReverseWords(std::byte* data, size_t bytes) {
   for (size_t i = 0; i < bytes; i += sizeof(Word)) {
@@ -59,8 +61,8 @@ void ReverseWords(std::byte* data, size_t bytes) {
   }
 }
 
-// Converts 16-bit big-endian integers to int32. `in` may be the second half of `out`: each value is
-// read before the write that overwrites its bytes.
+// Converts big-endian 16-bit integers to int32. `in` may be the second half of `out`: each value is
+// read before its bytes are overwritten.
 void WidenShorts(const std::byte* in, int32_t* out, int64_t count) {
   for (int64_t i = 0; i < count; ++i) {
     const auto high = std::to_integer<uint32_t>(in[2 * i]);
@@ -71,14 +73,14 @@ void WidenShorts(const std::byte* in, int32_t* out, int64_t count) {
 
 struct Header {
   DType dtype = DType::kUndefined;  // type of the values in the tensor
-  size_t word = 0;                  // bytes of one value in the IDX file
+  size_t word = 0;                  // size of one value in the file, in bytes
   Shape shape;
 };
 
 absl::StatusOr<Header> ReadHeader(ByteStream& stream, const std::string& path) {
   std::array<unsigned char, 4> magic{};
   RETURN_IF_ERROR(stream.Read(absl::MakeSpan(reinterpret_cast<char*>(magic.data()), 4)));
-  // A file in another format fails this check, so the error message shows the file's first bytes.
+  // A file in another format fails this check, so the message shows the file's first bytes.
   if (magic[0] != 0 || magic[1] != 0) {
     const absl::string_view bytes(reinterpret_cast<char*>(magic.data()), magic.size());
     return BadHeader(path, absl::StrCat("starts with ", absl::BytesToHexString(bytes),
@@ -96,22 +98,22 @@ absl::StatusOr<Header> ReadHeader(ByteStream& stream, const std::string& path) {
     std::array<unsigned char, 4> be{};
     RETURN_IF_ERROR(stream.Read(absl::MakeSpan(reinterpret_cast<char*>(be.data()), 4)));
     dims.push_back(int64_t{be[0]} << 24 | int64_t{be[1]} << 16 | int64_t{be[2]} << 8 | be[3]);
-    // Axis 0 may be 0, for a file without elements. All other axes must have a size.
+    // Axis 0 may be 0, for a file without elements. No other axis may be 0.
     if (axis > 0 && dims.back() == 0) return BadHeader(path, "has elements of size 0");
   }
   header.shape = Shape(absl::MakeConstSpan(dims));
   return header;
 }
 
-// Checks the size in an IDX header against the file's length, before memory is allocated.
+// Checks that the file can hold as many values as its header says, before memory is allocated for
+// them. Errors: DATA_LOSS for more values than this or more than kIdxBytesMax bytes of tensor.
 absl::Status CheckSize(const Header& header, const ByteStream& stream, const std::string& path) {
   uint64_t bytes = header.word;
   bool overflow = false;
   for (const int64_t dim : header.shape.dims()) {
     overflow |= __builtin_mul_overflow(bytes, static_cast<uint64_t>(dim), &bytes);
   }
-  // 16-bit integers become int32 in the tensor, which is then twice as large as the data in the
-  // file.
+  // A tensor of 16-bit integers takes twice the bytes that the file has, because it is int32.
   const uint64_t tensors = kIdxBytesMax / (ElementSize(header.dtype) / header.word);
   const uint64_t limit = std::min(tensors, stream.max_bytes());
   if (!overflow && bytes <= limit) return absl::OkStatus();
@@ -128,11 +130,11 @@ absl::StatusOr<Tensor> ReadIdx(FileSystem& files, const std::string& path) {
   RETURN_IF_ERROR(CheckSize(header, *stream, path));
   Tensor tensor(header.dtype, header.shape);
   const size_t bytes = static_cast<size_t>(header.shape.num_elements()) * header.word;
-  // Values that are narrower in the file are read into the second half of the tensor and are
-  // widened from there.
+  // Values that are narrower in the file than in the tensor are read into the second half of the
+  // tensor, and widened from there.
   std::byte* const values = tensor.mutable_raw() + (tensor.num_bytes() - bytes);
   RETURN_IF_ERROR(stream->Read(absl::MakeSpan(reinterpret_cast<char*>(values), bytes)));
-  // ExpectEnd() verifies gzip's checksum before any value is used.
+  // The checksum of a gzip file is verified before any value is used.
   RETURN_IF_ERROR(stream->ExpectEnd());
   if (header.word == 2) WidenShorts(values, tensor.mutable_data<int32_t>(), tensor.num_elements());
   if (header.word == 4) ReverseWords<uint32_t>(values, bytes);

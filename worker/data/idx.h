@@ -1,12 +1,12 @@
 #pragma once
 
-// An IDX file is one array: two zero bytes, a type byte, the rank, one big-endian uint32 for each
-// axis, then the values in big-endian and row-major order. Axis 0 counts the elements. The file is
-// plain or packed as one gzip member; its first bytes tell which. 16-bit integers are read as
-// int32.
+// The IDX format, in which the MNIST files are. A file is one array: two zero bytes, a type byte,
+// the rank, one big-endian uint32 for each axis, then the values, big-endian and in row-major
+// order. Axis 0 counts the elements. The file is plain or packed as one gzip member, which its
+// first bytes tell. 16-bit integers are read as int32.
 //
-// No memory is allocated for the values before the header has been checked against the length of
-// the file (deflate expands data by a factor of 1032 at most). Every byte is accounted for: a file
+// Memory for the values is allocated only after the header has been checked against the length of
+// the file (deflate expands data by a factor of at most 1032). Every byte is accounted for: a file
 // that is shorter or longer than its header says, or that fails gzip's checksum, is refused.
 
 #include "absl/status/statusor.h"
@@ -15,12 +15,12 @@
 
 namespace cohort {
 
-// The largest array that ReadIdx reads, in bytes.
+// The largest array that ReadIdx() accepts, in bytes.
 inline constexpr uint64_t kIdxBytesMax = uint64_t{4} << 30;
 inline constexpr int kIdxRankMax = 8;
 
-// Reads an IDX file into a tensor. Errors: DATA_LOSS naming `path`, what is wrong and what to do;
-// NOT_FOUND, PERMISSION_DENIED or UNAVAILABLE from the file system.
+// Reads an IDX file into a tensor. Errors: DATA_LOSS naming `path`, what is wrong with the file and
+// what to do; NOT_FOUND, PERMISSION_DENIED or UNAVAILABLE from the file system.
 absl::StatusOr<Tensor> ReadIdx(FileSystem& files, const std::string& path);
 
 }  // namespace cohort

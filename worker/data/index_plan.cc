@@ -18,20 +18,19 @@ ElementOrder MakeShuffleOrder(const ShuffleOrderOptions& options) {
   const auto n = static_cast<uint32_t>(options.elements);
   const auto filled =
       static_cast<uint32_t>(std::min<int64_t>(options.elements, options.buffer_size));
-  // Each iteration of the shuffle has its own random stream, so the order depends on (seed,
-  // iteration) alone.
+  // Each pass has its own random stream, so its order depends on the seed and the pass number only.
   const RandomStream random = RandomStream(options.seed, "shuffle").Child(options.iteration);
   ElementOrder buffer(filled);
   for (uint32_t i = 0; i < filled; ++i) buffer[i] = i;
   ElementOrder order(n);
   uint32_t next = filled;
-  // The number of slots of the shuffle buffer that still hold an input index.
+  // The number of buffer slots that still hold an input index.
   uint32_t live = filled;
   for (uint32_t i = 0; i < n; ++i) {
     uint32_t& slot = buffer[random.Below(i, live)];
     order[i] = slot;
-    // When the input is used up, the value of the last full slot moves into the emptied slot, so
-    // that slots [0, live) stay full.
+    // When the input is used up, the index in the last full slot moves to the slot that was
+    // emptied, so that slots [0, live) stay full.
     slot = next < n ? next++ : buffer[--live];
   }
   return order;
@@ -41,21 +40,21 @@ ShuffleOrders::ShuffleOrders(const proto::Shuffle& shuffle, int64_t elements)
     : shuffle_(shuffle), elements_(elements) {}
 
 std::shared_ptr<const ElementOrder> ShuffleOrders::Get(uint64_t iteration) {
-  // Without reshuffling, all iterations of the shuffle use the order of iteration 0.
+  // Without reshuffling, all passes have the order of pass 0.
   const uint64_t key = shuffle_.reshuffle_each_iteration() ? iteration : 0;
   {
     MutexLock lock(mutex_);
     const auto found = orders_.find(key);
     if (found != orders_.end()) return found->second;
   }
-  // The shuffle order is computed outside the lock. Two readers may then compute the same order
-  // twice, which costs only time.
+  // The order is computed outside the lock. Two readers may then compute the same order, which
+  // costs only time.
   auto order = std::make_shared<const ElementOrder>(
       MakeShuffleOrder({elements_, shuffle_.buffer_size(), shuffle_.seed(), key}));
   MutexLock lock(mutex_);
   orders_[key] = order;
   while (orders_.size() > kOrdersMax) {
-    // Drops the cached shuffle order whose iteration is farthest from `key`.
+    // Drops the order whose pass number is farthest from `key`.
     auto first = orders_.begin();
     auto last = std::prev(orders_.end());
     orders_.erase(key - first->first >= last->first - key ? first : last);
@@ -65,13 +64,13 @@ std::shared_ptr<const ElementOrder> ShuffleOrders::Get(uint64_t iteration) {
 
 namespace {
 
-// The number of iterations that are reserved for an endless repeat inside another repeat. Each pass
-// of the outer repeat thus has its own range of iteration numbers.
+// The number of pass numbers that an endless repeat inside another repeat may use, so that each
+// pass of the outer repeat has a range of its own.
 constexpr uint64_t kEndlessStride = uint64_t{1} << 32;
-// The upper bound of the epoch number in a position.
+// The bound of the pass number ("epoch") in a position; valid numbers are below.
 constexpr int64_t kEpochsMax = int64_t{1} << 32;
 
-// Returns an error that names a transform of the pipeline, its bad value and the remedy.
+// Returns INVALID_ARGUMENT naming a transform, its bad value and the remedy.
 absl::Status Bad(absl::string_view transform, int64_t value, absl::string_view remedy) {
   return absl::InvalidArgumentError(
       absl::StrCat("transform ", transform, " has the value ", value, ": ", remedy));
@@ -97,7 +96,7 @@ absl::StatusOr<IndexPlan::Stage> IndexPlan::MakeShuffle(const proto::Shuffle& sh
   if (shuffle.buffer_size() < 1) {
     return Bad("shuffle.buffer_size", shuffle.buffer_size(), "it must be at least 1");
   }
-  // The order of a shuffle is an array in memory, so endless data cannot be shuffled.
+  // A shuffle order is an array in memory, so endless data cannot be shuffled.
   if (input == kEndless || input > kShuffleElementsMax) {
     return absl::InvalidArgumentError(absl::StrCat(
         "transform shuffle reads ", input == kEndless ? "endless" : "too much",
@@ -131,7 +130,7 @@ absl::StatusOr<IndexPlan::Stage> IndexPlan::MakeStage(const proto::DatasetTransf
       const int64_t index = transform.shard().index();
       if (num < 1) return Bad("shard.num_shards", num, "it must be at least 1");
       if (index < 0 || index >= num) return Bad("shard.index", index, "use 0 to num_shards - 1");
-      // A shard has the input elements index, index + num, index + 2 * num and so on.
+      // A shard has the input elements index, index + num, index + 2 * num, and so on.
       const int64_t output = endless ? kEndless : input > index ? (input - index - 1) / num + 1 : 0;
       return Stage{Kind::kShard, input, output, num, index, nullptr};
     }
@@ -140,7 +139,7 @@ absl::StatusOr<IndexPlan::Stage> IndexPlan::MakeStage(const proto::DatasetTransf
       if (size < 1 || size > kBatchMax) {
         return Bad("batch.size", size, absl::StrCat("use 1 to ", kBatchMax));
       }
-      // The incomplete last batch counts as an element unless drop_remainder is set.
+      // An incomplete last batch counts as an element unless drop_remainder is set.
       const int64_t rest = transform.batch().drop_remainder() ? 0 : input % size != 0;
       return Stage{Kind::kBatch, input, endless ? kEndless : input / size + rest, size, 0, nullptr};
     }
@@ -164,14 +163,14 @@ absl::Status IndexPlan::Add(Stage stage) {
   return absl::OkStatus();
 }
 
-// Checks the product of batch size and shard counts in endless data, since an output index is
-// multiplied by this product to give the source index.
+// Checks the product of the batch size and the shard counts in endless data, by which Locate()
+// multiplies an output index. Errors: INVALID_ARGUMENT if the product exceeds kEndlessScaleMax.
 absl::Status IndexPlan::CheckScale() const {
   int64_t scale = 1;
   for (const Stage& stage : stages_) {
     if (stage.output != kEndless) continue;
     if (stage.kind != Kind::kBatch && stage.kind != Kind::kShard) continue;
-    // kEndlessScaleMax is divided by the product of the earlier stages, because multiplying could
+    // kEndlessScaleMax is divided by the product of earlier stages, because a multiplication could
     // overflow.
     if (stage.a > kEndlessScaleMax / scale) {
       return Bad("shard or batch", stage.a, "too large for endless data: put repeat last");
@@ -204,8 +203,7 @@ absl::StatusOr<IndexPlan> IndexPlan::Build(int64_t source_elements,
     RETURN_IF_ERROR(plan.Add(std::move(stage)));
   }
   RETURN_IF_ERROR(plan.CheckScale());
-  // A final repeat is not a stage of the plan, because the epoch of a position counts the
-  // repetitions.
+  // A final repeat is not a stage, because the pass number in a position counts its repetitions.
   if (!plan.stages_.empty() && plan.stages_.back().kind == Kind::kRepeat) {
     plan.epochs_ = plan.stages_.back().a;
     plan.final_repeat_ = true;
@@ -222,7 +220,7 @@ int64_t IndexPlan::cardinality() const {
   const int64_t elements = elements_per_epoch();
   if (elements == 0 || epochs_ == 0) return 0;
   if (elements == kEndless || epochs_ == kEndless) return kEndless;
-  return elements * epochs_;  // Build() refused plans in which this product overflows
+  return elements * epochs_;  // Build() has refused plans in which this product overflows
 }
 
 IndexPlan::Place IndexPlan::Through(size_t index, Place place, OrderCursor& cursor) const {
@@ -235,8 +233,7 @@ IndexPlan::Place IndexPlan::Through(size_t index, Place place, OrderCursor& curs
     case Kind::kShard:
       return {place.iteration, place.index * stage.a + stage.b};
     case Kind::kRepeat: {
-      // Every pass of a repeat has its own iteration number, so that every pass has its own shuffle
-      // order.
+      // Every repetition gets a pass number of its own, and so its own shuffle order.
       const uint64_t times = stage.a == kEndless ? kEndlessStride : static_cast<uint64_t>(stage.a);
       if (stage.input == kEndless) return {place.iteration * times, place.index};
       const auto pass = static_cast<uint64_t>(place.index / stage.input);
@@ -244,8 +241,7 @@ IndexPlan::Place IndexPlan::Through(size_t index, Place place, OrderCursor& curs
     }
     case Kind::kShuffle: {
       OrderCursor::Entry& entry = cursor.entries[index];
-      // Sequential reads stay in one iteration of the shuffle, so they look up its order in the
-      // cache only once.
+      // Sequential reads stay in one pass, so they look up its shuffle order only once.
       if (entry.iteration != place.iteration || entry.order == nullptr) {
         entry = {place.iteration, stage.orders->Get(place.iteration)};
       }
@@ -270,8 +266,8 @@ absl::StatusOr<std::vector<int64_t>> IndexPlan::Locate(const proto::IteratorPosi
                                                    ", element ", position.element(),
                                                    ") is not in any data set"));
   }
-  // The element's number is limited even for endless data, so that no index below overflows (see
-  // CheckScale).
+  // The element number is bounded even for endless data, so that no index below overflows
+  // (CheckScale).
   const int64_t elements = elements_per_epoch();
   if (position.element() >= (elements == kEndless ? kEndlessElementsMax : elements) ||
       (final_repeat_ && epochs_ != kEndless && position.epoch() >= epochs_)) {
@@ -281,8 +277,7 @@ absl::StatusOr<std::vector<int64_t>> IndexPlan::Locate(const proto::IteratorPosi
   cursor.entries.resize(stages_.size());
   const Place top{static_cast<uint64_t>(position.epoch()), position.element()};
   if (!batched()) return std::vector<int64_t>{Descend(stages_.size(), 0, top, cursor).index};
-  // Stages of the pipeline after the batch move whole batches; stages before the batch move single
-  // examples.
+  // Stages after the batch transform move whole batches; stages before it move single examples.
   const Place first = Descend(stages_.size(), batch_stage_, top, cursor);
   const int64_t input = stages_[batch_stage_].input;
   const int64_t count =
@@ -299,7 +294,7 @@ absl::StatusOr<std::vector<int64_t>> IndexPlan::Locate(const proto::IteratorPosi
 proto::IteratorPosition IndexPlan::Next(const proto::IteratorPosition& position) const {
   proto::IteratorPosition next = position;
   next.set_element(position.element() + 1);
-  // Without a final repeat, a position never moves from one epoch to the next.
+  // Without a final repeat, a position never moves from one pass to the next.
   if (final_repeat_ && next.element() == elements_per_epoch()) {
     next.set_epoch(position.epoch() + 1);
     next.set_element(0);
@@ -309,8 +304,8 @@ proto::IteratorPosition IndexPlan::Next(const proto::IteratorPosition& position)
 
 bool IndexPlan::AtEnd(const proto::IteratorPosition& position, int64_t start_epoch) const {
   const int64_t elements = elements_per_epoch();
-  // An epoch without elements is always at its end. Otherwise an endless repeat of it would never
-  // end.
+  // A pass without elements is always at its end, because an endless repeat of it would otherwise
+  // never end.
   if (elements == 0) return true;
   if (final_repeat_) return epochs_ != kEndless && position.epoch() >= epochs_;
   return position.epoch() > start_epoch || (elements != kEndless && position.element() >= elements);

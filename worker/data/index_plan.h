@@ -1,16 +1,17 @@
 #pragma once
 
-// An input pipeline expressed as arithmetic on indices. Every source is an array. Each transform
-// that picks or orders elements (skip, take, shard, shuffle, repeat, batch) is therefore a function
+// An input pipeline as arithmetic on indices. Every source is an array of examples. So each
+// transform that picks or orders elements (skip, take, shard, shuffle, repeat, batch) is a function
 // from an index of its output to an index of its input, and a pipeline is the composition of these
-// functions. Any element is found from its position alone, so iterators can be restored and splits
-// are independent.
+// functions. Any element is found from its position alone, so an iterator can continue from any
+// position, and workers can read different positions independently.
 //
-// A position is (epoch, element). If the pipeline's last transform that picks elements is a repeat,
-// the epoch is the repetition and the element counts inside the repetition. Otherwise the pipeline
-// is one repetition long, and other epochs name further passes over the pipeline, each with its own
-// shuffle order. If batch comes after repeat, elements are counted through all repetitions. An
-// element is a batch if the pipeline batches.
+// A position is (epoch, element), where an epoch is a pass over the data, as in Keras. If the
+// pipeline's last picking transform is a repeat, each repetition is a pass, and elements are
+// counted inside the repetition. Otherwise the pipeline is one pass long, and other epochs name
+// further passes over the pipeline, each with its own shuffle order. If batch comes after repeat,
+// elements are counted through all repetitions. If the pipeline has a batch transform, an element
+// is a batch.
 
 #include <cstdint>
 #include <map>
@@ -25,14 +26,13 @@
 namespace cohort {
 
 // The order in which tf.data's shuffle emits n elements through a buffer: entry i is the input
-// index of output i. The buffer is filled first; then each output takes a random slot, which the
-// next input refills; at the end the buffer is drained. A buffer of n or more elements gives the
-// full permutation of Fisher and Yates. The order is computed over indices once per repetition and
-// then read at random positions, so a seek is free.
+// index of output i. The buffer is filled first; then each output is taken from a random slot,
+// which the next input refills; at the end the buffer is drained. A buffer of n or more elements
+// gives a full random permutation (Fisher and Yates). The order is computed once per pass and read
+// at any place, so moving to another position costs nothing.
 using ElementOrder = std::vector<uint32_t>;
 
-// The largest number of elements that a shuffle can take; the order of so many elements takes 1
-// GiB.
+// The largest number of elements that can be shuffled; the order of so many takes 1 GiB.
 inline constexpr int64_t kShuffleElementsMax = int64_t{1} << 28;
 
 struct ShuffleOrderOptions {
@@ -41,24 +41,24 @@ struct ShuffleOrderOptions {
   uint64_t seed = 0;
   uint64_t iteration = 0;
 };
-// Computes the order of one iteration of a shuffle. Equal options give equal orders on every
-// machine.
+// Computes the order of one pass (`iteration`) of a shuffle. Equal options give equal orders on
+// every machine.
 ElementOrder MakeShuffleOrder(const ShuffleOrderOptions& options);
 
-// The orders of one shuffle transform. Keeps the orders of the iterations that were asked for last.
-// Thread-safe.
+// The shuffle orders of one shuffle transform. Keeps the orders of the passes that were asked for
+// last. Thread-safe.
 class ShuffleOrders {
  public:
-  // Makes the cache for a `shuffle` of `elements` elements that IndexPlan has checked.
+  // Makes a cache for a shuffle of `elements` elements. IndexPlan has checked `shuffle`.
   ShuffleOrders(const proto::Shuffle& shuffle, int64_t elements);
 
-  // Returns the shuffle order of `iteration`. The order is shared, since readers may use it after
-  // the cache has dropped it.
+  // Returns the shuffle order of pass `iteration`. The order is shared, because readers may use it
+  // after the cache has dropped it.
   std::shared_ptr<const ElementOrder> Get(uint64_t iteration);
 
  private:
-  // The number of cached orders: an iterator's own iteration and the next one, which prefetch
-  // reads.
+  // The number of orders to keep: one for the pass that an iterator reads, one for the next pass,
+  // which prefetch reads.
   static constexpr size_t kOrdersMax = 2;
 
   const proto::Shuffle shuffle_;
@@ -67,12 +67,12 @@ class ShuffleOrders {
   std::map<uint64_t, std::shared_ptr<const ElementOrder>> orders_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Stands for an endless number of elements or epochs.
+// Stands for an endless number of elements or of repetitions.
 inline constexpr int64_t kEndless = -1;
 inline constexpr int64_t kBatchMax = 1 << 20;
 inline constexpr int kTransformsMax = 64;
-// Bounds on endless data, so that no index overflows: the element of a position, the count of one
-// skip, and the product of the batch size and all shard counts.
+// Bounds for endless data, so that no index overflows: of the element number in a position, of the
+// count of one skip, and of the product of the batch size and all shard counts.
 inline constexpr int64_t kEndlessElementsMax = int64_t{1} << 38;
 inline constexpr int64_t kEndlessSkipMax = int64_t{1} << 36;
 inline constexpr int64_t kEndlessScaleMax = 1 << 20;
@@ -87,50 +87,53 @@ struct OrderCursor {
   std::vector<Entry> entries;
 };
 
-// The index arithmetic of one pipeline. Immutable after construction except for the shuffle orders'
-// cache; thread-safe.
+// The index arithmetic of one pipeline. Thread-safe: immutable after construction, except for the
+// cache of shuffle orders.
 class IndexPlan {
  public:
-  // Builds the plan of `spec`. Transforms that change only values (rescale, one_hot, flatten) or
-  // timing (prefetch) are skipped. Errors: INVALID_ARGUMENT naming the transform, its value and the
-  // remedy.
+  // Makes the plan of `spec` for a source of `source_elements` examples. Leaves out transforms that
+  // change only values (rescale, one_hot, class_labels, flatten) or timing (prefetch). Errors:
+  // INVALID_ARGUMENT naming the transform, its value and the remedy.
   static absl::StatusOr<IndexPlan> Build(int64_t source_elements, const proto::DatasetSpec& spec);
 
   bool batched() const { return batch_size_ > 0; }
   int64_t batch_size() const { return batch_size_; }
   bool drop_remainder() const { return drop_remainder_; }
-  // Returns the number of elements of the source, before all transforms.
+  // Returns the number of examples in the source, before all transforms.
   int64_t source_elements() const { return source_elements_; }
-  // Returns the number of elements that the pipeline gives, over all repetitions of a final repeat.
+  // Returns the number of elements that the pipeline gives, in all repetitions of a final repeat
+  // together; kEndless if they do not end.
   int64_t cardinality() const;
   int64_t elements_per_epoch() const;
 
-  // Returns the source indices of the element at `position`: one index, or the indices of a batch.
-  // Errors: OUT_OF_RANGE past the end; INVALID_ARGUMENT for a negative position.
+  // Returns the numbers of the source's examples of which the element at `position` consists: one
+  // number, or those of a batch. Errors: OUT_OF_RANGE past the end of the data; INVALID_ARGUMENT
+  // for a negative position, or a pass number of 2^32 or more.
   absl::StatusOr<std::vector<int64_t>> Locate(const proto::IteratorPosition& position,
                                               OrderCursor& cursor) const;
 
-  // Returns the position after `position` in canonical form: the end of an epoch becomes the start
-  // of the next epoch.
+  // Returns the position after `position`. If the pipeline ends with a repeat, the end of one
+  // repetition is the start of the next.
   proto::IteratorPosition Next(const proto::IteratorPosition& position) const;
-  // Returns true if `position` is the end of an iterator that was started in `start_epoch`.
+  // Returns true if an iterator that was started in pass `start_epoch` is at its end at `position`.
   bool AtEnd(const proto::IteratorPosition& position, int64_t start_epoch) const;
 
  private:
   enum class Kind { kSkip, kShard, kTake, kShuffle, kRepeat, kBatch };
   struct Stage {
     Kind kind;
-    int64_t input = 0;  // elements that one iteration of the stage's input has, or kEndless
+    int64_t input = 0;  // number of elements that the stage gets in one pass, or kEndless
     int64_t output = 0;
-    // First parameter of the stage: count of a skip, number of shards, times of a repeat, size of a
-    // batch.
+    // First parameter: the count of a skip, the number of shards, the times of a repeat, or the
+    // size of a batch.
     int64_t a = 0;
-    int64_t b = 0;  // second parameter of a shard stage: the index of the shard
-    // Shuffle orders, shared: copies of a plan use one cache.
+    int64_t b = 0;  // second parameter of a shard: its index
+    // The orders of a shuffle; shared, so that copies of a plan use one cache.
     std::shared_ptr<ShuffleOrders> orders;
   };
   struct Place {
-    uint64_t iteration = 0;  // number that names a shuffle order; may wrap around
+    // Number of the pass over the data, which chooses a shuffle order; may wrap around.
+    uint64_t iteration = 0;
     int64_t index = 0;
   };
 
@@ -140,12 +143,11 @@ class IndexPlan {
   absl::Status Add(Stage stage);
   absl::Status CheckScale() const;
   Place Through(size_t stage, Place place, OrderCursor& cursor) const;
-  // Maps an index (with its iteration) in the output of stage `end` - 1 to one in the input of
+  // Maps an index of the output of stage `end` - 1, with its pass, to an index of the input of
   // stage `begin`.
   Place Descend(size_t end, size_t begin, Place place, OrderCursor& cursor) const;
 
-  // The stages of the pipeline, from the source to the output. A final repeat is not a stage; its
-  // count is epochs_.
+  // The stages from the source to the output. A final repeat is not a stage; its count is epochs_.
   std::vector<Stage> stages_;
   int64_t source_elements_ = 0;
   int64_t epochs_ = 1;

@@ -21,11 +21,11 @@ namespace {
 constexpr int kComponentsMax = 64;
 constexpr size_t kFingerprintChunkBytes = 1 << 20;
 
-// Returns the file at `path` with the length and the checksum of its content.
+// Returns a proto with the path, the length and the checksum of the file at `path`.
 absl::StatusOr<proto::DataFile> DescribeFile(FileSystem& files, const std::string& path) {
   ASSIGN_OR_RETURN(const std::unique_ptr<ReadableFile> file, files.Open(path));
   std::string chunk(kFingerprintChunkBytes, '\0');
-  // The checksum is computed in chunks, so the file is never in memory as a whole.
+  // The checksum is computed in chunks, so that the file is never in memory as a whole.
   uint32_t crc = 0;
   for (uint64_t offset = 0; offset < file->size();) {
     const uint64_t size = std::min<uint64_t>(chunk.size(), file->size() - offset);
@@ -40,8 +40,8 @@ absl::StatusOr<proto::DataFile> DescribeFile(FileSystem& files, const std::strin
   return described;
 }
 
-// Returns what identifies the file's content, whatever its path. A file that was replaced under its
-// old path has another fingerprint, so the cache does not return the old array.
+// Returns a text that identifies the content of the file, whatever its path. A file that was
+// replaced under its path has another text, so the cache does not give out the old array.
 std::string Fingerprint(const proto::DataFile& file) {
   return absl::StrCat(file.bytes(), ":", file.crc32c());
 }
@@ -81,7 +81,8 @@ absl::StatusOr<Tensor> ReadInline(const proto::InlineTensor& proto, int componen
   return tensor;
 }
 
-// Joins components into a source. All components must have the same number of elements.
+// Joins components into a source. `names` are the components' names for error messages. Errors:
+// INVALID_ARGUMENT if the components have different numbers of examples or are too many.
 absl::StatusOr<Source> Assemble(std::vector<SourceComponent> components,
                                 absl::Span<const std::string> names) {
   Source source;
@@ -138,7 +139,7 @@ absl::StatusOr<Source> SourceCache::Open(const proto::DatasetSource& source) {
   }
 }
 
-// Reads each IDX file, unless a living data set holds the array of the same path and content.
+// Reads each IDX file, unless a data set in use has the array of the same path and content.
 absl::StatusOr<Source> SourceCache::OpenIdx(const proto::IdxFiles& idx) {
   std::string content = "idx";
   std::vector<SourceComponent> components;
@@ -153,7 +154,7 @@ absl::StatusOr<Source> SourceCache::OpenIdx(const proto::IdxFiles& idx) {
     files.push_back(std::move(file));
   }
   ASSIGN_OR_RETURN(Source source, Assemble(std::move(components), names));
-  // The checksum of the source covers the files' contents and not their paths.
+  // The checksum of the source covers the contents of the files and not their paths.
   source.content = Crc32c(content);
   source.files = std::move(files);
   return source;
@@ -163,8 +164,7 @@ absl::StatusOr<Source> SourceCache::OpenSynthetic(const proto::SyntheticDigits& 
   const std::string key = absl::StrCat("digits:", digits.seed(), ":", digits.count());
   std::shared_ptr<const Tensor> images = Find(key + ":images");
   std::shared_ptr<const Tensor> labels = Find(key + ":labels");
-  // The cache may have dropped only images or only labels, so both are made again if one is
-  // missing.
+  // The cache may know only one of the two arrays, so both are made again if one is missing.
   if (images == nullptr || labels == nullptr) {
     ASSIGN_OR_RETURN(DigitSet set, MakeSyntheticDigits({digits.seed(), digits.count()}));
     images = Keep(key + ":images", std::move(set.images));
@@ -175,13 +175,13 @@ absl::StatusOr<Source> SourceCache::OpenSynthetic(const proto::SyntheticDigits& 
 }
 
 absl::StatusOr<Source> SourceCache::OpenClickLog(const proto::ClickLog& log) {
-  // `key` finds the columns in the cache and contains the paths. `contents` identifies the data and
-  // does not contain the paths.
+  // `key` finds the columns in the cache, and contains the files' paths. `contents` identifies the
+  // data, and contains no paths.
   std::string key = absl::StrCat("clicks:", log.seed(), ":", log.count());
   for (const int64_t buckets : log.buckets()) absl::StrAppend(&key, ":", buckets);
   std::string contents = key;
   Source source;
-  proto::ClickLog own = log;  // with full paths, which errors name
+  proto::ClickLog own = log;  // `log` with full paths, which errors show
   for (std::string& path : *own.mutable_paths()) {
     path = FullPath(path);
     ASSIGN_OR_RETURN(proto::DataFile file, DescribeFile(files_, path));
@@ -194,7 +194,7 @@ absl::StatusOr<Source> SourceCache::OpenClickLog(const proto::ClickLog& log) {
   for (const std::string& name : ClickColumnNames()) {
     source.components.push_back({Find(absl::StrCat(key, ":", name)), 0, name, paths});
   }
-  // The cache may have dropped some of the columns, so all are read again if one is missing.
+  // The cache may know only some of the columns, so all are read again if one is missing.
   const bool all = std::all_of(source.components.begin(), source.components.end(),
                                [](const SourceComponent& one) { return one.array != nullptr; });
   if (!all) {
@@ -229,8 +229,8 @@ std::shared_ptr<const Tensor> SourceCache::Find(const std::string& key) const {
 std::shared_ptr<const Tensor> SourceCache::Keep(const std::string& key, Tensor array) {
   auto shared = std::make_shared<const Tensor>(std::move(array));
   MutexLock lock(mutex_);
-  // Removes the keys of arrays that no data set holds any more, so that the cache does not grow for
-  // ever.
+  // Removes the keys of arrays that no data set uses any more, so that the map does not grow
+  // forever.
   for (auto it = arrays_.begin(); it != arrays_.end();) {
     it = it->second.expired() ? arrays_.erase(it) : std::next(it);
   }

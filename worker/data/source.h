@@ -1,9 +1,9 @@
 #pragma once
 
-// A source is a number of elements with one or more components each. A component is an array whose
-// axis 0 counts the elements, or the numbers of a range. The data sets of one worker share decoded
-// files: the worker's SourceCache returns an array again as long as some data set uses the array,
-// and does not keep it alive longer.
+// A source is a number of examples with one or more components each. A component is an array whose
+// axis 0 counts the examples, or a range of integers. The data sets of one worker share the arrays
+// that were read from files: the worker's SourceCache knows each array as long as a data set uses
+// it, and does not keep it alive longer.
 
 #include <cstdint>
 #include <map>
@@ -21,49 +21,50 @@
 
 namespace cohort {
 
-// One component of a source: an array or a range.
+// One component of a source: an array, or a range of integers.
 struct SourceComponent {
-  // The decoded array, shared with the cache and with other data sets of the same file; null for a
-  // range.
+  // The array; shared with other data sets that have the same source. Null for a range.
   std::shared_ptr<const Tensor> array;
   int64_t range_begin = 0;
-  std::string name = "";  // name of the component's column, if the source names its columns
-  std::string from = "";  // file that the component was read from, for error messages
+  std::string name = "";  // name of the component, if the source names its columns
+  std::string from = "";  // file that the component was read from, for error messages; empty: none
 
   DType dtype() const { return array ? array->dtype() : DType::kInt64; }
-  // Returns the shape of one element of this component.
+  // Returns the shape of one example's value of this component.
   Shape element_shape() const;
 };
 
 struct Source {
   int64_t elements = 0;
   std::vector<SourceComponent> components;
-  // The crc32c of the source's data. It does not depend on the files' paths and times of change.
+  // Checksum (crc32c) of the source's data. Copies of the files under other paths give the same
+  // checksum.
   uint32_t content = 0;
-  // The files that the data were read from, with their full paths, in the order of the spec.
+  // The files that the data were read from, by their full paths, in the order of the spec.
   std::vector<proto::DataFile> files = {};
 };
 
-// Opens sources and shares decoded arrays between data sets. Thread-safe.
+// Opens sources, and shares arrays between data sets. Thread-safe.
 class SourceCache {
  public:
-  // Relative paths of sources begin at `directory`. An empty directory leaves them as they are.
+  // Makes an empty cache. Relative paths of files begin at `directory`; if it is empty, they stay
+  // as they are.
   SourceCache(FileSystem& files, std::string directory)
       : files_(files), directory_(std::move(directory)) {}
 
-  // Opens a source and reads or makes its data, which is slow. Errors name files by their full
-  // paths: INVALID_ARGUMENT naming the field of the spec or the files whose element counts differ;
-  // NOT_FOUND for a file; DATA_LOSS for a damaged file.
+  // Opens a source: reads its files or makes its data, which is slow. Errors: INVALID_ARGUMENT
+  // naming the bad field of `source`, or two files with different numbers of examples; NOT_FOUND
+  // and DATA_LOSS (a damaged file) naming the file by its full path.
   absl::StatusOr<Source> Open(const proto::DatasetSource& source);
 
-  // Returns the number of cached arrays that at least one data set holds now; for tests.
+  // Returns the number of arrays that a data set uses now; for tests.
   size_t live_arrays() const;
 
  private:
   absl::StatusOr<Source> OpenIdx(const proto::IdxFiles& idx);
   absl::StatusOr<Source> OpenSynthetic(const proto::SyntheticDigits& digits);
   absl::StatusOr<Source> OpenClickLog(const proto::ClickLog& log);
-  // Returns the array of the IDX file `file`, from the cache or by reading it.
+  // Returns the array in the IDX file `file`: the one that another data set uses, else a new one.
   absl::StatusOr<std::shared_ptr<const Tensor>> OpenFile(const proto::DataFile& file);
   std::string FullPath(const std::string& path) const;
   std::shared_ptr<const Tensor> Find(const std::string& key) const;

@@ -16,9 +16,9 @@ struct Point {
   float y = 0;
 };
 
-// A glyph is a list of points in a box of width 1 and height 2 (y grows downwards). A stroke joins
-// two neighbouring points. A pen-up point (kUp) ends a line, and the unused points at the end of a
-// glyph are pen-up.
+// The outline of a digit: points in a box of width 1 and height 2 (y grows downwards). Two
+// neighbouring points are joined by a stroke, unless one of them is kUp, which ends a line. Unused
+// points at the end are kUp.
 constexpr int kPointsMax = 10;
 constexpr Point kUp{-9, -9};
 using Glyph = std::array<Point, kPointsMax>;
@@ -80,12 +80,13 @@ constexpr std::array<Glyph, 10> kGlyphs = {{
       kUp}},
 }};
 
-// The pen of one image: how it scales, slants and places the glyph, and the stroke's radius and
-// brightness.
+// The pen with which one image is drawn: how it scales, slants and places the outline of the digit,
+// and its radius and brightness.
 struct Pen {
   float scale_x, scale_y, slant, center_x, center_y, radius, brightness;
 
-  // Maps a point of the glyph's box to pixels. The centre of the box becomes the glyph's centre.
+  // Returns the pixel of a point of the outline. The centre of the outline's box goes to (center_x,
+  // center_y).
   Point Place(Point p) const {
     const float y = p.y - 1;
     const float x = p.x - 0.5f - slant * y;
@@ -93,7 +94,7 @@ struct Pen {
   }
 };
 
-// Draws the parameters of a pen at random. Each parameter has its own draw number.
+// Draws the parameters of a pen at random, each with its own number in the random stream.
 Pen DrawPen(const RandomStream& random) {
   const auto between = [&random](uint64_t i, float low, float high) {
     return low + (high - low) * random.Uniform(i);
@@ -106,7 +107,7 @@ Pen DrawPen(const RandomStream& random) {
 float DistanceToSegment(Point p, Point a, Point b) {
   const float dx = b.x - a.x;
   const float dy = b.y - a.y;
-  // The lower bound of the squared length avoids a division by zero for a stroke of length 0.
+  // The squared length has a lower bound, so that a stroke of length 0 divides by no zero.
   const float length2 = std::max(dx * dx + dy * dy, 1e-6f);
   const float t = std::clamp(((p.x - a.x) * dx + (p.y - a.y) * dy) / length2, 0.0f, 1.0f);
   const float ex = p.x - a.x - t * dx;
@@ -114,10 +115,10 @@ float DistanceToSegment(Point p, Point a, Point b) {
   return std::sqrt(ex * ex + ey * ey);
 }
 
-// Draws one stroke with soft edges: the outermost pixels of the stroke are darker.
+// Draws one stroke with soft edges: its outermost pixels are darker.
 void DrawStroke(const Pen& pen, Point a, Point b, float* image) {
   const float reach = pen.radius + 1;
-  // Only pixels within the pen's reach of the stroke can change, so only their box is visited.
+  // Only pixels within reach of the pen change, so only the box around them is visited.
   const auto clip = [](float v) { return std::clamp(static_cast<int>(v), 0, kDigitSide - 1); };
   const int y_end = clip(std::max(a.y, b.y) + reach);
   const int x_end = clip(std::max(a.x, b.x) + reach);
@@ -125,7 +126,7 @@ void DrawStroke(const Pen& pen, Point a, Point b, float* image) {
     for (int x = clip(std::min(a.x, b.x) - reach); x <= x_end; ++x) {
       const Point pixel{static_cast<float>(x), static_cast<float>(y)};
       const float cover = pen.radius + 0.5f - DistanceToSegment(pixel, a, b);
-      // Where strokes overlap, the brighter value counts, so a crossing is not brighter.
+      // Where strokes overlap, the brighter value counts, so that a crossing is not brighter.
       float& value = image[y * kDigitSide + x];
       value = std::max(value, pen.brightness * std::clamp(cover, 0.0f, 1.0f));
     }
@@ -140,7 +141,8 @@ void DrawDigit(int digit, const RandomStream& random, uint8_t* out) {
     if (glyph[i].x == kUp.x || glyph[i - 1].x == kUp.x) continue;
     DrawStroke(pen, pen.Place(glyph[i - 1]), pen.Place(glyph[i]), image.data());
   }
-  // One random draw gives the noise of eight pixels: up to 15 on the background, like a scanner.
+  // One random draw gives the noise of eight pixels: a quarter of all pixels becomes brighter, by
+  // up to 15.
   const RandomStream noise = random.Child(1);
   for (size_t i = 0; i < image.size(); ++i) {
     const uint64_t bits = noise.Bits(i / 8) >> (8 * (i % 8));

@@ -9,10 +9,10 @@ namespace cohort {
 
 namespace {
 
-// Returns the host part of an address, or the whole text if the address cannot be parsed.
+// Returns the host in an address, or the whole text if it cannot be parsed.
 std::string HostOf(const std::string& text) {
   const absl::StatusOr<Address> address = ParseAddress(text);
-  // The address of a unix socket has no host part. Its text stands for the host.
+  // The address of a unix socket has no host, so its text stands for one.
   return address.ok() ? address->host : text;
 }
 
@@ -21,7 +21,7 @@ std::string HostOf(const std::string& text) {
 int ComputeShare(const ClusterSpec& cluster, TaskId own, int processors) {
   const absl::StatusOr<std::string> own_address = cluster.Address(own);
   int sharing = 0;
-  // Only workers count as sharing the processors; coordinators and parameter servers do not.
+  // Only workers share the processors; coordinators and parameter servers are not counted.
   for (const auto& [task, address] : cluster.tasks()) {
     if (task.role != Role::kWorker || !own_address.ok()) continue;
     if (HostOf(address) == HostOf(*own_address)) ++sharing;

@@ -1,7 +1,7 @@
 #pragma once
 
-// Computes the number of threads with which one worker computes. Workers on one machine share its
-// processors, since surplus threads only wait for each other.
+// The threads on which a worker computes, and their number. Workers on one machine share its
+// processors, because threads in excess of the processors only wait for each other.
 
 #include <cstddef>
 #include <memory>
@@ -14,9 +14,9 @@
 
 namespace cohort {
 
-// One compute thread for each replica of this process, started when Of() is first called for the
-// replica. A replica always computes on the same thread, so OpenMP keeps one team of threads for
-// each replica. The destructor runs the queued tasks, then joins the threads. Thread-safe.
+// The compute threads of this process: one for each replica, started when Of() is first called for
+// the replica. A replica always computes on the same thread, so OpenMP keeps one team of threads
+// for it. The destructor runs the tasks that are queued, then joins the threads. Thread-safe.
 class ComputeThreads {
  public:
   Executor& Of(size_t replica) {
@@ -35,8 +35,9 @@ class ComputeThreads {
   std::vector<std::unique_ptr<ThreadPool>> threads_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Returns the number of processors divided by the number of workers whose address has the same host
-// as `own`, at least 1. A task that is not in the cluster counts as alone on its machine.
+// Returns the number of threads for the programs of the worker `own`: `processors` divided by the
+// number of workers whose addresses have the same host, at least 1. A worker that is not in
+// `cluster` gets all processors.
 int ComputeShare(const ClusterSpec& cluster, TaskId own, int processors);
 
 }  // namespace cohort

@@ -19,7 +19,8 @@ namespace {
 
 constexpr absl::string_view kProcessor = "cpu:";
 
-// Opens a new stream on GPU `number`. Replicas on one GPU have separate streams.
+// Opens a new stream on a GPU. Each replica gets a stream of its own, even if several are on one
+// GPU.
 absl::StatusOr<std::shared_ptr<CudaStream>> OpenGpu(int32_t number, const FindCuda& find_cuda) {
   ASSIGN_OR_RETURN(const CudaTable* const table, CudaOf(find_cuda));
   return CudaStream::Open(*table, number);
@@ -36,8 +37,7 @@ absl::StatusOr<int32_t> CountGpus(const FindCuda& find_cuda) {
 
 LocalDevices ListLocalDevices(const FindCuda& find_cuda) {
   const absl::StatusOr<int32_t> gpus = CountGpus(find_cuda);
-  // A machine without a usable GPU has only the device "cpu:0", and the list says why no GPU is
-  // usable.
+  // Without a usable GPU, the only device is "cpu:0", and the reason says why there is no GPU.
   if (!gpus.ok()) return {{"cpu:0"}, std::string(gpus.status().message())};
   LocalDevices local;
   for (int32_t i = 0; i < *gpus; ++i) local.names.push_back(absl::StrCat("gpu:", i));
@@ -51,7 +51,8 @@ absl::StatusOr<const CudaTable*> CudaOf(const FindCuda& find_cuda) {
 }
 
 absl::StatusOr<int> NumReplicas(const proto::Program& program) {
-  // Unknown devices are refused before the program is compiled, since compiling takes long.
+  // Unknown device names are refused here, before the program is compiled, because compiling takes
+  // long.
   const auto& devices = program.replicas().devices();
   for (const std::string& device : devices) {
     if (absl::StartsWith(device, kProcessor) || IsGpu(device)) continue;
@@ -72,14 +73,14 @@ absl::StatusOr<std::vector<std::unique_ptr<ProgramRunner>>> MakeReplicaRunners(
   ASSIGN_OR_RETURN(const int replicas, NumReplicas(program));
   KernelRegistry device_kernels;
   RegisterCudaKernels(device_kernels);
-  // The program compiled for the processor, made once for all replicas on the processor.
+  // The program compiled for the processor; shared by all replicas there, because a compiled
+  // program has no state of a run.
   std::shared_ptr<const CompiledProgram> of_processor;
   std::vector<std::unique_ptr<ProgramRunner>> runners;
   for (int i = 0; i < replicas; ++i) {
     const std::string device =
         program.replicas().devices().empty() ? "cpu:0" : program.replicas().devices(i);
     const std::optional<int32_t> gpu = GpuNumber(device);
-    // A compiled program keeps no state of a run, so all replicas on the processor share one.
     if (!gpu.has_value()) {
       if (of_processor == nullptr) {
         ASSIGN_OR_RETURN(of_processor, CompileProgram(model, parts.kernels));
@@ -92,7 +93,8 @@ absl::StatusOr<std::vector<std::unique_ptr<ProgramRunner>>> MakeReplicaRunners(
       return Annotate(stream.status(), absl::StrCat("program '", program.name(),
                                                     "' is to run on device '", device, "'"));
     }
-    // A program on a GPU is compiled for each replica, since it is bound to the replica's stream.
+    // For a GPU, the program is compiled once per replica, because the result is bound to the
+    // replica's stream.
     const DeviceTarget target{device_kernels, *stream, left_there};
     ASSIGN_OR_RETURN(auto compiled, CompileProgram(model, parts.kernels, &target));
     runners.push_back(std::make_unique<ProgramRunner>(std::move(compiled), parts.allocate_outputs,

@@ -12,7 +12,7 @@ namespace cohort {
 
 namespace {
 
-// A group that is being formed: tries to share memory and falls back to frames. Thread-safe.
+// A group while it is formed: tries to share memory, else uses frames. Thread-safe.
 class Forming : public std::enable_shared_from_this<Forming> {
  public:
   Forming(const GroupResources& resources, FormGroupOptions options,
@@ -33,9 +33,9 @@ class Forming : public std::enable_shared_from_this<Forming> {
     shm.members = options_.group.tasks;
     shm.stall_after = options_.group.stall_after;
     MutexLock lock(mutex_);
-    // The callback runs on the communicator's own thread, perhaps before `shm_` is assigned, so
-    // Joined() takes the lock. The callback must not destroy the communicator on that thread, so it
-    // posts Joined() to the executor.
+    // The callback runs on the communicator's own thread, perhaps before `shm_` is assigned. It
+    // posts Joined() to the executor, because Joined() may destroy the communicator, which must not
+    // happen on that thread. Joined() takes the lock and so sees the assigned `shm_`.
     shm_ = std::make_unique<ShmCommunicator>(std::move(shm), [self = shared_from_this()](
                                                                  absl::Status joined) {
       self->resources_.executor.Run([self, joined = std::move(joined)] { self->Joined(joined); });
@@ -44,7 +44,7 @@ class Forming : public std::enable_shared_from_this<Forming> {
 
  private:
   void Joined(const absl::Status& status) {
-    // Joined() waits here until Start() has assigned `shm_`.
+    // The lock makes Joined() wait until Start() has assigned `shm_`.
     std::unique_ptr<ShmCommunicator> shm;
     {
       MutexLock lock(mutex_);
@@ -54,7 +54,7 @@ class Forming : public std::enable_shared_from_this<Forming> {
       const auto recorder = shm->recorder();
       return Formed({std::move(shm), "shared memory", recorder});
     }
-    // The shared-memory communicator has failed and is destroyed before frames replace it.
+    // The communicator that failed to share memory is destroyed before frames replace it.
     shm.reset();
     UseFrames(std::string(status.message()));
   }
@@ -71,19 +71,21 @@ class Forming : public std::enable_shared_from_this<Forming> {
   }
 
   void Formed(FormedGroup formed) {
-    // The router keeps the flight record of the group's calls even if the group fails at once.
+    // The FrameRouter keeps the flight record of the group's calls, even if the group fails at
+    // once.
     resources_.table->Keep(formed.recorder, resources_.clock);
     formed_(std::move(formed));
   }
 
   const GroupResources resources_;
   const FormGroupOptions options_;
-  absl::AnyInvocable<void(FormedGroup)> formed_;  // called once, when the forming has ended
+  // Called once, when the group's communicator is made.
+  absl::AnyInvocable<void(FormedGroup)> formed_;
   Mutex mutex_;
   std::unique_ptr<ShmCommunicator> shm_ ABSL_GUARDED_BY(mutex_);
 };
 
-// A group whose ranks are joining NCCL. Thread-safe.
+// A group while its ranks join NCCL. Thread-safe.
 class FormingNccl : public std::enable_shared_from_this<FormingNccl> {
  public:
   FormingNccl(const GroupResources& resources, FormNcclGroupOptions options,
@@ -94,13 +96,13 @@ class FormingNccl : public std::enable_shared_from_this<FormingNccl> {
     NcclOptions nccl;
     nccl.group = options_.group;
     nccl.device = options_.device;
-    // NCCL's ranks join each other and agree on errors through a control group over lanes.
+    // The ranks join NCCL, and agree on errors, by calls of a second group that sends frames.
     auto lanes = MakeWireLanes(resources_.transport,
                                {options_.group.name, options_.group.rank, options_.addresses});
     auto control = std::make_unique<LaneCommunicator>(
         resources_.clock, resources_.executor, resources_.table, std::move(lanes), options_.group);
-    // The recorder of the control lanes is kept first, so that NCCL's recorder is the newer of the
-    // two and is shown last.
+    // The flight record of this second group is kept first, so that NCCL's own is the newer of the
+    // two.
     resources_.table->Keep(control->recorder(), resources_.clock);
     MutexLock lock(mutex_);
     // Another thread runs the callback, perhaps before communicator_ is assigned. Joined() takes
@@ -117,8 +119,8 @@ class FormingNccl : public std::enable_shared_from_this<FormingNccl> {
       MutexLock lock(mutex_);
       communicator = std::move(communicator_);
     }
-    // A communicator that failed to join is passed on, too: its calls report why NCCL is not
-    // usable.
+    // A communicator that failed to join is passed on as well: its calls report why NCCL cannot be
+    // used.
     const auto recorder = communicator->recorder();
     resources_.table->Keep(recorder, resources_.clock);
     const std::string how = status.ok() ? absl::StrCat("NCCL, gpu:", options_.device)
@@ -128,7 +130,8 @@ class FormingNccl : public std::enable_shared_from_this<FormingNccl> {
 
   const GroupResources resources_;
   const FormNcclGroupOptions options_;
-  absl::AnyInvocable<void(FormedGroup)> formed_;  // called once, when the forming has ended
+  // Called once, when the ranks have joined NCCL or have failed to.
+  absl::AnyInvocable<void(FormedGroup)> formed_;
   Mutex mutex_;
   std::unique_ptr<NcclCommunicator> communicator_ ABSL_GUARDED_BY(mutex_);
 };

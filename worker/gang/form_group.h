@@ -1,12 +1,12 @@
 #pragma once
 
-// The choice of a group's communicator. Ranks that are all processes of one host share memory;
-// other ranks send frames. Whether all ranks are on one host is found out by trying: they share
-// memory if all of them could join the segment (shm_rendezvous.h). All ranks learn the same result
-// of the try.
+// The choice of a group's communicator. If all ranks are processes of one host, they share memory;
+// otherwise they send frames. The ranks find out by trying: if all of them can join one segment of
+// shared memory, they use the segment, else frames (shm_rendezvous.h). All ranks learn the same
+// result.
 //
-// Ranks that have a GPU each use NCCL instead. There is no fallback: if NCCL cannot be used, every
-// call of the communicator ends with the reason, on all ranks.
+// A gang whose members each have a GPU may ask for NCCL instead. There is no fallback from NCCL: if
+// NCCL cannot be used, every call of the communicator ends with the reason, on all ranks.
 
 #include <memory>
 #include <string>
@@ -25,31 +25,32 @@ namespace cohort {
 struct FormGroupOptions {
   LaneGroupOptions group;
   std::vector<std::string> addresses;  // the address of each rank
-  // The name of the rendezvous socket for shared memory, the same on all ranks (NewShmSocket).
-  // Empty: the group uses frames without trying to share memory.
+  // The name of the socket at which the ranks meet to share memory, the same on all ranks
+  // (NewShmSocket). Empty: the ranks send frames and do not try to share memory.
   std::string shm_socket;
   absl::Duration shm_timeout = absl::Seconds(5);
 };
 
-// A group's communicator and how its ranks reach each other.
+// A rank's communicator, and the way by which the ranks reach each other.
 struct FormedGroup {
   std::unique_ptr<Communicator> communicator;
-  // How ranks reach each other, for logs: "shared memory", or "frames: " and the reason.
+  // The way by which the ranks reach each other, in words for logs: "shared memory", "frames: " and
+  // the reason, or "NCCL, " and the GPU or the error.
   std::string how;
-  // The flight record of the group's calls, shared with the communicator and the router.
+  // The flight record of the group's calls; shared with the communicator and the FrameRouter.
   std::shared_ptr<const FlightRecorder> recorder;
 };
 
-// The worker's resources that a group uses; they outlive the group's communicator.
+// The objects of the worker that a group uses; they outlive the group's communicator.
 struct GroupResources {
   Clock& clock;
   Executor& executor;
   Transport& transport;
-  std::shared_ptr<FrameRouter> table;  // router of frames, shared by all groups of the worker
+  std::shared_ptr<FrameRouter> table;  // hands frames to the groups of this worker, which share it
 };
 
-// Forms a group. `formed` runs once, on the executor, at the latest after the timeout of the shared
-// memory.
+// Makes this rank's communicator in shared memory or over frames. `formed` runs once, on the
+// executor, after `shm_timeout` at the latest.
 void FormGroup(const GroupResources& resources, FormGroupOptions options,
                absl::AnyInvocable<void(FormedGroup)> formed);
 
@@ -57,13 +58,13 @@ struct FormNcclGroupOptions {
   LaneGroupOptions group;
   std::vector<std::string> addresses;  // the address of each rank
   int device = 0;                      // the number by which CUDA knows this rank's GPU
-  // NCCL's table of functions, or the reason why there is none: the result of
+  // The functions of NCCL, or the reason why NCCL cannot be used: the result of
   // LoadNccl(NcclModulePath()).
   absl::StatusOr<const NcclTable*> table;
 };
 
-// Forms a group over NCCL. `formed` runs once, on the executor, when the ranks have joined NCCL or
-// have failed to join; FormedGroup::how then names the device or the error.
+// Makes this rank's communicator over NCCL. `formed` runs once, on the executor, when the ranks
+// have joined NCCL or have failed to join; FormedGroup::how then names the GPU or the error.
 void FormNcclGroup(const GroupResources& resources, FormNcclGroupOptions options,
                    absl::AnyInvocable<void(FormedGroup)> formed);
 

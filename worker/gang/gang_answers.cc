@@ -19,7 +19,8 @@ GangAnswers::Place GangAnswers::PlaceOf(const proto::RunClosureRequest& request)
 }
 
 bool GangAnswers::HasEndedLocked(const Place& place) const {
-  // Which gangs have ended is known for the newest generation only.
+  // Ended gangs are known for the newest generation only. A gang of an older generation is not
+  // reported as ended here; GangLine refuses it.
   if (place.first != newest_) return false;
   return place.second < ended_below_ || ended_.count(place.second) > 0;
 }
@@ -28,7 +29,7 @@ bool GangAnswers::Begin(const proto::RunClosureRequest& request, Replied reply) 
   const Place place = PlaceOf(request);
   {
     MutexLock lock(mutex_);
-    // A newer generation begins, and its gangs are numbered from 1 again.
+    // The gangs of a newer generation are numbered from 1 again.
     if (place.first > newest_) {
       newest_ = place.first;
       ended_below_ = 1;
@@ -37,11 +38,11 @@ bool GangAnswers::Begin(const proto::RunClosureRequest& request, Replied reply) 
     if (!HasEndedLocked(place)) {
       std::vector<Replied>& replies = running_[place];
       replies.push_back(std::move(reply));
-      // Only the first request for a gang runs it; later copies wait for the answer of the first.
+      // Only the first copy of a request runs; later copies wait for its answer.
       return replies.size() == 1;
     }
   }
-  // `reply` is called outside the lock, because it may send the answer at once.
+  // `reply` is called outside the lock, because it sends the answer and may run other code.
   reply(HasEnded());
   return false;
 }
@@ -59,11 +60,12 @@ void GangAnswers::End(const proto::RunClosureRequest& request, Answer answer) {
     for (int step = 0; place.first == newest_ && step <= request.later_steps_size(); ++step) {
       ended_.insert(place.second + static_cast<uint64_t>(step));
     }
-    // ended_below_ moves up to the first gang that has not ended; ended_ keeps the later gangs that
-    // have ended.
+    // ended_below_ moves up to the first gang that has not ended, and ended_ keeps the gangs above
+    // it that have ended.
     while (ended_.erase(ended_below_) > 0) ++ended_below_;
   }
-  // Replies are called outside the lock. The first request is answered last, with the moved answer.
+  // The replies are called outside the lock. The first copy is answered last, because the answer is
+  // moved into its reply.
   for (size_t i = 1; i < replies.size(); ++i) replies[i](answer);
   replies[0](std::move(answer));
 }

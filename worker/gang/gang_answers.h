@@ -1,12 +1,15 @@
 #pragma once
 
-// Answers copies of a gang's request. A network may deliver one request twice, but a gang must not
-// run twice: the second run would take another gang's place in the sums and change the variables
-// again. Copies are recognised by the request's epoch and the gang's place in its generation:
+// Answers copies of a request to run a gang. A network may deliver one request twice, but the gang
+// must not run twice: the second run would take another gang's place in the sums and change the
+// variables again. Requests are copies of each other if their epoch, generation and sequence are
+// equal:
 //
 //   the first copy runs; a copy that arrives before the gang has ended gets the same answer;
-//   a copy that arrives later is answered with STALE. The coordinator then does not rely on this
-//   worker's variables, unless it has received the first answer.
+//   a copy that arrives later is answered with STALE.
+//
+// A coordinator that gets STALE without having received the first answer does not rely on this
+// worker's variables any more.
 
 #include <cstdint>
 #include <map>
@@ -20,22 +23,24 @@
 
 namespace cohort {
 
-// The answers to the requests to run gangs on this worker. Thread-safe.
+// The answers to requests to run gangs on this worker. Thread-safe.
 class GangAnswers {
  public:
   using Replied = TypedReply<proto::RunClosureResponse>;
   using Answer = absl::StatusOr<Envelope<proto::RunClosureResponse>>;
 
-  // Returns true for the first copy of a request: the caller must run the gang and then call End().
-  // For other copies, this object answers `reply`.
+  // Returns true for the first copy of a request and keeps `reply`: the caller must run the gang
+  // and then call End(). Returns false for any other copy: `reply` then runs in End(), or at once
+  // if the gang has ended.
   bool Begin(const proto::RunClosureRequest& request, Replied reply);
-  // Answers all copies of the request with the result of the copy that ran.
+  // Answers all copies of the request with the result of the run of the first copy.
   void End(const proto::RunClosureRequest& request, Answer answer);
 
  private:
-  // A generation is (epoch, number); the later of two generations compares greater.
+  // An epoch and the number of a generation in the epoch; a later generation compares greater.
   using Generation = std::pair<uint64_t, uint64_t>;
-  using Place = std::pair<Generation, uint64_t>;  // a gang as (generation, sequence)
+  // A gang, by its generation and its sequence number in it.
+  using Place = std::pair<Generation, uint64_t>;
 
   static Place PlaceOf(const proto::RunClosureRequest& request);
 
@@ -44,8 +49,8 @@ class GangAnswers {
   Mutex mutex_;
   std::map<Place, std::vector<Replied>> running_ ABSL_GUARDED_BY(mutex_);
   Generation newest_ ABSL_GUARDED_BY(mutex_);
-  // The sequences that have ended in the newest generation: all below ended_below_, and those in
-  // ended_.
+  // The gangs that have ended in the newest generation: all sequence numbers below ended_below_,
+  // and those in ended_.
   uint64_t ended_below_ ABSL_GUARDED_BY(mutex_) = 1;
   std::set<uint64_t> ended_ ABSL_GUARDED_BY(mutex_);
 };

@@ -6,7 +6,8 @@ namespace cohort {
 
 namespace {
 
-// Returns a shared communicator. When the last reference is dropped, the executor destroys it.
+// Returns the communicator as a shared_ptr. When its last reference is dropped, the executor
+// destroys the communicator.
 std::shared_ptr<Communicator> DyingOn(Executor& executor,
                                       std::unique_ptr<Communicator> communicator) {
   return std::shared_ptr<Communicator>(communicator.release(), [&executor](Communicator* last) {
@@ -14,12 +15,13 @@ std::shared_ptr<Communicator> DyingOn(Executor& executor,
   });
 }
 
-// Returns a pool of the communicator's memory. The pool refers to the communicator weakly, since
-// buffers may outlive the communicator.
+// Returns a pool of the communicator's memory. The pool refers to the communicator weakly, because
+// its buffers may outlive the communicator.
 std::shared_ptr<OutputPool> MemoryOf(const std::shared_ptr<Communicator>& communicator) {
   return std::make_shared<OutputPool>([weak = std::weak_ptr(communicator)](size_t bytes) {
     if (const auto alive = weak.lock()) {
-      // Without more communicator memory, ordinary memory is used: slower, but valid for calls.
+      // If the communicator's memory is used up, ordinary memory serves: slower, but valid in
+      // calls.
       if (auto buffer = alive->Allocate(bytes); buffer.ok()) return *std::move(buffer);
     }
     return Buffer::Allocate(bytes);

@@ -1,8 +1,8 @@
 #pragma once
 
-// The workers that run a generation of gangs together, as one worker sees them: its rank, and the
-// communicator with the other workers. Sums take their memory from the group, because the
-// communicator moves that memory fastest and the memory is reused.
+// The group of workers that run one generation of gangs together, as one worker sees it: this
+// worker's rank, and its communicator. Sums take their memory from the group, because the
+// communicator moves its own memory fastest; the memory is used again in later sums.
 
 #include <memory>
 #include <utility>
@@ -13,27 +13,27 @@
 
 namespace cohort {
 
-// One worker's end of a group. Shared by the closures of the generation and by their collective
-// calls under way. Thread-safe.
+// One worker's end of a group. Shared by the closures of the generation and by collective calls
+// that are under way. Thread-safe.
 class GangGroup {
  public:
-  // Wraps a communicator. The communicator is destroyed on the executor, which must outlive it,
-  // because the last reference may be dropped inside a call's Done, where the communicator must not
-  // die (communicator.h).
+  // Takes a communicator. The communicator is destroyed on `executor`, which outlives the
+  // communicator: the last reference may be dropped inside the Done of a call, where a communicator
+  // must not be destroyed (communicator.h).
   GangGroup(std::unique_ptr<Communicator> communicator, Executor& executor);
 
   int rank() const { return communicator_->rank(); }
   int size() const { return communicator_->size(); }
   Communicator& communicator() const { return *communicator_; }
   std::shared_ptr<Buffer> Take(size_t bytes) { return memory_->Take(bytes); }
-  // Runs work on the executor that takes too long for the Done of a collective call.
+  // Runs a task on the executor; for work that takes too long for the Done of a collective call.
   void RunElsewhere(Task task) { executor_.Run(std::move(task)); }
 
  private:
   Executor& executor_;
-  // The group's communicator; a shared_ptr, because the pool refers to the communicator weakly.
+  // The communicator of this worker; a shared_ptr, because the memory pool refers to it weakly.
   const std::shared_ptr<Communicator> communicator_;
-  const std::shared_ptr<OutputPool> memory_;  // pool of the communicator's memory; grows on demand
+  const std::shared_ptr<OutputPool> memory_;  // lends the communicator's memory; grows on demand
 };
 
 }  // namespace cohort

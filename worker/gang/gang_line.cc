@@ -24,7 +24,7 @@ GangLine::Turns GangLine::EnterLocked(uint64_t generation) {
   generation_ = generation;
   next_ = 1;
   broken_ = false;
-  // Waiting gangs of the older generation can never run, so the caller refuses them.
+  // Gangs that wait in an earlier generation can never have their turn, so the caller refuses them.
   return std::exchange(waiting_, {});
 }
 
@@ -49,8 +49,8 @@ void GangLine::Wait(const proto::Gang& gang, Turn turn) {
     MutexLock lock(mutex_);
     const InvariantsAfter check(*this);
     refused = EnterLocked(gang.generation());
-    // Refuses a gang of an older generation, a gang after a failed gang, and a gang whose sequence
-    // number has passed.
+    // A gang is refused if its generation is over, if a gang of its generation has failed, or if
+    // its turn has already passed.
     if (gang.generation() < generation_ || broken_ || gang.sequence() < next_) {
       refused.emplace(gang.sequence(), std::move(turn));
     } else if (gang.sequence() == next_) {
@@ -59,7 +59,7 @@ void GangLine::Wait(const proto::Gang& gang, Turn turn) {
       waiting_[gang.sequence()] = std::move(turn);
     }
   }
-  // The gangs' callbacks run outside the lock, because a gang may run and call End() at once.
+  // The callbacks run outside the lock, because a gang may run and call End() at once.
   for (auto& [sequence, late] : refused) late(Refused());
   if (is_next) turn(absl::OkStatus());
 }
@@ -72,7 +72,7 @@ void GangLine::End(const proto::Gang& gang, bool ended_well) {
     const InvariantsAfter check(*this);
     refused = EnterLocked(gang.generation());
     if (gang.generation() == generation_ && !ended_well) {
-      // A failed gang breaks the generation: later gangs build on the variables that the failed
+      // A failed gang breaks the generation, because later gangs build on variables that the failed
       // gang should have updated.
       broken_ = true;
       refused.merge(waiting_);
@@ -85,7 +85,7 @@ void GangLine::End(const proto::Gang& gang, bool ended_well) {
       }
     }
   }
-  // The callbacks run outside the lock: those of refused gangs first, then the next gang's.
+  // The callbacks run outside the lock, those of refused gangs first.
   for (auto& [sequence, turn] : refused) turn(Refused());
   if (next) next(absl::OkStatus());
 }

@@ -34,11 +34,12 @@ absl::Status Divide(double by, Tensor& value) {
   }
 }
 
-// Returns the parts of the whole that belong to this worker's replicas. The parts lie one after the
-// other along the axis.
+// Returns the parts of `whole` that belong to this worker's replicas: from `whole.begin` on, one
+// after the other along `axis`. Errors: INVALID_ARGUMENT if the sizes of all parts do not add up to
+// `whole`.
 std::vector<absl::StatusOr<Tensor>> PartsOf(const WholeExchange& whole, int axis,
                                             absl::Span<const int64_t> sizes) {
-  // The gradient of a gathering must have the size that the replicas gathered.
+  // The gradient of a gathered value must be as long as what the replicas have gathered.
   if (whole.size != whole.value.shape().dim(axis)) {
     return {sizes.size(), absl::InvalidArgumentError(absl::StrCat(
                               "replicas gathered ", whole.size, " along axis ", axis,
@@ -53,9 +54,8 @@ std::vector<absl::StatusOr<Tensor>> PartsOf(const WholeExchange& whole, int axis
   return parts;
 }
 
-// One exchange of values between the workers of a gang; each value joins the values of a worker's
-// replicas. The collective calls follow each other and hold a reference to the exchange.
-// Thread-safe.
+// One exchange between the workers of a gang of the values that each worker's replicas have joined.
+// Its collective calls follow each other and hold a reference to this object. Thread-safe.
 class GroupExchange : public std::enable_shared_from_this<GroupExchange> {
  public:
   GroupExchange(MeetingWorkers workers, ExchangeCall joined, GroupExchanged done)
@@ -75,8 +75,8 @@ class GroupExchange : public std::enable_shared_from_this<GroupExchange> {
  private:
   void Sum() {
     std::vector<GroupSummand> summands;
-    // The type of the value is part of the call's name, so workers whose types differ get an error
-    // that shows both types.
+    // The type of the value is a part of the call's name, so that workers with different types get
+    // an error that shows both types.
     summands.push_back({absl::StrCat(joined_.node, " ", joined_.value.TypeString()), joined_.value,
                         workers_.neutral});
     SumOverGroup(workers_.group, workers_.communication, std::move(summands),
@@ -87,8 +87,8 @@ class GroupExchange : public std::enable_shared_from_this<GroupExchange> {
                  });
   }
 
-  // The sizes of all replicas' parts are gathered first, so that each worker knows where its own
-  // part begins.
+  // Gathers the sizes of all workers' parts before the sum, so that each worker knows where its own
+  // parts begin.
   void GatherSizes() {
     GatherNumbers(workers_.group,
                   {absl::StrCat("sizes of ", joined_.node),
@@ -102,20 +102,19 @@ class GroupExchange : public std::enable_shared_from_this<GroupExchange> {
   }
 
   void TakeSizes(const std::vector<int64_t>& sizes) {
-    // The parts of all workers are in the order of ranks, so this worker's part begins after the
-    // parts of all lower ranks.
+    // The parts lie in the order of ranks: this worker's parts begin after those of all lower
+    // ranks.
     const auto own = sizes.begin() + workers_.group->rank();
     whole_.begin = std::accumulate(sizes.begin(), own, int64_t{0});
     whole_.size = std::accumulate(own, sizes.end(), whole_.begin);
-    // A neutral worker, which has no examples, gets the last replica's part (see
-    // ExchangeOverGroup).
+    // A neutral worker (MeetingWorkers) gets the part of the last replica of all.
     if (workers_.neutral) whole_.begin = whole_.size - joined_.size;
   }
 
   void Gather() {
     GroupGather gather;
     gather.name = joined_.node;
-    // A neutral worker gathers nothing, since the rows that it computed are another worker's.
+    // A neutral worker gathers nothing, because another worker gives the same rows.
     if (!workers_.neutral) gather.own = {joined_.value};
     gather.timeout = workers_.communication.timeout;
     GatherOverGroup(workers_.group, std::move(gather),
@@ -141,8 +140,7 @@ absl::StatusOr<ExchangeCall> JoinLocalCalls(std::vector<ExchangeCall> calls) {
   joined.size = 0;
   std::vector<Tensor> values;
   for (ExchangeCall& call : calls) {
-    // Replicas run the same program, so an exchange of values between different nodes is a bug of
-    // the runtime.
+    // Replicas run the same program, so replicas at different nodes are a bug of the runtime.
     if (call.node != joined.node || call.op != joined.op) {
       return absl::InternalError(
           absl::StrCat("replicas meet at node '", joined.node, "' and at '", call.node, "'"));
@@ -164,7 +162,7 @@ std::vector<absl::StatusOr<Tensor>> SplitResult(const ExchangeCall& call, WholeE
   if (call.op == ExchangeCall::Op::kSumPart) {
     return PartsOf(whole, static_cast<int>(call.axis), sizes);
   }
-  // The sum for a mean is divided here, after the values of all workers have been added.
+  // The sum for a mean is divided here, after the values of all workers have been added up.
   if (call.op == ExchangeCall::Op::kMean) {
     absl::Status divided = Divide(static_cast<double>(replicas), whole.value);
     if (!divided.ok()) return {sizes.size(), std::move(divided)};

@@ -11,14 +11,15 @@ namespace cohort {
 
 namespace {
 
-// Each tensor begins at a multiple of this alignment, which satisfies every element type.
+// Each gathered tensor begins at a multiple of this number of bytes, which aligns every element
+// type.
 constexpr size_t kAlignment = 64;
-// A tensor's type is gathered as a fixed count of numbers: 1 if the tensor exists, dtype, rank, and
-// kAxesMax sizes.
+// The type of a tensor is gathered as kNumbersOfType numbers: 1 if the tensor exists, its DType,
+// its rank and kAxesMax sizes. An absent tensor has zeros.
 constexpr size_t kAxesMax = 13;
 constexpr size_t kNumbersOfType = 3 + kAxesMax;
 
-// Rounds `bytes` up to a multiple of the alignment.
+// Rounds `bytes` up to a multiple of kAlignment.
 size_t Aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 CollectiveCall AllGather(std::string name, DType dtype, absl::Duration timeout) {
@@ -30,8 +31,9 @@ CollectiveCall AllGather(std::string name, DType dtype, absl::Duration timeout) 
   return call;
 }
 
-// One gathering in two collective calls: first the types of all tensors, then their bytes. The
-// calls follow each other and hold a reference to the gathering. Thread-safe.
+// One gathering of tensors by two collective calls, one after the other: the first gathers the
+// types of all tensors, the second their bytes. Each call holds a reference to this object.
+// Thread-safe.
 class Gathering : public std::enable_shared_from_this<Gathering> {
  public:
   Gathering(std::shared_ptr<GangGroup> group, GroupGather gather, GroupGathered done)
@@ -39,7 +41,7 @@ class Gathering : public std::enable_shared_from_this<Gathering> {
 
   void Start() {
     COHORT_CHECK(gather_.own.size() <= gather_.most, "no more than a member has");
-    // Every member sends the types of `most` tensors; the type of a missing tensor is zeros.
+    // Every member sends `most` types, with zeros for tensors that it does not have.
     std::vector<int64_t> types(gather_.most * kNumbersOfType, 0);
     for (size_t i = 0; i < gather_.own.size(); ++i) {
       const Tensor& tensor = gather_.own[i];
@@ -63,16 +65,16 @@ class Gathering : public std::enable_shared_from_this<Gathering> {
   }
 
  private:
-  // Gathers the values of all tensors as bytes. So members with different types do not end the
-  // group, and the caller can report a readable error.
+  // Gathers the values of all tensors as bytes. So tensors of different types are not an error of
+  // the group, and the caller can report them in its own words.
   void GatherBytes(const std::vector<int64_t>& types) {
     CollectiveCall call =
         AllGather(absl::StrCat("values of ", gather_.name), DType::kUint8, gather_.timeout);
     size_t end = 0;
-    // All members compute the same offsets of all tensors from the gathered types, without a
-    // further call.
+    // All members compute the same places from the gathered types, so they need no further call for
+    // them.
     for (size_t i = 0; i < types.size(); i += kNumbersOfType) {
-      // The list has `most` types for each member.
+      // The first of a member's `most` types begins the count of this member's bytes.
       if (i % (gather_.most * kNumbersOfType) == 0) call.counts.push_back(0);
       if (types[i] == 0) continue;
       Place place;
@@ -85,7 +87,7 @@ class Gathering : public std::enable_shared_from_this<Gathering> {
       end += bytes;
       places_.push_back(std::move(place));
     }
-    // The gathered buffer must not be empty, even if no member has a tensor.
+    // A buffer must not be empty, even if no member has a tensor.
     memory_ = group_->Take(std::max<size_t>(end, 1));
     std::byte* own = memory_->data();
     for (int rank = 0; rank < group_->rank(); ++rank) own += call.counts[static_cast<size_t>(rank)];
@@ -95,14 +97,15 @@ class Gathering : public std::enable_shared_from_this<Gathering> {
     for (const Tensor& tensor : gather_.own) {
       const size_t bytes = tensor.num_bytes();
       if (bytes > 0) std::memcpy(own, tensor.raw(), bytes);
-      // The padding after a tensor is zeroed, so that bytes of an earlier use do not travel.
+      // The padding after a tensor is zeroed, so that bytes of an earlier use of the memory do not
+      // travel.
       std::fill(own + bytes, own + Aligned(bytes), std::byte{0});
       own += Aligned(bytes);
     }
     group_->communicator().Start(
         std::move(call), [self = shared_from_this()](const absl::Status& status) {
           if (!status.ok()) return self->done_(status);
-          // `done` is posted, because it may take longer than a call's Done is allowed to.
+          // `done_` is posted, because it may take longer than a call's Done is allowed to.
           self->group_->RunElsewhere([self] { self->done_(self->Gathered()); });
         });
   }
@@ -121,11 +124,11 @@ class Gathering : public std::enable_shared_from_this<Gathering> {
     Shape shape;
   };
 
-  // The gang's group; shared, so that it lives until its calls are done.
+  // The gang's group; shared, so that it lives until its collective calls are done.
   const std::shared_ptr<GangGroup> group_;
   const GroupGather gather_;
   GroupGathered done_;
-  std::vector<Place> places_;  // all gathered tensors, in the order of ranks
+  std::vector<Place> places_;  // the places of all gathered tensors, those of rank 0 first
   std::shared_ptr<Buffer> memory_;
 };
 
@@ -137,7 +140,8 @@ void GatherNumbers(const std::shared_ptr<GangGroup>& group, const NumbersOfMembe
   const size_t count = numbers.own.size();
   const auto members = static_cast<size_t>(group->size());
   call.counts.assign(members, static_cast<int64_t>(count));
-  // The call's input is this member's part of the output, so the numbers are gathered in place.
+  // The call's input is this member's part of the call's output, so the numbers are gathered in
+  // place.
   auto all = std::make_shared<std::vector<int64_t>>(count * members);
   int64_t* const place = all->data() + count * static_cast<size_t>(group->rank());
   std::copy(numbers.own.begin(), numbers.own.end(), place);

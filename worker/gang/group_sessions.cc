@@ -15,7 +15,7 @@ namespace cohort {
 
 namespace {
 
-// Returns the error for gangs of a generation that a later generation has replaced.
+// Returns the error for gangs of a generation that is over because a later one has begun.
 absl::Status Over() {
   return MakeError(absl::StatusCode::kAborted,
                    "a later generation of synchronous steps has begun: this one has to be, too",
@@ -27,8 +27,9 @@ absl::Status Stopping() {
                    proto::TRANSIENT);
 }
 
-// Returns the error of a member that does not reach `member`. The code that watches `member`
-// decides whether it is lost.
+// Returns the error with which this worker ends a generation because it does not reach `member`.
+// The error names `member` as origin with class WORKER_LOST; the coordinator decides whether it is
+// lost.
 absl::Status Unreached(const proto::TaskRef& own, const proto::TaskRef& member) {
   return WithOrigin(
       MakeError(absl::StatusCode::kUnavailable,
@@ -37,11 +38,12 @@ absl::Status Unreached(const proto::TaskRef& own, const proto::TaskRef& member) 
       member);
 }
 
-// Returns true if a generation ended by a failure, and not by a new generation or a stop.
+// Returns true if a generation ended by a failure, and not by a later generation or by a worker
+// that stops.
 bool IsFailure(const absl::Status& why) { return why != Over() && why != Stopping(); }
 
 // The number of collective calls that are logged when a generation has failed. All recorded calls
-// can be asked for (frame_router.h), and are written to a flight file.
+// can be asked for (frame_router.h) and are written to a flight file.
 constexpr size_t kCallsLogged = 16;
 void LogFlight(uint64_t generation, const FlightRecorder& recorder, const absl::Status& why) {
   Log(LogLevel::kWarning, "gang_group_failed",
@@ -55,8 +57,8 @@ absl::string_view HostOf(absl::string_view address) {
   return address.substr(0, address.rfind(':'));
 }
 
-// Groups members by the hosts in their addresses. If one host has members under several names, they
-// count as members on several hosts, and their values are summed accordingly.
+// Groups the members by the host in their address. Members on one host whose addresses name it
+// differently count as members on several hosts, which costs time but is no error.
 HostLayout HostsOf(const proto::Gang& gang) {
   HostLayout hosts;
   std::map<absl::string_view, int> numbers;
@@ -67,23 +69,24 @@ HostLayout HostsOf(const proto::Gang& gang) {
   return hosts;
 }
 
-// Returns true if all members have the same host name. Members under different host names would
-// need seconds to find out that they share no memory, so they do not try.
+// Returns true if all members have the same host in their address and the coordinator has chosen a
+// number for shared memory. Members on different hosts would need seconds to find out that they
+// cannot share memory, so they do not try.
 bool MayShareMemory(const proto::Gang& gang, const HostLayout& hosts) {
   if (gang.shared_memory() == 0) return false;
-  // Hosts are numbered from 0 in order of appearance, so members of one host all have number 0.
+  // Hosts are numbered in the order of their appearance, so members of one host all have host 0.
   return std::count(hosts.host_of.begin(), hosts.host_of.end(), 0) == gang.members_size();
 }
 
-// Returns the name of the socket for sharing memory. Every member computes the same name, and each
-// generation has its own.
+// Returns the name of the socket at which the members meet to share memory. Every member computes
+// the same name, and every generation has another.
 std::string SocketOf(const proto::Gang& gang) {
   const uint64_t first = Mix64(gang.shared_memory() + gang.generation());
   return absl::StrFormat("cohort-gang:%016x%016x", first, Mix64(first ^ gang.shared_memory()));
 }
 
-// Returns the group's name. The coordinator's number is part of the name, because each coordinator
-// counts its generations from the start.
+// Returns the name of the groups of one coordinator. The coordinator's incarnation is part of the
+// name, because each coordinator numbers its generations from the start.
 std::string NameOf(uint64_t coordinator) {
   return absl::StrCat("workers/", absl::Hex(coordinator));
 }
@@ -116,8 +119,8 @@ void GroupSessions::EndPresent(uint64_t coordinator, const absl::Status& why) {
     before = std::exchange(current_, nullptr);
   }
   if (before != nullptr) EndGeneration(*before, why);
-  // Refuses calls for groups of earlier coordinators, of which a restarted worker process has no
-  // record.
+  // RPCs for groups of earlier coordinators are refused, so that they do not wait for groups which
+  // this worker will never form.
   table_->Only(NameOf(coordinator));
 }
 
@@ -152,7 +155,8 @@ std::shared_ptr<GroupSessions::Generation> GroupSessions::Enter(const proto::Gan
   {
     MutexLock lock(mutex_);
     if (left_) return nullptr;
-    // The first gang of a newer generation begins the generation; an older gang is too late.
+    // The first gang of a later generation begins this generation; a gang of an earlier generation
+    // is too late.
     if (current_ != nullptr && gang.generation() == current_->number) return current_;
     if (current_ != nullptr && gang.generation() < current_->number) return nullptr;
     entered = std::make_shared<Generation>();
@@ -160,7 +164,7 @@ std::shared_ptr<GroupSessions::Generation> GroupSessions::Enter(const proto::Gan
     before = std::exchange(current_, entered);
     coordinator = coordinator_;
   }
-  // The older generation is ended outside the lock, because this runs the callbacks of waiting
+  // The earlier generation is ended outside the lock, because its end runs the callbacks of waiting
   // gangs.
   if (before != nullptr) EndGeneration(*before, Over());
   WatchMembers(gang, entered);
@@ -173,20 +177,20 @@ void GroupSessions::WatchMembers(const proto::Gang& gang,
   std::vector<PeerReach::Need> needs;
   for (const proto::Peer& member : gang.members()) {
     if (member.task().index() == own_.index()) continue;
-    // The listener refers to the generation weakly, because the generation owns the watch that owns
-    // the listener.
+    // The listener refers to the generation weakly, because the generation owns the watch, which
+    // owns the listener.
     auto listener = [weak = weak_from_this(), of = std::weak_ptr(generation),
                      task = member.task()](PeerReach::Change change) {
       const auto self = weak.lock();
       const auto generation = of.lock();
       if (self == nullptr || generation == nullptr) return;
-      // A member that is unreached is tolerated until its watch gives it up or reaches it again.
+      // A member that is unreached is tolerated until PeerReach gives it up or reaches it again.
       if (change == PeerReach::Change::kUnreached) return;
       self->EndGeneration(*generation, Unreached(self->own_, task));
     };
     needs.push_back(reach_->Watch(member.task(), member.address(), std::move(listener)));
   }
-  // If the generation has ended meanwhile, the new watches of its members are dropped.
+  // If the generation has ended meanwhile, its new watches are dropped here.
   MutexLock lock(mutex_);
   if (generation->ended.ok()) generation->needs.swap(needs);
 }
@@ -205,7 +209,7 @@ void GroupSessions::Form(const proto::Gang& gang, uint64_t coordinator,
     addresses.push_back(member.address());
     if (member.task().index() == own_.index()) group.rank = rank;
   }
-  // A worker that is not a member of the gang has no rank, so it can only fail the generation.
+  // A worker that is not a member has no rank. All that it can do is end the generation.
   if (group.rank < 0) {
     return EndGeneration(*generation,
                          absl::InvalidArgumentError(absl::StrCat("a gang of ", gang.members_size(),
@@ -221,7 +225,7 @@ void GroupSessions::Form(const proto::Gang& gang, uint64_t coordinator,
     return FormGroup(resources, {std::move(group), std::move(addresses), std::move(socket)},
                      std::move(formed));
   }
-  // Forming is posted to the executor, because loading NCCL for the first time takes long.
+  // The group is formed on the executor, because loading NCCL for the first time takes long.
   world_.executor.Run([resources, group = std::move(group), addresses = std::move(addresses),
                        device = gang.nccl_device(), find_nccl = find_nccl_,
                        formed = std::move(formed)]() mutable {
@@ -246,7 +250,7 @@ void GroupSessions::Formed(Generation& generation, FormedGroup formed) {
     ended = generation.ended;
     waiting = std::exchange(generation.waiting, {});
   }
-  // If the generation ended while its group formed, the abort tells the other members the cause.
+  // If the generation ended while its group was forming, the other members learn the cause now.
   if (!ended.ok()) group->communicator().Abort(ended);
   for (Ready& ready : waiting) ready(group);
 }
@@ -258,7 +262,7 @@ void GroupSessions::EndGeneration(Generation& generation, const absl::Status& wh
   std::vector<PeerReach::Need> needs;
   {
     MutexLock lock(mutex_);
-    // The first cause of an end counts, since later causes are its consequences.
+    // Only the first cause counts; later errors are its consequences.
     if (!generation.ended.ok()) return;
     generation.ended = why;
     group = generation.group;
@@ -266,7 +270,7 @@ void GroupSessions::EndGeneration(Generation& generation, const absl::Status& wh
     waiting = std::exchange(generation.waiting, {});
     needs.swap(generation.needs);
   }
-  // Watches are released outside the lock, because this runs code of PeerReach.
+  // The watches are released outside the lock, because PeerReach may be calling a listener.
   needs.clear();
   if (group != nullptr) {
     group->communicator().Abort(why);
@@ -275,11 +279,12 @@ void GroupSessions::EndGeneration(Generation& generation, const absl::Status& wh
       KeepFlight(std::move(recorder), why);
     }
   }
-  // The callbacks of waiting gangs run outside the lock, because they may call this object again.
+  // The callbacks run outside the lock, because they may call this object again.
   for (Ready& ready : waiting) ready(why);
 }
 
-// Writes the flight record on the executor, so that ending a generation does not wait for the disk.
+// Writes the flight record to a file on the executor, so that the end of a generation does not wait
+// for the disk.
 void GroupSessions::KeepFlight(std::shared_ptr<const FlightRecorder> recorder,
                                const absl::Status& why) {
   if (flight_directory_.empty()) return;
@@ -289,7 +294,7 @@ void GroupSessions::KeepFlight(std::shared_ptr<const FlightRecorder> recorder,
     if (flight.ended_with().empty()) flight.set_ended_with(std::string(why.message()));
     const absl::StatusOr<std::string> file =
         WriteFlightFile(self->world_.files, self->flight_directory_, self->own_, flight, now);
-    // A flight record that cannot be written is only logged: training goes on without it.
+    // A flight record that cannot be written is only logged, because training goes on without it.
     if (!file.ok()) {
       return Log(LogLevel::kWarning, "flight_record_lost",
                  {{"generation", flight.generation()},

@@ -18,7 +18,8 @@ bool HasSum(DType dtype) {
          dtype == DType::kInt64;
 }
 
-// Returns the type in which a summand is sent: only float32 gradients may be rounded.
+// Returns the type in which a summand is sent. Only float32 gradients may be rounded; all other
+// summands are sent in their own type.
 DType TravelsAs(const SummandType& summand, const GroupCommunication& communication) {
   const bool rounded = summand.gradient && summand.dtype == DType::kFloat32;
   return rounded ? communication.gradient_dtype : summand.dtype;
@@ -32,7 +33,7 @@ std::vector<Bucket> BucketsOf(const std::vector<SummandType>& summands,
         {summand.name, TravelsAs(summand, communication), summand.shape.num_elements()});
   }
   BucketOptions options;
-  // Buckets for NCCL are larger, since every NCCL call waits for all ranks.
+  // Buckets for NCCL are larger, because every NCCL call waits for all ranks.
   options.bytes_per_pack = communication.bytes_per_pack;
   if (communication.nccl) options.automatic_bytes = kNcclBucketBytes;
   return PlanBuckets(items, options);
@@ -82,7 +83,7 @@ GroupSum::GroupSum(std::shared_ptr<GangGroup> group, const GroupCommunication& c
       buckets_(BucketsOf(summands_, communication_)),
       locations_(summands_.size()),
       left_(buckets_.size()) {
-  // All items of a bucket have one type, so the first item tells the element size.
+  // All summands of a bucket have one type, so the first summand tells the element size.
   for (size_t b = 0; b < buckets_.size(); ++b) {
     const Bucket& bucket = buckets_[b];
     const DType dtype = summands_[bucket.items[0]].dtype;
@@ -110,8 +111,8 @@ void GroupSum::PlaceNeutral(size_t summand) {
   FillNeutral(place.dtype(), place.num_elements(), place.mutable_raw());
 }
 
-// Notes that the summand is ready, and starts buckets whose summands are all ready, in the buckets'
-// order. Only one thread at a time starts buckets; a second thread leaves its bucket to the first.
+// Counts the summand as ready, and starts buckets whose summands are all ready, in the order of the
+// buckets. One thread at a time starts buckets; a second thread leaves its bucket to the first.
 absl::Status GroupSum::Ready(size_t summand) {
   for (bool first = true;; first = false) {
     size_t index = 0;
@@ -119,12 +120,13 @@ absl::Status GroupSum::Ready(size_t summand) {
       MutexLock lock(mutex_);
       if (first) --missing_[locations_[summand].bucket];
       if (first && starting_) return first_error_;
-      // Looks for the next complete bucket after each start: summands may have become ready.
+      // The next bucket is looked for after each start, because other summands may have become
+      // ready.
       starting_ = next_ < buckets_.size() && missing_[next_] == 0;
       if (!starting_) return first_error_;
       index = next_++;
     }
-    // The bucket is started outside the lock, because its call may call BucketDone() at once.
+    // The bucket is started outside the lock, because BucketDone() may run at once.
     StartBucket(index);
   }
 }
@@ -144,8 +146,8 @@ void GroupSum::StartBucket(size_t index) {
   call.layout = bucket.layout;
   call.algorithm = communication_.algorithm;
   call.timeout = communication_.timeout;
-  // The collective call runs in place: on the copy rounded to 16 bits if there is one, else on the
-  // bucket itself.
+  // The collective call runs in place: on the copy in 16 bits if there is one, else on the bucket
+  // itself.
   const std::shared_ptr<Buffer>& travels = rounded_[index] ? rounded_[index] : memory_[index];
   if (rounded_[index]) {
     NarrowFloats(reinterpret_cast<const float*>(memory_[index]->data()),
@@ -159,7 +161,7 @@ void GroupSum::StartBucket(size_t index) {
                                  if (!self->rounded_[index] || !status.ok()) {
                                    return self->BucketDone(index, status);
                                  }
-                                 // Widening the sums takes too long for a collective call's Done,
+                                 // Widening the sums to float32 takes too long for a call's Done,
                                  // so it is posted.
                                  self->group_->RunElsewhere([self, index] {
                                    self->Widen(index);
@@ -181,12 +183,12 @@ void GroupSum::BucketDone(size_t index, const absl::Status& status) {
   {
     MutexLock lock(mutex_);
     first_error_.Update(status);
-    // If Finish() has not been called yet, it will find left_ == 0 and give the sums itself.
+    // If Finish() has not been called yet, it will see left_ == 0 and give the sums itself.
     if (--left_ > 0 || !done_) return;
     done = std::exchange(done_, nullptr);
     error = first_error_;
   }
-  // The receiver is called outside the lock, because it may drop the last reference to this sum.
+  // `done` is called outside the lock, because it may drop the last reference to this object.
   GiveSums(std::move(done), error);
 }
 
@@ -194,7 +196,8 @@ void GroupSum::Finish(Sums done) {
   absl::Status error;
   {
     MutexLock lock(mutex_);
-    // All buckets must have started before Finish(), or their sums would never be done.
+    // Every bucket must have started before Finish(), because the sums of any other bucket would
+    // never be made.
     COHORT_CHECK(next_ == buckets_.size(), "all summands are ready");
     if (left_ > 0) {
       done_ = std::move(done);
@@ -222,14 +225,14 @@ void SumOverGroup(std::shared_ptr<GangGroup> group, const GroupCommunication& co
   const auto sum = GroupSum::Make(std::move(group), communication, std::move(types));
   if (!sum.ok()) return done(sum.status());
   for (size_t i = 0; i < summands.size(); ++i) {
-    // The order of Ready() calls is the order of the summands, the same on every member.
+    // All members call Ready() in the order of the summands.
     const Tensor& value = summands[i].value;
     if (summands[i].neutral) {
       (*sum)->PlaceNeutral(i);
     } else if (value.num_bytes() > 0) {
       std::memcpy((*sum)->Place(i).mutable_raw(), value.raw(), value.num_bytes());
     }
-    (*sum)->Ready(i).IgnoreError();  // an error of Ready() is reported by Finish() again
+    (*sum)->Ready(i).IgnoreError();  // an error of Ready() is reported again by Finish()
   }
   (*sum)->Finish(std::move(done));
 }

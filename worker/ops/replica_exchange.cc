@@ -23,25 +23,24 @@ Tensor Scaled(const Tensor& value, double factor) {
   return scaled;
 }
 
-// Returns `value` times `factor`. A factor of 1 returns the tensor itself, so integers are never
-// scaled.
+// Returns `value` times `factor`: the tensor itself if the factor is 1, as it always is for
+// integers.
 Tensor Times(const Tensor& value, double factor) {
   if (factor == 1 || value.num_elements() == 0) return value;
   return value.dtype() == DType::kFloat64 ? Scaled<double>(value, factor)
                                           : Scaled<float>(value, factor);
 }
 
-// What one graph node asks of the replicas: a call without its value, and the weighing of the
-// value.
+// The request of one graph node: its call without the value, and whether the value is weighed.
 struct Exchange {
   ExchangeCall call;
-  // True if the values are gradients of mean losses, which are weighed by each replica's number of
+  // True if the values are gradients of mean losses. They are weighed by each replica's number of
   // examples.
   bool of_mean_losses = false;
 };
 
-// The kernel of a node that combines the values of all replicas, such as AllReduce. The kernel
-// occupies no thread while it waits for the other replicas. Immutable; thread-safe.
+// The kernel of AllReduce, AllGather and AllGatherGrad. It occupies no thread while it waits for
+// the other replicas. Immutable; thread-safe.
 class ExchangeKernel final : public WaitingKernel {
  public:
   explicit ExchangeKernel(Exchange exchange) : exchange_(std::move(exchange)) {}
@@ -55,14 +54,15 @@ class ExchangeKernel final : public WaitingKernel {
       call.axis = *axis;
     }
     ReplicaExchange* const replicas = context.run().exchange;
-    // A run without an exchange has only one replica. The sum, the mean and the gathering of one
+    // Without an exchange only one replica runs. The sum, the mean and the gathering of its one
     // value are the value itself.
     if (replicas == nullptr) return done(input);
     if (call.op == ExchangeCall::Op::kSumPart) {
       call.size = context.input(1).shape().dim(static_cast<int>(call.axis));
     }
-    // The gradient is multiplied by this replica's share of the examples before the sum. The sum is
-    // divided by the share afterwards.
+    // A gradient of a mean loss counts by this replica's share of the examples. The sum is divided
+    // by the same share, because the gradients that the replica computes from it are weighed by the
+    // share again.
     const double share = exchange_.of_mean_losses ? replicas->share() : 1;
     call.value = Times(input, share);
     replicas->Join(call, [done = std::move(done), share](absl::StatusOr<Tensor> joined) mutable {
@@ -100,8 +100,6 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeGather(const onnx::NodeProto& node) 
 
 }  // namespace
 
-// Registers AllReduce, AllGather and AllGatherGrad in place of the runtime's kernels of these
-// names, which serve a single replica.
 void RegisterExchangeKernels(KernelRegistry& registry) {
   const DTypeSet summed = {DType::kFloat32, DType::kFloat64};
   registry.Replace("cohort", "AllReduce", {{1, 1, {summed}}, MakeAllReduce});

@@ -5,9 +5,9 @@
 // same program, so the k-th calls of all replicas belong together. Each call waits, without a
 // thread, until the last replica has made its k-th call.
 //
-// RunContext carries a replica's own end of the exchange to the kernels; the runtime does not look
-// inside. If the run's context has no exchange, only one replica runs, and the kernels give the
-// result for that replica alone.
+// RunContext carries each replica's end of the exchange to the kernels; the runtime does not look
+// inside. In a run without an exchange only one replica runs, and its kernels give the result for a
+// single replica.
 
 #include <string>
 
@@ -23,42 +23,43 @@ class KernelRegistry;
 struct ExchangeCall {
   enum class Op {
     kSum,
-    kMean,    // mean over the replicas that run
-    kGather,  // all values concatenated along the axis, in the order of replicas
-    // The gradient of kGather: from the sum over the replicas, the part of the axis that this
-    // replica gave to the gather.
+    kMean,    // the mean over the replicas that run
+    kGather,  // the values of all replicas, one after the other along `axis`
+    // The gradient of kGather: the values are summed over the replicas, and each replica gets the
+    // part along `axis` that it gave to the gather.
     kSumPart,
   };
   Op op = Op::kSum;
-  std::string node;  // name of the graph's node, the same on all replicas
-  // The value of the calling replica. All replicas give the same type. A gather takes any type, and
-  // sizes along the axis may differ. The other operations take float32, float64, int32 or int64 of
-  // one shape.
+  std::string node;  // name of the node in the graph; the same on all replicas
+  // The value of the calling replica; all replicas give one type. kGather takes any type, and sizes
+  // along `axis` may differ. The other operations take float32, float64, int32 or int64, and one
+  // shape.
   Tensor value;
   int64_t axis = 0;  // axis along which kGather and kSumPart work
-  int64_t size = 0;  // for kSumPart: size, along the axis, of what this replica gave to the gather
+  // For kSumPart: how long along `axis` the value was that this replica gave to the gather.
+  int64_t size = 0;
 };
 
-// The object through which one replica combines values with the other replicas. Thread-safe.
+// One replica's end of an exchange. Thread-safe.
 class ReplicaExchange {
  public:
   using Done = absl::AnyInvocable<void(absl::StatusOr<Tensor>)>;
 
   virtual ~ReplicaExchange() = default;
 
-  // Returns the number of this replica's examples divided by the mean over all replicas: 1 if all
-  // replicas have equally many.
+  // Returns the number of this replica's examples divided by the mean number of all replicas: 1 if
+  // all replicas have equally many examples.
   virtual double share() const = 0;
 
-  // Gives this replica's value and asks for the joint result. `call.value` is read before Join
-  // returns. `done` runs once, inside Join or on another thread; other replicas may share the
-  // tensor. Errors: INVALID_ARGUMENT for values that do not fit together, naming both; the error
-  // that ended another replica.
+  // Gives this replica's value and asks for the joint result. Join() reads `call.value` before it
+  // returns. `done` runs once, inside Join() or on another thread; the resulting tensor may be
+  // shared with other replicas and must not be written. Errors: INVALID_ARGUMENT naming two values
+  // that do not fit together; the error of another replica that has failed.
   virtual void Join(const ExchangeCall& call, Done done) = 0;
 };
 
-// Registers in `registry` the kernels of the nodes that combine values of all replicas, such as
-// AllReduce. They replace the runtime's kernels, which serve a single replica.
+// Registers kernels for AllReduce, AllGather and AllGatherGrad that combine the values of all
+// replicas. They replace the runtime's kernels of these operators, which serve a single replica.
 void RegisterExchangeKernels(KernelRegistry& registry);
 
 }  // namespace cohort

@@ -9,15 +9,15 @@
 
 namespace cohort {
 
-// Receives the outputs of one replica while the replica runs. Lives on the replica's strand.
+// Receives the outputs of one replica during its run. Lives on the replica's strand.
 class EarlySums::Taker final : public OutputTaker {
  public:
   Taker(EarlySums& sums, size_t replica) : sums_(sums), replica_(replica) {}
 
   absl::Status Take(size_t output, const Tensor& value) override {
     if (!sums_.Has(output)) return absl::OkStatus();
-    // The sums cannot be made any more if the group has ended. Then the replica's run ends early
-    // with the group's error.
+    // If the group has ended, no sum can be made any more, so the replica's run ends early with the
+    // group's error.
     if (absl::Status ended = sums_.status(); !ended.ok()) return Told(std::move(ended));
     RETURN_IF_ERROR(sums_.Add(replica_, output, value));
     return Told(sums_.status());
@@ -42,7 +42,7 @@ absl::StatusOr<std::unique_ptr<EarlySums>> EarlySums::Make(
   std::vector<int> items(program->outputs.size(), -1);
   std::vector<SummandType> summands;
   for (size_t i = 0; i < items.size(); ++i) {
-    // Outputs of unknown size are not summed early, because buckets are planned before the run.
+    // An output of unknown size is not summed early, because buckets are planned before the run.
     const OutputSink& sink = program->outputs[i];
     if (sink.dtype == DType::kUndefined || IsGathered(sink.join)) continue;
     items[i] = static_cast<int>(summands.size());
@@ -80,21 +80,21 @@ bool EarlySums::WasRelayed(size_t replica) const { return takers_[replica]->rela
 absl::Status EarlySums::Add(size_t replica, size_t output, const Tensor& value) {
   const OutputSink& sink = program_->outputs[output];
   const auto item = static_cast<size_t>(items_[output]);
-  // A value of a wrong size would be written outside the bytes that the bucket keeps for the
-  // output.
+  // The value's type is checked because a value of another size would be written outside the bytes
+  // that the bucket reserves for this output.
   if (value.dtype() != sink.dtype || value.shape() != sink.shape) {
     return absl::InvalidArgumentError(absl::StrCat("the program computed ", value.TypeString(),
                                                    " for output '", sink.output, "', which is ",
                                                    DTypeName(sink.dtype), sink.shape.ToString()));
   }
   RETURN_IF_ERROR(HandOver(replica, output, value));
-  // The atomic counter makes sure that the last replica sees the values that the other replicas
+  // The atomic counter orders memory: the last replica sees the values that the other replicas
   // wrote.
   if (missing_[item].fetch_sub(1) > 1) return absl::OkStatus();
   if (IsNeutral(output)) {
     sum_->PlaceNeutral(item);
   } else {
-    // The sum is written where the first replica's value is: in the bucket's memory.
+    // JoinReplicas() writes the sum over the first replica's value, which lies in the bucket.
     RETURN_IF_ERROR(JoinReplicas(sink.join, std::move(values_[item])).status());
   }
   sum_->Ready(item).IgnoreError();  // the next Take() returns the error that has ended the group
@@ -110,15 +110,16 @@ absl::Status EarlySums::HandOver(size_t replica, size_t output, const Tensor& va
   const OutputSink& sink = program_->outputs[output];
   const auto item = static_cast<size_t>(items_[output]);
   Tensor& own = values_[item][replica];
-  // Rule kFirst keeps only the first replica's value, so values of other replicas are not copied.
+  // Rule kFirst keeps only the first replica's value, so the values of other replicas are not
+  // copied.
   if (replica > 0 && sink.join == JoinRule::kFirst) {
     own = value;
     return absl::OkStatus();
   }
   const float weight = LeafWeight(sink.join, options_.examples[replica], options_.all_examples,
                                   options_.all_replicas);
-  // The first replica's value is written into the bucket, the values of other replicas into pooled
-  // memory.
+  // The first replica's value is written into the bucket, the other replicas' values into memory of
+  // the pool.
   own = replica == 0 ? sum_->Place(item)
                      : Tensor(value.dtype(), value.shape(),
                               options_.pool->Take(std::max<size_t>(value.num_bytes(), 1)), 0);

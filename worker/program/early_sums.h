@@ -1,11 +1,11 @@
 #pragma once
 
-// Sums over the workers of a gang that begin while the gang's replicas still compute. Only outputs
-// whose type and shape are known before the run take part, which all gradients have except those of
-// table rows. Each replica hands over an output as soon as it is computed. The last replica joins
-// the values (join_replicas.h), which makes this worker's summand (group_sum.h). Replicas compute
-// gradients from the last layer to the first, so the last layer's gradients travel while the others
-// are computed.
+// Sums over the workers of a gang that begin while the gang's replicas still compute. An output
+// takes part if its type and shape are known before the run; all gradients do, except those of
+// table rows. Each replica hands over an output as soon as it has computed the output. The last
+// replica of this worker to do so joins the replicas' values (join_replicas.h), which makes this
+// worker's summand (group_sum.h). Replicas compute gradients from the last layer to the first, so
+// the last layer's gradients travel while the gradients of earlier layers are computed.
 
 #include <atomic>
 #include <memory>
@@ -19,16 +19,20 @@
 
 namespace cohort {
 
-// The early sums of one run of a program. Thread-safe. Lives until the run's replicas have ended.
+// The early sums of one run of a program. Thread-safe. Lives until the replicas of this worker have
+// ended the run.
 class EarlySums {
  public:
   struct Options {
-    std::vector<int64_t> examples;  // number of examples of each replica that runs here
+    std::vector<int64_t> examples;  // number of examples of each replica of this worker
     int64_t all_examples = 0;
     int64_t all_replicas = 1;  // number of replicas that have a part of the batch, on all workers
-    bool counts = true;        // false: the values of this worker add nothing to the sums
-    bool first = true;         // true if this worker has rank 0 in the group
-    // Lends the memory into which replicas' values are copied; shared with the lent buffers.
+    // False if this worker computes another worker's part of the batch, so that its values add
+    // nothing.
+    bool counts = true;
+    bool first = true;  // true if this worker has rank 0 in the group
+    // Lends the memory into which replicas' values are copied; shared with the buffers that it has
+    // lent.
     std::shared_ptr<OutputPool> pool;
   };
 
@@ -39,19 +43,19 @@ class EarlySums {
       Options options);
   ~EarlySums();
 
-  // Returns the receiver of the outputs of `replica` during its run. The receiver lives as long as
-  // this EarlySums. Errors of Take: INVALID_ARGUMENT for a value of another type than the program
-  // declares; the error with which the group has ended.
+  // Returns the object to which the run of `replica` hands its outputs; it lives as long as this
+  // EarlySums. Errors of its Take(): INVALID_ARGUMENT for a value of another type or shape than the
+  // program declares; the error with which the group has ended.
   OutputTaker& TakerOf(size_t replica);
 
   bool Has(size_t output) const { return items_[output] >= 0; }
-  // Returns true if the run of `replica` failed only because Take() passed the group's error to it.
+  // Returns true if the run of `replica` failed only because Take() returned the group's error.
   bool WasRelayed(size_t replica) const;
   absl::Status status() const { return sum_->status(); }
 
-  // Gives `done` the sums, one per output of the program, when all replicas have ended well;
-  // outputs that are not summed early have an empty tensor. `done` runs once, inside this call or
-  // on any thread.
+  // Gives `done` one tensor per output of the program: the sum over the group, or an empty tensor
+  // for an output that is not summed early. Called when all replicas of this worker have ended
+  // well. `done` runs once, inside this call or on any thread.
   void Finish(GroupSum::Sums done);
 
  private:
@@ -64,16 +68,15 @@ class EarlySums {
   absl::Status HandOver(size_t replica, size_t output, const Tensor& value);
 
   const std::shared_ptr<const WorkerProgram> program_;
-  const std::shared_ptr<GroupSum> sum_;  // sum over the group, shared with its collective calls
-  // For each output of the program: the index of its summand, or -1 if the output is not summed
-  // early.
+  const std::shared_ptr<GroupSum> sum_;  // the sum over the group; shared with its collective calls
+  // For each output of the program: the number of its summand, or -1 if it is not summed early.
   const std::vector<int> items_;
   const Options options_;
   std::vector<std::unique_ptr<Taker>> takers_;
-  // The values that are added up, by summand and replica. Each replica writes its own values, and
-  // the last replica reads all.
+  // The values of each summand, one per replica. Each replica writes its own values; the last
+  // replica to hand over a summand reads all of them.
   std::vector<std::vector<Tensor>> values_;
-  // For each summand: the number of replicas that have not handed over their value.
+  // For each summand: the number of this worker's replicas that have not handed over their value.
   std::vector<std::atomic<size_t>> missing_;
 };
 

@@ -13,7 +13,7 @@ namespace cohort {
 
 namespace {
 
-// Returns the GPU of each replica, or -1 for a replica on the processor.
+// Returns the GPU number of each replica, or -1 for a replica on the processor.
 std::vector<int32_t> GpusOf(const proto::Replicas& replicas) {
   std::vector<int32_t> gpus;
   for (const std::string& device : replicas.devices()) {
@@ -22,7 +22,8 @@ std::vector<int32_t> GpusOf(const proto::Replicas& replicas) {
   return gpus;
 }
 
-// Returns the algorithm that the program asks for, or the default one if it leaves the choice.
+// Returns the algorithm that the program asks for; if the program leaves the choice open, the
+// better one for the number of GPUs. Errors: INVALID_ARGUMENT for an unknown algorithm.
 absl::StatusOr<SumWay> WayOf(const proto::Replicas& replicas, const std::vector<int32_t>& gpus) {
   switch (replicas.cross_device_ops()) {
     case proto::AUTO_CROSS_DEVICE_OPS:
@@ -40,8 +41,8 @@ absl::StatusOr<SumWay> WayOf(const proto::Replicas& replicas, const std::vector<
                                                  static_cast<int>(replicas.cross_device_ops())));
 }
 
-// Checks that every replica has its own GPU. NCCL itself would refuse a GPU that is named twice
-// with a less helpful message.
+// Checks that every replica has a GPU of its own, as NCCL demands. NCCL itself would refuse a GPU
+// that is named twice with a less helpful message. Errors: INVALID_ARGUMENT naming the device.
 absl::Status CheckNccl(const proto::Replicas& replicas) {
   std::set<std::string> seen;
   for (const std::string& device : replicas.devices()) {
@@ -76,8 +77,8 @@ absl::StatusOr<std::unique_ptr<DeviceSums>> MakeDeviceSums(const proto::Program&
                                                    replicas.num_packs(), " packs; 0 to ", kPacksMax,
                                                    " can be"));
   }
-  // The devices are checked for NCCL even if this program sums nothing on GPUs, so that every
-  // worker refuses a bad program.
+  // The devices are checked for NCCL even if no values are summed on GPUs here, so that the check
+  // does not depend on whether the program runs on several workers.
   if (way == SumWay::kNccl) RETURN_IF_ERROR(CheckNccl(replicas));
   if (!SumsOnDevices(program)) return nullptr;
   const NcclTable* nccl = nullptr;

@@ -12,8 +12,8 @@ namespace cohort {
 
 namespace {
 
-// Returns the fields of the request, besides the program itself, that a program's binding depends
-// on.
+// Returns the bytes of the request's fields that decide how the program is bound to its variables:
+// all but the program itself and the epoch.
 std::string RegistrationOf(const proto::RegisterProgramRequest& request) {
   proto::RegisterProgramRequest rest = request;
   // The epoch is left out, so that a request repeated under a new epoch counts as the same
@@ -46,7 +46,7 @@ absl::Status ProgramCache::Register(const proto::RegisterProgramRequest& request
       RegisterExchangeKernels(*made);
       known = std::move(made);
     }
-    // Kernels are made once for each number of threads, and programs share them.
+    // Kernels are made once for each number of threads; all programs with this number share them.
     kernels = known;
     const auto found = programs_.find(request.program_id());
     // A program that is registered again with equal fields keeps its compiled form.

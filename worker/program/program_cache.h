@@ -1,8 +1,8 @@
 #pragma once
 
-// A worker's programs, keyed by a hash of their content. A program that is registered again with
-// equal variables keeps its compiled form. If layouts of variables or the seed have changed, the
-// program is compiled and bound to its variables again.
+// A worker's programs, by id, which is a hash of the program's content. A program that is
+// registered again with equal layouts of its variables and an equal seed keeps its compiled form;
+// otherwise it is compiled and bound to its variables again.
 
 #include <map>
 #include <memory>
@@ -15,14 +15,14 @@
 
 namespace cohort {
 
-// The largest number of programs of one worker.
+// The largest number of programs that one worker holds.
 inline constexpr size_t kProgramsMax = 4096;
 
 // The registered programs of one worker. Thread-safe.
 class ProgramCache {
  public:
-  // Makes a cache. `allocate_outputs` is passed to ProgramRunner and `call_bytes_max` to
-  // MakeTransferPlan; the other parameters may be null.
+  // Makes an empty cache. `allocate_outputs` is passed to ProgramRunner and `call_bytes_max` to
+  // MakeTransferPlan; `find_cuda` and `find_nccl` may be null.
   ProgramCache(AllocateBuffer allocate_outputs, FindCuda find_cuda, FindNccl find_nccl,
                size_t call_bytes_max)
       : allocate_outputs_(std::move(allocate_outputs)),
@@ -30,12 +30,13 @@ class ProgramCache {
         find_nccl_(std::move(find_nccl)),
         call_bytes_max_(call_bytes_max) {}
 
-  // Sets how many threads compute the programs that are registered from now on. The replicas of a
-  // program share the threads equally.
+  // Sets the number of threads that compute a program, for programs that are registered from now
+  // on. The replicas of a program divide the threads equally among themselves.
   void SetThreads(int threads);
 
-  // Compiles a program and keeps it, which is slow. Errors: those of MakeWorkerProgram;
-  // RESOURCE_EXHAUSTED beyond kProgramsMax; FAILED_PRECONDITION before SetThreads.
+  // Compiles a program and keeps it, which is slow. A repeated registration returns at once.
+  // Errors: those of MakeWorkerProgram; RESOURCE_EXHAUSTED if the worker holds kProgramsMax
+  // programs; FAILED_PRECONDITION before SetThreads().
   absl::Status Register(const proto::RegisterProgramRequest& request);
 
   // Returns the program, or null if `program_id` is not registered.
@@ -49,11 +50,11 @@ class ProgramCache {
   const FindNccl find_nccl_;
   const size_t call_bytes_max_;
   mutable Mutex mutex_;
-  // Threads for a program; 0: SetThreads has not been called.
+  // Number of threads that compute a program; 0 before SetThreads().
   int threads_ ABSL_GUARDED_BY(mutex_) = 0;
-  // The registries of kernels, by number of threads; shared with registrations under way.
+  // The kernel registries by number of threads; shared with registrations under way.
   std::map<int, std::shared_ptr<const KernelRegistry>> kernels_ ABSL_GUARDED_BY(mutex_);
-  // The programs by id, shared with closures in flight.
+  // The programs by id; shared with closures in flight.
   std::map<std::string, std::shared_ptr<const WorkerProgram>> programs_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -40,8 +40,7 @@ ReplicaMeeting::~ReplicaMeeting() = default;
 ReplicaExchange& ReplicaMeeting::Seat(size_t rank) { return *seats_[rank]; }
 
 void ReplicaMeeting::Join(size_t rank, const ExchangeCall& call, ReplicaExchange::Done done) {
-  // A replica's value is copied, because the caller may reuse the value's memory when Join()
-  // returns.
+  // The value is copied, because the replica may reuse the value's memory after Join() returns.
   absl::StatusOr<Tensor> copy = Weighted(call.value, 1, *pool_);
   if (!copy.ok()) return done(copy.status());
   std::vector<Arrival> all;
@@ -54,15 +53,15 @@ void ReplicaMeeting::Join(size_t rank, const ExchangeCall& call, ReplicaExchange
     } else {
       arrivals_[rank] = {call, std::move(done)};
       arrivals_[rank].call.value = *std::move(copy);
-      // The last replica to arrive takes the calls of all replicas and empties `arrivals_` for the
-      // next meeting.
+      // The last replica to arrive takes the calls of all replicas and leaves `arrivals_` empty for
+      // the next meeting.
       if (--missing_ > 0) return;
       missing_ = arrivals_.size();
       all = std::exchange(arrivals_, std::vector<Arrival>(arrivals_.size()));
     }
   }
-  // `done` is called outside the lock, because the replica continues its run there and may arrive
-  // at its next meeting.
+  // `done` is called outside the lock, because it continues the replica's run, which may call
+  // Join() again.
   if (!error.ok()) return done(std::move(error));
   Meet(std::move(all), rank);
 }
@@ -81,8 +80,8 @@ void ReplicaMeeting::Meet(std::vector<Arrival> all, size_t last) {
   absl::StatusOr<ExchangeCall> joined = JoinLocalCalls(std::move(calls));
   if (!joined.ok()) return HandOut(std::move(meeting), joined.status());
   meeting.call = *joined;
-  // The joined value is passed on to the other workers. Only the other fields of the call are
-  // needed later, to split the result.
+  // The joined value goes to the other workers or becomes the result. Later, only the call's other
+  // fields are needed, to split the result.
   meeting.call.value = Tensor();
   if (!others_.has_value()) {
     return HandOut(std::move(meeting), WholeExchange{std::move(joined->value), 0, joined->size});
@@ -90,7 +89,7 @@ void ReplicaMeeting::Meet(std::vector<Arrival> all, size_t last) {
   ExchangeOverGroup(
       others_->workers, *std::move(joined),
       [this, meeting = std::move(meeting)](auto whole) mutable {
-        // The replicas' continuations compute, so they are posted and do not run on the
+        // The replicas' continuations compute. So they are posted, and do not run on the
         // communicator's thread.
         others_->post([this, meeting = std::move(meeting), whole = std::move(whole)]() mutable {
           if (!whole.ok()) SetGroupError(whole.status());
@@ -108,7 +107,7 @@ void ReplicaMeeting::HandOut(Meeting meeting, absl::StatusOr<WholeExchange> whol
   } else {
     answers.assign(here, whole.status());
   }
-  // The last replica to arrive gets its answer last. Its continuation may run until the end of the
+  // The last replica to arrive gets its answer last, because its continuation may end the whole
   // run, which destroys this ReplicaMeeting.
   for (size_t rank = 0; rank < here; ++rank) {
     if (rank != meeting.last) meeting.waiting[rank](std::move(answers[rank]));
@@ -130,8 +129,7 @@ void ReplicaMeeting::Leave(size_t rank, const absl::Status& error) {
   std::vector<ReplicaExchange::Done> waiting;
   {
     MutexLock lock(mutex_);
-    // Only the first error of a replica counts. It was passed to all waiting replicas when it was
-    // noted.
+    // Only the first error counts: the replicas that waited have already got it.
     if (!error_.ok()) return;
     error_ = error;
     for (size_t other = 0; other < arrivals_.size(); ++other) {
@@ -140,8 +138,8 @@ void ReplicaMeeting::Leave(size_t rank, const absl::Status& error) {
       waiting.push_back(std::move(arrivals_[other].done));
     }
   }
-  // The replicas' continuations are called outside the lock, because replicas that get the error
-  // call Leave().
+  // The continuations are called outside the lock, because a replica that gets the error calls
+  // Leave().
   for (ReplicaExchange::Done& done : waiting) done(error);
 }
 

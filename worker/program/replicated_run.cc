@@ -16,7 +16,7 @@ std::vector<BatchPart> SplitBatch(int64_t examples, int64_t replicas) {
   std::vector<BatchPart> parts;
   int64_t begin = 0;
   for (int64_t replica = 0; replica < std::min(examples, replicas); ++replica) {
-    // The examples that are left over by the division go to the first replicas, one each.
+    // The first `examples % replicas` replicas get one example more than the others.
     const int64_t count = examples / replicas + (replica < examples % replicas ? 1 : 0);
     parts.push_back({begin, count});
     begin += count;
@@ -36,15 +36,16 @@ ReplicatedRun::ReplicatedRun(std::shared_ptr<const WorkerProgram> program,
       context_(context),
       done_(std::move(done)) {}
 
-// Returns true if the input has a row for each example of the batch. Such an input is divided over
+// Returns true if the input has a row for each example of the batch: such inputs are divided over
 // the replicas.
 bool ReplicatedRun::IsOfBatch(size_t input) const {
   const InputSource::Kind kind = program_->inputs[input].kind;
   return kind == InputSource::Kind::kBatch || kind == InputSource::Kind::kPositions;
 }
 
-// Divides the batch over the replicas of all workers, and notes the parts of this worker's
-// replicas.
+// Divides the batch over the replicas of all workers and keeps the parts of this worker's replicas.
+// Errors: INVALID_ARGUMENT if the components of the batch have no axis 0 or differ in its length,
+// and those of CheckReplicas().
 absl::Status ReplicatedRun::ShareOut() {
   const auto here = static_cast<int64_t>(program_->runners.size());
   const int64_t replicas = group_ == nullptr ? here : here * group_->size();
@@ -62,7 +63,7 @@ absl::Status ReplicatedRun::ShareOut() {
   for (size_t i = 0; i < inputs_.size(); ++i) {
     if (!IsOfBatch(i)) continue;
     const Shape& shape = inputs_[i].shape();
-    // The first input from the batch gives the number of examples. All others must have as many
+    // The first component of the batch gives the number of examples; all others must have as many
     // rows.
     if (shape.rank() > 0 && examples_ < 0) examples_ = shape.dim(0);
     if (shape.rank() > 0 && shape.dim(0) == examples_ && examples_ > 0) continue;
@@ -75,8 +76,8 @@ absl::Status ReplicatedRun::ShareOut() {
   return absl::OkStatus();
 }
 
-// Some variables and arguments have one row for each replica. Checks that they have enough rows for
-// all replicas.
+// Checks that each variable and argument with one row per replica has a row for each of `replicas`
+// replicas. Errors: INVALID_ARGUMENT naming a variable or argument with too few rows.
 absl::Status ReplicatedRun::CheckReplicas(int64_t replicas) const {
   for (const TransferPlan* plan : {&program_->pulls, &program_->pushes, &program_->assigns}) {
     for (const VariableType& variable : plan->variables) {
@@ -98,7 +99,8 @@ absl::Status ReplicatedRun::CheckReplicas(int64_t replicas) const {
 }
 
 void ReplicatedRun::TakeParts(const std::vector<BatchPart>& all, int64_t first) {
-  // A batch with fewer examples than replicas gives fewer parts than replicas.
+  // With fewer examples than replicas there are fewer parts than replicas. A worker without a part
+  // takes the last one.
   all_parts_ = static_cast<int64_t>(all.size());
   has_part_ = first < all_parts_;
   first_part_ = std::min(first, all_parts_ - 1);
@@ -107,8 +109,8 @@ void ReplicatedRun::TakeParts(const std::vector<BatchPart>& all, int64_t first) 
 }
 
 void ReplicatedRun::Start() {
-  // The whole batch is checked before any replica starts. Otherwise a replica could wait for
-  // another one that cannot start.
+  // The whole batch is checked before any replica starts, because a replica must not wait at a
+  // meeting for another replica that cannot start.
   if (absl::Status status = ShareOut(); !status.ok()) return done_(std::move(status));
   if (absl::Status status = PrepareSums(); !status.ok()) return done_(std::move(status));
   OpenMeeting();
@@ -127,7 +129,7 @@ void ReplicatedRun::OpenMeeting() {
   if (parts_.size() == 1 && group_ == nullptr) return;
   std::vector<double> shares;
   for (const BatchPart& part : parts_) {
-    // A replica's share is its number of examples divided by the mean number over all replicas.
+    // A replica's share is its number of examples divided by the mean number of all replicas.
     shares.push_back(by_parts_ ? static_cast<double>(part.count) * static_cast<double>(all_parts_) /
                                      static_cast<double>(examples_)
                                : 1);
@@ -142,7 +144,7 @@ void ReplicatedRun::OpenMeeting() {
   meeting_ = std::make_unique<ReplicaMeeting>(shares, strands_->pool(), std::move(others));
 }
 
-// Prepares the sums over the group's workers that can begin during the computation.
+// Prepares the sums over the group that can begin during the computation.
 absl::Status ReplicatedRun::PrepareSums() {
   if (group_ == nullptr) return absl::OkStatus();
   EarlySums::Options options;
@@ -158,7 +160,7 @@ absl::Status ReplicatedRun::PrepareSums() {
 
 void ReplicatedRun::RunReplica(size_t replica) {
   const BatchPart& part = parts_[replica];
-  // Copied tensors share their memory with `inputs_`, and a replica's rows of the batch are views
+  // The copied tensors share their memory with `inputs_`; a replica's rows of the batch are views
   // of the whole batch.
   std::vector<Tensor> inputs = inputs_;
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -172,8 +174,8 @@ void ReplicatedRun::RunReplica(size_t replica) {
     }
   }
   RunContext context = context_;
-  // Examples are numbered over the whole batch, so the results of random operators do not depend on
-  // how the batch is divided.
+  // Examples are numbered over the whole batch, so that the results of random operators do not
+  // depend on the division of the batch.
   if (by_parts_) context.first_example += part.begin;
   if (meeting_ != nullptr) context.exchange = &meeting_->Seat(replica);
   if (early_ != nullptr) context.taker = &early_->TakerOf(replica);
@@ -186,44 +188,44 @@ void ReplicatedRun::RunReplica(size_t replica) {
 }
 
 void ReplicatedRun::EndReplica(size_t replica, absl::StatusOr<std::vector<Tensor>> outputs) {
-  // Each value is multiplied by its replica's weight before the values are added, so that their sum
-  // is a weighted mean.
+  // Each value is multiplied by its replica's weight before values are added up, so that the sum is
+  // the weighted mean.
   if (outputs.ok()) outputs = WeighSums(replica, *std::move(outputs));
-  // An error of the group already names its source, so the replica's name is added only to other
-  // errors.
+  // An error of the group already names its source. Only other errors get the name of this replica.
   const bool told = early_ != nullptr && early_->WasRelayed(replica);
   if (all_parts_ > 1 && !outputs.ok() && !told) {
     outputs = Annotate(outputs.status(), absl::StrCat("replica ", NumberOf(replica)));
   }
-  // Replicas that wait at a meeting get the error of this replica, since it will not arrive.
+  // Replicas that wait at a meeting get this replica's error, because this replica will not arrive.
   if (meeting_ != nullptr && !outputs.ok()) meeting_->Leave(replica, outputs.status());
   results_[replica] = std::move(outputs);
   {
     MutexLock lock(mutex_);
     if (--left_ > 0) return;
   }
-  inputs_.clear();  // gives the variables' memory back to its pool, for the next closure's pull
+  // Gives the memory of pulled values back to its pool, for the next closure's pull.
+  inputs_.clear();
   absl::StatusOr<Outputs> joined = Join();
-  // `done_` is reset by the call. Otherwise this run would keep its caller alive.
+  // `done_` is emptied by the call, because otherwise this run would keep its caller alive.
   if (!joined.ok()) return std::exchange(done_, nullptr)(joined.status());
   if (group_ != nullptr) return SumOverWorkers(*std::move(joined));
   FinishJoined(*std::move(joined));
 }
 
-// Sums over the workers the outputs that are not summed early. Every member of the group starts all
-// early sums first and then these, so all members start their collective calls in one order.
+// Sums over the workers the outputs that are not summed early. On every member of the group, these
+// sums start after all early sums, so all members start their collective calls in one order.
 void ReplicatedRun::SumOverWorkers(Outputs outputs) {
   std::vector<GroupSummand> summands;
   std::vector<size_t> late;
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (IsEarly(i)) continue;
     const OutputSink& sink = program_->outputs[i];
-    // Outputs with one value per replica are gathered after the sums (GatherOverWorkers).
+    // Outputs with one value per replica are gathered after the sums, by GatherOverWorkers().
     if (IsGathered(sink.join)) {
       gathers_.push_back(i);
       continue;
     }
-    // Rule kFirst keeps the value of rank 0's first replica, so all other workers add neutral
+    // Rule kFirst keeps the value of the first replica of rank 0, so all other ranks add neutral
     // elements.
     const bool neutral = sink.join == JoinRule::kFirst ? group_->rank() != 0 : !has_part_;
     summands.push_back({sink.output, std::move(outputs[i][0]), neutral,
@@ -256,8 +258,8 @@ void ReplicatedRun::AwaitEarlySums(std::vector<Tensor> sums) {
   });
 }
 
-// Takes the sums over the group. May be called on any thread, such as the communicator's, so the
-// work is posted to the strand of replica 0.
+// Takes the sums over the group and continues on the strand of replica 0, because the caller may be
+// a thread of the communicator, which must not compute.
 void ReplicatedRun::TakeSums(absl::StatusOr<std::vector<Tensor>> sums) {
   strands_->Of(0).Post([self = shared_from_this(), sums = std::move(sums)]() mutable {
     if (!sums.ok()) return std::exchange(self->done_, nullptr)(sums.status());
@@ -267,16 +269,16 @@ void ReplicatedRun::TakeSums(absl::StatusOr<std::vector<Tensor>> sums) {
   });
 }
 
-// Gathers from all workers the outputs that have one value per replica. The outputs are gathered
-// one after another, from the i-th on, so that all members make their collective calls in one
-// order. Every member gets the values of all replicas.
+// Gathers from all workers the outputs with one value per replica, number `i` of `gathers_` and
+// those after it. The outputs are gathered one after another, so that all members make their
+// collective calls in one order. Every member gets the values of all replicas.
 void ReplicatedRun::GatherOverWorkers(Outputs joined, size_t i) {
   if (i == gathers_.size()) return FinishJoined(std::move(joined));
   const OutputSink& sink = program_->outputs[gathers_[i]];
   GroupGather gather;
   gather.name = absl::StrCat("fetch ", sink.output);
-  // A worker without a part of the batch has computed the values of another worker's replica, so it
-  // gives none to the gather.
+  // A worker without a part of the batch has computed values that another worker gives too, so it
+  // gives none.
   if (has_part_) gather.own = std::move(fetched_[i]);
   gather.most = program_->runners.size();
   gather.timeout = program_->communication->timeout;
@@ -300,19 +302,20 @@ void ReplicatedRun::FinishJoined(Outputs outputs) {
   if (program_->joined_runner == nullptr) {
     return std::exchange(done_, nullptr)(std::move(outputs));
   }
-  // The join model (the graph that computes new values from joined outputs) runs on replica 0's
-  // strand, because the communicator's thread must not compute.
+  // The join model, a graph that computes new values from joined outputs, runs on the strand of
+  // replica 0, because a thread of the communicator must not compute.
   strands_->Of(0).Post([self = shared_from_this(), outputs = std::move(outputs)]() mutable {
     self->RunJoined(std::move(outputs));
   });
 }
 
-// Multiplies a replica's outputs by the weights that they have in the sums over replicas.
+// Multiplies each output of a replica that is to be summed over replicas by the replica's weight in
+// the sum. Leaves out the outputs that were summed early or are on a GPU.
 absl::StatusOr<std::vector<Tensor>> ReplicatedRun::WeighSums(size_t replica,
                                                              std::vector<Tensor> outputs) const {
   for (size_t i = 0; i < outputs.size(); ++i) {
     const JoinRule rule = program_->outputs[i].join;
-    if (IsEarly(i)) outputs[i] = Tensor();  // gives the output's memory back to its pool
+    if (IsEarly(i)) outputs[i] = Tensor();  // returns the output's memory to its pool
     if (all_parts_ == 1 || !IsSum(rule) || IsEarly(i) || IsOnDevice(outputs[i])) continue;
     const float weight = LeafWeight(rule, parts_[replica].count, examples_, all_parts_);
     ASSIGN_OR_RETURN(outputs[i], Weighted(outputs[i], weight, *strands_->pool()));
@@ -321,8 +324,7 @@ absl::StatusOr<std::vector<Tensor>> ReplicatedRun::WeighSums(size_t replica,
 }
 
 void ReplicatedRun::RunJoined(Outputs outputs) {
-  // The join model's inputs are outputs of the program, which are replaced by the join model's
-  // results.
+  // The inputs of the join model are outputs of the program, which its results replace.
   std::vector<Tensor> inputs;
   for (const size_t place : program_->joined_outputs) inputs.push_back(outputs[place][0]);
   absl::StatusOr<std::vector<Tensor>> replaced = program_->joined_runner->Run(inputs, context_);
@@ -333,14 +335,14 @@ void ReplicatedRun::RunJoined(Outputs outputs) {
   std::exchange(done_, nullptr)(std::move(outputs));
 }
 
-// Returns the error of the run. A replica's own error is preferred to an error that it got from
-// another replica or from the group.
+// Returns the error of the run: the group's error at a meeting first, then a replica's own error,
+// then an error that a replica got from the group.
 absl::Status ReplicatedRun::ErrorOfReplicas() const {
   if (meeting_ != nullptr) RETURN_IF_ERROR(meeting_->GroupError());
   absl::Status relayed;
   for (size_t replica = 0; replica < results_.size(); ++replica) {
-    // A replica that got its error from another replica is skipped, because the other replica's
-    // result has the error, too.
+    // A replica that got its error from another replica is skipped, because the other replica has
+    // the same error as its own.
     if (meeting_ != nullptr && meeting_->WasRelayed(replica)) continue;
     if (early_ != nullptr && early_->WasRelayed(replica)) {
       relayed.Update(results_[replica].status());
@@ -354,7 +356,7 @@ absl::Status ReplicatedRun::ErrorOfReplicas() const {
 absl::StatusOr<std::vector<Tensor>> ReplicatedRun::JoinOutput(size_t output,
                                                               std::vector<Tensor> values) const {
   const OutputSink& sink = program_->outputs[output];
-  // For a variable with one row per replica, the replicas' values are put into their rows.
+  // A variable with one row per replica gets each replica's value in its row.
   if (sink.join != JoinRule::kReplicaRows) return JoinReplicas(sink.join, std::move(values));
   const bool push = sink.kind == OutputSink::Kind::kPush;
   const TransferPlan& plan = push ? program_->pushes : program_->assigns;
@@ -365,8 +367,8 @@ absl::StatusOr<std::vector<Tensor>> ReplicatedRun::JoinOutput(size_t output,
   return rows;
 }
 
-// Returns the values that the replicas left on their GPUs for one output, each with its replica's
-// weight.
+// Returns the values that the replicas left on their GPUs for one output, each with the weight of
+// its replica.
 DeviceSummands ReplicatedRun::OnDevices(size_t output, std::vector<Tensor> values) const {
   DeviceSummands summands;
   summands.values = std::move(values);
@@ -387,7 +389,8 @@ absl::StatusOr<ReplicatedRun::Outputs> ReplicatedRun::Join() {
     if (IsEarly(i)) continue;
     std::vector<Tensor> values;
     for (auto& result : results_) values.push_back(std::move((*result)[i]));
-    if (IsOnDevice(values[0])) {  // all replicas run one program, so the values of all are on GPUs
+    // All replicas run one program, so the values of all are on GPUs if the first one is.
+    if (IsOnDevice(values[0])) {
       left.push_back(OnDevices(i, std::move(values)));
       left_outputs.push_back(i);
       continue;

@@ -1,18 +1,19 @@
 #pragma once
 
 // The run of a program by its replicas. Each replica gets its part of the batch and all other
-// inputs whole, and computes on its own strand. The results are joined, output by output
-// (join_replicas.h); results that stay on GPUs are added up there (device_sums.h). The last replica
-// that finishes joins the results. The program's join model, which replaces joined values, runs on
-// the strand of replica 0. If nodes of the program join values, replicas meet while they compute
-// (replica_meeting.h).
+// inputs whole, and computes on its own strand. The replica that finishes last joins the results,
+// output by output (join_replicas.h); values that replicas left on GPUs are added up there
+// (device_sums.h). The program's join model, which replaces joined values, runs on the strand of
+// replica 0. If nodes of the program join values (AllReduce, for example), replicas meet while they
+// compute (replica_meeting.h).
 //
-// In a gang of several workers, the batch is divided over the replicas of all workers, rank after
-// rank, and meetings are of all these replicas. This worker's results are added to the other
-// workers' results (group_sum.h): while the rest is still computed if the types are known before
-// the run (early_sums.h), else afterwards. Values that are fetched from each replica are then
-// gathered by all workers (group_gather.h). A worker without examples computes the last replica's
-// part, to know the shapes. It takes part in the meetings and adds nothing.
+// In a gang of several workers, the batch is divided over the replicas of all workers, in the order
+// of the workers' ranks, and all these replicas meet. The results of all workers are added up
+// (group_sum.h): while other outputs are still computed if an output's type is known before the run
+// (early_sums.h), else afterwards. Outputs that are fetched from each replica are gathered by all
+// workers (group_gather.h). If the batch has too few examples for a worker, this worker computes
+// the last part of the batch as well, to know the shapes; it takes part in the meetings but adds
+// nothing.
 
 #include <cstddef>
 #include <cstdint>
@@ -34,7 +35,7 @@
 
 namespace cohort {
 
-// The examples of one replica, as a range of the batch.
+// The examples of the batch that one replica gets, as a range.
 struct BatchPart {
   int64_t begin = 0;
   int64_t count = 0;
@@ -42,18 +43,18 @@ struct BatchPart {
   friend bool operator==(const BatchPart&, const BatchPart&) = default;
 };
 
-// Divides a batch among the replicas of a program. Of n examples and R replicas, each replica gets
-// n / R examples and the first n % R replicas get one more, in order along axis 0. Returns the
-// parts of the replicas that get at least one example. With fewer examples than replicas, the last
+// Divides a batch among the replicas of a program, in order along axis 0. Of n examples and R
+// replicas, each replica gets n / R examples, and each of the first n % R replicas one more.
+// Returns the parts that have at least one example: with fewer examples than replicas, the last
 // replicas get no part and do not run.
 std::vector<BatchPart> SplitBatch(int64_t examples, int64_t replicas);
 
 // The strands on which the replicas of one worker compute: one strand per replica, made on first
-// use and shared by all programs. So a program's runner is used by one replica only, and the
-// replicas of a closure run concurrently. Thread-safe.
+// use and shared by all programs. So two runs never use one runner at once, and the replicas of a
+// closure run concurrently. Thread-safe.
 class ReplicaStrands {
  public:
-  // Returns the executor of a replica's strand. The executors outlive this object.
+  // Returns the executor under the strand of `replica`. The executors outlive this object.
   using ExecutorOf = std::function<Executor&(size_t replica)>;
   explicit ReplicaStrands(ExecutorOf executor_of) : executor_of_(std::move(executor_of)) {}
 
@@ -64,12 +65,12 @@ class ReplicaStrands {
     }
     return *strands_[replica];
   }
-  // Returns the pool that lends the memory for values that are joined over replicas.
+  // Returns the pool that lends memory for values that wait to be joined over replicas.
   const std::shared_ptr<OutputPool>& pool() const { return pool_; }
 
  private:
   const ExecutorOf executor_of_;
-  // Pool for values that are joined over replicas; grows on demand.
+  // Memory for values that wait to be joined over replicas; grows on demand.
   const std::shared_ptr<OutputPool> pool_ = std::make_shared<OutputPool>();
   Mutex mutex_;
   std::vector<std::unique_ptr<Strand>> strands_ ABSL_GUARDED_BY(mutex_);
@@ -78,30 +79,30 @@ class ReplicaStrands {
 // One run of a program by all replicas of this worker. Thread-safe.
 class ReplicatedRun : public std::enable_shared_from_this<ReplicatedRun> {
  public:
-  // The result for each output of the graph: one tensor, or a tensor from each replica if the
-  // output is fetched from each.
+  // The results of a run: for each output of the graph one tensor, or one tensor from each replica
+  // if the output is fetched from each replica.
   using Outputs = std::vector<std::vector<Tensor>>;
-  // Receives the joined outputs. Errors: INVALID_ARGUMENT for a batch that cannot be divided and
-  // for outputs that cannot be joined; those of the program, where a replica's own error is
-  // preferred to an error from another replica; those of GroupSum. After an error, sums may still
+  // Receives the results. Errors: INVALID_ARGUMENT for a batch that cannot be divided and for
+  // outputs that cannot be joined; those of the program, where a replica's own error is preferred
+  // to an error that it got from another replica; those of GroupSum. After an error, sums may still
   // be under way; they keep their own memory alive.
   using Done = absl::AnyInvocable<void(absl::StatusOr<Outputs>)>;
 
-  // The input tensors of a run.
+  // The tensors that a run reads.
   struct Values {
     std::vector<Tensor> inputs;  // values of the graph's inputs, in the graph's order
-    // For each output that assigns rows of replicas, the variable's rows before the run
-    // (WorkerProgram.rows_before).
+    // For each output that assigns one row per replica to a variable: the variable before the run
+    // (WorkerProgram.rows_before), whose rows are kept for replicas that do not run.
     std::vector<Tensor> before;
   };
 
-  // Makes a run. `program`, `strands` and `group` are shared with closures and outlive the run.
-  // `group` is null if this worker runs alone.
+  // Makes a run. `program`, `strands` and `group` are shared with other closures and outlive the
+  // run. `group` is null if no other worker takes part.
   ReplicatedRun(std::shared_ptr<const WorkerProgram> program,
                 std::shared_ptr<ReplicaStrands> strands, std::shared_ptr<GangGroup> group,
                 Values values, const RunContext& context, Done done);
 
-  // Starts the run. Called once, on the strand of replica 0. Replica 0 starts to compute inside the
+  // Starts the run. Called once, on the strand of replica 0, which starts to compute inside the
   // call.
   void Start();
 
@@ -136,29 +137,30 @@ class ReplicatedRun : public std::enable_shared_from_this<ReplicatedRun> {
   const std::vector<Tensor> before_;
   const RunContext context_;
   Done done_;
-  int64_t examples_ = 0;  // number of examples in the whole batch
-  // True if the batch is divided over the replicas, false if every replica gets it whole.
+  // Number of examples in the whole batch; the number of replicas if the batch is not divided.
+  int64_t examples_ = 0;
+  // True if the batch is divided over the replicas; false if every replica gets the whole batch.
   bool by_parts_ = false;
   int64_t all_parts_ = 1;   // number of replicas that have a part of the batch, on all workers
-  int64_t first_part_ = 0;  // index of this worker's first part among all parts
-  // True if this worker has a part of the batch. A worker without one computes another worker's
-  // part and adds nothing to the sums.
+  int64_t first_part_ = 0;  // number of this worker's first part among all parts of the batch
+  // True if this worker has a part of the batch. Otherwise this worker computes the last part,
+  // which is another worker's too, and adds nothing to the sums.
   bool has_part_ = true;
-  std::vector<BatchPart> parts_;  // parts of the batch of the replicas that run here
-  // Meetings of the replicas; null if one replica runs alone.
+  std::vector<BatchPart> parts_;  // the parts of the batch that the replicas of this worker compute
+  // The meetings of the replicas; null if one replica runs alone.
   std::unique_ptr<ReplicaMeeting> meeting_;
-  // Sums over the group that begin during the run; null for a run by one worker, or if no output is
-  // summed early.
+  // The sums over the group that begin during the run; null without a group, and if no output can
+  // be summed early.
   std::unique_ptr<EarlySums> early_;
-  // The outputs or the error of each replica. Each replica writes its own entry, and the last
-  // replica to finish reads all.
+  // The outputs or the error of each replica. Each replica writes its own entry; the replica that
+  // finishes last reads all entries.
   std::vector<absl::StatusOr<std::vector<Tensor>>> results_;
-  // Only with several workers: the outputs that have one value per replica, and the values that
-  // this worker's replicas computed for them. Set when all replicas of this worker are done.
+  // The outputs that have one value per replica, and the values of this worker's replicas for them.
+  // Set when all replicas of this worker have finished; empty without a group.
   std::vector<size_t> gathers_;
   Outputs fetched_;
   Mutex mutex_;
-  // The number of this worker's replicas that have not finished the run.
+  // The number of this worker's replicas that have not finished.
   size_t left_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 

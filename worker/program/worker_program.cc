@@ -16,7 +16,7 @@ namespace cohort {
 
 namespace {
 
-// The largest index of an argument, a batch component or a variable.
+// The largest index of an argument or a batch component that a program may be bound to, plus 1.
 constexpr size_t kPositionMax = 65536;
 
 using Layouts = std::map<std::string, const proto::VariableLayout*>;
@@ -29,7 +29,9 @@ absl::StatusOr<const proto::VariableLayout*> FindLayout(const Layouts& layouts,
       absl::StrCat("the program is bound to variable '", name, "', which has no layout"));
 }
 
-// Returns the rule by which the replicas' values of one output are joined.
+// Returns the rule by which the replicas' values of one output are joined. `joins` is false if the
+// program has one replica in all. Errors: INVALID_ARGUMENT for a variable without a layout, or one
+// that replicas change without an aggregation.
 absl::StatusOr<JoinRule> JoinRuleOf(const proto::OutputBinding& binding, const Layouts& layouts,
                                     bool joins) {
   if (!binding.has_push() && !binding.has_assign()) {
@@ -46,8 +48,8 @@ absl::StatusOr<JoinRule> JoinRuleOf(const proto::OutputBinding& binding, const L
   const auto update = binding.has_push() ? ReplicaUpdate::kPush : ReplicaUpdate::kAssign;
   const std::string& name = binding.has_push() ? binding.push() : binding.assign();
   ASSIGN_OR_RETURN(const proto::VariableLayout* layout, FindLayout(layouts, name));
-  // The aggregation does not matter for a variable with one row per replica: every replica's value
-  // is kept in its row.
+  // A variable with one row per replica needs no aggregation: every replica's value is kept in its
+  // own row.
   if (layout->replicas() > 0) return JoinRule::kReplicaRows;
   if (!joins) return JoinRule::kEach;
   const ReplicaContext replicas{layout->name(), layout->rule(), layout->aggregation(), update};
@@ -63,8 +65,8 @@ absl::StatusOr<JoinRule> JoinRuleOf(const proto::OutputBinding& binding, const L
   }
 }
 
-// Checks that the type which the graph declares for a value fits the value's variable. A symbolic
-// extent fits any extent.
+// Checks that the type which the graph declares for `value` is that of its variable: element type,
+// rank and every extent. An undeclared type or extent, and a symbolic extent, fit anything.
 absl::Status CheckDeclared(const onnx::ValueInfoProto& value, const VariableType& variable) {
   const onnx::TypeProto::Tensor& type = value.type().tensor_type();
   const Shape shape = variable.ValueShape();
@@ -83,11 +85,12 @@ absl::Status CheckDeclared(const onnx::ValueInfoProto& value, const VariableType
                                                  variable.ToString()));
 }
 
-// Collects the variables that a program pulls, or pushes, or assigns to, in the order in which the
-// graph names them.
+// Collects the variables that a program pulls (or pushes, or assigns to) in the order in which the
+// graph names them, and plans their transfer. Thread-compatible.
 class Binder {
  public:
-  // Makes a binder. The plan of Finish() moves the variables named in `by_rows` by rows.
+  // Makes an empty collection. The plan that Finish() makes moves the variables named in `by_rows`
+  // row by row, the others whole.
   Binder(const Layouts& layouts, const std::set<std::string>& by_rows, size_t call_bytes_max)
       : layouts_(layouts), by_rows_(by_rows), call_bytes_max_(call_bytes_max) {}
 
@@ -97,7 +100,7 @@ class Binder {
     values_.push_back(&value);
     return chosen_.size() - 1;
   }
-  // Returns the index of the variable in the plan, and adds the variable first if it is new.
+  // Returns the number of the variable in the plan. A variable that is new is added.
   absl::StatusOr<size_t> FindOrAdd(const std::string& variable, const onnx::ValueInfoProto& value) {
     for (size_t i = 0; i < chosen_.size(); ++i) {
       if (chosen_[i]->name() == variable) return i;
@@ -106,7 +109,7 @@ class Binder {
   }
 
   absl::StatusOr<TransferPlan> Finish() const {
-    // `values_` is in the order of the plan's variables.
+    // `values_` has one value of the graph for each variable of the plan, in the plan's order.
     ASSIGN_OR_RETURN(TransferPlan plan, MakeTransferPlan(chosen_, by_rows_, call_bytes_max_));
     for (size_t i = 0; i < values_.size(); ++i) {
       RETURN_IF_ERROR(CheckDeclared(*values_[i], plan.variables[i]));
@@ -122,7 +125,7 @@ class Binder {
   std::vector<const onnx::ValueInfoProto*> values_;
 };
 
-// Returns the names of the variables that the program reads by rows.
+// Returns the names of the variables of which the program reads only the rows that a batch names.
 std::set<std::string> TablesOf(const proto::Program& program) {
   std::set<std::string> tables;
   for (const proto::InputBinding& binding : program.inputs()) {
@@ -131,13 +134,15 @@ std::set<std::string> TablesOf(const proto::Program& program) {
   return tables;
 }
 
-// Binds the lookups of table rows. Called after all variables are bound.
+// Binds the lookups of table rows: each input that has row numbers gets positions instead. Called
+// when the pull plan is finished. Errors: INVALID_ARGUMENT for a table that is not an input of the
+// graph or is two inputs, and for row numbers that do not come from the batch.
 absl::Status BindLookups(const proto::Program& program, WorkerProgram& bound) {
   std::map<std::string, size_t> variables;
   for (size_t i = 0; i < bound.pulls.variables.size(); ++i) {
     const VariableType& type = bound.pulls.variables[i];
-    // A variable that is read by rows can be bound to one input only, since its rows are numbered
-    // once per batch.
+    // A variable that is read by rows can be bound to one input only, because the rows of a batch
+    // are looked up once.
     if (!variables.emplace(type.name, i).second && type.by_rows) {
       return absl::InvalidArgumentError(
           absl::StrCat("variable '", type.name, "' is read by rows and has two inputs"));
@@ -155,21 +160,21 @@ absl::Status BindLookups(const proto::Program& program, WorkerProgram& bound) {
     }
     TableLookup& lookup = lookups[variable->second];
     lookup.variable = variable->second;
-    // Several components of the batch may look up rows of one variable. The rows are then pulled
-    // once for all of them.
+    // Several components of the batch may name rows of one table. These rows are pulled once for
+    // all components.
     InputSource& source = bound.inputs[static_cast<size_t>(i)];
     lookup.columns.push_back(
         {source.index, bound.num_positions, binding.input(), binding.negative_is_none()});
-    // Instead of row numbers, the graph's input gets the positions that these rows have in the
-    // pulled tensor.
+    // The graph's input does not get row numbers, but the positions of these rows in the pulled
+    // tensor.
     source = {InputSource::Kind::kPositions, bound.num_positions++, proto::CONTEXT_UNKNOWN};
   }
   for (auto& entry : lookups) bound.lookups.push_back(std::move(entry.second));
   return absl::OkStatus();
 }
 
-// Binds the values before the run of variables with one row per replica, so that replicas that do
-// not run keep their rows.
+// Binds the outputs that assign one row per replica to a variable: the variable is also pulled, so
+// that the rows of replicas that do not run keep their values.
 absl::Status BindRowsBefore(const proto::Program& program, const onnx::GraphProto& graph,
                             const Layouts& layouts, Binder& pulls, WorkerProgram& bound) {
   bound.rows_before.assign(static_cast<size_t>(program.outputs_size()), -1);
@@ -178,8 +183,7 @@ absl::Status BindRowsBefore(const proto::Program& program, const onnx::GraphProt
     if (!binding.has_assign()) continue;
     ASSIGN_OR_RETURN(const proto::VariableLayout* layout, FindLayout(layouts, binding.assign()));
     if (layout->replicas() == 0) continue;
-    // The variable must be pulled for its rows before the run, even if the graph does not read the
-    // variable.
+    // The variable is pulled even if the graph does not read it, to know its rows before the run.
     ASSIGN_OR_RETURN(const size_t pulled, pulls.FindOrAdd(layout->name(), graph.output(i)));
     bound.rows_before[static_cast<size_t>(i)] = static_cast<int64_t>(pulled);
   }
@@ -211,8 +215,8 @@ absl::Status BindInputs(const proto::Program& program, const onnx::GraphProto& g
                                                      "' is bound to the row of each replica, which "
                                                      "only an argument has (of_replica)"));
     }
-    // Limits the index of an argument or component in the request, since vectors get their sizes
-    // from this index.
+    // The index of an argument or component is bounded, because the request chooses it and vectors
+    // get their sizes from it.
     if (source.index >= kPositionMax) {
       return absl::InvalidArgumentError(absl::StrCat("input '", binding.input(),
                                                      "' is bound to position ", source.index,
@@ -220,20 +224,21 @@ absl::Status BindInputs(const proto::Program& program, const onnx::GraphProto& g
     }
     bound.inputs.push_back(source);
   }
-  // The pull plan is finished after BindRowsBefore(), which may add variables to the plan.
+  // The pull plan is finished after BindRowsBefore(), which may add variables to it.
   RETURN_IF_ERROR(BindRowsBefore(program, graph, layouts, pulls, bound));
   ASSIGN_OR_RETURN(bound.pulls, pulls.Finish());
   return BindLookups(program, bound);
 }
 
-// Sets the type of an output if it is known before a run. Rows of a table have no fixed shape,
-// because each batch names other rows.
+// Sets the type and shape of an output that are known before a run. Leaves both unset if they
+// depend on the batch or on the number of replicas that run.
 void SetOutputType(const onnx::ValueInfoProto& value, const WorkerProgram& bound,
                    OutputSink& sink) {
   if (sink.kind != OutputSink::Kind::kFetch) {
     const bool push = sink.kind == OutputSink::Kind::kPush;
     const VariableType& variable = (push ? bound.pushes : bound.assigns).variables[sink.index];
-    // An output of table rows, or of one row per replica, has no fixed shape before the run.
+    // The gradients of table rows have one row per row that the batch names; an output of one row
+    // per replica has the rows of the replicas that run.
     if (variable.by_rows || sink.join == JoinRule::kReplicaRows) return;
     sink.dtype = variable.dtype;
     sink.shape = variable.shape;
@@ -244,7 +249,7 @@ void SetOutputType(const onnx::ValueInfoProto& value, const WorkerProgram& bound
   if (!dtype.ok() || !type.has_shape()) return;
   std::vector<int64_t> dims;
   for (const auto& dim : type.shape().dim()) {
-    // An output with a symbolic extent has no known size before the run.
+    // A symbolic extent is not known before the run.
     if (!dim.has_dim_value()) return;
     dims.push_back(dim.dim_value());
   }
@@ -276,13 +281,13 @@ absl::Status BindOutputs(const proto::Program& program, const onnx::GraphProto& 
   }
   ASSIGN_OR_RETURN(bound.pushes, pushes.Finish());
   ASSIGN_OR_RETURN(bound.assigns, assigns.Finish());
-  // The types of outputs are set in a second loop, because SetOutputType() needs the finished push
-  // and assign plans.
+  // Types are set in a second loop, because SetOutputType() reads the finished push and assign
+  // plans.
   for (int i = 0; i < program.outputs_size(); ++i) {
     SetOutputType(graph.output(i), bound, bound.outputs[static_cast<size_t>(i)]);
   }
-  // A push moves the same rows of a variable as the pull did, so each pushed variable is matched
-  // with the pulled one.
+  // A push moves the rows of a table that the pull moved, so each pushed table is matched with the
+  // pulled one.
   for (const VariableType& pushed : bound.pushes.variables) {
     const auto& pulled = bound.pulls.variables;
     const auto same = std::find_if(pulled.begin(), pulled.end(), [&](const VariableType& type) {
@@ -294,8 +299,9 @@ absl::Status BindOutputs(const proto::Program& program, const onnx::GraphProto& 
   return absl::OkStatus();
 }
 
-// Returns for each output whether its values stay on the replicas' GPUs: float32 sums over
-// replicas, and the pushes of a program with a single replica.
+// Returns for each output whether replicas leave its values on their GPUs: all float32 sums over
+// replicas, and the float32 pushes of a program with a single replica. Empty if the program does
+// not sum on GPUs.
 std::vector<bool> LeftOnDevices(const proto::Program& program, const onnx::GraphProto& graph,
                                 const std::vector<OutputSink>& outputs) {
   if (!SumsOnDevices(program)) return {};
@@ -310,15 +316,16 @@ std::vector<bool> LeftOnDevices(const proto::Program& program, const onnx::Graph
   return left;
 }
 
-// Compiles the join model, a graph that computes new values from joined outputs. Finds its inputs
-// among the outputs of the program.
+// Compiles the join model, a graph that computes new values from joined outputs, and finds its
+// inputs among the outputs of the program. Errors: INVALID_ARGUMENT if the numbers of its inputs
+// and outputs differ, or if one of its inputs is not an output of the program.
 absl::Status BindJoined(const proto::Program& program, const onnx::GraphProto& graph,
                         const KernelRegistry& kernels, WorkerProgram& bound) {
   if (program.joined_model().empty()) return absl::OkStatus();
   ASSIGN_OR_RETURN(const onnx::ModelProto model, LoadModel(program.joined_model()));
   ASSIGN_OR_RETURN(std::shared_ptr<const CompiledProgram> compiled, CompileProgram(model, kernels));
-  // The join model replaces each of its inputs, an output of the program's graph, by its own output
-  // of the same index.
+  // The join model replaces each of its inputs, which are outputs of the program's graph, by its
+  // own output with the same number.
   if (model.graph().input_size() != model.graph().output_size()) {
     return absl::InvalidArgumentError("the join model needs one output for each input");
   }
@@ -337,8 +344,8 @@ absl::Status BindJoined(const proto::Program& program, const onnx::GraphProto& g
   return absl::OkStatus();
 }
 
-// Sets OutputSink.stays. Inputs of the join model do not stay on a GPU, because the join model runs
-// on the processor.
+// Marks the outputs that stay in GPU memory: pushes to variables there. An input of the join model
+// does not stay, because the join model runs on the processor.
 void MarkWhatStays(WorkerProgram& bound) {
   const std::vector<size_t>& joined = bound.joined_outputs;
   for (size_t i = 0; i < bound.outputs.size(); ++i) {
@@ -349,8 +356,8 @@ void MarkWhatStays(WorkerProgram& bound) {
   }
 }
 
-// Returns for each pushed slice its ordinal among the pulled slices, or -1 if the slice is not
-// pulled.
+// Returns for each slice that is pushed its ordinal among the pulled slices, or -1 if the slice is
+// not pulled.
 std::vector<int64_t> PulledOrdinals(const TransferPlan& pulls, const TransferPlan& pushes) {
   std::map<uint32_t, size_t> ordinal_of;
   for (const PsTransfer& home : pulls.by_ps) {
@@ -375,8 +382,7 @@ absl::StatusOr<std::shared_ptr<const WorkerProgram>> MakeWorkerProgram(
     const proto::RegisterProgramRequest& request, std::string registration,
     const ReplicaParts& parts) {
   const proto::Program& program = request.program();
-  // The program's id is a hash of its content, so a mismatch means that the request is damaged or
-  // wrong.
+  // A program's id is a hash of its content, so a mismatch means that the request is damaged.
   if (const std::string id = ProgramId(program); id != request.program_id()) {
     return absl::InvalidArgumentError(absl::StrCat("program '", program.name(), "' came as ",
                                                    request.program_id(), " but its content is ",
@@ -402,8 +408,8 @@ absl::StatusOr<std::shared_ptr<const WorkerProgram>> MakeWorkerProgram(
   RETURN_IF_ERROR(
       Annotate(BindInputs(program, model.graph(), layouts, parts.call_bytes_max, *bound), context));
   RETURN_IF_ERROR(Annotate(
-      // Inputs and outputs are bound before the runners are made, because compiling is slow and a
-      // bad binding is refused first.
+      // Inputs and outputs are bound before the runners are made, so that a bad binding is refused
+      // before the slow compilation.
       BindOutputs(program, model.graph(), layouts, parts.call_bytes_max, *bound), context));
   ASSIGN_OR_RETURN(bound->runners,
                    MakeReplicaRunners(program, model, parts,

@@ -1,7 +1,7 @@
 #pragma once
 
-// A program as a worker runs it: compiled, with every graph input bound to the source of its value
-// and every graph output bound to its destination.
+// A program (an ONNX graph with bindings) as a worker runs it: compiled, with every graph input
+// bound to the source of its value and every graph output bound to its destination.
 
 #include <cstdint>
 #include <memory>
@@ -24,11 +24,11 @@ namespace cohort {
 struct InputSource {
   enum class Kind { kBatch, kVariable, kArgument, kContext, kPositions };
   Kind kind = Kind::kContext;
-  // The index that the source has among all sources of its `kind`: components of the batch,
-  // variables of the pull plan, arguments, or position tensors of the lookups.
+  // The number of the source among the sources of its `kind`: a component of the batch, a variable
+  // of the pull plan, an argument, or a position tensor of the lookups.
   size_t index = 0;
   proto::ContextValue context = proto::CONTEXT_UNKNOWN;
-  // True for an argument that has one row per replica, of which each replica gets its own.
+  // True for an argument that has one row per replica: each replica gets its own row.
   bool of_replica = false;
 };
 
@@ -36,34 +36,37 @@ struct InputSource {
 struct OutputSink {
   enum class Kind { kFetch, kPush, kAssign };
   Kind kind = Kind::kFetch;
-  size_t index = 0;    // index of the variable in the push or assign plan
+  size_t index = 0;    // number of the variable in the push plan or the assign plan; 0 for a fetch
   std::string output;  // name of the output in the graph
   JoinRule join = JoinRule::kEach;
-  bool stays = false;  // true if a sum made on a GPU stays on the GPU, where the variable is
-  // The type and shape of the output if they are known before a run.
+  // True if the sum of a variable in GPU memory stays on the GPU where it was made.
+  bool stays = false;
+  // The type and shape of the output, or kUndefined if they are not known before a run.
   DType dtype = DType::kUndefined;
   Shape shape;
 };
 
-// The lookup of rows of one table, a variable of the pull plan. The batch names the rows.
+// The lookup of the rows of one table that the batch names. The table is a variable of the pull
+// plan.
 struct TableLookup {
-  // A component of the batch whose values are row numbers of the table.
+  // A component of the batch whose values are row numbers (or keys) of the table.
   struct Column {
-    size_t component = 0;  // index of the component in the batch
-    size_t position = 0;   // InputSource.index of the input that gets the positions of the rows
-    std::string input;     // name of the input in the graph
+    size_t component = 0;  // number of the component in the batch
+    // InputSource.index of the graph input that gets the positions of the rows.
+    size_t position = 0;
+    std::string input;  // name of the graph input that gets the positions
     bool negative_is_none = false;
   };
   size_t variable = 0;
   std::vector<Column> columns;
 };
 
-// A program on this worker. Constant except for the runners; each runner is used only on the strand
-// of its replica.
+// A registered program of this worker. Constant, except that each runner changes while it runs,
+// only on the strand of its replica.
 struct WorkerProgram {
   std::string name;
-  // The fields of the registration request besides the program and the epoch. A request with other
-  // fields is not a repeated one.
+  // The fields of the registration request, without the program and the epoch. A request with equal
+  // fields is a repetition and changes nothing.
   std::string registration;
   uint64_t seed = 0;
   std::vector<InputSource> inputs;  // sources of the inputs, in the graph's order
@@ -78,33 +81,33 @@ struct WorkerProgram {
   // pulled.
   std::vector<int64_t> pulled_ordinal;
   std::vector<TableLookup> lookups;
-  size_t num_positions = 0;  // number of position tensors that all lookups give
-  // For each variable of the push plan: the index of the same variable in the pull plan, whose
-  // pulled rows are pushed, or -1 if the variable moves whole.
+  size_t num_positions = 0;  // number of position tensors that all lookups give together
+  // For each variable of the push plan: -1 if the variable is pushed whole. Otherwise its index in
+  // the pull plan: the rows that were pulled are pushed.
   std::vector<int64_t> pushed_rows;
   size_t num_arguments = 0;
-  // Number of batch components that the program reads; 0: it reads no batch.
+  // Number of batch components that the program needs; 0 if it reads no batch.
   size_t num_components = 0;
-  bool training = false;  // true if the program changes variables
-  // The settings of the group's communication. Set for a program that several workers may run
-  // together.
+  bool training = false;  // true if the program pushes or assigns to variables
+  // The settings by which the workers of a gang communicate; empty if the program runs on one
+  // worker only.
   std::optional<GroupCommunication> communication;
   // Runners of the program, one per replica, at least one.
   std::vector<std::unique_ptr<ProgramRunner>> runners;
-  // Sums over the replicas' GPUs; null: replicas leave no values on GPUs.
+  // The sums of values that replicas leave on their GPUs; null if replicas leave none there.
   std::unique_ptr<DeviceSums> device_sums;
-  // The runner of the join model (Program.joined_model), on the strand of replica 0; null without a
-  // join model.
+  // The runner of the join model (Program.joined_model), used on the strand of replica 0; null for
+  // a program without a join model.
   std::unique_ptr<ProgramRunner> joined_runner;
-  // The indices of the graph's outputs that the join model takes and replaces.
+  // The graph's outputs that are inputs of the join model. The join model's outputs replace them.
   std::vector<size_t> joined_outputs;
 };
 
-// Loads, compiles and binds a program. Errors: INVALID_ARGUMENT that lists every unsupported node.
-// INVALID_ARGUMENT naming a variable without a layout, a variable whose layout differs from the
-// graph's type or shape, or a variable that several replicas change without an aggregation.
-// INVALID_ARGUMENT for a join model that does not fit, and naming both ids if the content is not
-// that of `program_id`. Those of MakeReplicaRunners and MakeDeviceSums.
+// Loads and compiles a program and binds it to its variables. INVALID_ARGUMENT names one of: every
+// unsupported node; a variable without a layout; a variable whose layout differs from the graph's
+// type or shape; a variable that several replicas change without an aggregation; an input or output
+// of the join model that does not fit the graph; `program_id` and the content's own id, if they
+// differ. Other errors: those of MakeReplicaRunners and MakeDeviceSums.
 absl::StatusOr<std::shared_ptr<const WorkerProgram>> MakeWorkerProgram(
     const proto::RegisterProgramRequest& request, std::string registration,
     const ReplicaParts& parts);

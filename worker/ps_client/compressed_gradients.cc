@@ -12,8 +12,8 @@ namespace cohort {
 
 namespace {
 
-// Returns the bits of a float's absolute value. Compared as integers, these bits have the same
-// order as the absolute values, and NaN is the largest.
+// Returns the bits of the absolute value of a float. Compared as integers, these bits have the
+// order of the absolute values, with NaN above all numbers.
 uint32_t SizeOf(float value) { return std::bit_cast<uint32_t>(value) & 0x7fffffffu; }
 
 }  // namespace
@@ -23,15 +23,14 @@ std::vector<int32_t> LargestElements(absl::Span<const float> elements, size_t co
   if (count == 0) return positions;
   std::vector<uint32_t> sizes(elements.size());
   std::transform(elements.begin(), elements.end(), sizes.begin(), SizeOf);
-  // nth_element finds, in linear time, the smallest absolute value among the `count` largest.
+  // nth_element() finds the smallest of the `count` largest absolute values in linear time.
   const auto last = sizes.begin() + static_cast<ptrdiff_t>(count - 1);
   std::nth_element(sizes.begin(), last, sizes.end(), std::greater<uint32_t>());
   const uint32_t smallest = *last;
-  // Several elements may have exactly this smallest value. Counts how many of them belong to the
-  // `count` largest.
+  // The number of elements with exactly this smallest value that belong to the `count` largest.
   auto equal = static_cast<size_t>(std::count(sizes.begin(), last + 1, smallest));
   positions.reserve(count);
-  // The positions are collected in ascending order in one pass, so they need no sort.
+  // One pass collects the positions in ascending order, so they need no sort.
   for (size_t i = 0; i < elements.size(); ++i) {
     const uint32_t size = SizeOf(elements[i]);
     if (size < smallest || (size == smallest && equal == 0)) continue;
@@ -54,15 +53,15 @@ TopK KeepLargest(absl::Span<const float> gradient, std::vector<float> residual, 
   values.reserve(count);
   for (const int32_t i : positions) values.push_back(sum[static_cast<size_t>(i)]);
   kept.values = NarrowTensor(Tensor::FromVector(values, shape), dtype);
-  // The rest of an element is its value minus the rounded value that is sent, so rounding errors
-  // are kept for the next push.
+  // The rest of an element is its value minus the rounded value that is sent, so the rounding error
+  // is sent in a later push.
   const Tensor carried = WidenTensor(kept.values);
   for (size_t k = 0; k < count; ++k) {
     const auto i = static_cast<size_t>(positions[k]);
     const float left = sum[i] - carried.data<float>()[k];
-    // An infinite or NaN rest would spoil every later gradient of the slice, so it is dropped.
+    // An infinite or NaN residual would spoil every later gradient of the slice, so it is dropped.
     sum[i] = std::isfinite(left) ? left : 0;
-    // The push sends this element's residual, so none of it is kept.
+    // The push sends the old residual of this element, so none of it stays.
     if (!residual.empty()) residual[i] = 0;
   }
   kept.left_otherwise = std::move(residual);
@@ -70,16 +69,17 @@ TopK KeepLargest(absl::Span<const float> gradient, std::vector<float> residual, 
 }
 
 std::vector<float> GradientResiduals::Take(uint64_t epoch, uint32_t slice_id, size_t elements) {
-  // The residuals of the last epoch, destroyed after the lock is released.
+  // The residuals of the epoch before, destroyed after the lock is released.
   std::map<uint32_t, std::vector<float>> old;
   MutexLock lock(mutex_);
-  // In a new epoch, training may go back to an earlier cut. Old residuals would then count twice.
+  // In a new epoch, training may go back to an earlier cut. Residuals of steps after this cut would
+  // then count twice, so all residuals are dropped.
   if (epoch > epoch_) {
     old.swap(left_);
     epoch_ = epoch;
   }
   const auto found = left_.find(slice_id);
-  // A residual of another size belongs to an older layout of the slice and is not used.
+  // A residual of another size belongs to an earlier layout of the slice and is not used.
   if (epoch < epoch_ || found == left_.end() || found->second.size() != elements) return {};
   return std::exchange(found->second, {});
 }
@@ -93,17 +93,17 @@ void GradientResiduals::Add(uint64_t epoch, uint32_t slice_id, std::vector<float
     held = std::move(left);
     return;
   }
-  // Another push of the slice has left its rest here meanwhile, so the two rests are added up.
+  // Another push of the slice has added its residual meanwhile, so the two residuals are added up.
   for (size_t i = 0; i < held.size() && i < left.size(); ++i) held[i] += left[i];
 }
 
 size_t CompressedGradients::KeptOf(size_t count) const {
   if (compression_.top_k <= 0 || count == 0) return count;
-  // At least one element of a slice is sent, so the largest gradient always arrives.
+  // At least one element of a slice is sent, so the largest element always arrives.
   const double wanted = std::ceil(compression_.top_k * static_cast<double>(count));
   const size_t kept = std::clamp<size_t>(static_cast<size_t>(wanted), 1, count);
-  // Each element that is sent costs its value and a 4-byte position. If this saves no bytes, all
-  // elements are sent without positions.
+  // An element that is sent costs its value and a position of 4 bytes. If sending fewer elements
+  // with positions saves no bytes, all elements are sent without positions.
   const size_t value_bytes = ElementSize(compression_.push);
   return kept * (sizeof(int32_t) + value_bytes) < count * value_bytes ? kept : count;
 }
@@ -113,7 +113,7 @@ void CompressedGradients::Add(Kind kind, const Tensor& value, Elements elements,
   const size_t count = elements.count;
   if (count == 0) return;
   const size_t offset = elements.first * ElementSize(value.dtype());
-  // Values that are not float32, and float32 values without compression, are sent without a copy.
+  // Values that are not float32, and values that are sent whole in float32, travel without a copy.
   const size_t kept = kind == Kind::kSlice ? KeptOf(count) : count;
   if (value.dtype() != DType::kFloat32 || (compression_.push == DType::kFloat32 && kept == count)) {
     payload.push_back(SliceOf(value, {offset, count * ElementSize(value.dtype())}));
@@ -129,11 +129,11 @@ void CompressedGradients::Add(Kind kind, const Tensor& value, Elements elements,
     payload.push_back(SliceOf(narrow));
     return;
   }
-  // Take() removes the slice's residual from `residuals_`, so that a concurrent push of the slice
-  // cannot send it a second time.
+  // Take() removes the residual of the slice, so that a concurrent push cannot send it a second
+  // time.
   const uint32_t id = pushed.slice_id();
-  // `pushed.tensor` describes the values of the largest elements; `pushed.positions` describes
-  // their positions.
+  // `pushed.tensor` describes the values of the largest elements, and `pushed.positions` their
+  // positions.
   TopK top = KeepLargest(floats, residuals_->Take(epoch_, id, count), kept, compression_.push);
   meta.clear_dims();
   meta.add_dims(static_cast<int64_t>(kept));
@@ -144,8 +144,8 @@ void CompressedGradients::Add(Kind kind, const Tensor& value, Elements elements,
 }
 
 void CompressedGradients::Settle(absl::Span<const uint32_t> taken) {
-  // If no answer says that a slice's push was applied, the push may or may not have been applied.
-  // Then only the part of the old residual that the push did not send is kept.
+  // Without the answer that a slice's push was applied, it is unknown whether it was. Then only the
+  // part of the old residual that the push did not send is kept.
   for (Left& left : left_) {
     const bool was_taken = std::find(taken.begin(), taken.end(), left.slice_id) != taken.end();
     residuals_->Add(epoch_, left.slice_id, std::move(was_taken ? left.if_taken : left.otherwise));

@@ -14,9 +14,9 @@ namespace cohort {
 namespace {
 
 constexpr char kGetStatus[] = "/cohort.proto.TaskService/GetStatus";
-// Fractions of the lease: the time between probes of a peer, the timeout of a probe, and the
-// silence after which a peer is unreached. The coordinator needs the rest of the lease to decide
-// what to do about the peer.
+// Fractions of the lease: the time between two probes of a peer, the timeout of a probe, and the
+// silence after which a peer is unreached. The rest of the lease is left to the coordinator, which
+// decides what to do about the peer.
 constexpr double kProbePart = 0.2;
 constexpr double kProbeTimeoutPart = 0.5;
 constexpr double kUnreachedPart = 0.5;
@@ -40,7 +40,7 @@ PeerReach::Need PeerReach::Watch(const proto::TaskRef& task, const std::string& 
   {
     MutexLock lock(mutex_);
     Peer& peer = peers_[name];
-    // A peer at another address is another process, so its old state is forgotten.
+    // A peer at another address is another process, so its state is forgotten.
     if (peer.address != address) {
       if (peer.unreached) HeardLocked(peer, effects);
       peer.address = address;
@@ -52,22 +52,21 @@ PeerReach::Need PeerReach::Watch(const proto::TaskRef& task, const std::string& 
     id = ++peer.last_listener;
     peer.listeners[id] = std::move(listener);
     if (peer.next == absl::InfiniteFuture()) {
-      // How long the peer has been silent is unknown while nobody watches it, so its silence is
-      // counted from now.
+      // An unwatched peer may have been silent for any time, so its silence counts from now.
       peer.heard = world_.clock.Now();
       LookAtLocked(name, peer, peer.heard + lease_ * kProbePart);
     }
   }
-  // Listeners are called outside the lock, because they may call this object.
+  // Listeners are called outside the lock, because they may call this object again.
   Run(effects);
-  // The peer is watched until the returned object is destroyed.
+  // Destroying the returned object ends the watch.
   return Need(nullptr, [weak = weak_from_this(), name, id](void*) {
     if (const auto self = weak.lock()) self->Forget(name, id);
   });
 }
 
 void PeerReach::Forget(const std::string& name, uint64_t listener) {
-  Listener gone;  // the listener that ended, destroyed outside the lock
+  Listener gone;  // the listener of the watch that ended, destroyed outside the lock
   MutexLock lock(mutex_);
   const auto found = peers_.find(name);
   if (found == peers_.end()) return;
@@ -109,15 +108,15 @@ void PeerReach::Look(const std::string& name, uint64_t life) {
   {
     MutexLock lock(mutex_);
     const auto found = peers_.find(name);
-    // A check of a peer does nothing if it was planned for an older address of the peer.
+    // A check that was planned for an earlier address of the peer does nothing.
     if (found == peers_.end() || found->second.life != life) return;
     Peer& peer = found->second;
     const absl::Duration period = lease_ * kProbePart;
-    // If this process was suspended, it may not have read answers that have arrived. The peer's
-    // silence then counts as one period at most.
+    // A check that runs late shows that this process was suspended, so it may not have read answers
+    // that have arrived. The peer's silence then counts as one period at most.
     if (now > peer.next + period) peer.heard = std::max(peer.heard, now - period);
     const absl::Duration silence = now - peer.heard;
-    // The checks of a peer end if no listener watches the peer and it was heard within one period.
+    // The checks of a peer end when no listener watches it and it was heard within one period.
     if (peer.listeners.empty() && !peer.unreached && silence < period) {
       peer.next = absl::InfiniteFuture();
       return;
@@ -133,8 +132,8 @@ void PeerReach::Look(const std::string& name, uint64_t life) {
       peer.given_up = true;
       TellLocked(peer, Change::kGivenUp, effects);
     }
-    // The next check of a peer is after one period, or when the peer would become unreached or
-    // given up, if that is earlier.
+    // The next check is due after one period, or earlier if the peer would become unreached or
+    // given up before that.
     absl::Time next = now + period;
     if (!peer.unreached) next = std::min(next, peer.heard + lease_ * kUnreachedPart);
     if (peer.unreached && !peer.given_up) next = std::min(next, peer.heard + lease_);
@@ -142,7 +141,7 @@ void PeerReach::Look(const std::string& name, uint64_t life) {
     LookAtLocked(name, peer, next);
   }
   Run(effects);
-  // A probe is started outside the lock, because it may end at once and call OnProbed().
+  // The probe is started outside the lock, because it may end at once and call OnProbed().
   if (probes) Probe(name, life);
 }
 
@@ -154,7 +153,7 @@ void PeerReach::Probe(const std::string& name, uint64_t life) {
     const auto found = peers_.find(name);
     if (found == peers_.end() || found->second.life != life) return;
     Peer& peer = found->second;
-    // After a failed probe, the channel is null, and the next probe opens a new one.
+    // After a failed probe the peer has no channel, so this probe opens a new one.
     if (peer.channel == nullptr) {
       peer.channel = world_.transport.Connect(peer.address, Lane::kControl);
     }
@@ -169,7 +168,8 @@ void PeerReach::Probe(const std::string& name, uint64_t life) {
         if (self == nullptr) return;
         // An error that the peer itself has sent also proves that the peer is alive.
         bool heard = !FailedOnItsWay(answer.status());
-        // An answer counts only if it names the peer: another task may listen at its old address.
+        // An answer counts only if it names the peer, because another task may listen at its old
+        // address.
         if (answer.ok()) heard = NameOf(answer->header.task()) == name;
         self->OnProbed(name, life, heard);
       });
@@ -194,8 +194,7 @@ void PeerReach::OnProbed(const std::string& name, uint64_t life, bool heard) {
 void PeerReach::HeardLocked(Peer& peer, Effects& effects) {
   peer.heard = world_.clock.Now();
   peer.given_up = false;
-  // Listeners are told only about changes, so there is nothing to tell if the peer was reached
-  // before.
+  // Listeners are told about changes only: nothing has changed if the peer was reached before.
   if (!std::exchange(peer.unreached, false)) return;
   effects.peer = TaskName(peer.task);
   effects.address = peer.address;
@@ -208,8 +207,8 @@ void PeerReach::TellLocked(Peer& peer, Change change, Effects& effects) {
 }
 
 void PeerReach::Run(Effects& effects) {
-  // Listeners are called outside the lock, because they repeat or end calls, which may start to
-  // watch peers.
+  // Listeners are called outside the lock, because they repeat or end calls, and these may watch
+  // peers again.
   for (const auto& [listener, change] : effects.told) {
     if (listener) listener(change);
   }
@@ -224,8 +223,8 @@ void PeerReach::Run(Effects& effects) {
     Log(LogLevel::kInfo, "peer_reached_again",
         {{"peer", effects.peer}, {"address", effects.address}});
   }
-  // Unreached peers are reported on a strand, so that the last report has the latest state of all
-  // peers.
+  // Reports are made on a strand and read the state there, so the last report has the latest state
+  // of all peers.
   strand_.Post([weak = weak_from_this()] {
     if (const auto self = weak.lock()) self->ReportAll();
   });

@@ -1,16 +1,17 @@
 #pragma once
 
-// Watches which of the peers that this worker needs can be reached: parameter servers with calls
-// under way, and the other members of its group. One failed call says little, and an unanswered
-// call says nothing for a long time. So a needed peer that has not been heard for a while is
-// probed, on a separate connection that is opened again after each failed probe:
+// Watches whether this worker reaches the peers that it needs: parameter servers with open calls,
+// and the other members of its group. One failed call says little, and an unanswered call says
+// nothing for a long time. So a needed peer that has not answered anything for a while ("not
+// heard") is probed by GetStatus, on a separate connection that is opened again after each failed
+// probe:
 //
 //   reached --not heard for half a lease--> unreached --not heard for a lease--> given up
 //      ^--------------- a probe or a call is answered --------|--------------------|
 //
-// A peer that was silent is probed until it is heard, even if the worker no longer needs it. The
-// coordinator sees only which tasks it reaches itself, so every change is reported to it
-// (TaskService::SetUnreached), and every change is logged.
+// An unreached peer is probed until it answers, even if the worker no longer needs it. Every change
+// is logged, and reported to the coordinator (TaskService::SetUnreached), because the coordinator
+// sees only which tasks it reaches itself.
 
 #include <cstdint>
 #include <functional>
@@ -29,15 +30,16 @@
 
 namespace cohort {
 
-// The reachability of a worker's peers. Thread-safe. Always owned by a shared_ptr: probes and
+// The record of which peers are reached. Thread-safe. Always owned by a shared_ptr; probes and
 // watches hold it weakly.
 class PeerReach : public std::enable_shared_from_this<PeerReach> {
  public:
   enum class Change { kUnreached, kGivenUp, kReachedAgain };
-  // Called when the peer's state changes, outside the lock, on a thread of the clock or of the
-  // transport. Must not block.
+  // The callback of a watch, called when the state of its peer changes: outside the lock, on a
+  // thread of the clock or the transport, or inside Watch() or OnHeard() for another caller. Must
+  // not block.
   using Listener = std::function<void(Change)>;
-  // Receives all peers that are unreached now, in the order of the changes. Must not block.
+  // Receives all peers that are unreached now, after every change. Must not block.
   using Report = std::function<void(std::vector<proto::TaskRef>)>;
 
   explicit PeerReach(World world);
@@ -46,13 +48,13 @@ class PeerReach : public std::enable_shared_from_this<PeerReach> {
   void SetReport(Report report) { report_ = std::move(report); }
   void SetLease(absl::Duration lease);
 
-  // Watches a peer for as long as the returned object lives. If the peer's address has changed, the
-  // state under the old address is forgotten.
+  // Watches a peer for as long as the returned object lives; `listener` hears of changes. If the
+  // peer's address has changed, its state under the old address is forgotten.
   using Need = std::shared_ptr<void>;
   Need Watch(const proto::TaskRef& task, const std::string& address, Listener listener);
-  // Notes that `task` has answered a call.
+  // Notes that `task` has answered a call. Ignored for a task that was never watched.
   void OnHeard(const proto::TaskRef& task);
-  // Returns true if the peer has not been heard for a lease.
+  // Returns true if the peer has not been heard for a lease while it was watched.
   bool IsGivenUp(const proto::TaskRef& task) const;
 
  private:
@@ -63,20 +65,21 @@ class PeerReach : public std::enable_shared_from_this<PeerReach> {
     absl::Time heard;
     bool unreached = false;
     bool given_up = false;
-    absl::Time next;  // time of the next check of the peer; infinite: none is planned
-    // Number of the peer's present address. Results of probes to an older address are ignored.
+    absl::Time next;  // time of the next check of this peer; infinite: no check is planned
+    // Number of the peer's present address. The results of probes to an earlier address are
+    // ignored.
     uint64_t life = 0;
     uint64_t last_listener = 0;
     std::map<uint64_t, Listener> listeners;
   };
-  // What remains to be done for a change of a peer's state when the lock has been released: calls
+  // The consequences of a change of one peer's state, made after the lock has been released: calls
   // of listeners, a log entry and a report.
   struct Effects {
     std::vector<std::pair<Listener, Change>> told;
-    // Name of the peer whose state has changed; empty: there is nothing to report.
+    // Name of the peer whose state has changed; empty: nothing is logged or reported.
     std::string peer;
     std::string address;
-    absl::Duration silence;  // how long the peer was silent; zero: the peer is reached again
+    absl::Duration silence;  // time since the peer was heard; zero: the peer is reached again
   };
 
   void Look(const std::string& name, uint64_t life);
@@ -92,11 +95,12 @@ class PeerReach : public std::enable_shared_from_this<PeerReach> {
 
   const World world_;
   Strand strand_;  // strand on which reports are made, in order
-  Report report_;  // receiver of reports; constant after SetReport
+  Report report_;  // receiver of reports; constant after SetReport()
   mutable Mutex mutex_;
   absl::Duration lease_ ABSL_GUARDED_BY(mutex_);
   uint64_t lives_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::map<std::string, Peer> peers_ ABSL_GUARDED_BY(mutex_);  // the watched peers, keyed by name
+  // All peers that were ever watched, by name.
+  std::map<std::string, Peer> peers_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace cohort

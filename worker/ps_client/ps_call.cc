@@ -24,19 +24,19 @@ PsRoute PsLink::route() const {
 
 void PsLink::Reroute(PsRoute route) {
   bool moved = false;
-  // The watch of the old address, destroyed outside the lock, like the old channel.
+  // The watch of the old address; destroyed outside the lock, as is the old channel.
   PeerReach::Need need;
   {
     MutexLock lock(mutex_);
     moved = route_.channel != route.channel;
     std::swap(route_, route);
-    // The coordinator has checked that the server is alive, so the incident ends, and a later
-    // incident has a whole window.
+    // The incident ends, because the coordinator has checked that the server is alive. A later
+    // incident has a whole window again.
     incident_start_ = absl::InfiniteFuture();
     if (moved) need.swap(need_);
     moved = moved && !calls_.empty();
   }
-  // Calls under way continue undisturbed if the server's channel is unchanged.
+  // If the channel is unchanged, calls under way continue undisturbed.
   if (!moved) return;
   WatchServer();
   for (const auto& call : OpenCalls()) call->Renew();
@@ -51,7 +51,7 @@ void PsLink::WatchServer() {
         if (const auto self = weak.lock()) self->OnReach(change);
       });
   MutexLock lock(mutex_);
-  // If no call is open any more, the new watch of the server ends at once.
+  // If no call is open any more, the new watch ends at once.
   if (!calls_.empty()) need.swap(need_);
 }
 
@@ -64,7 +64,7 @@ uint64_t PsLink::Enter(std::weak_ptr<OpenPsCall> call) {
     id = ++last_call_;
     calls_[id] = std::move(call);
   }
-  // The watch of the server starts outside the lock, because Watch() may call OnReach() at once.
+  // The watch starts outside the lock, because Watch() may call OnReach() at once.
   if (first) WatchServer();
   return id;
 }
@@ -79,7 +79,7 @@ void PsLink::Leave(uint64_t call) {
 bool PsLink::IsGivenUp() const { return reach_ != nullptr && reach_->IsGivenUp(route().task); }
 
 void PsLink::OnReach(PeerReach::Change change) {
-  // Calls are not repeated when the server becomes unreached, because it may answer soon.
+  // Calls are not repeated when the server becomes unreached, because the server may still answer.
   if (change == PeerReach::Change::kUnreached) return;
   for (const auto& call : OpenCalls()) {
     if (change == PeerReach::Change::kGivenUp) {
@@ -117,9 +117,9 @@ PsLink::Incident PsLink::OnFailure(absl::Time now) {
 
 namespace {
 
-// One call to a parameter server, made in one or more attempts, of which one is present at a time.
-// When an attempt fails, the next one starts. The link also starts a new attempt when the present
-// one may never be answered. Thread-safe.
+// One call to a parameter server, made in one or more attempts, one at a time. When an attempt
+// fails on its way, the next one is made after a while. The link starts the next attempt at once if
+// the present one may never be answered. Thread-safe.
 class PsCall final : public OpenPsCall, public std::enable_shared_from_this<PsCall> {
  public:
   PsCall(World world, const RetryPolicy& policy, std::shared_ptr<PsLink> link, std::string method,
@@ -144,10 +144,10 @@ class PsCall final : public OpenPsCall, public std::enable_shared_from_this<PsCa
     {
       MutexLock lock(mutex_);
       id_ = id;
-      ended = done_ == nullptr;  // the link ended the call before Start() took the lock
+      ended = done_ == nullptr;  // true if the link has ended the call before the lock was taken
     }
     if (ended) return link_->Leave(id);
-    // GiveUp() is posted, because it calls the caller's `done`, which must not run inside Start().
+    // GiveUp() is posted, because it runs `done`, which must not run inside Start().
     if (link_->IsGivenUp()) {
       return world_.executor.Run([self = shared_from_this()] { self->GiveUp(); });
     }
@@ -158,7 +158,7 @@ class PsCall final : public OpenPsCall, public std::enable_shared_from_this<PsCa
     std::unique_ptr<Call> stale;
     {
       MutexLock lock(mutex_);
-      // If no attempt is under way, the next attempt is already planned on the clock.
+      // If no attempt is under way, the clock will start the next one.
       if (done_ == nullptr || !under_way_) return;
       under_way_ = false;
       stale = std::move(call_);
@@ -187,8 +187,8 @@ class PsCall final : public OpenPsCall, public std::enable_shared_from_this<PsCa
       attempt = ++attempts_;
       under_way_ = true;
       route = route_;
-      // Each attempt sends a copy of the request, since a later attempt may send the request again.
-      // The payload's memory is shared.
+      // Each attempt sends a copy of the request, because a later attempt may need it again. The
+      // copies share the payload's memory.
       request = request_;
       limits = LimitsLocked();
     }
@@ -240,9 +240,9 @@ class PsCall final : public OpenPsCall, public std::enable_shared_from_this<PsCa
     // An error without a class was made by the transport. Such an error counts only if it ended the
     // present attempt.
     const bool silent = ClassOf(answer.status()) == proto::ERROR_CLASS_UNKNOWN;
-    // An error of an attempt is ignored if a newer attempt has replaced this attempt.
+    // A failure of an attempt that a later one has replaced is ignored.
     if (!answer.ok() && silent && !IsPresent(attempt)) return;
-    // An answer of the server ends the call, even if it answers an older attempt.
+    // An answer of the server ends the call, even if it is the answer to an earlier attempt.
     if (answer.ok() || !CountsAsLost(answer.status())) {
       link_->OnAnswer();
       if (answer.ok()) return Finish(std::move(answer));
@@ -261,8 +261,8 @@ class PsCall final : public OpenPsCall, public std::enable_shared_from_this<PsCa
       return Finish(Named(answer.status(), " did not answer before the deadline"));
     }
     const PsLink::Incident incident = link_->OnFailure(now);
-    // If the back-off would end after the incident's window, the last repeat starts exactly at the
-    // end of the window.
+    // If the wait would end after the incident's window, the last repeat starts at the end of the
+    // window.
     const absl::Time when = std::min(now + backoff_, incident.give_up);
     if (now >= incident.give_up || when >= deadline) {
       const absl::Duration lasted = absl::Trunc(now - incident.start, absl::Milliseconds(1));
@@ -282,7 +282,7 @@ class PsCall final : public OpenPsCall, public std::enable_shared_from_this<PsCa
   }
 
   void Repeat() {
-    // `check` tells whether the caller still wants the call.
+    // `check` says whether the caller still wants the call.
     const absl::Status wanted = caller_.check ? caller_.check() : absl::OkStatus();
     if (!wanted.ok()) return Finish(wanted);
     // The server may have moved to another address since the last attempt.
@@ -305,16 +305,16 @@ class PsCall final : public OpenPsCall, public std::enable_shared_from_this<PsCa
         {{"task", TaskName(route().task)}, {"method", method_}, {"cause", status.message()}});
   }
 
-  // Returns true for an error that another attempt may not meet: an unreadable answer, or a failure
-  // of the transport. Errors that a server sends have a class.
+  // Returns true for an error that another attempt may not meet: an answer that cannot be read, or
+  // a failure of the transport. An error that a server has sent has a class and is not among these.
   static bool CountsAsLost(const absl::Status& status) {
     if (IsMalformed(status)) return true;
     return ClassOf(status) == proto::ERROR_CLASS_UNKNOWN &&
            (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status));
   }
 
-  // Adds the server's name and address to the error, and the error class by which the coordinator
-  // decides what to do.
+  // Adds the server's name and address to the error, and the class PS_LOST or APPLICATION if the
+  // error has none.
   absl::Status Named(const absl::Status& status, absl::string_view what) const {
     const PsRoute where = route();
     const absl::Status named = Annotate(
@@ -333,7 +333,7 @@ class PsCall final : public OpenPsCall, public std::enable_shared_from_this<PsCa
     uint64_t id = 0;
     {
       MutexLock lock(mutex_);
-      // Only the first end of a call counts: at later ends, `done_` is empty.
+      // Only the first end of a call counts: later, `done_` is empty.
       if (done_ == nullptr) return;
       done = std::exchange(done_, nullptr);
       std::swap(request, request_);
@@ -347,20 +347,20 @@ class PsCall final : public OpenPsCall, public std::enable_shared_from_this<PsCa
 
   World world_;
   const RetryPolicy policy_;
-  const std::shared_ptr<PsLink> link_;  // link to the server, shared with the other calls to it
+  const std::shared_ptr<PsLink> link_;  // the server's link; shared with all calls to the server
   const std::string method_;
   const size_t request_bytes_;
   const size_t answer_bytes_;  // estimated size of the answer
   const PsCaller caller_;
   mutable Mutex mutex_;
-  uint64_t id_ ABSL_GUARDED_BY(mutex_) = 0;  // number of the call in the link, from PsLink::Enter
+  uint64_t id_ ABSL_GUARDED_BY(mutex_) = 0;  // number of this call, for PsLink::Leave()
   Message request_ ABSL_GUARDED_BY(mutex_);
   PsRoute route_ ABSL_GUARDED_BY(mutex_);  // route of the present attempt
   // When the time for all attempts together is over (RetryPolicy::call_timeout).
   absl::Time patience_end_ ABSL_GUARDED_BY(mutex_);
   absl::Duration backoff_;  // time before the next repeat
   int attempts_ ABSL_GUARDED_BY(mutex_) = 0;
-  bool under_way_ ABSL_GUARDED_BY(mutex_) = false;  // true while the present attempt runs
+  bool under_way_ ABSL_GUARDED_BY(mutex_) = false;  // true while an attempt waits for its answer
   std::unique_ptr<Call> call_ ABSL_GUARDED_BY(mutex_);
   Reply done_ ABSL_GUARDED_BY(mutex_);
 };

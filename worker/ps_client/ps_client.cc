@@ -21,13 +21,13 @@ constexpr char kPullMethod[] = "/cohort.proto.PsService/Pull";
 constexpr char kPushMethod[] = "/cohort.proto.PsService/Push";
 constexpr char kAssignMethod[] = "/cohort.proto.PsService/Assign";
 
-// Adds the bytes of a slice of `value` to the payload, without a copy.
+// Adds the bytes of a slice of `value` to the payload; the payload shares the memory of `value`.
 void AddBytes(const Tensor& value, const SliceTransfer& slice, Payload& payload) {
   if (slice.bytes == 0) return;
   payload.push_back(SliceOf(value, {slice.offset, slice.bytes}));
 }
 
-// Returns a push request that has no slices yet.
+// Returns a push request with all fields but its slices.
 Envelope<proto::PushRequest> RequestOf(const TransferContext& context, const PushContext& push) {
   Envelope<proto::PushRequest> request;
   request.header.set_epoch(context.epoch);
@@ -43,19 +43,19 @@ Envelope<proto::PushRequest> RequestOf(const TransferContext& context, const Pus
   return request;
 }
 
-// Returns true if both routes lead to the same server process. A server that was started again has
-// another address or incarnation.
+// Returns true if both routes lead to the same process: another address or incarnation means that
+// the server was started again.
 bool IsSameProcess(const PsRoute& a, const PsRoute& b) {
   return a.address == b.address && a.task.incarnation() == b.task.incarnation();
 }
 
 }  // namespace
 
-// The calls to all servers for one Pull, Push or Assign: starts them and counts their answers.
-// Thread-safe. Always owned by a shared_ptr: calls under way hold it.
+// The calls to all homes for one Pull, Push or Assign: starts the calls and counts their answers.
+// Thread-safe. Always owned by a shared_ptr, which calls under way hold.
 class PsClient::FanOut : public std::enable_shared_from_this<FanOut> {
  public:
-  // Starts the plan's call number `part`. When the call ends, Finish() must be called.
+  // Starts call number `part` of the plan. When the call ends, Finish() must be called.
   using Start = std::function<void(const std::shared_ptr<FanOut>&, size_t part)>;
 
   FanOut(Plan plan, Start start, Done done)
@@ -70,8 +70,8 @@ class PsClient::FanOut : public std::enable_shared_from_this<FanOut> {
   }
 
   void Begin() {
-    // Starts up to kCallsAtOnceMax calls to each server. StartNext() does nothing if all calls to a
-    // server have started. Calls to one server are adjacent in the plan.
+    // Starts up to kCallsAtOnceMax calls to each home; StartNext() does nothing if a home has no
+    // further call. Calls to one home are adjacent in the plan.
     std::vector<uint32_t> homes;
     for (const PsTransfer& call : plan_->by_ps) {
       if (homes.empty() || homes.back() != call.ps) homes.push_back(call.ps);
@@ -81,23 +81,24 @@ class PsClient::FanOut : public std::enable_shared_from_this<FanOut> {
     }
   }
 
-  // Notes the end of call number `part`. Called once for each call that was started.
+  // Notes that call number `part` has ended, and starts the next call to the same home. Called once
+  // for each call that was started.
   void Finish(size_t part, absl::Status result) {
     const uint32_t ps = plan_->by_ps[part].ps;
     Done done;
     absl::Status first;
     {
-      // The function that starts the calls of an operation, destroyed after the lock is released
-      // and before `done` runs.
+      // The start function, destroyed after the lock is released and before `done` runs, because it
+      // holds the values that move.
       std::shared_ptr<const Start> ended;
       MutexLock lock(mutex_);
-      // After an error, the calls to this server that have not started are dropped: they would
-      // fail, too, and the whole operation is repeated.
+      // After an error, calls to this home that have not started are dropped: they would fail as
+      // well, and the closure runs again as a whole.
       if (!result.ok()) left_ -= std::exchange(waiting_[ps], {}).size();
       results_[part] = std::move(result);
       if (--left_ == 0) {
-        // The results are ordered by server, so the error of the server with the lowest index is
-        // reported.
+        // The results are in the order of the homes, so the error of the home with the lowest index
+        // is reported.
         for (absl::Status& status : results_) first.Update(status);
         done = std::move(done_);
         ended = std::move(start_);
@@ -117,22 +118,22 @@ class PsClient::FanOut : public std::enable_shared_from_this<FanOut> {
       if (waiting.empty()) return;
       part = waiting.front();
       waiting.pop_front();
-      // The copied pointer keeps the start function alive even if the operation ends while a call
+      // The copied pointer keeps the start function alive, even if the last call ends while another
       // starts.
       start = start_;
     }
-    // A call is started outside the lock, because it may end at once and call Finish().
+    // The call is started outside the lock, because it may end at once and call Finish().
     (*start)(shared_from_this(), part);
   }
 
   const Plan plan_;
   Mutex mutex_;
   std::vector<absl::Status> results_ ABSL_GUARDED_BY(mutex_);
-  // The numbers of the calls that have not started, by server.
+  // The numbers of the calls that have not started, by home.
   std::map<uint32_t, std::deque<size_t>> waiting_ ABSL_GUARDED_BY(mutex_);
   size_t left_ ABSL_GUARDED_BY(mutex_);
-  // Starts one call of the plan. Shared with the calls that are being started. Holds the values
-  // that move, so it is released with the last answer.
+  // The function that starts a call of the plan. Shared with calls that are being started. It holds
+  // the values that move, so it is released with the last answer.
   std::shared_ptr<const Start> start_ ABSL_GUARDED_BY(mutex_);
   Done done_ ABSL_GUARDED_BY(mutex_);
 };
@@ -153,7 +154,7 @@ bool PsClient::IsOwnLocked(const proto::TaskRef& task) const {
   return own_home_ != nullptr && task.role() == own_.role() && task.index() == own_.index();
 }
 
-// Returns a channel to the peer. The variables in this process are reached without a connection.
+// Returns a channel to the peer. The home in this process is reached without a connection.
 std::shared_ptr<Channel> PsClient::ChannelToLocked(const proto::Peer& peer) const {
   if (IsOwnLocked(peer.task())) return own_home_;
   return world_.transport.Connect(peer.address(), Lane::kData);
@@ -161,8 +162,8 @@ std::shared_ptr<Channel> PsClient::ChannelToLocked(const proto::Peer& peer) cons
 
 void PsClient::SetPeers(const google::protobuf::RepeatedPtrField<proto::Peer>& peers,
                         absl::Duration window) {
-  // `replaced` and `reroutes` are used after the lock is released. Destroying links and changing
-  // their routes may start calls, which ask this client for links.
+  // `replaced` and `reroutes` are used after the lock is released, because destroying and rerouting
+  // links may start calls, which ask this client for links.
   std::map<uint32_t, std::shared_ptr<PsLink>> replaced;
   std::vector<std::pair<std::shared_ptr<PsLink>, PsRoute>> reroutes;
   {
@@ -175,7 +176,7 @@ void PsClient::SetPeers(const google::protobuf::RepeatedPtrField<proto::Peer>& p
       if (const auto known = replaced.find(index); known != replaced.end()) {
         link = known->second;
         const PsRoute before = link->route();
-        // The channel to a server process that stays is kept, so that calls under way continue.
+        // The channel to a process that is the same is kept, so that calls under way continue.
         if (IsSameProcess(before, route)) route.channel = before.channel;
       }
       if (route.channel == nullptr) route.channel = ChannelToLocked(peer);
@@ -195,7 +196,8 @@ std::shared_ptr<PsLink> PsClient::LinkOf(uint32_t ps) const {
   return found == links_.end() ? nullptr : found->second;
 }
 
-// Starts a call to server `ps`. The call fails if the coordinator has not told where the server is.
+// Starts a call to the home with index `ps`. The call fails with UNAVAILABLE (PS_LOST) if the
+// coordinator has not named this home.
 void PsClient::Call(uint32_t ps, const char* method, Message request, PsCaller caller, Reply done) {
   if (std::shared_ptr<PsLink> link = LinkOf(ps); link != nullptr) {
     return StartPsCall(world_, policy_, std::move(link), method, std::move(request),
@@ -208,14 +210,14 @@ void PsClient::Call(uint32_t ps, const char* method, Message request, PsCaller c
   const absl::Status unknown = WithDetail(
       absl::UnavailableError(absl::StrCat("the coordinator has not told where ps:", ps, " is")),
       detail);
-  // `done` is posted, because callers of Call() do not expect `done` to run inside the call.
+  // `done` is posted, because it must not run inside Call().
   world_.executor.Run([done = std::move(done), unknown]() mutable { done(unknown); });
 }
 
 Tensor PsClient::Allocate(const VariableType& type, const Shape& shape) const {
   size_t bytes = static_cast<size_t>(shape.num_elements()) * ElementSize(type.dtype);
-  // The pool reuses a buffer only for the same size. The number of pulled rows differs from step to
-  // step, so sizes of tensors of rows are rounded up to a power of two.
+  // The pool gives a buffer again only for the same size. The number of pulled rows differs from
+  // step to step, so the sizes of tensors of rows are rounded up to powers of two.
   if (type.by_rows) bytes = std::bit_ceil(std::max<size_t>(bytes, 1));
   return Tensor(type.dtype, shape, pool_->Take(bytes), 0);
 }
@@ -230,7 +232,7 @@ void PsClient::Pull(Plan plan, Rows rows, const TransferContext& context, PullDo
         self->StartPull(fan_out, state, part, context);
       },
       [state, done = std::move(done)](absl::Status status) mutable {
-        // After an error, some values may not have arrived, so no values are returned.
+        // After an error no values are returned, because some have not arrived.
         if (!status.ok()) return done(std::move(status));
         done(state->Take());
       })
@@ -250,10 +252,10 @@ void PsClient::StartPull(const std::shared_ptr<FanOut>& fan_out,
            {
              auto response = Unpack<proto::PullResponse>(std::move(message));
              status = response.ok() ? state->Read(part, *response) : response.status();
-           }  // the answer's bytes are freed here, before the next call brings more
+           }  // frees the answer's bytes before the next call brings more
            fan_out->Finish(part, std::move(status));
          };
-         // A large answer is copied on the executor, since the copy would delay other answers on
+         // A large answer is copied on the executor, because the copy would delay other answers on
          // the transport's thread.
          if (bytes <= kInlineCopyBytesMax) return read();
          self->world_.executor.Run(std::move(read));
@@ -270,7 +272,7 @@ void PsClient::AddGradients(const PsTransfer& home, const TransferPlan& plan,
     pushed->set_pulled_version(gradients.versions[slice.ordinal]);
     pushed->set_assign(gradients.assign);
     FillMeta(plan.variables[slice.variable], slice, pushed->mutable_tensor());
-    // Slices are measured in bytes, but compression counts elements.
+    // The plan measures slices in bytes; compression counts elements.
     const size_t element = ElementSize(plan.variables[slice.variable].dtype);
     compressed.Add(Kind::kSlice, gradients.values[slice.variable],
                    {slice.offset / element, slice.bytes / element}, *pushed, request.payload);
@@ -293,15 +295,14 @@ void PsClient::AddGradients(const PsTransfer& home, const TransferPlan& plan,
 
 void PsClient::Push(Plan plan, Gradients gradients, const TransferContext& context,
                     const PushContext& push, PushDone done) {
-  // The total of slices with open rounds is atomic, because answers to the pushes arrive on several
-  // threads.
+  // The total is atomic, because answers to the pushes arrive on several threads.
   auto open_rounds = std::make_shared<std::atomic<uint64_t>>(0);
   auto pushed = std::make_shared<const Gradients>(std::move(gradients));
   std::make_shared<FanOut>(
       plan,
       [self = shared_from_this(), plan, pushed, context, push, open_rounds](const auto& fan_out,
                                                                             size_t part) {
-        // A value that replaces another value is not a gradient, so it is never compressed.
+        // A value that replaces a variable's value is not a gradient, so it is never compressed.
         auto compressed = std::make_shared<CompressedGradients>(
             pushed->assign ? Compression() : plan->compression, self->residuals_, context.epoch);
         Envelope<proto::PushRequest> request = RequestOf(context, push);
@@ -314,8 +315,8 @@ void PsClient::Push(Plan plan, Gradients gradients, const TransferContext& conte
                        status = MalformedMessage("malformed PushResponse");
                      }
                      *open_rounds += response.open_rounds();
-                     // After an error, no slice counts as applied, and the unsent rests of the
-                     // gradients are kept accordingly.
+                     // After an error `taken` is empty: no slice counts as applied, and the
+                     // residuals are kept accordingly.
                      compressed->Settle(response.taken());
                      fan_out->Finish(part, std::move(status));
                    });
@@ -329,7 +330,7 @@ void PsClient::Push(Plan plan, Gradients gradients, const TransferContext& conte
 
 void PsClient::Assign(Plan plan, std::vector<Tensor> values, const TransferContext& context,
                       Done done) {
-  // The calls share the values, because their payloads point into them.
+  // The values are shared by all calls, whose payloads point into them.
   auto assigned = std::make_shared<const std::vector<Tensor>>(std::move(values));
   std::make_shared<FanOut>(
       plan,

@@ -18,14 +18,14 @@ namespace cohort {
 
 namespace {
 
-// Returns true if values of the received type can be stored in the variable. float32 values may
-// arrive in 16 bits.
+// Returns true if the received tensor has the variable's type. A float32 variable may also arrive
+// in 16 bits.
 bool FitsType(const VariableType& type, const proto::TensorMeta& meta) {
   const auto dtype = static_cast<DType>(meta.dtype());
   return dtype == type.dtype || (type.dtype == DType::kFloat32 && IsHalf(dtype));
 }
 
-// Returns true if the received tensor fits the whole slice.
+// Returns true if the received tensor has the type and shape of the slice.
 bool FitsSlice(const VariableType& type, const SliceTransfer& slice,
                const proto::TensorMeta& meta) {
   return FitsType(type, meta) &&
@@ -33,14 +33,16 @@ bool FitsSlice(const VariableType& type, const SliceTransfer& slice,
              slice.shape;
 }
 
-// Returns true if the received tensor fits the pulled rows of one slice.
+// Returns true if the received tensor has the variable's type and the shape of the pulled rows of
+// one slice.
 bool FitsRows(const VariableType& type, const RowRun& run, const proto::TensorMeta& meta) {
   return FitsType(type, meta) &&
          Shape(absl::MakeConstSpan(meta.dims().data(), static_cast<size_t>(meta.dims_size()))) ==
              RunShape(type, run);
 }
 
-// Copies a received tensor to `out`, and widens 16-bit floats to float32.
+// Copies the next tensor in the payload to `out`, and widens 16-bit floats to float32. Errors:
+// those of PayloadReader, for a payload that is too short.
 absl::Status ReadInto(PayloadReader& reader, DType dtype, absl::Span<std::byte> out) {
   if (!IsHalf(dtype)) return reader.Read(out);
   std::vector<uint16_t> narrow(out.size() / sizeof(float));
@@ -65,14 +67,14 @@ PullState::PullState(std::shared_ptr<const TransferPlan> plan, SharedRows rows, 
     : plan_(std::move(plan)), rows_(std::move(rows)) {
   for (size_t i = 0; i < plan_->variables.size(); ++i) {
     const VariableType& type = plan_->variables[i];
-    // No tensor is allocated for a variable whose value will be the received memory itself.
+    // A variable whose value will be the received memory itself needs no tensor.
     if (IsKept(type)) {
       pulled_.values.emplace_back();
       continue;
     }
     const Shape shape = type.by_rows ? RowsShape(type, (*rows_)[i].size()) : type.shape;
     pulled_.values.push_back(allocate(type, shape));
-    // If no rows of a variable are pulled, its tensor is one row (see RowsShape). This row is set
+    // If no row of a variable is pulled, its tensor still has one row (see RowsShape), which is set
     // to zeros, because no answer fills it.
     if (type.by_rows && (*rows_)[i].empty()) {
       std::memset(pulled_.values.back().mutable_raw(), 0, pulled_.values.back().num_bytes());
@@ -85,7 +87,7 @@ Envelope<proto::PullRequest> PullState::Request(size_t part, uint64_t epoch, uin
   const PsTransfer& home = plan_->by_ps[part];
   Envelope<proto::PullRequest> request;
   const DType dtype = plan_->compression.pull;
-  // The transport uses the expected size of the answer to choose between its routes.
+  // The transport chooses among its routes by the expected size of the answer.
   request.answer_bytes = (home.bytes + RowBytes(home)) / (IsHalf(dtype) ? 2 : 1);
   if (IsHalf(dtype)) request.header.set_value_dtype(static_cast<int32_t>(dtype));
   request.header.set_epoch(epoch);
@@ -105,14 +107,15 @@ absl::Status PullState::Read(size_t part, const Envelope<proto::PullResponse>& a
   const PsTransfer& home = plan_->by_ps[part];
   const auto whole = static_cast<int>(home.slices.size());
   const int count = whole + static_cast<int>(home.row_slices.size());
-  // The number of received tensors is checked first, because the loop below relies on it.
+  // The numbers of tensors and versions are checked first, because the loop reads them by index.
   if (answer.header.tensors_size() != count || answer.header.versions_size() != count) {
     return BadAnswer(home.ps, absl::StrCat(answer.header.tensors_size(), " tensors, not ", count));
   }
   PayloadReader reader(answer.payload);
   for (int i = 0; i < count; ++i) {
     const proto::TensorMeta& meta = answer.header.tensors(i);
-    // An answer has whole slices first, then slices by rows, in the order of the request.
+    // An answer has the tensors of whole slices first, then those of slices by rows, in the order
+    // of the request.
     if (i < whole && IsKept(plan_->variables[home.slices[static_cast<size_t>(i)].variable])) {
       const SliceTransfer& slice = home.slices[static_cast<size_t>(i)];
       RETURN_IF_ERROR(Keep(slice, meta, home.ps, reader));
@@ -130,7 +133,7 @@ absl::Status PullState::Read(size_t part, const Envelope<proto::PullResponse>& a
     }
     pulled_.versions[place.ordinal] = answer.header.versions(i);
   }
-  // The server has answered another request if bytes are left after the last tensor.
+  // Bytes after the last tensor mean that the home has answered another request.
   if (reader.remaining() == 0) return absl::OkStatus();
   return BadAnswer(home.ps, absl::StrCat(reader.remaining(), " bytes after its tensors"));
 }

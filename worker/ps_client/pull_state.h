@@ -1,7 +1,7 @@
 #pragma once
 
-// The state of one pull: the requests to the servers, and the tensors into which the answers are
-// copied.
+// The state of one pull: the requests to the variables' homes, and the tensors into which the
+// answers are copied.
 
 #include <cstdint>
 #include <memory>
@@ -18,13 +18,14 @@ namespace cohort {
 
 // The result of a pull.
 struct Pulled {
-  std::vector<Tensor> values;      // pulled values, indexed by the plan's variables
-  std::vector<uint64_t> versions;  // pulled versions, indexed by the plan's slices
+  std::vector<Tensor> values;  // one value for each variable of the plan
+  // Version of each slice that was pulled, in the order of the plan.
+  std::vector<uint64_t> versions;
 };
 
-// The state of one pull. The pull has a part for each call of the plan. Several parts may be read
-// concurrently, since each part writes its own rows and versions. The caller makes sure that Take()
-// comes after all these writes. Otherwise thread-compatible.
+// The state of one pull, which has a part for each call of the plan. Several answers may be read
+// concurrently, because each part has its own places in the tensors and versions. Take() comes
+// after all reads, which the caller must order before it. Otherwise thread-compatible.
 class PullState {
  public:
   using Allocate = absl::FunctionRef<Tensor(const VariableType& type, const Shape& shape)>;
@@ -34,24 +35,24 @@ class PullState {
   Envelope<proto::PullRequest> Request(size_t part, uint64_t epoch, uint64_t round) const;
 
   // Copies the answer to call number `part` into the pulled values. Errors: INTERNAL (APPLICATION)
-  // naming the ps, for an answer that does not match the request.
+  // naming the home, for an answer that does not match the request.
   absl::Status Read(size_t part, const Envelope<proto::PullResponse>& answer);
 
-  // Returns the pulled values. Called after all parts were read.
+  // Returns the pulled values. Called once, after the answers to all calls were read.
   Pulled Take() { return std::move(pulled_); }
 
  private:
-  // The memory to which the received bytes of one slice are copied.
+  // The memory into which the received bytes of one slice are copied.
   struct Place {
-    // True if the answer's tensor has the type and shape of the slice.
+    // True if the received tensor has the type and shape of the slice.
     bool fits = false;
     uint32_t slice_id = 0;
     size_t ordinal = 0;
     absl::Span<std::byte> bytes;
   };
 
-  // Returns true if the received memory itself becomes the variable's value. Otherwise the received
-  // bytes are copied into a tensor from the pool.
+  // Returns true if the received memory itself becomes the variable's value, because it is a
+  // device's memory. Otherwise the received bytes are copied into a tensor of the pool.
   bool IsKept(const VariableType& type) const;
   absl::Status Keep(const SliceTransfer& slice, const proto::TensorMeta& meta, uint32_t ps,
                     PayloadReader& reader);
@@ -60,7 +61,7 @@ class PullState {
   Place PlaceOf(const SliceTransfer& slice, const proto::TensorMeta& meta);
   Place PlaceOf(const RowSlice& slice, const proto::TensorMeta& meta);
 
-  // The plan of the pull, shared with the caller of PsClient::Pull.
+  // The plan of the pull; shared with the caller of PsClient::Pull().
   const std::shared_ptr<const TransferPlan> plan_;
   const SharedRows rows_;
   Pulled pulled_;

@@ -17,8 +17,8 @@ absl::Status Bad(const proto::VariableLayout& layout, absl::string_view what) {
       absl::StrCat("layout of variable '", layout.name(), "': ", what));
 }
 
-// Returns the type of the layout's variable. Checks that the variable's size in bytes does not
-// overflow.
+// Returns the type of the layout's variable. Errors: INVALID_ARGUMENT for an unknown type, and for
+// extents below 1 or a size in bytes above 2^62.
 absl::StatusOr<VariableType> TypeOf(const proto::VariableLayout& layout) {
   const absl::StatusOr<DType> dtype = DTypeFromNumber(layout.dtype());
   if (!dtype.ok()) return Bad(layout, dtype.status().message());
@@ -38,7 +38,8 @@ absl::StatusOr<VariableType> TypeOf(const proto::VariableLayout& layout) {
       layout.replicas()};
 }
 
-// Returns the type in which float32 values are sent. Number 0 means that the field is not set.
+// Returns the type in which float32 values travel: float32 if `number` is 0, which means that the
+// field is not set. Errors: INVALID_ARGUMENT for any other type than float32, float16 and bfloat16.
 absl::StatusOr<DType> TravelDType(const char* field, int32_t number) {
   const auto dtype = static_cast<DType>(number);
   if (number == 0 || dtype == DType::kFloat32) return DType::kFloat32;
@@ -47,7 +48,8 @@ absl::StatusOr<DType> TravelDType(const char* field, int32_t number) {
       absl::StrCat("Compression.", field, " is ", number, "; float32, float16 or bfloat16"));
 }
 
-// Returns the shape of a slice of `rows` rows. The only slice of a scalar has the scalar's shape.
+// Returns the shape of a slice of `rows` rows of a variable with shape `whole`. A scalar has one
+// slice, of its own shape.
 Shape SliceShape(const Shape& whole, int64_t rows) {
   if (whole.rank() == 0) return whole;
   std::vector<int64_t> dims(whole.dims().begin(), whole.dims().end());
@@ -55,7 +57,7 @@ Shape SliceShape(const Shape& whole, int64_t rows) {
   return Shape(absl::MakeConstSpan(dims));
 }
 
-// The calls to each home, in the order of the plan.
+// The calls to each home, by the home's index.
 using Calls = std::map<uint32_t, std::vector<PsTransfer>>;
 
 PsTransfer& NewCall(uint32_t ps, std::vector<PsTransfer>& calls) {
@@ -63,8 +65,8 @@ PsTransfer& NewCall(uint32_t ps, std::vector<PsTransfer>& calls) {
   return calls.back();
 }
 
-// Returns the call to `ps` that takes a whole slice of `bytes` bytes. Makes a new call if the last
-// call is full.
+// Returns the call to `ps` that takes a whole slice of `bytes` bytes: the last call, or a new one
+// if the last call would move more than `bytes_max` bytes.
 PsTransfer& CallFor(uint32_t ps, size_t bytes, size_t bytes_max, Calls& calls) {
   std::vector<PsTransfer>& of_home = calls[ps];
   const bool fits =
@@ -73,12 +75,13 @@ PsTransfer& CallFor(uint32_t ps, size_t bytes, size_t bytes_max, Calls& calls) {
   return fits ? of_home.back() : NewCall(ps, of_home);
 }
 
-// Adds each slice of one variable to a call to the slice's home.
+// Adds each slice of one variable to a call to the slice's home. Errors: INVALID_ARGUMENT if the
+// slices do not cover axis 0 exactly once in row order.
 absl::Status AddSlices(const proto::VariableLayout& layout, const VariableType& type,
                        size_t variable, size_t call_bytes_max, Calls& calls) {
   const int64_t rows = type.shape.rank() == 0 ? 1 : type.shape.dim(0);
   const size_t row_bytes = type.row_bytes();
-  // A variable's slices must follow each other without gaps, so that they cover axis 0 once.
+  // The slices must follow each other without gaps and end at the last row.
   int64_t next_row = 0;
   for (const proto::SliceHome& slice : layout.slices()) {
     if (slice.row_begin() != next_row || slice.row_count() < 1 ||
@@ -120,7 +123,7 @@ absl::StatusOr<Compression> ReadCompression(const proto::Compression& compressio
   ASSIGN_OR_RETURN(read.pull, TravelDType("pull_dtype", compression.pull_dtype()));
   ASSIGN_OR_RETURN(read.push, TravelDType("push_dtype", compression.push_dtype()));
   read.top_k = compression.top_k();
-  // The negated comparison also refuses a top_k that is NaN.
+  // The negated comparison also refuses a top_k that is NaN, with which every comparison is false.
   if (!(read.top_k >= 0 && read.top_k <= 1)) {
     return absl::InvalidArgumentError(
         absl::StrCat("Compression.top_k is ", read.top_k, "; a fraction from 0 to 1"));
@@ -141,13 +144,12 @@ size_t VariableType::row_bytes() const {
 }
 
 RowRun RowsOfSlice(absl::Span<const int64_t> ids, const RowSlice& slice) {
-  // The ids of a dynamic table are sorted by their keys' buckets, and the table's slices are ranges
-  // of buckets.
+  // The slices of a dynamic table are ranges of key buckets, and its ids are in the order of their
+  // buckets.
   const auto before = [&](int64_t id, int64_t row) {
     return (slice.by_keys ? KeyBucket(id) : id) < row;
   };
-  // Row ids ascend, so the rows of a slice are adjacent. Two binary searches find the first row and
-  // the end.
+  // Row ids ascend, so two binary searches find the first row of the slice and the end of its rows.
   const auto begin = std::lower_bound(ids.begin(), ids.end(), slice.row_begin, before);
   const auto end = std::lower_bound(begin, ids.end(), slice.row_begin + slice.row_count, before);
   return {static_cast<size_t>(begin - ids.begin()), static_cast<size_t>(end - begin)};
@@ -195,7 +197,7 @@ absl::StatusOr<TransferPlan> MakeTransferPlan(
   for (const proto::VariableLayout* layout : variables) {
     ASSIGN_OR_RETURN(VariableType type, TypeOf(*layout));
     type.by_rows = by_rows.contains(layout->name());
-    // A dynamic table can only move by rows, since the set of its rows is not fixed.
+    // A dynamic table can only move by rows, because it has no fixed set of rows.
     if (type.dynamic && (!type.by_rows || type.shape.rank() < 1)) {
       return Bad(*layout, "a dynamic table has no whole value; bind ids of the batch to its rows");
     }
@@ -205,12 +207,12 @@ absl::StatusOr<TransferPlan> MakeTransferPlan(
       return Bad(*layout, absl::StrCat("values of ", type.replicas,
                                        " replicas are as many rows, which move whole"));
     }
-    // A value in a device's memory can be read in place only if it is one slice and moves whole.
+    // A value in a device's memory can be read in place only if it moves whole and is one slice.
     type.on_device = !layout->device().empty() && layout->slices_size() == 1 && !type.by_rows;
     RETURN_IF_ERROR(AddSlices(*layout, type, plan.variables.size(), call_bytes_max, calls));
     plan.variables.push_back(std::move(type));
   }
-  // Slices get their ordinals in the order of the calls.
+  // The slices are numbered in the order of the calls.
   for (auto& [ps, of_home] : calls) {
     for (PsTransfer& call : of_home) {
       for (SliceTransfer& slice : call.slices) slice.ordinal = plan.num_slices++;

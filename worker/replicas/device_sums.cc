@@ -13,7 +13,8 @@ namespace cohort {
 
 namespace {
 
-// Checks that all replicas computed values of one shape for each output.
+// Checks that the values that the replicas have computed for each output have one shape. Crashes if
+// a value is not float32 on a GPU, or if outputs have values of different replicas.
 absl::Status CheckSummands(absl::Span<const DeviceSummands> outputs) {
   for (const DeviceSummands& output : outputs) {
     COHORT_CHECK(output.values.size() == outputs[0].values.size() &&
@@ -38,12 +39,12 @@ void AddTo(CudaStream& stream, const Tensor& value, Tensor& sum) {
                 {sum.num_elements(), value.data<float>(), sum.mutable_data<float>()});
 }
 
-// Adds up the values of replicas [begin, begin + count) for one output. The first half of the range
-// is the largest power of two below `count`, as in the tree of join_replicas.h.
+// Adds up the values of replicas [begin, begin + count) for one output. As in the tree of
+// join_replicas.h, the first half of the range is the largest power of two below `count`.
 Tensor SumOnOne(CudaStream& stream, const DeviceSummands& output, size_t begin, size_t count) {
   if (count == 1) {
-    // The first replica's value is cloned for the sum, because a replica's value must not be
-    // changed.
+    // The first replica's value is cloned, because the sum is written over the clone and a
+    // replica's value must not change.
     Tensor own = stream.Clone(output.values[begin]);
     if (output.weights[begin] != 1) Weigh(stream, own, output.weights[begin], own);
     return own;
@@ -62,14 +63,15 @@ std::vector<int64_t> ElementsOf(absl::Span<const DeviceSummands> outputs) {
   return elements;
 }
 
-// Returns the slice of `run` that holds the output. The slice begins at element `begin` of `run`.
+// Returns the part of `run` (all outputs of a replica, one after the other) that holds one output.
+// The part begins at element `begin`. It shares the memory of `run`.
 Tensor PartOf(const Tensor& run, const DeviceSummands& output, int64_t begin) {
   const Tensor& value = output.values[0];
   const size_t offset = static_cast<size_t>(begin) * ElementSize(run.dtype());
   return Tensor(value.dtype(), value.shape(), run.buffer(), offset);
 }
 
-// Returns the slices of `run`, one for each output.
+// Returns the parts of `run`, one for each output; they share the memory of `run`.
 std::vector<Tensor> PartsOf(const Tensor& run, absl::Span<const DeviceSummands> outputs) {
   std::vector<Tensor> parts;
   int64_t begin = 0;
@@ -80,13 +82,13 @@ std::vector<Tensor> PartsOf(const Tensor& run, absl::Span<const DeviceSummands> 
   return parts;
 }
 
-// Returns one tensor of all values that a replica has computed, multiplied by their weights and
-// stored one after the other. For a replica that has computed nothing, the tensor is zeros.
+// Returns one tensor with all values that a replica has computed, multiplied by their weights, one
+// output after the other. The tensor of a replica that has computed nothing is zeros.
 Tensor RunOf(CudaStream& stream, absl::Span<const DeviceSummands> outputs, size_t replica) {
   int64_t elements = 0;
   for (const int64_t count : ElementsOf(outputs)) elements += count;
   Tensor run = stream.NewTensor(DType::kFloat32, Shape{elements});
-  // NCCL needs a tensor from every GPU, so a replica without examples adds zeros.
+  // NCCL needs a tensor from every GPU, so a replica without examples gives zeros.
   if (replica >= outputs[0].values.size()) {
     stream.FillZeros(run);
     return run;
@@ -104,18 +106,18 @@ std::vector<GradientPack> CutIntoPacks(const std::vector<int64_t>& elements, int
   std::vector<int64_t> ends;
   const int64_t all = std::accumulate(elements.begin(), elements.end(), int64_t{0});
   for (int64_t i = 1; i <= num_packs; ++i) {
-    // Pack i ends at all * i / num_packs. The formula avoids this product, which could overflow 64
-    // bits.
+    // Pack i ends at all * i / num_packs. The sum of two terms avoids the product all * i, which
+    // could overflow 64 bits.
     ends.push_back(all / num_packs * i + all % num_packs * i / num_packs);
   }
-  // `num_packs` 0 makes each gradient a pack of its own.
+  // With `num_packs` 0, each gradient is a pack of its own.
   if (num_packs == 0) {
     for (const int64_t count : elements) ends.push_back((ends.empty() ? 0 : ends.back()) + count);
   }
   std::vector<GradientPack> packs;
   int64_t begin = 0;
   for (const int64_t end : ends) {
-    // With more packs than elements, some packs are empty and are left out.
+    // An empty pack is left out: packs may outnumber elements, and a gradient may be empty.
     if (end > begin) packs.push_back({begin, end - begin});
     begin = end;
   }
@@ -133,7 +135,7 @@ absl::Status DeviceSums::OpenStreams(size_t replicas) {
   while (streams_.size() < replicas) {
     const auto mine = gpus.begin() + static_cast<ptrdiff_t>(streams_.size());
     const auto same = std::find(gpus.begin(), mine, *mine);
-    // Replicas on one GPU share a stream, so their additions run one after another.
+    // Replicas on one GPU share a stream, so additions on one GPU run one after another.
     if (same != mine) {
       streams_.push_back(streams_[static_cast<size_t>(same - gpus.begin())]);
       continue;
@@ -144,22 +146,22 @@ absl::Status DeviceSums::OpenStreams(size_t replicas) {
   return absl::OkStatus();
 }
 
-// Waits for all streams, even if one of them has failed. Afterwards no stream uses the memory of
-// the sums.
+// Waits for the streams of all GPUs, even if one of them has failed. Afterwards no stream uses the
+// memory of the sums.
 absl::Status DeviceSums::WaitForAll() {
   absl::Status ended;
   for (const auto& stream : streams_) ended.Update(stream->Wait());
   return ended;
 }
 
-// Makes the additions of one level of the tree: the values of replica i + `step` are added to those
-// of replica i.
+// Makes the additions of one level of the tree: adds the values of replica i + `step` to those of
+// replica i, for each i that is a multiple of 2 * `step`.
 void DeviceSums::AddInPairs(const std::vector<GradientPack>& packs, size_t step,
                             std::vector<Tensor>& runs) {
   for (size_t i = 0; i + step < runs.size(); i += 2 * step) {
     CudaStream& stream = *streams_[i];
-    // Packs on another GPU are copied to the stream's GPU before they are added. Packs on the
-    // stream's own GPU are read in place.
+    // A pack on another GPU is copied to the stream's GPU before it is added; a pack on the same
+    // GPU is read in place.
     const bool near = &stream == streams_[i + step].get();
     for (const GradientPack& pack : packs) {
       const Tensor other = runs[i + step].Rows(pack.begin, pack.count);
@@ -180,7 +182,7 @@ absl::Status DeviceSums::AddByNccl(const std::vector<GradientPack>& packs,
     const absl::Status added =
         nccl_->Sum(values, pack.count, runs[0].mutable_data<float>() + pack.begin);
     if (added.ok()) continue;
-    // NCCL's group is unusable after an error, so the next sum opens a new one.
+    // After an error, a group of NCCL cannot be used, so the next sum opens a new one.
     nccl_ = nullptr;
     return added;
   }
@@ -205,7 +207,7 @@ absl::StatusOr<std::vector<Tensor>> DeviceSums::AddUp(absl::Span<const DeviceSum
   const size_t all = nccl ? options_.gpus.size() : replicas;
   RETURN_IF_ERROR(OpenStreams(all));
   for (size_t i = 0; i < all; ++i) runs.push_back(RunOf(*streams_[i], outputs, i));
-  // Every replica's tensor must be complete before the streams of other GPUs read it.
+  // Every replica's tensor is complete before streams of other GPUs read it.
   RETURN_IF_ERROR(WaitForAll());
   const std::vector<GradientPack> packs = CutIntoPacks(ElementsOf(outputs), options_.num_packs);
   if (nccl) RETURN_IF_ERROR(AddByNccl(packs, runs));
@@ -217,15 +219,14 @@ absl::StatusOr<std::vector<Tensor>> DeviceSums::AddUp(absl::Span<const DeviceSum
   return PartsOf(runs[0], outputs);
 }
 
-// Starts to copy each sum to where its variable is. The copies are complete when the first GPU's
-// stream has finished.
+// Starts to copy each sum to host memory, or to unified memory if it stays on the GPU. The copies
+// are complete when the first GPU's stream has finished.
 std::vector<Tensor> DeviceSums::Move(absl::Span<const Tensor> sums,
                                      absl::Span<const DeviceSummands> outputs) {
   std::vector<Tensor> moved;
   for (size_t i = 0; i < sums.size(); ++i) {
     const Tensor& sum = sums[i];
-    // The variable's home reads the sum on this GPU, so the sum is put into unified memory and not
-    // into host memory.
+    // The home of the variable reads the sum on this GPU, so the sum goes to unified memory.
     if (outputs[i].stays) {
       moved.push_back(streams_[0]->CloneUnified(sum));
       continue;

@@ -30,7 +30,7 @@ absl::Status Add(const Tensor& value, Tensor& sum) {
     case DType::kFloat64:
       AddTo<double>(value, sum);
       return absl::OkStatus();
-    // Integers are added as unsigned numbers, so that an overflow wraps around.
+    // Integers are added as unsigned numbers, so that an overflow wraps around and is defined.
     case DType::kInt32:
       AddTo<uint32_t>(value, sum);
       return absl::OkStatus();
@@ -43,7 +43,8 @@ absl::Status Add(const Tensor& value, Tensor& sum) {
   }
 }
 
-// Adds up values in place, level by level of the balanced tree. The sum is in values[0] at the end.
+// Adds up the values in place, level by level of the balanced tree; the sum ends up in values[0].
+// Errors: INVALID_ARGUMENT for values of different types or shapes, and for a type that has no sum.
 absl::StatusOr<Tensor> SumOf(std::vector<Tensor> values) {
   for (size_t step = 1; step < values.size(); step *= 2) {
     for (size_t i = 0; i + step < values.size(); i += 2 * step) {
@@ -67,8 +68,8 @@ float LeafWeight(JoinRule rule, int64_t examples, int64_t all_examples, int64_t 
   if (replicas == 1) return 1;
   if (rule == JoinRule::kMean) return 1.0f / static_cast<float>(replicas);
   if (rule != JoinRule::kOfExamples) return 1;
-  // A replica's weight is computed in double, because a large number of examples does not fit
-  // exactly into a float.
+  // The weight is computed in double, because a float does not represent every large number of
+  // examples.
   return static_cast<float>(static_cast<double>(examples) / static_cast<double>(all_examples));
 }
 
@@ -78,7 +79,8 @@ absl::Status CheckFit(const Tensor& a, const Tensor& b) {
                                                  b.TypeString(), ", which do not fit together"));
 }
 
-// Adding -0.0 keeps every float unchanged, even -0.0. Adding 0.0 would turn -0.0 into 0.0.
+// Floats get -0.0, because adding it keeps every float unchanged. Adding 0.0 would turn -0.0 into
+// 0.0.
 void FillNeutral(DType dtype, int64_t elements, std::byte* out) {
   if (elements == 0) return;
   switch (dtype) {
@@ -95,7 +97,7 @@ void FillNeutral(DType dtype, int64_t elements, std::byte* out) {
 }
 
 absl::Status WeighInto(const Tensor& value, float weight, Tensor& own) {
-  // A value with weight 1 is copied, too, because other code still reads the original.
+  // A value with weight 1 is copied as well, because other code still reads the original.
   if (weight == 1) {
     if (value.num_bytes() > 0) std::memcpy(own.mutable_raw(), value.raw(), value.num_bytes());
     return absl::OkStatus();
@@ -134,11 +136,11 @@ absl::StatusOr<Tensor> RowsOfReplicas(const VariableType& variable, const RowsHe
                                       const Tensor& before, const std::vector<Tensor>& values) {
   Tensor rows(variable.dtype, variable.shape);
   const Shape row_shape = variable.ValueShape();
-  // The rows of other workers' replicas are filled with neutral elements, so the sum over workers
-  // is the whole variable.
+  // The rows of other workers' replicas are neutral elements, so that the sum over the workers is
+  // the whole variable.
   FillNeutral(rows.dtype(), rows.num_elements(), rows.mutable_raw());
   if (here.brings_rest && before.has_value()) {
-    // Replicas `all` and above do not run, so their rows are copied from `before`.
+    // Replicas `all` and above do not run, so their rows keep the values that they had before.
     CopyRows(before, here.all, variable.replicas - here.all, rows);
   }
   const size_t bytes = rows.num_bytes() / static_cast<size_t>(variable.replicas);

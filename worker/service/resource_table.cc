@@ -10,8 +10,8 @@ namespace cohort {
 
 namespace {
 
-// Returns the fields of the request that identify the iterator. The epoch is left out, so that a
-// request repeated under a new epoch finds the same iterator.
+// Returns the request's bytes without the epoch. Two requests with equal descriptions ask for the
+// same iterator, even if a coordinator with a new epoch repeats the request.
 std::string DescriptionOf(proto::CreateIteratorRequest request) {
   request.clear_epoch();
   return request.SerializeAsString();
@@ -74,7 +74,8 @@ absl::Status ResourceTable::CreateIterator(const proto::CreateIteratorRequest& r
   MutexLock lock(mutex_);
   IteratorEntry& entry = iterators_[request.iterator_id()];
   entry.description = description;
-  entry.stream.swap(stream);  // the old stream is destroyed after the lock is released
+  // After the swap, `stream` holds the old stream, which is destroyed after the lock is released.
+  entry.stream.swap(stream);
   return absl::OkStatus();
 }
 
@@ -91,11 +92,12 @@ std::shared_ptr<ElementStream> ResourceTable::FindIterator(uint64_t id) const {
 }
 
 void ResourceTable::Release(const google::protobuf::RepeatedField<uint64_t>& ids) {
-  // `datasets` and `iterators` are destroyed after the lock is released
+  // The released entries, which are destroyed after the lock is released, because the destruction
+  // may free much memory.
   std::vector<DatasetEntry> datasets;
   std::vector<IteratorEntry> iterators;
   MutexLock lock(mutex_);
-  // An id may name a data set or an iterator, so Release() searches both maps.
+  // An id may belong to a data set or to an iterator, so Release() searches both maps.
   for (const uint64_t id : ids) {
     if (const auto found = datasets_.find(id); found != datasets_.end()) {
       datasets.push_back(std::move(found->second));
@@ -109,7 +111,7 @@ void ResourceTable::Release(const google::protobuf::RepeatedField<uint64_t>& ids
 }
 
 void ResourceTable::Clear() {
-  // the old contents are destroyed after the lock is released
+  // The old contents of both maps, which are destroyed after the lock is released.
   std::map<uint64_t, DatasetEntry> datasets;
   std::map<uint64_t, IteratorEntry> iterators;
   MutexLock lock(mutex_);

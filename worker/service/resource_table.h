@@ -1,8 +1,8 @@
 #pragma once
 
-// Keeps the data sets and iterators of a worker, by the ids that the coordinator gave them. Making
-// a resource again with the same description keeps the existing one, so a repeated call changes
-// nothing.
+// The table of a worker's data sets and iterators, by the ids that the coordinator gave them. If an
+// id is created again with the same description, the table keeps the existing data set or iterator,
+// so a repeated call changes nothing.
 
 #include <cstdint>
 #include <map>
@@ -25,36 +25,39 @@ inline constexpr size_t kIteratorsMax = 16384;
 // A worker's data sets and iterators. Thread-safe.
 class ResourceTable {
  public:
-  // Relative paths of data begin at `directory` (SourceCache).
+  // Makes an empty table. Relative paths of data files begin at `directory` (SourceCache).
   ResourceTable(Executor& executor, FileSystem& files, std::string directory);
 
-  // Creates a data set and reads its files, which is slow. Errors: those of Dataset::Build;
-  // ALREADY_EXISTS for an id that has another spec; RESOURCE_EXHAUSTED beyond kDatasetsMax.
+  // Creates a data set and reads its files, which is slow, or returns the existing data set if the
+  // id is known with the same spec. Errors: those of Dataset::Build; ALREADY_EXISTS if the id is
+  // known with another spec; RESOURCE_EXHAUSTED if the worker holds kDatasetsMax data sets.
   absl::StatusOr<std::shared_ptr<const Dataset>> CreateDataset(
       const proto::CreateDatasetRequest& request);
 
-  // Creates an iterator. Another position or data set under the same id replaces the earlier
-  // iterator. Errors: NOT_FOUND without the data set; INVALID_ARGUMENT for a bad position;
-  // RESOURCE_EXHAUSTED beyond kIteratorsMax.
+  // Creates an iterator at the requested position of a data set. An iterator with the same id and
+  // request is kept where it stands; an iterator with the same id and another request is replaced.
+  // Errors: NOT_FOUND if the worker does not have the data set; INVALID_ARGUMENT for a position
+  // outside the data set; RESOURCE_EXHAUSTED if the worker holds kIteratorsMax iterators.
   absl::Status CreateIterator(const proto::CreateIteratorRequest& request);
 
-  // Return the data set or iterator, or null if the id is unknown.
+  // Return the data set or iterator with this id, or null if the id is unknown.
   std::shared_ptr<const Dataset> FindDataset(uint64_t id) const;
   std::shared_ptr<ElementStream> FindIterator(uint64_t id) const;
 
-  // Releases the data sets and iterators with these ids; ignores unknown ids. Closures in flight
-  // keep the resources that they use.
+  // Releases the data sets and iterators with these ids and ignores unknown ids. Closures in flight
+  // keep the data sets and iterators that they use alive.
   void Release(const google::protobuf::RepeatedField<uint64_t>& ids);
   void Clear();
 
  private:
   struct DatasetEntry {
     std::string spec;
-    std::shared_ptr<const Dataset> dataset;  // the data set, shared with iterators and closures
+    std::shared_ptr<const Dataset> dataset;  // the data set; shared with iterators and closures
   };
   struct IteratorEntry {
     std::string description;
-    std::shared_ptr<ElementStream> stream;  // the elements of the iterator, shared with closures
+    // The iterator with the elements that are ready; shared with closures.
+    std::shared_ptr<ElementStream> stream;
   };
 
   Executor& executor_;

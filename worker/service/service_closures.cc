@@ -1,4 +1,4 @@
-// The handlers of RunClosure and EndGangs.
+// The handlers of the calls RunClosure and EndGangs.
 
 #include <utility>
 
@@ -12,8 +12,8 @@ namespace cohort {
 
 namespace {
 
-// Returns the error for a program, data set or iterator that this worker lacks. The error is
-// TRANSIENT, because the coordinator can create the resource and send the closure again.
+// Returns NOT_FOUND for `what`, a program, data set or iterator that this worker lacks. The class
+// is TRANSIENT, because the coordinator can create what is missing and send the closure again.
 absl::Status Missing(absl::string_view what) {
   return MakeError(absl::StatusCode::kNotFound,
                    absl::StrCat("this worker has no ", what, ": create it here first"),
@@ -28,8 +28,9 @@ absl::Status WithClosure(const absl::Status& status, const proto::RunClosureRequ
   return WithDetail(status, detail);
 }
 
-// Checks that the workers of a gang can run the closure together. All of them must read the same
-// batch.
+// Checks that the workers of a gang can run the closure together: the program must have settings
+// for the group's communication, and the batch must be that of a split, so that all workers read
+// the same batch. A gang of one worker always passes.
 absl::Status CheckGang(const proto::RunClosureRequest& request, const WorkerProgram& program) {
   if (request.gang().members_size() <= 1) return absl::OkStatus();
   if (!program.communication.has_value()) {
@@ -64,13 +65,14 @@ absl::StatusOr<ClosureInput> WorkerService::FindInput(
 }
 
 void WorkerService::RunClosure(ClosureRun::Request request, ClosureRun::Replied reply) {
-  // A closure of an old coordinator is refused here, before it can take a turn among the gangs.
+  // A closure of an earlier coordinator is refused here, before it can take a turn among the gangs.
   const proto::RunClosureRequest& header = request.header;
   if (absl::Status epoch = parts_->task_service->CheckEpoch(header.epoch()); !epoch.ok()) {
     return reply(WithClosure(epoch, header));
   }
   if (header.gang().generation() > 0) {
-    // A repeated request of a gang does not run again: it gets the answer of the first request.
+    // A repeated request of a gang does not run again: Begin() then keeps `reply` and gives it the
+    // answer of the first request.
     if (!parts_->gang_answers.Begin(header, std::move(reply))) return;
     // `place` copies only the fields that GangAnswers::End() needs, so that the closure's arguments
     // are not kept.
@@ -83,7 +85,8 @@ void WorkerService::RunClosure(ClosureRun::Request request, ClosureRun::Replied 
     };
   }
   const auto refuse = [&](const absl::Status& status) {
-    // The other members and later gangs must not wait for a gang that is refused here.
+    // The other members of the gang and all later gangs must learn of the end of a gang that is
+    // refused here; otherwise they would wait for it.
     const absl::Status described = WithClosure(Refusal(status), header);
     if (header.has_gang()) {
       parts_->groups->End(header.gang(), described);
@@ -97,7 +100,7 @@ void WorkerService::RunClosure(ClosureRun::Request request, ClosureRun::Replied 
   if (!input.ok()) return refuse(input.status());
   if (absl::Status fits = CheckGang(header, *program); !fits.ok()) return refuse(fits);
   if (absl::Status fits = CheckSteps(header); !fits.ok()) return refuse(fits);
-  // A closure of several steps runs as a sequence of closures of one step.
+  // A closure of several steps runs as a sequence of runs of one step each.
   if (header.later_steps_size() > 0) {
     return std::make_shared<ClosureSteps>(parts_, std::move(program), std::move(request),
                                           std::move(reply))
@@ -116,8 +119,8 @@ void WorkerService::EndGangs(const Envelope<proto::EndGangsRequest>& request,
   absl::Status why(static_cast<absl::StatusCode>(header.code()), header.message());
   // `why` ends the calls of the group, so it must be an error.
   if (why.ok()) why = absl::AbortedError("the gang has failed on another worker");
-  // The group gets the cause of the end before the line of gangs, where later gangs end because of
-  // this gang.
+  // The group learns the cause before the line of gangs learns of the end. In the line, later gangs
+  // end because of this gang, and none of them may be reported as the cause.
   parts_->groups->End(header.gang(), WithDetail(why, header.detail()));
   parts_->gangs.End(header.gang(), /*ended_well=*/false);
   reply(Envelope<proto::EndGangsResponse>());

@@ -1,4 +1,5 @@
-// The handlers of RegisterProgram, CreateDataset, CreateIterator, ReleaseResources and ListDevices.
+// The handlers of the calls RegisterProgram, CreateDataset, CreateIterator, ReleaseResources and
+// ListDevices.
 
 #include <algorithm>
 #include <string>
@@ -18,7 +19,8 @@ namespace cohort {
 
 namespace {
 
-// Gives an error of a data set the class INPUT, since the data set is the input of closures.
+// Gives an error of making a data set or an iterator the class INPUT, because it is a fault of the
+// job's data. RESOURCE_EXHAUSTED gets the class APPLICATION.
 absl::Status InputError(const absl::Status& status) {
   proto::ErrorDetail detail = DetailOf(status);
   detail.set_error_class(absl::IsResourceExhausted(status) ? proto::APPLICATION : proto::INPUT);
@@ -44,8 +46,8 @@ std::string FilesOf(const proto::DatasetSource& source) {
 }
 
 // Describes the data of `worker` for a message; `data` is an ExpectedData or a
-// CreateDatasetResponse. The text tells batches from examples, because files of different lengths
-// may give equally many batches.
+// CreateDatasetResponse. The text says whether it counts batches or examples, and also the number
+// of examples in the source, because files of different lengths may give equally many batches.
 template <typename Data>
 std::string DescribeData(const proto::TaskRef& worker, const proto::DatasetSpec& spec,
                          const Data& data) {
@@ -60,17 +62,18 @@ std::string DescribeData(const proto::TaskRef& worker, const proto::DatasetSpec&
           : absl::StrCat(", and its source has ", data.source_elements(), " examples"));
 }
 
-// Returns true if each worker reads its own shard. The data of two workers then differ on purpose.
+// Returns true if each worker reads its own shard of the source. The data of two workers then
+// differ on purpose.
 bool IsShardOfWorker(const proto::DatasetSpec& spec) {
   const auto& transforms = spec.transforms();
   return std::any_of(transforms.begin(), transforms.end(),
                      [](const auto& transform) { return transform.shard().by_worker(); });
 }
 
-// Compares the data that `this_worker` has found with the data of another worker. All workers of a
-// job must read the same data set, so that it does not matter which worker makes a batch. A worker
-// that arrives late takes only as many source elements as the first worker has, so the message also
-// tells how many elements the source has.
+// Compares the data that `this_worker` has found with the data that the request expects, which are
+// those of another worker. Types must be equal; lengths and checksums too, unless each worker reads
+// its own shard. So it does not matter which worker makes a batch. Errors: INVALID_ARGUMENT that
+// describes the data of both workers, with the number of examples in each source.
 absl::Status CheckExpected(const proto::CreateDatasetRequest& request,
                            const proto::CreateDatasetResponse& found,
                            const proto::TaskRef& this_worker) {
@@ -105,7 +108,8 @@ absl::StatusOr<Envelope<proto::RegisterProgramResponse>> WorkerService::Register
   proto::RegisterProgramRequest own = request;
   for (proto::VariableLayout& layout : *own.mutable_variables()) {
     if (!layout.mirrored()) continue;
-    // A mirrored variable has a copy on every worker, so this worker is the home of all slices.
+    // A mirrored variable has a copy on every worker, so in this worker's layout all of its slices
+    // have their home here.
     const auto here = static_cast<uint32_t>(parts_->task_service->task_ref().index());
     for (proto::SliceHome& slice : *layout.mutable_slices()) slice.set_ps(here);
   }
@@ -118,16 +122,17 @@ absl::StatusOr<Envelope<proto::CreateDatasetResponse>> WorkerService::CreateData
   proto::CreateDatasetRequest own = request;
   for (proto::DatasetTransform& transform : *own.mutable_spec()->mutable_transforms()) {
     if (!transform.shard().by_worker()) continue;
-    // The position of a worker that arrived late may be beyond the last shard. The worker then
-    // reads the same shard as another worker.
+    // The position of a worker that joined the job later may exceed the number of shards. Such a
+    // worker reads the same shard as another worker.
     const int64_t shards = std::max<int64_t>(transform.shard().num_shards(), 1);
     transform.mutable_shard()->set_index(parts_->worker_position % shards);
   }
-  // If the data set exists with an equal spec, the existing one is returned at once, so a repeated
-  // call is cheap.
+  // A repeated call is cheap: CreateDataset() returns at once if the data set exists with an equal
+  // spec.
   absl::StatusOr<std::shared_ptr<const Dataset>> dataset = resources_.CreateDataset(own);
   if (!dataset.ok()) {
-    // The error names this worker, because files may be missing on a single worker.
+    // The error names this worker, because a file may be missing on one worker and present on the
+    // others.
     const proto::TaskRef worker = WithoutIncarnation(parts_->task_service->task_ref());
     return InputError(
         Annotate(dataset.status(), absl::StrCat(TaskName(worker), " cannot make its data set")));
@@ -147,8 +152,8 @@ absl::StatusOr<Envelope<proto::CreateDatasetResponse>> WorkerService::CreateData
 absl::StatusOr<Envelope<proto::CreateIteratorResponse>> WorkerService::CreateIterator(
     const proto::CreateIteratorRequest& request) {
   const absl::Status status = resources_.CreateIterator(request);
-  // The error for a missing data set is TRANSIENT, since the coordinator can create the data set
-  // and repeat the call.
+  // A missing data set gives an error of class TRANSIENT, because the coordinator can create the
+  // data set and repeat the call.
   if (absl::IsNotFound(status)) {
     return MakeError(status.code(), status.message(), proto::TRANSIENT);
   }
@@ -164,7 +169,8 @@ absl::StatusOr<Envelope<proto::ReleaseResourcesResponse>> WorkerService::Release
 
 absl::StatusOr<Envelope<proto::ListDevicesResponse>> WorkerService::ListDevices(
     const proto::ListDevicesRequest&) {
-  // ListDevices may load CUDA, so it runs on the strand of slow calls.
+  // ListLocalDevices() may load CUDA, which is slow, so this handler runs on the strand of slow
+  // calls.
   const LocalDevices local = ListLocalDevices(options_.find_cuda);
   Envelope<proto::ListDevicesResponse> response;
   for (const std::string& name : local.names) response.header.add_devices(name);

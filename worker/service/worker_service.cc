@@ -23,8 +23,8 @@ WorkerService::WorkerService(World world, Options options)
 
 void WorkerService::SetTaskService(std::shared_ptr<TaskService> task_service) {
   parts_->groups->SetOwn(task_service->task_ref());
-  // The function that reports unreached peers holds the TaskService weakly, because the owner of
-  // the TaskService also owns `reach_`.
+  // The report of unreached peers holds the TaskService weakly, because otherwise `reach_` and the
+  // TaskService would keep each other alive.
   reach_->SetReport([weak = std::weak_ptr(task_service)](std::vector<proto::TaskRef> unreached) {
     if (const auto service = weak.lock()) service->SetUnreached(std::move(unreached));
   });
@@ -39,8 +39,8 @@ void WorkerService::OnAttach(const proto::AttachRequest& request) {
   bool another = false;
   {
     MutexLock lock(mutex_);
-    // Another incarnation means another coordinator process, which has given its ids to other
-    // resources.
+    // Another incarnation means another coordinator process, whose ids name other programs and data
+    // sets.
     another = std::exchange(coordinator_incarnation_, request.coordinator_incarnation()) !=
               request.coordinator_incarnation();
   }
@@ -48,17 +48,18 @@ void WorkerService::OnAttach(const proto::AttachRequest& request) {
   const absl::Duration lease =
       request.lease_ms() > 0 ? absl::Milliseconds(request.lease_ms()) : kDefaultLease;
   reach_->SetLease(lease);
-  // If servers have new addresses, SetPeers() repeats calls under way at these addresses.
+  // SetPeers() repeats the calls that are under way to a parameter server whose address has
+  // changed.
   parts_->ps_client->SetPeers(request.ps(), lease);
-  // The number of threads comes from the worker's flag, else from Attach, else from the worker's
-  // share of the machine.
+  // The number of threads comes from the worker's flag. Without the flag it comes from Attach, and
+  // if Attach gives none, it is this worker's share of the machine.
   int threads = options_.compute_threads;
   if (threads <= 0) threads = request.compute_threads();
   if (threads <= 0) threads = options_.default_threads;
   programs_.SetThreads(threads);
   if (another) {
-    // Groups, gangs, programs and data of the earlier coordinator are dropped, because their ids
-    // mean nothing to the new one.
+    // Groups, gangs, programs and data of the earlier coordinator are dropped, because the new
+    // coordinator uses the same ids for its own.
     parts_->groups->Restart(request.coordinator_incarnation());
     parts_->gangs.Restart();
     programs_.Clear();
@@ -73,8 +74,8 @@ void WorkerService::BindSlow(Service& service, const char* name,
       [self = shared_from_this(), method](Envelope<Request> request, TypedReply<Response> reply) {
         self->slow_calls_.Post([self, method, request = std::move(request.header),
                                 reply = std::move(reply)]() mutable {
-          // The epoch of a slow call is checked on the strand, because it may change while the call
-          // waits for the strand.
+          // The epoch of a slow call is checked on the strand and not on arrival, because the epoch
+          // may change while the call waits for the strand.
           absl::Status epoch = self->parts_->task_service->CheckEpoch(request.epoch());
           if (!epoch.ok()) return reply(std::move(epoch));
           reply(((*self).*method)(request));
@@ -82,8 +83,7 @@ void WorkerService::BindSlow(Service& service, const char* name,
       }));
 }
 
-// Returns a handler whose errors have a class and an origin, even the error for a malformed
-// message.
+// Even the error for a malformed message passes through Refusal().
 Handler WorkerService::Guarded(Handler handler) {
   return [self = shared_from_this(), handler = std::move(handler)](Message message, Reply reply) {
     handler(std::move(message),

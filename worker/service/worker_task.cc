@@ -14,7 +14,7 @@ constexpr char kHomeAddress[] = "home";
 
 WorkerTask::WorkerTask(World world, Options options) : world_(world), options_(std::move(options)) {
   WorkerService::Options service_options = options_;
-  // Without a compute executor, programs run on the world's executor.
+  // Without a compute executor, programs are computed on the world's executor.
   if (!service_options.compute_executor) {
     service_options.compute_executor = [&executor = world_.executor](size_t) -> Executor& {
       return executor;
@@ -23,11 +23,12 @@ WorkerTask::WorkerTask(World world, Options options) : world_(world), options_(s
   worker_service_ = std::make_shared<WorkerService>(world_, service_options);
   TaskOptions task_options = options_;
   // The TaskService holds the WorkerService weakly, because the WorkerService holds the
-  // TaskService. The home's handler is set later, since the home is made from the TaskService.
+  // TaskService. The home's handler is set below, because the home is made from the TaskService.
   const auto home_on_attach = std::make_shared<std::function<void(const proto::AttachRequest&)>>();
   task_options.on_attach = [weak = std::weak_ptr(worker_service_),
                             home_on_attach](const proto::AttachRequest& request) {
-    // The home gets the new epoch first, before a closure of this worker can push to the home.
+    // The home learns the new epoch before the WorkerService does, so that it knows the epoch
+    // before a closure of this worker can push to it.
     if (*home_on_attach) (*home_on_attach)(request);
     if (auto service = weak.lock()) service->OnAttach(request);
   };
@@ -36,18 +37,17 @@ WorkerTask::WorkerTask(World world, Options options) : world_(world), options_(s
   if (!options_.make_home) return;
   home_ = options_.make_home(world_, task_service_);
   *home_on_attach = home_.on_attach;
-  // Closures of this worker reach the home in the same process, without a socket.
+  // Closures of this worker reach the home of variables in their own process without a socket.
   home_transport_ = std::make_unique<InProcessTransport>(world_.clock, world_.executor);
   worker_service_->SetHome(home_transport_->Connect(kHomeAddress, Lane::kData));
 }
 
 WorkerTask::~WorkerTask() {
-  // The listening servers are destroyed first, so that no new call reaches a service that is
-  // stopping.
+  // The servers are destroyed first, so that no new call reaches a service that is stopping.
   server_.reset();
   home_server_.reset();
   worker_service_->Stop();
-  // An open Watch call and the services hold each other until Stop() ends the call.
+  // An open Watch call and the TaskService hold each other until Stop() ends the call.
   task_service_->Stop();
 }
 
@@ -69,10 +69,11 @@ void WorkerTask::StartLeaving(absl::Duration patience) { task_service_->StartLea
 
 void WorkerTask::Drain(absl::Duration grace) {
   const absl::Time end = world_.clock.Now() + grace;
-  // For most of the grace period, the worker goes on serving until the coordinator lets it leave.
+  // During most of the grace period, the worker serves on until the coordinator allows it to leave.
   StartLeaving(grace * kLeavePart);
   task_service_->WaitToLeave(grace * kLeavePart);
-  // Gangs end here, because they need new calls for their frames and Drain() refuses new calls.
+  // Gangs end before the server drains: they need new calls of other workers, which a draining
+  // server refuses.
   worker_service_->Stop();
   if (server_) server_->Drain(end - world_.clock.Now());
 }

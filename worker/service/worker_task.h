@@ -1,8 +1,9 @@
 #pragma once
 
-// A worker: its services, put together and listening. A worker has no thread of its own. Everything
-// runs on the threads of the world's transport and executor and of the compute executor, so the
-// daemon, the in-process tests and the simulator run the same object.
+// A worker task: its services, put together and listening. The task has no threads of its own: the
+// services run on the threads of the world's transport and executor, and programs run on the
+// compute executor. So the worker process, the in-process tests and the simulator all run this
+// class.
 
 #include <cstdint>
 #include <functional>
@@ -18,13 +19,13 @@
 
 namespace cohort {
 
-// The home of variables in this worker's own process, if a job has no parameter servers. The worker
-// knows only the calls of proto/ps.proto and not the code that answers them. Only
-// worker/variables_home knows both the worker and this code.
+// A home of variables in the worker's own process, for jobs without parameter servers. The worker
+// knows the calls of proto/ps.proto, but not the code that answers them; only worker/variables_home
+// knows both.
 struct WorkerHome {
-  // The service of the home, which other processes and the worker's own closures call.
+  // The service of the home, called by other processes and by the closures of this worker.
   Service service;
-  // Handles Attach for the home, before the worker's own handler; must not block.
+  // Handles the coordinator's Attach for the home, before the worker's own handler; must not block.
   std::function<void(const proto::AttachRequest&)> on_attach;
 };
 
@@ -34,38 +35,38 @@ using MakeWorkerHome =
 // A worker that can be started and drained. Thread-compatible.
 class WorkerTask {
  public:
-  // The options of the worker's two services and of the task itself. The limits and the epoch of
-  // the home are those of TaskOptions; on_attach is set by the WorkerTask.
+  // The options of the WorkerService, of the TaskService and of this class. The constructor sets
+  // TaskOptions::on_attach itself; a caller's value is ignored.
   struct Options : WorkerService::Options, TaskOptions {
     std::string listen_address;  // host:port; port 0 takes a free port
-    MakeWorkerHome make_home;    // makes the variables home; empty: the process has no variables
+    MakeWorkerHome make_home;    // makes the home of variables; empty: this process has none
   };
 
   WorkerTask(World world, Options options);
   ~WorkerTask();
 
-  // Starts to listen and returns the bound address. Errors: UNAVAILABLE or ALREADY_EXISTS naming
+  // Starts to listen and returns the bound address. Errors: UNAVAILABLE or ALREADY_EXISTS, naming
   // the address.
   absl::StatusOr<std::string> Start();
 
-  // Reports DRAINING and refuses Attach from now on. If the coordinator asks for it, the worker
-  // serves on until Shutdown, for at most `patience`.
+  // Reports the state DRAINING to the coordinator and refuses Attach from now on. If the
+  // coordinator asks this worker to stay, the worker serves on until Shutdown, for at most
+  // `patience`.
   void StartLeaving(absl::Duration patience);
-  // Starts draining, then refuses new calls and waits up to `grace` for open calls. Blocks.
+  // Calls StartLeaving(), then refuses new calls and waits for open calls, `grace` in all. Blocks.
   void Drain(absl::Duration grace);
 
  private:
   World world_;
   const Options options_;
-  // The services are shared with calls under way, which may end after this object is destroyed.
+  // The services of the worker; shared with calls under way, which may outlive this object.
   std::shared_ptr<WorkerService> worker_service_;
   std::shared_ptr<TaskService> task_service_;
   WorkerHome home_;
-  // The transport by which the worker's closures reach the home: calls within the process, with
-  // payloads in shared memory.
+  // The transport by which this worker's closures reach the home: calls within the process.
   std::unique_ptr<InProcessTransport> home_transport_;
   std::unique_ptr<Server> home_server_;
-  // The last member, which is destroyed first, because the server calls the services.
+  // Declared last and therefore destroyed first, because the server calls the services above.
   std::unique_ptr<Server> server_;
 };
 

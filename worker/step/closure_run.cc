@@ -14,18 +14,18 @@ namespace cohort {
 
 namespace {
 
-// The version that a push gives for a slice that was not pulled. The server then counts no
-// staleness for the push.
+// The version that a push sends for a slice that was not pulled. The parameter server then counts
+// no staleness for the push.
 constexpr uint64_t kNotPulled = std::numeric_limits<uint64_t>::max();
 
-// Gives the error the class INPUT, so that the job reports a fault of its data.
+// Gives the error the class INPUT, so that the coordinator reports a fault of the job's data.
 absl::Status InputError(const absl::Status& status) {
   proto::ErrorDetail detail = DetailOf(status);
   detail.set_error_class(proto::INPUT);
   return WithDetail(status, detail);
 }
 
-// A clock may step back, so a negative duration counts as 0.
+// Returns the time between two readings of the clock, in microseconds; 0 if the clock was set back.
 int64_t Microseconds(absl::Time from, absl::Time to) {
   return std::max<int64_t>(absl::ToInt64Microseconds(to - from), 0);
 }
@@ -49,14 +49,14 @@ ClosureRun::ClosureRun(std::shared_ptr<ClosureParts> parts,
 void ClosureRun::Start(ClosureInput input) {
   marks_.start = marks_.batch = marks_.pulled = parts_->world.clock.Now();
   const bool batch = input.stream != nullptr || input.dataset != nullptr;
-  // A closure waits for its parts, such as batch and pull. If the batch names the rows to pull,
-  // batch and pull are one part.
+  // A run waits for its parts: batch and pull. They are one part if the batch names the rows to
+  // pull.
   const bool by_rows = !program_->lookups.empty();
   const bool waits = !by_rows && (IsGang() || !program_->pulls.empty());
   {
     MutexLock lock(mutex_);
     // Start() itself counts as one part, so that the computation cannot begin before Start() has
-    // started all parts.
+    // started all other parts.
     parts_left_ = 1 + (batch || by_rows ? 1 : 0) + (waits ? 1 : 0);
   }
   if (waits) AwaitTurn();
@@ -86,7 +86,7 @@ void ClosureRun::StartBatch(ClosureInput input) {
         });
     return;
   }
-  // The element of the batch is made on the executor, because copying its examples takes long.
+  // The batch is made on the executor, because copying its examples takes long.
   parts_->world.executor.Run([self = shared_from_this(), input = std::move(input)] {
     absl::StatusOr<Element> element = input.dataset->ElementAt(input.position);
     if (!element.ok()) return self->PartReady(self->BatchError(element.status()));
@@ -98,8 +98,7 @@ void ClosureRun::TakeElement(Element element) {
   element_ = std::move(element);
   marks_.batch = parts_->world.clock.Now();
   if (program_->lookups.empty()) return PartReady(absl::OkStatus());
-  // Rows are looked up on the executor, because the stream may call TakeElement() on the
-  // transport's thread.
+  // Rows are looked up on the executor, because TakeElement() may run on a thread of the transport.
   parts_->world.executor.Run([self = shared_from_this()] { self->LookUpAndPull(); });
 }
 
@@ -109,8 +108,7 @@ void ClosureRun::LookUpAndPull() {
 }
 
 absl::Status ClosureRun::LookUp() {
-  // The number of components of the batch is checked before the lookups, which use components by
-  // index.
+  // The batch is checked before the lookups, because they use its components by index.
   RETURN_IF_ERROR(CheckBatch());
   auto rows = std::make_shared<RowIds>(program_->pulls.variables.size());
   positions_.resize(program_->num_positions);
@@ -138,7 +136,7 @@ absl::Status ClosureRun::LookUp() {
 }
 
 void ClosureRun::StartPulls() {
-  // The pointer to the pull plan also keeps the whole program alive.
+  // The plan is a shared_ptr into the program, so it keeps the whole program alive.
   const PsClient::Plan plan(program_, &program_->pulls);
   parts_->ps_client->Pull(plan, rows_, ContextOfTransfer(),
                           [self = shared_from_this()](absl::StatusOr<Pulled> pulled) {
@@ -153,20 +151,19 @@ void ClosureRun::PartReady(absl::Status status) {
   absl::Status error;
   {
     MutexLock lock(mutex_);
-    // The first error is the closure's error. The reply still waits for all parts, because each
-    // part writes to this object.
+    // The first error becomes the closure's error. The reply still waits for all parts, because
+    // each part writes to this object.
     first_error_.Update(status);
     if (--parts_left_ > 0) return;
     error = first_error_;
   }
   if (!error.ok()) return Finish(std::move(error));
-  // Computation runs on the strand of replica 0 and not on the transport's thread.
+  // The computation runs on the strand of replica 0 and not on a thread of the transport.
   parts_->compute->Of(0).Post([self = shared_from_this()] { self->Compute(); });
 }
 
 void ClosureRun::Compute() {
-  // The epoch is checked again before the computation, because it may have changed while the
-  // closure waited for its parts.
+  // The epoch is checked again, because it may have changed while the closure waited for its parts.
   marks_.compute = parts_->world.clock.Now();
   const absl::Status epoch = parts_->task_service->CheckEpoch(header_.epoch());
   if (!epoch.ok()) return Finish(epoch);
@@ -175,7 +172,7 @@ void ClosureRun::Compute() {
   ReplicatedRun::Values values{*std::move(inputs), RowsBefore()};
   element_.clear();
   positions_.clear();
-  pulled_.values.clear();  // ReplicatedRun holds the pulled values from here on
+  pulled_.values.clear();  // from here on, the ReplicatedRun holds the pulled values
   RunContext context;
   context.seed = program_->seed;
   context.step = header_.step();
@@ -210,7 +207,7 @@ absl::StatusOr<std::vector<Tensor>> ClosureRun::GatherInputs() {
   RETURN_IF_ERROR(BatchError(CheckBatch()));
   ASSIGN_OR_RETURN(const std::vector<Tensor> arguments,
                    ReadTensors(header_.arguments(), argument_bytes_));
-  // The request's payload is released here, since its bytes are now held by `arguments` alone.
+  // The request's payload is released here, because `arguments` holds its bytes from now on.
   argument_bytes_.clear();
   if (program_->num_arguments > arguments.size()) {
     return absl::InvalidArgumentError(absl::StrCat("program '", program_->name, "' takes ",
@@ -257,8 +254,8 @@ Tensor ClosureRun::ContextTensor(proto::ContextValue value) const {
       return Tensor::Scalar<int64_t>(static_cast<int64_t>(header_.closure_id()));
     case proto::WORKER_INDEX:
       return Tensor::Scalar<int64_t>(parts_->worker_position);
-    // REPLICA_ID is filled in later, by each replica. NUM_REPLICAS counts the replicas of the gang
-    // only and not those of other closures.
+    // Each replica fills in its REPLICA_ID later. NUM_REPLICAS counts the replicas of all workers
+    // of the gang; for any other closure, the replicas of this worker.
     case proto::NUM_REPLICAS:
       return Tensor::Scalar<int64_t>(static_cast<int64_t>(program_->runners.size()) *
                                      (group_ == nullptr ? 1 : group_->size()));
@@ -309,8 +306,8 @@ void ClosureRun::SendOutputs(ReplicatedRun::Outputs outputs) {
                                              self->open_rounds_.load() == 0);
     self->Finish(std::move(error));
   };
-  // In a synchronous round, assigned values are sent by Push: the round joins them like gradients,
-  // and all of them must be applied.
+  // In a synchronous round, assigned values are sent by Push() and not by Assign(): the round joins
+  // the values of all workers like gradients.
   const bool in_round = header_.round() > 0;
   const auto in_rounds = [this, acknowledged](absl::StatusOr<uint64_t> open_rounds) {
     open_rounds_ += open_rounds.value_or(1);
@@ -334,7 +331,7 @@ void ClosureRun::Push(std::vector<Tensor> values, PsClient::PushDone done) {
   PsClient::Gradients gradients{std::move(values), nullptr, PushVersions()};
   if (rows_ != nullptr) {
     auto rows = std::make_shared<RowIds>(program_->pushes.variables.size());
-    // Rows of a table are pushed with the row ids that were pulled.
+    // A table's gradients are pushed with the ids of the rows that were pulled.
     for (size_t i = 0; i < rows->size(); ++i) {
       const int64_t pulled = program_->pushed_rows[i];
       if (pulled >= 0) (*rows)[i] = (*rows_)[static_cast<size_t>(pulled)];
@@ -349,8 +346,8 @@ absl::Status ClosureRun::CheckOutput(const Tensor& value, const OutputSink& sink
   const bool push = sink.kind == OutputSink::Kind::kPush;
   const VariableType& variable =
       (push ? program_->pushes : program_->assigns).variables[sink.index];
-  // An output for a table has as many rows as were looked up. For all other variables, the output
-  // has the whole shape.
+  // An output for a table has one row per row that was looked up. An output for any other variable
+  // has the variable's whole shape.
   const Shape shape =
       variable.by_rows ? RowsShape(variable, PushedRows(sink.index)) : variable.shape;
   if (value.dtype() == variable.dtype && value.shape() == shape) return absl::OkStatus();
@@ -378,7 +375,7 @@ TransferContext ClosureRun::ContextOfTransfer() const {
   context.epoch = header_.epoch();
   context.round = header_.round();
   context.caller.deadline = deadline_;
-  // The epoch is checked before each repeat of a call, so a closure of an old epoch makes no more
+  // The epoch is checked before a call is repeated, so a closure of an earlier epoch makes no more
   // calls.
   context.caller.check = [parts = parts_, epoch = header_.epoch()] {
     return parts->task_service->CheckEpoch(epoch);
@@ -391,12 +388,13 @@ PushContext ClosureRun::ContextOfPush() const {
   context.closure_id = header_.closure_id();
   context.attempt = header_.attempt();
   context.worker_incarnation =
-      // The fence (a server's refusal of a lost worker's pushes) names the worker's session, or its
-      // incarnation if it has no session.
+      // A fence, by which a parameter server refuses the pushes of a lost worker, names the
+      // worker's session, or the worker's incarnation if the worker has no session.
       header_.session() != 0 ? header_.session() : parts_->task_service->task_ref().incarnation();
   context.watermark = header_.watermark();
   context.learning_rate = header_.learning_rate();
-  // In a round, the step is the round's number, so that all pushes of the round have the same step.
+  // In a synchronous round, the step is the round's number, so that all pushes of the round have
+  // the same step.
   context.step = header_.round() == 0 ? header_.step() : header_.round();
   context.time_ms = header_.time_ms();
   context.round = header_.round();
@@ -409,14 +407,15 @@ void ClosureRun::Finish(absl::Status status) {
   if (!status.ok()) status = Described(status);
   if (IsGang()) {
     if (deadline_timer_.value != 0) parts_->world.clock.Cancel(deadline_timer_);
-    // The group is told the cause before the line of gangs. Otherwise a later gang, refused because
-    // this gang failed, could end first and be reported as the cause.
+    // The group learns the cause before the line of gangs learns of the end. Otherwise a later
+    // gang, which the line refuses because this gang failed, could end the group first, and its
+    // error would be reported as the cause.
     if (!status.ok()) parts_->groups->End(header_.gang(), status);
     parts_->gangs.End(header_.gang(), status.ok());
   }
   proto::StepTimes* const times = response_.header.mutable_times();
   times->set_input_us(Microseconds(marks_.start, marks_.batch));
-  // A pull by rows began only when the batch was there.
+  // A pull by rows begins only when the batch is there, so its time counts from then.
   times->set_pull_us(Microseconds(rows_ != nullptr ? marks_.batch : marks_.start, marks_.pulled));
   times->set_queue_us(Microseconds(std::max(marks_.batch, marks_.pulled), marks_.compute));
   times->set_compute_us(Microseconds(marks_.compute, marks_.computed));
@@ -433,12 +432,12 @@ absl::Status ClosureRun::Described(const absl::Status& error) const {
                                    " has no files left to open"));
   }
   proto::ErrorDetail detail = DetailOf(status);
-  // An error from another task keeps the class and the origin that it has.
+  // An error that came from another task keeps its class and its origin.
   if (detail.error_class() == proto::ERROR_CLASS_UNKNOWN) {
     detail.set_error_class(proto::APPLICATION);
   }
   if (!detail.has_origin()) *detail.mutable_origin() = parts_->task_service->task_ref();
-  // An error that an aborted group tells keeps the closure that has failed.
+  // An error with which another gang ended the group keeps the id of the closure that failed.
   if (detail.closure_id() == 0) {
     detail.set_closure_id(header_.closure_id());
     detail.set_attempt(header_.attempt());
@@ -446,8 +445,8 @@ absl::Status ClosureRun::Described(const absl::Status& error) const {
   return WithDetail(status, detail);
 }
 
-// The functions below make a gang's closure wait until earlier gangs have ended and all members are
-// there.
+// The functions below make the closure of a gang wait until all earlier gangs have ended and all
+// members of the group are there.
 
 void ClosureRun::AwaitTurn() {
   if (!IsGang()) return StartPulls();
@@ -458,8 +457,8 @@ void ClosureRun::AwaitTurn() {
   });
 }
 
-// Ends the gang at the deadline of its caller. Without a deadline, the gang could wait for ever for
-// an earlier gang or for a member that never arrives.
+// Plans the end of a gang at the deadline of its caller. Without this timer, the gang could wait
+// forever for an earlier gang or for a member that never arrives.
 void ClosureRun::EndAtDeadline() {
   if (deadline_ == absl::InfiniteFuture()) return;
   deadline_timer_ = parts_->world.clock.CallAt(deadline_, [parts = parts_, gang = header_.gang()] {
@@ -475,7 +474,7 @@ void ClosureRun::JoinGroup() {
                                            absl::StatusOr<std::shared_ptr<GangGroup>> group) {
     if (!group.ok()) return self->PartReady(group.status());
     self->group_ = *std::move(group);
-    // `group_` is set before PartReady(), so Compute() sees it.
+    // `group_` is set before PartReady(), so that Compute() sees the group.
     if (self->program_->pulls.empty()) return self->PartReady(absl::OkStatus());
     self->StartPulls();
   });

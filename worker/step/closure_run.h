@@ -1,21 +1,23 @@
 #pragma once
 
-// One closure from its arrival to its reply. No thread waits:
+// One closure on a worker, from its arrival to its reply. No thread waits:
 //
 //   Start --> next batch --+
 //         \-> pulls -------+--> compute (compute strand) --> pushes, assigns --> reply
 //
 //   Start --> next batch --> rows that it names --> pulls --> compute ...
 //
+// The first drawing is the way of a program that pulls whole variables: the batch is read while the
+// values are pulled. The second is that of a program whose batch names the rows to pull.
+//
 // A gang pulls when it has its turn (gang_line.h), and its turn ends with its pushes. Replicas
 // compute on their own strands (replicated_run.h). In a gang of several workers, each worker runs a
 // ClosureRun, and the workers sum their results during the computation and after it (group_sum.h).
 // When the gang fails on one worker, it ends on all workers.
 //
-// The batch is read while values are pulled, unless the batch says which rows to pull. The batches
-// and pulls of the next closures run while this closure computes. The reply is sent when every push
-// was acknowledged. The epoch is checked again before the computation and before the pushes, so
-// closures of an old coordinator change nothing any more.
+// The batches and pulls of the next closures run while a closure computes. The reply is sent when
+// every push was acknowledged. The epoch is checked on arrival, before the computation and before
+// the pushes, so closures of an earlier coordinator change nothing any more.
 
 #include <atomic>
 #include <cstdint>
@@ -41,11 +43,12 @@
 
 namespace cohort {
 
-// Returns when a closure must have ended that came at `now`.
+// Returns the time by which a closure that arrived at `now` must have ended: infinite if the
+// request has no timeout.
 absl::Time DeadlineOf(const proto::RunClosureRequest& request, absl::Time now);
 
-// The objects of a worker that all its closures use. Every closure holds this struct, so it
-// outlives the closure.
+// The objects of a worker that all its closures use. Every closure holds this struct, so the struct
+// outlives its closures.
 struct ClosureParts {
   ClosureParts(World its_world, std::shared_ptr<PsClient> client,
                ReplicaStrands::ExecutorOf compute_executor,
@@ -58,23 +61,24 @@ struct ClosureParts {
   World world;
   std::shared_ptr<TaskService> task_service;
   std::shared_ptr<PsClient> ps_client;
-  const std::shared_ptr<ReplicaStrands> compute;  // strands of the replicas, shared with runs
+  // The strands on which replicas compute; shared with runs.
+  const std::shared_ptr<ReplicaStrands> compute;
   GangLine gangs;
   GangAnswers gang_answers;
-  // Groups of gangs, shared with groups that are being formed.
+  // The groups in which gangs run; shared with the code that forms a group.
   const std::shared_ptr<GroupSessions> groups;
-  // This worker's position among all workers, counted from 0, as Attach says.
+  // This worker's position among the workers of the job, counted from 0. Set by Attach.
   std::atomic<int64_t> worker_position{0};
 };
 
-// The source of a closure's batch. At most one of `stream` and `dataset` is set.
+// The source of a closure's batch: a stream, a data set, or neither for a closure without a batch.
 struct ClosureInput {
   std::shared_ptr<ElementStream> stream;
-  std::shared_ptr<const Dataset> dataset;  // the batch is its element at `position`
+  std::shared_ptr<const Dataset> dataset;  // the batch is the data set's element at `position`
   proto::IteratorPosition position;
 };
 
-// The run of one closure, or of one step of it. Thread-safe.
+// The run of one closure, or of one step of a closure of several steps. Thread-safe.
 class ClosureRun : public std::enable_shared_from_this<ClosureRun> {
  public:
   using Request = Envelope<proto::RunClosureRequest>;
@@ -83,16 +87,18 @@ class ClosureRun : public std::enable_shared_from_this<ClosureRun> {
   ClosureRun(std::shared_ptr<ClosureParts> parts, std::shared_ptr<const WorkerProgram> program,
              Request request, Replied reply);
 
-  // Starts the closure. Called once. Errors in the reply: OUT_OF_RANGE (INPUT) at the end of the
-  // data; those of the data set (INPUT), of PsClient, and of the program (APPLICATION);
-  // FAILED_PRECONDITION (STALE). Each error names the closure, the attempt and the origin.
+  // Starts the run. Called once. Errors in the reply: OUT_OF_RANGE (INPUT) at the end of the data;
+  // those of the data set (INPUT), of PsClient, and of the program (APPLICATION);
+  // FAILED_PRECONDITION (STALE) for an epoch that is over. Each error names the closure, the
+  // attempt and the origin.
   void Start(ClosureInput input);
 
  private:
   void StartBatch(ClosureInput input);
   void TakeElement(Element element);
   void LookUpAndPull();
-  // Waits until a gang may run, then starts the pulls. The rows to pull must be known.
+  // Starts the pulls; a gang first waits for its turn and for the other members of its group.
+  // Called when the rows to pull are known.
   void AwaitTurn();
   void EndAtDeadline();
   void JoinGroup();
@@ -101,7 +107,7 @@ class ClosureRun : public std::enable_shared_from_this<ClosureRun> {
   void PartReady(absl::Status status);
   bool IsGang() const { return header_.gang().generation() > 0; }
   void Compute();
-  // Returns the error of a batch with class INPUT and this worker's name. OK stays OK.
+  // Gives an error that concerns the batch the class INPUT and this worker's name. OK stays OK.
   absl::Status BatchError(const absl::Status& status) const;
   absl::Status CheckBatch() const;
   absl::StatusOr<std::vector<Tensor>> GatherInputs();
@@ -116,29 +122,32 @@ class ClosureRun : public std::enable_shared_from_this<ClosureRun> {
   TransferContext ContextOfTransfer() const;
   PushContext ContextOfPush() const;
   void Finish(absl::Status status);
-  // Returns the error with a class, an origin and the closure's id and attempt.
+  // Adds to an error what its ErrorDetail lacks: the class APPLICATION, this worker as origin, and
+  // the closure's id and attempt.
   absl::Status Described(const absl::Status& status) const;
 
-  // The worker's shared objects, which outlive the task that made them.
+  // The worker's shared objects; they may outlive the WorkerService.
   const std::shared_ptr<ClosureParts> parts_;
   const std::shared_ptr<const WorkerProgram> program_;
   const proto::RunClosureRequest header_;
   const absl::Time deadline_;  // time after which no caller waits for the reply
 
-  // Each field below is written by one part of the closure (such as batch or pull) before its
-  // PartReady(), and read when all parts are ready.
+  // Each field below is written by one part of the run (such as the batch or the pull) before this
+  // part calls PartReady(), and read when all parts have called PartReady().
   Payload argument_bytes_;
-  TimerId deadline_timer_;  // deadline of a gang, while the gang waits or runs
+  TimerId deadline_timer_;  // the timer that ends a gang at its deadline
   Element element_;
-  std::shared_ptr<const Dataset> dataset_;  // the data set of element_; null without a batch
-  proto::IteratorPosition position_;        // position of element_ in dataset_
+  // The data set of element_; null for a closure without a batch.
+  std::shared_ptr<const Dataset> dataset_;
+  proto::IteratorPosition position_;  // position of element_ in dataset_
   std::optional<proto::IteratorPosition> next_position_;
-  PsClient::Rows rows_;            // rows to pull, indexed by the pull plan's variables
-  std::vector<Tensor> positions_;  // positions of rows, found by the lookups
+  PsClient::Rows rows_;  // for each variable of the pull plan: the rows to pull
+  // Position tensors of the lookups, for graph inputs of kind kPositions.
+  std::vector<Tensor> positions_;
   Pulled pulled_;
-  // Group of a gang of several workers; null for all other closures.
+  // The group of a gang of several workers; null for any other closure.
   std::shared_ptr<GangGroup> group_;
-  // Times at which the closure started, had its batch, had its pulled values, began to compute, and
+  // The times at which the run started, had its batch, had its pulled values, began to compute, and
   // had computed.
   struct Marks {
     absl::Time start;
@@ -148,7 +157,8 @@ class ClosureRun : public std::enable_shared_from_this<ClosureRun> {
     absl::Time computed;
   };
   Marks marks_;
-  std::atomic<uint64_t> open_rounds_{0};  // number of pushed slices whose round needs more pushes
+  // Number of pushed slices whose round still needs pushes of other workers.
+  std::atomic<uint64_t> open_rounds_{0};
   Envelope<proto::RunClosureResponse> response_;
   Replied reply_;
 

@@ -20,8 +20,8 @@ absl::Status CheckSteps(const proto::RunClosureRequest& request) {
     return absl::InvalidArgumentError(
         "a closure of several steps says of each which batch it reads: name a split");
   }
-  // Outside a gang, a step of a synchronous round would have to wait for other closures' pushes in
-  // the round before.
+  // Outside a gang, a step would have to wait until other closures have pushed in the round before
+  // its own, which a run cannot do.
   if (request.round() == 0 || IsOfGang(request)) return absl::OkStatus();
   return absl::InvalidArgumentError(
       "a closure of several steps is of several rounds, and each has to wait for what others push "
@@ -42,7 +42,8 @@ ClosureSteps::ClosureSteps(std::shared_ptr<ClosureParts> parts,
 
 void ClosureSteps::Start(ClosureInput input) {
   input_ = std::move(input);
-  // A gang begins two steps here: the second step reads its batch while the first one computes.
+  // A gang begins two steps here, so that the second step reads its batch while the first one
+  // computes.
   const size_t first = std::min(num_steps_, 1 + begun_ahead_);
   {
     MutexLock lock(mutex_);
@@ -56,15 +57,16 @@ ClosureRun::Request ClosureSteps::RequestOf(size_t step) const {
   ClosureRun::Request request = request_;
   proto::RunClosureRequest& header = request.header;
   header.clear_later_steps();
-  // All steps share the closure's deadline, so each step gets the time that is left until then.
+  // All steps share the closure's deadline: the request of a step gets the time that is left until
+  // then.
   if (deadline_ != absl::InfiniteFuture()) {
     const absl::Duration left = deadline_ - parts_->world.clock.Now();
     header.set_timeout_ms(std::max<int64_t>(absl::ToInt64Milliseconds(left), 1));
   }
   if (step == 0) return request;
   const proto::LaterStep& later = request_.header.later_steps(static_cast<int>(step) - 1);
-  // A later step's id, step, round and sequence in the line of gangs are counted on from the first
-  // step's.
+  // The closure id, the step number, the round and the turn of a later step are counted on from
+  // those of the first step.
   header.set_closure_id(header.closure_id() + step);
   header.set_step(header.step() + step);
   header.set_learning_rate(later.learning_rate());
@@ -85,8 +87,8 @@ void ClosureSteps::Begin(size_t step) {
       ->Start(std::move(input));
 }
 
-// Takes the answer of one step. If the step has failed, later steps fail, too, and their answers
-// may arrive first.
+// Takes the answer of one step, and begins the next step or sends the reply. If a step of a gang
+// has failed, the step that has begun after it fails as well, and may answer first.
 void ClosureSteps::Ended(size_t step, Answer answer) {
   size_t next = num_steps_;
   ClosureRun::Replied reply;
@@ -97,7 +99,8 @@ void ClosureSteps::Ended(size_t step, Answer answer) {
     answers_[step] = std::move(answer);
     ++ended_;
     if (!failed_ && begun_ < num_steps_) next = begun_++;
-    // No step begins after a failure, so the reply can be sent when all begun steps have ended.
+    // No step begins after a failure, so the reply is sent when all steps that have begun have
+    // ended.
     if (ended_ == begun_) {
       reply = std::move(reply_);
       answers = std::move(answers_);
@@ -113,7 +116,7 @@ ClosureSteps::Answer ClosureSteps::JoinAnswers(std::vector<std::optional<Answer>
   for (size_t step = 0; step < answers.size(); ++step) {
     Answer& answer = *answers[step];
     if (!answer.ok()) {
-      // If the first step has failed, the reply is its error.
+      // If the first step has failed, the reply is its error alone.
       if (step == 0) return answer.status();
       proto::StepFailure& failure = *together.header.mutable_failure();
       failure.set_steps_done(static_cast<uint32_t>(step));
@@ -128,7 +131,7 @@ ClosureSteps::Answer ClosureSteps::JoinAnswers(std::vector<std::optional<Answer>
     }
     for (ByteSlice& bytes : answer->payload) together.payload.push_back(std::move(bytes));
     AddTimes(header.times(), *together.header.mutable_times());
-    // The answer's `round_applied` is that of the last step.
+    // The joined answer's `round_applied` is that of the last step.
     together.header.set_round_applied(header.round_applied());
   }
   return together;

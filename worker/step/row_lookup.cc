@@ -14,29 +14,29 @@ namespace cohort {
 
 namespace {
 
-// If a table has at most about this number of rows per id that is looked up, the named rows are
-// found by marks; otherwise the ids are sorted.
+// The largest number of rows per id at which FindByMarks() is used, which visits all rows of the
+// table. For larger tables the ids are sorted.
 constexpr size_t kMarksPerId = 4;
 
-// The largest number of ids in one lookup. The position of any id in the list of rows is below this
-// number, and an int32 column gets its positions as int32.
+// The largest number of ids in one lookup. So every position in the list of rows fits an int32,
+// which is the type of the positions for an int32 column.
 constexpr int64_t kIdsMax = std::numeric_limits<int32_t>::max();
 
-// One id of a column, with the key by which ids are sorted.
+// One id of a column, with its sort key.
 struct Entry {
-  uint64_t order = 0;  // sort key of the id's row; different for different rows
+  uint64_t order = 0;  // sort key of the row that the id names; no two rows have the same key
   uint32_t at = 0;     // index of the id among the ids of all columns
 };
 
-// The table whose rows the ids name.
+// The table whose rows are looked up.
 struct Table {
   const std::string& name;
   int64_t num_rows = 0;
-  bool by_keys = false;  // true for a dynamic table, in which every id is valid
+  bool by_keys = false;  // true for a dynamic table, in which every id is a valid key
 };
 
-// Returns the error for an id that is no row of the table. The error names the example that has the
-// id.
+// Returns the error for `id`, which is not a row of the table. The error names the example that has
+// the id at index `position` of the column.
 absl::Status NoRow(const Table& table, const IdColumn& column, size_t position, int64_t id) {
   const int64_t examples = std::max<int64_t>(column.ids->shape().dim(0), 1);
   const int64_t per_example = std::max<int64_t>(column.ids->num_elements() / examples, 1);
@@ -48,7 +48,9 @@ absl::Status NoRow(const Table& table, const IdColumn& column, size_t position, 
       ": raise input_dim or fix the data"));
 }
 
-// Adds the ids of one column to `entries`. For a dynamic table, also stores the ids in `keys`.
+// Adds the ids of one column to `entries`; `first` is the index of the column's first id among the
+// ids of all columns. For a dynamic table, also stores the ids in `keys`. Errors: INVALID_ARGUMENT
+// for an id that is not a row of the table.
 template <typename T>
 absl::Status AddIds(const Table& table, const IdColumn& column, uint32_t first,
                     std::vector<int64_t>& keys, std::vector<Entry>& entries) {
@@ -57,7 +59,7 @@ absl::Status AddIds(const Table& table, const IdColumn& column, uint32_t first,
   entries.resize(count + ids.size());
   for (size_t i = 0; i < ids.size(); ++i) {
     const int64_t id = ids[i];
-    // An id that names no row keeps the position -1.
+    // An id that names no row gets no entry, so its position stays -1.
     if (id < 0 && column.negative_is_none) continue;
     const uint32_t at = first + static_cast<uint32_t>(i);
     if (table.by_keys) {
@@ -72,8 +74,8 @@ absl::Status AddIds(const Table& table, const IdColumn& column, uint32_t first,
   return absl::OkStatus();
 }
 
-// Returns positions as a tensor that has the type of the ids. All positions fit an int32, because a
-// lookup has at most kIdsMax ids.
+// Returns the positions as a tensor with the type T of the column's ids. Every position fits an
+// int32, because a lookup has at most kIdsMax ids.
 template <typename T>
 Tensor PositionsOf(const Shape& shape, absl::Span<const int64_t> positions) {
   Tensor tensor(DTypeOf<T>::value, shape);
@@ -82,15 +84,15 @@ Tensor PositionsOf(const Shape& shape, absl::Span<const int64_t> positions) {
   return tensor;
 }
 
-// Sorts entries with a radix sort, whose number of passes depends on the bits of the largest sort
-// key.
+// Sorts the entries with a radix sort of 11 bits per pass. The number of passes follows from the
+// highest bit that any sort key has.
 void Sort(std::vector<Entry>& entries) {
   constexpr int kBits = 11;
   constexpr size_t kDigits = size_t{1} << kBits;
   uint64_t all = 0;
   for (const Entry& entry : entries) all |= entry.order;
   std::vector<Entry> sorted(entries.size());
-  // The sort keys of a small table have few bits, so one or two passes suffice.
+  // The sort keys of a small table have few bits, so one or two passes of the radix sort suffice.
   const auto bits = static_cast<int>(std::bit_width(all));
   for (int shift = 0; shift < bits; shift += kBits) {
     std::array<uint32_t, kDigits> next{};
@@ -99,23 +101,24 @@ void Sort(std::vector<Entry>& entries) {
     };
     for (const Entry& entry : entries) ++next[digit(entry)];
     uint32_t sum = 0;
-    // Turns the count of each digit into the index of its first entry. Entries with equal digits
-    // keep their order in the next pass.
+    // Turns the count of each digit into the index of the first entry with this digit. The sort is
+    // stable: entries with equal digits keep their order.
     for (uint32_t& place : next) sum += std::exchange(place, sum);
     for (const Entry& entry : entries) sorted[next[digit(entry)]++] = entry;
     entries.swap(sorted);
   }
 }
 
-// Finds the rows that the ids name by marking them in an array of all rows. For a small table,
-// marks are cheaper than sorting.
+// Appends the rows that the entries name to `rows`, and sets the position of each entry's id. Marks
+// the rows in an array of all rows of the table, which is cheaper than sorting if the table is
+// small.
 void FindByMarks(size_t num_rows, absl::Span<const Entry> entries, std::vector<int64_t>& rows,
                  std::vector<int64_t>& positions) {
   std::vector<uint32_t> marks(num_rows, 0);
   for (const Entry& entry : entries) marks[entry.order] = 1;
   for (size_t row = 0; row < num_rows; ++row) {
     if (marks[row] == 0) continue;
-    // The mark of a named row is replaced by the row's position, which the loop below reads.
+    // The mark of a named row is replaced by the row's position, which the last loop reads.
     marks[row] = static_cast<uint32_t>(rows.size());
     rows.push_back(static_cast<int64_t>(row));
   }
@@ -153,7 +156,8 @@ absl::StatusOr<RowLookup> LookUp(const Table& table, absl::Span<const IdColumn> 
   }
   std::vector<int64_t> positions(static_cast<size_t>(count), -1);
   const auto num_rows = static_cast<size_t>(table.num_rows);
-  // FindByMarks() visits every row of the table, so it is used only for small tables.
+  // FindByMarks() visits every row of the table, so it is used only if the table is small against
+  // the number of ids.
   if (!table.by_keys && num_rows / kMarksPerId < entries.size()) {
     FindByMarks(num_rows, entries, lookup.rows, positions);
   } else {

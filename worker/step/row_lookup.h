@@ -1,10 +1,10 @@
 #pragma once
 
-// Finds the rows that the ids of a batch name. Each row is listed once, in ascending order, and
-// each id gets the position of its row in the list. So a row that many ids name travels once, and a
-// graph that gathers values by position gets them in the order of the ids. The ids of a dynamic
-// table are its keys, any of the 2^64; their rows are listed in the order of the keys' hashes
-// (slice_spec.h).
+// Finds the rows of a table that the ids of a batch name. Each row is listed once, in ascending
+// order, and each id gets the position of its row in the list. So a row travels once even if many
+// ids name it, and a graph that gathers rows by position gets them in the order of the ids. The ids
+// of a dynamic table are its keys, any of the 2^64; the rows of a dynamic table are listed in the
+// order of the keys' hashes (slice_spec.h).
 
 #include <cstdint>
 #include <functional>
@@ -21,26 +21,27 @@ namespace cohort {
 struct IdColumn {
   std::string name;  // name of the column, for error messages
   const Tensor* ids = nullptr;
-  bool negative_is_none = false;  // true: a negative id names no row; false: it is an error
-  // Names the example that is in a row of the batch, for error messages.
+  // True: a negative id names no row; false: a negative id is an error.
+  bool negative_is_none = false;
+  // Names the example in row `row` of the batch, for error messages. May be empty.
   std::function<std::string(int64_t row)> example_name = nullptr;
 };
 
-// The result of a lookup: all rows that the ids of the columns name, and the position of each id.
+// The result of a lookup: the rows that the ids of all columns name, and the position of each id.
 struct RowLookup {
   std::vector<int64_t> rows;
-  // The positions of the ids in `rows`: one tensor per column, with the type and shape of the
-  // column; -1 for an id that names no row.
+  // The position of each id in `rows`, or -1 for an id that names no row. One tensor per column,
+  // with the type and shape of the column.
   std::vector<Tensor> positions;
 };
 
-// Looks up rows of `table`, which has the rows [0, num_rows). Errors: INVALID_ARGUMENT naming the
-// table, the column, the id that is not a row and its example; INVALID_ARGUMENT for ids of another
-// type.
+// Looks up the rows of the table named `table`, which has the rows [0, num_rows). Errors:
+// INVALID_ARGUMENT naming the table, the column, an id that is not a row, and the id's example;
+// INVALID_ARGUMENT for ids that are neither int32 nor int64, and for 2^31 ids or more.
 absl::StatusOr<RowLookup> LookUpRows(const std::string& table, int64_t num_rows,
                                      absl::Span<const IdColumn> columns);
-// Looks up the keys of a dynamic table, in the order of KeyOrder. Errors: INVALID_ARGUMENT for ids
-// of another type.
+// Looks up the rows of a dynamic table; `rows` of the result holds keys in the order of KeyOrder().
+// Errors: INVALID_ARGUMENT for ids that are neither int32 nor int64, and for 2^31 ids or more.
 absl::StatusOr<RowLookup> LookUpKeys(const std::string& table, absl::Span<const IdColumn> columns);
 
 }  // namespace cohort

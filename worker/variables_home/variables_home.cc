@@ -22,8 +22,8 @@ class OpenMemories {
  public:
   explicit OpenMemories(FindCuda find_cuda) : find_cuda_(std::move(find_cuda)) {}
 
-  // Returns the memory of `gpu` and opens it if needed. The lock is held during the opening, so
-  // that concurrent callers cannot open one GPU twice.
+  // Returns the memory of GPU number `gpu`, and opens it if no variable has been placed there
+  // before. The lock is held meanwhile, so that concurrent callers do not open one GPU twice.
   absl::StatusOr<std::shared_ptr<VariableMemory>> Find(int32_t gpu) {
     MutexLock lock(mutex_);
     std::shared_ptr<VariableMemory>& memory = open_[gpu];
@@ -36,17 +36,18 @@ class OpenMemories {
  private:
   const FindCuda find_cuda_;
   Mutex mutex_;
-  // The opened memories by GPU number, shared with the slices that are stored in them.
+  // The opened memories, by number of the GPU; shared with the slices in them.
   std::map<int32_t, std::shared_ptr<VariableMemory>> open_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Returns a thread-safe function that finds the memory of a device by its name, for variables whose
-// home is this worker. A GPU's memory is opened when the first variable is placed in it, and stays
-// open. The function's errors: FAILED_PRECONDITION naming the GPU and saying why it cannot be used.
+// Returns a function that finds the memory of a device by its name, for variables whose home is
+// this worker. A GPU's memory is opened when the first variable is placed in it, and stays open.
+// The returned function is thread-safe. Its errors: FAILED_PRECONDITION naming the GPU, and why it
+// cannot be used.
 FindVariableMemory GpuMemories(FindCuda find_cuda) {
   auto memories = std::make_shared<OpenMemories>(std::move(find_cuda));
   return [memories](const std::string& device) -> absl::StatusOr<std::shared_ptr<VariableMemory>> {
-    // Any device name that is not a GPU's stands for the memory of the host.
+    // Every name that is not a GPU's stands for the memory of the host.
     const std::optional<int32_t> gpu = GpuNumber(device);
     if (!gpu.has_value()) return HostMemory();
     return memories->Find(*gpu);
@@ -57,7 +58,7 @@ FindVariableMemory GpuMemories(FindCuda find_cuda) {
 
 absl::Status AddVariablesHome(const VariablesHomeOptions& home, FileSystem& files,
                               WorkerTask::Options& worker) {
-  // The granted epoch is written to a file, so that it survives a restart of the process.
+  // The grant of an epoch is kept in a file, so that a restarted process knows it.
   if (!home.grant_file.empty()) {
     ASSIGN_OR_RETURN(worker.granted, ReadGrant(files, home.grant_file));
     worker.on_grant = [&files, path = home.grant_file](const EpochGrant& grant) {
@@ -75,7 +76,7 @@ absl::Status AddVariablesHome(const VariablesHomeOptions& home, FileSystem& file
                          std::make_shared<ByteBudget>(home.receive_bytes_max),
                          std::make_shared<ByteBudget>(home.send_bytes_max)},
         VariableStore::Options{index, home.resident_bytes_max, memories});
-    // The service is kept alive by the handlers that it gives to the server.
+    // The handlers of the service keep the PsService alive.
     return WorkerHome{service->service(), [gate](const proto::AttachRequest& request) {
                         gate->StartEpoch(request.epoch(), request.coordinator_incarnation());
                       }};

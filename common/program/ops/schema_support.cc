@@ -22,7 +22,8 @@ OpSchema& IndexType(OpSchema& schema, const char* name) {
 
 void SetOutput(InferenceContext& ctx, size_t type, size_t shape) {
   onnx::propagateElemTypeFromInputToOutput(ctx, type, 0);
-  // If the shape of the input is unknown, the shape of the output stays unknown. This is no error.
+  // If the shape of the input is unknown, the shape of the output stays unknown, too. This is not
+  // an error of the graph.
   if (onnx::hasInputShape(ctx, shape)) onnx::propagateShapeFromInputToOutput(ctx, shape, 0);
 }
 

@@ -22,12 +22,12 @@ onnx::OpSchema& AnyType(onnx::OpSchema& schema, const char* name);
 // Adds the type parameter `name`, which stands for int32 and int64.
 onnx::OpSchema& IndexType(onnx::OpSchema& schema, const char* name);
 
-// Gives output `output` the type and the shape of input `input`; does nothing if the node lacks
-// that output.
+// Gives output `output` the type and the shape of input `input`; does nothing if the node does not
+// have the output.
 void LikeInputAt(onnx::InferenceContext& ctx, size_t input, size_t output);
-// Gives output i the type and the shape of input i.
+// Gives each output i of the node the type and the shape of input i.
 void LikeEachInput(onnx::InferenceContext& ctx);
-// Gives output i the type of input 0 and the shape of input i + 1.
+// Gives each output i of the node the type of input 0 and the shape of input i + 1.
 void LikeEachLaterInput(onnx::InferenceContext& ctx);
 // Gives output 0 the element type of input `type` and the shape of input `shape`.
 void SetOutput(onnx::InferenceContext& ctx, size_t type, size_t shape);

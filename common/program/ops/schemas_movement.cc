@@ -45,8 +45,9 @@ OpSchema GatherGradSchema() {
   return schema;
 }
 
-// Returns the schema of the gradient of an operator that moves elements of x as further inputs say.
-// These inputs are those of the operator; the first `required` of them must be present.
+// Returns the schema of the gradient of an operator that moves elements of x. The gradient's inputs
+// are dy, x and then `inputs`, the forward operator's integer inputs, such as starts and ends. The
+// first `required` of `inputs` must be present; the others are optional.
 OpSchema MovementGradSchema(const char* name, const std::vector<const char*>& inputs,
                             size_t required) {
   OpSchema schema = NewCohortSchema(name);

@@ -30,8 +30,8 @@ OpSchema ReduceGradSchema() {
   return schema;
 }
 
-// Returns the schema of the gradient of a reduction that depends on its input x. If `needs_y` is
-// true, the gradient depends on the result, too.
+// Returns the schema of the gradient of a reduction, with the inputs dy and x. If `needs_y` is
+// true, the reduction's result y is a third input.
 OpSchema ReductionGradSchema(const char* name, bool needs_y) {
   OpSchema schema = NewCohortSchema(name);
   schema.Input(0, "dy", "", "T").Input(1, "x", "", "T");

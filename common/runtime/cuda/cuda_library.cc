@@ -18,8 +18,8 @@ absl::StatusOr<const CudaTable*> LoadCuda(const std::string& path) {
     return absl::FailedPreconditionError(
         absl::StrCat("no GPU can be used: ", symbol.status().message(), "; ", kWithout));
   }
-  // The table's version is compared before any other member is read: another version may have
-  // another layout.
+  // The version of the CudaTable is compared before any other member is read, because the layout of
+  // another version may differ.
   const auto table_of = reinterpret_cast<const CudaTable* (*)()>(*symbol);
   const CudaTable* const table = table_of != nullptr ? table_of() : nullptr;
   if (table == nullptr || table->version != kCudaTableVersion) {

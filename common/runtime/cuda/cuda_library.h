@@ -1,8 +1,8 @@
 #pragma once
 
-// Finding CUDA. The program is not linked with CUDA, so one binary runs with and without a GPU. All
-// code that needs CUDA is in the module libcohort_cuda.so, which lies beside the executable if it
-// was built. The module is loaded when a program is to run on a GPU.
+// Finding CUDA. Cohort's executables are not linked with CUDA, so the same executable runs with and
+// without a GPU. All code that needs CUDA is in the module libcohort_cuda.so, which lies beside the
+// executable if it was built. The module is loaded when a program is to run on a GPU.
 
 #include <cstdint>
 #include <string>

@@ -12,11 +12,11 @@ namespace cohort {
 
 namespace {
 
-// The number of free buffers that a pool keeps of each size. A program may have this many values of
-// one size alive at once.
+// The number of free buffers that a pool keeps of each size. A run of a program may have this many
+// values of one size at once.
 constexpr size_t kMaxFreePerSize = 64;
 
-// Returns an address for buffers without memory. Nothing is ever posted on this address.
+// Returns an address that stands for missing memory. No work that uses the address is ever posted.
 std::byte* Nowhere() { return reinterpret_cast<std::byte*>(uintptr_t{256}); }
 
 // The owner of a placeholder buffer, which has no memory. Such a buffer belongs to no device and is

@@ -20,8 +20,8 @@
 
 namespace cohort {
 
-// Returns whether the tensor is in a device's memory, which only the device may touch; false for
-// unified memory.
+// Returns whether the tensor is in memory of a device, which the processor must not touch. Returns
+// false for unified memory.
 bool IsOnDevice(const Tensor& tensor);
 
 // One stream of a device. Thread-compatible. Tensors in the stream's memory may be dropped on any
@@ -43,17 +43,18 @@ class CudaStream {
   const absl::Status& status() const { return status_; }
 
   // Returns memory of the device, if possible memory that was dropped before. If no memory is left,
-  // status() says so, and the result is a placeholder without memory: it may be passed to this
-  // stream only, and the stream posts no work on it.
+  // status() becomes RESOURCE_EXHAUSTED, and the result is a placeholder without memory. A
+  // placeholder may be passed to this stream only, and the stream posts no work that uses it.
   std::shared_ptr<Buffer> Allocate(size_t bytes);
   Tensor NewTensor(DType dtype, const Shape& shape);
 
-  // Returns unified memory whose home is the device. The processor may use it as host memory,
-  // except while posted work uses it. If no memory is left, the result is that of Allocate.
+  // Returns unified memory that resides on the device. The processor may use it as host memory,
+  // except while posted work uses it. If no memory is left, status() becomes RESOURCE_EXHAUSTED,
+  // and the result is a placeholder without memory.
   std::shared_ptr<Buffer> AllocateUnified(size_t bytes);
 
   // Returns whether posted work may use the memory in place: true for memory of this device and for
-  // unified memory whose home is this device, no matter who allocated the memory.
+  // unified memory that resides on this device, no matter which stream allocated the memory.
   bool Reaches(const void* memory);
   // Returns a tensor of the device that shares the bytes of `reached`, for which Reaches() is true.
   // Posted work only reads the tensor. The caller must not change the bytes until Wait.

@@ -1,8 +1,8 @@
 #pragma once
 
-// The program's view of CUDA: a table of functions whose signatures have no types of CUDA. The
-// module libcohort_cuda.so (backend/) fills the table with code compiled by nvcc, cuBLAS and cuDNN.
-// Tests fill the table with the same kernels compiled for the processor
+// The view that Cohort's executables have of CUDA: a table of functions whose signatures have no
+// types of CUDA. The module libcohort_cuda.so (backend/) fills the table with code compiled by
+// nvcc, cuBLAS and cuDNN. Tests fill the table with the same kernels compiled for the processor
 // (tests/support/cuda_stand_in). The program and the module both compile this header, so every
 // change of it raises kCudaTableVersion.
 //
@@ -38,15 +38,16 @@ struct CudaTable {
   // Allocates device memory aligned to 256 bytes. The memory may have been freed earlier, and work
   // that was posted before it was freed may still use it.
   int32_t (*allocate)(CudaContext* context, uint64_t bytes, void** memory);
-  // Allocates unified memory whose home is the device. The processor may use it like its own memory
-  // while no posted work writes it. Fails if the bytes do not fit into the device's free memory, or
-  // if the processor may not touch unified memory while the device runs. Waits for posted work.
+  // Allocates unified memory that resides on the device. The processor may use it like its own
+  // memory while no posted work writes it. Fails if the bytes do not fit into the device's free
+  // memory, or if the processor may not touch unified memory while the device runs. Waits for
+  // posted work.
   int32_t (*allocate_unified)(CudaContext* context, uint64_t bytes, void** memory);
-  // Tells whether kernels of this context may use the memory in place. They may use memory of this
-  // device and unified memory whose home is this device, but not memory of another device or of the
-  // host.
+  // Tells whether kernels of this context may use the memory in place. The result is true for
+  // memory of this device and for unified memory that resides on this device, and false for memory
+  // of another device or of the host.
   int32_t (*reaches)(CudaContext* context, const void* memory, bool* yes);
-  // Frees memory that allocate or allocate_unified returned.
+  // Frees memory that `allocate` or `allocate_unified` gave out.
   void (*free)(CudaContext* context, void* memory);
   // Tells how much of the device's memory is free, and how much memory the device has.
   int32_t (*memory_left)(CudaContext* context, uint64_t* free, uint64_t* all);

@@ -15,13 +15,13 @@ constexpr uint32_t kSmallestNormal = 113u << 23;  // 2^-14, the smallest normal 
 constexpr uint32_t kTooLarge = 143u << 23;        // 2^16, beyond binary16's largest number
 
 // Converts a binary16 number to float32. Multiplying by 2^112 moves the exponent from bias 15 to
-// bias 127, and it normalises numbers below binary16's smallest normal number, too.
+// bias 127, and also makes normal numbers of those below binary16's smallest normal number.
 COHORT_INLINE float FromHalf(uint16_t half) {
   const uint32_t magnitude = (half & 0x7fffu) << 13;
   const float value = std::bit_cast<float>(magnitude) * 0x1p112f;
   uint32_t bits = std::bit_cast<uint32_t>(value);
-  // Exponent 31 marks infinity and NaN in binary16. In float32 they need all bits of the exponent
-  // set.
+  // Exponent 31 marks infinity and NaN in binary16. In float32, infinity and NaN have all bits of
+  // the exponent set.
   bits |= magnitude >= (31u << 23) ? kInfinity : 0;
   return std::bit_cast<float>(bits | (half & 0x8000u) << 16);
 }
@@ -34,7 +34,8 @@ COHORT_INLINE uint16_t ToHalf(float value) {
   const float shifted = std::bit_cast<float>(magnitude) + 0.5f;
   const uint32_t subnormal = std::bit_cast<uint32_t>(shifted) - std::bit_cast<uint32_t>(0.5f);
   // Normal numbers lose 13 digits, since binary16 has 10 where float32 has 23. Adding half of the
-  // last kept digit, less one if that digit is even, rounds to the nearest, ties to even.
+  // last kept digit's value, less one if that digit is even, rounds to the nearest number, ties to
+  // even.
   const uint32_t rounded = magnitude + 0xfffu + (magnitude >> 13 & 1u);
   const uint32_t normal = (rounded - (112u << 23)) >> 13;
   // In binary16 every NaN becomes the quiet NaN 0x7e00; a number that is too large becomes

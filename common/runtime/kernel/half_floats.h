@@ -1,8 +1,8 @@
 #pragma once
 
 // Conversions between float32 and the two 16-bit float types, IEEE's binary16 and bfloat16. A ps
-// may keep rows in a 16-bit type, and values may travel in one. Conversions to 16 bits round to the
-// nearest value, ties to even, like every float cast.
+// may keep rows in a 16-bit type, and values may be sent in one. Conversions to 16 bits round to
+// the nearest value, ties to even, like every float cast.
 
 #include <cstddef>
 #include <cstdint>
@@ -21,8 +21,9 @@ void ToBfloat16(const float* in, uint16_t* out, size_t count);
 bool IsHalf(DType dtype);
 void WidenFloats(const uint16_t* in, size_t count, DType dtype, float* out);
 void NarrowFloats(const float* in, size_t count, DType dtype, uint16_t* out);
-// Converts a whole tensor to float32, or float32 to `dtype`, and keeps its shape. Returns the
-// tensor itself if both types are float32.
+// WidenTensor converts a tensor of a 16-bit float type to float32, and NarrowTensor converts a
+// float32 tensor to `dtype`. Both keep the shape. Both return the tensor itself if it already has
+// the result's type.
 Tensor WidenTensor(const Tensor& tensor);
 Tensor NarrowTensor(const Tensor& floats, DType dtype);
 

@@ -11,8 +11,8 @@ namespace cohort {
 
 namespace {
 
-// Returns the name of the value's element type if `set` lacks that type, else "". A type that
-// tensors of this runtime cannot have (int16, a sequence) is in no set.
+// Returns the name of the value's element type if `set` lacks that type, else "". A type that this
+// runtime's tensors cannot have, such as int16 or a sequence, counts as lacking.
 std::string LackingType(const std::string& value, const DTypeSet& set, const ValueTypes& types) {
   const std::string name = value.empty() ? "" : types.ElementTypeName(value);
   return set.Contains(types.dtype(value)) ? "" : name;
@@ -21,7 +21,8 @@ std::string LackingType(const std::string& value, const DTypeSet& set, const Val
 }  // namespace
 
 absl::Status WaitingKernel::Run(KernelContext&) const {
-  // No run calls this function: a runner calls Start of a waiting kernel instead of Run.
+  // A waiting kernel has no Run of its own: runners call Start instead, so a call of Run is an
+  // error.
   return absl::FailedPreconditionError("its kernel waits, and is started by a runner alone");
 }
 
@@ -55,7 +56,9 @@ absl::Status CheckArity(const onnx::NodeProto& node, const Signature& signature)
 std::vector<std::string> LackingTypes(const onnx::NodeProto& node, const Signature& signature,
                                       const ValueTypes& types) {
   std::vector<std::string> reasons;
-  std::vector<std::string> seen;  // messages so far; inputs of one wrong type give only one
+  // The sentences so far, without the inputs' names: several inputs of one wrong type give only one
+  // sentence.
+  std::vector<std::string> seen;
   for (int i = 0; i < node.input_size() && !signature.inputs.empty(); ++i) {
     const size_t last = signature.inputs.size() - 1;
     const DTypeSet& set = signature.inputs[std::min(static_cast<size_t>(i), last)];

@@ -31,8 +31,9 @@ struct RunContext;
 class CudaStream;
 
 // The view that a kernel has of one execution of its node: inputs, outputs and the context of the
-// run. `Output` returns the buffer to write, which comes from the memory plan or is fresh. The
-// runner adds the node's name to any error that a kernel returns. Thread-compatible.
+// run. `Output` returns the tensor that the kernel fills; its memory comes from the memory plan or
+// is newly allocated. The runner adds the node's name to any error that a kernel returns.
+// Thread-compatible.
 class KernelContext {
  public:
   virtual ~KernelContext() = default;
@@ -40,18 +41,18 @@ class KernelContext {
   // Returns input i, or a tensor without value if input i is optional and absent.
   virtual const Tensor& input(int i) const = 0;
   virtual bool output_wanted(int i) const = 0;
-  // Allocates output i and returns it. A kernel calls this once for each wanted output, after all
-  // checks of the inputs.
+  // Allocates output i and returns the tensor, which the kernel then fills. A kernel must check all
+  // inputs first, and then call Output (or OutputOver or Forward) once for each wanted output.
   virtual Tensor& Output(int i, DType dtype, const Shape& shape) = 0;
-  // Allocates output i like Output, but reuses the bytes of input `input` if no later node needs
-  // them and the size fits. Only for kernels whose output element i depends on no other element of
-  // that input than element i.
+  // Allocates output i like Output, but in the memory of input `input` if no later node reads this
+  // input and the size fits. Only kernels may call this whose output element k depends on no
+  // element of the input other than element k.
   virtual Tensor& OutputOver(int i, int input, DType dtype, const Shape& shape) = 0;
   // Makes output i share the bytes of `value`, an input of the node (Reshape, Identity).
   virtual void Forward(int i, const Tensor& value) = 0;
   virtual const RunContext& run() const = 0;
   // Returns the stream to which a device's kernel posts its work. Kernels of the processor must not
-  // call this.
+  // call stream().
   virtual CudaStream& stream() const = 0;
 };
 
@@ -71,7 +72,7 @@ class Kernel {
 // other replicas. The runner calls Start instead of Run. Thread-safe.
 class WaitingKernel : public Kernel {
  public:
-  // The callback that takes the result of the wait: the node's only output, or an error.
+  // A callback for the end of the wait. It gets the value of the node's only output, or an error.
   using Done = absl::AnyInvocable<void(absl::StatusOr<Tensor>)>;
 
   // Begins to wait. Start reads all inputs before it returns and keeps no reference to `context`.
@@ -120,8 +121,9 @@ inline constexpr int kAnyNumber = 1 << 20;
 absl::Status CheckArity(const onnx::NodeProto& node, const Signature& signature);
 
 // Returns one sentence for each value of the node whose type the kernel lacks: "input 0 'x' is
-// float16, but its kernel has float32, float64". A value of unknown type is not reported here; the
-// kernel checks its type when it runs.
+// float16, but its kernel has float32, float64". Several inputs of one wrong type give only one
+// sentence, and outputs are checked only if no input is wrong. A value of unknown type is not
+// reported, because the kernel checks the type when it runs.
 std::vector<std::string> LackingTypes(const onnx::NodeProto& node, const Signature& signature,
                                       const ValueTypes& types);
 
@@ -141,9 +143,10 @@ struct KernelDefinition {
   // The memory in which a device's kernel wants each input, indexed like signature.inputs; the last
   // entry counts for all further inputs. An empty list means that all inputs are on the device.
   std::vector<InputPlace> places = {};
-  bool follows = false;  // whether the node runs on the device only if its first input is there
-  bool outputs_on_host = false;  // whether the outputs are in host memory instead of on the device
-  int rank = kAnyRank;           // the rank that the node's first input must have
+  // Whether the node runs on the device only if its first input is on the device.
+  bool follows = false;
+  bool outputs_on_host = false;  // whether the outputs are in host memory
+  int rank = kAnyRank;           // the rank that the node's first input must have on the device
 
   static constexpr int kAnyRank = -1;
 
@@ -163,8 +166,8 @@ class KernelRegistry {
   // Returns the kernel's definition, or nullptr if the operator has no kernel.
   const KernelDefinition* Find(const std::string& domain, const std::string& op) const;
   const KernelDefinition* FindFor(const onnx::NodeProto& node) const;
-  // Returns the reasons why no kernel fits the node, one sentence each: "has no kernel", or a value
-  // whose type the kernel lacks.
+  // Returns the reasons why no kernel fits the node, one sentence each: that the operator has no
+  // kernel, or that the kernel lacks the type of one of the node's values.
   std::vector<std::string> Problems(const onnx::NodeProto& node, const ValueTypes& types) const;
   // Returns the (domain, operator) pairs of all kernels in sorted order.
   std::vector<std::pair<std::string, std::string>> Names() const;

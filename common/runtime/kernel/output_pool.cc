@@ -18,14 +18,15 @@ std::shared_ptr<Buffer> OutputPool::Take(size_t bytes) {
   // DropFree, which takes the lock.
   if (buffer == nullptr) buffer = allocate_(bytes);
   Buffer* const data = buffer.get();
-  // The deleter runs after the buffer's last reader has dropped the handle. The lock in Return
-  // orders that reader's reads before the writes of the next user.
+  // The deleter runs when the last reader drops the buffer. It calls Return, which takes the pool's
+  // lock. So everything that the readers read comes before anything that the buffer's next user
+  // writes.
   return std::shared_ptr<Buffer>(data, [pool = shared_from_this(), buffer = std::move(buffer)](
                                            Buffer*) mutable { pool->Return(std::move(buffer)); });
 }
 
 void OutputPool::DropFree() {
-  // The free buffers, which are destroyed after the lock is released.
+  // Holds the free buffers until the lock has been released: buffers are freed without the lock.
   std::map<size_t, std::vector<std::shared_ptr<Buffer>>> dropped;
   MutexLock lock(mutex_);
   dropped.swap(free_);

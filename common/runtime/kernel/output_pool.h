@@ -1,9 +1,9 @@
 #pragma once
 
-// Buffers for results that leave a runner, and for all values of programs whose shapes change from
-// run to run. A fresh buffer of 0.8 MB costs 200 page faults, which is more than most kernels cost.
-// So a buffer returns to its pool when its last reader drops it, on any thread, and serves a later
-// run.
+// A pool of buffers for the outputs of runs, and for all values of programs whose shapes change
+// from run to run. A fresh buffer of 0.8 MB costs 200 page faults, which is more than most kernels
+// cost. So a buffer returns to its pool when its last reader drops it, on any thread, and serves a
+// later run.
 
 #include <cstddef>
 #include <map>
@@ -16,7 +16,7 @@
 
 namespace cohort {
 
-// A pool of free buffers, kept by size. Thread-safe. Buffers in use keep the pool alive.
+// A pool of free buffers, grouped by size. Thread-safe. Buffers in use keep the pool alive.
 class OutputPool : public std::enable_shared_from_this<OutputPool> {
  public:
   static constexpr size_t kMaxFreePerSize = 4;

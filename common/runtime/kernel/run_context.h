@@ -12,15 +12,15 @@
 
 namespace cohort {
 
-class ReplicaExchange;  // a type of the worker; the runtime only passes pointers to it on
+class ReplicaExchange;  // a type of the worker; the runtime only passes on pointers to it
 
 // A receiver that takes a run's outputs while later nodes still run. Lives on the strand of the
 // run.
 class OutputTaker {
  public:
   virtual ~OutputTaker() = default;
-  // Takes one output of the graph as soon as its value is final; each output is passed once. The
-  // run also returns the output at its end. An error ends the run with that error.
+  // Takes one output of the graph as soon as its value is final. Each output is passed once, and is
+  // also among the results that the run returns at its end. An error ends the run with that error.
   virtual absl::Status Take(size_t output, const Tensor& value) = 0;
 };
 
@@ -28,10 +28,10 @@ class OutputTaker {
 struct RunContext {
   uint64_t seed = 0;  // the seed of the job
   uint64_t step = 0;
-  // The index in the global batch of the first example of this replica's batch.
+  // The position in the global batch of the first example of the batch that this replica computes.
   int64_t first_example = 0;
-  // The exchange of this replica with the others; null if the replica runs alone. The exchange
-  // outlives the context.
+  // The object through which this replica exchanges values with the other replicas; null if the
+  // replica runs alone. The exchange outlives the context.
   ReplicaExchange* exchange = nullptr;
   // The receiver of outputs during the run, which outlives the run; null: outputs are wanted only
   // at the end.

@@ -8,7 +8,7 @@
 namespace cohort {
 
 // Tap k of the window at output position o falls on input position o * stride - pad_begin + k *
-// dilation; positions outside the input are padding.
+// dilation; a position that is negative or not below `input` is padding.
 struct WindowAxis {
   int64_t input = 1;
   int64_t output = 1;

@@ -13,8 +13,8 @@ bool AttributeReader::Has(const std::string& name) const {
 }
 
 const onnx::AttributeProto* AttributeReader::Raw(const std::string& name) {
-  // The name counts as read even if the node lacks the attribute: Finish refuses only attributes
-  // that no kernel asked for.
+  // The attribute's name counts as read even if the node lacks the attribute; Finish refuses only
+  // attributes whose names were never read.
   read_.insert(name);
   for (const onnx::AttributeProto& attribute : node_.attribute()) {
     if (attribute.name() == name) return &attribute;
@@ -56,7 +56,8 @@ void AttributeReader::Fail(const std::string& message) { errors_.push_back(messa
 
 absl::Status AttributeReader::Finish() {
   for (const onnx::AttributeProto& attribute : node_.attribute()) {
-    // An attribute that no kernel read is refused, because it would be ignored silently.
+    // An attribute that the kernel never read is an error, because it would otherwise be ignored
+    // silently.
     if (read_.count(attribute.name()) > 0) continue;
     Fail(absl::StrCat("attribute '", attribute.name(), "' is not supported"));
   }

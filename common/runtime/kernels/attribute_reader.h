@@ -2,7 +2,8 @@
 
 // Reads a node's attributes once, when a program is compiled. Errors are collected, and Finish
 // returns them: an attribute of the wrong type, an attribute that the kernel refused, or an
-// attribute that was never read. So no option that a kernel does not know is ignored.
+// attribute that was never read. So an attribute that a kernel does not know is an error and is
+// never ignored.
 
 #include <cstdint>
 #include <set>
@@ -25,7 +26,7 @@ class AttributeReader {
   float Float(const std::string& name, float otherwise);
   std::string String(const std::string& name, const std::string& otherwise);
   std::vector<int64_t> Ints(const std::string& name);
-  // Returns the attribute, or nullptr if the node does not have it.
+  // Returns the attribute `name` as a proto, or nullptr if the node does not have it.
   const onnx::AttributeProto* Raw(const std::string& name);
 
   const onnx::NodeProto& node() const { return node_; }

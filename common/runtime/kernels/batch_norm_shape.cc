@@ -45,8 +45,8 @@ absl::StatusOr<BatchNormShape> ResolveBatchNormGrad(const KernelContext& context
   const Tensor& x = context.input(1);
   RETURN_IF_ERROR(RequireSameType(dy, x));
   RETURN_IF_ERROR(RequireSameShape(dy, x));
-  // In training the gradient's kernel computes mean and variance again from x, so the node may omit
-  // them.
+  // In training mode, BatchNormalizationGrad computes mean and variance from x, so the node may
+  // omit these two inputs.
   const bool complete = context.input(3).has_value() && context.input(4).has_value();
   if (!parameters.training && !complete) {
     return absl::InvalidArgumentError("needs mean and variance where training_mode is 0");

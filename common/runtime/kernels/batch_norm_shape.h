@@ -12,7 +12,8 @@ namespace cohort {
 
 struct BatchNormParameters {
   float epsilon = 1e-5f;
-  float momentum = 0.9f;  // share of the old value that running statistics keep
+  // The share of its old value that a running mean or variance keeps in each step.
+  float momentum = 0.9f;
   bool training = false;
 };
 BatchNormParameters ParseBatchNorm(AttributeReader& reader);
@@ -22,15 +23,16 @@ struct BatchNormShape {
   int64_t outer = 1;
   int64_t channels = 1;
   int64_t inner = 1;
-  int64_t count = 1;  // elements of a channel in the batch, outer * inner
+  int64_t count = 1;  // number of elements of one channel in the batch, outer * inner
 
   int64_t At(int64_t outer_at, int64_t channel) const {
     return (outer_at * channels + channel) * inner;
   }
 };
 // Checks x and the inputs `per_channel`, which have one element for each channel; inputs without
-// value are skipped. Errors: INVALID_ARGUMENT for x of a rank below 2, and for an input whose type
-// is not x's or whose shape is wrong.
+// value are skipped. Returns the shape of x as [outer, channels, inner]. Errors: INVALID_ARGUMENT
+// if the rank of x is below 2, and if an input has another type than x or another shape than
+// [channels].
 absl::StatusOr<BatchNormShape> ResolveBatchNorm(const Tensor& x,
                                                 absl::Span<const Tensor> per_channel);
 

@@ -33,20 +33,21 @@ absl::StatusOr<Shape> BroadcastShape(const Shape& a, const Shape& b) {
 }
 
 std::vector<BroadcastAxis> BroadcastAxes(const Shape& a, const Shape& b, const Shape& result) {
-  std::vector<BroadcastAxis> axes;  // axes from innermost to outermost, reversed at the end
+  // The merged axes, from innermost to outermost until they are reversed at the end.
+  std::vector<BroadcastAxis> axes;
   int64_t stride_a = 1;
   int64_t stride_b = 1;
   for (int axis = result.rank() - 1; axis >= 0; --axis) {
     const int64_t size = result.dim(axis);
     const int64_t size_a = Extent(a, axis, result.rank());
     const int64_t size_b = Extent(b, axis, result.rank());
-    // An axis of extent 1 needs no loop.
+    // An axis of extent 1 is skipped, because it needs no loop.
     if (size == 1) continue;
     const BroadcastAxis next = {size, size_a == 1 ? 0 : stride_a, size_b == 1 ? 0 : stride_b};
     stride_a *= size_a;
     stride_b *= size_b;
-    // Merges the axis with the next inner axis if one step along it equals a full pass over the
-    // inner axis, in both inputs.
+    // Merges the axis with the next inner axis if, in both inputs, one step along the axis equals a
+    // full pass over the inner axis.
     if (!axes.empty()) {
       BroadcastAxis& last = axes.back();
       if (next.stride_a == last.stride_a * last.size &&

@@ -15,15 +15,16 @@ namespace cohort {
 // Returns the shape to which a and b broadcast. Errors: INVALID_ARGUMENT naming both shapes.
 absl::StatusOr<Shape> BroadcastShape(const Shape& a, const Shape& b);
 
-// A merged axis. A stride of 0 repeats the input along this axis; the strides of the innermost axis
-// are 0 or 1.
+// One or several neighbouring axes of the result, merged into one. A stride of 0 repeats the input
+// along this axis; the strides of the innermost axis are 0 or 1.
 struct BroadcastAxis {
   int64_t size = 1;
   int64_t stride_a = 0;
   int64_t stride_b = 0;
 };
 
-// Returns the merged axes, at least one. Both a and b must broadcast to `result`.
+// Returns the merged axes of the broadcast of a and b to `result`, at least one axis. Both a and b
+// must broadcast to `result`.
 std::vector<BroadcastAxis> BroadcastAxes(const Shape& a, const Shape& b, const Shape& result);
 
 // Calls run(a_offset, b_offset, out_offset) for each contiguous run of axes.back().size elements of

@@ -7,8 +7,8 @@ namespace cohort {
 DropoutParameters ParseDropout(AttributeReader& reader) {
   DropoutParameters parameters;
   const onnx::NodeProto& node = reader.node();
-  // The node's name selects the stream of random numbers; an unnamed node is known by its output's
-  // name.
+  // The node's name selects the stream of random numbers. A node without a name is identified by
+  // the name of its output.
   parameters.name = !node.name().empty() || node.output_size() == 0 ? node.name() : node.output(0);
   parameters.has_seed = reader.Has("seed");
   parameters.seed = reader.Int("seed", 0);

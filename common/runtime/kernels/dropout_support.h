@@ -1,11 +1,11 @@
 #pragma once
 
 // The mask of Dropout. The stream of random numbers is selected by (job seed, node name, step).
-// Element e of the global batch is kept if the 16-bit lane e % 4 of the stream's number e / 4 is at
-// least the threshold, round(ratio * 65536). So the mask depends neither on a retry nor on how the
-// batch is split. One number serves four elements, because computing a random number costs more
-// than the rest of the kernel. The probability is exact to 2^-17; the scale 1 / (1 - ratio) is
-// exact.
+// Element e of the global batch is kept if 16 bits of the stream's 64-bit number e / 4, the part e
+// % 4, are at least the threshold round(ratio * 65536). So the mask stays the same in a retry of
+// the step and however the batch is split. One number serves four elements, because computing a
+// random number costs more than the rest of the kernel. The probability is exact to 2^-17; the
+// scale 1 / (1 - ratio) is exact.
 
 #include <cstdint>
 #include <string>
@@ -18,7 +18,8 @@ namespace cohort {
 struct DropoutParameters {
   std::string name;
   bool has_seed = false;
-  int64_t seed = 0;  // ONNX's attribute: selects another stream of random numbers of the same job
+  // ONNX's attribute `seed`, which selects another stream of random numbers of the same job.
+  int64_t seed = 0;
 };
 DropoutParameters ParseDropout(AttributeReader& reader);
 
@@ -33,7 +34,7 @@ struct DropoutMode {
 absl::StatusOr<DropoutMode> ReadDropoutMode(const KernelContext& context, int first);
 
 RandomStream DropoutStream(const DropoutParameters& parameters, const RunContext& run);
-// Returns the number of this batch's first element in the global batch.
+// Returns the number in the global batch of the first element of this replica's batch.
 uint64_t FirstElement(const RunContext& run, const Shape& shape);
 
 inline bool DropoutKeeps(const RandomStream& stream, uint64_t element, uint32_t threshold) {

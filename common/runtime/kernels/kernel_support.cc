@@ -7,7 +7,8 @@
 namespace cohort {
 
 const Tensor& InputOr(const KernelContext& context, int i) {
-  // `absent` is never destroyed, because kernels may run while the process exits.
+  // The tensor without value, which stands for an absent input, is never destroyed, because kernels
+  // may run while the process exits.
   static const Tensor& absent = *new Tensor;
   return i < context.num_inputs() ? context.input(i) : absent;
 }
@@ -23,7 +24,7 @@ KernelDefinition PlainKernel(Signature signature, absl::Status (*run)(KernelCont
     absl::Status (*const run_)(KernelContext&);
   };
   const auto make = [=](const onnx::NodeProto& node) -> absl::StatusOr<std::unique_ptr<Kernel>> {
-    // A kernel without attributes refuses every attribute.
+    // A kernel without attributes returns an error for a node that has any attribute.
     RETURN_IF_ERROR(AttributeReader(node).Finish());
     return std::make_unique<Plain>(run);
   };
@@ -72,7 +73,7 @@ absl::StatusOr<int> NormalAxis(int64_t axis, int rank) {
 
 absl::StatusOr<Shape> CheckedShape(absl::Span<const int64_t> dims) {
   const auto refuse = [&](absl::string_view reason) {
-    // At most as many extents are quoted as fit into a message.
+    // An error quotes at most kRankMax extents, so that the message stays short.
     const std::string text = absl::StrJoin(dims.subspan(0, kRankMax), ",");
     return absl::InvalidArgumentError(absl::StrCat("shape [", text, "] ", reason));
   };
@@ -83,7 +84,8 @@ absl::StatusOr<Shape> CheckedShape(absl::Span<const int64_t> dims) {
   bool empty = false;
   for (const int64_t dim : dims) {
     if (dim < 0) return refuse("has a negative extent");
-    // An extent of 0 makes the tensor empty, but the other extents must not overflow either.
+    // An extent of 0 makes the tensor empty. Even then the product of the other extents must not
+    // overflow.
     empty |= dim == 0;
     if (__builtin_mul_overflow(count, std::max<int64_t>(dim, 1), &count)) {
       return refuse("has more elements than a number can count");

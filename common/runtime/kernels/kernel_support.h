@@ -32,7 +32,8 @@ using NativeTypes = TypeList<float, double, int32_t, int64_t, uint8_t, int8_t, b
 using IndexTypes = TypeList<int32_t, int64_t>;
 using LabelTypes = TypeList<int32_t, int64_t, uint8_t>;
 
-// The type lists as sets for signatures. kAnyType is for kernels that only move bytes.
+// The sets of the types in the lists above, for kernels' signatures. kAnyType is for kernels that
+// move bytes without looking at the elements.
 inline constexpr DTypeSet kFloats = FloatTypes::Set();
 inline constexpr DTypeSet kSigned = SignedTypes::Set();
 inline constexpr DTypeSet kSums = SumTypes::Set();
@@ -43,8 +44,8 @@ inline constexpr DTypeSet kLabels = LabelTypes::Set();
 inline constexpr DTypeSet kBools = {DType::kBool};
 inline constexpr DTypeSet kAnyType = DTypeSet::All();
 
-// Allocates the output in the memory of an input that has the result's shape, the first one if both
-// have it. If no input has that shape, allocates a fresh output.
+// Allocates output 0 of a kernel of two inputs. The output may take over the memory of an input
+// that has the result's shape: of input 0 if it has that shape, else of input 1.
 Tensor& OutputOverEither(KernelContext& context, const Shape& shape);
 
 // Returns input i of a node, or a tensor without value if the input is absent.
@@ -90,8 +91,8 @@ absl::Status RequireRank(const Tensor& tensor, int rank);
 // for an axis outside [-rank, rank).
 absl::StatusOr<int> NormalAxis(int64_t axis, int rank);
 
-// The largest rank of a shape that an input of a node gives (Expand, Unsqueeze), and the largest
-// number of elements of such a shape.
+// Limits for a shape that comes from the elements of an input (Expand, Unsqueeze): the largest
+// rank, and the largest number of elements.
 inline constexpr int kRankMax = 64;
 inline constexpr int64_t kNewElementsMax = int64_t{1} << 31;
 // Returns the shape with the extents `dims`. Errors: INVALID_ARGUMENT for a negative extent or a

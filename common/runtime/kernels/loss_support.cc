@@ -33,8 +33,8 @@ absl::StatusOr<std::vector<int64_t>> ReadLabels(const Tensor& labels, const Labe
     values.assign(labels.span<T>().begin(), labels.span<T>().end());
     return absl::OkStatus();
   }));
-  // A label outside the range would make kernels read memory outside the tensor, so all labels are
-  // checked first.
+  // Labels are checked before any kernel uses them: a label outside the range would make kernels
+  // read memory outside the tensor.
   for (size_t i = 0; i < values.size(); ++i) {
     const bool ignored = range.has_ignored && values[i] == range.ignored;
     if (ignored || (values[i] >= 0 && values[i] < range.classes)) continue;

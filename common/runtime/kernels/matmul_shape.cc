@@ -15,7 +15,7 @@ absl::StatusOr<MatMulShape> ResolveMatMul(const Shape& a, const Shape& b,
         absl::StrCat("cannot multiply ", a.ToString(), flags.transpose_a ? " transposed" : "",
                      " by ", b.ToString(), flags.transpose_b ? " transposed" : ""));
   };
-  // A transpose needs two axes to swap.
+  // A product can transpose only an operand that has two axes or more.
   if (a.rank() < (flags.transpose_a ? 2 : 1) || b.rank() < (flags.transpose_b ? 2 : 1)) {
     return mismatch();
   }
@@ -27,7 +27,8 @@ absl::StatusOr<MatMulShape> ResolveMatMul(const Shape& a, const Shape& b,
   if (b.rank() >= 2) shape.n = b.dim(b.rank() - 1);
   if (flags.transpose_b) std::swap(k, shape.n);
   if (k != shape.k) return mismatch();
-  // The last two axes of an operand are those of its matrices; all axes before them broadcast.
+  // The last two axes of an operand are the rows and columns of its matrices. All axes before them
+  // broadcast.
   const Shape lead_a(a.dims().subspan(0, static_cast<size_t>(std::max(a.rank() - 2, 0))));
   const Shape lead_b(b.dims().subspan(0, static_cast<size_t>(std::max(b.rank() - 2, 0))));
   absl::StatusOr<Shape> lead = BroadcastShape(lead_a, lead_b);
@@ -57,7 +58,8 @@ absl::StatusOr<MatMulShape> ResolveGemm(const Tensor& a, const Tensor& b, const 
   ASSIGN_OR_RETURN(MatMulShape shape, ResolveMatMul(a.shape(), b.shape(), flags));
   if (!c.has_value()) return shape;
   RETURN_IF_ERROR(RequireSameType(a, c));
-  // Gemm's C may be repeated, but C must not make the result larger.
+  // Gemm's operand C may be repeated along the axes of the result, but must not make the result
+  // larger.
   const absl::StatusOr<Shape> with_c = BroadcastShape(shape.result, c.shape());
   if (!with_c.ok() || *with_c != shape.result) {
     return absl::InvalidArgumentError(

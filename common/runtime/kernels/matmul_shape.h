@@ -19,12 +19,12 @@ struct MatMulShape {
   int64_t n = 1;
   int64_t k = 1;
   Shape result;
-  // the merged axes before those of the matrices; strides count matrices
+  // the merged axes of a stack of matrices, without the last two axes; strides are in matrices
   std::vector<BroadcastAxis> batches;
 };
 
-// Flags of a product. A transpose flag swaps the last two axes of its operand first; the operand
-// must have rank 2 or more.
+// Flags of a product. If an operand's flag is set, its last two axes are swapped before the
+// multiplication; the operand must then have rank 2 or more.
 struct MatMulFlags {
   bool transpose_a = false;
   bool transpose_b = false;
@@ -40,8 +40,9 @@ struct GemmParameters {
 };
 GemmParameters ParseGemm(AttributeReader& reader);
 
-// Checks the operands of Gemm and returns the shape; `c` may be without value. Errors:
-// INVALID_ARGUMENT for a wrong rank or type, or for a C that does not broadcast to the result.
+// Checks the operands of Gemm and returns the shape of the product; `c` may be without value.
+// Errors: INVALID_ARGUMENT for a wrong rank or type, or for a C that does not broadcast to the
+// result.
 absl::StatusOr<MatMulShape> ResolveGemm(const Tensor& a, const Tensor& b, const Tensor& c,
                                         const MatMulFlags& flags);
 

@@ -30,7 +30,7 @@ ReduceParameters ParseReduceGrad(AttributeReader& reader) {
 }
 
 absl::StatusOr<ReduceShape> ResolveReduce(const Shape& input, const ReduceParameters& parameters) {
-  // If no axes are given, every axis is reduced.
+  // Without axes, every axis is reduced.
   std::vector<bool> reduced(static_cast<size_t>(input.rank()), parameters.axes.empty());
   for (const int64_t each : parameters.axes) {
     ASSIGN_OR_RETURN(const int axis, NormalAxis(each, input.rank()));

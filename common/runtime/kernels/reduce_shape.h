@@ -19,23 +19,25 @@ struct ReduceParameters {
   bool no_axes_is_identity = false;
   bool mean = false;
 };
-ReduceParameters ParseReduceSum(AttributeReader& reader);   // ReduceSum's axes are an input
-ReduceParameters ParseReduceMean(AttributeReader& reader);  // ReduceMean's axes are an attribute
+// Reads the attributes of ReduceSum, which takes its axes as an input.
+ReduceParameters ParseReduceSum(AttributeReader& reader);
+// Reads the attributes of ReduceMean, which takes its axes as an attribute.
+ReduceParameters ParseReduceMean(AttributeReader& reader);
 ReduceParameters ParseReduceGrad(AttributeReader& reader);
-// Reads the attributes axes and keepdims, which the reductions other than ReduceSum share.
+// Reads the attributes axes and keepdims, which all reductions except ReduceSum have.
 ReduceParameters ParseReduceAxes(AttributeReader& reader);
 
 struct ReduceShape {
   Shape kept;         // the input's shape with an extent of 1 for each reduced axis
   Shape result;       // the shape of the result: without the reduced axes, unless keep_dims is set
-  int64_t count = 1;  // number of input elements per result element
+  int64_t count = 1;  // number of input elements that are reduced to one result element
 };
 // Returns the shapes of a reduction. Errors: INVALID_ARGUMENT for an axis outside the rank, or an
 // axis that is named twice.
 absl::StatusOr<ReduceShape> ResolveReduce(const Shape& input, const ReduceParameters& parameters);
 
-// Returns the parameters of a ReduceSum, with the axes from the optional second input if it is
-// present.
+// Returns the parameters of a ReduceSum node. If `axes`, the node's optional second input, has a
+// value, the parameters' axes are its elements.
 absl::StatusOr<ReduceParameters> WithAxesInput(const ReduceParameters& parameters,
                                                const Tensor& axes);
 

@@ -34,7 +34,7 @@ absl::StatusOr<Shape> ResolveShape(const Shape& input, std::vector<int64_t> dims
       }
       dims[axis] = input.dim(static_cast<int>(axis));
     }
-    // A second -1 in Reshape's new shape is refused below as a bad extent.
+    // A second -1 in Reshape's new shape is not replaced, so the check of the extents refuses it.
     if (dims[axis] == -1 && unknown < 0) {
       unknown = static_cast<int>(axis);
       continue;
@@ -44,7 +44,8 @@ absl::StatusOr<Shape> ResolveShape(const Shape& input, std::vector<int64_t> dims
     }
   }
   const int64_t total = input.num_elements();
-  // The extent that replaces -1 in Reshape's new shape must be a whole number.
+  // The extent that replaces -1 must be a whole number, so the other extents must divide the number
+  // of elements.
   if (unknown >= 0) {
     if (known == 0 || total % known != 0) {
       return absl::InvalidArgumentError(
@@ -91,7 +92,7 @@ absl::Status RunFlatten(KernelContext& context, const AxisParameter& parameters)
   const Tensor& input = context.input(0);
   const int rank = input.shape().rank();
   const int64_t axis = parameters.axis < 0 ? parameters.axis + rank : parameters.axis;
-  if (axis < 0 || axis > rank) {  // Flatten also allows an axis equal to the rank
+  if (axis < 0 || axis > rank) {  // Flatten's axis may be equal to the rank, too
     return absl::InvalidArgumentError(
         absl::StrCat("axis ", parameters.axis, " is not in ", input.TypeString()));
   }
@@ -103,8 +104,8 @@ absl::Status RunFlatten(KernelContext& context, const AxisParameter& parameters)
   return absl::OkStatus();
 }
 
-// Returns for each of `rank` axes whether `axes` names it. Errors: INVALID_ARGUMENT for an axis
-// outside the rank, or an axis that is named twice.
+// Returns one flag for each of `rank` axes, which is set if `axes` contains the axis. Errors:
+// INVALID_ARGUMENT for an axis outside the rank, or an axis that is named twice.
 absl::StatusOr<std::vector<bool>> NamedAxes(const Tensor& axes, int rank) {
   ASSIGN_OR_RETURN(const std::vector<int64_t> values, ToInt64s(axes));
   std::vector<bool> named(static_cast<size_t>(rank), false);
@@ -156,7 +157,8 @@ absl::Status RunUnsqueeze(KernelContext& context) {
   return absl::OkStatus();
 }
 
-// The range of axes whose extents Shape gives.
+// The attributes of Shape: the first axis and the end of the range of axes whose extents Shape
+// returns.
 struct ShapeRange {
   int64_t start = 0;
   std::optional<int64_t> end;
@@ -172,7 +174,8 @@ ShapeRange ParseShape(AttributeReader& reader) {
 absl::Status RunShape(KernelContext& context, const ShapeRange& range) {
   const Shape shape = context.input(0).shape();
   const int64_t rank = shape.rank();
-  // A negative number counts from the end, and numbers outside the rank are moved to its bounds.
+  // A negative axis number counts from the end; a number outside the rank is moved to the nearest
+  // bound.
   const auto place = [rank](int64_t axis) {
     return std::clamp<int64_t>(axis < 0 ? axis + rank : axis, 0, rank);
   };
@@ -208,8 +211,8 @@ AllReduceParameters ParseAllReduce(AttributeReader& reader) {
   if (reduction != "sum" && reduction != "mean") {
     reader.Fail(absl::StrCat("reduction is '", reduction, "', neither sum nor mean"));
   }
-  // A single replica does not use the attribute; it is read because the reader refuses attributes
-  // that nobody reads.
+  // The attribute has no effect on a single replica, but must be read: the AttributeReader refuses
+  // attributes that the kernel never reads.
   reader.Flag("of_mean_losses", false);
   return {};
 }

@@ -4,11 +4,12 @@ namespace cohort {
 
 namespace {
 
-// Returns, for each axis of the transposed result, the input's axis.
+// Returns, for each axis of the transposed result, the number of the input's axis that becomes this
+// axis.
 absl::StatusOr<std::vector<int>> ResolvePerm(const TransposeParameters& parameters, int rank) {
   std::vector<int> perm;
   if (!parameters.given) {
-    // ONNX's default reverses the axes.
+    // Without the attribute perm, ONNX's Transpose reverses the axes.
     for (int axis = rank - 1; axis >= 0; --axis) perm.push_back(axis);
     return perm;
   }
@@ -51,8 +52,8 @@ absl::StatusOr<TransposeShape> ResolveTranspose(const Shape& input,
     const int64_t stride = strides[static_cast<size_t>(axis)];
     dims.push_back(size);
     if (size == 1) continue;
-    // This axis continues the previous axis of the result without a gap in the input, so both are
-    // merged.
+    // In the input, this axis follows the previous axis of the result without a gap, so the two
+    // axes are merged.
     if (!shape.axes.empty() && shape.axes.back().stride == size * stride) {
       shape.axes.back() = {shape.axes.back().size * size, stride};
     } else {

@@ -2,7 +2,7 @@
 
 // Axes of Transpose. Axes of extent 1 are dropped, and axes that are neighbours both in the input
 // and in the result are merged into one. So most transpositions become transpositions of matrices,
-// or no element moves at all.
+// or only change the shape without moving an element.
 
 #include <cstdint>
 #include <vector>
@@ -26,8 +26,8 @@ struct TransposeShape {
   Shape result;
   std::vector<Axis> axes;  // the merged axes of the result; empty if no element moves
 };
-// Returns the result's shape and merged axes. Errors: INVALID_ARGUMENT for a perm that is not a
-// permutation of the input's axes.
+// Returns the shape of a transposition's result, and the merged axes. Errors: INVALID_ARGUMENT for
+// a perm that is not a permutation of the input's axes.
 absl::StatusOr<TransposeShape> ResolveTranspose(const Shape& input,
                                                 const TransposeParameters& parameters);
 

@@ -12,7 +12,8 @@
 
 namespace cohort {
 
-// The attributes that functions have in ONNX. A function that lacks an attribute ignores it.
+// The values of the attributes alpha, beta and gamma that functions have in ONNX. A function that
+// lacks an attribute ignores it.
 struct UnaryParameters {
   double alpha = 0;
   double beta = 0;
@@ -22,8 +23,9 @@ struct UnaryParameters {
 // Reads the attributes of the function `function`, with ONNX's defaults.
 UnaryParameters ParseUnaryParameters(const std::string& function, AttributeReader& reader);
 
-// Each struct below is a function; Value and Slope are its value and its derivative. T is the type
-// of the tensor's elements, for bounds that are rounded to it.
+// Each struct below stands for one function of a number x; Value (if the struct has it) is the
+// function's value, and Slope its derivative. T is the type of the tensor's elements, for bounds
+// that are rounded to it.
 struct AbsFunction {
   template <typename T>
   static double Slope(const UnaryParameters&, T x) {
@@ -101,7 +103,7 @@ struct SeluFunction {
     const double wide = static_cast<double>(x);
     return p.gamma * (wide > 0 ? wide : p.alpha * std::expm1(wide));
   }
-  // Returns `gamma` at 0, as TensorFlow does; PyTorch has gamma * alpha there.
+  // At 0 the slope of Selu is `gamma`, as in TensorFlow; PyTorch has gamma * alpha there.
   template <typename T>
   static double Slope(const UnaryParameters& p, T x) {
     return x >= 0 ? p.gamma : p.gamma * p.alpha * std::exp(static_cast<double>(x));
@@ -135,7 +137,7 @@ struct LeakyReluFunction {
 struct ThresholdedReluFunction {
   template <typename T>
   static double Value(const UnaryParameters& p, T x) {
-    // A NaN stays NaN.
+    // A NaN fails the comparison with alpha, so it stays NaN.
     return static_cast<double>(x) <= p.alpha ? 0 : static_cast<double>(x);
   }
   template <typename T>
@@ -150,8 +152,8 @@ struct HardSigmoidFunction {
     const double line = p.alpha * static_cast<double>(x) + p.beta;
     return line < 0 ? 0 : line > 1 ? 1 : line;
   }
-  // The arguments at which the line reaches 0 and 1 are rounded to T. So the bounds of alpha = 0.2
-  // are the floats -2.5 and 2.5, although 0.2 is not a float.
+  // The arguments x at which HardSigmoid's line reaches 0 and 1 are rounded to T. So the bounds of
+  // alpha = 0.2 are the floats -2.5 and 2.5, although 0.2 is not a float.
   template <typename T>
   static double Slope(const UnaryParameters& p, T x) {
     const T zero = static_cast<T>(-p.beta / p.alpha);

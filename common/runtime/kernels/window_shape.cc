@@ -10,7 +10,8 @@ namespace {
 // numbers cannot overflow an int64.
 constexpr int64_t kExtentMax = int64_t{1} << 30;
 
-// Checks one list attribute of a window: its length, and the range of its numbers.
+// Checks one attribute of a window that is a list: the list must be empty or have `count` numbers,
+// each between `least` and kExtentMax.
 absl::Status CheckList(const char* name, const std::vector<int64_t>& values, size_t count,
                        int64_t least) {
   if (!values.empty() && values.size() != count) {
@@ -32,7 +33,7 @@ int64_t Or(const std::vector<int64_t>& values, size_t i, int64_t otherwise) {
 
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// Sets the paddings and the output of a window's axis whose other fields are set.
+// Computes the paddings and the number of outputs of a window's axis from the axis's other fields.
 absl::Status PlaceWindow(const WindowParameters& parameters, WindowAxis& axis) {
   const int64_t extent = (axis.kernel - 1) * axis.dilation + 1;
   // With padding "SAME", the number of output positions is the input's extent divided by the
@@ -106,8 +107,8 @@ absl::StatusOr<Window> ResolveWindow(const Shape& image, const WindowParameters&
     axis.pad_end = Or(parameters.pads, i + count, 0);
     RETURN_IF_ERROR(PlaceWindow(parameters, axis));
     window.inputs *= axis.input;
-    // The product of the input extents cannot overflow, because the inputs are elements of a
-    // tensor.
+    // The product of the input extents cannot overflow, because it is at most a tensor's number of
+    // elements.
     if (__builtin_mul_overflow(window.outputs, axis.output, &window.outputs) ||
         __builtin_mul_overflow(window.taps, axis.kernel, &window.taps)) {
       return absl::InvalidArgumentError("gives more than 2^63 positions");
@@ -140,7 +141,8 @@ absl::StatusOr<ConvShape> ResolveConv(const Shape& x, const Shape& w,
   }
   const absl::Span<const int64_t> kernel = w.dims().subspan(2);
   WindowParameters window = parameters.window;
-  // ONNX lets a convolution take its kernel's shape from the weights.
+  // A convolution may lack the attribute kernel_shape; the window then has the extents of the
+  // weights.
   if (window.kernel.empty()) window.kernel.assign(kernel.begin(), kernel.end());
   if (absl::MakeConstSpan(window.kernel) != kernel) {
     return absl::InvalidArgumentError(

@@ -17,12 +17,13 @@ namespace cohort {
 // ONNX's attributes of a window; an empty list stands for ONNX's default.
 struct WindowParameters {
   std::string auto_pad = "NOTSET";
-  // The extents of the window. A convolution may leave the list empty, since its weights have the
-  // kernel's shape.
+  // The extents of the window (attribute kernel_shape). For a convolution the list may be empty;
+  // the window then has the extents of the weights.
   std::vector<int64_t> kernel;
   std::vector<int64_t> strides;
   std::vector<int64_t> dilations;
-  std::vector<int64_t> pads;  // the paddings at the begin of all axes, then those at the end
+  // The paddings before the elements of each axis, then the paddings behind them.
+  std::vector<int64_t> pads;
   bool ceil_mode = false;
 };
 WindowParameters ParseWindow(AttributeReader& reader);
@@ -35,11 +36,12 @@ struct Window {
   int64_t outputs = 1;
   int64_t taps = 1;
 };
-// Computes the window over an `image` of [batch, channels, ...]. Errors: INVALID_ARGUMENT naming
-// the attribute or the axis that does not fit.
+// Computes the window over the planes of an `image` of shape [batch, channels, ...]. Errors:
+// INVALID_ARGUMENT naming the attribute or the axis that does not fit.
 absl::StatusOr<Window> ResolveWindow(const Shape& image, const WindowParameters& parameters);
 
-// Returns the shape of the result of an operator with a window, [batch, channels, ...].
+// Returns the shape [batch, channels, ...] of the result of an operator that slides `window` over
+// images.
 Shape WindowOutputShape(int64_t batch, int64_t channels, const Window& window);
 
 // Calls visit(output, input, tap) for each tap (position in a window) that falls on an input
@@ -79,8 +81,8 @@ struct ConvShape {
 // that do not fit.
 absl::StatusOr<ConvShape> ResolveConv(const Shape& x, const Shape& w,
                                       const ConvParameters& parameters);
-// Computes the shape of the convolution to which a gradient operator belongs. `dy` must have the
-// shape of the convolution's result.
+// Computes the shape of the convolution to which a gradient operator belongs. Errors: those of
+// ResolveConv, and INVALID_ARGUMENT if `dy` does not have the shape of the convolution's result.
 absl::StatusOr<ConvShape> ResolveConvGrad(const Tensor& dy, const Shape& x, const Shape& w,
                                           const ConvParameters& parameters);
 // Checks the optional bias of a convolution. Errors: INVALID_ARGUMENT for a bias that does not have
@@ -104,14 +106,15 @@ absl::StatusOr<PoolShape> ResolvePool(const Shape& x, const PoolParameters& para
 absl::StatusOr<PoolShape> ResolvePoolGrad(const Tensor& dy, const Shape& x,
                                           const PoolParameters& parameters);
 
-// The shape of a pooling over whole planes.
+// The shape of a pooling whose window is the whole plane.
 struct GlobalPoolShape {
   int64_t size = 0;  // number of elements of a plane
   Shape y;
 };
 absl::StatusOr<GlobalPoolShape> ResolveGlobalPool(const Tensor& x);
 
-// Returns the number by which average pooling divides each output.
+// Returns for each output position the number by which average pooling divides the sum of the
+// window there.
 std::vector<double> AverageDivisors(const Window& window, bool count_padding);
 
 }  // namespace cohort

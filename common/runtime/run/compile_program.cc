@@ -62,7 +62,7 @@ class Compiler {
     PlaceOrdered();
     BindKernels();
     RETURN_IF_ERROR(Listed(refusals_));
-    // Waits until the weights have been copied to the device.
+    // Waits until the device has copies of the weights.
     if (device_ != nullptr) RETURN_IF_ERROR(device_->stream->Wait());
     FindLastUses();
     FindGivers();
@@ -82,12 +82,14 @@ class Compiler {
   void FindLastUses();
   void FindGivers();
 
-  // Returns the index of a value, or -1 for a name that nothing defines.
+  // Returns the index of the value `name`, or -1 if no input, weight or node defines a value of
+  // this name.
   int Find(const std::string& name) const {
     const auto it = values_.find(name);
     return it == values_.end() ? -1 : it->second;
   }
-  // Gives a value its index; returns -1 if the name is taken.
+  // Gives the value `name` the next free index and returns the index. Returns -1 if the name has an
+  // index already.
   int Define(const std::string& name, bool on_device = false) {
     const int value = static_cast<int>(program_->value_names.size());
     if (!values_.emplace(name, value).second) return -1;
@@ -111,10 +113,13 @@ class Compiler {
   std::vector<int> order_;
   PlacedGraph placed_;
   std::map<std::string, int> values_;
-  std::map<std::string, int> producer_;  // node that writes each value
-  // Errors in the graph itself; they end the compilation after the current phase.
+  // For each value, the number of the node that computes the value.
+  std::map<std::string, int> producer_;
+  // Errors in the graph itself. The compilation ends with them after the phase that found them.
   std::vector<std::string> errors_;
-  std::vector<std::string> refusals_;  // what this runtime cannot run, reported together at the end
+  // Reasons why this runtime cannot run a node or an input. One error at the end reports all of
+  // them.
+  std::vector<std::string> refusals_;
 };
 
 void Compiler::CheckOpset() {
@@ -166,7 +171,8 @@ void Compiler::AddConstants() {
   }
 }
 
-// Notes which node defines each value, and refuses values that are defined twice.
+// Records for each value the node that defines the value. A value that is defined twice is an
+// error.
 void Compiler::IndexOutputs() {
   for (size_t i = 0; i < nodes_.size(); ++i) {
     for (const std::string& output : nodes_[i].output()) {
@@ -179,8 +185,8 @@ void Compiler::IndexOutputs() {
 }
 
 // Orders the nodes depth first from the graph outputs, which leaves out nodes that no output needs.
-// Then restores the model's own order of these nodes if it is topological, else keeps the
-// depth-first order.
+// If the model's own order of the remaining nodes is topological, they get this order; otherwise
+// they keep the depth-first order.
 void Compiler::OrderNodes() {
   enum : char { kNew, kOpen, kDone };
   std::vector<char> state(nodes_.size(), kNew);
@@ -202,7 +208,8 @@ void Compiler::OrderNodes() {
     while (!stack.empty() && errors_.empty()) {
       const int node = stack.back();
       char& node_state = state[static_cast<size_t>(node)];
-      // This is the node's second visit: all its inputs have been ordered, so the node comes next.
+      // The node is on top of the stack for the second time: all its inputs have been ordered, so
+      // the node comes next.
       if (node_state != kNew) {
         stack.pop_back();
         if (node_state == kOpen) order_.push_back(node);
@@ -243,8 +250,8 @@ void Compiler::PlaceOrdered() {
   }
 }
 
-// If `placed` copies a weight to the device, makes the copy once, at compilation, and returns true.
-// No run has to repeat the copy.
+// If the node `placed` copies a weight to the device, makes the copy now and returns true. The node
+// is then not needed in any run.
 bool Compiler::IsWeightCopied(const PlacedNode& placed) {
   if (placed.node.op_type() != kToDevice || placed.node.domain() != kRuntimeDomain) return false;
   const int from = Find(placed.node.input(0));
@@ -257,7 +264,8 @@ bool Compiler::IsWeightCopied(const PlacedNode& placed) {
   return false;
 }
 
-// Binds a kernel to each node, and gives an index to each output that is read.
+// Binds a kernel to each node, and gives an index to each output that another node or the graph's
+// output list reads.
 void Compiler::BindKernels() {
   std::set<std::string> read;
   for (const PlacedNode& placed : placed_.nodes) {
@@ -299,7 +307,8 @@ void Compiler::BindKernel(const PlacedNode& placed, const std::set<std::string>&
   program_->nodes.push_back(std::move(node));
 }
 
-// Computes how long each value lives.
+// Computes the last node that reads each value, and for each node the values that no later node
+// reads.
 void Compiler::FindLastUses() {
   program_->last_use.assign(program_->value_names.size(), -1);
   std::vector<int>& last_use = program_->last_use;
@@ -327,10 +336,10 @@ void Compiler::FindLastUses() {
   }
 }
 
-// Notes for each graph output the node that computes it, so that a run can pass on the output at
-// once.
+// Records for each node the graph outputs that the node computes, so that a run can pass on an
+// output as soon as it is computed.
 void Compiler::FindGivers() {
-  std::map<int, CompiledNode*> giver;  // the node that computes each value
+  std::map<int, CompiledNode*> giver;  // for each value, the node that computes the value
   for (CompiledNode& node : program_->nodes) {
     for (const int value : node.outputs) {
       if (value >= 0) giver[value] = &node;

@@ -17,7 +17,8 @@ std::map<std::string, std::vector<int64_t>> DeclaredShapes(const onnx::GraphProt
     shapes[weight.name()] = {weight.dims().begin(), weight.dims().end()};
   }
   for (const onnx::ValueInfoProto& input : graph.input()) {
-    // If a graph input has the name of a weight, only the input's declared type counts.
+    // If a graph input has the name of a weight, the weight is only the input's default, so only
+    // the input's declared type counts.
     shapes.erase(input.name());
     const onnx::TypeProto_Tensor& type = input.type().tensor_type();
     if (!type.has_shape() || type.elem_type() != onnx::TensorProto::FLOAT) continue;
@@ -32,7 +33,7 @@ std::map<std::string, std::vector<int64_t>> DeclaredShapes(const onnx::GraphProt
   return shapes;
 }
 
-// The nodes that read each value. A graph output counts as a reader.
+// The positions of the nodes that read each value, and the values that are graph outputs.
 class Readers {
  public:
   Readers(const onnx::GraphProto& graph, const std::vector<onnx::NodeProto>& nodes) {
@@ -43,7 +44,7 @@ class Readers {
   }
 
   // Returns true and sets `reader` if exactly one node reads the value. Returns false if more nodes
-  // read the value, or if it is a graph output.
+  // read the value, if no node reads the value, or if the value is a graph output.
   bool Only(const std::string& value, size_t& reader) const {
     const auto it = readers_.find(value);
     if (it == readers_.end() || it->second.size() != 1 || outputs_.count(value) > 0) return false;
@@ -60,10 +61,10 @@ bool IsOnnx(const onnx::NodeProto& node, const char* op) {
   return node.op_type() == op && (node.domain().empty() || node.domain() == "ai.onnx");
 }
 
-// Fuses a MatMul by a declared matrix, the Add of a declared bias that has one element for each
-// column, and a Relu if one follows: one pass over the product instead of three. Other shapes
-// broadcast in ways that are not worth a fused kernel. The fused node takes the position and the
-// output of the last node that it replaces, so the order of nodes stays valid.
+// Fuses three nodes into one, which needs one pass over the product instead of three: a MatMul by a
+// matrix of declared shape, the Add of a bias with one element for each column, and a Relu if one
+// follows. Other shapes broadcast in ways that are not worth a fused kernel. The fused node takes
+// the position and the output of the last node that it replaces, so the order of nodes stays valid.
 void FuseBias(size_t product, const std::map<std::string, std::vector<int64_t>>& shapes,
               const Readers& readers, std::vector<onnx::NodeProto>& nodes) {
   const onnx::NodeProto mat_mul = nodes[product];
@@ -78,7 +79,8 @@ void FuseBias(size_t product, const std::map<std::string, std::vector<int64_t>>&
   if (weight == shapes.end() || weight->second.size() != 2) return;
   if (bias == shapes.end() || bias->second != std::vector<int64_t>{weight->second[1]}) return;
 
-  // MatMul and Add can be fused, so the fused node is built.
+  // All conditions for the fusion of MatMul and Add hold. The fused node starts as a copy of the
+  // MatMul.
   onnx::NodeProto fused = mat_mul;
   fused.set_domain(kRuntimeDomain);
   fused.set_op_type("MatMulBias");
@@ -93,7 +95,8 @@ void FuseBias(size_t product, const std::map<std::string, std::vector<int64_t>>&
     last = relu;
   }
   fused.set_output(0, nodes[last].output(0));
-  // The replaced nodes stay in the list, but without inputs and outputs.
+  // The replaced nodes stay in `nodes`, so that positions do not change, but lose their inputs and
+  // outputs.
   const auto retire = [&nodes](size_t node) {
     nodes[node].clear_input();
     nodes[node].clear_output();

@@ -14,8 +14,8 @@ namespace cohort {
 
 inline constexpr char kRuntimeDomain[] = "cohort.runtime";
 
-// Replaces groups of nodes by fused nodes. The replaced nodes stay in `nodes` without inputs and
-// outputs; the compiler drops them.
+// Replaces each sequence of nodes for which there is a fused operator by one fused node. The
+// replaced nodes stay in `nodes` without inputs and outputs; the compiler drops them.
 void FuseNodes(const onnx::GraphProto& graph, const KernelRegistry& registry,
                std::vector<onnx::NodeProto>& nodes);
 

@@ -7,7 +7,8 @@ namespace cohort {
 
 namespace {
 
-// One cache line, and the alignment of AVX-512 loads.
+// The alignment of values in the arena: one cache line, which is also the alignment of AVX-512
+// loads.
 constexpr size_t kAlignment = 64;
 
 size_t Rounded(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
@@ -21,8 +22,8 @@ bool Overlap(const LiveRange& a, const LiveRange& b) {
 MemoryPlan PlanMemory(absl::Span<const LiveRange> ranges) {
   std::vector<size_t> by_size(ranges.size());
   std::iota(by_size.begin(), by_size.end(), size_t{0});
-  // The sort is stable: live ranges of equal size keep their order, so the plan is the same
-  // everywhere.
+  // The sort is stable: live ranges of equal size keep their order, so every machine makes the same
+  // plan.
   std::stable_sort(by_size.begin(), by_size.end(),
                    [&](size_t a, size_t b) { return ranges[a].bytes > ranges[b].bytes; });
   MemoryPlan plan;

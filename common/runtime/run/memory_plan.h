@@ -3,8 +3,9 @@
 // The plan by which the values of a run share one arena (one block of memory). A value lives from
 // the node that writes it to the last node that reads it. Two values whose lives overlap get
 // disjoint bytes; all other pairs may share bytes. The largest value is placed first, and each
-// value gets the lowest free offset. On training graphs the arena is within a few per cent of the
-// lower bound. The plan depends only on the lives and sizes of the values.
+// value gets the lowest free offset. On training graphs the arena is at most a few per cent larger
+// than the sum of the values that live at the same time, which is the lower bound. The plan depends
+// only on the lives and sizes of the values.
 
 #include <cstddef>
 #include <vector>

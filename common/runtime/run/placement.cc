@@ -24,8 +24,8 @@ class Placer {
     for (const onnx::NodeProto& node : nodes) Place(node);
     std::vector<std::string> outputs;
     for (const onnx::ValueInfoProto& output : graph_.output()) outputs.push_back(output.name());
-    // Copies of the graph's outputs to the host come last, because each copy waits for all posted
-    // work.
+    // The graph's outputs are copied to the host after the last node, because each copy waits for
+    // all posted work.
     for (const std::string& value : made_) {
       for (size_t i = 0; i < outputs.size(); ++i) {
         if (outputs[i] != value) continue;
@@ -46,8 +46,8 @@ class Placer {
     const KernelDefinition* const definition = device_.FindFor(node);
     if (definition == nullptr || !CheckArity(node, definition->signature).ok()) return nullptr;
     if (!LackingTypes(node, definition->signature, types_).empty()) return nullptr;
-    // The device runs only nodes whose input types are declared: an unknown type could turn out to
-    // be one that the device's kernel lacks.
+    // The device runs only nodes whose input types are all known. An input of unknown type could
+    // turn out to have a type that the device's kernel lacks.
     for (int i = 0; i < node.input_size(); ++i) {
       if (node.input(i).empty()) continue;
       if (types_.dtype(node.input(i)) == DType::kUndefined) return nullptr;
@@ -64,7 +64,7 @@ class Placer {
 
   void Place(onnx::NodeProto node) {
     const KernelDefinition* const definition = OnDevice(node);
-    // Inputs: a copy is added if the node needs the value in one memory (host or device) and the
+    // Copies an input if the node needs the input's value in one memory (host or device) and the
     // value is only in the other.
     for (int i = 0; i < node.input_size(); ++i) {
       std::string& input = *node.mutable_input(i);
@@ -76,7 +76,7 @@ class Placer {
       if (place == InputPlace::kDevice) NeedOnDevice(input);
       if (place == InputPlace::kDevice || stays_there) input = DeviceName(input);
     }
-    // Outputs: a value that a device's kernel writes is renamed to its name on the device.
+    // Renames each output that a device's kernel writes to the name of the value on the device.
     for (std::string& output : *node.mutable_output()) {
       if (definition == nullptr || definition->outputs_on_host || output.empty()) {
         on_host_.insert(output);
@@ -114,7 +114,8 @@ class Placer {
   const onnx::GraphProto& graph_;
   const KernelRegistry& device_;
   const ValueTypes types_;
-  // Values on the device, by their names in the graph; some are in host memory as well.
+  // The names in the graph of all values that are on the device; some of these values are in host
+  // memory, too.
   std::set<std::string> on_device_;
   std::set<std::string> on_host_;
   std::vector<std::string> made_;  // values computed on the device, in the order of their nodes

@@ -14,7 +14,8 @@
 
 namespace cohort {
 
-// The operators of kRuntimeDomain that copy a value to the device and to host memory.
+// The two operators of kRuntimeDomain that copy a value: from host memory to the device, and from
+// the device to host memory.
 inline constexpr char kToDevice[] = "ToDevice";
 inline constexpr char kToHost[] = "ToHost";
 
@@ -31,9 +32,9 @@ struct PlacedGraph {
 // Chooses the device or the processor for each of `nodes` and adds copies. Both `nodes` and the
 // returned nodes come in an order in which they can run. A copy to the device comes right before
 // the first node that needs it. The copies of the graph's outputs come at the end, because each
-// copy to the host waits for all posted work. A node stays on the processor if a type is unknown,
-// or if the device's kernel needs a certain rank and the rank is unknown. `left_there` is
-// DeviceTarget::left_there.
+// copy to the host waits for all posted work. A node stays on the processor if the type of an input
+// is unknown, or if the device's kernel requires a certain rank and the first input is not known to
+// have it. `left_there` is DeviceTarget::left_there.
 PlacedGraph PlaceNodes(const onnx::GraphProto& graph, const std::vector<onnx::NodeProto>& nodes,
                        const KernelRegistry& device, const std::vector<bool>& left_there);
 

@@ -17,7 +17,8 @@ namespace cohort {
 
 namespace {
 
-// The view of the current run that the kernel of node number `node` has. Thread-compatible.
+// What the kernel of node number `node` sees of the current run: the values of the node's inputs
+// and outputs, the RunContext and the stream. Thread-compatible.
 class NodeContext : public KernelContext {
  public:
   NodeContext(const CompiledNode& compiled, int node, ValueStore& values, const RunContext& run,
@@ -65,7 +66,8 @@ class NodeContext : public KernelContext {
   const int node_;
   ValueStore& values_;
   const RunContext& run_;
-  CudaStream* const stream_;  // the stream of the device; may be null
+  // The stream of the device; null if the program runs on the processor only.
+  CudaStream* const stream_;
   const Tensor absent_;
 };
 
@@ -73,7 +75,7 @@ class NodeContext : public KernelContext {
 // that set the size.
 using Symbols = std::map<std::string, std::pair<int64_t, std::string>>;
 
-// Checks the extents of one input against its declaration, and that dimensions with equal symbols
+// Checks that one input has the declared rank and extents, and that dimensions with equal symbols
 // have equal sizes.
 absl::Status CheckDims(const InputSpec& spec, const Tensor& tensor, Symbols& symbols) {
   if (static_cast<size_t>(tensor.shape().rank()) != spec.dims.size()) {
@@ -123,7 +125,7 @@ absl::Status CheckInputs(const CompiledProgram& program, absl::Span<const Tensor
 
 }  // namespace
 
-// The state of a runner. A run executes the nodes in order and may stop at a node whose kernel
+// The state of a runner. A run executes the nodes in order, and is suspended at a node whose kernel
 // waits. The kernel's answer comes on any thread, perhaps before the kernel's Start has returned.
 // The return of Start and the answer both set one flag; the later of the two continues the run.
 class ProgramRunner::Impl {
@@ -155,7 +157,8 @@ class ProgramRunner::Impl {
   };
 
   void Begin() {
-    // The inputs are moved out of the run, which must not keep them alive to its end.
+    // The inputs are moved out of the run, so that each input can be released after the last node
+    // that reads it.
     const std::vector<Tensor> inputs = std::move(run().inputs);
     next_ = 0;
     values_.Begin(inputs);
@@ -163,7 +166,8 @@ class ProgramRunner::Impl {
       values_.Bind(constant.value, constant.tensor);
     }
     for (size_t i = 0; i < inputs.size(); ++i) values_.Bind(program_->inputs[i].value, inputs[i]);
-    // Graph outputs that no node computes are final before the first node runs.
+    // Graph outputs that no node computes (inputs and weights) are passed on before the first node
+    // runs.
     if (!Give(program_->given)) return;
     GoOn();
   }
@@ -179,8 +183,8 @@ class ProgramRunner::Impl {
         return;
       }
     }
-    // Waits for posted work, which may still read inputs. So far nothing has waited for a device's
-    // value of which nodes used only the shape.
+    // Waits for posted work, which may still read inputs or write outputs on the device. Without a
+    // copy to the host, no node has waited for this work.
     if (stream_ != nullptr) {
       if (absl::Status status = stream_->Wait(); !status.ok()) return Fail(std::move(status));
     }
@@ -197,20 +201,21 @@ class ProgramRunner::Impl {
 
   absl::Status RunKernel(const CompiledNode& node, KernelContext& context) {
     RETURN_IF_ERROR(node.kernel->Run(context));
-    // If a device's kernel fails to post work, its Run returns OK and the stream keeps the failure.
+    // If posting work fails, the kernel's Run returns OK nevertheless; the failure is in the
+    // stream's status.
     return node.on_device ? stream_->status() : absl::OkStatus();
   }
 
-  // Starts a waiting kernel and returns whether its answer has come. If the answer has not come,
-  // the task that brings it continues the run.
+  // Starts a waiting kernel and returns whether its answer has come. If the answer has not come, a
+  // task that is posted when the answer comes continues the run.
   bool Answered(const WaitingKernel& kernel, KernelContext& context) {
     one_of_two_has_come_ = false;
-    // `post` is copied: the posted task may end the run, and with it the run's `post`, while the
-    // call of `post` is still under way.
+    // The callback has a copy of the run's `post`: the posted task may end the run and destroy the
+    // run's own `post` while the call of `post` is still under way.
     kernel.Start(context, [this, post = run().post](absl::StatusOr<Tensor> answer) {
       answer_ = std::move(answer);
-      // If Start has not returned, the answer came first, and the caller of Start continues the
-      // run.
+      // If Start has not returned yet, the answer came first. The thread that called Start then
+      // continues the run.
       if (!one_of_two_has_come_.exchange(true)) return;
       post([this] {
         const CompiledNode& node = program_->nodes[next_];
@@ -227,8 +232,9 @@ class ProgramRunner::Impl {
     return EndNode(node, answer.status());
   }
 
-  // Ends a node: passes its outputs to the taker, and releases values that no later node reads.
-  // Returns false if the node or the taker has failed, which has ended the run.
+  // Ends a node: passes the node's graph outputs to the run's OutputTaker, and releases the values
+  // that no later node reads. If the node or the OutputTaker has failed, ends the run with the
+  // error and returns false.
   bool EndNode(const CompiledNode& node, const absl::Status& status) {
     if (!status.ok()) {
       Fail(Annotate(status, absl::StrCat("node '", node.name, "' (", node.op, ")")));
@@ -240,8 +246,8 @@ class ProgramRunner::Impl {
     return true;
   }
 
-  // Passes graph outputs to the run's OutputTaker, if there is one. Returns false if the taker
-  // returned an error, which has ended the run.
+  // Passes graph outputs to the run's OutputTaker, if there is one. If the OutputTaker returns an
+  // error, ends the run with the error and returns false.
   bool Give(const std::vector<size_t>& outputs) {
     OutputTaker* const taker = run().context.taker;
     if (taker == nullptr) return true;
@@ -256,7 +262,7 @@ class ProgramRunner::Impl {
 
   void Fail(absl::Status status) {
     // Posted work may still read inputs, so the stream is waited for. The stream's own status is
-    // dropped, since the run ends with `status`.
+    // dropped, since the run ends with the error `status`.
     if (stream_ != nullptr) (void)stream_->Wait();
     values_.Abandon();
     End(std::move(status));
@@ -265,8 +271,8 @@ class ProgramRunner::Impl {
   void End(absl::StatusOr<std::vector<Tensor>> outputs) {
     Done done = std::move(run().done);
     runs_.pop_front();
-    // If no other run waits, `done` may destroy this runner, so nothing is touched after it. A
-    // caller whose run still waits keeps the runner alive.
+    // If no other run is queued, `done` may destroy this runner, so no member is used after the
+    // call. If another run is queued, its caller keeps the runner alive.
     const bool more = !runs_.empty();
     done(std::move(outputs));
     if (more) Begin();
@@ -280,13 +286,14 @@ class ProgramRunner::Impl {
   const std::shared_ptr<CudaStream> stream_;
   ValueStore values_;
 
-  std::deque<Run> runs_;  // the first run is under way, all others wait
+  std::deque<Run> runs_;  // the first run is under way, all others are queued
 
   // The state of the run that is under way.
-  size_t next_ = 0;  // index of the node that runs or waits
+  size_t next_ = 0;  // index of the node that runs, or whose kernel the run waits for
   // The answer of the kernel for which the run waits.
   absl::StatusOr<Tensor> answer_ = absl::UnknownError("none yet");
-  // whether Start has returned or its answer has come
+  // True once either the current kernel's Start has returned or its answer has come. The second of
+  // the two events finds the flag set and continues the run.
   std::atomic<bool> one_of_two_has_come_{false};
 };
 

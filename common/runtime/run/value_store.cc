@@ -54,7 +54,8 @@ void ValueStore::Begin(absl::Span<const Tensor> inputs) {
   // If the plan of the last recorded run fits this run's inputs, this run follows the plan and
   // records nothing.
   if (planned_ && !stale_ && SameAsRecorded(inputs)) return;
-  // This is the second recording: shapes vary, so a pool of buffers pays from now on.
+  // A plan exists but does not fit, so shapes vary from run to run. From now on, a pool of buffers
+  // pays.
   if (planned_ && varying_ == nullptr) {
     varying_ = std::make_shared<OutputPool>(Buffer::Allocate, kMaxFreePerSize);
   }
@@ -72,7 +73,8 @@ Tensor& ValueStore::Place(int value, Tensor tensor, Placement placement) {
   return values_[Index(value)];
 }
 
-// Allocates the buffer of a value in a run that records where values are stored.
+// Allocates a buffer for a value in a run that records where values are stored. Once shapes have
+// varied, the buffer comes from a pool.
 Tensor ValueStore::Fresh(int value, DType dtype, const Shape& shape) {
   if (IsOnDeviceSide(value)) return stream_->NewTensor(dtype, shape);
   if (varying_ == nullptr) return Tensor(dtype, shape);
@@ -94,7 +96,8 @@ Tensor& ValueStore::Record(int node, int value, DType dtype, const Shape& shape)
                {Origin::kOwned, static_cast<int>(storages_.size()) - 1});
 }
 
-// Allocates a value that does not fit the memory plan. The next run records again.
+// Allocates a buffer for a value that does not fit the memory plan, and makes the next run record
+// again.
 Tensor& ValueStore::Deviate(int value, DType dtype, const Shape& shape) {
   stale_ = true;
   ++allocations_;
@@ -118,9 +121,10 @@ Tensor& ValueStore::Allocate(int node, int value, DType dtype, const Shape& shap
   return Place(value, Tensor(dtype, shape, arena, storage.offset), placement);
 }
 
-// Returns whether the node may write an output over `input`. This is allowed if `input` is the only
-// value on its storage, and the node is its last reader and reads it by one input only. (A kernel
-// of several outputs reads each input when it makes the output over that input.)
+// Returns whether the node may write an output over `input`. The node may if three conditions hold:
+// no other value is on the storage of `input`, the node is the last reader of `input`, and only one
+// of the node's inputs is this value. (A kernel of several outputs reads each input when it makes
+// the output over that input.)
 bool ValueStore::MayOverwrite(int node, int input, size_t bytes) const {
   const Placement placement = current_[Index(input)];
   if (placement.storage < 0 || program_.last_use[Index(input)] != node) return false;
@@ -137,8 +141,8 @@ Tensor& ValueStore::AllocateOver(int node, int value, int input, DType dtype, co
   if (!planned_) {
     if (!may_overwrite) return Record(node, value, dtype, shape);
   } else {
-    // This value may overwrite only the storage that the plan makes it overwrite, or later values
-    // would overlap it.
+    // The value may overwrite only the storage that the plan has chosen for it. Otherwise later
+    // values of the plan would overlap the value.
     const Placement planned = plan_[Index(value)];
     if (planned.origin != Origin::kOver) return Allocate(node, value, dtype, shape);
     if (!may_overwrite || planned.storage != placement.storage) {
@@ -148,13 +152,13 @@ Tensor& ValueStore::AllocateOver(int node, int value, int input, DType dtype, co
   return Place(value, Tensor(dtype, shape, over.buffer(), over.offset()), placement);
 }
 
-// Returns the storage of the input of a node whose bytes `tensor` shares, or -1 if `tensor` shares
-// the bytes of no input.
+// Returns the storage whose bytes `tensor` shares, if an input of the node is on this storage.
+// Returns -1 if `tensor` shares the bytes of no input.
 int ValueStore::StorageOf(const Tensor& tensor, absl::Span<const int> inputs) const {
   for (const int input : inputs) {
     if (input < 0 || values_[Index(input)].buffer() != tensor.buffer()) continue;
     const int storage = current_[Index(input)].storage;
-    // All storages of an arena share one buffer, so the byte range tells the storage.
+    // All storages of an arena share one buffer, so the storage is found by its byte range.
     if (storage < 0 || !IsInArena(storage)) return storage;
     const size_t begin = storages_[Index(storage)].offset;
     if (tensor.offset() >= begin &&
@@ -168,8 +172,8 @@ int ValueStore::StorageOf(const Tensor& tensor, absl::Span<const int> inputs) co
 void ValueStore::Forward(int value, const Tensor& tensor, absl::Span<const int> inputs) {
   const int storage = StorageOf(tensor, inputs);
   if (storage >= 0 && IsInArena(storage) && plan_[Index(value)].storage != storage) {
-    // The plan may give these bytes to other values while this value lives, so the value gets a
-    // copy.
+    // According to the plan, the forwarded bytes may be reused while this value still lives. So the
+    // value gets a copy of the bytes.
     stale_ = true;
     ++allocations_;
     Place(value, IsOnDeviceSide(value) ? stream_->Clone(tensor) : tensor.Clone(), Placement{});
@@ -197,15 +201,15 @@ void ValueStore::FillBehind(int node) {
     Tensor nan(DType::kUint8, bytes);
     Tensor& filled = storage.on_device ? nan : dead;
     std::fill_n(filled.mutable_data<uint8_t>(), storage.bytes, uint8_t{0xff});
-    // The source of a posted copy must stay until the stream has read it.
+    // `nan` is the source of a posted copy, so it is kept until the end of the run.
     if (!storage.on_device) continue;
     stream_->CopyToDevice(nan, dead);
     fills_.push_back(std::move(nan));
   }
 }
 
-// Computes the offsets of all storages in host memory, or of all on the device, and makes the arena
-// larger if necessary.
+// Computes the offsets of all storages in one memory (the device's or the host's), and makes the
+// memory's arena larger if necessary.
 void ValueStore::PlanArena(bool on_device) {
   std::vector<LiveRange> ranges;
   std::vector<Storage*> placed;

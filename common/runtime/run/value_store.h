@@ -27,27 +27,29 @@
 
 namespace cohort {
 
-// The values of a runner's current run, and the memory plan for later runs. Thread-compatible.
+// The values of a runner's current run, the record of where they are stored, and the memory plan
+// for later runs. Thread-compatible.
 class ValueStore {
  public:
-  // Makes a store. `stream` belongs to the device that some values are on, and outlives the store;
-  // null without a device.
+  // Makes a store. `stream` is the stream of the device on which the program computes, and outlives
+  // the store; null without a device.
   ValueStore(const CompiledProgram& program, AllocateBuffer allocate_outputs, CudaStream* stream);
 
-  // Starts a run; the types and shapes of `inputs` decide whether the plan still holds.
+  // Starts a run. The run follows the memory plan if `inputs` have the types and shapes for which
+  // the plan was made; otherwise it records.
   void Begin(absl::Span<const Tensor> inputs);
   void Bind(int value, const Tensor& tensor) { values_[static_cast<size_t>(value)] = tensor; }
   Tensor& Allocate(int node, int value, DType dtype, const Shape& shape);
-  // Allocates a value in the memory of `input`, which the node reads, if the plan allows it and the
-  // node reads `input` only once.
+  // Allocates a value in the memory of `input`, which the node reads, if `input` is not needed any
+  // more and the plan allows it; otherwise allocates the value like Allocate.
   Tensor& AllocateOver(int node, int value, int input, DType dtype, const Shape& shape);
   void Forward(int value, const Tensor& tensor, absl::Span<const int> inputs);
-  // Drops `values`, which no node after `node` reads.
+  // Drops `values`, which no node after number `node` reads.
   void Release(int node, absl::Span<const int> values);
   // Ends a run that succeeded. If the run has recorded where its values are stored, makes the
   // memory plan.
   void Finish();
-  // Ends a run that failed. The next run records where its values are stored.
+  // Ends a run that failed. The next run must record where its values are stored.
   void Abandon();
   // Makes later runs fill bytes of an arena with NaN after their last use by the plan. For tests.
   void FillDeadMemory() { fill_dead_memory_ = true; }
@@ -91,10 +93,11 @@ class ValueStore {
   void FillBehind(int node);
 
   const CompiledProgram& program_;
-  // The pool for graph outputs, shared with buffers in use, which refer to the pool.
+  // The pool of the buffers of graph outputs, shared with the buffers in use, which return to the
+  // pool.
   const std::shared_ptr<OutputPool> pool_;
-  // The pool for values of runs that record. It is made once shapes were seen to change. Shared
-  // with buffers in use, which refer to the pool.
+  // The pool for values of runs that record. It is made as soon as the inputs' shapes have changed
+  // between runs. Shared with the buffers in use, which return to the pool.
   std::shared_ptr<OutputPool> varying_;
   std::vector<Tensor> values_;
   std::vector<Placement> current_;  // where each value of this run is stored

@@ -14,7 +14,8 @@ namespace cohort {
 
 namespace {
 
-// The stream to which a home of variables posts its updates, one update at a time. Thread-safe.
+// The stream on which a home (a process that keeps variables) updates the variables in a GPU's
+// memory, one update at a time. Thread-safe.
 class UpdateStream {
  public:
   explicit UpdateStream(std::shared_ptr<CudaStream> stream) : stream_(std::move(stream)) {}
@@ -32,8 +33,9 @@ class UpdateStream {
     return MakePostedUpdateKernel(rule, *stream_);
   }
 
-  // Runs one update and waits for its end. MakeKernel of this object returned `kernel`. Errors:
-  // RESOURCE_EXHAUSTED if there is no room for a copy of the gradient; then nothing was updated.
+  // Runs one update and waits for its end. `kernel` must come from this object's MakeKernel.
+  // Errors: RESOURCE_EXHAUSTED if the GPU has no room for a copy of the gradient, in which case
+  // nothing was updated; UNAVAILABLE if the GPU has failed.
   absl::Status Apply(const UpdateKernel& kernel, const UpdateStep& step) {
     MutexLock lock(mutex_);
     if (step.gradient.empty() || stream_->Reaches(step.gradient.data())) {
@@ -50,8 +52,9 @@ class UpdateStream {
     const size_t count = step.gradient.size();
     const std::shared_ptr<Buffer> copy = stream_->Upload(
         {reinterpret_cast<const std::byte*>(step.gradient.data()), count * sizeof(float)});
-    // Without this return, the kernel would apply missed steps on the processor, and GpuKernel's
-    // fallback would apply the same steps again.
+    // If there was no room for the copy, the kernel must not start: it would make up for missed
+    // steps on the processor, and GpuKernel::Apply, which then updates on the processor, would do
+    // so a second time.
     if (!stream_->status().ok()) return;
     UpdateStep there = step;
     there.gradient = {reinterpret_cast<const float*>(copy->data()), count};
@@ -76,8 +79,9 @@ class GpuKernel : public UpdateKernel {
             std::unique_ptr<UpdateKernel> here)
       : stream_(std::move(stream)), posted_(std::move(posted)), here_(std::move(here)) {}
 
-  // Applies the update on the GPU, or on the processor if the GPU has no room for a copy of the
-  // gradient: the processor reads the gradient in place.
+  // Applies the update on the GPU. If the GPU has no room for a copy of the gradient, applies the
+  // update on the processor, which reads the gradient in place. If the GPU has failed, ends the
+  // process.
   void Apply(const UpdateStep& step) const override {
     const absl::Status status = stream_->Apply(*posted_, step);
     if (absl::IsResourceExhausted(status)) return here_->Apply(step);
@@ -89,10 +93,10 @@ class GpuKernel : public UpdateKernel {
   }
 
  private:
-  // The stream, shared with the memory and its other kernels.
+  // The stream, shared with the memory and with the memory's other kernels.
   const std::shared_ptr<UpdateStream> stream_;
   const std::unique_ptr<UpdateKernel> posted_;
-  const std::unique_ptr<UpdateKernel> here_;  // the processor's kernel
+  const std::unique_ptr<UpdateKernel> here_;  // the kernel of the same rule on the processor
 };
 
 class GpuMemory : public VariableMemory {
@@ -120,8 +124,8 @@ absl::StatusOr<std::shared_ptr<VariableMemory>> OpenGpuMemory(const CudaTable& t
                                                               int32_t device) {
   ASSIGN_OR_RETURN(std::shared_ptr<CudaStream> opened, CudaStream::Open(table, device));
   const auto stream = std::make_shared<UpdateStream>(std::move(opened));
-  // The trial allocation refuses a device without unified memory now, and not only at the first
-  // variable.
+  // A trial allocation, so that a device without unified memory is refused when the memory is
+  // opened and not only at the first variable.
   const auto tried = stream->Allocate(1);
   if (!tried.ok()) {
     return absl::FailedPreconditionError(

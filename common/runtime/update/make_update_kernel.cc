@@ -10,7 +10,7 @@
 #include "common/runtime/update/optimizer_kernel.h"
 
 // Sources of the formulas: keras/src/optimizers/{sgd,adagrad,rmsprop,adam,adamax,nadam,adadelta,
-// ftrl}.py, `update_step`; for weight decay and averages, base_optimizer.py. Keras differs from
+// ftrl}.py, `update_step`; weight decay and averages are in base_optimizer.py. Keras differs from
 // other libraries in two choices: the momentum slot includes the learning rate, and the epsilon of
 // Adagrad and RMSprop is under the root.
 
@@ -36,8 +36,8 @@ class SgdKernel : public OptimizerKernel {
 
   void CatchUp(const UpdateStep& step, const MissedSteps& missed) const override {
     if (momentum_ == 0) return LoseLoop(SpanOf(step, missed));
-    // Without momentum_of_gradients the momentum slot includes the learning rate. Nesterov's
-    // look-ahead multiplies the move by the momentum once more.
+    // Without momentum_of_gradients the momentum slot includes the learning rate. With Nesterov,
+    // each missed step moves the value by momentum * m instead of m.
     const double rate = (of_gradients_ ? -step.learning_rate : 1) * (nesterov_ ? momentum_ : 1);
     MoveLoop(SpanOf(step, missed), Slot(step, 0).in,
              static_cast<float>(rate * missed.Moves(momentum_)));
@@ -68,15 +68,16 @@ class AdagradKernel : public OptimizerKernel {
   }
 
   void ApplyRows(absl::Span<const RowUpdate> rows, UpdateStep& step) const override {
-    // AdagradRowsLoop supports no moving average, no missed steps, and no slot with one accumulator
-    // for each row.
+    // AdagradRowsLoop cannot update a moving average, make up for missed steps, or use one
+    // accumulator for each row. In these cases the rows are updated one after the other.
     if (per_row_ || !is_rule_alone()) return OptimizerKernel::ApplyRows(rows, step);
     AdagradRowsLoop(rows, {static_cast<int64_t>(step.row_width), DecayOf(step)},
                     {static_cast<float>(step.learning_rate), epsilon_, outside_});
   }
 
   void CatchUp(const UpdateStep& step, const MissedSteps& missed) const override {
-    // Missed steps had no gradient, so they added nothing to the accumulator.
+    // The missed steps had no gradient, so only weight decay changes the value, and the accumulator
+    // stays.
     LoseLoop(SpanOf(step, missed));
     KeepSlot(step.slots[0]);
   }
@@ -86,8 +87,8 @@ class AdagradKernel : public OptimizerKernel {
   const bool outside_;
 };
 
-// The kernel of RMSprop. Slots are found by name, because the options momentum and centered each
-// add a slot.
+// The kernel of RMSprop. Slots are found by name, because their numbers depend on the options
+// momentum and centered, each of which adds a slot.
 class RmspropKernel : public OptimizerKernel {
  public:
   explicit RmspropKernel(const KernelOptions& options)
@@ -174,14 +175,14 @@ class FtrlKernel : public OptimizerKernel {
 
  private:
   void ApplyRule(const UpdateStep& step) const override {
-    // FTRL's formula divides by the learning rate, which may be 0 at the end of a schedule. At a
-    // rate of 0 the value and the slots stay as they are.
+    // FTRL's formula divides by the learning rate, which may be 0 at the end of a schedule. With a
+    // learning rate of 0, the value and the slots stay as they are.
     if (step.learning_rate == 0) return KeepAll(step);
     Run(&UpdatesLaunches::ftrl, {SpanOf(step), {Slot(step, 0), Slot(step, 1)}, RatesOf(step)});
   }
 
   void CatchUp(const UpdateStep& step, const MissedSteps& missed) const override {
-    // At a learning rate of 0 the value and the slots stay as they are, as in ApplyRule.
+    // With a learning rate of 0, the value and the slots stay as they are, as in ApplyRule.
     if (step.learning_rate == 0) return KeepAll(step);
     MissedFtrlLoop(SpanOf(step), {Slot(step, 0), Slot(step, 1)}, RatesOf(step), missed.count);
   }
@@ -199,8 +200,8 @@ class FtrlKernel : public OptimizerKernel {
   const double beta_;
 };
 
-// The betas of Adam, Adamax and Nadam. Bias corrections are computed in double, because 1 - 0.999
-// in float32 is already off by 1e-5 of its value.
+// The decay rates beta_1 and beta_2, and the epsilon, of Adam, Adamax and Nadam. Bias corrections
+// are computed in double, because 1 - 0.999 in float32 is already off by 1e-5 of its value.
 struct Betas {
   explicit Betas(const proto::UpdateRule& rule)
       : first(ParameterOf(rule, "beta_1")),
@@ -212,7 +213,8 @@ struct Betas {
     return 1 - std::pow(beta, static_cast<double>(t));
   }
 
-  // Multiplies m and u by the factors of the missed steps, which have no gradient.
+  // Multiplies the slots m and u by beta_1^k and beta_2^k for k missed steps, which have no
+  // gradient.
   void Fade(const UpdateStep& step, const MissedSteps& missed) const {
     ScaleSlot(step, 0, missed.Scale(first));
     ScaleSlot(step, 1, missed.Scale(second));
@@ -240,8 +242,9 @@ class AdamKernel : public OptimizerKernel {
           static_cast<float>(1 - betas_.second), betas_.epsilon}});
   }
 
-  // Moves the value by the missed steps, then lets the slots m and u fade. AMSGrad's largest u does
-  // not fade, so AMSGrad's moves fade as m does; Adam's moves fade as m / sqrt(u) does.
+  // Moves the value by the missed steps, and then shrinks the slots m and u. Without AMSGrad, the
+  // moves shrink from step to step as m / sqrt(u) does. With AMSGrad, they shrink as m does,
+  // because the largest u does not shrink.
   void CatchUp(const UpdateStep& step, const MissedSteps& missed) const override {
     const double fade = amsgrad_ ? betas_.first : betas_.first / std::sqrt(betas_.second);
     MoveByRootLoop(SpanOf(step, missed), {Slot(step, 0), Slot(step, amsgrad_ ? 2 : 1), {}},
@@ -250,7 +253,7 @@ class AdamKernel : public OptimizerKernel {
     if (amsgrad_) KeepSlot(step.slots[2]);
   }
 
-  // Returns the learning rate times both bias corrections.
+  // Returns alpha of Adam's formula (updates.h): the learning rate times both bias corrections.
   double Alpha(const UpdateStep& step) const {
     return step.learning_rate * std::sqrt(Betas::Correction(betas_.second, step.step)) /
            Betas::Correction(betas_.first, step.step);
@@ -275,7 +278,8 @@ class AdamaxKernel : public OptimizerKernel {
   }
 
   void CatchUp(const UpdateStep& step, const MissedSteps& missed) const override {
-    // Adamax moves a value by m / u, and this quotient shrinks by beta_1 / beta_2 a step.
+    // Adamax moves a value by m / u. In each missed step this quotient shrinks by the factor beta_1
+    // / beta_2.
     const double moves = missed.Moves(betas_.first / betas_.second);
     MoveByNormLoop(SpanOf(step, missed), {Slot(step, 0), Slot(step, 1)},
                    {static_cast<float>(Rate(step) * moves), betas_.epsilon});
@@ -321,7 +325,7 @@ class NadamKernel : public OptimizerKernel {
 
   NadamRates RatesOf(const UpdateStep& step) const {
     const double t = static_cast<double>(step.step);
-    // The momenta of this step and of the next step, Keras's u_t and u_t_1.
+    // The momenta of this step and of the next step, which Keras calls u_t and u_t_1.
     const double now = betas_.first * Schedule(t);
     const double next = betas_.first * Schedule(t + 1);
     const double product =
@@ -352,8 +356,8 @@ class AssignAddKernel : public UpdateKernel {
   CudaStream* const stream_;
 };
 
-// Makes the kernel of an update rule, which posts to `stream`, or runs on the processor if `stream`
-// is null.
+// Makes the kernel of an update rule. The kernel posts its loops to `stream`, or runs on the
+// processor if `stream` is null.
 absl::StatusOr<std::unique_ptr<UpdateKernel>> Make(const proto::UpdateRule& rule,
                                                    CudaStream* stream) {
   ASSIGN_OR_RETURN(const UpdateRuleSpec spec, DescribeUpdateRule(rule));

@@ -15,9 +15,9 @@ class CudaStream;
 absl::StatusOr<std::unique_ptr<UpdateKernel>> MakeUpdateKernel(const proto::UpdateRule& rule);
 
 // Makes a kernel for dense updates on a device. Apply posts its loops to `stream`, which outlives
-// the kernel, and returns; the caller then waits for the stream, which returns the first failure.
-// Gradients must be in memory that the stream's device reaches; values and slots are unified memory
-// (cuda_stream.h). Errors: those of MakeUpdateKernel.
+// the kernel, and returns without waiting; the caller then calls the stream's Wait, which returns
+// the first failure. Gradients must be in memory that the stream's device reaches; values and slots
+// are unified memory (cuda_stream.h). Errors: those of MakeUpdateKernel.
 absl::StatusOr<std::unique_ptr<UpdateKernel>> MakePostedUpdateKernel(const proto::UpdateRule& rule,
                                                                      CudaStream& stream);
 

@@ -14,7 +14,8 @@ double MissedSteps::Lost() const {
   return decay < 1 ? -std::expm1(count * std::log1p(-decay)) : 1 - std::pow(1 - decay, count);
 }
 
-// Returns the sum of a geometric series, r (a^k - r^k) / (a - r) with a = 1 - decay.
+// Returns the sum over j = 1 ... k of a^(k-j) r^j, with a = 1 - decay and k = count. The sum of
+// this geometric series is r (a^k - r^k) / (a - r).
 double MissedSteps::Moves(double r) const {
   const double a = 1 - decay;
   // For a = r the quotient would be 0 / 0, but then all k summands of the series are r^k.
@@ -72,14 +73,15 @@ void MissedFtrlLoop(const UpdateSpan& span, const FtrlSlots& slots, const FtrlRa
   const auto [sum_in, sum_out] = slots.accumulator;
   const auto [linear_in, linear_out] = slots.linear;
   for (int64_t i = 0; i < count; ++i) {
-    // The first missed step moves z by the shrinkage of the value before all missed steps.
+    // In the first missed step, FTRL's z grows by two_shrinkage times the value from before all
+    // missed steps, after weight decay.
     const float z = linear_in[i] + rates.two_shrinkage * Decayed(in[i], decay);
     const float clipped = std::clamp(z, -rates.l1, rates.l1);
     const float root =
         rates.power == 0.5f ? std::sqrt(sum_in[i]) : std::pow(sum_in[i], rates.power);
     const float divisor = root * rates.inverse_learning_rate + rates.two_l2;
-    // The further missed steps shrink only the part of z beyond l1, since the value depends on that
-    // part alone.
+    // The further missed steps shrink only the part of FTRL's z beyond l1, since the value depends
+    // only on this part.
     float beyond = z - clipped;
     // The power is computed in double, since it amplifies the rounding error of its base.
     if (rates.two_shrinkage != 0) {

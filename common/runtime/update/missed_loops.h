@@ -1,9 +1,9 @@
 #pragma once
 
 // The effect of steps without a gradient on rows, in closed form. A variable with lazily
-// compensated sparse updates (common/program/update_rule.h) skips these steps for rows that are in
-// no push, and makes up for them later. One step takes the share `decay` of a value and scales a
-// momentum m by b, and the momentum moves the value; so after k steps
+// compensated sparse updates (common/program/update_rule.h) skips these steps for rows that no push
+// contains, and makes up for the skipped steps later. One step takes the share `decay` of a value
+// and scales a momentum m by b, and the momentum moves the value; so after k steps
 //
 //     m_k = b^k m,   v_k = (1 - decay)^k v + rate x sum over j = 1 ... k of (1 - decay)^(k-j) r^j,
 //
@@ -19,7 +19,7 @@
 
 namespace cohort {
 
-// The number of steps that a row has missed, and the formulas' factors for that number.
+// The number of steps that a row has missed, and the factors that follow from this number.
 struct MissedSteps {
   double count = 0;
   double decay = 0;  // the share of the value that weight decay takes in one step
@@ -41,14 +41,16 @@ struct MissedSteps {
 void LoseLoop(const UpdateSpan& span);
 // Reduces the value by the share span.decay, then computes v += rate m.
 void MoveLoop(const UpdateSpan& span, const float* m, float rate);
-// The factors of MoveByRootLoop, which computes v -= rate m / (sqrt(u scale) + epsilon).
+// The rates of MoveByRootLoop. The loop reduces the value by the share span.decay, and then
+// computes v -= rate m / (sqrt(u scale) + epsilon).
 struct RootMoveRates {
   float rate;
   float scale;
   float epsilon;
 };
 void MoveByRootLoop(const UpdateSpan& span, const AdamSlots& slots, const RootMoveRates& rates);
-// The factors of MoveByNormLoop, which computes v -= rate m / (u + epsilon).
+// The rates of MoveByNormLoop. The loop reduces the value by the share span.decay, and then
+// computes v -= rate m / (u + epsilon).
 struct NormMoveRates {
   float rate;
   float epsilon;

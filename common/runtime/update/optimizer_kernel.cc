@@ -10,9 +10,9 @@ namespace cohort {
 
 namespace {
 
-// The number of elements that are updated at a time if the rule keeps a moving average. An average
-// needs a second pass over the value; a part of this size stays in the processor's first-level
-// cache, so memory is still read and written only once.
+// The number of elements that are updated at a time if the rule keeps a moving average. The moving
+// average needs a second pass over the value. A part of this size stays in the processor's
+// first-level cache during both passes, so memory is read and written only once.
 constexpr size_t kPartElements = 1024;
 
 template <typename T>
@@ -28,24 +28,25 @@ void TakePart(const UpdateStep& step, size_t begin, size_t count, UpdateStep& pa
   part.value_out = step.value_out.subspan(begin, count);
   for (size_t i = 0; i < step.slots.size(); ++i) {
     const SlotSpans& slot = step.slots[i];
-    // A slot may have one element for each row instead of one for each element.
+    // A slot has either one element for each element of the value, or one for each row.
     const size_t width = step.gradient.size() / slot.in.size();
     part.slots[i] = {slot.in.subspan(begin / width, count / width),
                      slot.out.subspan(begin / width, count / width)};
   }
 }
 
-// Converts a row's last step to and from the form in the slot: a whole number, stored as the bits
-// of a float, because a float has too few digits for a step.
+// Convert the step of a row's last update from and to the number in the slot kLastStepSlot. The
+// step is stored as a uint32 in the bits of a float, because a float's value has too few digits for
+// a step.
 uint64_t StepOf(float bits) { return std::bit_cast<uint32_t>(bits); }
 float BitsOf(uint64_t step) {
   constexpr uint64_t kMax = std::numeric_limits<uint32_t>::max();
   return std::bit_cast<float>(static_cast<uint32_t>(std::min(step, kMax)));
 }
 
-// Returns the number of steps that a row has missed between its last step, `last`, and `step`.
-// Pushes come in any order, so the row may already have seen a later step; then it has missed
-// nothing.
+// Returns the number of steps that a row has missed between its last update (`last`, as stored in
+// the slot) and `step`. Pushes come in any order, so the row may already have seen a later step;
+// then it has missed nothing.
 uint64_t MissedSince(float last, uint64_t step) {
   const uint64_t seen = StepOf(last);
   return step > seen + 1 ? step - seen - 1 : 0;
@@ -125,7 +126,8 @@ void OptimizerKernel::Apply(const UpdateStep& step) const {
     const uint64_t missed = MissedSince(last.in[begin], step.step);
     size_t end = begin + 1;
     while (end < rows && MissedSince(last.in[end], step.step) == missed) ++end;
-    // all rows are alike, as in a sparse push: saves a copy of the spans
+    // If all rows have missed the same number of steps, as in a sparse push, `step` is used without
+    // a copy of its spans.
     if (end - begin == rows) {
       ApplyAfter(missed, step);
       break;
@@ -145,7 +147,7 @@ void OptimizerKernel::ApplyAfter(uint64_t missed, const UpdateStep& step) const 
   if (missed == 0) return ApplyOnce(step);
   const MissedSteps steps = {static_cast<double>(missed), weight_decay_ * step.learning_rate};
   // The moving average is updated first, while `value_in` still has the value from before the
-  // missed steps, towards which those steps move the average.
+  // missed steps, because the missed steps move the average towards this value.
   if (use_average_) {
     const double share = 1 - std::pow(1 - average_share_, steps.count);
     RunLoop(
@@ -161,7 +163,7 @@ void OptimizerKernel::ApplyAfter(uint64_t missed, const UpdateStep& step) const 
 
 void OptimizerKernel::ApplyOnce(const UpdateStep& step) const {
   const size_t part = std::max<size_t>(kPartElements / step.row_width, 1) * step.row_width;
-  // On a device the loops run over the whole value, because each part would need further launches.
+  // On a device the loops run over the whole value: to update it in parts would take more launches.
   if (!use_average_ || stream_ != nullptr || step.gradient.size() <= part) {
     ApplyRule(step);
     if (use_average_) UpdateAverage(step);

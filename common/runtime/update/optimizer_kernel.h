@@ -1,8 +1,8 @@
 #pragma once
 
 // The part that the kernels of all optimizers share: weight decay, the moving average, and the
-// steps that a row has missed. A derived kernel adds the rule itself: the effect of one step, and
-// the effect of many steps without a gradient.
+// steps that a row has missed. A derived class adds the rule itself: the effect of one step, and
+// the effect of several steps without a gradient.
 //
 // The loops of a step run on the processor at once, or they are posted to a device's stream and use
 // memory that both the processor and the device reach. Only the processor makes up for the steps
@@ -31,10 +31,11 @@ void RunLoopOn(CudaStream* stream, Launcher<Update> UpdatesLaunches::*launch,
 struct KernelOptions {
   const proto::UpdateRule& rule;
   const UpdateRuleSpec& spec;
-  CudaStream* stream;  // outlives the kernel; null: the kernel computes on the processor
+  CudaStream* stream;  // must outlive the kernel; null: the kernel computes on the processor
 };
 
-// The base class of the optimizers' kernels. Immutable; thread-safe where the stream is.
+// The base class of the optimizers' kernels. Immutable; thread-safe without a stream, and with a
+// stream as thread-safe as the stream.
 class OptimizerKernel : public UpdateKernel {
  public:
   explicit OptimizerKernel(const KernelOptions& options);
@@ -48,21 +49,21 @@ class OptimizerKernel : public UpdateKernel {
     RunLoopOn(stream_, launch, update);
   }
   UpdateSpan SpanOf(const UpdateStep& step) const;
-  // Returns the span of `step`, with the share that weight decay takes in all missed steps as its
-  // decay.
+  // Returns the value's spans in `step`. The decay of the result is the share that weight decay
+  // takes of the value in all missed steps together.
   static UpdateSpan SpanOf(const UpdateStep& step, const MissedSteps& missed);
   float DecayOf(const UpdateStep& step) const {
     return static_cast<float>(weight_decay_ * step.learning_rate);
   }
-  // Returns true if the rule keeps neither a moving average nor the last step of each row, so that
-  // a step consists of the rule alone.
+  // Returns true if a step consists of the rule alone: the rule keeps neither a moving average nor
+  // the last step of each row.
   bool is_rule_alone() const { return !use_average_ && last_step_ < 0; }
 
  private:
   virtual void ApplyRule(const UpdateStep& step) const = 0;
-  // Applies missed steps, which have no gradient. Reads every `in` span of the value and of the
-  // rule's own slots, and writes the `out` span that belongs to it. All missed steps use the
-  // learning rate of `step`.
+  // Applies the missed steps `missed`, which have no gradient, with the learning rate of `step`.
+  // Reads the `in` spans of the value and of the rule's own slots, and writes all their `out`
+  // spans.
   virtual void CatchUp(const UpdateStep& step, const MissedSteps& missed) const = 0;
 
   // Applies `missed` missed steps and then `step` to rows that have all missed the same number of
@@ -74,7 +75,8 @@ class OptimizerKernel : public UpdateKernel {
   CudaStream* const stream_;
   const double weight_decay_;
   const bool use_average_;
-  const float average_share_;  // the share of the new value in the moving average
+  // The weight of the new value in the moving average, 1 - ema_momentum.
+  const float average_share_;
   // The number of steps after which the average overwrites the value; 0: never.
   const uint64_t overwrite_every_;
   const int last_step_;  // index of the slot kLastStepSlot, or -1 if the rule has no such slot
@@ -87,7 +89,7 @@ SlotSpan Slot(const UpdateStep& step, size_t index, size_t width = 1);
 int IndexOfSlot(const UpdateRuleSpec& spec, const std::string& name);
 float FloatOf(const proto::UpdateRule& rule, const char* name);
 
-// Copies a slot unchanged from its `in` to its `out`.
+// Copies the `in` of a slot to the slot's `out`.
 void KeepSlot(const SlotSpans& slot);
 void KeepAll(const UpdateStep& step);
 void ScaleSlot(const UpdateStep& step, size_t index, double factor);

@@ -12,10 +12,11 @@ namespace cohort {
 
 namespace {
 
-// The number of gradient elements that are gathered for one update of consecutive rows. They fit in
-// the processor's first-level cache.
+// The number of gradient elements that UpdateAllRows gathers for one update of consecutive rows.
+// They fit in the processor's first-level cache.
 constexpr size_t kSweptElements = 1024;
-// The number of rows whose memory is prefetched while the previous rows are updated.
+// The number of rows that UpdateSomeRows updates at a time, while it prefetches the memory of as
+// many further rows.
 constexpr size_t kFetchedRows = 16;
 
 }  // namespace
@@ -25,7 +26,7 @@ MergedRows::MergedRows(absl::Span<const int64_t> rows, absl::Span<const float> g
     : width_(width) {
   COHORT_CHECK(width > 0 && gradients.size() == rows.size() * width, "a row of gradients each");
   rows_.reserve(rows.size());
-  // Workers push strictly ascending rows; such rows need no sorting and no adding.
+  // Workers push rows in strictly ascending order. Such rows are neither sorted nor added up.
   const bool ascending =
       std::adjacent_find(rows.begin(), rows.end(), std::greater_equal<>()) == rows.end();
   if (!ascending) {
@@ -36,13 +37,14 @@ MergedRows::MergedRows(absl::Span<const int64_t> rows, absl::Span<const float> g
 }
 
 // Sorts the gradients by row and adds the gradients of each row in the order in which they were
-// pushed. Sorting pairs of (row, position in the push) gives both orders at once.
+// pushed. Sorting pairs of (row, position in the push) brings the rows, and the gradients of each
+// row, into order.
 void MergedRows::MergeUnsorted(absl::Span<const int64_t> rows, const float* gradients) {
   std::vector<std::pair<int64_t, size_t>> order;
   order.reserve(rows.size());
   for (size_t i = 0; i < rows.size(); ++i) order.emplace_back(rows[i], i);
   std::sort(order.begin(), order.end());
-  // Counts the rows with more than one gradient, each of which needs a sum.
+  // Counts the rows that have more than one gradient: each of them needs a sum.
   size_t repeated = 0;
   for (size_t i = 0; i + 1 < order.size(); ++i) {
     const bool first = i == 0 || order[i - 1].first != order[i].first;
@@ -69,7 +71,8 @@ void MergedRows::MergeUnsorted(absl::Span<const int64_t> rows, const float* grad
 void UpdateSomeRows(const UpdateKernel& kernel, const MergedRows& gradients, UpdateStep& step,
                     RowPlace place) {
   COHORT_CHECK(step.slots.size() <= kRowSlotsMax, "a rule with so many slots");
-  // Two groups of rows take turns: one group is prefetched while the other is updated.
+  // Two batches of rows take turns: the memory of one batch is prefetched while the other batch is
+  // updated.
   std::array<std::array<RowUpdate, kFetchedRows>, 2> groups;
   size_t found = 0;
   const auto find = [&](std::array<RowUpdate, kFetchedRows>& group) {

@@ -1,8 +1,8 @@
 #pragma once
 
 // A sparse push: gradients for some rows of a slice. The rule's sparse mode
-// (common/program/update_rule.h) decides what happens to the rows that are not in the push; this
-// file carries it out.
+// (common/program/update_rule.h) decides what happens to the rows that are not in the push.
+// UpdateSomeRows leaves them as they are; UpdateAllRows gives them gradients of zeros.
 
 #include <cstdint>
 #include <vector>
@@ -14,8 +14,8 @@
 namespace cohort {
 
 // The rows of a push in ascending order, each with the sum of all its gradients: (g1 + g2) + g3 in
-// the order in which they were pushed, as TensorFlow adds them. Refers to the memory of the
-// gradients that it was made from. Thread-compatible.
+// the order in which they were pushed, as TensorFlow adds them. The object refers to the memory of
+// the pushed gradients. Thread-compatible.
 class MergedRows {
  public:
   // Merges `gradients`, which have `width` > 0 elements for each of `rows`. The rows may come in
@@ -40,22 +40,22 @@ class MergedRows {
 };
 
 // A function that sets `place` to the memory of the value and slots of one row, which are changed
-// in place. It is called for rows in ascending order, some rows ahead of their updates. Each place
-// stays valid until the last row has been updated.
+// in place. The function is called for rows in ascending order, some rows ahead of their updates.
+// Each place must stay valid until the last row has been updated.
 using RowPlace = absl::FunctionRef<void(size_t row, RowUpdate& place)>;
 
-// Updates only the rows that have gradients. `step` has the learning rate and all else that is the
-// same for all rows, as UpdateKernel::ApplyRows takes it.
+// Updates only the rows that have gradients. `step` has the learning rate and everything else that
+// all rows have in common (UpdateKernel::ApplyRows).
 void UpdateSomeRows(const UpdateKernel& kernel, const MergedRows& gradients, UpdateStep& step,
                     RowPlace place);
 
 // A function that sets the value and slot spans of `step` to as many rows from row `first` on as
-// are contiguous in memory, at most `count`, and returns their number. It is called for rows in
-// ascending order.
+// are contiguous in memory, at most `count`, and returns their number. The function is called for
+// rows in ascending order.
 using RowMemory = absl::FunctionRef<size_t(size_t first, size_t count, UpdateStep& step)>;
 
 // Updates all `num_rows` rows; a row without a gradient gets a gradient of zeros. `step` has the
-// learning rate and all else that is the same for all rows.
+// learning rate and everything else that all rows have in common.
 void UpdateAllRows(const UpdateKernel& kernel, const MergedRows& gradients, size_t num_rows,
                    UpdateStep& step, RowMemory memory);
 

@@ -3,8 +3,7 @@
 // Applies a pushed gradient to the rows of a slice. common/program/update_rule.h defines the slots
 // of an update rule and their start values; kernels do the arithmetic, in Keras's form (the
 // formulas and their sources are in rules/updates.h). The order is Keras's, too: weight decay, the
-// rule, the moving average. Kernels are plain functions over spans of rows: a ps calls them, and
-// the ApplyUpdate operator wraps them.
+// rule, the moving average. A kernel is a pure function over spans of rows.
 
 #include <cstdint>
 #include <memory>
@@ -30,8 +29,8 @@ struct UpdateStep {
   absl::Span<float> value_out;
   std::vector<SlotSpans> slots;
   double learning_rate = 0;
-  uint64_t step = 1;     // t of the update rules' formulas; the first step is 1
-  size_t row_width = 1;  // the number of elements in a row; only rules with a slot per row read it
+  uint64_t step = 1;     // the step, t in the formulas of the update rules; the first step is 1
+  size_t row_width = 1;  // the number of elements in a row of the variable
 };
 
 // One row anywhere in memory, which is updated in place.
@@ -47,9 +46,9 @@ class UpdateKernel {
  public:
   virtual ~UpdateKernel() = default;
   virtual void Apply(const UpdateStep& step) const = 0;
-  // Updates rows that lie anywhere in memory, one after the other. `step` has what all rows have in
-  // common, including the row width and the lengths of the slots' spans. The call changes where the
-  // spans of `step` point.
+  // Updates rows that lie anywhere in memory, one after the other. `step` has everything that all
+  // rows have in common, including the row width and the lengths of the slots' spans. The call may
+  // change where the spans of `step` point.
   virtual void ApplyRows(absl::Span<const RowUpdate> rows, UpdateStep& step) const;
 };
 

@@ -46,9 +46,9 @@ COHORT_INLINE void AdagradRows(absl::Span<const RowUpdate> rows, const RowsSpan&
   }
 }
 
-// The number of elements that are computed at a time in a row; the rest of the row is computed one
-// by one. Rows are short, and the code that a compiler puts around a loop of unknown length costs
-// as much as the row itself.
+// The number of elements of a row that are computed at a time; the remaining elements are computed
+// one by one. Rows are short, and the code that a compiler puts around a loop of unknown length
+// costs as much as the row itself.
 constexpr int64_t kPiece = 16;
 
 // Returns the sum of the squares of `count` values. The order of additions does not depend on the
@@ -68,7 +68,7 @@ COHORT_INLINE float SumOfSquares(const float* values, int64_t count) {
   return sum;
 }
 
-// Updates the row that begins at element `begin` of `span`: v -= rate g.
+// Updates the row that begins at element `begin` of `span`: v -= rate g, after weight decay.
 COHORT_INLINE void UpdateRow(const UpdateSpan& span, int64_t begin, int64_t width, float rate) {
   const float* const gradient = span.gradient + begin;
   const float* const in = span.value_in + begin;
@@ -105,16 +105,16 @@ COHORT_SIMD void AdagradRowsLoop(absl::Span<const RowUpdate> rows, const RowsSpa
                              : AdagradRows<false>(rows, span, rates);
 }
 
-// Updates a group of rows in three passes: sums of squares, rates, values. The roots and quotients
-// of many rows are computed at once, and no row waits for the root and quotient of the row before
-// it. A group is small enough that the processor, which prefetches memory that is read in order,
-// continues its prefetch from group to group.
+// Updates a few rows at a time in three passes: one computes the rows' sums of squares, one their
+// rates, and one the values. The roots and quotients of many rows are computed at once, and no row
+// waits for the root and quotient of the row before it. The rows of three passes are so few that
+// the processor, which prefetches memory that is read in order, does not stop prefetching.
 COHORT_SIMD void RunLoop(const RowwiseAdagradUpdate& update) {
   const auto [span, accumulator, width, rates] = update;
   const auto [gradient, in, out, count, decay] = span;
   const auto [sum_in, sum_out] = accumulator;
   const auto [learning_rate, epsilon, outside] = rates;
-  // Row-wise Adagrad adds the mean of the squares to the accumulator, not their sum.
+  // Row-wise Adagrad adds the mean, not the sum, of a row's squared gradients to the accumulator.
   const float share = 1.0f / static_cast<float>(width);
   constexpr int64_t kRowsAtOnceMax = 64;
   constexpr int64_t kElementsAtOnce = 128;

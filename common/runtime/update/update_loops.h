@@ -22,8 +22,8 @@ void RunLoop(const AddUpdate& update);
 void RunLoop(const AverageUpdate& update);
 void RunLoop(const KeepUpdate& update);
 
-// The shape that AdagradRowsLoop needs: the row width, and the share that weight decay takes of
-// each value.
+// What all rows of one call of AdagradRowsLoop have in common: the row width, and the share that
+// weight decay takes of each value.
 struct RowsSpan {
   int64_t width;
   float decay;

@@ -20,7 +20,8 @@ class HostVariableMemory : public VariableMemory {
 }  // namespace
 
 const std::shared_ptr<VariableMemory>& HostMemory() {
-  // The object is never destroyed: kernels and buffers may still use it when the process exits.
+  // The object of the host's memory is never destroyed, because kernels and buffers may still use
+  // it while the process exits.
   static const auto& memory = *new std::shared_ptr<VariableMemory>(new HostVariableMemory);
   return memory;
 }

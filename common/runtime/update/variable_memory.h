@@ -2,8 +2,8 @@
 
 // The memory in which a home keeps a variable (host memory or the memory of a GPU), with the
 // kernels that update the variable there. The processor can read and write both kinds of memory
-// like any other memory while no update runs. For a GPU's memory such access is correct but slow,
-// so what is done in every step runs on the GPU.
+// like any other memory while no update runs. The processor's access to a GPU's memory is correct
+// but slow, so the work of every step runs on the GPU.
 
 #include <cstddef>
 #include <functional>
@@ -17,8 +17,8 @@
 
 namespace cohort {
 
-// The allocator of variables' buffers and the maker of their update kernels. Immutable;
-// thread-safe. Outlives its buffers and kernels.
+// The allocator of the buffers of variables, and the factory of the kernels that update them.
+// Immutable; thread-safe. Outlives its buffers and kernels.
 class VariableMemory {
  public:
   virtual ~VariableMemory() = default;
@@ -31,13 +31,14 @@ class VariableMemory {
   virtual absl::StatusOr<std::unique_ptr<UpdateKernel>> MakeKernel(
       const proto::UpdateRule& rule) = 0;
 
-  // Returns whether the bytes of a value are contiguous in memory. In that case one launch updates
-  // the whole value, and a program on the device reads it in place. Otherwise a value is divided
-  // into pages.
+  // Returns whether the bytes of a value are contiguous in memory. A contiguous value is updated by
+  // one launch, and a program on the device reads it in place. Otherwise a value is divided into
+  // pages.
   virtual bool in_one_piece() const = 0;
 };
 
-// Returns host memory as a home of variables. The object lives to the end of the process.
+// Returns the memory of the host as memory for variables. The returned object lives to the end of
+// the process.
 const std::shared_ptr<VariableMemory>& HostMemory();
 
 // Finds the memory of a device by the device's name: "gpu:1", or a name of the processor, including

@@ -12,10 +12,11 @@ namespace cohort {
 
 namespace {
 
-// A process that is short of descriptors logs the shortage at most once in this interval.
+// The interval in which a process that is short of descriptors or memory logs the shortage at most
+// once.
 constexpr std::chrono::minutes kLogInterval{1};
 
-// Returns whether accept failed for want of descriptors or memory, which may pass.
+// Returns whether accept4 failed for want of descriptors or memory. Such a failure may pass.
 bool IsShortage(int error) {
   return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
 }
@@ -41,12 +42,12 @@ std::shared_ptr<Acceptor> Acceptor::Start(std::shared_ptr<IoLoop> loop, UniqueFd
 
 void Acceptor::OnEvents(uint32_t events) {
   MutexLock lock(mutex_);
-  // The lock is held while `take` runs, so that Close waits until `take` has returned.
+  // The lock is held while `take` runs, so that Close can only return after `take` has returned.
   while (socket_.ok()) {
     UniqueFd accepted = options_.accept(socket_);
     if (!accepted.ok()) {
       // An error other than a shortage concerns one connection, or says that no connection waits.
-      // The loop calls OnEvents again when one waits.
+      // The loop calls OnEvents again when a connection waits.
       if (IsShortage(errno)) Rest(errno);
       return;
     }
@@ -55,8 +56,8 @@ void Acceptor::OnEvents(uint32_t events) {
 }
 
 void Acceptor::Rest(int error) {
-  // The listening socket stays readable, so watching it during the pause would keep the loop's
-  // thread busy.
+  // A listening socket with waiting connections stays readable, so watching it during the pause
+  // would keep the loop's thread busy.
   loop_->Change(*this, 0);
   const auto now = std::chrono::steady_clock::now();
   rested_->FireBy(now + options_.rest);

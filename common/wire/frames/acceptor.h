@@ -17,20 +17,21 @@ namespace cohort {
 class Acceptor final : public IoLoop::Source {
  public:
   struct Options {
-    // Returns the next waiting connection, without blocking. Returns an invalid descriptor and sets
-    // errno if no connection waits, as accept4 does.
+    // Accepts the next connection that waits at `listener`, without blocking. Returns an invalid
+    // descriptor and sets errno if no connection waits, as accept4 does.
     std::function<UniqueFd(const UniqueFd& listener)> accept;
-    // Takes ownership of a connection. Runs on the loop's thread, never after Close.
+    // Takes ownership of an accepted connection. Runs on the loop's thread, never after Close.
     std::function<void(UniqueFd connection)> take;
-    // How long the acceptor pauses when the process has no descriptor left. Meanwhile connections
-    // wait in the listening socket; accepting again at once would fail again.
+    // How long the acceptor pauses when the process is short of descriptors or memory. Accepting
+    // again at once would fail again. Meanwhile, connections wait at the listening socket.
     std::chrono::milliseconds rest{100};
   };
 
   static std::shared_ptr<Acceptor> Start(std::shared_ptr<IoLoop> loop, UniqueFd socket,
                                          Options options);
 
-  // Stops accepting connections and frees the listening address. Must not be called from `take`.
+  // Stops accepting connections and closes the listening socket, whose address is then free. Must
+  // not be called from `take`.
   void Close();
 
   int fd() const override { return fd_; }
@@ -44,11 +45,11 @@ class Acceptor final : public IoLoop::Source {
   const std::shared_ptr<IoLoop> loop_;  // the loop, shared with the accepted connections
   const Options options_;
   const int fd_;
-  // The timer that ends a pause in accepting. Set once, shared with the loop.
+  // The timer that ends a pause in accepting. Set once; shared with the loop.
   std::shared_ptr<LoopTimer> rested_;
   Mutex mutex_;
   UniqueFd socket_ ABSL_GUARDED_BY(mutex_);
-  // The last time that a pause in accepting was logged.
+  // The last time at which a pause in accepting was logged.
   absl::optional<IoLoop::Time> logged_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -34,6 +34,7 @@ absl::Status FrameConnection::Read(
                      },
                      [&](const proto::LocalFrame& frame, size_t bytes) {
                        // The owner may have closed the connection while the frame was being read.
+                       // Then nobody offers memory for the payload.
                        const std::shared_ptr<Owner> owner = OwnerUntilTheEnd();
                        return owner == nullptr ? nullptr : owner->PlaceFor(frame, bytes);
                      }});
@@ -47,8 +48,8 @@ absl::Status FrameConnection::Read(
   return status;
 }
 
-// Tells the other end why this end closes the connection. The other end may be without fault, since
-// bytes may have changed on the way, and should name the cause in its errors too.
+// Tells the other end why this end closes the connection, so that the other end's errors can name
+// the cause as well. The other end may be without fault, because bytes may have changed on the way.
 void FrameConnection::SayWhy(const absl::Status& why) {
   proto::LocalFrame last;
   last.set_ended_because(std::string(why.message()));
@@ -77,7 +78,7 @@ void FrameConnection::End(const absl::Status& why) {
   }
   writer_.Close();
   StopBearer(why);
-  // OnEnd is called outside the lock, because the owner may make a new connection in it.
+  // OnEnd is called outside the lock, because the owner may make a new connection in OnEnd.
   if (owner != nullptr) owner->OnEnd(why);
 }
 

@@ -1,11 +1,11 @@
 #pragma once
 
 // One end of a connection on which frames travel both ways (proto/local.proto). The connection is a
-// unix socket between two processes of one host, TCP, or a stream of gRPC; only the first has
-// shared blocks. A class for each of them (local_connection.h, common/wire/grpc/grpc_frames.h) is
-// the bearer of the frames and passes what it reads to the reader. Blocks belong to their
-// connection: nobody writes to a block after the connection has ended, so a late reader still reads
-// what was sent. Internal to common/wire.
+// unix socket between two processes of one host, TCP, or a stream of gRPC; only a unix socket has
+// shared blocks. A derived class for each (local_connection.h, common/wire/grpc/grpc_frames.h) is
+// the bearer of the frames, and passes the bytes that it receives to the reader. Shared blocks
+// belong to their connection: nobody writes to a block after the connection has ended, so a late
+// reader still reads what was sent. Internal to common/wire.
 
 #include <memory>
 #include <string>
@@ -29,25 +29,26 @@ class FrameConnection : public BlockReturn, public std::enable_shared_from_this<
   class Owner {
    public:
     virtual ~Owner() = default;
-    // Returns memory into which to receive a payload that has not been read yet. Null: any memory
-    // will do.
+    // Returns memory for the payload of a frame, before the payload is read. Null: any memory will
+    // do.
     virtual std::shared_ptr<ReceivePlace> PlaceFor(const proto::LocalFrame&, size_t) {
       return nullptr;
     }
-    // Receives a frame, of which only kind and header are used, with its payload. A shared block
-    // stays reserved as long as any slice of a payload in the block lives.
+    // Receives a frame and its payload. Only the kind and the header of the frame are used. If the
+    // payload lies in a shared block, the block stays reserved until all slices of the payload are
+    // gone.
     virtual void OnFrame(proto::LocalFrame frame, Payload payload) = 0;
-    // Reports why the connection ended: the other end is gone (UNAVAILABLE), or one end could not
-    // read what the other end sent (MalformedMessage, RESOURCE_EXHAUSTED). Does not run after
+    // Reports why the connection has ended: the other end is gone (UNAVAILABLE), or one end could
+    // not read what the other end sent (MalformedMessage, RESOURCE_EXHAUSTED). Does not run after
     // Close.
     virtual void OnEnd(const absl::Status& why) = 0;
   };
 
   struct Options {
-    // Limit of a message; a larger frame or block ends the connection.
+    // The largest message. A larger frame or block ends the connection.
     size_t message_bytes_max = 0;
-    bool blocks = true;                 // false: payloads of both ends travel behind their frames
-    FrameSums sums = FrameSums::kNone;  // whether frames have checksums; must equal the other end's
+    bool blocks = true;                 // false: no payload lies in a shared block
+    FrameSums sums = FrameSums::kNone;  // whether frames have checksums; both ends must agree
     std::string peer = "";              // name of the peer in error texts
     std::shared_ptr<ReceivePool> pool = nullptr;  // pool for received payloads (LocalReader)
     size_t whole_bytes_max = kPartBytes;  // largest payload that is sent whole (LocalWriter)
@@ -61,16 +62,16 @@ class FrameConnection : public BlockReturn, public std::enable_shared_from_this<
     return writer_.Send(std::move(frame), std::move(payload));
   }
 
-  // Forgets a call whose caller no longer waits (LocalWriter::Forget). Stops the bearer, which ends
-  // the connection soon, if the bearer would read the caller's memory any longer.
+  // Forgets a call whose caller no longer waits (LocalWriter::Forget). If the bearer cannot stop
+  // reading the memory of the call's request, the bearer is stopped, and the connection soon ends.
   void Forget(uint64_t call);
 
-  // Forwards to LocalWriter.
+  // Both methods call the method of LocalWriter that has the same name.
   bool uses_blocks() { return writer_.uses_blocks(); }
   void WaitUntilSent(std::chrono::steady_clock::time_point end) { writer_.WaitUntilSent(end); }
 
-  // Closes the connection. Bytes that the bearer has taken still arrive; frames that wait for room
-  // are dropped.
+  // Closes the connection. Bytes that the bearer has taken still arrive; frames that wait in the
+  // writer are dropped. OnEnd does not run afterwards.
   void Close();
 
   bool open() const;
@@ -83,7 +84,8 @@ class FrameConnection : public BlockReturn, public std::enable_shared_from_this<
   void BlockRead(uint64_t block, size_t bytes) override { writer_.BlockRead(block, bytes); }
 
  protected:
-  // Makes a connection; `bearer` is the derived class. Holds `owner` until the connection ends.
+  // Makes a connection whose frames `bearer` carries; `bearer` is the object of the derived class.
+  // Holds `owner` until the connection ends.
   FrameConnection(FrameBearer& bearer, std::shared_ptr<Owner> owner, const Options& options);
 
   LocalWriter& writer() { return writer_; }
@@ -97,7 +99,8 @@ class FrameConnection : public BlockReturn, public std::enable_shared_from_this<
       absl::FunctionRef<absl::Status(LocalReader& reader, const LocalReader::Sinks& sinks)> read);
   void End(const absl::Status& why);
 
-  // Stops the bearer, which then soon calls End, if that has not run. Runs once or more.
+  // Stops the bearer. A bearer that is stopped soon calls End, unless End has run. Runs once or
+  // more.
   virtual void StopBearer(const absl::Status& why) = 0;
 
  private:
@@ -112,7 +115,7 @@ class FrameConnection : public BlockReturn, public std::enable_shared_from_this<
   LocalWriter writer_;
 
   mutable Mutex mutex_;
-  // The receiver of the connection's frames; null once the connection has ended.
+  // The receiver of the connection's frames; null once the connection has ended or was closed.
   std::shared_ptr<Owner> owner_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -7,7 +7,7 @@ namespace cohort {
 namespace {
 
 constexpr size_t kNumberBytes = 4;
-// The bytes of the frame's length and CRC, which the prefix's last CRC covers.
+// The number of bytes that the prefix's last CRC covers: the frame's length and the frame's CRC.
 constexpr size_t kSummedBytes = 2 * kNumberBytes;
 
 void PutNumber(uint32_t number, char* out) {
@@ -39,7 +39,8 @@ FramePrefix ReadFramePrefix(absl::string_view bytes, FrameSums sums) {
 
 std::string WithPrefix(const proto::LocalFrame& frame, FrameSums sums) {
   const size_t prefix_bytes = FramePrefixBytes(sums);
-  // Room for the prefix comes first, so that the serialized frame need not be copied behind it.
+  // The frame is serialized behind empty bytes that the prefix fills later, so that the frame need
+  // not be copied.
   std::string bytes(prefix_bytes, '\0');
   frame.AppendToString(&bytes);
   const absl::string_view body = absl::string_view(bytes).substr(prefix_bytes);

@@ -1,13 +1,13 @@
 #pragma once
 
-// The bytes that precede each LocalFrame on its socket (proto/local.proto):
+// The prefix of each LocalFrame on its socket (proto/local.proto):
 //
 //   A  the frame's length, four bytes, the lowest first
 //   B  CRC-32C of the frame    \  four bytes like A; only on connections
-//   C  CRC-32C of A and B      /  with checksums, which are those over TCP
+//   C  CRC-32C of A and B      /  with checksums, such as those over TCP
 //
 // A reader checks C before it waits for the frame: a length that changed on the way could otherwise
-// keep the reader waiting for bytes that never come. Internal to common/wire.
+// make the reader wait for bytes that never come. Internal to common/wire.
 
 #include <cstddef>
 #include <cstdint>
@@ -23,10 +23,10 @@ enum class FrameSums { kNone, kCrc32c };
 struct FramePrefix {
   size_t frame_bytes = 0;
   uint32_t frame_crc = 0;
-  bool intact = true;  // whether the CRC of the prefix itself is right
+  bool intact = true;  // whether the prefix's own CRC (C) is right
 };
 size_t FramePrefixBytes(FrameSums sums);
-// Reads the prefix of a frame; `bytes` must have at least FramePrefixBytes.
+// Reads the prefix at the start of `bytes`, which must have at least FramePrefixBytes.
 FramePrefix ReadFramePrefix(absl::string_view bytes, FrameSums sums);
 
 // Returns a frame's prefix followed by the serialized frame.

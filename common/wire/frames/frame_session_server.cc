@@ -10,7 +10,7 @@ namespace cohort {
 
 namespace {
 
-// Upper bound of the time that a stopping server spends on sending earlier answers.
+// The most time that a stopping server spends on sending the answers that it has given.
 constexpr std::chrono::milliseconds kFlushTimeMax{500};
 
 // A call whose answer goes over the connection that brought the request. Thread-safe.
@@ -22,7 +22,7 @@ class LocalOpenCall final : public OpenCall {
   void Finish(absl::StatusOr<Message> result) override {
     const absl::Status failure =
         result.ok() ? CheckSize(*result, message_bytes_max_) : result.status();
-    // The client gets an error instead of an answer that is too large.
+    // If the answer is too large, the client gets an error instead.
     if (!failure.ok()) return Fail(failure);
     proto::LocalFrame frame;
     frame.mutable_reply()->set_id(id_);
@@ -42,8 +42,8 @@ class LocalOpenCall final : public OpenCall {
     Send(std::move(frame), {});
   }
 
-  // Sends an answer's frame. Drops the frame if the connection is gone, since nobody waits for the
-  // answer.
+  // Sends the frame of an answer. Drops the frame if the connection is gone, because then nobody
+  // waits for the answer.
   void Send(proto::LocalFrame frame, Payload payload) {
     if (const auto connection = connection_.lock()) {
       connection->Send(std::move(frame), std::move(payload));
@@ -55,7 +55,7 @@ class LocalOpenCall final : public OpenCall {
   const size_t message_bytes_max_;
 };
 
-// Passes the calls of one client to the handlers. Thread-safe.
+// Passes the calls of one client, which arrive on one connection, to the handlers. Thread-safe.
 class ServerSession final : public FrameConnection::Owner,
                             public std::enable_shared_from_this<ServerSession> {
  public:
@@ -63,7 +63,8 @@ class ServerSession final : public FrameConnection::Owner,
                 size_t message_bytes_max)
       : calls_(std::move(calls)), peers_(std::move(peers)), message_bytes_max_(message_bytes_max) {}
 
-  // Sets the session's connection. Runs once, on the loop's thread, as OnFrame does.
+  // Sets the connection of this ServerSession. Runs once, on the thread of the loop on which
+  // OnFrame also runs.
   void SetConnection(std::weak_ptr<FrameConnection> connection) {
     connection_ = std::move(connection);
   }
@@ -77,8 +78,8 @@ class ServerSession final : public FrameConnection::Owner,
     if (frame.has_ask()) return OnAsk(frame.ask());
     if (!frame.has_call()) return;
     ByteBudget::Room room = TakeRoomOf(frame.call().id());
-    // A payload in a shared block occupies memory of the client's process, so the payload is not
-    // charged to this server's budget.
+    // A payload in a shared block occupies memory of the client's process, so it is not charged to
+    // this server's budget.
     if (room == nullptr && frame.block() == 0 && frame.ranges_size() == 0) {
       room = calls_->TakeRoom(frame.call().method(), PayloadBytes(payload));
     }
@@ -97,8 +98,8 @@ class ServerSession final : public FrameConnection::Owner,
 
  private:
   void OnAsk(const proto::LocalAsk& ask) {
-    // An Ask for 0 bytes says that the call has ended, so the room granted to the call is given
-    // back.
+    // An Ask for 0 bytes says that its call has ended, so the room that was granted to the call is
+    // given back.
     if (ask.bytes() == 0) {
       TakeRoomOf(ask.id());
       return;
@@ -115,8 +116,8 @@ class ServerSession final : public FrameConnection::Owner,
     if (connection == nullptr) return;
     if (room != nullptr) {
       MutexLock lock(mutex_);
-      // An earlier lease under this id dies outside the lock, because its destructor runs the
-      // callbacks of callers that wait for room.
+      // The swap moves any earlier Lease of this call id to `room`, which dies outside the lock: a
+      // Lease's destructor runs the callbacks of callers that wait for room.
       std::swap(rooms_[id], room);
     }
     proto::LocalFrame frame;
@@ -133,12 +134,12 @@ class ServerSession final : public FrameConnection::Owner,
     return room;
   }
 
-  const std::shared_ptr<ServerCalls> calls_;  // the server's calls, shared with the server
-  const std::shared_ptr<FramePeers> peers_;   // the server's connections, shared with the server
+  const std::shared_ptr<ServerCalls> calls_;  // the server's open calls, shared with the server
+  const std::shared_ptr<FramePeers> peers_;   // its connections, shared with the server
   const size_t message_bytes_max_;
   std::weak_ptr<FrameConnection> connection_;
   Mutex mutex_;
-  // The room granted to requests that have not arrived yet, by the ids of their calls.
+  // The room that was granted to requests that have not arrived yet, by the ids of their calls.
   std::map<uint64_t, ByteBudget::Room> rooms_ ABSL_GUARDED_BY(mutex_);
 };
 
@@ -152,7 +153,7 @@ void FramePeers::Add(std::shared_ptr<FrameConnection> connection) {
       return;
     }
   }
-  // The server has stopped, so the new connection is closed. Close is called outside the lock.
+  // CloseAll has run, so the new connection is closed. Close is called outside the lock.
   connection->Close();
 }
 
@@ -168,8 +169,8 @@ void FramePeers::CloseAll() {
     closed_ = true;
     open.swap(open_);
   }
-  // All connections share one deadline for sending earlier answers, so that a stopping server does
-  // not wait for one client after another.
+  // All connections share one deadline for sending the answers that were given, so that a stopping
+  // server does not wait for one client after another.
   const auto end = std::chrono::steady_clock::now() + kFlushTimeMax;
   for (const std::shared_ptr<FrameConnection>& connection : open) connection->WaitUntilSent(end);
   for (const std::shared_ptr<FrameConnection>& connection : open) connection->Close();

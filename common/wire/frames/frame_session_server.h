@@ -1,7 +1,7 @@
 #pragma once
 
-// The serving end of connections that carry frames (frame_connection.h): each connection has a
-// session, which passes the calls of one client to the handlers. Internal to common/wire.
+// The serving end of connections that carry frames (frame_connection.h). Each connection has a
+// ServerSession, which passes the calls of one client to the handlers. Internal to common/wire.
 
 #include <memory>
 #include <set>
@@ -19,7 +19,8 @@ class FramePeers {
   // Adds a connection, or closes it if CloseAll has run.
   void Add(std::shared_ptr<FrameConnection> connection);
   void Remove(const std::shared_ptr<FrameConnection>& connection);
-  // Closes all connections once their answers were sent, or after a short time.
+  // Closes all connections. Waits first until the answers that were given have been sent, but only
+  // for a short time.
   void CloseAll();
 
  private:
@@ -29,8 +30,8 @@ class FramePeers {
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-// Serves a connection, which `connect` makes. No frame may be read before `connect` has returned
-// and the calling thread has gone on.
+// Serves the calls that arrive on the connection that `connect` makes. The connection must not read
+// a frame before ServeSession has returned.
 void ServeSession(
     const std::shared_ptr<ServerCalls>& calls, const std::shared_ptr<FramePeers>& peers,
     size_t message_bytes_max,

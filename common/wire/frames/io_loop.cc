@@ -21,8 +21,8 @@ constexpr int kEventsMax = 64;
 
 bool SpinGate::Open() {
   if (score_ > 0) return true;
-  // While spinning does not pay, one wait in kTrialInterval spins as a trial, because the traffic
-  // may have changed.
+  // While spinning does not pay, one wait in kTrialInterval waits spins as a trial, because the
+  // traffic may have changed.
   if (++waits_ < kTrialInterval) return false;
   waits_ = 0;
   return true;
@@ -40,7 +40,7 @@ IoLoop::IoLoop(Turns turns) : state_(std::make_shared<State>()) {
   state_->epoll = UniqueFd(epoll_create1(EPOLL_CLOEXEC));
   state_->wake = UniqueFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   state_->timer = UniqueFd(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
-  // The program checks its descriptor limit before it makes loops
+  // Main has checked the limit on open descriptors before a loop is made
   // (common/cluster/process_limits.h).
   COHORT_CHECK(state_->epoll.ok() && state_->wake.ok() && state_->timer.ok(),
                "the process may open three descriptors");
@@ -75,7 +75,7 @@ IoLoop::~IoLoop() {
 
 void IoLoop::Add(std::shared_ptr<Source> source, uint32_t events) {
   const int fd = source->fd();
-  // The source is stored first, because epoll may report an event for it as soon as it is added.
+  // The source is stored before epoll watches it, because epoll may report an event for it at once.
   {
     MutexLock lock(state_->mutex);
     state_->sources[fd] = std::move(source);
@@ -91,8 +91,8 @@ void IoLoop::Change(const Source& source, uint32_t events) {
   epoll_event event = {};
   event.events = events;
   event.data.fd = source.fd();
-  // EPOLL_CTL_MOD fails for a source that was removed in the meantime. The failure is ignored,
-  // because a removed source has no events to change.
+  // EPOLL_CTL_MOD fails if the source was removed in the meantime. The failure is ignored, because
+  // a removed source is not watched.
   epoll_ctl(state_->epoll.get(), EPOLL_CTL_MOD, source.fd(), &event);
 }
 
@@ -100,7 +100,7 @@ void IoLoop::Remove(const Source& source) {
   std::shared_ptr<Source> removed;  // the source dies after the lock is released
   MutexLock lock(state_->mutex);
   const auto found = state_->sources.find(source.fd());
-  // If `source` was removed before, another source may now have its descriptor number.
+  // If `source` was removed before, another source may now have the same descriptor number.
   if (found == state_->sources.end() || found->second.get() != &source) return;
   removed = std::move(found->second);
   state_->sources.erase(found);
@@ -120,8 +120,8 @@ uint64_t IoLoop::RunAt(Time time, Task task) {
   const uint64_t id = ++state_->last_alarm;
   state_->alarm_times[id] = time;
   const auto place = state_->alarms.emplace(std::make_pair(time, id), std::move(task)).first;
-  // The timerfd is set to the time of the earliest alarm, so adding a later alarm does not change
-  // the timerfd.
+  // The timerfd is set to the time of the earliest alarm, so an alarm that is not the earliest does
+  // not change the timerfd.
   if (place == state_->alarms.begin()) SetTimerLocked(*state_);
   return id;
 }
@@ -153,7 +153,8 @@ void IoLoop::SetTimerLocked(State& state) {
 
 void IoLoop::RunAlarms(State& state) {
   uint64_t times = 0;
-  // If the timerfd was set anew after epoll reported it, it has not expired yet and the read fails.
+  // The read fails if the timerfd was set to a later time after epoll had reported it. In that case
+  // no alarm is due.
   if (read(state.timer.get(), &times, sizeof(times)) != sizeof(times)) return;
   std::vector<Task> due;
   {
@@ -167,7 +168,7 @@ void IoLoop::RunAlarms(State& state) {
     }
     SetTimerLocked(state);
   }
-  // Tasks run outside the lock: a task may set or cancel alarms.
+  // The tasks of alarms run outside the lock, because a task may set or cancel alarms.
   for (Task& task : due) task();
 }
 
@@ -181,7 +182,7 @@ bool IoLoop::RunTasks(State& state) {
     tasks.swap(state.tasks);
     stopped = state.stopped;
   }
-  // Tasks run outside the lock: a task may post another task.
+  // Posted tasks run outside the lock, because a task may post another task.
   for (Task& task : tasks) task();
   return !stopped;
 }
@@ -218,15 +219,15 @@ void IoLoop::Run(State& state) {
         RunAlarms(state);
         continue;
       }
-      // The local shared_ptr keeps the source alive during OnEvents, even if Remove runs meanwhile.
+      // This shared_ptr keeps the source alive during OnEvents, even if Remove runs meanwhile.
       std::shared_ptr<Source> source;
       {
         MutexLock lock(state.mutex);
         const auto found = state.sources.find(events[i].data.fd);
         if (found != state.sources.end()) source = found->second;
       }
-      // If a removed source's descriptor number was taken by another source, the new source gets an
-      // event of the old one. Sources never block, so the new source finds nothing to do.
+      // If another source has taken the descriptor number of a removed source, the new source gets
+      // an event of the removed one. Sources never block, so the new source finds nothing to do.
       if (source != nullptr) source->OnEvents(events[i].events);
     }
   }
@@ -238,8 +239,8 @@ std::shared_ptr<LoopTimer> LoopTimer::Make(IoLoop& loop, std::function<void()> f
 
 void LoopTimer::FireBy(IoLoop::Time time) {
   MutexLock lock(mutex_);
-  // If the timer is set to an earlier time already, it keeps that time; its callback sets the timer
-  // again for later times.
+  // A timer that is set to an earlier time keeps that time. Its callback sets the timer again for
+  // later times.
   if (stopped_ || time >= next_) return;
   loop_.CancelRun(run_);
   next_ = time;

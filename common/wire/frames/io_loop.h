@@ -1,10 +1,11 @@
 #pragma once
 
-// A thread that waits for events on descriptors and calls their owners. Internal to common/wire.
+// An IoLoop is a thread that waits for events on descriptors and calls the descriptors' owners.
+// Internal to common/wire.
 //
-// The thread polls for events that follow soon after the last one (it spins), because waking a
-// processor takes longer than a short call. It spins for at most kSpinMax at a time, and only as
-// long as spinning pays (SpinGate).
+// For a short time after the last event, the thread polls for the next event instead of sleeping
+// (it spins), because waking a processor takes longer than a short call. The thread spins for at
+// most kSpinMax at a time, and only as long as spinning pays (SpinGate).
 
 #include <sys/epoll.h>
 
@@ -27,18 +28,20 @@ namespace cohort {
 
 inline constexpr std::chrono::microseconds kSpinMax{20};
 
-// Decides whether the loop spins before it sleeps. Spinning pays as long as at least every second
+// Decides whether a loop spins before it sleeps. Spinning pays as long as at least every second
 // spin ends with an event. Otherwise only one of kTrialInterval waits spins, which costs almost
 // nothing of a processor that other threads need. Thread-compatible.
 class SpinGate {
  public:
   bool Open();
-  // Records whether a spin that Open allowed has found an event.
+  // Records whether a spin that Open has allowed found an event.
   void Spun(bool found);
 
  private:
   static constexpr int kScoreMax = 8;
-  static constexpr int kScoreFirst = 2;  // the score after a trial spin that found an event
+  // The score after a trial spin that found an event. A loop spins before each sleep while its
+  // score is above 0.
+  static constexpr int kScoreFirst = 2;
   static constexpr int kTrialInterval = 64;
   int score_ = 0;
   int waits_ = 0;  // number of waits since the last trial spin
@@ -51,31 +54,34 @@ class IoLoop {
   class Source {
    public:
     virtual ~Source() = default;
-    // Returns the source's descriptor, which stays the same throughout the source's life.
+    // Returns the descriptor that the loop watches, which stays the same as long as the source
+    // exists.
     virtual int fd() const = 0;
-    // Handles the events that epoll reported. Runs on the loop's thread and must not block.
+    // Handles epoll events of the descriptor. Runs on the loop's thread and must not block.
     virtual void OnEvents(uint32_t events) = 0;
   };
 
   explicit IoLoop(Turns turns);
-  // Runs the tasks that were posted, then stops the thread. If the last owner of the loop runs on
-  // the loop's own thread, that thread ends by itself after the current call.
+  // Runs the tasks that were posted, and then ends the thread. If the destructor runs on the loop's
+  // own thread, it does not wait: the thread then ends by itself.
   ~IoLoop();
 
-  // Watches the source for level-triggered epoll `events`. The loop holds the source until Remove.
+  // Watches the source's descriptor for level-triggered epoll `events`. The loop holds the source
+  // until Remove.
   void Add(std::shared_ptr<Source> source, uint32_t events);
   void Change(const Source& source, uint32_t events);
-  // Stops watching the source. A call of OnEvents may still be under way on another thread.
+  // Stops watching the source's descriptor. A call of OnEvents may still be under way on another
+  // thread.
   void Remove(const Source& source);
 
-  // Runs `task` on the loop's thread, soon.
+  // Runs `task` on the loop's thread as soon as that thread gets to it.
   void Post(Task task);
 
   using Time = std::chrono::steady_clock::time_point;
-  // Runs `task` on the loop's thread at `time`. All tasks share one timer descriptor. Returns the
-  // id for CancelRun.
+  // Runs `task` on the loop's thread at `time`. One timer descriptor serves all such tasks. Returns
+  // the id that CancelRun takes.
   uint64_t RunAt(Time time, Task task);
-  // Cancels a task of RunAt that has not begun. Does not wait for a task that is running.
+  // Cancels a task of RunAt that has not begun. Does not wait for a task that has begun.
   void CancelRun(uint64_t id);
 
  private:
@@ -103,14 +109,14 @@ class IoLoop {
   std::thread thread_;
 };
 
-// A timer of an IoLoop that can be set to an earlier time again and again, with one callback, which
-// runs on the loop's thread. Thread-safe.
+// A timer of an IoLoop with one callback, which runs on the loop's thread. The timer can be set to
+// an earlier time any number of times before it fires. Thread-safe.
 class LoopTimer : public std::enable_shared_from_this<LoopTimer> {
  public:
-  // Makes a timer whose `fire` runs on the loop's thread. The loop outlives the timer.
+  // Makes a timer with the callback `fire`. The loop must outlive the timer.
   static std::shared_ptr<LoopTimer> Make(IoLoop& loop, std::function<void()> fire);
 
-  // Makes the timer fire at `time`, or earlier if it is already set to an earlier time.
+  // Makes the timer fire at `time`, unless the timer is already set to an earlier time.
   void FireBy(IoLoop::Time time);
 
   // Stops the timer for good. Does not wait for a callback that is running.
@@ -124,14 +130,14 @@ class LoopTimer : public std::enable_shared_from_this<LoopTimer> {
   const std::function<void()> fire_;
   Mutex mutex_;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
-  // The id of the loop's task that will run the callback; 0 if no task is set.
+  // The id of the loop's task (RunAt) that will run the callback; 0 if no such task is set.
   uint64_t run_ ABSL_GUARDED_BY(mutex_) = 0;
   IoLoop::Time next_ ABSL_GUARDED_BY(mutex_) = IoLoop::Time::max();
 };
 
-// The loops and the memory with which a process serves connections to its peers. Copies of large
-// payloads take long, so large payloads have connections of their own and a thread with long time
-// slices (turns.h). Small calls then do not wait behind large payloads.
+// The loops and the memory with which a process serves the connections to its peers. Copying a
+// large payload takes long, so large payloads have connections of their own, on a thread with long
+// time slices (turns.h). Small calls then do not wait behind large payloads.
 struct LocalLoops {
   std::shared_ptr<IoLoop> calls = std::make_shared<IoLoop>(Turns::kShort);
   std::shared_ptr<IoLoop> parts = std::make_shared<IoLoop>(Turns::kLong);

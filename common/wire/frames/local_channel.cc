@@ -34,13 +34,13 @@ class LocalCall final : public Call {
   const uint64_t id_;
 };
 
-// The caller's handle of a call that failed before any connection was open.
+// The caller's handle of a call that failed because no connection could be opened.
 class EndedCall final : public Call {
  public:
   void Cancel() override {}
 };
 
-// Returns the error of a reply, with its ErrorDetail if that can be parsed.
+// Returns the error that a reply carries, with its ErrorDetail if the detail can be parsed.
 absl::Status StatusOf(const proto::LocalReply& reply) {
   const absl::Status status(static_cast<absl::StatusCode>(reply.code()), reply.error());
   proto::ErrorDetail detail;
@@ -105,19 +105,19 @@ std::unique_ptr<Call> LocalSession::Start(absl::string_view method, Message requ
 
 bool LocalSession::AskOrSend(uint64_t id, absl::string_view method, Message request) {
   const size_t bytes = PayloadBytes(request.payload);
-  // A payload in a shared block, or one that the server reads in place, occupies memory of this
-  // process, so the server need not grant room for the payload.
+  // A payload that travels in a shared block, or that the server reads in place, occupies memory of
+  // this process. The server then need not grant room for the payload.
   const bool free = connection_->uses_blocks() ? BytesToCopy(request.payload) <= kWholeBytesMax
                                                : bytes <= options_.free_bytes_max;
   if (free) return Send(id, method, std::move(request));
   ByteBudget::Room unasked = bytes <= kUnaskedBytesMax ? unasked_->TryTake(bytes) : nullptr;
   const bool asks = unasked == nullptr;
-  // The request is stored before the server is asked for room, because the server may grant the
-  // room at once.
+  // The request is stored before the server is asked for room, because the server's answer may come
+  // at once.
   {
     MutexLock lock(mutex_);
     const auto found = calls_.find(id);
-    if (found == calls_.end()) return true;  // the call has ended since it was added
+    if (found == calls_.end()) return true;  // the call has ended already
     found->second.unasked = std::move(unasked);
     if (asks) found->second.waits = std::move(request);
   }
@@ -133,8 +133,8 @@ bool LocalSession::Send(uint64_t id, absl::string_view method, Message request) 
 }
 
 bool LocalSession::Ask(uint64_t id, absl::string_view method, size_t bytes) {
-  // The call's id in the frame lets the server charge the later request to the room that it
-  // granted.
+  // The frame names the call's id, so that the server can charge the later request to the room that
+  // it has granted.
   proto::LocalFrame frame;
   frame.mutable_ask()->set_id(id);
   frame.mutable_ask()->set_method(std::string(method));
@@ -153,8 +153,9 @@ void LocalSession::OnRoom(uint64_t id) {
       method = found->second.method;
     }
   }
-  // The results of Send and Ask are ignored, because OnEnd completes all calls when the connection
-  // has ended. An Ask for 0 bytes gives the granted room back.
+  // The results of Send and Ask are ignored, because OnEnd completes all calls if the connection
+  // has ended. An Ask for 0 bytes gives the granted room of a call that has ended back to the
+  // server.
   if (request) {
     Send(id, method, *std::move(request));
   } else {
@@ -216,7 +217,8 @@ void LocalSession::EndCall(uint64_t id, absl::StatusOr<Message> result) {
   if (ended) Complete(*std::move(ended), std::move(result));
 }
 
-// Ends a call from a task of the loop, because a completion must not run inside Start or Cancel.
+// Ends a call from a task of the loop, because a call's completion must not run inside Start or
+// Cancel.
 void LocalSession::EndLater(uint64_t id, absl::Status status) {
   loop_->Post([self = shared_from_this(), id, status = std::move(status)]() mutable {
     self->EndCall(id, std::move(status));
@@ -224,12 +226,12 @@ void LocalSession::EndLater(uint64_t id, absl::Status status) {
 }
 
 void LocalSession::Cancel(uint64_t id) {
-  // The call is taken out first: Forget may end the connection, and with it the calls that are
-  // open.
+  // The call is taken out of `calls_` first, because Forget may end the connection, and with it all
+  // calls that are in `calls_`.
   absl::optional<OpenCall> cancelled = TakeOut(id);
   if (!cancelled) return;
-  // Forget releases the memory of a payload that is not sent yet, unless the payload travels in
-  // parts.
+  // Forget releases the memory of a request's payload that is not sent yet, unless the payload
+  // travels in parts.
   connection_->Forget(id);
   loop_->Post([self = shared_from_this(), call = *std::move(cancelled)]() mutable {
     self->Complete(std::move(call), absl::CancelledError("the caller cancelled the call"));
@@ -261,7 +263,7 @@ void LocalSession::ExpireCalls() {
     const auto later = looks_.upper_bound({now, last_id_});
     if (later != looks_.end()) timer_->FireBy(later->first);
   }
-  // Completions run outside the lock: a completion may start another call.
+  // Completions run outside the lock, because a completion may start another call.
   for (const auto& [id, method] : expired) {
     absl::optional<OpenCall> call = TakeOut(id);
     if (!call) continue;
@@ -274,7 +276,7 @@ void LocalSession::OnFrame(proto::LocalFrame frame, Payload payload) {
   if (frame.has_room()) return OnRoom(frame.room().id());
   if (!frame.has_reply()) return;
   const proto::LocalReply& reply = frame.reply();
-  // EndCall finds no entry for a call that has ended, and drops the reply.
+  // EndCall ignores a reply to a call that has ended, because the call is no longer in `calls_`.
   if (reply.code() != 0) return EndCall(reply.id(), StatusOf(reply));
   Message message{std::move(*frame.mutable_header()), std::move(payload)};
   if (absl::Status fits = CheckSize(message, options_.message_bytes_max); !fits.ok()) {
@@ -294,8 +296,8 @@ void LocalSession::OnEnd(const absl::Status& why) {
   const std::string text = absl::IsUnavailable(why)
                                ? "the connection ended"
                                : absl::StrCat("the connection ended: ", why.message());
-  // Every open call fails with the cause. Completions run outside the lock, because they may start
-  // other calls.
+  // Every open call fails with the error that ended the connection. Completions run outside the
+  // lock, because they may start other calls.
   for (auto& [id, call] : calls) {
     if (options_.tells_malformed && IsMalformed(why)) {
       call.done(why);
@@ -346,8 +348,8 @@ bool LocalChannel::open() {
   };
   const bool calls = is_open(sessions_[static_cast<size_t>(StreamKind::kCalls)]);
   const bool parts = is_open(sessions_[static_cast<size_t>(StreamKind::kParts)]);
-  // A missing connection for large payloads can be made later, unless the channel was given its
-  // connections and makes none.
+  // If the connection for large payloads is missing, a later call opens it. A channel that was
+  // given its connections opens none, so it needs both.
   return calls && (parts || !options_.name.empty());
 }
 
@@ -363,8 +365,7 @@ absl::Duration LocalChannel::SinceProgress() const {
 std::unique_ptr<Call> LocalChannel::Start(absl::string_view method, Message request,
                                           absl::Duration timeout, Reply done) {
   const Payload& payload = request.payload;
-  // The server reads lent memory in place, so bytes in lent memory do not count towards a large
-  // call.
+  // The server reads lent memory in place, so bytes in lent memory do not make a call large.
   const size_t sent = options_.blocks ? BytesToCopy(payload) : PayloadBytes(payload);
   const size_t bytes = std::max(sent, request.answer_bytes);
   absl::StatusOr<std::shared_ptr<LocalSession>> session =

@@ -24,43 +24,44 @@
 
 namespace cohort {
 
-// The open calls of one connection. The first of answer, deadline, cancel and end of the connection
-// ends a call. Thread-safe.
+// The open calls of one connection. A call ends with its answer, its deadline, a cancel or the end
+// of the connection, whichever comes first. Thread-safe.
 class LocalSession final : public FrameConnection::Owner,
                            public std::enable_shared_from_this<LocalSession> {
  public:
   struct Options {
-    std::string name;     // name of the server's listening unix socket
+    std::string name;     // name of the unix socket on which the server listens
     std::string address;  // address of the server, for error texts
     size_t message_bytes_max = 0;
     bool blocks = true;  // whether payloads may lie in shared blocks (FrameConnection::Options)
     FrameSums sums = FrameSums::kNone;
-    // Pool for received payloads (LocalReader::Options).
+    // The pool for received payloads (LocalReader::Options).
     std::shared_ptr<ReceivePool> pool = nullptr;
-    // Requests up to this size are sent whole, without asking the server for room and without
-    // counting against the budget `unasked_`.
+    // The largest request that is sent without asking the server for room and without counting
+    // against the budget `unasked_`. Such a request is sent whole.
     size_t free_bytes_max = kSmallRequestBytesMax;
-    // Whether calls that are open when malformed bytes end the connection get that error, so that
-    // RenewedChannel opens another channel. Otherwise they get UNAVAILABLE.
+    // Whether open calls get the MalformedMessage that ended the connection, so that RenewedChannel
+    // opens another channel. If false, they get UNAVAILABLE.
     bool tells_malformed = false;
     // The time by which calls end. A test moves it by hand, and then calls ExpireCalls itself.
     std::function<std::chrono::steady_clock::time_point()> now = std::chrono::steady_clock::now;
   };
 
-  // Connects to the server's unix socket. Errors: UNAVAILABLE naming address and socket.
+  // Connects to the server's unix socket. Errors: UNAVAILABLE naming the server's address and the
+  // socket.
   static absl::StatusOr<std::shared_ptr<LocalSession>> Connect(std::shared_ptr<IoLoop> loop,
                                                                Options options);
-  // Makes a session over an existing connection to the server.
+  // Makes a LocalSession over an existing connection to the server.
   static std::shared_ptr<LocalSession> Over(std::shared_ptr<IoLoop> loop, UniqueFd socket,
                                             Options options);
-  // Makes a session over the connection that `connect` makes. `loop` only runs the session's timer
-  // and the completions of calls that end at this end.
+  // Makes a LocalSession over the connection that `connect` makes. `loop` runs only the timer, and
+  // the completions of calls that the caller's side ends.
   using MakeConnection = absl::FunctionRef<std::shared_ptr<FrameConnection>(
       std::shared_ptr<FrameConnection::Owner> owner, const FrameConnection::Options& options)>;
   static std::shared_ptr<LocalSession> Over(std::shared_ptr<IoLoop> loop, Options options,
                                             MakeConnection connect);
 
-  // Starts a call, with the contract of Channel::Start.
+  // Starts a call. The contract is that of Channel::Start.
   std::unique_ptr<Call> Start(absl::string_view method, Message request, absl::Duration timeout,
                               Reply done);
 
@@ -93,7 +94,8 @@ class LocalSession final : public FrameConnection::Owner,
     Time look;                         // time at which ExpireCalls looks at the call again
     // The call's request, while it waits for room at the server.
     absl::optional<Message> waits = {};
-    // The lease in the budget `unasked_` of a request that was sent without asking for room.
+    // The room in the budget `unasked_` that the call's request takes, if the request was sent
+    // without asking the server for room.
     ByteBudget::Room unasked = nullptr;
   };
 
@@ -114,7 +116,8 @@ class LocalSession final : public FrameConnection::Owner,
   bool Send(uint64_t id, absl::string_view method, Message request);
   bool Ask(uint64_t id, absl::string_view method, size_t bytes);
   void OnRoom(uint64_t id);
-  // Takes a call out of the open ones; nothing else ends it then. Null if it has ended.
+  // Removes a call from `calls_` and returns it, so that nothing else ends the call. Returns
+  // nothing if the call has ended.
   absl::optional<OpenCall> TakeOut(uint64_t id);
   void Complete(OpenCall call, absl::StatusOr<Message> result);
   void EndCall(uint64_t id, absl::StatusOr<Message> result);
@@ -122,8 +125,8 @@ class LocalSession final : public FrameConnection::Owner,
   absl::Status Failure(absl::StatusCode code, absl::string_view method,
                        absl::string_view why) const;
 
-  // The loop, shared by its users, such as connections and the transport. Its last owner stops the
-  // loop's thread.
+  // The loop that runs the timer and completions. Shared with connections and the transport; the
+  // last owner stops the loop's thread.
   const std::shared_ptr<IoLoop> loop_;
   const Options options_;
   // The count of the connection's bytes, shared with the connection.
@@ -132,7 +135,7 @@ class LocalSession final : public FrameConnection::Owner,
   std::shared_ptr<FrameConnection> connection_;
   // Fires at the earliest look at a call; set once, shared with the loop.
   std::shared_ptr<LoopTimer> timer_;
-  // The budget of requests that are sent without asking the server for room. Shared with calls
+  // The budget of the requests that are sent without asking the server for room. Shared with calls
   // under way.
   const std::shared_ptr<ByteBudget> unasked_ = std::make_shared<ByteBudget>(kUnaskedBytesMax);
 
@@ -144,8 +147,9 @@ class LocalSession final : public FrameConnection::Owner,
 };
 
 // A channel of up to two connections: one for small calls, and one for calls that are known
-// beforehand to have a large payload. The channel connects when a call starts and no connection is
-// open. A channel that was given two existing connections ends with them. Thread-safe.
+// beforehand to have a large payload. A channel that connects by itself opens a connection when a
+// call needs it. A channel that was given two existing connections cannot be used after they have
+// ended. Thread-safe.
 class LocalChannel final : public Channel {
  public:
   LocalChannel(LocalLoops loops, LocalSession::Options options)
@@ -158,7 +162,8 @@ class LocalChannel final : public Channel {
   std::unique_ptr<Call> Start(absl::string_view method, Message request, absl::Duration timeout,
                               Reply done) override;
 
-  // Opens the connection for small calls. Errors: UNAVAILABLE naming address and socket.
+  // Opens the connection for small calls. Errors: UNAVAILABLE naming the server's address and the
+  // socket.
   absl::Status Connect();
   absl::Duration SinceProgress() const override;
   // Returns whether calls can be made without calling Connect again.
@@ -171,8 +176,9 @@ class LocalChannel final : public Channel {
   }
   absl::StatusOr<std::shared_ptr<LocalSession>> OpenSession(StreamKind kind);
 
-  const LocalLoops loops_;  // the threads of the connections, shared with the sessions
-  // If the options have no socket name, the channel makes no connections of its own.
+  const LocalLoops loops_;  // threads of the connections; shared with each LocalSession
+  // The options of each LocalSession that the channel opens. Without a socket name, the channel
+  // opens no connections of its own.
   const LocalSession::Options options_;
   mutable Mutex mutex_;
   // The sessions by StreamKind. Shared with calls, which may outlive the channel.

@@ -22,15 +22,15 @@ namespace {
 // The most pieces of memory that one system call sends.
 constexpr size_t kPiecesMax = 64;
 
-// Returns the unsent pieces of a frame's head and of the payload after it: the bytes after the
-// first `sent` ones, as far as one system call may send them.
+// Returns the pieces of memory that the next system call sends: the bytes of a frame's head and of
+// the payload after it, without the first `sent` bytes, up to the limits of one system call.
 std::vector<iovec> PiecesOf(const std::string& head, const Payload& following, size_t sent) {
   std::vector<iovec> pieces;
   size_t room = kSystemCallBytesMax;
   const auto add = [&](const void* data, size_t size) {
     const size_t skip = std::min(sent, size);
-    // The pieces of one system call are limited, because other threads can use the processor
-    // between short calls.
+    // The bytes of one system call are limited, so that other threads can use the processor between
+    // two calls.
     const size_t count = std::min(size - skip, room);
     sent -= skip;
     if (count == 0 || pieces.size() == kPiecesMax) return;
@@ -62,10 +62,10 @@ LocalConnection::LocalConnection(std::shared_ptr<IoLoop> loop, UniqueFd socket,
 
 void LocalConnection::OnEvents(uint32_t events) {
   if ((events & EPOLLOUT) != 0) writer().Writable();
-  // The reader reports errors and hang-ups of the socket, after it has read the bytes that arrived
-  // before them.
+  // All events but EPOLLOUT go to the reader: it reads the bytes that arrived before an error or a
+  // hang-up of the socket, and then reports the error.
   if ((events & ~static_cast<uint32_t>(EPOLLOUT)) == 0) return;
-  // Read itself ends the connection after an error.
+  // The status is ignored, because Read itself ends the connection after an error.
   Read([&](LocalReader& reader, const LocalReader::Sinks& sinks) {
     return reader.ReadSome(socket_, sinks);
   }).IgnoreError();
@@ -78,8 +78,8 @@ absl::StatusOr<bool> LocalConnection::SendFrames(std::deque<UnsentFrame>& frames
     const std::vector<iovec> pieces = PiecesOf(next.head, next.following, next.sent);
     ASSIGN_OR_RETURN(const size_t count, SendPieces(socket_, pieces, next.passed_fd));
     if (count == 0) break;
-    // The descriptor was passed with the first byte of the frame, so later system calls do not pass
-    // it.
+    // The descriptor was passed with the first byte of the frame, so the next system call must not
+    // pass it again.
     next.passed_fd = -1;
     next.sent += count;
     written_ += static_cast<int64_t>(count);
@@ -109,8 +109,8 @@ void LocalConnection::WaitForRoom(bool waits) {
 }
 
 void LocalConnection::StopBearer(const absl::Status&) {
-  // shutdown ends the stream for the other end at once, even if a reader at this end keeps the
-  // socket open.
+  // shutdown ends the connection for the other end at once, even if a thread at this end still
+  // reads from the socket.
   shutdown(socket_.get(), SHUT_RDWR);
   loop_->Remove(*this);
 }

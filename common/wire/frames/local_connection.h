@@ -16,7 +16,8 @@ namespace cohort {
 // A connection that reads on its loop's thread. Thread-safe.
 class LocalConnection final : public FrameConnection, public IoLoop::Source, private FrameBearer {
  public:
-  // Starts to read from the socket. Holds `owner` until the connection ends.
+  // Makes a connection over `socket` and starts to read frames. Holds `owner` until the connection
+  // ends.
   static std::shared_ptr<LocalConnection> Start(std::shared_ptr<IoLoop> loop, UniqueFd socket,
                                                 std::shared_ptr<Owner> owner,
                                                 const Options& options);
@@ -34,8 +35,8 @@ class LocalConnection final : public FrameConnection, public IoLoop::Source, pri
   void WaitForRoom(bool waits) override;
   void StopBearer(const absl::Status& why) override;
 
-  // The loop, shared by its users, such as connections and the transport. Its last owner stops the
-  // loop's thread.
+  // The loop that reads from the socket. Shared with other connections and the transport; the last
+  // owner stops the loop's thread.
   const std::shared_ptr<IoLoop> loop_;
   const UniqueFd socket_;
   std::atomic<int64_t> written_{0};  // bytes that the system has taken

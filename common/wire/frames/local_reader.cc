@@ -16,15 +16,15 @@ namespace cohort {
 
 namespace {
 
-// The most bytes of one read from the socket.
+// The most bytes that one read of the socket returns.
 constexpr size_t kReadBytes = size_t{64} << 10;
-// The most bytes of a read that begins after a large payload. Few, because a read may also bring
-// bytes of the next payload, which must then be copied into that payload's memory.
+// The most bytes of a read that begins after a large payload. The number is small, because the read
+// may also return bytes of the next payload, which must then be copied into that payload's memory.
 constexpr size_t kHeadBytes = size_t{1} << 10;
-// Upper bound of the bytes of a frame beside its message: kind, ids and texts.
+// The most bytes that a frame has beside its message: kind, ids and texts.
 constexpr size_t kFrameOverheadBytesMax = size_t{1} << 20;
-// Upper bound of descriptors that wait for their frames. One read of the socket may bring
-// descriptors ahead of their frames, but never so many.
+// The most descriptors that may wait for their frames. One read of the socket may return
+// descriptors before their frames, but never so many.
 constexpr size_t kPassedMax = 64;
 
 absl::Status Malformed(absl::string_view what) {
@@ -42,8 +42,8 @@ ByteSlice SliceOf(std::string bytes) {
   return ByteSlice{std::move(owner), data, size};
 }
 
-// Returns the first `size` bytes of `buffer` as a slice that names the Buffer, so that a tensor may
-// keep the Buffer instead of copying.
+// Returns the first `size` bytes of `buffer` as a slice that also has the Buffer, so that a tensor
+// may keep the Buffer instead of copying.
 ByteSlice SliceOf(std::shared_ptr<Buffer> buffer, size_t size) {
   const std::byte* const data = buffer->data();
   return ByteSlice{buffer, data, size, std::move(buffer)};
@@ -51,8 +51,8 @@ ByteSlice SliceOf(std::shared_ptr<Buffer> buffer, size_t size) {
 
 }  // namespace
 
-// A lease of a block of shared memory that the other end made. The other end writes to the block
-// again only after the lease has died. Thread-safe.
+// Keeps a block of shared memory, which the other end made, reserved for a reader: the other end
+// writes to the block again only after the BlockLease is gone. Thread-safe.
 class LocalReader::BlockLease {
  public:
   BlockLease(std::weak_ptr<BlockReturn> to, uint64_t block, std::shared_ptr<const Mapping> memory)
@@ -93,7 +93,7 @@ absl::Status LocalReader::ReadFrames(const UniqueFd& socket, const Sinks& sinks)
   bytes_taken_ += count;
   received_.append(place.data(), count);
   for (UniqueFd& fd : passed) passed_.push_back(std::move(fd));
-  // The limit keeps a peer from filling this process's table of descriptors.
+  // The limit keeps a peer from using up this process's descriptors.
   if (passed_.size() > kPassedMax) return Malformed("descriptors that no frame is for");
   return TakeBytes(sinks);
 }
@@ -111,8 +111,8 @@ absl::Status LocalReader::ReadBehind(const UniqueFd& socket, const Sinks& sinks)
     bytes_taken_ += count;
     return count;
   }));
-  // A passed descriptor arrives with the first byte of a frame, so none may arrive within a
-  // payload.
+  // The other end passes a descriptor with the first byte of a frame, so no descriptor may arrive
+  // within a payload.
   if (!passed.empty()) return Malformed("a descriptor in the middle of a payload");
   return behind_->left.empty() ? EndBehind(sinks) : absl::OkStatus();
 }
@@ -123,7 +123,7 @@ absl::Status LocalReader::FillBehind(
   absl::StatusOr<size_t> count = 0;
   const auto fill = [&](absl::Span<std::byte>) {
     count = write(behind.left);
-    // The checksum is computed now, while the bytes are in the cache.
+    // The payload's checksum is computed now, while the bytes are in the processor's cache.
     if (!count.ok() || options_.sums == FrameSums::kNone) return;
     behind.crc = ExtendCrc32c(
         behind.crc, absl::string_view(reinterpret_cast<const char*>(behind.left.data()), *count));
@@ -131,8 +131,8 @@ absl::Status LocalReader::FillBehind(
   if (behind.place == nullptr) {
     fill({});
   } else if (!behind.place->Use(fill)) {
-    // The handler has revoked its memory for the payload (ReceivePlace). The bytes are still on the
-    // socket, so they are read into memory that nobody uses.
+    // The handler has revoked its memory for the payload (ReceivePlace). The rest of the payload
+    // must still be read from the socket, so it is read into memory that nobody uses.
     behind.place.reset();
     behind.revoked = true;
     behind.own = pool_->Take(behind.left.size());
@@ -147,7 +147,7 @@ absl::Status LocalReader::TakeBytes(const Sinks& sinks) {
   absl::string_view bytes = received_;
   while (true) {
     if (behind_ != nullptr) {
-      // `received_` may hold the start of the payload, if one read brought it together with its
+      // `received_` may hold the start of a payload, if one read returned it together with its
       // frame.
       RETURN_IF_ERROR(FillBehind([&](absl::Span<std::byte> memory) {
         const size_t count = std::min(bytes.size(), memory.size());
@@ -161,7 +161,7 @@ absl::Status LocalReader::TakeBytes(const Sinks& sinks) {
     ASSIGN_OR_RETURN(const bool taken, TakeFirstFrame(bytes, sinks));
     if (!taken) break;
   }
-  // An incomplete frame at the end of the bytes waits for the next read.
+  // An incomplete frame at the end of `received_` stays there until the next read.
   received_.erase(0, received_.size() - bytes.size());
   return absl::OkStatus();
 }
@@ -172,7 +172,7 @@ absl::StatusOr<bool> LocalReader::TakeFirstFrame(absl::string_view& bytes, const
   const FramePrefix prefix = ReadFramePrefix(bytes, options_.sums);
   if (!prefix.intact) return Malformed("the CRC-32C of its length differs");
   const size_t size = prefix.frame_bytes;
-  // The limit is checked before the reader waits for the rest of the frame.
+  // The frame's size is checked before the reader waits for the rest of the frame.
   if (size > frame_bytes_max_) return Malformed(absl::StrCat(size, " bytes"));
   if (bytes.size() - prefix_bytes < size) return false;
   ASSIGN_OR_RETURN(proto::LocalFrame frame, ParseFrame(prefix, bytes.substr(prefix_bytes, size)));
@@ -201,7 +201,8 @@ absl::Status LocalReader::TakeHead(absl::string_view& bytes, const Sinks& sinks)
     bytes = {};
     return absl::OkStatus();
   }
-  // Only the bytes that the frame still lacks are copied: first its prefix, which has its length.
+  // Only the bytes that the frame still lacks are copied into `received_`: first its prefix, which
+  // says how long the frame is.
   size_t whole = FramePrefixBytes(options_.sums);
   if (received_.size() >= whole) whole += ReadFramePrefix(received_, options_.sums).frame_bytes;
   const size_t count = std::min(whole - received_.size(), bytes.size());
@@ -243,8 +244,8 @@ absl::StatusOr<proto::LocalFrame> LocalReader::ParseFrame(const FramePrefix& pre
   if (!frame.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
     return Malformed("no message");
   }
-  // ended_because says that the other end closes the connection because it could not read what this
-  // end sent.
+  // A frame with ended_because says that the other end closes the connection, because it could not
+  // read what this end sent.
   if (!frame.ended_because().empty()) {
     return MalformedMessage(
         absl::StrCat("the other end could not read what was sent: ", frame.ended_because()));
@@ -253,12 +254,12 @@ absl::StatusOr<proto::LocalFrame> LocalReader::ParseFrame(const FramePrefix& pre
 }
 
 absl::Status LocalReader::TakeFrame(proto::LocalFrame frame, const Sinks& sinks) {
-  // The frame's notes about blocks are handled first, because they may give back blocks for which
-  // this end's writer waits.
+  // What the frame says about blocks is handled first, because the frame may give back blocks for
+  // which this end's writer waits.
   if (!sinks.notes(frame)) return Malformed("its notes about blocks");
   for (const uint64_t block : frame.dropped()) mapped_.erase(block);
   const bool has_block = frame.block() != 0 || frame.shown() != 0 || frame.ranges_size() > 0;
-  // The descriptors of new blocks arrive in the order of the frames that name them.
+  // The descriptors of new blocks arrive in the order of the frames that name these blocks.
   if (!options_.blocks && has_block) return Malformed("a block, which nobody asked for");
   if (frame.shown() != 0) RETURN_IF_ERROR(MapBlock(frame.shown()));
   if (frame.new_block()) RETURN_IF_ERROR(MapBlock(frame.block()));
@@ -274,15 +275,16 @@ absl::Status LocalReader::TakeFrame(proto::LocalFrame frame, const Sinks& sinks)
 
 absl::Status LocalReader::MapBlock(uint64_t block) {
   if (passed_.empty()) return Malformed("a block without its descriptor");
-  // The mapping's size is limited, because the other end chose the size of the block.
+  // The size of the mapping is limited, because the other end chose the size of the block.
   ASSIGN_OR_RETURN(Mapping memory, MapSharedBlock(passed_.front(), frame_bytes_max_));
   passed_.pop_front();
   mapped_[block] = std::make_shared<const Mapping>(std::move(memory));
   return absl::OkStatus();
 }
 
-// Returns the payload in a frame's block without a lease: the slice keeps the memory mapped, but
-// the other end may write to it again once the block is given back.
+// Returns the payload in a frame's block, but does not reserve the block (see Lease). The slice
+// keeps the block mapped, but the other end may write to the block again once the block is given
+// back.
 absl::StatusOr<ByteSlice> LocalReader::BlockBytes(const proto::LocalFrame& frame) const {
   const auto found = mapped_.find(frame.block());
   if (found == mapped_.end()) return Malformed(absl::StrCat("unknown block ", frame.block()));
@@ -307,7 +309,8 @@ absl::Status LocalReader::TakeMessage(proto::LocalFrame frame, const Sinks& sink
   if (frame.block() != 0) {
     ASSIGN_OR_RETURN(const ByteSlice bytes, BlockBytes(frame));
     ASSIGN_OR_RETURN(ByteSlice lease, Lease(frame.block(), sinks));
-    // The slice covers the bytes of the payload only, which may be fewer than the block's.
+    // The slice covers only the bytes of the payload, which may be fewer than the bytes of the
+    // block.
     lease.size = bytes.size;
     payload.push_back(std::move(lease));
   } else if (!frame.payload().empty()) {
@@ -321,7 +324,8 @@ absl::Status LocalReader::TakeRanges(proto::LocalFrame frame, const Sinks& sinks
       frame.ranges_size() > static_cast<int>(kRangesMax)) {
     return Malformed("ranges of no message");
   }
-  // Each block is leased once per frame, and so given back once.
+  // The blocks that the frame's ranges name, by id, each with one BlockLease. So a block that
+  // several ranges name is given back once.
   std::map<uint64_t, ByteSlice> whole;
   // Block 0 stands for the payload inside the frame.
   whole[0] = SliceOf(std::move(*frame.mutable_payload()));
@@ -332,8 +336,7 @@ absl::Status LocalReader::TakeRanges(proto::LocalFrame frame, const Sinks& sinks
     if (block.owner == nullptr) {
       ASSIGN_OR_RETURN(block, Lease(range.block(), sinks));
     }
-    // The bounds are checked by a subtraction, because the sum of two numbers from the other end
-    // may overflow.
+    // The check subtracts, because a sum of two numbers from the other end may overflow.
     if (range.begin() > block.size || range.bytes() > block.size - range.begin()) {
       return Malformed(absl::StrCat("a range outside its block of ", block.size, " bytes"));
     }
@@ -341,8 +344,8 @@ absl::Status LocalReader::TakeRanges(proto::LocalFrame frame, const Sinks& sinks
     if (bytes > options_.message_bytes_max) return Malformed("ranges of too many bytes");
     payload.push_back({block.owner, block.data + range.begin(), range.bytes()});
   }
-  // Only the payload's slices keep the leases of blocks now, so each block is given back when the
-  // last slice dies.
+  // From here on, only the slices of the payload hold the BlockLeases, so a block is given back
+  // when the last slice in the block is gone.
   whole.clear();
   return Give(std::move(frame), std::move(payload), sinks);
 }
@@ -368,8 +371,8 @@ absl::Status LocalReader::TakePart(const proto::LocalFrame& frame, const Sinks& 
 absl::Status LocalReader::BeginParts(proto::LocalFrame& frame) {
   if (!HasKind(frame)) return Malformed("parts of no message");
   RETURN_IF_ERROR(parts_.Begin(frame.whole_bytes()));
-  // The message's kind and header are moved out. The rest of the frame is a part of the payload,
-  // like the frames that follow.
+  // The message's kind and header are moved to first_of_parts_. The rest of the frame is a part of
+  // the payload, as in the frames that follow.
   first_of_parts_.Clear();
   if (frame.has_call()) first_of_parts_.mutable_call()->Swap(frame.mutable_call());
   if (frame.has_reply()) first_of_parts_.mutable_reply()->Swap(frame.mutable_reply());
@@ -382,7 +385,7 @@ absl::Status LocalReader::BeginBehind(proto::LocalFrame frame, const Sinks& sink
   auto behind = std::make_unique<Behind>();
   const size_t bytes = frame.following();
   if (HasKind(frame)) {
-    // The other end wrote `following`, so the limit is checked before memory is taken.
+    // The other end chose the number `following`, so the limit is checked before memory is taken.
     if (bytes > options_.message_bytes_max) return Malformed(absl::StrCat(bytes, " bytes follow"));
     behind->place = sinks.place(frame, bytes);
     if (behind->place != nullptr) {
@@ -406,12 +409,12 @@ absl::Status LocalReader::BeginBehind(proto::LocalFrame frame, const Sinks& sink
 
 absl::Status LocalReader::EndBehind(const Sinks& sinks) {
   const std::unique_ptr<Behind> behind = std::exchange(behind_, nullptr);
-  // The checksum was computed in FillBehind, while the bytes were being stored.
+  // The checksum of the payload was computed while its bytes arrived.
   if (options_.sums != FrameSums::kNone && behind->crc != behind->frame.following_crc()) {
     return Malformed("the CRC-32C of its payload differs: bytes changed on the way");
   }
   if (behind->of_parts) return PartAdded(sinks);
-  // The handler revoked its memory, so the handler gets its request without a payload.
+  // The handler has revoked its memory for the payload, so it gets its request without a payload.
   if (behind->revoked) return Give(std::move(behind->frame), {}, sinks);
   if (behind->kept) return Give(std::move(behind->frame), std::move(behind->pieces), sinks);
   const size_t bytes = behind->frame.following();

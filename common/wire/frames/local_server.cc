@@ -19,8 +19,8 @@ namespace cohort {
 
 namespace {
 
-// Begins to serve a new connection. Runs on the thread of `loop`, so no frame is read before the
-// session knows its connection.
+// Begins to serve a new connection. Runs on the thread of `loop`, which also reads frames, so no
+// frame is read before the connection's ServerSession knows the connection.
 void Serve(const std::shared_ptr<IoLoop>& loop, UniqueFd socket,
            const std::shared_ptr<ServerCalls>& calls, const std::shared_ptr<FramePeers>& peers,
            const LocalConnection::Options& options) {
@@ -31,8 +31,7 @@ void Serve(const std::shared_ptr<IoLoop>& loop, UniqueFd socket,
                });
 }
 
-// A LocalServer that serves connections for small calls on one loop and connections for large
-// payloads on another.
+// A LocalServer with one loop for small calls and one loop for large payloads.
 class FrameServer final : public LocalServer {
  public:
   FrameServer(LocalLoops loops, LocalServerOptions options)
@@ -53,7 +52,7 @@ class FrameServer final : public LocalServer {
 
   ~FrameServer() override {
     // Acceptors close first, so that no new connection arrives. Connections close last, so that the
-    // answers of stopped calls are still sent.
+    // errors of stopped calls are still sent.
     for (const std::shared_ptr<Acceptor>& acceptor : acceptors_) acceptor->Close();
     calls_->Stop();
     peers_->CloseAll();
@@ -86,10 +85,10 @@ class FrameServer final : public LocalServer {
 
   const LocalLoops loops_;  // threads and memory, shared with the transport and its channels
   const LocalServerOptions options_;
-  // The open calls, shared with the sessions and acceptors.
+  // The open calls, shared with the connections and the acceptors.
   const std::shared_ptr<ServerCalls> calls_;
   const std::shared_ptr<FramePeers> peers_;
-  // The acceptors of the unix sockets, shared with their loops. Constant after the server has
+  // The acceptors of the unix sockets, shared with their loops. Not changed after the server has
   // started.
   std::vector<std::shared_ptr<Acceptor>> acceptors_;
 };
@@ -102,7 +101,7 @@ absl::StatusOr<std::unique_ptr<LocalServer>> StartLocalServer(const LocalLoops& 
                                                               LocalServerOptions options) {
   const std::string name = options.name;
   auto server = std::make_unique<FrameServer>(loops, std::move(options));
-  // A server without a socket name only serves connections that are passed to Take.
+  // Without a socket name, the server only serves connections that are passed to Take.
   if (name.empty()) return server;
   absl::StatusOr<UniqueFd> calls = ListenLocal(name);
   absl::StatusOr<UniqueFd> parts = ListenLocal(NameForParts(name));

@@ -15,7 +15,7 @@
 namespace cohort {
 
 struct LocalServerOptions {
-  std::string name;     // name of the socket to listen on; empty: no socket
+  std::string name;     // name of the unix socket to listen on; empty: none
   std::string address;  // address of the server, for error texts and Server::address
   std::vector<Service> services;
   size_t message_bytes_max = 0;
@@ -25,17 +25,18 @@ struct LocalServerOptions {
 // A server whose clients send frames. Thread-safe.
 class LocalServer : public Server {
  public:
-  // Serves a client that connected over TCP, where frames have checksums.
+  // Serves a client that has connected over TCP. Frames over TCP have checksums.
   virtual void Take(UniqueFd socket, StreamKind kind) = 0;
 };
 
-// Starts a server. If the options have a name, the server listens on two unix sockets, for small
-// calls and for large payloads. Errors: ALREADY_EXISTS or UNAVAILABLE naming address and socket.
+// Starts a server. If the options have a socket name, the server listens on two unix sockets, one
+// for small calls and one for large payloads. Errors: ALREADY_EXISTS or UNAVAILABLE naming address
+// and socket.
 absl::StatusOr<std::unique_ptr<LocalServer>> StartLocalServer(const LocalLoops& loops,
                                                               LocalServerOptions options);
 
-// Returns the name of the unix socket for large payloads that belongs to the server's socket
-// `name`.
+// Returns the name of the server's unix socket for large payloads, given the name of its socket for
+// small calls.
 std::string NameForParts(const std::string& name);
 
 }  // namespace cohort

@@ -18,10 +18,10 @@ namespace cohort {
 
 namespace {
 
-constexpr int kBacklog = 4096;  // a full backlog turns peers away, which then stay on gRPC
-constexpr int kPassedMax = 16;  // limit of descriptors that one read returns
+constexpr int kBacklog = 4096;  // peers beyond the backlog are refused and stay on gRPC
+constexpr int kPassedMax = 16;  // most descriptors that one read returns
 
-// Returns the error of a socket call, with the reason in errno.
+// Returns the error of a failed socket call, with the reason in errno.
 absl::Status Failure(absl::string_view what, const std::string& name) {
   const int reason = errno;
   const std::string text = absl::StrCat(what, " local socket ", name, ": ", strerror(reason));
@@ -52,15 +52,15 @@ absl::StatusOr<UniqueFd> NewSocket(const std::string& name) {
   return fd;
 }
 
-// Returns whether the process at the other end belongs to this process's user.
+// Returns whether the process at the other end runs as the same user as this process.
 bool SameUser(const UniqueFd& fd) {
   ucred peer = {};
   socklen_t size = sizeof(peer);
   return getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == geteuid();
 }
 
-// Moves the descriptors that came with a message to `passed`. From now on this process has to close
-// them.
+// Moves the descriptors that arrived with a message to `passed`. Each of them is open in this
+// process until it is closed.
 void TakePassed(const msghdr& message, std::vector<UniqueFd>& passed) {
   for (const cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr;
        part = CMSG_NXTHDR(const_cast<msghdr*>(&message), const_cast<cmsghdr*>(part))) {
@@ -78,7 +78,7 @@ void TakePassed(const msghdr& message, std::vector<UniqueFd>& passed) {
 
 std::string NewSocketNumber() {
   uint64_t bits[2] = {};
-  // getrandom always returns this few bytes at once, and waits only while the machine boots.
+  // getrandom always fills so few bytes at once. It blocks only while the machine boots.
   COHORT_CHECK(getrandom(bits, sizeof(bits), 0) == sizeof(bits), "the kernel has random bytes");
   return absl::StrCat(absl::Hex(bits[0], absl::kZeroPad16), absl::Hex(bits[1], absl::kZeroPad16));
 }
@@ -110,7 +110,7 @@ absl::StatusOr<UniqueFd> ConnectLocal(const std::string& name) {
 UniqueFd AcceptLocal(const UniqueFd& listener) {
   while (true) {
     UniqueFd fd(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    // A connection from another user is closed at once, and the next one is accepted.
+    // A connection from another user is closed at once, and the next connection is accepted.
     if (!fd.ok() || SameUser(fd)) return fd;
   }
 }
@@ -137,7 +137,7 @@ absl::StatusOr<size_t> SendPieces(const UniqueFd& socket, absl::Span<const iovec
     memcpy(CMSG_DATA(rights), &passed_fd, sizeof(int));
   }
   while (true) {
-    // MSG_NOSIGNAL: a peer that is gone gives an error instead of SIGPIPE.
+    // With MSG_NOSIGNAL, sendmsg returns an error if the peer is gone, instead of raising SIGPIPE.
     const ssize_t sent = sendmsg(socket.get(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (sent >= 0) return static_cast<size_t>(sent);
     if (errno == EAGAIN || errno == EWOULDBLOCK) return size_t{0};
@@ -153,7 +153,8 @@ absl::StatusOr<size_t> ReceiveSome(const UniqueFd& socket, absl::Span<char> buff
   message.msg_iovlen = 1;
   alignas(cmsghdr) char control[CMSG_SPACE(kPassedMax * sizeof(int))];
   while (true) {
-    // recvmsg may change both fields, msg_control and msg_controllen, so they are set each time.
+    // recvmsg may change the fields msg_control and msg_controllen, so they are set before each
+    // call.
     message.msg_control = control;
     message.msg_controllen = sizeof(control);
     const ssize_t received = recvmsg(socket.get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);

@@ -14,16 +14,16 @@ namespace cohort {
 
 namespace {
 
-// Up to this size, copying a payload twice through the socket is cheaper than sending a shared
-// block and getting it back.
+// The largest payload that travels inside its frame. Copying so few bytes twice through the socket
+// is cheaper than sending a shared block and getting the block back.
 constexpr size_t kInlineBytesMax = size_t{8} << 10;
 
-// Blocks of the other end that were read are given back with the next frame. Above this many bytes,
-// a frame of their own gives them back at once.
+// Blocks of the other end that were read are given back with the next frame. If they have more
+// bytes than kReleasedBytesMax, a frame of their own gives them back at once.
 constexpr size_t kReleasedBytesMax = size_t{32} << 20;
 
-// A ring of kSlots slots stays in the processor's caches. The receiver returns slots in groups of
-// kReleasedPartsMax, before the sender runs out of slots.
+// A ring of kSlots slots stays in the processor's caches. The receiver gives slots back in groups
+// of kReleasedPartsMax, before the sender runs out of slots.
 constexpr size_t kSlotBytes = size_t{512} << 10;
 constexpr size_t kSlots = 8;
 constexpr size_t kReleasedPartsMax = kSlots / 4;
@@ -46,13 +46,13 @@ bool LocalWriter::Send(proto::LocalFrame frame, Payload payload) {
   bool in_place = false;
   bool in_parts = false;
   {
-    // The lock is held to choose how the payload travels, but not to copy the payload, further
-    // down.
+    // The lock is held to choose how the payload travels. Copying the payload, further down, needs
+    // no lock.
     MutexLock lock(mutex_);
     if (closed_) return false;
     blocks = UseBlocksLocked();
-    // Payloads that are partly in shared memory are lent to the other end, unless too much of them
-    // must be copied.
+    // A payload that is partly in shared memory is lent to the other end, unless too many of its
+    // bytes must be copied.
     in_place = blocks && copied < bytes && copied <= kWholeBytesMax;
     in_parts = !in_place && bytes > (blocks ? kWholeBytesMax : options_.whole_bytes_max);
     if (in_parts) in_parts_.push_back({std::move(frame), std::move(payload), bytes, 0});
@@ -73,15 +73,15 @@ bool LocalWriter::Send(proto::LocalFrame frame, Payload payload) {
   return WriteLocked(frame, std::move(payload), new_fd, sent);
 }
 
-// Adds the checksum of the payload that follows the frame. Runs outside the lock, because it reads
-// the whole payload.
+// Adds the checksum of the payload that follows the frame. Runs without the lock, because reading
+// the whole payload takes long.
 void LocalWriter::SumUp(const Payload& following, proto::LocalFrame& frame) const {
   if (options_.sums == FrameSums::kNone || following.empty()) return;
   frame.set_following_crc(PayloadCrc32c(following));
 }
 
-// Sends a payload that lies partly in shared memory: lends the slices in shared memory to the other
-// end, and copies the other slices.
+// Sends a payload that is partly in shared memory. The slices in shared memory are lent to the
+// other end, and the other slices are copied.
 bool LocalWriter::SendInPlace(proto::LocalFrame frame, Payload payload) {
   Payload copied;
   for (const ByteSlice& slice : payload) {
@@ -94,8 +94,8 @@ bool LocalWriter::SendInPlace(proto::LocalFrame frame, Payload payload) {
     frame.mutable_payload()->resize(bytes);
     CopyAll(copied, reinterpret_cast<std::byte*>(frame.mutable_payload()->data()));
   } else if (!PutIntoBlock(copied, bytes, frame, new_fd)) {
-    // Without a block for the slices to copy, the whole payload follows the frame on the socket,
-    // slices in shared memory included.
+    // There is no block for the slices that must be copied. So the whole payload follows the frame
+    // on the socket, including the slices in shared memory.
     MutexLock lock(mutex_);
     return WriteLocked(frame, std::move(payload), new_fd, sent);
   }
@@ -105,20 +105,21 @@ bool LocalWriter::SendInPlace(proto::LocalFrame frame, Payload payload) {
   return WriteLocked(frame, {}, new_fd, sent);
 }
 
-// Writes into the frame where each slice lies: in lent memory, or at the next position of the block
-// that holds the copied slices. An earlier frame passes the descriptor of memory that the other end
-// has not mapped yet.
+// Writes into the frame where each slice of the payload lies: in lent memory, or at the next
+// position of the block that holds the copied slices. For memory that the other end has not mapped
+// yet, another frame is sent first, which passes the memory's descriptor.
 void LocalWriter::LendLocked(const Payload& payload, proto::LocalFrame& frame, Sent& sent) {
   for (const uint64_t id : lent_.TakeGone()) frame.add_dropped(id);
-  std::map<const SharedMemory*, uint64_t> lent;  // each memory is lent once per frame
+  // The ids of the memory that this frame lends. Memory in which several slices lie is lent once.
+  std::map<const SharedMemory*, uint64_t> lent;
   size_t copied = 0;
   for (const ByteSlice& slice : payload) {
     if (slice.size == 0) continue;
     proto::LocalRange* const range = frame.add_ranges();
     range->set_bytes(slice.size);
     const std::shared_ptr<const SharedMemory> memory = SharedMemoryOf(slice);
-    // Copied slices lie one after another in the frame's block. Block 0 stands for the frame's
-    // field `payload`.
+    // Copied slices lie one after another in the frame's block. The number 0 stands for the frame's
+    // field `payload` instead of a block.
     if (memory == nullptr) {
       range->set_block(frame.block());
       range->set_begin(copied);
@@ -143,7 +144,7 @@ bool LocalWriter::PutIntoBlock(const Payload& payload, size_t bytes, proto::Loca
                                int& new_fd) {
   const absl::StatusOr<BlockPool::Lent> lent = pool_.Take(bytes);
   if (!lent.ok()) {
-    // The caller then sends the payload through the socket, which is slower than a shared block.
+    // Without a block, the caller sends the payload through the socket, which is slower.
     Log(LogLevel::kWarning, "no_shared_block", {{"error", lent.status().message()}});
     return false;
   }
@@ -155,12 +156,12 @@ bool LocalWriter::PutIntoBlock(const Payload& payload, size_t bytes, proto::Loca
   return true;
 }
 
-// Sends parts of large payloads until no part is left or the next part has to wait. Returns false
-// if the connection has ended.
+// Sends parts of large payloads until all parts are sent or the next part has to wait. Returns
+// false if the connection has ended.
 bool LocalWriter::SendParts() {
   {
     MutexLock lock(mutex_);
-    // The thread that is sending parts also sends the parts of the new message.
+    // Another thread is sending parts, and will also send the parts of the new message.
     if (sending_parts_) return !closed_;
     sending_parts_ = true;
   }
@@ -175,7 +176,8 @@ bool LocalWriter::SendParts() {
         return !closed_;
       }
     }
-    // The copy into the slot runs outside the lock, so that other frames can be sent meanwhile.
+    // The part is copied into the slot without the lock, so that other frames can be sent
+    // meanwhile.
     if (part.slot != nullptr) {
       CopyAll(part.bytes, part.slot);
       if (options_.moved != nullptr) options_.moved->Add(PayloadBytes(part.bytes));
@@ -187,16 +189,17 @@ bool LocalWriter::SendParts() {
   }
 }
 
-// Prepares the next part of a large payload. Returns false if no part is left or none can be sent
-// now.
+// Prepares the next part of a large payload. Returns false if there is no part, or if the part has
+// to wait.
 bool LocalWriter::NextPartLocked(Part& part) {
-  // Unsent frames go first, so that parts never queue up before small messages.
+  // Parts wait while other frames are unsent, so that small messages never wait behind queued
+  // parts.
   if (closed_ || in_parts_.empty() || !unsent_.empty()) return false;
   InParts& message = in_parts_.front();
   BlockPool::Lent slot;
   if (UseBlocksLocked()) {
-    // While the other end holds all slots of the ring, no part is sent. TakeNotes continues when a
-    // slot comes back.
+    // While the other end holds all slots of the ring, parts wait. TakeNotes goes on with the parts
+    // when a slot comes back.
     if (slots_out_.size() >= kSlots) return false;
     if (const absl::StatusOr<BlockPool::Lent> lent = pool_.Take(kSlotBytes); lent.ok()) {
       slot = *lent;
@@ -206,7 +209,8 @@ bool LocalWriter::NextPartLocked(Part& part) {
   const size_t room = slot.id != 0 ? kSlotBytes : kPartBytes;
   const size_t bytes = std::min(room, message.bytes - message.begun);
   part.bytes = PartOf(message.payload, message.begun, bytes);
-  // Only the first part has the message's kind, header and size.
+  // Only the first part has the kind and the header of the message, and the size of the whole
+  // payload.
   if (message.begun == 0) {
     part.frame = std::move(message.frame);
     part.frame.set_whole_bytes(message.bytes);
@@ -226,7 +230,7 @@ bool LocalWriter::NextPartLocked(Part& part) {
   return true;
 }
 
-// Puts a frame at the end of the queue and sends what the socket takes. Returns false if the
+// Puts a frame at the end of the queue and sends as much as the bearer takes. Returns false if the
 // connection has ended.
 bool LocalWriter::WriteLocked(proto::LocalFrame& frame, Payload following, int passed_fd,
                               Sent& sent) {
@@ -234,7 +238,7 @@ bool LocalWriter::WriteLocked(proto::LocalFrame& frame, Payload following, int p
     sent.payloads.push_back(std::move(following));
     return false;
   }
-  // Every frame also gives back the other end's blocks that were read since the last frame.
+  // Every frame also gives back the blocks of the other end that were read since the last frame.
   frame.mutable_released()->Add(released_.begin(), released_.end());
   released_.clear();
   released_bytes_ = 0;
@@ -244,15 +248,15 @@ bool LocalWriter::WriteLocked(proto::LocalFrame& frame, Payload following, int p
   if (!greeted_) frame.set_takes_blocks(options_.blocks);
   greeted_ = true;
   frame.set_following(PayloadBytes(following));
-  // Forget can replace only a payload that follows its frame as a whole, so any other frame gets
-  // call id 0.
+  // The id by which Forget finds the frame: that of its call if the frame is a call whose payload
+  // does not travel in parts, else 0.
   const uint64_t call = frame.has_call() && frame.whole_bytes() == 0 ? frame.call().id() : 0;
   unsent_.push_back({WithPrefix(frame, options_.sums), std::move(following), 0, passed_fd, call});
-  if (unsent_.size() > 1) return true;  // Writable sends the frame when the bearer has room
+  if (unsent_.size() > 1) return true;  // Writable sends the frame once the bearer has room
   return FlushLocked(sent);
 }
 
-// Replaces the unsent payload of a cancelled call by a copy. The payload cannot be dropped: its
+// Replaces the unsent payload of a forgotten call by a copy. The payload cannot be dropped: its
 // frame says how many bytes follow, and some of the bytes may have been sent.
 bool LocalWriter::Forget(uint64_t call) {
   Payload forgotten;  // the payload dies after the lock is released
@@ -265,8 +269,8 @@ bool LocalWriter::Forget(uint64_t call) {
   return !options_.bearer.Holds(call);
 }
 
-// Sends frames until the bearer is full. Returns false if the other end is gone, which the bearer
-// also finds out by itself.
+// Passes unsent frames to the bearer until the bearer is full. Returns false if the other end is
+// gone, which the bearer also finds out by itself.
 bool LocalWriter::FlushLocked(Sent& sent) {
   const absl::StatusOr<bool> starts = options_.bearer.SendFrames(unsent_, sent.payloads);
   if (!starts.ok()) return false;
@@ -285,18 +289,18 @@ void LocalWriter::Writable() {
     MutexLock lock(mutex_);
     if (closed_ || !FlushLocked(sent)) return;
   }
-  // Parts of large payloads are sent only while no other frame waits for room in the socket.
+  // Parts of large payloads are sent only while no other frame waits for room in the bearer.
   SendParts();
 }
 
 bool LocalWriter::TakeNotes(const proto::LocalFrame& frame) {
   bool slot_is_back = false;
   for (const uint64_t block : frame.released()) {
-    LentMemory::Owner owner;  // the lent memory's owner dies after the lock is released
+    LentMemory::Owner owner;  // the owner of the lent memory dies after the lock is released
     MutexLock lock(mutex_);
     owner = lent_.GiveBack(block);
-    // The other end names the block's id. An id that is not lent is an error, which ends the
-    // connection.
+    // The other end chose the id. If no block and no memory with this id is lent, the connection
+    // ends.
     if (owner == nullptr && !pool_.GiveBack(block)) return false;
     slot_is_back |= slots_out_.erase(block) > 0;
   }
@@ -313,8 +317,8 @@ void LocalWriter::BlockRead(uint64_t block, size_t bytes) {
   MutexLock lock(mutex_);
   released_.push_back(block);
   released_bytes_ += bytes;
-  // Blocks that were read wait for the next frame. When they have too many bytes, a frame is sent
-  // only to give them back.
+  // Blocks that were read are given back with the next frame. When they have too many bytes, a
+  // frame is sent only to give them back.
   if (released_bytes_ > kReleasedBytesMax) ReturnBlocksLocked(sent);
 }
 
@@ -326,7 +330,7 @@ void LocalWriter::PartRead(uint64_t block) {
 }
 
 void LocalWriter::ReturnBlocksLocked(Sent& sent) {
-  // WriteLocked adds the ids of the blocks that were read to the empty frame.
+  // WriteLocked adds the ids of the blocks that were read to this empty frame.
   proto::LocalFrame frame;
   WriteLocked(frame, {}, -1, sent);
 }
@@ -340,7 +344,7 @@ void LocalWriter::WaitUntilSent(std::chrono::steady_clock::time_point end) {
 }
 
 void LocalWriter::Close() {
-  std::deque<UnsentFrame> unsent;  // unsent, in_parts and lent die after the lock is released
+  std::deque<UnsentFrame> unsent;  // `unsent`, `in_parts` and `lent` die after the lock is released
   std::deque<InParts> in_parts;
   std::vector<LentMemory::Owner> lent;
   MutexLock lock(mutex_);

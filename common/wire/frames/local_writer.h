@@ -1,12 +1,21 @@
 #pragma once
 
-// The sending side of a local connection. A payload over some KiB is copied into a block that both
-// ends map. If one of the ends maps no blocks, the payload follows its frame on the socket without
-// a copy. A large payload travels in parts. With blocks, the parts travel through a ring of slots:
+// The sending side of a connection of frames. How a payload travels depends on its size and on the
+// connection:
+//
+// - A payload of at most some KiB travels inside its frame.
+//
+// - A larger payload is copied into a shared block, which both ends map. If an end maps no blocks,
+// the payload follows its frame without a copy.
+//
+// - A large payload travels in parts. With shared blocks, the parts travel through a ring of slots:
 // a slot is a block that comes back as soon as its bytes were copied out, so both ends copy at the
-// same time. Without blocks, the parts follow one another on the socket. Frames of other messages
-// overtake the parts that are still to come. Bytes in memory that the other end may map
-// (shared_memory.h) are not copied at all: they are lent, and the other end reads them in place.
+// same time. Without shared blocks, the parts follow one another. Frames of other messages overtake
+// the parts that are still to come.
+//
+// - Bytes in memory that the other end may map (shared_memory.h) are not copied: they are lent, and
+// the other end reads them in place.
+//
 // Internal to common/wire.
 
 #include <chrono>
@@ -35,16 +44,16 @@ class LocalWriter {
     FrameBearer& bearer;
     bool blocks = true;  // whether payloads of either end may lie in shared blocks
     FrameSums sums = FrameSums::kNone;
-    // The largest payload that is sent whole when no shared blocks are used. A larger payload
-    // travels in parts.
+    // The largest payload that is sent whole on a connection without shared blocks. A larger
+    // payload travels in parts.
     size_t whole_bytes_max = kPartBytes;
     // The count of bytes that move in shared blocks; the bearer counts all others. May be null.
     std::shared_ptr<MovedBytes> moved = nullptr;
   };
   explicit LocalWriter(Options options) : options_(std::move(options)) {}
 
-  // Returns whether payloads that do not travel in parts are sent in shared blocks of this end.
-  // False until the other end has said that it takes blocks.
+  // Returns whether this end sends payloads in shared blocks. False until the other end has said
+  // that it maps blocks.
   bool uses_blocks() {
     MutexLock lock(mutex_);
     return UseBlocksLocked();
@@ -54,26 +63,26 @@ class LocalWriter {
   // has ended.
   bool Send(proto::LocalFrame frame, Payload payload);
 
-  // Forgets a call whose caller no longer waits. After return, the caller's memory of a payload
-  // that is still on its way is not read: the rest of the payload is sent from a copy. A payload
-  // that travels in parts is still read. Returns false if the bearer cannot let go of the caller's
-  // memory: the connection must end then.
+  // Forgets a call whose caller no longer waits. Afterwards the writer no longer reads the memory
+  // of the call's request: a payload that is still unsent is sent from a copy. (A payload that
+  // travels in parts is still read.) Returns false if the bearer cannot stop reading that memory.
+  // In this case the connection must end.
   [[nodiscard]] bool Forget(uint64_t call);
 
-  // Handles what a frame of the other end says about blocks, for example which blocks it has read.
-  // Returns false if the frame names a block that is not lent.
+  // Handles what a frame of the other end says about blocks, for example which blocks the other end
+  // has read. Returns false if the frame gives back a block that is not lent.
   bool TakeNotes(const proto::LocalFrame& frame);
 
-  // Gives a block of the other end that was read back with a later frame. PartRead does the same
-  // for the block of a part of a payload, but sooner.
+  // Gives a block of the other end back with a later frame, because this end has read it. PartRead
+  // does the same for a block that held a part of a payload, and sends the later frame sooner.
   void BlockRead(uint64_t block, size_t bytes);
   void PartRead(uint64_t block);
 
-  // Continues sending. The bearer calls it when it has room.
+  // Goes on sending. The bearer calls this method when it has room.
   void Writable();
 
-  // Returns when everything was sent, when nothing can be sent any more, or at `end`. Must not run
-  // on the loop's thread.
+  // Blocks until everything was sent, until nothing can be sent any more, or until `end`. Must not
+  // run on the loop's thread.
   void WaitUntilSent(std::chrono::steady_clock::time_point end);
 
   // Stops sending for good; unsent frames are dropped.
@@ -85,23 +94,25 @@ class LocalWriter {
     proto::LocalFrame frame;
     Payload payload;
     size_t bytes = 0;
-    size_t begun = 0;  // number of payload bytes that were put into parts so far
+    size_t begun = 0;  // number of bytes put into parts so far
   };
   struct Part {
     proto::LocalFrame frame;
     Payload bytes;
-    std::byte* slot = nullptr;  // memory of the ring's slot; null: the bytes follow the frame
+    std::byte* slot = nullptr;  // memory of the part's slot; null: the bytes follow the frame
     int new_fd = -1;
-    Payload ended;  // the whole payload, to be released, if this is its last part
+    Payload ended;  // the whole payload, to be released after its last part
   };
-  // Work that the destructor does once the lock is released: the bearer starts to send what it has
-  // taken, and payloads that were sent are released. Both run other code.
+  // Work that the destructor does once the lock is released: the bearer starts to send the frames
+  // that it has taken, and payloads that were sent are released. Either may run code that takes the
+  // lock.
   struct Sent {
     ~Sent() {
       if (bearer != nullptr) bearer->StartSending();
     }
     std::vector<Payload> payloads;
-    FrameBearer* bearer = nullptr;  // null: there is nothing to start
+    // The bearer on which StartSending must be called; null if there is nothing to start.
+    FrameBearer* bearer = nullptr;
   };
 
   bool UseBlocksLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -123,7 +134,7 @@ class LocalWriter {
   Mutex mutex_;
   CondVar sent_;  // signalled when the writer is closed or has nothing left to send
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
-  // True once the first frame was sent, which tells whether this end takes blocks.
+  // True once the first frame was sent. The first frame tells whether this end maps blocks.
   bool greeted_ ABSL_GUARDED_BY(mutex_) = false;
   bool peer_takes_blocks_ ABSL_GUARDED_BY(mutex_) = false;
   bool waits_for_room_ ABSL_GUARDED_BY(mutex_) = false;

@@ -22,16 +22,17 @@ absl::Status SystemError(absl::string_view what) {
   return absl::ResourceExhaustedError(absl::StrCat("shared memory: ", what, ": ", strerror(errno)));
 }
 
-// The most bytes of free blocks that a pool keeps; the pool unmaps free blocks over this limit.
+// The most bytes of free blocks that a pool keeps. The pool unmaps free blocks above this limit.
 constexpr size_t kFreeBytesMax = size_t{256} << 20;
 
-// A block of more than kWasteMax times the payload's size is left for larger payloads.
+// A free block of more than kWasteMax times the payload's size is not used but left for larger
+// payloads.
 constexpr size_t kWasteMax = 4;
 
 }  // namespace
 
 absl::StatusOr<Mapping> Mapping::Of(int fd, size_t size, int protection) {
-  // MAP_POPULATE maps all pages at once, instead of with one page fault each.
+  // MAP_POPULATE maps all pages at once, which is faster than a page fault for each page.
   void* const data = mmap(nullptr, size, protection, MAP_SHARED | MAP_POPULATE, fd, 0);
   if (data == MAP_FAILED) return SystemError(absl::StrCat("mapping ", size, " bytes"));
   return Mapping(static_cast<std::byte*>(data), size);
@@ -49,7 +50,8 @@ absl::StatusOr<SharedBlock> MakeSharedBlock(size_t size) {
   UniqueFd fd(memfd_create("cohort-block", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd.ok()) return SystemError("memfd_create");
   if (ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) return SystemError("ftruncate");
-  // The process that reads the block accepts only memory that cannot shrink under its mapping.
+  // The size is sealed, because the process that reads the block accepts only memory that cannot
+  // shrink.
   if (fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
     return SystemError("sealing");
   }
@@ -60,7 +62,7 @@ absl::StatusOr<SharedBlock> MakeSharedBlock(size_t size) {
 absl::StatusOr<Mapping> MapSharedBlock(const UniqueFd& fd, size_t size_max) {
   const int seals = fcntl(fd.get(), F_GET_SEALS);
   struct stat info = {};
-  // A peer that shrank the memory would make this process die of SIGBUS.
+  // The memory must not shrink: if a peer shrank it, reading it would end this process with SIGBUS.
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || fstat(fd.get(), &info) != 0) {
     return absl::InvalidArgumentError("a shared block of a peer is not memory of sealed size");
   }
@@ -82,7 +84,8 @@ absl::StatusOr<BlockPool::Lent> BlockPool::Take(size_t size) {
     free_.erase(i);
     return lent;
   }
-  // No free block fits, so a new block is made, whose descriptor the other end needs.
+  // No free block fits, so a new block is made. The other end needs the descriptor of the new
+  // block.
   ASSIGN_OR_RETURN(SharedBlock block, MakeSharedBlock(size));
   const Lent lent{++last_id_, block.memory.data(), block.fd.get()};
   blocks_.emplace(lent.id, std::move(block));
@@ -97,7 +100,7 @@ uint64_t BlockPool::NewId() {
 bool BlockPool::GiveBack(uint64_t id) {
   MutexLock lock(mutex_);
   const auto found = blocks_.find(id);
-  // The peer names the id, so the id may be wrong: never lent, or given back twice.
+  // The peer chose the id, so the id may be wrong: never lent, or given back before.
   if (found == blocks_.end() || std::find(free_.begin(), free_.end(), id) != free_.end()) {
     return false;
   }
@@ -108,8 +111,8 @@ bool BlockPool::GiveBack(uint64_t id) {
 }
 
 void BlockPool::DropFree() {
-  // One free block is kept even if it exceeds the limit, so that not every large payload needs a
-  // new mapping.
+  // One free block is kept even if it exceeds the limit, because otherwise every large payload
+  // might need a new mapping.
   while (free_bytes_ > kFreeBytesMax && free_.size() > 1) {
     const auto oldest = blocks_.find(free_.back());
     free_bytes_ -= oldest->second.memory.size();

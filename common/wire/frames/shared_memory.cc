@@ -10,7 +10,8 @@ AllocateBuffer SharedMemoryMaker() {
     if (bytes < kSharedBufferBytesMin || bytes > kSharedBufferBytesMax) {
       return Buffer::Allocate(bytes);
     }
-    // The buffer is counted before it is made, so that concurrent allocations keep the limit.
+    // The buffer is counted before it is made, so that concurrent allocations cannot exceed the
+    // limit.
     if (made->fetch_add(1) >= kSharedBuffersMax) {
       made->fetch_sub(1);
       return Buffer::Allocate(bytes);
@@ -50,8 +51,8 @@ size_t BytesToCopy(const Payload& payload) {
 LentMemory::Known LentMemory::Lend(const std::shared_ptr<const SharedMemory>& memory, Owner owner,
                                    absl::FunctionRef<uint64_t()> new_id) {
   const auto known = ids_.find(memory.get());
-  // Freed memory may have had the same address, so the address alone does not prove that the other
-  // end has mapped this memory.
+  // The ids are found by the memory's address. A freed memory may have had the same address, so the
+  // address alone does not prove that the other end has mapped this memory.
   const bool is_new = known == ids_.end() || lent_.at(known->second).memory.lock() != memory;
   const uint64_t id = is_new ? new_id() : known->second;
   if (is_new) {
@@ -73,7 +74,7 @@ LentMemory::Owner LentMemory::GiveBack(uint64_t id) {
 std::vector<uint64_t> LentMemory::TakeGone() {
   std::vector<uint64_t> gone;
   for (auto i = lent_.begin(); i != lent_.end();) {
-    // The id of memory that still exists is kept, because the memory may be lent again.
+    // Memory that still exists keeps its id, because it may be lent again.
     if (!i->second.memory.expired()) {
       ++i;
       continue;
@@ -90,7 +91,7 @@ std::vector<uint64_t> LentMemory::TakeGone() {
 std::vector<LentMemory::Owner> LentMemory::Lose() {
   std::vector<Owner> owners;
   for (auto& [id, lent] : lent_) {
-    // Memory without owners is not on loan: the other end has read it and has given it back.
+    // Memory without owners is not on loan, because the other end has given it back.
     if (lent.owners.empty()) continue;
     if (const auto memory = lent.memory.lock()) memory->LoseReader();
     for (Owner& owner : lent.owners) owners.push_back(std::move(owner));

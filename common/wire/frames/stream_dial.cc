@@ -35,8 +35,8 @@ absl::StatusOr<std::shared_ptr<StreamDial>> StreamDial::Start(std::shared_ptr<Io
   dial->timer_ = LoopTimer::Make(*dial->loop_, [weak = dial->weak_from_this()] {
     if (const auto self = weak.lock()) self->End(absl::UnavailableError("no answer in time"));
   });
-  // The dial has a time limit, because no welcome arrives if something other than the server
-  // accepts the connection.
+  // The dial has a time limit, because no welcome arrives if something other than the server has
+  // accepted the connection.
   dial->timer_->FireBy(std::chrono::steady_clock::now() + kDialTimeMax);
   dial->loop_->Add(dial, EPOLLOUT);
   return dial;
@@ -63,7 +63,8 @@ void StreamDial::OnEvents(uint32_t events) {
 absl::Status StreamDial::Greet() {
   RETURN_IF_ERROR(ConnectedTcp(socket_));
   const std::string greeting = StreamGreeting(options_.kind, options_.name);
-  // A new socket's buffer has room for the whole greeting.
+  // The buffer of a new socket has room for the whole greeting, so one call of send() sends all of
+  // it.
   const ssize_t sent = send(fd_, greeting.data(), greeting.size(), MSG_NOSIGNAL);
   if (sent != static_cast<ssize_t>(greeting.size())) {
     return absl::UnavailableError(strerror(sent < 0 ? errno : ENOBUFS));
@@ -75,14 +76,14 @@ absl::Status StreamDial::Greet() {
 
 absl::StatusOr<bool> StreamDial::Welcomed() {
   char bytes[kWelcome.size()];
-  // Reads no byte beyond the welcome: the bytes that follow belong to frames.
+  // No byte beyond the welcome is read, because the bytes that follow belong to frames.
   const ssize_t count = recv(fd_, bytes, kWelcome.size() - answer_.size(), 0);
   if (count < 0 && (errno == EAGAIN || errno == EINTR)) return false;
   if (count < 0) return absl::UnavailableError(strerror(errno));
   if (count == 0) return absl::UnavailableError("the server closes the connection");
   answer_.append(bytes, static_cast<size_t>(count));
-  // The answer is compared with the expected welcome as its bytes arrive, so that another protocol
-  // is noticed at once.
+  // The answer is compared with the welcome while its bytes arrive, so that another protocol is
+  // noticed at once.
   if (absl::StartsWith(kWelcome, answer_)) return answer_.size() == kWelcome.size();
   return absl::UnavailableError("something between here and the server speaks another protocol");
 }
@@ -94,13 +95,13 @@ void StreamDial::End(absl::Status status) {
     MutexLock lock(mutex_);
     if (done_ == nullptr) return;
     done = std::exchange(done_, nullptr);
-    // The socket leaves the loop while this dial still owns its descriptor: a closed descriptor's
-    // number may be used again.
+    // The loop stops watching the descriptor while this dial still owns the descriptor, because the
+    // number of a closed descriptor may be used again.
     loop_->Remove(*this);
     socket = std::move(socket_);
   }
   timer_->Stop();
-  // The callback runs outside the lock, because it takes the socket into use.
+  // The callback runs outside the lock, because it begins to use the socket.
   if (status.ok()) {
     done(std::move(socket));
   } else {

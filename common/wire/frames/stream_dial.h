@@ -1,7 +1,8 @@
 #pragma once
 
-// The calling end of a TCP connection on which frames will travel. Connects, sends a greeting
-// (stream_greeting.h) and waits for the welcome, without blocking. Internal to common/wire.
+// The calling end of a TCP connection on which frames will travel. A dial connects to the server,
+// sends a greeting (stream_greeting.h) and waits for the server's welcome, all without blocking.
+// Internal to common/wire.
 
 #include <chrono>
 #include <memory>
@@ -23,15 +24,15 @@ class StreamDial final : public IoLoop::Source, public std::enable_shared_from_t
  public:
   struct Options {
     std::string peer;  // address of the server, in the form that BeginConnectTcp takes
-    std::string name;  // name of the server, which it told over gRPC
+    std::string name;  // the server's name, which the server told over gRPC
     StreamKind kind = StreamKind::kCalls;
   };
-  // The callback of a dial. Gets the connected socket, or UNAVAILABLE or INVALID_ARGUMENT saying
-  // why there is no connection.
+  // The callback at the end of a dial. It gets the connected socket, or an error that says why
+  // there is no connection: UNAVAILABLE.
   using Done = absl::AnyInvocable<void(absl::StatusOr<UniqueFd>)>;
 
-  // Begins to connect. `done` runs once on the loop's thread, unless the dial is cancelled. Errors:
-  // those of BeginConnectTcp; after an error `done` never runs.
+  // Begins to connect. `done` runs once, on the loop's thread, unless the dial is cancelled.
+  // Errors: those of BeginConnectTcp; `done` does not run after such an error.
   static absl::StatusOr<std::shared_ptr<StreamDial>> Start(std::shared_ptr<IoLoop> loop,
                                                            Options options, Done done);
 
@@ -50,7 +51,7 @@ class StreamDial final : public IoLoop::Source, public std::enable_shared_from_t
   const std::shared_ptr<IoLoop> loop_;  // the loop, shared with connections
   const int fd_;
   const Options options_;
-  // Ends the dial at its time limit; set once, shared with the loop.
+  // The timer that ends the dial at its time limit. Set once; shared with the loop.
   std::shared_ptr<LoopTimer> timer_;
 
   Mutex mutex_;

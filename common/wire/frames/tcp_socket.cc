@@ -24,7 +24,7 @@ namespace {
 
 constexpr int kBacklog = 4096;
 
-// The times after which a silent peer counts as dead: how long its host may leave sent bytes
+// The times after which a silent peer counts as dead: how long the peer's host may leave sent bytes
 // unconfirmed, and how often an idle connection is probed. The values equal those of gRPC's
 // connections (grpc_settings.cc).
 struct Patience {
@@ -39,12 +39,13 @@ constexpr Patience kServer = {30'000, 10, 5, 4};
 constexpr int kConnectFlags = SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK;
 
 void Set(const UniqueFd& socket, int level, int option, int value) {
-  // The system may not know an option. A missing option changes the speed, not the bytes that
-  // arrive.
+  // The result is ignored, because the system may not know an option. The connection works without
+  // the option.
   setsockopt(socket.get(), level, option, &value, sizeof(value));
 }
 
-// Sets the socket options that find a dead peer, and the one that sends small frames without delay.
+// Sets the socket options by which a dead peer is found, and the option that sends small frames
+// without delay.
 void Tune(const UniqueFd& socket, const Patience& patience) {
   Set(socket, IPPROTO_TCP, TCP_NODELAY, 1);
   Set(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
@@ -54,7 +55,7 @@ void Tune(const UniqueFd& socket, const Patience& patience) {
   Set(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, patience.unanswered_ms_max);
 }
 
-// A socket address in the form of the operating system.
+// A socket address as the operating system takes it.
 struct SocketAddress {
   sockaddr_storage storage = {};
   socklen_t size = 0;
@@ -88,8 +89,8 @@ int PortOf(const UniqueFd& socket) {
 
 bool IsWildcard(const std::string& host) { return host == "0.0.0.0" || host == "::"; }
 
-// Returns the addresses of all interfaces: first IPv6, whose socket takes both families, then IPv4
-// for machines without IPv6.
+// Returns the addresses that stand for all interfaces: first that of IPv6, whose socket serves both
+// families, and then that of IPv4, for machines without IPv6.
 std::vector<SocketAddress> Wildcards() {
   sockaddr_in6 six = {};
   six.sin6_family = AF_INET6;
@@ -119,7 +120,8 @@ absl::StatusOr<std::vector<SocketAddress>> AddressesOf(const std::string& host) 
 absl::StatusOr<UniqueFd> ListenOn(const SocketAddress& address, bool both_families) {
   UniqueFd fd(socket(address.storage.ss_family, kConnectFlags, 0));
   if (!fd.ok()) return absl::UnavailableError(strerror(errno));
-  // A restarted task can listen on its port while old connections still close.
+  // With SO_REUSEADDR, a restarted task can listen on its port while its old connections still
+  // close.
   Set(fd, SOL_SOCKET, SO_REUSEADDR, 1);
   if (address.storage.ss_family == AF_INET6) {
     Set(fd, IPPROTO_IPV6, IPV6_V6ONLY, both_families ? 0 : 1);
@@ -153,7 +155,7 @@ absl::StatusOr<TcpListeners> ListenTcp(const std::string& address) {
   listeners.port = parsed->port;
   absl::Status failure = absl::UnavailableError("the name has no address");
   for (SocketAddress& host : *hosts) {
-    // After the first socket, a port 0 has become the real port, which all sockets share.
+    // If the port is 0, the first socket gets a free port, and the later sockets get that port.
     SetPort(host, listeners.port);
     absl::StatusOr<UniqueFd> socket = ListenOn(host, wildcard);
     if (!socket.ok()) {
@@ -162,7 +164,7 @@ absl::StatusOr<TcpListeners> ListenTcp(const std::string& address) {
     }
     listeners.port = PortOf(*socket);
     listeners.sockets.push_back(*std::move(socket));
-    // The first socket of a wildcard host takes both IPv4 and IPv6.
+    // For a wildcard host, the first socket serves both IPv4 and IPv6.
     if (wildcard) break;
   }
   if (listeners.sockets.empty()) return CannotListen(address, failure.message());
@@ -199,7 +201,8 @@ absl::StatusOr<UniqueFd> BeginConnectTcp(absl::string_view peer) {
   UniqueFd fd(socket(address.storage.ss_family, kConnectFlags, 0));
   if (!fd.ok()) return absl::UnavailableError(strerror(errno));
   Tune(fd, kCaller);
-  // EINPROGRESS is not a failure: the socket becomes writable when connecting ends.
+  // EINPROGRESS is not a failure: the socket becomes writable when connecting has succeeded or
+  // failed.
   if (connect(fd.get(), address.get(), address.size) != 0 && errno != EINPROGRESS) {
     return absl::UnavailableError(strerror(errno));
   }

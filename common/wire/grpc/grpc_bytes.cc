@@ -12,17 +12,18 @@ namespace cohort {
 
 namespace {
 
-// Up to this size, copying a slice is cheaper than counting references to it.
+// The largest slice whose bytes are copied. For so few bytes, copying is cheaper than counting
+// references to the memory.
 constexpr size_t kCopiedSliceBytesMax = 512;
 
-// Limit of a status text: gRPC drops a status whose metadata is too large. (Metadata encoding turns
-// some bytes into three bytes each.)
+// The limit of a status text. gRPC drops a status whose metadata is too large, and encoding the
+// text as metadata turns some bytes into three bytes each.
 constexpr size_t kStatusTextBytesMax = 8192;
 
 grpc::Slice ToGrpcSlice(const ByteSlice& slice) {
   if (slice.size <= kCopiedSliceBytesMax) return grpc::Slice(slice.data, slice.size);
-  // gRPC calls a plain function with a pointer to release a slice, so the slice's owner lies on the
-  // heap.
+  // gRPC releases a slice by calling a plain function with a pointer, so the pointer to the slice's
+  // owner lies on the heap.
   using Owner = std::shared_ptr<const void>;
   return grpc::Slice(
       const_cast<std::byte*>(slice.data), slice.size,
@@ -44,7 +45,7 @@ grpc::ByteBuffer ToByteBuffer(const Payload& frame) {
 
 Payload FromByteBuffer(const grpc::ByteBuffer& buffer) {
   // A short gRPC slice stores its bytes inside itself, so the vector of slices must not move once
-  // the payload points into it.
+  // the payload points into its slices.
   auto slices = std::make_shared<std::vector<grpc::Slice>>();
   if (!buffer.Dump(slices.get()).ok()) return {};
   Payload payload;

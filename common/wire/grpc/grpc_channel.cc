@@ -32,8 +32,8 @@ namespace cohort {
 
 namespace {
 
-// Runs `task` soon on a thread of gRPC. Used for completions, which must not run inside Start or
-// Cancel.
+// Runs `task` on a thread of gRPC as soon as possible. Used for completions of calls, which must
+// not run inside Start or Cancel.
 void RunLater(absl::AnyInvocable<void()> task) {
   struct Pending {
     grpc::Alarm alarm;
@@ -46,12 +46,13 @@ void RunLater(absl::AnyInvocable<void()> task) {
   });
 }
 
-// The state of one call until its completion. A handle for cancelling may hold the state longer.
+// The state of one call until its completion. The handle that can cancel the call may hold the
+// state longer.
 struct CallState {
   grpc::ClientContext context;
   grpc::ByteBuffer response;
   Reply done;
-  // Receiver of the server's names; null: the server is not asked for them.
+  // The receiver of the server's names. Null: the server is not asked for its names.
   GrpcChannel::NamesTold told;
   std::string method;
   std::atomic<bool> cancelled{false};
@@ -66,17 +67,18 @@ class GrpcCall final : public Call {
   }
 
  private:
-  // The state of the call. Shared: gRPC completes the call on a thread of its own.
+  // The state of the call, shared because gRPC completes the call on a thread of its own.
   const std::shared_ptr<CallState> state_;
 };
 
-// The handle of a call that failed before gRPC saw it.
+// The handle of a call that failed before it was given to gRPC.
 class EndedCall final : public Call {
  public:
   void Cancel() override {}
 };
 
-// Completes a call that cannot be started with `status`, soon.
+// Completes a call that cannot be started: `done` soon runs with the error `status`. Returns the
+// call's handle.
 std::unique_ptr<Call> FailLater(absl::Status status, Reply done) {
   RunLater([done = std::move(done), status = std::move(status)]() mutable {
     std::exchange(done, nullptr)(std::move(status));
@@ -84,7 +86,7 @@ std::unique_ptr<Call> FailLater(absl::Status status, Reply done) {
   return std::make_unique<EndedCall>();
 }
 
-// A call with one message each way. Deletes itself when the call has ended.
+// A gRPC call with one message each way. Deletes itself when the call has ended.
 class UnaryCaller {
  public:
   using Ended = std::function<void(CallState& state, const grpc::Status& status)>;
@@ -100,7 +102,9 @@ class UnaryCaller {
  private:
   void Finished(bool) {
     const std::unique_ptr<UnaryCaller> self(this);
-    io_.reset();  // gRPC placed the reader in memory that belongs to the call's context
+    // The reader dies before the call's context, because gRPC has placed the reader in memory of
+    // the context.
+    io_.reset();
     ended_(*state_, status_);
   }
 
@@ -112,7 +116,8 @@ class UnaryCaller {
   grpc::Status status_;
 };
 
-// Each GrpcChannel has gRPC channels, and so connections, of its own (ChannelSettings).
+// Creates a channel of gRPC. Each has a connection of its own, because ChannelSettings keeps gRPC
+// from sharing connections.
 std::shared_ptr<grpc::Channel> NewChannel(const std::string& address,
                                           const GrpcChannelOptions& options) {
   return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(),
@@ -149,8 +154,8 @@ class UnaryChannel final : public GrpcChannel {
     const absl::StatusOr<Payload> frame =
         EncodeCheckedFrame(std::move(request), message_bytes_max_);
     if (!frame.ok()) return FailLater(frame.status(), std::move(state->done));
-    // gRPC takes references to the slices inside StartCall; nothing in this function holds the
-    // slices afterwards.
+    // gRPC takes references to the frame's slices inside StartCall. This function holds no slices
+    // after its return.
     const grpc::ByteBuffer buffer = ToByteBuffer(*frame);
     (new UnaryCaller(state, [address = address_, limit = message_bytes_max_](
                                 CallState& ended, const grpc::Status& status) {
@@ -160,7 +165,8 @@ class UnaryChannel final : public GrpcChannel {
   }
 
  private:
-  // Ends a unary call: tells the names, then completes the call with the answer or the failure.
+  // Ends a unary call: tells the server's names, and then completes the call with the answer or the
+  // failure.
   static void Complete(CallState& state, const std::string& address, size_t message_bytes_max,
                        const grpc::Status& status) {
     Reply done = std::move(state.done);
@@ -171,7 +177,7 @@ class UnaryChannel final : public GrpcChannel {
     done(DecodeFrame(frame, message_bytes_max));
   }
 
-  // Passes the server's names, which came with the answer, to the code that asked for them.
+  // Passes the server's names, which came with the answer, to the code that has asked for them.
   static void TellNames(CallState& state, const grpc::Status& status) {
     if (state.told == nullptr) return;
     const auto& metadata = state.context.GetServerInitialMetadata();
@@ -186,8 +192,8 @@ class UnaryChannel final : public GrpcChannel {
     state.told(std::move(names));
   }
 
-  // Translates gRPC's status. A handler's failure passes unchanged; a transport's failure is
-  // reduced to the codes that Channel::Start names.
+  // Returns the error of a failed call. A handler's failure is returned unchanged; a failure of the
+  // transport is reduced to the codes that Channel::Start names.
   static absl::Status Failure(const CallState& state, const std::string& address,
                               const grpc::Status& status) {
     const absl::Status failure = FromGrpcStatus(status);
@@ -201,7 +207,7 @@ class UnaryChannel final : public GrpcChannel {
         break;
       case absl::StatusCode::kCancelled:
         if (state.cancelled) break;
-        [[fallthrough]];  // a server that stops cancels its calls
+        [[fallthrough]];  // a stopping server cancels its calls
       default:
         code = absl::StatusCode::kUnavailable;
     }
@@ -215,7 +221,7 @@ class UnaryChannel final : public GrpcChannel {
   grpc::GenericStub stub_;
 };
 
-// The names that a server has told on one connection. Thread-safe.
+// The names that a server has told on one connection, if it has told them. Thread-safe.
 class ToldNames {
  public:
   void Set(ServerNames names) {
@@ -232,17 +238,17 @@ class ToldNames {
   absl::optional<ServerNames> names_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Returns the loop of the timers of all sessions over gRPC.
+// Returns the loop that runs the timers of every LocalSession over gRPC.
 const std::shared_ptr<IoLoop>& TimerLoop() {
-  // The loop is never destroyed, as the threads of gRPC are not (grpc_loop.cc): the last owner of a
-  // loop may not be one of its users.
+  // The loop is never destroyed, as gRPC's threads are not (grpc_loop.cc): calls on these threads
+  // may use the loop until the process ends.
   static const auto* const loop =
       new std::shared_ptr<IoLoop>(std::make_shared<IoLoop>(Turns::kShort));
   return *loop;
 }
 
-// A channel whose calls travel as frames, over one connection for small calls and one for large
-// payloads, each with a connection of gRPC. Thread-safe.
+// A channel whose calls travel as frames: small calls over one connection of gRPC, and calls with
+// large payloads over another. Thread-safe.
 class FrameChannel final : public GrpcChannel {
  public:
   explicit FrameChannel(const GrpcChannelOptions& options)
@@ -297,9 +303,9 @@ class FrameChannel final : public GrpcChannel {
   struct Line {
     explicit Line(const GrpcChannelOptions& options) : stub(NewChannel(options.address, options)) {}
     grpc::GenericStub stub;  // a connection of gRPC, opened by the first call
-    // The session, shared with calls, which may outlive the channel.
+    // The LocalSession over this connection. Shared with calls, which may outlive the channel.
     std::shared_ptr<LocalSession> session;
-    std::shared_ptr<ToldNames> names;  // what the server told, shared with the session's connection
+    std::shared_ptr<ToldNames> names;  // names that the server told for this `session`
   };
 
   static LocalSession::Options SessionOptions(const GrpcChannelOptions& options) {
@@ -314,7 +320,8 @@ class FrameChannel final : public GrpcChannel {
     return session;
   }
 
-  // Returns the connection for a request: what is asked for may be large, too.
+  // Returns which connection carries a request: that for large payloads if the request or its
+  // answer is large.
   StreamKind KindOf(const Message& request) const {
     const size_t bytes = PayloadBytes(request.payload);
     const size_t small = lane_ == Lane::kFrames ? kFrameBytesMax : kUnaskedBytesMax;
@@ -322,7 +329,7 @@ class FrameChannel final : public GrpcChannel {
     return parts ? StreamKind::kParts : StreamKind::kCalls;
   }
 
-  // Opens the session of a line, again if it has ended.
+  // Opens the LocalSession of a line, if the line has none or its connection has ended.
   void OpenLocked(Line& line) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (line.session != nullptr && line.session->open()) return;
     line.names = std::make_shared<ToldNames>();

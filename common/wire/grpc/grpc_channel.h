@@ -1,7 +1,7 @@
 #pragma once
 
-// A channel over gRPC that can also ask a server by which other ways it is reached. Internal to
-// common/wire.
+// A channel over gRPC that can also ask a server for the names by which it is reached in other
+// ways. Internal to common/wire.
 
 #include <memory>
 #include <string>
@@ -17,16 +17,16 @@ struct GrpcChannelOptions {
   std::string address;
   Lane lane = Lane::kControl;
   size_t message_bytes_max = 0;
-  // The pool for the memory of large answers, shared with other channels. Null: the channel makes a
-  // pool of its own.
+  // The pool for the memory of large answers, shared with other channels. Null: the channel makes
+  // its own pool.
   std::shared_ptr<ReceivePool> pool = nullptr;
 };
 
 // A channel over gRPC. Thread-safe.
 class GrpcChannel : public Channel {
  public:
-  // Starts a call like Channel::Start and also asks the server for its names. `told` runs with the
-  // names before `done`, unless no server answered.
+  // Starts a call like Channel::Start, and asks the server for its names. `told` runs with the
+  // names before `done` runs. `told` does not run if no server has answered.
   using NamesTold = absl::AnyInvocable<void(ServerNames)>;
   virtual std::unique_ptr<Call> StartAsking(absl::string_view method, Message request,
                                             absl::Duration timeout, NamesTold told, Reply done) = 0;

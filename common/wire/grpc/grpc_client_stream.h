@@ -1,7 +1,7 @@
 #pragma once
 
-// The calling end of a gRPC call with many messages each way, on the threads of grpc_loop.h.
-// Internal to common/wire: only its .cc files include this header.
+// The calling end of a bidirectional gRPC call, with many messages each way, on the threads of
+// grpc_loop.h. Internal to common/wire: only its .cc files include this header.
 
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
@@ -15,7 +15,7 @@ namespace cohort {
 
 // A bidirectional call. Messages are read one after another, as they arrive. At most one callback
 // about reading (OnMessage, OnReadEnd) and one about writing (OnWriteDone) run at a time. OnDone
-// runs last, when gRPC is done and no hold is left (AddHold). Thread-safe.
+// runs last, when gRPC has ended the call and every hold (AddHold) was removed. Thread-safe.
 class GrpcClientStream {
  public:
   virtual ~GrpcClientStream() = default;
@@ -25,20 +25,20 @@ class GrpcClientStream {
  protected:
   GrpcClientStream() = default;
 
-  // Starts the call. Must run first, and once. The call goes to the server together with the first
-  // message. The context must live until OnDone runs.
+  // Starts the call. Must be called first, and once. gRPC sends the call's metadata together with
+  // the first message. `context` must live until OnDone runs.
   void StartCall(grpc::GenericStub& stub, grpc::ClientContext& context, const char* method);
-  // Writes a message. The previous write must have ended.
+  // Writes a message. OnWriteDone must have run for the message before.
   void StartWrite(const grpc::ByteBuffer& message, grpc::WriteOptions options);
-  // Keeps OnDone from running until RemoveHold. Code that writes outside a callback of this class
-  // needs such a hold.
+  // Keeps OnDone from running until RemoveHold is called. Code that writes outside a callback of
+  // this class needs a hold.
   void AddHold() { ++left_; }
   void RemoveHold();
 
-  // Takes a message from the server. Returns false if this end has cancelled the call; no further
-  // message is read then.
+  // Takes a message from the server. Returns false if this end has cancelled the call; then no
+  // further message is read.
   virtual bool OnMessage(const grpc::ByteBuffer& message) = 0;
-  // Reports that no other message will arrive.
+  // Reports that no further message will arrive.
   virtual void OnReadEnd() {}
   virtual void OnWriteDone(bool ok) = 0;
   virtual void OnDone(const grpc::Status& status) = 0;
@@ -52,9 +52,9 @@ class GrpcClientStream {
   GrpcEvent written_ = GrpcEvent::To<&GrpcClientStream::HasWritten>(*this);
   GrpcEvent finished_ = GrpcEvent::To<&GrpcClientStream::Finished>(*this);
   std::unique_ptr<grpc::GenericClientAsyncReaderWriter> io_;
-  grpc::ByteBuffer message_;  // the message that gRPC is reading, one at a time
+  grpc::ByteBuffer message_;  // the message that is being read
   grpc::Status status_;
-  // The number of events for which OnDone waits. At first this is only the end of the call.
+  // The number of events for which OnDone waits: holds, writes under way, and the end of the call.
   std::atomic<int> left_{1};
 };
 

@@ -20,12 +20,14 @@ namespace cohort {
 
 namespace {
 
-// Frames that wait are sent in one message up to this size; a larger frame is a message of its own.
+// The size up to which waiting frames are sent together in one message of the stream. A larger
+// frame is a message of its own.
 constexpr size_t kMessageBytes = kPartBytes;
-// The limit of a message: the largest frame, and what the frame has beside header and payload.
+// The largest message of the stream: the largest message of a call in its frame, and the bytes that
+// the frame adds to it.
 constexpr size_t kFrameMessageBytesMax = kMessageBytesMax + (size_t{1} << 20);
-// The most calls whose payloads gRPC may read at a time. Above it a message is flushed to the
-// socket before the next one.
+// The most calls whose payloads gRPC may read at a time. Above this number, a message of the stream
+// is flushed to the socket before the next one.
 constexpr size_t kHeldCallsMax = 64;
 
 size_t BytesOf(const UnsentFrame& frame) {
@@ -39,15 +41,15 @@ void Append(UnsentFrame frame, Payload& message) {
   for (ByteSlice& slice : frame.following) message.push_back(std::move(slice));
 }
 
-// The part that both ends of a stream share. gRPC takes one message at a time, so there is room
-// when the message before was written. While a received message is handled there is none either, so
-// that the frames that its handlers send go together. Thread-safe.
+// The code that both ends of a stream share. The stream takes one message at a time, so the bearer
+// has room once the message before was written. The bearer has no room while a received message is
+// handled, so that the frames that its handlers send go together in one message. Thread-safe.
 class GrpcFrameConnection : public FrameConnection, private FrameBearer {
  protected:
   GrpcFrameConnection(std::shared_ptr<Owner> owner, const Options& options)
       : FrameConnection(static_cast<FrameBearer&>(*this), std::move(owner), options) {}
 
-  // Takes the bytes of a message. Returns false after the end of the connection.
+  // Reads the frames in a received message. Returns false if the connection has ended.
   bool TakeMessage(const grpc::ByteBuffer& buffer) {
     {
       MutexLock lock(mutex_);
@@ -64,7 +66,8 @@ class GrpcFrameConnection : public FrameConnection, private FrameBearer {
     return true;
   }
 
-  // Goes on when a message was written, or when the stream has begun.
+  // Goes on sending after a message was written, or after the stream has begun. `ok` is false if
+  // the write failed.
   void MessageWritten(bool ok) {
     bool last = false;
     size_t written = 0;
@@ -81,7 +84,7 @@ class GrpcFrameConnection : public FrameConnection, private FrameBearer {
     writer().Writable();
   }
 
-  // Stops sending; then, when no message is being written, runs LastStep.
+  // Stops sending. Calls LastStep as soon as no message is being written.
   void StopSending() {
     {
       MutexLock lock(mutex_);
@@ -92,7 +95,7 @@ class GrpcFrameConnection : public FrameConnection, private FrameBearer {
 
   // Writes a message to the stream.
   virtual void WriteMessage(const grpc::ByteBuffer& message, grpc::WriteOptions options) = 0;
-  // Runs once, when nothing is being written and nothing will be.
+  // Runs once, when no message is being written and no further message will be.
   virtual void LastStep() = 0;
 
  private:
@@ -117,8 +120,8 @@ class GrpcFrameConnection : public FrameConnection, private FrameBearer {
     } while (!frames.empty() && bytes + BytesOf(frames.front()) <= kMessageBytes);
     message_bytes_ = bytes;
     writing_ = true;
-    // With the hint gRPC takes the next message before this message has been sent. A message that
-    // fills gRPC's buffer goes at once all the same.
+    // With the hint, gRPC takes the next message before it has sent this message. A message that
+    // fills gRPC's buffer is sent at once despite the hint.
     const bool fills = bytes > kPartBytes && held_.empty();
     hinted_ = (fills || !frames.empty()) && held_.size() < kHeldCallsMax;
     return true;
@@ -137,7 +140,7 @@ class GrpcFrameConnection : public FrameConnection, private FrameBearer {
     WriteMessage(ToByteBuffer(*encoded), options);
   }
 
-  void WaitForRoom(bool) override {}  // MessageWritten and TakeMessage go on in any case
+  void WaitForRoom(bool) override {}  // MessageWritten and TakeMessage always call Writable
 
   bool Holds(uint64_t call) override {
     MutexLock lock(mutex_);
@@ -145,19 +148,19 @@ class GrpcFrameConnection : public FrameConnection, private FrameBearer {
   }
 
   Mutex mutex_;
-  // The message that SendFrames has taken and StartSending will write.
+  // The message that SendFrames has made and that StartSending will write.
   Payload message_ ABSL_GUARDED_BY(mutex_);
   size_t message_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // bytes of the message that is being written
   // The calls whose payloads gRPC may still read.
   std::vector<uint64_t> held_ ABSL_GUARDED_BY(mutex_);
-  // Whether a message is being written, or the stream has not begun.
+  // True while a message is being written, and before the stream has begun.
   bool writing_ ABSL_GUARDED_BY(mutex_) = true;
   bool hinted_ ABSL_GUARDED_BY(mutex_) = false;
   bool handling_ ABSL_GUARDED_BY(mutex_) = false;
-  bool ended_ ABSL_GUARDED_BY(mutex_) = false;  // whether no other message may be written
+  bool ended_ ABSL_GUARDED_BY(mutex_) = false;  // true if no further message may be written
 };
 
-// The calling end. Thread-safe.
+// The calling end of a stream of frames. Thread-safe.
 class ClientFrames final : public GrpcFrameConnection, private GrpcClientStream {
  public:
   ClientFrames(std::shared_ptr<Owner> owner, const Options& options,
@@ -172,7 +175,8 @@ class ClientFrames final : public GrpcFrameConnection, private GrpcClientStream 
       MutexLock lock(mutex_);
       context_ = context;
     }
-    // The hold keeps OnDone from running while another thread may write. LastStep removes it.
+    // The hold keeps OnDone from running while another thread may still write. LastStep removes the
+    // hold.
     AddHold();
     StartCall(stub, *context, kFramesMethod);
     MessageWritten(true);
@@ -183,13 +187,13 @@ class ClientFrames final : public GrpcFrameConnection, private GrpcClientStream 
     if (told_ != nullptr) std::exchange(told_, nullptr)(Names());
     return TakeMessage(message);
   }
-  // The connection ends in OnDone, which has the server's reason.
+  // OnReadEnd does not end the connection: OnDone does, because it gets the server's reason.
   void OnReadEnd() override { StopSending(); }
   void OnWriteDone(bool ok) override { MessageWritten(ok); }
 
   void OnDone(const grpc::Status& status) override {
     const std::shared_ptr<FrameConnection> self = std::exchange(self_, nullptr);
-    // The context dies first, and with it what gRPC holds of unsent payloads.
+    // The context is destroyed first, so that gRPC releases the unsent payloads that it holds.
     std::shared_ptr<grpc::ClientContext> context;
     {
       MutexLock lock(mutex_);
@@ -210,11 +214,11 @@ class ClientFrames final : public GrpcFrameConnection, private GrpcClientStream 
       MutexLock lock(mutex_);
       context = context_;
     }
-    // The end of reading, which follows, ends sending too.
+    // Cancelling the call ends reading, and OnReadEnd then ends sending too.
     if (context != nullptr) context->TryCancel();
   }
 
-  // Returns the names that the server told with its first message.
+  // Returns the server's names, which came with the server's first message.
   ServerNames Names() {
     std::shared_ptr<grpc::ClientContext> context;
     {
@@ -231,21 +235,24 @@ class ClientFrames final : public GrpcFrameConnection, private GrpcClientStream 
     return {value(kLocalNameKey), value(kStreamNameKey), context->peer()};
   }
 
-  // Returns the error of a connection that ended with gRPC's status. Malformed bytes and a server
-  // without the method are told as such; anything else means that the connection is gone.
+  // Returns the error of a connection whose call ended with `status`. An error for malformed bytes,
+  // or for a server that does not have the method, is returned unchanged. Any other status means
+  // that the connection is gone (UNAVAILABLE).
   static absl::Status EndOf(const absl::Status& status) {
     if (IsMalformed(status) || absl::IsUnimplemented(status)) return status;
     return absl::UnavailableError(status.ok() ? "the server ended the stream" : status.message());
   }
 
-  std::shared_ptr<FrameConnection> self_;  // this connection, kept until gRPC is done with it
-  std::function<void(ServerNames)> told_;  // for the callbacks about reading
+  // A reference to this connection itself, which keeps the connection alive until OnDone runs.
+  std::shared_ptr<FrameConnection> self_;
+  // The receiver of the server's names; null once it was called. Used only by OnMessage.
+  std::function<void(ServerNames)> told_;
   Mutex mutex_;
-  // The context of the stream, shared with StopBearer; null when gRPC is done.
+  // The context of the call, shared with StopBearer; null once OnDone has run.
   std::shared_ptr<grpc::ClientContext> context_ ABSL_GUARDED_BY(mutex_);
 };
 
-// The serving end. Thread-safe.
+// The serving end of a stream of frames. Thread-safe.
 class ServedFrames final : public GrpcFrameConnection, private GrpcServedCall {
  public:
   ServedFrames(std::shared_ptr<Owner> owner, const Options& options,
@@ -285,9 +292,11 @@ class ServedFrames final : public GrpcFrameConnection, private GrpcServedCall {
     StopSending();
   }
 
-  std::shared_ptr<FrameConnection> self_;  // this connection, kept until gRPC is done with it
+  // A reference to this connection itself, which keeps the connection alive until OnDone runs.
+  std::shared_ptr<FrameConnection> self_;
   Mutex mutex_;
-  grpc::Status end_ ABSL_GUARDED_BY(mutex_);  // why the connection ended
+  // The status that ends the call, and tells the client why the connection has ended.
+  grpc::Status end_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace

@@ -14,9 +14,9 @@ namespace cohort {
 
 namespace {
 
-// Registers the process's completion queue with a gRPC server. A ServerBuilder accepts only queues
-// that it made itself, and credentials are the only objects that get to see the server before it
-// starts. Thread-safe.
+// Registers the process's completion queue with a gRPC server. A ServerBuilder itself accepts only
+// queues that it has made. Credentials are the only objects that see the server before it starts,
+// so these credentials register the queue. Thread-safe.
 class QueueCredentials final : public grpc::ServerCredentials {
  public:
   void SetAuthMetadataProcessor(const std::shared_ptr<grpc::AuthMetadataProcessor>&) override {}
@@ -31,7 +31,7 @@ class QueueCredentials final : public grpc::ServerCredentials {
   }
 };
 
-// Handles the events of the queue; every thread of gRPC in this process runs this loop.
+// Handles the events of the completion queue. Every gRPC thread of this process runs this function.
 void Run(grpc::ServerCompletionQueue& queue) {
   pthread_setname_np(pthread_self(), "grpc_loop");
   void* tag = nullptr;
@@ -39,12 +39,12 @@ void Run(grpc::ServerCompletionQueue& queue) {
   while (queue.Next(&tag, &ok)) static_cast<const GrpcEvent*>(tag)->Tell(ok);
 }
 
-// Returns the number of threads at the queue: half of the cores, 1 to 16. With more threads, the
-// waiting at a socket would move from one thread to another.
+// Returns the number of threads that wait at the completion queue: half of the cores, 1 to 16. With
+// more threads, the job of waiting at the sockets would move from one thread to another.
 int Threads() { return std::clamp(ProcessorCount() / 2, 1, 16); }
 
 grpc::ServerCompletionQueue* NewQueue() {
-  // Only a ServerBuilder makes a queue that a server can use. The builder need not build a server.
+  // Only a ServerBuilder makes a queue that servers can use. The builder need not build a server.
   grpc::ServerCompletionQueue* const queue = grpc::ServerBuilder().AddCompletionQueue().release();
   for (int i = 0; i < Threads(); ++i) std::thread([queue] { Run(*queue); }).detach();
   return queue;
@@ -53,7 +53,7 @@ grpc::ServerCompletionQueue* NewQueue() {
 }  // namespace
 
 grpc::ServerCompletionQueue& GrpcQueue() {
-  // The queue is never destroyed, because detached threads use it until the process ends.
+  // The queue is never destroyed, because detached threads use the queue until the process ends.
   static grpc::ServerCompletionQueue* const queue = NewQueue();
   return *queue;
 }

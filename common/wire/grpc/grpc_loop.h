@@ -1,10 +1,11 @@
 #pragma once
 
 // The threads on which gRPC runs in this process. The threads wait at one completion queue, which
-// all calls of all channels and servers share. A thread that a socket wakes handles the event
-// itself. (gRPC's own callback threads pass the waiting to one another at each event, and the event
-// to a third thread. On a machine with few cores that costs more than the call; docs/PERFORMANCE.md
-// has the figures.) Internal to common/wire: only its .cc files include this header.
+// all calls of all channels and servers share. A thread that is woken by a socket handles the
+// socket's event itself. (gRPC's own callback threads pass the waiting to one another at each
+// event, and pass the event to a third thread. On a machine with few cores, this costs more than
+// the call; docs/PERFORMANCE.md has the figures.) Internal to common/wire: only its .cc files
+// include this header.
 
 #include <grpcpp/completion_queue.h>
 #include <grpcpp/security/server_credentials.h>
@@ -13,9 +14,9 @@
 
 namespace cohort {
 
-// A tag that gRPC gets with an operation, and through which gRPC reports the end of the operation.
-// The tag is a member of the object to which it reports, so the object must live until the
-// operation has ended. Thread-safe.
+// The tag of an operation of gRPC, through which gRPC reports that the operation has ended. The tag
+// is a member of the object to which it reports, so this object must live until the operation has
+// ended. Thread-safe.
 class GrpcEvent {
  public:
   template <auto kTold, typename T>
@@ -34,12 +35,12 @@ class GrpcEvent {
   const Function tell_;
 };
 
-// Returns the completion queue of this process. Every tag in the queue is a GrpcEvent. The queue
-// never ends.
+// Returns the completion queue of this process. Every tag in the queue is a GrpcEvent. The queue is
+// never shut down.
 grpc::ServerCompletionQueue& GrpcQueue();
 
-// Returns credentials for the ports of a server whose calls are requested at GrpcQueue(). The
-// credentials encrypt nothing.
+// Returns credentials for the ports of a server whose calls are requested at GrpcQueue().
+// Connections are not encrypted.
 std::shared_ptr<grpc::ServerCredentials> ServerCredentialsOfQueue();
 
 }  // namespace cohort

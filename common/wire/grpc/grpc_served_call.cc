@@ -8,10 +8,11 @@ namespace cohort {
 
 namespace {
 
-// The number of calls that may arrive while earlier calls are being handled.
+// The number of requests for a call that gRPC has at a time: so many calls may arrive while earlier
+// calls are being handled.
 constexpr int kAskedAtOnce = 4;
 
-// Requests one call after another from gRPC. Deletes itself when the server shuts down.
+// Requests from gRPC one incoming call after another. Deletes itself when the server shuts down.
 class Asking {
  public:
   Asking(grpc::AsyncGenericService& service, std::shared_ptr<GrpcCallCount> count,
@@ -26,13 +27,13 @@ class Asking {
 
  private:
   void Came(bool ok) {
-    // gRPC fails a request for a call only when the server shuts down.
+    // A request for a call fails only when the server shuts down.
     if (!ok) {
       const std::unique_ptr<Asking> self(this);
       return;
     }
     std::unique_ptr<GrpcIncoming> call = std::move(next_);
-    // `serve_` is copied, because after Ask another thread may delete this object
+    // `serve_` is copied, because another thread may delete this object after Ask.
     const ServeIncoming serve = serve_;
     Ask();
     serve(std::move(call));
@@ -40,7 +41,7 @@ class Asking {
 
   GrpcEvent came_ = GrpcEvent::To<&Asking::Came>(*this);
   grpc::AsyncGenericService& service_;
-  // The count of calls, shared with the server, which waits for its calls.
+  // The count of the server's calls. Shared with the server, which waits until there are none.
   const std::shared_ptr<GrpcCallCount> count_;
   const ServeIncoming serve_;
   std::unique_ptr<GrpcIncoming> next_;
@@ -104,13 +105,13 @@ void GrpcServedCall::Finished(bool) { Release(); }
 
 void GrpcServedCall::Release() {
   if (--left_ > 0) return;
-  // gRPC's state is destroyed first, because OnDone may delete this object.
+  // gRPC's state of the call is destroyed first, because OnDone may delete this object.
   call_.reset();
   OnDone();
 }
 
 void GrpcDispatcher::TellNames(grpc::GenericServerContext& context) const {
-  // A client asks for the server's names by sending the key kLocalNameKey, whose value is not used.
+  // A client asks for the server's names by sending the key kLocalNameKey, with any value.
   if (context.client_metadata().count(kLocalNameKey) == 0) return;
   if (!local_name.empty()) context.AddInitialMetadata(kLocalNameKey, local_name);
   if (!stream_name.empty()) context.AddInitialMetadata(kStreamNameKey, stream_name);

@@ -1,7 +1,7 @@
 #pragma once
 
-// The serving end of a call, on the threads of grpc_loop.h, and the state that the calls of one
-// server share. Internal to common/wire: only its .cc files include this header.
+// The serving end of a gRPC call, on the threads of grpc_loop.h, and the state that the calls of
+// one server share. Internal to common/wire: only its .cc files include this header.
 
 #include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/grpcpp.h>
@@ -19,7 +19,7 @@
 
 namespace cohort {
 
-// The number of a server's calls with which gRPC is not done. Thread-safe.
+// The number of calls of one server that gRPC has not ended yet. Thread-safe.
 class GrpcCallCount {
  public:
   void Add();
@@ -32,7 +32,7 @@ class GrpcCallCount {
   int calls_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-// gRPC's state of a call that has arrived or will arrive. Thread-compatible.
+// The state that gRPC keeps for a call that has arrived or will arrive. Thread-compatible.
 struct GrpcIncoming {
   explicit GrpcIncoming(std::shared_ptr<GrpcCallCount> in) : count(std::move(in)) { count->Add(); }
   ~GrpcIncoming() {
@@ -40,7 +40,7 @@ struct GrpcIncoming {
     context.reset();
     count->Remove();
   }
-  // The count of the server's calls. Shared with the server, which waits for all its calls.
+  // The count of the server's calls. Shared with the server, which waits until there are none.
   const std::shared_ptr<GrpcCallCount> count;
   std::unique_ptr<grpc::GenericServerContext> context =
       std::make_unique<grpc::GenericServerContext>();
@@ -54,9 +54,8 @@ using ServeIncoming = std::function<void(std::unique_ptr<GrpcIncoming>)>;
 void AskForCalls(grpc::AsyncGenericService& service, std::shared_ptr<GrpcCallCount> count,
                  ServeIncoming serve);
 
-// A call on the server. At most one callback about reading (OnMessage, OnReadEnd) and one about
-// writing (OnWriteDone) run at a time. OnDone runs last, when gRPC is done with the call.
-// Thread-safe.
+// A call at the server. At most one callback about reading (OnMessage, OnReadEnd) and one about
+// writing (OnWriteDone) run at a time. OnDone runs last, when gRPC has ended the call. Thread-safe.
 class GrpcServedCall {
  public:
   virtual ~GrpcServedCall() = default;
@@ -70,17 +69,17 @@ class GrpcServedCall {
 
   // Starts to read messages, one after another as they arrive, until OnMessage returns false.
   void StartReading();
-  // Writes a message. The previous write must have ended.
+  // Writes a message. OnWriteDone must have run for the message before.
   void StartWrite(const grpc::ByteBuffer& message, grpc::WriteOptions options = {});
-  // Ends the call. Must run once, as the last operation that is started. OnWriteDone does not run
-  // for the message of StartWriteAndFinish.
+  // StartWriteAndFinish and StartFinish end the call. One of them must be called once, as the last
+  // operation. OnWriteDone does not run for the message of StartWriteAndFinish.
   void StartWriteAndFinish(const grpc::ByteBuffer& message);
   void StartFinish(const grpc::Status& status);
 
-  // Takes a message from the caller. Returns false to stop reading until StartReading is called
+  // Takes a message from the client. Returns false to stop reading until StartReading is called
   // again.
   virtual bool OnMessage(const grpc::ByteBuffer& message) = 0;
-  // Reports that no other message will arrive: the caller has sent all messages, or is gone.
+  // Reports that no further message will arrive: the client has sent all messages, or is gone.
   virtual void OnReadEnd() = 0;
   virtual void OnWriteDone(bool) {}
   virtual void OnDone() = 0;
@@ -95,28 +94,31 @@ class GrpcServedCall {
   GrpcEvent written_ = GrpcEvent::To<&GrpcServedCall::HasWritten>(*this);
   GrpcEvent finished_ = GrpcEvent::To<&GrpcServedCall::Finished>(*this);
   std::unique_ptr<GrpcIncoming> call_;
-  grpc::ByteBuffer message_;  // the message that gRPC is reading, one at a time
-  // The number of events for which OnDone waits. At first this is only the end of the call.
+  grpc::ByteBuffer message_;  // the message that is being read
+  // The number of events for which OnDone waits: operations under way, and the end of the call.
   std::atomic<int> left_{1};
 };
 
 class FramePeers;
 struct GrpcStandardServices;
 
-// The state that all methods of a gRPC server use. Thread-safe.
+// The state that all calls of one gRPC server use. Thread-safe.
 struct GrpcDispatcher {
   std::shared_ptr<ServerCalls> calls;  // the server's open calls, shared with the server
   size_t message_bytes_max = 0;
   std::shared_ptr<ReceivePool> pool;  // memory of received payloads, shared with the payloads
-  // The names by which clients reach the server without gRPC: `local_name` for clients of the same
-  // host, `stream_name` for clients of any host. Empty: there is no such way.
+  // The names by which clients reach the server in other ways than over gRPC: `local_name` for
+  // clients on the same host, `stream_name` for clients on any host. An empty name means that this
+  // way does not exist.
   std::string local_name;
   std::string stream_name;
-  // The open connections of frames, shared with the server, which closes them.
+  // The open connections of frames. Shared with the server, which closes them.
   std::shared_ptr<FramePeers> peers;
-  std::shared_ptr<GrpcStandardServices> standard;  // health and reflection, shared with the server
+  // The state of the health and reflection services, shared with the server.
+  std::shared_ptr<GrpcStandardServices> standard;
 
-  // Adds the server's names to the answer's metadata if the client asks for them.
+  // Adds the server's names to the initial metadata of the answer, if the client has asked for the
+  // names.
   void TellNames(grpc::GenericServerContext& context) const;
 };
 

@@ -24,8 +24,7 @@ namespace cohort {
 
 namespace {
 
-// Returns the service by which other processes' transports ask for the name of this server's unix
-// socket.
+// Returns the service by which a client's transport asks for the name of this server's unix socket.
 Service WireService(const std::string& local_name) {
   Service service;
   service.descriptor =
@@ -39,7 +38,7 @@ Service WireService(const std::string& local_name) {
   return service;
 }
 
-// Upper bound of the time that a stopping server spends on sending earlier answers.
+// The most time that a stopping server spends on sending the answers that it has given.
 constexpr std::chrono::milliseconds kFlushTimeMax{500};
 
 // A unary call on the server. Thread-safe.
@@ -61,7 +60,7 @@ class UnaryCall final : public GrpcServedCall,
     absl::StatusOr<Payload> frame =
         result.ok() ? EncodeCheckedFrame(*std::move(result), bytes_max()) : result.status();
     if (frame.ok()) return StartWriteAndFinish(ToByteBuffer(*frame));
-    // The key lets the caller distinguish a handler's failure from a failure of the transport.
+    // The key kHandlerFailureKey tells the caller that a handler failed and not the transport.
     context().AddTrailingMetadata(kHandlerFailureKey, "1");
     StartFinish(ToGrpcStatus(frame.status()));
   }
@@ -74,10 +73,11 @@ class UnaryCall final : public GrpcServedCall,
   size_t bytes_max() const { return dispatcher_->message_bytes_max; }
 
   bool OnMessage(const grpc::ByteBuffer& message) override {
-    // The method's name is copied, because the call may end inside Handle.
+    // The method's name is copied, because the call and its context may end inside Handle.
     const std::string method = context().method();
     dispatcher_->TellNames(context());
-    // The request has arrived already, so its bytes are charged to the budget without waiting.
+    // The request has arrived already, so its bytes are charged to the receive budget without
+    // waiting.
     SetRoom(dispatcher_->calls->TakeRoom(method, message.Length()));
     dispatcher_->calls->Handle(shared_from_this(), method,
                                DecodeFrame(FromByteBuffer(message), bytes_max()));
@@ -93,10 +93,11 @@ class UnaryCall final : public GrpcServedCall,
     std::exchange(self_, nullptr).reset();
   }
 
-  // The server's shared state, dropped when gRPC is done with the call. A service may keep the
-  // reply, and with it this call, for longer.
+  // The state that the server's calls share; null once gRPC has ended the call. A service may keep
+  // the reply, and with the reply this call, for longer.
   std::shared_ptr<const GrpcDispatcher> dispatcher_;
-  std::shared_ptr<UnaryCall> self_;  // this call, kept until gRPC is done with it
+  // A reference to this call itself, which keeps the call alive until OnDone runs.
+  std::shared_ptr<UnaryCall> self_;
 };
 
 void Serve(std::unique_ptr<GrpcIncoming> call,
@@ -109,7 +110,8 @@ void Serve(std::unique_ptr<GrpcIncoming> call,
 
 using Acceptor = grpc::experimental::ExternalConnectionAcceptor;
 
-// A gRPC server without generated code: handlers are found by the method's name. Thread-safe.
+// A gRPC server without generated code: it finds a call's handler by the name of the method.
+// Thread-safe.
 class RawServer final : public GrpcServer {
  public:
   RawServer(std::string address, std::shared_ptr<ServerCalls> calls,
@@ -131,8 +133,8 @@ class RawServer final : public GrpcServer {
   }
 
   ~RawServer() override {
-    // Open calls are answered first. Connections of frames end after their answers were written.
-    // Then gRPC gets time to send.
+    // Open calls are answered first. Then connections of frames end, after their answers were
+    // written. In the end, gRPC gets time to send what it has.
     calls_->Stop();
     peers_->CloseAll();
     server_->Shutdown(std::chrono::system_clock::now() + kFlushTimeMax);
@@ -143,7 +145,8 @@ class RawServer final : public GrpcServer {
   std::string address() const override { return address_; }
 
   void Drain(absl::Duration grace) override {
-    // The health service reports the drain first, so that its clients can turn to another server.
+    // From now on the health service reports that the server does not serve, so that its clients
+    // can turn to another server.
     standard_->serving = false;
     calls_->Drain(grace);
   }
@@ -160,17 +163,18 @@ class RawServer final : public GrpcServer {
 
  private:
   const std::string address_;
-  const std::shared_ptr<ServerCalls> calls_;  // the open calls, shared with the calls
-  // The open connections of frames, shared with their sessions.
+  // The open calls of the server. Shared with the code that serves each of them.
+  const std::shared_ptr<ServerCalls> calls_;
+  // The open connections of frames. Shared with the code that serves each of them.
   const std::shared_ptr<FramePeers> peers_;
   const std::shared_ptr<GrpcStandardServices> standard_;
-  // The number of calls with which gRPC is not done. Shared with the calls.
+  // The number of calls that gRPC has not ended yet. Shared with these calls.
   const std::shared_ptr<GrpcCallCount> open_ = std::make_shared<GrpcCallCount>();
   const std::unique_ptr<grpc::AsyncGenericService> service_;
   const std::unique_ptr<grpc::ServerCompletionQueue> no_queue_;
-  // Passes accepted connections to gRPC; null if the gRPC server listens on its own port.
+  // Passes accepted connections to gRPC; null if the gRPC server listens on a port of its own.
   const std::unique_ptr<Acceptor> acceptor_;
-  // The server, destroyed before `service_`, to which it refers.
+  // The gRPC server. It refers to `service_`, and so is destroyed before `service_`.
   const std::unique_ptr<grpc::Server> server_;
 };
 
@@ -203,7 +207,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> StartGrpcServer(GrpcServerOptions op
   grpc::ServerBuilder builder;
   ApplyServerSettings(options.message_bytes_max, builder);
   int port = 0;
-  // A server without a port of its own gets its connections by calls of Take.
+  // A server that does not listen gets its connections by calls of Take.
   std::unique_ptr<Acceptor> acceptor;
   if (options.listens) {
     builder.AddListeningPort(options.address, ServerCredentialsOfQueue(), &port);
@@ -216,7 +220,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> StartGrpcServer(GrpcServerOptions op
   builder.RegisterAsyncGenericService(service.get());
   auto no_queue = builder.AddCompletionQueue();  // gRPC starts no server without a queue of its own
   std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
-  // gRPC reports port 0 if it could not bind the port.
+  // gRPC reports port 0 if it could not listen on the port.
   if (server == nullptr || (options.listens && port == 0)) return CannotListen(options.address);
   if (options.listens) {
     options.address = absl::StrCat(options.address.substr(0, colon), ":", port);

@@ -15,9 +15,11 @@ struct GrpcServerOptions {
   std::string address;
   std::vector<Service> services;
   size_t message_bytes_max = 0;
-  // The name of the server's unix socket, told to clients that ask (auto_transport.h). Empty: none.
+  // The name of the server's unix socket, which is told to clients that ask (auto_transport.h).
+  // Empty: the server has no such socket.
   std::string local_name = "";
-  // The server's name in greetings, told to clients that ask (stream_greeting.h). Empty: none.
+  // The server's name in greetings, which is told to clients that ask (stream_greeting.h). Empty:
+  // the server's port takes no frames.
   std::string stream_name = "";
   bool listens = true;  // false: the server only serves connections that are passed to Take
 };
@@ -25,8 +27,8 @@ struct GrpcServerOptions {
 // A server that speaks gRPC. Thread-safe.
 class GrpcServer : public Server {
  public:
-  // Serves a connection from which `first_bytes` were read already. For servers that do not listen
-  // themselves.
+  // Serves a connection from which `first_bytes` were read already. Only for a server that does not
+  // listen itself.
   virtual void Take(UniqueFd socket, const std::string& first_bytes) = 0;
 };
 

@@ -13,17 +13,17 @@ namespace cohort {
 
 namespace {
 
-// The keepalive times. A caller notices that a connection is dead within the sum of
-// kKeepaliveTimeMs and kKeepaliveTimeoutMs if the connection is idle, and within
-// kKeepaliveTimeoutMs, the default lease of tasks, if something was sent. The caller then opens
-// another connection. A server waits longer for silent callers, because it holds little memory for
-// a dead caller.
+// The keepalive times. If something was sent, a caller notices that its connection is dead within
+// kKeepaliveTimeoutMs, the default lease of tasks. If the connection is idle, the caller notices it
+// within the sum of kKeepaliveTimeMs and kKeepaliveTimeoutMs. The caller then opens another
+// connection. A server waits longer for a silent caller, because a dead caller costs it little
+// memory.
 constexpr int kKeepaliveTimeMs = 2'000;
 constexpr int kKeepaliveTimeoutMs = 5'000;
 constexpr int kServerKeepaliveTimeMs = 10'000;
 constexpr int kServerKeepaliveTimeoutMs = 20'000;
 // The shortest interval of pings that a server allows. With gRPC's default, the server would answer
-// frequent pings with "too many pings" and close the connection.
+// more frequent pings with "too many pings" and close the connection.
 constexpr int kPingIntervalMinMs = 500;
 
 // A task may start later than its callers, so callers try to connect again soon.
@@ -32,30 +32,32 @@ constexpr int kReconnectBackoffMaxMs = 1'000;
 constexpr int kConnectTimeoutMs = 5'000;
 constexpr int kResolveIntervalMinMs = 500;
 
-// The bytes of one read: few enough that they are still in the cache when they are used.
+// The bytes of one read of a socket: so few that they are still in the processor's cache when they
+// are used.
 constexpr int kTcpReadChunkBytes = 256 << 10;
 constexpr int kTcpReadChunkBytesMax = 512 << 10;
-// The bytes that a peer may send before the reader has read them (HTTP/2's flow control).
+// The bytes that one end may send before the other end has read them (HTTP/2's flow control).
 constexpr int kLookaheadBytes = 64 << 20;
 constexpr int kMetadataBytesMax = 64 << 10;
-// Bytes of a message beside header and payload: tag and length of the payload, and what a frame has
-// beside them.
+// The most bytes that a message of gRPC has beside header and payload: tag and length of the
+// payload, and what a frame adds.
 constexpr size_t kFrameOverheadBytesMax = (size_t{1} << 20) + 512;
 
-// Returns the size limit of a message as gRPC takes it, an int.
+// Returns the largest message of gRPC, as the int that gRPC takes.
 int MessageBytesMax(size_t message_bytes_max) {
   return static_cast<int>(std::min<size_t>(message_bytes_max + kFrameOverheadBytesMax,
                                            std::numeric_limits<int>::max()));
 }
 
-// Applies the gRPC settings that clients and servers share. `set` takes a setting's name and value.
+// Applies the settings that clients and servers share. `set` takes the name and the value of a
+// setting.
 template <typename Set>
 void SharedSettings(const Set& set) {
   set(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   set(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   set(GRPC_ARG_MAX_METADATA_SIZE, kMetadataBytesMax);
-  // gRPC reports a part that was written with the buffer hint as written when at most this many of
-  // its bytes are unsent. So the next part is ready when all bytes have been sent.
+  // gRPC reports a message that was written with the buffer hint as written when at most this many
+  // of its bytes are unsent. So the next message is ready when all bytes have been sent.
   set(GRPC_ARG_HTTP2_WRITE_BUFFER_SIZE, static_cast<int>(kPartBytes));
   set(GRPC_ARG_TCP_READ_CHUNK_SIZE, kTcpReadChunkBytes);
   set(GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, kTcpReadChunkBytesMax);
@@ -69,7 +71,8 @@ grpc::ChannelArguments ChannelSettings(Lane lane, size_t message_bytes_max) {
   SharedSettings(set);
   set(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
   set(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
-  // With retries, gRPC would keep sent messages and might send memory that has changed since.
+  // With retries, gRPC would keep messages after sending them, and might send memory that has
+  // changed in the meantime.
   set(GRPC_ARG_ENABLE_RETRIES, 0);
   // Without this setting, channels with equal settings would share one connection, and control
   // calls would wait behind tensors.
@@ -85,7 +88,7 @@ grpc::ChannelArguments ChannelSettings(Lane lane, size_t message_bytes_max) {
   set(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   if (lane != Lane::kControl) set(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kLookaheadBytes);
   arguments.SetMaxReceiveMessageSize(MessageBytesMax(message_bytes_max));
-  // No limit, because CheckSize has checked the message before.
+  // gRPC needs no limit for messages that are sent, because CheckSize has checked each message.
   arguments.SetMaxSendMessageSize(-1);
   return arguments;
 }
@@ -96,10 +99,10 @@ void ApplyServerSettings(size_t message_bytes_max, grpc::ServerBuilder& builder)
   set(GRPC_ARG_KEEPALIVE_TIME_MS, kServerKeepaliveTimeMs);
   set(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kServerKeepaliveTimeoutMs);
   set(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kPingIntervalMinMs);
-  // A server does not know the lane of a connection, so every client gets the larger flow-control
-  // window.
+  // A server does not know the purpose of a connection (Lane), so every client gets the
+  // flow-control window for tensors.
   set(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kLookaheadBytes);
-  // Two daemons on one port are a mistake, so the second one fails.
+  // Two daemons on one port are a mistake, so the second daemon fails to listen.
   set(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.SetMaxReceiveMessageSize(MessageBytesMax(message_bytes_max));
   builder.SetMaxSendMessageSize(-1);

@@ -25,7 +25,7 @@ using grpc::health::v1::HealthCheckResponse;
 using grpc::reflection::v1alpha::ServerReflectionRequest;
 using grpc::reflection::v1alpha::ServerReflectionResponse;
 
-// Parses a message of a standard service: a plain proto, without the frame of this project.
+// Parses a message of a standard service, which is a plain proto and not a frame of this project.
 template <typename Proto>
 bool Parse(const grpc::ByteBuffer& message, Proto& proto) {
   grpc::Slice bytes;
@@ -45,7 +45,7 @@ grpc::Status Malformed() {
                       absl::StrCat("malformed ", Proto::descriptor()->full_name()));
 }
 
-// Answers one health check. Deletes itself in OnDone.
+// Answers one call of the health service. Deletes itself in OnDone.
 class HealthCheck final : public GrpcServedCall {
  public:
   HealthCheck(std::unique_ptr<GrpcIncoming> call,
@@ -58,7 +58,7 @@ class HealthCheck final : public GrpcServedCall {
     HealthCheckRequest request;
     if (!Parse(message, request)) {
       StartFinish(Malformed<HealthCheckRequest>());
-      // The server knows only its health as a whole, not that of single services.
+      // The server knows only its own health, not that of its single services.
     } else if (!request.service().empty()) {
       StartFinish(grpc::Status(
           grpc::StatusCode::NOT_FOUND,
@@ -76,7 +76,7 @@ class HealthCheck final : public GrpcServedCall {
   }
   void OnDone() override { const std::unique_ptr<HealthCheck> self(this); }
 
-  // State of the standard services, shared with the server.
+  // The state of the standard services, shared with the server.
   const std::shared_ptr<const GrpcStandardServices> services_;
 };
 
@@ -86,7 +86,8 @@ void NotFound(const std::string& what, ServerReflectionResponse& answer) {
   error.set_error_message(absl::StrCat("this server does not know ", what));
 }
 
-// Adds a file and all files that it imports, each once: a client needs them to build the types.
+// Adds a file and all files that it imports to the answer, each once. A client needs all of them to
+// build the types.
 void AddWithImports(const FileDescriptor& file, std::set<const FileDescriptor*>& added,
                     ServerReflectionResponse& answer) {
   if (!added.insert(&file).second) return;
@@ -101,11 +102,12 @@ void AddWithImports(const FileDescriptor& file, std::set<const FileDescriptor*>&
 void AnswerFile(const FileDescriptor* file, const std::string& what,
                 ServerReflectionResponse& answer) {
   if (file == nullptr) return NotFound(what, answer);
-  std::set<const FileDescriptor*> added;  // the order, by pointer, is never used
+  std::set<const FileDescriptor*> added;  // ordered by pointer, an order that is never used
   AddWithImports(*file, added, answer);
 }
 
-// Returns the file that declares extension `number` of the message type `type`, or null.
+// Returns the file that declares the extension `number` of the message type `type`. Returns null if
+// no file does.
 const FileDescriptor* FileOfExtension(const std::string& type, int number) {
   const DescriptorPool& pool = *DescriptorPool::generated_pool();
   const Descriptor* const extended = pool.FindMessageTypeByName(type);
@@ -126,8 +128,8 @@ void AnswerExtensions(const std::string& type, ServerReflectionResponse& answer)
 }
 
 // Answers a request of the reflection service from the descriptors that are linked into this
-// program; `services` are the names of the server's services. A question about an unknown name is
-// answered with an error inside the answer, NOT_FOUND.
+// executable. `services` are the names of the server's services. For an unknown name, the answer
+// contains the error NOT_FOUND.
 ServerReflectionResponse ReflectionAnswer(const ServerReflectionRequest& request,
                                           const std::vector<std::string>& services) {
   const DescriptorPool& pool = *DescriptorPool::generated_pool();
@@ -168,7 +170,8 @@ ServerReflectionResponse ReflectionAnswer(const ServerReflectionRequest& request
   return answer;
 }
 
-// Answers reflection requests one after another. Deletes itself in OnDone.
+// Answers the requests of one call of the reflection service, one after another. Deletes itself in
+// OnDone.
 class Reflection final : public GrpcServedCall {
  public:
   Reflection(std::unique_ptr<GrpcIncoming> call,
@@ -190,7 +193,7 @@ class Reflection final : public GrpcServedCall {
   void OnWriteDone(bool) override { StartReading(); }
   void OnDone() override { const std::unique_ptr<Reflection> self(this); }
 
-  // State of the standard services, shared with the server.
+  // The state of the standard services, shared with the server.
   const std::shared_ptr<const GrpcStandardServices> services_;
 };
 
@@ -209,7 +212,7 @@ std::vector<std::string> StandardServiceNames() {
 
 bool ServeStandardCall(std::unique_ptr<GrpcIncoming>& call,
                        const std::shared_ptr<const GrpcStandardServices>& services) {
-  // The method names are never destroyed, because calls may arrive while the process ends.
+  // The two names are never destroyed, because calls may arrive while the process ends.
   static const std::string* const check =
       new std::string(FullMethodName(*HealthService().method(0)));
   static const std::string* const reflect =

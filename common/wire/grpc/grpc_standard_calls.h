@@ -1,7 +1,7 @@
 #pragma once
 
-// The services that every gRPC server offers to clients outside this project: health and
-// reflection. Internal to common/wire: only its .cc files include this header.
+// The services that every gRPC server offers to clients outside this project: gRPC's health and
+// reflection services. Internal to common/wire: only its .cc files include this header.
 
 #include <atomic>
 #include <memory>
@@ -18,11 +18,11 @@ struct GrpcStandardServices {
   std::atomic<bool> serving{true};
 };
 
-// Returns the names of the standard services, for the list of a server's services.
+// Returns the names of the health and reflection services, for the list of a server's services.
 std::vector<std::string> StandardServiceNames();
 
-// Serves the call and returns true if the call's method belongs to a standard service. Otherwise
-// leaves the call unchanged.
+// Serves `call` and returns true if the call's method belongs to a standard service. Otherwise
+// leaves `call` unchanged and returns false.
 bool ServeStandardCall(std::unique_ptr<GrpcIncoming>& call,
                        const std::shared_ptr<const GrpcStandardServices>& services);
 

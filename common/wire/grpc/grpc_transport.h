@@ -1,9 +1,9 @@
 #pragma once
 
-// Calls over gRPC. Every handler is a unary method that any gRPC client can call, beside the
-// standard health and reflection services. Handlers and completions run on the threads of
-// grpc_loop.h, which all transports of the process share. Each channel is a connection of its own.
-// The transport does not retry calls.
+// Calls over gRPC. Every handler is a unary method that any gRPC client can call; each server also
+// has gRPC's standard health and reflection services. Handlers and completions run on the threads
+// of grpc_loop.h, which all transports of the process share. Each channel has connections of its
+// own. The transport does not retry calls.
 
 #include <memory>
 #include <string>
@@ -15,7 +15,7 @@
 
 namespace cohort {
 
-// The transport over gRPC. Servers and channels may outlive the transport. Thread-safe.
+// A transport over gRPC alone. Servers and channels may outlive the transport. Thread-safe.
 class GrpcTransport final : public Transport {
  public:
   struct Options {
@@ -33,7 +33,7 @@ class GrpcTransport final : public Transport {
 
  private:
   const Options options_;
-  // The pool for received payloads. Shared with the transport's channels.
+  // The pool for the memory of received payloads. Shared with the transport's channels.
   const std::shared_ptr<ReceivePool> pool_ = std::make_shared<ReceivePool>();
 };
 

@@ -4,12 +4,12 @@
 
 namespace cohort {
 
-// The names by which a server is reached other than over gRPC. An empty name means that the server
-// has no such way.
+// The names by which a server is reached in other ways than over gRPC. An empty name means that
+// this way does not exist.
 struct ServerNames {
   std::string local;   // name of the server's unix socket on this host
-  std::string stream;  // name of the server in greetings on its port (stream_greeting.h)
-  std::string peer;    // address of the connection's other end, in gRPC's notation
+  std::string stream;  // the server's name in greetings on its port (stream_greeting.h)
+  std::string peer;    // address of the server, in gRPC's notation
 };
 
 }  // namespace cohort

@@ -29,22 +29,26 @@ namespace cohort {
 
 namespace {
 
-// A server whose port passes connections to `stream` or to `grpc`. Thread-safe.
+// A server whose port passes each connection to the server `stream` or to the server `grpc`.
+// Thread-safe.
 class AutoServer final : public Server {
  public:
   struct Parts {
-    std::unique_ptr<LocalServer> local;  // serves the unix socket; null if the host gave no socket
-    // Serves frames over TCP; null if gRPC has the port for itself.
+    // The server on the unix socket; null if there is no such socket.
+    std::unique_ptr<LocalServer> local;
+    // The server for frames over TCP; null if the server's address is a unix socket, where gRPC
+    // listens itself.
     std::unique_ptr<LocalServer> stream;
     std::unique_ptr<GrpcServer> grpc;
   };
   explicit AutoServer(Parts parts) : parts_(std::move(parts)) {}
-  // The port passes connections to the servers in parts_, so the port closes first.
+  // The port passes connections to the servers in parts_, so the port closes before they are
+  // destroyed.
   ~AutoServer() override {
     if (port_ != nullptr) port_->Close();
   }
 
-  // Opens the port. Runs once, before the server is used.
+  // Opens the server's port. Runs once, before the server is used.
   void Open(const std::shared_ptr<IoLoop>& loop, TcpListeners listeners, std::string name) {
     port_ = SharedPort::Start(
         loop, std::move(listeners),
@@ -68,23 +72,23 @@ class AutoServer final : public Server {
 
  private:
   const Parts parts_;
-  // The server's port, shared with its loop; closed before the servers end.
+  // The server's port, shared with the loop. Closed before the servers in parts_ are destroyed.
   std::shared_ptr<SharedPort> port_;
 };
 
-// Returns the size up to which a request over TCP is sent without asking the server for room.
+// Returns the size of the largest request that is sent over TCP without asking the server for room.
 size_t FreeBytesMax(Lane lane) {
   return lane == Lane::kFrames ? kFrameBytesMax : kSmallRequestBytesMax;
 }
 
-// A channel of a data lane, which sends each call over the best open connection: unix socket,
-// frames over TCP, or gRPC. Thread-safe.
+// A channel for kData or kFrames, which sends each call over the best connection that is open: unix
+// socket, TCP with frames, or gRPC. Thread-safe.
 class AutoChannel final : public Channel, public std::enable_shared_from_this<AutoChannel> {
  public:
   struct Options {
     std::string address;
     size_t message_bytes_max = 0;
-    bool local = true;  // whether to use a unix socket of this host too
+    bool local = true;  // true: use the server's unix socket if there is one on this host
     Lane lane = Lane::kData;
   };
   AutoChannel(LocalLoops loops, Options options)
@@ -119,11 +123,13 @@ class AutoChannel final : public Channel, public std::enable_shared_from_this<Au
 
  private:
   struct Ways {
-    std::shared_ptr<LocalChannel> frames;  // null while there is no connection for frames
-    std::shared_ptr<GrpcChannel> grpc;  // the channel for calls while `frames` is null, else null
+    // The channel over a unix socket or TCP; null while neither has a connection.
+    std::shared_ptr<LocalChannel> frames;
+    // The channel over gRPC if `frames` is null, else null.
+    std::shared_ptr<GrpcChannel> grpc;
   };
-  // Returns the channel for the next call. Opens a gRPC channel if there is no connection for
-  // frames.
+  // Returns the channel for the next call. Opens a gRPC channel if neither a unix socket nor TCP
+  // has a connection.
   Ways OpenWays() {
     std::shared_ptr<GrpcChannel> ended;  // the gRPC channel dies after the lock is released
     MutexLock lock(mutex_);
@@ -131,9 +137,9 @@ class AutoChannel final : public Channel, public std::enable_shared_from_this<Au
     Ways ways;
     ways.frames = local_ != nullptr ? local_ : tcp_->open();
     if (ways.frames != nullptr) {
-      // While frames have a connection, the idle gRPC connection is closed. A break of the frames'
-      // connection would also break the idle connection, which would only be noticed when a call
-      // gets no answer. So calls after the break get a new gRPC connection.
+      // The idle gRPC connection is closed while another connection carries the calls. Whatever
+      // breaks that connection would also break the idle one, and the break would be noticed only
+      // when a call gets no answer. So calls after the break get a new gRPC connection.
       ended = std::exchange(grpc_, nullptr);
     } else if (grpc_ == nullptr) {
       grpc_ = MakeGrpcChannel(
@@ -143,18 +149,18 @@ class AutoChannel final : public Channel, public std::enable_shared_from_this<Au
     return ways;
   }
 
-  // Tries to connect to the server's local socket, which is faster than TCP, and over TCP only if
-  // the local socket fails.
+  // Connects to the server's unix socket, which is faster than TCP. If that fails, begins to
+  // connect over TCP.
   void OnNames(ServerNames names) {
     if (options_.local && TryLocal(std::move(names.local))) return;
     tcp_->Offer({std::move(names.peer), std::move(names.stream)});
   }
 
-  // Connects to the server's local socket. Returns false if connecting is not possible.
+  // Connects to the unix socket `name`. Returns false if the socket cannot be reached.
   bool TryLocal(std::string name) {
     MutexLock lock(mutex_);
     if (local_ != nullptr) return true;
-    // A socket name with which connecting failed is not tried again; a restarted server has a new
+    // A name with which connecting has failed is not tried again; a restarted server has a new
     // name.
     if (name.empty() || name == refused_) return false;
     auto local = std::make_shared<LocalChannel>(
@@ -172,16 +178,16 @@ class AutoChannel final : public Channel, public std::enable_shared_from_this<Au
 
   const LocalLoops loops_;  // threads and memory, shared with the transport and its servers
   const Options options_;
-  // The connections over TCP, shared with the attempts to open them (dials).
+  // The connections over TCP. Shared with the attempts to open them (dials).
   const std::shared_ptr<TcpRoute> tcp_;
 
   mutable Mutex mutex_;
   // The gRPC channel; null while frames have a connection. Shared with a call that is being
   // started.
   std::shared_ptr<GrpcChannel> grpc_ ABSL_GUARDED_BY(mutex_);
-  // The channel over the local socket. Shared with a call that is being started.
+  // The channel over the unix socket. Shared with a call that is being started.
   std::shared_ptr<LocalChannel> local_ ABSL_GUARDED_BY(mutex_);
-  // The last socket name that no process of this host had.
+  // The name of the last unix socket with which connecting failed.
   std::string refused_ ABSL_GUARDED_BY(mutex_);
 };
 
@@ -196,7 +202,8 @@ AutoTransport::AutoTransport(Options options)
 }
 AutoTransport::~AutoTransport() = default;
 
-// Opens the local socket, the port, and the servers of both protocols behind the port.
+// Opens the unix socket, the port, and the two servers behind the port: one for gRPC and one for
+// frames.
 absl::StatusOr<std::unique_ptr<Server>> AutoTransport::Listen(const std::string& address,
                                                               std::vector<Service> services) {
   AutoServer::Parts parts;
@@ -210,7 +217,8 @@ absl::StatusOr<std::unique_ptr<Server>> AutoTransport::Listen(const std::string&
   TcpListeners listeners;
   if (!IsUnixAddress(address)) {
     ASSIGN_OR_RETURN(listeners, ListenTcp(address));
-    // AutoTransport has opened the port itself, so gRPC gets its connections through Take.
+    // AutoTransport has opened the port itself, so the gRPC server gets its connections through
+    // Take.
     grpc.address = absl::StrCat(address.substr(0, address.rfind(':')), ":", listeners.port);
     grpc.stream_name = NewSocketNumber();
     grpc.listens = false;
@@ -225,12 +233,12 @@ absl::StatusOr<std::unique_ptr<Server>> AutoTransport::Listen(const std::string&
   return server;
 }
 
-// Opens the local socket and sets its name. Returns null if the host gives no socket and kind kAuto
-// can do without one.
+// Opens the server's unix socket and stores its name in `name`. Returns null if the host gives no
+// socket and the kind is kAuto, which can do without one.
 absl::StatusOr<std::unique_ptr<LocalServer>> AutoTransport::ListenLocally(
     const std::string& address, const std::vector<Service>& services, std::string& name) {
   const bool shared = options_.kind != TransportKind::kUnix;
-  // kShm fails early if the system gives no shared memory.
+  // A server of kind kShm fails now if the system gives no shared memory.
   if (options_.kind == TransportKind::kShm) RETURN_IF_ERROR(MakeSharedBlock(1).status());
   const std::string own =
       absl::StrCat(shared ? kSharedNamePrefix : kSocketNamePrefix, NewSocketNumber());
@@ -247,7 +255,8 @@ absl::StatusOr<std::unique_ptr<LocalServer>> AutoTransport::ListenLocally(
 
 std::shared_ptr<Channel> AutoTransport::Connect(const std::string& address, Lane lane) {
   if (lane == Lane::kControl) {
-    // The control lane stays on gRPC: heartbeats must not depend on the faster connections.
+    // Channels for kControl stay on gRPC, because heartbeats must not depend on the faster
+    // connections.
     return MakeGrpcChannel({address, lane, options_.message_bytes_max});
   }
   if (options_.kind == TransportKind::kUnix || options_.kind == TransportKind::kShm) {

@@ -7,7 +7,7 @@
 
 namespace cohort {
 
-// The calls whose completion has not returned. Thread-safe.
+// The calls of one transport whose completion has not returned. Thread-safe.
 class JoinedTransport::OpenCalls {
  public:
   uint64_t Begin() {
@@ -16,7 +16,8 @@ class JoinedTransport::OpenCalls {
     return last_;
   }
 
-  // Stores the handle of a call that Begin announced; the call may have ended since.
+  // Stores the handle of a call that Begin has registered, unless the call has ended. Cancels the
+  // call if the transport is ending.
   void Started(uint64_t id, std::shared_ptr<Call> call) {
     {
       MutexLock lock(mutex_);
@@ -25,12 +26,13 @@ class JoinedTransport::OpenCalls {
       found->second = call;
       if (!ending_) return;
     }
-    // The call is cancelled outside the lock, because its completion calls End.
+    // The call is cancelled outside the lock, because its completion calls End, which takes the
+    // lock.
     call->Cancel();
   }
 
   void End(uint64_t id) {
-    std::shared_ptr<Call> ended;  // the handle is declared before the lock, so destroyed after it
+    std::shared_ptr<Call> ended;  // declared before the lock, so destroyed after it
     MutexLock lock(mutex_);
     const auto found = calls_.find(id);
     ended = std::move(found->second);
@@ -45,7 +47,8 @@ class JoinedTransport::OpenCalls {
       ending_ = true;
       open = calls_;
     }
-    // The calls are cancelled outside the lock, because their completions call End.
+    // The calls are cancelled outside the lock, because their completions call End, which takes the
+    // lock.
     for (const auto& [id, call] : open) {
       if (call != nullptr) call->Cancel();
     }
@@ -56,13 +59,13 @@ class JoinedTransport::OpenCalls {
  private:
   Mutex mutex_;
   CondVar none_;
-  // The open calls by id; a handle is null while its call is being started.
+  // The open calls' handles, by id. A handle is null while its call is being started.
   std::map<uint64_t, std::shared_ptr<Call>> calls_ ABSL_GUARDED_BY(mutex_);
   uint64_t last_ ABSL_GUARDED_BY(mutex_) = 0;
   bool ending_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-// A channel that announces each call to OpenCalls before it starts the call. Thread-safe.
+// A channel that registers each call with OpenCalls before it starts the call. Thread-safe.
 class JoinedTransport::JoinedChannel final : public Channel {
  public:
   JoinedChannel(std::shared_ptr<OpenCalls> calls, std::shared_ptr<Channel> inner)
@@ -70,14 +73,15 @@ class JoinedTransport::JoinedChannel final : public Channel {
 
   std::unique_ptr<Call> Start(absl::string_view method, Message request, absl::Duration timeout,
                               Reply done) override {
-    // The completion may release the last reference to this channel before Start returns.
+    // The completion may destroy this channel before Start returns, so Start needs its own pointer
+    // to the calls.
     const std::shared_ptr<OpenCalls> calls = calls_;
     const uint64_t id = calls->Begin();
     std::shared_ptr<Call> call =
         inner_->Start(method, std::move(request), timeout,
                       [calls, id, done = std::move(done)](absl::StatusOr<Message> result) mutable {
-                        // The objects that the completion `done` holds are destroyed before the
-                        // call counts as ended.
+                        // `done` and the objects that it holds are destroyed before the call counts
+                        // as ended.
                         std::exchange(done, nullptr)(std::move(result));
                         calls->End(id);
                       });

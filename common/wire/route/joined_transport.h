@@ -6,10 +6,10 @@
 
 namespace cohort {
 
-// A transport whose calls end with it. The destructor cancels the open calls and waits for their
-// completions, so that objects that completions use may be destroyed after the transport. The
-// transport must not be destroyed in a completion. Calls that are started during the destructor are
-// cancelled too. Servers and channels may outlive the transport. Thread-safe.
+// A transport whose calls end when it is destroyed. The destructor cancels the open calls and waits
+// for their completions, so that objects that completions use may be destroyed after the transport.
+// Calls that are started while the destructor runs are cancelled too. The transport must not be
+// destroyed inside a completion. Servers and channels may outlive the transport. Thread-safe.
 class JoinedTransport final : public Transport {
  public:
   explicit JoinedTransport(std::unique_ptr<Transport> inner);
@@ -25,7 +25,7 @@ class JoinedTransport final : public Transport {
   class JoinedChannel;
 
   const std::unique_ptr<Transport> inner_;
-  // The open calls, shared with channels, which may outlive the transport.
+  // The open calls. Shared with channels, which may outlive the transport.
   const std::shared_ptr<OpenCalls> calls_;
 };
 

@@ -19,7 +19,7 @@ using Clock = std::chrono::steady_clock;
 
 }  // namespace
 
-// A user's call that first asks for the name of the server's local socket, and then runs over that
+// A user's call that first asks for the name of the server's unix socket, and then runs over that
 // socket. Thread-safe.
 class LocalOnlyChannel::AskingCall : public std::enable_shared_from_this<AskingCall> {
  public:
@@ -52,7 +52,8 @@ class LocalOnlyChannel::AskingCall : public std::enable_shared_from_this<AskingC
       cancelled_ = true;
       call = call_;
     }
-    // The call is cancelled outside the lock, because its completion may start the next step.
+    // The call of the current step is cancelled outside the lock, because its completion may start
+    // the next step.
     if (call != nullptr) call->Cancel();
   }
 
@@ -66,8 +67,8 @@ class LocalOnlyChannel::AskingCall : public std::enable_shared_from_this<AskingC
     const absl::Duration left = absl::FromChrono(waiting.deadline - Clock::now());
     auto local = channel_->ConnectTo(name);
     if (!local.ok() && name != refused_) {
-      // The server may have ended since it told its name, so the name is asked for once more. A
-      // server that tells the same name again is running, but this process cannot connect to it.
+      // The server may have ended since it told its name, so the name is asked for once more. If
+      // the server tells the same name again, it is running, but this process cannot connect to it.
       refused_ = name;
       waiting_ = std::move(waiting);
       return Start(left);
@@ -83,8 +84,8 @@ class LocalOnlyChannel::AskingCall : public std::enable_shared_from_this<AskingC
     return ++step_;
   }
 
-  // Stores the handle of the call that `step` started. Does nothing if the end of that call has
-  // begun the next step already.
+  // Stores the handle of the call that step number `step` has started. Does nothing if that call
+  // has ended and the next step has begun.
   void SetCall(int step, std::shared_ptr<Call> call) {
     bool cancelled = false;
     {
@@ -93,18 +94,19 @@ class LocalOnlyChannel::AskingCall : public std::enable_shared_from_this<AskingC
       call_ = call;
       cancelled = cancelled_;
     }
-    // The user cancelled the call before its handle was stored.
+    // The user has cancelled the call before its handle was stored.
     if (cancelled) call->Cancel();
   }
 
-  // Shared, because the channel's user may have dropped the channel.
+  // The channel is shared, because its user may have dropped the channel.
   const std::shared_ptr<LocalOnlyChannel> channel_;
-  // The user's call, while it waits for the server's name.
+  // The user's call, until the server's name is known.
   Waiting waiting_;
-  std::string refused_;  // the last server name with which connecting failed
+  // The last name of a unix socket with which connecting failed.
+  std::string refused_;
   Mutex mutex_;
-  // The call of the current step: the request for the server's name, or the user's call. Shared
-  // with a Cancel under way.
+  // The handle of the current step's call: the question for the server's name, or the user's call.
+  // Shared with a Cancel under way.
   std::shared_ptr<Call> call_ ABSL_GUARDED_BY(mutex_);
   int step_ ABSL_GUARDED_BY(mutex_) = 0;
   bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
@@ -118,7 +120,7 @@ std::unique_ptr<Call> LocalOnlyChannel::Start(absl::string_view method, Message 
     void Cancel() override { call_->Cancel(); }
 
    private:
-    // The call, shared with the transport until the call ends.
+    // The call. Shared with the transport until the call has ended.
     const std::shared_ptr<AskingCall> call_;
   };
 
@@ -145,7 +147,7 @@ std::shared_ptr<LocalChannel> LocalOnlyChannel::OpenLocal() {
 }
 
 absl::StatusOr<std::shared_ptr<LocalChannel>> LocalOnlyChannel::ConnectTo(const std::string& name) {
-  // The server's name tells which transport the server was started with.
+  // The beginning of the name tells with which --transport the server was started.
   const bool shared = options_.kind == TransportKind::kShm;
   if (name.empty()) return Refused("it has no socket on its host (--transport tcp or grpc)");
   if (shared && !absl::StartsWith(name, kSharedNamePrefix)) {

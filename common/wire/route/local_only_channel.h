@@ -1,9 +1,9 @@
 #pragma once
 
-// The data lane of a program that was started with `--transport unix` or `shm`. gRPC carries none
-// of the lane's calls; gRPC is only used to ask for the name of the server's local socket. A peer
-// that cannot be reached in the chosen way is refused, with a text that says why and what to do.
-// Internal to common/wire.
+// The channel for tensors in a process that was started with `--transport unix` or `shm`. gRPC
+// carries none of its calls; gRPC is only used to ask for the name of the server's unix socket. A
+// peer that cannot be reached in the chosen way is refused, with a text that says why and what to
+// do. Internal to common/wire.
 
 #include <memory>
 #include <string>
@@ -16,23 +16,24 @@
 
 namespace cohort {
 
-// The start of a local socket's name, which tells whether the socket's server maps blocks.
+// The two ways in which the name of a server's unix socket begins: with kSharedNamePrefix if the
+// server maps shared blocks, else with kSocketNamePrefix.
 inline constexpr char kSharedNamePrefix[] = "cohort-shm:";
 inline constexpr char kSocketNamePrefix[] = "cohort-unix:";
 
-// A channel over a local socket only. Asks for the socket's name with the first call, and again
-// after the connection has ended. Errors of calls beside those of Channel::Start:
+// A channel over a unix socket only. The channel asks for the socket's name with the first call,
+// and again after the connection has ended. Errors of calls: those of Channel::Start;
 // FAILED_PRECONDITION for a peer that is on another host or was started with another transport.
 // Thread-safe.
 class LocalOnlyChannel final : public Channel,
                                public std::enable_shared_from_this<LocalOnlyChannel> {
  public:
   struct Options {
-    TransportKind kind = TransportKind::kShm;  // the kind of transport: kShm or kUnix
+    TransportKind kind = TransportKind::kShm;  // kShm or kUnix
     std::string address;
     size_t message_bytes_max = 0;
   };
-  // Makes a channel; `asked` is a channel to the same address over gRPC.
+  // Makes a channel to a server. `asked` is a channel over gRPC to the same server.
   LocalOnlyChannel(LocalLoops loops, Options options, std::shared_ptr<Channel> asked)
       : loops_(std::move(loops)), options_(std::move(options)), asked_(std::move(asked)) {}
 
@@ -49,7 +50,7 @@ class LocalOnlyChannel final : public Channel,
 
   const LocalLoops loops_;  // threads and memory, shared with servers, channels and connections
   const Options options_;
-  // The gRPC channel, shared with calls that outlive this channel.
+  // The gRPC channel. Shared with calls, which may outlive this channel.
   const std::shared_ptr<Channel> asked_;
 
   mutable Mutex mutex_;

@@ -18,8 +18,8 @@ std::unique_ptr<Transport> MakeTransport(TransportKind kind) {
     options.kind = kind;
     inner = std::make_unique<AutoTransport>(options);
   }
-  // JoinedTransport wraps RenewingTransport, so that it also waits for calls of connections that
-  // were replaced.
+  // JoinedTransport is the outer one, so that it also waits for calls on connections that
+  // RenewingTransport has replaced.
   return std::make_unique<JoinedTransport>(std::make_unique<RenewingTransport>(std::move(inner)));
 }
 

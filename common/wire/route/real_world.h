@@ -1,6 +1,6 @@
 #pragma once
 
-// The world of a daemon: the machine's clock and files, a pool of threads, and the network.
+// The World of a daemon: the machine's clock and files, a pool of threads, and the network.
 
 #include <memory>
 
@@ -13,16 +13,16 @@
 
 namespace cohort {
 
-// Returns the transport of a program that serves or calls other processes. The transport's calls
-// end with it, and its channels replace connections that do not answer any more
+// Returns the transport of a process that serves or calls other processes. Its calls end when the
+// transport is destroyed. Its channels replace connections that no longer answer
 // (renewed_channel.h).
 std::unique_ptr<Transport> MakeTransport(TransportKind kind);
 
-// The parts of a daemon's World, which are destroyed in a safe order. Thread-safe.
+// The parts of a daemon's World, and the order in which they end. Thread-safe.
 class RealWorld {
  public:
-  // Makes a world with a pool of `threads`. The pool runs all tasks except the short work of
-  // sending and receiving calls.
+  // Makes a World with a pool of `threads` threads. The pool runs all tasks except the short work
+  // of sending and receiving calls.
   explicit RealWorld(int threads, TransportKind transport = TransportKind::kAuto)
       : pool_({"pool", threads}), transport_(MakeTransport(transport)) {}
 

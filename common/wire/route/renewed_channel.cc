@@ -14,22 +14,23 @@ namespace cohort {
 
 namespace {}  // namespace
 
-// A connection of the channel with its calls. When a connection is given up, a new Line takes the
-// place of its Line. Thread-safe.
+// A connection of a RenewedChannel, with its calls. When the channel gives a connection up, it
+// makes a new Line. Thread-safe.
 struct RenewedChannel::Line {
-  std::shared_ptr<Channel> channel;  // the connection; constant
+  std::shared_ptr<Channel> channel;  // channel over this connection; constant
   OpenCalls calls;
 
   Mutex mutex;
-  // Time of the last answer, or of the first call after the answer.
+  // The time of the last answer, or of the first call since that answer.
   Time heard ABSL_GUARDED_BY(mutex);
-  bool waits ABSL_GUARDED_BY(mutex) = false;  // whether calls were started since the last answer
-  int timeouts ABSL_GUARDED_BY(mutex) = 0;    // number of time-outs since the last answer
-  // The reason why the connection was given up; empty while it is in use.
+  bool waits ABSL_GUARDED_BY(mutex) = false;  // true if a call was started since the last answer
+  int timeouts ABSL_GUARDED_BY(mutex) = 0;  // number of calls that timed out since the last answer
+  // The reason why the connection was given up; empty while the connection is in use.
   std::string end ABSL_GUARDED_BY(mutex);
 };
 
-// A call under way. Shared by the code that started the call and its completion. Thread-safe.
+// A call under way. Shared by the code that has started the call and by the call's completion.
+// Thread-safe.
 class RenewedChannel::StartedCall {
  public:
   explicit StartedCall(absl::string_view method) : method_(method) {}
@@ -39,7 +40,7 @@ class RenewedChannel::StartedCall {
 
  private:
   const std::string method_;
-  std::atomic<bool> cancelled_{false};  // whether the caller cancelled the call
+  std::atomic<bool> cancelled_{false};  // true if the caller has cancelled the call
 };
 
 RenewedChannel::RenewedChannel(Options options) : options_(std::move(options)) {
@@ -80,8 +81,8 @@ std::unique_ptr<Call> RenewedChannel::Start(absl::string_view method, Message re
       method, std::move(request), timeout,
       [self = shared_from_this(), line, id, call,
        done = std::move(done)](absl::StatusOr<Message> result) mutable {
-        // The call leaves OpenCalls first, because the completion may destroy objects that the call
-        // uses.
+        // The call leaves OpenCalls before its completion runs, because the completion may destroy
+        // objects that the call uses.
         line->calls.Ended(id);
         std::exchange(done, nullptr)(self->Judge(line, *call, std::move(result)));
       });
@@ -117,15 +118,14 @@ absl::StatusOr<Message> RenewedChannel::Judge(const std::shared_ptr<Line>& line,
     return result;
   }
   if (absl::IsUnavailable(status)) {
-    // If this process has no descriptors left, the error says so: another attempt would fail too,
-    // and the transport's own text seldom names the shortage.
+    // If this process cannot open more files, the error says so. Another attempt would fail as
+    // well, and the transport's own text seldom names the shortage.
     if (const absl::Status shortage = CheckOpenFilesLeft(); !shortage.ok()) {
       return Annotate(shortage, absl::StrCat("call of ", call.method(), " at ", options_.address));
     }
   }
   if (absl::IsDeadlineExceeded(status)) CountTimeout(line);
-  // A cancelled call that the caller did not cancel was cancelled because its connection was given
-  // up.
+  // If the caller has not cancelled the call, the channel has: it has given the connection up.
   if (!absl::IsCancelled(status) || call.cancelled()) return result;
   MutexLock lock(line->mutex);
   return absl::UnavailableError(absl::StrCat("call of ", call.method(), " at ", options_.address,
@@ -150,12 +150,12 @@ void RenewedChannel::CountTimeout(const std::shared_ptr<Line>& line) {
 
 void RenewedChannel::Renew(const std::shared_ptr<Line>& line, const std::string& why) {
   auto next = std::make_shared<Line>();
-  // The new connection is opened before the lock is taken, because opening may take time and other
-  // calls still use the old connection.
+  // The new connection is opened without the lock, because opening may take time, and other calls
+  // can use the old connection meanwhile.
   next->channel = options_.open();
   {
     MutexLock lock(mutex_);
-    if (line_ != line) return;  // another call has replaced the connection
+    if (line_ != line) return;  // another thread has replaced the connection already
     line_ = std::move(next);
   }
   {
@@ -163,8 +163,8 @@ void RenewedChannel::Renew(const std::shared_ptr<Line>& line, const std::string&
     line->end = why;
   }
   Log(LogLevel::kWarning, "connection_given_up", {{"address", options_.address}, {"cause", why}});
-  // The old calls are cancelled last, so that their completions find the cause in `end` and new
-  // calls use the new connection.
+  // The calls on the old connection are cancelled last, so that their completions find the reason
+  // in `end`, and new calls use the new connection.
   line->calls.CancelAll();
 }
 

@@ -1,7 +1,6 @@
 #pragma once
 
-// A channel that replaces a connection that does not work any more. The channel opens another
-// connection
+// A channel that gives up a connection that no longer works, and opens another one:
 //
 // - after a malformed message: bytes changed on the way, so later bytes cannot be trusted;
 // - after kTimeoutsInARow calls in a row have timed out, and for kSilenceMax nothing was answered
@@ -9,10 +8,10 @@
 //   receiver may have lost the start of a message. Short calls that time out beside a large message
 //   of a slow link say nothing.
 //
-// The other calls under way on the old connection end with UNAVAILABLE, as if the connection had
-// broken; the call with the malformed message ends with that error (error_detail.h). A call that
-// cannot connect because this process may open no more files ends with RESOURCE_EXHAUSTED, and its
-// text says so.
+// The call with the malformed message ends with the error for it (error_detail.h). The other calls
+// on the old connection end with UNAVAILABLE, as if the connection had broken. A call that cannot
+// connect because this process may open no more files ends with RESOURCE_EXHAUSTED, and its error
+// text names this cause.
 
 #include <chrono>
 #include <functional>
@@ -25,18 +24,19 @@
 
 namespace cohort {
 
-// How long a connection may be silent while calls wait for answers: the default lease of tasks.
+// How long a connection may be silent while calls wait for answers. The time equals the default
+// lease of tasks.
 inline constexpr std::chrono::seconds kSilenceMax{5};
 // The number of time-outs in a row after which a connection may be given up. One time-out does not
-// suffice, because a single call may have been given too little time.
+// suffice, because its caller may have given a single call too little time.
 inline constexpr int kTimeoutsInARow = 2;
 
-// A channel that replaces its connection when the connection fails. Thread-safe.
+// A channel that replaces its connection when the connection no longer works. Thread-safe.
 class RenewedChannel final : public Channel, public std::enable_shared_from_this<RenewedChannel> {
  public:
   using Time = std::chrono::steady_clock::time_point;
   struct Options {
-    std::string address;  // address of the peer, for texts
+    std::string address;  // address of the server, for error texts
     std::function<std::shared_ptr<Channel>()> open;
     std::function<Time()> now = std::chrono::steady_clock::now;
   };
@@ -75,8 +75,8 @@ class RenewingTransport final : public Transport {
   AllocateBuffer MemoryToSend() const override { return inner_->MemoryToSend(); }
 
  private:
-  // The transport that makes the connections, shared with the channels, which open connections on
-  // it.
+  // The transport that makes the connections. Shared with the channels, which open connections
+  // through it.
   const std::shared_ptr<Transport> inner_;
 };
 

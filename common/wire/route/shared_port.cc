@@ -9,8 +9,8 @@
 
 namespace cohort {
 
-// A connection whose protocol is not known yet. Used by the loop's thread, except for its
-// destruction.
+// A connection at a SharedPort whose protocol is not known yet. Only the loop's thread uses a
+// Newcomer, but any thread may destroy it.
 class SharedPort::Newcomer final : public IoLoop::Source,
                                    public std::enable_shared_from_this<Newcomer> {
  public:
@@ -23,8 +23,8 @@ class SharedPort::Newcomer final : public IoLoop::Source,
     if (const auto port = port_.lock()) port->Look(shared_from_this());
   }
 
-  // Reads the bytes that have arrived, up to `bytes` in total. Returns false if the other end is
-  // gone.
+  // Reads the bytes that have arrived, so that first_bytes_ has at most `bytes` bytes. Returns
+  // false if the other end is gone.
   bool Read(size_t bytes) {
     const size_t had = first_bytes_.size();
     first_bytes_.resize(bytes);
@@ -47,7 +47,7 @@ class SharedPort::Newcomer final : public IoLoop::Source,
 
 std::shared_ptr<SharedPort> SharedPort::Start(std::shared_ptr<IoLoop> loop, TcpListeners listeners,
                                               Options options) {
-  // Timer and acceptors hold the port weakly, so that they do not keep it alive.
+  // The timer and the acceptors hold the port weakly, so that they do not keep it alive.
   std::shared_ptr<SharedPort> port(new SharedPort(std::move(loop), std::move(options)));
   port->timer_ = LoopTimer::Make(*port->loop_, [weak = port->weak_from_this()] {
     if (const auto self = weak.lock()) self->GiveSilentOnes();
@@ -68,17 +68,17 @@ void SharedPort::TakeIn(UniqueFd socket) {
     MutexLock lock(mutex_);
     if (closed_) return;
     newcomers_.insert(newcomer);
-    // The connection is added under the lock, so that Close does not miss it.
+    // The loop gets the connection under the lock, so that Close does not miss the connection.
     loop_->Add(newcomer, EPOLLIN);
   }
   timer_->FireBy(newcomer->since() + options_.silence_max);
 }
 
-// Reads from a new connection, and passes it to the server of its protocol once the protocol is
-// known.
+// Reads from a new connection. Once the bytes show the connection's protocol, passes the connection
+// to the server for that protocol.
 void SharedPort::Look(const std::shared_ptr<Newcomer>& newcomer) {
   if (!BeginGiving(newcomer)) return;
-  // Reads no byte beyond a greeting: the bytes that follow belong to frames.
+  // No byte beyond a greeting is read, because the bytes that follow belong to frames.
   if (newcomer->Read(StreamGreetingBytes(options_.name))) {
     Give(newcomer, ReadGreeting(newcomer->first_bytes(), options_.name));
   } else {
@@ -98,16 +98,15 @@ void SharedPort::Give(const std::shared_ptr<Newcomer>& newcomer, const Greeted& 
   if (greeted.first == FirstBytes::kOther) {
     options_.take_others(std::move(socket), newcomer->first_bytes());
   } else if (greeted.first == FirstBytes::kGreeting) {
-    // A socket to which nothing was sent yet has room for the welcome, the server's answer to a
-    // greeting.
+    // The welcome answers the greeting. A socket to which nothing was sent yet has room for it.
     if (send(socket.get(), kStreamWelcome.data(), kStreamWelcome.size(), MSG_NOSIGNAL) > 0) {
       options_.take_frames(std::move(socket), greeted.kind);
     }
   }
 }
 
-// Passes clients that sent nothing for too long to gRPC, and sets the timer for the next silent
-// client.
+// Passes clients that have sent nothing for too long to gRPC. Sets the timer for the client that
+// will be the next to have been silent for too long.
 void SharedPort::GiveSilentOnes() {
   const Time now = std::chrono::steady_clock::now();
   std::vector<std::shared_ptr<Newcomer>> silent;
@@ -131,8 +130,8 @@ void SharedPort::GiveSilentOnes() {
   }
 }
 
-// Marks that a new connection is being passed to a server, for which Close waits. Returns false if
-// the connection was passed on already or the port is closed.
+// Marks that a new connection is being passed to a server; Close waits until EndGiving. Returns
+// false if the connection was passed on already or the port is closed.
 bool SharedPort::BeginGiving(const std::shared_ptr<Newcomer>& newcomer) {
   MutexLock lock(mutex_);
   giving_ = !closed_ && newcomers_.count(newcomer) > 0;
@@ -153,7 +152,8 @@ void SharedPort::Close() {
     while (giving_) given_.Wait(mutex_);
     newcomers.swap(newcomers_);
   }
-  // Acceptors are closed outside the lock, because Acceptor::Close waits for TakeIn.
+  // The acceptors are closed outside the lock, because Acceptor::Close waits for TakeIn, which
+  // takes the lock.
   for (const auto& acceptor : acceptors_) acceptor->Close();
   for (const auto& newcomer : newcomers) loop_->Remove(*newcomer);
   timer_->Stop();

@@ -9,7 +9,8 @@ namespace cohort {
 
 namespace {
 
-// The pauses between attempts to reach a server over TCP. A pause doubles up to kPauseMax.
+// The first and the longest pause between attempts to reach a server over TCP. After each attempt
+// the pause doubles.
 constexpr std::chrono::seconds kPauseFirst{10};
 constexpr std::chrono::seconds kPauseMax{300};
 
@@ -22,8 +23,8 @@ TcpRoute::~TcpRoute() {
     dial = std::move(dial_);
     if (calls_ != nullptr) calls_->CloseWhenIdle();
   }
-  // The dial (the attempt to connect) is cancelled outside the lock, because the dial takes a lock
-  // of its own.
+  // The attempt to connect (dial) is cancelled outside the lock, because the dial takes a lock of
+  // its own.
   if (dial != nullptr) dial->Cancel();
 }
 
@@ -33,7 +34,8 @@ std::shared_ptr<LocalChannel> TcpRoute::open() {
   return channel_;
 }
 
-// Connects to the server, unless a connection exists or the pause after a refusal is not over.
+// Begins to connect to the server, unless a connection exists, an attempt is under way, or the
+// pause after a failed attempt is not over.
 void TcpRoute::Offer(const Server& server) {
   if (server.name.empty()) {
     return Refuse(server, absl::UnavailableError("the server offers nothing else"));
@@ -52,7 +54,7 @@ void TcpRoute::Offer(const Server& server) {
   Dial(server, StreamKind::kCalls);
 }
 
-// Opens one of the channel's two connections: first the one for small calls, then the one for large
+// Opens one of the route's two connections: first the one for small calls, then the one for large
 // payloads.
 void TcpRoute::Dial(const Server& server, StreamKind kind) {
   int step = 0;
@@ -68,12 +70,12 @@ void TcpRoute::Dial(const Server& server, StreamKind kind) {
                         });
   if (!dial.ok()) return Refuse(server, dial.status());
   MutexLock lock(mutex_);
-  // If `dials_` has changed, this dial is over and a later dial is under way, which `dial_` keeps.
+  // If `dials_` has changed, this dial is over, and `dial_` holds a later dial that is under way.
   if (step == dials_) dial_ = *std::move(dial);
 }
 
-// Makes a session over a TCP connection, where there are no shared blocks and bytes may change on
-// the way.
+// Makes a LocalSession over a TCP connection. Such a connection has no shared blocks, and it has
+// checksums, because bytes may change on the way.
 std::shared_ptr<LocalSession> TcpRoute::SessionOver(UniqueFd socket, StreamKind kind) {
   LocalSession::Options options;
   options.address = options_.address;
@@ -86,7 +88,8 @@ std::shared_ptr<LocalSession> TcpRoute::SessionOver(UniqueFd socket, StreamKind 
                             std::move(socket), std::move(options));
 }
 
-// Goes on to the second connection, or puts the channel into use when both connections exist.
+// Handles the end of a dial: opens the second connection after the first one, and makes the channel
+// once both connections exist.
 void TcpRoute::OnDialled(const Server& server, StreamKind kind, absl::StatusOr<UniqueFd> socket) {
   if (!socket.ok()) return Refuse(server, socket.status());
   std::shared_ptr<LocalSession> session = SessionOver(*std::move(socket), kind);
@@ -103,7 +106,7 @@ void TcpRoute::OnDialled(const Server& server, StreamKind kind, absl::StatusOr<U
   refused_.clear();
 }
 
-// Notes that the server cannot be reached over TCP, and when to try again.
+// Records that the server cannot be reached over TCP now, and when to try again.
 void TcpRoute::Refuse(const Server& server, const absl::Status& why) {
   std::shared_ptr<LocalSession> calls;
   bool log = false;
@@ -118,7 +121,7 @@ void TcpRoute::Refuse(const Server& server, const absl::Status& why) {
     logged_ = std::string(why.message());
   }
   if (calls != nullptr) calls->CloseWhenIdle();
-  // The refusal is logged only if its reason is new, because every call may offer the server again.
+  // The failure is logged only if its reason is new, because every call may offer the server again.
   if (log) {
     Log(LogLevel::kInfo, "tensors_stay_on_grpc",
         {{"address", options_.address}, {"reason", why.message()}});

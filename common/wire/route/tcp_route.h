@@ -1,8 +1,8 @@
 #pragma once
 
-// The connections of one channel that carry frames over plain TCP, beside gRPC's connection and to
-// the same port. The connections are made when the server has told its name over gRPC, and again
-// after they end. If connecting fails, calls stay on gRPC, and the log says why. Internal to
+// The connections over plain TCP that carry one channel's frames, to the same port as gRPC's
+// connection. The connections are made when the server has told its name over gRPC, and made again
+// after they have ended. If connecting fails, calls stay on gRPC, and the log says why. Internal to
 // common/wire.
 
 #include <chrono>
@@ -29,11 +29,11 @@ class TcpRoute : public std::enable_shared_from_this<TcpRoute> {
       : loops_(std::move(loops)), options_(std::move(options)) {}
   ~TcpRoute();
 
-  // Returns the channel for calls over TCP, or null while there is no connection.
+  // Returns the channel for calls over TCP, or null while the connections do not exist.
   std::shared_ptr<LocalChannel> open();
 
-  // A server that answered over gRPC, as a candidate for a connection. An empty name means that the
-  // server does not take frames.
+  // A server that has answered over gRPC, and to which a TcpRoute may connect. An empty name means
+  // that the server does not take frames.
   struct Server {
     std::string peer;  // address of the server, in gRPC's notation
     std::string name;
@@ -52,16 +52,17 @@ class TcpRoute : public std::enable_shared_from_this<TcpRoute> {
   const Options options_;
 
   Mutex mutex_;
-  // The channel over TCP. Shared with a call that is being started.
+  // The channel over TCP; null without connections. Shared with a call that is being started.
   std::shared_ptr<LocalChannel> channel_ ABSL_GUARDED_BY(mutex_);
   bool dialling_ ABSL_GUARDED_BY(mutex_) = false;
-  // Number of dials (attempts to connect) that were started.
+  // The number of attempts to connect (dials) that were started.
   int dials_ ABSL_GUARDED_BY(mutex_) = 0;
-  // The last attempt to connect (dial) that was started; shared with the loop.
+  // The last attempt to connect (dial) that was started. Shared with the loop.
   std::shared_ptr<StreamDial> dial_ ABSL_GUARDED_BY(mutex_);
-  // The session for small calls, until the session for large payloads exists too.
+  // The LocalSession for small calls, until the connection for large payloads exists too.
   std::shared_ptr<LocalSession> calls_ ABSL_GUARDED_BY(mutex_);
-  // The name of a server that could not be reached over TCP, and the time of the next attempt.
+  // The name of the last server that could not be reached over TCP, and the time of the next
+  // attempt to reach this server.
   std::string refused_ ABSL_GUARDED_BY(mutex_);
   Clock::time_point again_ ABSL_GUARDED_BY(mutex_);
   std::chrono::seconds pause_ ABSL_GUARDED_BY(mutex_){0};

@@ -13,10 +13,10 @@ AbortAgreement::AbortAgreement(int rank, int size)
 
 bool AbortAgreement::Offer(const AbortCause& cause) {
   if (best_.has_value() && !(cause < *best_)) return false;
-  // An accepted cause starts a new round: every other rank must be told and must answer again.
+  // A new cause starts a new round: every other rank must be told, and must answer again.
   best_ = cause;
   ++round_;
-  // Ranks that were excused count as if they had answered in this round.
+  // Excused ranks count as if they had answered in this round.
   answered_ = excused_;
   answered_[static_cast<size_t>(rank_)] = 1;
   waits_for_ = static_cast<int>(std::count(answered_.begin(), answered_.end(), 0));
@@ -30,11 +30,11 @@ void AbortAgreement::Excuse(int rank) {
 }
 
 bool AbortAgreement::Answer(uint64_t round, int rank, const absl::StatusOr<AbortCause>& answer) {
-  // A rank that has answered can be reached, even if the answer belongs to an earlier round.
+  // A rank that has answered can be reached, even if its answer belongs to an earlier round.
   if (answer.ok()) heard_[static_cast<size_t>(rank)] = 1;
   if (answer.ok() && Offer(*answer)) return true;
   char& answered = answered_[static_cast<size_t>(rank)];
-  // An answer to the cause of an earlier round says nothing about the cause of this round.
+  // An answer in an earlier round says nothing about the cause of this round.
   if (round != round_ || answered) return false;
   answered = 1;
   --waits_for_;

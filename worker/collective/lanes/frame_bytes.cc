@@ -14,7 +14,7 @@ const std::byte* BytesAt(const Payload& payload, size_t offset, size_t size,
   COHORT_CHECK(piece < payload.size(), "bytes inside the payload");
   // Bytes that lie in one piece of the payload are not copied.
   if (offset + size <= payload[piece].size) return payload[piece].data + offset;
-  // Otherwise the bytes are copied from several pieces of the payload into `spare`.
+  // The bytes lie in several pieces of the payload and are copied to `spare`.
   if (spare.size() < size) spare.resize(size);
   size_t copied = 0;
   for (; copied < size; ++piece, offset = 0) {

@@ -6,7 +6,7 @@ namespace cohort {
 
 namespace {
 
-// Returns the key of a frame within its operation: the sending rank and the tag.
+// Returns the key of a frame in its operation: the rank that sends it, and its tag.
 uint64_t KeyOf(int from, uint32_t tag) {
   return static_cast<uint64_t>(static_cast<uint32_t>(from)) << 32 | tag;
 }
@@ -25,8 +25,7 @@ std::shared_ptr<ReceivePlace> FramePlaces::Take(const CollectiveFrame& frame, si
   const auto found = operation->second.find(KeyOf(frame.from, frame.tag));
   if (found == operation->second.end()) return nullptr;
   Offered& offered = found->second;
-  // Memory in an output is given out once, so that two frames are never received in the same
-  // memory.
+  // A place is given out once, so that no two frames are received in the same memory.
   if (offered.given != nullptr || offered.fingerprint != frame.fingerprint ||
       offered.memory.size() != bytes) {
     return nullptr;
@@ -36,7 +35,7 @@ std::shared_ptr<ReceivePlace> FramePlaces::Take(const CollectiveFrame& frame, si
 }
 
 void FramePlaces::Close(uint64_t sequence) {
-  // The places are revoked outside the lock, because Revoke waits while the transport writes to a
+  // The places are revoked outside the lock, because Revoke() waits while the transport writes to a
   // place.
   OfOperation closed;
   {

@@ -10,11 +10,11 @@ namespace cohort {
 
 namespace {
 
-// Upper bound of the peers' calls that wait for a group to be made. Each peer may have a window of
-// frames for each operation that it has begun; more calls are an error.
+// Upper bound of the RPCs that wait until this worker has formed their groups. Every rank may have
+// several frames under way in each operation that it has begun; more RPCs are an error.
 constexpr uint64_t kWaitingCallsMax = 65536;
 
-// Returns the error for a peer's call whose generation is over on this worker.
+// Returns the error for an RPC whose generation is over on this worker.
 absl::Status OverError(uint64_t generation) {
   return MakeError(absl::StatusCode::kFailedPrecondition,
                    absl::StrCat("generation ", generation, " of the group is over here"),
@@ -35,8 +35,8 @@ CollectiveFrame FrameOf(Envelope<proto::DeliverRequest> request) {
 
 }  // namespace
 
-// Makes the handler of one RPC method. `use` gets the receiver of the request's group, the request
-// and the reply.
+// Returns the handler of one RPC. `use` gets the receiver of the RPC's group, the request and the
+// reply.
 template <typename Request, typename Response, typename Use>
 Handler FrameRouter::HandlerOf(Use use) {
   return MakeHandler<Request, Response>(
@@ -115,7 +115,7 @@ Service FrameRouter::MakeService() {
 std::shared_ptr<ReceivePlace> FrameRouter::PlaceOf(absl::string_view header, size_t bytes) {
   Envelope<proto::DeliverRequest> request;
   if (!request.header.ParseFromArray(header.data(), static_cast<int>(header.size()))) {
-    return nullptr;  // Deliver's handler reports the malformed header
+    return nullptr;  // the handler of Deliver reports the malformed header
   }
   const proto::GroupMember& from = request.header.from();
   std::shared_ptr<LaneReceiver> receiver;
@@ -124,7 +124,7 @@ std::shared_ptr<ReceivePlace> FrameRouter::PlaceOf(absl::string_view header, siz
     const auto found = receivers_.find(Key{from.group(), from.generation()});
     if (found != receivers_.end()) receiver = found->second.lock();
   }
-  // The receiver is called outside the router's lock, because it has locks of its own.
+  // The receiver is called outside the lock, because it has locks of its own.
   return receiver == nullptr ? nullptr : receiver->PlaceOf(FrameOf(std::move(request)), bytes);
 }
 
@@ -136,7 +136,7 @@ void FrameRouter::Keep(std::shared_ptr<const FlightRecorder> recorder, const Clo
 
 proto::GetFlightRecordResponse FrameRouter::Flights(
     const proto::GetFlightRecordRequest& request) const {
-  // The list of recorders is copied, so that the recorders are read outside the lock.
+  // The list is copied, so that the records are read outside the lock.
   std::deque<Flight> flights;
   {
     MutexLock lock(mutex_);
@@ -173,15 +173,16 @@ void FrameRouter::Find(const Key& key, Visit visit) {
       return;
     }
   }
-  // `visit` runs outside the lock, because it may call the router again.
+  // `visit` runs outside the lock, because it may call this router again.
   visit(receiver.get(), why);
 }
 
 void FrameRouter::Add(const GroupName& group, std::weak_ptr<LaneReceiver> receiver) {
   const Key key{GroupHash(group), group.generation};
   std::vector<Visit> visits;
-  std::vector<std::pair<uint64_t, Visit>> over;  // refused calls of peers, each with its generation
-  // Keeps the receiver alive until it has handled the waiting calls.
+  // The RPCs that this call refuses, with their generations.
+  std::vector<std::pair<uint64_t, Visit>> over;
+  // Keeps the receiver alive until it has handled the RPCs that wait.
   const std::shared_ptr<LaneReceiver> alive = receiver.lock();
   {
     MutexLock lock(mutex_);
@@ -189,8 +190,8 @@ void FrameRouter::Add(const GroupName& group, std::weak_ptr<LaneReceiver> receiv
     uint64_t& newest = newest_[key.first];
     newest = std::max(newest, group.generation);
     auto it = waiting_.lower_bound(Key{key.first, 0});
-    // Removes the waiting calls for this generation and for older generations; calls for newer
-    // generations go on waiting.
+    // RPCs that wait for this generation or an earlier one are taken; those for later generations
+    // go on waiting.
     while (it != waiting_.end() && it->first <= key) {
       stats_.waiting -= it->second.size();
       for (Visit& visit : it->second) {
@@ -204,7 +205,7 @@ void FrameRouter::Add(const GroupName& group, std::weak_ptr<LaneReceiver> receiv
       it = waiting_.erase(it);
     }
   }
-  // The visits run outside the lock, because a visit may call the router again.
+  // The visits run outside the lock, because they may call this router again.
   for (auto& [generation, visit] : over) visit(nullptr, OverError(generation));
   for (Visit& visit : visits) visit(alive.get(), absl::OkStatus());
 }
@@ -216,7 +217,8 @@ void FrameRouter::Remove(const GroupName& group) {
 
 void FrameRouter::Only(const std::string& name) {
   const uint64_t only = GroupHash({name, 0});
-  std::vector<std::pair<uint64_t, Visit>> over;  // refused calls of peers, each with its generation
+  // The RPCs that this call refuses, with their generations.
+  std::vector<std::pair<uint64_t, Visit>> over;
   {
     MutexLock lock(mutex_);
     only_ = only;
@@ -231,7 +233,7 @@ void FrameRouter::Only(const std::string& name) {
       it = waiting_.erase(it);
     }
   }
-  // The visits run outside the lock, because a visit may call the router again.
+  // The visits run outside the lock, because they may call this router again.
   for (auto& [generation, visit] : over) visit(nullptr, OverError(generation));
 }
 

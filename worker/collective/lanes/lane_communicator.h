@@ -1,7 +1,8 @@
 #pragma once
 
-// The communicator between processes: the algorithms of plans.h over lanes. A rank watches every
-// other rank, so that all ranks notice a lost rank at once, whichever rank waits for it.
+// The communicator whose ranks send frames to each other: it runs the algorithms of plans.h over
+// lanes (a lane is the way from one rank to another). A rank watches every other rank, so that all
+// ranks notice a lost rank at once, whichever rank needs it.
 
 #include <memory>
 #include <vector>
@@ -22,30 +23,30 @@ struct LaneGroupOptions {
   GroupName name;
   int rank = 0;
   int size = 1;
-  HostLayout hosts;                   // the host of each rank; if empty, each rank has its own host
+  HostLayout hosts;  // hosts of the ranks; if empty, every rank has a host of its own
   std::vector<proto::TaskRef> tasks;  // the task of each rank, for error messages; may be empty
-  // The time after which a call that is not done is logged with the ranks that have not started it.
-  // The log line is repeated at this interval.
+  // The time after which a call that is not done is logged, with the ranks that have not started
+  // it; logged again at this interval.
   absl::Duration stall_after = absl::Seconds(10);
 };
 
-// Counts of the frames that this rank has sent and received so far.
+// The numbers of frames and bytes that this rank has sent and received so far.
 struct LaneCounters {
   uint64_t frames_sent = 0;
   uint64_t bytes_sent = 0;       // bytes of payload in the frames sent
-  uint64_t frames_parked = 0;    // frames that came before this rank began their call
-  uint64_t frames_in_place = 0;  // frames that were received directly in the caller's output
+  uint64_t frames_parked = 0;    // frames that came before this rank had begun their call
+  uint64_t frames_in_place = 0;  // frames that were received directly in a caller's output
 };
 
-// The communicator of one rank over lanes. Thread-safe.
+// One rank's end of a group that sends frames. Thread-safe.
 class LaneCommunicator final : public Communicator {
  public:
-  // Upper bound of the operations under way. A rank is ahead of another rank by at most this number
-  // of operations; further calls wait.
+  // Upper bound of the operations under way. A rank is at most this number of operations ahead of
+  // another rank; further calls wait.
   static constexpr size_t kOperationsMax = 64;
 
-  // Makes a communicator. The clock and the executor must outlive the communicator and its calls.
-  // `table` is the router of the worker's service. All ranks must listen before any rank makes its
+  // Makes a communicator. The clock and the executor outlive the communicator and its calls.
+  // `table` is the FrameRouter of the worker. All ranks must listen before any rank makes its
   // communicator.
   LaneCommunicator(Clock& clock, Executor& executor, std::shared_ptr<FrameRouter> table,
                    std::unique_ptr<PeerLinks> lanes, LaneGroupOptions options);
@@ -58,21 +59,20 @@ class LaneCommunicator final : public Communicator {
   void Abort(absl::Status root_cause) override;
 
   // Starts a call that moves no elements, but is checked, compared between the ranks and reported
-  // like every other call. The call is agreed when all ranks have started the same call. Agree is
-  // for code that moves the elements by other means (nccl/). If one rank calls Agree and another
-  // rank calls Start for the same call, the first rank gets INTERNAL or waits.
+  // like any other call. `agreed` gets OK when all ranks have started the same call. For code that
+  // moves the elements by other means (nccl/). If one rank calls Agree() and another rank calls
+  // Start() for the same call, the first rank gets INTERNAL or waits.
   void Agree(CollectiveCall call, Done agreed);
-  // Runs `told` once, on the executor, when the generation has ended, with the root cause. `told`
-  // never runs if the generation is not aborted.
+  // Runs `told` once, on the executor, with the root cause, when the generation has been aborted.
   void WhenAborted(Done told);
 
   std::shared_ptr<const FlightRecorder> recorder() const;
   LaneCounters counters() const;
 
  private:
-  // Router of frames, shared by the groups of the worker.
+  // Hands RPCs to the groups of the worker, which share it.
   const std::shared_ptr<FrameRouter> table_;
-  // The state of this rank; shared with frames and timers under way.
+  // The state of this rank; shared with the callbacks of frames and timers.
   const std::shared_ptr<class LaneGroup> group_;
 };
 

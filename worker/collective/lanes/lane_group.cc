@@ -12,19 +12,20 @@ namespace cohort {
 
 namespace {
 
-// Number of retired calls kept to compare late frames with. A rank lags behind by fewer calls.
+// The number of retired calls that are kept, to compare late frames with. No rank is so far behind,
+// because a rank is at most kOperationsMax calls ahead.
 constexpr size_t kPastCallsMax = 256;
-// If a receiver held back more answers than a sender's window has frames, a sender with a full
-// window would wait for them.
+// If a receiver held back more answers than a sender may have unanswered frames, both would wait
+// for each other.
 static_assert(LateAnswers::kFramesToAnswer <= Operation::kFramesToPeerMax);
 
-// Returns the upper bound of parked frames, which belong to calls that this rank has not begun: the
-// unanswered frames of every peer in every call by which the peer may be ahead.
+// Returns the upper bound of the frames that are parked because this rank has not begun their
+// calls: the unanswered frames of every other rank, in every call by which that rank may be ahead.
 size_t ParkedFramesMax(int size) {
   return static_cast<size_t>(size) * Operation::kFramesToPeerMax * LaneCommunicator::kOperationsMax;
 }
 
-// Gives each rank without a host in the layout a host of its own.
+// Gives each rank that is missing in `hosts` a host of its own.
 HostLayout WithoutHosts(HostLayout hosts, int size) {
   for (int rank = static_cast<int>(hosts.host_of.size()); rank < size; ++rank) {
     hosts.host_of.push_back(rank);
@@ -47,18 +48,17 @@ absl::InlinedVector<int, 8> SendersTo(const RankPlan& plan) {
   return ranks;
 }
 
-// The time within which a living rank answers AskProgress. Frames do not delay AskProgress, which
-// has a connection of its own.
+// The time within which a living rank answers AskProgress, which has a connection of its own and
+// does not wait for frames.
 constexpr absl::Duration kAnswerWait = absl::Milliseconds(500);
 
-// The answers of all ranks to one AskProgress request. Lives on the strand of the group.
+// The answers of the other ranks to AskProgress for one call. Lives on the strand of the group.
 struct Answers {
   size_t waits_for = 0;
-  std::map<int, std::string> missing;  // a text about each rank that has not started the call
+  std::map<int, std::string> missing;  // words about each rank that has not started the call
 };
 
-// The time that a rank of an aborted group waits for the other ranks' causes. A lost rank does not
-// answer.
+// The time within which a living rank answers with its cause when a group is aborted.
 constexpr absl::Duration kAgreementWait = absl::Milliseconds(500);
 
 }  // namespace
@@ -91,7 +91,7 @@ void LaneGroup::StartHere(CollectiveCall call, Carries carries, Communicator::Do
   const InvariantsAfter check(*this);
   if (settled_) return Tell(std::move(done), end_);
   const uint64_t sequence = next_sequence_++;
-  // A refused call gets a number, too, since all ranks number their calls alike.
+  // An invalid call gets a sequence number as well, because all ranks number their calls alike.
   absl::Status status = CheckCall(call, options_.rank, options_.size);
   if (status.ok()) {
     status = CheckAlgorithm({call, options_.rank, options_.size, options_.hosts});
@@ -102,7 +102,7 @@ void LaneGroup::StartHere(CollectiveCall call, Carries carries, Communicator::Do
   state.carries = carries;
   state.done = std::move(done);
   state.started = clock_.Now();
-  if (agreement_.begun()) return;  // the call ends when the ranks have agreed on the abort's cause
+  if (agreement_.begun()) return;  // the call ends when the ranks agree on the abort's cause
   if (!status.ok()) return Found(sequence, status);
   SetTimer(state);
   SetStallTimer();
@@ -116,7 +116,7 @@ void LaneGroup::BeginNext() {
     const uint64_t sequence = next_begin_++;
     ++under_way_;
     Begin(calls_[sequence]);
-    // Frames of this call may have come from faster ranks before this rank began the call.
+    // Frames of this call may have come from other ranks that began it earlier.
     HandleParked(sequence);
   }
 }
@@ -132,14 +132,14 @@ void LaneGroup::Begin(CallState& state) {
   setup.plan = moves ? PlanOf(in, algorithm) : AgreementPlan(in);
   setup.rank = options_.rank;
   setup.size = options_.size;
-  // Receivers may delay their answers only while few operations are under way. With more
-  // operations, this rank needs the answers soon to begin further calls.
+  // Receivers may hold back their answers if few operations are under way. With more operations,
+  // this rank needs the answers soon: it begins further calls when operations retire.
   setup.answers_may_wait = under_way_ <= LaneCommunicator::kOperationsMax / 2;
   recorder_->Started({state.sequence, &state.call, algorithm, SendersTo(setup.plan)},
                      state.started);
   state.operation = std::make_shared<Operation>(
       shared_from_this(), OperationWays{strand_, *lanes_, places_}, std::move(setup));
-  // Keeps the operation alive: Begin may end the call and erase `state`.
+  // The operation is kept alive here, because its Begin() may end the call and erase `state`.
   const std::shared_ptr<Operation> operation = state.operation;
   operation->Begin();
 }
@@ -159,7 +159,7 @@ void LaneGroup::HandleFrame(CollectiveFrame frame, Consumed consumed) {
   if (frame.from < 0 || frame.from >= options_.size || frame.from == options_.rank) {
     return consumed(absl::InvalidArgumentError(absl::StrCat("no rank ", frame.from, " here")));
   }
-  // A frame of a call that this rank has not begun waits in parked_, up to a limit.
+  // The frame of a call that this rank has not begun is parked, up to a limit.
   if (frame.sequence >= next_begin_) {
     if (parked_frames_ >= ParkedFramesMax(options_.size)) {
       return consumed(absl::ResourceExhaustedError("too many frames of calls to come"));
@@ -174,7 +174,7 @@ void LaneGroup::HandleFrame(CollectiveFrame frame, Consumed consumed) {
   const bool may_wait = frame.answer_may_wait;
   const auto found = calls_.find(frame.sequence);
   if (found == calls_.end()) {
-    // The frame's call has retired; only the call's fingerprint is left to compare.
+    // The call of the frame has retired; only the call's fingerprint is left to compare.
     ComparePast(frame);
   } else if (SameCall(*found->second.operation, frame)) {
     recorder_->Heard(frame.sequence, frame.from, clock_.Now());
@@ -206,7 +206,7 @@ bool LaneGroup::SameCall(const Operation& operation, const CollectiveFrame& fram
   return false;
 }
 
-// Compares a late frame with the retired call of the frame's number: a call may retire on this rank
+// Compares a late frame with the retired call of the same sequence. A call may retire on this rank
 // before frames have come from every rank.
 void LaneGroup::ComparePast(const CollectiveFrame& frame) {
   const auto past = std::find_if(past_.begin(), past_.end(), [&](const PastCall& call) {
@@ -221,12 +221,12 @@ void LaneGroup::OnDone(uint64_t sequence, const absl::Status& status) {
   CallState& state = calls_.at(sequence);
   if (state.timer.value != 0) clock_.Cancel(state.timer);
   recorder_->Ended(sequence, status, clock_.Now());
-  // Runs the completion on this thread: waking another thread takes longer than a short call.
+  // The completion runs on this thread: waking another thread takes longer than a short call.
   std::exchange(state.done, nullptr)(status);
 }
 
-// Runs the completion of a call on the executor. Used for calls that no frame ends, whose
-// completion is not urgent.
+// Runs a completion on the executor. For calls that are not ended by a frame, whose completion is
+// not urgent.
 void LaneGroup::Tell(Communicator::Done done, const absl::Status& status) {
   executor_.Run([done = std::move(done), status]() mutable { done(status); });
 }
@@ -313,7 +313,7 @@ void LaneGroup::SetTimer(CallState& state) {
 
 void LaneGroup::Late(uint64_t sequence) {
   AskWhoIsMissing(sequence, [self = shared_from_this(), sequence](Missing missing) {
-    // The call may have ended while the other ranks answered whether they have started it.
+    // The call may have ended while the other ranks were asked whether they have started it.
     const auto found = self->calls_.find(sequence);
     if (found == self->calls_.end()) return;
     const CallState& state = found->second;
@@ -335,7 +335,7 @@ void LaneGroup::CheckStall() {
   stall_timer_ = {};
   if (calls_.empty() || agreement_.begun() || left_) return;
   SetStallTimer();
-  // Skips calls that are done and not retired: only answers to frames of these calls are missing.
+  // A call that is done and not retired does not count: only answers to its frames are missing.
   const auto first = std::find_if(calls_.begin(), calls_.end(), [](const auto& call) {
     return call.second.operation == nullptr || !call.second.operation->done();
   });
@@ -389,8 +389,7 @@ void LaneGroup::OnAskProgress(ProgressReply reply) {
 void LaneGroup::WatchAll() {
   for (int rank = 0; rank < options_.size; ++rank) {
     if (rank == options_.rank) continue;
-    // The callback holds the group weakly, because a watch lasts as long as the watched
-    // peer.
+    // The callback holds the group weakly, because a watch lasts until the other rank ends.
     lanes_->Watch(rank, [weak = weak_from_this(), rank](absl::StatusOr<uint64_t> left) {
       const auto self = weak.lock();
       if (self == nullptr) return;
@@ -421,8 +420,7 @@ void LaneGroup::Leave() {
 
 void LaneGroup::PeerLeft(int rank, uint64_t calls_started) {
   left_peers_[rank] = calls_started;
-  // The check of the newest call is enough: a peer that takes part in the newest call takes part in
-  // all older calls, too.
+  // The newest call suffices: a rank that takes part in it takes part in all earlier calls.
   if (next_sequence_ > 0) CheckLeft(next_sequence_ - 1);
 }
 
@@ -438,7 +436,7 @@ void LaneGroup::CheckLeft(uint64_t sequence) {
 }
 
 void LaneGroup::OnPeerFailed(uint64_t sequence, int rank, const absl::Status& status) {
-  // The peer has aborted the group. The peer's own cause comes by OnAbort and takes precedence.
+  // The other rank has aborted the group. Its own cause comes by OnAbort() and counts more.
   if (status.code() == absl::StatusCode::kAborted) {
     return Raise(
         {AbortCause::Kind::kHeard, sequence, options_.rank,
@@ -474,8 +472,9 @@ void LaneGroup::Lost(uint64_t sequence, int rank, const absl::Status& status) {
              detail)});
 }
 
-// Returns a text that is added to an abort's cause which says that this rank is lost, although this
-// rank lives: the ranks that this rank does not reach. So the cause shows both sides.
+// Returns words for the end of an abort's cause which says that this rank is lost, although it
+// lives: they name the ranks that this rank does not reach, so that the cause shows both sides.
+// Empty for any other cause.
 std::string LaneGroup::Besides() const {
   const auto own = static_cast<size_t>(options_.rank);
   const AbortCause& cause = agreement_.best();
@@ -517,8 +516,8 @@ void LaneGroup::OnAbort(AbortCause cause, CauseReply reply) {
       });
 }
 
-// Accepts an abort's cause only if this rank knows no cause yet: a later cause may be a consequence
-// of the first.
+// Takes an error of this rank as the cause of an abort, unless this rank knows a cause already:
+// later errors may be consequences of the first.
 void LaneGroup::Raise(const AbortCause& cause) {
   if (agreement_.begun() || left_) return;
   StopAll();
@@ -543,7 +542,7 @@ void LaneGroup::StopAll() {
 }
 
 void LaneGroup::TellAll() {
-  // kAgreementWait begins with the first round; ranks that do not answer within it count as lost.
+  // The time to agree begins with the first round. Ranks that do not answer in it count as lost.
   if (agreement_.round() == 1) {
     clock_.CallAt(clock_.Now() + kAgreementWait, [weak = weak_from_this()] {
       const auto self = weak.lock();
@@ -551,8 +550,7 @@ void LaneGroup::TellAll() {
     });
   }
   const AbortCause& cause = agreement_.best();
-  // No rank waits for rank `given_up`: the rank that gave it up has waited longer than
-  // kAgreementWait.
+  // Rank `given_up` is not waited for: the rank that gave it up has waited longer than this.
   const int given_up = RankGivenUp(cause.status, options_.tasks);
   if (given_up >= 0) agreement_.Excuse(given_up);
   const uint64_t round = agreement_.round();
@@ -580,7 +578,7 @@ void LaneGroup::Settle() {
   const absl::Status cause = AbortedBy(options_.name, agreement_.best().status);
   end_ = WithDetail(absl::Status(cause.code(), absl::StrCat(cause.message(), Besides())),
                     DetailOf(cause));
-  // Operations are collected first, because Fail erases calls from calls_.
+  // The operations are collected first, because Fail() erases calls from calls_.
   std::vector<std::shared_ptr<Operation>> operations;
   std::vector<Communicator::Done> dones;  // the completions of calls that were not begun
   for (auto& [sequence, state] : calls_) {

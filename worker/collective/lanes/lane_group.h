@@ -1,6 +1,6 @@
 #pragma once
 
-// The state of one rank in a group whose ranks exchange frames over lanes. Internal to
+// The state of one rank in a group whose ranks send frames to each other. Internal to
 // worker/collective.
 
 #include <deque>
@@ -21,9 +21,9 @@
 
 namespace cohort {
 
-// One rank's part of a group: starts calls, receives frames, and agrees on the cause of an abort.
-// Always owned by a shared_ptr. Public methods are thread-safe; everything else lives on the strand
-// of the group.
+// One rank's part of a group: starts calls, receives frames, and agrees with the other ranks on the
+// cause of an abort. Always owned by a shared_ptr. Public methods are thread-safe; everything else
+// lives on the strand of the group.
 class LaneGroup final : public LaneReceiver,
                         public OperationHost,
                         public std::enable_shared_from_this<LaneGroup> {
@@ -36,13 +36,13 @@ class LaneGroup final : public LaneReceiver,
   LaneCounters counters() const;
 
   void WatchAll();
-  // The kind of a call: kElements moves elements (LaneCommunicator::Start), kNothing only compares
-  // the calls of all ranks (LaneCommunicator::Agree).
+  // kElements is a call that moves elements (LaneCommunicator::Start); kNothing is a call by which
+  // ranks only compare what they call (LaneCommunicator::Agree).
   enum class Carries : uint8_t { kElements, kNothing };
   void Start(CollectiveCall call, Carries carries, Communicator::Done done);
   void Abort(absl::Status cause);
   void WhenAborted(Communicator::Done told);
-  // Leaves the group when no call is under way. Peers that watch this rank are told.
+  // Leaves the group, when no call is under way. The ranks that watch this rank are told.
   void Leave();
 
   void OnFrame(CollectiveFrame frame, Consumed consumed) override;
@@ -62,10 +62,11 @@ class LaneGroup final : public LaneReceiver,
     Communicator::Done done;
     absl::Time started;
     TimerId timer;
-    // The operation of the call; null before the call is begun. Shared with its frames.
+    // The operation of the call; null before the call is begun. Shared with the callbacks of its
+    // frames.
     std::shared_ptr<Operation> operation;
   };
-  // The part of a retired call that is kept, to compare late frames of the call with.
+  // The part of a retired call that is kept, to compare its late frames with.
   struct PastCall {
     uint64_t sequence = 0;
     uint64_t fingerprint = 0;
@@ -78,10 +79,10 @@ class LaneGroup final : public LaneReceiver,
   };
   using Missing = std::vector<std::string>;
 
-  // Aborts the process if the counts of calls and parked frames do not match the tables.
+  // Crashes if the numbers of calls and parked frames do not match the tables.
   void CheckInvariants() const;
 
-  // Methods that start calls and handle frames.
+  // The methods below start calls and handle frames.
   void StartHere(CollectiveCall call, Carries carries, Communicator::Done done);
   void BeginNext();
   void Begin(CallState& state);
@@ -93,7 +94,7 @@ class LaneGroup final : public LaneReceiver,
   void Tell(Communicator::Done done, const absl::Status& status);
   void OnRetired(uint64_t sequence) override;
 
-  // Methods that end a generation and agree on its cause.
+  // The methods below end the generation and agree on its cause.
   void OnPeerFailed(uint64_t sequence, int rank, const absl::Status& status) override;
   void OnBadFrame(uint64_t sequence, const absl::Status& status) override;
   std::string NameOf(int rank) const;
@@ -108,7 +109,7 @@ class LaneGroup final : public LaneReceiver,
   void Told(uint64_t round, int rank, const absl::StatusOr<AbortCause>& answer);
   void Settle();
 
-  // Methods that find calls which take too long.
+  // The methods below find calls that take too long.
   void SetTimer(CallState& state);
   void Late(uint64_t sequence);
   void SetStallTimer();
@@ -118,31 +119,30 @@ class LaneGroup final : public LaneReceiver,
   Clock& clock_;
   Executor& executor_;
   const LaneGroupOptions options_;
-  const std::unique_ptr<PeerLinks> lanes_;  // links to the other ranks; thread-safe
-  // The flight recorder; thread-safe. Shared with readers of the records, which may outlive the
-  // group.
+  const std::unique_ptr<PeerLinks> lanes_;  // the lanes to the other ranks; thread-safe
+  // The flight record; thread-safe. Shared with its readers, which may outlive the group.
   const std::shared_ptr<FlightRecorder> recorder_;
-  FramePlaces places_;  // memory for frames to be received; thread-safe
+  FramePlaces places_;  // places in callers' outputs for frames to come; thread-safe
   Strand strand_;
 
   // The members from here to stall_timer_ are used on the strand only.
   uint64_t next_sequence_ = 0;
-  uint64_t next_begin_ = 0;              // the number of the first call that has not been begun
-  std::map<uint64_t, CallState> calls_;  // the calls that have not retired, by sequence
-  size_t under_way_ = 0;                 // the number of calls that are begun and not retired
+  uint64_t next_begin_ = 0;  // sequence of the first call that has not been begun
+  // The calls that have not retired (operation.h), by sequence.
+  std::map<uint64_t, CallState> calls_;
+  size_t under_way_ = 0;  // number of calls that have been begun and have not retired
   std::deque<PastCall> past_;
-  // The frames of calls that this rank has not begun yet, by sequence.
+  // Frames of calls that this rank has not begun yet, by sequence of the call.
   std::map<uint64_t, std::vector<ParkedFrame>> parked_;
   size_t parked_frames_ = 0;
   LateAnswers answers_;
   std::vector<LeftReply> watchers_;
   bool left_ = false;
-  // The number of calls that a rank had started when it left the group, for each rank that has
-  // left.
+  // For each rank that has left the group: the number of calls that it had started before.
   std::map<int, uint64_t> left_peers_;
   AbortAgreement agreement_;
   bool settled_ = false;
-  absl::Status end_;  // the cause of the abort, set when settled_ becomes true
+  absl::Status end_;  // the cause of the abort; set when settled_ becomes true
   std::vector<Communicator::Done> tell_of_end_;
   TimerId stall_timer_;
 

@@ -7,7 +7,7 @@ namespace cohort {
 namespace {
 
 void AnswerAll(std::vector<Consumed>& held) {
-  // The held answers are taken out first, because giving an answer may bring the next frame.
+  // The held answers are taken out first, because sending one may bring the next frame.
   for (Consumed& consumed : std::exchange(held, {})) consumed(absl::OkStatus());
 }
 
@@ -16,7 +16,8 @@ void AnswerAll(std::vector<Consumed>& held) {
 void LateAnswers::Taken(int from, bool may_wait, Consumed consumed) {
   std::vector<Consumed>& held = held_[static_cast<size_t>(from)];
   held.push_back(std::move(consumed));
-  // All held answers are sent if the sender needs this answer now, or if kFramesToAnswer are held.
+  // All held answers to the sender go out if it needs this answer now, or if kFramesToAnswer are
+  // held.
   if (!may_wait || held.size() == kFramesToAnswer) AnswerAll(held);
 }
 

@@ -16,21 +16,21 @@ namespace cohort {
 
 namespace {
 
-// Upper bound of the elements that are combined at a time: their operands stay in the second-level
-// cache.
+// Upper bound of the elements that are combined at a time, so that their operands stay in the
+// second-level cache.
 constexpr int64_t kBlockElements = 8192;
 
-// Returns whether the operation is done only when its frames are answered. If the result of every
-// rank needs every other rank, a rank with a result knows that all ranks made the same call. In a
-// broadcast or a reduction, a sending rank learns this only from the answers of the receivers.
+// Returns true if an operation is done only when its frames have been answered. Where the result of
+// every rank needs every other rank, a rank with a result knows that all ranks made the same call.
+// In a broadcast or a reduce, a rank that only sends learns it from the answers of the receivers.
 bool EndsAnswered(CollectiveOp op) {
   return op == CollectiveOp::kBroadcast || op == CollectiveOp::kReduce;
 }
 
 uint64_t ReceiveKey(int rank, uint32_t tag) { return static_cast<uint64_t>(rank) << 32 | tag; }
 
-// Returns whether the elements of a Ref lie in memory of the operation, not in memory of the
-// caller.
+// Returns true if the elements of a Ref (plan.h) lie in memory of the operation, and not in the
+// caller's memory.
 bool InOwnMemory(const Ref& ref) {
   return ref.place == Ref::Place::kFrame || ref.place == Ref::Place::kMade;
 }
@@ -40,16 +40,16 @@ bool InOwnMemory(const Ref& ref) {
 uint64_t FrameFingerprint(const CollectiveCall& call, uint64_t fingerprint, int from, int to,
                           int rank) {
   if (call.op != CollectiveOp::kAllToAll) return fingerprint;
-  // Both ranks hash the number of elements that `from` sends to `to`: the sender reads the number
-  // from counts, the receiver from receive_counts.
+  // Both ranks hash the number of elements that `from` sends to `to`: the sender has it in counts,
+  // the receiver in receive_counts.
   const std::vector<int64_t>& counts = from == rank ? call.counts : call.receive_counts;
   const int64_t count = counts[static_cast<size_t>(from == rank ? to : from)];
   return Mix64(fingerprint + static_cast<uint64_t>(count));
 }
 
-// A hold on the caller's memory, in the payloads of the frames that point into this memory. All
-// such frames that are under way at the same time share one Hold. A Hold that is the last user of
-// the memory posts CheckEnd when it is destroyed. Thread-safe.
+// A hold on the caller's memory, which frames that point into this memory own. All such frames that
+// are under way share one Hold. When the last user of the memory is gone, CheckEnd() is posted.
+// Thread-safe.
 class Operation::Hold {
  public:
   explicit Hold(std::shared_ptr<Operation> operation)
@@ -58,15 +58,16 @@ class Operation::Hold {
   }
   ~Hold() {
     if (--operation_->memory_holds_ > 0) return;
-    // CheckEnd is posted, not called: the transport that releases the frame may hold its own locks.
+    // CheckEnd() is posted and not called, because the transport that releases the frame may hold
+    // locks.
     operation_->strand_.Post([operation = operation_, host = host_] { operation->CheckEnd(); });
   }
   Hold(const Hold&) = delete;
   Hold& operator=(const Hold&) = delete;
 
  private:
-  const std::shared_ptr<Operation> operation_;  // keeps the operation alive
-  const std::shared_ptr<OperationHost> host_;   // keeps the group alive, which owns the strand
+  const std::shared_ptr<Operation> operation_;  // the operation, which this Hold keeps alive
+  const std::shared_ptr<OperationHost> host_;  // the group, which owns the strand and is kept alive
 };
 
 Operation::Operation(const std::shared_ptr<OperationHost>& host, OperationWays ways,
@@ -87,8 +88,7 @@ Operation::Operation(const std::shared_ptr<OperationHost>& host, OperationWays w
 
 void Operation::LinkSteps() {
   const RankPlan& plan = setup_.plan;
-  // Counts the steps of the plan that wait for each step; the sums of the counts are positions in
-  // dependents_.
+  // Counts the steps that wait for each step. The sums of the counts are positions in dependents_.
   std::vector<uint32_t> readers(plan.steps.size() + 1);
   for (const Ref& ref : plan.refs) {
     if (ref.step != Ref::kNoStep) ++readers[ref.step + 1];
@@ -96,7 +96,7 @@ void Operation::LinkSteps() {
   for (size_t i = 1; i < readers.size(); ++i) readers[i] += readers[i - 1];
   dependents_begin_ = readers;
   dependents_.resize(readers.back());
-  // Adds each step of the plan to the dependents of the steps for whose results it waits.
+  // Each step is entered as a dependent of the steps whose results it reads.
   for (uint32_t index = 0; index < plan.steps.size(); ++index) {
     const PlanStep& step = plan.steps[index];
     for (const Ref& ref : plan.RefsOf(step)) {
@@ -113,7 +113,7 @@ void Operation::LinkSteps() {
   }
 }
 
-// Offers places in the caller's output for the frames that are copied to the output unchanged.
+// Offers places in the caller's output for frames that the plan copies to the output unchanged.
 void Operation::OfferPlaces() {
   const RankPlan& plan = setup_.plan;
   for (uint32_t index = 0; index < plan.steps.size(); ++index) {
@@ -122,7 +122,7 @@ void Operation::OfferPlaces() {
     const Ref& frame = plan.refs[step.refs_begin];
     if (frame.place != Ref::Place::kFrame || frame.first != 0) continue;
     const PlanStep& receive = plan.steps[frame.step];
-    // Only a whole frame with final elements can be received in the output.
+    // Only a whole frame of final elements can be received in the output.
     if (receive.target.count != step.target.count || receive.target.partial) continue;
     std::byte* const place = TargetOf(index);
     states_[frame.step].place = place;
@@ -142,8 +142,8 @@ void Operation::Begin() {
   CheckEnd();
 }
 
-// Sends a hello frame, which has no elements, for an operation that sends no other frame. So
-// another rank can compare the call of this rank with its own call.
+// Sends a hello frame, which has no elements, for an operation that sends no other frame: so
+// another rank can compare this rank's call with its own.
 void Operation::SendHello() {
   const std::vector<PlanStep>& steps = setup_.plan.steps;
   const auto receive = std::find_if(steps.begin(), steps.end(), [](const PlanStep& step) {
@@ -164,7 +164,7 @@ void Operation::OnFrame(CollectiveFrame frame) {
   }
   const PlanStep& step = setup_.plan.steps[found->second];
   StepState& state = states_[found->second];
-  if (state.made) return;  // the frame was received twice
+  if (state.made) return;  // the same frame has been received before
   const size_t bytes = static_cast<size_t>(step.target.count) * ElementBytes(step.target.partial);
   if (PayloadBytes(frame.payload) != bytes) {
     return host_.OnBadFrame(
@@ -173,10 +173,10 @@ void Operation::OnFrame(CollectiveFrame frame) {
                                          ": a frame of rank ", frame.from, " has ",
                                          PayloadBytes(frame.payload), " bytes, not ", bytes)));
   }
-  // The addresses are equal if the transport has received the payload directly in the output.
+  // The payload begins at the offered place if the transport has received the frame in the output.
   if (state.place != nullptr && bytes > 0 && frame.payload[0].data == state.place) {
-    // If the frame is also sent on to another rank, it is read from the caller's memory, so its
-    // payload must hold this memory.
+    // If the frame is also sent on to another rank, its elements are sent from the output, so its
+    // payload must hold the caller's memory.
     if (state.readers > 1) frame.payload = {CallersMemory(state.place, bytes)};
     ++counters_.frames_in_place;
   }
@@ -222,7 +222,7 @@ void Operation::DropReader(const Ref& ref) {
   if (!InOwnMemory(ref)) return;
   StepState& state = states_[ref.step];
   if (--state.readers > 0) return;
-  // The last reader of a step's result releases the memory of the result.
+  // The last reader of a result releases the memory of the result.
   state.payload.clear();
   state.memory.reset();
 }
@@ -237,7 +237,8 @@ std::byte* Operation::TargetOf(uint32_t index) {
   if (target.place == Ref::Place::kOutput) {
     return setup_.call.output.data() + static_cast<size_t>(target.first) * element;
   }
-  if (states_[index].readers == 0) return nullptr;  // no step reads the result: the step is a join
+  // The step is a join, whose result no step reads.
+  if (states_[index].readers == 0) return nullptr;
   states_[index].memory = Buffer::Allocate(static_cast<size_t>(target.count) * element);
   return states_[index].memory->data();
 }
@@ -259,8 +260,8 @@ const std::byte* Operation::At(const Ref& ref, int64_t first, int64_t count,
   return BytesAt(states_[ref.step].payload, offset, static_cast<size_t>(count) * element, spare);
 }
 
-// Returns how many whole elements of a Ref are contiguous in memory from `first` on; 0 if the
-// element `first` lies in two pieces of a frame's payload.
+// Returns the number of whole elements of a Ref (plan.h) that are contiguous in memory from `first`
+// on; 0 if the element `first` lies in two pieces of a frame's payload.
 int64_t Operation::WholeElements(const Ref& ref, int64_t first) const {
   if (ref.place != Ref::Place::kFrame) return ref.count - first;
   const size_t element = ElementBytes(ref.partial);
@@ -276,11 +277,12 @@ void Operation::Combine(const PlanStep& step, std::byte* target) {
   std::vector<std::vector<std::byte>> spares(refs.size());
   const size_t element = ElementBytes(step.target.partial);
   int64_t count = 0;
-  // A block of elements ends where a contiguous piece of some operand's payload ends.
+  // A block of elements that are combined at once ends where a piece of any operand's payload ends.
   for (int64_t first = 0; first < step.target.count; first += count) {
     count = std::min(kBlockElements, step.target.count - first);
     for (const Ref& ref : refs) count = std::min(count, WholeElements(ref, first));
-    count = std::max(count, int64_t{1});  // if an element lies in two pieces, it is combined alone
+    // An element that lies in two pieces of a payload is combined alone.
+    count = std::max(count, int64_t{1});
     for (size_t i = 0; i < refs.size(); ++i) {
       operands[i] = {At(refs[i], first, count, spares[i]), refs[i].partial};
     }
@@ -295,7 +297,7 @@ void Operation::Copy(const PlanStep& step, std::byte* target) {
   const size_t bytes = static_cast<size_t>(step.target.count) * ElementBytes(step.target.partial);
   if (bytes == 0) return;
   if (from.place == Ref::Place::kFrame) {
-    // The frame was received directly in the output.
+    // A frame that was received in the output needs no copy.
     if (states_[from.step].payload[0].data == target) return;
     return CopyPayload(states_[from.step].payload, bytes, target);
   }
@@ -308,7 +310,7 @@ Payload Operation::PayloadOf(uint32_t index) {
   const Ref& ref = setup_.plan.refs[setup_.plan.steps[index].refs_begin];
   const size_t bytes = static_cast<size_t>(ref.count) * ElementBytes(ref.partial);
   if (bytes == 0) return {};
-  // A received frame is sent on without copying its payload.
+  // A received frame is sent on without a copy of its payload.
   if (ref.place == Ref::Place::kFrame) return states_[ref.step].payload;
   std::vector<std::byte> unused;
   const std::byte* const data = At(ref, 0, ref.count, unused);
@@ -333,8 +335,8 @@ void Operation::Pump(int peer) {
     queue.waiting.pop_front();
     Payload payload = PayloadOf(index);
     const PlanStep& step = setup_.plan.steps[index];
-    // The payload keeps the memory alive from now on, so this send step no longer counts as a
-    // reader of the memory.
+    // From now on the payload keeps the elements' memory alive, so this send step no longer counts
+    // as a reader of them.
     DropReader(setup_.plan.refs[step.refs_begin]);
     Made(index);
     SendFrame(peer, step.tag, std::move(payload));
@@ -354,7 +356,7 @@ void Operation::SendFrame(int peer, uint32_t tag, Payload payload) {
        setup_.description, setup_.answers_may_wait && !EndsAnswered(setup_.call.op),
        std::move(payload)},
       [self = shared_from_this(), host = life_of_host_.lock(), peer, tag](absl::Status status) {
-        // If the strand is idle, the answer is handled on this thread, as frames are
+        // If the strand is idle, the answer is handled on this thread, as a frame is
         // (LaneGroup::OnFrame).
         self->strand_.RunOrPost([self, host, peer, tag, status = std::move(status)] {
           self->Answered(peer, tag, status);
@@ -374,8 +376,9 @@ void Operation::Answered(int peer, uint32_t tag, const absl::Status& status) {
   CheckEnd();
 }
 
-// Returns whether the failure to deliver a frame is an error. A hello frame may fail: a peer that
-// has sent all the elements that this rank waits for may leave before the hello frame reaches it.
+// Returns true if the failure to deliver a frame ends the group. A hello frame may fail: a rank
+// that has sent everything that this rank receives from it may leave before the hello frame
+// arrives.
 bool Operation::Matters(int peer, uint32_t tag, const absl::Status& failure) const {
   if (tag != kHelloTag || absl::IsAborted(failure)) return true;
   for (size_t i = 0; i < states_.size(); ++i) {
@@ -408,18 +411,18 @@ bool Operation::HasEnded() const {
   return !EndsAnswered(setup_.call.op) || frames_under_way_ == hellos_under_way_;
 }
 
-// Tells the host when the operation is done, and when it has retired. The host may erase the
-// operation from its table meanwhile, so `self` keeps the operation alive.
+// Tells the host when the operation is done and when it has retired. `self` keeps the operation
+// alive if the host erases it meanwhile.
 void Operation::CheckEnd() {
   const auto self = shared_from_this();
   const InvariantsAfter check(*this);
   const bool ends = !done_ && (failed_ || HasEnded());
-  // The steps count as one hold on the caller's memory, given up once; frames may hold the memory
-  // longer.
+  // The steps together count as one hold on the caller's memory, given up once; frames may hold the
+  // memory longer.
   if (ends && !std::exchange(steps_ended_, true)) --memory_holds_;
   if (ends && memory_holds_ == 0) {
     done_ = true;
-    // The places for frames close before OnDone, since afterwards the caller owns the output.
+    // The offered places are closed before OnDone(), because afterwards the caller owns the output.
     places_.Close(setup_.sequence);
     host_.OnDone(setup_.sequence, status_);
   }

@@ -1,17 +1,16 @@
 #pragma once
 
-// One operation of one rank under way. The operation carries out a plan as frames arrive, and ends
-// in two steps.
+// One operation of one rank while it is under way. The operation carries out a plan as frames
+// arrive, and ends in two steps.
 //
-// The operation is done when every step is made and nothing reads the caller's memory any more. A
-// payload that points into the caller's memory keeps a count (Hold), which ends when the transport
-// releases the frame. A broadcast or a reduction is done only when the receivers of its frames have
-// answered, too: a rank that only sends elements learns from the answers that its receivers made
-// the same call.
+// The operation is done when every step of the plan is made and nothing reads the caller's memory
+// any more. A frame that points into the caller's memory keeps a count (Hold), which ends when the
+// transport releases the frame. A broadcast or a reduce is done only when the receivers of its
+// frames have answered as well: a rank that only sends elements learns from the answers that its
+// receivers made the same call.
 //
-// The operation retires when the receivers of all its frames have answered. Until then it counts
-// among the operations under way, so that a rank runs ahead of its peers by a bounded number of
-// operations.
+// The operation retires when the receivers of all its frames have answered. Until then it counts as
+// under way, so that a rank is only a bounded number of operations ahead of the others.
 //
 //   under way --every step made--> draining --memory released--> done --frames answered--> retired
 //       \--Stop--> stopped (nothing more is sent or made) --Fail, memory released--> done
@@ -32,22 +31,21 @@
 
 namespace cohort {
 
-// The object to which an operation reports, which is the operation's group. Lives on the strand of
-// the group.
+// The object to which an operation reports: its group. Lives on the strand of the group.
 class OperationHost {
  public:
   virtual ~OperationHost() = default;
   // Tells that the operation is done. The outputs are complete, or undefined if `status` is an
-  // error; the caller's memory is free.
+  // error; the caller may use its memory again.
   virtual void OnDone(uint64_t sequence, const absl::Status& status) = 0;
   virtual void OnRetired(uint64_t sequence) = 0;
-  // Tells that rank `rank` did not accept a frame of the operation, with the error.
+  // Tells that rank `rank` did not accept a frame of the operation; `status` is its error.
   virtual void OnPeerFailed(uint64_t sequence, int rank, const absl::Status& status) = 0;
-  // Tells that a received frame does not have the content that the plan expects.
+  // Tells that a received frame does not have the tag or the size that the plan expects.
   virtual void OnBadFrame(uint64_t sequence, const absl::Status& status) = 0;
 };
 
-// The objects that all operations of a group share. The group owns them.
+// The objects that all operations of a group share; the group owns them.
 struct OperationWays {
   Strand& strand;
   PeerLinks& lanes;
@@ -57,41 +55,41 @@ struct OperationWays {
 struct OperationSetup {
   uint64_t sequence = 0;
   CollectiveCall call;
-  std::string description;  // the text that DescribeCall returns for the call
+  std::string description;  // the call in the words of DescribeCall()
   RankPlan plan;
   int rank = 0;
   int size = 1;
-  // True if receivers may delay the answers to the operation's frames and send several answers
-  // together.
+  // True if receivers may hold back the answers to the operation's frames (late_answers.h).
   bool answers_may_wait = false;
 };
 
-// Returns the fingerprint of a frame: the fingerprint of the call and, for an all-to-all, also the
-// number of elements that rank `from` sends to rank `to`. `call` is the call of `rank`.
+// Returns the fingerprint of a frame from rank `from` to rank `to`: that of the call, mixed for an
+// all-to-all with the number of elements that `from` sends to `to`. `call` is the call of rank
+// `rank`, which is one of the two, and `fingerprint` its fingerprint.
 uint64_t FrameFingerprint(const CollectiveCall& call, uint64_t fingerprint, int from, int to,
                           int rank);
 
-// One operation under way. Always owned by a shared_ptr, which frames under way share. Lives on the
-// strand of the group.
+// One operation under way. Always owned by a shared_ptr, which the callbacks of its frames hold.
+// Lives on the strand of the group.
 class Operation : public std::enable_shared_from_this<Operation> {
  public:
-  // Upper bound of the unanswered frames of one operation to one peer.
+  // Upper bound of the unanswered frames of one operation to one rank.
   static constexpr int kFramesToPeerMax = 8;
 
-  // Makes an operation of `host`. The host owns `ways` and outlives the operation: the host owns
-  // its operations, and the callbacks of frames under way share ownership of the host.
+  // Makes an operation of `host`, which owns `ways` and outlives the operation: the host owns its
+  // operations, and the callbacks of frames also hold the host.
   Operation(const std::shared_ptr<OperationHost>& host, OperationWays ways, OperationSetup setup);
 
   void Begin();
-  // Handles a received frame whose fingerprint matches, and keeps the frame until its elements have
-  // been used. The kept frames are at most the frames that the plan receives. The sender may get
-  // its answer at once: if answers waited for the use of the elements, frames that arrive out of
-  // order could wait for each other for ever.
+  // Handles a received frame whose fingerprint fits, and keeps the frame until its elements have
+  // been used. At most as many frames are kept as the plan receives. The sender may be answered at
+  // once: if answers waited for the use of the elements, frames that arrive out of order could wait
+  // for each other forever.
   void OnFrame(CollectiveFrame frame);
-  // Stops the operation: no further frame is sent and no further step is made.
+  // Stops the operation: it sends no further frame and makes no further step.
   void Stop();
-  // Ends the call with the error `status` as soon as nothing reads the caller's memory. Must follow
-  // Stop.
+  // Ends the call with the error `status` as soon as nothing reads the caller's memory. Called
+  // after Stop().
   void Fail(const absl::Status& status);
 
   const CollectiveCall& call() const { return setup_.call; }
@@ -107,23 +105,23 @@ class Operation : public std::enable_shared_from_this<Operation> {
   };
   const Counters& counters() const { return counters_; }
 
-  // Aborts the process if the counts of steps and frames do not match the tables.
+  // Crashes if the numbers of steps and frames do not match the tables.
   void CheckInvariants() const;
 
  private:
   class Hold;
   struct StepState {
-    uint32_t waits_for = 0;  // number of the step's inputs that are not available yet
-    uint32_t readers = 0;    // the number of steps that have not read the step's result yet
+    uint32_t waits_for = 0;  // number of results that the step still waits for
+    uint32_t readers = 0;    // number of steps that still have to read this step's result
     bool made = false;
-    // The place in the caller's output that was offered for the frame of a receive step.
+    // For a receive step: the place in the caller's output that was offered for the frame.
     const std::byte* place = nullptr;
-    Payload payload;  // the received frame, for a receive step
-    // The operation's memory for the result of the step; shared with frames.
+    Payload payload;  // for a receive step: the received frame
+    // The operation's memory for the result of the step; shared with frames that are sent from it.
     std::shared_ptr<Buffer> memory;
   };
   struct PeerQueue {
-    // The send steps that wait because kFramesToPeerMax frames to the peer are unanswered.
+    // The send steps that wait because kFramesToPeerMax frames to this rank are unanswered.
     std::deque<uint32_t> waiting;
     int under_way = 0;
   };
@@ -140,8 +138,8 @@ class Operation : public std::enable_shared_from_this<Operation> {
   void SendHello();
   void SendFrame(int peer, uint32_t tag, Payload payload);
   Payload PayloadOf(uint32_t index);
-  // Returns a ByteSlice of the caller's memory. The operation is not done while an owner of this
-  // ByteSlice lives.
+  // Returns a range of the caller's memory for a frame. The operation is not done while an owner of
+  // the result lives.
   ByteSlice CallersMemory(const std::byte* data, size_t bytes);
   void Answered(int peer, uint32_t tag, const absl::Status& status);
   bool Matters(int peer, uint32_t tag, const absl::Status& failure) const;
@@ -151,8 +149,8 @@ class Operation : public std::enable_shared_from_this<Operation> {
   size_t ElementBytes(bool partial) const;
   std::byte* TargetOf(uint32_t index);
   int64_t WholeElements(const Ref& ref, int64_t first) const;
-  // Returns the address of elements [first, first + count) of a Ref. Elements that lie in several
-  // pieces of a frame's payload are copied to `spare`.
+  // Returns the address of the elements [first, first + count) of a Ref (plan.h). Elements that lie
+  // in several pieces of a frame's payload are copied to `spare`.
   const std::byte* At(const Ref& ref, int64_t first, int64_t count, std::vector<std::byte>& spare);
 
   OperationHost& host_;
@@ -164,22 +162,22 @@ class Operation : public std::enable_shared_from_this<Operation> {
   const uint64_t fingerprint_;
 
   std::vector<StepState> states_;
-  // Where the dependents of each step of the plan begin in dependents_.
+  // For each step of the plan: the begin of its dependents, the steps that wait for it, in
+  // dependents_.
   std::vector<uint32_t> dependents_begin_;
   std::vector<uint32_t> dependents_;
-  // The receive steps, by the key of sending rank and tag.
+  // The receive steps, by the sending rank and the tag of their frames.
   absl::flat_hash_map<uint64_t, uint32_t> receives_;
   std::deque<uint32_t> ready_;
   std::vector<PeerQueue> peers_;
   size_t steps_left_ = 0;
-  // The Hold that all frames which point into the caller's memory share.
+  // The Hold of all frames that point into the caller's memory and are under way.
   std::weak_ptr<const Hold> hold_;
-  // The number of live Holds, plus one until the steps have ended. Any thread may change this
-  // counter.
+  // The number of living Holds, plus 1 until the steps have ended. Changed by any thread.
   std::atomic<int> memory_holds_{1};
   bool steps_ended_ = false;
   int frames_under_way_ = 0;
-  // The number of hello frames under way. A receiver may leave before it answers a hello frame.
+  // The number of unanswered hello frames. Their receivers may leave without an answer.
   int hellos_under_way_ = 0;
   bool stopped_ = false;
   bool failed_ = false;

@@ -30,7 +30,8 @@ proto::GroupAbortCause ToProto(const AbortCause& cause) {
 
 AbortCause FromProto(const proto::GroupAbortCause& message) {
   AbortCause cause;
-  // Another process sent the values, so they are limited to known kinds and error codes (1 to 16).
+  // Another process sent these values, so they are limited to the known kinds and error codes (1 to
+  // 16).
   cause.kind = static_cast<AbortCause::Kind>(std::clamp<int>(message.kind(), 0, 2));
   cause.sequence = message.sequence();
   cause.reporter = static_cast<int>(message.reporter());

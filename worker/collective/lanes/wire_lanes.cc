@@ -16,7 +16,7 @@ constexpr absl::string_view kAbortGroup = "/cohort.proto.CollectiveService/Abort
 constexpr absl::string_view kWatch = "/cohort.proto.CollectiveService/WatchGroup";
 constexpr absl::string_view kAskProgress = "/cohort.proto.CollectiveService/AskProgress";
 
-// The links of one rank to its peers, as RPCs over a Transport. Thread-safe.
+// The lanes of one rank, as RPCs over a Transport. Thread-safe.
 class WireLanes final : public PeerLinks {
  public:
   WireLanes(Transport& transport, const WireLanesOptions& options) {
@@ -26,7 +26,8 @@ class WireLanes final : public PeerLinks {
     for (size_t rank = 0; rank < options.addresses.size(); ++rank) {
       const bool self = rank == static_cast<size_t>(options.rank);
       const std::string& address = options.addresses[rank];
-      // An abort on the control channel never waits behind the tensors on the data channel.
+      // An abort travels on the control channel, so that it never waits behind the tensors on the
+      // data channel.
       data_.push_back(self ? nullptr : transport.Connect(address, Lane::kFrames));
       control_.push_back(self ? nullptr : transport.Connect(address, Lane::kControl));
     }
@@ -42,7 +43,7 @@ class WireLanes final : public PeerLinks {
     request.header.set_call(std::move(frame.call));
     request.header.set_answer_may_wait(frame.answer_may_wait);
     request.payload = std::move(frame.payload);
-    // The RPC is entered in frames_ before it starts, because it may end inside StartCall.
+    // The RPC is entered in frames_ before it starts, because it may end inside StartCall().
     const uint64_t id = frames_->Enter();
     frames_->Started(
         id,
@@ -99,10 +100,10 @@ class WireLanes final : public PeerLinks {
 
  private:
   proto::GroupMember member_;  // this rank, its group and generation, for every request; constant
-  std::vector<std::shared_ptr<Channel>> data_;  // the channel for frames to each rank; constant
-  // The channel for all messages but frames to each rank; constant.
+  std::vector<std::shared_ptr<Channel>> data_;  // channel for frames to each rank; constant
+  // Channel for all other messages to each rank; constant.
   std::vector<std::shared_ptr<Channel>> control_;
-  // The RPCs under way. Shared with their callbacks, which may run after these links are destroyed.
+  // The RPCs under way; shared with their callbacks, which may run after this object is destroyed.
   const std::shared_ptr<OpenCalls> frames_ = std::make_shared<OpenCalls>();
   const std::shared_ptr<OpenCalls> watches_ = std::make_shared<OpenCalls>();
 };

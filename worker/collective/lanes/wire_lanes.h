@@ -1,8 +1,8 @@
 #pragma once
 
 // Lanes over the transport of the worker: gRPC, shared memory, in-process or simulated. Frames
-// travel over lanes of frames, all other messages over control connections, so that an abort never
-// waits behind a tensor.
+// travel on connections of their own, and all other messages on control connections, so that an
+// abort never waits behind a tensor.
 
 #include <memory>
 #include <string>
@@ -20,8 +20,8 @@ struct WireLanesOptions {
   std::vector<std::string> addresses;  // the address of each rank
 };
 
-// Makes the links of a rank over a transport, which must outlive the links. Destroying the links
-// ends the watches; frames under way go on.
+// Makes the lanes of a rank over `transport`, which outlives them. Destroying the lanes ends their
+// watches; frames under way go on.
 std::unique_ptr<PeerLinks> MakeWireLanes(Transport& transport, WireLanesOptions options);
 
 // Returns the hash of the group's name, which stands for the name in messages.

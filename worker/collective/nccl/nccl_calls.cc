@@ -16,8 +16,7 @@ void NcclCalls::Answered(uint64_t sequence, const absl::Status& status) {
   State& state = calls_.at(sequence);
   COHORT_CHECK(state.phase == Phase::kAsked, "a question has one answer");
   state.phase = status.ok() ? Phase::kAgreed : Phase::kRefused;
-  // The first error with which the control group (nccl_communicator.h) answers is the cause for
-  // which the group ends.
+  // The first error with which the control group answers is the cause for which the group ends.
   if (end_.ok()) end_ = status;
   NewsLocked();
 }
@@ -42,7 +41,7 @@ void NcclCalls::Stop() {
 }
 
 void NcclCalls::WaitForNews(absl::Duration timeout) {
-  // The loop ends when there is news for the thread, or at the timeout, when WaitFor returns false.
+  // The loop ends when there is news, or at the timeout, when WaitFor() returns false.
   MutexLock lock(mutex_);
   while (!news_ && changed_.WaitFor(mutex_, timeout)) {
   }
@@ -74,8 +73,7 @@ const NcclCall* NcclCalls::TakeNew() {
   MutexLock lock(mutex_);
   const auto found = calls_.lower_bound(next_new_);
   if (found == calls_.end()) return nullptr;
-  // Calls are announced to the control group (nccl_communicator.h) in the order of their numbers,
-  // the same on all ranks.
+  // The control group is asked about calls in the order of their sequence numbers, as on all ranks.
   COHORT_CHECK(found->second.phase == Phase::kNew, "calls are taken in their order");
   found->second.phase = Phase::kAsked;
   next_new_ = found->first + 1;
@@ -102,8 +100,7 @@ std::vector<uint64_t> NcclCalls::Endable() const {
   MutexLock lock(mutex_);
   std::vector<uint64_t> endable;
   for (const auto& [sequence, state] : calls_) {
-    // Calls in the state kAsked are left out, because the control group (nccl_communicator.h) will
-    // answer them.
+    // A call in the state asked is left out, because the control group will answer it.
     if (state.phase != Phase::kAsked) endable.push_back(sequence);
   }
   return endable;

@@ -6,8 +6,9 @@
 //   new --TakeNew--> asked --Answered--> agreed --all its pieces are finished--> taken out
 //                       \--Answered--> refused: the group has ended
 //
-// The thread asks the control group whether all ranks have started the call. The control group
-// always answers, so a call in the state asked gets an answer before it is taken out.
+// In the state asked, the thread has asked the control group (nccl_communicator.h) whether all
+// ranks have started the call. The control group always answers, so such a call gets an answer
+// before it is taken out.
 
 #include <cstdint>
 #include <map>
@@ -28,14 +29,14 @@ struct NcclCall {
   absl::Time started;
 };
 
-// The calls of one communicator by state. Thread-safe; a call that is handed out belongs to the
+// The calls of one communicator, by state. Thread-safe; a call that is handed out belongs to the
 // communicator's thread until the call is taken out.
 class NcclCalls {
  public:
   explicit NcclCalls(uint64_t first_sequence) : next_(first_sequence) {}
 
-  // Adds a call; any thread may do so. `added` runs with the numbered call before the
-  // communicator's thread can see the call.
+  // Adds a call, on any thread. `added` runs with the call, which has its sequence number by then,
+  // before the communicator's thread can see it.
   template <typename Added>
   void Add(NcclCall call, Added added) {
     MutexLock lock(mutex_);
@@ -47,26 +48,25 @@ class NcclCalls {
   void Answered(uint64_t sequence, const absl::Status& status);
   void End(const absl::Status& cause);  // ends the group; only the first cause counts
   void PieceThrough();
-  void Stop();  // ends the thread; no call is added after Stop
+  void Stop();  // ends the thread; no call may be added afterwards
 
   // Waits, on the communicator's thread, until `timeout` has passed or something has happened since
-  // the last wait: a call was added or answered, the GPU finished a piece of a call, or End or Stop
-  // was called.
+  // the last wait: a call was added or answered, the GPU has finished a piece of a call, or End()
+  // or Stop() was called.
   void WaitForNews(absl::Duration timeout);
   // Waits until the group has ended or `timeout` has passed.
   void WaitForEnd(absl::Duration timeout);
   bool stopped() const;
   absl::Status end() const;
   uint64_t pieces_through() const;
-  // Returns the oldest call about which the control group has not been asked whether all ranks
-  // started it, and marks the call as asked. Returns null if there is no such call.
+  // Returns the oldest call in the state new, and puts it into the state asked; the caller must ask
+  // the control group about it. Returns null if there is no new call.
   const NcclCall* TakeNew();
-  // Returns null unless all ranks have started the call.
+  // Returns the call if it is in the state agreed, else null.
   const NcclCall* Agreed(uint64_t sequence) const;
-  // Returns the calls that all ranks have started, the oldest first.
+  // Returns the calls in the state agreed, the oldest first.
   std::vector<const NcclCall*> AllAgreed() const;
-  // Returns the calls that this rank may end now: all but those about which the control group
-  // (nccl_communicator.h) was asked and will answer.
+  // Returns the calls that this rank may end now: those in any state but asked.
   std::vector<uint64_t> Endable() const;
   Communicator::Done TakeOut(uint64_t sequence);
   bool empty() const;
@@ -84,7 +84,7 @@ class NcclCalls {
   bool news_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
   uint64_t next_ ABSL_GUARDED_BY(mutex_);
-  // TakeNew has returned all calls with lower numbers
+  // TakeNew() has returned all calls with lower sequence numbers.
   uint64_t next_new_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t pieces_through_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Status end_ ABSL_GUARDED_BY(mutex_);

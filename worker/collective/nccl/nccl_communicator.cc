@@ -20,12 +20,12 @@ namespace {
 // The interval at which the thread looks for errors on the GPU. Neither NCCL nor CUDA wakes a
 // thread when work fails; work that ends well wakes the thread (call_then).
 constexpr absl::Duration kLookAroundEvery = absl::Milliseconds(20);
-// The shortest and the longest pause between two polls whether a started operation is on the
-// device.
+// The shortest and the longest pause between two polls whether NCCL has put an operation on the
+// GPU.
 constexpr absl::Duration kAskAgainAfterMin = absl::Microseconds(20);
 constexpr absl::Duration kAskAgainAfterMax = absl::Milliseconds(1);
 
-// The answer of the control group, which says whether all ranks have started a call.
+// The result of a call of the control group, for a thread that waits for it.
 struct Answer {
   Event came;
   absl::Status status;
@@ -61,8 +61,7 @@ NcclCommunicator::NcclCommunicator(Clock& clock, Executor& executor,
 }
 
 NcclCommunicator::~NcclCommunicator() {
-  // Joining may wait for other ranks; aborting the control group (the ranks' group of frames) ends
-  // this wait.
+  // Joining may wait for other ranks. Aborting the control group ends this wait.
   if (!joined_) control_->Abort(absl::CancelledError("a rank ends before the ranks have joined"));
   calls_->Stop();
   thread_.join();
@@ -87,13 +86,13 @@ void NcclCommunicator::Serve(Done joined) {
     joined_ = true;
   } else {
     Fail(status);
-    // `joined` gets the cause on which the control group agrees, the same on all ranks.
+    // `joined` gets the cause on which the control group has agreed, the same on all ranks.
     while (calls_->end().ok()) calls_->WaitForEnd(absl::InfiniteDuration());
   }
   executor_.Run([joined = std::move(joined), end = status.ok() ? status : calls_->end()]() mutable {
     joined(end);
   });
-  // Only this thread posts pieces of calls, so the device gets them in the order of the calls.
+  // Only this thread puts work on the GPU, so the GPU gets pieces in the order of the calls.
   while (!calls_->stopped()) {
     if (!calls_->end().ok()) {
       End();
@@ -103,16 +102,16 @@ void NcclCommunicator::Serve(Done joined) {
       Collect();
       LookAround();
     }
-    // While pieces of calls are on the device, the thread also wakes to look for errors and for
-    // calls that take too long.
+    // While pieces are on the GPU, the thread also wakes to look for errors and for calls that take
+    // too long.
     calls_->WaitForNews(under_way_.empty() ? absl::InfiniteDuration() : kLookAroundEvery);
   }
   device_.reset();
 }
 
 void NcclCommunicator::AskForAgreement() {
-  // Every rank announces its calls to the control group in the order of their numbers, so the
-  // announcements of all ranks match.
+  // Every rank asks the control group about its calls in the order of their sequence numbers, so
+  // that the questions of all ranks match.
   while (const NcclCall* const call = calls_->TakeNew()) {
     control_->Agree(call->call,
                     [calls = calls_, sequence = call->sequence](const absl::Status& status) {
@@ -124,13 +123,13 @@ void NcclCommunicator::AskForAgreement() {
 void NcclCommunicator::PostAgreed() {
   while (!failed_) {
     if (!posting_.has_value()) {
-      // Calls are posted strictly by number: NCCL needs the same order on all ranks.
+      // Calls are posted strictly by sequence number, because NCCL needs one order on all ranks.
       const NcclCall* const call = calls_->Agreed(next_to_post_);
       if (call == nullptr) return;
       posting_.emplace(*call, options_);
     }
-    // If all pieces of the call are posted, the next call follows. Collect completes the call,
-    // unless the call has no pieces.
+    // All pieces of this call are posted, so the next call follows. Collect() completes this call,
+    // unless it has no pieces.
     if (posting_->next == posting_->pieces.count()) {
       const uint64_t sequence = next_to_post_++;
       const bool nothing_moves = posting_->pieces.count() == 0;
@@ -138,8 +137,8 @@ void NcclCommunicator::PostAgreed() {
       if (nothing_moves) Complete(sequence, absl::OkStatus());
       continue;
     }
-    // If all slots of staging memory are in use, Collect posts further pieces of the call when a
-    // slot is free.
+    // If all slots of staging memory are in use, Collect() goes on with this call when a slot is
+    // free.
     if (under_way_.size() == NcclDevice::kSlots) return;
     const absl::Status posted = PostPiece();
     if (!posted.ok()) Fail(posted);
@@ -158,7 +157,7 @@ absl::Status NcclCommunicator::PostPiece() {
         device_->StagedInput(slot) + static_cast<size_t>(copy.in_staging) * elements.bytes());
   }
   RETURN_IF_ERROR(device_->Post(slot, piece, elements));
-  // Nothing else may be posted before NCCL's operations are on the device (nccl_table.h).
+  // Nothing else may be posted before NCCL has put its operations on the GPU (nccl_table.h).
   RETURN_IF_ERROR(WaitUntilPosted(absl::InfiniteFuture()));
   RETURN_IF_ERROR(device_->Finish(slot, piece, elements));
   ++pieces_posted_;
@@ -171,7 +170,7 @@ absl::Status NcclCommunicator::WaitUntilPosted(absl::Time deadline) {
   for (absl::Duration pause = kAskAgainAfterMin;; pause = std::min(2 * pause, kAskAgainAfterMax)) {
     absl::StatusOr<bool> posted = device_->HasPosted();
     if (!posted.ok() || *posted) return posted.status();
-    // The wait for the device also ends if the control group of the ranks has ended.
+    // The end of the control group also ends this wait.
     RETURN_IF_ERROR(calls_->end());
     if (clock_.Now() >= deadline) {
       return MakeError(
@@ -188,8 +187,7 @@ absl::Status NcclCommunicator::WaitUntilPosted(absl::Time deadline) {
 
 void NcclCommunicator::Collect() {
   if (failed_ || pieces_collected_ == calls_->pieces_through()) return;
-  // After an error the device may report a piece of a call as finished without having moved its
-  // elements.
+  // After an error, the GPU may report a piece as finished without having moved its elements.
   if (const absl::Status status = device_->Check(); !status.ok()) return Fail(status);
   for (const uint64_t through = calls_->pieces_through(); pieces_collected_ < through;) {
     PieceUnderWay& front = under_way_.front();
@@ -201,13 +199,13 @@ void NcclCommunicator::Collect() {
           copy.count,
           call.output.data() + static_cast<size_t>(copy.in_call) * ElementSize(call.dtype));
     }
-    // pop_front destroys `front`, so the number of a finished call is copied first.
+    // The sequence number is copied, because pop_front() destroys `front`.
     const std::optional<uint64_t> done =
         front.last ? std::make_optional(front.call->sequence) : std::nullopt;
     under_way_.pop_front();
     ++pieces_collected_;
     if (done.has_value()) Complete(*done, absl::OkStatus());
-    PostAgreed();  // the staging slot of the collected piece is free again
+    PostAgreed();  // the collected piece's slot of staging memory is free again
   }
 }
 
@@ -217,14 +215,14 @@ void NcclCommunicator::LookAround() {
   LookForLateCalls();
 }
 
-// Looks for stalls and timeouts of calls that all ranks have started. For all other calls, the
-// control group looks for them.
+// Logs a stall and ends the group at a timeout, for calls that all ranks have started. The control
+// group does both for all other calls.
 void NcclCommunicator::LookForLateCalls() {
   const absl::Time now = clock_.Now();
   const std::vector<const NcclCall*> agreed = calls_->AllAgreed();
   if (agreed.empty()) return;
   const NcclCall& oldest = *agreed[0];
-  // Stalls are logged at most once in the time `stall_after`.
+  // Stalls are logged at most once in `stall_after`.
   const absl::Time quiet_since = std::max(oldest.started, stall_logged_);
   if (now - quiet_since >= options_.group.stall_after) {
     stall_logged_ = now;
@@ -244,7 +242,7 @@ void NcclCommunicator::LookForLateCalls() {
 void NcclCommunicator::Fail(const absl::Status& status) {
   if (failed_) return;
   failed_ = true;
-  // The control group agrees on one cause for all ranks, and reports the cause by WhenAborted.
+  // The control group agrees on one cause for all ranks, and gives it to WhenAborted().
   control_->Abort(status);
 }
 
@@ -260,8 +258,7 @@ void NcclCommunicator::End() {
          {"what_to_do", "restart this process: its GPU and its staging memory are not free"}});
   }
   const absl::Status end = calls_->end();
-  // Calls that wait for an answer of the control group stay. End runs again after the answer and
-  // completes them.
+  // A call that waits for an answer of the control group stays. End() runs again after the answer.
   for (const uint64_t sequence : calls_->Endable()) Complete(sequence, end);
 }
 
@@ -271,10 +268,11 @@ void NcclCommunicator::Complete(uint64_t sequence, const absl::Status& status) {
   executor_.Run([done = calls_->TakeOut(sequence), status]() mutable { done(status); });
 }
 
-// Runs a collective call of the control group and waits for its end. The call always ends: at the
-// latest when the end of the communicator aborts the control group.
+// Runs a call on the control group and waits for its end. The call always ends, at the latest when
+// this communicator is destroyed and aborts the control group.
 absl::Status NcclCommunicator::AskControl(CollectiveCall call) {
-  const auto answer = std::make_shared<Answer>();  // the answer is shared with the call's callback
+  // The result of the call; shared with its callback.
+  const auto answer = std::make_shared<Answer>();
   control_->Start(std::move(call), [answer](absl::Status status) {
     answer->status = std::move(status);
     answer->came.Notify();
@@ -300,7 +298,7 @@ NcclPass NcclCommunicator::OwnPass() {
   device_ = *std::move(opened);
   pass.usable = NcclStatus(table, nullptr, table.nccl_version(table.self, &pass.nccl_version),
                            "asking for NCCL's version");
-  // Rank 0 alone makes the id by which NCCL's communicators find each other.
+  // Rank 0 alone makes the id by which the communicators of NCCL find each other.
   if (rank() != 0 || !pass.usable.ok()) return pass;
   pass.usable =
       NcclStatus(table, nullptr, table.unique_id(table.self, pass.id.data()), "making an id");
@@ -309,7 +307,7 @@ NcclPass NcclCommunicator::OwnPass() {
 
 absl::Status NcclCommunicator::Join() {
   const auto size = static_cast<size_t>(options_.group.size);
-  // Every rank tells all ranks whether it can use NCCL, even if it cannot.
+  // Every rank tells all others whether it can use NCCL, even if it cannot.
   const auto own = EncodePass(OwnPass());
   std::vector<std::byte> all(size * NcclPass::kBytes);
   CollectiveCall exchange;
@@ -327,10 +325,10 @@ absl::Status NcclCommunicator::Join() {
         DecodePass(absl::MakeConstSpan(all).subspan(rank * NcclPass::kBytes, NcclPass::kBytes)));
   }
   RETURN_IF_ERROR(CheckPasses(passes));
-  // All ranks have the same messages (NcclPass), so either all of them join or none does.
+  // All ranks have the same messages, so either all of them join NCCL or none does.
   RETURN_IF_ERROR(device_->Join(passes[0].id, options_.group.size));
   RETURN_IF_ERROR(WaitUntilPosted(clock_.Now() + options_.join_timeout));
-  // This last barrier of the joining tells that all ranks have joined NCCL.
+  // The last barrier tells every rank that all ranks have joined NCCL.
   CollectiveCall all_joined;
   all_joined.name = "all ranks have joined NCCL";
   all_joined.timeout = options_.join_timeout;

@@ -1,26 +1,25 @@
 #pragma once
 
-// The communicator of ranks that have a GPU each. NCCL moves and sums the elements. The control
-// group, a group of frames over the same ranks (lane_communicator.h), says which calls the ranks
-// make and how the group ends.
+// The communicator of ranks that have a GPU each. NCCL moves and sums the elements. A second group
+// of the same ranks, the control group (lane_communicator.h), says which calls the ranks make and
+// how the group ends:
 //
 //   Start --> control group: all ranks have started this call --> NCCL --> done
 //
-// The ranks agree on each call first; only the description and the fingerprint of the call are on
-// the wire. So NCCL never sees calls that differ, or calls that a lost rank has not made: NCCL
-// itself would hang or give wrong numbers. Agreement costs one call of the control group; many such
-// calls are under way at once. Root causes, timeouts and losses are those of the control group.
-// When the control group ends, or NCCL reports an error, the NCCL communicator is aborted on every
-// rank and never used again, and all calls end with the cause.
+// The ranks agree on each call first, for which only the call's description and fingerprint travel.
+// So NCCL never gets calls that differ between ranks, or a call that a lost rank has not made: NCCL
+// itself would hang or give wrong numbers. To agree costs one call of the control group, of which
+// many are under way at once. Root causes, timeouts and losses of ranks come from the control
+// group. When the control group ends, or NCCL reports an error, NCCL's communicator is aborted on
+// every rank and never used again, and all calls end with the cause.
 //
-// Elements go in pieces from the caller's memory, which is the host's, through staging memory to
-// the device and back (nccl_device.h). Sums and products are in NCCL's order. All ranks have the
-// same bits; another run has the same bits if NCCL, the ranks, their GPUs and the sizes are the
-// same. Everything else about a result is as in every communicator (nccl_elements.h). Wishes for an
-// algorithm are ignored.
+// Elements go in pieces from the caller's memory, which is host memory, through staging memory to
+// the GPU and back (nccl_device.h). Sums and products are in NCCL's order. All ranks get the same
+// bits; another run gets the same bits if NCCL, the ranks, their GPUs and the sizes are the same.
+// Results are otherwise those of every communicator (nccl_elements.h). The algorithm that a call
+// asks for is ignored.
 //
-// Calls have the numbers of the control group's calls; joining takes the first kCallsToJoin
-// numbers.
+// Sequence numbers are those of the control group; its first kCallsToJoin calls join the ranks.
 
 #include <atomic>
 #include <deque>
@@ -41,29 +40,28 @@
 namespace cohort {
 
 struct NcclOptions {
-  LaneGroupOptions group;  // options of the group of frames that controls the NCCL group
+  LaneGroupOptions group;  // options of the control group
   int device = 0;          // CUDA's number of this rank's GPU; no two ranks have the same GPU
   absl::Duration join_timeout = absl::Seconds(60);
-  // The time that the work on the GPU has to end after an abort, which normally takes milliseconds.
-  // After this time the calls end although the work has not ended, and the GPU keeps its staging
-  // memory.
+  // The time that work on the GPU has to end after an abort; normally it takes milliseconds. After
+  // this time the calls end although the work has not, and the GPU keeps its staging memory.
   absl::Duration abort_wait = absl::Seconds(10);
-  // The size in bytes of the pieces into which calls are cut. As long as it lives, the communicator
-  // keeps 3 times 2 buffers of this size in pinned host memory, and as many on the device.
+  // The size, in bytes, of the pieces into which calls are cut. As long as it lives, the
+  // communicator has 3 times 2 buffers of this size in pinned host memory, and as many on the GPU.
   size_t piece_bytes = size_t{8} << 20;
 };
 
-// The communicator of one rank over NCCL. Thread-safe.
+// One rank's end of a group over NCCL. Thread-safe.
 class NcclCommunicator final : public Communicator {
  public:
   static constexpr uint64_t kCallsToJoin = 2;
 
-  // Makes a communicator. The clock and the executor must outlive the communicator and its calls; a
-  // table that LoadNccl returned lives for ever. If `table` is an error, all ranks learn the error.
-  // `joined` runs once, on the executor, when the ranks have joined NCCL or failed to join. Its
-  // error is FAILED_PRECONDITION that names the ranks without GPU or NCCL and the reasons,
-  // DEADLINE_EXCEEDED, UNAVAILABLE with NCCL's words, or the cause for which the control group
-  // ended. After an error every call ends with that error. Calls may be started before `joined`
+  // Makes a communicator. The clock and the executor outlive the communicator and its calls; a
+  // table that LoadNccl() returned lives forever. If `table` is an error, all ranks learn the
+  // error. `joined` runs once, on the executor, when the ranks have joined NCCL or have failed to.
+  // Errors: FAILED_PRECONDITION naming the ranks without GPU or NCCL and the reasons;
+  // DEADLINE_EXCEEDED; UNAVAILABLE with NCCL's words; the cause for which the control group has
+  // ended. After an error, every call ends with that error. Calls may be started before `joined`
   // runs.
   NcclCommunicator(Clock& clock, Executor& executor, absl::StatusOr<const NcclTable*> table,
                    std::unique_ptr<LaneCommunicator> control, NcclOptions options, Done joined);
@@ -78,7 +76,7 @@ class NcclCommunicator final : public Communicator {
   std::shared_ptr<const FlightRecorder> recorder() const { return recorder_; }
 
  private:
-  // The call whose pieces the thread is posting to the device.
+  // The call whose pieces the communicator's thread is putting on the GPU.
   struct Posting {
     Posting(const NcclCall& call, const NcclOptions& options);
     const NcclCall& call;
@@ -94,7 +92,7 @@ class NcclCommunicator final : public Communicator {
     bool last = false;
   };
 
-  // Methods that run collective calls on the GPU.
+  // The methods below run collective calls on the GPU.
   void Serve(Done joined);
   void AskForAgreement();
   void PostAgreed();
@@ -107,7 +105,7 @@ class NcclCommunicator final : public Communicator {
   void Complete(uint64_t sequence, const absl::Status& status);
   absl::Status WaitUntilPosted(absl::Time deadline);
 
-  // Methods that join the ranks to one NCCL group.
+  // The methods below join the ranks to one group of NCCL.
   absl::Status Join();
   NcclPass OwnPass();
   absl::Status AskControl(CollectiveCall call);
@@ -116,8 +114,7 @@ class NcclCommunicator final : public Communicator {
   Executor& executor_;
   const absl::StatusOr<const NcclTable*> table_;
   const NcclOptions options_;
-  // The flight recorder; thread-safe. Shared with readers of the records, which may outlive the
-  // group.
+  // The flight record; thread-safe. Shared with its readers, which may outlive the group.
   const std::shared_ptr<FlightRecorder> recorder_;
   // The calls that are not done; shared with the callbacks of the control group.
   const std::shared_ptr<NcclCalls> calls_;
@@ -131,7 +128,7 @@ class NcclCommunicator final : public Communicator {
   std::deque<PieceUnderWay> under_way_;
   uint64_t pieces_posted_ = 0;
   uint64_t pieces_collected_ = 0;
-  bool failed_ = false;  // true after a failure of this rank or after the group's end
+  bool failed_ = false;  // true after a failure on this rank, or after the end of the group
   absl::Time stall_logged_ = absl::InfinitePast();
 
   std::thread thread_;  // declared last, because the thread uses all members above

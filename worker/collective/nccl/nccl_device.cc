@@ -17,7 +17,7 @@ namespace {
 // The interval of polls. NCCL tells the state of a communicator only when asked, and wakes no
 // thread.
 constexpr absl::Duration kAskAgainAfter = absl::Milliseconds(1);
-// The largest number of polls of a communicator that is leaving NCCL; a lost peer may keep it from
+// The largest number of polls of a communicator that is leaving NCCL. A lost rank may keep it from
 // leaving for longer.
 constexpr int kAsksOfLeaveMax = 2000;
 
@@ -76,7 +76,9 @@ absl::Status NcclDevice::Status(int32_t code, absl::string_view doing) const {
 
 absl::Status NcclDevice::Join(const std::array<uint8_t, kNcclIdBytes>& id, int size) {
   const int32_t code = table_.join(context_, id.data(), options_.rank, size);
-  joined_ = true;  // true even on failure: a communicator that failed to join must be aborted, too
+  // A communicator of NCCL that failed to join must be aborted as well, so joined_ is true in any
+  // case.
+  joined_ = true;
   return Status(code, "joining the group");
 }
 
@@ -96,11 +98,11 @@ int32_t NcclDevice::PostStep(const Slot& slot, const NcclStep& step, const NcclE
     case NcclStep::Kind::kAllReduce:
       return table_.all_reduce(context_, from, to, run, reduction);
     case NcclStep::Kind::kReduce:
-      // Only the root of a reduce has memory for the result.
+      // Only the destination rank of a reduce has memory for the result.
       return table_.reduce(context_, from, step.peer == options_.rank ? to : nullptr, run,
                            reduction, step.peer);
     case NcclStep::Kind::kBroadcast:
-      // Only the root of a broadcast has input.
+      // Only the sending rank of a broadcast has input.
       return table_.broadcast(context_, step.peer == options_.rank ? from : nullptr, to, run,
                               step.peer);
     case NcclStep::Kind::kAllGather:
@@ -127,7 +129,7 @@ absl::Status NcclDevice::Post(size_t slot, const NcclPiece& piece, const NcclEle
   for (const NcclStep& step : piece.steps) {
     if (posted.ok()) posted = Status(PostStep(memory, step, elements), "starting an operation");
   }
-  // A group of operations that was started must be ended, even if one of its operations has failed.
+  // A started group of operations must be ended, even if one of the operations has failed.
   posted.Update(Status(table_.group_end(context_), "starting operations"));
   return posted;
 }
@@ -139,8 +141,8 @@ absl::Status NcclDevice::Finish(size_t slot, const NcclPiece& piece, const NcclE
     RETURN_IF_ERROR(Status(table_.copy_to_host(context_, memory.host_out, memory.device_out, bytes),
                            "starting a copy from the device"));
   }
-  // The callback may read options_: Leave and Abort wait for the stream before options_ is
-  // destroyed.
+  // The callback may read options_, because Leave() and Abort() wait for the stream before options_
+  // is destroyed.
   const auto through = [](void* options) { static_cast<const Options*>(options)->through(); };
   return Status(table_.call_then(context_, through, const_cast<Options*>(&options_)),
                 "waiting for the device");
@@ -151,11 +153,11 @@ absl::Status NcclDevice::Check() {
   return Status(table_.stream_state(context_), "what runs on the device");
 }
 
-// Ends the device on a thread of its own, because NCCL's abort and calls that wait for the device
-// have been seen to hang (nccl#1013). From now on that thread owns the device. A thread that hangs
-// is left behind: it is the only thread that is never joined.
+// Ends the GPU's work on a new thread, which owns `device` from now on, because NCCL's abort and
+// calls that wait for the GPU have been seen to hang (nccl#1013). A thread that hangs is left
+// behind; no other thread is never joined.
 bool NcclDevice::Abort(std::unique_ptr<NcclDevice> device, absl::Duration wait) {
-  // The end of the abort; shared with the thread that aborts.
+  // Notified when the abort has ended; shared with the thread that aborts.
   const auto ended = std::make_shared<Event>();
   std::thread ending([device = std::move(device), ended]() mutable {
     device->table_.abort(device->context_);
@@ -174,8 +176,7 @@ bool NcclDevice::Abort(std::unique_ptr<NcclDevice> device, absl::Duration wait) 
 }
 
 void NcclDevice::Leave() {
-  // The device has finished all pieces of calls, but CUDA's thread may still run the callback of
-  // the last piece.
+  // The GPU has finished all pieces, but CUDA's thread may still run the callback of the last one.
   int32_t code = table_.stream_wait(context_);
   if (code == kNcclDone) code = table_.leave(context_);
   for (int asked = 0; code == kNcclUnderWay && asked < kAsksOfLeaveMax; ++asked) {

@@ -9,8 +9,8 @@ namespace cohort {
 
 namespace {
 
-// Returns NCCL's type for the elements of a reduction. If `as_order`, floats are sent as integers
-// of the same order.
+// Returns NCCL's type for the accumulator type of a reduction. With `as_order`, floats travel as
+// integers of the same order.
 NcclType TypeOf(DType accumulator, bool as_order) {
   const bool wide = ElementSize(accumulator) == 8;
   if (as_order || IsInteger(accumulator)) return wide ? NcclType::kInt64 : NcclType::kInt32;
@@ -32,9 +32,9 @@ NcclReduction ReductionOf(ReduceOp reduce) {
   return NcclReduction::kSum;
 }
 
-// Maps the bits of a float to an integer that orders as the float does. The bits of positive floats
-// are in the floats' order, the bits of negative floats in the opposite order. The map is its own
-// inverse. The least and the largest integer are bit patterns of NaN.
+// Maps the bits of a float to an integer that orders as the float does, and back. As integers, the
+// bits of positive floats have the floats' order, and those of negative floats the opposite order.
+// The least and the largest integer are the bits of a NaN.
 template <typename Integer>
 Integer Turned(Integer digits) {
   constexpr Integer kMost = std::numeric_limits<Integer>::max();
@@ -58,7 +58,7 @@ void ToOrder(std::byte* values, int64_t elements, ReduceOp reduce) {
   }
 }
 
-// Converts integers that ToOrder made back to floats, in place.
+// Converts the integers of ToOrder() back to floats, in place.
 template <typename Integer>
 void FromOrder(std::byte* values, int64_t elements) {
   for (int64_t i = 0; i < elements; ++i) {
@@ -94,7 +94,7 @@ void NcclElements::ToNccl(const std::byte* from, int64_t elements, std::byte* to
     std::memcpy(to, from, count * bytes_);
     return;
   }
-  // With a single operand, CombineTree only widens 16-bit floats.
+  // With a single operand, CombineTree() only widens 16-bit floats.
   const Operand operand = {from, false};
   CombineTree({dtype_, reduce_}, {&operand, 1}, count, {to, true, 1});
   if (!as_order_) return;
@@ -110,7 +110,7 @@ void NcclElements::FromNccl(std::byte* from, int64_t elements, std::byte* to) co
   }
   if (as_order_ && bytes_ == 8) FromOrder<int64_t>(from, elements);
   if (as_order_ && bytes_ == 4) FromOrder<int32_t>(from, elements);
-  // With a single operand, CombineTree only rounds to 16 bits and divides a mean.
+  // With a single operand, CombineTree() only divides a mean and rounds to 16 bits.
   const Operand operand = {from, true};
   CombineTree({dtype_, reduce_}, {&operand, 1}, count, {to, false, divisor_});
 }

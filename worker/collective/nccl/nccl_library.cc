@@ -12,7 +12,7 @@ namespace {
 
 constexpr absl::string_view kModule = "libcohort_nccl.so";
 
-// Returns the error for a module, a driver or a GPU that is missing.
+// Returns the error for a module, a driver or a GPU that is missing, with class CONFIGURATION.
 absl::Status Missing(const std::string& what) {
   return MakeError(absl::StatusCode::kFailedPrecondition, what, proto::CONFIGURATION);
 }

@@ -13,7 +13,7 @@ namespace cohort {
 
 namespace {
 
-// The layout of an encoded NcclPass message, by the offsets of its fields:
+// The layout of an encoded message, by the offsets of its fields in bytes:
 //   0    usable, 1 or 0
 //   4    NCCL's version
 //   8    id of the group

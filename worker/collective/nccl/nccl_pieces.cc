@@ -8,8 +8,8 @@ namespace {
 
 using Kind = NcclStep::Kind;
 
-// Returns how many elements one piece takes: of the whole call, or of each part if the call has one
-// part for each rank.
+// Returns the number of elements that one piece takes: of the whole call, or of each rank's part if
+// the call has parts.
 int64_t StepOf(CollectiveOp op, int size, int64_t elements_max) {
   return HasCounts(op) ? std::max(elements_max / size, int64_t{1}) : elements_max;
 }
@@ -24,7 +24,7 @@ std::vector<int64_t> BeginsOf(const std::vector<int64_t>& counts) {
   return begins;
 }
 
-// Returns the number of elements of the longest part of the call, which determines the number of
+// Returns the number of elements in the longest part of the call, which decides the number of
 // pieces. A call has one part for each rank, or a single part.
 int64_t Longest(const CollectiveCall& call) {
   if (call.op == CollectiveOp::kBarrier) return 0;
@@ -36,7 +36,7 @@ int64_t Longest(const CollectiveCall& call) {
   return longest;
 }
 
-// Returns how many elements of each rank's part are in the piece of number `turn`.
+// Returns the number of elements of each rank's part that are in piece number `turn`.
 std::vector<int64_t> LeftOf(const std::vector<int64_t>& counts, int64_t turn, int64_t step) {
   std::vector<int64_t> left;
   for (const int64_t count : counts) {
@@ -50,8 +50,8 @@ bool AllEqual(const std::vector<int64_t>& numbers) {
                      [&](int64_t number) { return number == numbers[0]; });
 }
 
-// Returns copies that put the parts of all ranks into staging memory one after another, without
-// gaps.
+// Returns the copies of one piece: the elements of all parts lie in staging memory one after
+// another.
 std::vector<NcclCopy> CopiesOf(const std::vector<int64_t>& begins, const std::vector<int64_t>& left,
                                int64_t first) {
   std::vector<NcclCopy> copies;
@@ -92,7 +92,7 @@ NcclPiece NcclPieces::Whole(int64_t first, int64_t count) const {
   const NcclCopy all = {first, 0, count};
   const bool broadcast = call_.op == CollectiveOp::kBroadcast;
   const bool reduce = call_.op == CollectiveOp::kReduce;
-  // Only the root of a broadcast has input, and only the root of a reduce has output.
+  // Only the call's root has input in a broadcast, and output in a reduce.
   if (!broadcast || rank_ == call_.root) piece.in.push_back(all);
   if (!reduce || rank_ == call_.root) piece.out.push_back(all);
   const Kind kind = broadcast ? Kind::kBroadcast : reduce ? Kind::kReduce : Kind::kAllReduce;
@@ -110,8 +110,8 @@ NcclPiece NcclPieces::ReduceScatter(int64_t turn) const {
   if (own > 0) piece.out.push_back({turn * step_, 0, own});
   piece.staged_in = SumOfCounts(left);
   piece.staged_out = own;
-  // If all ranks' parts are equal, one reduce-scatter of NCCL suffices; otherwise each rank needs a
-  // reduce.
+  // If all parts have equally many elements left, one reduce-scatter of NCCL suffices. Otherwise
+  // each part needs a reduce.
   if (AllEqual(left)) {
     piece.steps.push_back({Kind::kReduceScatter, 0, 0, 0, own});
     return piece;
@@ -133,8 +133,8 @@ NcclPiece NcclPieces::AllGather(int64_t turn) const {
   piece.out = CopiesOf(begins_, left, turn * step_);
   piece.staged_in = own;
   piece.staged_out = SumOfCounts(left);
-  // If all ranks' parts are equal, one all-gather of NCCL suffices; otherwise each rank needs a
-  // broadcast.
+  // If all parts have equally many elements left, one all-gather of NCCL suffices. Otherwise each
+  // part needs a broadcast.
   if (AllEqual(left)) {
     piece.steps.push_back({Kind::kAllGather, 0, 0, 0, own});
     return piece;
@@ -154,7 +154,7 @@ NcclPiece NcclPieces::AllToAll(int64_t turn) const {
   const std::vector<int64_t> received = LeftOf(call_.receive_counts, turn, step_);
   piece.in = CopiesOf(begins_, sent, turn * step_);
   piece.out = CopiesOf(receive_begins_, received, turn * step_);
-  // NCCL runs the sends and receives of one group together, so their order does not matter.
+  // NCCL runs the sends and receives of a group together, so their order does not matter.
   for (int peer = 0; peer < size_; ++peer) {
     const auto p = static_cast<size_t>(peer);
     if (sent[p] > 0) piece.steps.push_back({Kind::kSend, peer, piece.staged_in, 0, sent[p]});

@@ -1,22 +1,24 @@
 #pragma once
 
-// The program's view of CUDA and NCCL: a table of functions without any types of CUDA or NCCL. The
-// module libcohort_nccl.so (backend/) fills the table, and tests fill it with threads in the place
-// of devices. Both sides compile this header, so a change of the table must raise the version.
+// CUDA and NCCL as the executable sees them: a table of functions without any types of CUDA or
+// NCCL. The module libcohort_nccl.so (backend/) fills the table; tests fill it with threads in the
+// place of GPUs. Both sides compile this header, so a change of the table must raise
+// kNcclTableVersion.
 //
-// A context is one rank: a device, a stream of the device, and a communicator once the rank has
-// joined. Posted work runs on the device in the order of posting. Only the owner's thread uses a
-// context; another thread may call `abort` and `stream_wait` while the owner waits for that thread.
+// A context is one rank: a GPU, a stream on it, and a communicator of NCCL once the rank has
+// joined. Work that is posted runs on the GPU in the order of posting. Only the owner's thread uses
+// a context; another thread may call `abort` and `stream_wait` while the owner waits for that
+// thread.
 //
 // A communicator does not block: a function that starts an operation may return kNcclUnderWay. The
-// operation is on the stream only when comm_state has answered kNcclDone. Before that nothing else
+// operation is on the stream only when comm_state has returned kNcclDone. Before that, nothing else
 // may be posted.
 //
-// Besides contexts, whose ranks are processes, the table has functions for the GPUs of one process,
-// which one thread drives. These functions block, because all GPUs of the group are there.
+// Besides contexts, whose ranks are in several processes, the table has functions for the GPUs of
+// one process, which one thread drives. These functions block, because no rank can be missing.
 //
-// The functions return kNcclDone, kNcclUnderWay, or an error code, which error_words puts into
-// words.
+// Functions that return an int32_t return kNcclDone, kNcclUnderWay, or an error code, which
+// error_words puts into words.
 
 #include <cstddef>
 #include <cstdint>
@@ -44,19 +46,20 @@ struct NcclLocal;    // the GPUs of one process as one group; defined by the mod
 
 struct NcclTable {
   uint32_t version = kNcclTableVersion;
-  void* self = nullptr;  // the first argument of the functions that take no context
+  void* self = nullptr;  // passed as first argument to the functions that take no context
 
-  // Writes the error text of `code` into `words`, with a zero at the end. `context` may be null;
-  // with a context the text may say more.
+  // Writes the error text of `code` into `words`, which has room for `bytes` bytes, with a zero at
+  // the end. `context` may be null; with a context the text may say more.
   void (*error_words)(NcclContext* context, int32_t code, char* words, uint64_t bytes);
-  int32_t (*nccl_version)(void* self, int32_t* version);  // for example 22809 for version 2.28.9
+  // Gets the version of NCCL: 22809 for version 2.28.9.
+  int32_t (*nccl_version)(void* self, int32_t* version);
   int32_t (*device_count)(void* self, int32_t* count);
-  // Makes a group's id of kNcclIdBytes bytes; needs no device.
+  // Makes an id of kNcclIdBytes bytes for a group; needs no GPU.
   int32_t (*unique_id)(void* self, uint8_t* id);
 
   int32_t (*open)(void* self, int32_t device, NcclContext** context);
-  // Closes a context. Its memory must have been freed, and the context must have left, been
-  // aborted, or never joined.
+  // Closes a context. Its memory has been freed, and its rank has left NCCL, was aborted, or never
+  // joined.
   void (*close)(NcclContext* context);
   int32_t (*allocate_device)(NcclContext* context, uint64_t bytes, void** memory);
   // Allocates pinned host memory.
@@ -65,21 +68,21 @@ struct NcclTable {
   void (*free_host)(NcclContext* context, void* memory);
 
   int32_t (*join)(NcclContext* context, const uint8_t* id, int32_t rank, int32_t size);
-  // Returns the state of the operation that was started last, or the code of a failure since.
+  // Returns the state of the operation that was started last, or the code of a failure since then.
   int32_t (*comm_state)(NcclContext* context);
-  // Begins to leave the communicator. All posted work must have ended. comm_state tells when the
-  // context has left.
+  // Begins to leave the communicator; all posted work has ended. comm_state tells when the rank has
+  // left.
   int32_t (*leave)(NcclContext* context);
-  int32_t (*destroy)(NcclContext* context);  // frees the communicator after the context has left
-  // Ends the work on the device; called instead of leave and destroy. May block.
+  int32_t (*destroy)(NcclContext* context);  // frees the communicator after the rank has left
+  // Ends the work on the GPU. Called instead of leave and destroy. May block.
   void (*abort)(NcclContext* context);
 
   int32_t (*copy_to_device)(NcclContext* context, void* device, const void* host, uint64_t bytes);
   int32_t (*copy_to_host)(NcclContext* context, void* host, const void* device, uint64_t bytes);
   int32_t (*group_start)(NcclContext* context);
   int32_t (*group_end)(NcclContext* context);
-  // Post collective operations; allowed only between group_start and group_end. `send` and
-  // `receive` must not overlap.
+  // Post collective operations. Called only between group_start and group_end. `send` and `receive`
+  // must not overlap. `root` is the destination of a reduce, or the source of a broadcast.
   int32_t (*all_reduce)(NcclContext* context, const void* send, void* receive, NcclRun run,
                         NcclReduction reduction);
   int32_t (*reduce)(NcclContext* context, const void* send, void* receive, NcclRun run,
@@ -99,12 +102,12 @@ struct NcclTable {
   int32_t (*stream_state)(NcclContext* context);
   int32_t (*stream_wait)(NcclContext* context);  // blocks until no work runs on the stream
 
-  // Opens `count` different GPUs, with a communicator and a stream for each GPU.
+  // Opens `count` different GPUs, each with a communicator and a stream.
   int32_t (*open_local)(void* self, int32_t count, const int32_t* devices, NcclLocal** local);
   // Adds up the arrays send[i] of all GPUs i into `receive` on the first GPU, which may be send[0].
-  // No device may write these arrays meanwhile. After an error only close_local may follow.
+  // These arrays must not change meanwhile. After an error, only close_local may follow.
   int32_t (*reduce_local)(NcclLocal* local, const void* const* send, void* receive, NcclRun run);
-  // Ends the work on the devices and closes them.
+  // Ends the work on the GPUs and closes them.
   void (*close_local)(NcclLocal* local);
 };
 

@@ -12,46 +12,49 @@ using A = CollectiveAlgorithm;
 constexpr int64_t kKiB = 1024;
 constexpr int64_t kMiB = 1024 * kKiB;
 
-// The call sizes in bytes up to which, or from which, an algorithm is chosen (algorithm_choice.h).
+// Largest call, in bytes, for one-shot or recursive doubling among any number of ranks.
 constexpr int64_t kOneShotBytesMax = 16 * kKiB;
-// The upper bound of the bytes that a rank sends to all other ranks together in one-shot.
+// Largest number of bytes that a rank may send to all other ranks together in one-shot.
 constexpr int64_t kOneShotSentBytesMax = 64 * kKiB;
-// The largest call in bytes for one-shot between two ranks. Up to this size a second step takes
-// longer than summing the other half of the data, and the second step would not reduce the bytes
-// that are sent.
+// Largest call, in bytes, for one-shot between two ranks. Up to this size, a second step takes
+// longer than summing the other half of the data, and between two ranks it saves no bytes.
 constexpr int64_t kPairOneShotBytesMax = 256 * kKiB;
 constexpr int64_t kLocalBytesMin = 64 * kKiB;
-// The largest call in bytes for two-shot. This limit lies above the size of gradient buckets
-// (bucket_plan.h), so the grouping of gradients into buckets changes no bit of their sums.
+// Largest call, in bytes, for two-shot among at most kDirectRanksMax ranks. The limit is above the
+// size of gradient buckets (bucket_plan.h), so the division into buckets changes no bit of the
+// sums.
 constexpr int64_t kTwoShotBytesMax = 16 * kMiB;
-// The largest call in bytes for two-shot among more than kDirectRanksMax ranks.
+// Largest call, in bytes, for two-shot among more than kDirectRanksMax ranks.
 constexpr int64_t kCrowdTwoShotBytesMax = 4 * kMiB;
 constexpr int64_t kGatherDirectBytesMax = 512 * kKiB;
 constexpr int64_t kTreeBytesMax = 64 * kKiB;
-// Up to this number of ranks, every rank may send to every other rank directly.
+// Largest group in which every rank may send to every other rank directly.
 constexpr int kDirectRanksMax = 16;
 
-// Returns the size of a call in bytes; for a reduce-scatter or all-gather, of the parts of all
-// ranks.
+// Returns the size of a call in bytes; for a reduce-scatter or all-gather, that of all ranks' parts
+// together.
 int64_t BytesOfCall(const CollectiveCall& call) {
   const bool parts = call.op == CollectiveOp::kReduceScatter || call.op == CollectiveOp::kAllGather;
   const int64_t elements = parts ? SumOfCounts(call.counts) : call.count;
   return elements * static_cast<int64_t>(ElementSize(call.dtype));
 }
 
-// Chooses the algorithm of an all-reduce: small calls save steps, large calls save bytes.
+// Chooses the algorithm of an all-reduce: with few steps for small calls, with few bytes for large
+// ones.
 A ChooseAllReduce(const PlanInput& in, int64_t bytes) {
   const int n = in.size;
-  // Ranks that share a host sum there first, if the data is large enough to pay for the extra step.
+  // Ranks that share a host sum there first, if the call is large enough to pay for the extra
+  // steps.
   if (RanksPerHostBlock(in.hosts) > 0 && bytes > kLocalBytesMin) return A::kHierarchical;
-  // Two ranks send as much by any algorithm.
+  // Between two ranks, every algorithm sends equally many bytes.
   if (n == 2 && bytes <= kPairOneShotBytesMax) return A::kOneShot;
   if (bytes <= kOneShotBytesMax && (n - 1) * bytes <= kOneShotSentBytesMax) return A::kOneShot;
-  // The number of steps is what costs, and sending everything to each rank would cost more.
+  // Small calls cost mainly their number of steps; sending everything to every rank would cost
+  // more.
   if (bytes <= kOneShotBytesMax || (n > kDirectRanksMax && bytes <= kLocalBytesMin)) {
     return A::kRecursiveDoubling;
   }
-  // Two-shot sends as little as a ring and has two steps.
+  // Two-shot sends as few bytes as a ring, in two steps.
   const int64_t two_shot_max = n <= kDirectRanksMax ? kTwoShotBytesMax : kCrowdTwoShotBytesMax;
   if (n == 2 || bytes <= two_shot_max) return A::kTwoShot;
   // A ring would send partial sums, which take twice the bytes of 16-bit floats.

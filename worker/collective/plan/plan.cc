@@ -6,7 +6,7 @@
 
 namespace cohort {
 
-// Appends a step that reads `refs`, and returns the index of the step.
+// Appends a step that reads `refs`, and returns the step's number.
 uint32_t PlanBuilder::Add(PlanStep::Kind kind, absl::Span<const Ref> refs) {
   PlanStep step;
   step.kind = kind;
@@ -17,7 +17,8 @@ uint32_t PlanBuilder::Add(PlanStep::Kind kind, absl::Span<const Ref> refs) {
   return static_cast<uint32_t>(plan_.steps.size() - 1);
 }
 
-// Sets where the result of a step goes, and returns the Ref by which later steps read the result.
+// Sets the range in which a step puts its result. Returns the Ref by which later steps read the
+// result.
 Ref PlanBuilder::Target(uint32_t step, Ref target) {
   target.step = step;
   plan_.steps[step].target = target;

@@ -1,16 +1,16 @@
 #pragma once
 
-// The work of one rank in one operation, as data: sends, receives, sums and copies, and which step
-// waits for which. Algorithms are functions that write plans (plans.h). One class carries plans
-// out (operation.h), whatever the transport and the order in which frames arrive.
+// The work of one rank in one call, as data: sends, receives, sums and copies, and which of them
+// waits for which. Algorithms are functions that write plans (plans.h). One class carries plans out
+// (operation.h), whatever the transport and the order in which frames arrive.
 //
-// A plan counts in elements. A Ref is a range of elements in the caller's input or output, in a
-// frame that a receive brings, or in memory that the operation allocates for a sum or a copy. A
-// step that reads the result of another step waits for that step.
+// A plan counts in elements. A Ref is a range of elements in the caller's input, in the caller's
+// output, in a frame that a receive brings, or in memory that the operation allocates for a sum or
+// a copy. A step that reads the result of another step waits for that step.
 //
-// A plan may write over input that it sends (operations in place) only if the receiver has made use
-// of that input by then, because the new value came back through that receiver. Otherwise the plan
-// sends a copy of the input.
+// If input and output are the same memory, a plan writes over elements that it has sent only if the
+// new value was computed from what their receiver made of them, so that the receiver has read them.
+// Otherwise the plan sends a copy of the input.
 
 #include <cstddef>
 #include <cstdint>
@@ -27,11 +27,10 @@ struct Ref {
   static constexpr uint32_t kNoStep = ~uint32_t{0};
 
   Place place = Place::kInput;
-  bool partial = false;  // the elements have the accumulator's type (reduce_tree.h)
-  // The step that readers of the range wait for; for kFrame and kMade, the step that makes the
-  // elements.
+  bool partial = false;  // true: the elements have the accumulator type (reduce_tree.h)
+  // The plan step after which the elements can be read; kNoStep if they can be read at once.
   uint32_t step = kNoStep;
-  int64_t first = 0;  // the first element of the range
+  int64_t first = 0;  // index of the first element in its place
   int64_t count = 0;
 };
 
@@ -39,10 +38,10 @@ struct PlanStep {
   enum class Kind : uint8_t { kSend, kReceive, kCombine, kCopy };
 
   Kind kind = Kind::kSend;
-  bool final = false;  // for a sum: the result is the sum over all ranks
-  int peer = 0;        // the other rank of a send or receive
-  uint32_t tag = 0;    // the tag of a send or receive; used once for each sender and receiver
-  Ref target;          // where the step puts the elements that it makes
+  bool final = false;  // for a sum: the result is the final one, over all ranks
+  int peer = 0;        // the rank to which a step sends or from which it receives
+  uint32_t tag = 0;    // tag of the frame that is sent or received; unique between two ranks
+  Ref target;          // range of elements in which the step puts its result
   uint32_t refs_begin = 0;
   uint32_t refs_end = 0;  // the step reads RankPlan::refs[refs_begin, refs_end)
 };
@@ -56,8 +55,7 @@ struct RankPlan {
   }
 };
 
-// A writer of a plan, step by step. A step reads only the results of earlier steps.
-// Thread-compatible.
+// Writes a plan, step by step. A step reads only results of earlier steps. Thread-compatible.
 class PlanBuilder {
  public:
   static Ref Input(int64_t first, int64_t count) {
@@ -71,17 +69,18 @@ class PlanBuilder {
   Ref Receive(int peer, uint32_t tag, int64_t count);
   Ref ReceivePartial(int peer, uint32_t tag, int64_t count);
 
-  // Add a step that combines the operands by the tree of reduce_tree.h, in their order. The result
-  // goes to `target`, which has the size of an operand, or else into memory of the operation.
+  // Add a step that combines the operands by the tree of reduce_tree.h, in the given order. The
+  // result is a partial sum or the final one. It goes to `target`, which is as long as an operand,
+  // or into memory of the operation.
   Ref CombinePartial(absl::Span<const Ref> operands);
   Ref CombinePartialInto(absl::Span<const Ref> operands, const Ref& target);
   Ref CombineFinal(absl::Span<const Ref> operands);
   Ref CombineFinalInto(absl::Span<const Ref> operands, const Ref& target);
 
-  Ref Copy(const Ref& what);  // the copy goes into memory of the operation
+  Ref Copy(const Ref& what);  // copies the elements into memory of the operation
   Ref CopyInto(const Ref& what, const Ref& target);
-  // Adds a step that waits until the elements of all Refs in `all` are made, and returns a Ref
-  // without elements that later steps can wait for.
+  // Adds a step that waits for the steps of all Refs in `all`. Returns a Ref without elements, for
+  // which later steps can wait.
   Ref Join(absl::Span<const Ref> all);
 
   RankPlan Finish() && { return std::move(plan_); }

@@ -10,7 +10,7 @@ namespace cohort {
 
 namespace {
 
-// Returns the plan of a group of one rank: the output is a copy of the input.
+// Returns the plan of a group of one rank, which copies the input to the output.
 RankPlan AlonePlan(const PlanInput& in) {
   PlanBuilder plan;
   const int64_t count = OutputElements(in.call, 0);
@@ -28,18 +28,19 @@ RankPlan AllReducePlan(const PlanInput& in, CollectiveAlgorithm algorithm) {
       return RingAllReduce(in);
     case CollectiveAlgorithm::kHierarchical:
       return HierarchicalAllReduce(in);
-    // Only two-shot is left, because CheckAlgorithm refuses tree and chain for an all-reduce.
+    // All-reduce has no tree and no chain (CheckAlgorithm), so only two-shot is left.
     default:
       return TwoShotAllReduce(in);
   }
 }
 
-// Returns how many places rank `to` comes after rank `from` on the ring of ranks.
+// Returns how many steps along the ring of ranks lead from rank `from` to rank `to`.
 int Distance(int from, int to, int n) { return (to - from + n) % n; }
 
-// Plans the summation of a segment along the ring of ranks: each rank adds its input and sends the
-// sum on. The segment starts at rank `start` and ends at the rank before `start`. Returns the final
-// sum on that last rank; on other ranks the caller must not use the returned Ref.
+// Adds the summation of a segment along the ring: each rank adds its input to the sum that it
+// receives, and sends the new sum to the next rank. The summation starts at rank `start` and ends
+// at the rank before `start`. On this last rank, returns the final sum; on other ranks, the caller
+// must not use the result. Partial sums are made at `partial_at`, or in new memory if it is null.
 Ref SumOnTheWay(PlanBuilder& plan, const PlanInput& in, int start, uint32_t tag, const Ref& input,
                 const Ref* partial_at, const Ref& output) {
   const int place = Distance(start, in.rank, in.size);
@@ -60,8 +61,8 @@ Ref SumOnTheWay(PlanBuilder& plan, const PlanInput& in, int start, uint32_t tag,
   return sum;
 }
 
-// Plans the way of a finished segment along the ring of ranks: each rank copies the segment to its
-// output and sends the received frame on.
+// Adds the way of a finished segment along the ring, from its owner on: each rank copies the
+// segment to its output, and all but the last send it to the next rank.
 void HandRound(PlanBuilder& plan, const PlanInput& in, int owner, uint32_t tag, const Ref& value,
                const Ref& output) {
   const int place = Distance(owner, in.rank, in.size);
@@ -72,11 +73,11 @@ void HandRound(PlanBuilder& plan, const PlanInput& in, int owner, uint32_t tag, 
   plan.CopyInto(frame, output);
 }
 
-// A segment of the part that belongs to one rank. The parts of all ranks may have different sizes,
-// and lie one after another in the whole.
+// A segment of one rank's part, in a call whose ranks have parts of different sizes (reduce-scatter
+// or all-gather). The parts of all ranks lie one after another in the whole.
 struct PartSegment {
   int owner = 0;
-  int64_t index = 0;  // the index of this segment among the segments of all parts
+  int64_t index = 0;  // number of this segment among the segments of all parts
   int64_t in_part = 0;
   int64_t in_whole = 0;
   int64_t count = 0;
@@ -96,7 +97,7 @@ std::vector<PartSegment> PartSegments(const PlanInput& in) {
   return parts;
 }
 
-// Returns the index at which each rank's part begins, and as last element the sum of all counts.
+// Returns where each rank's part begins in the whole; the last entry is the sum of all counts.
 std::vector<int64_t> Begins(const std::vector<int64_t>& counts) {
   std::vector<int64_t> begins = {0};
   for (const int64_t count : counts) begins.push_back(begins.back() + count);
@@ -107,28 +108,28 @@ std::vector<Segment> SegmentsOf(DType dtype, int64_t first, int64_t count) {
   return Segments(first, count, SegmentElements(dtype, count));
 }
 
-// Plans the rounds by which every rank learns that all ranks have started the call: in round k,
-// rank r tells rank r + 2^k about all ranks that r has heard of. `heard` is the Ref that this rank
-// waits for before the first round.
+// Adds the rounds by which every rank learns that all ranks have started the call: in round k, rank
+// r tells rank r + 2^k of all ranks that r has heard of. The first round waits for `heard`.
 void Disseminate(const PlanInput& in, Phase phase, Ref heard, PlanBuilder& plan) {
   for (int round = 0; (1 << round) < in.size; ++round) {
     const int ahead = 1 << round;
     plan.Send((in.rank + ahead) % in.size, Tag(phase, round), heard);
     const Ref frame = plan.Receive((in.rank - ahead + in.size) % in.size, Tag(phase, round), 0);
     const Ref both[] = {frame, heard};
-    heard = plan.Join(both);  // waits for both, since frames of later rounds may come first
+    // The join waits for both, because the frame of a later round may arrive first.
+    heard = plan.Join(both);
   }
 }
 
-// The place of a rank in the tree of a broadcast: the rank from which it gets elements (-1 for the
-// root), and the ranks to which it sends the elements.
+// The place of a rank in a broadcast: the rank from which it gets the elements, or -1 if it is the
+// call's root, and the ranks to which it sends them.
 struct TreePlace {
   int parent = -1;
   std::vector<int> children;
 };
 
-// Returns the parent of a rank in TensorFlow's binary tree. If the root is not rank 0, ranks 0 and
-// 1 are the root's children, and any other rank r has parent r/2 - 1.
+// Returns the parent of a rank in TensorFlow's binary tree, or -1 for the call's root. If the root
+// is not rank 0, its children are ranks 0 and 1, and any other rank r has the parent r/2 - 1.
 int TreeParent(int rank, int root) {
   if (rank == root) return -1;
   if (root == 0) return (rank - 1) / 2;
@@ -145,7 +146,7 @@ TreePlace BinaryTreePlace(const PlanInput& in) {
   return place;
 }
 
-// Returns the place of a rank in the chain that goes from the root round the ring of ranks.
+// Returns the place of a rank in the chain of all ranks, which begins at the call's root.
 TreePlace ChainPlace(const PlanInput& in) {
   TreePlace place;
   const int behind = (in.rank - in.call.root + in.size) % in.size;
@@ -157,7 +158,8 @@ TreePlace ChainPlace(const PlanInput& in) {
 RankPlan BroadcastAlong(const PlanInput& in, const TreePlace& place) {
   PlanBuilder plan;
   const int64_t count = in.call.count;
-  // A rank sends each segment on as soon as it comes, so the ranks of a chain all work at once.
+  // A rank sends each segment on when it has come, so that all ranks of a chain work at the same
+  // time.
   for (const Segment& segment : Segments(0, count, SegmentElements(in.call.dtype, count))) {
     const uint32_t tag = Tag(Phase::kGather, segment.index);
     const Ref value = place.parent < 0 ? PlanBuilder::Input(segment.first, segment.count)
@@ -193,11 +195,11 @@ RankPlan PlanOf(const PlanInput& in, CollectiveAlgorithm algorithm) {
   COHORT_CHECK(false, "an operation of the enumeration");
 }
 
-// Writes the plan of the ring: each rank sends 2(n-1) chunks to the next rank. Chunk c is summed
-// from rank c round to rank c-1, which divides a mean and sends the chunk round again. If the
-// output has the type of the partial sums, the output is also the memory for them. This is safe,
-// because the next rank has added to the elements that this rank sent before the whole chunk comes
-// back.
+// Returns the plan of the ring: each rank sends 2(n-1) chunks to the next rank. Chunk c is summed
+// along the ring from rank c to rank c-1, which divides a mean; then the sum goes along the ring
+// once more. Partial sums that have the type of the output are made in the output. With input and
+// output in one memory this is safe: when the sum of a chunk comes back, the next rank has read
+// what this rank sent.
 RankPlan RingAllReduce(const PlanInput& in) {
   PlanBuilder plan;
   const DType dtype = in.call.dtype;
@@ -206,13 +208,13 @@ RankPlan RingAllReduce(const PlanInput& in) {
   const DType widest = IsHalf(dtype) ? DType::kFloat32 : dtype;
   const int64_t segment_elements = EvenSegmentElements(widest, chunk);
   const int64_t segments_max = (chunk + segment_elements - 1) / segment_elements;
-  const int first_owner = in.rank;  // the chunk whose sum starts at this rank comes first
+  const int first_owner = in.rank;  // the chunk whose summation starts at this rank is sent first
   for (int turn = 0; turn < in.size; ++turn) {
     const int c = Distance(turn, first_owner, in.size);
     const Segment all = ChunkAt(in.call.count, chunk, c);
     if (all.count == 0) continue;
     for (const Segment& segment : Segments(all.first, all.count, segment_elements)) {
-      // The tags of two chunks must differ; a chunk has at most segments_max segments.
+      // No two chunks have the same tags, because a chunk has at most segments_max segments.
       const int64_t index = c * segments_max + segment.index;
       const Ref input = PlanBuilder::Input(segment.first, segment.count);
       const Ref output = PlanBuilder::Output(segment.first, segment.count);
@@ -225,8 +227,8 @@ RankPlan RingAllReduce(const PlanInput& in) {
   return std::move(plan).Finish();
 }
 
-// Writes the plan of the ring's reduce-scatter: the sum for rank c starts at rank c+1 and goes
-// along the ring to rank c.
+// Returns the plan of the ring's reduce-scatter: the sum for rank c starts at rank c+1 and ends,
+// along the ring, at rank c.
 RankPlan RingReduceScatter(const PlanInput& in) {
   PlanBuilder plan;
   for (const PartSegment& part : PartSegments(in)) {
@@ -251,7 +253,8 @@ RankPlan RingAllGather(const PlanInput& in) {
 RankPlan DirectReduceScatter(const PlanInput& in) {
   PlanBuilder plan;
   const std::vector<int64_t> begins = Begins(in.call.counts);
-  // Each rank sends to the next rank first, so that no rank gets the first frames of all ranks.
+  // Each rank begins with the rank after its own, so that no rank gets the first frames of all
+  // others.
   for (int turn = 1; turn < in.size; ++turn) {
     const int owner = (in.rank + turn) % in.size;
     const auto o = static_cast<size_t>(owner);
@@ -268,7 +271,7 @@ RankPlan DirectReduceScatter(const PlanInput& in) {
                              ? PlanBuilder::Input(part.first, part.count)
                              : plan.Receive(peer, Tag(Phase::kScatter, part.index), part.count));
     }
-    // The output holds only the part of this rank, so its offsets are relative to the part.
+    // The output has only this rank's part, so its positions count from the begin of this part.
     plan.CombineFinalInto(operands, PlanBuilder::Output(part.first - begins[own], part.count));
   }
   return std::move(plan).Finish();
@@ -310,8 +313,8 @@ RankPlan DirectAllToAll(const PlanInput& in) {
       plan.Send(peer, Tag(Phase::kScatter, part.index), PlanBuilder::Input(part.first, part.count));
     }
   }
-  // Frames are received in the order in which peers send them: in turn t, from the rank that is t
-  // places before this rank.
+  // Frames are received in the order in which they are sent: in turn t, from the rank t places
+  // before this rank.
   for (int turn = 1; turn < in.size; ++turn) {
     const int peer = (in.rank + in.size - turn) % in.size;
     const auto p = static_cast<size_t>(peer);
@@ -331,9 +334,9 @@ RankPlan DisseminationBarrier(const PlanInput& in) {
   return std::move(plan).Finish();
 }
 
-// Writes the plan by which ranks agree that they have started the same call. In an all-to-all a
-// rank tells no other rank that its pairs of counts fit before it has heard from all ranks. So no
-// rank completes the call if the counts of one pair differ.
+// Returns the plan by which ranks agree that they have started the same call. In an all-to-all, a
+// rank tells others about the ranks that it has heard of only after it has heard from all ranks. So
+// no rank completes the call if the counts of any two ranks do not fit.
 RankPlan AgreementPlan(const PlanInput& in) {
   if (in.call.op != CollectiveOp::kAllToAll || in.size == 1) return DisseminationBarrier(in);
   PlanBuilder plan;
@@ -351,8 +354,9 @@ RankPlan TreeBroadcast(const PlanInput& in) { return BroadcastAlong(in, BinaryTr
 
 RankPlan ChainBroadcast(const PlanInput& in) { return BroadcastAlong(in, ChainPlace(in)); }
 
-// Writes the plan of a reduce along the tree. The sum of a subtree is made at the subtree's first
-// rank, so the last sum is made at rank 0, which sends it to the root.
+// Returns the plan of a reduce along the summation tree. The sum of a subtree is made at the first
+// rank of the subtree, so the final sum is made at rank 0, which sends it to the destination rank
+// of the reduce.
 RankPlan TreeReduce(const PlanInput& in) {
   PlanBuilder plan;
   const int64_t count = in.call.count;
@@ -362,11 +366,11 @@ RankPlan TreeReduce(const PlanInput& in) {
     const Ref output = PlanBuilder::Output(segment.first, segment.count);
     Ref value = PlanBuilder::Input(segment.first, segment.count);
     int level = 0;
-    // On each level, the first rank of a subtree adds the sum of the subtree that follows its own.
+    // On each level, the first rank of a subtree adds the sum of the subtree that follows.
     for (; in.rank % (2 << level) == 0 && (1 << level) < in.size; ++level) {
       const int peer = in.rank + (1 << level);
       if (peer >= in.size) continue;
-      // A peer that is the only rank of its subtree sends its input, which is not a partial sum.
+      // A rank that is a subtree of its own sends its input, which is not a partial sum.
       const bool alone = level == 0 || peer + 1 == in.size;
       const Ref theirs = alone ? plan.Receive(peer, tag, segment.count)
                                : plan.ReceivePartial(peer, tag, segment.count);
@@ -379,7 +383,7 @@ RankPlan TreeReduce(const PlanInput& in) {
       }
     }
     const uint32_t back = Tag(Phase::kBack, segment.index);
-    // Every rank but 0 hands its sum to the first rank of the subtree before its own.
+    // Every rank but rank 0 sends its sum to the first rank of the subtree before its own.
     if (in.rank != 0) plan.Send(in.rank - (1 << level), tag, value);
     if (in.rank == 0 && root != 0) plan.Send(root, back, value);
     if (in.rank == root && root != 0) plan.CopyInto(plan.Receive(0, back, segment.count), output);
@@ -387,7 +391,8 @@ RankPlan TreeReduce(const PlanInput& in) {
   return std::move(plan).Finish();
 }
 
-// Writes the plan of a reduce by chunks: each rank sums one chunk, and the root gathers the sums.
+// Returns the plan of a reduce by chunks: each rank sums one chunk and sends the sum to the
+// destination rank of the reduce.
 RankPlan ScatteredReduce(const PlanInput& in) {
   PlanBuilder plan;
   const DType dtype = in.call.dtype;

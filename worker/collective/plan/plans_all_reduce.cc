@@ -8,7 +8,8 @@ namespace cohort {
 
 namespace {
 
-// A subtree of the summation tree: 2^level ranks from `base` on, fewer at the end of the group.
+// A subtree of the summation tree: the 2^level ranks from `base` on, or fewer at the end of the
+// group.
 struct Block {
   int base = 0;
   int size = 0;
@@ -16,9 +17,9 @@ struct Block {
 
 Block BlockAt(int base, int level, int n) { return {base, std::min(1 << level, n - base)}; }
 
-// Plans one level of recursive doubling: afterwards this rank has the sum of its block of ranks and
-// of the sibling block. Rank i of a block gets the sibling's value from rank i modulo the sibling's
-// size.
+// Adds one level of recursive doubling and returns the sum of this rank's block of ranks and of the
+// block's sibling in the tree. The rank at place i of its block gets the sum of the sibling from
+// the rank at place i modulo the sibling's size.
 Ref Exchange(PlanBuilder& plan, const PlanInput& in, int level, uint32_t segment, const Ref& value,
              const Ref& output) {
   const int base = in.rank >> level << level;
@@ -28,28 +29,27 @@ Ref Exchange(PlanBuilder& plan, const PlanInput& in, int level, uint32_t segment
   const Block own = BlockAt(base, level, in.size);
   const Block other = BlockAt(other_base, level, in.size);
   const uint32_t tag =
-      // There are fewer than 11 levels, so 16 tags for each segment suffice.
+      // A tree over kRanksMax ranks has fewer than 16 levels, so 16 tags for each segment suffice.
       Tag(Phase::kScatter, static_cast<int64_t>(segment) * 16 + level);
   const int place = in.rank - own.base;
-  // If the sibling block is larger than the own block, a rank sends to several ranks of the
-  // sibling.
+  // If the sibling has more ranks than the own block, a rank sends to several ranks of the sibling.
   for (int i = place; i < other.size; i += own.size) plan.Send(other.base + i, tag, value);
   const int source = other.base + place % other.size;
   // A block of one rank sends its input, which is not a partial sum, on every level.
   const Ref theirs = other.size > 1 ? plan.ReceivePartial(source, tag, value.count)
                                     : plan.Receive(source, tag, value.count);
-  // The operands are in the order of the ranks, as in the summation tree.
+  // The operands are in the order of the ranks, as the summation tree demands.
   const Ref operands[] = {base < other_base ? value : theirs, base < other_base ? theirs : value};
   const bool last = (2 << level) >= in.size;
   return last ? plan.CombineFinalInto(operands, output) : plan.CombinePartial(operands);
 }
 
-// The layout of a group: hosts of `block` ranks each, the last host perhaps with fewer. The data
-// are cut into as many lanes as a full host has ranks. On each host lane i belongs to the host's
-// i-th rank; a host with fewer ranks deals the remaining lanes out to its ranks in turn.
+// The hosts of a group, of `block` ranks each; the last host may have fewer. The elements are
+// divided into `block` shares, which the code calls lanes: on each host, share i is summed by the
+// host's i-th rank. A host with fewer ranks gives the remaining shares to its ranks in turn.
 struct Hosts {
-  int size = 0;   // the size of the group
-  int block = 1;  // the ranks of a full host
+  int size = 0;   // number of ranks in the group
+  int block = 1;  // number of ranks on a full host
 
   int count() const { return (size + block - 1) / block; }
   int HostOf(int rank) const { return rank / block; }
@@ -58,8 +58,9 @@ struct Hosts {
   int OwnerOf(int lane, int host) const { return FirstOf(host) + lane % RanksOf(host); }
 };
 
-// A range of elements that is summed in two steps by the owners of a lane (Hosts): the owner on
-// each host sums that host, and the owner on the host `home` sums across hosts. Thread-compatible.
+// A chunk of the elements that is summed in two steps by the ranks that own its share (`lane`, see
+// Hosts): the owner on each host sums over this host, then the owner on host `home` sums over all
+// hosts. Thread-compatible.
 class Unit {
  public:
   Unit(PlanBuilder& plan, const PlanInput& in, const Hosts& hosts, int lane, int home)
@@ -71,15 +72,15 @@ class Unit {
     index_ = index;
     const int host = hosts_.HostOf(in_.rank);
     const int owner = hosts_.OwnerOf(lane_, host);
-    // A rank that does not own the lane sends its input to the lane's owner on its host, and gets
-    // the total back.
+    // A rank that does not own the share sends its input to the owner on its host, and gets the
+    // total back.
     if (in_.rank != owner) {
       plan_.Send(owner, Tag(Phase::kLocal, index_), input_);
       plan_.CopyInto(plan_.Receive(owner, Tag(Phase::kBack, index_), input_.count), output_);
       return;
     }
-    // The lane's owner sums the inputs of its host, then sums across hosts, and sends the total to
-    // the ranks of its host.
+    // The owner sums the inputs of its host, takes part in the sum over all hosts, and sends the
+    // total to the other ranks of its host.
     const Ref result = AcrossHosts(host, SumOfHost(host));
     for (int rank = hosts_.FirstOf(host); rank < hosts_.FirstOf(host) + hosts_.RanksOf(host);
          ++rank) {
@@ -100,7 +101,8 @@ class Unit {
     return plan_.CombinePartial(operands);
   }
 
-  // Puts the sum of all hosts into the output, and returns the Ref where the sum can be read.
+  // Adds the sum over all hosts, which goes to the output. Returns the Ref by which the total can
+  // be read.
   Ref AcrossHosts(int host, const Ref& sum) {
     if (host != home_) {
       const int home_owner = hosts_.OwnerOf(lane_, home_);
@@ -141,9 +143,9 @@ class Unit {
 
 }  // namespace
 
-// Writes the plan of one-shot: every rank sends its input to every other rank, and each rank sums
-// all inputs. A rank sends a copy of its input, because the output may lie where the input lies and
-// a peer may still be reading the input when the sum is written.
+// Returns the plan of one-shot: every rank sends its input to all other ranks, and sums the inputs
+// of all ranks. A copy of the input is sent, because input and output may be the same memory, and
+// another rank may still read what this rank sent when the sum is written.
 RankPlan OneShotAllReduce(const PlanInput& in) {
   PlanBuilder plan;
   const int64_t count = in.call.count;
@@ -159,17 +161,18 @@ RankPlan OneShotAllReduce(const PlanInput& in) {
       operands[static_cast<size_t>(peer)] =
           plan.Receive(peer, Tag(Phase::kScatter, segment.index), segment.count);
     }
-    // This rank's own operand is read from the copy, too, so the input is copied before the output
-    // is written.
+    // This rank's own operand is read from the copy as well, so that the sum waits until the input
+    // has been copied.
     operands[static_cast<size_t>(in.rank)] = own;
     plan.CombineFinalInto(operands, PlanBuilder::Output(segment.first, segment.count));
   }
   return std::move(plan).Finish();
 }
 
-// Writes the plan of two-shot: rank i owns chunk i. Every rank sends each owner its part of the
-// owner's chunk, and each owner sends its sum to all ranks. A rank writes a chunk of the output
-// when the owner's sum comes; the owner has read this rank's part of the chunk by then.
+// Returns the plan of two-shot: rank i owns chunk i. Every rank sends its elements of a chunk to
+// the chunk's owner, and each owner sends the sum to all ranks. With input and output in one memory
+// this is safe: a rank writes a chunk of the output when the owner's sum comes, and the owner has
+// then read what this rank sent.
 RankPlan TwoShotAllReduce(const PlanInput& in) {
   PlanBuilder plan;
   const DType dtype = in.call.dtype;
@@ -180,8 +183,8 @@ RankPlan TwoShotAllReduce(const PlanInput& in) {
     const Segment all = ChunkAt(in.call.count, chunk, i);
     chunks.push_back(Segments(all.first, all.count, segment_elements));
   }
-  // All owners get their first segments before any owner gets its second, so that all owners can
-  // begin early. Each rank begins with another owner, so that no owner gets the first frames of all
+  // All owners get their first segments before any owner gets a second, so that all can begin
+  // early. Each rank begins with another owner, so that no owner gets the first frames of all
   // ranks.
   const size_t longest = chunks[0].size();
   for (size_t s = 0; s < longest; ++s) {
@@ -193,7 +196,7 @@ RankPlan TwoShotAllReduce(const PlanInput& in) {
                 PlanBuilder::Input(of_owner[s].first, of_owner[s].count));
     }
   }
-  // Sums the chunk that this rank owns, and sends the sums to all other ranks.
+  // This rank sums the chunk that it owns, and sends the sums to all other ranks.
   for (const Segment& own : chunks[static_cast<size_t>(in.rank)]) {
     std::vector<Ref> operands;
     for (int peer = 0; peer < in.size; ++peer) {
@@ -206,7 +209,7 @@ RankPlan TwoShotAllReduce(const PlanInput& in) {
       plan.Send((in.rank + turn) % in.size, Tag(Phase::kGather, own.index), sum);
     }
   }
-  // Copies the sums of the other owners to the output.
+  // The sums of the other owners are copied to the output.
   for (int owner = 0; owner < in.size; ++owner) {
     if (owner == in.rank) continue;
     for (const Segment& segment : chunks[static_cast<size_t>(owner)]) {
@@ -222,7 +225,8 @@ RankPlan RecursiveDoublingAllReduce(const PlanInput& in) {
   const int64_t count = in.call.count;
   for (const Segment& segment : Segments(0, count, SegmentElements(in.call.dtype, count))) {
     const Ref output = PlanBuilder::Output(segment.first, segment.count);
-    // A copy is sent, because a peer may read the value after this rank has written its output.
+    // A copy of the input is sent, because another rank may read it after this rank has written its
+    // output.
     Ref value = plan.Copy(PlanBuilder::Input(segment.first, segment.count));
     for (int level = 0; (1 << level) < in.size; ++level) {
       value = Exchange(plan, in, level, segment.index, value, output);
@@ -235,7 +239,7 @@ int RanksPerHostBlock(const HostLayout& hosts) {
   const std::vector<int>& host_of = hosts.host_of;
   if (host_of.empty() || host_of.back() == 0) return 0;
   const auto block = static_cast<int>(std::count(host_of.begin(), host_of.end(), 0));
-  // Only blocks of a power of two of ranks are whole subtrees of the summation tree.
+  // Only a power of two of adjacent ranks is a whole subtree of the summation tree.
   if (block < 2 || !std::has_single_bit(static_cast<unsigned>(block))) return 0;
   for (size_t rank = 0; rank < host_of.size(); ++rank) {
     if (host_of[rank] != static_cast<int>(rank) / block) return 0;
@@ -251,9 +255,10 @@ RankPlan HierarchicalAllReduce(const PlanInput& in) {
   const int64_t segment_elements = SegmentElements(in.call.dtype, chunk);
   int64_t index = 0;
   for (int i = 0; i < chunks; ++i) {
-    // Chunk i belongs to lane i % block, and host i / block sums it across hosts.
+    // Chunk i belongs to share i % block, and host i / block sums it over all hosts.
     const Segment all = ChunkAt(in.call.count, chunk, i);
-    // Empty chunks need no frames, but a call without elements still needs one Unit.
+    // Empty chunks need no frames, but the frames of a call without elements tell that ranks have
+    // started.
     if (all.count == 0 && i > 0) continue;
     Unit unit(plan, in, hosts, i % hosts.block, i / hosts.block);
     for (const Segment& segment : Segments(all.first, all.count, segment_elements)) {

@@ -8,11 +8,11 @@ namespace cohort {
 
 namespace {
 
-// The size of a cache line, on which the borders of chunks and segments lie.
+// The size of a cache line; chunks and segments end at multiples of it.
 constexpr int64_t kLineBytes = 64;
-// The tag of a frame has the phase in its upper 4 bits and the index in its lower 28 bits.
+// The phase is in the upper 4 bits of a tag, the number of the frame in the lower 28 bits.
 constexpr int kPhaseShift = 28;
-// Above this size TensorFlow cuts a chunk into two subdivisions.
+// The size in bytes above which TensorFlow cuts a chunk into two subdivisions.
 constexpr int64_t kTensorFlowChunkBytes = int64_t{4} << 20;
 
 int64_t CeilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -56,8 +56,8 @@ int64_t TensorFlowChunkElements(DType dtype, int64_t count, int n) {
   const int64_t element = ElementBytes(dtype);
   const int64_t subdivisions = count * element / n > kTensorFlowChunkBytes ? 2 : 1;
   const int64_t bytes = CeilDivide(count, n * subdivisions) * element;
-  // TensorFlow adds a cache line even to a whole number of lines. The same chunk borders give the
-  // same result bits as TensorFlow.
+  // TensorFlow adds a cache line even to a whole number of lines. With the same chunks as
+  // TensorFlow, sums have the same bits.
   return (bytes / kLineBytes + 1) * kLineBytes / element * subdivisions;
 }
 

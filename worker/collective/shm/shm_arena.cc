@@ -15,8 +15,8 @@ namespace {
 constexpr size_t kPageBytes = 4096;
 }  // namespace
 
-// The memory of one buffer in the arena, which is free again when the buffer is destroyed.
-// Immutable; thread-safe.
+// The pages of one buffer, which are free again when the buffer is destroyed. Immutable;
+// thread-safe.
 class ShmArena::Lent final : public BufferMemory {
  public:
   Lent(std::shared_ptr<ShmArena> arena, size_t offset, size_t bytes)
@@ -24,7 +24,7 @@ class ShmArena::Lent final : public BufferMemory {
   ~Lent() override { arena_->Free(offset_, bytes_); }
 
  private:
-  const std::shared_ptr<ShmArena> arena_;  // the arena of the memory; shared by all its buffers
+  const std::shared_ptr<ShmArena> arena_;  // the arena of these pages; shared by all its buffers
   const size_t offset_;
   const size_t bytes_;
 };
@@ -35,14 +35,14 @@ ShmArena::ShmArena(std::shared_ptr<const ShmSegment> segment, int rank)
 }
 
 absl::StatusOr<std::shared_ptr<Buffer>> ShmArena::Allocate(size_t bytes) {
-  // An empty buffer takes a page, too, so that every buffer has its own offset.
+  // An empty buffer takes a page as well, so that every buffer has an offset of its own.
   const size_t room = (std::max(bytes, size_t{1}) + kPageBytes - 1) / kPageBytes * kPageBytes;
   size_t offset = 0;
   {
     MutexLock lock(mutex_);
     const auto found = std::find_if(free_.begin(), free_.end(),
                                     [room](const auto& part) { return part.second >= room; });
-    // The second test catches sizes whose rounding to pages has overflowed.
+    // `bytes` is compared with the arena's size, because its rounding to pages may have overflowed.
     if (found == free_.end() || bytes > memory_.size()) {
       return absl::ResourceExhaustedError(
           absl::StrCat("no ", bytes, " bytes are free in the ", memory_.size(),
@@ -60,7 +60,7 @@ absl::StatusOr<std::shared_ptr<Buffer>> ShmArena::Allocate(size_t bytes) {
 absl::optional<size_t> ShmArena::OffsetOf(absl::Span<const std::byte> memory) const {
   // Empty memory has no bytes, so any valid offset will do.
   if (memory.empty()) return kOwnBytes;
-  // Compares any two addresses, even of different arrays.
+  // less_equal also compares addresses of different arrays, which <= does not allow.
   const std::less_equal<const std::byte*> before;
   const std::byte* const begin = memory_.data() + kOwnBytes;
   if (!before(begin, memory.data()) ||
@@ -71,11 +71,11 @@ absl::optional<size_t> ShmArena::OffsetOf(absl::Span<const std::byte> memory) co
 }
 
 void ShmArena::Free(size_t offset, size_t bytes) {
-  // Gives the pages back to the system. madvise fails for detached pages (ShmSegment::Detach),
-  // which are freed with the mapping.
+  // The pages go back to the system. madvise() fails for pages that were detached
+  // (ShmSegment::Detach), which are freed with the mapping.
   madvise(memory_.data() + offset, bytes, MADV_REMOVE);
   MutexLock lock(mutex_);
-  // Joins the range with its free neighbours, so that free ranges are never adjacent.
+  // The range is joined with its free neighbours, so that free ranges are never adjacent.
   auto next = free_.upper_bound(offset);
   if (next != free_.end() && next->first == offset + bytes) {
     bytes += next->second;

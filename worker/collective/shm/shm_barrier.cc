@@ -25,8 +25,8 @@ namespace cohort {
 
 namespace {
 
-// Sleeps while `word` is `value`, at most `timeout`; may wake for no reason. Several processes may
-// share the word.
+// Sleeps while `word` is `value`, at most for `timeout`; may wake for no reason. The word may be
+// shared with other processes.
 inline void FutexWait(std::atomic<uint32_t>& word, uint32_t value, absl::Duration timeout) {
   const timespec time = absl::ToTimespec(timeout);
   syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAIT, value, &time, nullptr, 0);
@@ -38,11 +38,11 @@ inline void FutexWakeAll(std::atomic<uint32_t>& word) {
 
 // The interval at which a sleeping rank checks whether the other ranks are alive.
 constexpr absl::Duration kLookAround = absl::Milliseconds(50);
-// The time that a waiting rank polls: about twice the cost of a wake-up, which is some 30 us.
+// The time for which a waiting rank polls: about twice the cost of a wake-up, which is some 30 us.
 constexpr std::chrono::microseconds kLookTime{60};
 // The first part of kLookTime, in which a polling rank does not yield its core.
 constexpr std::chrono::microseconds kAloneTime{20};
-// Reading the clock costs more than polling, so the clock is read once in this many polls.
+// The number of polls between two readings of the clock, which cost more than a poll.
 constexpr int kLooksBetweenClocks = 64;
 
 void Pause() {
@@ -67,7 +67,8 @@ void WriteText(const absl::Status& status, ShmText& text) {
 }
 
 absl::Status ReadText(const ShmText& text) {
-  // Sizes that another process wrote must not make this process read past the text.
+  // The sizes are limited, because another process wrote them and this one must not read past the
+  // text.
   const size_t message_bytes = std::min<size_t>(text.message_bytes, ShmText::kBytesMax);
   const size_t detail_bytes =
       std::min<size_t>(text.detail_bytes, ShmText::kBytesMax - message_bytes);
@@ -102,11 +103,13 @@ ShmBarrier::~ShmBarrier() {
   RingBell();
 }
 
-// Waits until all ranks have arrived. Proof that no rank sleeps on: all ranks see the stores of
-// `arrived`, the loads of AllArrived and the changes of `sleepers` in one order. The arriving rank
-// that is last in that order sees the words of all ranks. A sleeper that the last rank does not see
-// yet will see all words itself before it sleeps. A sleeper that the last rank sees either has not
-// read the bell yet, or is woken by the change of the bell.
+// Proof that no rank sleeps forever: all ranks see the stores of `arrived`, the loads in
+// AllArrived() and the changes of `sleepers` in one order. The rank whose store of `arrived` is
+// last in that order sees that all ranks have arrived, and then reads `sleepers`. A sleeper that it
+// does not see yet reads the words of all ranks after that, finds that all ranks have arrived, and
+// does not sleep. If it sees a sleeper, it rings the bell. A sleeper that reads the bell after the
+// change then also finds that all ranks have arrived; a sleeper that has read the bell before is
+// woken by the change.
 absl::Status ShmBarrier::Wait() {
   At(BarrierStep::kReaches);
   ++arrived_;
@@ -140,9 +143,9 @@ void ShmBarrier::RingBell() {
   FutexWakeAll(segment_->header().bell);
 }
 
-// Polls the words (`arrived`) of all ranks; returns whether all ranks have arrived. Even if there
-// is a core for each rank, two ranks may share one core, and then a polling rank keeps the other
-// rank from arriving. So a rank that has polled for some time lets other threads run.
+// Polls the words (`arrived`) of all ranks; returns true if all ranks have arrived. Even with a
+// core for each rank, two ranks may share a core, and a polling rank then keeps the other from
+// arriving. So a rank that has polled for some time lets other threads run.
 bool ShmBarrier::Look() {
   const Time start = std::chrono::steady_clock::now();
   const auto alone = segment_->plan().spins != 0 ? kAloneTime : std::chrono::microseconds::zero();
@@ -169,8 +172,8 @@ absl::Status ShmBarrier::Sleep() {
   waits_since_ = std::chrono::steady_clock::now();
   reported_ = absl::ZeroDuration();
   while (true) {
-    // This rank counts itself as a sleeper before it reads the bell and the words of all ranks, as
-    // the proof at Wait needs.
+    // This rank counts itself as a sleeper before it reads the bell and the words of all ranks; the
+    // proof at Wait() needs this order.
     header.sleepers.fetch_add(1);
     const uint32_t bell = header.bell.load();
     const bool arrived = AllArrived();
@@ -186,11 +189,11 @@ absl::Status ShmBarrier::Sleep() {
 }
 
 absl::Status ShmBarrier::LookAround() {
-  // A barrier that all ranks reached before the generation ended counts as passed.
+  // A barrier at which all ranks arrived before the generation ended counts as passed.
   if (aborted()) return AllArrived() ? absl::OkStatus() : Cause();
   for (int rank = 0; rank < size(); ++rank) {
-    // A rank may have arrived at the barrier before its process ended. So `arrived` is read again
-    // after the check whether the rank is gone.
+    // A rank may have arrived before its process ended, so its word is read again after its death
+    // was seen.
     if (segment_->block(rank).arrived.load() < arrived_ && IsGone(rank) &&
         segment_->block(rank).arrived.load() < arrived_) {
       return Abort(LostError(rank));
@@ -217,8 +220,8 @@ bool ShmBarrier::IsGone(int rank) const {
   return poll(&life, 1, 0) == 1 && (life.revents & (POLLHUP | POLLERR | POLLNVAL)) != 0;
 }
 
-// Returns the last completed call of a rank in words. The answer is exact for a rank that other
-// ranks wait for, or that has ended; LastDone is called for no other rank.
+// Returns the last call that a rank has completed, in words. Asked only about ranks that others
+// wait for or that have ended, whose entry does not change any more.
 std::string ShmBarrier::LastDone(int rank) const {
   const ShmRankBlock& block = segment_->block(rank);
   const uint64_t completed = block.completed.load();
@@ -265,14 +268,14 @@ absl::Status ShmBarrier::Abort(const absl::Status& cause) {
   uint32_t nobody = 0;
   ShmHeader& header = segment_->header();
   ShmRankBlock& block = segment_->block(rank_);
-  // Only the first abort of this rank writes the rank's cause, so the text does not change later.
+  // Only the first abort of this rank writes the cause, so that the text does not change later.
   if (!aborted() && !block.abort_begun.exchange(true)) {
     WriteText(AbortedBy(name_, cause), block.cause);
-    // The text is complete before aborted_by names this rank, so no rank reads half a text.
+    // The cause is complete before aborted_by names this rank, so no rank reads half a cause.
     header.aborted_by.compare_exchange_strong(nobody, static_cast<uint32_t>(rank_) + 1);
     RingBell();
   }
-  while (!aborted()) sched_yield();  // another thread of this rank is writing its cause
+  while (!aborted()) sched_yield();  // another thread of this rank is writing the cause
   return Cause();
 }
 
@@ -286,7 +289,7 @@ absl::Status ShmBarrier::Cause() const {
 }
 
 bool ShmBarrier::BeginCall() {
-  // This rank stores `busy` before it reads whether the group was aborted (see aborted()).
+  // `busy` is stored before the abort is read (see aborted()).
   segment_->block(rank_).busy.store(1);
   if (!aborted()) return true;
   EndCall();
@@ -298,8 +301,8 @@ void ShmBarrier::EndCall() { segment_->block(rank_).busy.store(0, std::memory_or
 void ShmBarrier::Completed(const CollectiveCall& call, uint64_t sequence) {
   ShmRankBlock& block = segment_->block(rank_);
   const uint64_t completed = block.completed.load(std::memory_order_relaxed);
-  // Completed calls alternate between two entries, so that the entry of the last completed call is
-  // never being written.
+  // Completed calls alternate between two entries, so that the entry of the last one is not being
+  // written.
   ShmLastCall& last = block.last_calls[completed % 2];
   last.sequence = sequence;
   last.op = call.op;

@@ -19,13 +19,13 @@ constexpr int64_t kLineBytes = 64;
 // The number of bytes of each rank's input that are reduced at a time. The blocks of all ranks stay
 // in the second-level cache until the result has been written to all outputs.
 constexpr size_t kBlockBytes = size_t{32} << 10;
-// The staging memory follows the two slots in each rank's arena.
+// The offset of the staging memory in a rank's arena, after the two slots.
 constexpr size_t kStagingAt = 2 * kSlotBytes;
 
 int64_t RoundUp(int64_t count, int64_t unit) { return (count + unit - 1) / unit * unit; }
 
-// Returns the number of elements of the largest input of any rank. In an all-to-all no rank knows
-// the other ranks' counts, so the returned number is too large for any slot.
+// Returns the number of elements in the largest input of any rank. In an all-to-all no rank knows
+// the counts of the others, so the result is a number that is too large for any slot.
 int64_t KnownElements(const CollectiveCall& call) {
   switch (call.op) {
     case CollectiveOp::kAllReduce:
@@ -44,8 +44,8 @@ int64_t KnownElements(const CollectiveCall& call) {
   return 0;
 }
 
-// Returns whether the inputs of all ranks are small enough for slots. Every rank gets the same
-// answer from its own call.
+// Returns true if the inputs of all ranks are small enough for slots. Every rank gets the same
+// result from its own call.
 bool GoesThroughSlots(const CollectiveCall& call, const ShmPlan& plan) {
   return KnownElements(call) <=
          static_cast<int64_t>(plan.slot_bytes_max / std::max(ElementSize(call.dtype), size_t{1}));
@@ -62,8 +62,7 @@ ShmCallRun::ShmCallRun(ShmBarrier& barrier, const ShmArena& arena, const Collect
       element_(std::max(ElementSize(call.dtype), size_t{1})),
       divisor_(call.reduce == ReduceOp::kMean ? barrier.size() : 1),
       mine_(barrier.segment().block(barrier.rank()).calls[sequence % 2]) {
-  // After the first barrier of the call the other ranks read mine_, which describes this rank's
-  // call.
+  // mine_ describes this rank's call; the other ranks read it after the first barrier of the call.
   mine_.sequence = sequence;
   mine_.fingerprint = FingerprintOf(call);
   mine_.input = mine_.work = kOwnBytes;
@@ -76,6 +75,7 @@ absl::Status ShmCallRun::Run() {
 }
 
 // Waits at the first barrier of a call, and checks that the calls of all ranks fit together.
+// Errors: those of Wait(); the cause of an abort for calls that do not fit.
 absl::Status ShmCallRun::Meet() {
   RETURN_IF_ERROR(barrier_.Wait());
   for (int rank = 0; rank < barrier_.size(); ++rank) {
@@ -86,15 +86,15 @@ absl::Status ShmCallRun::Meet() {
   return absl::OkStatus();
 }
 
-// Ends the group with the error that two ranks made different calls. All ranks run Mismatch
-// together, since each rank compares its call with the calls of all other ranks.
+// Ends the group with the error that two ranks made different calls. All ranks run Mismatch()
+// together, because each rank compares its call with the calls of all others.
 absl::Status ShmCallRun::Mismatch() {
   const ShmSegment& segment = barrier_.segment();
   const std::string words = DescribeCall(call_);
   ShmText& text = segment.block(barrier_.rank()).mismatch;
   text.message_bytes = static_cast<uint32_t>(std::min(words.size(), ShmText::kBytesMax / 4));
   std::memcpy(text.bytes.data(), words.data(), text.message_bytes);
-  // After this barrier the descriptions of all ranks' calls can be read.
+  // After this barrier, every rank can read the descriptions of all ranks' calls.
   RETURN_IF_ERROR(barrier_.Wait());
   const auto call_of = [&](int rank) {
     const ShmText& theirs = segment.block(rank).mismatch;
@@ -104,8 +104,8 @@ absl::Status ShmCallRun::Mismatch() {
   const auto fingerprint_of = [&](int rank) {
     return segment.block(rank).calls[sequence_ % 2].fingerprint;
   };
-  // All ranks report the same pair of calls: of rank 0, and of the first rank that differs from
-  // rank 0.
+  // All ranks report the same pair of calls: that of rank 0, and that of the first rank that
+  // differs.
   int other = 1;
   while (other + 1 < barrier_.size() && fingerprint_of(other) == fingerprint_of(0)) ++other;
   return barrier_.Abort(MismatchError(sequence_, call_of(0), call_of(other)));
@@ -117,7 +117,7 @@ absl::Status ShmCallRun::Refuse(int rank, const char* what) {
 }
 
 absl::Status ShmCallRun::RunThroughSlots() {
-  // Slots alternate with the call's parity, so no rank overwrites a slot that is being read.
+  // Even and odd calls use different slots, so that no rank overwrites a slot that is being read.
   const size_t at = sequence_ % 2 * kSlotBytes;
   const ShmSegment& segment = barrier_.segment();
   if (!call_.input.empty()) {
@@ -144,20 +144,20 @@ absl::Status ShmCallRun::RunThroughSlots() {
 absl::Status ShmCallRun::RunInPieces() {
   const auto piece_bytes = static_cast<int64_t>(barrier_.segment().plan().piece_bytes);
   const auto element = static_cast<int64_t>(element_);
-  // A piece of staging memory has equal room for each part of the input, in whole cache lines.
+  // A piece in staging memory has equal room for each part of the input, in whole cache lines.
   piece_elements_ = piece_bytes / Parts() / kLineBytes * kLineBytes / element;
   PlaceInput();
   PlaceWork();
-  // The first piece of the input is staged before the call's first barrier, so that the other ranks
-  // can read it afterwards.
+  // The first piece is staged before the first barrier, so that the other ranks can read it after
+  // the barrier.
   StageIn(0);
   RETURN_IF_ERROR(Meet());
   RETURN_IF_ERROR(ReadPlaces());
   const int64_t pieces =
       any_staged_ ? std::max(int64_t{1}, RoundUp(LargestPart(), piece_elements_) / piece_elements_)
                   : 1;
-  // Each turn copies the result of the previous piece to the output, and stages the next piece in
-  // the free half of the staging memory.
+  // Each turn copies the results of the piece before to the output, works on one piece, and stages
+  // the next piece in the free half of the staging memory.
   for (int64_t piece = 0; piece < pieces; ++piece) {
     if (piece > 0) CopyOut(piece - 1);
     RETURN_IF_ERROR(Move(piece));
@@ -182,9 +182,9 @@ void ShmCallRun::PlaceInput() {
   mine_.input = offset.value_or(kStagingAt);
 }
 
-// Chooses where this rank gets the result. An output outside the arena is staged in the same memory
-// as the input. An output inside the arena gets the result directly; an input outside the arena is
-// first copied to that output.
+// Chooses where this rank gets the result. An output outside the arena is staged, in the same
+// memory as the input. An output in the arena gets the result directly; an input outside the arena
+// is then copied to the output first.
 void ShmCallRun::PlaceWork() {
   if (!WantsWork(barrier_.rank())) return;
   const auto output = arena_.OffsetOf(call_.output);
@@ -207,7 +207,7 @@ ShmCallRun::Place ShmCallRun::PlaceOf(int rank, uint64_t offset, bool staged) co
 absl::Status ShmCallRun::ReadPlaces() {
   if (call_.op == CollectiveOp::kAllToAll) RETURN_IF_ERROR(ReadCounts());
   const ShmSegment& segment = barrier_.segment();
-  // Offsets that another process wrote must not lead outside that rank's arena.
+  // The offsets come from another process, so they are checked to lie in that rank's arena.
   const auto fits = [&](uint64_t offset, int64_t elements) {
     const size_t room = segment.plan().arena_bytes;
     return offset >= kOwnBytes && offset <= room &&
@@ -236,7 +236,7 @@ absl::Status ShmCallRun::ReadCounts() {
     counts_.insert(counts_.end(), theirs.counts.begin(), theirs.counts.begin() + ranks);
     for (size_t to = 0; to < ranks; ++to) {
       const int64_t count = counts_[rank * ranks + to];
-      // Another process wrote the count, so the count is checked before it is used.
+      // The count comes from another process, so it is checked before it is used.
       if (count < 0 || count > (int64_t{1} << 50)) {
         return Refuse(static_cast<int>(rank), "an impossible count");
       }
@@ -267,7 +267,8 @@ ShmCallRun::Range ShmCallRun::PartOf(int rank, int part) const {
     case CollectiveOp::kBroadcast:
       return {0, rank == call_.root ? call_.count : 0};
     case CollectiveOp::kAllToAll:
-      // StageIn asks only for this rank's parts, before the counts of the other ranks are known.
+      // The first StageIn() runs before the counts of the other ranks are known, and asks for this
+      // rank's parts only.
       if (!counts_.empty()) {
         counts = absl::MakeConstSpan(counts_).subspan(static_cast<size_t>(rank) * ranks, ranks);
       }
@@ -300,8 +301,8 @@ std::byte* ShmCallRun::At(const Place& place, int part, int64_t part_begin, cons
   if (!place.staged) {
     return place.data + static_cast<size_t>(part_begin + piece.begin) * element_;
   }
-  // Even and odd pieces use different halves of the staging memory; within a half the parts of a
-  // piece follow each other.
+  // Even and odd pieces use different halves of the staging memory. In a half, the parts of a piece
+  // follow each other.
   return place.data + static_cast<size_t>(number % 2) * kStagingBytes +
          static_cast<size_t>(part * piece_elements_) * element_;
 }
@@ -312,7 +313,8 @@ void ShmCallRun::Copy(std::byte* to, const std::byte* from, int64_t elements) co
 
 void ShmCallRun::StageIn(int64_t number) {
   if (mine_.input_staged == 0) return;
-  // If one rank stages memory, all ranks work in pieces, so PieceOf must cut the input into pieces.
+  // If this rank stages its input, all ranks will work in pieces; PieceOf() must know it before
+  // ReadPlaces() has set any_staged_.
   const bool staged_before = std::exchange(any_staged_, true);
   const Place place = PlaceOf(barrier_.rank(), 0, true);
   for (int part = 0; part < Parts(); ++part) {
@@ -347,12 +349,12 @@ absl::Status ShmCallRun::Move(int64_t piece) {
 absl::Status ShmCallRun::ReduceSlice(int64_t number) {
   const Range piece = PieceOf(call_.count, number);
   const auto element = static_cast<int64_t>(element_);
-  // Each rank reduces one n-th of the piece for all n ranks, in whole cache lines.
+  // Each rank reduces 1/n of the piece for all n ranks, in whole cache lines.
   const int64_t slice = RoundUp((piece.count + barrier_.size() - 1) / barrier_.size(),
                                 std::max(int64_t{1}, kLineBytes / element));
   const int64_t begin = std::min(piece.count, barrier_.rank() * slice);
   const int64_t end = std::min(piece.count, begin + slice);
-  // This rank's own output comes first: the other outputs are copied from the block that was just
+  // This rank's own output comes first. The other outputs are copied from the block that was just
   // written there, which is nearest in the cache.
   std::vector<std::byte*> targets;
   for (int i = 0; i < barrier_.size(); ++i) {
@@ -392,7 +394,7 @@ void ShmCallRun::ReducePart(int64_t number) {
               {call_.output.data() + static_cast<size_t>(piece.begin) * element_, false, divisor_});
 }
 
-// Copies the elements that each rank has for this rank to the output, for an all-gather, broadcast
+// Copies the elements that each rank has for this rank to the output, in an all-gather, broadcast
 // or all-to-all.
 void ShmCallRun::GatherParts(int64_t number) {
   const int part = HasParts() ? barrier_.rank() : 0;

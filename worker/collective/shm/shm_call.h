@@ -2,20 +2,20 @@
 
 // The work of one rank in one call, in memory that all ranks of a host share.
 //
-// Small inputs are copied into slots; every rank has a slot. After one barrier all ranks read all
-// slots. Slots alternate between calls: a rank that writes a slot again has passed the barrier of
-// the call in between, so all other ranks are done with the slot.
+// Small inputs are copied into slots, of which every rank has one. After one barrier all ranks read
+// all slots. Calls use one of two sets of slots in turn: a rank that writes a slot again has passed
+// the barrier of the call in between, so all other ranks have finished reading the slot.
 //
 // Larger inputs stay where they are if they lie in the rank's arena. After a barrier each rank
 // computes 1/n of a reduction from the inputs of all ranks, block by block, and writes each block
-// to the outputs of all ranks while the block is in the cache. Operations that are not reductions
-// copy from the inputs of other ranks. A last barrier frees the inputs. An input or output in other
-// memory goes through the rank's staging memory in pieces; then all ranks work in pieces. Pieces
-// alternate between two halves of the staging memory, so one barrier for each piece is enough: the
-// barrier that ends a piece begins the next piece.
+// to the outputs of all ranks while the block is in the cache. Operations that do not reduce copy
+// from the inputs of other ranks. After a last barrier the inputs may be changed. An input or
+// output in other memory goes through its rank's staging memory in pieces; then all ranks work in
+// pieces. Pieces use the two halves of the staging memory in turn, so one barrier for each piece is
+// enough: the barrier that ends a piece begins the next.
 //
-// Sums are made by CombineTree, so their bits are those of every other algorithm that sums by the
-// tree. Internal to worker/collective.
+// Sums are made by CombineTree(), so they have the bits of all algorithms that sum by the tree of
+// reduce_tree.h. Internal to worker/collective.
 
 #include <cstddef>
 #include <cstdint>
@@ -28,25 +28,25 @@
 
 namespace cohort {
 
-// One rank's run of one call. Lives on the thread of the group's calls.
+// One rank's run of one call. Lives on the thread that runs the rank's calls.
 class ShmCallRun {
  public:
-  // Makes the run of a call that has passed CheckCall. `sequence` is the number of the call in the
-  // group.
+  // Makes the run of a call that has passed CheckCall(). `sequence` is the sequence number of the
+  // call.
   ShmCallRun(ShmBarrier& barrier, const ShmArena& arena, const CollectiveCall& call,
              uint64_t sequence);
 
-  // Runs the call. Errors: the cause for which the generation ended, which may be that this call
-  // does not fit the calls of the other ranks.
+  // Runs the call. Errors: the cause for which the generation has ended; if this call does not fit
+  // the calls of the other ranks, this is the cause.
   absl::Status Run();
 
  private:
-  struct Range {  // the elements from `begin` on, `count` in number
+  struct Range {  // a range of elements
     int64_t begin = 0;
     int64_t count = 0;
   };
-  // The input or output memory of a rank, as mapped in this rank. If `staged`, the memory holds one
-  // piece at a time, in one of two halves.
+  // The input or output of a rank, at its address in this process. If `staged`, the memory has two
+  // halves, each of which holds one piece at a time.
   struct Place {
     std::byte* data = nullptr;
     bool staged = false;
@@ -64,16 +64,17 @@ class ShmCallRun {
   absl::Status ReadCounts();
   Place PlaceOf(int rank, uint64_t offset, bool staged) const;
 
-  // Describe how the input of a rank is divided: into one part for each rank, or into a single
-  // part.
+  // Describe the parts into which the input of a rank is divided: one for each rank, or a single
+  // one.
   bool HasParts() const;
   int Parts() const { return HasParts() ? barrier_.size() : 1; }
   Range PartOf(int rank, int part) const;
   int64_t LargestPart() const;
-  // Returns the elements of piece number `piece` of a part that has `count` elements.
+  // Returns the range of piece number `piece` in a part of `count` elements.
   Range PieceOf(int64_t count, int64_t piece) const;
-  // Returns the address in `place` of the first element of piece `number` of a part. The part
-  // begins at element `part_begin`; `piece` is the range of the piece within the part.
+  // Returns the address in `place` of the first element of piece number `number` of part number
+  // `part`. The part begins at element `part_begin` of the input; `piece` is the piece's range in
+  // the part.
   std::byte* At(const Place& place, int part, int64_t part_begin, const Range& piece,
                 int64_t number) const;
 
@@ -85,7 +86,7 @@ class ShmCallRun {
   void GatherParts(int64_t piece);
   void Copy(std::byte* to, const std::byte* from, int64_t elements) const;
 
-  // Returns whether `rank` gets the result of an all-reduce or reduce, for which each rank reduces
+  // Returns true if `rank` gets the result of an all-reduce or a reduce, in which each rank reduces
   // a share of the elements.
   bool WantsWork(int rank) const;
 
@@ -96,11 +97,11 @@ class ShmCallRun {
   const size_t element_;
   const int64_t divisor_;
   ShmCall& mine_;
-  int64_t piece_elements_ = 0;  // size of a piece in elements; used if any rank stages memory
+  int64_t piece_elements_ = 0;  // number of elements in a piece; used if any rank stages memory
   bool any_staged_ = false;
-  std::vector<Place> inputs_;  // where the input of each rank lies
-  std::vector<Place> works_;   // where each rank gets its result
-  // The counts that each rank sends to each rank in an all-to-all, one row per sending rank.
+  std::vector<Place> inputs_;  // place of each rank's input
+  std::vector<Place> works_;   // the place where each rank gets its result
+  // In an all-to-all: the elements that each rank sends to each rank, one row for each sender.
   std::vector<int64_t> counts_;
 };
 

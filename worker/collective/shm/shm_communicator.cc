@@ -19,7 +19,7 @@ namespace cohort {
 
 namespace {
 
-// Returns the number of cores that this process may use.
+// Returns the number of cores on which this process may run.
 int CoreCount() {
   cpu_set_t cores;
   return sched_getaffinity(0, sizeof(cores), &cores) == 0 ? CPU_COUNT(&cores) : 1;
@@ -59,12 +59,12 @@ absl::StatusOr<std::shared_ptr<Buffer>> ShmCommunicator::Allocate(size_t bytes) 
     MutexLock lock(mutex_);
     arena = arena_;
   }
-  // Before the group has formed there is no arena, and ordinary memory works as well.
+  // Before joining there is no arena; ordinary memory works as well.
   return arena != nullptr ? arena->Allocate(bytes) : Buffer::Allocate(bytes);
 }
 
 void ShmCommunicator::Start(CollectiveCall call, Done done) {
-  // An infinite timeout would overflow the clock's time, so a year is the limit.
+  // An infinite timeout would overflow the clock's time, so it is limited to a year.
   const auto timeout = absl::ToChronoNanoseconds(std::min(call.timeout, absl::Hours(24 * 365)));
   const Time deadline = std::chrono::steady_clock::now() + timeout;
   MutexLock lock(mutex_);
@@ -82,12 +82,13 @@ void ShmCommunicator::Abort(absl::Status root_cause) {
   {
     MutexLock lock(mutex_);
     if (arena_ == nullptr) {
-      // If the group forms later in spite of this abort, Join aborts the group with failure_.
+      // If the ranks come to share memory in spite of this abort, Join() aborts the group with
+      // failure_.
       if (failure_.ok()) failure_ = std::move(root_cause);
       return;
     }
   }
-  // The barrier is called outside the lock. It exists, since barrier_ is set before arena_.
+  // The barrier, which is set before arena_, is called outside the lock.
   barrier_->Abort(root_cause).IgnoreError();
 }
 
@@ -105,14 +106,14 @@ void ShmCommunicator::Serve(Done joined) {
     Done done = std::move(first->done);
     {
       MutexLock lock(mutex_);
-      // The call is removed before `done` runs, because the caller may destroy the communicator
-      // after `done`.
+      // The call is removed before `done` runs, because the communicator may be destroyed after
+      // `done`.
       pending_.pop_front();
     }
     done(status);
   }
-  // The barrier's destructor tells that this rank has left; only then the pipe that shows this
-  // rank's life is closed.
+  // The barrier's destructor tells the other ranks that this rank has left. Only then is the pipe
+  // that shows this rank's life closed.
   barrier_.reset();
   life_ = UniqueFd();
 }
@@ -154,7 +155,7 @@ absl::Status ShmCommunicator::Join() {
     barrier_ = std::make_unique<ShmBarrier>(std::move(barrier));
     arena_ = std::make_shared<ShmArena>(share->segment, options_.rank);
   }
-  // An abort that came during the joining ends the group that has formed, on all ranks.
+  // An abort that came during joining ends the group on all ranks.
   return aborted.ok() ? aborted : barrier_->Abort(aborted);
 }
 
@@ -185,11 +186,11 @@ absl::Status ShmCommunicator::Run(const CollectiveCall& call, uint64_t sequence)
   return status;
 }
 
-// Ends the group with `status`, and waits until no rank writes the call's output any more, as far
-// as this rank can see.
+// Ends the generation with `status`, and waits until no other rank writes the call's output any
+// more. Returns the cause for which the generation has ended.
 absl::Status ShmCommunicator::Failed(const absl::Status& status, const CollectiveCall& call) {
   const absl::Status cause = barrier_->Abort(status);
-  // If a rank may still write into the output, the output's pages are replaced by private pages.
+  // If a rank may still write to the output, private pages replace the shared ones there.
   if (!barrier_->WaitForQuiet(cause) && JoinedArena().OffsetOf(call.output) &&
       !call.output.empty()) {
     barrier_->segment().Detach(call.output);

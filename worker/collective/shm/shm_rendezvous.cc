@@ -20,10 +20,10 @@ namespace {
 
 using Time = std::chrono::steady_clock::time_point;
 
-// The number that begins each hello message. It distinguishes a rank from any other program that
-// connects to the socket.
+// The number at the begin of each hello message, by which rank 0 tells a rank from any other
+// program that connects to the socket.
 constexpr uint64_t kMagic = 0x31'6d68'7374'7263;
-// The bytes that tell the kinds of messages from rank 0 apart.
+// The bytes that name the kinds of messages from rank 0.
 constexpr char kMemory = 'm';
 constexpr char kLife = 'l';
 constexpr char kGo = 'g';
@@ -37,7 +37,7 @@ struct Hello {
 };
 using Nonce = decltype(ShmHeader::nonce);
 
-// The waiting for sockets, limited by a deadline and by `stop`. Thread-compatible.
+// Waits for sockets until a deadline, or until `stop` is readable. Thread-compatible.
 class Patience {
  public:
   Patience(absl::Duration timeout, const UniqueFd& stop)
@@ -45,8 +45,8 @@ class Patience {
              absl::ToChronoNanoseconds(std::min(timeout, absl::Hours(1)))),
         stop_(stop) {}
 
-  // Waits until `fd` is ready or `at_most` has passed. An `fd` of -1 waits for the time only.
-  // Errors: CANCELLED if `stop` is readable, DEADLINE_EXCEEDED.
+  // Waits until `fd` is ready for `events` or `at_most` has passed; with an `fd` of -1, for the
+  // time only. Errors: CANCELLED if `stop` is readable, DEADLINE_EXCEEDED after the deadline.
   absl::Status Wait(int fd, short events, absl::Duration at_most) const {
     const Time now = std::chrono::steady_clock::now();
     if (now >= end_) {
@@ -67,7 +67,8 @@ class Patience {
   const UniqueFd& stop_;
 };
 
-// Sends one message of this rank, with the descriptor `passed_fd` unless it is -1.
+// Sends one message of this rank, with the descriptor `passed_fd` unless it is -1. Errors: those of
+// the socket and of `patience`.
 absl::Status SendAll(const ShmRendezvous& options, const UniqueFd& socket,
                      absl::Span<const char> bytes, int passed_fd, const Patience& patience) {
   if (options.before_message) options.before_message();
@@ -92,7 +93,8 @@ absl::Status ReceiveAll(const UniqueFd& socket, void* data, size_t size,
   return absl::OkStatus();
 }
 
-// Receives the byte that names a message, and the descriptor that came with this byte.
+// Receives a message that is the byte `kind` and a descriptor, and returns the descriptor. Errors:
+// INTERNAL for another message; those of the socket and of `patience`.
 absl::StatusOr<UniqueFd> ReceivePassed(const UniqueFd& socket, char kind,
                                        const Patience& patience) {
   char byte = 0;
@@ -104,7 +106,7 @@ absl::StatusOr<UniqueFd> ReceivePassed(const UniqueFd& socket, char kind,
   return std::move(passed[0]);
 }
 
-// The pipe that shows the life of a rank: the reading end hangs up when the rank ends.
+// The pipe that shows the life of a rank: its reading end hangs up when the rank's process ends.
 struct Life {
   UniqueFd reading;
   UniqueFd writing;
@@ -116,7 +118,7 @@ absl::StatusOr<Life> NewLife() {
   return Life{UniqueFd(ends[0]), UniqueFd(ends[1])};
 }
 
-// The part of rank 0 in the rendezvous of the ranks. Thread-compatible.
+// Rank 0 in the rendezvous. Thread-compatible.
 class Host {
  public:
   Host(const ShmRendezvous& options, const Patience& patience)
@@ -130,14 +132,14 @@ class Host {
     lives_[0] = std::move(own.reading);
     RETURN_IF_ERROR(AcceptAll());
     ASSIGN_OR_RETURN(std::shared_ptr<ShmSegment> segment, ShmSegment::Make(options_.plan));
-    // Each rank gets the descriptor of the memory and the reading end of every rank's pipe.
+    // Every rank gets the descriptor of the memory, and the reading end of every rank's pipe.
     for (size_t rank = 1; rank < sockets_.size(); ++rank) {
       RETURN_IF_ERROR(Send(rank, kMemory, segment->fd()));
       for (const UniqueFd& life : lives_) {
         RETURN_IF_ERROR(Send(rank, kLife, life.get()));
       }
     }
-    // A rank that sends the nonce of the memory's header back has mapped the same memory.
+    // A rank that sends back the nonce in the memory's header has mapped the same memory.
     for (size_t rank = 1; rank < sockets_.size(); ++rank) {
       Nonce nonce = {};
       std::vector<UniqueFd> none;
@@ -146,12 +148,12 @@ class Host {
         return absl::UnavailableError(absl::StrCat("rank ", rank, " sees other memory"));
       }
     }
-    // All ranks have mapped the memory, so the group has formed. A rank that is gone by now is
-    // noticed at the barrier, like any other lost rank.
+    // All ranks have mapped the memory, so the group has formed. A rank that ends from now on is
+    // noticed at the barrier.
     for (size_t rank = 1; rank < sockets_.size(); ++rank) {
       Send(rank, kGo, -1).IgnoreError();
     }
-    // A rank holds no reading end of the pipe that shows its own life.
+    // No rank holds a reading end of its own pipe.
     lives_[0] = UniqueFd();
     return ShmShare{std::move(segment), std::move(lives_), std::move(own.writing)};
   }
@@ -180,7 +182,7 @@ class Host {
       if (hello.magic != kMagic || hello.size != options_.size ||
           hello.generation != options_.generation || hello.rank < 1 || rank >= sockets_.size() ||
           sockets_[rank].ok() || passed.size() != 1) {
-        continue;  // a socket of another group; it is closed here
+        continue;  // not a rank of this group; the socket is closed here
       }
       sockets_[rank] = std::move(socket);
       lives_[rank] = std::move(passed[0]);
@@ -199,12 +201,12 @@ class Host {
 
   const ShmRendezvous& options_;
   const Patience& patience_;
-  std::vector<UniqueFd> sockets_;  // the connection to each rank
-  std::vector<UniqueFd> lives_;    // the reading end of the pipe that shows each rank's life
+  std::vector<UniqueFd> sockets_;  // rank 0's connection to each other rank
+  std::vector<UniqueFd> lives_;    // the reading end of each rank's pipe
 };
 
-// Runs the rendezvous on any rank but rank 0: sends rank 0 the reading end of this rank's pipe, and
-// gets the memory.
+// Runs the rendezvous on a rank other than rank 0: sends rank 0 the reading end of this rank's
+// pipe, and gets the memory and the other ranks' pipes.
 absl::StatusOr<ShmShare> Join(const ShmRendezvous& options, const Patience& patience) {
   UniqueFd socket;
   // Rank 0 may not listen yet, so this rank tries again until the deadline of `patience`.
@@ -233,7 +235,7 @@ absl::StatusOr<ShmShare> Join(const ShmRendezvous& options, const Patience& pati
   if (share.segment->ranks() != options.size) {
     return absl::InternalError("rank 0 of this host shares memory of another group");
   }
-  // The nonce in the header proves that this rank has mapped the memory that rank 0 made.
+  // The nonce in the header proves to rank 0 that this rank has mapped the memory that rank 0 made.
   const Nonce nonce = share.segment->header().nonce;
   const absl::Span<const char> proof(reinterpret_cast<const char*>(nonce.data()), sizeof(nonce));
   RETURN_IF_ERROR(SendAll(options, socket, proof, -1, patience));

@@ -36,8 +36,8 @@ absl::Status SystemError(absl::string_view what) {
       absl::StrCat("memory that the ranks of a host share: ", what, ": ", strerror(errno)));
 }
 
-// Returns whether the plan, which another process may have written, fits into a segment of `size`
-// bytes.
+// Returns true if a segment of `size` bytes can have this plan, which another process may have
+// written: every number is in its range, and all arenas fit.
 bool IsPossible(const ShmPlan& plan, size_t size) {
   return plan.ranks >= 1 && plan.ranks <= kHostRanksMax && plan.arena_bytes >= kOwnBytes &&
          plan.arena_bytes % kArenaAlignment == 0 && plan.slot_bytes_max <= kSlotBytes &&
@@ -45,10 +45,9 @@ bool IsPossible(const ShmPlan& plan, size_t size) {
          plan.arena_bytes <= (size - ArenaOffset(plan.ranks)) / plan.ranks;
 }
 
-// The largest inputs that go through slots, and the sizes of pieces, for ranks that poll and for
-// ranks that sleep. A wake-up costs some 30 us, ten times the cost of a barrier of ranks that all
-// run. For larger inputs a second barrier pays, and with larger pieces one more barrier hardly
-// shows.
+// The largest inputs that go through slots, and the sizes of pieces, in bytes: for ranks that poll
+// ("spinning") and for ranks that sleep. A wake-up costs some 30 us, ten times a barrier of ranks
+// that all run, so ranks that sleep take larger slots and pieces, which save barriers.
 constexpr size_t kSlotBytesSpinning = size_t{16} << 10;
 constexpr size_t kSlotBytesSleeping = size_t{64} << 10;
 constexpr size_t kPieceBytesSpinning = size_t{1} << 20;
@@ -81,13 +80,13 @@ absl::StatusOr<std::shared_ptr<ShmSegment>> ShmSegment::Make(const ShmPlan& plan
   UniqueFd fd(memfd_create("cohort-group", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd.ok()) return SystemError("memfd_create");
   if (ftruncate(fd.get(), static_cast<off_t>(size)) != 0) return SystemError("ftruncate");
-  // The seal of the size lets other ranks map the memory without checking it again for shrinking.
+  // The size is sealed, so that the ranks that map the memory can rely on it.
   if (fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
     return SystemError("sealing");
   }
   ASSIGN_OR_RETURN(std::byte* const data, MapWhole(fd, size));
   std::shared_ptr<ShmSegment> segment(new ShmSegment(std::move(fd), data, size));
-  // No other rank has the descriptor yet, so the header and blocks are made without locks.
+  // No other rank has the descriptor yet, so the header and the blocks are made without locks.
   auto* const header = new (data) ShmHeader;
   header->plan = plan;
   const ssize_t random = getrandom(header->nonce.data(), sizeof(header->nonce), 0);
@@ -97,7 +96,7 @@ absl::StatusOr<std::shared_ptr<ShmSegment>> ShmSegment::Make(const ShmPlan& plan
 }
 
 absl::StatusOr<std::shared_ptr<ShmSegment>> ShmSegment::Map(UniqueFd fd) {
-  // Without the seal a peer could shrink the memory under this rank's mapping.
+  // Without the seal, another process could shrink the memory under this mapping.
   const int seals = fcntl(fd.get(), F_GET_SEALS);
   struct stat info = {};
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || fstat(fd.get(), &info) != 0) {

@@ -14,13 +14,14 @@ namespace cohort {
 
 struct OfferedAlgorithm {
   int32_t algorithm = 0;
-  bool is_possible = false;       // whether the algorithm may be tried for this convolution
+  bool is_possible = false;       // whether the convolution can be computed by the algorithm
   bool is_deterministic = false;  // whether the algorithm gives the same bits in every run
 };
 
-// Returns the convolution algorithms to try: the possible and deterministic ones in the library's
-// order, fastest first; then `sure`, if it is not among them. The algorithm `sure` computes every
-// convolution with the same bits in every run. It is tried even if the library does not offer it.
+// Returns the convolution algorithms to try: first the offered ones that are possible and
+// deterministic, in the library's order, which puts the fastest first; then `sure`, unless it was
+// among them. The algorithm `sure` computes every convolution with the same bits in every run, so
+// it is tried even if the library does not offer it.
 inline std::vector<int32_t> AlgorithmsToTry(const std::vector<OfferedAlgorithm>& offered,
                                             int32_t sure) {
   std::vector<int32_t> algorithms;
@@ -35,8 +36,8 @@ inline std::vector<int32_t> AlgorithmsToTry(const std::vector<OfferedAlgorithm>&
 }
 
 // Tries algorithms in order until one runs. `run` is called with an algorithm and returns an error
-// code. Returns kCudaDone if an algorithm ran, else the error code of the last algorithm: the last
-// one should have run, so its code is the most informative.
+// code. Returns kCudaDone if an algorithm ran, else the error code of the last algorithm, which is
+// the most informative because the last algorithm should always run.
 template <typename Run>
 int32_t FirstThatRuns(const std::vector<int32_t>& algorithms, const Run& run) {
   int32_t code = kCudaDone;

@@ -7,7 +7,7 @@ namespace cohort {
 
 namespace {
 
-// Returns the index in the tensor of element k of a channel.
+// Returns the index in the tensor of element number k of a channel.
 COHORT_DEVICE inline int64_t ElementAt(const ChannelView& view, int64_t channel, int64_t k) {
   return (k / view.inner * view.channels + channel) * view.inner + k % view.inner;
 }
@@ -66,8 +66,8 @@ int32_t Normalize(CudaContext* context, const NormalizeLaunch& launch) {
   });
 }
 
-// The two sums over one channel that a gradient needs, of dy and of dy * (x - mean). One pass over
-// memory computes both.
+// The two sums over one channel that BatchNormalization's gradient needs, of dy and of dy * (x -
+// mean). One pass over memory computes both.
 struct SumAndProduct {
   double sum;
   double product;
@@ -95,8 +95,8 @@ int32_t Sums(CudaContext* context, const BatchNormSumsLaunch& launch) {
       });
 }
 
-// Computes BatchNormalization's dx. Statistics of the batch depend on every x, which adds two terms
-// to dx. For given statistics `share` is 0, which removes the two terms.
+// Computes BatchNormalization's dx. Statistics that are computed from the batch depend on every x,
+// which adds two terms to dx. For given statistics, `share` is 0, which removes these two terms.
 int32_t Gradient(CudaContext* context, const BatchNormGradLaunch& launch) {
   const BatchNormGradLaunch l = launch;
   const double share = l.training ? 1 / static_cast<double>(CountOf(l.view)) : 0;

@@ -13,7 +13,8 @@ struct WalkPlace {
 COHORT_DEVICE inline WalkPlace PlaceOf(const BroadcastWalk& walk, int64_t i) {
   WalkPlace place = {0, 0};
   for (int32_t axis = walk.axes - 1; axis >= 0; --axis) {
-    // Integer divisions dominate the cost of this loop; the outermost axis needs no division.
+    // Integer divisions dominate the cost of finding an element's place. The outermost axis needs
+    // no division.
     const int64_t next = axis == 0 ? 0 : i / walk.size[axis];
     const int64_t index = i - next * walk.size[axis];
     place.a += index * walk.stride_a[axis];

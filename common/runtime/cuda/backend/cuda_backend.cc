@@ -1,6 +1,6 @@
-// The module libcohort_cuda.so. With the kernels' .cu files, it is the only code that is compiled
-// against CUDA. It runs only where a GPU is, so it holds no logic that could be elsewhere and be
-// tested there.
+// The entry of the module libcohort_cuda.so. With the kernels' .cu files, it is the only code that
+// is compiled against CUDA. It runs only where a GPU is, so it holds no logic that could be
+// elsewhere and be tested there.
 
 #include <algorithm>
 #include <cstdio>
@@ -21,7 +21,8 @@ void ErrorWords(void*, int32_t code, char* words, uint64_t bytes) {
                   "(concurrentManagedAccess is 0)");
     return;
   }
-  // The range in which an error code lies tells which library reported the error.
+  // Each library's error codes are moved into a range of their own, so a code also tells which
+  // library reported it.
   if (code >= kDnnErrors) return DnnErrorWords(code, words, bytes);
   if (code >= kBlasErrors) {
     const auto status = static_cast<cublasStatus_t>(code - kBlasErrors);
@@ -33,8 +34,8 @@ void ErrorWords(void*, int32_t code, char* words, uint64_t bytes) {
   std::snprintf(words, bytes, "CUDA: %s (%d)", cudaGetErrorString(error), static_cast<int>(error));
 }
 
-// The largest number of products in one call: cuBLAS maps the batch to an axis of CUDA's grid,
-// which has this limit.
+// The largest number of matrix products in one call of cuBLAS, which maps the batch to an axis of
+// CUDA's grid with this limit.
 constexpr int64_t kBatchMax = 65535;
 
 // Multiplies matrices by cuBLAS, whose matrices are column-major. To cuBLAS a row-major matrix
@@ -42,7 +43,7 @@ constexpr int64_t kBatchMax = 65535;
 int32_t Gemm(CudaContext* context, const GemmLaunch& launch) {
   int32_t code = Enter(context);
   const auto op = [](bool transpose) { return transpose ? CUBLAS_OP_T : CUBLAS_OP_N; };
-  // A batch of more than kBatchMax products takes several calls.
+  // A batch of more than kBatchMax products takes several calls of cuBLAS.
   for (int64_t first = 0; code == kCudaDone && first < launch.batch; first += kBatchMax) {
     code = Code(cublasSgemmStridedBatched_64(
         context->blas, op(launch.transpose_b), op(launch.transpose_a), launch.n, launch.m, launch.k,
@@ -60,8 +61,8 @@ int32_t DeviceCount(void*, int32_t* count) {
   return Code(cudaGetDeviceCount(count));
 }
 
-// Clears CUDA's last error and returns `code`. Otherwise the thread's next launch would report the
-// error of this call as its own.
+// Clears CUDA's last error and returns `code`. Without this, the thread's next kernel launch would
+// report the old error as its own.
 int32_t Forget(int32_t code) {
   (void)cudaGetLastError();
   return code;
@@ -79,22 +80,22 @@ void Close(CudaContext* context) {
 }
 
 // Lets this device reach the memory of other GPUs where the hardware allows it, so that copies go
-// directly from GPU to GPU. Copies from all other GPUs go through host memory.
+// directly from GPU to GPU. Where the hardware does not allow it, a copy goes through host memory.
 void EnablePeers(int device) {
   int count = 0;
   if (cudaGetDeviceCount(&count) != cudaSuccess) return;
   for (int peer = 0; peer < count; ++peer) {
     int reached = 0;
     if (peer == device || cudaDeviceCanAccessPeer(&reached, device, peer) != cudaSuccess) continue;
-    // cudaDeviceEnablePeerAccess fails harmlessly if access is enabled already.
+    // cudaDeviceEnablePeerAccess fails without harm if the access is already enabled.
     if (reached != 0) (void)cudaDeviceEnablePeerAccess(peer, 0);
   }
   (void)cudaGetLastError();
 }
 
-// Makes the stream, the handle of cuBLAS and the memory for parts of reductions. cuBLAS's default
-// math mode rounds no operand to TF32, and without atomics (its default) it gives the same bits in
-// every run.
+// Makes the context's stream, its cuBLAS handle, and the memory for partial results of reductions.
+// cuBLAS's default math mode rounds no operand to TF32, and without atomics (also the default)
+// cuBLAS gives the same bits in every run.
 int32_t Prepare(CudaContext* context) {
   int32_t code = Enter(context);
   if (code != kCudaDone) return code;
@@ -114,8 +115,8 @@ int32_t Allocate(CudaContext* context, uint64_t bytes, void** memory) {
   return code == kCudaDone ? Forget(Code(cudaMalloc(memory, bytes))) : code;
 }
 
-// Frees memory after posted work has ended, since that work may use the memory. CUDA's
-// documentation does not say what cudaFree itself waits for.
+// Waits until all posted work has ended, since the work may use the memory, and frees the memory.
+// CUDA's documentation does not say what cudaFree itself waits for.
 void Free(CudaContext* context, void* memory) {
   if (Enter(context) != kCudaDone) return;
   cudaStreamSynchronize(context->stream);
@@ -133,7 +134,7 @@ int32_t MemoryLeft(CudaContext* context, uint64_t* free, uint64_t* all) {
   return code;
 }
 
-// Copies in any direction: CUDA knows from the addresses which device each memory belongs to.
+// Copies between any memories: CUDA knows from the addresses to which device each memory belongs.
 int32_t Copy(CudaContext* context, void* to, const void* from, uint64_t bytes) {
   const int32_t code = Enter(context);
   if (code != kCudaDone) return code;
@@ -156,8 +157,9 @@ cudaMemLocation HomeOn(int device) { return {cudaMemLocationTypeDevice, device};
 int HomeOn(int device) { return device; }
 #endif
 
-// Allocates unified memory. CUDA would grant more than the device's free memory and move pages
-// between device and host, so larger requests fail here. Writing zeros allocates all pages at once.
+// Allocates unified memory. A request for more than the device's free memory fails: CUDA itself
+// would grant it and then move pages between device and host all the time. Writing zeros to the
+// memory makes CUDA allocate all its pages at once.
 int32_t TakeUnified(CudaContext* context, uint64_t bytes, void** memory) {
   uint64_t free = 0;
   uint64_t all = 0;
@@ -186,9 +188,10 @@ int32_t AllocateUnified(CudaContext* context, uint64_t bytes, void** memory) {
   return code == kCudaDone ? code : Forget(code);
 }
 
-// Tells whether this device's kernels may use the memory in place. For unified memory,
-// attributes.device is the device that was current at the allocation, which is its home. For memory
-// that CUDA does not know, attributes.device is -1 and the type is cudaMemoryTypeUnregistered.
+// Sets `yes` to whether this device's kernels may use the memory in place. For unified memory,
+// attributes.device is the device that was current at the allocation, which is the device on which
+// the memory resides. For memory that CUDA does not know, attributes.device is -1 and the type is
+// cudaMemoryTypeUnregistered.
 int32_t Reaches(CudaContext* context, const void* memory, bool* yes) {
   int32_t code = Enter(context);
   if (code != kCudaDone) return code;
@@ -199,8 +202,8 @@ int32_t Reaches(CudaContext* context, const void* memory, bool* yes) {
   return code;
 }
 
-// Runs one kernel as a test, because only a launch reveals that the module has no kernels for the
-// device.
+// Runs one kernel as a test, because only the launch of a kernel reveals that the module has no
+// kernels for the device.
 int32_t Try(CudaContext* context) {
   void* memory = nullptr;
   int32_t code = Allocate(context, sizeof(float), &memory);
@@ -220,7 +223,7 @@ int32_t Open(void*, int32_t device, CudaContext** context) {
   if (opened == nullptr) return Code(cudaErrorMemoryAllocation);
   int32_t code = Prepare(opened);
   if (code == kCudaDone) code = Try(opened);
-  // A context that cannot be used is closed again, and the thread's last CUDA error is cleared.
+  // If the context cannot be used, it is closed again and the thread's last CUDA error is cleared.
   if (code != kCudaDone) {
     Close(opened);
     return Forget(code);

@@ -14,8 +14,9 @@ struct cudnnContext;  // a forward declaration, because only dnn_calls.cc includ
 
 namespace cohort {
 
-// The number of blocks that keeps a large GPU busy, and the size of the largest value that is
-// reduced. A reduction over few, long rows is split into at most so many parts (for_each.cuh).
+// Two limits of reductions on a device (for_each.cuh): the largest number of parts into which few,
+// long reductions are split, which keeps a large GPU busy; and the size in bytes of the largest
+// value type that is reduced.
 inline constexpr int64_t kReduceBlocks = 1024;
 inline constexpr uint64_t kReduceValueBytesMax = 2 * sizeof(double);
 
@@ -24,14 +25,14 @@ struct CudaContext {
   int device = 0;
   cudaStream_t stream = nullptr;
   cublasHandle_t blas = nullptr;
-  cudnnContext* dnn = nullptr;  // cuDNN's handle, made by the first convolution
-  void* workspace = nullptr;    // memory for convolutions; grows, never shrinks
+  cudnnContext* dnn = nullptr;  // the handle of cuDNN; null until the first convolution
+  void* workspace = nullptr;    // workspace of convolutions, which grows and never shrinks
   uint64_t workspace_bytes = 0;
-  void* partials = nullptr;  // kReduceBlocks values, the parts of a reduction
+  void* partials = nullptr;  // memory for kReduceBlocks partial results of a reduction
 };
 
-// Offsets that put the errors of CUDA, cuBLAS and cuDNN into one range of numbers, and one error of
-// the module itself.
+// Offsets of the error codes of CUDA, cuBLAS and cuDNN, by which the codes of the three libraries
+// differ, and one error code of this module (kNoUnifiedMemory).
 inline constexpr int32_t kCudaErrors = 1'000'000;
 inline constexpr int32_t kBlasErrors = 2'000'000;
 inline constexpr int32_t kDnnErrors = 3'000'000;

@@ -1,5 +1,5 @@
-// Convolutions by cuDNN, in float32 without TF32, and only by algorithms that give the same bits in
-// every run.
+// Convolutions by cuDNN, in float32 without rounding to TF32, and only by algorithms that give the
+// same bits in every run.
 
 #include <cudnn.h>
 
@@ -14,7 +14,8 @@ namespace cohort {
 
 namespace {
 
-// The limit in bytes of a convolution's workspace. An algorithm that needs more memory is not run.
+// The largest permitted size in bytes of a convolution's workspace. An algorithm that needs more
+// memory is not run.
 constexpr size_t kWorkspaceMax = size_t{1} << 30;
 constexpr int kAlgorithmsMax = 16;
 
@@ -22,7 +23,8 @@ int32_t DnnCode(cudnnStatus_t status) {
   return status == CUDNN_STATUS_SUCCESS ? kCudaDone : kDnnErrors + static_cast<int32_t>(status);
 }
 
-// cuDNN's descriptors of one convolution. `code` keeps the first failure.
+// cuDNN's descriptors of one convolution. `code` is the error code of the first cuDNN call that
+// failed, or kCudaDone.
 class Descriptors {
  public:
   explicit Descriptors(const ConvLaunch& launch) {
@@ -66,8 +68,7 @@ class Descriptors {
   cudnnConvolutionDescriptor_t convolution = nullptr;
 
  private:
-  // The value fits an int, because kernels/cuda/convolution.cc refuses convolutions with larger
-  // sizes.
+  // Every size fits an int, because kernels/cuda/convolution.cc refuses larger convolutions.
   static int Int(int64_t value) { return static_cast<int>(value); }
   void Keep(cudnnStatus_t status) {
     if (code == kCudaDone) code = DnnCode(status);
@@ -80,7 +81,7 @@ class Descriptors {
   }
 };
 
-// Makes cuDNN's handle at the first convolution of a context.
+// Enters the context's device, and makes cuDNN's handle at the first convolution of the context.
 int32_t Prepare(CudaContext* context) {
   int32_t code = Enter(context);
   if (code != kCudaDone || context->dnn != nullptr) return code;
@@ -88,11 +89,12 @@ int32_t Prepare(CudaContext* context) {
   return code == kCudaDone ? DnnCode(cudnnSetStream(context->dnn, context->stream)) : code;
 }
 
-// Makes the context's workspace larger if it has fewer than `bytes`.
+// Makes the context's workspace larger if its size is less than `bytes`.
 int32_t NeedWorkspace(CudaContext* context, size_t bytes) {
   if (bytes <= context->workspace_bytes) return kCudaDone;
   if (context->workspace != nullptr) {
-    cudaStreamSynchronize(context->stream);  // earlier work may still use the smaller workspace
+    // Convolutions that were posted before may still use the smaller workspace.
+    cudaStreamSynchronize(context->stream);
     cudaFree(context->workspace);
   }
   context->workspace = nullptr;
@@ -182,8 +184,8 @@ struct WeightGrad {
 };
 
 // Returns whether an algorithm that cuDNN offers may be tried. The offer's mathType only says which
-// math cuDNN considered; what runs is the FMA math of the convolution's descriptor. So offers for
-// tensor cores are skipped, and offers of the default math are accepted.
+// math cuDNN considered; what runs is the FMA math of the convolution's descriptor. So only an
+// offer of FMA math or of the default math may be tried; an offer for tensor cores may not.
 template <typename Direction>
 bool IsPossible(const typename Direction::Offer& offer) {
   for (const auto left_out : Direction::kLeftOut) {

@@ -42,7 +42,7 @@ int32_t Unary(CudaContext* context, const UnaryLaunch& launch) {
       return Map(context, launch, [] COHORT_DEVICE(float x) { return expf(x); });
     case Op::kLog:
       return Map(context, launch, [] COHORT_DEVICE(float x) { return logf(x); });
-    case Op::kRelu:  // Relu of a NaN is NaN
+    case Op::kRelu:  // Relu gives NaN for a NaN
       return Map(context, launch, [] COHORT_DEVICE(float x) { return x < 0 ? 0 : x; });
     case Op::kSigmoid:
       return Map(context, launch, [] COHORT_DEVICE(float x) { return 1 / (1 + expf(-x)); });
@@ -141,7 +141,7 @@ int32_t Bias(CudaContext* context, const BiasLaunch& launch) {
   float* const x = launch.x;
   return ForEach(context, launch.rows * columns, [=] COHORT_DEVICE(int64_t i) {
     const float value = x[i] + bias[i % columns];
-    x[i] = relu && value < 0 ? 0 : value;  // Relu of a NaN is NaN
+    x[i] = relu && value < 0 ? 0 : value;  // Relu gives NaN for a NaN
   });
 }
 

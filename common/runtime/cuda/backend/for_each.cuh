@@ -1,7 +1,7 @@
 #pragma once
 
-// The two forms of every loop on a device. nvcc makes a kernel of such a loop. Any other compiler
-// makes a plain loop, so tests run the same loop bodies on the processor.
+// The two forms of every loop over elements on a device. nvcc makes a kernel of such a loop. Any
+// other compiler makes a plain loop, so tests run the same loop bodies on the processor.
 //
 // A loop body is a lambda that captures by value: [=] COHORT_DEVICE(int64_t i) { ... }. The body
 // for one element must not read what the body for another element of the same loop writes.
@@ -26,10 +26,11 @@ namespace cohort {
 
 inline constexpr int kForEachThreads = 256;
 inline constexpr int64_t kForEachBlocksMax = 65536;
-// The largest number of elements that one thread reduces alone; a block of threads reduces more.
+// The largest number of elements that a single thread reduces. A block of threads reduces longer
+// rows.
 inline constexpr int64_t kReduceAloneMax = 32;
-// The smallest number of elements for which a block pays. A reduction that shares the GPU with few
-// others is split into parts of at least this length.
+// The smallest number of elements for which a whole block of threads is worthwhile. If a launch
+// computes only few reductions, each is split into parts of at least this length.
 inline constexpr int64_t kReducePartMin = 2048;
 
 template <typename Body>
@@ -80,8 +81,8 @@ void PostReduce(CudaContext* context, int64_t count, int64_t length, Value ident
       count, length, identity, load, combine, store);
 }
 
-// Returns into how many parts each of `count` reductions is split. The number depends on the sizes
-// alone, so that a result has the same bits on every GPU.
+// Returns the number of parts into which each of `count` reductions of `length` elements is split.
+// The number depends on the sizes alone, so that a result has the same bits on every GPU.
 inline int64_t ReducePartsOf(int64_t count, int64_t length) {
   const int64_t wanted = kReduceBlocks / count;
   const int64_t paying = length / kReducePartMin;
@@ -130,8 +131,8 @@ int32_t ReduceEach(CudaContext* context, int64_t count, int64_t length, Value id
 
 #else
 
-// Posts work to the stand-in for a device in tests, where the processor does the work of the
-// device.
+// Posts work to the stand-in for a device (tests/support/cuda_stand_in), with which tests do a
+// device's work on the processor.
 int32_t PostToDevice(CudaContext* context, std::function<void()> work);
 
 template <typename Body>

@@ -1,5 +1,5 @@
-// GPU loops over planes (one channel of one image each): pooling, and the frames of zeros around
-// planes.
+// GPU loops over the planes of images (one channel of one image each): pooling, and adding or
+// removing frames of zeros around planes.
 
 #include <cmath>
 
@@ -17,8 +17,8 @@ struct Positions {
   int64_t end;
 };
 
-// Returns the input positions along one axis that the window at output position `output` covers,
-// without padding.
+// Returns the input positions along one axis that the window at output position `output` covers.
+// Positions in the padding are left out.
 COHORT_DEVICE inline Positions InputsOf(const WindowAxis& axis, int64_t output) {
   const int64_t begin = output * axis.stride - axis.pad_begin;
   const int64_t end = begin + (axis.kernel - 1) * axis.dilation + 1;
@@ -36,13 +36,14 @@ COHORT_DEVICE inline Positions OutputsOf(const WindowAxis& axis, int64_t input) 
           end < axis.output ? end : axis.output};
 }
 
-// Returns whether the window at output position `output` contains input position `input`, for an
-// output position of OutputsOf.
+// Returns whether the window at output position `output` contains input position `input`. `output`
+// must be one of the positions that OutputsOf returns for `input`.
 COHORT_DEVICE inline bool Meets(const WindowAxis& axis, int64_t output, int64_t input) {
   return (input + axis.pad_begin - output * axis.stride) % axis.dilation == 0;
 }
 
-// Calls visit(input) for each input position in the window of one output, in row-major order.
+// Calls visit(input) for each input position in the window of output number `output`, in row-major
+// order.
 template <typename Visit>
 COHORT_DEVICE void ForEachInput(const Slide& slide, int64_t output, Visit visit) {
   const WindowAxis& a = slide.axes[0];
@@ -60,7 +61,8 @@ COHORT_DEVICE void ForEachInput(const Slide& slide, int64_t output, Visit visit)
   }
 }
 
-// Calls visit(output) for each output whose window contains one given input, in row-major order.
+// Calls visit(output) for each output whose window contains input position `input`, in row-major
+// order.
 template <typename Visit>
 COHORT_DEVICE void ForEachOutput(const Slide& slide, int64_t input, Visit visit) {
   const WindowAxis& a = slide.axes[0];
@@ -83,8 +85,8 @@ COHORT_DEVICE void ForEachOutput(const Slide& slide, int64_t input, Visit visit)
   }
 }
 
-// Returns the position within its plane of a window's largest element, or -1 for a window without
-// elements. The first of equal elements counts; a NaN counts as larger than any number.
+// Returns the position within the plane of a window's largest element, or -1 for a window without
+// elements. Of equal elements the first counts. A NaN counts as larger than any number.
 COHORT_DEVICE inline int64_t Largest(const Slide& slide, const float* plane, int64_t output) {
   int64_t best = -1;
   float most = 0;
@@ -124,7 +126,7 @@ int32_t MaxPoolIndices(CudaContext* context, const MaxPoolIndicesLaunch& launch)
   });
 }
 
-// Returns the sum of dy over the windows whose largest element is at position `input`.
+// Returns the sum of dy over the windows whose largest element is at input position `input`.
 COHORT_DEVICE inline double SumOfLargest(const Slide& slide, const float* dy, const int64_t* at,
                                          int64_t input) {
   double sum = 0;
@@ -143,10 +145,11 @@ int32_t MaxPoolGrad(CudaContext* context, const MaxPoolGradLaunch& launch) {
   });
 }
 
-// Returns the number of positions along one axis that average pooling counts in one window.
+// Returns the number of positions along one axis that the window at output position `output` has in
+// average pooling.
 COHORT_DEVICE inline int64_t CountOf(const WindowAxis& axis, bool count_padding, int64_t output) {
   WindowAxis counted = axis;
-  if (count_padding) {  // the average counts padding as input
+  if (count_padding) {  // elements of the padding are counted like those of the input
     counted.input += axis.pad_begin + axis.pad_end;
     counted.pad_begin = 0;
   }
@@ -155,8 +158,9 @@ COHORT_DEVICE inline int64_t CountOf(const WindowAxis& axis, bool count_padding,
   return (inputs.end - inputs.first + inputs.step - 1) / inputs.step;
 }
 
-// Returns the divisor of average pooling: the number of elements in a window, at least 1. The last
-// window may lie beyond the input; the sum of its elements is 0.
+// Returns the divisor of average pooling in one window: the number of elements in the window, at
+// least 1. The last window may lie beyond the input and have no elements; the sum of its elements
+// is 0.
 COHORT_DEVICE inline double DivisorOf(const Slide& slide, bool count_padding, int64_t output) {
   const WindowAxis& b = slide.axes[1];
   const WindowAxis& c = slide.axes[2];
@@ -182,8 +186,8 @@ int32_t AveragePool(CudaContext* context, const AveragePoolLaunch& launch) {
   });
 }
 
-// Returns the gradient of average pooling for one input: each window that contains the input passes
-// an equal share of the window's dy.
+// Returns the gradient of average pooling for one input. Each window divides its dy equally among
+// its elements, and the input sums up its shares in all windows that contain it.
 COHORT_DEVICE inline double SumOfShares(const AveragePoolLaunch& l, const float* dy,
                                         int64_t input) {
   double sum = 0;

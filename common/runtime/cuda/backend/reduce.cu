@@ -6,7 +6,8 @@ namespace cohort {
 
 namespace {
 
-// Computes each partial sum in one thread, so that neighbouring threads read neighbouring elements.
+// Computes `parts` partial sums for each of `count` sums, each partial sum in one thread.
+// Neighbouring threads read neighbouring elements.
 template <typename Store>
 int32_t SumColumns(CudaContext* context, const SumLaunch& launch, Store store) {
   const SumLaunch captured = launch;
@@ -24,7 +25,7 @@ int32_t SumColumns(CudaContext* context, const SumLaunch& launch, Store store) {
   });
 }
 
-// Computes each sum in one or more blocks of threads.
+// Computes each of `count` sums over `length` elements in one or more blocks of threads.
 template <typename Store>
 int32_t SumRows(CudaContext* context, const SumLaunch& launch, Store store) {
   const SumLaunch captured = launch;
@@ -44,7 +45,7 @@ int32_t Sum(CudaContext* context, const SumLaunch& launch) {
   };
   if (!launch.columns) return SumRows(context, launch, finish);
   if (launch.parts == 1) return SumColumns(context, launch, finish);
-  // A second launch adds up the partial sums of each column.
+  // After the partial sums of each column, a second launch adds them up.
   double* const partial = launch.partial;
   const int32_t code =
       SumColumns(context, launch, [=] COHORT_DEVICE(int64_t i, double sum) { partial[i] = sum; });

@@ -9,7 +9,7 @@ namespace cohort {
 
 namespace {
 
-// Returns the index in the tensor of element k of a line.
+// Returns the index in the tensor of element number k of line number `line`.
 COHORT_DEVICE inline int64_t PlaceInLine(const DeviceLines& lines, int64_t line, int64_t k) {
   if (lines.inner == 1) return line * lines.size + k;
   const int64_t outer = line / lines.inner;
@@ -22,13 +22,13 @@ COHORT_DEVICE inline int64_t LineOf(const DeviceLines& lines, int64_t i) {
   return i / (lines.size * lines.inner) * lines.inner + i % lines.inner;
 }
 
-// The function that takes the larger of two values, for maxima by ReduceEach. A NaN is never the
-// largest value of a line, but it makes the sums of its line NaN.
+// The function that takes the larger of two values, for maxima by ReduceEach. If a line has a NaN,
+// the result may be any value of the line or NaN; the line's sums are NaN in either case.
 struct TakeLarger {
   COHORT_DEVICE double operator()(double a, double b) const { return a > b ? a : b; }
 };
 
-// Posts a loop that finds the largest x of each line and writes it to largest[line].
+// Finds the largest x of each line and writes it to largest[line].
 int32_t FindLargest(CudaContext* context, const DeviceLines& lines, const float* x,
                     double* largest) {
   const DeviceLines captured = lines;
@@ -40,8 +40,8 @@ int32_t FindLargest(CudaContext* context, const DeviceLines& lines, const float*
       TakeLarger{}, [=] COHORT_DEVICE(int64_t line, double value) { largest[line] = value; });
 }
 
-// Posts a loop that computes one sum for each line. The element at index `at` of the tensor adds
-// term(line, at); the sum is passed to store(line, sum).
+// Computes one sum for each line. The element at index `at` of the tensor adds term(line, at); the
+// sum is passed to store(line, sum).
 template <typename Term, typename Store>
 int32_t AddUpLines(CudaContext* context, const DeviceLines& lines, Term term, Store store) {
   const DeviceLines captured = lines;
@@ -60,7 +60,7 @@ int32_t Softmax(CudaContext* context, const SoftmaxLaunch& launch) {
   float* const y = launch.y;
   double* const largest = launch.sums;
   double* const sums = launch.sums + lines.count;
-  // Subtracting the largest x keeps exp from overflowing.
+  // The largest x of each line is subtracted from the line, so that exp does not overflow.
   if (const int32_t code = FindLargest(context, lines, x, largest); code != kCudaDone) return code;
   const int32_t code = AddUpLines(
       context, lines,
@@ -101,15 +101,16 @@ int32_t SoftmaxGrad(CudaContext* context, const SoftmaxGradLaunch& launch) {
   });
 }
 
-constexpr double kLow = 1e-7;  // kKerasEpsilon of kernels/loss_support.h
+// Lower limit of probabilities, the same as kKerasEpsilon of kernels/loss_support.h.
+constexpr double kLow = 1e-7;
 constexpr double kHigh = 1 - kLow;
 
-// Clips a probability as Keras does. A NaN stays NaN.
+// Clips a probability to [kLow, kHigh], as Keras does. A NaN stays NaN.
 COHORT_DEVICE inline double Clamped(double p) { return p < kLow ? kLow : p > kHigh ? kHigh : p; }
 COHORT_DEVICE inline bool IsInside(double p) { return p >= kLow && p <= kHigh; }
 
-// Computes shifts[line] = log(sum of exp(x)) for each line. `largest` is scratch: the line's
-// largest x is subtracted first, so that exp does not overflow.
+// Computes shifts[line] = log(sum of exp(x)) for each line. The line's largest x is subtracted
+// before exp, so that exp does not overflow, and is stored in `largest`.
 int32_t FindLogSumExp(CudaContext* context, const DeviceLines& lines, const float* x,
                       double* largest, double* shifts) {
   if (const int32_t code = FindLargest(context, lines, x, largest); code != kCudaDone) return code;
@@ -121,7 +122,7 @@ int32_t FindLogSumExp(CudaContext* context, const DeviceLines& lines, const floa
       [=] COHORT_DEVICE(int64_t line, double sum) { shifts[line] = largest[line] + log(sum); });
 }
 
-// Computes the sum of x over each line.
+// Computes the sum of x over each line and writes it to sums[line].
 int32_t FindSum(CudaContext* context, const DeviceLines& lines, const float* x, double* sums) {
   return AddUpLines(
       context, lines, [=] COHORT_DEVICE(int64_t, int64_t at) { return static_cast<double>(x[at]); },
@@ -197,8 +198,8 @@ int32_t DenseGrad(CudaContext* context, const DenseLossLaunch& launch) {
   double* const weighted = launch.sums + lines.count;
   int32_t code = FindSum(context, lines, p, sums);
   if (code != kCudaDone) return code;
-  // A clipped probability has no gradient of its own, but each probability shares the gradient of
-  // the sum by which all are divided.
+  // A clipped probability has no gradient of its own. But each probability of the line also
+  // contributes to the sum by which all of them are divided, and gets the gradient of this sum.
   code = AddUpLines(
       context, lines,
       [=] COHORT_DEVICE(int64_t line, int64_t at) {

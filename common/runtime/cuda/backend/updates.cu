@@ -8,7 +8,8 @@ namespace cohort {
 
 namespace {
 
-// Starts a device loop that applies the body of an update rule to every element.
+// A function object that starts a device loop, which applies the body of an update rule to every
+// element.
 struct StartEach {
   CudaContext* context;
 
@@ -23,8 +24,8 @@ int32_t Start(CudaContext* context, const Update& update) {
   return WithBody(update, StartEach{context});
 }
 
-// Applies row-wise Adagrad: updates each row's accumulator, then every element by its row's
-// accumulator.
+// Applies row-wise Adagrad: adds the mean square of each row's gradient to the row's accumulator,
+// and then updates every element by the accumulator of its row.
 int32_t RowwiseAdagrad(CudaContext* context, const RowwiseAdagradUpdate& update) {
   const RowwiseAdagradUpdate u = update;
   const int32_t code = ReduceEach(

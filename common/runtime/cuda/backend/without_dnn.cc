@@ -5,7 +5,8 @@
 
 namespace cohort {
 
-// Any error code above kDnnErrors will do: DnnErrorWords says for each that cuDNN is missing.
+// In a build without cuDNN, every convolution fails with a code above kDnnErrors, for which
+// DnnErrorWords says that cuDNN is missing.
 namespace {
 
 int32_t Refuse(CudaContext*, const ConvLaunch&) { return kDnnErrors + 1; }

@@ -86,8 +86,8 @@ struct BatchNormGradLaunch {
   float* dx = nullptr;  // dx may be the same memory as dy
 };
 
-// Small planes inside large planes. A small plane begins at row `top` and column `left` of its
-// large plane.
+// Small planes, each inside a large plane. A small plane begins at row `top` and column `left` of
+// its large plane.
 struct FramedPlanes {
   int64_t planes = 0;
   int64_t rows = 0;  // rows of the small plane
@@ -126,8 +126,8 @@ struct MaxPoolLaunch {
   int64_t* at = nullptr;
 };
 
-// Computes the indices that ONNX's MaxPool returns, which count through the whole tensor, from
-// positions within planes.
+// Computes the indices that ONNX's MaxPool returns. Input is the position of each window's largest
+// element within its plane; an index counts through the whole tensor.
 struct MaxPoolIndicesLaunch {
   Slide slide;
   bool column_major = false;
@@ -135,8 +135,8 @@ struct MaxPoolIndicesLaunch {
   int64_t* indices = nullptr;  // `indices` may be the same memory as `at`
 };
 
-// Computes the gradient of max pooling: an element of dx is the sum of dy over the windows whose
-// largest element it was.
+// Computes the gradient of max pooling: an element of dx is the sum of dy over all windows of which
+// the element was the largest.
 struct MaxPoolGradLaunch {
   Slide slide;
   const float* dy = nullptr;
@@ -161,7 +161,7 @@ struct GlobalAveragePoolLaunch {
 };
 
 // One axis of a convolution: a WindowAxis with equal padding at both ends. `output` may be less
-// than the number of outputs that the other fields give.
+// than the number of outputs for which the padded input has room.
 struct ConvAxis {
   int64_t input = 1;
   int64_t output = 1;

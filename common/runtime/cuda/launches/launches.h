@@ -133,9 +133,9 @@ struct CudaLaunches {
   GemmLaunches gemm;
 };
 
-// Each function returns the launchers of one family. The .cu files define these functions, and
-// tests compile the same files for the processor. The last two, which call cuDNN and cuBLAS, are
-// defined elsewhere in backend/, and in tests by the stand-in for a device.
+// Each of these functions returns the launchers of one family of kernels. The .cu files define
+// these functions, and tests compile the same files for the processor. The last two, which call
+// cuDNN and cuBLAS, are defined elsewhere in backend/, and in tests by the stand-in for a device.
 BatchNormLaunches MakeBatchNormLaunches();
 DropoutLaunches MakeDropoutLaunches();
 ElementwiseLaunches MakeElementwiseLaunches();

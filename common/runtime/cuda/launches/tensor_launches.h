@@ -28,7 +28,7 @@ struct DeviceLines {
   int64_t inner = 1;
 };
 
-// Computes y[i] from x[i].
+// Computes y[i] = op(x[i]) for each i.
 struct UnaryLaunch {
   enum class Op : int32_t { kNeg, kSqrt, kExp, kLog, kRelu, kSigmoid, kTanh };
   Op op = Op::kNeg;
@@ -37,7 +37,8 @@ struct UnaryLaunch {
   float* y = nullptr;  // y may be the same memory as x
 };
 
-// Computes out[i] from one element of a and one element of b, whose indices `walk` gives for i.
+// Computes out[i] as `op` of one element of a and one element of b. For each i, `walk` gives the
+// indices of these two elements.
 struct BinaryLaunch {
   enum class Op : int32_t { kAdd, kSub, kMul, kDiv };
   Op op = Op::kAdd;
@@ -62,8 +63,8 @@ struct UnaryGradLaunch {
 // which elements are kept.
 struct DropoutLaunch {
   int64_t count = 0;
-  uint64_t key = 0;    // the key of the RandomStream
-  uint64_t first = 0;  // number in the global batch of the first element of x
+  uint64_t key = 0;    // the key of the RandomStream from which the mask is drawn
+  uint64_t first = 0;  // number of x's first element in the global batch
   uint32_t threshold = 0;
   float scale = 1;
   const float* x = nullptr;
@@ -80,9 +81,9 @@ struct MaskedScaleLaunch {
   float* y = nullptr;  // y may be the same memory as x
 };
 
-// Computes y = weight * x, a summand of a sum over replicas. Such sums have the same bits as those
-// of join_replicas.h. So multiplication and addition are separate launches: in one launch, nvcc
-// would fuse them into one operation with one rounding.
+// Computes y = weight * x, a summand of a sum over replicas. Sums on a device must have the same
+// bits as the processor's sums in join_replicas.h. So multiplication and addition are separate
+// launches: in one launch, nvcc would fuse them into one operation with one rounding.
 struct WeighLaunch {
   int64_t count = 0;
   float weight = 1;
@@ -158,7 +159,8 @@ struct SumLaunch {
   float* y = nullptr;
 };
 
-// Computes y[i] = scale * x[j], where j is the index that `walk` gives for i in its input a.
+// Repeats elements of x: y[i] = scale * x[j], where `walk` gives j for each i as the index in its
+// input a.
 struct RepeatLaunch {
   int64_t count = 0;
   BroadcastWalk walk;
@@ -198,8 +200,8 @@ struct DenseLossLaunch {
   float* out = nullptr;          // the losses, or the gradient of the predictions
 };
 
-// Computes the cross-entropies or their gradient like DenseLossLaunch, for labels instead of
-// probabilities.
+// Computes Keras's sparse categorical cross-entropies or their gradient: like DenseLossLaunch, but
+// the truth is one label for each line instead of probabilities.
 struct SparseLossLaunch {
   bool from_logits = false;
   DeviceLines lines;

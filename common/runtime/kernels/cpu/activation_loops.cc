@@ -111,7 +111,7 @@ COHORT_SIMD void ActivationLoop(ActivationOp op, const UnaryParameters& paramete
     case ActivationOp::kErf:
       return Map(x, run, [](float v) { return FastErf(v); });
     case ActivationOp::kSoftplus:
-      // Only numbers that are not positive enter exp, so nothing overflows.
+      // FastExp is called only with numbers that are not positive, so it does not overflow.
       return Map(x, run,
                  [](float v) { return (v > 0 ? v : 0.0f) + Log1pOfUnit(FastExp(-std::fabs(v))); });
     case ActivationOp::kElu:
@@ -149,7 +149,8 @@ COHORT_SIMD void ActivationSlopeLoop(ActivationOp op, const UnaryParameters& par
     case ActivationOp::kLeakyRelu:
       return MapSlope(inputs, run, [=](float v) { return v > 0 ? 1.0f : alpha; });
     case ActivationOp::kHardSigmoid: {
-      // The bounds are those of HardSigmoidFunction.
+      // The bounds between which the slope is alpha are computed as in HardSigmoidFunction::Slope
+      // (unary_functions.h).
       const float zero = static_cast<float>(-parameters.beta / parameters.alpha);
       const float one = static_cast<float>((1 - parameters.beta) / parameters.alpha);
       const float low = zero < one ? zero : one;

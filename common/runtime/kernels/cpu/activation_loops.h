@@ -1,8 +1,8 @@
 #pragma once
 
 // The processor's loops of activation functions with attributes (common/runtime/kernels/
-// unary_functions.h): float32, one pass over memory, like those of span_loops.h. An output may be
-// one of the inputs.
+// unary_functions.h): they compute float32 in one pass over memory, like the loops of span_loops.h.
+// An output may be one of the inputs.
 
 #include "common/runtime/kernels/cpu/span_loops.h"
 #include "common/runtime/kernels/unary_functions.h"
@@ -20,7 +20,7 @@ enum class ActivationOp {
   kGeluTanh
 };
 
-// The inputs of a gradient's loop.
+// The inputs of a loop that computes an activation function's gradient.
 struct SlopeInputs {
   const float* dy;
   const float* x;
@@ -28,7 +28,7 @@ struct SlopeInputs {
 
 void ActivationLoop(ActivationOp op, const UnaryParameters& parameters, const float* x,
                     const FloatRun& run);
-// Computes dy times the function's slope at x.
+// Computes the gradient of the activation function `op`: dy times the function's slope at x.
 void ActivationSlopeLoop(ActivationOp op, const UnaryParameters& parameters,
                          const SlopeInputs& inputs, const FloatRun& run);
 

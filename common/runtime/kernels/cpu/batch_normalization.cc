@@ -16,7 +16,7 @@ struct Statistics {
 };
 
 // Computes mean and variance in two passes, like the reference kernel. `variances` holds sums until
-// they are divided.
+// they are divided by the number of elements.
 Statistics OfBatch(const BatchNormShape& shape, const float* x) {
   const auto count = static_cast<double>(shape.count);
   Statistics statistics;
@@ -36,7 +36,8 @@ Statistics Given(const Tensor& mean, const Tensor& variance) {
   return {{means.begin(), means.end()}, {variances.begin(), variances.end()}};
 }
 
-// Writes the updated running mean or variance, if the output is wanted.
+// Writes output `output`, the updated running mean or variance: before * kept + now * (1 - kept).
+// Does nothing if the output is not wanted.
 void PutRunning(KernelContext& context, int output, double kept, const Tensor& before,
                 const std::function<double(size_t)>& now) {
   if (!context.output_wanted(output)) return;
@@ -67,7 +68,8 @@ bool RunBatchNorm(KernelContext& context, const BatchNormParameters& parameters)
         static_cast<float>(static_cast<double>(scale.data<float>()[c]) /
                            std::sqrt(used.variances[c] + static_cast<double>(parameters.epsilon))));
   }
-  // All statistics are computed. Each y now depends only on its own x, so y may overwrite x.
+  // All statistics have been computed, so each y depends only on the x at the same place. Therefore
+  // y may overwrite x.
   float* const y = context.OutputOver(0, 0, DType::kFloat32, x.shape()).mutable_data<float>();
   MapChannels(*shape, {used.means.data(), factors.data(), bias.data<float>()}, x.data<float>(), y);
   return true;

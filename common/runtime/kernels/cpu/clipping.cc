@@ -21,7 +21,8 @@ bool RunClipByNorm(KernelContext& context, const float& clip_norm) {
     sum += SumOfSquaresLoop(in.data<float>(), in.num_elements());
   }
   const double norm = std::sqrt(sum);
-  // In most steps of healthy training the norm is within the limit and nothing is clipped.
+  // In most steps of healthy training the norm is within the limit. The outputs then share the
+  // bytes of the inputs.
   const bool keep = norm <= clip_norm;
   // If the norm is infinite or NaN, all outputs become NaN, so a diverged step is not hidden.
   const double scale = std::isfinite(norm) ? clip_norm / std::max<double>(norm, clip_norm)

@@ -9,7 +9,8 @@ namespace {
 
 using dnnl::memory;
 
-// The dimensions of a convolution, which its forward primitive and both gradient primitives share.
+// The dimensions of a convolution. The primitives of its forward pass and of both gradients have
+// the same dimensions.
 struct Descriptions {
   memory::dims x;
   memory::dims w;
@@ -36,7 +37,8 @@ Descriptions Describe(const ConvShape& shape) {
   }
   all.bias = {channels};
   all.strides = {rows.stride, columns.stride};
-  // oneDNN's dilation counts the gaps between taps: 0 is a dense window.
+  // oneDNN's dilation counts the gaps between neighbouring taps, so a dense window has the dilation
+  // 0.
   all.dilations = {rows.dilation - 1, columns.dilation - 1};
   all.pads_begin = {rows.pad_begin, columns.pad_begin};
   all.pads_end = {rows.pad_end, columns.pad_end};
@@ -44,14 +46,15 @@ Descriptions Describe(const ConvShape& shape) {
 }
 
 constexpr auto kFloat = memory::data_type::f32;
-// Winograd's algorithm, the alternative, has larger rounding errors.
+// Convolutions are computed by oneDNN's direct algorithm, because Winograd's algorithm has larger
+// rounding errors.
 constexpr auto kDirect = dnnl::algorithm::convolution_direct;
 
-// Describes a tensor whose layout oneDNN chooses.
+// Returns a description of a tensor that leaves the choice of the layout to oneDNN.
 memory::desc Any(const memory::dims& dims) { return {dims, kFloat, memory::format_tag::any}; }
 
-// Returns attributes with which each run brings its own scratchpad, so that one primitive can run
-// on several threads.
+// Returns attributes by which every run passes a scratchpad of its own to the primitive, so that
+// one primitive can run on several threads.
 dnnl::primitive_attr OwnScratchpad() {
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
@@ -87,7 +90,8 @@ size_t Aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
 std::unique_ptr<const ConvPrimitive> ConvPrimitive::Make(ConvKind kind, const ConvShape& shape,
                                                          bool has_bias) {
   std::unique_ptr<ConvPrimitive> made(new ConvPrimitive);
-  // oneDNN throws for a convolution that it does not support, but no exception may leave this file.
+  // oneDNN throws an exception for a convolution that it does not support. The exception is caught
+  // here, because none may leave this file.
   try {
     made->Plan(kind, shape, has_bias);
   } catch (const dnnl::error&) {
@@ -126,7 +130,7 @@ void ConvPrimitive::Plan(ConvKind kind, const ConvShape& shape, bool has_bias) {
     result_ = {DNNL_ARG_DIFF_WEIGHTS, weights, backward.diff_weights_desc(), {}};
     scratchpad_ = backward.scratchpad_desc();
   }
-  // The workspace holds the tensors that need oneDNN's layouts, then oneDNN's scratchpad.
+  // The workspace holds the copies of tensors in oneDNN's layouts, then oneDNN's scratchpad.
   Place(first_, false);
   Place(second_, false);
   Place(result_, true);

@@ -43,7 +43,7 @@ class ConvPrimitive {
   absl::Status Run(const ConvOperands& operands, std::byte* workspace) const;
 
  private:
-  // A tensor of the convolution: in the caller's layout (outside) and in oneDNN's layout (inside).
+  // A tensor of the convolution: `outside` describes the caller's layout, `inside` oneDNN's layout.
   struct Operand {
     int argument = 0;
     dnnl::memory::desc outside;

@@ -19,7 +19,7 @@ namespace {
 // full batch and of a last batch, in training and in evaluation.
 constexpr size_t kPrimitivesMax = 8;
 
-// The shapes of a node's inputs; each combination needs a primitive of its own.
+// The shapes of a node's inputs. The node needs one primitive for each combination of shapes.
 using Shapes = std::vector<Shape>;
 
 // The compiled oneDNN primitives of one node, found by the shapes of the inputs. Making a primitive
@@ -40,8 +40,8 @@ class ConvPrimitives {
     const Entry made = make();
     MutexLock lock(mutex_);
     if (const Item* found = FindLocked(shapes)) return found->entry;
-    // The number of primitives is limited, because shapes that change all the time would fill
-    // memory with primitives.
+    // The number of primitives is limited: if a node's shapes change all the time, the primitives
+    // would fill the memory.
     if (items_.size() >= kPrimitivesMax) items_.clear();
     items_.push_back({shapes, made});
     return made;
@@ -52,7 +52,8 @@ class ConvPrimitives {
     Shapes shapes;
     Entry entry;
   };
-  // Searches all items in turn, since they are few.
+  // Returns the item whose shapes equal `shapes`, or null. The search compares all items in turn,
+  // since there are few.
   const Item* FindLocked(const Shapes& shapes) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     for (const Item& item : items_) {
       if (item.shapes == shapes) return &item;
@@ -77,8 +78,8 @@ struct ConvSetup {
   std::shared_ptr<OutputPool> workspaces;
 };
 
-// The kernel of a convolution or of a gradient of one, computed by oneDNN. Thread-safe: constant
-// but for the primitives, which have their own lock.
+// The kernel of a convolution or of a gradient of one, computed by oneDNN. Thread-safe: all members
+// are constant except the primitives, which have a lock of their own.
 class ConvKernel : public Kernel {
  public:
   ConvKernel(const ConvParameters& parameters, const ConvSetup& setup,

@@ -50,7 +50,7 @@ bool RunGrad(KernelContext& context, const None&) {
 
 void AddArithmetic(const CpuRegistration& registration) {
   const auto add = [&](const std::string& domain, const std::string& op,
-                       // None of the elementwise operators has attributes.
+                       // Reads no attribute, because the elementwise operators have none.
                        bool (*fast)(KernelContext&, const None&)) {
     registration.Add<None>(domain, op, CpuRegistration::ParseNothing, fast);
   };
@@ -70,8 +70,9 @@ void AddArithmetic(const CpuRegistration& registration) {
   add("cohort", "TanhGrad", RunGrad<GradOp::kTanh>);
 }
 
-// Runs Dropout in training if both outputs are wanted, as in every train step. The reference kernel
-// runs in all other cases: an unwanted mask would need memory of its own.
+// Runs Dropout in training mode if both outputs are wanted, as in every train step. In all other
+// cases the reference kernel runs. For example, a mask that is not wanted would need memory of its
+// own here.
 bool RunDropout(KernelContext& context, const DropoutParameters& parameters) {
   const Tensor x = context.input(0);
   const absl::StatusOr<DropoutMode> mode = ReadDropoutMode(context, 1);

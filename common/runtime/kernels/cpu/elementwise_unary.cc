@@ -1,4 +1,5 @@
-// Activation functions with loops of their own, and UnaryGrad for these functions.
+// Kernels of the activation functions that have a loop of their own (activation_loops.h), and of
+// UnaryGrad for the same functions.
 
 #include <optional>
 
@@ -23,7 +24,8 @@ constexpr NamedActivation kActivations[] = {{"Erf", ActivationOp::kErf},
                                             {"Gelu", ActivationOp::kGelu},
                                             {"GeluTanh", ActivationOp::kGeluTanh}};
 
-// The function of a node; `op` is absent if the function has no loop.
+// The function that a node computes, with its attributes. `op` is absent if the function has no
+// loop of its own.
 struct ActivationCall {
   std::optional<ActivationOp> op;
   UnaryParameters parameters;

@@ -19,8 +19,8 @@ struct CpuRegistration {
   const KernelRegistry& reference;
 
   const KernelDefinition& Reference(const std::string& domain, const std::string& op) const;
-  // Adds the reference kernels of all operators that the registry lacks, which take little time in
-  // training.
+  // Adds the reference kernel of each operator for which the registry has no kernel. Such operators
+  // take little time in training.
   void KeepOthers() const;
 
   // Adds a fast kernel of an operator. `fast` returns false if the reference kernel has to run
@@ -28,7 +28,8 @@ struct CpuRegistration {
   template <typename Parameters>
   void Add(const std::string& domain, const std::string& op, Parameters (*parse)(AttributeReader&),
            bool (*fast)(KernelContext&, const Parameters&)) const {
-    // A kernel that tries the fast function, then the reference kernel. Immutable; thread-safe.
+    // A kernel that calls the fast function, and then the reference kernel if the fast function has
+    // returned false. Immutable; thread-safe.
     class Fast : public Kernel {
      public:
       Fast(Parameters parameters, bool (*fast)(KernelContext&, const Parameters&),
@@ -46,8 +47,8 @@ struct CpuRegistration {
     const KernelDefinition slow = Reference(domain, op);
     const auto make = [make_slow = slow.make, parse, fast](
                           const onnx::NodeProto& node) -> absl::StatusOr<std::unique_ptr<Kernel>> {
-      // The reference kernel's factory has checked the attributes, so this second reader does not
-      // check them again.
+      // The reference kernel's factory has already checked the node's attributes, so Finish is not
+      // called on this second AttributeReader.
       ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel, make_slow(node));
       AttributeReader reader(node);
       return std::make_unique<Fast>(parse(reader), fast, std::move(kernel));

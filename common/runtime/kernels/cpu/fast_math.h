@@ -51,8 +51,8 @@ COHORT_INLINE float FastExp(float x) {
   p = p * r + 0.5f;
   p = p * r + 1.0f;
   p = p * r + 1.0f;
-  // If x is NaN, the whole part n is meaningless, but the shifts below are of unsigned numbers and
-  // so stay defined.
+  // If x is NaN, the whole part n is meaningless. The shifts below are still defined, because they
+  // shift unsigned numbers.
   const int32_t half = n >> 1;
   const float scale_a = FromBits(static_cast<int32_t>(static_cast<uint32_t>(half + 127) << 23));
   const float scale_b = FromBits(static_cast<int32_t>(static_cast<uint32_t>(n - half + 127) << 23));

@@ -55,7 +55,7 @@ bool RunMaxPoolGrad(KernelContext& context, const PoolParameters& parameters) {
     const float* const from = x.data<float>() + p * shape->window.inputs;
     const float* const grads = dy.data<float>() + p * shape->window.outputs;
     float* const plane = dx + p * shape->window.inputs;
-    // Elements that are the largest of no window have the gradient 0.
+    // An element that is the largest of no window gets the gradient 0.
     std::fill_n(plane, shape->window.inputs, 0.0f);
     if (is_of_squares) {
       squares.Gradient(from, grads, plane);
@@ -66,7 +66,8 @@ bool RunMaxPoolGrad(KernelContext& context, const PoolParameters& parameters) {
   return true;
 }
 
-// Returns the reciprocals of average pooling's divisors, by which the loops multiply.
+// Returns 1 / divisor for each window of an average pooling; the pooling loops multiply by these
+// rates instead of dividing.
 std::vector<float> AverageRates(const Window& window, const PoolParameters& parameters) {
   std::vector<float> rates;
   for (const double divisor : AverageDivisors(window, parameters.count_padding)) {
@@ -113,7 +114,7 @@ void Transpose(const TransposeShape& shape, const float* in, float* out) {
   const TransposeShape::Axis last = axes.back();
   size_t close = 0;
   while (axes[close].stride != 1) ++close;
-  std::vector<int64_t> strides(axes.size(), 1);  // strides of the result's axes
+  std::vector<int64_t> strides(axes.size(), 1);  // strides of the axes in the result
   for (size_t axis = axes.size() - 1; axis > 0; --axis) {
     strides[axis - 1] = strides[axis] * axes[axis].size;
   }

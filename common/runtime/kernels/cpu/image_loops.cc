@@ -18,15 +18,16 @@ struct TapRun {
 };
 
 COHORT_INLINE TapRun RunOf(const WindowAxis& axis, int64_t tap) {
-  const int64_t offset = tap * axis.dilation - axis.pad_begin;  // the tap's input for output 0
+  // Input position of the tap for output 0.
+  const int64_t offset = tap * axis.dilation - axis.pad_begin;
   const int64_t first = offset >= 0 ? 0 : (-offset + axis.stride - 1) / axis.stride;
   const int64_t reach = axis.input - 1 - offset;
   const int64_t last = reach < 0 ? 0 : std::min(reach / axis.stride + 1, axis.output);
   return {first, std::max(first, last), first * axis.stride + offset};
 }
 
-// Calls visit(start of the input row, TapRun along that row) for each tap of one row of outputs, if
-// the tap's input row exists.
+// For each tap of one row of outputs whose input row exists, calls visit(offset of the input row in
+// the plane, TapRun of the tap along this row).
 template <typename Visit>
 COHORT_INLINE void ForEachRowTap(const PlaneWindow& window, int64_t output_row, Visit&& visit) {
   const WindowAxis& rows = window.rows;
@@ -39,8 +40,8 @@ COHORT_INLINE void ForEachRowTap(const PlaneWindow& window, int64_t output_row, 
   }
 }
 
-// Calls body(i, i * stride) for i in [0, count). Strides 1 and 2 are constants, so that their loops
-// vectorise.
+// Calls body(i, i * stride) for i in [0, count). For the strides 1 and 2, the stride is a constant
+// in the loop, so that the loop vectorises.
 template <typename Body>
 COHORT_INLINE void Strided(int64_t count, int64_t stride, Body&& body) {
   if (stride == 1) {
@@ -55,12 +56,14 @@ COHORT_INLINE void Strided(int64_t count, int64_t stride, Body&& body) {
 }
 
 // Returns whether `value` replaces `best` as the largest element of a window. An equal value does
-// not, so the first largest element stays; a NaN always does.
+// not replace `best`, so the first of equal elements stays. A NaN always replaces `best`, so of
+// several NaNs the last one stays.
 COHORT_INLINE bool Beats(float value, float best) { return value > best || value != value; }
 
 // The loops over channels vectorise over the contiguous elements of one channel, or over the
-// channels if those are contiguous. A sum over contiguous elements has 16 partial sums (lanes),
-// added in the same order on every instruction set; the lanes are added up in double.
+// channels if those are contiguous. A sum over contiguous elements has 16 partial sums of float32,
+// and the partial sums are added up in double. So the order of additions is the same on every
+// instruction set.
 constexpr int64_t kLanes = 16;
 
 // Returns the sum of term(i) for i in [0, count).
@@ -97,8 +100,8 @@ COHORT_INLINE void SumEach(const BatchNormShape& shape, double* sums, Term term)
   }
 }
 
-// Calls body(position, center, factor, shift, rate) for each element, with the four numbers of the
-// element's channel.
+// Calls body(position, center, factor, shift, rate) for each element. The four numbers after the
+// position are those of the element's channel.
 template <typename Body>
 COHORT_INLINE void MapEach(const BatchNormShape& shape, const ChannelMap& map, const float* rates,
                            Body body) {
@@ -126,7 +129,8 @@ COHORT_INLINE void MapEach(const BatchNormShape& shape, const ChannelMap& map, c
 }  // namespace
 
 COHORT_SIMD void TurnLoop(const TurnedMatrix& matrix) {
-  // One tile of `in` and one tile of `out` together fit in the first-level cache.
+  // The matrix is transposed in square tiles of kTile rows, so small that a tile of `in` and a tile
+  // of `out` fit in the first-level cache together.
   constexpr int64_t kTile = 16;
   for (int64_t r0 = 0; r0 < matrix.rows; r0 += kTile) {
     const int64_t rows = std::min(kTile, matrix.rows - r0);
@@ -175,7 +179,7 @@ COHORT_SIMD void MaxPoolGradPlane(const PlaneWindow& window, const float* in, co
         at[o] = better ? place + static_cast<int32_t>(i) : at[o];
       });
     });
-    // Each gradient dy is added to the element that was the largest of its window.
+    // Each dy is added to dx at the largest element of its window.
     for (int64_t o = 0; o < width; ++o) {
       if (scratch.at[o] >= 0) dx[scratch.at[o]] += dy[row * width + o];
     }
@@ -234,8 +238,8 @@ COHORT_SIMD void SumChannelGradients(const BatchNormShape& shape, const float* d
 
 COHORT_SIMD void MapChannels(const BatchNormShape& shape, const ChannelMap& map, const float* x,
                              float* y) {
-  // MapEach reads one rate for each channel. The body ignores the rates, so any array with one
-  // float for each channel will do.
+  // MapEach reads one rate for each channel. The body of MapChannels ignores the rate, so any array
+  // with one float for each channel can be passed.
   const float* const no_rates = map.factors;
   MapEach(shape, map, no_rates, [=](int64_t i, float center, float factor, float shift, float) {
     y[i] = (x[i] - center) * factor + shift;

@@ -1,8 +1,8 @@
 #pragma once
 
-// Loops over the planes of images, in float32, over one plane or a few at a time. They are compiled
-// for several instruction sets (common/runtime/kernel/simd.h). Pointers do not overlap unless a
-// comment says so.
+// Loops over the planes of images, in float32. One call takes one plane or a few planes. They are
+// compiled for several instruction sets (common/runtime/kernel/simd.h). Pointers do not overlap
+// unless a comment says so.
 
 #include <cstdint>
 
@@ -23,8 +23,8 @@ struct TurnedMatrix {
 };
 void TurnLoop(const TurnedMatrix& matrix);
 
-// The sliding window over a plane of two axes. Positions are numbered in row-major order, as in
-// Window.
+// The sliding window over a plane of two axes. Positions within a plane are numbered in row-major
+// order, as in Window (window_shape.h).
 struct PlaneWindow {
   WindowAxis rows;
   WindowAxis columns;
@@ -40,18 +40,18 @@ struct RowScratch {
 };
 void MaxPoolGradPlane(const PlaneWindow& window, const float* in, const float* dy, float* dx,
                       const RowScratch& scratch);
-// Writes the sum of each window times the window's `rate`.
+// Writes for each window the sum of its elements times the window's number in `rate`.
 void AveragePoolPlane(const PlaneWindow& window, const float* in, const float* rate, float* out);
-// Adds each dy, times the `rate` of its window, to dx at all elements of that window.
+// Adds to dx, at all elements of each window, the window's dy times the window's number in `rate`.
 void AveragePoolGradPlane(const PlaneWindow& window, const float* dy, const float* rate, float* dx);
 
-// Writes the sum over each channel of [outer, channels, inner]. Contiguous elements are added in
-// float32 in 16 lanes (partial sums); the sums of contiguous elements are added in double.
+// Writes the sum of each channel of x, whose shape is [outer, channels, inner]. Contiguous elements
+// are added in float32 in 16 partial sums; all other additions are in double.
 void SumChannels(const BatchNormShape& shape, const float* x, double* sums);
 // Writes the sum of (x - center)^2 over each channel.
 void SumChannelSquares(const BatchNormShape& shape, const float* x, const float* centers,
                        double* sums);
-// The sums of dy and of dy * (x - center) over each channel.
+// Results of SumChannelGradients: for each channel, the sum of dy and the sum of dy * (x - center).
 struct GradientSums {
   double* sums;
   double* products;
@@ -59,16 +59,16 @@ struct GradientSums {
 void SumChannelGradients(const BatchNormShape& shape, const float* dy, const float* x,
                          const float* centers, const GradientSums& out);
 
-// The three numbers of each channel with which MapChannels computes y = (x - center) * factor +
-// shift. y may be the same memory as x.
+// The arrays of three numbers for each channel with which MapChannels computes y = (x - center) *
+// factor + shift. y may be the same memory as x.
 struct ChannelMap {
   const float* centers;
   const float* factors;
   const float* shifts;
 };
 void MapChannels(const BatchNormShape& shape, const ChannelMap& map, const float* x, float* y);
-// Computes dx = dy * rate + (x - center) * factor + shift with the numbers of each channel. dx may
-// be the same memory as dy.
+// Computes dx = dy * rate + (x - center) * factor + shift with each channel's own rate, center,
+// factor and shift. dx may be the same memory as dy.
 void MapChannelGradients(const BatchNormShape& shape, const ChannelMap& map, const float* rates,
                          const float* dy, const float* x, float* dx);
 

@@ -72,7 +72,7 @@ class MatMulKernel : public Kernel {
     ASSIGN_OR_RETURN(MatMulShape shape, ResolveMatMul(a.shape(), b.shape(), parameters_.flags));
     RETURN_IF_ERROR(CheckBias(context, shape));
     float* out = context.Output(0, DType::kFloat32, shape.result).mutable_data<float>();
-    // One pass over the finished product adds the bias and applies the activation.
+    // The bias and the activation are applied in one pass over the finished product.
     MultiplyStack(a, b, shape, out);
     if (parameters_.has_bias) {
       const int64_t rows = shape.n == 0 ? 0 : shape.result.num_elements() / shape.n;
@@ -95,7 +95,8 @@ class MatMulKernel : public Kernel {
     const float* data_a = a.data<float>();
     const float* data_b = b.data<float>();
     if (shape.result.num_elements() == 0) return;
-    // All products share `b`, so the matrices of `a` count as one tall matrix.
+    // Every matrix of `a` is multiplied by the same matrix `b`, so the matrices of `a` count as one
+    // tall matrix.
     if (b.shape().rank() <= 2 && a.shape().rank() > 2) {
       shape.m = shape.result.num_elements() / shape.n;
       return Multiply({data_a, data_b, out, 1, 0}, shape, parameters_.flags, threads_);
@@ -113,7 +114,7 @@ class MatMulKernel : public Kernel {
 
   const MatMulParameters parameters_;
   const int threads_;
-  // The reference kernel of MatMul; null for the fused operator, which has float32 only.
+  // The reference kernel of MatMul; null for MatMulBias, which has float32 only.
   const std::unique_ptr<Kernel> reference_;
 };
 

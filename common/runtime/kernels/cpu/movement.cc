@@ -30,7 +30,8 @@ Shape GatheredRows(const Shape& table, const Shape& indices) {
   return Shape(absl::MakeConstSpan(dims));
 }
 
-// Gathers rows along axis 0. Returns false if an index is negative or out of range.
+// Gathers rows of `table` along axis 0. Returns false, without allocating an output, if an index is
+// negative or out of range.
 template <typename Index>
 bool GatherBy(KernelContext& context, const Tensor& table, const Tensor& indices) {
   const AxisView view = ViewAroundAxis(table.shape(), 0);
@@ -44,7 +45,7 @@ bool GatherBy(KernelContext& context, const Tensor& table, const Tensor& indices
 bool RunGather(KernelContext& context, const AxisOf& parameters) {
   const Tensor table = context.input(0);
   const Tensor indices = context.input(1);
-  // Along an axis other than 0, the elements of one index are not one run of bytes, so the
+  // Along an axis other than 0, the elements that one index selects are not contiguous, so the
   // reference kernel runs.
   if (parameters.axis != 0 || table.shape().rank() < 1) return false;
   if (indices.dtype() == DType::kInt32) return GatherBy<int32_t>(context, table, indices);
@@ -77,8 +78,8 @@ bool RunGatherGrad(KernelContext& context, const AxisOf& parameters) {
   return false;
 }
 
-// Returns the shape of the inputs from `first` on, concatenated along the axis; nothing if their
-// shapes do not fit together.
+// Returns the shape of the inputs from number `first` on, concatenated along the axis. Returns
+// nothing if the inputs' shapes do not fit together.
 absl::optional<Shape> JoinedShape(const KernelContext& context, int first, int64_t axis) {
   const Tensor model = context.input(first);
   const absl::StatusOr<int> normal = NormalAxis(axis, model.shape().rank());
@@ -125,7 +126,7 @@ bool RunConcatGrad(KernelContext& context, const AxisOf& parameters) {
   for (int i = 1; i < context.num_inputs(); ++i) {
     const Shape part = context.input(i).shape();
     const size_t bytes = ColumnBytes(part, parameters.axis, dy.dtype());
-    // Input 0 is dy, so output i - 1 belongs to input i.
+    // ConcatGrad's input 0 is dy, so output i - 1 is the gradient of input i.
     const bool wanted = context.output_wanted(i - 1);
     columns.push_back(
         {wanted ? context.Output(i - 1, dy.dtype(), part).mutable_raw() : nullptr, bytes});

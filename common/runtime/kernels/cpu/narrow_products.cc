@@ -12,8 +12,8 @@ namespace {
 
 constexpr int64_t kLanes = 16;
 
-// The number of rows of `a` that one pass over the sums adds, so that the sums are read and written
-// less often.
+// The number of rows of `a` that are added in one pass over the sums. More rows in one pass mean
+// that the sums are read and written less often.
 constexpr int64_t kRowsAtOnce = 4;
 
 // Returns a copy of a [depth, columns] matrix in which each column is contiguous.
@@ -26,8 +26,8 @@ std::vector<float> ColumnsOf(const float* matrix, int64_t depth, int64_t columns
   return pieces;
 }
 
-// Returns the dot product of a and b. The products are added in 16 lanes (partial sums) and the
-// lanes are then added up, so the order is the same on every instruction set.
+// Returns the dot product of a and b. The products are added in 16 partial sums, which are then
+// added up, so the order of additions is the same on every instruction set.
 COHORT_INLINE float Dot(const float* a, const float* b, int64_t count) {
   float lanes[kLanes] = {};
   int64_t i = 0;
@@ -40,7 +40,7 @@ COHORT_INLINE float Dot(const float* a, const float* b, int64_t count) {
   return sum;
 }
 
-// Adds the rows of `a`, each times its weight, to the sums: sums += weights[0] * row 0 + ... +
+// Adds four rows of `a`, each times its weight, to `sums`: sums += weights[0] * row 0 + ... +
 // weights[3] * row 3. Each row has `count` elements.
 COHORT_INLINE void AddRows(const float* a, const float* weights, float* sums, int64_t count) {
   const float w0 = weights[0], w1 = weights[1], w2 = weights[2], w3 = weights[3];
@@ -72,8 +72,8 @@ COHORT_SIMD void NarrowLoop(const NarrowProduct& product) {
 }
 
 COHORT_SIMD void NarrowLoopOfTransposed(const NarrowProduct& product) {
-  // The sums of one column of the result lie side by side, so that AddRows vectorises; the last
-  // loop transposes the sums into `out`.
+  // The sums of one column of the result are contiguous, so that AddRows vectorises; the last loop
+  // transposes the sums into `out`.
   std::vector<float> sums(static_cast<size_t>(product.rows * product.columns), 0);
   const float* row = product.a;
   int64_t i = 0;
@@ -86,7 +86,7 @@ COHORT_SIMD void NarrowLoopOfTransposed(const NarrowProduct& product) {
       AddRows(row, weights, sums.data() + column * product.rows, product.rows);
     }
   }
-  // Adds the last rows, which are fewer than kRowsAtOnce.
+  // Adds the remaining rows of `a` one by one; there are fewer than kRowsAtOnce.
   for (; i < product.depth; ++i, row += product.rows) {
     for (int64_t column = 0; column < product.columns; ++column) {
       AddRow(row, product.b[i * product.columns + column], sums.data() + column * product.rows,

@@ -1,9 +1,10 @@
 #pragma once
 
-// Matrix products with at most kNarrowMax columns. A library's kernel computes as many columns at
-// once as a register has floats, and would use only a part of each register for so few columns. The
-// two loops read the large matrix once, in order. They are compiled for several instruction sets
-// (common/runtime/kernel/simd.h) and add in the same order on all of them.
+// Matrix products with at most kNarrowMax columns. The kernel of a library such as oneDNN computes
+// as many columns at once as a register has floats; with so few columns it would use only a part of
+// each register. The two loops of this header read the large matrix once, in order. They are
+// compiled for several instruction sets (common/runtime/kernel/simd.h) and add in the same order on
+// all of them.
 
 #include <cstdint>
 
@@ -23,9 +24,9 @@ struct NarrowProduct {
   int64_t columns;
 };
 
-// Multiplies b by `a`, which is [rows, depth].
+// Computes out = a * b for a matrix `a` of shape [rows, depth].
 void NarrowLoop(const NarrowProduct& product);
-// Multiplies b by the transpose of `a`, which is [depth, rows].
+// Computes out = (transpose of a) * b for a matrix `a` of shape [depth, rows].
 void NarrowLoopOfTransposed(const NarrowProduct& product);
 
 }  // namespace cohort

@@ -14,8 +14,8 @@ bool IsOfPairs(const WindowAxis& axis) {
 }
 
 // Returns `then` if `value` beats `best` as the largest element, else `otherwise`. An equal value
-// does not beat, so the first largest element stays; a NaN always beats. The choice has two steps,
-// which compilers turn into vector code without branches.
+// does not beat `best`, so the first of equal elements stays; a NaN always beats `best`. The choice
+// has two steps, which compilers turn into vector code without branches.
 COHORT_INLINE float IfBeats(float value, float best, float then, float otherwise) {
   const float of_larger = value > best ? then : otherwise;
   return value != value ? then : of_larger;
@@ -30,8 +30,8 @@ COHORT_SIMD void LargestOfPairs(const float* in, int64_t count, float* largest) 
   for (int64_t i = 0; i + 1 < count; ++i) largest[i] = LargerOf(in[i + 1], in[i]);
 }
 
-// Writes the largest element of each square: the larger of two pairs, one from the square's upper
-// row and one from its lower row. Squares begin at even columns.
+// Writes the largest element of each square: the larger of two numbers, which are the largest
+// element of the square's upper row and that of its lower row. Squares begin at even columns.
 COHORT_SIMD void LargestOfRows(const float* above, const float* below, int64_t count, float* out) {
   COHORT_IVDEP
   for (int64_t o = 0; o < count; ++o) out[o] = LargerOf(below[2 * o], above[2 * o]);
@@ -53,7 +53,8 @@ COHORT_SIMD void ChooseRows(const float* in, int64_t width, int64_t count, const
 
 // Assigns the gradient of each row of a square to the row's left or right element, whichever is
 // larger. An element is in at most one square, so at most one of the summands for an element is not
-// zero. The plane's first element is a left one; its last element is a right one or in no square.
+// zero. The plane's first element is the left one of its square; the plane's last element is the
+// right one of its square or in no square.
 COHORT_SIMD void ChooseColumns(const float* in, int64_t width, int64_t count, const float* upper,
                                const float* lower, float* dx) {
   const float* const lower_before = lower - width;

@@ -14,14 +14,15 @@ namespace cohort {
 
 bool IsOfSquares(const PlaneWindow& window);
 
-// The counterpart of MaxPoolPlane and MaxPoolGradPlane for a window of two by two elements. An
-// object is made for one window and reuses its scratch memory from plane to plane. Not thread-safe.
+// Max pooling and its gradient for windows of two by two elements; it replaces MaxPoolPlane and
+// MaxPoolGradPlane (image_loops.h). An object is made for one window and reuses its scratch memory
+// from plane to plane. Not thread-safe.
 class SquarePool {
  public:
   explicit SquarePool(const PlaneWindow& window);
 
   void Max(const float* in, float* out);
-  // Writes dx in the rows of the plane that squares cover; other rows stay untouched.
+  // Writes dx in all rows of the plane in which a square lies; other rows stay untouched.
   void Gradient(const float* in, const float* dy, float* dx);
 
  private:

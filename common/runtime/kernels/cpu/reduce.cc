@@ -18,8 +18,8 @@ void AddUp(const Tensor& input, const Shape& kept, float* out) {
   const BroadcastAxis run = axes.back();
   const float* data = input.data<float>();
   ForEachRun(axes, [&](int64_t to, int64_t from, int64_t) {
-    // If the sums have a stride of 1, neighbouring elements belong to different sums; with a stride
-    // of 0, the whole run belongs to one sum.
+    // If the stride in `kept` is 1, neighbouring elements of the run belong to different sums. If
+    // it is 0, the whole run belongs to one sum.
     if (run.stride_a == 1) {
       AccumulateLoop(data + from, {out + to, run.size});
     } else {
@@ -54,7 +54,8 @@ bool RunReduceToShapeOf(KernelContext& context, const None&) {
   const Tensor grad = context.input(0);
   const Shape like = context.input(1).shape();
   if (!IsFloat32(grad)) return false;
-  // With equal shapes nothing was broadcast, so there is nothing to add up.
+  // If the gradient already has the wanted shape, nothing is added up: the output shares the
+  // gradient's bytes.
   if (grad.shape() == like) {
     context.Forward(0, grad);
     return true;

@@ -22,8 +22,8 @@ void CpuRegistration::KeepOthers() const {
 
 void RegisterCpuKernels(KernelRegistry& registry, int threads) {
   COHORT_CHECK(threads >= 1, "at least one thread computes");
-  // The registry from which fast kernels take their reference kernels; it is needed only during
-  // registration.
+  // The registry with the reference kernels, to which fast kernels fall back; it is needed only
+  // during registration.
   KernelRegistry reference;
   RegisterReferenceKernels(reference);
   const CpuRegistration registration = {registry, reference};

@@ -10,8 +10,8 @@ namespace cohort {
 
 namespace {
 
-// The number of rows of which one column is copied before the next column's turn. A few cache lines
-// of each column stay in the cache, and each column is read in order.
+// The number of rows for which one column is copied before the next column is copied for the same
+// rows. A few cache lines of each column stay in the cache, and each column is read in order.
 constexpr int64_t kRowsAtOnce = 8;
 
 // Gathers rows whose length is known at compile time. Rows of embeddings are short, and a call of
@@ -50,13 +50,13 @@ COHORT_INLINE void GatherAny(const RowBlock& table, absl::Span<const Index> indi
 template <typename Index>
 COHORT_INLINE bool AreAllBelow(absl::Span<const Index> indices, int64_t size) {
   using Unsigned = std::make_unsigned_t<Index>;
-  Unsigned largest = 0;  // as unsigned numbers, negative indices are larger than any size
+  Unsigned largest = 0;  // negative indices become unsigned numbers that are larger than any size
   for (const Index index : indices) largest = std::max(largest, static_cast<Unsigned>(index));
   return indices.empty() || static_cast<uint64_t>(largest) < static_cast<uint64_t>(size);
 }
 
-// Adds each row to its sum, in double and in the order of the indices, so the result does not
-// depend on the instruction set.
+// Adds each row to the sum that the row's index selects, in double and in the order of the indices,
+// so the result does not depend on the instruction set.
 template <typename Index>
 COHORT_INLINE void AddEach(const FloatRows& rows, absl::Span<const Index> indices, double* sums) {
   const float* row = rows.data;
@@ -81,8 +81,8 @@ COHORT_INLINE void CopyFixed(const std::byte* in, std::byte* out, int64_t rows, 
   }
 }
 
-// Copies rows between memory areas with different distances from row to row; common lengths have
-// loops of their own.
+// Copies rows between memory areas with different distances from row to row; the common row lengths
+// have loops of their own.
 COHORT_INLINE void CopyStrided(const std::byte* in, std::byte* out, int64_t rows, size_t bytes,
                                Strided step) {
   switch (bytes) {
@@ -160,7 +160,7 @@ COHORT_SIMD void SplitColumns(const std::byte* in, int64_t rows, absl::Span<cons
     const int64_t count = std::min(kRowsAtOnce, rows - first);
     const std::byte* from = in + static_cast<size_t>(first) * whole;
     for (const Column& column : columns) {
-      // The bytes of an unwanted column are skipped.
+      // An unwanted column is not copied; its bytes in each row are skipped.
       if (column.data != nullptr) {
         CopyStrided(from, column.data + static_cast<size_t>(first) * column.row_bytes, count,
                     column.row_bytes, {whole, column.row_bytes});

@@ -20,7 +20,8 @@ struct RowBlock {
 bool AreInside(absl::Span<const int32_t> indices, int64_t size);
 bool AreInside(absl::Span<const int64_t> indices, int64_t size);
 
-// Copies the table's row of each index to `out`, one after another.
+// Copies for each index the row of the table with this number; the copies lie in `out` one after
+// another.
 void GatherRows(const RowBlock& table, absl::Span<const int32_t> indices, std::byte* out);
 void GatherRows(const RowBlock& table, absl::Span<const int64_t> indices, std::byte* out);
 
@@ -29,20 +30,20 @@ struct FloatRows {
   const float* data;
   size_t width;
 };
-// Adds row i to the row of `sums` with number indices[i], in the order of i. The rows of `sums`
-// have the same width.
+// Adds row i of `rows` to row number indices[i] of `sums`, in ascending order of i. Rows of `sums`
+// have the width of `rows`.
 void AddToRows(const FloatRows& rows, absl::Span<const int32_t> indices, double* sums);
 void AddToRows(const FloatRows& rows, absl::Span<const int64_t> indices, double* sums);
 void RoundLoop(absl::Span<const double> sums, float* out);
 
-// A column of a matrix whose rows are cut into parts: the column holds one part of every row, one
-// after another.
+// A column of a matrix whose rows are cut into parts: a column holds the parts of all rows at one
+// position in the row, one after another.
 struct ConstColumn {
   const std::byte* data;
   size_t row_bytes;
 };
 struct Column {
-  std::byte* data;  // the column's parts; null: this column is not wanted
+  std::byte* data;  // memory for the column's parts; null: the column is not wanted
   size_t row_bytes;
 };
 // Joins columns: each row of `out` consists of one part from every column.

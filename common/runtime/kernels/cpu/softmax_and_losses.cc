@@ -83,7 +83,7 @@ double DenseLoss(const float* truth, const Predictions& line, bool from_logits) 
   }
   const double sum = SumOf(line);
   // If a prediction is NaN, the loss is NaN. The loop below could miss the NaN, because it skips
-  // classes whose truth is 0.
+  // classes whose true probability is 0.
   if (std::isnan(sum)) return sum;
   for (size_t i = 0; i < line.classes; ++i) {
     if (truth[i] == 0) continue;
@@ -144,8 +144,8 @@ void SparseGrad(int64_t label, const Predictions& line, bool from_logits, double
   }
 }
 
-// The predictions seen as lines along the last axis. `fast` is false if the predictions are not
-// float32 or their class axis is not the last.
+// The predictions seen as lines, one for each example, along the last axis. `fast` is false if the
+// predictions are not float32 or their class axis is not the last.
 struct LossLines {
   bool fast = false;
   size_t classes = 0;
@@ -157,7 +157,7 @@ LossLines LinesOf(const Tensor& prediction, int64_t axis) {
   const int rank = prediction.shape().rank();
   if (!IsFloat32(prediction) || rank < 1 || (axis != -1 && axis != rank - 1)) return lines;
   lines.classes = static_cast<size_t>(prediction.shape().dim(rank - 1));
-  // There is one loss for each line.
+  // Each line of predictions has one loss.
   lines.loss = WithoutAxis(prediction.shape(), rank - 1);
   lines.fast = lines.classes > 0;
   return lines;

@@ -46,9 +46,9 @@ COHORT_INLINE void Map1(const float* x, const FloatRun& run, Function function) 
 // Returns Relu of x. The comparison is written so that a NaN stays NaN.
 COHORT_INLINE float Rectified(float x) { return x < 0 ? 0.0f : x; }
 
-// The number of lanes, the partial results of a reduction along a line. The compiler may not
-// reorder sums of floats by itself; with a fixed number of lanes the order is the same on every
-// instruction set.
+// The number of partial results (lanes) of a reduction along a line. The compiler may not reorder
+// sums of floats by itself. With a fixed number of partial results, the loop vectorises and the
+// order is the same on every instruction set.
 constexpr int64_t kLanes = 16;
 
 // Returns the reduction of term(i) for i in [0, count) by `combine`.
@@ -112,7 +112,7 @@ COHORT_SIMD void UnaryLoop(UnaryOp op, const float* x, const FloatRun& run) {
 }
 
 COHORT_SIMD void GradLoop(GradOp op, const float* dy, const float* y, const FloatRun& run) {
-  // dy and y both have one element for each output element.
+  // dy and y have as many elements as the output, so nothing is repeated.
   const FloatOperand gradient = {dy, 1};
   const FloatOperand result = {y, 1};
   switch (op) {
@@ -166,7 +166,7 @@ COHORT_SIMD float SumLoop(const float* in, int64_t count) {
 }
 
 COHORT_SIMD double SumOfSquaresLoop(const float* in, int64_t count) {
-  // The lanes (partial sums) are double, in which the square of no float overflows.
+  // The partial sums are double, in which the square of no float overflows.
   double lanes[kLanes] = {};
   int64_t i = 0;
   for (; i + kLanes <= count; i += kLanes) {
@@ -214,7 +214,7 @@ COHORT_SIMD void LogSoftmaxLines(const float* x, const Lines& lines) {
     const float largest = Largest(in, size);
     const float sum = ReduceLanes(
         size, 0.0f, [in, largest](int64_t i) { return FastExp(in[i] - largest); }, Add);
-    // The exponentials of LogSoftmax are not stored: only their sum is needed.
+    // LogSoftmax needs only the sum of the exponentials, so the exponentials are not stored.
     const float logarithm = std::log(sum);
     COHORT_IVDEP
     for (int64_t i = 0; i < size; ++i) out[i] = in[i] - largest - logarithm;

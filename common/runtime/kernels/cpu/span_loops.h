@@ -1,8 +1,8 @@
 #pragma once
 
-// The processor's memory-bound loops: float32, one pass over memory, compiled for several
-// instruction sets (common/runtime/kernel/simd.h). An output may be one of the inputs; otherwise
-// pointers do not overlap.
+// The processor's loops whose speed memory limits: they compute float32 in one pass over memory,
+// and are compiled for several instruction sets (common/runtime/kernel/simd.h). An output may be
+// one of the inputs; otherwise pointers do not overlap.
 
 #include <cstdint>
 
@@ -33,11 +33,11 @@ void GradLoop(GradOp op, const float* dy, const float* y, const FloatRun& run);
 void ScaleLoop(float scale, const FloatOperand& in, const FloatRun& run);
 // Computes out += in.
 void AccumulateLoop(const float* in, const FloatRun& run);
-// Returns the sum of `count` numbers. They are added in 16 lanes (partial sums) and the lanes are
-// then added up, so the order is the same on every instruction set.
+// Returns the sum of `count` numbers. They are added in 16 partial sums, which are then added up,
+// so the order of additions is the same on every instruction set.
 float SumLoop(const float* in, int64_t count);
-// Returns the sum of squares, added in 16 lanes (partial sums) of double, so that no square
-// overflows.
+// Returns the sum of the squares of `count` numbers. They are added in 16 partial sums of double,
+// so that no square overflows.
 double SumOfSquaresLoop(const float* in, int64_t count);
 // Computes out = min(max(in, -limit), limit); a NaN stays NaN.
 void ClipLoop(float limit, const float* in, const FloatRun& run);
@@ -51,8 +51,9 @@ struct MatrixRows {
 enum class Activation { kNone, kRelu };
 void BiasLoop(const MatrixRows& matrix, const float* bias, Activation activation);
 
-// Lines along the last axis, each contiguous. The loops below compute softmax, its logarithm, and
-// the gradients of both from dy and the result y.
+// Lines of a tensor along its last axis, so each line is contiguous. The four loops below compute
+// softmax, its logarithm, and the gradients of both; the gradients are computed from dy and the
+// forward result y.
 struct Lines {
   float* out;
   int64_t count;

@@ -9,7 +9,8 @@ ChannelView ViewOf(const BatchNormShape& shape) {
   return {shape.outer, shape.channels, shape.inner};
 }
 
-// Allocates one double for each channel. The caller may drop the memory once its work is posted.
+// Allocates a tensor of one double for each channel. The caller may drop the tensor as soon as all
+// work that uses it has been posted.
 Tensor NewNumbers(KernelContext& context, const BatchNormShape& shape) {
   return context.stream().NewTensor(DType::kFloat64, Shape{shape.channels});
 }
@@ -36,7 +37,8 @@ Statistics Given(KernelContext& context, const BatchNormShape& shape, const Tens
   return made;
 }
 
-// Posts the update of the running mean or variance, if the output is wanted.
+// Posts the computation of output `output`, the updated running mean or variance. Does nothing if
+// the output is not wanted.
 void PutRunning(KernelContext& context, int output, float kept, const Tensor& before,
                 const Tensor& now) {
   if (!context.output_wanted(output)) return;
@@ -58,8 +60,8 @@ absl::Status RunBatchNorm(KernelContext& context, const BatchNormParameters& par
   PutRunning(context, 1, parameters.momentum, mean, used.means);
   PutRunning(context, 2, parameters.momentum, variance, used.variances);
   if (!context.output_wanted(0)) return absl::OkStatus();
-  // The work posted before computes all statistics. Each y now depends only on its own x, so y may
-  // overwrite x.
+  // Work that was posted before computes all statistics from x, so each y depends only on the x at
+  // the same place. Therefore y may overwrite x.
   Tensor& y = context.OutputOver(0, 0, DType::kFloat32, x.shape());
   context.stream().Launch(
       &CudaLaunches::batch_norm, &BatchNormLaunches::normalize,

@@ -33,7 +33,7 @@ absl::Status CheckSizes(const ConvShape& shape, const Plan& plan) {
 }
 
 absl::StatusOr<Plan> PlanOf(const ConvShape& shape) {
-  if (shape.window.axes.size() != 2) {  // possible, since a declared rank may be wrong
+  if (shape.window.axes.size() != 2) {  // occurs if the graph declares a wrong rank for x
     return absl::InvalidArgumentError(absl::StrCat("a GPU's convolution has 2 axes, not ",
                                                    shape.window.axes.size(), "; use cpu devices"));
   }
@@ -47,7 +47,8 @@ absl::StatusOr<Plan> PlanOf(const ConvShape& shape) {
   plan.launch = {shape.batch,   shape.groups, shape.inputs,
                  shape.outputs, along(rows),  along(columns)};
   ConvLaunch& launch = plan.launch;
-  // Padding both ends of an axis by pad_begin is right if the number of outputs stays the same.
+  // cuDNN pads both ends of an axis by pad_begin. This is right as long as the number of outputs
+  // stays the same.
   plan.is_framed =
       OutputsOf(launch.rows) != rows.output || OutputsOf(launch.columns) != columns.output;
   plan.framed = {shape.batch * shape.groups * shape.inputs,
@@ -73,7 +74,7 @@ Tensor NewFrame(CudaStream& stream, const FramedPlanes& framed) {
                           Shape{framed.planes, framed.large_rows, framed.large_columns});
 }
 
-// Returns x, put into a frame of zeros if the library needs one.
+// Returns x inside a frame of zeros if cuDNN needs one (plan.is_framed), else x itself.
 Tensor Framed(CudaStream& stream, const Plan& plan, const Tensor& x) {
   if (!plan.is_framed) return x;
   Tensor frame = NewFrame(stream, plan.framed);
@@ -82,7 +83,7 @@ Tensor Framed(CudaStream& stream, const Plan& plan, const Tensor& x) {
   return frame;
 }
 
-// Returns whether an operand or the result is empty. A convolution then adds up no products.
+// Returns whether an operand or the result is empty. The convolution then adds up no products.
 bool IsEmpty(const ConvShape& shape, const Tensor& a, const Tensor& b) {
   return a.num_elements() == 0 || b.num_elements() == 0 || shape.y.num_elements() == 0;
 }
@@ -96,8 +97,8 @@ absl::Status RunConv(KernelContext& context, const ConvParameters& parameters) {
   RETURN_IF_ERROR(CheckConvBias(w, bias));
   ASSIGN_OR_RETURN(Plan plan, PlanOf(shape));
   const bool is_empty = IsEmpty(shape, x, w);
-  // A convolution without input elements is supported only without a bias, because its result is
-  // filled with zeros.
+  // The result of a convolution that adds up no products is filled with zeros, which would be wrong
+  // with a bias.
   if (is_empty && bias.has_value() && shape.y.num_elements() > 0) {
     return absl::InvalidArgumentError("a GPU's convolution of nothing has no bias");
   }
@@ -129,7 +130,8 @@ absl::Status RunConvInputGrad(KernelContext& context, const ConvParameters& para
     stream.FillZeros(dx);
     return absl::OkStatus();
   }
-  // The library computes the gradient of x with its frame; the frame is cut off afterwards.
+  // If x has a frame of zeros, cuDNN computes the gradient of the framed x, and the frame is cut
+  // off afterwards.
   Tensor frame = plan.is_framed ? NewFrame(stream, plan.framed) : dx;
   plan.launch.first = OnDevice<float>(dy);
   plan.launch.second = OnDevice<float>(w);
@@ -162,7 +164,8 @@ absl::Status RunConvWeightGrad(KernelContext& context, const ConvParameters& par
   return absl::OkStatus();
 }
 
-// Restricts a kernel to images of two axes; all other images stay on the processor.
+// Restricts a kernel to inputs of rank 4, which are images of two axes. All other images stay on
+// the processor.
 KernelDefinition OfPlanes(KernelDefinition definition) {
   definition.rank = 4;
   return definition;
@@ -172,7 +175,7 @@ KernelDefinition OfPlanes(KernelDefinition definition) {
 
 void RegisterCudaConvolution(KernelRegistry& registry) {
   registry.Add("", "Conv", OfPlanes(DeviceKernel({2, 3, {kFloat32}}, {}, ParseConv, RunConv)));
-  // A gradient kernel uses only the shape of its last input.
+  // The last input of a gradient kernel is read only for its shape.
   const std::vector<InputPlace> places = {InputPlace::kDevice, InputPlace::kDevice,
                                           InputPlace::kEither};
   const Signature signature = {3, 3, {kFloat32, kFloat32, kAnyType}};

@@ -1,6 +1,7 @@
 // Kernels that compute nothing: copies between host memory and the device's memory, and the
 // operators of shape_kernels.h for tensors of a device. The operators of shape_kernels.h share a
-// device's bytes or only read a shape. They take all types, because they look at no element.
+// device's bytes or only read a shape. All these kernels take all element types, because they do
+// not look at the elements.
 
 #include "common/runtime/kernels/cuda/cuda_kernel.h"
 #include "common/runtime/kernels/shape_kernels.h"
@@ -12,8 +13,8 @@ namespace cohort {
 namespace {
 
 // Copies a tensor to the device, or uses the tensor's memory in place if the device reaches it. The
-// input stays unchanged until the end of the run (compile_program.cc), so a variable whose home is
-// the device can be read in place.
+// input stays unchanged until the end of the run (compile_program.cc), so a variable that is kept
+// in the device's memory can be read in place.
 absl::Status RunToDevice(KernelContext& context) {
   const Tensor host = context.input(0);
   if (host.num_bytes() > 0 && context.stream().Reaches(host.raw())) {
@@ -49,7 +50,8 @@ absl::Status RunZerosLike(KernelContext& context) {
 void AddShapes(KernelRegistry& registry) {
   KernelRegistry shared;
   RegisterShapeKernels(shared);
-  // Adds an operator whose nodes run on the device only if their first input is there.
+  // Adds an operator of shape_kernels.h. A node of the operator runs on the device only if the
+  // node's first input is on the device.
   const auto follow = [&](const char* domain, const char* op, InputPlace shape) {
     KernelDefinition definition = *shared.Find(domain, op);
     definition.places = {InputPlace::kDevice, shape};

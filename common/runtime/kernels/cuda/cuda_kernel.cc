@@ -16,8 +16,8 @@ absl::StatusOr<BroadcastWalk> MakeWalk(const std::vector<BroadcastAxis>& axes) {
     return absl::InvalidArgumentError(
         absl::StrCat("a device walks ", kWalkAxesMax, " axes at most, not ", axes.size()));
   }
-  // BroadcastWalk has a fixed number of axes, because it is copied to the device as an argument of
-  // a kernel.
+  // A BroadcastWalk has a limited number of axes, because it is copied to the device as an argument
+  // of a kernel.
   BroadcastWalk walk;
   for (const BroadcastAxis& axis : axes) {
     walk.size[walk.axes] = axis.size;

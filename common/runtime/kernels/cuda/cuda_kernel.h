@@ -1,10 +1,10 @@
 #pragma once
 
-// Helpers that the kernels of a device share. A kernel computes float32; labels, indices and masks
-// may have other types. A node of any other type runs on the processor, and so does a node for
-// which the kernel's factory returns UNIMPLEMENTED. A kernel posts its work to the stream of its
-// replica and returns. The stream keeps the device's failures, and the runner reads them from the
-// stream. No code in this folder touches a device's memory.
+// Helpers that the kernels of a CUDA device share. A kernel computes in float32; labels, indices
+// and masks may have other types. A node of any other type runs on the processor, and so does a
+// node for which the kernel's factory returns UNIMPLEMENTED. A kernel posts its work to the stream
+// of its replica and returns. The stream keeps the device's failures, and the runner reads them
+// from the stream. No code in this folder touches a device's memory.
 
 #include <string>
 #include <utility>
@@ -50,7 +50,7 @@ KernelDefinition DeviceKernel(Signature signature, std::vector<InputPlace> place
 // kWalkAxesMax axes.
 absl::StatusOr<BroadcastWalk> MakeWalk(const std::vector<BroadcastAxis>& axes);
 
-// Registration functions, one for each file of kernels.
+// Each of these functions registers the kernels of one file of this folder.
 void RegisterCudaBatchNormalization(KernelRegistry& registry);
 void RegisterCudaConvolution(KernelRegistry& registry);
 void RegisterCudaCopies(KernelRegistry& registry);

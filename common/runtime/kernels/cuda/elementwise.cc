@@ -73,14 +73,13 @@ absl::Status RunDropout(KernelContext& context, const DropoutParameters& paramet
   const Tensor x = context.input(0);
   ASSIGN_OR_RETURN(const DropoutMode mode, ReadDropoutMode(context, 1));
   RETURN_IF_ERROR(RequireType(x, DType::kFloat32));
-  DropoutLaunch launch;  // a threshold of 0, the default, keeps all elements
+  DropoutLaunch launch;  // the default threshold of 0 keeps all elements
   launch.count = x.num_elements();
   if (context.output_wanted(1)) {
     launch.mask = OnDevice<bool>(context.Output(1, DType::kBool, x.shape()));
   }
   if (mode.training) {
-    // The device draws the same random bits as the processor: the mask does not depend on where it
-    // is computed.
+    // The device draws the same random bits as the processor, so both compute the same mask.
     launch.key = DropoutStream(parameters, context.run()).key();
     launch.first = FirstElement(context.run(), x.shape());
     launch.threshold = mode.Threshold();

@@ -19,7 +19,8 @@ Slide SlideOf(const PoolShape& shape) {
   return slide;
 }
 
-// Returns the memory of an output, or null without allocating if the output is not wanted.
+// Allocates an output and returns its elements in the device's memory. Returns null, without
+// allocating, if the output is not wanted.
 template <typename T>
 T* WantedOutput(KernelContext& context, int output, DType dtype, const Shape& shape) {
   if (!context.output_wanted(output)) return nullptr;
@@ -47,8 +48,8 @@ absl::Status RunMaxPoolGrad(KernelContext& context, const PoolParameters& parame
   RETURN_IF_ERROR(RequireSameType(dy, x));
   ASSIGN_OR_RETURN(const PoolShape shape, ResolvePoolGrad(dy, x.shape(), parameters));
   const Slide slide = SlideOf(shape);
-  // The positions of the windows' largest elements are computed again, since MaxPool does not keep
-  // them.
+  // MaxPool does not keep the positions of the windows' largest elements, so the gradient computes
+  // them again.
   Tensor at = context.stream().NewTensor(DType::kInt64, shape.y);
   Tensor& dx = context.Output(0, DType::kFloat32, x.shape());
   context.stream().Launch(&CudaLaunches::pooling, &PoolingLaunches::max_pool,
@@ -92,13 +93,14 @@ absl::Status RunGlobalAveragePool(KernelContext& context) {
   return absl::OkStatus();
 }
 
-// Restricts a kernel to windows of at most kSlideAxes axes; other windows stay on the processor.
+// Restricts a pooling kernel to windows of at most kSlideAxes axes. Nodes with other windows stay
+// on the processor.
 KernelDefinition OfFewAxes(KernelDefinition definition) {
   definition.make = [make = definition.make](
                         const onnx::NodeProto& node) -> absl::StatusOr<std::unique_ptr<Kernel>> {
     AttributeReader reader(node);
-    // The number of axes is checked when the program is compiled, so that the node can still go to
-    // the processor.
+    // The number of a window's axes is checked when the program is compiled, because a node can go
+    // to the processor only then.
     const size_t axes = ParseWindow(reader).kernel.size();
     if (axes > kSlideAxes) {
       return absl::UnimplementedError(absl::StrCat("a window of ", axes, " axes, for a GPU"));

@@ -11,7 +11,8 @@ struct MatMulParameters {
   bool relu = false;
 };
 
-// Posts a matrix product to cuBLAS, or nothing if an operand is empty, which cuBLAS does not take.
+// Posts a matrix product to cuBLAS. Posts nothing if an operand is empty, because cuBLAS does not
+// accept empty operands.
 void Multiply(CudaStream& stream, const GemmLaunch& product) {
   if (product.m == 0 || product.n == 0 || product.k == 0 || product.batch == 0) return;
   stream.Launch(&CudaLaunches::gemm, &GemmLaunches::gemm, product);
@@ -27,7 +28,8 @@ void MultiplyStack(CudaStream& stream, const Tensor& a, const Tensor& b, const M
   product.a = OnDevice<float>(a);
   product.b = OnDevice<float>(b);
   product.c = out;
-  // All products share `b`, so the matrices of `a` count as one tall matrix.
+  // Every matrix of `a` is multiplied by the same matrix `b`, so the matrices of `a` count as one
+  // tall matrix.
   if (b.shape().rank() <= 2 && a.shape().rank() > 2) {
     product.m = shape.result.num_elements() / shape.n;
     return Multiply(stream, product);
@@ -37,8 +39,7 @@ void MultiplyStack(CudaStream& stream, const Tensor& a, const Tensor& b, const M
   product.stride_a = run.stride_a * shape.m * shape.k;
   product.stride_b = run.stride_b * shape.k * shape.n;
   product.stride_c = shape.m * shape.n;
-  // Each call of cuBLAS computes the products of one run of matrices along the innermost batch
-  // axis.
+  // Each launch multiplies the matrices of one run along the innermost of the batch axes.
   ForEachRun(shape.batches, [&](int64_t first_a, int64_t first_b, int64_t first) {
     GemmLaunch part = product;
     part.a += first_a * shape.m * shape.k;

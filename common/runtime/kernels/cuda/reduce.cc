@@ -12,15 +12,15 @@ namespace {
 constexpr int64_t kPartialSums = 65536;
 constexpr int64_t kPartLengthMin = 256;
 
-// Returns the number of partial sums into which each of `count` sums of `length` elements that are
-// not neighbours is split. Partial sums run at the same time. Their number depends on the sizes
-// only, so the order of additions is always the same.
+// Returns the number of partial sums into which each of `count` sums is split. Each sum has
+// `length` elements, which are not neighbours in memory. Partial sums run at the same time. Their
+// number depends on the sizes only, so the order of additions is always the same.
 int64_t PartsOfColumn(int64_t count, int64_t length) {
   return std::clamp<int64_t>(std::min(kPartialSums / count, length / kPartLengthMin), 1, 1024);
 }
 
 // The axes of the input, split into axes that a sum keeps and axes that it reduces. In the merged
-// axes of the kept shape and the input, a reduced axis has a stride of 0 in the kept shape.
+// axes of `kept` (reduce_shape.h) and the input, a reduced axis is one whose stride in `kept` is 0.
 struct SumAxes {
   std::vector<BroadcastAxis> kept;
   std::vector<BroadcastAxis> reduced;
@@ -46,14 +46,15 @@ absl::StatusOr<SumLaunch> PlanSum(const Tensor& input, const Shape& kept) {
   ASSIGN_OR_RETURN(launch.reduced, MakeWalk(axes.reduced));
   launch.length = input.num_elements() / launch.count;
   launch.columns = axes.columns;
-  // If there are few long columns, they are split, so that the whole device has work. Rows are
-  // split where they are summed.
+  // If neighbouring elements belong to different sums, each sum is split into partial sums here, so
+  // that the whole device has work. Sums of neighbouring elements are split by the launch itself.
   if (launch.columns) launch.parts = PartsOfColumn(launch.count, launch.length);
   launch.x = OnDevice<float>(input);
   return launch;
 }
 
-// Posts the launch of the sums, whose results are written to `output`, one element for each sum.
+// Posts the launch that PlanSum has planned. The sums are written to `output`, one element for each
+// sum.
 void PostSum(CudaStream& stream, SumLaunch launch, Tensor& output) {
   if (launch.count == 0) return;
   launch.y = OnDevice<float>(output);

@@ -21,8 +21,8 @@ absl::Status RunSoftmax(KernelContext& context, const AxisParameters& parameters
   const DeviceLines lines = LinesOf(ViewAroundAxis(x.shape(), axis));
   Tensor& y = context.OutputOver(0, 0, DType::kFloat32, x.shape());
   if (x.num_elements() == 0) return absl::OkStatus();
-  // Scratch memory of the launch. It may be dropped at once, since the stream reuses memory only
-  // for later work.
+  // Scratch memory of the launch. The tensor may be dropped at once, since the stream reuses its
+  // memory only for later work.
   Tensor sums = context.stream().NewTensor(DType::kFloat64, Shape{2, lines.count});
   context.stream().Launch(
       &CudaLaunches::softmax, &SoftmaxLaunches::softmax,
@@ -102,7 +102,8 @@ absl::Status RunDenseGrad(KernelContext& context, const KerasLossParameters& par
   return absl::OkStatus();
 }
 
-// Posts the sparse loss or its gradient. The caller has checked that all labels are in range.
+// Posts the launch `post` of the sparse loss or of its gradient. The caller has checked that all
+// labels are in range.
 void PostSparse(KernelContext& context, const SparseLossLaunch& launch,
                 const std::vector<int64_t>& labels, const LossView& view,
                 Launcher<SparseLossLaunch> LossesLaunches::*post) {
@@ -149,7 +150,7 @@ absl::Status RunSparseGrad(KernelContext& context, const KerasLossParameters& pa
 
 void AddLosses(KernelRegistry& registry) {
   const InputPlace device = InputPlace::kDevice;
-  // Labels must be in host memory, where the processor checks their range.
+  // The labels must be in host memory, because the processor checks that they are in range.
   const InputPlace host = InputPlace::kHost;
   registry.Add("cohort", "CategoricalCrossentropy",
                DeviceKernel({2, 2, {kFloat32}}, {}, ParseKerasLoss, RunDense));

@@ -10,7 +10,7 @@ namespace {
 
 struct Statistics {
   double mean = 0;
-  double variance = 0;  // the population's variance, not the sample's
+  double variance = 0;  // the mean of the squared differences (divided by n, not by n - 1)
 };
 
 // Calls visit(position) for each element of one channel.
@@ -22,8 +22,8 @@ void ForEachOf(const BatchNormShape& shape, int64_t channel, Visit&& visit) {
   }
 }
 
-// Computes mean and variance in two passes, since a variance from squared differences loses fewer
-// digits.
+// Computes mean and variance in two passes, because the variance loses fewer digits if it is
+// computed from differences to the mean.
 template <typename T>
 Statistics OfBatch(const T* x, const BatchNormShape& shape, int64_t channel) {
   const auto count = static_cast<double>(shape.count);
@@ -44,7 +44,8 @@ Statistics Given(const Tensor& mean, const Tensor& variance, int64_t channel) {
           static_cast<double>(variance.data<T>()[channel])};
 }
 
-// Allocates an output, and returns nullptr if the output is not wanted.
+// Allocates an output in the shape of `like` and returns its elements. Returns nullptr, without
+// allocating, if the output is not wanted.
 template <typename T>
 T* OutputLike(KernelContext& context, int output, const Tensor& like) {
   if (!context.output_wanted(output)) return nullptr;
@@ -72,7 +73,8 @@ absl::Status RunBatchNorm(KernelContext& context, const BatchNormParameters& par
     for (int64_t c = 0; c < shape.channels; ++c) {
       const Statistics given = Given<T>(mean, variance, c);
       const Statistics used = parameters.training ? OfBatch<T>(x.data<T>(), shape, c) : given;
-      // In inference `used` is `given`, so running mean and variance keep their values.
+      // Outside training mode the statistics in use are the given ones, so running mean and
+      // variance keep their values.
       Put(running_mean, c, given.mean * kept + used.mean * (1 - kept));
       Put(running_variance, c, given.variance * kept + used.variance * (1 - kept));
       if (y == nullptr) continue;
@@ -114,7 +116,8 @@ absl::Status RunBatchNormGrad(KernelContext& context, const BatchNormParameters&
       Put(dbias, c, sum);
       Put(dscale, c, product);
       if (dx == nullptr) continue;
-      // Mean and variance that are inputs do not depend on x, so the last two terms of dx are 0.
+      // If mean and variance are inputs, they do not depend on x, so the last two terms of dx are
+      // 0.
       const double share = parameters.training ? 1 / static_cast<double>(shape.count) : 0;
       const double factor = static_cast<double>(scale.data<T>()[c]) * rate;
       ForEachOf(shape, c, [&](int64_t i) {

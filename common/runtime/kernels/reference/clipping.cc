@@ -43,7 +43,7 @@ absl::Status RunClipByValue(KernelContext& context, const float& clip_value) {
     using T = typename decltype(tag)::Type;
     const T limit = static_cast<T>(clip_value);
     T* out = context.Output(0, in.dtype(), in.shape()).template mutable_data<T>();
-    // A NaN fails both comparisons, so a NaN stays NaN.
+    // A NaN fails both comparisons with the limit, so it stays NaN.
     for (const T x : in.template span<T>()) *out++ = x > limit ? limit : x < -limit ? -limit : x;
     return absl::OkStatus();
   });

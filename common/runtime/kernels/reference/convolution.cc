@@ -8,8 +8,8 @@ namespace cohort {
 
 namespace {
 
-// A view of an array that holds `size` elements for each channel, or the window's taps for each
-// pair of channels.
+// A view of an array by channels. It holds `size` elements for each channel of an image, or a
+// window's taps for each pair of channels of the weights.
 template <typename T>
 struct Channels {
   T* data;
@@ -32,7 +32,8 @@ void ForEachPair(const ConvShape& shape, Visit&& visit) {
 int64_t ChannelsIn(const ConvShape& shape) { return shape.groups * shape.inputs; }
 int64_t ChannelsOut(const ConvShape& shape) { return shape.groups * shape.outputs; }
 
-// Rounds the sums, which are double, to the type of the output, once for each element.
+// Rounds the elements of `wide` to the type of the output. Each result is thus rounded only once,
+// after all additions.
 template <typename T>
 void Narrow(const std::vector<double>& wide, T* out) {
   std::transform(wide.begin(), wide.end(), out, [](double value) { return static_cast<T>(value); });
@@ -52,7 +53,7 @@ absl::Status RunConv(KernelContext& context, const ConvParameters& parameters) {
     const Channels<const T> taps = {w.data<T>(), window.taps};
     std::vector<double> sums(static_cast<size_t>(ChannelsOut(shape) * window.outputs));
     const Channels<double> y = {sums.data(), window.outputs};
-    // The sums of one image at a time are kept in double.
+    // `sums` holds the results of one image at a time, in double.
     for (int64_t n = 0; n < shape.batch; ++n) {
       for (int64_t c = 0; c < ChannelsOut(shape); ++c) {
         const double start = bias.has_value() ? static_cast<double>(bias.data<T>()[c]) : 0;
@@ -132,7 +133,7 @@ absl::Status RunConvWeightGrad(KernelContext& context, const ConvParameters& par
 
 void RegisterReferenceConvolution(KernelRegistry& registry) {
   registry.Add("", "Conv", BoundKernel<ConvParameters>({2, 3, {kFloats}}, ParseConv, RunConv));
-  // A gradient kernel uses only the shape of its last input.
+  // The last input of a gradient kernel is read only for its shape.
   registry.Add("cohort", "ConvInputGrad",
                BoundKernel<ConvParameters>({3, 3, {kFloats, kFloats, kAnyType}}, ParseConv,
                                            RunConvInputGrad));

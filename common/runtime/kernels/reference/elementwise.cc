@@ -13,7 +13,8 @@ namespace cohort {
 
 namespace {
 
-// The arithmetic of the binary operators. Integers wrap: their arithmetic is unsigned.
+// The arithmetic of the binary operators. The arithmetic of integers is unsigned, so an overflow
+// wraps around.
 struct AddOp {
   template <typename T>
   static T Of(T a, T b) {
@@ -67,8 +68,8 @@ struct EqualOp {
   }
 };
 
-// Refuses a zero in an integer divisor, because the division would end the process. Floats divided
-// by 0 give infinity or NaN.
+// Checks that an integer divisor contains no zero, because a division by zero would end the
+// process. Floats divided by 0 give infinity or NaN.
 template <typename T>
 absl::Status CheckDivisor(const Tensor& divisor) {
   if constexpr (!std::is_floating_point_v<T>) {
@@ -85,7 +86,8 @@ absl::Status RunTyped(KernelContext& context) {
   const Tensor& b = context.input(1);
   if constexpr (std::is_same_v<Op, DivOp>) RETURN_IF_ERROR(CheckDivisor<T>(b));
   ASSIGN_OR_RETURN(const Shape shape, BroadcastShape(a.shape(), b.shape()));
-  // An axis with stride 0 repeats the elements of the smaller input.
+  // An input that is smaller than the result has stride 0 along the axes on which its elements are
+  // repeated.
   const std::vector<BroadcastAxis> axes = BroadcastAxes(a.shape(), b.shape(), shape);
   Result* out = context.Output(0, DTypeOf<Result>::value, shape).template mutable_data<Result>();
   const T* data_a = a.data<T>();
@@ -132,7 +134,7 @@ double Negate(double x) { return -x; }
 double SquareRoot(double x) { return std::sqrt(x); }
 double Exponential(double x) { return std::exp(x); }
 double Logarithm(double x) { return std::log(x); }
-double Rectify(double x) { return x < 0 ? 0 : x; }  // a NaN stays NaN
+double Rectify(double x) { return x < 0 ? 0 : x; }  // NaN < 0 is false, so a NaN stays NaN
 double Logistic(double x) { return 1 / (1 + std::exp(-x)); }
 double HyperbolicTangent(double x) { return std::tanh(x); }
 
@@ -153,7 +155,7 @@ absl::Status RunFloat(KernelContext& context) {
   });
 }
 
-// Runs Neg or Relu, which, unlike other functions, are defined for signed integers, too.
+// Runs Neg or Relu. Unlike the other functions of this file, both also take signed integers.
 template <Function kFunction>
 absl::Status RunSigned(KernelContext& context) {
   const Tensor& x = context.input(0);
@@ -164,7 +166,7 @@ absl::Status RunSigned(KernelContext& context) {
     using T = typename decltype(tag)::Type;
     T* y = context.Output(0, x.dtype(), x.shape()).template mutable_data<T>();
     for (const T value : x.span<T>()) {
-      // The negation is unsigned, so the lowest number wraps to itself.
+      // The negation is unsigned, so the lowest number of the type wraps around to itself.
       if constexpr (kFunction == Negate) {
         *y++ = static_cast<T>(uint64_t{0} - static_cast<uint64_t>(value));
       } else {
@@ -212,7 +214,7 @@ absl::Status RunDropout(KernelContext& context, const DropoutParameters& paramet
     mask = context.Output(1, DType::kBool, x.shape()).mutable_data<bool>();
   }
   RETURN_IF_ERROR(RequireTypeIn(x, kFloats));
-  // In inference nothing is dropped: the mask is all true, and y is x.
+  // Outside training mode Dropout drops nothing: every element of the mask is true, and y is x.
   if (!mode.training) {
     if (mask != nullptr) std::memset(mask, 1, static_cast<size_t>(x.num_elements()));
     if (context.output_wanted(0)) context.Forward(0, x);

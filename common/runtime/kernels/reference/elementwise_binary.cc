@@ -1,4 +1,5 @@
-// Comparisons, logic, Where, Clip and the arithmetic that elementwise.cc lacks.
+// The kernels of comparisons, of logic, of Where and Clip, and of the arithmetic of several tensors
+// that is not in elementwise.cc.
 
 #include <algorithm>
 #include <cmath>
@@ -13,7 +14,8 @@ namespace cohort {
 
 namespace {
 
-// Computes output 0 = function(a, b) for inputs of the types A and B, which broadcast.
+// Computes output 0 = function(a, b) where a and b are inputs 0 and 1, of the types A and B,
+// broadcast to one shape.
 template <typename A, typename B, typename Result, typename Function>
 absl::Status Map(KernelContext& context, Function function) {
   const Tensor& a = context.input(0);
@@ -89,8 +91,8 @@ absl::Status RunLogic(KernelContext& context) {
   return Map<bool, bool, bool>(context, [](bool a, bool b) { return Op::Of(a, b); });
 }
 
-// Returns the power of two integers, which wraps. A negative exponent gives 1 / base^-exponent
-// rounded towards 0, which is 0 for all bases but 1 and -1; base 0 gives 0.
+// Returns base^exponent for integers; an overflow wraps around. A negative exponent gives 1 /
+// base^-exponent rounded towards 0, which is 0 for all bases but 1 and -1; base 0 gives 0.
 int64_t IntegerPower(int64_t base, int64_t exponent) {
   if (exponent < 0) return base == 1 ? 1 : base == -1 ? (exponent % 2 == 0 ? 1 : -1) : 0;
   uint64_t result = 1;
@@ -101,8 +103,9 @@ int64_t IntegerPower(int64_t base, int64_t exponent) {
   return static_cast<int64_t>(result);
 }
 
-// Converts a power to the integer type of its base. A power outside the range of int64 becomes the
-// nearest end of that range, and NaN becomes 0, because C++ leaves such conversions undefined.
+// Converts a power to the integer type of its base. C++ leaves the conversion of numbers outside
+// the range of int64 undefined, so powers are limited to [-kLimit, kLimit] first, and NaN becomes
+// 0.
 template <typename T>
 T ToInteger(double power) {
   constexpr double kLimit = 9223372036854774784.0;  // the largest double below 2^63
@@ -141,7 +144,8 @@ T Remainder(T a, T b) {
   return rest != T{0} && (rest < T{0}) != (b < T{0}) ? static_cast<T>(rest + b) : rest;
 }
 
-// The attribute of Mod: whether the result has the sign of the dividend, as in C.
+// The attribute of Mod: if `fmod` is set, the result has the sign of the dividend, as in C, else
+// the sign of the divisor.
 struct ModParameters {
   bool fmod = false;
 };
@@ -186,8 +190,8 @@ absl::Status RunPRelu(KernelContext& context) {
   });
 }
 
-// Returns the shape to which all inputs from `first` on broadcast, and checks that they have one
-// type.
+// Returns the shape to which all inputs from number `first` on broadcast. Errors: INVALID_ARGUMENT
+// for inputs of different types, or shapes that do not broadcast.
 absl::StatusOr<Shape> CommonShape(const KernelContext& context, int first) {
   Shape shape = context.input(first).shape();
   for (int i = first + 1; i < context.num_inputs(); ++i) {
@@ -197,7 +201,7 @@ absl::StatusOr<Shape> CommonShape(const KernelContext& context, int first) {
   return shape;
 }
 
-// Calls take(offset, value) for each element of the broadcast of `tensor` to `shape`.
+// Broadcasts `tensor` to `shape` and calls take(offset, value) for each element of the result.
 template <typename T, typename Take>
 void ForEachElement(const Tensor& tensor, const Shape& shape, Take take) {
   const std::vector<BroadcastAxis> axes = BroadcastAxes(tensor.shape(), tensor.shape(), shape);
@@ -211,7 +215,8 @@ void ForEachElement(const Tensor& tensor, const Shape& shape, Take take) {
 struct Larger {
   template <typename T>
   static bool Keeps(T best, T next) {
-    // A NaN is never replaced, and replaces everything else.
+    // A NaN among the inputs of Max or Min is the result: it replaces every number and is never
+    // replaced.
     return best >= next || best != best;
   }
 };
@@ -245,7 +250,8 @@ struct MaxGradParameters {
 
 MaxGradParameters ParseMaxGrad(AttributeReader& reader) { return {reader.Flag("minimum", false)}; }
 
-// Returns for each element of the result the number of the input that gives it.
+// Returns, for each element of the result of Max or Min, the number of the input of MaxGrad that
+// holds the largest (or smallest) element, counted from 1.
 template <typename Order, typename T>
 std::vector<int> Winners(const KernelContext& context, const Shape& shape) {
   std::vector<int> winners(static_cast<size_t>(shape.num_elements()), 1);
@@ -276,7 +282,7 @@ absl::Status RunMaxGrad(KernelContext& context, const MaxGradParameters& paramet
     const std::vector<int> winners = parameters.minimum ? Winners<Smaller, T>(context, shape)
                                                         : Winners<Larger, T>(context, shape);
     for (int i = 1; i < context.num_inputs(); ++i) {
-      // Input 0 is dy, so output i - 1 belongs to input i.
+      // MaxGrad's input 0 is dy, so output i - 1 is the gradient of input i.
       if (!context.output_wanted(i - 1)) continue;
       T* dx = context.Output(i - 1, dy.dtype(), shape).template mutable_data<T>();
       for (size_t at = 0; at < winners.size(); ++at) {
@@ -312,8 +318,8 @@ struct Bounds {
   const T* max = nullptr;
 };
 
-// Reads the bounds from the inputs `first` and first + 1. Errors: INVALID_ARGUMENT for a bound that
-// is not a scalar of the type of `x`.
+// Reads the minimum from input `first` and the maximum from input first + 1; either may be absent.
+// Errors: INVALID_ARGUMENT for a bound that is not a scalar of the type of `x`.
 template <typename T>
 absl::StatusOr<Bounds<T>> ReadBounds(const KernelContext& context, int first, const Tensor& x) {
   Bounds<T> bounds;
@@ -337,7 +343,8 @@ absl::Status RunClip(KernelContext& context) {
     ASSIGN_OR_RETURN(const Bounds<T> bounds, ReadBounds<T>(context, 1, x));
     T* y = context.Output(0, x.dtype(), x.shape()).template mutable_data<T>();
     for (T value : x.span<T>()) {
-      // If min is larger than max, the result is max. A NaN stays NaN.
+      // The minimum is applied first, so if min is larger than max, the result is max. A NaN stays
+      // NaN.
       if (bounds.min != nullptr && value < *bounds.min) value = *bounds.min;
       if (bounds.max != nullptr && value > *bounds.max) value = *bounds.max;
       *y++ = value;
@@ -365,8 +372,8 @@ absl::Status RunClipGrad(KernelContext& context) {
   });
 }
 
-// Copies elements of kSize bytes: first the broadcast of input 2, then that of input 1 over it
-// where the condition holds.
+// Runs Where on elements of kSize bytes: copies input 2, broadcast to the result, and then
+// overwrites with input 1 the elements at which the condition holds.
 template <size_t kSize>
 void Select(const KernelContext& context, Tensor& output) {
   const Tensor& condition = context.input(0);

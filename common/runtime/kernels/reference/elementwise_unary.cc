@@ -1,5 +1,5 @@
-// Functions of one tensor that ONNX has beyond elementwise.cc's, those of unary_functions.h, and
-// UnaryGrad, the gradient of the latter.
+// The kernels of ONNX's functions of one tensor that are not in elementwise.cc, and of UnaryGrad,
+// which computes the gradients of the functions in unary_functions.h.
 
 #include <cmath>
 #include <type_traits>
@@ -42,10 +42,11 @@ absl::Status RunSlope(KernelContext& context, const UnaryParameters& parameters)
 
 using RunUnary = absl::Status (*)(KernelContext&, const UnaryParameters&);
 
-// A function by its name in the attribute `function` of UnaryGrad.
+// The functions that compute the value and the slope of the function `name`, as UnaryGrad's
+// attribute `function` spells the name.
 struct NamedFunction {
   const char* name;
-  RunUnary value;  // null for a function whose kernel is not a function of a real number alone
+  RunUnary value;  // null for a function that also takes integers and has a kernel of its own
   RunUnary slope;
 };
 
@@ -80,7 +81,7 @@ const NamedFunction* FindFunction(const std::string& name) {
   return nullptr;
 }
 
-// The attributes of a node, and the function that runs it.
+// What a node runs: the function, and the attributes that are passed to the function.
 struct UnaryCall {
   RunUnary run = nullptr;
   UnaryParameters parameters;
@@ -116,7 +117,7 @@ struct AbsValue {
   template <typename T>
   static T Of(T x) {
     if constexpr (std::is_floating_point_v<T>) return std::abs(x);
-    // The lowest integer wraps to itself.
+    // The lowest number of an integer type wraps around to itself.
     if constexpr (!std::is_floating_point_v<T>) {
       return x < T{0} ? static_cast<T>(uint64_t{0} - static_cast<uint64_t>(x)) : x;
     }
@@ -126,7 +127,7 @@ struct AbsValue {
 struct SignValue {
   template <typename T>
   static T Of(T x) {
-    // A NaN stays NaN.
+    // A NaN fails both comparisons, so it stays NaN.
     return x > T{0} ? T{1} : x < T{0} ? static_cast<T>(-1) : x;
   }
 };
@@ -146,7 +147,7 @@ struct CeilValue {
 };
 
 struct RoundValue {
-  // Rounds halves to the even neighbour, which is the rounding mode that C++ starts with.
+  // Rounds halves to the even neighbour, which is the default rounding mode of C++.
   template <typename T>
   static T Of(T x) {
     return std::nearbyint(x);
@@ -187,7 +188,7 @@ absl::Status RunIsNaN(KernelContext& context) {
 void RegisterReferenceElementwiseUnary(KernelRegistry& registry) {
   for (const NamedFunction& function : kFunctions) {
     const std::string name = function.name;
-    // The approximation is Gelu's attribute, not an operator.
+    // GeluTanh is not an operator, but Gelu with the attribute approximate = "tanh".
     if (function.value == nullptr || name == "GeluTanh") continue;
     const char* const domain = name == "Gelu" || name == "Log1p" ? "cohort" : "";
     registry.Add(domain, name, BoundKernel<UnaryCall>({1, 1, {kFloats}}, ParseUnary, RunCall));

@@ -69,8 +69,8 @@ absl::Status RunGatherGrad(KernelContext& context, const AxisParameters& paramet
   }
   return DispatchFloats(dy, [&](auto tag) {
     using T = typename decltype(tag)::Type;
-    // If an index repeats, the gradients of its row add up, in double and in the order of the
-    // indices.
+    // If an index occurs several times, the gradients of the row that it selects add up, in double
+    // and in the order of the indices.
     std::vector<double> sums(static_cast<size_t>(shape.num_elements()), 0);
     const T* from = dy.data<T>();
     for (int64_t outer = 0; outer < view.outer; ++outer) {
@@ -85,8 +85,8 @@ absl::Status RunGatherGrad(KernelContext& context, const AxisParameters& paramet
   });
 }
 
-// Reads OneHot's class numbers, which may have any number type. Returns -1 for a number outside
-// [-depth, depth), for which OneHot sets no element to the "on" value.
+// Reads OneHot's class numbers, which may have any number type. A number outside [-depth, depth)
+// becomes -1: for such a number OneHot sets no element to the "on" value.
 absl::StatusOr<std::vector<int64_t>> ReadClasses(const Tensor& tensor, int64_t depth) {
   std::vector<int64_t> classes;
   RETURN_IF_ERROR(DispatchNumbers(tensor, [&](auto tag) {

@@ -8,12 +8,12 @@ namespace cohort {
 
 namespace {
 
-// The type in which the terms of a product are added up. Sums of integers wrap, so they are
-// unsigned.
+// The type in which the terms of a product are added up. Integers are added up as unsigned numbers,
+// so that an overflow wraps around.
 template <typename T>
 using Accumulator = std::conditional_t<std::is_floating_point_v<T>, double, uint64_t>;
 
-// A view of a matrix; the strides also express a transpose, and a stride of 0 repeats a row or
+// A view of a matrix. Swapped strides give the transpose, and a stride of 0 repeats a row or a
 // column.
 template <typename T>
 struct Matrix {

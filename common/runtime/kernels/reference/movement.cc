@@ -21,7 +21,8 @@ absl::Status RunTranspose(KernelContext& context, const TransposeParameters& par
   }
   const size_t size = ElementSize(input.dtype());
   Tensor& output = context.Output(0, input.dtype(), shape.result);
-  // Walks over the output in memory order, and steps through the input by the strides of the axes.
+  // The loop walks over the output in memory order. Each step changes the position in the input by
+  // the axes' strides.
   std::vector<int64_t> index(shape.axes.size(), 0);
   int64_t from = 0;
   for (int64_t to = 0; to < output.num_elements(); ++to) {
@@ -75,7 +76,8 @@ absl::Status RunConcat(KernelContext& context, const ConcatParameters& parameter
   const AxisView view = ViewAroundAxis(shape, axis);
   const size_t unit = static_cast<size_t>(view.inner) * ElementSize(first.dtype());
   std::byte* out = context.Output(0, first.dtype(), shape).mutable_raw();
-  // For each index before the axis, every input contributes one contiguous block of bytes.
+  // For each index along the axes before the concatenated one, every input contributes one
+  // contiguous block of bytes.
   for (int64_t outer = 0; outer < view.outer; ++outer) {
     for (int i = 0; i < context.num_inputs(); ++i) {
       const Tensor& part = context.input(i);
@@ -97,8 +99,8 @@ absl::Status RunConcatGrad(KernelContext& context, const ConcatParameters& param
   }
   const AxisView view = ViewAroundAxis(shape, axis);
   const size_t unit = static_cast<size_t>(view.inner) * ElementSize(dy.dtype());
-  // A row of dy holds one block of bytes for each output; the blocks of unwanted outputs are
-  // skipped.
+  // A row of dy (one index along the axes before the concatenated one) holds one block of bytes for
+  // each output; the blocks of unwanted outputs are skipped.
   const size_t row = static_cast<size_t>(view.size) * unit;
   size_t begin = 0;
   for (int i = 1; i < context.num_inputs(); ++i) {
@@ -130,8 +132,8 @@ CastParameters ParseCast(AttributeReader& reader) {
   return {*dtype};
 }
 
-// Converts one element, also where C++ leaves the conversion undefined: floats outside an integer's
-// range become the nearest end of the range, and NaN becomes 0.
+// Converts one element. C++ leaves some conversions to integers undefined; here a float outside the
+// integer's range becomes the nearest end of the range, and NaN becomes 0.
 template <typename To, typename From>
 To Convert(From value) {
   if constexpr (std::is_same_v<To, bool>) {
@@ -158,7 +160,8 @@ absl::Status RunCast(KernelContext& context, const CastParameters& parameters) {
     context.Forward(0, input);
     return absl::OkStatus();
   }
-  // DispatchTypes takes a tensor, so an empty tensor stands for the target type.
+  // DispatchTypes takes the type from a tensor, so an empty tensor of the target type is made for
+  // it.
   const Tensor target(parameters.to, Shape{0});
   return DispatchTypes(NativeTypes{}, input, [&](auto from_tag) {
     return DispatchTypes(NativeTypes{}, target, [&](auto to_tag) {

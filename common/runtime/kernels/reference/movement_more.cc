@@ -1,8 +1,8 @@
 // Slice, Pad, Expand, Tile and their gradients.
 //
-// The operators take each element of the result from an element of the input whose
-// place along each axis depends on that axis alone (AxisMap). One walk over these maps moves the
-// elements of all four operators, and the same walk adds up their gradients.
+// The operators take each element of the result from an element of the input whose place along each
+// axis depends on that axis alone (AxisMap). One loop over these maps moves the elements for all
+// four operators, and the same loop adds up the gradients.
 
 #include <algorithm>
 #include <cstring>
@@ -16,9 +16,11 @@ namespace cohort {
 
 namespace {
 
-constexpr int64_t kNowhere = -1;  // the place of an element that no element of the input gives
+// The entry of an AxisMap for a place of the result whose elements do not come from the input.
+constexpr int64_t kNowhere = -1;
 
-// For each place along an axis of the result, the place along the input's axis.
+// A map for one axis: entry i is the place along the input's axis from which the elements at place
+// i of the result's axis come, or kNowhere.
 using AxisMap = std::vector<int64_t>;
 
 struct Mapping {
@@ -27,7 +29,8 @@ struct Mapping {
   std::vector<AxisMap> axes;
 };
 
-// Makes a mapping whose result has the extents of the maps. Errors: a result that is too large.
+// Makes a mapping from one map for each axis; the sizes of the maps are the extents of the result.
+// Errors: INVALID_ARGUMENT for a result that is too large (CheckedShape).
 absl::StatusOr<Mapping> MakeMapping(const Shape& input, std::vector<AxisMap> axes) {
   std::vector<int64_t> dims;
   for (const AxisMap& axis : axes) dims.push_back(static_cast<int64_t>(axis.size()));
@@ -36,7 +39,7 @@ absl::StatusOr<Mapping> MakeMapping(const Shape& input, std::vector<AxisMap> axe
 }
 
 // A run of places along the last axis of the result that come from neighbouring places of the
-// input, or that all come from nowhere.
+// input, or of which none comes from the input.
 struct Piece {
   int64_t to = 0;
   int64_t from = 0;
@@ -61,7 +64,8 @@ std::vector<Piece> PiecesOf(const AxisMap& axis) {
 }
 
 // Calls move(to, from, count) for runs of elements of the result, with the offsets of their first
-// elements in the result and in the input; `from` is kNowhere for elements from nowhere.
+// elements in the result and in the input; `from` is kNowhere if the elements do not come from the
+// input.
 template <typename Move>
 void ForEachPiece(const Mapping& mapping, Move move) {
   const int rank = mapping.result.rank();
@@ -92,8 +96,8 @@ void ForEachPiece(const Mapping& mapping, Move move) {
   }
 }
 
-// Writes output 0 as the mapping of `input`; elements from nowhere become `filling`, one element,
-// or zeros if it has no value.
+// Writes output 0: the result of `mapping` for `input`. Elements that do not come from the input
+// become `filling`, a tensor of one element, or 0 if `filling` has no value.
 void RunMapping(KernelContext& context, const Tensor& input, const Mapping& mapping,
                 const Tensor& filling) {
   const size_t size = ElementSize(input.dtype());
@@ -111,8 +115,8 @@ void RunMapping(KernelContext& context, const Tensor& input, const Mapping& mapp
   });
 }
 
-// Writes output 0 as the gradient of a mapping: the sum of the dy (input 0) of all results that an
-// element of the mapping's input gave.
+// Writes output 0: the gradient of a mapping's input. The gradient of an element is the sum of dy
+// (input 0) over all elements of the result that come from this element.
 absl::Status RunMappingGrad(KernelContext& context, const Mapping& mapping) {
   const Tensor& dy = context.input(0);
   if (dy.shape() != mapping.result) {
@@ -140,26 +144,27 @@ AxisMap WholeAxis(int64_t size) {
   return axis;
 }
 
-// The part of one axis that Slice takes.
+// The start, end and step of Slice along one axis.
 struct AxisSlice {
   int64_t start = 0;
   int64_t end = 0;
   int64_t step = 1;
 };
 
-// Returns the places that a slice takes of an axis of `size`. As in ONNX, a negative bound counts
+// Returns the places of an axis of `size` that `slice` selects. As in ONNX, a negative bound counts
 // from the end, and bounds outside the axis are moved to its ends.
 absl::StatusOr<AxisMap> SliceAxis(AxisSlice slice, int64_t size) {
   if (slice.step == 0) return absl::InvalidArgumentError("a step is 0");
   if (size == 0) return AxisMap();
   if (slice.start < 0) slice.start += size;
   if (slice.end < 0) slice.end += size;
-  // The end is not taken, so a backward slice may end before the first element.
+  // The place `end` itself is not selected. So a backward slice that selects the place 0 ends at
+  // -1.
   const bool forward = slice.step > 0;
   slice.start = std::clamp<int64_t>(slice.start, 0, forward ? size : size - 1);
   slice.end = std::clamp<int64_t>(slice.end, forward ? 0 : -1, forward ? size : size - 1);
-  // A longer step than the axis takes one element like a step of its size; so no sum below
-  // overflows.
+  // A step that is longer than the axis selects one place. It is shortened to size + 1, so that at
+  // + step cannot overflow.
   slice.step = std::clamp(slice.step, -size - 1, size + 1);
   AxisMap axis;
   for (int64_t at = slice.start; forward ? at < slice.end : at > slice.end; at += slice.step) {
@@ -169,7 +174,7 @@ absl::StatusOr<AxisMap> SliceAxis(AxisSlice slice, int64_t size) {
 }
 
 // Returns the mapping of Slice for an input of the shape `input`. The starts are input `first` of
-// the node; the ends, axes and steps follow.
+// the node; the ends, the axes and the steps are the next three inputs.
 absl::StatusOr<Mapping> SliceMapping(const KernelContext& context, const Shape& input, int first) {
   ASSIGN_OR_RETURN(const std::vector<int64_t> starts, ToInt64s(context.input(first)));
   ASSIGN_OR_RETURN(const std::vector<int64_t> ends, ToInt64s(context.input(first + 1)));
@@ -229,8 +234,8 @@ PadParameters ParsePad(AttributeReader& reader) {
   return {};
 }
 
-// Returns the place along an axis of `size` that stands at `at`, a place outside the axis if it is
-// negative or not below `size`.
+// Returns the place along an axis of `size` from which padding at the place `at` takes its
+// elements. If `at` lies inside the axis, the result is `at` itself.
 int64_t PadPlace(PadMode mode, int64_t at, int64_t size) {
   if (at >= 0 && at < size) return at;
   if (mode == PadMode::kConstant) return kNowhere;
@@ -239,7 +244,8 @@ int64_t PadPlace(PadMode mode, int64_t at, int64_t size) {
 }
 
 // Returns the mapping of Pad for an input of the shape `input`; `pads` holds the numbers of
-// elements before each axis, then those behind each axis. A negative number removes elements.
+// elements to add before each axis, then those to add behind each axis. A negative number removes
+// elements.
 absl::StatusOr<Mapping> PadMapping(const Shape& input, const Tensor& pads, PadMode mode) {
   ASSIGN_OR_RETURN(const std::vector<int64_t> numbers, ToInt64s(pads));
   const size_t rank = static_cast<size_t>(input.rank());
@@ -252,7 +258,8 @@ absl::StatusOr<Mapping> PadMapping(const Shape& input, const Tensor& pads, PadMo
     const int64_t size = input.dim(static_cast<int>(axis));
     const int64_t before = numbers[axis];
     const int64_t behind = numbers[axis + rank];
-    // Mirrored elements come from inside the axis, and the edge needs an element.
+    // Padding by reflection can add fewer elements than the axis has, and padding by the edge needs
+    // an axis with an element.
     const int64_t most = mode == PadMode::kReflect             ? size - 1
                          : mode == PadMode::kEdge && size == 0 ? 0
                                                                : kNewElementsMax;
@@ -266,7 +273,7 @@ absl::StatusOr<Mapping> PadMapping(const Shape& input, const Tensor& pads, PadMo
   }
   ASSIGN_OR_RETURN(const Shape result, CheckedShape(dims));
   std::vector<AxisMap> maps(rank);
-  // A result without elements needs no maps of its long axes, but their extents count.
+  // The extents of an empty result are limited, too, because a map is made for every axis.
   for (size_t axis = 0; axis < rank; ++axis) {
     const int64_t size = input.dim(static_cast<int>(axis));
     if (dims[axis] > kNewElementsMax) return absl::InvalidArgumentError("an axis is too long");
@@ -317,7 +324,9 @@ absl::Status RunExpand(KernelContext& context) {
   return absl::OkStatus();
 }
 
-// Returns the mapping of Tile for an input of the shape `input`.
+// Returns the mapping of Tile for an input of the shape `input`. `repeats` holds for each axis how
+// often Tile repeats the input along it. Errors: INVALID_ARGUMENT for a negative number, or a
+// result that is too large.
 absl::StatusOr<Mapping> TileMapping(const Shape& input, const Tensor& repeats) {
   ASSIGN_OR_RETURN(const std::vector<int64_t> counts, ToInt64s(repeats));
   if (counts.size() != static_cast<size_t>(input.rank())) {

@@ -1,4 +1,4 @@
-// Operators that cut, mask, reverse or make tensors.
+// The kernels of Split, Trilu, ReverseSequence, Range and ConstantOfShape.
 
 #include <algorithm>
 #include <cmath>
@@ -22,7 +22,8 @@ SplitParameters ParseSplit(AttributeReader& reader) {
   return {reader.Int("axis", 0), reader.node().output_size()};
 }
 
-// Returns the extents of the parts: those of the input `split`, or equal ones.
+// Returns the extents of Split's outputs along the axis: the elements of the input `split` if it
+// has a value, else equal extents. Errors: INVALID_ARGUMENT if the extents do not add up to `size`.
 absl::StatusOr<std::vector<int64_t>> SplitSizes(const Tensor& split, int64_t outputs,
                                                 int64_t size) {
   std::vector<int64_t> sizes(static_cast<size_t>(outputs), size / outputs);
@@ -31,7 +32,7 @@ absl::StatusOr<std::vector<int64_t>> SplitSizes(const Tensor& split, int64_t out
   }
   int64_t left = size;
   for (const int64_t each : sizes) {
-    // The comparison with what is left keeps the sum from overflowing.
+    // Each extent is compared with what is left of the axis; a sum of the extents could overflow.
     if (each < 0 || each > left) left = -1;
     if (left < 0) break;
     left -= each;
@@ -86,7 +87,8 @@ absl::Status RunTrilu(KernelContext& context, const TriluParameters& parameters)
   if (InputOr(context, 1).has_value()) {
     ASSIGN_OR_RETURN(const std::vector<int64_t> values, ToInt64s(context.input(1)));
     if (values.size() != 1) return absl::InvalidArgumentError("k is not a scalar");
-    // A diagonal outside the matrix is like the next one outside, and cannot overflow below.
+    // All diagonals beyond a corner of the matrix have the same effect. So `diagonal` can be
+    // limited, which keeps row + diagonal from overflowing.
     diagonal = std::clamp(values[0], -rows - 1, columns + 1);
   }
   const size_t size = ElementSize(input.dtype());
@@ -153,8 +155,8 @@ absl::Status RunReverse(KernelContext& context, const ReverseParameters& paramet
   return absl::OkStatus();
 }
 
-// Returns the number of elements of start, start + delta, ... before limit. Errors: a delta of 0, a
-// number that is not finite, or too many elements.
+// Returns the number of elements of start, start + delta, ... before limit. Errors:
+// INVALID_ARGUMENT for a delta of 0, and if the number is NaN or larger than kNewElementsMax.
 template <typename T>
 absl::StatusOr<int64_t> RangeCount(T start, T limit, T delta) {
   double count = 0;
@@ -162,14 +164,14 @@ absl::StatusOr<int64_t> RangeCount(T start, T limit, T delta) {
     count = std::ceil((static_cast<double>(limit) - static_cast<double>(start)) /
                       static_cast<double>(delta));
   } else if (delta != T{0} && (limit > start) == (delta > T{0}) && limit != start) {
-    // The difference of two integers may not fit 64 bits with a sign, but it fits them without.
+    // The difference of two int64 numbers may not fit an int64, but it fits a uint64.
     const uint64_t from = static_cast<uint64_t>(delta > 0 ? start : limit);
     const uint64_t distance = static_cast<uint64_t>(delta > 0 ? limit : start) - from;
     const uint64_t step =
         delta > 0 ? static_cast<uint64_t>(delta) : uint64_t{0} - static_cast<uint64_t>(delta);
     count = static_cast<double>((distance - 1) / step + 1);
   }
-  // The comparison is written so that NaN is refused, too.
+  // The comparison is written so that a count of NaN is refused, too.
   if (delta == T{0} || !(count <= static_cast<double>(kNewElementsMax))) {
     return absl::InvalidArgumentError(absl::StrCat("the range from ", start, " to ", limit, " by ",
                                                    delta, " has no end or too many elements"));

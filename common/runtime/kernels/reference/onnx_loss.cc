@@ -16,7 +16,8 @@ struct Labelled {
   std::vector<double> weights;  // one weight for each label; 0 if the label is ignored
   double total_weight = 0;
 
-  // Returns the index in the scores of the score for the class of label number `label`.
+  // Returns the index in the scores of the score that example number `label` has for the class of
+  // its label.
   int64_t At(size_t label) const {
     const int64_t outer = static_cast<int64_t>(label) / view.inner;
     const int64_t inner = static_cast<int64_t>(label) % view.inner;
@@ -47,7 +48,7 @@ absl::StatusOr<Labelled> ReadLabelled(const Tensor& scores, const Tensor& labels
     const int64_t label = result.labels[i];
     if (parameters.has_ignore_index && label == parameters.ignore_index) {
       result.weights[i] = 0;
-      result.labels[i] = 0;  // any valid class will do, since the label's weight is 0
+      result.labels[i] = 0;  // any valid class will do, since an ignored label has the weight 0
     } else if (weights.has_value()) {
       result.weights[i] = weights.dtype() == DType::kFloat32
                               ? static_cast<double>(weights.data<float>()[label])
@@ -59,7 +60,7 @@ absl::StatusOr<Labelled> ReadLabelled(const Tensor& scores, const Tensor& labels
 }
 
 template <typename T>
-// Returns the logarithm of the softmax over the class axis.
+// Returns the logarithm of the softmax of the scores along the class axis.
 std::vector<double> LogSoftmax(const T* scores, const AxisView& view) {
   std::vector<double> log_prob(static_cast<size_t>(view.outer * view.size * view.inner));
   for (int64_t outer = 0; outer < view.outer; ++outer) {

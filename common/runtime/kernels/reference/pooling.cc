@@ -15,7 +15,8 @@ namespace {
 using PooledTypes = TypeList<float, double, int8_t, uint8_t>;
 
 // Finds the position of each window's largest element within its plane, or -1 for a window without
-// elements. The first of equal elements counts; a NaN counts as larger than any number.
+// elements. Of equal elements, the first counts. A NaN is larger than any number; of several NaNs,
+// the last counts.
 template <typename T>
 void FindLargest(const T* plane, const Window& window, std::vector<int64_t>& at) {
   std::fill(at.begin(), at.end(), -1);
@@ -83,7 +84,7 @@ absl::Status RunMaxPoolGrad(KernelContext& context, const PoolParameters& parame
     for (int64_t p = 0; p < shape.planes; ++p) {
       FindLargest(x.data<T>() + p * window.inputs, window, at);
       std::fill(sums.begin(), sums.end(), 0.0);
-      // Each gradient dy is added to the element that was the largest of its window.
+      // Each dy is added to dx at the largest element of its window.
       for (const int64_t i : at) {
         if (i >= 0) sums[static_cast<size_t>(i)] += static_cast<double>(*grad);
         ++grad;

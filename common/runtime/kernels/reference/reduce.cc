@@ -18,8 +18,8 @@ using Accumulator = std::conditional_t<std::is_floating_point_v<T>, double, int6
 template <typename T>
 std::vector<Accumulator<T>> AddUp(const Tensor& input, const Shape& kept) {
   std::vector<Accumulator<T>> sums(static_cast<size_t>(kept.num_elements()), 0);
-  // `kept` has a stride of 0 along the reduced axes, so all elements of one sum are added to the
-  // same element of `sums`.
+  // The strides in `kept` are 0 along the reduced axes, so all elements that belong to one sum are
+  // added to the same element of `sums`.
   const std::vector<BroadcastAxis> axes = BroadcastAxes(kept, input.shape(), input.shape());
   const BroadcastAxis run = axes.back();
   ForEachRun(axes, [&](int64_t to, int64_t from, int64_t) {
@@ -51,7 +51,7 @@ absl::Status Reduce(KernelContext& context, const ReduceParameters& parameters) 
   });
 }
 
-// ReduceSum's axes are an input, so the axes are known only when the node runs.
+// Runs ReduceSum, whose axes are an input and thus known only when the node runs.
 absl::Status RunReduceSum(KernelContext& context, const ReduceParameters& parameters) {
   ASSIGN_OR_RETURN(const ReduceParameters resolved, WithAxesInput(parameters, context.input(1)));
   if (resolved.axes.empty() && resolved.no_axes_is_identity) {
@@ -89,8 +89,8 @@ absl::Status RunReduceGrad(KernelContext& context, const ReduceParameters& param
   }
   return DispatchFloats(dy, [&](auto tag) {
     using T = typename decltype(tag)::Type;
-    // The gradient of an input element is that of the one result to which it contributes, divided
-    // by the count for a mean.
+    // An input element contributes to one result, so its gradient is the gradient of this result;
+    // for ReduceMean, it is divided by the number of elements of the mean.
     const double scale = parameters.mean ? 1.0 / static_cast<double>(shape.count) : 1.0;
     T* out = context.Output(0, dy.dtype(), input).template mutable_data<T>();
     const std::vector<BroadcastAxis> axes = BroadcastAxes(shape.kept, input, input);

@@ -1,4 +1,4 @@
-// The reductions that reduce.cc lacks, ArgMin, CumSum, TopK and gradients.
+// The reductions that are not in reduce.cc, their gradients, and ArgMin, CumSum and TopK.
 
 #include <algorithm>
 #include <cmath>
@@ -14,7 +14,8 @@ namespace cohort {
 
 namespace {
 
-// Sums and products of floats are formed in double; those of integers wrap in 64 bits.
+// The type in which sums and products are formed: double for floats. Integers are unsigned numbers
+// of 64 bits, so that an overflow wraps around.
 template <typename T>
 using Wide = std::conditional_t<std::is_floating_point_v<T>, double, uint64_t>;
 
@@ -23,8 +24,8 @@ Wide<T> Widen(T value) {
   return static_cast<Wide<T>>(value);
 }
 
-// Calls take(place, value, position) for each element of `input`. `place` is the element of the
-// shape `kept` (ReduceShape) into which the element is reduced.
+// Calls take(place, value, position) for each element of `input`. `place` is the number of the
+// element of `kept` (ReduceShape) into which the input's element at `position` is reduced.
 template <typename T, typename Take>
 void ForEachOf(const Tensor& input, const Shape& kept, Take take) {
   const std::vector<BroadcastAxis> axes = BroadcastAxes(kept, input.shape(), input.shape());
@@ -38,8 +39,8 @@ void ForEachOf(const Tensor& input, const Shape& kept, Take take) {
   });
 }
 
-// Reduces the input with `join`, which adds one element to a state, and writes finish(state) for
-// each result.
+// Reduces input 0 and writes output 0. Each result has a state, which begins as `start`;
+// join(state, value) adds one element to the state, and finish(state) gives the result.
 template <typename T, typename State, typename Join, typename Finish>
 absl::Status Fold(KernelContext& context, const ReduceShape& shape, State start, Join join,
                   Finish finish) {
@@ -52,7 +53,8 @@ absl::Status Fold(KernelContext& context, const ReduceShape& shape, State start,
   return absl::OkStatus();
 }
 
-// The extremum of no elements is the least (or largest) number of the type, as in TensorFlow.
+// The first state of ReduceMax is the least number of the type (or -infinity), which is therefore
+// the maximum of no elements, as in TensorFlow.
 template <typename T>
 constexpr T LeastOf() {
   using Limits = std::numeric_limits<T>;
@@ -72,7 +74,7 @@ absl::Status RunExtremum(KernelContext& context, const ReduceParameters& paramet
   return DispatchNumbers(input, [&](auto tag) {
     using T = typename decltype(tag)::Type;
     const auto join = [](T& best, T value) {
-      // The result is NaN if any element is.
+      // If an element is NaN, the maximum or minimum is NaN.
       const bool better = kMinimum ? value < best : value > best;
       if (better || value != value) best = value;
     };
@@ -145,8 +147,8 @@ absl::Status RunLogSumExp(KernelContext& context, const ReduceParameters& parame
   ASSIGN_OR_RETURN(const ReduceShape shape, ResolveReduce(input.shape(), parameters));
   return DispatchFloats(input, [&](auto tag) {
     using T = typename decltype(tag)::Type;
-    // The largest element is subtracted, so no exponential overflows. An infinite one is not,
-    // because infinity - infinity is NaN.
+    // The largest element is subtracted, so no exponential overflows. An infinite largest element
+    // is not subtracted, because infinity - infinity is NaN.
     std::vector<double> largest(static_cast<size_t>(shape.kept.num_elements()), LeastOf<double>());
     ForEachOf<T>(input, shape.kept, [&](size_t place, T value, int64_t) {
       largest[place] = std::max(largest[place], static_cast<double>(value));
@@ -164,7 +166,8 @@ absl::Status RunLogSumExp(KernelContext& context, const ReduceParameters& parame
   });
 }
 
-// Checks that dy, input 0 of a gradient, has the shape of the reduction's result.
+// Checks that dy (input 0 of a gradient) has the shape of the reduction's result and the type of x
+// (input 1).
 absl::Status CheckGradient(const KernelContext& context, const ReduceShape& shape) {
   const Tensor& dy = context.input(0);
   RETURN_IF_ERROR(RequireSameType(dy, context.input(1)));
@@ -206,8 +209,9 @@ absl::Status RunProdGrad(KernelContext& context, const ReduceParameters& paramet
   RETURN_IF_ERROR(CheckGradient(context, shape));
   return DispatchFloats(dy, [&](auto tag) {
     using T = typename decltype(tag)::Type;
-    // The products of the elements before and behind each element, in the order of their positions,
-    // are multiplied: a quotient of the whole product would be NaN at 0, and could overflow.
+    // dx of an element is dy times the product of the elements before it and the product of the
+    // elements behind it. To divide the product of all elements by the element would give NaN at 0,
+    // and could overflow.
     std::vector<double> running(static_cast<size_t>(shape.kept.num_elements()), 1);
     std::vector<double> before(static_cast<size_t>(x.num_elements()));
     std::vector<size_t> places(before.size());
@@ -306,7 +310,7 @@ struct TopKParameters {
 };
 
 TopKParameters ParseTopK(AttributeReader& reader) {
-  // Results are sorted in any case: without `sorted`, ONNX leaves their order open.
+  // TopK's results are always sorted: if `sorted` is 0, ONNX allows any order.
   reader.Flag("sorted", true);
   return {reader.Int("axis", -1), reader.Flag("largest", true)};
 }

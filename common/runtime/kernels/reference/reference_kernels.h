@@ -51,11 +51,11 @@ void RegisterReferenceEinsum(KernelRegistry& registry);
 void RegisterReferenceConvTranspose(KernelRegistry& registry);
 // Registers Resize and its gradient.
 void RegisterReferenceResize(KernelRegistry& registry);
-// Registers LayerNormalization and its like.
+// Registers the layer normalization kernels.
 void RegisterReferenceLayerNorm(KernelRegistry& registry);
 // Registers LSTM, GRU, RNN and their gradients.
 void RegisterReferenceRecurrent(KernelRegistry& registry);
-// Registers the operators of metrics, and Noise.
+// Registers the kernels of metrics.
 void RegisterReferenceMetricOps(KernelRegistry& registry);
 // Registers CtcLoss and its gradient.
 void RegisterReferenceCtc(KernelRegistry& registry);

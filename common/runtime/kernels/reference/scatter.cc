@@ -1,6 +1,8 @@
-// GatherElements, GatherND and the operators that are their opposites. All of them pair each
-// element (or slice) of one tensor with a place of another one, the data: gathering copies from the
-// place, scattering writes to it. The pairs are made first, with all indices checked.
+// GatherElements, GatherND and the operators that are their opposites. Each of these operators
+// pairs the blocks of one tensor (the result or the updates) with places in another tensor, the
+// data. Gathering copies a block from its place in the data, and scattering writes a block to its
+// place. A block is an element, or for the ND operators a contiguous part of the data. All indices
+// are checked, and all pairs are made, before anything is copied.
 
 #include <algorithm>
 #include <cstring>
@@ -13,11 +15,11 @@ namespace cohort {
 
 namespace {
 
-// The places of the data, in slices: offset i belongs to slice i of the other tensor.
+// The places in the data for the blocks of the other tensor: block i has its place at offsets[i].
 struct Places {
-  std::vector<int64_t> offsets;  // in elements of the data
-  int64_t slice = 1;             // elements of a slice
-  Shape shape;                   // the other tensor's shape
+  std::vector<int64_t> offsets;  // offsets in the data, counted in elements
+  int64_t slice = 1;             // number of elements of a block
+  Shape shape;                   // shape of the other tensor, the result or the updates
 };
 
 // Returns an index counted from 0; a negative `index` counts from the end of an axis of `size`.
@@ -30,8 +32,8 @@ absl::StatusOr<int64_t> NormalIndex(int64_t index, int64_t size) {
   return index < 0 ? index + size : index;
 }
 
-// Returns the places that GatherElements takes: the data's element at the index along `axis`, and
-// at the index's own position along the other axes.
+// Returns the places that GatherElements and ScatterElements use. An index gives the place along
+// `axis`; along every other axis, the place is the index's own position in the tensor of indices.
 absl::StatusOr<Places> ElementPlaces(const Shape& data, const Tensor& indices, int64_t any_axis) {
   ASSIGN_OR_RETURN(const int axis, NormalAxis(any_axis, data.rank()));
   const Shape& shape = indices.shape();
@@ -71,8 +73,9 @@ int64_t Extents(const Shape& shape, int begin, int end) {
   return count;
 }
 
-// Returns the places that GatherND takes. The last axis of the indices holds the coordinates of a
-// slice of the data, behind `batch` leading axes that both tensors share.
+// Returns the places that GatherND and ScatterND use. The first `batch_dims` axes are common to the
+// data and the indices. Along their last axis, the indices hold the coordinates of a block of the
+// data.
 absl::StatusOr<Places> SlicePlaces(const Shape& data, const Tensor& indices, int64_t batch_dims) {
   const Shape& shape = indices.shape();
   const int last = shape.rank() - 1;
@@ -120,7 +123,8 @@ void Gather(KernelContext& context, const Tensor& data, const Places& places) {
 
 enum class ScatterReduction { kNone, kAdd, kMul };
 
-// Reduces the updates into a copy of the data, in the order of the updates and in double or int64.
+// Writes output 0: a copy of the data to which the updates are added, or which is multiplied by
+// them, in the order of the updates. The arithmetic is in double, and in 64 bits for integers.
 template <typename T>
 void Reduce(KernelContext& context, const Places& places, ScatterReduction reduction) {
   using Wide = std::conditional_t<std::is_floating_point_v<T>, double, uint64_t>;

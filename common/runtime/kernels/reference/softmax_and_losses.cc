@@ -1,6 +1,6 @@
 // Softmax and Keras's cross-entropies, whose formulas are in common/program/cohort_ops.h. A line
-// holds the numbers of all classes for one example. The functions below take one line in double and
-// return its loss or its gradient.
+// holds the numbers of all classes for one example. The functions on lines take one line in double
+// and return the line's loss or gradient.
 
 #include <algorithm>
 #include <cmath>
@@ -178,7 +178,7 @@ Line SparseGrad(int64_t label, const Line& prediction, bool from_logits) {
   return grad;
 }
 
-// Copies a line of the tensor into contiguous memory, in double.
+// Returns a copy, in double and in contiguous memory, of one line of the tensor.
 template <typename T>
 Line Load(const Tensor& tensor, const AxisView& view, int64_t line) {
   const int64_t first = line / view.inner * view.size * view.inner + line % view.inner;

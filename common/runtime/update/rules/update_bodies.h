@@ -1,8 +1,8 @@
 #pragma once
 
-// Bodies: a body is the effect of one update rule of updates.h on element i. The processor's loops
-// and the devices' loops (cuda/backend/updates.cu) are made of the same bodies, so each formula is
-// written once.
+// The bodies of update loops. A body is the effect of one update rule of updates.h on element i of
+// a variable. The processor's loops and the devices' loops (cuda/backend/updates.cu) are made of
+// the same bodies, so each formula is written once.
 //
 // A body has its own copy of the rule's parameters: a store through float* could otherwise change
 // them, and the compiler would have to read them again in every iteration. Options are template
@@ -21,12 +21,13 @@ namespace cohort {
 // smaller than float32's steps around 1.
 COHORT_BODY float Decayed(float value, float decay) { return value - decay * value; }
 
-// Returns element i of the value as it is before the update and after weight decay.
+// Returns element i of the value before the update, reduced by weight decay.
 COHORT_BODY float ValueAt(const UpdateSpan& span, int64_t i) {
   return Decayed(span.value_in[i], span.decay);
 }
 
-// Computes slot += (x - slot) share for element i of a slot, and returns the element's new value.
+// Computes slot += (x - slot) share for element i of a slot, and returns the new element of the
+// slot.
 COHORT_BODY float MovedTo(float x, const SlotSpan& slot, int64_t i, float share) {
   const float next = slot.in[i] + (x - slot.in[i]) * share;
   slot.out[i] = next;
@@ -77,8 +78,8 @@ struct AddBody {
   }
 };
 
-// The body of the moving average. The value is near its average, so their difference is computed
-// exactly or nearly so.
+// The body of the moving average. The value is close to its average, so the difference of the two
+// has almost no rounding error.
 struct AverageBody {
   AverageUpdate update;
 
@@ -239,7 +240,7 @@ COHORT_INLINE auto WithBody(const AdamUpdate& update, const Run& run) {
                                            : run(AdamBody<false>{update});
 }
 
-// The bodies of the rules without options.
+// BodyOf returns the body of an update rule that has no options.
 COHORT_INLINE SgdBody BodyOf(const SgdUpdate& update) { return {update}; }
 COHORT_INLINE AddBody BodyOf(const AddUpdate& update) { return {update}; }
 COHORT_INLINE AverageBody BodyOf(const AverageUpdate& update) { return {update}; }

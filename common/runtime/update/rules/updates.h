@@ -19,8 +19,8 @@
 namespace cohort {
 
 // The spans of the value and its gradient. In the formulas of the update rules, v stands for v -
-// decay v: decoupled weight decay is applied before the update. A decay of 0 leaves v as it is, and
-// the multiplication costs no time beside the access to memory.
+// decay v: decoupled weight decay is applied before the update. A decay of 0 leaves v as it is. The
+// multiplication is done nevertheless, because it costs no time beside the access to memory.
 struct UpdateSpan {
   const float* gradient;
   const float* value_in;
@@ -35,7 +35,7 @@ struct SlotSpan {
   float* out = nullptr;
 };
 
-// The parameters of a rule's loop: the spans of the value, the slots and the rates.
+// The arguments of the loop of an update rule: the spans of the value, the slots and the rates.
 template <typename Slots, typename Rates>
 struct RuleUpdate {
   UpdateSpan span;
@@ -67,7 +67,7 @@ struct AdagradRates {
 };
 using AdagradUpdate = RuleUpdate<SlotSpan, AdagradRates>;
 // Row-wise Adagrad. Each row of `width` > 0 elements has one accumulator a: a += mean of the row's
-// g^2; then v as Adagrad has it.
+// g^2; then v changes as in Adagrad.
 struct RowwiseAdagradUpdate {
   UpdateSpan span;
   SlotSpan slots;
@@ -123,7 +123,7 @@ struct AdamSlots {
 };
 using AdamUpdate = RuleUpdate<AdamSlots, AdamRates>;
 
-// Adamax: m as Adam has it;  u = max(beta_2 u, |g|);  v -= rate m / (u + epsilon), where
+// Adamax: m changes as in Adam;  u = max(beta_2 u, |g|);  v -= rate m / (u + epsilon), where
 // rate = lr / (1 - beta_1^t).
 struct AdamaxRates {
   float rate;
@@ -137,7 +137,7 @@ struct AdamaxSlots {
 };
 using AdamaxUpdate = RuleUpdate<AdamaxSlots, AdamaxRates>;
 
-// Nadam: m and u as Adam has them;
+// Nadam: m and u change as in Adam;
 // v -= (momentum_rate m + gradient_rate g) / (sqrt(u scale) + epsilon), where
 // scale = 1 / (1 - beta_2^t), and the two rates are lr times the factors of Nesterov's look-ahead.
 struct NadamRates {
@@ -156,7 +156,7 @@ using NadamUpdate = RuleUpdate<NadamSlots, NadamRates>;
 
 // FTRL: n' = n + g^2;  z += g + 2 shrinkage v - (n'^p - n^p) / lr v, with p = -learning_rate_power;
 // v = (clip(z, -l1, l1) - z) / (n'^p / lr + 2 l2);  n = n'.
-// v is 0 where the quotient is 0 / 0: an element that has never had a gradient.
+// Where the quotient is 0 / 0, v is 0: this element has never had a gradient.
 struct FtrlRates {
   float inverse_learning_rate;
   float power;  // p of FTRL's formulas

@@ -1,5 +1,5 @@
-// The module libcohort_nccl.so: the only code that is compiled against CUDA and NCCL. The module
-// holds no logic that could be elsewhere, because the module runs only on machines with a GPU.
+// The module libcohort_nccl.so, the only code that is compiled against CUDA and NCCL. It has no
+// logic that could be elsewhere, because it runs only on machines with a GPU.
 
 #include <cuda_runtime_api.h>
 #include <nccl.h>
@@ -27,7 +27,8 @@ struct NcclLocal {
 
 namespace {
 
-// Offsets that are added to the error codes of CUDA and of NCCL, so that one number can hold both.
+// Offsets that are added to the error codes of CUDA and of NCCL, so that one number tells both
+// apart.
 constexpr int32_t kCudaErrors = 1'000'000;
 constexpr int32_t kNcclErrors = 2'000'000;
 
@@ -41,8 +42,8 @@ int32_t Code(ncclResult_t result) {
   return result == ncclInProgress ? kNcclUnderWay : kNcclErrors + static_cast<int32_t>(result);
 }
 
-// Makes the context's device the current device of this thread: CUDA keeps a current device for
-// each thread, and two threads may use a context.
+// Makes the context's GPU the current one of this thread: CUDA has a current GPU for each thread,
+// and two threads may use a context.
 int32_t Enter(const NcclContext* context) { return Code(cudaSetDevice(context->device)); }
 
 ncclDataType_t TypeOf(NcclRun run) {
@@ -58,7 +59,7 @@ ncclDataType_t TypeOf(NcclRun run) {
     case NcclType::kFloat64:
       return ncclFloat64;
   }
-  return ncclNumTypes;  // NCCL refuses this invalid type
+  return ncclNumTypes;  // an invalid type, which NCCL refuses
 }
 
 ncclRedOp_t OpOf(NcclReduction reduction) {
@@ -147,7 +148,7 @@ int32_t Join(NcclContext* context, const uint8_t* id, int32_t rank, int32_t size
   ncclUniqueId unique;
   std::memcpy(unique.internal, id, kNcclIdBytes);
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-  config.blocking = 0;  // not blocking: a rank that waits for a lost rank must be able to abort
+  config.blocking = 0;  // not blocking, so that a rank that waits for a lost rank can abort
   return Code(ncclCommInitRankConfig(&context->comm, size, unique, rank, &config));
 }
 
@@ -170,7 +171,7 @@ int32_t Destroy(NcclContext* context) {
 
 void Abort(NcclContext* context) {
   if (context->comm == nullptr || Enter(context) != kNcclDone) return;
-  ncclCommAbort(context->comm);  // frees the communicator even on an error
+  ncclCommAbort(context->comm);  // the communicator is freed even on an error
   context->comm = nullptr;
 }
 
@@ -266,7 +267,7 @@ int32_t OpenLocal(void*, int32_t count, const int32_t* devices, NcclLocal** loca
     if (code != kNcclDone) break;
     code = Code(cudaStreamCreateWithFlags(&rank.stream, cudaStreamNonBlocking));
   }
-  // On an error CloseLocal frees the communicators and streams that were made.
+  // On an error, CloseLocal() frees the communicators and streams that were made.
   if (code == kNcclDone) {
     *local = opened;
   } else {
@@ -282,9 +283,10 @@ int32_t ReduceLocal(NcclLocal* local, const void* const* send, void* receive, Nc
     code = Reduce(&local->ranks[i], send[i], i == 0 ? receive : nullptr, run, NcclReduction::kSum,
                   /*root=*/0);
   }
-  const int32_t ended = Code(ncclGroupEnd());  // ends the group even if an operation has failed
+  // The group of operations is ended even if one has failed.
+  const int32_t ended = Code(ncclGroupEnd());
   if (code == kNcclDone) code = ended;
-  // The sum is complete when all work on the streams of all GPUs has ended.
+  // The sum is complete when the work on the streams of all GPUs has ended.
   for (size_t i = 0; i < local->ranks.size() && code == kNcclDone; ++i) {
     code = StreamWait(&local->ranks[i]);
     if (code == kNcclDone) code = CommState(&local->ranks[i]);
