@@ -43,7 +43,9 @@ inline constexpr size_t kSystemCallBytesMax = size_t{256} << 10;
 inline constexpr size_t kUnaskedBytesMax = size_t{1} << 20;
 inline constexpr size_t kSmallRequestBytesMax = size_t{64} << 10;
 
-// Upper bound of a request's payload on Lane::kFrames (transport.h).
+// The largest payload that a request on a channel of Lane::kFrames (transport.h) may have in order
+// to be sent without waiting until the server grants room. Larger requests may be sent on such a
+// channel too; they travel as on a channel of Lane::kData.
 inline constexpr size_t kFrameBytesMax = kWholeBytesMax;
 
 // The chunk size of a checkpoint's shards that stream between a ps and the coordinator, or from one

@@ -76,8 +76,10 @@ class PageWriter {
   // Sets the spans of `step` to `count` elements of the value and to the elements of the slots that
   // belong to them. `begin` is the first element, counted from the start of the entered page.
   void SetSpans(size_t begin, size_t count, UpdateStep& step);
-  // Enters the page that contains row `first`, and sets the spans of `step` to those of the rows
-  // [first, first + count) that lie in this page. Returns the number of these rows.
+  // Calls Enter() for the page that contains row `first`, and sets the spans of `step` to those of
+  // the rows [first, first + count) that lie in this page. Returns the number of these rows. No
+  // content is copied: the step reads the old content of the rows through its input spans, and must
+  // write their new content through its output spans, which may point to other memory.
   size_t SetRowSpans(size_t first, size_t count, size_t row_width, UpdateStep& step);
 
  private:

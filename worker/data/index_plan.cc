@@ -266,8 +266,10 @@ absl::StatusOr<std::vector<int64_t>> IndexPlan::Locate(const proto::IteratorPosi
                                                    ", element ", position.element(),
                                                    ") is not in any data set"));
   }
-  // The element number is bounded even for endless data, so that no index below overflows
-  // (CheckScale).
+  // Even in endless data, the position's element number must be below a limit, which is checked
+  // here. So no index that is computed from it below overflows: Build() has limited what is added
+  // to it (skip counts and shard indices), and with CheckScale() the product of the factors by
+  // which it is multiplied (batch size and shard counts).
   const int64_t elements = elements_per_epoch();
   if (position.element() >= (elements == kEndless ? kEndlessElementsMax : elements) ||
       (final_repeat_ && epochs_ != kEndless && position.epoch() >= epochs_)) {
