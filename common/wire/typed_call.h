@@ -22,7 +22,7 @@ struct Envelope {
   Proto header;
   Payload payload;
   size_t answer_bytes = 0;  // approximate bytes of the answer's payload, as in Message
-  absl::Duration silence = absl::InfiniteDuration();  // of a request, as in Message
+  absl::Duration silence = absl::InfiniteDuration();  // a request's limit of silence, as in Message
 };
 
 template <typename Proto>

@@ -255,12 +255,10 @@ void ClusterCoordinator::ListenToTasks(const std::shared_ptr<const Parts>& parts
   options.on_ps_lost = [scheduler = scheduler_, memory = memory_, parts, done, end_job,
                         lease = options_.lease](const absl::Status& error) {
     const absl::Status hopeless = memory->OnLost(DetailOf(error).origin().index(), done());
-    // A home that is lost again and again for lack of memory would be lost after every recovery, so
-    // the job ends.
+    // A home that needs more memory than it has would be lost again after every recovery.
     if (!hopeless.ok()) return end_job(hopeless);
     if (const auto copies = parts->copies.lock()) {
-      // If a lost home was restarted at once, the scheduler may not have noticed the loss, so it is
-      // told here that the home's worker is out of step.
+      // The scheduler may not have noticed the loss of a home that was restarted at once.
       scheduler->OutOfStep({DetailOf(error).origin().index()}, error);
       return copies->OnLost(error);
     }
@@ -271,8 +269,7 @@ void ClusterCoordinator::ListenToTasks(const std::shared_ptr<const Parts>& parts
   options.on_superseded = end_job;
   options.on_leaving = [scheduler = scheduler_, parts, homes = options.homes](
                            TaskId task, absl::Duration patience, auto let_go) {
-    // A worker without variables leaves without a checkpoint, once its closures in flight have
-    // ended.
+    // A worker without variables leaves as soon as its closures in flight have ended.
     if (task.role != homes) return scheduler->RemoveWorker(task.index, std::move(let_go));
     const auto recovery = parts->recovery.lock();
     if (recovery == nullptr) return let_go();

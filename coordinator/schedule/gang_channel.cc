@@ -266,7 +266,8 @@ class GangChannel::GangCall : public std::enable_shared_from_this<GangCall> {
       MutexLock lock(mutex_);
       for (auto& answer : answers_) answers.push_back(*std::move(answer));
     }
-    Answer* first = nullptr;  // of the members that are there, the answer with the most steps
+    // The answer with the most steps among the members that are still there.
+    Answer* first = nullptr;
     absl::Status error;
     for (size_t i = 0; i < answers.size(); ++i) {
       const absl::Status attributed = AttributedCall(answers[i].error, members_[i].task);

@@ -312,8 +312,7 @@ void Scheduler::End(const Run& run, absl::StatusOr<Envelope<proto::RunClosureRes
   }
   if (outcome == Outcome::kWorkerLost && options_.fence_worker) {
     for (auto& suspicion : suspicions) suspicion();
-    // The worker may still push for this run. So the closure goes back into the queue only after a
-    // fence.
+    // The worker may still push for this run, so the closure is queued again only after a fence.
     return FenceAndTakeBack({run.session}, status);
   }
   if (EndsTheClosure(outcome)) {
