@@ -140,7 +140,9 @@ TEST(CutSlices, EveryPolicyGoesOnBitForBitOverAnotherNumberOfServers) {
       EXPECT_EQ(ReadTable(other, run.keys()), at_end);
       EXPECT_EQ(UseOfAll(other).not_admitted(), use_at_end.not_admitted());
       // Rows that have expired are removed when a push comes by, in each slice on its way.
-      if (name != "ttl") EXPECT_EQ(UseOfAll(other).rows(), use_at_end.rows());
+      if (name != "ttl") {
+        EXPECT_EQ(UseOfAll(other).rows(), use_at_end.rows());
+      }
       // A slice of the next cut lies in one of the first.
       ASSERT_TRUE(other.Save("/again").ok());
       other.GoBackTo({"/cut"});
