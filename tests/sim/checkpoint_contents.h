@@ -10,12 +10,24 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "common/base/temporary_file.h"
 #include "common/checkpoint/bundle.h"
 #include "common/checkpoint/checkpoint_files.h"
 #include "tests/support/world/memory_file_system.h"
 
 namespace cohort {
+
+// Returns the job of wide_and_deep.json with keys (`dynamic` of a table's config) in the first
+// tables instead of a number of rows.
+inline std::string WithKeys(std::string job, const std::string& dynamic, int tables) {
+  for (int table = 1; table <= tables; ++table) {
+    const std::string name = absl::StrCat(R"("table_C)", table, R"(", )");
+    job = absl::StrReplaceAll(
+        job, {{absl::StrCat(name, R"("input_dim": 1000)"), absl::StrCat(name, dynamic)}});
+  }
+  return job;
+}
 
 // The files of a directory, by name.
 using Files = std::map<std::string, std::string>;

@@ -39,13 +39,9 @@ std::string JobOf(const std::string& dynamic) {
   PosixFileSystem files;
   const auto text = ReadFile(files, COHORT_SOURCE_DIR "/deploy/jobs/wide_and_deep.json");
   EXPECT_TRUE(text.ok()) << text.status();
-  const std::string rows = R"(", "input_dim": 1000,)";
-  std::string job = text.value_or("");
-  for (const int table : {1, 2, 3}) {
-    const std::string name = absl::StrCat("table_C", table);
-    job = absl::StrReplaceAll(job, {{name + rows, absl::StrCat(name, "\", ", dynamic, ",")}});
-  }
-  return absl::StrReplaceAll(job, {{"table_C4" + rows, R"(table_C4", "input_dim": 20000,)"}});
+  return absl::StrReplaceAll(
+      WithKeys(text.value_or(""), dynamic, 3),
+      {{R"("table_C4", "input_dim": 1000)", R"("table_C4", "input_dim": 20000)"}});
 }
 
 // How a process of the job ends.

@@ -5,10 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 #include "common/base/posix_file_system.h"
 #include "coordinator/train/trainer.h"
 #include "tests/sim/checkpoint_contents.h"
@@ -131,13 +131,17 @@ TEST_F(Resharding, DynamicTablesGoOnWithTheirRowsAndSlots) {
   PosixFileSystem files;
   const auto text = ReadFile(files, COHORT_SOURCE_DIR "/deploy/jobs/wide_and_deep.json");
   ASSERT_TRUE(text.ok()) << text.status();
-  for (const char* const dynamic :
-       {R"("dynamic": {})", R"("dynamic": {"dtype": "bfloat16", "ttl_seconds": 3600})",
-        R"("dynamic": {"admit_after": 2, "max_bytes_per_ps": 8388608, "evict": "lfu"})"}) {
-    const std::string keys = absl::StrReplaceAll(*text, {{R"("input_dim": 1000)", dynamic}});
+  // A table that counts the keys that it has seen has 2 MiB of counters in each slice.
+  const std::vector<std::pair<std::string, int>> kinds = {
+      {R"("dynamic": {})", 26},
+      {R"("dynamic": {"dtype": "bfloat16", "ttl_seconds": 3600})", 26},
+      {R"("dynamic": {"admit_after": 2, "max_bytes_per_ps": 8388608, "evict": "lfu"})", 2}};
+  for (const auto& [dynamic, tables] : kinds) {
+    const std::string keys = WithKeys(*text, dynamic, tables);
     const std::vector<std::string> sets = {
-        R"(data={"train": {"class_name": "SyntheticClickLog",
-                           "config": {"count": 96, "hash_buckets": 2147483647}}})",
+        absl::StrCat(R"(data={"train": {"class_name": "SyntheticClickLog",
+                                        "config": {"count": 96, "hash_buckets": )",
+                     tables == 26 ? 2147483647 : 1000, "}}}"),
         "fit.batch_size=32",
         Optimizer("RMSprop", R"("momentum": 0.5, "sparse_updates": "lazy_compensated")")};
     ASSERT_NO_FATAL_FAILURE(ExpectTheSameBits(

@@ -130,7 +130,7 @@ TEST_F(LocalStartTest, LastWordsAreTheLastLineOfThisProcess) {
   EXPECT_EQ(LogSize(files, log), 0u);
   ASSERT_TRUE(WriteFileAtomically(files, log, "old\nnew \x1b[1m\n\n").ok());
   EXPECT_EQ(LogSize(files, log), 14u);
-  EXPECT_EQ(LastWords(files, log, 4), "new \\033[1m");
+  EXPECT_EQ(LastWords(files, log, 4), "new \\x1b[1m");
   EXPECT_EQ(LastWords(files, log, 14), "");
   EXPECT_EQ(LastWords(files, log, 15), "") << "the file was made shorter";
   ASSERT_TRUE(WriteFileAtomically(files, log, "cause: " + std::string(1000, 'x')).ok());

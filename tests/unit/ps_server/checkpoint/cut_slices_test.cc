@@ -140,7 +140,9 @@ TEST(CutSlices, EveryPolicyGoesOnBitForBitOverAnotherNumberOfServers) {
       EXPECT_EQ(ReadTable(other, run.keys()), at_end);
       EXPECT_EQ(UseOfAll(other).not_admitted(), use_at_end.not_admitted());
       // Rows that have expired are removed when a push comes by, in each slice on its way.
-      if (name != "ttl") EXPECT_EQ(UseOfAll(other).rows(), use_at_end.rows());
+      if (name != "ttl") {
+        EXPECT_EQ(UseOfAll(other).rows(), use_at_end.rows());
+      }
       // A slice of the next cut lies in one of the first.
       ASSERT_TRUE(other.Save("/again").ok());
       other.GoBackTo({"/cut"});
@@ -234,7 +236,8 @@ TEST(CutSlices, PartsOfAPieceShareItsLimit) {
   ASSERT_TRUE(slices.ok()) << slices.status();
   std::vector<size_t> limits;
   for (const SliceLayout& slice : *slices) limits.push_back(slice.resident_bytes() / kMegabyte);
-  EXPECT_THAT(limits, testing::ElementsAre(48, 24, testing::AnyOf(23, 24), 48));
+  const auto half = testing::AnyOf(23, 24);
+  EXPECT_THAT(limits, testing::ElementsAre(48, half, half, 48));
   // No part has less than any table may.
   spec.dynamic->set_max_bytes(8 * kMegabyte);
   const auto small = SlicesOf(CutLike(spec, 3, 2));

@@ -348,7 +348,7 @@ TEST_F(ExchangeTest, AStagedRestoreThatFailsAnswersTheSameWhenItIsAskedForAgain)
   size_t at = 0;
   for (const proto::StagedRows& row : plan->header.rows()) {
     const bool is_history = absl::StrContains(row.tensor(), "/.COHORT_APPLIED/");
-    if (is_history) other[at] = static_cast<char>(other[at] + 1);  // its number of rows
+    if (is_history) other[at] = static_cast<char>(other[at] - 1);  // its number of rows
     at += row.size();
   }
   ASSERT_TRUE(WriteStaged(7, 0, other).ok());
