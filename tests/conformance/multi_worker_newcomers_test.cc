@@ -18,9 +18,10 @@ constexpr int kWorkers = 5;
 constexpr uint64_t kSeeds = 8;
 constexpr absl::Duration kCopyTime = absl::Seconds(1);
 
-// Copies take kCopyTime.
+// Copies take `time` longer than their bytes need.
 class SlowCopies final : public SimWatcher {
  public:
+  explicit SlowCopies(absl::Duration time) : time_(time) {}
   SimFate OnRequest(const SimMessage& message) override {
     if (absl::EndsWith(message.method, "/HoldShard")) Begin(message.to);
     if (absl::EndsWith(message.method, "/ReleaseShard")) --under_way_[message.to];
@@ -29,7 +30,7 @@ class SlowCopies final : public SimWatcher {
   void OnArrival(const SimMessage&) override {}
   SimFate OnResponse(const SimMessage& message) override {
     SimFate fate;
-    if (absl::EndsWith(message.method, "/HoldShard")) fate.delay = kCopyTime;
+    if (absl::EndsWith(message.method, "/HoldShard")) fate.delay = time_;
     return fate;
   }
   int copies() const { return copies_; }
@@ -41,6 +42,7 @@ class SlowCopies final : public SimWatcher {
     of_one_max_ = std::max(of_one_max_, ++under_way_[source]);
   }
 
+  const absl::Duration time_;
   std::map<std::string, int> under_way_;  // by source
   int copies_ = 0;
   int of_one_max_ = 0;
@@ -53,7 +55,7 @@ class MultiWorkerNewcomers : public WorkersThatAreLost {
   // Trains until all but so many are lost, and again until they are back. How long the copies of
   // all of them took.
   absl::Duration LoseAndReplace(int lost) {
-    SlowCopies copies;
+    SlowCopies copies(kCopyTime);
     Connect(CoordinatorOptionsOf(job_));
     TrainUntilInStep(kWorkers);
     const auto each = [&](auto&& action) {
@@ -93,6 +95,27 @@ TEST_P(MultiWorkerNewcomers, WhoHasGotACopyGivesTheNextOne) {
   const absl::Duration took = LoseAndReplace(4);
   EXPECT_GT(took, 3 * kCopyTime);
   EXPECT_LT(took, 3.5 * kCopyTime);
+}
+
+// A source may be silent for 4 s, and needs longer for its bytes.
+TEST_P(MultiWorkerNewcomers, ACopyOverASlowLinkTakesAsLongAsItsBytesMove) {
+  SlowCopies copies(absl::ZeroDuration());
+  Connect(CoordinatorOptionsOf(job_));
+  TrainUntilInStep(kWorkers);
+  cluster_.tasks().Kill(Worker(1));
+  TrainUntilInStep(kWorkers - 1);
+  cluster_.network().SetWatcher(&copies);
+  cluster_.network().SetRate(18e3);
+  const absl::Time begin = cluster_.sim().Now();
+  cluster_.tasks().Start(Worker(1));
+  cluster_.sim().RunUntil([&] { return InStep() == kWorkers; }, absl::Minutes(5));
+  EXPECT_EQ(InStep(), kWorkers);
+  EXPECT_GT(cluster_.sim().Now() - begin, absl::Seconds(5));
+  EXPECT_EQ(copies.copies(), 1) << "the first copy arrived";
+  cluster_.network().SetRate(1e9);
+  cluster_.network().SetWatcher(nullptr);
+  TrainUntilInStep(kWorkers);
+  ExpectSameCopies();
 }
 
 // Nobody reaches them, and they are asked for again and again. While gangs stand each has one turn
