@@ -305,9 +305,9 @@ TEST(DataOfWorkers, OneThatComesLateWithMoreIsNamedWithAllThatItHas) {
   const auto summary = Train(cluster, TableJob({"fit.epochs=1000"}));
   EXPECT_TRUE(absl::IsInvalidArgument(summary.status())) << summary.status();
   EXPECT_THAT(std::string(summary.status().message()),
-              AllOf(HasSubstr("worker:0 has 16 batches of int32[-1,1], uint8[-1], and its source "
+              AllOf(HasSubstr("worker:0 has 16 batches of int32[-1,1], int64[-1], and its source "
                               "has 160 examples; "),
-                    HasSubstr("worker:1 has 16 batches of int32[-1,1], uint8[-1], and its source "
+                    HasSubstr("worker:1 has 16 batches of int32[-1,1], int64[-1], and its source "
                               "has 320 examples")));
 }
 

@@ -83,7 +83,7 @@ class MisSetInputs : public testing::Test {
 };
 
 std::string Cluster(const std::string& task) {
-  return absl::StrCat(R"({"cluster": {"ps": ["127.0.0.1:1"], "worker": ["127.0.0.1:2"]}, "task": )",
+  return absl::StrCat(R"({"cluster": {"ps": ["127.0.0.1:3"], "worker": ["127.0.0.1:2"]}, "task": )",
                       task, "}");
 }
 
@@ -210,19 +210,19 @@ TEST_F(MisSetInputs, OrphanTimeoutIsMalformed) {
 }
 
 TEST_F(MisSetInputs, ClusterHasNoParameterServer) {
-  ExpectError(Run("coordinator", {"--job", job}, R"({"cluster": {"worker": ["127.0.0.1:1"]}})"),
+  ExpectError(Run("coordinator", {"--job", job}, R"({"cluster": {"worker": ["127.0.0.1:3"]}})"),
               kExitBadConfig, {"no ps"});
 }
 
 TEST_F(MisSetInputs, ClusterHasAParameterServerTooMany) {
   ExpectError(Run("coordinator", {"--job", job, "--set", "strategy.type=mirrored"},
-                  R"({"cluster": {"worker": ["127.0.0.1:1"], "ps": ["127.0.0.1:2"]}})"),
+                  R"({"cluster": {"worker": ["127.0.0.1:3"], "ps": ["127.0.0.1:2"]}})"),
               kExitBadConfig, {"TF_CONFIG", "leave ps out of the cluster"});
 }
 
 TEST_F(MisSetInputs, ClusterDoesNotAnswer) {
   ExpectError(Run("coordinator", {"--job", job, "--set", "cluster.connect_timeout_ms=1000"},
-                  R"({"cluster": {"worker": ["127.0.0.1:1"], "ps": ["127.0.0.1:2"]}})"),
+                  R"({"cluster": {"worker": ["127.0.0.1:3"], "ps": ["127.0.0.1:2"]}})"),
               kExitLostCluster, {"ps:0 does not answer", "worker:0 does not answer"});
 }
 

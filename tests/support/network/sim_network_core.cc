@@ -221,6 +221,9 @@ void SimNetwork::Core::AskAndTravel(const std::string& address, size_t payload_b
   const bool asks = payload_bytes > options_.unasked_bytes_max && found != listeners_.end() &&
                     found->second->methods.ReceiveBudgetOf(stream.call->method()) != nullptr;
   if (!asks) return Travel(std::move(stream), first);
+  // The question is a small message: `first` is the time of the whole one.
+  first -= absl::Seconds(static_cast<double>(PayloadBytes(stream.packet.frame)) /
+                         options_.bytes_per_second);
   world_.CallAt(world_.Now() + first, [self = shared_from_this(), address, payload_bytes,
                                        shared = std::make_shared<Stream>(std::move(stream))] {
     self->AskArrives(address, payload_bytes, shared);
