@@ -24,6 +24,7 @@ Plans PlanOfCommon() {
       {"common/tensor", {"common/base"}},
       {"common/cluster", {"common/base"}},
       {"common/formats", {"common/tensor"}},
+      {"common/formats/hdf5", {"common/formats"}},
       {"common/program", {"common/tensor", "proto"}},
       {"common/checkpoint", {"common/tensor", "proto"}},
       {"common/wire", {"common/tensor", "proto"}},
