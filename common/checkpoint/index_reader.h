@@ -30,9 +30,20 @@ struct StoredTensor {
   std::vector<StoredSlice> slices;
 };
 
+// Where a tensor of strings lies.
+struct StoredStrings {
+  int64_t count = 0;
+  int shard = 0;
+  int64_t offset = 0;
+  int64_t size = 0;  // of all strings with their lengths, in bytes
+  uint32_t crc32c = 0;
+};
+
 struct BundleIndex {
   int num_shards = 0;
   std::map<std::string, StoredTensor> tensors;
+  // The tensors of strings that were saved whole. They are in `foreign` too.
+  std::map<std::string, StoredStrings> strings;
   // TensorFlow's type numbers of the tensors whose types Cohort does not support, by tensor name.
   std::map<std::string, int> foreign;
 };

@@ -8,9 +8,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "common/base/excerpt.h"
 #include "common/base/log.h"
 #include "common/base/status.h"
 #include "common/checkpoint/bundle.h"
+#include "common/checkpoint/bundle_format.h"
 #include "common/checkpoint/checkpoint_files.h"
 #include "common/program/aggregation.h"
 #include "common/program/update_rule.h"
@@ -125,6 +127,23 @@ absl::Status SaySlots(const BundleReader& reader, absl::Span<const proto::Variab
        {"new", slots.missing},
        {"not_taken", slots.untaken}});
   return absl::OkStatus();
+}
+
+// Logs how many tensors of a checkpoint have types that Cohort does not have, such as TensorFlow's
+// strings, with the names of the first ones.
+void SayLeftOut(const BundleReader& reader) {
+  if (reader.left_out().empty()) return;
+  constexpr size_t kNamesMax = 8;
+  std::vector<std::string> names;
+  for (const auto& [name, type] : reader.left_out()) {
+    if (names.size() == kNamesMax) {
+      names.push_back("...");
+      break;
+    }
+    names.push_back(absl::StrCat(Excerpt(name), " (", TensorFlowTypeName(type), ")"));
+  }
+  Log(LogLevel::kInfo, "checkpoint_left_out",
+      {{"tensors", reader.left_out().size()}, {"names", absl::StrJoin(names, ", ")}});
 }
 
 // Adds to an error about damaged or missing files the names of intact checkpoints in the same
@@ -298,6 +317,7 @@ absl::StatusOr<std::optional<Progress>> CheckpointManager::Restore(
        {"step", progress.global_step},
        {"weights_only", options_.weights_only ? "yes" : "no"}});
   latest_ = prefix;
+  SayLeftOut(*reader);
   RETURN_IF_ERROR(SaySlots(*reader, variables, options_.weights_only));
   return std::optional<Progress>(progress);
 }

@@ -4,6 +4,7 @@
 #include "common/formats/hdf5/hdf5_writer.h"
 
 #include "absl/strings/str_cat.h"
+#include "common/base/temporary_file.h"
 #include "tests/support/world/memory_file_system.h"
 #include "tests/unit/common/formats/hdf5/hdf5_support.h"
 
