@@ -25,6 +25,7 @@ Plans PlanOfCommon() {
       {"common/cluster", {"common/base"}},
       {"common/formats", {"common/tensor"}},
       {"common/formats/hdf5", {"common/formats"}},
+      {"common/formats/weights", {"common/formats/hdf5", "common/checkpoint"}},
       {"common/program", {"common/tensor", "proto"}},
       {"common/checkpoint", {"common/tensor", "proto"}},
       {"common/wire", {"common/tensor", "proto"}},
