@@ -192,9 +192,35 @@ def write_hdf5():
         add(f"refused/{fill.__name__}.h5", fill)
     add("refused/new_chunks.h5", lambda file: file.create_dataset("a", data=ramp("f4", (9,)), chunks=(2,)),
         libver="latest")
-    with zipfile.ZipFile(path("hdf5.zip"), "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, data in sorted(found.items()):
-            archive.writestr(zipfile.ZipInfo(name), data, zipfile.ZIP_DEFLATED, 9)
+    write_archive("hdf5.zip", found)
+
+    # Small files with every structure once: from these the fuzz program begins.
+    def small_attributes(file):
+        for i in range(12):
+            file.attrs[f"a{i}"] = i
+        file.attrs["text"] = "one text"
+        file.attrs["names"] = np.array([b"a", b"bcd"])
+
+    def small_group(file):
+        group = file.create_group("g", track_order=True)
+        for i in range(10):
+            group[f"c{i}"] = np.float32(i)
+
+    def small_chunks(file):
+        file.create_dataset("a", data=ramp("f4", (3, 3)), chunks=(2, 2), compression="gzip", shuffle=True)
+        file.create_dataset("b", data=ramp("b1", (4,)), chunks=(4,))
+
+    found.clear()
+    for fill in (small_attributes, small_group, small_chunks):
+        add(f"{fill.__name__}.h5", fill)
+        add(f"{fill.__name__}_latest.h5", fill, libver=("v110", "v110"))
+    write_archive("hdf5_small.zip", found)
+
+
+def write_archive(name, files):
+    with zipfile.ZipFile(path(name), "w", zipfile.ZIP_DEFLATED) as archive:
+        for member, data in sorted(files.items()):
+            archive.writestr(zipfile.ZipInfo(member), data, zipfile.ZIP_DEFLATED, 9)
 
 
 write_npz()
