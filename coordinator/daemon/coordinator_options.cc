@@ -275,7 +275,7 @@ void CheckPaths(const Flags& flags, const Environment& environment, FileSystem& 
   for (auto& problem : OutputProblems(places, environment, files)) problems.push_back(problem);
   if (!problems.empty()) return;
   std::vector<proto::VariableLayout> variables;
-  if (!options.job.checkpoint.restore.empty()) {
+  if (!options.job.checkpoint.restore.empty() || !options.job.checkpoint.init_from.path.empty()) {
     // Where only the workers can tell the variables' shapes, a start compares them later.
     absl::StatusOr<Plan> plan = MakeOfflinePlan(options.job, ShapeOf(options));
     if (plan.ok()) variables = std::move(plan->variables);

@@ -18,6 +18,7 @@
 #include "coordinator/model/onnx_file.h"
 #include "coordinator/strategy/make_strategy.h"
 #include "coordinator/train/data_checks.h"
+#include "coordinator/train/init_weights.h"
 #include "coordinator/train/job_settings.h"
 
 namespace cohort {
@@ -220,14 +221,22 @@ absl::Status Trainer::RestoreCheckpoint() {
       ASSIGN_OR_RETURN(progress, checkpoints_.Restore(job_.checkpoint.restore, plan_.variables));
     }
     if (progress.has_value()) progress_->SetProgress(*progress, checkpoints_.latest());
+    const InitFromSpec& init = job_.checkpoint.init_from;
+    const bool initialized = !progress.has_value() && !init.path.empty();
+    if (initialized) {
+      RETURN_IF_ERROR(
+          Annotate(InitWeights(world_.files, init, plan_.variables, plan_.homes, coordinator_),
+                   "checkpoint.init_from"));
+    }
+    const bool changed = progress.has_value() || initialized;
     // Not before the variables have the values that the progress tells. A process that is
     // interrupted until then leaves no recovery checkpoint, and the next one begins as it did.
     SaveProgressWithEachCut();
     // A process that takes over later must find measured homes in every checkpoint. And after a
     // loss, no closure that runs again would bring back the values of the restored checkpoint.
-    if (progress.has_value() || IsMeasured()) RETURN_IF_ERROR(coordinator_.MakeDurable());
+    if (changed || IsMeasured()) RETURN_IF_ERROR(coordinator_.MakeDurable());
     // A recovery since the restore has put the variables back to what they were before it.
-    if (!progress.has_value() || coordinator_.members()->epoch() == epoch) return absl::OkStatus();
+    if (!changed || coordinator_.members()->epoch() == epoch) return absl::OkStatus();
   }
 }
 

@@ -85,7 +85,7 @@ Plans PlanOfCoordinator() {
       {"coordinator/api",
        {"coordinator/recovery", "coordinator/strategy", "coordinator/local", "common/wire/route"}},
       {"coordinator/local", {"common/wire", "common/cluster"}},
-      {"coordinator/train", {"coordinator/api"}},
+      {"coordinator/train", {"coordinator/api", "common/formats/weights"}},
       {"coordinator/members", {"coordinator/homes", "coordinator/schedule"}},
       {"coordinator/daemon", {"coordinator/train", "coordinator/members"}},
       {"coordinator", {"coordinator/daemon", "common/wire/route"}}};

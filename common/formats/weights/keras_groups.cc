@@ -1,6 +1,7 @@
 #include "common/formats/weights/keras_groups.h"
 
 #include <map>
+#include <nlohmann/json.hpp>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -22,6 +23,33 @@ std::string WithWordsSplit(absl::string_view name) {
     out.push_back(name[i]);
   }
   return out;
+}
+
+constexpr int kNestedMax = 16;  // models in models
+
+// Adds the layers of the model with this config, whose groups lie below `prefix`.
+void AddLayers(const nlohmann::json& model, const std::string& prefix, int depth,
+               std::map<std::string, std::string>& names) {
+  static const nlohmann::json none;
+  const auto at = [](const nlohmann::json& value, const char* key) -> const nlohmann::json& {
+    const auto found = value.is_object() ? value.find(key) : value.end();
+    return value.is_object() && found != value.end() ? *found : none;
+  };
+  const nlohmann::json& config = at(model, "config");
+  const nlohmann::json& layers = config.is_array() ? config : at(config, "layers");
+  if (!layers.is_array() || depth > kNestedMax) return;
+  std::vector<std::string> classes;
+  for (const nlohmann::json& layer : layers) {
+    const nlohmann::json& name = at(layer, "class_name");
+    classes.push_back(name.is_string() ? name.get<std::string>() : "");
+  }
+  const std::vector<std::string> groups = KerasLayerGroups(classes);
+  for (size_t i = 0; i < groups.size(); ++i) {
+    const std::string group = absl::StrCat(prefix, groups[i]);
+    const nlohmann::json& name = at(at(layers[i], "config"), "name");
+    if (name.is_string()) names[group] = name.get<std::string>();
+    AddLayers(layers[i], absl::StrCat(group, "/"), depth + 1, names);
+  }
 }
 
 }  // namespace
@@ -52,6 +80,13 @@ std::vector<std::string> KerasLayerGroups(absl::Span<const std::string> classes)
                                 : absl::StrCat("layers/", name, "_", count));
   }
   return groups;
+}
+
+std::map<std::string, std::string> KerasLayersByGroup(const std::string& config) {
+  std::map<std::string, std::string> names;
+  const auto model = nlohmann::json::parse(config, nullptr, /*allow_exceptions=*/false);
+  if (!model.is_discarded()) AddLayers(model, "", 0, names);
+  return names;
 }
 
 }  // namespace cohort

@@ -3,6 +3,7 @@
 // How .weights.h5 files name the layers of a model: by class and a counter, in the order of the
 // model's layers, not by their names.
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -18,5 +19,10 @@ std::string KerasSnakeCase(absl::string_view class_name);
 // Returns the group of each layer in a file of Keras 2.15 or 3, given the classes of the model's
 // layers in the order of its config: "layers/conv2d", "layers/conv2d_1", "layers/dense".
 std::vector<std::string> KerasLayerGroups(absl::Span<const std::string> classes);
+
+// Returns the names of the layers of a model, by their groups, given the JSON of its config. Layers
+// of nested models are there too: "layers/functional/layers/dense". Empty if the text is not the
+// JSON of a model.
+std::map<std::string, std::string> KerasLayersByGroup(const std::string& config);
 
 }  // namespace cohort

@@ -1,6 +1,7 @@
 #include "common/formats/weights/weight_file.h"
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "common/formats/npy.h"
 #include "common/formats/npz.h"
 #include "common/formats/safetensors.h"
+#include "common/formats/weights/keras_groups.h"
 #include "common/formats/weights/weight_sources.h"
 
 namespace cohort {
@@ -73,6 +75,12 @@ absl::StatusOr<WeightFile> OpenArchive(std::unique_ptr<ReadableFile> file,
   ASSIGN_OR_RETURN(WeightFile opened, WeightsOfHdf5(std::move(hdf5)));
   opened.kind = WeightFileKind::kKerasArchive;
   ASSIGN_OR_RETURN(opened.texts.config, TextOf(*archive, kConfigMember, kTextBytesMax));
+  // Files of before Keras 3.6 do not name their layers, and the model's config does.
+  const std::map<std::string, std::string> layers = KerasLayersByGroup(opened.texts.config);
+  for (WeightEntry& entry : opened.entries) {
+    const auto layer = layers.find(entry.group);
+    if (entry.layer.empty() && layer != layers.end()) entry.layer = layer->second;
+  }
   ASSIGN_OR_RETURN(const std::string metadata,
                    TextOf(*archive, kMetadataMember, kMetadataBytesMax));
   opened.texts.keras_version = VersionIn(metadata);

@@ -163,5 +163,23 @@ TEST(KerasGroups, NamesAreThoseOfKeras) {
               ElementsAre("layers/conv2d", "layers/dense", "layers/conv2d_1", "layers/conv2d_2"));
 }
 
+TEST(KerasGroups, AConfigNamesTheLayersOfItsGroups) {
+  const std::string config = R"({"class_name": "Functional", "config": {"layers": [
+      {"class_name": "InputLayer", "config": {"name": "x"}},
+      {"class_name": "Dense", "config": {"name": "first"}},
+      {"class_name": "Sequential", "config": {"name": "inner", "layers": [
+          {"class_name": "Dense", "config": {"name": "deep"}}]}},
+      {"class_name": "Dense", "config": {"name": "last"}}]}})";
+  const std::map<std::string, std::string> expected = {{"layers/input_layer", "x"},
+                                                       {"layers/dense", "first"},
+                                                       {"layers/sequential", "inner"},
+                                                       {"layers/sequential/layers/dense", "deep"},
+                                                       {"layers/dense_1", "last"}};
+  EXPECT_EQ(KerasLayersByGroup(config), expected);
+  for (const char* other : {"", "{", "[]", "7", "{\"config\": [1, {\"config\": 3}]}"}) {
+    EXPECT_LE(KerasLayersByGroup(other).size(), 2u) << other;
+  }
+}
+
 }  // namespace
 }  // namespace cohort
