@@ -121,7 +121,7 @@ class ImageMaker {
       heap += objects;
       heap.resize(size, '\0');
       const uint64_t address = Append(heap);
-      for (size_t i = begin; i < end; ++i) references_[texts_[i]] = {address, i - begin + 1};
+      for (size_t i = begin; i < end; ++i) references_[texts_[i]] = {i - begin + 1, address};
     }
   }
 

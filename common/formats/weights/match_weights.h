@@ -24,9 +24,9 @@ namespace cohort {
 struct WantedWeight {
   std::string name;  // "d1/kernel"
   Shape shape;
-  std::string layer;  // the name of its layer
-  std::string group;  // KerasLayerGroups; empty: not known
-  int position = 0;   // among the layer's variables
+  std::string layer = {};  // the name of its layer
+  std::string group = {};  // KerasLayerGroups; empty: not known
+  int position = 0;        // among the layer's variables
 };
 
 // Where a variable's value is, as a user says it.

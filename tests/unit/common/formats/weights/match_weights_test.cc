@@ -22,6 +22,10 @@ WeightFile FileWith(FileSystem& disk, const std::vector<NamedTensor>& tensors) {
   return *std::move(file);
 }
 
+std::vector<WantedWeight> One(const std::string& name, const Shape& shape) {
+  return {{name, shape}};
+}
+
 Tensor Two() { return Tensor::FromVector<float>({1, 2, 3, 4, 5, 6}, {2, 3}); }
 
 TEST(MatchWeights, NamesMatchWhollyOrByTheirLastTwoParts) {
@@ -45,7 +49,7 @@ TEST(MatchWeights, NamesMatchWhollyOrByTheirLastTwoParts) {
 TEST(MatchWeights, AShapeThatDiffersIsSaidWithBothShapes) {
   MemoryFileSystem disk;
   const WeightFile file = FileWith(disk, {{"d1/kernel", Two()}});
-  const auto matches = MatchWeights({{{"d1/kernel", {3, 2}}}}, file, {});
+  const auto matches = MatchWeights(One("d1/kernel", {3, 2}), file, {});
   ASSERT_TRUE(matches.ok());
   EXPECT_THAT(matches->mismatched, ElementsAre("d1/kernel is [3,2] here and [2,3] in the file"));
   EXPECT_THAT(matches->matched, IsEmpty());
@@ -56,7 +60,7 @@ TEST(MatchWeights, ARenameMayTranspose) {
   MemoryFileSystem disk;
   const WeightFile file = FileWith(disk, {{"fc.weight", Two()}});
   const auto matches =
-      MatchWeights({{{"d1/kernel", {3, 2}}}}, file, {{"d1/kernel", {"fc.weight", {1, 0}}}});
+      MatchWeights(One("d1/kernel", {3, 2}), file, {{"d1/kernel", {"fc.weight", {1, 0}}}});
   ASSERT_TRUE(matches.ok()) << matches.status();
   ASSERT_EQ(matches->matched.size(), 1u);
   const auto value = ReadMatch(file, matches->matched[0], DType::kFloat32);
@@ -70,7 +74,7 @@ TEST(MatchWeights, AxesOfThreeAreTransposedInAnyOrder) {
   std::vector<float> values;
   for (int i = 0; i < 24; ++i) values.push_back(static_cast<float>(i));
   const WeightFile file = FileWith(disk, {{"w", Tensor::FromVector<float>(values, {2, 3, 4})}});
-  const auto matches = MatchWeights({{{"v", {4, 2, 3}}}}, file, {{"v", {"w", {2, 0, 1}}}});
+  const auto matches = MatchWeights(One("v", {4, 2, 3}), file, {{"v", {"w", {2, 0, 1}}}});
   ASSERT_TRUE(matches.ok()) << matches.status();
   const auto value = ReadMatch(file, matches->matched.at(0), DType::kFloat32);
   const std::vector<double> numbers = AsNumbers(*value);
@@ -111,7 +115,7 @@ TEST(MatchWeights, FloatsOfEveryWidthBecomeTheVariablesType) {
                                           {"double", Tensor::FromVector<double>({1.5, -2}, {2})},
                                           {"whole", Tensor::FromVector<int32_t>({1}, {1})}});
   const auto read = [&](const std::string& name, const Shape& shape) {
-    const auto matches = MatchWeights({{{name, shape}}}, file, {});
+    const auto matches = MatchWeights(One(name, shape), file, {});
     return ReadMatch(file, matches->matched.at(0), DType::kFloat32);
   };
   EXPECT_THAT(AsNumbers(*read("half", {4})),
