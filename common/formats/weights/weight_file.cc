@@ -23,7 +23,7 @@ namespace {
 constexpr char kWeightsMember[] = "model.weights.h5";
 constexpr char kConfigMember[] = "config.json";
 constexpr char kMetadataMember[] = "metadata.json";
-constexpr uint64_t kTextBytesMax = 256 << 20;
+constexpr uint64_t kTextBytesMax = 64 << 20;
 constexpr uint64_t kMetadataBytesMax = 1 << 20;
 constexpr uint64_t kWeightsBytesMax = uint64_t{1} << 40;
 
