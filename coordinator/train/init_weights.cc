@@ -12,6 +12,7 @@
 #include "common/base/status.h"
 #include "common/formats/weights/match_weights.h"
 #include "common/program/aggregation.h"
+#include "common/program/update_rule.h"
 #include "coordinator/api/variable.h"
 
 namespace cohort {
@@ -47,6 +48,20 @@ std::vector<WantedWeight> WantedOf(absl::Span<const proto::VariableLayout> varia
     wanted.push_back(std::move(one));
   }
   return wanted;
+}
+
+// Refuses variables with a moving average: it has begun with the value from before, which an
+// assignment does not change.
+absl::Status CheckNoAverages(absl::Span<const proto::VariableLayout> variables) {
+  for (const proto::VariableLayout& variable : variables) {
+    ASSIGN_OR_RETURN(const UpdateRuleSpec rule, DescribeUpdateRule(variable.rule()));
+    if (rule.slots.empty() || !rule.slots.back().starts_as_value) continue;
+    return absl::InvalidArgumentError(
+        "use_ema is true, and the averages would begin with other values than those of the file; "
+        "save a checkpoint without use_ema and go on from it with checkpoint.restore and "
+        "weights_only");
+  }
+  return absl::OkStatus();
 }
 
 std::map<std::string, WeightRename> RenamesOf(const InitFromSpec& init) {
@@ -106,6 +121,7 @@ void LogMatches(const WeightFile& file, const InitFromSpec& init, const WeightMa
 
 absl::Status CheckInitFrom(FileSystem& files, const InitFromSpec& init,
                            absl::Span<const proto::VariableLayout> variables) {
+  RETURN_IF_ERROR(CheckNoAverages(variables));
   ASSIGN_OR_RETURN(const WeightFile file, OpenWeights(files, init.path));
   if (variables.empty()) return absl::OkStatus();
   return Match(file, init, WantedOf(variables)).status();
@@ -114,6 +130,7 @@ absl::Status CheckInitFrom(FileSystem& files, const InitFromSpec& init,
 absl::Status InitWeights(FileSystem& files, const InitFromSpec& init,
                          absl::Span<const proto::VariableLayout> variables, Role homes,
                          ClusterCoordinator& coordinator) {
+  RETURN_IF_ERROR(CheckNoAverages(variables));
   ASSIGN_OR_RETURN(const WeightFile file, OpenWeights(files, init.path));
   const std::vector<WantedWeight> wanted = WantedOf(variables);
   ASSIGN_OR_RETURN(const WeightMatches matches, Match(file, init, wanted));

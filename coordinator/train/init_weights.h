@@ -20,8 +20,9 @@ absl::Status CheckInitFrom(FileSystem& files, const InitFromSpec& init,
 
 // Assigns the file's values to the variables, whose homes have the role `homes`. Logs which
 // variables were matched and which have no value, and which values are left over. Errors: those of
-// OpenWeights and MatchWeights; INVALID_ARGUMENT for a file that fits no variable, and, without
-// skip_mismatch, for values of other shapes, listing all of them; those of Assign.
+// OpenWeights and MatchWeights; INVALID_ARGUMENT for a file that fits no variable, for variables
+// with a moving average (use_ema), and, without skip_mismatch, for values of other shapes, listing
+// all of them; those of Assign.
 absl::Status InitWeights(FileSystem& files, const InitFromSpec& init,
                          absl::Span<const proto::VariableLayout> variables, Role homes,
                          ClusterCoordinator& coordinator);

@@ -84,6 +84,15 @@ TEST(InitFrom, AnotherShapeIsAnErrorUnlessItIsSkipped) {
   EXPECT_EQ(turned.code, kExitOk) << turned.error;
 }
 
+TEST(InitFrom, AveragesWouldBeginWithOtherValues) {
+  DaemonSim sim(1, 1, 1, kStill);
+  WriteWeights(sim, {{"dense/kernel", Ramp({784, 10})}, {"dense/bias", Ramp({10})}});
+  const CoordinatorDaemon::Result result =
+      sim.Run({R"(compile.optimizer={"class_name": "SGD", "config": {"use_ema": true}})"});
+  EXPECT_NE(result.code, kExitOk);
+  EXPECT_THAT(result.error, HasSubstr("use_ema"));
+}
+
 // What the job itself has saved is newer than the file.
 TEST(InitFrom, CountsOnlyWhereThereIsNothingToGoOnWith) {
   DaemonSim sim(1, 1, 1, {"fit.epochs=1", "checkpoint.directory=/saved"});
