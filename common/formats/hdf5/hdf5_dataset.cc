@@ -31,8 +31,8 @@ absl::Status ParseChunks3(const Hdf5Source& source, Hdf5Bytes& in, Hdf5Layout& l
   return ParseChunk(source, in, count, 4, layout);
 }
 
-// Version 4 has an index of its own for each way in which a dataset may grow. Of these only the
-// dataset that is one chunk is read.
+// Versions 4 and 5 (of HDF5 2.0, for larger chunks) have an index of their own for each way in which
+// a dataset may grow. Of these only the dataset that is one chunk is read.
 absl::Status ParseChunks4(const Hdf5Source& source, Hdf5Bytes& in, Hdf5Layout& layout) {
   layout.kind = Hdf5Layout::Kind::kOneChunk;
   const uint64_t flags = in.Take(1);
@@ -59,7 +59,7 @@ absl::Status ParseLayout(const Hdf5Source& source, const std::string& message, H
   Hdf5Bytes in(message);
   const uint64_t version = in.Take(1);
   const uint64_t layout_class = in.Take(1);
-  if (version != 3 && version != 4) {
+  if (version < 3 || version > 5) {
     return source.Unsupported(absl::StrCat("a dataset's layout of version ", version, kRemedy));
   }
   switch (layout_class) {
