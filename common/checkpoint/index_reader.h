@@ -30,12 +30,12 @@ struct StoredTensor {
   std::vector<StoredSlice> slices;
 };
 
-// Where a tensor of strings lies.
+// The place of a tensor of strings.
 struct StoredStrings {
   int64_t count = 0;
   int shard = 0;
   int64_t offset = 0;
-  int64_t size = 0;  // of all strings with their lengths, in bytes
+  int64_t size = 0;  // bytes of all strings with their lengths
   uint32_t crc32c = 0;
 };
 

@@ -49,7 +49,8 @@ class PathFinder {
  private:
   const proto::TrackedObjectGraph& graph_;
   size_t bytes_left_;
-  std::vector<std::optional<std::string>> paths_;  // of each node that was reached
+  std::vector<std::optional<std::string>>
+      paths_;  // by node; nothing for a node that was not reached
 };
 
 absl::Status CheckNode(const proto::TrackedObjectGraph& graph, int node) {

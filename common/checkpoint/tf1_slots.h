@@ -14,7 +14,7 @@
 
 namespace cohort {
 
-// How the value of a slot of TensorFlow 1 becomes that of ours.
+// The way from the value of a slot of TensorFlow 1 to ours.
 enum class Tf1SlotValue {
   kSame,
   // Momentum: ours is the step that is added to the variable, TensorFlow's the sum that is
@@ -31,7 +31,7 @@ struct Tf1Slot {
 
 // Says which variant of an optimizer a rule is, as far as the names depend on it.
 struct Tf1Rule {
-  std::string op;         // of the update rule: "sgd", "rmsprop"
+  std::string op;         // the update rule's operator: "sgd", "rmsprop"
   bool centered = false;  // rmsprop alone
 };
 

@@ -20,7 +20,7 @@ namespace cohort {
 // The largest header that is read. NumPy itself asks for consent above 10,000 bytes.
 inline constexpr size_t kNpyHeaderMax = 65536;
 
-// What stands before the elements of an array.
+// The description that stands before the elements of an array.
 struct NpyHeader {
   std::string descr;  // NumPy's word for the type: "<f4"
   StoredType type;    // valid if `supported`

@@ -129,9 +129,9 @@ class HeaderReader final : public nlohmann::json_sax<Json> {
   Level level_ = Level::kNothing;
   SafetensorsEntry entry_;        // the tensor that is being read
   std::string field_;             // the key whose value comes next, below a tensor or metadata
-  std::vector<int64_t> numbers_;  // of the list that is being read
-  std::set<std::string> names_;   // of all tensors so far
-  std::set<std::string> fields_;  // of the object that is being read
+  std::vector<int64_t> numbers_;  // the list that is being read
+  std::set<std::string> names_;   // all tensors so far
+  std::set<std::string> fields_;  // keys in the object that is being read
   std::string error_;
 };
 

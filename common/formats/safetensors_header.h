@@ -15,7 +15,7 @@ namespace cohort {
 
 inline constexpr absl::string_view kSafetensorsMetadataKey = "__metadata__";
 
-// What the header says about one tensor. Nothing of it has been checked but its form.
+// The header's words about one tensor. Nothing of them has been checked but their form.
 struct SafetensorsEntry {
   std::string name;
   std::string dtype;

@@ -18,7 +18,7 @@ namespace cohort {
 // One entry of the table of contents.
 struct FileTensor {
   std::string name;
-  DType dtype = DType::kUndefined;  // of the tensor that Read returns; kUndefined: not supported
+  DType dtype = DType::kUndefined;  // what Read returns; kUndefined: not supported
   Shape shape;
   std::string stored_type;  // the file's own word for the type, for messages
 };

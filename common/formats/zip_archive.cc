@@ -100,7 +100,7 @@ class ZipArchive::Source {
   const std::unique_ptr<ReadableFile> file_;
   uint64_t position_ = 0;  // at most the size of the file
   zip_error_t error_;
-  absl::Status status_;  // of the last read
+  absl::Status status_;  // what the last read gave
 };
 
 bool LooksLikeZip(const ReadableFile& file) {

@@ -26,7 +26,7 @@ bool LooksLikeZip(const ReadableFile& file);
 
 struct ZipMember {
   std::string name;
-  uint64_t size = 0;  // of the content, as the archive says
+  uint64_t size = 0;  // bytes of the content, as the archive says
 };
 
 // An archive that is open for reading. Thread-safe.

@@ -131,7 +131,7 @@ std::string ZipWriter::EndOfArchive(uint64_t size) const {
     Put(out, begin, 8);
     out.append("PK\x06\x07", 4);
     Put(out, 0, 4);
-    Put(out, offset_, 8);  // of the record above
+    Put(out, offset_, 8);  // where the record above begins
     Put(out, 1, 4);
   }
   out.append("PK\x05\x06", 4);

@@ -49,7 +49,7 @@ class ZipWriter {
 
   const std::unique_ptr<TemporaryFile> file_;
   std::vector<Member> members_;
-  std::set<std::string> names_;  // of members_
+  std::set<std::string> names_;  // those of members_
   uint64_t offset_ = 0;
 };
 

@@ -38,7 +38,7 @@ struct FitSpec {
 
 // Weights of another program with which the training begins (common/formats/weights).
 struct InitFromSpec {
-  // Where a variable's value is, if its name does not say it.
+  // The place of a variable's value, if its name does not say it.
   struct Source {
     std::string from;  // the name in the file
     std::vector<int64_t>

@@ -11,6 +11,7 @@
 #include "common/base/log.h"
 #include "common/base/status.h"
 #include "common/formats/weights/match_weights.h"
+#include "common/formats/weights/open_weights.h"
 #include "common/program/aggregation.h"
 #include "common/program/update_rule.h"
 #include "coordinator/api/variable.h"

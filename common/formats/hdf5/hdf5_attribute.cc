@@ -12,7 +12,7 @@ namespace cohort {
 
 namespace {
 
-constexpr size_t kReferenceBytes = 16;  // of a string of variable length: length, heap, number
+constexpr size_t kReferenceBytes = 16;  // a variable string's length, heap and number
 
 std::string WithoutPadding(absl::string_view text, Hdf5Type::Padding padding) {
   if (padding == Hdf5Type::Padding::kSpaces) {

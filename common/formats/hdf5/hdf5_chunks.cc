@@ -14,7 +14,7 @@ namespace cohort {
 
 namespace {
 
-constexpr uint64_t kLevelMax = 16;                      // of the tree of chunks
+constexpr uint64_t kLevelMax = 16;                      // levels in the tree of chunks
 constexpr uint64_t kChunkBytesMax = uint64_t{1} << 32;  // the format's own limit
 // The most bytes that deflate makes of one byte: 258 bytes need at least two bits.
 constexpr uint64_t kDeflateRatioMax = 1032;
@@ -228,7 +228,7 @@ class ChunkReader {
   Hdf5Source& source_;
   const Hdf5Dataset& dataset_;
   const absl::Span<const int64_t> dims_;
-  const uint64_t width_;  // of an element
+  const uint64_t width_;  // bytes of an element
   uint64_t chunk_bytes_ = 0;
   bool deflated_ = false;
   std::vector<Chunk> chunks_;

@@ -4,7 +4,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
-#include "common/formats/hdf5/hdf5_chunks.h"
 
 namespace cohort {
 
@@ -31,8 +30,8 @@ absl::Status ParseChunks3(const Hdf5Source& source, Hdf5Bytes& in, Hdf5Layout& l
   return ParseChunk(source, in, count, 4, layout);
 }
 
-// Versions 4 and 5 (of HDF5 2.0, for larger chunks) have an index of their own for each way in which
-// a dataset may grow. Of these only the dataset that is one chunk is read.
+// Versions 4 and 5 (of HDF5 2.0, for larger chunks) have an index of their own for each way in
+// which a dataset may grow. Of these only the dataset that is one chunk is read.
 absl::Status ParseChunks4(const Hdf5Source& source, Hdf5Bytes& in, Hdf5Layout& layout) {
   layout.kind = Hdf5Layout::Kind::kOneChunk;
   const uint64_t flags = in.Take(1);
@@ -161,43 +160,6 @@ absl::StatusOr<Hdf5Dataset> ParseHdf5Dataset(Hdf5Source& source,
       StoredBytes(dataset.shape.dims(), is_number ? dataset.type.stored.bytes : 1);
   if (!bytes.ok()) return source.Malformed(bytes.status().message());
   return dataset;
-}
-
-absl::StatusOr<Tensor> ReadHdf5Dataset(Hdf5Source& source, const Hdf5Dataset& dataset) {
-  const Hdf5Type& type = dataset.type;
-  const Hdf5Layout& layout = dataset.layout;
-  if (type.kind != Hdf5Type::Kind::kNumber) {
-    return source.Unsupported(
-        absl::StrCat("elements of type ", type.name, " are not supported; save numbers or bools"));
-  }
-  ASSIGN_OR_RETURN(const uint64_t bytes, StoredBytes(dataset.shape.dims(), type.stored.bytes));
-  const auto checked = [&](absl::StatusOr<Tensor> tensor) -> absl::StatusOr<Tensor> {
-    if (absl::IsOutOfRange(tensor.status()) || absl::IsInvalidArgument(tensor.status())) {
-      return source.Malformed(tensor.status().message());
-    }
-    return tensor;
-  };
-  switch (layout.kind) {
-    case Hdf5Layout::Kind::kCompact:
-      return checked(
-          DecodeElements(absl::Span<const char>(layout.elements.data(), layout.elements.size()),
-                         type.stored, dataset.shape));
-    case Hdf5Layout::Kind::kContiguous:
-      if (bytes == 0) return Tensor(DTypeOfStored(type.stored), dataset.shape);
-      if (layout.address == kHdf5NoAddress) return source.Malformed("elements were never written");
-      if (layout.stored_bytes != bytes || layout.address > source.size()) {
-        return source.Malformed(absl::StrCat(layout.stored_bytes, " bytes where shape ",
-                                             dataset.shape.ToString(), " needs ", bytes));
-      }
-      return checked(
-          ReadElements(source.file(), source.base() + layout.address, type.stored, dataset.shape));
-    case Hdf5Layout::Kind::kChunks:
-    case Hdf5Layout::Kind::kOneChunk:
-      break;
-  }
-  if (bytes == 0) return Tensor(DTypeOfStored(type.stored), dataset.shape);
-  ASSIGN_OR_RETURN(const std::vector<char> elements, ReadHdf5Chunks(source, dataset, bytes));
-  return checked(DecodeElements(elements, type.stored, dataset.shape));
 }
 
 }  // namespace cohort

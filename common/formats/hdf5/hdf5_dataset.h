@@ -11,16 +11,16 @@
 #include "absl/status/statusor.h"
 #include "common/formats/hdf5/hdf5_header.h"
 #include "common/formats/hdf5/hdf5_type.h"
-#include "common/tensor/tensor.h"
+#include "common/tensor/shape.h"
 
 namespace cohort {
 
 struct Hdf5Layout {
   enum class Kind { kCompact, kContiguous, kChunks, kOneChunk };
   Kind kind = Kind::kContiguous;
-  std::string elements;           // of a compact dataset
-  uint64_t address = 0;           // of the elements, of the tree of chunks, or of the chunk
-  uint64_t stored_bytes = 0;      // of contiguous elements, or of the only chunk
+  std::string elements;           // the bytes of a compact dataset
+  uint64_t address = 0;           // where the elements, the tree of chunks or the only chunk begin
+  uint64_t stored_bytes = 0;      // bytes of contiguous elements, or of the only chunk
   std::vector<uint64_t> chunk;    // the size of a chunk along each axis
   std::vector<uint16_t> filters;  // in the order in which they were applied
 };
@@ -36,9 +36,5 @@ struct Hdf5Dataset {
 // for what is not supported of the format.
 absl::StatusOr<Hdf5Dataset> ParseHdf5Dataset(Hdf5Source& source,
                                              const std::vector<Hdf5Message>& messages);
-
-// Reads the elements. Memory is taken only if the file has the bytes for it. Errors: DATA_LOSS;
-// UNIMPLEMENTED for a type or a filter that is not supported; the file's errors.
-absl::StatusOr<Tensor> ReadHdf5Dataset(Hdf5Source& source, const Hdf5Dataset& dataset);
 
 }  // namespace cohort

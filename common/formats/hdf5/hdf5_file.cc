@@ -8,6 +8,7 @@
 #include "absl/strings/strip.h"
 #include "common/base/excerpt.h"
 #include "common/base/status.h"
+#include "common/formats/hdf5/hdf5_elements.h"
 #include "common/formats/hdf5/hdf5_group.h"
 
 namespace cohort {
@@ -19,7 +20,7 @@ constexpr absl::string_view kSignature("\x89HDF\r\n\x1a\n", 8);
 constexpr uint64_t kFirstUserBlock = 512;
 constexpr size_t kDepthMax = 64;
 constexpr size_t kObjectsMax = 1'000'000;
-constexpr uint64_t kNumberBytes = 8;  // of addresses and of lengths
+constexpr uint64_t kNumberBytes = 8;  // width of addresses and lengths
 
 // Returns where the superblock begins, or kHdf5NoAddress if there is none.
 uint64_t FindSuperblock(const ReadableFile& file) {
@@ -32,7 +33,7 @@ uint64_t FindSuperblock(const ReadableFile& file) {
   return kHdf5NoAddress;
 }
 
-// What a superblock says.
+// The content of a superblock.
 struct Superblock {
   uint64_t base = 0;
   uint64_t root = 0;  // address of the root group's header
@@ -131,7 +132,7 @@ class TreeReader {
   Hdf5Source& source_;
   Hdf5AttributeReader attributes_;
   std::vector<Hdf5Object>& objects_;
-  std::set<uint64_t> addresses_;  // of all objects so far
+  std::set<uint64_t> addresses_;  // headers of all objects so far
 };
 
 }  // namespace

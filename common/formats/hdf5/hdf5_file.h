@@ -5,7 +5,7 @@
 // 3), groups of both generations, attributes of numbers and of strings in both encodings, and
 // datasets of numbers, contiguous or in chunks with gzip and shuffle.
 //
-// What could lead outside of the file is refused when it is opened: soft and external links,
+// A file that could lead to another one is refused when it is opened: soft and external links,
 // external elements, virtual datasets. A file's tree, attributes and strings are read at once, a
 // dataset's elements when a caller asks for them. libhdf5 is not used, since files can make it
 // crash (docs/DECISIONS.md).
@@ -30,7 +30,7 @@ struct Hdf5Object {
   std::string name;  // the last part of the path
   bool is_dataset = false;
   Hdf5Dataset dataset;           // if is_dataset
-  std::vector<size_t> children;  // of a group: indices in Hdf5File::objects(), by name
+  std::vector<size_t> children;  // a group's indices in Hdf5File::objects(), by name
   std::vector<Hdf5Attribute> attributes;
 
   const Hdf5Attribute* FindAttribute(absl::string_view attribute) const;

@@ -14,7 +14,7 @@ namespace {
 
 using Links = std::vector<Hdf5Link>;
 
-constexpr uint64_t kLevelMax = 16;  // of a symbol table's tree
+constexpr uint64_t kLevelMax = 16;  // levels in a symbol table's tree
 
 absl::Status NotHard(const Hdf5Source& source, absl::string_view name, absl::string_view kind) {
   return source.Unsupported(absl::StrCat("'", Excerpt(name), "' is ", kind,

@@ -13,7 +13,7 @@ namespace cohort {
 
 struct Hdf5Link {
   std::string name;
-  uint64_t address = 0;  // of the object's header
+  uint64_t address = 0;  // where the object's header begins
 };
 
 // Returns the links that the messages of an object name, sorted by name; none for a dataset.

@@ -10,11 +10,11 @@ namespace cohort {
 
 namespace {
 
-constexpr size_t kBlocksMax = 4096;  // of one header
+constexpr size_t kBlocksMax = 4096;  // blocks of one header
 constexpr uint64_t kChecksumBytes = 4;
 constexpr uint64_t kSharedFlag = 2;
 
-// Where messages lie that are still to be read.
+// The place of messages that are still to be read.
 struct Block {
   uint64_t address = 0;
   uint64_t length = 0;

@@ -10,8 +10,8 @@ namespace cohort {
 
 namespace {
 
-constexpr uint64_t kBlockOverhead = 10;  // of a tree's node: signature, version, type, checksum
-constexpr uint64_t kDepthMax = 16;       // of a tree; a record each is enough for any file
+constexpr uint64_t kBlockOverhead = 10;  // a node's signature, version, type, checksum
+constexpr uint64_t kDepthMax = 16;       // levels in a tree
 constexpr uint64_t kAddressBytes = 8;
 
 // Returns how many bytes hold the numbers up to `limit`.

@@ -66,7 +66,7 @@ class Hdf5Source {
   const ReadableFile& file_;
   const std::string path_;
   const uint64_t base_;
-  uint64_t left_ = 0;  // of the budget
+  uint64_t left_ = 0;  // bytes that the budget still has
 };
 
 // Returns the checksum of HDF5's metadata: Bob Jenkins's lookup3 with the initial value 0.

@@ -15,17 +15,17 @@ namespace cohort {
 struct Hdf5Type {
   enum class Kind {
     kNumber,          // `stored` says which
-    kFixedString,     // of `size` bytes each
+    kFixedString,     // `size` bytes each
     kVariableString,  // a reference into a global heap each
     kOpaque,          // `size` bytes without a meaning
     kOther,           // not supported
   };
-  // What stands behind the text of a string that is shorter than its place.
+  // The filling behind a string that is shorter than its place.
   enum class Padding { kNullTerminated, kNulls, kSpaces };
 
   Kind kind = Kind::kOther;
   StoredType stored;
-  uint64_t size = 0;  // of one element, in bytes
+  uint64_t size = 0;  // bytes of one element
   Padding padding = Padding::kNullTerminated;
   std::string name;  // for messages
 };

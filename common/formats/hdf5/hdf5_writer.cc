@@ -20,10 +20,10 @@ constexpr size_t kListBytesMax = 64512;  // Keras's limit for the elements of an
 constexpr uint64_t kSuperblockBytes = 96;
 constexpr uint64_t kNoAddress = ~uint64_t{0};
 constexpr size_t kSymbolsMax = 8;    // in a list of symbols: twice the K of the superblock
-constexpr size_t kChildrenMax = 32;  // of a node of a symbol table's tree, likewise
+constexpr size_t kChildrenMax = 32;  // in a node of a symbol table's tree, likewise
 constexpr uint64_t kTreeNodeBytes = 24 + 8 * kChildrenMax + 8 * (kChildrenMax + 1);
 constexpr uint64_t kSymbolListBytes = 8 + 40 * kSymbolsMax;
-constexpr size_t kHeapBytesMin = 4096;     // of a global heap
+constexpr size_t kHeapBytesMin = 4096;     // size of a global heap
 constexpr size_t kHeapObjectsMax = 60000;  // their numbers have 16 bits
 constexpr uint16_t kFillValueMessage = 0x5;
 
@@ -267,10 +267,10 @@ class ImageMaker {
   }
 
   Hdf5Image image_;
-  uint64_t end_ = kSuperblockBytes;  // of what has an address so far
+  uint64_t end_ = kSuperblockBytes;  // the first address that is still free
   std::map<const Hdf5Node*, uint64_t> elements_;
   std::vector<const Hdf5Node::Text*> texts_;
-  // Where each text lies: the address of its heap, and its number there as `last_name`.
+  // The place of each text: the address of its heap, and its number there as `last_name`.
   std::map<const Hdf5Node::Text*, Entry> references_;
   uint64_t metadata_begin_ = 0;
   std::string metadata_;

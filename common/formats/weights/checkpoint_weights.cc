@@ -30,7 +30,7 @@ class CheckpointSource final : public WeightSource {
 
  private:
   const std::unique_ptr<BundleReader> reader_;
-  const std::vector<std::string> names_;  // of the entries
+  const std::vector<std::string> names_;  // in the order of the entries
 };
 
 // Returns true if the tensor is a slot of an optimizer of TensorFlow 1, or one of its counters.

@@ -39,7 +39,7 @@ class Hdf5WeightSource final : public WeightSource {
 
  private:
   const std::unique_ptr<Hdf5File> file_;
-  const std::vector<std::string> paths_;  // of the entries
+  const std::vector<std::string> paths_;  // in the order of the entries
 };
 
 WeightEntry EntryOf(const Hdf5Object& object) {
@@ -119,7 +119,7 @@ size_t RankOfPart(absl::string_view part) {
 // The place of a dataset ".../vars/N" in a .weights.h5 file.
 struct Place {
   std::vector<std::string> group;  // "layers", "dense_1"; of a nested model all of its layers too
-  std::vector<std::string> parts;  // of the layer: "forward_layer", "cell"
+  std::vector<std::string> parts;  // inside the layer: "forward_layer", "cell"
   int number = 0;
 
   // Returns a key that sorts the weights of a layer as the layer has them.

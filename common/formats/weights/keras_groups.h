@@ -1,7 +1,7 @@
 #pragma once
 
-// How .weights.h5 files name the layers of a model: by class and a counter, in the order of the
-// model's layers, not by their names.
+// The groups of .weights.h5 files: a layer has the name of its class and a counter, in the order of
+// the model's layers, not by their names.
 
 #include <map>
 #include <string>

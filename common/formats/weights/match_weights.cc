@@ -183,7 +183,7 @@ class Matcher {
 
   const absl::Span<const WantedWeight> wanted_;
   const WeightFile& file_;
-  std::vector<size_t> entry_of_;  // of each variable; kNone: none yet
+  std::vector<size_t> entry_of_;  // by variable; kNone: none yet
   std::vector<std::vector<int>> transposes_;
   std::vector<size_t> weights_;  // the entries that may be taken
   std::map<std::pair<std::string, int>, size_t> by_place_;

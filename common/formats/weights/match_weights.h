@@ -1,6 +1,6 @@
 #pragma once
 
-// Which value of a file belongs to which variable of a model. Variables are tried in this order:
+// The way from the values of a file to the variables of a model. A variable is tried in this order:
 // 1. the name that `renames` gives;
 // 2. in .weights.h5 and .keras: the layer and the position in it, by the layer's name if the file
 //    has it, else by the group that Keras makes of its class;
@@ -29,7 +29,7 @@ struct WantedWeight {
   int position = 0;        // among the layer's variables
 };
 
-// Where a variable's value is, as a user says it.
+// The place of a variable's value, as a user names it.
 struct WeightRename {
   std::string name;  // in the file
   std::vector<int>

@@ -11,7 +11,6 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "common/base/file_system.h"
 #include "common/tensor/tensor.h"
 
 namespace cohort {
@@ -26,9 +25,9 @@ enum class WeightFileKind {
 };
 absl::string_view WeightFileKindName(WeightFileKind kind);
 
-// What a value is for.
+// The purpose of a value.
 enum class WeightRole {
-  kWeight,     // of a layer: trained, or a statistic
+  kWeight,     // a layer's: trained, or a statistic
   kOptimizer,  // a slot or a counter of the optimizer
   kOther,      // a metric, the state of random numbers, a counter of the program
 };
@@ -48,7 +47,7 @@ struct WeightEntry {
   Shape shape;
 };
 
-// What a file says besides its values. Texts are empty if it does not say it.
+// Texts that a file has besides its values. A text that it does not have is empty.
 struct WeightFileTexts {
   std::string keras_version;
   std::string config;           // JSON of the model
@@ -74,11 +73,5 @@ struct WeightFile {
   std::vector<std::string> left_out;
   std::unique_ptr<const WeightSource> source;
 };
-
-// Opens the weights at `path`: a file, the prefix of a checkpoint (also with ".index" behind it),
-// or the directory of a SavedModel. Errors: NOT_FOUND; DATA_LOSS for a damaged file; UNIMPLEMENTED
-// for a file that holds no weights in a format that is read, with the list of these formats, and
-// for weights in several files, as Keras 3 can write them.
-absl::StatusOr<WeightFile> OpenWeights(FileSystem& files, const std::string& path);
 
 }  // namespace cohort

@@ -1,11 +1,13 @@
 #pragma once
 
-// The kinds of files behind OpenWeights. Each function takes an open file and returns its values.
+// The kinds of files behind OpenWeights (open_weights.h). Each function takes an open file and
+// returns its values.
 
 #include <memory>
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "common/base/file_system.h"
 #include "common/formats/hdf5/hdf5_file.h"
 #include "common/formats/tensor_file.h"
 #include "common/formats/weights/weight_file.h"

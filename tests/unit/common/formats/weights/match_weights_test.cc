@@ -4,6 +4,7 @@
 
 #include "common/formats/safetensors.h"
 #include "common/formats/weights/keras_groups.h"
+#include "common/formats/weights/open_weights.h"
 #include "tests/support/world/memory_file_system.h"
 #include "tests/unit/common/formats/formats_support.h"
 

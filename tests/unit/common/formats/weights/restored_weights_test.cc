@@ -7,6 +7,7 @@
 #include "common/base/temporary_file.h"
 #include "common/formats/weights/keras_groups.h"
 #include "common/formats/weights/match_weights.h"
+#include "common/formats/weights/open_weights.h"
 #include "tests/support/world/memory_file_system.h"
 #include "tests/unit/common/formats/hdf5/hdf5_support.h"
 
