@@ -27,6 +27,9 @@
 #include "absl/time/time.h"
 #include "tests/fuzz/fuzz_target.h"
 
+// A function of the sanitizers, if the build has one.
+extern "C" void __sanitizer_set_death_callback(void (*callback)()) __attribute__((weak));
+
 namespace cohort {
 namespace {
 
@@ -42,15 +45,13 @@ thread_local uintptr_t last_place = 0;
 const std::string* running = nullptr;
 char crash_path[256] = "crash";
 
-extern "C" void __sanitizer_cov_trace_pc() {
+// Counts a place of the code under test.
+void Pass(uintptr_t place) {
   // Two places in a row make an edge.
-  const uintptr_t place = reinterpret_cast<uintptr_t>(__builtin_return_address(0));
   uint8_t& count = passed[(place ^ (last_place << 1)) % kPlaces];
   if (count < 255) ++count;
   last_place = place;
 }
-
-extern "C" void __sanitizer_set_death_callback(void (*callback)()) __attribute__((weak));
 
 void WriteRunning() {
   if (running == nullptr) return;
@@ -241,5 +242,10 @@ int Main(int argc, char** argv) {
 
 }  // namespace
 }  // namespace cohort
+
+// What the compiler calls at every place of the code under test.
+extern "C" void __sanitizer_cov_trace_pc() {
+  cohort::Pass(reinterpret_cast<uintptr_t>(__builtin_return_address(0)));
+}
 
 int main(int argc, char** argv) { return cohort::Main(argc, argv); }
