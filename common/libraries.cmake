@@ -18,4 +18,5 @@ function(cohort_find_library target header package)
 endfunction()
 
 cohort_find_library(onnx onnx/onnx_pb.h libonnx-dev onnx onnx_proto)
+cohort_find_library(zip zip.h libzip-dev zip)
 cohort_find_library(leveldb leveldb/table.h "libleveldb-dev and libsnappy-dev" leveldb snappy)

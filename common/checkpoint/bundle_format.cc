@@ -1,6 +1,7 @@
 #include "common/checkpoint/bundle_format.h"
 
 #include <array>
+#include <iterator>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -89,6 +90,16 @@ DType DTypeFromTensorFlow(int32_t number) {
     if (type.number == number) return type.dtype;
   }
   return DType::kUndefined;
+}
+
+std::string TensorFlowTypeName(int32_t number) {
+  // In the order of tensorflow.DataType, from 1 on.
+  static constexpr const char* kNames[] = {
+      "float32", "float64",    "int32",   "uint8",    "int16",   "int8",     "string", "complex64",
+      "int64",   "bool",       "qint8",   "quint8",   "qint32",  "bfloat16", "qint16", "quint16",
+      "uint16",  "complex128", "float16", "resource", "variant", "uint32",   "uint64"};
+  if (number >= 1 && number <= static_cast<int32_t>(std::size(kNames))) return kNames[number - 1];
+  return absl::StrCat("type ", number);
 }
 
 std::string SliceKey(absl::string_view tensor, const proto::BundleSlice& slice) {

@@ -35,6 +35,10 @@ std::string IndexPath(const std::string& prefix);
 // type that Cohort does not support (strings, variants) becomes kUndefined.
 int32_t TensorFlowDType(DType dtype);
 DType DTypeFromTensorFlow(int32_t number);
+// The number of tensorflow.DataType for strings.
+inline constexpr int32_t kTensorFlowString = 7;
+// Returns TensorFlow's name of a type, such as "string", or "type 99" for a number without a name.
+std::string TensorFlowTypeName(int32_t number);
 
 // Returns the key under which the index stores the entry for one slice of a tensor. The key is that
 // of tensorflow::checkpoint::EncodeTensorNameSlice: an order-preserving encoding of 0, the name,

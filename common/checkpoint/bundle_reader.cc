@@ -9,6 +9,7 @@
 #include "common/checkpoint/index_reader.h"
 #include "common/checkpoint/row_stream.h"
 #include "common/checkpoint/slice_box.h"
+#include "common/checkpoint/string_tensor.h"
 
 namespace cohort {
 
@@ -121,14 +122,42 @@ bool AllBools(const Tensor& tensor) {
 // The implementation of a BundleReader: the checked index and the opened data shards. Thread-safe.
 class BundleReader::Impl {
  public:
-  Impl(std::string prefix, BundleIndex index, ShardMap shards)
-      : prefix_(std::move(prefix)), index_(std::move(index)), shards_(std::move(shards)) {
+  Impl(FileSystem& files, std::string prefix, BundleIndex index, ShardMap shards)
+      : files_(files),
+        prefix_(std::move(prefix)),
+        index_(std::move(index)),
+        shards_(std::move(shards)) {
     for (const auto& [name, tensor] : index_.tensors) {
       tensors_[name] = BundleTensor{tensor.dtype, tensor.shape};
     }
   }
 
   const std::map<std::string, BundleTensor>& tensors() const { return tensors_; }
+  const std::map<std::string, int>& left_out() const { return index_.foreign; }
+
+  absl::StatusOr<std::vector<std::string>> ReadStrings(const std::string& name) const {
+    const auto found = index_.strings.find(name);
+    if (found == index_.strings.end() || found->second.size > kStringTensorBytesMax) {
+      const bool exists = index_.foreign.count(name) > 0 || index_.tensors.count(name) > 0;
+      const std::string where = absl::StrCat("tensor '", name, "' of checkpoint ", prefix_);
+      if (!exists) return absl::NotFoundError(absl::StrCat(where, " does not exist"));
+      return absl::UnimplementedError(absl::StrCat(where, " has no strings that can be read"));
+    }
+    const StoredStrings& stored = found->second;
+    // Few checkpoints have strings, so their shard is opened when somebody asks for them.
+    const std::string path = DataShardPath(prefix_, stored.shard, index_.num_shards);
+    const absl::StatusOr<std::unique_ptr<ReadableFile>> file = files_.Open(path);
+    if (absl::IsNotFound(file.status())) return DamagedFile(path, "missing");
+    RETURN_IF_ERROR(file.status());
+    const uint64_t end = static_cast<uint64_t>(stored.offset) + static_cast<uint64_t>(stored.size);
+    if (end > (*file)->size()) return DamagedFile(path, "strings beyond its end");
+    std::string bytes(static_cast<size_t>(stored.size), '\0');
+    RETURN_IF_ERROR((*file)->Read(static_cast<uint64_t>(stored.offset), absl::MakeSpan(bytes)));
+    absl::StatusOr<std::vector<std::string>> strings =
+        DecodeStringTensor(bytes, stored.count, stored.crc32c);
+    if (strings.ok()) return strings;
+    return DamagedFile(path, absl::StrCat("tensor '", name, "': ", strings.status().message()));
+  }
 
   absl::StatusOr<const StoredTensor*> Find(const std::string& name) const {
     const auto found = index_.tensors.find(name);
@@ -140,9 +169,9 @@ class BundleReader::Impl {
     }
     // The checkpoint has a tensor of this name, but Cohort does not support its element type. So
     // the error is UNIMPLEMENTED and not NOT_FOUND.
-    return absl::UnimplementedError(absl::StrCat("tensor '", name, "' of checkpoint ", prefix_,
-                                                 " has TensorFlow's type ", foreign->second,
-                                                 ", which Cohort has not; leave it out"));
+    return absl::UnimplementedError(
+        absl::StrCat("tensor '", name, "' of checkpoint ", prefix_, " has TensorFlow's type ",
+                     TensorFlowTypeName(foreign->second), ", which Cohort has not; leave it out"));
   }
 
   absl::Status CheckRows(const std::string& name, const StoredTensor& stored, RowRange rows) const {
@@ -209,6 +238,7 @@ class BundleReader::Impl {
   }
 
  private:
+  FileSystem& files_;
   const std::string prefix_;
   const BundleIndex index_;
   const ShardMap shards_;
@@ -226,7 +256,7 @@ absl::StatusOr<std::unique_ptr<BundleReader>> BundleReader::Open(FileSystem& fil
   ASSIGN_OR_RETURN(BundleIndex index, ReadIndex(*file, path));
   ASSIGN_OR_RETURN(ShardMap shards, OpenShards(files, prefix, index));
   return std::unique_ptr<BundleReader>(
-      new BundleReader(std::make_unique<Impl>(prefix, std::move(index), std::move(shards))));
+      new BundleReader(std::make_unique<Impl>(files, prefix, std::move(index), std::move(shards))));
 }
 
 SliceStarts SliceStartsOf(const std::map<std::string, BundleTensor>& tensors) {
@@ -247,6 +277,12 @@ SliceStarts SliceStartsOf(const std::map<std::string, BundleTensor>& tensors) {
 
 const std::map<std::string, BundleTensor>& BundleReader::tensors() const {
   return impl_->tensors();
+}
+
+const std::map<std::string, int>& BundleReader::left_out() const { return impl_->left_out(); }
+
+absl::StatusOr<std::vector<std::string>> BundleReader::ReadStrings(const std::string& name) const {
+  return impl_->ReadStrings(name);
 }
 
 absl::StatusOr<Tensor> BundleReader::Read(const std::string& name) const {

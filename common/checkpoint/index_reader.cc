@@ -164,6 +164,9 @@ absl::StatusOr<BundleIndex> ReadIndex(const ReadableFile& file, const std::strin
       // The names and types of unsupported tensors are kept for the error that a request for such a
       // tensor gets.
       index.foreign[name] = entry.dtype();
+      if (entry.dtype() != kTensorFlowString) continue;
+      const absl::StatusOr<StoredStrings> strings = StringsOf(entry, index.num_shards);
+      if (strings.ok()) index.strings[name] = *strings;
       continue;
     }
     absl::StatusOr<StoredTensor> tensor = TensorOf(entries, name, entry, index.num_shards);

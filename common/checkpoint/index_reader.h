@@ -33,6 +33,15 @@ struct StoredTensor {
   std::vector<StoredSlice> slices;
 };
 
+// The place of a tensor of strings.
+struct StoredStrings {
+  int64_t count = 0;
+  int shard = 0;
+  int64_t offset = 0;
+  int64_t size = 0;  // bytes of all strings with their lengths
+  uint32_t crc32c = 0;
+};
+
 struct BundleIndex {
   int num_shards = 0;
   std::map<std::string, StoredTensor> tensors;

@@ -8,9 +8,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "common/base/excerpt.h"
 #include "common/base/log.h"
 #include "common/base/status.h"
 #include "common/checkpoint/bundle.h"
+#include "common/checkpoint/bundle_format.h"
 #include "common/checkpoint/checkpoint_files.h"
 #include "common/program/aggregation.h"
 #include "common/program/update_rule.h"
@@ -306,6 +308,7 @@ absl::StatusOr<std::optional<Progress>> CheckpointManager::Restore(
        {"step", progress.global_step},
        {"weights_only", options_.weights_only ? "yes" : "no"}});
   latest_ = prefix;
+  SayLeftOut(*reader);
   RETURN_IF_ERROR(SaySlots(*reader, variables, options_.weights_only));
   return std::optional<Progress>(progress);
 }

@@ -12,6 +12,7 @@
 #include "coordinator/api/checkpoint_manager.h"
 #include "coordinator/members/ctl_command.h"
 #include "coordinator/recovery/recovery_store.h"
+#include "coordinator/train/init_weights.h"
 #include "coordinator/train/job_settings.h"
 #include "coordinator/train/train_progress.h"
 
@@ -98,7 +99,10 @@ std::vector<NamedPath> RestoredFiles(const JobPlaces& places, FileSystem& files)
 // Returns all files that the job reads, as far as they are known before the job starts.
 std::vector<NamedPath> Inputs(const JobPlaces& places, const Environment& environment,
                               FileSystem& files) {
-  std::vector<NamedPath> inputs = {{"--job", places.job_file}, MembershipFile(places)};
+  std::vector<NamedPath> inputs = {
+      {"--job", places.job_file},
+      MembershipFile(places),
+      {KeyOf(places, "checkpoint.init_from"), places.job.checkpoint.init_from.path}};
   for (auto& more : {DataFiles(places), RestoredFiles(places, files)}) {
     inputs.insert(inputs.end(), more.begin(), more.end());
   }
@@ -194,13 +198,15 @@ std::string RecoveryDirectoryOf(const JobPlaces& places) {
 
 std::vector<std::string> UnexpandedPaths(const JobPlaces& places, const Environment& environment) {
   const JobSpec& job = places.job;
-  std::vector<NamedPath> paths = {{"--job", places.job_file},
-                                  {"--state_dir", places.state_directory},
-                                  MembershipFile(places),
-                                  {KeyOf(places, "checkpoint.directory"), job.checkpoint.directory},
-                                  {KeyOf(places, "checkpoint.restore"), job.checkpoint.restore},
-                                  {KeyOf(places, "recovery.directory"), job.recovery.directory},
-                                  {KeyOf(places, "export.onnx"), job.export_to.onnx}};
+  std::vector<NamedPath> paths = {
+      {"--job", places.job_file},
+      {"--state_dir", places.state_directory},
+      MembershipFile(places),
+      {KeyOf(places, "checkpoint.directory"), job.checkpoint.directory},
+      {KeyOf(places, "checkpoint.restore"), job.checkpoint.restore},
+      {KeyOf(places, "checkpoint.init_from"), job.checkpoint.init_from.path},
+      {KeyOf(places, "recovery.directory"), job.recovery.directory},
+      {KeyOf(places, "export.onnx"), job.export_to.onnx}};
   for (NamedPath& file : DataFiles(places)) paths.push_back(std::move(file));
   if (SearchesMnist(job.data)) {
     paths.push_back({"COHORT_DATA_DIR", environment("COHORT_DATA_DIR").value_or("")});
@@ -260,10 +266,16 @@ absl::Status CheckBeginning(const JobPlaces& places, FileSystem& files,
       return progress.CheckSettings(left->checkpoints.front().state);
     }
   }
-  if (job.checkpoint.restore.empty()) return absl::OkStatus();
-  return Annotate(
-      CheckRestorable(files, job.checkpoint.directory, job.checkpoint.restore, variables),
-      "checkpoint.restore");
+  const std::string& restore = job.checkpoint.restore;
+  if (!restore.empty()) {
+    RETURN_IF_ERROR(Annotate(CheckRestorable(files, job.checkpoint.directory, restore, variables),
+                             "checkpoint.restore"));
+    const auto found = FindCheckpoint(files, job.checkpoint.directory, restore);
+    if (found.ok() && !found->empty()) return absl::OkStatus();
+  }
+  if (job.checkpoint.init_from.path.empty()) return absl::OkStatus();
+  return Annotate(CheckInitFrom(files, job.checkpoint.init_from, variables),
+                  "checkpoint.init_from");
 }
 
 }  // namespace cohort

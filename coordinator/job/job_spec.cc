@@ -41,12 +41,50 @@ void ReadFit(ObjectReader& reader, FitSpec& fit) {
              &fit.closures_in_flight);
 }
 
+void ReadSource(ObjectReader& reader, InitFromSpec::Source& source) {
+  reader.String("from", &source.from);
+  reader.Ints("transpose", {.min = 0, .max = 63}, 0, &source.transpose);
+}
+
+// Reads which value of the file each variable gets: its name, or an object with it.
+void ReadMap(ObjectReader& reader, std::map<std::string, InitFromSpec::Source>& map) {
+  std::vector<std::string> names = reader.Keys();
+  if (reader.recording()) {
+    for (const auto& [name, source] : map) names.push_back(name);
+  }
+  for (const std::string& name : names) {
+    InitFromSpec::Source& source = map[name];
+    if (reader.recording() ? !source.transpose.empty() : reader.HoldsObject(name)) {
+      reader.Object(name, ReadSource, &source);
+    } else {
+      reader.String(name, &source.from);
+    }
+    if (source.from.empty()) reader.AddError(name, "names no value of the file");
+  }
+}
+
+void ReadInitFrom(ObjectReader& reader, InitFromSpec& init) {
+  reader.String("path", &init.path);
+  if (reader.Given("map", !init.map.empty())) reader.Object("map", ReadMap, &init.map);
+  reader.Bool("weights_only", &init.weights_only);
+  reader.Bool("skip_mismatch", &init.skip_mismatch);
+  if (init.path.empty()) reader.AddError("path", "is missing or empty; name a file of weights");
+}
+
 void ReadCheckpoint(ObjectReader& reader, CheckpointSpec& checkpoint) {
   reader.String("directory", &checkpoint.directory);
   reader.Int("max_to_keep", {.min = 1, .max = kCountMax}, &checkpoint.max_to_keep);
   reader.Int("every_epochs", {.min = 1, .max = kCountMax}, &checkpoint.every_epochs);
   reader.String("restore", &checkpoint.restore);
   reader.Bool("weights_only", &checkpoint.weights_only);
+  if (reader.Given("init_from", !checkpoint.init_from.path.empty())) {
+    // The path alone stands for an object with it.
+    if (reader.recording() || reader.HoldsObject("init_from")) {
+      reader.Object("init_from", ReadInitFrom, &checkpoint.init_from);
+    } else {
+      reader.String("init_from", &checkpoint.init_from.path);
+    }
+  }
   const std::vector<std::string> modes = {"auto", "shared", "stream"};
   reader.Choice("mode", modes, &checkpoint.mode);
   // restore "latest" looks for the newest checkpoint in checkpoint.directory.

@@ -7,8 +7,10 @@
 // programs are built (coordinator/model/model_programs.h).
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -34,6 +36,24 @@ struct FitSpec {
   friend bool operator==(const FitSpec&, const FitSpec&) = default;
 };
 
+// Weights of another program with which the training begins (common/formats/weights).
+struct InitFromSpec {
+  // The place of a variable's value, if its name does not say it.
+  struct Source {
+    std::string from;  // the name in the file
+    std::vector<int64_t>
+        transpose;  // axis i is axis transpose[i] of the file's value; may be empty
+
+    friend bool operator==(const Source&, const Source&) = default;
+  };
+  std::string path;  // empty: none
+  std::map<std::string, Source> map;
+  bool weights_only = false;   // true: nothing is said about an optimizer's state that is not taken
+  bool skip_mismatch = false;  // true: a variable whose value has another shape begins as new
+
+  friend bool operator==(const InitFromSpec&, const InitFromSpec&) = default;
+};
+
 struct CheckpointSpec {
   std::string directory;  // directory of checkpoints; empty: none are saved
   int64_t max_to_keep = 3;
@@ -43,6 +63,9 @@ struct CheckpointSpec {
   std::string restore;
   // Restores only the variables from that checkpoint; slots, steps and epochs begin anew.
   bool weights_only = false;
+  // Counts only where there is nothing to go on with: no recovery checkpoint, and none of
+  // `restore`.
+  InitFromSpec init_from;
   // The tasks that read and write the files of checkpoints, including recovery checkpoints:
   // "shared" means each ps, "stream" means the coordinator. "auto" means each ps if all ps see the
   // coordinator's directory, else the coordinator.

@@ -19,6 +19,7 @@
 #include "coordinator/strategy/make_strategy.h"
 #include "coordinator/strategy/variable_pieces.h"
 #include "coordinator/train/data_checks.h"
+#include "coordinator/train/init_weights.h"
 #include "coordinator/train/job_settings.h"
 
 namespace cohort {

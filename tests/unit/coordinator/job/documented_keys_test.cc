@@ -69,9 +69,9 @@ class DocumentedKeys : public testing::Test {
 };
 
 TEST_F(DocumentedKeys, OfSections) {
-  for (const char* section :
-       {"", "compile.", "data.", "fit.", "strategy.", "strategy.compression.",
-        "strategy.communication_options.", "checkpoint.", "recovery.", "export.", "cluster."}) {
+  for (const char* section : {"", "compile.", "data.", "fit.", "strategy.", "strategy.compression.",
+                              "strategy.communication_options.", "checkpoint.",
+                              "checkpoint.init_from.", "recovery.", "export.", "cluster."}) {
     ExpectDocumented(absl::StrCat(section, "?=1"));
   }
   ExpectDocumented(

@@ -129,7 +129,8 @@ TEST(JobSpec, WrittenJobsReadBackToTheSameValue) {
       "compile.steps_per_execution=8",
       "fit.validation_batch_size=500",
       "checkpoint={\"directory\":\"d\",\"max_to_keep\":2,\"every_epochs\":3,\"restore\":"
-      "\"latest\"}",
+      "\"latest\",\"init_from\":{\"path\":\"w\",\"map\":{\"a/kernel\":\"x\",\"b/kernel\":"
+      "{\"from\":\"y\",\"transpose\":[1,0]}},\"weights_only\":true,\"skip_mismatch\":true}}",
       "export.onnx=model.onnx",
       "strategy.consistency={\"class_name\":\"BoundedStaleness\",\"config\":{\"steps\":3}}",
       "strategy.compression={\"pull_dtype\":\"bfloat16\",\"push_dtype\":\"float16\","
@@ -152,6 +153,36 @@ TEST(JobSpec, WrittenJobsReadBackToTheSameValue) {
     ASSERT_TRUE(again.ok()) << again.status();
     EXPECT_EQ(*again, job);
     EXPECT_EQ(JobToJson(*again), JobToJson(job));
+  }
+}
+
+TEST(JobSpec, InitFromIsAPathOrAnObject) {
+  const JobSpec path = ParseShipped("mnist_mlp.json", {"checkpoint.init_from=w.keras"});
+  EXPECT_EQ(path.checkpoint.init_from.path, "w.keras");
+  const JobSpec object = ParseShipped(
+      "mnist_mlp.json", {R"(checkpoint.init_from={"path": "w", "map": {"a": "x", "b": {"from": "y",
+          "transpose": [1, 0]}}, "skip_mismatch": true})"});
+  const InitFromSpec& init = object.checkpoint.init_from;
+  EXPECT_EQ(init.path, "w");
+  EXPECT_EQ(init.map.at("a"), (InitFromSpec::Source{"x", {}}));
+  EXPECT_EQ(init.map.at("b"), (InitFromSpec::Source{"y", {1, 0}}));
+  EXPECT_TRUE(init.skip_mismatch);
+  EXPECT_FALSE(init.weights_only);
+  // A job without it is written as before: recovery checkpoints compare that text.
+  EXPECT_EQ(JobToJson(ParseShipped("mnist_mlp.json", {})).find("init_from"), std::string::npos);
+}
+
+TEST(JobSpec, InitFromWithoutAFileOrAValueIsRefused) {
+  for (const auto& [init, message] : std::vector<std::pair<std::string, std::string>>{
+           {R"({"map": {}})", "checkpoint.init_from.path: is missing or empty"},
+           {R"({"path": "w", "map": {"a": ""}})", "checkpoint.init_from.map.a: names no value"},
+           {R"({"path": "w", "map": {"a": {"transpose": [0]}}})", "names no value"},
+           {R"({"path": "w", "other": 1})", "other"},
+           {"7", "checkpoint.init_from"}}) {
+    const absl::StatusOr<JobSpec> job = ParseJob(ReadShippedJob("mnist_mlp.json"), "job.json",
+                                                 {absl::StrCat("checkpoint.init_from=", init)});
+    EXPECT_TRUE(absl::IsInvalidArgument(job.status())) << init;
+    EXPECT_THAT(std::string(job.status().message()), testing::HasSubstr(message));
   }
 }
 

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/formats/hdf5/hdf5_dataset.h"
+
+namespace cohort {
+
+// Reads the elements of a dataset in chunks, as the file holds them: `bytes` of them, row by row.
+// Errors: as ReadHdf5Dataset.
+absl::StatusOr<std::vector<char>> ReadHdf5Chunks(Hdf5Source& source, const Hdf5Dataset& dataset,
+                                                 uint64_t bytes);
+
+}  // namespace cohort

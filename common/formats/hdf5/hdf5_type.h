@@ -1,0 +1,45 @@
+#pragma once
+
+// Element types and shapes of HDF5's datasets and attributes.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/formats/hdf5/hdf5_source.h"
+#include "common/formats/stored_elements.h"
+
+namespace cohort {
+
+struct Hdf5Type {
+  enum class Kind {
+    kNumber,          // `stored` says which
+    kFixedString,     // `size` bytes each
+    kVariableString,  // a reference into a global heap each
+    kOpaque,          // `size` bytes without a meaning
+    kOther,           // not supported
+  };
+  // The filling behind a string that is shorter than its place.
+  enum class Padding { kNullTerminated, kNulls, kSpaces };
+
+  Kind kind = Kind::kOther;
+  StoredType stored;
+  uint64_t size = 0;  // bytes of one element
+  Padding padding = Padding::kNullTerminated;
+  std::string name;  // for messages
+};
+
+// Reads the description of a type, and leaves `in` behind it. A type that is not supported is no
+// error. Errors: DATA_LOSS.
+absl::StatusOr<Hdf5Type> ParseHdf5Type(const Hdf5Source& source, Hdf5Bytes& in);
+
+struct Hdf5Space {
+  bool has_elements = true;  // false: neither a scalar nor an array, but nothing
+  std::vector<int64_t> dims;
+};
+
+// Reads the description of a shape. Errors: DATA_LOSS; UNIMPLEMENTED for another version.
+absl::StatusOr<Hdf5Space> ParseHdf5Space(const Hdf5Source& source, Hdf5Bytes& in);
+
+}  // namespace cohort

@@ -1,0 +1,30 @@
+#pragma once
+
+// A training that begins with the weights of another program's file (checkpoint.init_from). The
+// file's values are matched with the model's variables (common/formats/weights/match_weights.h) and
+// assigned to them. The optimizer begins anew.
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "common/base/file_system.h"
+#include "coordinator/api/cluster_coordinator.h"
+#include "coordinator/job/job_spec.h"
+#include "proto/plan.pb.h"
+
+namespace cohort {
+
+// Checks, before any task is needed, that the file can be read and fits the variables, as far as
+// these are known; with none of them only the file is looked at. Errors: those of InitWeights.
+absl::Status CheckInitFrom(FileSystem& files, const InitFromSpec& init,
+                           absl::Span<const proto::VariableLayout> variables);
+
+// Assigns the file's values to the variables, whose homes have the role `homes`. Logs which
+// variables were matched and which have no value, and which values are left over. Errors: those of
+// OpenWeights and MatchWeights; INVALID_ARGUMENT for a file that fits no variable, for variables
+// with a moving average (use_ema), and, without skip_mismatch, for values of other shapes, listing
+// all of them; those of Assign.
+absl::Status InitWeights(FileSystem& files, const InitFromSpec& init,
+                         absl::Span<const proto::VariableLayout> variables, Role homes,
+                         ClusterCoordinator& coordinator);
+
+}  // namespace cohort
