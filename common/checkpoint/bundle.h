@@ -128,10 +128,16 @@ class BundleReader {
   // Returns the checkpoint's tensors, by name, whose element type Cohort supports. Strings, such as
   // TensorFlow's object graph, are left out.
   const std::map<std::string, BundleTensor>& tensors() const;
-  // Read a tensor (Read) or the rows `rows` of a tensor (ReadRows). Every returned byte is covered
-  // by a checksum that was verified. The one row of a scalar is {0, 1}. Errors: NOT_FOUND for an
-  // unknown name; DATA_LOSS that names the data shard; INVALID_ARGUMENT for rows outside the
-  // tensor; UNIMPLEMENTED for an element type that Cohort does not support.
+  // Returns the tensors that are left out, with the numbers of their types in TensorFlow.
+  const std::map<std::string, int>& left_out() const;
+  // Returns the strings of a tensor of strings that is left out. Errors: NOT_FOUND; DATA_LOSS that
+  // names the data shard; UNIMPLEMENTED for a tensor of another type, or of more than
+  // kStringTensorBytesMax bytes.
+  absl::StatusOr<std::vector<std::string>> ReadStrings(const std::string& name) const;
+  // Reads a tensor, or rows of a tensor. Every returned byte is covered by a verified checksum. The
+  // one row of a scalar is {0, 1}. Errors: NOT_FOUND; DATA_LOSS that names the data shard;
+  // INVALID_ARGUMENT for rows outside the tensor; UNIMPLEMENTED for an element type that Cohort
+  // does not support.
   absl::StatusOr<Tensor> Read(const std::string& name) const;
   absl::StatusOr<Tensor> ReadRows(const std::string& name, RowRange rows) const;
   // Returns a stream of the bytes that ReadRows would return. The stream does not hold all bytes in

@@ -131,7 +131,25 @@ absl::StatusOr<StoredTensor> TensorOf(const EntryMap& entries, const std::string
   return tensor;
 }
 
-// Reads the header and all other entries of the index. The header is the entry with the empty key.
+// Returns where a tensor of strings lies. Errors: INVALID_ARGUMENT for an entry that cannot be
+// read.
+absl::StatusOr<StoredStrings> StringsOf(const proto::BundleEntryProto& entry, int num_shards) {
+  StoredStrings strings;
+  // A string has one byte at least, that of its length.
+  ASSIGN_OR_RETURN(const Shape shape, ShapeOf(entry, DType::kUint8));
+  strings.count = shape.num_elements();
+  strings.shard = entry.shard_id();
+  strings.offset = entry.offset();
+  strings.size = entry.size();
+  strings.crc32c = UnmaskCrc32c(entry.crc32c());
+  if (entry.slices_size() != 0 || strings.shard < 0 || strings.shard >= num_shards ||
+      strings.offset < 0 || strings.size < strings.count) {
+    return absl::InvalidArgumentError("impossible place of strings");
+  }
+  return strings;
+}
+
+// Reads all entries of the index. The entry with the empty key is the header.
 absl::Status ReadEntries(const ReadableFile& file, const std::string& path,
                          proto::BundleHeaderProto& header, EntryMap& entries) {
   bool has_header = false;

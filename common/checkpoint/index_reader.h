@@ -45,8 +45,9 @@ struct StoredStrings {
 struct BundleIndex {
   int num_shards = 0;
   std::map<std::string, StoredTensor> tensors;
-  // The tensors whose element types Cohort does not support, as TensorFlow's type numbers by tensor
-  // name.
+  // The tensors of strings that were saved whole. They are in `foreign` too.
+  std::map<std::string, StoredStrings> strings;
+  // TensorFlow's type numbers of the tensors whose types Cohort does not support, by tensor name.
   std::map<std::string, int> foreign;
 };
 

@@ -133,8 +133,25 @@ absl::Status SaySlots(const BundleReader& reader, absl::Span<const proto::Variab
   return absl::OkStatus();
 }
 
-// Returns `error`. If files of the checkpoint `prefix` are damaged or missing, the error's text
-// also names the intact checkpoints in the same directory.
+// Logs how many tensors of a checkpoint have types that Cohort does not have, such as TensorFlow's
+// strings, with the names of the first ones.
+void SayLeftOut(const BundleReader& reader) {
+  if (reader.left_out().empty()) return;
+  constexpr size_t kNamesMax = 8;
+  std::vector<std::string> names;
+  for (const auto& [name, type] : reader.left_out()) {
+    if (names.size() == kNamesMax) {
+      names.push_back("...");
+      break;
+    }
+    names.push_back(absl::StrCat(Excerpt(name), " (", TensorFlowTypeName(type), ")"));
+  }
+  Log(LogLevel::kInfo, "checkpoint_left_out",
+      {{"tensors", reader.left_out().size()}, {"names", absl::StrJoin(names, ", ")}});
+}
+
+// Adds to an error about damaged or missing files the names of intact checkpoints in the same
+// directory.
 absl::Status WithOthers(const absl::Status& error, FileSystem& files, const std::string& prefix) {
   if (!absl::IsDataLoss(error) && !absl::IsNotFound(error)) return error;
   return WithDetail(

@@ -279,9 +279,8 @@ void CheckPaths(const Flags& flags, const Environment& environment, FileSystem& 
   for (auto& problem : OutputProblems(places, environment, files)) problems.push_back(problem);
   if (!problems.empty()) return;
   std::vector<proto::VariableLayout> variables;
-  if (!options.job.checkpoint.restore.empty()) {
-    // If only the workers can tell the shapes of the variables, they are compared when the job
-    // starts.
+  if (!options.job.checkpoint.restore.empty() || !options.job.checkpoint.init_from.path.empty()) {
+    // Where only the workers can tell the variables' shapes, a start compares them later.
     absl::StatusOr<Plan> plan = MakeOfflinePlan(options.job, ShapeOf(options));
     if (plan.ok()) variables = std::move(plan->variables);
   }

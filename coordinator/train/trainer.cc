@@ -232,17 +232,22 @@ absl::Status Trainer::RestoreCheckpoint() {
       ASSIGN_OR_RETURN(progress, checkpoints_.Restore(job_.checkpoint.restore, plan_.variables));
     }
     if (progress.has_value()) progress_->SetProgress(*progress, checkpoints_.latest());
-    // Recovery checkpoints save the progress only from here on, when the variables have the values
-    // that belong to the progress. If the process is interrupted before this point, it leaves no
-    // recovery checkpoint, and the next process begins as this one did.
+    const InitFromSpec& init = job_.checkpoint.init_from;
+    const bool initialized = !progress.has_value() && !init.path.empty();
+    if (initialized) {
+      RETURN_IF_ERROR(
+          Annotate(InitWeights(world_.files, init, plan_.variables, plan_.homes, coordinator_),
+                   "checkpoint.init_from"));
+    }
+    const bool changed = progress.has_value() || initialized;
+    // Not before the variables have the values that the progress tells. A process that is
+    // interrupted until then leaves no recovery checkpoint, and the next one begins as it did.
     SaveProgressWithEachCut();
-    // Every checkpoint must have the measured homes, because a process that takes over later needs
-    // them. The values of a restored checkpoint must be in a recovery checkpoint as well, because
-    // no closure that runs again after a loss would bring them back.
-    if (progress.has_value() || IsMeasured()) RETURN_IF_ERROR(coordinator_.MakeDurable());
-    // If the coordinator's epoch has changed, a recovery has undone the restore, which is therefore
-    // repeated.
-    if (!progress.has_value() || coordinator_.members()->epoch() == epoch) return absl::OkStatus();
+    // A process that takes over later must find measured homes in every checkpoint. And after a
+    // loss, no closure that runs again would bring back the values of the restored checkpoint.
+    if (changed || IsMeasured()) RETURN_IF_ERROR(coordinator_.MakeDurable());
+    // A recovery since the restore has put the variables back to what they were before it.
+    if (!changed || coordinator_.members()->epoch() == epoch) return absl::OkStatus();
   }
 }
 
