@@ -99,6 +99,13 @@ class Fuzzer {
     if (is_new) inputs_.push_back(input);
   }
 
+  // Runs a seed, which is kept whatever it reaches.
+  void RunSeed(const std::string& seed) {
+    const size_t kept = inputs_.size();
+    Run(seed);
+    if (inputs_.size() == kept) inputs_.push_back(seed);
+  }
+
   void RunOneMore() {
     std::string input = inputs_[Below(inputs_.size())];
     for (size_t changes = 1 + Below(4); changes > 0; --changes) Change(input);
@@ -226,7 +233,7 @@ int Main(int argc, char** argv) {
   Fuzzer fuzzer(options.seed);
   for (const std::string& file : options.files) fuzzer.Run(BytesIn(file));
   if (!options.files.empty()) return 0;
-  for (const std::string& seed : FuzzSeeds()) fuzzer.Run(seed);
+  for (const std::string& seed : FuzzSeeds()) fuzzer.RunSeed(seed);
   if (fuzzer.inputs() == 0) {
     std::fprintf(stderr, "%s: no seeds\n", name.c_str());
     return 1;

@@ -53,13 +53,16 @@ WeightRole RoleByName(absl::string_view name, const BundleTensor& tensor) {
 }
 
 // Returns the role of a value by its place in the object graph. Keras 3 lists a model's trainable
-// variables below its optimizer too, and the shortest path may go there.
-WeightRole RoleByPath(absl::string_view path, absl::string_view key) {
+// variables below its optimizer too, and the shortest path may go there. What Keras 3 exports has
+// every variable twice: below "variables", and again below "_all_variables".
+WeightRole RoleByPlace(const TrackedValue& value) {
+  const absl::string_view path = value.path;
   if (path == "save_counter" || absl::StartsWith(path, "keras_api/") ||
-      absl::StrContains(path, "seed_generator")) {
+      absl::StartsWith(path, "_all_variables/") || absl::StrContains(path, "seed_generator") ||
+      absl::StrContains(value.full_name, "seed_generator")) {
     return WeightRole::kOther;
   }
-  if (absl::StrContains(key, kSlotInfix)) return WeightRole::kOptimizer;
+  if (absl::StrContains(value.key, kSlotInfix)) return WeightRole::kOptimizer;
   const bool of_optimizer =
       absl::StartsWith(path, "optimizer/") || absl::StrContains(path, "/optimizer/");
   if (!of_optimizer || absl::StrContains(path, "optimizer/_trainable_variables/")) {
@@ -100,7 +103,7 @@ absl::StatusOr<WeightFile> WeightsOfCheckpoint(FileSystem& files, const std::str
     const auto found = tracked.find(name);
     if (found != tracked.end()) {
       entry.variable = WithoutOutput(found->second.full_name);
-      entry.role = RoleByPath(found->second.path, name);
+      entry.role = RoleByPlace(found->second);
     } else {
       entry.variable = std::string(absl::StripSuffix(name, kValueSuffix));
       entry.role = RoleByName(name, tensor);

@@ -83,8 +83,9 @@ class Matcher {
 
   absl::Status TakeRenames(const std::map<std::string, WeightRename>& renames) {
     for (const auto& [variable, rename] : renames) {
-      const auto found = std::find_if(wanted_.begin(), wanted_.end(),
-                                      [&](const auto& wanted) { return wanted.name == variable; });
+      const auto found =
+          std::find_if(wanted_.begin(), wanted_.end(),
+                       [&name = variable](const auto& wanted) { return wanted.name == name; });
       if (found == wanted_.end()) {
         return absl::InvalidArgumentError(absl::StrCat(
             "the map names the variable '", Excerpt(variable), "', which the model does not have"));
