@@ -37,6 +37,40 @@ void AddConvolutions(std::vector<GradientCase>& cases) {
                      OneNode("Conv", {StringAttribute("auto_pad", pad), Ints("strides", {2, 1})})});
   }
   cases.push_back({"Conv_line", {{{-1, 2, 6}}, {{3, 2, 3}}, {{3}}}, OneNode("Conv")});
+  cases.push_back({"Conv_line_groups_dilations",
+                   {{{-1, 4, 7}}, {{2, 2, 2}}, {{2}}},
+                   OneNode("Conv", {IntAttribute("group", 2), Ints("dilations", {3}),
+                                    Ints("strides", {2}), Ints("pads", {1, 2})})});
+  cases.push_back({"Conv_volume",
+                   {{{-1, 2, 3, 4, 3}}, {{2, 1, 2, 2, 2}}, {{2}}},
+                   OneNode("Conv", {IntAttribute("group", 2), Ints("dilations", {1, 2, 1}),
+                                    Ints("pads", {1, 0, 0, 0, 1, 0})})});
+  cases.push_back({"Conv_empty", {{{0, 2, 4, 4}}, {{3, 2, 2, 2}}, {{3}}}, OneNode("Conv")});
+}
+
+void AddTransposedConvolutions(std::vector<GradientCase>& cases) {
+  const auto add = [&](const char* name, std::vector<GradientInput> inputs, Attributes attributes) {
+    cases.push_back({std::string("ConvTranspose_") + name, std::move(inputs),
+                     OneNode("ConvTranspose", std::move(attributes))});
+  };
+  const auto strides = Ints("strides", {2, 3});
+  add("plain", {{{-1, 2, 3, 2}}, {{2, 3, 2, 3}}, {{3}}}, {});
+  add("without_bias", {{{-1, 2, 3, 2}}, {{2, 1, 2, 3}}}, {});
+  add("pads", {{{-1, 1, 3, 4}}, {{1, 2, 3, 3}}}, {strides, Ints("pads", {1, 0, 2, 1})});
+  add("output_padding", {{{-1, 1, 3, 2}}, {{1, 2, 1, 2}}, {{2}}},
+      {strides, Ints("output_padding", {1, 2})});
+  add("output_shape", {{{-1, 1, 3, 3}}, {{1, 2, 3, 3}}, {{2}}},
+      {strides, Ints("output_shape", {6, 10})});
+  add("dilations", {{{-1, 1, 3, 3}}, {{1, 1, 2, 2}}}, {strides, Ints("dilations", {2, 3})});
+  add("groups", {{{-1, 4, 2, 3}}, {{4, 3, 2, 2}}, {{6}}}, {IntAttribute("group", 2)});
+  for (const char* pad : {"SAME_UPPER", "SAME_LOWER", "VALID"}) {
+    add(pad, {{{-1, 1, 4, 3}}, {{1, 2, 3, 4}}}, {strides, StringAttribute("auto_pad", pad)});
+  }
+  add("line", {{{-1, 2, 4}}, {{2, 2, 3}}, {{2}}}, {Ints("strides", {2})});
+  add("volume", {{{-1, 2, 2, 1, 3}}, {{2, 1, 2, 2, 2}}, {{2}}},
+      {IntAttribute("group", 2), Ints("strides", {2, 1, 2})});
+  add("ones", {{{-1, 1, 1, 1}}, {{1, 1, 1, 1}}, {{1}}}, {});
+  add("empty", {{{0, 2, 3, 2}}, {{2, 3, 2, 3}}, {{3}}}, {});
 }
 
 void AddPooling(std::vector<GradientCase>& cases) {
@@ -131,3 +165,4 @@ std::vector<GradientCase> ImageGradientCases() {
 }
 
 }  // namespace cohort
+  AddTransposedConvolutions(cases);

@@ -81,6 +81,41 @@ TEST(HostileShapes, ResultsThatAreTooLargeAreRefused) {
   ExpectRefused(RunNode("Unsqueeze", {Floats({1}), Ints(std::vector<int64_t>(70, 0))}), "rank 71");
 }
 
+TEST(HostileShapes, WindowsThatAreTooLargeAreRefused) {
+  const Tensor image = Floats({1, 1, 2, 2});
+  const Tensor none = Floats({0, 1, 2, 2});
+  const auto list = [](const char* name, std::vector<int64_t> values) {
+    return IntsAttribute(name, values);
+  };
+  const int64_t far = int64_t{1} << 30;
+  const auto kernel = list("kernel_shape", {2, 2});
+  for (const Tensor& x : {image, none}) {
+    const auto pads = list("pads", {far, far, far, far});
+    const std::string large = x.num_elements() > 0 ? "at most" : "more positions";
+    ExpectRefused(RunNode("Conv", {x, image}, {pads}), "more positions");
+    ExpectRefused(RunNode("MaxPool", {x}, {kernel, pads}), "more positions");
+    ExpectRefused(RunNode("AveragePool", {x}, {kernel, pads}), "more positions");
+    ExpectRefused(RunNode("ConvTranspose", {x, image}, {list("strides", {far, far})}), large);
+    ExpectRefused(RunNode("ConvTranspose", {x, image}, {list("output_shape", {far, far})}), large);
+  }
+  const int64_t edge = int64_t{1} << 14;
+  ExpectRefused(RunNode("MaxPool", {Floats({100, 1, 2, 2})},
+                        {kernel, list("pads", {edge, edge, edge, edge})}),
+                "at most");
+  const auto transpose = [&](const onnx::AttributeProto& attribute) {
+    return RunNode("ConvTranspose", {image, image}, {attribute});
+  };
+  ExpectRefused(transpose(list("output_shape", {kMost, 1})), "output_shape holds");
+  ExpectRefused(transpose(list("output_shape", {3})), "output_shape has 1");
+  ExpectRefused(transpose(list("output_padding", {-1, 0})), "output_padding holds");
+  ExpectRefused(transpose(list("output_padding", {1, 0})), "below the stride");
+  ExpectRefused(transpose(list("pads", {2, 2, 2, 2})), "cut more");
+  ExpectRefused(transpose(list("strides", {kMost, 1})), "strides holds");
+  ExpectRefused(RunNode("ConvTranspose", {image, Floats({2, 1, 2, 2})}), "do not fit");
+  ExpectRefused(RunNode("ConvTranspose", {image, image}, {IntAttribute("group", 3)}), "do not fit");
+  ExpectRefused(RunNode("ConvTranspose", {image, image, Floats({2})}), "for 1 channels");
+}
+
 // Results without elements whose other axis is long: no kernel may ask for memory for the axis.
 TEST(HostileShapes, LongAxesOfEmptyResultsTakeNoMemory) {
   const int64_t before = PeakKilobytes();

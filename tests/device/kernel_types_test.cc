@@ -230,6 +230,11 @@ void AddImages(std::vector<Example>& examples) {
   examples.push_back({kCohort, "AveragePoolGrad", {result, shape}, {window}});
   examples.push_back({kOnnx, "GlobalAveragePool", {image}});
   for (const int64_t training : {0, 1}) {
+  const Input larger = {'T', {1, 1, 3, 3}};
+  examples.push_back({kOnnx, "ConvTranspose", {image, image, channel}});
+  examples.push_back({kOnnx, "ConvTranspose", {image, image}});
+  examples.push_back({kCohort, "ConvTransposeInputGrad", {larger, image, shape}});
+  examples.push_back({kCohort, "ConvTransposeWeightGrad", {larger, image, shape}});
     const auto mode = IntAttribute("training_mode", training);
     examples.push_back({kOnnx,
                         "BatchNormalization",

@@ -38,11 +38,66 @@ void AddConvolutions(std::vector<OpCase>& cases) {
             {IntAttribute("group", 8), ints("strides", {2, 2}),
              StringAttribute("auto_pad", "SAME_LOWER")}},
            {{2, 3, 7}, {4, 3, 3}, {2, 4, 5}},
-           {{1, 2, 4, 4, 4}, {3, 2, 2, 2, 2}, {1, 3, 3, 3, 3}}}) {
+           {{2, 4, 17},
+            {6, 2, 3},
+            {2, 6, 7},
+            {IntAttribute("group", 2), ints("strides", {2}), ints("dilations", {2})}},
+           {{1, 2, 4, 4, 4}, {3, 2, 2, 2, 2}, {1, 3, 3, 3, 3}},
+           {{2, 4, 5, 6, 4},
+            {4, 2, 2, 3, 2},
+            {2, 4, 3, 6, 3},
+            {IntAttribute("group", 2), ints("strides", {2, 1, 1}),
+             ints("pads", {1, 1, 0, 0, 1, 0})}}}) {
     cases.push_back({kOnnx, "Conv", {{each.x}, {each.w}}, each.attributes});
     cases.push_back({kOnnx, "Conv", {{each.x}, {each.w}, {Shape{each.w.dim(0)}}}, each.attributes});
     cases.push_back({kCohort, "ConvInputGrad", {{each.y}, {each.w}, {each.x}}, each.attributes});
     cases.push_back({kCohort, "ConvWeightGrad", {{each.y}, {each.x}, {each.w}}, each.attributes});
+  }
+}
+
+// Image, kernel [inputs, outputs of a group, ...], result, attributes.
+void AddTransposedConvolutions(std::vector<OpCase>& cases) {
+  const auto ints = [](const char* name, std::vector<int64_t> values) {
+    return IntsAttribute(name, values);
+  };
+  struct Transposed {
+    Shape x;
+    Shape w;
+    Shape y;
+    Attributes attributes = {};
+  };
+  const auto strides = ints("strides", {2, 3});
+  for (const Transposed& each : std::vector<Transposed>{
+           {{2, 5, 7, 7}, {5, 1, 3, 3}, {2, 1, 9, 9}},
+           {{3, 32, 11, 11}, {32, 16, 3, 3}, {3, 16, 13, 13}},
+           {{1, 2, 1, 1}, {2, 3, 1, 1}, {1, 3, 1, 1}},
+           {{0, 2, 3, 3}, {2, 3, 3, 3}, {0, 3, 5, 5}},
+           {{2, 3, 4, 5}, {3, 2, 3, 3}, {2, 2, 6, 14}, {strides, ints("pads", {1, 0, 2, 1})}},
+           {{2, 3, 4, 5}, {3, 2, 1, 2}, {2, 2, 8, 16}, {strides, ints("output_padding", {1, 2})}},
+           {{2, 3, 3, 3}, {3, 2, 3, 3}, {2, 2, 6, 10}, {strides, ints("output_shape", {6, 10})}},
+           {{2, 3, 4, 4},
+            {3, 2, 2, 2},
+            {2, 2, 7, 7},
+            {ints("dilations", {2, 2}), ints("output_padding", {1, 1})}},
+           {{2, 6, 5, 4}, {6, 3, 2, 3}, {2, 6, 6, 6}, {IntAttribute("group", 2)}},
+           {{2, 3, 5, 4},
+            {3, 2, 4, 2},
+            {2, 2, 10, 12},
+            {strides, StringAttribute("auto_pad", "SAME_UPPER")}},
+           {{2, 3, 5, 4},
+            {3, 2, 3, 4},
+            {2, 2, 10, 12},
+            {strides, StringAttribute("auto_pad", "SAME_LOWER")}},
+           {{2, 4, 5}, {4, 3, 3}, {2, 3, 11}, {ints("strides", {2})}},
+           {{1, 4, 3, 2, 4},
+            {4, 2, 2, 2, 3},
+            {1, 4, 6, 3, 6},
+            {IntAttribute("group", 2), ints("strides", {2, 1, 1})}}}) {
+    const auto& flags = each.attributes;
+    cases.push_back({kOnnx, "ConvTranspose", {{each.x}, {each.w}}, flags});
+    cases.push_back({kOnnx, "ConvTranspose", {{each.x}, {each.w}, {Shape{each.y.dim(1)}}}, flags});
+    cases.push_back({kCohort, "ConvTransposeInputGrad", {{each.y}, {each.w}, {each.x}}, flags});
+    cases.push_back({kCohort, "ConvTransposeWeightGrad", {{each.y}, {each.x}, {each.w}}, flags});
   }
   for (OpCase& each : cases) {
     if (each.op.find("Conv") == 0) each.slack = kLongSums;
@@ -139,3 +194,4 @@ std::vector<OpCase> ImageOpCases() {
 }
 
 }  // namespace cohort
+  AddTransposedConvolutions(cases);

@@ -27,6 +27,15 @@ OpSchema ConvGradSchema(const char* name, const char* operand, const char* like)
   return schema;
 }
 
+// Returns the schema of an operator for one of ConvTranspose's gradients, like ConvGradSchema.
+OpSchema ConvTransposeGradSchema(const char* name, const char* operand, const char* like) {
+  OpSchema schema = ConvGradSchema(name, operand, like);
+  for (const char* list : {"output_padding", "output_shape"}) {
+    schema.Attr(list, "as in ONNX", AttributeProto::INTS, onnx::OPTIONAL_VALUE);
+  }
+  return schema;
+}
+
 // Returns the schema of the gradient of MaxPool or AveragePool. `flag` is the attribute that only
 // this pooling operator has.
 OpSchema PoolGradSchema(const char* name, const char* flag) {
@@ -49,3 +58,5 @@ void AddImageSchemas(OperatorSchemas& schemas) {
 }
 
 }  // namespace cohort
+  schemas.push_back(ConvTransposeGradSchema("ConvTransposeInputGrad", "w", "x"));
+  schemas.push_back(ConvTransposeGradSchema("ConvTransposeWeightGrad", "x", "w"));

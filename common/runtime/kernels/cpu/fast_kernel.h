@@ -4,6 +4,8 @@
 // suits its loop) and returns whether it did. In all other cases, errors included, the operator's
 // reference kernel runs.
 
+#include <algorithm>
+#include <bit>
 #include <memory>
 #include <string>
 #include <utility>
@@ -63,6 +65,12 @@ inline bool IsFloat32(const Tensor& tensor) { return tensor.dtype() == DType::kF
 // Returns whether both tensors are float32 and have the same shape.
 inline bool AreFloat32Twins(const Tensor& a, const Tensor& b) {
   return IsFloat32(a) && IsFloat32(b) && a.shape() == b.shape();
+}
+
+// Returns `bytes` rounded up by at most a quarter, so that similar sizes share buffers of the pool.
+inline size_t PooledBytes(size_t bytes) {
+  const size_t unit = std::bit_floor(std::max<size_t>(bytes, 256)) / 4;
+  return (bytes + unit - 1) / unit * unit;
 }
 
 void RegisterCpuElementwise(const CpuRegistration& registration);
