@@ -81,6 +81,8 @@
 // SparseCategoricalCrossentropyGrad(dloss, y_true, y_pred; from_logits = 0) -> dy_pred
 //     from_logits = 1: dloss * (softmax(y_pred) - onehot).
 //     from_logits = 0: y_pred == p ? dloss * (1 / sum(p) - onehot / p) : 0.
+// EinsumGrad(dy, x0, x1, ...; equation, operand = 0) -> dx
+//     The gradient of ONNX's Einsum with respect to x[operand], which lends its shape.
 // ConvInputGrad(dy, w, x; as Conv) -> dx      for ONNX's Conv(x, w, bias?); x lends its shape.
 // ConvWeightGrad(dy, x, w; as Conv) -> dw     for ONNX's Conv(x, w, bias?); w lends its shape.
 // MaxPoolGrad(dy, x; as MaxPool) -> dx

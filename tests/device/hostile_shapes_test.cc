@@ -116,6 +116,25 @@ TEST(HostileShapes, WindowsThatAreTooLargeAreRefused) {
   ExpectRefused(RunNode("ConvTranspose", {image, image, Floats({2})}), "for 1 channels");
 }
 
+TEST(HostileShapes, EquationsThatDoNotFitAreRefused) {
+  const Tensor square = Floats({3, 3});
+  const auto einsum = [](const char* equation, const std::vector<Tensor>& inputs) {
+    return RunNode("Einsum", inputs, {StringAttribute("equation", equation)});
+  };
+  ExpectRefused(einsum("i1->i", {square}), "'1' is neither");
+  ExpectRefused(einsum("...i...->i", {square}), "'.' is neither");
+  ExpectRefused(einsum("ij->i->j", {square}), "several '->'");
+  ExpectRefused(einsum("ij->ii", {square}), "'i' twice");
+  ExpectRefused(einsum("ij->k", {square}), "no input has the label 'k'");
+  ExpectRefused(einsum("ijk->i", {square}), "names 3 axes");
+  ExpectRefused(einsum("i->i", {square}), "names 1 axes");
+  ExpectRefused(einsum("ij,jk->ik", {square}), "2 terms for 1 inputs");
+  ExpectRefused(einsum("ij,jk->ik", {square, Floats({2, 3})}), "meets an axis of 3");
+  const Tensor line = Floats({int64_t{1} << 16});
+  ExpectRefused(einsum("i,j->ij", {line, line}), "at most");
+  EXPECT_TRUE(einsum("i,j->", {Floats({0}), line}).ok());
+}
+
 // Results without elements whose other axis is long: no kernel may ask for memory for the axis.
 TEST(HostileShapes, LongAxesOfEmptyResultsTakeNoMemory) {
   const int64_t before = PeakKilobytes();

@@ -83,6 +83,10 @@ void AddProductsAndLosses(std::vector<Example>& examples) {
   examples.push_back({kRuntimeDomain, "MatMulBias", {row, column, one}});
   for (const char* op : {"Softmax", "LogSoftmax"}) {
     examples.push_back({kOnnx, op, {row}});
+  const auto equation = StringAttribute("equation", "ij,jk->ik");
+  examples.push_back({kOnnx, "Einsum", {row, column}, {equation}});
+  examples.push_back({kOnnx, "Einsum", {row}, {StringAttribute("equation", "ij->j")}});
+  examples.push_back({kCohort, "EinsumGrad", {{'T', {1, 1}}, row, column}, {equation}});
     examples.push_back({kOnnx, op, {row}, {IntAttribute("axis", 0)}});
   }
   for (const char* op : {"SoftmaxGrad", "LogSoftmaxGrad"}) {

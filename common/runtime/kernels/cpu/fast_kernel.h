@@ -79,6 +79,7 @@ void RegisterCpuReduce(const CpuRegistration& registration);
 void RegisterCpuClipping(const CpuRegistration& registration);
 void RegisterCpuMovement(const CpuRegistration& registration);
 void RegisterCpuMatMul(const CpuRegistration& registration, int threads);
+void RegisterCpuEinsum(const CpuRegistration& registration, int threads);
 void RegisterCpuConvolution(const CpuRegistration& registration, int threads);
 void RegisterCpuImage(const CpuRegistration& registration);
 void RegisterCpuBatchNormalization(const CpuRegistration& registration);

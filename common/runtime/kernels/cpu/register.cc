@@ -34,6 +34,7 @@ void RegisterCpuKernels(KernelRegistry& registry, int threads) {
   RegisterCpuClipping(registration);
   RegisterCpuMovement(registration);
   RegisterCpuMatMul(registration, threads);
+  RegisterCpuEinsum(registration, threads);
   RegisterCpuConvolution(registration, threads);
   RegisterCpuImage(registration);
   RegisterCpuBatchNormalization(registration);

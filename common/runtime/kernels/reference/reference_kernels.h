@@ -45,7 +45,7 @@ void RegisterReferenceMovementMore(KernelRegistry& registry);
 void RegisterReferenceMovementParts(KernelRegistry& registry);
 // Registers GatherElements, GatherND, ScatterElements, ScatterND and GatherNDGrad.
 void RegisterReferenceScatter(KernelRegistry& registry);
-// Registers Einsum.
+// Registers Einsum and EinsumGrad.
 void RegisterReferenceEinsum(KernelRegistry& registry);
 // Registers ConvTranspose and its gradients.
 void RegisterReferenceConvTranspose(KernelRegistry& registry);
