@@ -18,6 +18,7 @@ std::vector<onnx::AttributeProto> WindowAttributes(const GradientSite& site) {
 // <name>WeightGrad compute.
 absl::Status Convolution(GradientSite& site) {
   const auto attributes = WindowAttributes(site);
+  const std::string& name = site.node().op_type();
   if (site.Wants(0)) {
     site.Set(
         0, site.Cohort(name + "InputGrad", {site.dy(), site.input(1), site.input(0)}, attributes));
@@ -62,7 +63,6 @@ absl::Status GlobalAveragePool(GradientSite& site) {
   return absl::OkStatus();
 }
 
-}  // namespace
 absl::Status Resize(GradientSite& site) {
   std::vector<std::string> inputs = {site.dy()};
   for (int i = 0; i < 4; ++i) inputs.push_back(site.input(i));
@@ -75,6 +75,7 @@ absl::Status Resize(GradientSite& site) {
   return absl::OkStatus();
 }
 
+}  // namespace
 
 void AddImageGradients(GradientRules& rules) {
   rules["Conv"] = {Convolution};
@@ -82,6 +83,7 @@ void AddImageGradients(GradientRules& rules) {
   rules["MaxPool"] = {MaxPool};
   rules["AveragePool"] = {AveragePool};
   rules["GlobalAveragePool"] = {GlobalAveragePool};
+  rules["Resize"] = {Resize};
 }
 
 }  // namespace cohort

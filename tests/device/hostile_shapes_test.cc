@@ -135,6 +135,58 @@ TEST(HostileShapes, EquationsThatDoNotFitAreRefused) {
   EXPECT_TRUE(einsum("i,j->", {Floats({0}), line}).ok());
 }
 
+TEST(HostileShapes, NormalizationsThatDoNotFitAreRefused) {
+  const Tensor x = Floats({2, 6});
+  const auto layer = [&](const Tensor& scale, int64_t axis) {
+    return RunNode("LayerNormalization", {x, scale}, {IntAttribute("axis", axis)});
+  };
+  ExpectRefused(layer(Floats({6}), 2), "axis 2");
+  ExpectRefused(layer(Floats({6}), kLeast), "axis");
+  ExpectRefused(layer(Floats({1}), 1), "needs the shape [6]");
+  ExpectRefused(RunNode("LayerNormalization", {x, Floats({6})}, {IntAttribute("stash_type", 16)}),
+                "stash_type 16");
+  ExpectRefused(RunNode("InstanceNormalization", {Floats({6}), Floats({6}), Floats({6})}),
+                "[batch, channels, ...]");
+  ExpectRefused(RunNode("InstanceNormalization", {x, Floats({5}), Floats({6})}),
+                "needs the shape [6]");
+}
+
+TEST(HostileShapes, ResizingsThatDoNotFitAreRefused) {
+  const Tensor x = Floats({2, 3});
+  const Tensor none = Floats({0});
+  const auto sizes = [&](std::vector<int64_t> values) {
+    return RunNode("Resize", {x, none, none, Ints(std::move(values))});
+  };
+  const auto scales = [&](std::vector<float> values) {
+    const auto count = static_cast<int64_t>(values.size());
+    return RunNode("Resize", {x, none, Tensor::FromVector(values, {count})});
+  };
+  ExpectRefused(sizes({kHuge, kHuge}), "can count");
+  ExpectRefused(sizes({kLong, 2}), "at most");
+  ExpectRefused(sizes({-1, 2}), "negative");
+  ExpectRefused(sizes({2}), "sizes has 1");
+  ExpectRefused(scales({1}), "scales has 1");
+  for (const float scale : {0.0f, -1.0f, 1e30f, kInfinity, std::nanf("")}) {
+    ExpectRefused(scales({1, scale}), "is not possible");
+  }
+  ExpectRefused(scales({1e9f, 1e9f}), "is not possible");
+  ExpectRefused(scales({1e8f, 1e8f}), "at most");
+  ExpectRefused(RunNode("Resize", {x}), "either scales or sizes");
+  const Tensor two = Tensor::FromVector<float>({2, 2}, {2});
+  ExpectRefused(RunNode("Resize", {x, none, two, Ints({2, 2})}), "either scales or sizes");
+  ExpectRefused(RunNode("Resize", {Floats({0, 3}), none, none, Ints({2, 3})}), "no elements");
+  ExpectRefused(RunNode("Resize", {x, none, two}, {IntAttribute("antialias", 1)}), "antialias");
+  ExpectRefused(RunNode("Resize", {x, none, two}, {StringAttribute("mode", "lanczos")}),
+                "use one of nearest, linear, cubic");
+  const auto crop = StringAttribute("coordinate_transformation_mode", "tf_crop_and_resize");
+  ExpectRefused(RunNode("Resize", {x, none, none, Ints({2, 2})}, {crop}), "needs a roi");
+  ExpectRefused(RunNode("Resize", {x, two, none, Ints({2, 2})}, {crop}), "roi has 2");
+  const Tensor many = Floats({1, 1, 1, 1});
+  ExpectRefused(RunNode("Resize", {many, none, none, Ints({2, 2, 2, 2})},
+                        {StringAttribute("mode", "linear")}),
+                "along 4 axes");
+}
+
 // Results without elements whose other axis is long: no kernel may ask for memory for the axis.
 TEST(HostileShapes, LongAxesOfEmptyResultsTakeNoMemory) {
   const int64_t before = PeakKilobytes();

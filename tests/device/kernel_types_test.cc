@@ -251,6 +251,22 @@ void AddImages(std::vector<Example>& examples) {
   examples.push_back({kOnnx, "Size", {image}});
   examples.push_back({kCohort, "AllReduce", {image}, {StringAttribute("reduction", "mean")}});
   examples.push_back({kCohort, "AllGather", {image}});
+  const Input pair = {'T', {2}};
+  const Input statistics = {'S', {1}};
+  examples.push_back({kOnnx, "LayerNormalization", {pair, pair, pair}, {}, 3});
+  examples.push_back({kOnnx, "LayerNormalization", {pair, pair}});
+  examples.push_back({kCohort, "LayerNormalizationGrad", {pair, pair, pair}, {}, 3});
+  examples.push_back(
+      {kCohort, "LayerNormalizationGrad", {pair, pair, pair, statistics, statistics}, {}, 3});
+  examples.push_back({kOnnx, "InstanceNormalization", {image, channel, channel}});
+  examples.push_back({kCohort, "GroupNormalization", {image, channel, channel}});
+  examples.push_back({kCohort, "GroupNormalizationGrad", {image, image, channel}, {}, 3});
+  const Input no_roi = {'R', {0}};
+  const Input no_scales = {'S', {0}};
+  const Input sizes = {'I', {1}, 2};
+  examples.push_back({kOnnx, "Resize", {pair, no_roi, no_scales, sizes}});
+  examples.push_back({kOnnx, "Resize", {pair, no_roi, {'S', {1}}}});
+  examples.push_back({kCohort, "ResizeGrad", {pair, {'U', {2}}, no_roi, no_scales, sizes}});
   examples.push_back({kCohort, "AllGatherGrad", {image, image}});
 }
 

@@ -183,15 +183,85 @@ void AddNormalization(std::vector<OpCase>& cases) {
   }
 }
 
+void AddRowNormalizations(std::vector<OpCase>& cases) {
+  struct Rows {
+    Shape x;
+    int64_t axis;
+    Shape scale;
+    Shape statistics;
+  };
+  for (const Rows& each : std::vector<Rows>{{{33, 100}, -1, {100}, {33, 1}},
+                                            {{130, 7}, -1, {7}, {130, 1}},
+                                            {{4, 5, 6}, 1, {5, 6}, {4, 1, 1}},
+                                            {{4, 5, 6}, 0, {4, 5, 6}, {1, 1, 1}},
+                                            {{3, 1}, 1, {1}, {3, 1}},
+                                            {{0, 3}, 1, {3}, {0, 1}}}) {
+    const Attributes attributes = {IntAttribute("axis", each.axis),
+                                   FloatAttribute("epsilon", 1e-3f)};
+    const auto add = [&](const char* domain, const char* op, std::vector<OpInput> inputs,
+                         int outputs) {
+      cases.push_back({domain, op, std::move(inputs), attributes, outputs, {}, kLongSums});
+    };
+    const OpInput statistics = {each.statistics, OpFill::kPositive};
+    add(kOnnx, "LayerNormalization", {{each.x}, {each.scale}, {each.scale}}, 3);
+    add(kOnnx, "LayerNormalization", {{each.x}, {each.scale}}, 1);
+    add(kCohort, "LayerNormalizationGrad", {{each.x}, {each.x}, {each.scale}}, 3);
+    add(kCohort, "LayerNormalizationGrad",
+        {{each.x}, {each.x}, {each.scale}, statistics, statistics}, 3);
+    add(kCohort, "LayerNormalizationGrad", {{each.x}, {each.x}, {each.scale}}, 1);
+  }
+  for (const Shape& x : {Shape{3, 6, 5, 7}, Shape{2, 6, 40}, Shape{5, 6}, Shape{0, 6, 2}}) {
+    const Shape channels = {x.dim(1)};
+    for (const int64_t groups : {0, 1, 2, 6}) {
+      const Attributes attributes = {IntAttribute("groups", groups)};
+      cases.push_back({kCohort,
+                       "GroupNormalization",
+                       {{x}, {channels}, {channels}},
+                       attributes,
+                       1,
+                       {},
+                       kLongSums});
+      cases.push_back({kCohort,
+                       "GroupNormalizationGrad",
+                       {{x}, {x}, {channels}},
+                       attributes,
+                       3,
+                       {},
+                       kLongSums});
+    }
+    cases.push_back(
+        {kOnnx, "InstanceNormalization", {{x}, {channels}, {channels}}, {}, 1, {}, kLongSums});
+  }
+}
+
+void AddResizings(std::vector<OpCase>& cases) {
+  const Tensor none(DType::kFloat32, Shape{0});
+  const Tensor sizes = Tensor::FromVector<int64_t>({2, 3, 7, 5}, {4});
+  const Tensor no_rows = Tensor::FromVector<int64_t>({0, 3, 7, 5}, {4});
+  for (const char* mode : {"nearest", "linear", "cubic"}) {
+    const Attributes attributes = {StringAttribute("mode", mode)};
+    cases.push_back({kOnnx, "Resize", {{{2, 3, 4, 6}}}, attributes, 1, {none, none, sizes}});
+    cases.push_back({kOnnx, "Resize", {{{0, 3, 4, 6}}}, attributes, 1, {none, none, no_rows}});
+    cases.push_back({kCohort,
+                     "ResizeGrad",
+                     {{{2, 3, 7, 5}}, {{2, 3, 4, 6}}},
+                     attributes,
+                     1,
+                     {none, none, sizes}});
+  }
+}
+
 }  // namespace
 
 std::vector<OpCase> ImageOpCases() {
   std::vector<OpCase> cases;
   AddConvolutions(cases);
+  AddTransposedConvolutions(cases);
   AddPooling(cases);
   AddNormalization(cases);
+  AddRowNormalizations(cases);
+  AddResizings(cases);
   return cases;
 }
 
 }  // namespace cohort
-  AddTransposedConvolutions(cases);

@@ -51,7 +51,7 @@ void RegisterReferenceEinsum(KernelRegistry& registry);
 void RegisterReferenceConvTranspose(KernelRegistry& registry);
 // Registers Resize and its gradient.
 void RegisterReferenceResize(KernelRegistry& registry);
-// Registers LayerNormalization and its like.
+// Registers LayerNormalization, InstanceNormalization, GroupNormalization and their gradients.
 void RegisterReferenceLayerNorm(KernelRegistry& registry);
 // Registers LSTM, GRU, RNN and their gradients.
 void RegisterReferenceRecurrent(KernelRegistry& registry);
