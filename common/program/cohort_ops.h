@@ -85,10 +85,10 @@
 //     The gradient of ONNX's Einsum with respect to x[operand], which lends its shape.
 // ConvInputGrad(dy, w, x; as Conv) -> dx      for ONNX's Conv(x, w, bias?); x lends its shape.
 // ConvWeightGrad(dy, x, w; as Conv) -> dw     for ONNX's Conv(x, w, bias?); w lends its shape.
-// MaxPoolGrad(dy, x; as MaxPool) -> dx
-//     Adds each dy to the largest element of its window. Of several largest elements, the first in
 // ConvTransposeInputGrad(dy, w, x; as ConvTranspose) -> dx      x lends its shape.
 // ConvTransposeWeightGrad(dy, x, w; as ConvTranspose) -> dw     w lends its shape.
+// MaxPoolGrad(dy, x; as MaxPool) -> dx
+//     Adds each dy to the largest element of its window. Of several largest elements, the first in
 //     row-major order gets dy. A NaN counts as the largest; of several, the last one, as in
 //     PyTorch.
 // AveragePoolGrad(dy, x; as AveragePool) -> dx      x lends its shape.

@@ -187,6 +187,43 @@ TEST(HostileShapes, ResizingsThatDoNotFitAreRefused) {
                 "along 4 axes");
 }
 
+TEST(HostileShapes, RecurrentLayersThatDoNotFitAreRefused) {
+  const Tensor x = Floats({3, 2, 5});
+  const Tensor w = Floats({1, 16, 5});
+  const Tensor r = Floats({1, 16, 4});
+  const auto lstm = [](const std::vector<Tensor>& inputs, const onnx::AttributeProto& attribute) {
+    return RunNode("LSTM", inputs, {attribute});
+  };
+  const auto plain = IntAttribute("layout", 0);
+  ExpectRefused(lstm({Floats({3, 5}), w, r}, plain), "needs rank 3");
+  ExpectRefused(lstm({x, Floats({1, 16, 4}), r}, plain), "w is");
+  ExpectRefused(lstm({x, w, Floats({1, 15, 4})}, plain), "r is");
+  ExpectRefused(lstm({x, w, Floats({2, 16, 4})}, plain), "r is");
+  ExpectRefused(lstm({x, w, Floats({1, 0, 0})}, plain), "hidden_size 0");
+  ExpectRefused(lstm({x, w, Floats({0, 1, kHuge})}, plain), "hidden_size 0");
+  ExpectRefused(lstm({x, w, r}, IntAttribute("hidden_size", 5)), "hidden_size 5");
+  ExpectRefused(lstm({x, w, r, Floats({1, 16})}, plain), "b is");
+  const Tensor b = Floats({1, 32});
+  for (const int32_t length : {-1, 4}) {
+    ExpectRefused(lstm({x, w, r, b, Tensor::FromVector<int32_t>({1, length}, {2})}, plain),
+                  "which is not in [0, 3]");
+  }
+  const Tensor lengths = Tensor::FromVector<int32_t>({1, 3}, {2});
+  ExpectRefused(lstm({x, w, r, b, lengths, Floats({1, 2, 3})}, plain), "initial_h is");
+  ExpectRefused(lstm({x, w, r}, FloatAttribute("clip", 1)), "clip is not supported");
+  ExpectRefused(lstm({x, w, r}, IntAttribute("input_forget", 1)), "input_forget");
+  ExpectRefused(lstm({x, w, r}, StringAttribute("direction", "up")), "unknown direction 'up'");
+  onnx::AttributeProto names;
+  names.set_name("activations");
+  names.set_type(onnx::AttributeProto::STRINGS);
+  for (const char* name : {"Sigmoid", "Gelu", "Tanh"}) names.add_strings(name);
+  ExpectRefused(lstm({x, w, r}, names), "unknown activation 'Gelu'");
+  names.add_strings("Tanh");
+  ExpectRefused(lstm({x, w, r}, names), "4 names, not 3");
+  // A long sequence without examples takes no memory.
+  EXPECT_TRUE(lstm({Floats({kLong, 0, 5}), w, r}, plain).ok());
+}
+
 // Results without elements whose other axis is long: no kernel may ask for memory for the axis.
 TEST(HostileShapes, LongAxesOfEmptyResultsTakeNoMemory) {
   const int64_t before = PeakKilobytes();

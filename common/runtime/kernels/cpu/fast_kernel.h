@@ -84,8 +84,7 @@ void RegisterCpuConvolution(const CpuRegistration& registration, int threads);
 void RegisterCpuImage(const CpuRegistration& registration);
 void RegisterCpuBatchNormalization(const CpuRegistration& registration);
 void RegisterCpuElementwiseUnary(const CpuRegistration& registration);
-void RegisterCpuElementwiseBinary(const CpuRegistration& registration);
 void RegisterCpuLayerNorm(const CpuRegistration& registration);
-void RegisterCpuRecurrent(const CpuRegistration& registration);
+void RegisterCpuRecurrent(const CpuRegistration& registration, int threads);
 
 }  // namespace cohort

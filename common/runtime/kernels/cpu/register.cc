@@ -39,9 +39,8 @@ void RegisterCpuKernels(KernelRegistry& registry, int threads) {
   RegisterCpuImage(registration);
   RegisterCpuBatchNormalization(registration);
   RegisterCpuElementwiseUnary(registration);
-  RegisterCpuElementwiseBinary(registration);
   RegisterCpuLayerNorm(registration);
-  RegisterCpuRecurrent(registration);
+  RegisterCpuRecurrent(registration, threads);
   registration.KeepOthers();
 }
 

@@ -53,10 +53,8 @@ void RegisterReferenceConvTranspose(KernelRegistry& registry);
 void RegisterReferenceResize(KernelRegistry& registry);
 // Registers LayerNormalization, InstanceNormalization, GroupNormalization and their gradients.
 void RegisterReferenceLayerNorm(KernelRegistry& registry);
-// Registers LSTM, GRU, RNN and their gradients.
+// Registers LSTM, GRU, RNN, Recurrent and RecurrentGrad.
 void RegisterReferenceRecurrent(KernelRegistry& registry);
-// Registers the operators of metrics, and Noise.
-void RegisterReferenceMetricOps(KernelRegistry& registry);
 // Registers CtcLoss and its gradient.
 void RegisterReferenceCtc(KernelRegistry& registry);
 
