@@ -79,7 +79,8 @@ struct Products {
 };
 
 // Sorts the labels of a contraction of two factors. Returns nothing if a label is of the sum alone
-// or of a factor alone, or if the sum has a diagonal, of which one element has several strides.
+// or of a factor alone, if the sum has a diagonal, of which one element has several strides, or if
+// the products are of single numbers.
 std::optional<Products> SortLabels(const Contraction& contraction) {
   if (contraction.factors.size() != 2) return std::nullopt;
   Products products;
@@ -100,6 +101,8 @@ std::optional<Products> SortLabels(const Contraction& contraction) {
                                     : products.k;
     of_kind.push_back(label);
   }
+  // Products of single numbers are faster in the reference's loop.
+  if (products.m.empty() && products.n.empty() && products.k.empty()) return std::nullopt;
   // Labels that do not reach all elements of the sum are those of a diagonal.
   if (elements != contraction.result.num_elements()) return std::nullopt;
   SortBy(kSum, products.stack);
