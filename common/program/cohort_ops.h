@@ -82,17 +82,49 @@
 // SparseCategoricalCrossentropyGrad(dloss, y_true, y_pred; from_logits = 0) -> dy_pred
 //     from_logits = 1: dloss * (softmax(y_pred) - onehot).
 //     from_logits = 0: y_pred == p ? dloss * (1 / sum(p) - onehot / p) : 0.
+// EinsumGrad(dy, x0, x1, ...; equation, operand = 0) -> dx
+//     The gradient of ONNX's Einsum with respect to x[operand], which lends its shape.
 // ConvInputGrad(dy, w, x; as Conv) -> dx      for ONNX's Conv(x, w, bias?); x lends its shape.
 // ConvWeightGrad(dy, x, w; as Conv) -> dw     for ONNX's Conv(x, w, bias?); w lends its shape.
+// ConvTransposeInputGrad(dy, w, x; as ConvTranspose) -> dx      x lends its shape.
+// ConvTransposeWeightGrad(dy, x, w; as ConvTranspose) -> dw     w lends its shape.
 // MaxPoolGrad(dy, x; as MaxPool) -> dx
 //     Adds each dy to the largest element of its window. Of several largest elements, the first in
-//     row-major order gets dy. A NaN counts as the largest.
+//     row-major order gets dy. A NaN counts as the largest; of several, the last one, as in
+//     PyTorch.
 // AveragePoolGrad(dy, x; as AveragePool) -> dx      x lends its shape.
+// ResizeGrad(dy, x, roi?, scales?, sizes?; as Resize) -> dx
+//     Adds each dy, times the weight with which ONNX's Resize took it, to the elements of x; x
+//     lends its shape.
 // BatchNormalizationGrad(dy, x, scale, mean?, variance?; epsilon = 1e-5, training_mode = 0)
 //     -> dx, dscale, dbias
 //     The gradient of ONNX's BatchNormalization. In training mode, the mean and the variance are
 //     those of the batch: they are computed again from x, and the gradient takes into account that
 //     they depend on x. Otherwise they are inputs and constant.
+// LayerNormalizationGrad(dy, x, scale, mean float?, inv_std_dev float?; axis = -1, epsilon = 1e-5)
+//     -> dx, dscale, dbias
+//     The gradient of ONNX's LayerNormalization, from the statistics that the operator has kept, or
+//     from statistics that are computed again if both are absent.
+// GroupNormalization(x, scale, bias; groups = 0, epsilon = 1e-5) -> y
+//     For x [N,C,d1..], subtracts the mean of each group of neighbouring channels of an example,
+//     divides by the root of the variance plus epsilon, then applies the scale and the bias [C] of
+//     the channel. groups = 0 makes a group of each channel, as ONNX's InstanceNormalization does.
+// GroupNormalizationGrad(dy, x, scale; groups = 0, epsilon = 1e-5) -> dx, dscale, dbias
+//     The gradient of GroupNormalization and InstanceNormalization.
+// Recurrent(x, w, r, b?, mask bool?, initial_h?, initial_c?, peepholes?; cell, as LSTM, GRU or RNN,
+//           zero_output_for_mask = 0, go_backwards = 0) -> y, y_h, y_c, saved
+//     ONNX's LSTM, GRU or RNN, as cell says, with a mask in place of the lengths of sequences: one
+//     element for each step, in the order of x's first two axes. A step whose element is false
+//     keeps the states, and repeats the output of the last step that counted: zeros if there was
+//     none, or with zero_output_for_mask = 1. go_backwards = 1 walks from the last step to the
+//     first, and y has the outputs in this order. clip and input_forget are not supported. saved is
+//     for the gradient (recurrent_shape.h says what it holds).
+// RecurrentGrad(x, w, r, b?, mask bool?, initial_h?, initial_c?, peepholes?, dy?, dy_h?, dy_c?,
+//               saved?, sequence_lens int32?; as Recurrent)
+//     -> dx, dw, dr, db, dinitial_h, dinitial_c, dpeepholes
+//     The gradients of Recurrent and of ONNX's LSTM, GRU and RNN, whose lengths of sequences are
+//     its last input. Without saved, the steps are computed again. An absent input counts as zeros,
+//     and so has a gradient, too.
 // AllReduce(x; reduction "sum" or "mean", of_mean_losses = 0) -> type and shape of x
 //     Reduces x over the replicas that run this step; each replica gets the same result. With
 //     of_mean_losses = 1, which the operator's own gradient uses, x is a gradient of the mean loss

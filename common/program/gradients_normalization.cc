@@ -32,9 +32,45 @@ absl::Status BatchNormalization(GradientSite& site) {
   return absl::OkStatus();
 }
 
+// Adds the gradient node `op` of a normalization, whose inputs are dy, x, scale and `further`, and
+// sets the gradients of x, scale and bias.
+void SetNormalizationGradients(GradientSite& site, const std::string& op,
+                               const std::vector<std::string>& further) {
+  std::vector<std::string> inputs = {site.dy(), site.input(0), site.input(1)};
+  inputs.insert(inputs.end(), further.begin(), further.end());
+  const auto gradients = site.builder().OpN(
+      op, inputs, 3, site.CopyAttributes({"axis", "epsilon", "groups"}), kCohortDomain);
+  for (int i = 0; i < 3; ++i) {
+    if (site.Wants(i)) site.Set(i, gradients[static_cast<size_t>(i)]);
+  }
+}
+
+// Sets the gradients of LayerNormalization. AddGradients has given the node its statistics, which
+// ONNX keeps in float32; the gradient of float64 computes them again.
+absl::Status LayerNormalization(GradientSite& site) {
+  for (int i = 1; i < site.node().output_size(); ++i) {
+    if (!site.dy(i).empty()) return absl::InvalidArgumentError("its statistics have no gradient");
+  }
+  std::vector<std::string> statistics;
+  if (site.forward().types().dtype(site.input(0)) == DType::kFloat32) {
+    statistics = {site.output(1), site.output(2)};
+  }
+  SetNormalizationGradients(site, "LayerNormalizationGrad", statistics);
+  return absl::OkStatus();
+}
+
+// Sets the gradients of InstanceNormalization, or of GroupNormalization of the cohort domain.
+absl::Status GroupNormalization(GradientSite& site) {
+  SetNormalizationGradients(site, "GroupNormalizationGrad", {});
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 void AddNormalizationGradients(GradientRules& rules) {
+  rules["LayerNormalization"] = {LayerNormalization, {"mean", "inv_std_dev"}};
+  rules["InstanceNormalization"] = {GroupNormalization};
+  rules["cohort.GroupNormalization"] = {GroupNormalization};
   rules["BatchNormalization"] = {BatchNormalization};
 }
 

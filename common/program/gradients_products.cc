@@ -130,9 +130,23 @@ absl::Status Gemm(GradientSite& site) {
   return absl::OkStatus();
 }
 
+absl::Status Einsum(GradientSite& site) {
+  std::vector<std::string> inputs = {site.dy()};
+  const int count = site.node().input_size();
+  for (int i = 0; i < count; ++i) inputs.push_back(site.input(i));
+  for (int i = 0; i < count; ++i) {
+    if (!site.Wants(i)) continue;
+    auto attributes = site.CopyAttributes({"equation"});
+    attributes.push_back(IntAttribute("operand", i));
+    site.Set(i, site.Cohort("EinsumGrad", inputs, std::move(attributes)));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 void AddProductGradients(GradientRules& rules) {
+  rules["Einsum"] = {Einsum};
   rules["MatMul"] = {MatMul};
   rules["Gemm"] = {Gemm};
 }

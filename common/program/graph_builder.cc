@@ -105,6 +105,15 @@ std::vector<std::string> GraphBuilder::OpN(const std::string& op,
                                            absl::Span<const std::string> inputs, int num_outputs,
                                            std::vector<onnx::AttributeProto> attributes,
                                            const std::string& domain) {
+  return OpSome(op, inputs, std::vector<bool>(static_cast<size_t>(num_outputs), true),
+                std::move(attributes), domain);
+}
+
+std::vector<std::string> GraphBuilder::OpSome(const std::string& op,
+                                              absl::Span<const std::string> inputs,
+                                              const std::vector<bool>& wanted,
+                                              std::vector<onnx::AttributeProto> attributes,
+                                              const std::string& domain) {
   onnx::NodeProto* node = model_.mutable_graph()->add_node();
   node->set_op_type(op);
   node->set_domain(domain);
@@ -114,10 +123,9 @@ std::vector<std::string> GraphBuilder::OpN(const std::string& op,
     *node->add_attribute() = std::move(attribute);
   }
   std::vector<std::string> outputs;
-  for (int i = 0; i < num_outputs; ++i) {
-    // A value is named after the node that makes it, so that the user can find the node from an
-    // error about the value.
-    outputs.push_back(FreshName(absl::StrCat(node->name(), ":", i)));
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    // Outputs are named after their node, which makes errors about values readable.
+    outputs.push_back(wanted[i] ? FreshName(absl::StrCat(node->name(), ":", i)) : "");
     node->add_output(outputs.back());
   }
   return outputs;

@@ -47,6 +47,11 @@ class GraphBuilder {
   std::vector<std::string> OpN(const std::string& op, absl::Span<const std::string> inputs,
                                int num_outputs, std::vector<onnx::AttributeProto> attributes = {},
                                const std::string& domain = "");
+  // Adds a node that lacks the outputs that are not wanted, and returns a name, or "", for each.
+  std::vector<std::string> OpSome(const std::string& op, absl::Span<const std::string> inputs,
+                                  const std::vector<bool>& wanted,
+                                  std::vector<onnx::AttributeProto> attributes,
+                                  const std::string& domain);
   // Makes a value a graph output under the value's own name.
   void Output(const std::string& value);
   // Sets a prefix, such as "dense_1/", for the names of the nodes that are added from now on.

@@ -128,5 +128,41 @@ TEST(ConvolutionTest, RunnersOfOneProgramRunBesideEachOther) {
   other.join();
 }
 
+// Of an odd number of positions that are cut, ONNX cuts one more at the end for SAME_UPPER, else at
+// the begin. A given extent beyond all positions adds zeros at the end.
+TEST(ConvolutionTest, ATransposedOneIsCutAtTheEndsThatOnnxNames) {
+  struct Case {
+    onnx::AttributeProto attribute;
+    std::vector<float> expected;
+  };
+  const auto pad = [](const char* name) { return StringAttribute("auto_pad", name); };
+  const auto extent = [](int64_t size) { return IntsAttribute("output_shape", {size}); };
+  for (const Case& each : std::vector<Case>{{pad("VALID"), {1, 10, 102, 20, 200}},
+                                            {pad("SAME_UPPER"), {1, 10, 102, 20}},
+                                            {pad("SAME_LOWER"), {10, 102, 20, 200}},
+                                            {extent(4), {10, 102, 20, 200}},
+                                            {extent(6), {1, 10, 102, 20, 200, 0}}}) {
+    GraphBuilder graph("transposed");
+    const std::string x = graph.Input("x", DType::kFloat32, {1, 1, 2});
+    const std::string w = graph.Input("w", DType::kFloat32, {1, 1, 3});
+    graph.Output(
+        graph.Op("ConvTranspose", {x, w}, {IntsAttribute("strides", {2}), each.attribute}));
+    const auto model = graph.Finish();
+    ASSERT_TRUE(model.ok()) << model.status();
+    for (const Backend& backend : {CpuBackend(), ReferenceBackend()}) {
+      const auto program = CompileProgram(*model, backend.registry);
+      ASSERT_TRUE(program.ok()) << program.status();
+      const auto y =
+          ProgramRunner(*program).Run({Tensor::FromVector<float>({1, 2}, {1, 1, 2}),
+                                       Tensor::FromVector<float>({1, 10, 100}, {1, 1, 3})},
+                                      RunContext{});
+      ASSERT_TRUE(y.ok()) << y.status();
+      const auto values = (*y)[0].span<float>();
+      EXPECT_EQ(std::vector<float>(values.begin(), values.end()), each.expected)
+          << backend.name << ", " << each.attribute.ShortDebugString();
+    }
+  }
+}
+
 }  // namespace
 }  // namespace cohort

@@ -48,6 +48,8 @@ std::vector<GradientCase> FunctionGradientCases();
 std::vector<GradientCase> BinaryGradientCases();
 std::vector<GradientCase> ReductionGradientCases();
 std::vector<GradientCase> MovementGradientCases();
+std::vector<GradientCase> EinsumGradientCases();
+std::vector<GradientCase> RecurrentGradientCases();
 
 // A case whose graph is one node.
 BuildCase OneNode(const std::string& op, std::vector<onnx::AttributeProto> attributes = {},

@@ -37,6 +37,40 @@ void AddConvolutions(std::vector<GradientCase>& cases) {
                      OneNode("Conv", {StringAttribute("auto_pad", pad), Ints("strides", {2, 1})})});
   }
   cases.push_back({"Conv_line", {{{-1, 2, 6}}, {{3, 2, 3}}, {{3}}}, OneNode("Conv")});
+  cases.push_back({"Conv_line_groups_dilations",
+                   {{{-1, 4, 7}}, {{2, 2, 2}}, {{2}}},
+                   OneNode("Conv", {IntAttribute("group", 2), Ints("dilations", {3}),
+                                    Ints("strides", {2}), Ints("pads", {1, 2})})});
+  cases.push_back({"Conv_volume",
+                   {{{-1, 2, 3, 4, 3}}, {{2, 1, 2, 2, 2}}, {{2}}},
+                   OneNode("Conv", {IntAttribute("group", 2), Ints("dilations", {1, 2, 1}),
+                                    Ints("pads", {1, 0, 0, 0, 1, 0})})});
+  cases.push_back({"Conv_empty", {{{0, 2, 4, 4}}, {{3, 2, 2, 2}}, {{3}}}, OneNode("Conv")});
+}
+
+void AddTransposedConvolutions(std::vector<GradientCase>& cases) {
+  const auto add = [&](const char* name, std::vector<GradientInput> inputs, Attributes attributes) {
+    cases.push_back({std::string("ConvTranspose_") + name, std::move(inputs),
+                     OneNode("ConvTranspose", std::move(attributes))});
+  };
+  const auto strides = Ints("strides", {2, 3});
+  add("plain", {{{-1, 2, 3, 2}}, {{2, 3, 2, 3}}, {{3}}}, {});
+  add("without_bias", {{{-1, 2, 3, 2}}, {{2, 1, 2, 3}}}, {});
+  add("pads", {{{-1, 1, 3, 4}}, {{1, 2, 3, 3}}}, {strides, Ints("pads", {1, 0, 2, 1})});
+  add("output_padding", {{{-1, 1, 3, 2}}, {{1, 2, 1, 2}}, {{2}}},
+      {strides, Ints("output_padding", {1, 2})});
+  add("output_shape", {{{-1, 1, 3, 3}}, {{1, 2, 3, 3}}, {{2}}},
+      {strides, Ints("output_shape", {6, 10})});
+  add("dilations", {{{-1, 1, 3, 3}}, {{1, 1, 2, 2}}}, {strides, Ints("dilations", {2, 3})});
+  add("groups", {{{-1, 4, 2, 3}}, {{4, 3, 2, 2}}, {{6}}}, {IntAttribute("group", 2)});
+  for (const char* pad : {"SAME_UPPER", "SAME_LOWER", "VALID"}) {
+    add(pad, {{{-1, 1, 4, 3}}, {{1, 2, 3, 4}}}, {strides, StringAttribute("auto_pad", pad)});
+  }
+  add("line", {{{-1, 2, 4}}, {{2, 2, 3}}, {{2}}}, {Ints("strides", {2})});
+  add("volume", {{{-1, 2, 2, 1, 3}}, {{2, 1, 2, 2, 2}}, {{2}}},
+      {IntAttribute("group", 2), Ints("strides", {2, 1, 2})});
+  add("ones", {{{-1, 1, 1, 1}}, {{1, 1, 1, 1}}, {{1}}}, {});
+  add("empty", {{{0, 2, 3, 2}}, {{2, 3, 2, 3}}, {{3}}}, {});
 }
 
 void AddPooling(std::vector<GradientCase>& cases) {
@@ -94,6 +128,80 @@ BuildCase Squared(const BuildCase& build) {
   };
 }
 
+void AddRowNormalizations(std::vector<GradientCase>& cases) {
+  const auto epsilon = FloatAttribute("epsilon", 0.125f);
+  const auto layer = [&](const char* name, std::vector<GradientInput> inputs, int64_t axis) {
+    cases.push_back(
+        {std::string("LayerNormalization_") + name, std::move(inputs),
+         Squared(OneNode("LayerNormalization", {IntAttribute("axis", axis), epsilon}))});
+  };
+  layer("rows", {{{-1, 5}}, {{5}}, {{5}}}, -1);
+  layer("without_bias", {{{-1, 2, 3}}, {{3}}}, -1);
+  layer("planes", {{{-1, 2, 3}}, {{2, 3}}, {{2, 3}}}, 1);
+  layer("all", {{{2, 3}}, {{2, 3}}, {{2, 3}}}, 0);
+  layer("ones", {{{-1, 1}}, {{1}}, {{1}}}, -1);
+  layer("no_rows", {{{0, 3}}, {{3}}, {{3}}}, -1);
+  const std::vector<GradientInput> image = {{{-1, 4, 2, 3}}, {{4}}, {{4}}};
+  cases.push_back(
+      {"InstanceNormalization", image, Squared(OneNode("InstanceNormalization", {epsilon}))});
+  for (const int64_t groups : {0, 1, 2, 4}) {
+    const Attributes attributes = {epsilon, IntAttribute("groups", groups)};
+    const auto build = Squared(OneNode("GroupNormalization", attributes, kCohortDomain));
+    const std::string name = "GroupNormalization_" + std::to_string(groups);
+    cases.push_back({name, image, build});
+    cases.push_back({name + "_rows", {{{-1, 4}}, {{4}}, {{4}}}, build});
+  }
+}
+
+// A Resize to these sizes, or by these scales if there are no sizes.
+BuildCase Resize(Attributes attributes, std::vector<int64_t> sizes,
+                 std::vector<float> scales = {}) {
+  return [=](GraphBuilder& builder, const Inputs& x, DType) {
+    const auto count = static_cast<int64_t>(scales.size());
+    Inputs inputs = {x[0], "", builder.Constant("scales", Tensor::FromVector(scales, {count}))};
+    if (count == 0) inputs = {x[0], "", "", builder.Constant("sizes", Numbers(sizes))};
+    return builder.Op("Resize", inputs, attributes);
+  };
+}
+
+void AddResizings(std::vector<GradientCase>& cases) {
+  const auto mode = [](const char* name) { return StringAttribute("mode", name); };
+  const auto coordinates = [](const char* name) {
+    return StringAttribute("coordinate_transformation_mode", name);
+  };
+  const std::vector<GradientInput> image = {{{2, 1, 4, 3}}};
+  for (const char* each : {"nearest", "linear", "cubic"}) {
+    const std::string name = std::string("Resize_") + each;
+    cases.push_back({name + "_larger", image, Resize({mode(each)}, {2, 1, 7, 5})});
+    cases.push_back({name + "_smaller", image, Resize({mode(each)}, {2, 1, 3, 1})});
+    cases.push_back(
+        {name + "_scales", {{{-1, 2, 3, 4}}}, Resize({mode(each)}, {}, {1, 1, 2.6f, 0.6f})});
+    cases.push_back({name + "_line", {{{-1, 1, 5}}}, Resize({mode(each)}, {}, {1, 1, 1.4f})});
+    cases.push_back({name + "_one", {{{2, 1, 1, 1}}}, Resize({mode(each)}, {2, 1, 3, 2})});
+    cases.push_back({name + "_none", {{{0, 1, 2, 2}}}, Resize({mode(each)}, {0, 1, 3, 2})});
+    for (const char* way : {"pytorch_half_pixel", "align_corners", "asymmetric"}) {
+      cases.push_back(
+          {name + "_" + way, image, Resize({mode(each), coordinates(way)}, {2, 1, 6, 2})});
+    }
+  }
+  for (const char* nearest : {"round_prefer_ceil", "floor", "ceil"}) {
+    cases.push_back({std::string("Resize_") + nearest, image,
+                     Resize({StringAttribute("nearest_mode", nearest)}, {2, 1, 8, 2})});
+  }
+  cases.push_back({"Resize_keras_cubic", image,
+                   Resize({mode("cubic"), FloatAttribute("cubic_coeff_a", -0.5f),
+                           IntAttribute("exclude_outside", 1)},
+                          {2, 1, 6, 7})});
+  const BuildCase crop = [](GraphBuilder& builder, const Inputs& x, DType) {
+    const std::vector<double> shares = {0, 0, 0.25, -0.25, 1, 1, 1.5, 0.75};
+    const auto roi = builder.Constant("roi", Tensor::FromVector(shares, {8}));
+    return builder.Op("Resize", {x[0], roi, "", builder.Constant("sizes", Numbers({2, 1, 5, 3}))},
+                      {StringAttribute("mode", "linear"), FloatAttribute("extrapolation_value", 3),
+                       StringAttribute("coordinate_transformation_mode", "tf_crop_and_resize")});
+  };
+  cases.push_back({"Resize_crop", image, crop});
+}
+
 std::string Network(GraphBuilder& builder, const Inputs& x, DType dtype) {
   auto y = builder.Op("Conv", {x[0], x[1], x[2]}, {Ints("pads", {1, 1, 1, 1})});
   y = BatchNorm(true)(builder, {y, x[3], x[4]}, dtype);
@@ -109,6 +217,7 @@ std::string Network(GraphBuilder& builder, const Inputs& x, DType dtype) {
 std::vector<GradientCase> ImageGradientCases() {
   std::vector<GradientCase> cases;
   AddConvolutions(cases);
+  AddTransposedConvolutions(cases);
   AddPooling(cases);
   for (const bool training : {false, true}) {
     const std::string name = training ? "BatchNormalization_training" : "BatchNormalization";
@@ -117,6 +226,8 @@ std::vector<GradientCase> ImageGradientCases() {
     cases.push_back({name + "_rows", {{{-1, 2}}, channel, channel}, Squared(BatchNorm(training))});
     cases.push_back({name + "_static", {{{5, 2}}, channel, channel}, BatchNorm(training)});
   }
+  AddRowNormalizations(cases);
+  AddResizings(cases);
   const auto reduction = [](const char* kind) { return StringAttribute("reduction", kind); };
   for (const char* kind : {"sum", "mean"}) {  // of one replica
     cases.push_back({std::string("AllReduce_") + kind,

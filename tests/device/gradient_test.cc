@@ -227,6 +227,9 @@ INSTANTIATE_TEST_SUITE_P(Reduction, GradientTest, testing::ValuesIn(ReductionGra
                          CaseName);
 INSTANTIATE_TEST_SUITE_P(Movement, GradientTest, testing::ValuesIn(MovementGradientCases()),
                          CaseName);
+INSTANTIATE_TEST_SUITE_P(Einsum, GradientTest, testing::ValuesIn(EinsumGradientCases()), CaseName);
+INSTANTIATE_TEST_SUITE_P(Recurrent, GradientTest, testing::ValuesIn(RecurrentGradientCases()),
+                         CaseName);
 INSTANTIATE_TEST_SUITE_P(Composite, GradientTest, testing::ValuesIn(CompositeGradientCases()),
                          CaseName);
 

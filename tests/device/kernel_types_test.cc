@@ -26,7 +26,7 @@ constexpr DType kDTypes[] = {DType::kFloat32, DType::kUint8,   DType::kInt8,
                              DType::kFloat16, DType::kFloat64, DType::kBfloat16};
 
 // Inputs of one letter have one type. The letter says which one the other inputs have while a
-// parameter is tried: I int64, B bool, all others float32.
+// parameter is tried: I int64, N int32, B bool, all others float32.
 struct Input {
   char parameter = 'T';
   Shape shape;
@@ -42,7 +42,10 @@ struct Example {
 };
 
 DType UsualType(char parameter) {
-  return parameter == 'I' ? DType::kInt64 : parameter == 'B' ? DType::kBool : DType::kFloat32;
+  return parameter == 'I'   ? DType::kInt64
+         : parameter == 'N' ? DType::kInt32
+         : parameter == 'B' ? DType::kBool
+                            : DType::kFloat32;
 }
 
 constexpr const char* kOnnx = "";
@@ -80,6 +83,10 @@ void AddProductsAndLosses(std::vector<Example>& examples) {
   examples.push_back({kOnnx, "MatMul", {row, column}});
   examples.push_back({kOnnx, "Gemm", {row, column}});
   examples.push_back({kOnnx, "Gemm", {row, column, one}});
+  const auto equation = StringAttribute("equation", "ij,jk->ik");
+  examples.push_back({kOnnx, "Einsum", {row, column}, {equation}});
+  examples.push_back({kOnnx, "Einsum", {row}, {StringAttribute("equation", "ij->j")}});
+  examples.push_back({kCohort, "EinsumGrad", {{'T', {1, 1}}, row, column}, {equation}});
   examples.push_back({kRuntimeDomain, "MatMulBias", {row, column, one}});
   for (const char* op : {"Softmax", "LogSoftmax"}) {
     examples.push_back({kOnnx, op, {row}});
@@ -223,6 +230,11 @@ void AddImages(std::vector<Example>& examples) {
   examples.push_back({kOnnx, "Conv", {image, image}});
   examples.push_back({kCohort, "ConvInputGrad", {result, image, shape}});
   examples.push_back({kCohort, "ConvWeightGrad", {result, image, shape}});
+  const Input larger = {'T', {1, 1, 3, 3}};
+  examples.push_back({kOnnx, "ConvTranspose", {image, image, channel}});
+  examples.push_back({kOnnx, "ConvTranspose", {image, image}});
+  examples.push_back({kCohort, "ConvTransposeInputGrad", {larger, image, shape}});
+  examples.push_back({kCohort, "ConvTransposeWeightGrad", {larger, image, shape}});
   examples.push_back({kOnnx, "MaxPool", {image}, {window}});
   examples.push_back({kOnnx, "MaxPool", {image}, {window}, 2});
   examples.push_back({kCohort, "MaxPoolGrad", {result, image}, {window}});
@@ -239,10 +251,53 @@ void AddImages(std::vector<Example>& examples) {
     examples.push_back(
         {kCohort, "BatchNormalizationGrad", {image, image, channel, channel, channel}, {mode}, 3});
   }
+  const Input pair = {'T', {2}};
+  const Input statistics = {'S', {1}};
+  examples.push_back({kOnnx, "LayerNormalization", {pair, pair, pair}, {}, 3});
+  examples.push_back({kOnnx, "LayerNormalization", {pair, pair}});
+  examples.push_back({kCohort, "LayerNormalizationGrad", {pair, pair, pair}, {}, 3});
+  examples.push_back(
+      {kCohort, "LayerNormalizationGrad", {pair, pair, pair, statistics, statistics}, {}, 3});
+  examples.push_back({kOnnx, "InstanceNormalization", {image, channel, channel}});
+  examples.push_back({kCohort, "GroupNormalization", {image, channel, channel}});
+  examples.push_back({kCohort, "GroupNormalizationGrad", {image, image, channel}, {}, 3});
+  const Input no_roi = {'R', {0}};
+  const Input no_scales = {'S', {0}};
+  const Input sizes = {'I', {1}, 2};
+  examples.push_back({kOnnx, "Resize", {pair, no_roi, no_scales, sizes}});
+  examples.push_back({kOnnx, "Resize", {pair, no_roi, {'S', {1}}}});
+  examples.push_back({kCohort, "ResizeGrad", {pair, {'U', {2}}, no_roi, no_scales, sizes}});
   examples.push_back({kOnnx, "Size", {image}});
   examples.push_back({kCohort, "AllReduce", {image}, {StringAttribute("reduction", "mean")}});
   examples.push_back({kCohort, "AllGather", {image}});
   examples.push_back({kCohort, "AllGatherGrad", {image, image}});
+}
+
+void AddRecurrent(std::vector<Example>& examples) {
+  const Input state = {'T', {1, 1, 1}};
+  const Input lengths = {'N', {1}};
+  const Input mask = {'B', {1, 1}};
+  const auto weights = [](int64_t gates) { return Input{'T', {1, gates, 1}}; };
+  const auto bias = [](int64_t gates) { return Input{'T', {1, 2 * gates}}; };
+  const Input peepholes = {'T', {1, 3}};
+  examples.push_back({kOnnx,
+                      "LSTM",
+                      {state, weights(4), weights(4), bias(4), lengths, state, state, peepholes},
+                      {},
+                      3});
+  examples.push_back({kOnnx, "LSTM", {state, weights(4), weights(4)}});
+  examples.push_back(
+      {kOnnx, "GRU", {state, weights(3), weights(3), bias(3), lengths, state}, {}, 2});
+  examples.push_back(
+      {kOnnx, "RNN", {state, weights(1), weights(1), bias(1), lengths, state}, {}, 2});
+  const std::vector<onnx::AttributeProto> lstm = {StringAttribute("cell", "LSTM")};
+  const Input saved = {'T', {1, 1, 1, 6}};
+  const Input y = {'T', {1, 1, 1, 1}};
+  std::vector<Input> inputs = {state, weights(4), weights(4), bias(4),
+                               mask,  state,      state,      peepholes};
+  examples.push_back({kCohort, "Recurrent", inputs, lstm, 4});
+  for (const Input& each : {y, state, state, saved, lengths}) inputs.push_back(each);
+  examples.push_back({kCohort, "RecurrentGrad", inputs, lstm, 7});
 }
 
 std::vector<Example> AllExamples() {
@@ -256,6 +311,7 @@ std::vector<Example> AllExamples() {
   AddBinary(examples);
   AddMoreReductions(examples);
   AddMoreMovement(examples);
+  AddRecurrent(examples);
   return examples;
 }
 

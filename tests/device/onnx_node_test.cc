@@ -108,10 +108,31 @@ void CheckCases(const std::string& family, const Backend& backend) {
   }
 }
 
-constexpr const char* kFamilies[] = {
-    "arithmetic", "unary",    "matmul",      "softmax",     "loss",    "dropout",       "reduce",
-    "movement",   "indexing", "size",        "convolution", "pooling", "normalization", "functions",
-    "logic",      "binary",   "reduce_more", "slicing",     "shapes",  "scattering"};
+constexpr const char* kFamilies[] = {"arithmetic",
+                                     "unary",
+                                     "matmul",
+                                     "softmax",
+                                     "loss",
+                                     "dropout",
+                                     "reduce",
+                                     "movement",
+                                     "indexing",
+                                     "size",
+                                     "convolution",
+                                     "pooling",
+                                     "normalization",
+                                     "functions",
+                                     "logic",
+                                     "binary",
+                                     "reduce_more",
+                                     "slicing",
+                                     "shapes",
+                                     "scattering",
+                                     "transposed",
+                                     "einsum",
+                                     "row_normalization",
+                                     "resize",
+                                     "recurrent"};
 
 class OnnxNodeTest : public testing::TestWithParam<const char*> {};
 

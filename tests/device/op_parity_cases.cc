@@ -210,6 +210,8 @@ std::vector<OpCase> AllOpCases() {
   for (OpCase& each : BinaryOpCases()) cases.push_back(std::move(each));
   for (OpCase& each : ReductionOpCases()) cases.push_back(std::move(each));
   for (OpCase& each : MovementOpCases()) cases.push_back(std::move(each));
+  for (OpCase& each : EinsumOpCases()) cases.push_back(std::move(each));
+  for (OpCase& each : RecurrentOpCases()) cases.push_back(std::move(each));
   return cases;
 }
 

@@ -26,6 +26,9 @@ struct OpInput {
   Shape shape;
   OpFill fill = OpFill::kNormal;
   DType dtype = DType::kFloat32;
+
+  // Returns an optional input that the node lacks.
+  static OpInput Absent() { return {{}, OpFill::kNormal, DType::kUndefined}; }
 };
 
 struct OpCase {
@@ -59,5 +62,9 @@ std::vector<OpCase> BinaryOpCases();
 std::vector<OpCase> ReductionOpCases();
 // Cutting, padding, repeating, gathering and scattering (op_parity_movement_cases.cc).
 std::vector<OpCase> MovementOpCases();
+// Einsum (op_parity_product_cases.cc).
+std::vector<OpCase> EinsumOpCases();
+// Recurrent layers (op_parity_recurrent_cases.cc).
+std::vector<OpCase> RecurrentOpCases();
 
 }  // namespace cohort

@@ -38,11 +38,66 @@ void AddConvolutions(std::vector<OpCase>& cases) {
             {IntAttribute("group", 8), ints("strides", {2, 2}),
              StringAttribute("auto_pad", "SAME_LOWER")}},
            {{2, 3, 7}, {4, 3, 3}, {2, 4, 5}},
-           {{1, 2, 4, 4, 4}, {3, 2, 2, 2, 2}, {1, 3, 3, 3, 3}}}) {
+           {{2, 4, 17},
+            {6, 2, 3},
+            {2, 6, 7},
+            {IntAttribute("group", 2), ints("strides", {2}), ints("dilations", {2})}},
+           {{1, 2, 4, 4, 4}, {3, 2, 2, 2, 2}, {1, 3, 3, 3, 3}},
+           {{2, 4, 5, 6, 4},
+            {4, 2, 2, 3, 2},
+            {2, 4, 3, 6, 3},
+            {IntAttribute("group", 2), ints("strides", {2, 1, 1}),
+             ints("pads", {1, 1, 0, 0, 1, 0})}}}) {
     cases.push_back({kOnnx, "Conv", {{each.x}, {each.w}}, each.attributes});
     cases.push_back({kOnnx, "Conv", {{each.x}, {each.w}, {Shape{each.w.dim(0)}}}, each.attributes});
     cases.push_back({kCohort, "ConvInputGrad", {{each.y}, {each.w}, {each.x}}, each.attributes});
     cases.push_back({kCohort, "ConvWeightGrad", {{each.y}, {each.x}, {each.w}}, each.attributes});
+  }
+}
+
+// Image, kernel [inputs, outputs of a group, ...], result, attributes.
+void AddTransposedConvolutions(std::vector<OpCase>& cases) {
+  const auto ints = [](const char* name, std::vector<int64_t> values) {
+    return IntsAttribute(name, values);
+  };
+  struct Transposed {
+    Shape x;
+    Shape w;
+    Shape y;
+    Attributes attributes = {};
+  };
+  const auto strides = ints("strides", {2, 3});
+  for (const Transposed& each : std::vector<Transposed>{
+           {{2, 5, 7, 7}, {5, 1, 3, 3}, {2, 1, 9, 9}},
+           {{3, 32, 11, 11}, {32, 16, 3, 3}, {3, 16, 13, 13}},
+           {{1, 2, 1, 1}, {2, 3, 1, 1}, {1, 3, 1, 1}},
+           {{0, 2, 3, 3}, {2, 3, 3, 3}, {0, 3, 5, 5}},
+           {{2, 3, 4, 5}, {3, 2, 3, 3}, {2, 2, 6, 14}, {strides, ints("pads", {1, 0, 2, 1})}},
+           {{2, 3, 4, 5}, {3, 2, 1, 2}, {2, 2, 8, 16}, {strides, ints("output_padding", {1, 2})}},
+           {{2, 3, 3, 3}, {3, 2, 3, 3}, {2, 2, 6, 10}, {strides, ints("output_shape", {6, 10})}},
+           {{2, 3, 4, 4},
+            {3, 2, 2, 2},
+            {2, 2, 7, 7},
+            {ints("dilations", {2, 2}), ints("output_padding", {1, 1})}},
+           {{2, 6, 5, 4}, {6, 3, 2, 3}, {2, 6, 6, 6}, {IntAttribute("group", 2)}},
+           {{2, 3, 5, 4},
+            {3, 2, 4, 2},
+            {2, 2, 10, 12},
+            {strides, StringAttribute("auto_pad", "SAME_UPPER")}},
+           {{2, 3, 5, 4},
+            {3, 2, 3, 4},
+            {2, 2, 10, 12},
+            {strides, StringAttribute("auto_pad", "SAME_LOWER")}},
+           {{2, 4, 5}, {4, 3, 3}, {2, 3, 11}, {ints("strides", {2})}},
+           {{1, 4, 3, 2, 4},
+            {4, 2, 2, 2, 3},
+            {1, 4, 6, 3, 6},
+            {IntAttribute("group", 2), ints("strides", {2, 1, 1})}}}) {
+    const auto& flags = each.attributes;
+    cases.push_back({kOnnx, "ConvTranspose", {{each.x}, {each.w}}, flags});
+    cases.push_back({kOnnx, "ConvTranspose", {{each.x}, {each.w}, {Shape{each.y.dim(1)}}}, flags});
+    cases.push_back({kCohort, "ConvTransposeInputGrad", {{each.y}, {each.w}, {each.x}}, flags});
+    cases.push_back({kCohort, "ConvTransposeWeightGrad", {{each.y}, {each.x}, {each.w}}, flags});
   }
   for (OpCase& each : cases) {
     if (each.op.find("Conv") == 0) each.slack = kLongSums;
@@ -128,13 +183,84 @@ void AddNormalization(std::vector<OpCase>& cases) {
   }
 }
 
+void AddRowNormalizations(std::vector<OpCase>& cases) {
+  struct Rows {
+    Shape x;
+    int64_t axis;
+    Shape scale;
+    Shape statistics;
+  };
+  for (const Rows& each : std::vector<Rows>{{{33, 100}, -1, {100}, {33, 1}},
+                                            {{130, 7}, -1, {7}, {130, 1}},
+                                            {{4, 5, 6}, 1, {5, 6}, {4, 1, 1}},
+                                            {{4, 5, 6}, 0, {4, 5, 6}, {1, 1, 1}},
+                                            {{3, 1}, 1, {1}, {3, 1}},
+                                            {{0, 3}, 1, {3}, {0, 1}}}) {
+    const Attributes attributes = {IntAttribute("axis", each.axis),
+                                   FloatAttribute("epsilon", 1e-3f)};
+    const auto add = [&](const char* domain, const char* op, std::vector<OpInput> inputs,
+                         int outputs) {
+      cases.push_back({domain, op, std::move(inputs), attributes, outputs, {}, kLongSums});
+    };
+    const OpInput statistics = {each.statistics, OpFill::kPositive};
+    add(kOnnx, "LayerNormalization", {{each.x}, {each.scale}, {each.scale}}, 3);
+    add(kOnnx, "LayerNormalization", {{each.x}, {each.scale}}, 1);
+    add(kCohort, "LayerNormalizationGrad", {{each.x}, {each.x}, {each.scale}}, 3);
+    add(kCohort, "LayerNormalizationGrad",
+        {{each.x}, {each.x}, {each.scale}, statistics, statistics}, 3);
+    add(kCohort, "LayerNormalizationGrad", {{each.x}, {each.x}, {each.scale}}, 1);
+  }
+  for (const Shape& x : {Shape{3, 6, 5, 7}, Shape{2, 6, 40}, Shape{5, 6}, Shape{0, 6, 2}}) {
+    const Shape channels = {x.dim(1)};
+    for (const int64_t groups : {0, 1, 2, 6}) {
+      const Attributes attributes = {IntAttribute("groups", groups)};
+      cases.push_back({kCohort,
+                       "GroupNormalization",
+                       {{x}, {channels}, {channels}},
+                       attributes,
+                       1,
+                       {},
+                       kLongSums});
+      cases.push_back({kCohort,
+                       "GroupNormalizationGrad",
+                       {{x}, {x}, {channels}},
+                       attributes,
+                       3,
+                       {},
+                       kLongSums});
+    }
+    cases.push_back(
+        {kOnnx, "InstanceNormalization", {{x}, {channels}, {channels}}, {}, 1, {}, kLongSums});
+  }
+}
+
+void AddResizings(std::vector<OpCase>& cases) {
+  const Tensor none(DType::kFloat32, Shape{0});
+  const Tensor sizes = Tensor::FromVector<int64_t>({2, 3, 7, 5}, {4});
+  const Tensor no_rows = Tensor::FromVector<int64_t>({0, 3, 7, 5}, {4});
+  for (const char* mode : {"nearest", "linear", "cubic"}) {
+    const Attributes attributes = {StringAttribute("mode", mode)};
+    cases.push_back({kOnnx, "Resize", {{{2, 3, 4, 6}}}, attributes, 1, {none, none, sizes}});
+    cases.push_back({kOnnx, "Resize", {{{0, 3, 4, 6}}}, attributes, 1, {none, none, no_rows}});
+    cases.push_back({kCohort,
+                     "ResizeGrad",
+                     {{{2, 3, 7, 5}}, {{2, 3, 4, 6}}},
+                     attributes,
+                     1,
+                     {none, none, sizes}});
+  }
+}
+
 }  // namespace
 
 std::vector<OpCase> ImageOpCases() {
   std::vector<OpCase> cases;
   AddConvolutions(cases);
+  AddTransposedConvolutions(cases);
   AddPooling(cases);
   AddNormalization(cases);
+  AddRowNormalizations(cases);
+  AddResizings(cases);
   return cases;
 }
 

@@ -84,5 +84,20 @@ TEST(PoolingTest, SquaresOfSpecialAndEqualValuesChooseAsTheReferenceDoes) {
   }
 }
 
+// A NaN takes the gradient from numbers and from earlier NaNs.
+TEST(PoolingTest, TheLastNaNOfAWindowGetsTheGradient) {
+  const float nan = std::nanf("");
+  const Images images = {{1, 1, 2, 4},
+                         Tensor::FromVector<float>({nan, 5, 5, nan, nan, 7, 5, 5}, {1, 1, 2, 4}),
+                         Tensor::FromVector<float>({2, 3}, {1, 1, 1, 2})};
+  const std::vector<float> expected = {0, 0, 0, 3, 2, 0, 0, 0};
+  for (const Backend& backend : {CpuBackend(), ReferenceBackend()}) {
+    const std::vector<Tensor> outputs = RunOn(backend, images);
+    ASSERT_EQ(outputs.size(), 2U);
+    const auto dx = outputs[1].span<float>();
+    EXPECT_EQ(std::vector<float>(dx.begin(), dx.end()), expected) << backend.name;
+  }
+}
+
 }  // namespace
 }  // namespace cohort

@@ -10,23 +10,6 @@ namespace {
 // numbers cannot overflow an int64.
 constexpr int64_t kExtentMax = int64_t{1} << 30;
 
-// Checks one attribute of a window that is a list: the list must be empty or have `count` numbers,
-// each between `least` and kExtentMax.
-absl::Status CheckList(const char* name, const std::vector<int64_t>& values, size_t count,
-                       int64_t least) {
-  if (!values.empty() && values.size() != count) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(name, " has ", values.size(), " numbers, not ", count));
-  }
-  for (const int64_t value : values) {
-    if (value < least || value > kExtentMax) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(name, " holds ", value, ", not between ", least, " and ", kExtentMax));
-    }
-  }
-  return absl::OkStatus();
-}
-
 int64_t Or(const std::vector<int64_t>& values, size_t i, int64_t otherwise) {
   return values.empty() ? otherwise : values[i];
 }
@@ -58,13 +41,65 @@ absl::Status PlaceWindow(const WindowParameters& parameters, WindowAxis& axis) {
   return absl::OkStatus();
 }
 
-absl::Status RequireShape(const Tensor& dy, const Shape& y) {
+}  // namespace
+
+absl::Status CheckWindowList(const char* name, const std::vector<int64_t>& values, size_t count,
+                             int64_t least) {
+  if (!values.empty() && values.size() != count) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, " has ", values.size(), " numbers, not ", count));
+  }
+  for (const int64_t value : values) {
+    if (value < least || value > kExtentMax) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(name, " holds ", value, ", not between ", least, " and ", kExtentMax));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckWindowLists(const WindowParameters& parameters, size_t count) {
+  if (parameters.kernel.empty()) return absl::InvalidArgumentError("has no kernel_shape");
+  RETURN_IF_ERROR(CheckWindowList("kernel_shape", parameters.kernel, count, 1));
+  RETURN_IF_ERROR(CheckWindowList("strides", parameters.strides, count, 1));
+  RETURN_IF_ERROR(CheckWindowList("dilations", parameters.dilations, count, 1));
+  return CheckWindowList("pads", parameters.pads, 2 * count, 0);
+}
+
+WindowAxis PlainAxis(const WindowParameters& parameters, size_t i) {
+  WindowAxis axis;
+  axis.kernel = parameters.kernel[i];
+  axis.stride = Or(parameters.strides, i, 1);
+  axis.dilation = Or(parameters.dilations, i, 1);
+  axis.pad_begin = Or(parameters.pads, i, 0);
+  axis.pad_end = Or(parameters.pads, i + parameters.kernel.size(), 0);
+  return axis;
+}
+
+absl::Status CountPositions(Window& window) {
+  const auto count = [&](int64_t WindowAxis::*extent) -> int64_t {
+    int64_t product = 1;
+    for (const WindowAxis& axis : window.axes) {
+      if (__builtin_mul_overflow(product, axis.*extent, &product)) return kNewElementsMax + 1;
+    }
+    return product;
+  };
+  window.inputs = count(&WindowAxis::input);
+  window.outputs = count(&WindowAxis::output);
+  window.taps = count(&WindowAxis::kernel);
+  // Kernels keep a number for each position of a plane, also if the batch is empty.
+  if (std::max({window.inputs, window.outputs, window.taps}) > kNewElementsMax) {
+    return absl::InvalidArgumentError(absl::StrCat("has more positions than the ", kNewElementsMax,
+                                                   " elements that a tensor may have"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RequireResultShape(const Tensor& dy, const Shape& y) {
   if (dy.shape() == y) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("gradient ", dy.TypeString(), " where the operator gave ", y.ToString()));
 }
-
-}  // namespace
 
 WindowParameters ParseWindow(AttributeReader& reader) {
   WindowParameters parameters;
@@ -91,37 +126,25 @@ absl::StatusOr<Window> ResolveWindow(const Shape& image, const WindowParameters&
         absl::StrCat("needs [batch, channels, positions ...], not ", image.ToString()));
   }
   const auto count = static_cast<size_t>(image.rank() - 2);
-  if (parameters.kernel.empty()) return absl::InvalidArgumentError("has no kernel_shape");
-  RETURN_IF_ERROR(CheckList("kernel_shape", parameters.kernel, count, 1));
-  RETURN_IF_ERROR(CheckList("strides", parameters.strides, count, 1));
-  RETURN_IF_ERROR(CheckList("dilations", parameters.dilations, count, 1));
-  RETURN_IF_ERROR(CheckList("pads", parameters.pads, 2 * count, 0));
+  RETURN_IF_ERROR(CheckWindowLists(parameters, count));
   Window window;
   for (size_t i = 0; i < count; ++i) {
-    WindowAxis axis;
+    WindowAxis axis = PlainAxis(parameters, i);
     axis.input = image.dim(static_cast<int>(i) + 2);
-    axis.kernel = parameters.kernel[i];
-    axis.stride = Or(parameters.strides, i, 1);
-    axis.dilation = Or(parameters.dilations, i, 1);
-    axis.pad_begin = Or(parameters.pads, i, 0);
-    axis.pad_end = Or(parameters.pads, i + count, 0);
     RETURN_IF_ERROR(PlaceWindow(parameters, axis));
-    window.inputs *= axis.input;
-    // The product of the input extents cannot overflow, because it is at most a tensor's number of
-    // elements.
-    if (__builtin_mul_overflow(window.outputs, axis.output, &window.outputs) ||
-        __builtin_mul_overflow(window.taps, axis.kernel, &window.taps)) {
-      return absl::InvalidArgumentError("gives more than 2^63 positions");
-    }
     window.axes.push_back(axis);
   }
+  RETURN_IF_ERROR(CountPositions(window));
   return window;
 }
 
-Shape WindowOutputShape(int64_t batch, int64_t channels, const Window& window) {
-  absl::InlinedVector<int64_t, 4> dims = {batch, channels};
+absl::StatusOr<Shape> WindowOutputShape(int64_t batch, int64_t channels, const Window& window) {
+  std::vector<int64_t> dims = {batch, channels};
   for (const WindowAxis& axis : window.axes) dims.push_back(axis.output);
-  return Shape(absl::MakeConstSpan(dims));
+  // Only padding makes a plane larger, and the padding may be any number. Without it, the result is
+  // large only if the inputs are.
+  if (window.outputs <= window.inputs) return Shape(dims);
+  return CheckedShape(dims);
 }
 
 ConvParameters ParseConv(AttributeReader& reader) {
@@ -154,14 +177,14 @@ absl::StatusOr<ConvShape> ResolveConv(const Shape& x, const Shape& w,
   shape.inputs = w.dim(1);
   shape.outputs = w.dim(0) / groups;
   ASSIGN_OR_RETURN(shape.window, ResolveWindow(x, window));
-  shape.y = WindowOutputShape(shape.batch, w.dim(0), shape.window);
+  ASSIGN_OR_RETURN(shape.y, WindowOutputShape(shape.batch, w.dim(0), shape.window));
   return shape;
 }
 
 absl::StatusOr<ConvShape> ResolveConvGrad(const Tensor& dy, const Shape& x, const Shape& w,
                                           const ConvParameters& parameters) {
   ASSIGN_OR_RETURN(ConvShape shape, ResolveConv(x, w, parameters));
-  RETURN_IF_ERROR(RequireShape(dy, shape.y));
+  RETURN_IF_ERROR(RequireResultShape(dy, shape.y));
   return shape;
 }
 
@@ -193,14 +216,14 @@ absl::StatusOr<PoolShape> ResolvePool(const Shape& x, const PoolParameters& para
   PoolShape shape;
   ASSIGN_OR_RETURN(shape.window, ResolveWindow(x, parameters.window));
   shape.planes = x.dim(0) * x.dim(1);
-  shape.y = WindowOutputShape(x.dim(0), x.dim(1), shape.window);
+  ASSIGN_OR_RETURN(shape.y, WindowOutputShape(x.dim(0), x.dim(1), shape.window));
   return shape;
 }
 
 absl::StatusOr<PoolShape> ResolvePoolGrad(const Tensor& dy, const Shape& x,
                                           const PoolParameters& parameters) {
   ASSIGN_OR_RETURN(PoolShape shape, ResolvePool(x, parameters));
-  RETURN_IF_ERROR(RequireShape(dy, shape.y));
+  RETURN_IF_ERROR(RequireResultShape(dy, shape.y));
   return shape;
 }
 

@@ -36,13 +36,27 @@ struct Window {
   int64_t outputs = 1;
   int64_t taps = 1;
 };
-// Computes the window over the planes of an `image` of shape [batch, channels, ...]. Errors:
-// INVALID_ARGUMENT naming the attribute or the axis that does not fit.
+// Checks one list attribute of a window: it must be empty, or hold `count` numbers from `least` on
+// whose products cannot overflow. Errors: INVALID_ARGUMENT naming the list.
+absl::Status CheckWindowList(const char* name, const std::vector<int64_t>& values, size_t count,
+                             int64_t least);
+// Checks all lists of a window over `count` axes, of which the kernel's must not be empty.
+absl::Status CheckWindowLists(const WindowParameters& parameters, size_t count);
+// Returns axis i of a window whose lists have been checked, without the extents of input and
+// output.
+WindowAxis PlainAxis(const WindowParameters& parameters, size_t i);
+// Counts the positions of a window whose axes are set. Errors: INVALID_ARGUMENT for more positions
+// than a tensor has elements.
+absl::Status CountPositions(Window& window);
+// Computes the window over an `image` of [batch, channels, ...]. Errors: INVALID_ARGUMENT naming
+// the attribute or the axis that does not fit.
 absl::StatusOr<Window> ResolveWindow(const Shape& image, const WindowParameters& parameters);
 
-// Returns the shape [batch, channels, ...] of the result of an operator that slides `window` over
-// images.
-Shape WindowOutputShape(int64_t batch, int64_t channels, const Window& window);
+// Returns the shape of the result of an operator with a window, [batch, channels, ...]. Errors:
+// INVALID_ARGUMENT for a result that its padding makes too large.
+absl::StatusOr<Shape> WindowOutputShape(int64_t batch, int64_t channels, const Window& window);
+// Checks that the gradient `dy` has the shape `y` of the operator's result.
+absl::Status RequireResultShape(const Tensor& dy, const Shape& y);
 
 // Calls visit(output, input, tap) for each tap (position in a window) that falls on an input
 // position. The taps of one output come in row-major order.

@@ -1,5 +1,6 @@
 #include "common/runtime/kernels/cpu/conv_primitive.h"
 
+#include <array>
 #include <unordered_map>
 #include <utility>
 
@@ -20,28 +21,40 @@ struct Descriptions {
   memory::dims dilations;
   memory::dims pads_begin;
   memory::dims pads_end;
-  memory::format_tag weights_tag = memory::format_tag::oihw;
+  memory::format_tag image_tag = memory::format_tag::undef;
+  memory::format_tag weights_tag = memory::format_tag::undef;
 };
 
+// The plain layouts of images, weights and weights in groups, for one to three axes.
+using Tags = std::array<memory::format_tag, 3>;
+constexpr Tags kImageTags = {memory::format_tag::ncw, memory::format_tag::nchw,
+                             memory::format_tag::ncdhw};
+constexpr Tags kWeightTags = {memory::format_tag::oiw, memory::format_tag::oihw,
+                              memory::format_tag::oidhw};
+constexpr Tags kGroupedTags = {memory::format_tag::goiw, memory::format_tag::goihw,
+                               memory::format_tag::goidhw};
+
 Descriptions Describe(const ConvShape& shape) {
-  const WindowAxis& rows = shape.window.axes[0];
-  const WindowAxis& columns = shape.window.axes[1];
+  const size_t axes = shape.window.axes.size();
   const int64_t channels = shape.groups * shape.outputs;
   Descriptions all;
-  all.x = {shape.batch, shape.groups * shape.inputs, rows.input, columns.input};
-  all.y = {shape.batch, channels, rows.output, columns.output};
-  all.w = {shape.outputs, shape.inputs, rows.kernel, columns.kernel};
-  if (shape.groups > 1) {
-    all.w.insert(all.w.begin(), shape.groups);
-    all.weights_tag = memory::format_tag::goihw;
-  }
+  all.image_tag = kImageTags.at(axes - 1);
+  all.weights_tag = (shape.groups > 1 ? kGroupedTags : kWeightTags).at(axes - 1);
+  all.x = {shape.batch, shape.groups * shape.inputs};
+  all.y = {shape.batch, channels};
+  all.w = {shape.outputs, shape.inputs};
+  if (shape.groups > 1) all.w.insert(all.w.begin(), shape.groups);
   all.bias = {channels};
-  all.strides = {rows.stride, columns.stride};
-  // oneDNN's dilation counts the gaps between neighbouring taps, so a dense window has the dilation
-  // 0.
-  all.dilations = {rows.dilation - 1, columns.dilation - 1};
-  all.pads_begin = {rows.pad_begin, columns.pad_begin};
-  all.pads_end = {rows.pad_end, columns.pad_end};
+  for (const WindowAxis& axis : shape.window.axes) {
+    all.x.push_back(axis.input);
+    all.y.push_back(axis.output);
+    all.w.push_back(axis.kernel);
+    all.strides.push_back(axis.stride);
+    // oneDNN's dilation counts the gaps between taps: 0 is a dense window.
+    all.dilations.push_back(axis.dilation - 1);
+    all.pads_begin.push_back(axis.pad_begin);
+    all.pads_end.push_back(axis.pad_end);
+  }
   return all;
 }
 
@@ -102,8 +115,8 @@ std::unique_ptr<const ConvPrimitive> ConvPrimitive::Make(ConvKind kind, const Co
 
 void ConvPrimitive::Plan(ConvKind kind, const ConvShape& shape, bool has_bias) {
   const Descriptions all = Describe(shape);
-  const auto image = [](const memory::dims& dims) {
-    return memory::desc(dims, kFloat, memory::format_tag::nchw);
+  const auto image = [&all](const memory::dims& dims) {
+    return memory::desc(dims, kFloat, all.image_tag);
   };
   const memory::desc weights(all.w, kFloat, all.weights_tag);
   const auto forward = Forward(all, has_bias, engine_);

@@ -1,9 +1,9 @@
 #pragma once
 
-// A 2-D convolution, or a gradient of one, for fixed shapes on oneDNN. The caller's tensors are
-// plain [N,C,H,W]. Internally oneDNN uses the layouts in which it is fastest: reordering tensors
-// between layouts costs a tenth of the time, but halves the time of the convolution itself
-// (docs/PERFORMANCE.md).
+// A convolution over one to three axes, or a gradient of one, for fixed shapes on oneDNN. The
+// caller's tensors are plain [N,C,...]. Internally oneDNN uses the layouts in which it is fastest:
+// reordering tensors between layouts costs a tenth of the time, but halves the time of the
+// convolution itself (docs/PERFORMANCE.md).
 
 #include <cstddef>
 #include <memory>
@@ -33,7 +33,7 @@ class ConvPrimitive {
  public:
   // Makes a primitive for the calling thread's number of OpenMP threads; every run of the primitive
   // must use the same number. Returns nullptr if oneDNN does not support the convolution. `shape`
-  // must have two spatial axes and no extent of 0.
+  // must have one to three axes after the channels and no extent of 0.
   static std::unique_ptr<const ConvPrimitive> Make(ConvKind kind, const ConvShape& shape,
                                                    bool has_bias);
 

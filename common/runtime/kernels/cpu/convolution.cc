@@ -1,9 +1,8 @@
-#include <algorithm>
-#include <bit>
 #include <vector>
 
 #include "common/base/mutex.h"
 #include "common/runtime/kernel/output_pool.h"
+#include "common/runtime/kernels/conv_transpose_shape.h"
 #include "common/runtime/kernels/cpu/conv_primitive.h"
 #include "common/runtime/kernels/cpu/fast_kernel.h"
 
@@ -65,10 +64,94 @@ class ConvPrimitives {
   std::vector<Item> items_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Returns `bytes` rounded up by at most a quarter, so that similar sizes share buffers of the pool.
-size_t PooledBytes(size_t bytes) {
-  const size_t unit = std::bit_floor(std::max<size_t>(bytes, 256)) / 4;
-  return (bytes + unit - 1) / unit * unit;
+// One run of a node as a convolution of oneDNN or a gradient of one.
+struct ConvCall {
+  ConvShape shape;
+  Shape result;
+  Tensor first;
+  Tensor second;
+  Tensor bias;  // one number for each channel of the result; may lack a value
+};
+// Says what a node computes for its inputs. Errors: those of the shapes.
+template <typename Parameters>
+using Resolve = absl::StatusOr<ConvCall> (*)(const KernelContext& context,
+                                             const Parameters& parameters);
+
+absl::StatusOr<ConvCall> ResolveForward(const KernelContext& context,
+                                        const ConvParameters& parameters) {
+  ConvCall call = {{}, {}, context.input(0), context.input(1), InputOr(context, 2)};
+  ASSIGN_OR_RETURN(call.shape, ResolveConv(call.first.shape(), call.second.shape(), parameters));
+  RETURN_IF_ERROR(CheckConvBias(call.second, call.bias));
+  call.result = call.shape.y;
+  return call;
+}
+
+absl::StatusOr<ConvCall> ResolveInputGrad(const KernelContext& context,
+                                          const ConvParameters& parameters) {
+  ConvCall call = {{}, context.input(2).shape(), context.input(0), context.input(1), {}};
+  ASSIGN_OR_RETURN(call.shape,
+                   ResolveConvGrad(call.first, call.result, call.second.shape(), parameters));
+  return call;
+}
+
+absl::StatusOr<ConvCall> ResolveWeightGrad(const KernelContext& context,
+                                           const ConvParameters& parameters) {
+  ConvCall call = {{}, context.input(2).shape(), context.input(0), context.input(1), {}};
+  ASSIGN_OR_RETURN(call.shape,
+                   ResolveConvGrad(call.first, call.second.shape(), call.result, parameters));
+  return call;
+}
+
+// Says what ConvTranspose computes: the gradient of the image of a convolution.
+absl::StatusOr<ConvCall> ResolveTransposed(const KernelContext& context,
+                                           const ConvTransposeParameters& parameters) {
+  ConvCall call = {{}, {}, context.input(0), context.input(1), InputOr(context, 2)};
+  ASSIGN_OR_RETURN(ConvTransposeShape shape,
+                   ResolveConvTranspose(call.first.shape(), call.second.shape(), parameters));
+  RETURN_IF_ERROR(CheckConvTransposeBias(call.second, call.bias, shape));
+  call.shape = std::move(shape.conv);
+  call.result = std::move(shape.y);
+  return call;
+}
+
+// Says what the gradient of ConvTranspose's x computes: a convolution of dy.
+absl::StatusOr<ConvCall> ResolveTransposedInputGrad(const KernelContext& context,
+                                                    const ConvTransposeParameters& parameters) {
+  ConvCall call = {{}, context.input(2).shape(), context.input(0), context.input(1), {}};
+  ASSIGN_OR_RETURN(
+      ConvTransposeShape shape,
+      ResolveConvTransposeGrad(call.first, call.result, call.second.shape(), parameters));
+  call.shape = std::move(shape.conv);
+  return call;
+}
+
+// Says what the gradient of ConvTranspose's w computes: that of the weights of a convolution whose
+// image is dy and whose result has the gradient x.
+absl::StatusOr<ConvCall> ResolveTransposedWeightGrad(const KernelContext& context,
+                                                     const ConvTransposeParameters& parameters) {
+  ConvCall call = {{}, context.input(2).shape(), context.input(1), context.input(0), {}};
+  ASSIGN_OR_RETURN(
+      ConvTransposeShape shape,
+      ResolveConvTransposeGrad(call.second, call.first.shape(), call.result, parameters));
+  call.shape = std::move(shape.conv);
+  return call;
+}
+
+// Returns whether oneDNN can compute the convolution: float32, one to three axes, no empty operand.
+bool IsFast(const ConvCall& call) {
+  const size_t axes = call.shape.window.axes.size();
+  return IsFloat32(call.first) && IsFloat32(call.second) && axes >= 1 && axes <= 3 &&
+         call.first.num_elements() > 0 && call.second.num_elements() > 0 &&
+         call.result.num_elements() > 0;
+}
+
+// Adds the bias of each channel of `out`, which has the shape `shape`.
+void AddChannels(const Tensor& bias, const Shape& shape, float* out) {
+  const AxisView view = ViewAroundAxis(shape, 1);
+  for (int64_t plane = 0; plane < view.outer * view.size; ++plane, out += view.inner) {
+    const float each = bias.data<float>()[plane % view.size];
+    for (int64_t i = 0; i < view.inner; ++i) out[i] += each;
+  }
 }
 
 struct ConvSetup {
@@ -78,68 +161,48 @@ struct ConvSetup {
   std::shared_ptr<OutputPool> workspaces;
 };
 
-// The kernel of a convolution or of a gradient of one, computed by oneDNN. Thread-safe: all members
-// are constant except the primitives, which have a lock of their own.
+// The kernel of a convolution or of a gradient of one, computed by oneDNN. Thread-safe: constant
+// but for the primitives, which have their own lock.
+template <typename Parameters>
 class ConvKernel : public Kernel {
  public:
-  ConvKernel(const ConvParameters& parameters, const ConvSetup& setup,
+  ConvKernel(Parameters parameters, Resolve<Parameters> resolve, const ConvSetup& setup,
              std::unique_ptr<Kernel> reference)
-      : parameters_(parameters), setup_(setup), reference_(std::move(reference)) {}
+      : parameters_(std::move(parameters)),
+        resolve_(resolve),
+        setup_(setup),
+        reference_(std::move(reference)) {}
 
   absl::Status Run(KernelContext& context) const override {
-    const Tensor first = context.input(0);
-    const Tensor second = context.input(1);
-    const Tensor third = context.input(2);
-    const absl::StatusOr<ConvShape> shape = Resolve(first, second, third);
-    if (!shape.ok() || !IsFast(*shape, first, second, third)) return reference_->Run(context);
+    const absl::StatusOr<ConvCall> call = resolve_(context, parameters_);
+    if (!call.ok() || !IsFast(*call)) return reference_->Run(context);
     // The number of OpenMP threads is a setting of each thread, and a strand moves between threads,
     // so every run sets the number.
     omp_set_num_threads(setup_.threads);
-    const bool has_bias = setup_.kind == ConvKind::kForward && third.has_value();
-    const auto primitive = primitives_.FindOr(KeyOf(first, second, third), [&] {
-      return ConvPrimitives::Entry(ConvPrimitive::Make(setup_.kind, *shape, has_bias));
+    // Only oneDNN's forward convolution adds a bias.
+    const bool fused = setup_.kind == ConvKind::kForward && call->bias.has_value();
+    const Shapes key = {call->first.shape(), call->second.shape(), call->result,
+                        call->bias.shape()};
+    const auto primitive = primitives_.FindOr(key, [&] {
+      return ConvPrimitives::Entry(ConvPrimitive::Make(setup_.kind, call->shape, fused));
     });
     // If oneDNN cannot compute this convolution, the reference kernel computes it.
     if (primitive == nullptr) return reference_->Run(context);
-    const Shape result = setup_.kind == ConvKind::kForward ? shape->y : third.shape();
     ConvOperands operands;
-    operands.first = first.data<float>();
-    operands.second = second.data<float>();
-    operands.bias = has_bias ? third.data<float>() : nullptr;
-    operands.result = context.Output(0, DType::kFloat32, result).mutable_data<float>();
+    operands.first = call->first.template data<float>();
+    operands.second = call->second.template data<float>();
+    operands.bias = fused ? call->bias.template data<float>() : nullptr;
+    operands.result =
+        context.Output(0, DType::kFloat32, call->result).template mutable_data<float>();
     const auto workspace = setup_.workspaces->Take(PooledBytes(primitive->workspace_bytes()));
-    return primitive->Run(operands, workspace->data());
+    RETURN_IF_ERROR(primitive->Run(operands, workspace->data()));
+    if (call->bias.has_value() && !fused) AddChannels(call->bias, call->result, operands.result);
+    return absl::OkStatus();
   }
 
  private:
-  absl::StatusOr<ConvShape> Resolve(const Tensor& first, const Tensor& second,
-                                    const Tensor& third) const {
-    switch (setup_.kind) {
-      case ConvKind::kForward:
-        return ResolveConv(first.shape(), second.shape(), parameters_);
-      case ConvKind::kInputGrad:
-        return ResolveConvGrad(first, third.shape(), second.shape(), parameters_);
-      case ConvKind::kWeightGrad:
-        return ResolveConvGrad(first, second.shape(), third.shape(), parameters_);
-    }
-    return absl::InternalError("no such convolution");
-  }
-
-  // Returns whether oneDNN can compute the convolution: float32, two axes, no empty operand.
-  bool IsFast(const ConvShape& shape, const Tensor& first, const Tensor& second,
-              const Tensor& third) const {
-    const bool has_bias = setup_.kind == ConvKind::kForward && third.has_value();
-    const bool bias_fits =
-        !has_bias || (IsFloat32(third) && third.shape() == Shape{second.shape().dim(0)});
-    return IsFloat32(first) && IsFloat32(second) && bias_fits && shape.window.axes.size() == 2 &&
-           first.num_elements() > 0 && second.num_elements() > 0 && shape.y.num_elements() > 0;
-  }
-
-  static Shapes KeyOf(const Tensor& first, const Tensor& second, const Tensor& third) {
-    return {first.shape(), second.shape(), third.shape()};
-  }
-
-  const ConvParameters parameters_;
+  const Parameters parameters_;
+  const Resolve<Parameters> resolve_;
   const ConvSetup setup_;
   const std::unique_ptr<Kernel> reference_;
   mutable ConvPrimitives primitives_;
@@ -149,20 +212,28 @@ class ConvKernel : public Kernel {
 
 void RegisterCpuConvolution(const CpuRegistration& registration, int threads) {
   const auto workspaces = std::make_shared<OutputPool>();
-  const auto add = [&](const std::string& domain, const std::string& op, ConvKind kind) {
+  const auto add = [&]<typename Parameters>(const std::string& domain, const std::string& op,
+                                            ConvKind kind, Parameters (*parse)(AttributeReader&),
+                                            Resolve<Parameters> resolve) {
     const KernelDefinition slow = registration.Reference(domain, op);
     const ConvSetup setup = {kind, threads, workspaces};
-    const auto make = [setup, make_slow = slow.make](
+    const auto make = [setup, parse, resolve, make_slow = slow.make](
                           const onnx::NodeProto& node) -> absl::StatusOr<std::unique_ptr<Kernel>> {
       ASSIGN_OR_RETURN(std::unique_ptr<Kernel> reference, make_slow(node));
       AttributeReader reader(node);
-      return std::make_unique<ConvKernel>(ParseConv(reader), setup, std::move(reference));
+      return std::make_unique<ConvKernel<Parameters>>(parse(reader), resolve, setup,
+                                                      std::move(reference));
     };
     registration.registry.Add(domain, op, {slow.signature, make});
   };
-  add("", "Conv", ConvKind::kForward);
-  add("cohort", "ConvInputGrad", ConvKind::kInputGrad);
-  add("cohort", "ConvWeightGrad", ConvKind::kWeightGrad);
+  add("", "Conv", ConvKind::kForward, ParseConv, ResolveForward);
+  add("cohort", "ConvInputGrad", ConvKind::kInputGrad, ParseConv, ResolveInputGrad);
+  add("cohort", "ConvWeightGrad", ConvKind::kWeightGrad, ParseConv, ResolveWeightGrad);
+  add("", "ConvTranspose", ConvKind::kInputGrad, ParseConvTranspose, ResolveTransposed);
+  add("cohort", "ConvTransposeInputGrad", ConvKind::kForward, ParseConvTranspose,
+      ResolveTransposedInputGrad);
+  add("cohort", "ConvTransposeWeightGrad", ConvKind::kWeightGrad, ParseConvTranspose,
+      ResolveTransposedWeightGrad);
 }
 
 }  // namespace cohort

@@ -4,6 +4,8 @@
 // suits its loop) and returns whether it did. In all other cases, errors included, the operator's
 // reference kernel runs.
 
+#include <algorithm>
+#include <bit>
 #include <memory>
 #include <string>
 #include <utility>
@@ -66,18 +68,24 @@ inline bool AreFloat32Twins(const Tensor& a, const Tensor& b) {
   return IsFloat32(a) && IsFloat32(b) && a.shape() == b.shape();
 }
 
+// Returns `bytes` rounded up by at most a quarter, so that similar sizes share buffers of the pool.
+inline size_t PooledBytes(size_t bytes) {
+  const size_t unit = std::bit_floor(std::max<size_t>(bytes, 256)) / 4;
+  return (bytes + unit - 1) / unit * unit;
+}
+
 void RegisterCpuElementwise(const CpuRegistration& registration);
 void RegisterCpuSoftmaxAndLosses(const CpuRegistration& registration);
 void RegisterCpuReduce(const CpuRegistration& registration);
 void RegisterCpuClipping(const CpuRegistration& registration);
 void RegisterCpuMovement(const CpuRegistration& registration);
 void RegisterCpuMatMul(const CpuRegistration& registration, int threads);
+void RegisterCpuEinsum(const CpuRegistration& registration, int threads);
 void RegisterCpuConvolution(const CpuRegistration& registration, int threads);
 void RegisterCpuImage(const CpuRegistration& registration);
 void RegisterCpuBatchNormalization(const CpuRegistration& registration);
 void RegisterCpuElementwiseUnary(const CpuRegistration& registration);
-void RegisterCpuElementwiseBinary(const CpuRegistration& registration);
 void RegisterCpuLayerNorm(const CpuRegistration& registration);
-void RegisterCpuRecurrent(const CpuRegistration& registration);
+void RegisterCpuRecurrent(const CpuRegistration& registration, int threads);
 
 }  // namespace cohort

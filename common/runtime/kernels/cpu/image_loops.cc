@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "common/runtime/kernel/simd.h"
+#include "common/runtime/kernels/cpu/lane_sums.h"
 
 namespace cohort {
 
@@ -61,24 +62,7 @@ COHORT_INLINE void Strided(int64_t count, int64_t stride, Body&& body) {
 COHORT_INLINE bool Beats(float value, float best) { return value > best || value != value; }
 
 // The loops over channels vectorise over the contiguous elements of one channel, or over the
-// channels if those are contiguous. A sum over contiguous elements has 16 partial sums of float32,
-// and the partial sums are added up in double. So the order of additions is the same on every
-// instruction set.
-constexpr int64_t kLanes = 16;
-
-// Returns the sum of term(i) for i in [0, count).
-template <typename Term>
-COHORT_INLINE double SumLine(int64_t count, Term term) {
-  float lanes[kLanes] = {};
-  int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) {
-    for (int64_t lane = 0; lane < kLanes; ++lane) lanes[lane] += term(i + lane);
-  }
-  double sum = 0;
-  for (; i < count; ++i) sum += static_cast<double>(term(i));
-  for (const float lane : lanes) sum += static_cast<double>(lane);
-  return sum;
-}
+// channels if those are contiguous.
 
 // Writes the sum of term(position, channel) over each channel to sums[channel].
 template <typename Term>

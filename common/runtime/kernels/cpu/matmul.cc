@@ -1,15 +1,9 @@
-#include <algorithm>
-
 #include "common/runtime/kernels/cpu/fast_kernel.h"
 #include "common/runtime/kernels/cpu/narrow_products.h"
+#include "common/runtime/kernels/cpu/sgemm.h"
 #include "common/runtime/kernels/cpu/span_loops.h"
 #include "common/runtime/kernels/matmul_shape.h"
 #include "common/runtime/run/fusion.h"
-#include "dnnl.h"
-
-// Sets the calling thread's number of OpenMP threads, with which oneDNN computes. The function is
-// declared here because clang has no omp.h without its own OpenMP.
-extern "C" void omp_set_num_threads(int threads);
 
 namespace cohort {
 
@@ -27,28 +21,18 @@ struct Product {
   float beta;
 };
 
-// Computes c = alpha op(a) op(b) + beta c, with beta 0 or 1. The number of OpenMP threads is a
-// setting of each thread, and a strand moves between threads, so the number is set before each
-// product (a thread-local store). With one thread oneDNN calls its kernel directly and starts no
-// team of threads.
+// Computes c = alpha op(a) op(b) + beta c, with beta 0 or 1.
 void Multiply(const Product& product, const MatMulShape& shape, const MatMulFlags& flags,
               int threads) {
-  if (shape.m == 0 || shape.n == 0) return;
-  if (shape.k == 0) {  // dnnl_sgemm refuses a leading dimension of 0
-    if (product.beta == 0) std::fill_n(product.c, shape.m * shape.n, 0.0f);
-    return;
-  }
   const bool plain = product.alpha == 1 && product.beta == 0 && !flags.transpose_b;
-  if (plain && shape.n <= kNarrowMax && shape.m * shape.k >= kNarrowElementsMin) {
+  if (plain && shape.n > 0 && shape.n <= kNarrowMax && shape.m * shape.k >= kNarrowElementsMin) {
     const NarrowProduct narrow = {product.a, product.b, product.c, shape.m, shape.k, shape.n};
     return flags.transpose_a ? NarrowLoopOfTransposed(narrow) : NarrowLoop(narrow);
   }
-  omp_set_num_threads(threads);
-  const dnnl_status_t status = dnnl_sgemm(
-      flags.transpose_a ? 'T' : 'N', flags.transpose_b ? 'T' : 'N', shape.m, shape.n, shape.k,
-      product.alpha, product.a, flags.transpose_a ? shape.m : shape.k, product.b,
-      flags.transpose_b ? shape.k : shape.n, product.beta, product.c, shape.n);
-  COHORT_CHECK(status == dnnl_success, "sgemm takes any sizes");
+  Sgemm({shape.m, shape.n, shape.k},
+        {product.a, flags.transpose_a ? shape.m : shape.k, flags.transpose_a},
+        {product.b, flags.transpose_b ? shape.k : shape.n, flags.transpose_b}, {product.c, shape.n},
+        {product.alpha, product.beta}, threads);
 }
 
 struct MatMulParameters {

@@ -34,13 +34,13 @@ void RegisterCpuKernels(KernelRegistry& registry, int threads) {
   RegisterCpuClipping(registration);
   RegisterCpuMovement(registration);
   RegisterCpuMatMul(registration, threads);
+  RegisterCpuEinsum(registration, threads);
   RegisterCpuConvolution(registration, threads);
   RegisterCpuImage(registration);
   RegisterCpuBatchNormalization(registration);
   RegisterCpuElementwiseUnary(registration);
-  RegisterCpuElementwiseBinary(registration);
   RegisterCpuLayerNorm(registration);
-  RegisterCpuRecurrent(registration);
+  RegisterCpuRecurrent(registration, threads);
   registration.KeepOthers();
 }
 

@@ -19,9 +19,41 @@ namespace {
 // The entry of an AxisMap for a place of the result whose elements do not come from the input.
 constexpr int64_t kNowhere = -1;
 
-// A map for one axis: entry i is the place along the input's axis from which the elements at place
-// i of the result's axis come, or kNowhere.
-using AxisMap = std::vector<int64_t>;
+// Neighbouring places along an axis of the result: the first one comes from the place `from` of the
+// input's axis, and each further one from the place `step` behind that of its neighbour. All of
+// them come from nowhere if `from` is kNowhere.
+struct AxisRun {
+  int64_t count = 0;
+  int64_t from = 0;
+  int64_t step = 1;
+};
+
+// For each of `size` places along an axis of the result, the place along the input's axis: a few
+// runs, which repeat until `size` is reached. So a map takes no memory that grows with the axis.
+struct AxisMap {
+  std::vector<AxisRun> runs;
+  int64_t size = 0;
+
+  // Returns the number of places of all runs.
+  int64_t Period() const {
+    int64_t period = 0;
+    for (const AxisRun& run : runs) period += run.count;
+    return period;
+  }
+  // Returns the place along the input's axis from which the place `at` comes.
+  int64_t Place(int64_t at, int64_t period) const {
+    at %= period;
+    for (const AxisRun& run : runs) {
+      if (at < run.count) return run.from == kNowhere ? kNowhere : run.from + at * run.step;
+      at -= run.count;
+    }
+    return kNowhere;
+  }
+};
+
+// Returns a map of one run.
+AxisMap OneRun(const AxisRun& run) { return {{run}, run.count}; }
+AxisMap WholeAxis(int64_t size) { return OneRun({size, 0, 1}); }
 
 struct Mapping {
   Shape input;
@@ -33,64 +65,57 @@ struct Mapping {
 // Errors: INVALID_ARGUMENT for a result that is too large (CheckedShape).
 absl::StatusOr<Mapping> MakeMapping(const Shape& input, std::vector<AxisMap> axes) {
   std::vector<int64_t> dims;
-  for (const AxisMap& axis : axes) dims.push_back(static_cast<int64_t>(axis.size()));
+  for (const AxisMap& axis : axes) dims.push_back(axis.size);
   ASSIGN_OR_RETURN(Shape result, CheckedShape(dims));
   return Mapping{input, std::move(result), std::move(axes)};
 }
 
-// A run of places along the last axis of the result that come from neighbouring places of the
-// input, or of which none comes from the input.
+// Elements of the result along its last axis, and where they come from, like an AxisRun.
 struct Piece {
   int64_t to = 0;
   int64_t from = 0;
+  int64_t step = 1;
   int64_t count = 0;
 };
 
-std::vector<Piece> PiecesOf(const AxisMap& axis) {
-  std::vector<Piece> pieces;
-  for (size_t i = 0; i < axis.size(); ++i) {
-    const bool here = axis[i] != kNowhere;
-    if (!pieces.empty()) {
-      Piece& last = pieces.back();
-      const bool last_here = last.from != kNowhere;
-      if (here == last_here && (!here || axis[i] == last.from + last.count)) {
-        ++last.count;
-        continue;
-      }
+// Calls move(piece) for each piece of one line of the result, which begins at the element `to`. The
+// line of the input begins at the element `from`, or the line comes from nowhere.
+template <typename Move>
+void ForEachPieceOfLine(const AxisMap& axis, int64_t to, int64_t from, Move& move) {
+  const int64_t end = to + axis.size;
+  while (to < end) {
+    for (const AxisRun& run : axis.runs) {
+      const bool here = from != kNowhere && run.from != kNowhere;
+      if (run.count > 0) move(Piece{to, here ? from + run.from : kNowhere, run.step, run.count});
+      to += run.count;
     }
-    pieces.push_back({static_cast<int64_t>(i), axis[i], 1});
   }
-  return pieces;
 }
 
-// Calls move(to, from, count) for runs of elements of the result, with the offsets of their first
-// elements in the result and in the input; `from` is kNowhere if the elements do not come from the
-// input.
+// Calls move(piece) for pieces that together make up the result.
 template <typename Move>
 void ForEachPiece(const Mapping& mapping, Move move) {
   const int rank = mapping.result.rank();
   if (mapping.result.num_elements() == 0) return;
-  if (rank == 0) return move(0, 0, 1);
-  std::vector<int64_t> strides(static_cast<size_t>(rank), 1);
-  for (int axis = rank - 2; axis >= 0; --axis) {
-    strides[static_cast<size_t>(axis)] =
-        strides[static_cast<size_t>(axis) + 1] * mapping.input.dim(axis + 1);
+  if (rank == 0) return move(Piece{0, 0, 1, 1});
+  const size_t outer = static_cast<size_t>(rank) - 1;
+  std::vector<int64_t> strides(outer + 1, 1);
+  std::vector<int64_t> periods(outer, 1);
+  for (size_t axis = outer; axis > 0; --axis) {
+    strides[axis - 1] = strides[axis] * mapping.input.dim(static_cast<int>(axis));
+    periods[axis - 1] = mapping.axes[axis - 1].Period();
   }
-  const std::vector<Piece> pieces = PiecesOf(mapping.axes.back());
+  std::vector<int64_t> index(outer, 0);
   const int64_t line = mapping.result.dim(rank - 1);
-  std::vector<size_t> index(static_cast<size_t>(rank) - 1, 0);
   for (int64_t to = 0; to < mapping.result.num_elements(); to += line) {
     int64_t from = 0;
-    for (size_t axis = 0; axis < index.size() && from != kNowhere; ++axis) {
-      const int64_t place = mapping.axes[axis][index[axis]];
+    for (size_t axis = 0; axis < outer && from != kNowhere; ++axis) {
+      const int64_t place = mapping.axes[axis].Place(index[axis], periods[axis]);
       from = place == kNowhere ? kNowhere : from + place * strides[axis];
     }
-    for (const Piece& piece : pieces) {
-      const bool here = from != kNowhere && piece.from != kNowhere;
-      move(to + piece.to, here ? from + piece.from : kNowhere, piece.count);
-    }
-    for (size_t axis = index.size(); axis > 0; --axis) {
-      if (++index[axis - 1] < mapping.axes[axis - 1].size()) break;
+    ForEachPieceOfLine(mapping.axes.back(), to, from, move);
+    for (size_t axis = outer; axis > 0; --axis) {
+      if (++index[axis - 1] < mapping.axes[axis - 1].size) break;
       index[axis - 1] = 0;
     }
   }
@@ -102,11 +127,16 @@ void RunMapping(KernelContext& context, const Tensor& input, const Mapping& mapp
                 const Tensor& filling) {
   const size_t size = ElementSize(input.dtype());
   std::byte* const out = context.Output(0, input.dtype(), mapping.result).mutable_raw();
-  ForEachPiece(mapping, [&](int64_t to, int64_t from, int64_t count) {
-    std::byte* const place = out + static_cast<size_t>(to) * size;
-    const size_t bytes = static_cast<size_t>(count) * size;
-    if (from != kNowhere) {
-      std::memcpy(place, input.raw() + static_cast<size_t>(from) * size, bytes);
+  ForEachPiece(mapping, [&](const Piece& piece) {
+    std::byte* const place = out + static_cast<size_t>(piece.to) * size;
+    const size_t bytes = static_cast<size_t>(piece.count) * size;
+    if (piece.from != kNowhere && piece.step == 1) {
+      std::memcpy(place, input.raw() + static_cast<size_t>(piece.from) * size, bytes);
+    } else if (piece.from != kNowhere) {
+      int64_t from = piece.from;
+      for (size_t at = 0; at < bytes; at += size, from += piece.step) {
+        std::memcpy(place + at, input.raw() + static_cast<size_t>(from) * size, size);
+      }
     } else if (filling.has_value()) {
       for (size_t at = 0; at < bytes; at += size) std::memcpy(place + at, filling.raw(), size);
     } else {
@@ -126,10 +156,11 @@ absl::Status RunMappingGrad(KernelContext& context, const Mapping& mapping) {
   return DispatchFloats(dy, [&](auto tag) {
     using T = typename decltype(tag)::Type;
     std::vector<double> sums(static_cast<size_t>(mapping.input.num_elements()), 0);
-    ForEachPiece(mapping, [&](int64_t to, int64_t from, int64_t count) {
-      if (from == kNowhere) return;
-      for (int64_t i = 0; i < count; ++i) {
-        sums[static_cast<size_t>(from + i)] += static_cast<double>(dy.data<T>()[to + i]);
+    ForEachPiece(mapping, [&](const Piece& piece) {
+      if (piece.from == kNowhere) return;
+      for (int64_t i = 0; i < piece.count; ++i) {
+        sums[static_cast<size_t>(piece.from + i * piece.step)] +=
+            static_cast<double>(dy.data<T>()[piece.to + i]);
       }
     });
     T* out = context.Output(0, dy.dtype(), mapping.input).template mutable_data<T>();
@@ -138,13 +169,7 @@ absl::Status RunMappingGrad(KernelContext& context, const Mapping& mapping) {
   });
 }
 
-AxisMap WholeAxis(int64_t size) {
-  AxisMap axis(static_cast<size_t>(size));
-  std::iota(axis.begin(), axis.end(), 0);
-  return axis;
-}
-
-// The start, end and step of Slice along one axis.
+// The part of one axis that Slice takes.
 struct AxisSlice {
   int64_t start = 0;
   int64_t end = 0;
@@ -155,7 +180,7 @@ struct AxisSlice {
 // from the end, and bounds outside the axis are moved to its ends.
 absl::StatusOr<AxisMap> SliceAxis(AxisSlice slice, int64_t size) {
   if (slice.step == 0) return absl::InvalidArgumentError("a step is 0");
-  if (size == 0) return AxisMap();
+  if (size == 0) return WholeAxis(0);
   if (slice.start < 0) slice.start += size;
   if (slice.end < 0) slice.end += size;
   // The place `end` itself is not selected. So a backward slice that selects the place 0 ends at
@@ -166,11 +191,10 @@ absl::StatusOr<AxisMap> SliceAxis(AxisSlice slice, int64_t size) {
   // A step that is longer than the axis selects one place. It is shortened to size + 1, so that at
   // + step cannot overflow.
   slice.step = std::clamp(slice.step, -size - 1, size + 1);
-  AxisMap axis;
-  for (int64_t at = slice.start; forward ? at < slice.end : at > slice.end; at += slice.step) {
-    axis.push_back(at);
-  }
-  return axis;
+  const int64_t distance = forward ? slice.end - slice.start : slice.start - slice.end;
+  const int64_t step = std::abs(slice.step);
+  const int64_t count = distance <= 0 ? 0 : (distance - 1) / step + 1;
+  return OneRun({count, slice.start, slice.step});
 }
 
 // Returns the mapping of Slice for an input of the shape `input`. The starts are input `first` of
@@ -234,13 +258,30 @@ PadParameters ParsePad(AttributeReader& reader) {
   return {};
 }
 
-// Returns the place along an axis of `size` from which padding at the place `at` takes its
-// elements. If `at` lies inside the axis, the result is `at` itself.
-int64_t PadPlace(PadMode mode, int64_t at, int64_t size) {
-  if (at >= 0 && at < size) return at;
-  if (mode == PadMode::kConstant) return kNowhere;
-  if (mode == PadMode::kEdge) return at < 0 ? 0 : size - 1;
-  return at < 0 ? -at : 2 * (size - 1) - at;
+// The numbers of elements that Pad adds before and behind an axis; a negative one removes elements.
+struct AxisPads {
+  int64_t before = 0;
+  int64_t behind = 0;
+};
+
+// Returns the places of a padded axis of `size`, which must not be fewer than none.
+AxisMap PadAxis(PadMode mode, const AxisPads& pads, int64_t size) {
+  // The result shows the places [low, high) of an axis that goes on at both ends.
+  const int64_t low = -pads.before;
+  const int64_t high = size + pads.behind;
+  const int64_t behind_low = std::max(low, size);
+  AxisRun before = {std::max<int64_t>(std::min<int64_t>(high, 0) - low, 0), kNowhere, 1};
+  AxisRun behind = {std::max<int64_t>(high - behind_low, 0), kNowhere, 1};
+  const int64_t first = std::max<int64_t>(low, 0);
+  const AxisRun inside = {std::max<int64_t>(std::min(high, size) - first, 0), first, 1};
+  if (mode == PadMode::kEdge) {
+    before = {before.count, 0, 0};
+    behind = {behind.count, size - 1, 0};
+  } else if (mode == PadMode::kReflect) {
+    before = {before.count, -low, -1};
+    behind = {behind.count, 2 * (size - 1) - behind_low, -1};
+  }
+  return {{before, inside, behind}, high - low};
 }
 
 // Returns the mapping of Pad for an input of the shape `input`; `pads` holds the numbers of
@@ -253,35 +294,23 @@ absl::StatusOr<Mapping> PadMapping(const Shape& input, const Tensor& pads, PadMo
     return absl::InvalidArgumentError(absl::StrCat(numbers.size(), " pads for ", input.ToString(),
                                                    ": two for each axis are needed"));
   }
-  std::vector<int64_t> dims;
+  std::vector<AxisMap> maps;
   for (size_t axis = 0; axis < rank; ++axis) {
     const int64_t size = input.dim(static_cast<int>(axis));
-    const int64_t before = numbers[axis];
-    const int64_t behind = numbers[axis + rank];
-    // Padding by reflection can add fewer elements than the axis has, and padding by the edge needs
-    // an axis with an element.
+    const AxisPads each = {numbers[axis], numbers[axis + rank]};
+    // Mirrored elements come from inside the axis, and the edge needs an element.
     const int64_t most = mode == PadMode::kReflect             ? size - 1
                          : mode == PadMode::kEdge && size == 0 ? 0
                                                                : kNewElementsMax;
-    if (std::max(before, behind) > std::max<int64_t>(most, 0) || before < -kNewElementsMax ||
-        behind < -kNewElementsMax) {
-      return absl::InvalidArgumentError(absl::StrCat("pads ", before, " and ", behind, " of axis ",
-                                                     axis, " are too large for ",
+    if (std::max(each.before, each.behind) > std::max<int64_t>(most, 0) ||
+        each.before < -kNewElementsMax || each.behind < -kNewElementsMax) {
+      return absl::InvalidArgumentError(absl::StrCat("pads ", each.before, " and ", each.behind,
+                                                     " of axis ", axis, " are too large for ",
                                                      input.ToString()));
     }
-    dims.push_back(size + before + behind);
+    maps.push_back(PadAxis(mode, each, size));
   }
-  ASSIGN_OR_RETURN(const Shape result, CheckedShape(dims));
-  std::vector<AxisMap> maps(rank);
-  // The extents of an empty result are limited, too, because a map is made for every axis.
-  for (size_t axis = 0; axis < rank; ++axis) {
-    const int64_t size = input.dim(static_cast<int>(axis));
-    if (dims[axis] > kNewElementsMax) return absl::InvalidArgumentError("an axis is too long");
-    for (int64_t i = 0; i < dims[axis]; ++i) {
-      maps[axis].push_back(PadPlace(mode, i - numbers[axis], size));
-    }
-  }
-  return Mapping{input, result, std::move(maps)};
+  return MakeMapping(input, std::move(maps));
 }
 
 absl::Status RunPad(KernelContext& context, const PadParameters& parameters) {
@@ -317,8 +346,7 @@ absl::Status RunExpand(KernelContext& context) {
   Mapping mapping = {Shape(padded), result, {}};
   for (int axis = 0; axis < result.rank(); ++axis) {
     const bool repeated = mapping.input.dim(axis) == 1;
-    mapping.axes.push_back(repeated ? AxisMap(static_cast<size_t>(result.dim(axis)), 0)
-                                    : WholeAxis(result.dim(axis)));
+    mapping.axes.push_back(OneRun({result.dim(axis), 0, repeated ? 0 : 1}));
   }
   RunMapping(context, input, mapping, Tensor());
   return absl::OkStatus();
@@ -333,25 +361,19 @@ absl::StatusOr<Mapping> TileMapping(const Shape& input, const Tensor& repeats) {
     return absl::InvalidArgumentError(absl::StrCat(counts.size(), " repeats for ", input.ToString(),
                                                    ": one for each axis is needed"));
   }
-  std::vector<int64_t> dims;
+  std::vector<AxisMap> maps;
   for (size_t axis = 0; axis < counts.size(); ++axis) {
+    const int64_t size = input.dim(static_cast<int>(axis));
     int64_t dim = 0;
     if (counts[axis] < 0 || counts[axis] > kNewElementsMax ||
-        __builtin_mul_overflow(input.dim(static_cast<int>(axis)), counts[axis], &dim) ||
-        dim > kNewElementsMax) {
+        __builtin_mul_overflow(size, counts[axis], &dim) || dim > kNewElementsMax) {
       return absl::InvalidArgumentError(absl::StrCat(
           "axis ", axis, " of ", input.ToString(), " cannot be repeated ", counts[axis], " times"));
     }
-    dims.push_back(dim);
+    // One element that is repeated is one run; a longer axis is a run that repeats.
+    maps.push_back(size == 1 ? OneRun({dim, 0, 0}) : AxisMap{{{size, 0, 1}}, dim});
   }
-  ASSIGN_OR_RETURN(const Shape result, CheckedShape(dims));
-  Mapping mapping = {input, result, {}};
-  for (int axis = 0; axis < result.rank(); ++axis) {
-    AxisMap map;
-    for (int64_t i = 0; i < result.dim(axis); ++i) map.push_back(i % input.dim(axis));
-    mapping.axes.push_back(std::move(map));
-  }
-  return mapping;
+  return MakeMapping(input, std::move(maps));
 }
 
 absl::Status RunTile(KernelContext& context) {

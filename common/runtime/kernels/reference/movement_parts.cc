@@ -160,7 +160,9 @@ absl::Status RunReverse(KernelContext& context, const ReverseParameters& paramet
 template <typename T>
 absl::StatusOr<int64_t> RangeCount(T start, T limit, T delta) {
   double count = 0;
+  bool finite = true;
   if constexpr (std::is_floating_point_v<T>) {
+    finite = std::isfinite(start) && std::isfinite(limit) && std::isfinite(delta);
     count = std::ceil((static_cast<double>(limit) - static_cast<double>(start)) /
                       static_cast<double>(delta));
   } else if (delta != T{0} && (limit > start) == (delta > T{0}) && limit != start) {
@@ -171,7 +173,11 @@ absl::StatusOr<int64_t> RangeCount(T start, T limit, T delta) {
         delta > 0 ? static_cast<uint64_t>(delta) : uint64_t{0} - static_cast<uint64_t>(delta);
     count = static_cast<double>((distance - 1) / step + 1);
   }
-  // The comparison is written so that a count of NaN is refused, too.
+  if (!finite) {
+    return absl::InvalidArgumentError(absl::StrCat("the range from ", start, " to ", limit, " by ",
+                                                   delta, " needs finite numbers"));
+  }
+  // The comparison is written so that NaN, which two zeros give, is refused, too.
   if (delta == T{0} || !(count <= static_cast<double>(kNewElementsMax))) {
     return absl::InvalidArgumentError(absl::StrCat("the range from ", start, " to ", limit, " by ",
                                                    delta, " has no end or too many elements"));

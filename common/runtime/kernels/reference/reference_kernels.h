@@ -45,18 +45,16 @@ void RegisterReferenceMovementMore(KernelRegistry& registry);
 void RegisterReferenceMovementParts(KernelRegistry& registry);
 // Registers GatherElements, GatherND, ScatterElements, ScatterND and GatherNDGrad.
 void RegisterReferenceScatter(KernelRegistry& registry);
-// Registers Einsum.
+// Registers Einsum and EinsumGrad.
 void RegisterReferenceEinsum(KernelRegistry& registry);
 // Registers ConvTranspose and its gradients.
 void RegisterReferenceConvTranspose(KernelRegistry& registry);
 // Registers Resize and its gradient.
 void RegisterReferenceResize(KernelRegistry& registry);
-// Registers the layer normalization kernels.
+// Registers LayerNormalization, InstanceNormalization, GroupNormalization and their gradients.
 void RegisterReferenceLayerNorm(KernelRegistry& registry);
-// Registers LSTM, GRU, RNN and their gradients.
+// Registers LSTM, GRU, RNN, Recurrent and RecurrentGrad.
 void RegisterReferenceRecurrent(KernelRegistry& registry);
-// Registers the kernels of metrics.
-void RegisterReferenceMetricOps(KernelRegistry& registry);
 // Registers CtcLoss and its gradient.
 void RegisterReferenceCtc(KernelRegistry& registry);
 

@@ -29,7 +29,6 @@ void RegisterReferenceKernels(KernelRegistry& registry) {
   RegisterReferenceResize(registry);
   RegisterReferenceLayerNorm(registry);
   RegisterReferenceRecurrent(registry);
-  RegisterReferenceMetricOps(registry);
   RegisterReferenceCtc(registry);
 }
 
