@@ -1,8 +1,8 @@
 #pragma once
 
-// Sums up what the steps of one pass over the data report: loss_sum, count and one sum per metric,
-// in the order of the program's fetches (coordinator/model/model_programs.h). A watch on the losses
-// logs once that a training has gone wrong. Closures report on transport threads.
+// Sums up what the steps of one pass over the data report: loss_sum, count and the state of each
+// metric, in the order of the program's fetches (coordinator/model/model_programs.h). A watch on
+// the losses logs once that a training has gone wrong. Closures report on transport threads.
 
 #include <atomic>
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace cohort {
 // Thread-safe. Shared: the callbacks of results hold the meter.
 class EpochMeter {
  public:
-  // Sums over some steps of each value that the steps fetch, in the order of the fetches.
+  // Sums over some steps of each number that the steps fetch, in the order of the fetches.
   struct Sums {
     int64_t steps = 0;
     std::vector<double> values;
@@ -32,8 +32,8 @@ class EpochMeter {
   struct Reading {
     int64_t steps = 0;  // number of steps that have reported
     double examples = 0;
-    double loss = 0;              // mean loss over the examples
-    std::vector<double> metrics;  // mean of each metric over the examples
+    double loss = 0;             // mean loss over the examples
+    std::vector<double> states;  // the states of the metrics, one behind the other
   };
   static Reading ReadingOf(const Sums& sums);
   Reading Read() const { return ReadingOf(sums()); }
