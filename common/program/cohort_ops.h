@@ -82,8 +82,14 @@
 // SparseCategoricalCrossentropyGrad(dloss, y_true, y_pred; from_logits = 0) -> dy_pred
 //     from_logits = 1: dloss * (softmax(y_pred) - onehot).
 //     from_logits = 0: y_pred == p ? dloss * (1 / sum(p) - onehot / p) : 0.
-// EinsumGrad(dy, x0, x1, ...; equation, operand = 0) -> dx
-//     The gradient of ONNX's Einsum with respect to x[operand], which lends its shape.
+// CtcLoss(labels int32 or int64 [N,L], logits T [N,T,C]) -> loss [N]
+//     Keras's loss of connectionist temporal classification: -log of the probability of all paths
+//     over the T steps that give the labels. Class 0 is the blank, and the padding behind the
+//     labels; a row has as many labels as it has numbers that are not 0. Labels that no path gives
+//     have an infinite loss.
+// CtcLossGrad(dloss, labels, logits) -> dlogits
+//     dloss * (softmax(logits) - the share of the paths in each class); 0 where the loss is
+//     infinite.
 // ConvInputGrad(dy, w, x; as Conv) -> dx      for ONNX's Conv(x, w, bias?); x lends its shape.
 // ConvWeightGrad(dy, x, w; as Conv) -> dw     for ONNX's Conv(x, w, bias?); w lends its shape.
 // ConvTransposeInputGrad(dy, w, x; as ConvTranspose) -> dx      x lends its shape.

@@ -55,6 +55,11 @@ absl::Status SparseCategoricalCrossentropy(GradientSite& site) {
   return absl::OkStatus();
 }
 
+absl::Status Ctc(GradientSite& site) {
+  site.Set(1, site.Cohort("CtcLossGrad", {site.dy(), site.input(0), site.input(1)}));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 void AddLossGradients(GradientRules& rules) {
@@ -62,6 +67,7 @@ void AddLossGradients(GradientRules& rules) {
   rules["Dropout"] = {Dropout, {"mask"}};
   rules["cohort.CategoricalCrossentropy"] = {CategoricalCrossentropy};
   rules["cohort.SparseCategoricalCrossentropy"] = {SparseCategoricalCrossentropy};
+  rules["cohort.CtcLoss"] = {Ctc};
 }
 
 }  // namespace cohort

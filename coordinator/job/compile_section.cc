@@ -1,10 +1,13 @@
 #include <algorithm>
+#include <optional>
 #include <set>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/excerpt.h"
 #include "common/cluster/json_text.h"
 #include "coordinator/job/job_sections.h"
+#include "coordinator/losses/read_loss.h"
+#include "coordinator/metrics/read_metrics.h"
 #include "nlohmann/json.hpp"
 
 namespace cohort {
@@ -14,122 +17,98 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 
 constexpr int64_t kStepsPerExecutionMax = 4096;
-// The interval [0, 1).
-constexpr NumberRange kFraction = {.min = 0, .max = 1, .max_excluded = true};
+constexpr NumberRange kWeight = {.min = 0};
 
-struct LossClass {
-  LossKind kind;
-  const char* class_name;
-  const char* function_name;
-};
+// Returns whether the value is an object that has an entry for each output, not a class form.
+bool IsByOutput(const json& value) { return value.is_object() && !value.contains("class_name"); }
 
-constexpr LossClass kLosses[] = {
-    {LossKind::kCategoricalCrossentropy, "CategoricalCrossentropy", "categorical_crossentropy"},
-    {LossKind::kSparseCategoricalCrossentropy, "SparseCategoricalCrossentropy",
-     "sparse_categorical_crossentropy"},
-};
-
-// Reads a loss from its name or its class form.
-void ReadLoss(const JsonPlace& place, LossSpec& spec) {
-  const ClassForm form = ReadClassForm(place, kLosses[static_cast<size_t>(spec.kind)].class_name);
-  // A wrong form has been reported already, so the default stands in for it.
-  if (!form.ok()) return;
-  const LossClass* found = nullptr;
-  std::vector<std::string> names;
-  for (const LossClass& one : kLosses) {
-    names.push_back(form.is_name_only ? one.function_name : one.class_name);
-    if (form.class_name == one.class_name || form.class_name == one.function_name) found = &one;
+// Reads a value that Keras takes once, in a list with one for each output, or in an object by the
+// outputs' names, with `read(place, output)`.
+template <typename Read>
+void ReadByOutput(const JsonPlace& place, std::vector<OutputSpec>& outputs, Read read) {
+  const json& value = *place.value;
+  const bool by_name = IsByOutput(value);
+  if (!by_name && !value.is_array()) return read(place, outputs.front());
+  if (value.size() != 1) {
+    return place.errors.Add(place.path, absl::StrCat("has ", value.size(),
+                                                     " entries, but the model has 1 output; give "
+                                                     "one entry"));
   }
-  if (found == nullptr) {
-    return place.errors.Add(place.path, UnknownName("loss", form.class_name, names));
+  std::string key = "0";
+  if (by_name) {
+    key = value.begin().key();
+    if (!outputs.front().name.empty() && outputs.front().name != key) {
+      return place.errors.Add(
+          place.path,
+          absl::StrCat("names the output '", Excerpt(key), "', and compile.loss '",
+                       Excerpt(outputs.front().name), "'; give both the model's output"));
+    }
+    outputs.front().name = key;
   }
-  spec.kind = found->kind;
-  ObjectReader config = form.Config(found->class_name);
-  config.Bool("from_logits", &spec.from_logits);
-  if (spec.kind == LossKind::kCategoricalCrossentropy) {
-    config.Number("label_smoothing", kFraction, &spec.label_smoothing);
-    config.OnlyNeutral("axis", -1);
-  } else {
-    config.OnlyNeutral("ignore_class", nullptr);
-  }
-  // Both accepted reductions mean the mean over the batch, so the choice is not kept.
-  std::string reduction;
-  config.Choice("reduction", {"sum_over_batch_size", "auto"}, &reduction);
-  config.Ignore("name");
-  config.OnlyNeutral("fn", found->function_name);
-  config.OnlyNeutral("dtype", "float32");
-  config.Finish();
+  read(JsonPlace{JoinPath(place.path, Excerpt(key)), place.errors, &*value.begin()},
+       outputs.front());
 }
 
-struct MetricClass {
-  MetricKind kind;
-  const char* class_name;  // "" if Keras has only the string form
-  const char* short_name;
-};
-
-constexpr MetricClass kMetrics[] = {
-    {MetricKind::kAccuracy, "", "accuracy"},
-    {MetricKind::kAccuracy, "", "acc"},
-    {MetricKind::kCategoricalAccuracy, "CategoricalAccuracy", "categorical_accuracy"},
-    {MetricKind::kSparseCategoricalAccuracy, "SparseCategoricalAccuracy",
-     "sparse_categorical_accuracy"},
-};
-
-std::optional<MetricSpec> ReadMetric(const JsonPlace& place) {
-  const ClassForm form = ReadClassForm(place, "");
-  if (!form.ok()) return std::nullopt;
-  std::vector<std::string> names;
-  for (const MetricClass& one : kMetrics) {
-    const bool matches =
-        form.class_name == one.short_name || (*one.class_name && form.class_name == one.class_name);
-    // The known names that an error lists have the form that the user wrote.
-    names.push_back(*one.class_name && !form.is_name_only ? one.class_name : one.short_name);
-    if (!matches) continue;
-    MetricSpec spec{.kind = one.kind, .name = one.short_name};
-    ObjectReader config = form.Config("");
-    config.String("name", &spec.name);
-    config.OnlyNeutral("fn", one.short_name);
-    config.OnlyNeutral("dtype", "float32");
-    config.Finish();
-    return spec;
-  }
-  place.errors.Add(place.path, UnknownName("metric", form.class_name, names));
-  return std::nullopt;
+// Returns the place under which a value of an output is recorded: by its name, if the file has it.
+JsonPlace RecordOf(const JsonPlace& place, const OutputSpec& output) {
+  if (output.name.empty()) return place;
+  *place.record = ordered_json::object();
+  return {place.path, place.errors, nullptr, &(*place.record)[output.name]};
 }
 
-ordered_json ToJson(const MetricSpec& metric) {
-  std::string class_name;
-  for (const MetricClass& one : kMetrics) {
-    if (one.kind != metric.kind) continue;
-    // The short name alone is enough if the metric has its default name.
-    if (metric.name == one.short_name) return metric.name;
-    if (class_name.empty()) class_name = *one.class_name ? one.class_name : one.short_name;
-  }
-  return {{"class_name", class_name}, {"config", {{"name", metric.name}}}};
-}
-
-void ReadMetrics(const JsonPlace& place, std::vector<MetricSpec>& metrics) {
+void ReadLosses(const JsonPlace& place, int keras, std::vector<OutputSpec>& outputs) {
   if (place.record != nullptr) {
-    *place.record = ordered_json::array();
-    for (const MetricSpec& metric : metrics) place.record->push_back(ToJson(metric));
+    OutputSpec& output = outputs.front();
+    ReadLoss(RecordOf(place, output), keras, output.loss);
     return;
   }
-  if (!place.value->is_array()) {
-    return place.errors.Add(place.path, absl::StrCat("is ", JsonExcerpt(*place.value),
-                                                     "; it must be a list such as [\"accuracy\"]"));
+  ReadByOutput(place, outputs, [&](const JsonPlace& one, OutputSpec& output) {
+    ReadLoss(one, keras, output.loss);
+  });
+}
+
+void ReadLossWeights(ObjectReader& reader, std::vector<OutputSpec>& outputs) {
+  constexpr char kKey[] = "loss_weights";
+  const std::optional<JsonPlace> place =
+      reader.Given(kKey, outputs.front().loss_weight != 1) ? reader.Place(kKey) : std::nullopt;
+  if (!place) return;
+  if (place->record != nullptr) {
+    *RecordOf(*place, outputs.front()).record = outputs.front().loss_weight;
+    return;
   }
-  // A metric must not hide one of the numbers that every step reports.
-  std::set<std::string> names = {"loss", "loss_sum", "count"};
-  for (size_t i = 0; i < place.value->size(); ++i) {
-    const std::string item_path = JoinPath(place.path, absl::StrCat(i));
-    std::optional<MetricSpec> metric = ReadMetric({item_path, place.errors, &(*place.value)[i]});
-    if (!metric) continue;
-    if (!names.insert(metric->name).second) {
-      place.errors.Add(item_path, absl::StrCat("the name '", metric->name,
-                                               "' is taken; give this metric another config.name"));
+  ReadByOutput(*place, outputs, [&](const JsonPlace& one, OutputSpec& output) {
+    const bool fits = one.value->is_number() && one.value->get<double>() >= kWeight.min;
+    if (fits) {
+      output.loss_weight = one.value->get<double>();
+    } else {
+      one.errors.Add(one.path, absl::StrCat("is ", JsonExcerpt(*one.value),
+                                            "; it must be a number of at least 0"));
     }
-    metrics.push_back(*std::move(metric));
+  });
+}
+
+// Reads `metrics`, or `weighted_metrics`. Without an output's name the list may be that of the only
+// output, or a list of one such list.
+void ReadMetricLists(ObjectReader& reader, const char* key, const MetricListOptions& options,
+                     std::vector<OutputSpec>& outputs) {
+  std::vector<MetricSpec>& metrics = outputs.front().metrics;
+  const bool has_any =
+      !options.weighted ||
+      std::any_of(metrics.begin(), metrics.end(), [](const auto& one) { return one.weighted; });
+  if (!reader.Given(key, has_any)) return;
+  const JsonPlace place = *reader.Place(key);
+  if (place.record != nullptr) {
+    return RecordMetrics(RecordOf(place, outputs.front()), options.weighted, metrics);
   }
+  const json& value = *place.value;
+  const bool is_list_of_lists = value.is_array() && !value.empty() && value.front().is_array();
+  if (!is_list_of_lists && !IsByOutput(value)) return ReadMetrics(place, options, metrics);
+  ReadByOutput(place, outputs, [&](const JsonPlace& one, OutputSpec& output) {
+    // By an output's name, a metric may stand alone.
+    const json alone = json::array({*one.value});
+    const JsonPlace list = {one.path, one.errors, one.value->is_array() ? one.value : &alone};
+    ReadMetrics(list, options, output.metrics);
+  });
 }
 
 void ReadStepsPerExecution(ObjectReader& reader, CompileSpec& compile) {
@@ -146,21 +125,20 @@ void ReadStepsPerExecution(ObjectReader& reader, CompileSpec& compile) {
 
 }  // namespace
 
-absl::string_view LossName(LossKind kind) {
-  return kLosses[static_cast<size_t>(kind)].function_name;
-}
-
-void ReadCompile(ObjectReader& reader, CompileSpec& compile) {
+void ReadCompile(ObjectReader& reader, int keras, CompileSpec& compile) {
   const json rmsprop = "rmsprop";  // Keras's default optimizer
   const JsonPlace otherwise = {JoinPath(reader.path(), "optimizer"), reader.errors(), &rmsprop};
   ReadOptimizer(reader.Place("optimizer").value_or(otherwise), compile.optimizer);
   reader.Require("loss");
-  if (const auto loss = reader.Place("loss")) ReadLoss(*loss, compile.loss);
-  if (const auto metrics = reader.Place("metrics")) ReadMetrics(*metrics, compile.metrics);
+  if (const auto loss = reader.Place("loss")) ReadLosses(*loss, keras, compile.outputs);
+  // A metric must not hide one of the numbers that every step reports.
+  std::set<std::string> taken = {"loss", "loss_sum", "count"};
+  ReadMetricLists(reader, "metrics", {keras, false, taken}, compile.outputs);
+  ReadLossWeights(reader, compile.outputs);
+  ReadMetricLists(reader, "weighted_metrics", {keras, true, taken}, compile.outputs);
   // Keys of Keras's compile() that are accepted only if they change nothing.
-  reader.OnlyNeutral("loss_weights", nullptr);
-  reader.OnlyNeutral("weighted_metrics", nullptr);
   reader.OnlyNeutral("run_eagerly", false);
+  reader.OnlyNeutral("auto_scale_loss", true);
   ReadStepsPerExecution(reader, compile);
   reader.Ignore("jit_compile");
 }

@@ -3,11 +3,13 @@
 // The arguments of Keras's compile(): optimizer, loss, metrics and steps_per_execution. A string
 // form ("rmsprop") is resolved, when the job is read, to the class with Keras's defaults.
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
 
-#include "absl/strings/string_view.h"
+#include "coordinator/losses/loss_table.h"
+#include "coordinator/metrics/metric_table.h"
 
 namespace cohort {
 
@@ -47,33 +49,20 @@ struct OptimizerSpec {
   friend bool operator==(const OptimizerSpec&, const OptimizerSpec&) = default;
 };
 
-enum class LossKind { kCategoricalCrossentropy, kSparseCategoricalCrossentropy };
+// The loss and the metrics of one output of the model.
+struct OutputSpec {
+  std::string name;  // the output's name, if the file gives it; empty: the output is the only one
+  LossSpec loss = DefaultLoss("CategoricalCrossentropy");
+  double loss_weight = 1;  // factor of this loss in the loss that is minimized
+  // Those of `metrics`, and then those of `weighted_metrics`.
+  std::vector<MetricSpec> metrics;
 
-// Returns Keras's function name of the loss, such as "categorical_crossentropy".
-absl::string_view LossName(LossKind kind);
-
-struct LossSpec {
-  LossKind kind = LossKind::kCategoricalCrossentropy;
-  bool from_logits = false;
-  double label_smoothing = 0;  // amount of label smoothing; only for kCategoricalCrossentropy
-
-  friend bool operator==(const LossSpec&, const LossSpec&) = default;
-};
-
-// The kind of a metric. kAccuracy becomes categorical or sparse, as the loss requires.
-enum class MetricKind { kAccuracy, kCategoricalAccuracy, kSparseCategoricalAccuracy };
-
-struct MetricSpec {
-  MetricKind kind = MetricKind::kAccuracy;
-  std::string name = "accuracy";  // the name under which the metric is reported
-
-  friend bool operator==(const MetricSpec&, const MetricSpec&) = default;
+  friend bool operator==(const OutputSpec&, const OutputSpec&) = default;
 };
 
 struct CompileSpec {
   OptimizerSpec optimizer;
-  LossSpec loss;
-  std::vector<MetricSpec> metrics;
+  std::vector<OutputSpec> outputs = {OutputSpec()};  // in the order of the model's outputs
   // Steps in one closure; the last closure of a pass may have fewer.
   int64_t steps_per_execution = 1;
 

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/cluster/json_text.h"
 #include "coordinator/job/job_sections.h"
 #include "nlohmann/json.hpp"
@@ -151,6 +152,40 @@ void ReadPipeline(const JsonPlace& place, const std::vector<std::string>& column
   }
 }
 
+// Reads the component of sample weights: the name of a column, or, of data whose components have no
+// names, a number.
+void ReadSampleWeight(const JsonPlace& place, const DataSourceSpec& source,
+                      std::optional<uint32_t>& component) {
+  const auto* const idx = std::get_if<IdxSpec>(&source);
+  const std::vector<std::string> columns = ColumnNames(source);
+  if (place.record != nullptr) {
+    if (idx != nullptr) *place.record = *component;
+    if (idx == nullptr) *place.record = columns.at(*component);
+    return;
+  }
+  const json& value = *place.value;
+  if (idx != nullptr) {
+    const bool fits = value.is_number_unsigned() && value.get<uint64_t>() < idx->paths.size();
+    if (fits) component = value.get<uint32_t>();
+    if (!fits) {
+      place.errors.Add(place.path, absl::StrCat("is ", JsonExcerpt(value),
+                                                "; it must be the "
+                                                "number of a file of data.train, from 0 to ",
+                                                idx->paths.size() - 1));
+    }
+    return;
+  }
+  const auto found = value.is_string()
+                         ? std::find(columns.begin(), columns.end(), value.get<std::string>())
+                         : columns.end();
+  if (found == columns.end()) {
+    return place.errors.Add(
+        place.path, absl::StrCat("is ", JsonExcerpt(value), "; it must be a column of data.train: ",
+                                 absl::StrJoin(columns, ", ")));
+  }
+  component = static_cast<uint32_t>(found - columns.begin());
+}
+
 }  // namespace
 
 void ReadData(ObjectReader& reader, DataSpec& data) {
@@ -161,6 +196,9 @@ void ReadData(ObjectReader& reader, DataSpec& data) {
   }
   if (const auto pipeline = reader.Place("pipeline")) {
     ReadPipeline(*pipeline, ColumnNames(data.train), data.pipeline);
+  }
+  if (reader.Given("sample_weight", data.sample_weight.has_value())) {
+    ReadSampleWeight(*reader.Place("sample_weight"), data.train, data.sample_weight);
   }
 }
 

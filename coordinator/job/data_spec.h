@@ -74,6 +74,8 @@ struct DataSpec {
   DataSourceSpec train = MnistSpec{};
   std::optional<DataSourceSpec> test;
   std::vector<TransformSpec> pipeline;
+  // The component that has the weight of each example; absent: every example counts once.
+  std::optional<uint32_t> sample_weight;
 
   friend bool operator==(const DataSpec&, const DataSpec&) = default;
 };

@@ -6,8 +6,8 @@
 #include <optional>
 #include <string>
 
-#include "coordinator/job/json_reader.h"
 #include "coordinator/job/layer_spec.h"
+#include "coordinator/json/json_reader.h"
 #include "nlohmann/json_fwd.hpp"
 
 namespace cohort {

@@ -6,14 +6,15 @@
 
 #include "coordinator/job/compile_spec.h"
 #include "coordinator/job/data_spec.h"
-#include "coordinator/job/json_reader.h"
 #include "coordinator/job/layer_spec.h"
 #include "coordinator/job/strategy_spec.h"
+#include "coordinator/json/json_reader.h"
 
 namespace cohort {
 
 void ReadModel(const JsonPlace& place, ModelSpec& model);
-void ReadCompile(ObjectReader& reader, CompileSpec& compile);
+// Reads the section `compile`. `keras` is the major version of Keras that wrote the model, or 0.
+void ReadCompile(ObjectReader& reader, int keras, CompileSpec& compile);
 void ReadOptimizer(const JsonPlace& place, OptimizerSpec& spec);
 void ReadSchedule(const JsonPlace& place, ScheduleSpec& spec);
 void ReadData(ObjectReader& reader, DataSpec& data);

@@ -2,12 +2,14 @@
 
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/excerpt.h"
 #include "common/base/status.h"
 #include "common/cluster/json_text.h"
 #include "coordinator/job/job_sections.h"
-#include "coordinator/job/json_reader.h"
 #include "coordinator/job/overrides.h"
+#include "coordinator/json/json_reader.h"
 #include "nlohmann/json.hpp"
 
 namespace cohort {
@@ -23,10 +25,39 @@ constexpr absl::Duration kLeaseMin = absl::Milliseconds(100);
 constexpr int64_t kCountMax = 1'000'000'000;
 constexpr int64_t kBatchSizeMax = 1 << 20;
 constexpr int64_t kClosuresInFlightMax = 256;
+constexpr int64_t kClassWeightsMax = 1 << 16;
 constexpr int64_t kQueueSizeMax = 1 << 20;
 constexpr int64_t kRedoMax = 65536;  // the slices' once-only records always hold this many closures
 constexpr int64_t kWorkersMax = 1 << 20;
 constexpr int64_t kDayMs = 24 * 3600 * 1000;
+
+// Reads {"0": 1, "1": 2.5}: weights by class.
+void ReadClassWeight(const JsonPlace& place, std::map<int64_t, double>& weights) {
+  if (place.record != nullptr) {
+    *place.record = ordered_json::object();
+    for (const auto& [id, weight] : weights) (*place.record)[absl::StrCat(id)] = weight;
+    return;
+  }
+  if (!place.value->is_object() || place.value->size() > static_cast<size_t>(kClassWeightsMax)) {
+    return place.errors.Add(
+        place.path,
+        absl::StrCat("is ", JsonExcerpt(*place.value), "; it must be an object with at most ",
+                     kClassWeightsMax, " weights by class, such as {\"0\": 1}"));
+  }
+  for (const auto& [key, weight] : place.value->items()) {
+    int64_t id = 0;
+    if (!absl::SimpleAtoi(key, &id) || id < 0 || id >= kClassWeightsMax) {
+      place.errors.Add(place.path, absl::StrCat("has the class '", Excerpt(key),
+                                                "'; a class is a whole number from 0 to ",
+                                                kClassWeightsMax - 1));
+    } else if (!weight.is_number() || weight.get<double>() < 0) {
+      place.errors.Add(JoinPath(place.path, key),
+                       absl::StrCat("is ", JsonExcerpt(weight), "; it must be 0 or more"));
+    } else {
+      weights[id] = weight.get<double>();
+    }
+  }
+}
 
 void ReadFit(ObjectReader& reader, FitSpec& fit) {
   reader.Int("epochs", {.min = 1, .max = kCountMax}, &fit.epochs);
@@ -37,6 +68,9 @@ void ReadFit(ObjectReader& reader, FitSpec& fit) {
   reader.OptionalInt("validation_batch_size", {.min = 1, .max = kBatchSizeMax},
                      &fit.validation_batch_size);
   reader.Bool("shuffle", &fit.shuffle);
+  if (reader.Given("class_weight", !fit.class_weight.empty())) {
+    ReadClassWeight(*reader.Place("class_weight"), fit.class_weight);
+  }
   reader.Int("closures_in_flight", {.min = 1, .max = kClosuresInFlightMax},
              &fit.closures_in_flight);
 }
@@ -161,6 +195,18 @@ void CheckRounds(const JobSpec& job, JsonErrors& errors) {
   }
 }
 
+// Checks that the names by which compile gives losses and metrics are those of the model's outputs.
+void CheckOutputNames(const JobSpec& job, JsonErrors& errors) {
+  if (job.model.layers.empty()) return;
+  const size_t layer = job.model.functional() ? job.model.calls[job.model.output].layer
+                                              : job.model.layers.size() - 1;
+  const std::string& output = LayerName(job.model.layers[layer]);
+  const std::string& named = job.compile.outputs.front().name;
+  if (named.empty() || named == output) return;
+  errors.Add("compile", absl::StrCat("gives a loss or metrics for the output '", Excerpt(named),
+                                     "', but the model's output is '", output, "'"));
+}
+
 // Checks the export, which writes the trained model as one file of whole tensors.
 void CheckExport(const JobSpec& job, JsonErrors& errors) {
   if (job.export_to.onnx.empty()) return;
@@ -185,7 +231,11 @@ void ReadJob(const JsonPlace& place, JobSpec& job) {
   reader.Require("model");
   if (const auto model = reader.Place("model")) ReadModel(*model, job.model);
   reader.Require("compile");
-  reader.Object("compile", ReadCompile, &job.compile);
+  if (const auto compile = reader.Place("compile")) {
+    ObjectReader section(*compile);
+    ReadCompile(section, job.model.file_form.keras, job.compile);
+    section.Finish();
+  }
   reader.Require("data");
   reader.Object("data", ReadData, &job.data);
   reader.Object("fit", ReadFit, &job.fit);
@@ -196,6 +246,7 @@ void ReadJob(const JsonPlace& place, JobSpec& job) {
   reader.Object("cluster", ReadCluster, &job.cluster);
   // Checks across sections come last, when every section has its values.
   CheckRounds(job, place.errors);
+  CheckOutputNames(job, place.errors);
   CheckExport(job, place.errors);
   reader.Finish();
 }

@@ -31,6 +31,8 @@ struct FitSpec {
   double validation_split = 0;             // the LAST fraction of the data, taken before shuffling
   std::optional<int64_t> validation_batch_size;  // for validation and test data; absent: batch_size
   bool shuffle = true;
+  // Factors of the losses of examples by the class of their label; 1 for a class without an entry.
+  std::map<int64_t, double> class_weight;
   int64_t closures_in_flight = 2;  // closures that a worker holds at once
 
   friend bool operator==(const FitSpec&, const FitSpec&) = default;

@@ -9,8 +9,8 @@
 
 #include "common/tensor/dtype.h"
 #include "coordinator/job/image_layer_spec.h"
-#include "coordinator/job/json_reader.h"
 #include "coordinator/job/layer_parts.h"
+#include "coordinator/json/json_reader.h"
 
 namespace cohort {
 

@@ -131,12 +131,13 @@ struct LayerCall {
   friend bool operator==(const LayerCall&, const LayerCall&) = default;
 };
 
-// How the job file writes a Sequential model, for messages that name its keys. It says nothing
-// about the model itself, so all values are equal.
+// How the job file writes a model, for messages that name its keys, and who wrote it. It says
+// nothing about the model itself, so all values are equal.
 struct ModelFileForm {
   // True: the file has no InputLayer, and the first of its layers gives the shape of the input.
   bool implies_input = false;
   bool config_is_list = false;  // true: `config` is the list of layers, as before Keras 2.2.3
+  int keras = 0;  // the major version of Keras that wrote the model; 0: the file does not say it
 
   friend bool operator==(const ModelFileForm&, const ModelFileForm&) { return true; }
 };

@@ -144,6 +144,8 @@ void ReadModel(const JsonPlace& place, ModelSpec& model) {
   }
   const ClassForm form = ReadClassForm(place, "");
   if (!form.ok()) return;
+  const KerasFile file = FileOf(*place.value);
+  model.file_form.keras = file.major_version.value_or(file.has_module ? 3 : 0);
   // Before TensorFlow 2.2 a functional model had the class name Model.
   const bool functional = form.class_name == "Functional" || form.class_name == "Model";
   if (!functional && form.class_name != "Sequential") {
@@ -161,7 +163,7 @@ void ReadModel(const JsonPlace& place, ModelSpec& model) {
   config.OnlyNeutral("trainable", true);
   config.Ignore("dtype");
   if (functional) {
-    ReadFunctional(config, FileOf(*place.value), model);
+    ReadFunctional(config, file, model);
   } else {
     ReadSequential(config, model);
   }

@@ -1,128 +1,216 @@
 #include "coordinator/model/loss.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/status.h"
-#include "common/program/cohort_ops.h"
-#include "common/program/program.h"
 #include "coordinator/job/data_spec.h"
 
 namespace cohort {
 namespace {
 
-bool IsSparse(const LossSpec& loss) {
-  return loss.kind == LossKind::kSparseCategoricalCrossentropy;
+const std::string& NameOf(const LossSpec& loss) { return RowOf(loss).names.front(); }
+
+// Returns an output of this shape for one example as a value of a graph.
+NodeValue OutputValue(const std::string& name, const Shape& example) {
+  NodeValue value{name, {-1}};
+  value.dims.insert(value.dims.end(), example.dims().begin(), example.dims().end());
+  return value;
 }
 
-std::string CastTo(DType dtype, const std::string& value, GraphBuilder& graph) {
-  return graph.Op("Cast", {value}, {IntAttribute("to", static_cast<int64_t>(dtype))});
+bool IsCrossentropyOfClasses(const LossSpec& loss) {
+  return loss.class_name == "CategoricalCrossentropy" ||
+         loss.class_name == "CategoricalFocalCrossentropy";
 }
 
-std::string ArgMax(const std::string& value, GraphBuilder& graph) {
-  return graph.Op("ArgMax", {value}, {IntAttribute("axis", -1), IntAttribute("keepdims", 0)});
+// Returns the end of the message about labels of type `type` that do not fit a loss which compares
+// them with an output of their shape.
+std::string DenseRemedy(const LossSpec& loss, const Shape& output) {
+  if (!IsCrossentropyOfClasses(loss)) {
+    return "; give labels of that shape, or change the last layer's units";
+  }
+  return absl::StrCat("; put CategoryEncoding with num_tokens ", output.dim(0),
+                      " into data.pipeline, change the last layer's units, or use "
+                      "'sparse_categorical_crossentropy'");
 }
 
-// Adds a float32 scalar: the number of positions at which a and b are equal.
-std::string CountEqual(const std::string& a, const std::string& b, GraphBuilder& graph) {
-  const std::string equal = CastTo(DType::kFloat32, graph.Op("Equal", {a, b}), graph);
-  return graph.Op("ReduceSum", {equal}, {IntAttribute("keepdims", 0)});
-}
-
-// Adds Keras's label smoothing: y * (1 - s) + s / classes.
-std::string Smooth(const LossSpec& loss, const std::string& y, int64_t classes,
-                   GraphBuilder& graph) {
-  const std::string keep =
-      graph.Constant("loss/keep", Tensor::Scalar(static_cast<float>(1 - loss.label_smoothing)));
-  const std::string share = graph.Constant(
-      "loss/share",
-      Tensor::Scalar(static_cast<float>(loss.label_smoothing / static_cast<double>(classes))));
-  return graph.Op("Add", {graph.Op("Mul", {y, keep}), share});
+absl::Status RefuseLabels(const LossSpec& loss, const Shape& output,
+                          const proto::ComponentSpec& y) {
+  const LabelKind kind = RowOf(loss).labels;
+  const std::string what = absl::StrCat("compile.loss '", NameOf(loss), "'");
+  const std::string type = absl::StrCat(DTypeName(static_cast<DType>(y.dtype())), "[",
+                                        absl::StrJoin(y.dims(), ","), "]");
+  if (output.rank() != 1 && kind != LabelKind::kSequences) {
+    const bool of_classes = kind != LabelKind::kLikeOutput;
+    return absl::InvalidArgumentError(absl::StrCat(
+        what, of_classes ? " needs a class number for each row of scores" : " needs labels",
+        " in the shape of the model's output, which is ", output.ToString(),
+        " per example, but labels are ", type,
+        "; end the model with Dense, put Flatten before it, or give such labels"));
+  }
+  if (kind == LabelKind::kLikeOutput) {
+    return absl::InvalidArgumentError(absl::StrCat(what, " needs labels [N,", output.dim(0),
+                                                   "], but they are ", type,
+                                                   DenseRemedy(loss, output)));
+  }
+  if (kind == LabelKind::kSequences) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(what,
+                     " needs labels [N,labels] and an output [steps,classes] per example, "
+                     "but labels are ",
+                     type, " and the output is ", output.ToString()));
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      what, " needs one integer label per example, but labels are ", type,
+      "; use 'categorical_crossentropy' if they are one-hot, and leave CategoryEncoding out of "
+      "data.pipeline if they are integers in the file"));
 }
 
 }  // namespace
 
 absl::Status CheckMetrics(const CompileSpec& compile) {
-  // A loss on class numbers excludes categorical accuracy; a loss on one-hot rows, the sparse kind.
-  const MetricKind wrong = IsSparse(compile.loss) ? MetricKind::kCategoricalAccuracy
-                                                  : MetricKind::kSparseCategoricalAccuracy;
-  for (const MetricSpec& metric : compile.metrics) {
-    if (metric.kind != wrong) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        "compile.metrics: '", metric.name, "' does not fit the labels of '",
-        LossName(compile.loss.kind), "'; use 'accuracy', which is resolved by the loss"));
+  for (const OutputSpec& output : compile.outputs) {
+    const LabelKind labels = RowOf(output.loss).labels;
+    for (const MetricSpec& metric : output.metrics) {
+      const LabelKind wanted = RowOf(metric).labels;
+      // Labels that are class numbers are no scores, and scores are no class numbers.
+      const bool differs = (labels == LabelKind::kClasses && wanted == LabelKind::kLikeOutput) ||
+                           (labels == LabelKind::kLikeOutput && wanted == LabelKind::kClasses);
+      if (!differs) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat("compile.metrics: '", metric.name, "' does not fit the labels of '",
+                       NameOf(output.loss), "'; use 'accuracy', which is resolved by the loss, or ",
+                       "a metric that takes such labels"));
+    }
   }
   return absl::OkStatus();
 }
 
+NodeValue ValueOf(const std::string& name, const proto::ComponentSpec& component) {
+  return {name,
+          {component.dims().begin(), component.dims().end()},
+          static_cast<DType>(component.dtype())};
+}
+
+std::vector<MetricSpec> ResolvedMetrics(const OutputSpec& spec, const NodeValue& labels,
+                                        const Shape& output) {
+  std::vector<MetricSpec> resolved;
+  for (const MetricSpec& metric : spec.metrics) {
+    resolved.push_back(ResolveMetric(metric, labels, OutputValue("", output)));
+  }
+  return resolved;
+}
+
+std::vector<int64_t> StateSizes(const std::vector<MetricSpec>& metrics, const Shape& output) {
+  std::vector<int64_t> sizes;
+  for (const MetricSpec& metric : metrics) {
+    sizes.push_back(MetricStateSize(metric, OutputValue("", output)));
+  }
+  return sizes;
+}
+
 absl::Status CheckLabels(const CompileSpec& compile, const Shape& output,
                          const proto::ComponentSpec& y) {
-  ASSIGN_OR_RETURN(const DType dtype, DTypeFromNumber(y.dtype()));
-  const std::string loss(LossName(compile.loss.kind));
-  const std::string type = absl::StrCat(DTypeName(dtype), "[", absl::StrJoin(y.dims(), ","), "]");
-  if (output.rank() != 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("compile.loss '", loss, "' needs one score per class, but the model gives ",
-                     output.ToString(), " per example; end it with Dense, or put Flatten before"));
+  const OutputSpec& spec = compile.outputs.front();
+  RETURN_IF_ERROR(DTypeFromNumber(y.dtype()).status());
+  const NodeValue value = OutputValue("", output);
+  NodeValue labels = ValueOf("", y);
+  const bool takes_classes = TakesClasses(spec.loss, output);
+  const LossRow& row = RowOf(spec.loss);
+  RETURN_IF_ERROR(
+      CheckAxes(spec.loss.config, value, absl::StrCat("compile.loss '", NameOf(spec.loss), "'")));
+  const NodeValue shown = OutputForLabels(row.labels, spec.loss.config, value);
+  if (!CheckLabelShape(row.labels, labels, shown, "").ok() || (takes_classes && !HasLabels(y))) {
+    return RefuseLabels(spec.loss, output, y);
   }
-  // Metrics read the same labels as the loss, so the check of the loss's labels covers metrics too.
-  if (IsSparse(compile.loss) && !HasLabels(y)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "compile.loss '", loss, "' needs one integer label per example, but labels are ", type,
-        "; use 'categorical_crossentropy' if they are one-hot, and leave CategoryEncoding out of "
-        "data.pipeline if they are integers in the file"));
+  RETURN_IF_ERROR(CheckMetrics(compile));
+  if (takes_classes) labels = ValueOf("", ClassLabels(y));
+  for (const MetricSpec& metric : ResolvedMetrics(spec, labels, output)) {
+    RETURN_IF_ERROR(CheckMetricShape(metric, labels, value));
   }
-  if (!IsSparse(compile.loss) && (y.dims_size() != 2 || y.dims(1) != output.dim(0))) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "compile.loss '", loss, "' needs labels [N,", output.dim(0), "], but they are ", type,
-        "; put CategoryEncoding with num_tokens ", output.dim(0),
-        " into data.pipeline, change the last layer's units, or use "
-        "'sparse_categorical_crossentropy'"));
-  }
-  return CheckMetrics(compile);
+  return absl::OkStatus();
 }
 
-bool TakesClasses(const LossSpec& loss) { return IsSparse(loss); }
-
-std::string AddLoss(const LossSpec& loss, const ModelOutput& output, const std::string& y,
-                    DType y_dtype, int64_t classes, GraphBuilder& graph) {
-  graph.SetNamePrefix("loss/");
-  // The loss is more exact if it is computed from the input of a final softmax or sigmoid.
-  const bool from_logits = loss.from_logits || !output.logits.empty();
-  const std::string prediction = output.logits.empty() ? output.value : output.logits;
-  const onnx::AttributeProto logits_attribute = IntAttribute("from_logits", from_logits ? 1 : 0);
-  if (IsSparse(loss)) {
-    // The operator SparseCategoricalCrossentropy does not take int8 labels.
-    const std::string labels = y_dtype == DType::kInt8 ? CastTo(DType::kInt64, y, graph) : y;
-    return graph.Op("SparseCategoricalCrossentropy", {labels, prediction}, {logits_attribute},
-                    kCohortDomain);
-  }
-  std::string labels = y_dtype == DType::kFloat32 ? y : CastTo(DType::kFloat32, y, graph);
-  if (loss.label_smoothing > 0) labels = Smooth(loss, labels, classes, graph);
-  return graph.Op("CategoricalCrossentropy", {labels, prediction},
-                  {IntAttribute("axis", -1), logits_attribute}, kCohortDomain);
+bool TakesClasses(const LossSpec& loss, const Shape& output) {
+  const LossRow& row = RowOf(loss);
+  if (row.labels != LabelKind::kClasses || output.rank() != 1) return false;
+  // A class that is ignored need not be one of the output's.
+  const bool ignores = std::any_of(row.keys.begin(), row.keys.end(), [&](const ConfigKey& key) {
+    return key.name == "ignore_class" && !loss.config.IsNull(key.name);
+  });
+  return !ignores;
 }
 
-std::vector<std::string> AddCounts(const CompileSpec& compile, const ModelOutput& output,
-                                   const std::string& y, DType y_dtype, GraphBuilder& graph) {
-  graph.SetNamePrefix("metrics/");
-  // Softmax and sigmoid keep the order of the scores, so the best class is the same in the logits.
-  const std::string predicted = ArgMax(output.logits.empty() ? output.value : output.logits, graph);
-  // Counts the examples: each predicted class equals itself. ONNX's operators have no cheaper way
-  // to count a symbolic batch.
-  std::vector<std::string> sums = {CountEqual(predicted, predicted, graph)};
-  if (compile.metrics.empty()) return sums;
-  std::string labels = y;
-  if (!IsSparse(compile.loss)) {
-    // The class of a one-hot row is the position of its largest element.
-    labels = ArgMax(y, graph);
-  } else if (y_dtype != DType::kInt64) {
-    labels = CastTo(DType::kInt64, y, graph);
+proto::ComponentSpec ReadableLabels(const LossSpec& loss, const Shape& output) {
+  std::vector<int64_t> dims(output.dims().begin(), output.dims().end());
+  const LabelKind kind = RowOf(loss).labels;
+  proto::ComponentSpec labels;
+  const bool like_output = kind == LabelKind::kLikeOutput || kind == LabelKind::kAny;
+  labels.set_dtype(static_cast<int32_t>(like_output ? DType::kFloat32 : DType::kUint8));
+  labels.add_dims(-1);
+  if (kind == LabelKind::kClasses && !dims.empty()) dims.pop_back();
+  if (kind == LabelKind::kClassRows) dims.clear();
+  if (kind == LabelKind::kSequences) dims = {1};
+  for (const int64_t dim : dims) labels.add_dims(dim);
+  return labels;
+}
+
+NodeValue AddClassWeights(const LossSpec& loss, const NodeValue& labels,
+                          const std::map<int64_t, double>& weights, FormulaNodes& nodes) {
+  // Labels of several scores belong to the class of the largest one.
+  std::string classes = labels.name;
+  std::vector<int64_t> dims = labels.dims;
+  const bool of_classes = RowOf(loss).labels != LabelKind::kLikeOutput;
+  if (labels.rank() > 1 && (dims.back() == 1 || !of_classes)) {
+    classes = dims.back() == 1 ? nodes.Squeeze(classes, -1) : nodes.LargestIndex(classes, -1);
+    dims.pop_back();
   }
-  // Every known metric counts the examples whose class is right.
-  for (size_t i = 0; i < compile.metrics.size(); ++i) {
-    sums.push_back(CountEqual(predicted, labels, graph));
+  if (labels.dtype == DType::kFloat32 || labels.dtype == DType::kFloat64) {
+    if (dims.size() == labels.dims.size() || labels.dims.back() == 1) {
+      classes = nodes.Op("Round", {classes});
+    }
   }
-  return sums;
+  classes = nodes.Cast(classes, DType::kInt64);
+  const int64_t count = weights.rbegin()->first + 1;
+  std::vector<double> table(static_cast<size_t>(count), 1.0);
+  for (const auto& [id, weight] : weights) table[static_cast<size_t>(id)] = weight;
+  const std::string inside = nodes.And(nodes.Op("GreaterOrEqual", {classes, nodes.Int(0)}),
+                                       nodes.Op("Less", {classes, nodes.Int(count)}));
+  const std::string known = nodes.Where(inside, classes, nodes.Int(0));
+  const std::string weight =
+      nodes.Op("Gather", {nodes.Numbers(table), known}, {IntAttribute("axis", 0)});
+  return {nodes.Where(inside, weight, nodes.Number(1)), dims};
+}
+
+absl::StatusOr<StepLoss> AddStepLoss(const OutputSpec& spec, const std::vector<MetricSpec>& metrics,
+                                     const LossOutput& output, const NodeValue& labels,
+                                     const ExampleWeights& weights, FormulaNodes& nodes) {
+  nodes.graph().SetNamePrefix("loss/");
+  StepLoss step;
+  LossInputs in;
+  in.y_true = labels;
+  in.y_pred = OutputValue(output.value, output.shape);
+  if (!output.logits.empty()) in.logits = OutputValue(output.logits, output.shape);
+  const std::string examples = nodes.ToFloat(nodes.RowsOf(labels.name));
+  LossInputs fitted = in;
+  const LabelKind kind = RowOf(spec.loss).labels;
+  const std::string what = absl::StrCat("compile.loss '", NameOf(spec.loss), "'");
+  ASSIGN_OR_RETURN(
+      fitted.y_true,
+      FitLabels(kind, labels, OutputForLabels(kind, spec.loss.config, in.y_pred), what, nodes));
+  BatchLoss loss = AddBatchLoss(spec.loss.reduction, AddExampleLosses(spec.loss, fitted, nodes),
+                                weights, examples, nodes);
+  if (spec.loss_weight != 1) {
+    loss = {nodes.Mul(loss.mean, spec.loss_weight), nodes.Mul(loss.sum, spec.loss_weight)};
+  }
+  step.mean = loss.mean;
+  step.fetches = {loss.sum, examples};
+  nodes.graph().SetNamePrefix("metrics/");
+  for (const MetricSpec& metric : metrics) {
+    ASSIGN_OR_RETURN(step.fetches.emplace_back(), AddMetricState(metric, in, weights, nodes));
+  }
+  return step;
 }
 
 }  // namespace cohort

@@ -1,16 +1,18 @@
 #pragma once
 
-// Adds a loss and metrics to a graph, with Keras's meaning. If the model ends in softmax or
-// sigmoid, the loss is computed from the input of that softmax or sigmoid, as in Keras. Other
-// probabilities are normalised and clipped, as in Keras.
+// Adds the loss and the metrics of an output to a step's graph, with Keras's meaning. If the model
+// ends in softmax or sigmoid, a crossentropy is computed from the input of that softmax or sigmoid,
+// as in Keras. The formulas are in the tables of coordinator/losses and coordinator/metrics.
 
+#include <cstdint>
+#include <map>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/types/span.h"
 #include "common/program/graph_builder.h"
 #include "coordinator/job/compile_spec.h"
-#include "coordinator/model/layer_nodes.h"
+#include "coordinator/losses/loss_reduction.h"
 #include "proto/plan.pb.h"
 
 namespace cohort {
@@ -24,18 +26,46 @@ absl::Status CheckMetrics(const CompileSpec& compile);
 absl::Status CheckLabels(const CompileSpec& compile, const Shape& output,
                          const proto::ComponentSpec& y);
 
-// Returns whether the loss takes labels that are class numbers (proto::ClassLabels), not one-hot
-// rows.
-bool TakesClasses(const LossSpec& loss);
+// Returns whether the data sets have to turn the labels into class numbers (proto::ClassLabels),
+// which checks them before a step runs.
+bool TakesClasses(const LossSpec& loss, const Shape& output);
 
-// Adds the per-example loss [N] and returns its name. `y` is the name of the labels in the graph,
-// and `y_dtype` their type.
-std::string AddLoss(const LossSpec& loss, const ModelOutput& output, const std::string& y,
-                    DType y_dtype, int64_t classes, GraphBuilder& graph);
+// Returns the type of one example's labels that the loss can read, of those that it can read.
+proto::ComponentSpec ReadableLabels(const LossSpec& loss, const Shape& output);
 
-// Adds float32 scalars and returns their names: the number of examples, then each metric's sum over
-// the batch.
-std::vector<std::string> AddCounts(const CompileSpec& compile, const ModelOutput& output,
-                                   const std::string& y, DType y_dtype, GraphBuilder& graph);
+// Returns a component of a batch as a value of a graph.
+NodeValue ValueOf(const std::string& name, const proto::ComponentSpec& component);
+
+// Adds the weight of each example by the class of its label, a float32 in the shape of the classes.
+// A class without an entry has the weight 1.
+NodeValue AddClassWeights(const LossSpec& loss, const NodeValue& labels,
+                          const std::map<int64_t, double>& weights, FormulaNodes& nodes);
+
+// What a step computes of one output beside gradients.
+struct StepLoss {
+  std::string mean;  // float32 scalar from which gradients are taken
+  // What the step fetches: two float32 scalars, the loss times the number of examples and that
+  // number, and then the state of each metric, a list of float64.
+  std::vector<std::string> fetches;
+};
+
+// The output of a model that a loss compares with labels, in Keras's order.
+struct LossOutput {
+  std::string value;
+  std::string logits;  // the input of the final softmax or sigmoid; empty if there is none
+  const Shape& shape;  // shape of one example
+};
+
+// Adds loss and metrics. `metrics` are resolved (ResolveMetric). Errors: INVALID_ARGUMENT naming a
+// metric that cannot read the labels.
+absl::StatusOr<StepLoss> AddStepLoss(const OutputSpec& spec, const std::vector<MetricSpec>& metrics,
+                                     const LossOutput& output, const NodeValue& labels,
+                                     const ExampleWeights& weights, FormulaNodes& nodes);
+
+// Returns the metrics that the spec's stand for beside these labels.
+std::vector<MetricSpec> ResolvedMetrics(const OutputSpec& spec, const NodeValue& labels,
+                                        const Shape& output);
+// Returns the number of elements of each metric's state.
+std::vector<int64_t> StateSizes(const std::vector<MetricSpec>& metrics, const Shape& output);
 
 }  // namespace cohort

@@ -313,6 +313,21 @@ void Model::AddLabels(const proto::ComponentSpec& labels, GraphBuilder& graph,
   binding->set_batch_component(labels_);
 }
 
+NodeValue Model::AddSampleWeight(const proto::ComponentSpec& weights, uint32_t component,
+                                 GraphBuilder& graph, proto::Program& program) const {
+  std::string name = "sample_weight";
+  // An input of the model may have this name.
+  for (const Column& column : columns_) {
+    if (column.name == name) name = "sample_weight:";
+  }
+  const auto dtype = static_cast<DType>(weights.dtype());
+  graph.Input(name, dtype, SymbolicDims(weights));
+  proto::InputBinding* const binding = program.add_inputs();
+  binding->set_input(name);
+  binding->set_batch_component(component);
+  return {name, {weights.dims().begin(), weights.dims().end()}, dtype};
+}
+
 void Model::AddVariables(ModelMode mode, GraphBuilder& graph, proto::Program& program) const {
   for (const VariableSpec& variable : variables_) {
     std::vector<int64_t> dims(variable.shape.dims().begin(), variable.shape.dims().end());

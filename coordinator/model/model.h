@@ -20,6 +20,7 @@
 #include "absl/status/statusor.h"
 #include "common/program/graph_builder.h"
 #include "coordinator/job/layer_spec.h"
+#include "coordinator/losses/loss_table.h"
 #include "coordinator/model/layer_nodes.h"
 #include "coordinator/model/variable_spec.h"
 #include "proto/plan.pb.h"
@@ -49,6 +50,10 @@ class Model {
   // Adds the labels as a graph input and binds them; `labels` is their type in the data sets.
   void AddLabels(const proto::ComponentSpec& labels, GraphBuilder& graph,
                  proto::Program& program) const;
+  // Adds the weights of the examples, which are the component `component` of type `weights` of a
+  // batch, as a graph input and binds it.
+  NodeValue AddSampleWeight(const proto::ComponentSpec& weights, uint32_t component,
+                            GraphBuilder& graph, proto::Program& program) const;
   // Adds the variables as graph inputs under their own names, in creation order, and binds them.
   void AddVariables(ModelMode mode, GraphBuilder& graph, proto::Program& program) const;
 

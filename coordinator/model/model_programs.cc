@@ -1,6 +1,8 @@
 #include "coordinator/model/model_programs.h"
 
 #include <algorithm>
+#include <map>
+#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
@@ -13,6 +15,7 @@
 #include "common/program/graph_builder.h"
 #include "common/program/program.h"
 #include "coordinator/job/compile_spec.h"
+#include "coordinator/job/data_spec.h"
 #include "coordinator/model/loss.h"
 #include "coordinator/model/model.h"
 #include "coordinator/model/optimizer.h"
@@ -92,7 +95,51 @@ struct Parts {
   const JobSpec& job;
   const Model& model;
   const proto::ComponentSpec& labels;
+  const std::optional<proto::ComponentSpec>& sample_weight;
+  const std::vector<MetricSpec>& metrics;
 };
+
+// Adds the weights of the examples: those of the data, and in training those of the classes.
+ExampleWeights AddWeights(const Parts& parts, ModelMode mode, const NodeValue& labels,
+                          FormulaNodes& nodes, proto::Program& program) {
+  nodes.graph().SetNamePrefix("weights/");
+  ExampleWeights weights;
+  NodeValue& weight = weights.sample_weight;
+  if (parts.sample_weight.has_value()) {
+    weight = parts.model.AddSampleWeight(*parts.sample_weight, *parts.job.data.sample_weight,
+                                         nodes.graph(), program);
+    weight.name = nodes.ToFloat(weight.name);
+    weight.dtype = DType::kFloat32;
+  }
+  const std::map<int64_t, double>& by_class = parts.job.fit.class_weight;
+  if (by_class.empty() || mode != ModelMode::kTraining) return weights;
+  const NodeValue of_class =
+      AddClassWeights(parts.job.compile.outputs.front().loss, labels, by_class, nodes);
+  if (weight.has_value()) {
+    weight = {nodes.Mul(AlignWeight(weight, of_class, nodes).name, of_class.name), of_class.dims};
+  } else {
+    weight = of_class;
+  }
+  return weights;
+}
+
+// Returns the component that has the sample weights, if the job names one. Errors: INVALID_ARGUMENT
+// if it cannot be one.
+absl::StatusOr<std::optional<proto::ComponentSpec>> FindSampleWeight(
+    const JobSpec& job, const proto::ElementSpec& batch) {
+  const std::optional<uint32_t>& component = job.data.sample_weight;
+  if (!component.has_value()) return std::optional<proto::ComponentSpec>();
+  if (*component >= static_cast<uint32_t>(batch.components_size())) {
+    return absl::InvalidArgumentError(absl::StrCat("data.sample_weight is component ", *component,
+                                                   ", but the data has ", batch.components_size(),
+                                                   " components; give a number below that"));
+  }
+  const proto::ComponentSpec& found = batch.components(static_cast<int>(*component));
+  if (HasLabels(found)) return std::optional<proto::ComponentSpec>(found);
+  return absl::InvalidArgumentError(absl::StrCat(
+      "data.sample_weight is component ", *component,
+      ", which does not have one number for each example; name a component [N] or [N,1]"));
+}
 
 // Binds a fetched output. `of_replicas` says how the values of several replicas become one value.
 void BindFetch(const std::string& output, proto::FetchOfReplicas of_replicas,
@@ -160,22 +207,21 @@ absl::StatusOr<StepGraph> BuildStep(const Parts& parts, ModelMode mode, const ch
   StepGraph step;
   GraphBuilder graph(name);
   step.program.set_name(name);
-  const std::string& y = parts.model.labels_name();
-  const auto y_dtype = static_cast<DType>(parts.labels.dtype());
   parts.model.AddColumns(mode, graph, step.program);
   parts.model.AddLabels(parts.labels, graph, step.program);
   parts.model.AddVariables(mode, graph, step.program);
   const ModelOutput output = parts.model.AddLayers(mode, graph, step.state);
-  const std::string losses =
-      AddLoss(parts.job.compile.loss, output, y, y_dtype, parts.model.output_shape().dim(0), graph);
-  step.fetches = {graph.Op("ReduceSum", {losses}, {IntAttribute("keepdims", 0)})};
+  const OutputSpec& spec = parts.job.compile.outputs.front();
+  const NodeValue labels = ValueOf(parts.model.labels_name(), parts.labels);
+  FormulaNodes nodes(graph);
+  const ExampleWeights weights = AddWeights(parts, mode, labels, nodes, step.program);
+  ASSIGN_OR_RETURN(
+      StepLoss loss,
+      AddStepLoss(spec, parts.metrics, {output.value, output.logits, parts.model.output_shape()},
+                  labels, weights, nodes));
+  step.fetches = std::move(loss.fetches);
   // Gradients are taken from the mean loss; the sum is fetched for the losses shown per epoch.
-  if (mode == ModelMode::kTraining) {
-    step.mean_loss = graph.Op("ReduceMean", {losses}, {IntAttribute("keepdims", 0)});
-  }
-  for (std::string& sum : AddCounts(parts.job.compile, output, y, y_dtype, graph)) {
-    step.fetches.push_back(std::move(sum));
-  }
+  if (mode == ModelMode::kTraining) step.mean_loss = loss.mean;
   for (const std::string& fetch : step.fetches) graph.Output(fetch);
   for (const auto& [variable, value] : step.state) graph.Output(value);
   // The mean loss is an output until unread nodes are removed, so that its own nodes stay.
@@ -256,16 +302,21 @@ absl::StatusOr<ModelPrograms> BuildPrograms(const JobSpec& job, const proto::Ele
   RETURN_IF_ERROR(SetUpdates(job.compile.optimizer, programs.variables));
   const proto::ComponentSpec& labels = batch.components(static_cast<int>(model.labels()));
   RETURN_IF_ERROR(CheckLabels(job.compile, model.output_shape(), labels));
+  ASSIGN_OR_RETURN(const std::optional<proto::ComponentSpec> sample_weight,
+                   FindSampleWeight(job, batch));
   proto::ComponentSpec given = labels;
   // Data sets turn the labels into class numbers, so the programs read labels of the resulting
   // type.
-  if (TakesClasses(job.compile.loss)) {
+  if (TakesClasses(job.compile.outputs.front().loss, model.output_shape())) {
     programs.labels.emplace();
     programs.labels->mutable_class_labels()->set_component(model.labels());
     programs.labels->mutable_class_labels()->set_classes(model.output_shape().dim(0));
     given = ClassLabels(labels);
   }
-  const Parts parts{job, model, given};
+  programs.metrics =
+      ResolvedMetrics(job.compile.outputs.front(), ValueOf("", given), model.output_shape());
+  programs.metric_sizes = StateSizes(programs.metrics, model.output_shape());
+  const Parts parts{job, model, given, sample_weight, programs.metrics};
   ASSIGN_OR_RETURN(programs.train_step, BuildTrainStep(parts, /*replicated=*/false));
   programs.exchanges = HasExchange(programs.train_step);
   // Without clipping, train_step serves any number of replicas.
@@ -275,7 +326,7 @@ absl::StatusOr<ModelPrograms> BuildPrograms(const JobSpec& job, const proto::Ele
   ASSIGN_OR_RETURN(programs.eval_step, BuildEvalStep(parts));
   ASSIGN_OR_RETURN(programs.predict, BuildPredict(parts));
   programs.fetch_names = {"loss_sum", "count"};
-  for (const MetricSpec& metric : job.compile.metrics) programs.fetch_names.push_back(metric.name);
+  for (const MetricSpec& metric : programs.metrics) programs.fetch_names.push_back(metric.name);
   programs.update_rule = MakeUpdateRule(job.compile.optimizer);
   return programs;
 }

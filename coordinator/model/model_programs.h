@@ -5,14 +5,17 @@
 // embedding's ids are bound to rows of its table), the labels ("y") if the program uses them, and
 // the variables, bound by name. The outputs are, in this order:
 //
-//   train_step  loss_sum, count, one sum per metric (fetched), then the new value of each variable
-//               that the step changes without training it (assigned, by name), then one gradient
-//               per variable that the step trains (pushed)
-//   eval_step   loss_sum, count, one sum per metric (fetched); no dropout
+//   train_step  loss_sum, count, one state per metric (fetched), then the new value of each
+//               variable that the step changes without training it (assigned, by name), then one
+//               gradient per variable that the step trains (pushed)
+//   eval_step   loss_sum, count, one state per metric (fetched); no dropout
 //   predict     the model's output (fetched); no labels, tables whole
-// loss_sum is the float32 sum of the losses of the examples. count and the metric sums are float32
-// too (the number of examples, the number of correct examples), so that the figure of an epoch is
-// sum / count over all its batches. The pushed gradient is that of the MEAN loss over the batch.
+// loss_sum is the batch's loss times its number of examples, and count that number, both float32,
+// so that the loss of an epoch is sum / count over all its batches. A metric's state is a list of
+// float64 (coordinator/metrics/metric_table.h): the states of all batches add up. The pushed
+// gradient is that of the batch's loss, which is the MEAN over its examples unless the loss's
+// reduction says otherwise. Behind the variables come the weights of the examples, if the job has
+// them.
 
 #include <optional>
 #include <string>
@@ -34,6 +37,9 @@ struct ModelPrograms {
   proto::Program eval_step;
   proto::Program predict;
   std::vector<VariableSpec> variables;  // in creation order, which is the order of placement
+  // The metrics, resolved by the shapes, in the order of their states among the fetches.
+  std::vector<MetricSpec> metrics;
+  std::vector<int64_t> metric_sizes;  // the number of elements of each metric's state
   // The names of the values that train_step and eval_step fetch: "loss_sum", "count", "accuracy".
   std::vector<std::string> fetch_names;
   // The update rule of every trainable variable, without the sparse mode, which each variable has

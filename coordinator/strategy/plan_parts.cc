@@ -136,10 +136,11 @@ absl::Status CheckExchanges(const ModelPrograms& model, const std::string& type,
   if (!model.exchanges || replicas == 1) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       "the model normalizes by the batches of all replicas of a step (BatchNormalization with "
-      "synchronized true), but the ",
+      "synchronized true), or its loss is divided by a number of all of them (a reduction other "
+      "than sum_over_batch_size, ignore_class, Circle), but the ",
       replicas, " replicas of a step of strategy '", type,
-      "' do not meet while they compute; set synchronized to false, or strategy.type to mirrored, "
-      "whose replicas do"));
+      "' do not meet while they compute; set synchronized to false or take another reduction, or "
+      "set strategy.type to mirrored, whose replicas do"));
 }
 
 }  // namespace cohort

@@ -9,14 +9,18 @@ namespace cohort {
 
 namespace {
 
-// Returns the number in a fetched scalar. Returns 0 for a tensor of another shape or type, which no
-// program of a Trainer fetches.
-double ScalarOf(const Tensor& tensor) {
-  if (tensor.num_elements() != 1) return 0;
-  if (tensor.dtype() == DType::kFloat32) return *tensor.data<float>();
-  if (tensor.dtype() == DType::kFloat64) return *tensor.data<double>();
-  if (tensor.dtype() == DType::kInt64) return static_cast<double>(*tensor.data<int64_t>());
-  return 0;
+template <typename T>
+void Append(const Tensor& tensor, std::vector<double>& to) {
+  for (const T value : tensor.span<T>()) to.push_back(static_cast<double>(value));
+}
+
+// Appends the numbers of a fetched tensor. A tensor of another type, which no program of a trainer
+// fetches, counts as zeros.
+void AppendNumbers(const Tensor& tensor, std::vector<double>& to) {
+  if (tensor.dtype() == DType::kFloat32) return Append<float>(tensor, to);
+  if (tensor.dtype() == DType::kFloat64) return Append<double>(tensor, to);
+  if (tensor.dtype() == DType::kInt64) return Append<int64_t>(tensor, to);
+  to.resize(to.size() + static_cast<size_t>(tensor.num_elements()), 0.0);
 }
 
 }  // namespace
@@ -32,7 +36,7 @@ std::vector<EpochMeter::Sums> EpochMeter::StepsOf(const absl::StatusOr<FetchedTe
     Sums& of_step = sums.emplace_back();
     of_step.steps = 1;
     for (size_t i = 0; i < fetched_by_step; ++i) {
-      of_step.values.push_back(ScalarOf((*fetches)[step * fetched_by_step + i]));
+      AppendNumbers((*fetches)[step * fetched_by_step + i], of_step.values);
     }
   }
   return sums;
@@ -66,7 +70,7 @@ EpochMeter::Reading EpochMeter::ReadingOf(const Sums& sums) {
   // If there are no examples, all sums are 0, and so are the means.
   const double divisor = std::max(reading.examples, 1.0);
   reading.loss = values[0] / divisor;
-  for (size_t i = 2; i < values.size(); ++i) reading.metrics.push_back(values[i] / divisor);
+  reading.states.assign(values.begin() + 2, values.end());
   return reading;
 }
 

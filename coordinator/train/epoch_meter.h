@@ -1,8 +1,8 @@
 #pragma once
 
-// Sums up what the steps of one pass over the data report: loss_sum, count and one sum for each
-// metric, in the order of the program's fetches (coordinator/model/model_programs.h). LossWatch
-// logs once if a loss of the training is not finite. Closures report on transport threads.
+// Sums up what the steps of one pass over the data report: loss_sum, count and the state of each
+// metric, in the order of the program's fetches (coordinator/model/model_programs.h). A watch on
+// the losses logs once that a training has gone wrong. Closures report on transport threads.
 
 #include <atomic>
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace cohort {
 // results.
 class EpochMeter {
  public:
-  // For each value that a step fetches, the sum over some steps, in the order of the fetches.
+  // Sums over some steps of each number that the steps fetch, in the order of the fetches.
   struct Sums {
     int64_t steps = 0;
     std::vector<double> values;
@@ -33,8 +33,8 @@ class EpochMeter {
   struct Reading {
     int64_t steps = 0;  // number of steps that have reported so far
     double examples = 0;
-    double loss = 0;              // the loss, as a mean over the examples
-    std::vector<double> metrics;  // each metric, as a mean over the examples
+    double loss = 0;             // mean loss over the examples
+    std::vector<double> states;  // the states of the metrics, one behind the other
   };
   static Reading ReadingOf(const Sums& sums);
   Reading Read() const { return ReadingOf(sums()); }

@@ -104,11 +104,9 @@ proto::ComponentSpec Readable(const ModelInput& input) {
   return Batched(dtype, input.layer.shape);
 }
 
-// Returns a type of labels that the loss can read: class numbers, or for each example as many
-// numbers as the model's output has.
+// Returns a type of labels that the loss can read.
 proto::ComponentSpec Labels(const JobSpec& job, const Shape& output) {
-  if (TakesClasses(job.compile.loss) || output.rank() != 1) return Classes();
-  return Batched(DType::kFloat32, output.dims());
+  return ReadableLabels(job.compile.outputs.front().loss, output);
 }
 
 // Returns whether the job file alone determines the type of the examples of `source`.

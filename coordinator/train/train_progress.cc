@@ -1,6 +1,8 @@
 #include "coordinator/train/train_progress.h"
 
 #include <algorithm>
+#include <iterator>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -67,7 +69,8 @@ absl::StatusOr<proto::TrainState> TrainProgress::Parse(const proto::CoordinatorS
       "the recovery checkpoint was made by a job with ",
       difference.empty()
           ? "another model, optimizer, learning rate, loss, metrics, data, seed, strategy, batch "
-            "size, validation split, shuffling, steps_per_epoch or steps_per_execution"
+            "size, validation split, shuffling, weights of examples or classes, steps_per_epoch or "
+            "steps_per_execution"
           : absl::StrCat("other settings: ", difference),
       "; the training cannot continue from it: set them back to go on; to start anew, ",
       StartAnew()));
@@ -179,6 +182,7 @@ TrainProgress::Begun TrainProgress::BeginPass(proto::TrainState::Pass pass, Clos
   sums_before_ = begun->sums;
   evaluated_ = begun->evaluated;
   reported_.clear();
+  settled_ = ClosureId{};
   return *std::move(begun);
 }
 
@@ -298,6 +302,38 @@ void TrainProgress::SetHomes(std::vector<uint32_t> homes) {
   homes_ = std::move(homes);
 }
 
+void TrainProgress::ReportLocked(const Cut& cut) {
+  std::set<ClosureId> not_durable;
+  for (const Cut::Covered& covered : cut.covered) {
+    not_durable.insert(covered.id);
+    // A closure has no sums if nobody holds its result or the result is not ready.
+    if (covered.id < first_ || covered.result == nullptr || !covered.result->IsReady()) continue;
+    EpochMeter::Sums& reported = reported_[covered.id] = {};
+    for (const auto& step : EpochMeter::StepsOf(covered.result->result(), covered.steps)) {
+      reported.Add(step);
+    }
+  }
+  // A closure that this cut covers without naming it is durable: no restore takes it back.
+  for (auto one = reported_.begin(); one != reported_.end();) {
+    const bool is_durable = cut.Covers(one->first) && not_durable.count(one->first) == 0;
+    if (is_durable) sums_before_.Add(one->second);
+    one = is_durable ? reported_.erase(one) : std::next(one);
+  }
+  settled_ = cut.next;
+  if (!cut.open.empty()) settled_ = std::min(settled_, cut.open.front());
+  if (!cut.covered.empty()) settled_ = std::min(settled_, cut.covered.front().id);
+}
+
+ClosureId TrainProgress::settled() const {
+  MutexLock lock(mutex_);
+  return settled_;
+}
+
+size_t TrainProgress::num_reported() const {
+  MutexLock lock(mutex_);
+  return reported_.size();
+}
+
 std::string TrainProgress::Save(const Cut& cut) {
   MutexLock lock(mutex_);
   proto::TrainState train;
@@ -327,15 +363,7 @@ std::string TrainProgress::Save(const Cut& cut) {
   train.set_first_id(first_.value);
   // Between two passes, a cut covers no closure of any pass, so nothing more is saved.
   if (first_.value == 0) return train.SerializeAsString();
-  // A closure has no sums if its result is not ready, or if nobody keeps the result.
-  const bool is_training = pass_ == proto::TrainState::TRAINING;
-  for (const Cut::Covered& covered : is_training ? cut.covered : std::vector<Cut::Covered>()) {
-    if (covered.id < first_ || covered.result == nullptr || !covered.result->IsReady()) continue;
-    EpochMeter::Sums& reported = reported_[covered.id] = {};
-    for (const auto& step : EpochMeter::StepsOf(covered.result->result(), covered.steps)) {
-      reported.Add(step);
-    }
-  }
+  if (pass_ == proto::TrainState::TRAINING) ReportLocked(cut);
   train.set_pass(pass_);
   train.set_pass_length(pass_data_.length);
   train.set_pass_content(pass_data_.content);

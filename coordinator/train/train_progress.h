@@ -154,6 +154,11 @@ class TrainProgress {
   // Returns the progress as the bytes of a TrainState, in which the closures that `cut` covers
   // count as done.
   std::string Save(const Cut& cut);
+  // Returns the id below which no later cut reads the result of a closure of this pass: those are
+  // durable, and their sums are known.
+  ClosureId settled() const;
+  // Returns the number of closures whose sums are kept one by one.
+  size_t num_reported() const;
 
  private:
   // Returns the progress in `state`, which a job with the same settings must have saved. Errors:
@@ -163,6 +168,8 @@ class TrainProgress {
   std::string StartAnew() const;
   absl::Status CheckDataLocked(const proto::TrainState& train) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Takes the sums of the closures of a training that the cut covers.
+  void ReportLocked(const Cut& cut) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndPassLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Job job_;
@@ -188,14 +195,15 @@ class TrainProgress {
   DataIdentity pass_data_ ABSL_GUARDED_BY(mutex_);
   // The id of the first closure of the pass under way; 0 if no pass is under way.
   ClosureId first_ ABSL_GUARDED_BY(mutex_);
-  // The sums that an earlier process has saved for the pass under way and, in an evaluation, those
-  // of the closures that are done.
+  // Sums that an earlier process reported for this pass, and those of its durable closures.
   EpochMeter::Sums sums_before_ ABSL_GUARDED_BY(mutex_);
   // The closures of the present evaluation that are done, in this process or an earlier one, given
   // by the numbers of their first steps.
   std::set<int64_t> evaluated_ ABSL_GUARDED_BY(mutex_);
-  // The sums of those closures of the present training pass that a cut has covered, by closure.
+  // The sums of this pass's closures that a cut has covered and that are not durable, by closure. A
+  // restore may take such a closure back. The sums of durable closures are in sums_before_.
   std::map<ClosureId, EpochMeter::Sums> reported_ ABSL_GUARDED_BY(mutex_);
+  ClosureId settled_ ABSL_GUARDED_BY(mutex_);
   std::optional<Begun> begun_ ABSL_GUARDED_BY(mutex_);
   // The id that the earlier process would have given to its next closure.
   ClosureId next_before_ ABSL_GUARDED_BY(mutex_);

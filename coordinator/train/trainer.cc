@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <limits>
 #include <map>
 #include <utility>
@@ -13,6 +14,7 @@
 #include "common/program/update_rule.h"
 #include "common/wire/error_detail.h"
 #include "coordinator/api/load_record.h"
+#include "coordinator/metrics/metric_table.h"
 #include "coordinator/model/learning_rate.h"
 #include "coordinator/model/onnx_export.h"
 #include "coordinator/model/onnx_file.h"
@@ -467,10 +469,10 @@ absl::StatusOr<EpochMeter::Sums> Trainer::RunPass(const PassOptions& options) {
       options.kind, coordinator_.NextId(), {options.data->pass.batches, options.data->content});
   meter->Add({begun.sums});
   const absl::Time start = world_.clock.Now();
-  // The results are held until the end of the pass, because a worker sends a result only if a
-  // handle to it exists.
-  std::vector<RemoteValue> results;
-  results.reserve(static_cast<size_t>(options.steps));
+  // A result travels only as long as a handle to it exists, and a cut reads the results of the
+  // steps that it covers. So a handle is held until no later cut can read its result.
+  std::deque<std::pair<ClosureId, RemoteValue>> results;
+  bool is_first = true;
   Execution next;
   for (; next.first < options.steps; next.first += next.steps) {
     next.steps = std::min(job_.compile.steps_per_execution, options.steps - next.first);
@@ -478,9 +480,8 @@ absl::StatusOr<EpochMeter::Sums> Trainer::RunPass(const PassOptions& options) {
     // Closures that an earlier process left open keep their ids. Closures that are done are skipped
     // with their ids.
     if (!begun.IsLeft(next.first)) continue;
-    // If an earlier process has saved a checkpoint of this training epoch, that checkpoint does not
-    // include this run of the step. So a new name is chosen.
-    if (options.training() && results.empty()) {
+    // A checkpoint of this epoch that an earlier process has saved lacks this run of the step.
+    if (options.training() && std::exchange(is_first, false)) {
       RETURN_IF_ERROR(PlanCheckpoint(options.first_step + UpdatesOf(options.steps)));
     }
     if (coordinator_.NextId() < id) coordinator_.SkipTo(id);
@@ -495,7 +496,12 @@ absl::StatusOr<EpochMeter::Sums> Trainer::RunPass(const PassOptions& options) {
           progress->AddEvaluated(first, made);
           meter->Add(made);
         });
-    results.push_back(std::move(result));
+    results.emplace_back(id, std::move(result));
+    const ClosureId settled = progress_->settled();
+    while (!results.empty() && results.front().first < settled &&
+           results.front().second.state().IsReady()) {
+      results.pop_front();
+    }
     // The progress bar shows the steps that have reported, not the steps that are scheduled.
     if (options.progress != nullptr) {
       const EpochMeter::Reading now = meter->Read();
@@ -592,9 +598,19 @@ absl::Status Trainer::Export() {
 std::vector<std::pair<std::string, double>> Trainer::NamedMetrics(
     const EpochMeter::Reading& reading) const {
   std::vector<std::pair<std::string, double>> named;
-  for (size_t i = 0; i < reading.metrics.size(); ++i) {
-    // The first two fetches of a program are loss_sum and count; the metrics follow.
-    named.emplace_back(model_.fetch_names[i + 2], reading.metrics[i]);
+  absl::Span<const double> states = reading.states;
+  for (size_t i = 0; i < model_.metrics.size(); ++i) {
+    const auto size = static_cast<size_t>(model_.metric_sizes[i]);
+    // Before the first step reports there are no states.
+    if (states.size() < size) return named;
+    const std::string& name = model_.metrics[i].name;
+    const std::vector<double> values = MetricValue(model_.metrics[i], states.subspan(0, size));
+    states.remove_prefix(size);
+    // A metric with a value for each class or threshold is reported as "name_0", "name_1" and so
+    // on.
+    for (size_t j = 0; j < values.size(); ++j) {
+      named.emplace_back(values.size() == 1 ? name : absl::StrCat(name, "_", j), values[j]);
+    }
   }
   return named;
 }

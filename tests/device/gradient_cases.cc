@@ -204,6 +204,10 @@ std::vector<GradientCase> LossGradientCases() {
   cases.push_back({sparse + "_sequence",
                    {{{-1, 3}, Fill::kLabel, 4}, {{-1, 3, 4}}},
                    OneNode(sparse, {logits}, kCohortDomain)});
+  // Repeated labels need a blank between them, so paths are long enough for any labels.
+  cases.push_back({"CtcLoss",
+                   {{{-1, 2}, Fill::kLabel, 4}, {{-1, 6, 4}}},
+                   OneNode("CtcLoss", {}, kCohortDomain)});
   return cases;
 }
 

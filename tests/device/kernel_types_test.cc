@@ -104,6 +104,10 @@ void AddProductsAndLosses(std::vector<Example>& examples) {
   examples.push_back({kCohort, "CategoricalCrossentropyGrad", {one, row, row}});
   examples.push_back({kCohort, "SparseCategoricalCrossentropy", {label, row}});
   examples.push_back({kCohort, "SparseCategoricalCrossentropyGrad", {one, label, row}});
+  const Input sequence = {'T', {1, 1, 2}};
+  const Input padding = {'I', {1, 1}, 0};
+  examples.push_back({kCohort, "CtcLoss", {padding, sequence}});
+  examples.push_back({kCohort, "CtcLossGrad", {one, padding, sequence}});
 }
 
 void AddReductions(std::vector<Example>& examples) {

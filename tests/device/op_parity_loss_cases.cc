@@ -46,6 +46,14 @@ std::vector<OpCase> LossOpCases() {
           {kCohort, "SparseCategoricalCrossentropyGrad", {{{rows}}, sparse, prediction}, flag});
     }
   }
+  for (const auto& [labels, logits] : std::vector<std::pair<Shape, Shape>>{{{3, 2}, {3, 7, 10}},
+                                                                           {{1, 0}, {1, 4, 10}},
+                                                                           {{2, 3}, {2, 1, 10}},
+                                                                           {{0, 2}, {0, 3, 10}}}) {
+    const OpInput classes = {labels, OpFill::kLabel};
+    cases.push_back({kCohort, "CtcLoss", {classes, {logits}}});
+    cases.push_back({kCohort, "CtcLossGrad", {{{logits.dim(0)}}, classes, {logits}}});
+  }
   return cases;
 }
 

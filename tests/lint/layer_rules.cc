@@ -75,7 +75,10 @@ Plans PlanOfServersAndWorkers() {
 
 Plans PlanOfCoordinator() {
   return {
-      {"coordinator/job", {"common/cluster", "common/program"}},
+      {"coordinator/json", {"common/cluster"}},
+      {"coordinator/losses", {"coordinator/json", "common/program"}},
+      {"coordinator/metrics", {"coordinator/losses"}},
+      {"coordinator/job", {"coordinator/metrics"}},
       {"coordinator/model", {"coordinator/job"}},
       {"coordinator/strategy", {"coordinator/model", "common/wire"}},
       {"coordinator/cluster", {"common/task"}},

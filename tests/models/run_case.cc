@@ -41,6 +41,16 @@ absl::StatusOr<JobSpec> ParseCaseJob(const json& model, json compile) {
   return ParseJob(job.dump(), "case", {});
 }
 
+absl::StatusOr<JobSpec> ParseCompileCase(const ModelCase& one, const json& compile) {
+  json model = DenseModel("", nullptr);
+  if (absl::StartsWith(one.version, "k2")) {
+    model["keras_version"] = "2.15.0";
+  } else {
+    model["module"] = "keras";
+  }
+  return ParseCaseJob(model, compile);
+}
+
 json ClassFormOf(const ModelCase& one) {
   json form = {{"class_name", one.class_name}, {"config", one.json["config"]}};
   form["module"] = absl::StartsWith(one.version, "k2") ? "keras." + one.kind + "s" : "keras";
@@ -61,14 +71,8 @@ absl::StatusOr<std::vector<Tensor>> RunCaseGraph(const onnx::ModelProto& model,
 
 Verdict ReadOnlyCase(const ModelCase& one) {
   const json form = ClassFormOf(one);
-  json compile = {{"optimizer", "sgd"}};
-  json model = DenseModel("", nullptr);
-  if (one.kind == "loss") compile["loss"] = form;
-  if (one.kind == "metric") compile["metrics"] = json::array({form});
-  if (one.kind == "regularizer" || one.kind == "constraint") {
-    model = DenseModel("kernel_" + one.kind, form);
-  }
-  const absl::StatusOr<JobSpec> job = ParseCaseJob(model, compile);
+  const absl::StatusOr<JobSpec> job =
+      ParseCaseJob(DenseModel("kernel_" + one.kind, form), {{"optimizer", "sgd"}});
   if (!job.ok()) return Verdict::Refused(job.status());
   return Verdict::Failed("no runner computes a " + one.kind + " yet");
 }
@@ -77,6 +81,8 @@ Verdict RunModelCase(const ModelCase& one, CaseKernels kernels) {
   if (one.kind == "layer" || one.kind == "activation") return RunLayerCase(one, kernels);
   if (one.kind == "optimizer") return RunOptimizerCase(one, kernels);
   if (one.kind == "initializer") return RunInitializerCase(one);
+  if (one.kind == "loss") return RunLossCase(one, kernels);
+  if (one.kind == "metric") return RunMetricCase(one, kernels);
   return ReadOnlyCase(one);
 }
 

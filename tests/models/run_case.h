@@ -40,11 +40,16 @@ Verdict RunModelCase(const ModelCase& one, CaseKernels kernels);
 Verdict RunLayerCase(const ModelCase& one, CaseKernels kernels);
 Verdict RunOptimizerCase(const ModelCase& one, CaseKernels kernels);
 Verdict RunInitializerCase(const ModelCase& one);
-// Reads a loss, metric, regularizer or constraint only; nothing computes with it yet.
+Verdict RunLossCase(const ModelCase& one, CaseKernels kernels);
+Verdict RunMetricCase(const ModelCase& one, CaseKernels kernels);
+// Reads a regularizer or constraint only; nothing computes with it yet.
 Verdict ReadOnlyCase(const ModelCase& one);
 
 // Parses a job with this model and these arguments of compile(); `compile` needs no loss.
 absl::StatusOr<JobSpec> ParseCaseJob(const nlohmann::json& model, nlohmann::json compile);
+
+// Parses a job with these arguments of compile() and a model that the case's Keras wrote.
+absl::StatusOr<JobSpec> ParseCompileCase(const ModelCase& one, const nlohmann::json& compile);
 
 // Returns the serialised form of the case's object.
 nlohmann::json ClassFormOf(const ModelCase& one);

@@ -84,6 +84,35 @@ OpSchema SoftmaxCrossEntropyGradSchema() {
   return schema;
 }
 
+// Infers the shape of the loss of sequences: one number for each row of the logits [N,T,C].
+void CtcInference(InferenceContext& ctx) {
+  onnx::propagateElemTypeFromInputToOutput(ctx, 1, 0);
+  if (!onnx::hasNInputShapes(ctx, 2)) return;
+  const auto& labels = onnx::getInputShape(ctx, 0);
+  const auto& logits = onnx::getInputShape(ctx, 1);
+  if (labels.dim_size() != 2 || logits.dim_size() != 3) {
+    fail_shape_inference("labels have rank ", labels.dim_size(), " and logits rank ",
+                         logits.dim_size(), ": they are [N,L] and [N,T,C]");
+  }
+  auto* shape = ctx.getOutputType(0)->mutable_tensor_type()->mutable_shape();
+  *shape->add_dim() = logits.dim(0);
+}
+
+OpSchema CtcSchema(bool grad) {
+  OpSchema schema = NewCohortSchema(grad ? "CtcLossGrad" : "CtcLoss");
+  const int first = grad ? 1 : 0;
+  if (grad) schema.Input(0, "dloss", "", "T");
+  schema.Input(first, "labels", "", "I").Input(first + 1, "logits", "", "T");
+  schema.Output(0, grad ? "dlogits" : "loss", "", "T");
+  schema.TypeConstraint("I", {"tensor(int32)", "tensor(int64)"}, "class numbers");
+  if (grad) {
+    schema.TypeAndShapeInferenceFunction(LikeInput<2, 2>);
+  } else {
+    schema.TypeAndShapeInferenceFunction(CtcInference);
+  }
+  return schema;
+}
+
 // Returns the schema of a crossentropy operator, or of the operator's gradient if `grad` is true.
 // The crossentropy is categorical if `labels` is "T", and sparse if `labels` is "L".
 OpSchema CrossentropySchema(const char* name, const char* labels, bool grad) {
@@ -115,6 +144,8 @@ OpSchema CrossentropySchema(const char* name, const char* labels, bool grad) {
 void AddLossSchemas(OperatorSchemas& schemas) {
   schemas.push_back(DropoutGradSchema());
   schemas.push_back(SoftmaxCrossEntropyGradSchema());
+  schemas.push_back(CtcSchema(false));
+  schemas.push_back(CtcSchema(true));
   schemas.push_back(CrossentropySchema("CategoricalCrossentropy", "T", false));
   schemas.push_back(CrossentropySchema("CategoricalCrossentropyGrad", "T", true));
   schemas.push_back(CrossentropySchema("SparseCategoricalCrossentropy", "L", false));

@@ -76,10 +76,11 @@ TEST(JobSpec, ShippedMnistJobIsTheRExample) {
                                    Pair("centered", 0), Pair("epsilon_outside_root", 0),
                                    Pair("weight_decay", 0), Pair("use_ema", 0),
                                    Pair("ema_momentum", 0.99), Pair("ema_overwrite_frequency", 0)));
-  EXPECT_EQ(job.compile.loss.kind, LossKind::kCategoricalCrossentropy);
-  EXPECT_FALSE(job.compile.loss.from_logits);
-  ASSERT_EQ(job.compile.metrics.size(), 1u);
-  EXPECT_EQ(job.compile.metrics[0].kind, MetricKind::kAccuracy);
+  const OutputSpec& output = job.compile.outputs.at(0);
+  EXPECT_EQ(output.loss.class_name, "CategoricalCrossentropy");
+  EXPECT_FALSE(output.loss.config.Flag("from_logits"));
+  ASSERT_EQ(output.metrics.size(), 1u);
+  EXPECT_EQ(output.metrics[0].class_name, "accuracy");
 
   EXPECT_EQ(std::get<MnistSpec>(job.data.train).split, "train");
   EXPECT_EQ(std::get<MnistSpec>(*job.data.test).split, "test");
@@ -101,7 +102,7 @@ TEST(JobSpec, ShippedMnistJobIsTheRExample) {
 TEST(JobSpec, TheSparseVariantDiffersInLabelsAndOptimizerOnly) {
   const JobSpec dense = ParseShipped("mnist_mlp.json");
   const JobSpec sparse = ParseShipped("mnist_mlp_sparse_adam.json");
-  EXPECT_EQ(sparse.compile.loss.kind, LossKind::kSparseCategoricalCrossentropy);
+  EXPECT_EQ(sparse.compile.outputs.at(0).loss.class_name, "SparseCategoricalCrossentropy");
   EXPECT_EQ(sparse.compile.optimizer.class_name, "Adam");
   EXPECT_EQ(sparse.compile.optimizer.learning_rate, 0.001);
   EXPECT_EQ(sparse.data.pipeline.size(), 2u);
@@ -119,7 +120,14 @@ TEST(JobSpec, WrittenJobsReadBackToTheSameValue) {
       "\"weight_decay\":0.01,\"use_ema\":true,\"ema_overwrite_frequency\":5,\"clipnorm\":0.5,"
       "\"sparse_updates\":{\"dense/kernel\":\"lazy\",\"dense/bias\":\"dense_exact\"}}}",
       "compile.metrics=[\"acc\",{\"class_name\":\"CategoricalAccuracy\",\"config\":"
-      "{\"name\":\"hits\"}}]",
+      "{\"name\":\"hits\"}},\"mse\",{\"class_name\":\"AUC\",\"config\":{\"curve\":\"PR\","
+      "\"thresholds\":[0.2,0.7]}},{\"class_name\":\"R2Score\",\"config\":"
+      "{\"class_aggregation\":null}},{\"class_name\":\"BinaryCrossentropy\",\"config\":"
+      "{\"name\":\"bce\",\"fn\":\"binary_crossentropy\"}}]",
+      "compile.loss_weights=[2.5]",
+      "compile.weighted_metrics=[{\"class_name\":\"Precision\",\"config\":{\"top_k\":2}}]",
+      "fit.class_weight={\"0\":1,\"3\":2.5}",
+      "data.sample_weight=1",
       "model.config.layers.1.config.seed=5",
       "model.config.layers.2.config.kernel_initializer={\"class_name\":\"RandomNormal\","
       "\"config\":{\"stddev\":0.25,\"seed\":3}}",

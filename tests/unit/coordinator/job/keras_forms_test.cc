@@ -68,16 +68,16 @@ TEST(KerasForms, LossesAndMetrics) {
   const CompileSpec dense =
       Parse(forms["models"][0], "sgd", forms["losses"][0], json::array({forms["metrics"][0]}))
           .compile;
-  EXPECT_EQ(dense.loss.kind, LossKind::kCategoricalCrossentropy);
-  EXPECT_FALSE(dense.loss.from_logits);
-  EXPECT_EQ(dense.metrics.at(0).kind, MetricKind::kCategoricalAccuracy);
-  EXPECT_EQ(dense.metrics.at(0).name, "categorical_accuracy");
+  EXPECT_EQ(dense.outputs[0].loss.class_name, "CategoricalCrossentropy");
+  EXPECT_FALSE(dense.outputs[0].loss.config.Flag("from_logits"));
+  EXPECT_EQ(dense.outputs[0].metrics.at(0).class_name, "CategoricalAccuracy");
+  EXPECT_EQ(dense.outputs[0].metrics.at(0).name, "categorical_accuracy");
   const CompileSpec sparse =
       Parse(forms["models"][0], "sgd", forms["losses"][1], json::array({forms["metrics"][1]}))
           .compile;
-  EXPECT_EQ(sparse.loss.kind, LossKind::kSparseCategoricalCrossentropy);
-  EXPECT_TRUE(sparse.loss.from_logits);
-  EXPECT_EQ(sparse.metrics.at(0).name, "acc");
+  EXPECT_EQ(sparse.outputs[0].loss.class_name, "SparseCategoricalCrossentropy");
+  EXPECT_TRUE(sparse.outputs[0].loss.config.Flag("from_logits"));
+  EXPECT_EQ(sparse.outputs[0].metrics.at(0).name, "acc");
 }
 
 }  // namespace

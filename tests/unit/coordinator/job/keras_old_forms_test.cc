@@ -153,8 +153,8 @@ TEST(OldKerasForms, AFunctionIsItsName) {
       "sgd", function("categorical_crossentropy"), json::array({function("categorical_accuracy")}));
   ASSERT_TRUE(job.ok()) << job.status();
   EXPECT_EQ(std::get<DenseSpec>(job->model.layers[0]).activation, Activation::kRelu);
-  EXPECT_EQ(job->compile.loss.kind, LossKind::kCategoricalCrossentropy);
-  EXPECT_EQ(job->compile.metrics.at(0).kind, MetricKind::kCategoricalAccuracy);
+  EXPECT_EQ(job->compile.outputs.at(0).loss.class_name, "CategoricalCrossentropy");
+  EXPECT_EQ(job->compile.outputs.at(0).metrics.at(0).class_name, "CategoricalAccuracy");
   EXPECT_THAT(
       ErrorOf(Parse(Sequential(json::array({Layer("Dense", kDense)})), "sgd", function("my_loss"))),
       HasSubstr("'my_loss' is not a known loss"));

@@ -95,7 +95,7 @@ TEST_P(KerasImages, LossMetricAndGradients) {
   const double loss_sum = golden.at("loss_sum");
   EXPECT_NEAR(*(*outputs)[0].data<float>(), loss_sum, 1e-5 * loss_sum);
   EXPECT_EQ(*(*outputs)[1].data<float>(), golden.at("batch").get<float>());
-  EXPECT_NEAR(*(*outputs)[2].data<float>(), golden.at("metric_sum").get<double>(), 1e-5);
+  EXPECT_NEAR((*outputs)[2].data<double>()[0], golden.at("metric_sum").get<double>(), 1e-5);
   size_t position = 0;
   for (int i = 3; i < case_.programs.train_step.outputs_size(); ++i) {
     const proto::OutputBinding& binding = case_.programs.train_step.outputs(i);

@@ -128,7 +128,7 @@ TEST(KerasParity, LossMetricAndGradientsOfTheMeanLoss) {
     const double loss_sum = one.golden.at("loss_sum");
     EXPECT_NEAR(*(*outputs)[0].data<float>(), loss_sum, 1e-5 * loss_sum);
     EXPECT_EQ(*(*outputs)[1].data<float>(), one.golden.at("batch").get<float>());
-    EXPECT_NEAR(*(*outputs)[2].data<float>(), one.golden.at("metric_sum").get<double>(), 1e-5);
+    EXPECT_NEAR((*outputs)[2].data<double>()[0], one.golden.at("metric_sum").get<double>(), 1e-5);
     for (size_t i = 0; i < one.programs.variables.size(); ++i) {
       const VariableSpec& variable = one.programs.variables[i];
       const Tensor expected = FloatTensor(one.golden.at("gradients").at(i), variable.shape);
@@ -147,7 +147,7 @@ TEST(KerasParity, EvaluationFetchesTheSameSumsAndPredictGivesTheSameOutput) {
     const double loss_sum = one.golden.at("loss_sum");
     EXPECT_NEAR(*(*evaluated)[0].data<float>(), loss_sum, 1e-5 * loss_sum);
     EXPECT_EQ(*(*evaluated)[1].data<float>(), one.golden.at("batch").get<float>());
-    EXPECT_NEAR(*(*evaluated)[2].data<float>(), one.golden.at("metric_sum").get<double>(), 1e-5);
+    EXPECT_NEAR((*evaluated)[2].data<double>()[0], one.golden.at("metric_sum").get<double>(), 1e-5);
     const auto predicted = RunProgram(one.programs.predict, one.batch, values);
     ASSERT_TRUE(predicted.ok()) << predicted.status();
     const Tensor expected = FloatTensor(

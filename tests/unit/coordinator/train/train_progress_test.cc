@@ -185,6 +185,39 @@ TEST(TrainProgress, ATrainingGoesOnWithTheClosuresThatTheCutLeavesOpen) {
   for (const int64_t done : {0, 2}) EXPECT_FALSE(begun.IsLeft(done)) << done;
 }
 
+// A closure that a later cut covers without naming it is durable, so its sums need no entry.
+TEST(TrainProgress, KeepsSumsOneByOneOnlyUntilTheirClosuresAreDurable) {
+  TrainProgress progress(JobOf(kSettings));
+  progress.BeginPass(proto::TrainState::TRAINING, ClosureId{1}, {});
+  double all = 0;
+  for (uint64_t id = 1; id <= 100; ++id) {
+    all += static_cast<double>(id);
+    // Each cut is durable when the next one begins, but for the closures that it names again.
+    Cut cut{{Done(id, static_cast<float>(id))}, {}, ClosureId{id + 1}, {}};
+    progress.Save(cut);
+    EXPECT_LE(progress.num_reported(), 1u);
+    EXPECT_EQ(progress.settled(), ClosureId{id});
+  }
+  const auto after = Next(progress, Cut{{}, {}, ClosureId{101}, {}});
+  const auto begun = after->BeginPass(proto::TrainState::TRAINING, ClosureId{101}, {});
+  EXPECT_EQ(begun.sums.steps, 100);
+  EXPECT_EQ(begun.sums.values, (std::vector<double>{all, 200}));
+}
+
+// A restore takes back what was covered and is not durable. It counts when it is covered again.
+TEST(TrainProgress, AClosureThatARestoreTookBackCountsOnce) {
+  TrainProgress progress(JobOf(kSettings));
+  progress.BeginPass(proto::TrainState::TRAINING, ClosureId{1}, {});
+  progress.Save(Cut{{Done(1, 5), Done(2, 7)}, {}, ClosureId{3}, {}});
+  progress.Save(Cut{{Done(1, 5)}, {ClosureId{2}}, ClosureId{3}, {}});
+  EXPECT_EQ(progress.settled(), ClosureId{1});
+  progress.Save(Cut{{Done(1, 5), Done(2, 7)}, {}, ClosureId{3}, {}});
+  const auto after = Next(progress, Cut{{}, {}, ClosureId{3}, {}});
+  const auto begun = after->BeginPass(proto::TrainState::TRAINING, ClosureId{3}, {});
+  EXPECT_EQ(begun.sums.steps, 2);
+  EXPECT_EQ(begun.sums.values, (std::vector<double>{12, 4}));
+}
+
 TEST(TrainProgress, KnowsTheCheckpointsThatTheJobBeganFromAndSaved) {
   TrainProgress before(JobOf(kSettings));
   before.SetProgress({64, 2}, "/saved/ckpt-64");

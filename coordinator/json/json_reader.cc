@@ -1,4 +1,4 @@
-#include "coordinator/job/json_reader.h"
+#include "coordinator/json/json_reader.h"
 
 #include <algorithm>
 #include <cmath>
