@@ -8,7 +8,7 @@ target_link_libraries(cohort INTERFACE cohort_coordinator_api)
 
 # Lists the libraries of this project that `target` links, itself among them.
 function(cohort_collect target found)
-  list(APPEND all ${${found}} ${target})
+  set(all ${${found}} ${target})
   get_target_property(type ${target} TYPE)
   set(linked)
   foreach(property LINK_LIBRARIES INTERFACE_LINK_LIBRARIES)

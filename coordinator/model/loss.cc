@@ -83,7 +83,7 @@ absl::Status CheckLabels(const CompileSpec& compile, const Shape& output,
 
 bool TakesClasses(const LossSpec& loss) { return IsSparse(loss); }
 
-std::string AddLoss(const LossSpec& loss, const ModelOutput& output, const std::string& y,
+std::string AddLoss(const LossSpec& loss, const LayerValue& output, const std::string& y,
                     DType y_dtype, int64_t classes, GraphBuilder& graph) {
   graph.SetNamePrefix("loss/");
   // The loss is more exact if it is computed from the input of a final softmax or sigmoid.
@@ -102,7 +102,7 @@ std::string AddLoss(const LossSpec& loss, const ModelOutput& output, const std::
                   {IntAttribute("axis", -1), logits_attribute}, kCohortDomain);
 }
 
-std::vector<std::string> AddCounts(const CompileSpec& compile, const ModelOutput& output,
+std::vector<std::string> AddCounts(const CompileSpec& compile, const LayerValue& output,
                                    const std::string& y, DType y_dtype, GraphBuilder& graph) {
   graph.SetNamePrefix("metrics/");
   // Softmax and sigmoid keep the order of the scores, so the best class is the same in the logits.

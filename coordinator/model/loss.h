@@ -10,7 +10,7 @@
 #include "absl/types/span.h"
 #include "common/program/graph_builder.h"
 #include "coordinator/job/compile_spec.h"
-#include "coordinator/model/layer_nodes.h"
+#include "coordinator/layers/layer_target.h"
 #include "proto/plan.pb.h"
 
 namespace cohort {
@@ -30,12 +30,12 @@ bool TakesClasses(const LossSpec& loss);
 
 // Adds the per-example loss [N] and returns its name. `y` is the name of the labels in the graph,
 // and `y_dtype` their type.
-std::string AddLoss(const LossSpec& loss, const ModelOutput& output, const std::string& y,
+std::string AddLoss(const LossSpec& loss, const LayerValue& output, const std::string& y,
                     DType y_dtype, int64_t classes, GraphBuilder& graph);
 
 // Adds float32 scalars and returns their names: the number of examples, then each metric's sum over
 // the batch.
-std::vector<std::string> AddCounts(const CompileSpec& compile, const ModelOutput& output,
+std::vector<std::string> AddCounts(const CompileSpec& compile, const LayerValue& output,
                                    const std::string& y, DType y_dtype, GraphBuilder& graph);
 
 }  // namespace cohort

@@ -72,7 +72,10 @@ Plans PlanOfServersAndWorkers() {
 
 Plans PlanOfCoordinator() {
   return {
-      {"coordinator/job", {"common/cluster", "common/program"}},
+      {"coordinator/json", {"common/cluster"}},
+      {"coordinator/layers", {"coordinator/json", "common/program"}},
+      {"coordinator/network", {"coordinator/layers"}},
+      {"coordinator/job", {"coordinator/network"}},
       {"coordinator/model", {"coordinator/job"}},
       {"coordinator/strategy", {"coordinator/model", "common/wire"}},
       {"coordinator/cluster", {"common/task"}},
