@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <type_traits>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/rng.h"
@@ -17,6 +19,8 @@ namespace {
 // probability of 4.6 %, and 64 rejections in a row have a probability of 1e-86.
 constexpr uint64_t kRedrawsMax = 64;
 constexpr double kTruncation = 2.0;  // the bound of a truncated normal, in standard deviations
+// The largest orthogonal matrix: its decomposition takes the square of the shorter side.
+constexpr int64_t kOrthogonalMax = int64_t{1} << 26;
 // The largest number up to which every whole number is exact as a double: 2^53.
 constexpr double kExactInteger = 9007199254740992.0;
 
@@ -43,7 +47,56 @@ double TruncatedNormal(const RandomStream& stream, uint64_t i) {
   return 0.0;
 }
 
-// Fills `out` with values of a uniform distribution. out[0] gets element `first` of the stream.
+// Returns the value of element i for the ops that go by an element's place.
+double AtPlace(const InitializerSpec& spec, uint64_t i) {
+  const auto place = static_cast<double>(i);
+  if (spec.op == "ones_between") return place >= spec.a && place < spec.b ? 1 : 0;
+  const auto columns = static_cast<uint64_t>(spec.b);
+  return i / columns == i % columns ? spec.a : 0;
+}
+
+bool GoesByPlace(const InitializerSpec& spec) {
+  return spec.op == "ones_between" || spec.op == "identity";
+}
+
+// Returns the orthogonal matrix [elements / columns, columns]: the Q of the QR decomposition of a
+// normal matrix, whose R has a positive diagonal. The decomposition is that of the taller matrix.
+std::vector<double> Orthogonal(const InitializerSpec& spec, const RandomStream& stream,
+                               uint64_t elements) {
+  const auto columns = static_cast<uint64_t>(spec.b);
+  const uint64_t rows = elements / columns;
+  const uint64_t length = std::max(rows, columns);
+  const uint64_t count = std::min(rows, columns);
+  // The vectors lie one behind another. Element e of vector v is number e * count + v of the
+  // stream.
+  std::vector<double> vectors(length * count);
+  for (uint64_t v = 0; v < count; ++v) {
+    for (uint64_t e = 0; e < length; ++e) vectors[v * length + e] = stream.Normal(e * count + v);
+  }
+  for (uint64_t v = 0; v < count; ++v) {
+    double* const own = &vectors[v * length];
+    // Twice, because one pass loses what cancels.
+    for (int pass = 0; pass < 2; ++pass) {
+      for (uint64_t w = 0; w < v; ++w) {
+        const double* const other = &vectors[w * length];
+        const double part = std::inner_product(own, own + length, other, 0.0);
+        for (uint64_t e = 0; e < length; ++e) own[e] -= part * other[e];
+      }
+    }
+    const double norm = std::sqrt(std::inner_product(own, own + length, own, 0.0));
+    for (uint64_t e = 0; e < length; ++e) own[e] = norm > 0 ? own[e] / norm : 0;
+  }
+  std::vector<double> matrix(elements);
+  for (uint64_t v = 0; v < count; ++v) {
+    for (uint64_t e = 0; e < length; ++e) {
+      const uint64_t place = rows < columns ? v * columns + e : e * columns + v;
+      matrix[place] = spec.a * vectors[v * length + e];
+    }
+  }
+  return matrix;
+}
+
+// Fills `out` with uniform values. `first` is the index of out[0] in the stream.
 template <typename T>
 void FillUniform(const InitializerSpec& spec, const RandomStream& stream, uint64_t first,
                  absl::Span<T> out) {
@@ -76,6 +129,10 @@ void FillSpan(const InitializerSpec& spec, const RandomStream& stream, uint64_t 
   if constexpr (std::is_floating_point_v<T>) {
     if (spec.op == "random_uniform") return FillUniform<T>(spec, stream, first, out);
     if (IsNormal(spec)) return FillNormal<T>(spec, stream, first, out);
+    if (GoesByPlace(spec)) {
+      for (size_t k = 0; k < out.size(); ++k) out[k] = static_cast<T>(AtPlace(spec, first + k));
+      return;
+    }
   }
   std::fill(out.begin(), out.end(), static_cast<T>(ConstantOf(spec)));
 }
@@ -153,6 +210,43 @@ absl::Status CheckRandom(const InitializerSpec& spec, DType dtype) {
   return absl::OkStatus();
 }
 
+// Checks the element type and the parameters of an op that depends on places in a matrix.
+absl::Status CheckMatrix(const InitializerSpec& spec, DType dtype) {
+  if (dtype != DType::kFloat32 && dtype != DType::kFloat64) {
+    return absl::InvalidArgumentError(absl::StrCat("initializer '", spec.op, "' makes float32 or ",
+                                                   "float64 values, not ", DTypeName(dtype)));
+  }
+  if (spec.b >= 1 && spec.b <= kExactInteger && std::floor(spec.b) == spec.b) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat("initializer '", spec.op, "' has b ", spec.b,
+                                                 "; it must be a number of columns"));
+}
+
+// Fills `out` with the elements of an orthogonal matrix from number `first` on. Every slice
+// computes the whole matrix.
+absl::StatusOr<Tensor> OrthogonalRows(const InitializerSpec& spec, absl::string_view variable,
+                                      const Shape& full_shape, int64_t first, Tensor out) {
+  const int64_t elements = full_shape.num_elements();
+  const auto columns = static_cast<int64_t>(spec.b);
+  if (elements > kOrthogonalMax || elements < columns || elements % columns != 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "initializer 'orthogonal' makes matrices of up to ", kOrthogonalMax, " elements, and ",
+        variable, full_shape.ToString(), " with ", columns, " columns is none"));
+  }
+  const std::vector<double> matrix =
+      Orthogonal(spec, RandomStream(spec.seed, variable), static_cast<uint64_t>(elements));
+  for (int64_t i = 0; i < out.num_elements(); ++i) {
+    const double value = matrix[static_cast<size_t>(first + i)];
+    if (out.dtype() == DType::kFloat32) {
+      out.mutable_data<float>()[i] = static_cast<float>(value);
+    } else {
+      out.mutable_data<double>()[i] = value;
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
 absl::Status CheckInitializer(const InitializerSpec& spec, DType dtype) {
@@ -161,10 +255,11 @@ absl::Status CheckInitializer(const InitializerSpec& spec, DType dtype) {
                                                    "that is not finite: ", spec.a, ", ", spec.b));
   }
   if (IsRandom(spec)) return CheckRandom(spec, dtype);
+  if (GoesByPlace(spec) || spec.op == "orthogonal") return CheckMatrix(spec, dtype);
   if (spec.op != "zeros" && spec.op != "ones" && spec.op != "constant") {
-    return absl::InvalidArgumentError(
-        absl::StrCat("initializer '", spec.op, "' is not known; there are zeros, ones, constant, ",
-                     "random_uniform, random_normal and truncated_normal"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "initializer '", spec.op, "' is not known; there are zeros, ones, constant, ",
+        "random_uniform, random_normal, truncated_normal, ones_between, identity and orthogonal"));
   }
   bool representable = false;
   const double value = ConstantOf(spec);
@@ -195,6 +290,7 @@ absl::StatusOr<Tensor> InitialRows(const InitializerSpec& spec, absl::string_vie
   // The index of the first value in the variable's random stream counts elements of the whole
   // variable, so the values do not depend on how the variable is cut into slices.
   const int64_t first = rows.begin * full_shape.row_elements();
+  if (spec.op == "orthogonal") return OrthogonalRows(spec, variable, full_shape, first, out);
   VisitElement(dtype, [&](auto element) { Fill<decltype(element)>(spec, variable, first, out); });
   return out;
 }

@@ -5,8 +5,11 @@
 // is cut into slices.
 //
 // The initializer ops are "zeros", "ones", "constant" (a), "random_uniform" (in [a, b)),
-// "random_normal" (mean a, standard deviation b) and "truncated_normal" (as random_normal, but
-// values further than 2 b from a are drawn again, as Keras does).
+// "random_normal" (mean a, standard deviation b), "truncated_normal" (as random_normal, but values
+// further than 2 b from a are drawn again, as Keras does), "ones_between" (1 for the elements from
+// number a to before number b, 0 for the others), "identity" (a on the diagonal of a matrix of b
+// columns) and "orthogonal" (a matrix of b columns whose columns, or rows if those are fewer, are
+// orthogonal and of length a).
 
 #include <cstdint>
 #include <string>

@@ -6,22 +6,16 @@
 
 #include "coordinator/job/compile_spec.h"
 #include "coordinator/job/data_spec.h"
-#include "coordinator/job/layer_spec.h"
 #include "coordinator/job/strategy_spec.h"
 #include "coordinator/json/json_reader.h"
 
 namespace cohort {
 
-void ReadModel(const JsonPlace& place, ModelSpec& model);
 // Reads the section `compile`. `keras` is the major version of Keras that wrote the model, or 0.
 void ReadCompile(ObjectReader& reader, int keras, CompileSpec& compile);
 void ReadOptimizer(const JsonPlace& place, OptimizerSpec& spec);
 void ReadSchedule(const JsonPlace& place, ScheduleSpec& spec);
 void ReadData(ObjectReader& reader, DataSpec& data);
 void ReadStrategy(ObjectReader& reader, StrategySpec& strategy);
-void ReadDynamicTable(ObjectReader& reader, DynamicTableSpec& table);
-// Returns whether the initializer's values depend on the number of rows of a table.
-bool NeedsInputDim(const KerasInitializerSpec& initializer);
-void ReadInitializer(const JsonPlace& place, KerasInitializerSpec& spec);
 
 }  // namespace cohort

@@ -10,6 +10,7 @@
 #include "coordinator/job/job_sections.h"
 #include "coordinator/job/overrides.h"
 #include "coordinator/json/json_reader.h"
+#include "coordinator/network/read_model.h"
 #include "nlohmann/json.hpp"
 
 namespace cohort {
@@ -211,10 +212,10 @@ void CheckOutputNames(const JobSpec& job, JsonErrors& errors) {
 void CheckExport(const JobSpec& job, JsonErrors& errors) {
   if (job.export_to.onnx.empty()) return;
   for (const LayerSpec& layer : job.model.layers) {
-    if (DynamicTableOf(layer) == nullptr) continue;
+    if (layer.layer->dynamic_table() == nullptr) continue;
     errors.Add(
         "export.onnx",
-        absl::StrCat("is '", job.export_to.onnx, "', but layer '", LayerName(layer),
+        absl::StrCat("is '", job.export_to.onnx, "', but layer '", layer.name,
                      "' has a dynamic table, which is not a tensor that ONNX could hold; leave "
                      "it out, checkpoints have the table"));
   }

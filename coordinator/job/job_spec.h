@@ -18,8 +18,8 @@
 #include "absl/types/span.h"
 #include "coordinator/job/compile_spec.h"
 #include "coordinator/job/data_spec.h"
-#include "coordinator/job/layer_spec.h"
 #include "coordinator/job/strategy_spec.h"
+#include "coordinator/network/model_spec.h"
 
 namespace cohort {
 

@@ -144,22 +144,21 @@ std::string JoinPath(const std::string& path, absl::string_view key) {
 }
 
 ObjectReader::ObjectReader(const JsonPlace& place)
-    : value_(place.value != nullptr && place.value->is_object() ? place.value : nullptr),
+    : reads_(place.value != nullptr),
+      value_(reads_ && place.value->is_object() ? place.value : nullptr),
       record_(place.record),
       path_(place.path),
       errors_(place.errors) {
-  if (record_ != nullptr) {
-    *record_ = ordered_json::object();
-  } else if (value_ == nullptr) {
+  if (record_ != nullptr) *record_ = ordered_json::object();
+  if (reads_ && value_ == nullptr) {
     errors_.Add(path_,
                 absl::StrCat("is ", JsonExcerpt(*place.value), "; it must be an object {...}"));
   }
 }
 
 template <typename T>
-bool ObjectReader::Recorded(const std::string& key, const T& value) {
+void ObjectReader::Record(const std::string& key, const T& value) {
   if (record_ != nullptr) (*record_)[key] = value;
-  return record_ != nullptr;
 }
 
 const json* ObjectReader::Find(const std::string& key) {
@@ -191,23 +190,31 @@ bool ObjectReader::HoldsList(const std::string& key) {
   return value != nullptr && value->is_array();
 }
 
+bool ObjectReader::HoldsNull(const std::string& key) {
+  return Find(key) == nullptr && value_ != nullptr && value_->contains(key);
+}
+
 std::optional<JsonPlace> ObjectReader::Place(const std::string& key) {
   JsonPlace place{JoinPath(path_, key), errors_, Find(key)};
-  if (recording()) place.record = &(*record_)[key];
-  if (place.value == nullptr && !recording()) return std::nullopt;
+  if (record_ != nullptr) place.record = &(*record_)[key];
+  if (place.value == nullptr && place.record == nullptr) return std::nullopt;
   return place;
 }
 
 void ObjectReader::Int(const std::string& key, IntRange range, int64_t* out) {
   std::optional<int64_t> number;
-  if (Recorded(key, *out)) return;
-  OptionalInt(key, range, &number);
+  FindInt(key, range, &number);
   if (number) *out = *number;
+  Record(key, *out);
 }
 
 void ObjectReader::OptionalInt(const std::string& key, IntRange range,
                                std::optional<int64_t>* out) {
-  if (*out && Recorded(key, **out)) return;
+  FindInt(key, range, out);
+  if (*out) Record(key, **out);
+}
+
+void ObjectReader::FindInt(const std::string& key, IntRange range, std::optional<int64_t>* out) {
   const json* value = Find(key);
   if (value == nullptr) return;
   const std::optional<int64_t> number = AsInt(*value);
@@ -225,98 +232,143 @@ void ObjectReader::Seed(const std::string& key, uint64_t* out) {
 }
 
 void ObjectReader::OptionalSeed(const std::string& key, std::optional<uint64_t>* out) {
-  if (*out && Recorded(key, **out)) return;
   std::optional<int64_t> seed;
-  OptionalInt(key, {.min = 0}, &seed);
+  FindInt(key, {.min = 0}, &seed);
   if (seed) *out = static_cast<uint64_t>(*seed);
+  if (*out) Record(key, **out);
+}
+
+void ObjectReader::NumberOrOld(const std::string& key, const std::string& old_key,
+                               NumberRange range, double* out) {
+  const json* const old = Find(old_key);
+  if (old != nullptr && Find(key) == nullptr) {
+    if (old->is_number() && InRange(old->get<double>(), range)) {
+      *out = old->get<double>();
+    } else {
+      AddError(old_key, absl::StrCat("is ", JsonExcerpt(*old), "; it must be ", Describe(range)));
+    }
+  }
+  Number(key, range, out);
 }
 
 void ObjectReader::Number(const std::string& key, NumberRange range, double* out) {
-  if (Recorded(key, *out)) return;
-  const json* value = Find(key);
-  if (value == nullptr) return;
-  if (!value->is_number() || !InRange(value->get<double>(), range)) {
-    return AddError(key,
-                    absl::StrCat("is ", JsonExcerpt(*value), "; it must be ", Describe(range)));
+  if (const json* value = Find(key)) {
+    if (value->is_number() && InRange(value->get<double>(), range)) {
+      *out = value->get<double>();
+    } else {
+      AddError(key, absl::StrCat("is ", JsonExcerpt(*value), "; it must be ", Describe(range)));
+    }
   }
-  *out = value->get<double>();
+  Record(key, *out);
 }
 
 void ObjectReader::Bool(const std::string& key, bool* out) {
-  if (Recorded(key, *out)) return;
-  const json* value = Find(key);
-  if (value == nullptr) return;
-  if (!value->is_boolean()) {
-    return AddError(key, absl::StrCat("is ", JsonExcerpt(*value), "; it must be true or false"));
+  if (const json* value = Find(key)) {
+    if (value->is_boolean()) {
+      *out = value->get<bool>();
+    } else {
+      AddError(key, absl::StrCat("is ", JsonExcerpt(*value), "; it must be true or false"));
+    }
   }
-  *out = value->get<bool>();
+  Record(key, *out);
 }
 
 void ObjectReader::String(const std::string& key, std::string* out) {
-  if (Recorded(key, *out)) return;
-  const json* value = Find(key);
-  if (value == nullptr) return;
-  if (!value->is_string()) {
-    return AddError(key, absl::StrCat("is ", JsonExcerpt(*value), "; it must be a string"));
+  if (const json* value = Find(key)) {
+    if (value->is_string()) {
+      *out = value->get<std::string>();
+    } else {
+      AddError(key, absl::StrCat("is ", JsonExcerpt(*value), "; it must be a string"));
+    }
   }
-  *out = value->get<std::string>();
+  Record(key, *out);
 }
 
 void ObjectReader::Choice(const std::string& key, absl::Span<const std::string> choices,
                           std::string* out) {
-  if (!out->empty() && Recorded(key, *out)) return;
-  const json* value = Find(key);
-  if (value == nullptr) return;
-  const std::string text = value->is_string() ? value->get<std::string>() : "";
-  const auto choice = std::find_if(choices.begin(), choices.end(), [&](const std::string& one) {
-    return absl::EqualsIgnoreCase(one, text);
-  });
-  if (choice == choices.end()) {
-    return AddError(key, absl::StrCat("is ", JsonExcerpt(*value), "; it must be one of '",
-                                      absl::StrJoin(choices, "', '"), "'"));
+  if (const json* value = Find(key)) {
+    const std::string text = value->is_string() ? value->get<std::string>() : "";
+    const auto choice = std::find_if(choices.begin(), choices.end(), [&](const std::string& one) {
+      return absl::EqualsIgnoreCase(one, text);
+    });
+    if (choice != choices.end()) {
+      *out = *choice;
+    } else {
+      AddError(key, absl::StrCat("is ", JsonExcerpt(*value), "; it must be one of '",
+                                 absl::StrJoin(choices, "', '"), "'"));
+    }
   }
-  *out = *choice;
+  if (!out->empty()) Record(key, *out);
 }
 
 void ObjectReader::Ints(const std::string& key, IntRange range, size_t repeated,
                         std::vector<int64_t>* out) {
-  if (Recorded(key, *out)) return;
-  const json* value = Find(key);
-  if (value == nullptr) return;
-  const bool alone = repeated > 0 && value->is_number();
-  const auto all = ReadInts(alone ? json(std::vector<json>(repeated, *value)) : *value,
-                            JoinPath(path_, key), range, errors_);
-  if (all) *out = *all;
+  if (const json* value = Find(key)) {
+    const bool alone = repeated > 0 && value->is_number();
+    const auto all = ReadInts(alone ? json(std::vector<json>(repeated, *value)) : *value,
+                              JoinPath(path_, key), range, errors_);
+    if (all) *out = *all;
+  }
+  Record(key, *out);
+}
+
+void ObjectReader::NullableInts(const std::string& key, IntRange range, std::vector<int64_t>* out) {
+  if (const json* value = Find(key)) {
+    json known = json::array();
+    for (const json& one : value->is_array() ? *value : json::array({*value})) {
+      if (!one.is_null()) known.push_back(one);
+    }
+    const auto read = ReadInts(known, JoinPath(path_, key), range, errors_);
+    if (read) {
+      out->clear();
+      size_t next = 0;
+      for (const json& one : *value) out->push_back(one.is_null() ? -1 : (*read)[next++]);
+    }
+  }
+  if (record_ == nullptr) return;
+  ordered_json record = ordered_json::array();
+  for (const int64_t one : *out) {
+    record.push_back(one == -1 ? ordered_json() : ordered_json(one));
+  }
+  Record(key, record);
 }
 
 void ObjectReader::Numbers(const std::string& key, std::vector<double>* out) {
-  if (Recorded(key, *out)) return;
-  const json* const list = Find(key);
-  if (list == nullptr) return;
-  if (!list->is_array()) {
-    return AddError(key, absl::StrCat("is ", JsonExcerpt(*list), "; it must be a list of numbers"));
-  }
-  for (const json& item : *list) {
-    if (item.is_number() && item.get<double>() >= 0) {
-      out->push_back(item.get<double>());
+  if (const json* const list = Find(key)) {
+    if (!list->is_array()) {
+      AddError(key, absl::StrCat("is ", JsonExcerpt(*list), "; it must be a list of numbers"));
     } else {
-      AddError(key, absl::StrCat("has ", JsonExcerpt(item), "; each must be 0 or more"));
+      for (const json& item : *list) {
+        if (item.is_number() && item.get<double>() >= 0) {
+          out->push_back(item.get<double>());
+        } else {
+          AddError(key, absl::StrCat("has ", JsonExcerpt(item), "; each must be 0 or more"));
+        }
+      }
     }
   }
+  Record(key, *out);
 }
 
 void ObjectReader::Strings(const std::string& key, size_t count_min, const char* description,
                            std::vector<std::string>* out) {
-  if (Recorded(key, *out)) return;
-  const json* const list = Find(key);
-  if (list == nullptr) return;
-  // The whole list is refused if one of its items is not a string.
-  if (!list->is_array() || list->size() < count_min ||
-      !std::all_of(list->begin(), list->end(), [](const json& one) { return one.is_string(); })) {
-    return AddError(
-        key, absl::StrCat("is ", JsonExcerpt(*list), "; it must be a list of ", description));
+  if (const json* const list = Find(key)) {
+    // The whole list is refused if one of its items is not a string.
+    const bool are_strings =
+        list->is_array() && list->size() >= count_min &&
+        std::all_of(list->begin(), list->end(), [](const json& one) { return one.is_string(); });
+    if (are_strings) {
+      *out = list->get<std::vector<std::string>>();
+    } else {
+      AddError(key,
+               absl::StrCat("is ", JsonExcerpt(*list), "; it must be a list of ", description));
+    }
   }
-  *out = list->get<std::vector<std::string>>();
+  Record(key, *out);
+}
+
+void ObjectReader::RecordAs(const std::string& key, const ordered_json& value) {
+  Record(key, value);
 }
 
 void ObjectReader::Ignore(const std::string& key) { Find(key); }
@@ -363,17 +415,19 @@ std::optional<std::string> FunctionName(const json& value) {
 
 ObjectReader ClassForm::Config(const std::string& name) const {
   static const auto* const kEmpty = new json(json::object());
-  if (place.record == nullptr) {
-    return ObjectReader({config_path, place.errors, config ? config : kEmpty});
+  JsonPlace inner{config_path, place.errors};
+  if (place.value != nullptr) inner.value = config != nullptr ? config : kEmpty;
+  if (place.record != nullptr) {
+    *place.record = ordered_json::object();
+    (*place.record)["class_name"] = name;
+    inner.record = &(*place.record)["config"];
   }
-  *place.record = ordered_json::object();
-  (*place.record)["class_name"] = name;
-  return ObjectReader({config_path, place.errors, nullptr, &(*place.record)["config"]});
+  return ObjectReader(inner);
 }
 
 ClassForm ReadClassForm(const JsonPlace& place, const std::string& recorded) {
   ClassForm form{place, "", nullptr, JoinPath(place.path, "config")};
-  if (place.record != nullptr) {
+  if (place.value == nullptr) {
     form.class_name = recorded;
     return form;
   }
@@ -389,7 +443,7 @@ ClassForm ReadClassForm(const JsonPlace& place, const std::string& recorded) {
                                   "; it must be {\"class_name\": ..., \"config\": {...}}"));
     return form;
   }
-  ObjectReader reader(place);
+  ObjectReader reader({place.path, place.errors, place.value});
   if (const json* name = reader.Require("class_name")) {
     reader.String("class_name", &form.class_name);
     if (name->is_string() && form.class_name.empty()) {

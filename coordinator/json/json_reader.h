@@ -5,9 +5,11 @@
 // Finish reports all other keys. A null value counts as absent, as in Keras's serialised form.
 // Paths have the form that --set takes: "model.config.layers.1.config.rate".
 //
-// The function that reads an object also writes it: given a place that records, a reader finds no
-// key, so that every value stays as it is, and each method records the value under its key, in the
-// order of the calls. So a key stands in one place of the code, and what is written can be read.
+// The function that reads an object also writes it: given a place that records, each method records
+// the value under its key, in the order of the calls. A place that only records has no value, so a
+// reader finds no key and every value stays as it is. A place that has both is read, and what was
+// read is recorded at once with the defaults of absent keys: the canonical form of the object. So a
+// key stands in one place of the code, and what is written can be read.
 
 #include <algorithm>
 #include <cstddef>
@@ -51,8 +53,8 @@ struct NumberRange {
   bool max_excluded = false;
 };
 
-// One value of the file, or the place where one is recorded. Exactly one of `value` and `record` is
-// set.
+// One value of the file, the place where one is recorded, or both. At least one of `value` and
+// `record` is set.
 struct JsonPlace {
   std::string path;
   JsonErrors& errors;
@@ -71,7 +73,8 @@ class ObjectReader {
   // is reported as an error, and every key then counts as absent.
   explicit ObjectReader(const JsonPlace& place);
 
-  bool recording() const { return record_ != nullptr; }
+  // Returns whether this reader only records what the caller has, and reads nothing.
+  bool recording() const { return record_ != nullptr && !reads_; }
   // Returns the key's value, or nullptr if the key is absent or null.
   const nlohmann::json* Find(const std::string& key);
   // Returns the key's value; reports an error if the key is absent or null.
@@ -80,6 +83,8 @@ class ObjectReader {
   bool Given(const std::string& key, bool is_recorded);
   bool HoldsObject(const std::string& key);
   bool HoldsList(const std::string& key);
+  // Returns whether the key is in the file with the value null.
+  bool HoldsNull(const std::string& key);
   // Returns the key's place, or nothing if the key is absent or null. The place is valid until
   // another key is recorded.
   std::optional<JsonPlace> Place(const std::string& key);
@@ -89,6 +94,9 @@ class ObjectReader {
   void Seed(const std::string& key, uint64_t* out);
   void OptionalSeed(const std::string& key, std::optional<uint64_t>* out);
   void Number(const std::string& key, NumberRange range, double* out);
+  // Reads a number under its key, or under the key that older releases of Keras wrote.
+  void NumberOrOld(const std::string& key, const std::string& old_key, NumberRange range,
+                   double* out);
   void Bool(const std::string& key, bool* out);
   void String(const std::string& key, std::string* out);
   // Reads one of the choices, ignoring upper and lower case, as TensorFlow does for its names.
@@ -97,6 +105,8 @@ class ObjectReader {
   // Reads a list of integers. A number alone stands for a list of `repeated` such numbers, unless
   // `repeated` is 0.
   void Ints(const std::string& key, IntRange range, size_t repeated, std::vector<int64_t>* out);
+  // Reads a list of integers, in which null becomes -1.
+  void NullableInts(const std::string& key, IntRange range, std::vector<int64_t>* out);
   // Reads a list of numbers, each of which must be at least 0.
   void Numbers(const std::string& key, std::vector<double>* out);
   // Reads a list of at least `count_min` strings; `description` says in errors what they are.
@@ -111,6 +121,11 @@ class ObjectReader {
     fields(reader, *out);
     reader.Finish();
   }
+
+  // Reads an integer without recording it.
+  void FindInt(const std::string& key, IntRange range, std::optional<int64_t>* out);
+  // Records what was read by other means.
+  void RecordAs(const std::string& key, const nlohmann::ordered_json& value);
 
   // Accepts any value of a key that is part of Keras's form but has no meaning in a job.
   void Ignore(const std::string& key);
@@ -127,10 +142,11 @@ class ObjectReader {
   JsonErrors& errors() { return errors_; }
 
  private:
-  // Records a value. Returns false if this reader does not record.
+  // Records a value if this reader records.
   template <typename T>
-  bool Recorded(const std::string& key, const T& value);
+  void Record(const std::string& key, const T& value);
 
+  const bool reads_;                   // false: the place has no value, only a record
   const nlohmann::json* const value_;  // nullptr if there is no object to read
   nlohmann::ordered_json* const record_;
   const std::string path_;
@@ -152,9 +168,9 @@ struct ClassForm {
   // class without its other spellings.
   ObjectReader Config(const std::string& name) const;
 };
-// Reads a class form; of a place that records, the class is `recorded`. {"class_name": "function",
-// "config": "relu"} counts as the name alone. A module or registered name that is not Keras's is an
-// error, because such a class is not the Keras class of the same name.
+// Reads a class form; of a place that only records, the class is `recorded`. {"class_name":
+// "function", "config": "relu"} counts as the name alone. A module or registered name that is not
+// Keras's is an error, because such a class is not the Keras class of the same name.
 ClassForm ReadClassForm(const JsonPlace& place, const std::string& recorded);
 
 // Returns the name of a function, which is given as a string or in the class form of a function.
@@ -179,8 +195,8 @@ struct ClassChoice {
 };
 
 // Reads a class form of one of `choices` with `fields`, a callable that reads the config. `what`
-// names the kind of class in errors, and `recorded` is the class of `spec`, if the place records.
-// Returns whether the class is known; if not, `spec` is unchanged.
+// names the kind of class in errors, and `recorded` is the class of `spec`, if the place only
+// records. Returns whether the class is known; if not, `spec` is unchanged.
 template <typename Spec, typename Fields>
 bool ReadClass(const JsonPlace& place, const char* what,
                const std::vector<ClassChoice<Spec>>& choices, const std::string& recorded,
@@ -195,7 +211,7 @@ bool ReadClass(const JsonPlace& place, const char* what,
     place.errors.Add(place.path, UnknownName(what, form.class_name, names));
     return false;
   }
-  if (place.record == nullptr) spec = found->start;
+  if (place.value != nullptr) spec = found->start;
   ObjectReader config = form.Config(found->name);
   fields(config, spec);
   config.Finish();

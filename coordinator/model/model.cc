@@ -1,18 +1,18 @@
 #include "coordinator/model/model.h"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/status.h"
-#include "coordinator/model/layer_shapes.h"
+#include "coordinator/layers/nodes.h"
+#include "coordinator/network/calls.h"
+#include "coordinator/network/penalty.h"
 
 namespace cohort {
 namespace {
 
-constexpr int64_t kElementsMax = int64_t{1} << 31;  // upper bound of the elements of one example
 constexpr char kLabelColumn[] = "label";
 
 // Checks that a column has a batch and known dimensions of bounded size.
@@ -49,17 +49,17 @@ bool IsInteger(DType dtype) {
 // Checks the type that an InputLayer declares. Keras casts the data to this type. Here nothing is
 // cast, so the cast must not change any value: the declared type may be float32, in which layers
 // compute, float64, or a wider integer type.
-absl::Status CheckDeclaredType(const InputLayerSpec& layer, DType data) {
-  if (layer.dtype == data || layer.dtype == DType::kFloat32 || layer.dtype == DType::kFloat64) {
+absl::Status CheckDeclaredType(const std::string& layer, DType declared, DType data) {
+  if (declared == data || declared == DType::kFloat32 || declared == DType::kFloat64) {
     return absl::OkStatus();
   }
   const bool wider =
-      IsInteger(layer.dtype) && IsInteger(data) && ElementSize(layer.dtype) > ElementSize(data);
+      IsInteger(declared) && IsInteger(data) && ElementSize(declared) > ElementSize(data);
   if (wider) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("layer '", layer.name, "' declares ", DTypeName(layer.dtype),
-                   ", and the data is ", DTypeName(data), ", which is not cast; declare ",
-                   DTypeName(data), data == DType::kFloat32 ? "" : " or float32"));
+      absl::StrCat("layer '", layer, "' declares ", DTypeName(declared), ", and the data is ",
+                   DTypeName(data), ", which is not cast; declare ", DTypeName(data),
+                   data == DType::kFloat32 ? "" : " or float32"));
 }
 
 // Returns whether the data are images without a channel where the model declares one channel.
@@ -92,71 +92,57 @@ absl::StatusOr<Model> Model::Create(const ModelSpec& spec, uint64_t seed,
                                     const proto::ElementSpec& batch) {
   Model model;
   model.batch_ = batch;
-  model.TakeLayers(spec);
-  RETURN_IF_ERROR(model.TakeColumns(spec, batch));
-  for (size_t i = 0; i < model.calls_.size(); ++i) {
-    RETURN_IF_ERROR(model.TakeCall(model.calls_[i], seed));
-  }
+  model.spec_ = spec;
+  RETURN_IF_ERROR(model.TakeColumns(batch));
+  RETURN_IF_ERROR(model.Plan(seed));
   // Declared types are checked after the layers, because a layer's error about its ids says more
   // than an error about the declared type.
-  for (const size_t input : model.inputs_) {
-    const Call& call = model.calls_[input];
-    RETURN_IF_ERROR(CheckDeclaredType(std::get<InputLayerSpec>(model.layers_[call.layer]),
-                                      model.columns_[static_cast<size_t>(call.column)].dtype));
+  for (size_t i = 0; i < model.columns_.size(); ++i) {
+    const LayerSpec* const input = model.InputLayerOf(i);
+    if (input == nullptr) continue;
+    RETURN_IF_ERROR(CheckDeclaredType(input->name, input->input()->dtype, model.columns_[i].dtype));
   }
-  // If the model returns one of its inputs unchanged, the graph needs the values of that column.
-  if (model.calls_[model.output_].column >= 0) {
-    model.columns_[static_cast<size_t>(model.calls_[model.output_].column)].is_value = true;
-  }
-  // Variables are ordered by their layers in the model, not by the order of the layers' calls.
-  std::vector<size_t> order(model.variables_.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    return model.variable_layers_[a] < model.variable_layers_[b];
-  });
-  std::vector<VariableSpec> variables;
-  for (const size_t i : order) variables.push_back(std::move(model.variables_[i]));
-  model.variables_ = std::move(variables);
   return model;
 }
 
-void Model::TakeLayers(const ModelSpec& spec) {
-  layers_ = spec.layers;
-  if (spec.functional()) {
-    for (const LayerCall& call : spec.calls) {
-      Call& taken = calls_.emplace_back();
-      taken.layer = call.layer;
-      taken.inputs = call.inputs;
-      taken.training = call.training;
-    }
-    inputs_ = spec.inputs;
-    output_ = spec.output;
-  } else {
-    if (layers_.empty() || !std::holds_alternative<InputLayerSpec>(layers_[0])) {
-      // An InputLayer that takes the shape of the data.
-      layers_.insert(layers_.begin(), InputLayerSpec());
-    }
-    // In a Sequential model each layer is used once, with the output of the layer before it.
-    for (size_t i = 0; i < layers_.size(); ++i) {
-      Call& taken = calls_.emplace_back();
-      taken.layer = i;
-      if (i > 0) taken.inputs = {i - 1};
-    }
-    inputs_ = {0};
-    output_ = layers_.size() - 1;
+absl::Status Model::Plan(uint64_t seed) {
+  for (size_t i = 0; i < columns_.size(); ++i) {
+    ASSIGN_OR_RETURN(TensorType type, TakeInput(i));
+    inputs_.push_back(std::move(type));
   }
-  for (size_t i = 0; i < inputs_.size(); ++i) calls_[inputs_[i]].column = static_cast<int>(i);
+  LayerPlan plan(seed);
+  const CallSettings whole = {.trainable = spec_.trainable};
+  ASSIGN_OR_RETURN(outputs_, PlanCalls(spec_, whole, inputs_, plan));
+  // If the model returns one of its inputs unchanged, the graph needs the values of that column.
+  for (const TensorType& output : outputs_) plan.UseColumn(output.column);
+  for (size_t i = 0; i < columns_.size(); ++i) {
+    columns_[i].is_value = plan.UsesColumn(static_cast<int>(i));
+    columns_[i].lookups = plan.LookupsOf(static_cast<int>(i));
+    for (const Lookup& lookup : columns_[i].lookups) {
+      if (!lookup.whole) tables_.insert(lookup.table);
+      if (lookup.dynamic) dynamic_tables_.insert(lookup.table);
+    }
+  }
+  variables_ = plan.Variables();
+  regularized_ = plan.regularized();
+  return absl::OkStatus();
 }
 
-absl::Status Model::TakeColumns(const ModelSpec& spec, const proto::ElementSpec& batch) {
-  for (size_t i = 0; i < inputs_.size(); ++i) {
-    const std::string& name = LayerName(layers_[calls_[inputs_[i]].layer]);
+const LayerSpec* Model::InputLayerOf(size_t number) const {
+  if (!spec_.has_inputs()) return nullptr;
+  return &spec_.layers[spec_.calls[spec_.inputs[number]].layer];
+}
+
+absl::Status Model::TakeColumns(const proto::ElementSpec& batch) {
+  for (size_t i = 0; i < spec_.num_inputs(); ++i) {
     Column column;
-    column.name = spec.functional() ? name : "x";
+    column.name = spec_.sequential ? "x" : InputLayerOf(i)->name;
+    // The model may take a dict, whose keys name the inputs.
+    if (!spec_.input_names.empty()) column.name = spec_.input_names[i];
     // A model with an input "y" needs another name for its labels.
     if (column.name == labels_name_) labels_name_ = "labels";
-    if (spec.functional()) {
-      ASSIGN_OR_RETURN(column.component, FindComponent(name, i, batch));
+    if (!spec_.sequential) {
+      ASSIGN_OR_RETURN(column.component, FindComponent(column.name, i, batch));
     }
     const proto::ComponentSpec& component = batch.components(static_cast<int>(column.component));
     RETURN_IF_ERROR(CheckColumn(column.name, component));
@@ -164,14 +150,9 @@ absl::Status Model::TakeColumns(const ModelSpec& spec, const proto::ElementSpec&
     column.shape = Shape(
         absl::MakeConstSpan(component.dims().data(), static_cast<size_t>(component.dims_size()))
             .subspan(1));
-    // A model without an InputLayer takes the shape of the data.
-    if (!spec.functional() && !std::holds_alternative<InputLayerSpec>(spec.layers.front())) {
-      std::get<InputLayerSpec>(layers_[0])
-          .shape.assign(column.shape.dims().begin(), column.shape.dims().end());
-    }
     columns_.push_back(std::move(column));
   }
-  ASSIGN_OR_RETURN(labels_, FindComponent(kLabelColumn, inputs_.size(), batch));
+  ASSIGN_OR_RETURN(labels_, FindComponent(kLabelColumn, columns_.size(), batch));
   return absl::OkStatus();
 }
 
@@ -190,18 +171,26 @@ absl::StatusOr<uint32_t> Model::FindComponent(const std::string& name, size_t po
   }
   if (position < known.size()) return static_cast<uint32_t>(position);
   return absl::InvalidArgumentError(
-      absl::StrCat("the model has ", inputs_.size(), " inputs, and the data ", known.size(),
+      absl::StrCat("the model has ", spec_.num_inputs(), " inputs, and the data ", known.size(),
                    " components; it must have one for each input and then the labels"));
 }
 
-absl::Status Model::TakeInput(const InputLayerSpec& layer, Call& call) {
-  const Shape declared(layer.shape);
-  const Shape& actual = columns_[static_cast<size_t>(call.column)].shape;
-  call.shape = declared;
-  // [N] may be declared as [N,1], because ToShape adds the dimension.
-  if (declared == actual || (actual.rank() == 0 && declared == Shape({1}))) {
-    return absl::OkStatus();
+absl::StatusOr<TensorType> Model::TakeInput(size_t number) const {
+  const Column& column = columns_[number];
+  const Shape& actual = column.shape;
+  TensorType type = {column.dtype, actual, static_cast<int>(number), column.name};
+  const LayerSpec* const layer = InputLayerOf(number);
+  // A model without a declared shape takes the shape of the data.
+  if (layer == nullptr || !layer->input()->has_shape) return type;
+  std::vector<int64_t> dims = layer->input()->shape;
+  for (size_t i = 0; i < dims.size(); ++i) {
+    const bool is_open = dims[i] < 0 && dims.size() == static_cast<size_t>(actual.rank());
+    if (is_open) dims[i] = actual.dim(static_cast<int>(i));
   }
+  const Shape declared(dims);
+  type.shape = declared;
+  // [N] may be declared as [N,1], because ToShape adds the dimension.
+  if (declared == actual || (actual.rank() == 0 && declared == Shape({1}))) return type;
   const std::string remedy =
       LacksChannels(declared, actual)
           ? absl::StrCat("declare ", actual.ToString(),
@@ -209,71 +198,8 @@ absl::Status Model::TakeInput(const InputLayerSpec& layer, Call& call) {
                          " behind it, which gives images their channel")
           : "change input_shape, or data.pipeline (Flatten joins dimensions)";
   return absl::InvalidArgumentError(
-      absl::StrCat("layer '", layer.name, "' is given examples of shape ", actual.ToString(),
+      absl::StrCat("layer '", layer->name, "' is given examples of shape ", actual.ToString(),
                    "; the model declares ", declared.ToString(), "; ", remedy));
-}
-
-absl::Status Model::TakeCall(Call& call, uint64_t seed) {
-  const LayerSpec& layer = layers_[call.layer];
-  if (const auto* input = std::get_if<InputLayerSpec>(&layer)) return TakeInput(*input, call);
-  // Embeddings only look up ids; every other layer computes with the values of its columns.
-  if (!TableOf(layer).empty()) {
-    RETURN_IF_ERROR(TakeLookup(layer, call));
-  } else {
-    for (const size_t input : call.inputs) {
-      if (calls_[input].column < 0) continue;
-      columns_[static_cast<size_t>(calls_[input].column)].is_value = true;
-    }
-  }
-  std::vector<Shape> shapes;
-  for (const size_t input : call.inputs) shapes.push_back(calls_[input].shape);
-  ASSIGN_OR_RETURN(call.shape, LayerOutputShape(layer, shapes));
-  return TakeVariables(call, shapes[0], seed);
-}
-
-absl::Status Model::TakeLookup(const LayerSpec& layer, const Call& call) {
-  const Call& source = calls_[call.inputs[0]];
-  if (source.column < 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("layer '", LayerName(layer), "' looks up what layer '",
-                     LayerName(layers_[source.layer]), "' gives; ids come from an InputLayer"));
-  }
-  Column& column = columns_[static_cast<size_t>(source.column)];
-  if (column.dtype != DType::kInt32 && column.dtype != DType::kInt64) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("layer '", LayerName(layer), "' looks up '", column.name, "', which is ",
-                     DTypeName(column.dtype), "; ids are int32 or int64"));
-  }
-  // Two uses of a table with the same column share one lookup.
-  const std::string table = TableOf(layer);
-  const bool known = std::any_of(column.lookups.begin(), column.lookups.end(),
-                                 [&](const Lookup& lookup) { return lookup.table == table; });
-  if (!known) {
-    column.lookups.push_back({table, std::holds_alternative<EmbeddingBagSpec>(layer)});
-  }
-  tables_.insert(table);
-  if (DynamicTableOf(layer) != nullptr) dynamic_tables_.insert(table);
-  return absl::OkStatus();
-}
-
-// Adds the variables of a layer. A layer that is used again keeps the variables of its first use.
-absl::Status Model::TakeVariables(const Call& call, const Shape& input, uint64_t seed) {
-  std::vector<VariableSpec> variables = LayerVariables(layers_[call.layer], input, seed);
-  for (VariableSpec& variable : variables) {
-    const auto known =
-        std::find_if(variables_.begin(), variables_.end(),
-                     [&](const VariableSpec& one) { return one.name == variable.name; });
-    if (known == variables_.end()) {
-      variables_.push_back(std::move(variable));
-      variable_layers_.push_back(call.layer);
-    } else if (known->shape != variable.shape) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "layer '", LayerName(layers_[call.layer]), "' is used for examples of shape ",
-          input.ToString(), ", for which its ", variable.name, " would be ",
-          variable.shape.ToString(), ", and before as ", known->shape.ToString()));
-    }
-  }
-  return absl::OkStatus();
 }
 
 bool Model::IsByRows(ModelMode mode, const std::string& variable) const {
@@ -344,48 +270,44 @@ void Model::AddVariables(ModelMode mode, GraphBuilder& graph, proto::Program& pr
   }
 }
 
-ModelOutput Model::AddInput(const Column& column, const Call& call, GraphBuilder& graph) const {
+LayerValue Model::AddInput(size_t number, GraphBuilder& graph) const {
+  const Column& column = columns_[number];
+  LayerValue input{.value = "", .type = inputs_[number]};
   // A column that is only looked up has ids and no value.
-  if (!column.is_value) return {};
-  std::string value = column.name;
-  if (column.dtype != DType::kFloat32) {
-    value = graph.Op("Cast", {value}, {IntAttribute("to", static_cast<int64_t>(DType::kFloat32))});
+  if (!column.is_value) return input;
+  graph.SetNamePrefix(absl::StrCat(column.name, "/"));
+  input.value = column.name;
+  // Layers compute in float32; masks stay what they are.
+  if (column.dtype != DType::kFloat32 && column.dtype != DType::kBool) {
+    input.value = Nodes(graph).Cast(input.value, DType::kFloat32);
   }
-  return {ToShape(value, column.shape, call.shape, graph), ""};
+  input.value = ToShape(input.value, column.shape, input.type.shape, graph);
+  return input;
 }
 
-std::string Model::AddIds(const Column& column, const Call& call, const std::string& table,
-                          ModelMode mode, GraphBuilder& graph) const {
-  const std::string ids = IsByRows(mode, table) ? LookupName(table, column.name) : column.name;
-  return ToShape(ids, column.shape, call.shape, graph);
-}
-
-ModelOutput Model::AddLayers(ModelMode mode, GraphBuilder& graph, StateValues& state) const {
-  // `calls_` has each call after the calls that give its inputs, so the inputs are known here.
-  std::vector<ModelOutput> outputs(calls_.size());
-  for (size_t i = 0; i < calls_.size(); ++i) {
-    const Call& call = calls_[i];
-    const LayerSpec& layer = layers_[call.layer];
-    const std::string& name = LayerName(layer);
-    graph.SetNamePrefix(name.empty() ? "input/" : name + "/");
-    if (call.column >= 0) {
-      outputs[i] = AddInput(columns_[static_cast<size_t>(call.column)], call, graph);
-      continue;
-    }
-    const Call& first = calls_[call.inputs[0]];
-    std::vector<ModelOutput> values;
-    if (const std::string table = TableOf(layer); !table.empty()) {
-      const Column& column = columns_[static_cast<size_t>(first.column)];
-      values.push_back({AddIds(column, first, table, mode, graph), ""});
-    } else {
-      for (const size_t input : call.inputs) values.push_back(outputs[input]);
-    }
-    // A call with `training` false computes as in evaluation, in a training step too.
-    const bool frozen = mode == ModelMode::kTraining && !call.training;
-    const LayerTarget target{graph, frozen ? ModelMode::kEvaluation : mode, state};
-    outputs[i] = AddLayerNodes(layer, {values, first.shape}, target);
+std::vector<LayerValue> Model::AddLayers(ModelMode mode, GraphBuilder& graph, StateValues& state,
+                                         std::vector<std::string>& penalties) const {
+  const auto ids = [&](const TensorType& type, const std::string& table) {
+    const Column& column = columns_[static_cast<size_t>(type.column)];
+    const std::string name = IsByRows(mode, table) ? LookupName(table, column.name) : column.name;
+    return ToShape(name, column.shape, type.shape, graph);
+  };
+  std::vector<LayerValue> inputs;
+  for (size_t i = 0; i < columns_.size(); ++i) inputs.push_back(AddInput(i, graph));
+  LayerTarget target{graph, mode, state, penalties, ids};
+  const CallSettings whole = {.trainable = spec_.trainable};
+  std::vector<LayerValue> outputs = BuildCalls(spec_, whole, inputs, target);
+  graph.SetNamePrefix("penalties/");
+  for (const RegularizedVariable& one : regularized_) {
+    if (mode == ModelMode::kPrediction) break;
+    penalties.push_back(AddPenalty(one.regularizer, one.variable, one.shape, Nodes(graph)));
   }
-  return ChannelsLast(outputs[output_], graph);
+  graph.SetNamePrefix("");
+  for (LayerValue& output : outputs) {
+    output.value = ChannelsLast(output, Nodes(graph));
+    output.channels_first = false;
+  }
+  return outputs;
 }
 
 }  // namespace cohort

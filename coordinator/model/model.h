@@ -19,10 +19,10 @@
 
 #include "absl/status/statusor.h"
 #include "common/program/graph_builder.h"
-#include "coordinator/job/layer_spec.h"
+#include "coordinator/layers/layer_target.h"
+#include "coordinator/layers/variable_spec.h"
 #include "coordinator/losses/loss_table.h"
-#include "coordinator/model/layer_nodes.h"
-#include "coordinator/model/variable_spec.h"
+#include "coordinator/network/model_spec.h"
 #include "proto/plan.pb.h"
 #include "proto/program.pb.h"
 
@@ -37,8 +37,8 @@ class Model {
                                       const proto::ElementSpec& batch);
 
   const std::vector<VariableSpec>& variables() const { return variables_; }
-  // Returns the shape of the output for one example, without the batch.
-  const Shape& output_shape() const { return calls_[output_].shape; }
+  // Returns the types of the outputs.
+  const std::vector<TensorType>& outputs() const { return outputs_; }
   // Return the number of the batch's component that holds the labels, and the name of the labels in
   // graphs.
   uint32_t labels() const { return labels_; }
@@ -57,16 +57,14 @@ class Model {
   // Adds the variables as graph inputs under their own names, in creation order, and binds them.
   void AddVariables(ModelMode mode, GraphBuilder& graph, proto::Program& program) const;
 
-  // Adds the layers and returns the model's output in Keras's order. In training, `state` then has
+  // Adds the layers and returns the model's outputs in Keras's order. In training, `state` then has
   // the new values of the variables that layers change without training them.
-  ModelOutput AddLayers(ModelMode mode, GraphBuilder& graph, StateValues& state) const;
+  // `penalties` then has the scalars that layers and variables add to the mean loss, except in
+  // prediction.
+  std::vector<LayerValue> AddLayers(ModelMode mode, GraphBuilder& graph, StateValues& state,
+                                    std::vector<std::string>& penalties) const;
 
  private:
-  // A table whose ids a column holds.
-  struct Lookup {
-    std::string table;
-    bool negative_is_none = false;
-  };
   struct Column {
     std::string name;  // name of the column in graphs
     uint32_t component = 0;
@@ -75,36 +73,25 @@ class Model {
     bool is_value = false;  // true if a layer computes with the values
     std::vector<Lookup> lookups;
   };
-  struct Call {
-    size_t layer = 0;
-    std::vector<size_t> inputs;
-    bool training = true;  // value of LayerCall::training
-    Shape shape;           // shape of the output for one example
-    int column = -1;       // the column that an InputLayer stands for; -1 for other layers
-  };
-
   Model() = default;
-  void TakeLayers(const ModelSpec& spec);
-  absl::Status TakeColumns(const ModelSpec& spec, const proto::ElementSpec& batch);
+  absl::Status TakeColumns(const proto::ElementSpec& batch);
   absl::StatusOr<uint32_t> FindComponent(const std::string& name, size_t position,
                                          const proto::ElementSpec& batch) const;
-  absl::Status TakeInput(const InputLayerSpec& layer, Call& call);
-  absl::Status TakeCall(Call& call, uint64_t seed);
-  absl::Status TakeLookup(const LayerSpec& layer, const Call& call);
-  absl::Status TakeVariables(const Call& call, const Shape& input, uint64_t seed);
+  absl::Status Plan(uint64_t seed);
+  // Returns the type of an input of the model, which has the declared shape.
+  absl::StatusOr<TensorType> TakeInput(size_t number) const;
+  // Returns the InputLayer of an input, or null.
+  const LayerSpec* InputLayerOf(size_t number) const;
   // Returns whether the graph contains only the looked-up rows of the variable.
   bool IsByRows(ModelMode mode, const std::string& variable) const;
-  ModelOutput AddInput(const Column& column, const Call& call, GraphBuilder& graph) const;
-  std::string AddIds(const Column& column, const Call& call, const std::string& table,
-                     ModelMode mode, GraphBuilder& graph) const;
+  LayerValue AddInput(size_t number, GraphBuilder& graph) const;
 
-  std::vector<LayerSpec> layers_;
-  std::vector<Call> calls_;
-  std::vector<size_t> inputs_;  // indices of the inputs' calls in calls_
-  size_t output_ = 0;
-  std::vector<Column> columns_;  // columns of the model's inputs, in the order of inputs_
+  ModelSpec spec_;
+  std::vector<Column> columns_;     // columns of the model's inputs, in their order
+  std::vector<TensorType> inputs_;  // types of the model's inputs
+  std::vector<TensorType> outputs_;
   std::vector<VariableSpec> variables_;
-  std::vector<size_t> variable_layers_;
+  std::vector<RegularizedVariable> regularized_;
   std::set<std::string> tables_;          // names of variables that are read by rows
   std::set<std::string> dynamic_tables_;  // names of the dynamic ones among tables_
   proto::ElementSpec batch_;

@@ -16,10 +16,10 @@
 #include "common/program/program.h"
 #include "coordinator/job/compile_spec.h"
 #include "coordinator/job/data_spec.h"
+#include "coordinator/layers/variable_spec.h"
 #include "coordinator/model/loss.h"
 #include "coordinator/model/model.h"
 #include "coordinator/model/optimizer.h"
-#include "coordinator/model/variable_spec.h"
 
 namespace cohort {
 
@@ -157,7 +157,9 @@ absl::StatusOr<proto::Program> BuildPredict(const Parts& parts) {
   parts.model.AddColumns(ModelMode::kPrediction, graph, program);
   parts.model.AddVariables(ModelMode::kPrediction, graph, program);
   StateValues state;
-  std::string output = parts.model.AddLayers(ModelMode::kPrediction, graph, state).value;
+  std::vector<std::string> penalties;
+  std::string output =
+      parts.model.AddLayers(ModelMode::kPrediction, graph, state, penalties)[0].value;
   graph.SetNamePrefix("");
   // An output must not be an input, even in a model without nodes.
   output = graph.Op("Identity", {output});
@@ -202,6 +204,15 @@ struct StepGraph {
   std::string mean_loss;
 };
 
+// Adds penalties to the mean loss, and to the sum of the losses as if each example had them.
+void AddPenalties(const std::vector<std::string>& penalties, StepGraph& step, GraphBuilder& graph) {
+  graph.SetNamePrefix("penalties/");
+  const std::string penalty = graph.Op("Sum", penalties);
+  const std::string of_examples = graph.Op("Mul", {penalty, step.fetches[1]});
+  step.fetches[0] = graph.Op("Add", {step.fetches[0], of_examples});
+  if (!step.mean_loss.empty()) step.mean_loss = graph.Op("Add", {step.mean_loss, penalty});
+}
+
 // Builds the graph up to the loss and the metrics, which train_step and eval_step have in common.
 absl::StatusOr<StepGraph> BuildStep(const Parts& parts, ModelMode mode, const char* name) {
   StepGraph step;
@@ -210,18 +221,20 @@ absl::StatusOr<StepGraph> BuildStep(const Parts& parts, ModelMode mode, const ch
   parts.model.AddColumns(mode, graph, step.program);
   parts.model.AddLabels(parts.labels, graph, step.program);
   parts.model.AddVariables(mode, graph, step.program);
-  const ModelOutput output = parts.model.AddLayers(mode, graph, step.state);
+  std::vector<std::string> penalties;
+  const LayerValue output = parts.model.AddLayers(mode, graph, step.state, penalties)[0];
   const OutputSpec& spec = parts.job.compile.outputs.front();
   const NodeValue labels = ValueOf(parts.model.labels_name(), parts.labels);
   FormulaNodes nodes(graph);
   const ExampleWeights weights = AddWeights(parts, mode, labels, nodes, step.program);
   ASSIGN_OR_RETURN(
       StepLoss loss,
-      AddStepLoss(spec, parts.metrics, {output.value, output.logits, parts.model.output_shape()},
+      AddStepLoss(spec, parts.metrics, {output.value, output.logits, parts.model.outputs()[0].shape},
                   labels, weights, nodes));
   step.fetches = std::move(loss.fetches);
   // Gradients are taken from the mean loss; the sum is fetched for the losses shown per epoch.
   if (mode == ModelMode::kTraining) step.mean_loss = loss.mean;
+  if (!penalties.empty()) AddPenalties(penalties, step, graph);
   for (const std::string& fetch : step.fetches) graph.Output(fetch);
   for (const auto& [variable, value] : step.state) graph.Output(value);
   // The mean loss is an output until unread nodes are removed, so that its own nodes stay.
@@ -296,26 +309,31 @@ absl::StatusOr<ModelPrograms> BuildPrograms(const JobSpec& job, const proto::Ele
                      " components; it must give examples x and labels y"));
   }
   ASSIGN_OR_RETURN(const Model model, Model::Create(job.model, job.seed, batch));
+  if (model.outputs().size() != 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the model has ", model.outputs().size(),
+                     " outputs; a model that is trained here has one"));
+  }
   ModelPrograms programs;
   programs.variables = model.variables();
   // The optimizer is checked first, because its errors do not depend on the data.
   RETURN_IF_ERROR(SetUpdates(job.compile.optimizer, programs.variables));
   const proto::ComponentSpec& labels = batch.components(static_cast<int>(model.labels()));
-  RETURN_IF_ERROR(CheckLabels(job.compile, model.output_shape(), labels));
+  RETURN_IF_ERROR(CheckLabels(job.compile, model.outputs()[0].shape, labels));
   ASSIGN_OR_RETURN(const std::optional<proto::ComponentSpec> sample_weight,
                    FindSampleWeight(job, batch));
   proto::ComponentSpec given = labels;
   // Data sets turn the labels into class numbers, so the programs read labels of the resulting
   // type.
-  if (TakesClasses(job.compile.outputs.front().loss, model.output_shape())) {
+  if (TakesClasses(job.compile.outputs.front().loss, model.outputs()[0].shape)) {
     programs.labels.emplace();
     programs.labels->mutable_class_labels()->set_component(model.labels());
-    programs.labels->mutable_class_labels()->set_classes(model.output_shape().dim(0));
+    programs.labels->mutable_class_labels()->set_classes(model.outputs()[0].shape.dim(0));
     given = ClassLabels(labels);
   }
   programs.metrics =
-      ResolvedMetrics(job.compile.outputs.front(), ValueOf("", given), model.output_shape());
-  programs.metric_sizes = StateSizes(programs.metrics, model.output_shape());
+      ResolvedMetrics(job.compile.outputs.front(), ValueOf("", given), model.outputs()[0].shape);
+  programs.metric_sizes = StateSizes(programs.metrics, model.outputs()[0].shape);
   const Parts parts{job, model, given, sample_weight, programs.metrics};
   ASSIGN_OR_RETURN(programs.train_step, BuildTrainStep(parts, /*replicated=*/false));
   programs.exchanges = HasExchange(programs.train_step);

@@ -23,7 +23,7 @@
 
 #include "absl/status/statusor.h"
 #include "coordinator/job/job_spec.h"
-#include "coordinator/model/variable_spec.h"
+#include "coordinator/layers/variable_spec.h"
 #include "proto/plan.pb.h"
 #include "proto/program.pb.h"
 

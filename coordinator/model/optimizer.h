@@ -6,7 +6,7 @@
 
 #include "absl/status/status.h"
 #include "coordinator/job/compile_spec.h"
-#include "coordinator/model/variable_spec.h"
+#include "coordinator/layers/variable_spec.h"
 #include "proto/plan.pb.h"
 
 namespace cohort {

@@ -27,7 +27,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "coordinator/model/variable_spec.h"
+#include "coordinator/layers/variable_spec.h"
 #include "coordinator/strategy/partitioner.h"
 #include "coordinator/strategy/placement.h"
 #include "proto/plan.pb.h"

@@ -9,7 +9,6 @@
 
 #include "common/base/status.h"
 #include "common/tensor/dtype.h"
-#include "coordinator/model/layer_shapes.h"
 #include "coordinator/model/loss.h"
 #include "coordinator/model/model.h"
 #include "coordinator/model/onnx_export.h"
@@ -24,7 +23,7 @@ namespace {
 
 // An input of the model. The input number n reads component number n of an example.
 struct ModelInput {
-  const InputLayerSpec& layer;
+  const InputType& type;
   bool is_looked_up = false;  // whether some layer looks up rows of a table by the input
 };
 
@@ -66,19 +65,14 @@ proto::ElementSpec Clicks(const ClickLogSpec& clicks) {
 
 // Returns the inputs of a model that declares them.
 std::vector<ModelInput> InputsOf(const ModelSpec& model) {
-  if (!model.functional()) {
-    // In a Sequential model, only the second layer can look up rows by the input.
-    const bool is_looked_up = model.layers.size() > 1 && !TableOf(model.layers[1]).empty();
-    return {{std::get<InputLayerSpec>(model.layers.front()), is_looked_up}};
-  }
   std::vector<ModelInput> inputs;
   for (const size_t input : model.inputs) {
-    const bool is_looked_up =
-        std::any_of(model.calls.begin(), model.calls.end(), [&](const LayerCall& call) {
-          return !TableOf(model.layers[call.layer]).empty() && call.inputs[0] == input;
-        });
-    inputs.push_back(
-        {std::get<InputLayerSpec>(model.layers[model.calls[input].layer]), is_looked_up});
+    const auto looks_up = [&](const LayerCall& call) {
+      return model.layers[call.layer].type->kind == LayerKind::kLookup &&
+             call.inputs[0].tensor.call == input;
+    };
+    inputs.push_back({*model.layers[model.calls[input].layer].input(),
+                      std::any_of(model.calls.begin(), model.calls.end(), looks_up)});
   }
   return inputs;
 }
@@ -99,9 +93,9 @@ proto::ComponentSpec Classes() { return Batched(DType::kUint8, {}); }
 proto::ComponentSpec Readable(const ModelInput& input) {
   // If a layer looks up rows by the input, the input may be declared as float32, the default; its
   // data are integers all the same.
-  const bool is_id = input.layer.dtype == DType::kInt32 || input.layer.dtype == DType::kInt64;
-  const DType dtype = input.is_looked_up && !is_id ? DType::kInt32 : input.layer.dtype;
-  return Batched(dtype, input.layer.shape);
+  const bool is_id = input.type.dtype == DType::kInt32 || input.type.dtype == DType::kInt64;
+  const DType dtype = input.is_looked_up && !is_id ? DType::kInt32 : input.type.dtype;
+  return Batched(dtype, input.type.shape);
 }
 
 // Returns a type of labels that the loss can read.
@@ -123,9 +117,12 @@ size_t NumComponents(const DataSourceSpec& source) {
 // Returns whether ExpectedBatch() can find out the shapes, because the data source has fixed shapes
 // or the model declares them.
 bool ShapesAreKnown(const JobSpec& job) {
-  if (TypeIsKnown(job.data.train) || job.model.functional()) return true;
-  return !job.model.layers.empty() &&
-         std::holds_alternative<InputLayerSpec>(job.model.layers.front());
+  if (TypeIsKnown(job.data.train)) return true;
+  const std::vector<ModelInput> inputs = InputsOf(job.model);
+  return !inputs.empty() && std::all_of(inputs.begin(), inputs.end(), [](const ModelInput& input) {
+    const std::vector<int64_t>& shape = input.type.shape;
+    return input.type.has_shape && std::count(shape.begin(), shape.end(), -1) == 0;
+  });
 }
 
 // Returns the type of a batch of `source` after the job's data pipeline. Requires TypeIsKnown().
@@ -160,7 +157,7 @@ absl::StatusOr<proto::ElementSpec> ExpectedBatch(const JobSpec& job) {
   // The type of the labels follows from the model's output, so the model is first built without
   // labels.
   ASSIGN_OR_RETURN(const Model model, Model::Create(job.model, job.seed, batch));
-  *files.mutable_components(static_cast<int>(labels)) = Labels(job, model.output_shape());
+  *files.mutable_components(static_cast<int>(labels)) = Labels(job, model.outputs()[0].shape);
   return TransformElement(files, pipeline);
 }
 
@@ -174,14 +171,21 @@ std::optional<int64_t> KnownCount(const DataSourceSpec& source) {
 
 // Checks the job's metrics and optimizer. These checks do not need the shape of the data.
 absl::Status CheckTraining(const JobSpec& job) {
-  // LayerVariables needs some shape, but the checks do not depend on it.
-  const Shape any({1, 1, 1});
-  std::vector<VariableSpec> variables;
-  for (const LayerSpec& layer : job.model.layers) {
-    for (VariableSpec& variable : LayerVariables(layer, any, job.seed)) {
-      variables.push_back(std::move(variable));
+  // The checks need the names of the variables alone, which do not depend on the shape, so each
+  // layer is planned for the first of these shapes that it takes.
+  LayerPlan plan(job.seed);
+  for (size_t i = 0; i < job.model.layers.size(); ++i) {
+    const LayerSpec& layer = job.model.layers[i];
+    const CallSettings settings = {layer.name, {i}, true, {""}};
+    TensorType input{.column = 0};
+    if (layer.type->kind == LayerKind::kLookup) input.dtype = DType::kInt32;
+    for (const Shape& shape :
+         {Shape({64}), Shape({64, 64}), Shape({64, 64, 64}), Shape({64, 64, 64, 64})}) {
+      input.shape = shape;
+      if (layer.layer->Plan({settings, {&input, 1}}, plan).ok()) break;
     }
   }
+  std::vector<VariableSpec> variables = plan.Variables();
   RETURN_IF_ERROR(CheckMetrics(job.compile));
   return SetUpdates(job.compile.optimizer, variables);
 }

@@ -76,9 +76,11 @@ Plans PlanOfServersAndWorkers() {
 Plans PlanOfCoordinator() {
   return {
       {"coordinator/json", {"common/cluster"}},
+      {"coordinator/layers", {"coordinator/json", "common/program"}},
+      {"coordinator/network", {"coordinator/layers"}},
       {"coordinator/losses", {"coordinator/json", "common/program"}},
       {"coordinator/metrics", {"coordinator/losses"}},
-      {"coordinator/job", {"coordinator/metrics"}},
+      {"coordinator/job", {"coordinator/network", "coordinator/metrics"}},
       {"coordinator/model", {"coordinator/job"}},
       {"coordinator/strategy", {"coordinator/model", "common/wire"}},
       {"coordinator/cluster", {"common/task"}},

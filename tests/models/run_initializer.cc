@@ -2,8 +2,9 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/status.h"
 #include "common/tensor/initializer.h"
-#include "coordinator/model/initializer.h"
+#include "coordinator/layers/initializer.h"
 #include "tests/models/run_case.h"
 
 namespace cohort {
@@ -89,14 +90,14 @@ std::string CompareGram(const GoldenTensor& gram, const Tensor& values,
   return Difference(gram, actual, tolerance);
 }
 
-// Reads the case's initializer as the kernel_initializer of a Dense layer.
+// Reads the case's initializer as a layer does.
 absl::StatusOr<KerasInitializerSpec> ReadCaseInitializer(const ModelCase& one) {
-  const json dense = {{"class_name", "Dense"},
-                      {"config", {{"units", 2}, {"kernel_initializer", ClassFormOf(one)}}}};
-  const json model = {{"class_name", "Sequential"}, {"config", {{"layers", {dense}}}}};
-  const absl::StatusOr<JobSpec> job = ParseCaseJob(model, {{"optimizer", "sgd"}});
-  if (!job.ok()) return job.status();
-  return std::get<DenseSpec>(job->model.layers[0]).kernel_initializer;
+  const json form = ClassFormOf(one);
+  JsonErrors errors;
+  KerasInitializerSpec spec;
+  ReadInitializer({"kernel_initializer", errors, &form}, spec);
+  RETURN_IF_ERROR(errors.ToStatus(one.name));
+  return spec;
 }
 
 }  // namespace

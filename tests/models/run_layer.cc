@@ -2,6 +2,7 @@
 // it, and its graph gives the outputs and the gradients of sum(outputs x cotangent).
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <optional>
 #include <utility>
@@ -24,42 +25,92 @@ constexpr char kCotangent[] = "cotangent";
 
 bool IsKeras2(const ModelCase& one) { return absl::StartsWith(one.version, "k2"); }
 
-// Returns the names of the inputs that the first call gives to the layer, or nothing if the call
-// gives something else.
-std::optional<std::vector<std::string>> CallInputs(const ModelCase& one) {
-  const json& args = one.json["calls"][0]["args"];
-  if (args.size() != 1) return std::nullopt;
-  const json& first = args[0];
-  if (first.is_string()) return std::vector<std::string>{first.get<std::string>()};
-  if (!first.is_array()) return std::nullopt;
-  std::vector<std::string> names;
-  for (const json& name : first) {
-    if (!name.is_string()) return std::nullopt;
-    names.push_back(name.get<std::string>());
+// Returns the layer that computes an activation function with arguments, or nothing.
+std::optional<json> LayerWithArguments(const ModelCase& one) {
+  const json& call = one.json["call"];
+  const auto layer = [](const char* name, const json& config) {
+    return json{{"class_name", name}, {"config", config}};
+  };
+  if (call.empty()) return std::nullopt;
+  if (one.class_name == "elu") return layer("ELU", call);
+  if (one.class_name == "leaky_relu") return layer("LeakyReLU", call);
+  if (one.class_name == "softmax") return layer("Softmax", call);
+  if (one.class_name != "relu") return std::nullopt;
+  json config = call;
+  // Keras 2 calls the slope of relu alpha.
+  if (config.contains("alpha")) config["negative_slope"] = config["alpha"];
+  config.erase("alpha");
+  return layer("ReLU", config);
+}
+
+// Returns whether the text names one of the case's inputs.
+bool IsInput(const ModelCase& one, const json& name) {
+  if (!name.is_string()) return false;
+  const json& inputs = one.json["inputs"];
+  return std::any_of(inputs.begin(), inputs.end(),
+                     [&](const json& input) { return input["name"] == name; });
+}
+
+// Returns an argument with Keras 3's tensors in the place of the inputs' names, and appends the
+// names to `used`.
+json WithTensors(const ModelCase& one, const json& value, std::vector<std::string>& used) {
+  if (IsInput(one, value)) {
+    const auto name = value.get<std::string>();
+    if (std::find(used.begin(), used.end(), name) == used.end()) used.push_back(name);
+    return {{"class_name", "__keras_tensor__"}, {"config", {{"keras_history", {name, 0, 0}}}}};
   }
-  return names;
+  if (!value.is_structured()) return value;
+  json replaced = value;
+  for (json& item : replaced) item = WithTensors(one, json(item), used);
+  return replaced;
+}
+
+// What the layer is called with, as a node of Keras 3, and the names of the inputs in it.
+struct CaseCall {
+  json node;
+  std::vector<std::string> inputs;
+};
+
+CaseCall CallOf(const ModelCase& one) {
+  const json& first = one.json["calls"][0];
+  json args = first["args"];
+  json kwargs = first["kwargs"];
+  if (one.kind == "layer") kwargs.update(one.json["call"]);
+  // Softmax takes its mask as its second argument.
+  if (one.class_name == "Softmax" && args.size() == 2) {
+    kwargs["mask"] = args[1];
+    args.erase(1);
+  }
+  // Masks that Keras attaches to tensors are given as arguments.
+  if (one.json.contains("mask_from") && !kwargs.contains("mask")) {
+    kwargs["mask"] = one.json["mask_from"];
+  }
+  if (one.json.contains("attached_masks")) {
+    for (const auto& [input, mask] : one.json["attached_masks"].items()) {
+      kwargs[input + "_mask"] = mask;
+    }
+  }
+  CaseCall call;
+  // The arguments' inputs come first, in their order.
+  const json tensors = WithTensors(one, args, call.inputs);
+  call.node = {{"args", tensors}, {"kwargs", WithTensors(one, kwargs, call.inputs)}};
+  return call;
 }
 
 // Returns what the case has that a model of one layer cannot express here, or "".
 std::string Unsupported(const ModelCase& one) {
-  const json& calls = one.json["calls"];
-  if (calls.size() != 1) return "several calls";
-  for (const auto& [name, value] : calls[0]["kwargs"].items()) {
-    if (!value.is_null()) return absl::StrCat("the argument ", name);
-  }
-  if (!CallInputs(one)) return "other arguments than inputs";
-  if (!one.json["call"].empty()) return "arguments of the call";
-  for (const char* key : {"output_mask", "attached_masks", "losses"}) {
-    if (one.json.contains(key) && !one.json[key].empty()) return key;
-  }
-  return one.json["outputs"].size() == 1 ? "" : "several outputs";
+  if (one.json["calls"].size() != 1) return "several calls";
+  return one.kind == "activation" && !one.json["call"].empty() && !LayerWithArguments(one)
+             ? "arguments of an activation"
+             : "";
 }
 
 json LayerForm(const ModelCase& one) {
   json layer = ClassFormOf(one);
   if (one.kind == "activation") {
-    layer["class_name"] = "Activation";
-    layer["config"] = {{"activation", one.json["config"]}};
+    const std::optional<json> other = LayerWithArguments(one);
+    layer["class_name"] = other ? (*other)["class_name"] : json("Activation");
+    layer["config"] = other ? (*other)["config"] : json{{"activation", one.json["config"]}};
   }
   layer["module"] = "keras.layers";
   layer["config"]["name"] = kLayerName;
@@ -80,47 +131,39 @@ json InputForm(const GoldenTensor& input, bool keras2) {
           {"inbound_nodes", json::array()}};
 }
 
-// Returns the layer's node: the way in which Keras 2 or Keras 3 writes what the layer is given.
-json NodeOf(const std::vector<std::string>& names, bool is_list, bool keras2) {
+// Returns the node as Keras 2 writes it, if the call has only a first argument.
+json NodeOf(const CaseCall& call, bool keras2) {
+  if (!keras2 || call.node["args"].size() != 1 || !call.node["kwargs"].empty()) return call.node;
   json tensors = json::array();
-  for (const std::string& name : names) {
-    if (keras2) {
-      tensors.push_back({name, 0, 0, json::object()});
-    } else {
-      tensors.push_back(
-          {{"class_name", "__keras_tensor__"}, {"config", {{"keras_history", {name, 0, 0}}}}});
-    }
-  }
-  if (keras2) return tensors;
-  json args = json::array();
-  args.push_back(is_list ? tensors : tensors[0]);
-  return {{"args", args}, {"kwargs", json::object()}};
+  for (const std::string& name : call.inputs) tensors.push_back({name, 0, 0, json::object()});
+  return tensors;
 }
 
-json ModelForm(const ModelCase& one, const std::vector<GoldenTensor>& inputs) {
+json ModelForm(const ModelCase& one, const std::vector<GoldenTensor>& inputs, const CaseCall& call,
+               size_t outputs) {
   const bool keras2 = IsKeras2(one);
   json layers = json::array();
   json ends = json::array();
-  std::vector<std::string> names;
   for (const GoldenTensor& input : inputs) {
     layers.push_back(InputForm(input, keras2));
     ends.push_back({input.name, 0, 0});
-    names.push_back(input.name);
   }
   json layer = LayerForm(one);
-  const bool is_list = one.json["calls"][0]["args"][0].is_array();
-  layer["inbound_nodes"] = json::array({NodeOf(names, is_list, keras2)});
+  layer["inbound_nodes"] = json::array({NodeOf(call, keras2)});
   layers.push_back(layer);
+  json results = json::array();
+  for (size_t i = 0; i < outputs; ++i) results.push_back({kLayerName, 0, i});
   json model = {{"class_name", "Functional"},
                 {"config",
                  {{"name", "model"},
                   {"layers", layers},
                   {"input_layers", ends},
-                  {"output_layers", {{kLayerName, 0, 0}}}}}};
+                  {"output_layers", results}}}};
   if (keras2) {
     model["keras_version"] = "2.15.0";
     model["backend"] = "tensorflow";
   } else {
+    model["keras_version"] = "3.15.1";
     model["module"] = "keras.src.models.functional";
     model["registered_name"] = "Functional";
   }
@@ -148,6 +191,12 @@ struct CaseGraph {
   onnx::ModelProto model;
   proto::Program program;
   StateValues state;
+  std::vector<std::string> penalties;
+  // Positions in the outputs: of the mask (0: there is none), the first penalty and the first
+  // state.
+  size_t mask = 0;
+  size_t first_penalty = 0;
+  size_t first_state = 0;
   std::vector<std::string> wrt;  // the inputs and variables that have gradients
 };
 
@@ -165,7 +214,7 @@ class LayerRun {
     const std::string wrong = CheckVariables();
     if (!wrong.empty()) return wrong;
     ASSIGN_OR_RETURN(const std::string inference,
-                     RunMode(ModelMode::kPrediction, one_.json, kernels));
+                     RunMode(ModelMode::kEvaluation, one_.json, kernels));
     if (!inference.empty() || !one_.json.contains("training")) return inference;
     ASSIGN_OR_RETURN(const std::string training,
                      RunMode(ModelMode::kTraining, one_.json["training"], kernels));
@@ -193,19 +242,25 @@ class LayerRun {
     GraphBuilder graph("case");
     model_.AddColumns(mode, graph, built.program);
     model_.AddVariables(mode, graph, built.program);
-    std::string output = model_.AddLayers(mode, graph, built.state).value;
+    const std::vector<LayerValue> outputs =
+        model_.AddLayers(mode, graph, built.state, built.penalties);
     graph.SetNamePrefix("");
-    output = graph.Op("Identity", {output});
-    graph.Output(output);
-    for (const auto& [variable, value] : built.state) graph.Output(value);
+    std::vector<std::string> values;
+    for (const LayerValue& output : outputs) values.push_back(graph.Op("Identity", {output.value}));
+    if (!outputs[0].mask.empty()) {
+      built.mask = values.size();
+      values.push_back(graph.Op("Identity", {outputs[0].mask}));
+    }
+    built.first_penalty = values.size();
+    for (const std::string& penalty : built.penalties) values.push_back(penalty);
+    built.first_state = values.size();
+    for (const auto& [variable, value] : built.state) values.push_back(value);
+    for (const std::string& value : values) graph.Output(value);
     if (gradients == nullptr) {
       ASSIGN_OR_RETURN(built.model, graph.Finish());
       return built;
     }
-    const GoldenTensor cotangent = TensorsOf(*gradients, kCotangent).at(0);
-    graph.Input(kCotangent, DType::kFloat32, cotangent.shape.dims());
-    const std::string loss = graph.Op("ReduceSum", {graph.Op("Mul", {output, kCotangent})},
-                                      {IntAttribute("keepdims", 0)});
+    ASSIGN_OR_RETURN(const std::string loss, AddLoss(*gradients, values, graph));
     graph.Output(loss);
     for (const GoldenTensor& input : TensorsOf(*gradients, "inputs")) {
       built.wrt.push_back(input.name);
@@ -219,11 +274,27 @@ class LayerRun {
     return built;
   }
 
+  // Adds the sum of the products of outputs and cotangents, which become inputs.
+  static absl::StatusOr<std::string> AddLoss(const json& gradients,
+                                             const std::vector<std::string>& outputs,
+                                             GraphBuilder& graph) {
+    std::string loss;
+    const std::vector<GoldenTensor> cotangents = TensorsOf(gradients, kCotangent);
+    for (size_t i = 0; i < cotangents.size(); ++i) {
+      const std::string name = absl::StrCat(kCotangent, i);
+      graph.Input(name, DType::kFloat32, cotangents[i].shape.dims());
+      const std::string part = graph.Op("ReduceSum", {graph.Op("Mul", {outputs.at(i), name})},
+                                        {IntAttribute("keepdims", 0)});
+      loss = i == 0 ? part : graph.Op("Add", {loss, part});
+    }
+    return loss;
+  }
+
   absl::StatusOr<std::vector<Tensor>> Feed(const CaseGraph& built, const json* gradients) const {
     std::vector<Tensor> fed;
     for (const proto::InputBinding& binding : built.program.inputs()) {
       if (binding.has_batch_component()) {
-        if (!binding.rows_of().empty()) return absl::UnimplementedError("a table read by rows");
+        // Tables are given whole, so that ids are positions in what is given.
         fed.push_back(ToTensor(inputs_.at(binding.batch_component())));
         continue;
       }
@@ -231,7 +302,11 @@ class LayerRun {
         if (model_.variables()[i].name == binding.variable()) fed.push_back(ToTensor(weights_[i]));
       }
     }
-    if (gradients != nullptr) fed.push_back(ToTensor(TensorsOf(*gradients, kCotangent).at(0)));
+    if (gradients != nullptr) {
+      for (const GoldenTensor& one : TensorsOf(*gradients, kCotangent)) {
+        fed.push_back(ToTensor(one));
+      }
+    }
     return fed;
   }
 
@@ -242,13 +317,54 @@ class LayerRun {
     ASSIGN_OR_RETURN(const std::vector<Tensor> fed, Feed(built, gradients));
     ASSIGN_OR_RETURN(const std::vector<Tensor> results, RunCaseGraph(built.model, fed, kernels));
     const GoldenTolerance tolerance = ToleranceOf(one_.json);
-    std::string difference =
-        Difference(TensorsOf(expected, "outputs").at(0), results.at(0), tolerance);
+    const std::vector<GoldenTensor> outputs = TensorsOf(expected, "outputs");
+    std::string difference;
+    for (size_t i = 0; i < outputs.size() && difference.empty(); ++i) {
+      difference = Difference(outputs[i], results.at(i), tolerance);
+    }
+    if (difference.empty()) difference = CompareMask(expected, built, results);
+    if (difference.empty()) difference = CompareLosses(expected, built, results, tolerance);
     if (difference.empty()) difference = CompareWeights(expected, built, results, tolerance);
     if (difference.empty() && gradients != nullptr) {
       difference = CompareGradients(*gradients, built, results);
     }
     return difference;
+  }
+
+  // Compares the mask of the first output.
+  static std::string CompareMask(const json& expected, const CaseGraph& built,
+                                 const std::vector<Tensor>& results) {
+    if (!expected.contains("output_mask") || expected["output_mask"].empty()) return "";
+    const json& first = expected["output_mask"][0];
+    if (first.is_null()) return built.mask == 0 ? "" : "the output has a mask";
+    if (built.mask == 0) return "the output has no mask";
+    return Difference(TensorsOf({{"masks", {first}}}, "masks").at(0), results.at(built.mask), {});
+  }
+
+  // Compares what the layer adds to the loss, in ascending order.
+  static std::string CompareLosses(const json& expected, const CaseGraph& built,
+                                   const std::vector<Tensor>& results,
+                                   const GoldenTolerance& tolerance) {
+    if (!expected.contains("losses")) return "";
+    auto losses = expected["losses"].get<std::vector<double>>();
+    std::vector<double> actual;
+    for (size_t i = built.first_penalty; i < built.first_state; ++i) {
+      actual.push_back(static_cast<double>(*results.at(i).data<float>()));
+    }
+    if (losses.size() != actual.size()) {
+      return absl::StrCat(actual.size(), " losses, not ", losses.size());
+    }
+    std::sort(losses.begin(), losses.end());
+    std::sort(actual.begin(), actual.end());
+    for (size_t i = 0; i < losses.size(); ++i) {
+      // A loss is computed in float32 also where the outputs are exact.
+      const double allowed =
+          std::max(tolerance.absolute, std::max(tolerance.relative, 1e-6) * std::fabs(losses[i]));
+      if (std::fabs(actual[i] - losses[i]) > allowed) {
+        return absl::StrCat("a loss of ", actual[i], ", not ", losses[i]);
+      }
+    }
+    return "";
   }
 
   // Compares the variables after a training call. A variable without a new value keeps its own.
@@ -258,10 +374,10 @@ class LayerRun {
     const std::vector<GoldenTensor> after = TensorsOf(expected, "weights_after");
     for (size_t i = 0; i < after.size(); ++i) {
       Tensor value = ToTensor(weights_.at(i));
-      size_t output = 0;
+      size_t output = built.first_state;
       for (const auto& [variable, name] : built.state) {
-        ++output;
         if (variable == model_.variables()[i].name) value = results.at(output);
+        ++output;
       }
       const std::string difference = Difference(after[i], value, tolerance);
       if (!difference.empty()) return absl::StrCat("after the call, ", difference);
@@ -295,15 +411,16 @@ class LayerRun {
 }  // namespace
 
 Verdict RunLayerCase(const ModelCase& one, CaseKernels kernels) {
-  const std::optional<std::vector<std::string>> names = CallInputs(one);
+  const CaseCall call = CallOf(one);
   std::vector<GoldenTensor> inputs;
-  for (GoldenTensor& input : TensorsOf(one.json, "inputs")) {
-    const bool given =
-        !names || std::find(names->begin(), names->end(), input.name) != names->end();
-    if (given && input.shape.rank() > 0) inputs.push_back(std::move(input));
+  for (const std::string& name : call.inputs) {
+    for (GoldenTensor& input : TensorsOf(one.json, "inputs")) {
+      if (input.name == name && input.shape.rank() > 0) inputs.push_back(std::move(input));
+    }
   }
   // A class that is not known is refused, whatever else the case has.
-  const absl::StatusOr<JobSpec> job = ParseCaseJob(ModelForm(one, inputs), {{"optimizer", "sgd"}});
+  const json model_form = ModelForm(one, inputs, call, one.json["outputs"].size());
+  const absl::StatusOr<JobSpec> job = ParseCaseJob(model_form, {{"optimizer", "sgd"}});
   if (!job.ok()) return Verdict::Refused(job.status());
   const std::string unsupported = Unsupported(one);
   if (!unsupported.empty()) return Verdict::Failed("the harness has no " + unsupported);

@@ -36,13 +36,14 @@ TEST(DynamicSection, HasDefaultsAndEveryFieldAndIsWrittenAsItWasRead) {
     const DynamicTableSpec expected =
         dynamic.empty() ? DynamicTableSpec()
                         : DynamicTableSpec{3, 0.5, 90.5, int64_t{1} << 33, "lfu", DType::kBfloat16};
-    ASSERT_NE(DynamicTableOf(job->model.layers[0]), nullptr);
-    EXPECT_EQ(*DynamicTableOf(job->model.layers[0]), expected);
+    ASSERT_NE(job->model.layers[0].layer->dynamic_table(), nullptr);
+    EXPECT_EQ(*job->model.layers[0].layer->dynamic_table(), expected);
     const auto again = ParseJob(JobToJson(*job), "again", {});
     ASSERT_TRUE(again.ok()) << again.status();
     EXPECT_EQ(again->model, job->model);
   }
-  EXPECT_EQ(DynamicTableOf(Parse({{"input_dim", 9}, {"output_dim", 4}})->model.layers[0]), nullptr);
+  EXPECT_EQ(Parse({{"input_dim", 9}, {"output_dim", 4}})->model.layers[0].layer->dynamic_table(),
+            nullptr);
 }
 
 TEST(DynamicSection, ErrorsNameTheFieldTheValueAndWhatItMayBe) {

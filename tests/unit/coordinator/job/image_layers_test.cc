@@ -58,20 +58,19 @@ TEST(ImageLayers, DefaultsAndNamesAreKeras) {
        Layer("Reshape", {{"target_shape", {2, -1}}})});
   ASSERT_TRUE(job.ok()) << job.status();
   std::vector<std::string> names;
-  for (const LayerSpec& layer : job->model.layers) names.push_back(LayerName(layer));
+  for (const LayerSpec& layer : job->model.layers) names.push_back(layer.name);
   EXPECT_THAT(names, ElementsAre("conv2d", "batch_normalization", "max_pooling2d", "conv2d_1",
                                  "average_pooling2d", "global_average_pooling2d", "reshape"));
-  const auto& conv = std::get<Conv2DSpec>(job->model.layers[0]);
-  EXPECT_THAT(conv.kernel_size, ElementsAre(3, 3));
-  EXPECT_THAT(conv.strides, ElementsAre(1, 1));
-  EXPECT_FALSE(conv.same_padding);
-  EXPECT_EQ(conv.kernel_initializer.class_name, "GlorotUniform");
-  const auto& norm = std::get<BatchNormalizationSpec>(job->model.layers[1]);
-  EXPECT_EQ(norm.momentum, 0.99);
-  EXPECT_EQ(norm.epsilon, 1e-3);
-  EXPECT_EQ(norm.moving_variance_initializer.class_name, "Ones");
-  EXPECT_THAT(std::get<Pooling2DSpec>(job->model.layers[2]).strides, ElementsAre(3, 2));
-  EXPECT_THAT(std::get<Pooling2DSpec>(job->model.layers[4]).pool_size, ElementsAre(2, 2));
+  const auto config = [&](size_t i) { return json::parse(job->model.layers[i].config); };
+  EXPECT_THAT(config(0)["kernel_size"], ElementsAre(3, 3));
+  EXPECT_THAT(config(0)["strides"], ElementsAre(1, 1));
+  EXPECT_EQ(config(0)["padding"], "valid");
+  EXPECT_EQ(config(0)["kernel_initializer"]["class_name"], "GlorotUniform");
+  EXPECT_EQ(config(1)["momentum"], 0.99);
+  EXPECT_EQ(config(1)["epsilon"], 1e-3);
+  EXPECT_EQ(config(1)["moving_variance_initializer"]["class_name"], "Ones");
+  EXPECT_THAT(config(2)["strides"], ElementsAre(3, 2));
+  EXPECT_THAT(config(4)["pool_size"], ElementsAre(2, 2));
 }
 
 TEST(ImageLayers, WhatIsWrongIsNamedWithItsValue) {
@@ -83,9 +82,9 @@ TEST(ImageLayers, WhatIsWrongIsNamedWithItsValue) {
   };
   EXPECT_THAT(with("padding", "full"), HasSubstr("padding"));
   EXPECT_THAT(with("kernel_size", {1, 2, 3}),
-              HasSubstr("kernel_size: is [1,2,3]; it must be a number, or one of rows"));
+              HasSubstr("kernel_size: is [1,2,3]; it must be a number, or one for each of 2 axes"));
   EXPECT_THAT(with("groups", 3), HasSubstr("groups: is 3, which does not divide 4 filters"));
-  EXPECT_THAT(with("data_format", "channels_first"), HasSubstr("data_format"));
+  EXPECT_THAT(with("data_format", "channels"), HasSubstr("data_format: is \"channels\""));
   json both = conv;
   both["strides"] = 2;
   both["dilation_rate"] = 2;

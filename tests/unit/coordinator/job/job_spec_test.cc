@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
 
 namespace cohort {
 namespace {
@@ -52,22 +53,19 @@ std::string Message(const absl::Status& status) {
 TEST(JobSpec, ShippedMnistJobIsTheRExample) {
   const JobSpec job = ParseShipped("mnist_mlp.json");
   ASSERT_EQ(job.model.layers.size(), 6u);
-  const auto& input = std::get<InputLayerSpec>(job.model.layers[0]);
-  EXPECT_THAT(input.shape, ElementsAre(784));
-  const auto& first = std::get<DenseSpec>(job.model.layers[1]);
-  EXPECT_EQ(first.units, 256);
-  EXPECT_EQ(first.activation, Activation::kRelu);
-  EXPECT_TRUE(first.use_bias);
-  EXPECT_EQ(first.kernel_initializer.class_name, "GlorotUniform");
-  EXPECT_EQ(first.bias_initializer.class_name, "Zeros");
-  EXPECT_EQ(std::get<DropoutSpec>(job.model.layers[2]).rate, 0.4);
-  const auto& second = std::get<DenseSpec>(job.model.layers[3]);
-  EXPECT_EQ(second.units, 128);
-  EXPECT_EQ(second.activation, Activation::kRelu);
-  EXPECT_EQ(std::get<DropoutSpec>(job.model.layers[4]).rate, 0.3);
-  const auto& last = std::get<DenseSpec>(job.model.layers[5]);
-  EXPECT_EQ(last.units, 10);
-  EXPECT_EQ(last.activation, Activation::kSoftmax);
+  const auto config = [&](size_t i) { return nlohmann::json::parse(job.model.layers[i].config); };
+  EXPECT_THAT(job.model.layers[0].input()->shape, ElementsAre(784));
+  EXPECT_EQ(config(1)["units"], 256);
+  EXPECT_EQ(config(1)["activation"], "relu");
+  EXPECT_EQ(config(1)["use_bias"], true);
+  EXPECT_EQ(config(1)["kernel_initializer"]["class_name"], "GlorotUniform");
+  EXPECT_EQ(config(1)["bias_initializer"]["class_name"], "Zeros");
+  EXPECT_EQ(config(2)["rate"], 0.4);
+  EXPECT_EQ(config(3)["units"], 128);
+  EXPECT_EQ(config(3)["activation"], "relu");
+  EXPECT_EQ(config(4)["rate"], 0.3);
+  EXPECT_EQ(config(5)["units"], 10);
+  EXPECT_EQ(config(5)["activation"], "softmax");
 
   EXPECT_EQ(job.compile.optimizer.class_name, "RMSprop");
   EXPECT_EQ(job.compile.optimizer.learning_rate, 0.001);
@@ -302,7 +300,8 @@ TEST(JobSpec, WrongValuesNamePathValueAndWhatTheyMayBe) {
   expect("\"parameter_server\"", "\"parameter_server\", \"compression\": {\"top_k\": 0}",
          {"strategy.compression.top_k: is 0", "(0, 1]"});
   expect("\"rate\": 0.4", "\"rate\": 0.4, \"name\": \"a/b\"", {"config.name: is 'a/b'"});
-  expect("\"rate\": 0.4", "\"rate\": 0.4, \"noise_shape\": [1]", {"noise_shape", "not supported"});
+  expect("\"rate\": 0.4", "\"rate\": 0.4, \"noise_shape\": \"x\"",
+         {"noise_shape", "not supported"});
   expect("\"rate\": 0.4", "\"rate\": 0.4, \"input_shape\": [3]", {"only the first layer"});
   expect("\"rho\": 0.9", "\"loss_scale_factor\": 2.0",
          {"config.loss_scale_factor: is 2.0", "not supported"});
@@ -363,7 +362,7 @@ TEST(JobSpec, TextThatIsNoStrictJsonIsAnErrorWithItsPlace) {
 TEST(JobSpec, LayersWithoutANameGetKerasNames) {
   const JobSpec job = ParseShipped("mnist_mlp.json", {"model.config.layers.2.config.name=dense"});
   std::vector<std::string> names;
-  for (const LayerSpec& layer : job.model.layers) names.push_back(LayerName(layer));
+  for (const LayerSpec& layer : job.model.layers) names.push_back(layer.name);
   EXPECT_THAT(names, ElementsAre("input", "dense_1", "dropout", "dense", "dropout_1", "dense_2"));
   EXPECT_THAT(Message(ParseJob(ReadShippedJob("mnist_mlp.json"), "f",
                                {"model.config.layers.2.config.name=d",

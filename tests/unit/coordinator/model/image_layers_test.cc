@@ -222,9 +222,9 @@ TEST(ImageLayers, WhatDoesNotFitIsAnErrorThatSaysWhatWould) {
       Layer("Conv2D", {{"name", "g"}, {"filters", 4}, {"kernel_size", 1}, {"groups", 2}});
   EXPECT_THAT(text(BuildError({grouped, flatten, dense}, {-1, 4, 4, 3})),
               HasSubstr("2 groups do not divide their channels"));
-  const json norm = Layer("BatchNormalization", {{"name", "n"}, {"axis", 1}});
+  const json norm = Layer("BatchNormalization", {{"name", "n"}, {"axis", 4}});
   EXPECT_THAT(text(BuildError({norm, flatten, dense}, {-1, 4, 4, 3})),
-              HasSubstr("its axis 1 is not their last, -1 or 3"));
+              HasSubstr("its axis 4 is not one of theirs"));
   const json reshape = Layer("Reshape", {{"name", "r"}, {"target_shape", {5, -1}}});
   EXPECT_THAT(text(BuildError({reshape, flatten, dense}, {-1, 16})),
               HasSubstr("its target_shape does not hold their 16 elements"));

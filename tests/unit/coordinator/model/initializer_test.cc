@@ -1,4 +1,4 @@
-#include "coordinator/model/initializer.h"
+#include "coordinator/layers/initializer.h"
 
 #include <cmath>
 #include <string>

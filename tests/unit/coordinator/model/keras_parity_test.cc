@@ -11,7 +11,6 @@
 #include "common/program/update_rule.h"
 #include "common/runtime/update/make_update_kernel.h"
 #include "common/runtime/update/update_kernel.h"
-#include "coordinator/model/layer_nodes.h"
 #include "coordinator/model/learning_rate.h"
 #include "coordinator/model/model_programs.h"
 #include "gmock/gmock.h"
@@ -228,16 +227,17 @@ TEST(KerasParity, BagsOfRaggedIdsAndTheirGradients) {
     builder.Input("ids", DType::kInt64, {-1, ids_shape.dim(1)});
     builder.Input("weights", DType::kFloat32, {-1, dim});
     builder.Input("bag/embeddings", DType::kFloat32, {rows, dim});
-    EmbeddingBagSpec layer{.name = "bag", .input_dim = rows, .output_dim = dim};
-    const std::string combiner = bag.at("combiner");
-    for (const Combiner one : {Combiner::kSum, Combiner::kMean, Combiner::kSqrtn}) {
-      if (CombinerName(one) == combiner) layer.combiner = one;
-    }
-    const std::vector<ModelOutput> ids = {{"ids", ""}};
-    const Shape example{ids_shape.dim(1)};
+    const json layer = {{"class_name", "EmbeddingBag"},
+                        {"config",
+                         {{"name", "bag"},
+                          {"input_dim", rows},
+                          {"output_dim", dim},
+                          {"combiner", bag.at("combiner")}}}};
+    const TensorType ids = {DType::kInt64, Shape({ids_shape.dim(1)}), /*column=*/0};
     StateValues state;
-    const std::string output =
-        AddLayerNodes(layer, {ids, example}, {builder, ModelMode::kTraining, state}).value;
+    const auto built = BuildLayer(layer, {{.value = "ids", .type = ids}}, builder, state);
+    ASSERT_TRUE(built.ok()) << built.status();
+    const std::string output = built->value;
     const std::string total = builder.Op("ReduceSum", {builder.Op("Mul", {output, "weights"})},
                                          {IntAttribute("keepdims", 0)});
     builder.Output(output);

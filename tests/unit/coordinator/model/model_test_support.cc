@@ -84,6 +84,28 @@ absl::StatusOr<onnx::ModelProto> Exported(const proto::Program& predict,
   return LoadModel(bytes);
 }
 
+absl::StatusOr<LayerValue> BuildLayer(const nlohmann::json& form,
+                                      const std::vector<LayerValue>& inputs, GraphBuilder& graph,
+                                      StateValues& state) {
+  JsonErrors errors;
+  FileNotes notes;
+  const LayerContext context{.classes = &LayerClasses(), .notes = &notes};
+  const ReadLayerResult read = ReadLayer({"", errors, &form}, context);
+  RETURN_IF_ERROR(errors.ToStatus("test layer"));
+  const CallSettings settings = {read.layer->name, {0}, true, {inputs.size(), ""}};
+  LayerPlan plan(/*seed=*/0);
+  std::vector<TensorType> types;
+  for (const LayerValue& input : inputs) types.push_back(input.type);
+  ASSIGN_OR_RETURN(const std::vector<TensorType> outputs,
+                   read.layer->layer->Plan({settings, types}, plan));
+  const auto ids = [&](const TensorType&, const std::string&) { return inputs[0].value; };
+  std::vector<std::string> penalties;
+  LayerTarget target{graph, ModelMode::kTraining, state, penalties, ids};
+  LayerValue output = read.layer->layer->Build({settings, inputs, outputs}, target)[0];
+  output.type = outputs[0];
+  return output;
+}
+
 Tensor FloatTensor(const nlohmann::json& values, const Shape& shape) {
   return Tensor::FromVector<float>(values.get<std::vector<float>>(), shape);
 }

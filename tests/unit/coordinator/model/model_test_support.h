@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "common/tensor/tensor.h"
 #include "coordinator/job/job_spec.h"
+#include "coordinator/layers/layer_target.h"
 #include "nlohmann/json.hpp"
 #include "onnx/onnx_pb.h"
 #include "proto/plan.pb.h"
@@ -39,6 +40,12 @@ absl::StatusOr<std::vector<Tensor>> RunGraph(const onnx::ModelProto& model,
 // The model of the program with these values, as it is read back from its one file.
 absl::StatusOr<onnx::ModelProto> Exported(const proto::Program& predict,
                                           const std::map<std::string, Tensor>& values);
+
+// Reads a layer from its class form, plans one call with these inputs and adds its nodes in
+// training mode. Ids are looked up as they are in the first input.
+absl::StatusOr<LayerValue> BuildLayer(const nlohmann::json& form,
+                                      const std::vector<LayerValue>& inputs, GraphBuilder& graph,
+                                      StateValues& state);
 
 Tensor FloatTensor(const nlohmann::json& values, const Shape& shape);
 Tensor Int64Tensor(const nlohmann::json& values, const Shape& shape);

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "common/program/gradients.h"
-#include "coordinator/model/image_layer_nodes.h"
+#include "coordinator/layers/nodes.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/unit/coordinator/model/model_test_support.h"
@@ -22,11 +22,12 @@ Shape ShapeOf(const json& dims) { return Shape(dims.get<std::vector<int64_t>>())
 // of sum(y * dy) by x, gamma and beta.
 absl::StatusOr<GradientGraph> SynchronizedGraph(const json& golden) {
   const Shape keras = ShapeOf(golden.at("dims"));  // [N, rows, columns, channels]
-  BatchNormalizationSpec layer;
-  layer.name = "norm";
-  layer.momentum = golden.at("momentum");
-  layer.epsilon = golden.at("epsilon");
-  layer.synchronized = true;
+  const json layer = {{"class_name", "BatchNormalization"},
+                      {"config",
+                       {{"name", "norm"},
+                        {"momentum", golden.at("momentum")},
+                        {"epsilon", golden.at("epsilon")},
+                        {"synchronized", true}}}};
   GraphBuilder graph("norm");
   const std::vector<int64_t> dims = {-1, keras.dim(1), keras.dim(2), keras.dim(3)};
   const std::string x = graph.Input("x", DType::kFloat32, dims);
@@ -35,12 +36,10 @@ absl::StatusOr<GradientGraph> SynchronizedGraph(const json& golden) {
     graph.Input(name, DType::kFloat32, {keras.dim(3)});
   }
   StateValues state;
-  const auto turned = [&](const std::string& value, std::vector<int64_t> perm) {
-    return graph.Op("Transpose", {value}, {IntsAttribute("perm", perm)});
-  };
-  const std::string y = turned(AddBatchNorm(layer, {turned(x, {0, 3, 1, 2}), keras.dim(3), 4},
-                                            {graph, ModelMode::kTraining, state}),
-                               {0, 2, 3, 1});
+  const TensorType type = {.shape = {keras.dim(1), keras.dim(2), keras.dim(3)}};
+  const auto built = BuildLayer(layer, {{.value = x, .type = type}}, graph, state);
+  if (!built.ok()) return built.status();
+  const std::string y = ChannelsLast(*built, Nodes(graph));
   const std::string total =
       graph.Op("ReduceSum", {graph.Op("Mul", {y, dy})}, {IntAttribute("keepdims", 0)});
   for (const std::string& output :

@@ -1,0 +1,36 @@
+#pragma once
+
+// Keras's activation functions by name. The table of them is in activation.cc.
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "coordinator/layers/keras_file.h"
+#include "coordinator/layers/layer_target.h"
+
+namespace cohort {
+
+// An activation function, such as "relu". Versions of Keras mean different functions by some names.
+struct Activation {
+  std::string name = "linear";
+  KerasVersion keras = {};
+};
+
+// Returns the names of all functions.
+const std::vector<std::string>& ActivationNames();
+
+// Returns whether the function computes each element by itself, so that it can be computed in any
+// order of dimensions.
+bool IsElementwise(const std::string& activation);
+
+// Returns the type of the function's result. Errors: INVALID_ARGUMENT naming the layer, if the
+// function needs another shape.
+absl::StatusOr<TensorType> ActivatedType(const std::string& activation, const std::string& layer,
+                                         const Shape& shape);
+
+// Adds the function. Softmax and sigmoid keep their input as the logits of their output. An output
+// of the type of `x` is in the order of `x` or in Keras's.
+LayerValue Activate(const Activation& activation, const LayerValue& x, LayerTarget& target);
+
+}  // namespace cohort

@@ -1,0 +1,224 @@
+// Layers that apply a function to each element, or along one axis.
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status.h"
+#include "coordinator/layers/layer_class.h"
+#include "coordinator/layers/layer_reader.h"
+#include "coordinator/layers/nodes.h"
+
+namespace cohort {
+namespace {
+
+class ActivationLayer : public SameTypeLayer {
+ public:
+  void Read(LayerReader& reader) override {
+    reader.OnlyFloat32();
+    reader.config.Require("activation");
+    reader.ReadActivation(&activation_);
+  }
+
+  absl::StatusOr<std::vector<TensorType>> Plan(const PlannedCall& call, LayerPlan&) const override {
+    ASSIGN_OR_RETURN(TensorType type,
+                     ActivatedType(activation_.name, call.settings.layer, call.shape()));
+    return std::vector<TensorType>{std::move(type)};
+  }
+
+  std::vector<LayerValue> Build(const BuiltCall& call, LayerTarget& target) const override {
+    return {Activate(activation_, call.input(), target)};
+  }
+
+ private:
+  Activation activation_;
+};
+
+// ReLU: max_value from there on, x above the threshold, and below a line through the threshold.
+class ReLU : public SameTypeLayer {
+ public:
+  void Read(LayerReader& reader) override {
+    reader.OnlyFloat32();
+    ObjectReader& config = reader.config;
+    if (config.Given("max_value", false)) {
+      double max_value = 0;
+      config.Number("max_value", {.min = 0}, &max_value);
+      max_value_ = max_value;
+    }
+    config.Number("negative_slope", {.min = 0}, &negative_slope_);
+    config.Number("threshold", {.min = 0}, &threshold_);
+  }
+
+  std::vector<LayerValue> Build(const BuiltCall& call, LayerTarget& target) const override {
+    const Nodes nodes(target.graph);
+    const LayerValue& x = call.input();
+    std::string y;
+    if (threshold_ == 0) {
+      y = nodes.Op("Relu", {x.value});
+    } else {
+      const std::string above = nodes.Op("Greater", {x.value, nodes.Number(threshold_)});
+      y = nodes.Op("Where", {above, x.value, nodes.Number(0)});
+    }
+    if (max_value_) y = nodes.Op("Clip", {y, nodes.Number(0), nodes.Number(*max_value_)});
+    if (negative_slope_ > 0) {
+      // At the threshold the gradient is 0, as in TensorFlow.
+      const std::string below = nodes.Op("Relu", {nodes.Sub(nodes.Number(threshold_), x.value)});
+      y = nodes.Sub(y, nodes.Mul(below, nodes.Number(negative_slope_)));
+    }
+    return {{y, "", x.channels_first}};
+  }
+
+ private:
+  std::optional<double> max_value_;
+  double negative_slope_ = 0;
+  double threshold_ = 0;
+};
+
+class LeakyReLU : public SameTypeLayer {
+ public:
+  // Keras 2 calls the slope alpha.
+  void Read(LayerReader& reader) override {
+    reader.OnlyFloat32();
+    reader.config.NumberOrOld("negative_slope", "alpha", {.min = 0}, &slope_);
+  }
+
+  std::vector<LayerValue> Build(const BuiltCall& call, LayerTarget& target) const override {
+    return {{target.graph.Op("LeakyRelu", {call.input().value},
+                             {FloatAttribute("alpha", static_cast<float>(slope_))}),
+             "", call.input().channels_first}};
+  }
+
+ private:
+  double slope_ = 0.3;
+};
+
+class ELU : public SameTypeLayer {
+ public:
+  void Read(LayerReader& reader) override {
+    reader.OnlyFloat32();
+    reader.config.Number("alpha", {.min = 0}, &alpha_);
+  }
+
+  std::vector<LayerValue> Build(const BuiltCall& call, LayerTarget& target) const override {
+    return {{target.graph.Op("Elu", {call.input().value},
+                             {FloatAttribute("alpha", static_cast<float>(alpha_))}),
+             "", call.input().channels_first}};
+  }
+
+ private:
+  double alpha_ = 1;
+};
+
+class ThresholdedReLU : public SameTypeLayer {
+ public:
+  void Read(LayerReader& reader) override {
+    reader.OnlyFloat32();
+    reader.config.Number("theta", {.min = 0}, &theta_);
+  }
+
+  std::vector<LayerValue> Build(const BuiltCall& call, LayerTarget& target) const override {
+    return {{target.graph.Op("ThresholdedRelu", {call.input().value},
+                             {FloatAttribute("alpha", static_cast<float>(theta_))}),
+             "", call.input().channels_first}};
+  }
+
+ private:
+  double theta_ = 1;
+};
+
+// A line below 0 whose slope is learned for each element, or shared along axes.
+class PReLU : public SameTypeLayer {
+ public:
+  void Read(LayerReader& reader) override {
+    reader.OnlyFloat32();
+    reader.Weight("alpha", &alpha_);
+    if (reader.config.Given("shared_axes", false)) {
+      reader.config.Ints("shared_axes", {.min = 1, .max = kRankMax}, 1, &shared_axes_);
+    }
+  }
+
+  absl::StatusOr<std::vector<TensorType>> Plan(const PlannedCall& call,
+                                               LayerPlan& plan) const override {
+    std::vector<int64_t> dims(call.shape().dims().begin(), call.shape().dims().end());
+    for (const int64_t axis : shared_axes_) {
+      if (axis > call.shape().rank()) {
+        return WrongInput(call.settings.layer, call.shape(),
+                          absl::StrCat("its shared axis ", axis, " is not one of theirs"));
+      }
+      dims[static_cast<size_t>(axis) - 1] = 1;
+    }
+    RETURN_IF_ERROR(plan.Add(call, "alpha", Shape(dims), alpha_).status());
+    return SameTypeLayer::Plan(call, plan);
+  }
+
+  std::vector<LayerValue> Build(const BuiltCall& call, LayerTarget& target) const override {
+    const Nodes nodes(target.graph);
+    return {{nodes.Op("PRelu", {ChannelsLast(call.input(), nodes), call.Variable("alpha")})}};
+  }
+
+ private:
+  WeightRules alpha_{{.class_name = "Zeros"}};
+  std::vector<int64_t> shared_axes_;
+};
+
+// The softmax along one axis or several. Its mask is an argument: what it hides counts as nothing.
+class SoftmaxLayer : public SameTypeLayer {
+ public:
+  void Read(LayerReader& reader) override {
+    reader.OnlyFloat32();
+    reader.config.Ints("axis", {.min = -static_cast<int64_t>(kRankMax), .max = kRankMax}, 1,
+                       &axes_);
+    // A row that the mask hides whole is uniform up to Keras 3.9, and 0 from then on.
+    if (reader.Keras() >= KerasVersion{3, 10}) hidden_rows_are_zero_ = true;
+  }
+
+  absl::StatusOr<std::vector<TensorType>> Plan(const PlannedCall& call,
+                                               LayerPlan& plan) const override {
+    for (const int64_t axis : axes_) {
+      if (axis == 0 || axis > call.shape().rank() || axis < -call.shape().rank()) {
+        return WrongInput(call.settings.layer, call.shape(),
+                          absl::StrCat("its axis ", axis, " is not one of theirs"));
+      }
+    }
+    return SameTypeLayer::Plan(call, plan);
+  }
+
+  std::vector<LayerValue> Build(const BuiltCall& call, LayerTarget& target) const override {
+    const Nodes nodes(target.graph);
+    const LayerValue& input = call.input();
+    const std::string x = ChannelsLast(input, nodes);
+    if (input.mask.empty()) {
+      const bool is_last = axes_.size() == 1 && (axes_[0] == -1 || axes_[0] == call.shape().rank());
+      return {{AddSoftmax(x, nodes), is_last ? x : ""}};
+    }
+    const std::string seen = nodes.Cast(input.mask, DType::kFloat32);
+    const std::string hidden = nodes.Sub(nodes.Number(1), seen);
+    std::string y = AddSoftmax(nodes.Add(x, nodes.Mul(hidden, nodes.Number(-1e9))), nodes);
+    if (hidden_rows_are_zero_) y = nodes.Mul(y, nodes.Reduce("ReduceMax", seen, axes_));
+    return {{y}};
+  }
+
+ private:
+  std::string AddSoftmax(const std::string& x, const Nodes& nodes) const {
+    if (axes_.size() == 1) {
+      return nodes.graph().Op("Softmax", {x}, {IntAttribute("axis", axes_[0])});
+    }
+    return nodes.Op("Exp", {nodes.Sub(x, nodes.Reduce("ReduceLogSumExp", x, axes_))});
+  }
+
+  std::vector<int64_t> axes_ = {-1};
+  bool hidden_rows_are_zero_ = false;
+};
+
+}  // namespace
+
+void AddActivationLayers(std::vector<LayerClass>& classes) {
+  classes.push_back({"Activation", MakeLayer<ActivationLayer>, MaskRule::kPass});
+  classes.push_back({"ReLU", MakeLayer<ReLU>, MaskRule::kPass});
+  classes.push_back({"LeakyReLU", MakeLayer<LeakyReLU>, MaskRule::kPass});
+  classes.push_back({"PReLU", MakeLayer<PReLU>, MaskRule::kPass});
+  classes.push_back({"ELU", MakeLayer<ELU>, MaskRule::kPass});
+  classes.push_back({"ThresholdedReLU", MakeLayer<ThresholdedReLU>, MaskRule::kPass});
+  classes.push_back({"Softmax", MakeLayer<SoftmaxLayer>, MaskRule::kPass});
+}
+
+}  // namespace cohort

@@ -1,0 +1,81 @@
+#pragma once
+
+// What a Keras layer is here. A layer class of Keras is one class that implements Layer, in the
+// file of its family (core.cc, convolution.cc, ...), and one row of the table of layer classes
+// (layer_class.h). A layer is read once from its config, and immutable from then on. It is used by
+// calls: each call gives it tensors, and it gives tensors back. All calls of a layer share the
+// layer's variables.
+//
+// A model is built in two passes over its calls. Plan computes from the types of a call's inputs
+// the types of its outputs, and collects the variables; it reports inputs that the layer cannot
+// take. Build adds the nodes of the call to a graph. Types have no batch dimension, and are always
+// in Keras's order of dimensions.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "common/tensor/dtype.h"
+#include "common/tensor/shape.h"
+#include "coordinator/layers/dynamic_table.h"
+#include "coordinator/layers/layer_plan.h"
+#include "coordinator/layers/layer_target.h"
+
+namespace cohort {
+
+class LayerReader;
+
+// Upper bounds of one dimension, of the number of dimensions of an example, and of the number of
+// elements of one example or one variable.
+inline constexpr int64_t kDimMax = int64_t{1} << 24;
+inline constexpr size_t kRankMax = 8;
+inline constexpr int64_t kElementsMax = int64_t{1} << 31;
+
+// What an InputLayer declares of one example.
+struct InputType {
+  std::vector<int64_t> shape;  // -1: the size is that of the data
+  DType dtype = DType::kFloat32;
+  bool has_shape = true;  // false: the whole shape is that of the data
+};
+
+// Implementations are immutable after Read; thread-compatible.
+class Layer {
+ public:
+  virtual ~Layer() = default;
+
+  // Reads the config. The reader reports what is wrong; the layer is then dropped.
+  virtual void Read(LayerReader& reader) = 0;
+
+  // Returns the types of the outputs of a call, and adds the layer's variables to the plan. Errors:
+  // INVALID_ARGUMENT naming the layer and the input that it cannot take.
+  virtual absl::StatusOr<std::vector<TensorType>> Plan(const PlannedCall& call,
+                                                       LayerPlan& plan) const = 0;
+
+  // Adds the nodes of a call that Plan has accepted. Returns a value for each planned output; the
+  // caller sets their types.
+  virtual std::vector<LayerValue> Build(const BuiltCall& call, LayerTarget& target) const = 0;
+
+  // Returns what an InputLayer declares, or null for every other layer.
+  virtual const InputType* input() const { return nullptr; }
+
+  // Returns what the layer's output adds to the loss, if that is what the layer is for, or null.
+  virtual const RegularizerSpec* activity() const { return nullptr; }
+
+  // Returns the dynamic table of an embedding, or null for any other layer.
+  virtual const DynamicTableSpec* dynamic_table() const { return nullptr; }
+};
+
+// Returns the error of a layer that cannot take examples of this shape.
+absl::Status WrongInput(absl::string_view layer, const Shape& shape, absl::string_view need);
+
+// Base of layers with one input and one output of the same type, and no variables.
+// Thread-compatible.
+class SameTypeLayer : public Layer {
+ public:
+  absl::StatusOr<std::vector<TensorType>> Plan(const PlannedCall& call,
+                                               LayerPlan& plan) const override;
+};
+
+}  // namespace cohort

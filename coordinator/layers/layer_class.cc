@@ -1,0 +1,174 @@
+#include "coordinator/layers/layer_class.h"
+
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "common/cluster/json_text.h"
+#include "coordinator/layers/layer_reader.h"
+#include "nlohmann/json.hpp"
+
+namespace cohort {
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+// Upper bound of layers within layers.
+constexpr int kDepthMax = 16;
+
+// Names that releases of TensorFlow wrote for a class, with the name of the class.
+constexpr std::pair<absl::string_view, const char*> kAliases[] = {
+    {"BatchNormalizationV1", "BatchNormalization"},
+    {"BatchNormalizationV2", "BatchNormalization"},
+    {"UnifiedLSTM", "LSTM"},
+    {"UnifiedGRU", "GRU"},
+    {"Model", "Functional"},
+};
+
+// Returns the form with its class under the present name. Before Keras 2.2.3 the config of a
+// Sequential model was the list of its layers.
+json PresentForm(const json& value) {
+  json form = value;
+  if (!form.is_object() || !form.contains("class_name")) return form;
+  for (const auto& [alias, name] : kAliases) {
+    if (form["class_name"] == std::string(alias)) form["class_name"] = name;
+  }
+  const bool is_old_model =
+      form["class_name"] == "Sequential" && form.contains("config") && form["config"].is_array();
+  if (is_old_model) form["config"] = json{{"layers", form["config"]}};
+  return form;
+}
+
+// Returns whether the form is that of an operation of Keras 3, whose class may be named as a layer.
+bool IsOperation(const json& form) {
+  if (!form.is_object() || !form.contains("module") || !form["module"].is_string()) return false;
+  const std::string module = form["module"].get<std::string>();
+  return absl::StartsWith(module, "keras.src.ops") || absl::StartsWith(module, "keras.ops");
+}
+
+// Returns the classes that a form may name.
+std::vector<ClassChoice<const LayerClass*>> Choices(const std::vector<LayerClass>& classes,
+                                                    bool operations) {
+  std::vector<ClassChoice<const LayerClass*>> choices;
+  for (const LayerClass& one : classes) {
+    const bool is_operation = !absl::string_view(one.module).empty();
+    if (is_operation == operations) choices.push_back({one.name, &one});
+  }
+  return choices;
+}
+
+// Returns whether this version divides what an output adds to the loss by the number of examples.
+bool IsPerExample(const KerasVersion& keras) {
+  if (keras.IsKeras2()) return keras >= KerasVersion{2, 4};
+  return keras >= KerasVersion{3, 14};
+}
+
+// Reads whether the layer is trained. Only false is recorded, because the record of a trained layer
+// has no such key.
+void ReadTrainable(ObjectReader& config, bool* trainable) {
+  const json* const value = config.Find("trainable");
+  if (value == nullptr) return;
+  if (!value->is_boolean()) {
+    return config.AddError("trainable",
+                           absl::StrCat("is ", JsonExcerpt(*value), "; it must be true or false"));
+  }
+  *trainable = value->get<bool>();
+  if (!*trainable) config.RecordAs("trainable", false);
+}
+
+}  // namespace
+
+const std::vector<LayerClass>& LayerClasses() {
+  static const auto* const kClasses = [] {
+    auto* const classes = new std::vector<LayerClass>();
+    AddCoreLayers(*classes);
+    AddActivationLayers(*classes);
+    AddEmbeddingLayers(*classes);
+    AddReshapingLayers(*classes);
+    AddMergingLayers(*classes);
+    AddConvolutionLayers(*classes);
+    AddPoolingLayers(*classes);
+    AddPaddingLayers(*classes);
+    AddResizingLayers(*classes);
+    AddNormalizationLayers(*classes);
+    AddExampleNormalizationLayers(*classes);
+    AddRegularizationLayers(*classes);
+    AddRecurrentLayers(*classes);
+    AddAttentionLayers(*classes);
+    AddWrapperLayers(*classes);
+    AddOperations(*classes);
+    return classes;
+  }();
+  return *kClasses;
+}
+
+bool LayerClass::Takes(absl::string_view argument) const {
+  if (argument == "mask" || absl::StartsWith(argument, "mask.")) return true;
+  for (const absl::string_view one : absl::StrSplit(arguments, ' ')) {
+    if (one == argument) return true;
+  }
+  return false;
+}
+
+ReadLayerResult ReadLayer(const JsonPlace& place, const LayerContext& context) {
+  ReadLayerResult result;
+  LayerSpec spec;
+  ordered_json record;
+  LayerContext inner = context;
+  if (++inner.depth > kDepthMax) {
+    place.errors.Add(place.path, absl::StrCat("lies in more than ", kDepthMax, " layers"));
+    return result;
+  }
+  const json form = PresentForm(*place.value);
+  const auto fields = [&](ObjectReader& config, const LayerClass* found) {
+    LayerReader reader(config, inner);
+    reader.Name(&spec.name);
+    ReadTrainable(config, &spec.trainable);
+    std::unique_ptr<Layer> layer = found->make(found->name);
+    layer->Read(reader);
+    reader.Regularizer("activity_regularizer", &spec.activity);
+    if (layer->activity() != nullptr) spec.activity = *layer->activity();
+    if (!spec.activity.is_none()) spec.activity_per_example = IsPerExample(reader.Keras());
+    if (layer->input() == nullptr) {
+      result.input_shape =
+          reader.ExampleShape(found->kind == LayerKind::kLookup ? LayerReader::InputDim::kRows
+                                                                : LayerReader::InputDim::kShape);
+    }
+    spec.layer = std::move(layer);
+    // The caller reports errors of the input's shape with this path.
+    result.config_path = config.path();
+  };
+  const JsonPlace both = {place.path, place.errors, &form, &record};
+  const auto choices = Choices(*context.classes, IsOperation(form));
+  if (!ReadClass(both, "layer", choices, "", fields, spec.type)) return result;
+  record["config"].erase("name");
+  spec.config = record["config"].dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+  result.layer = std::move(spec);
+  return result;
+}
+
+LayerSpec MakeInputLayer(const InputType& input) {
+  json shape = {nullptr};
+  for (const int64_t dim : input.shape) shape.push_back(dim < 0 ? json() : json(dim));
+  const json value = {
+      {"class_name", "InputLayer"},
+      {"config", {{"batch_shape", shape}, {"dtype", std::string(DTypeName(input.dtype))}}}};
+  JsonErrors errors;
+  FileNotes notes;
+  const LayerContext context{.classes = &LayerClasses(), .notes = &notes};
+  return *ReadLayer({"", errors, &value}, context).layer;
+}
+
+ordered_json LayerToJson(const LayerSpec& layer) {
+  ordered_json config = {{"name", layer.name}};
+  const ordered_json rest = ordered_json::parse(layer.config, nullptr, /*allow_exceptions=*/false);
+  for (const auto& item : rest.items()) config[item.key()] = item.value();
+  ordered_json form = {{"class_name", layer.type->name}};
+  if (*layer.type->module != '\0') form["module"] = layer.type->module;
+  form["config"] = std::move(config);
+  return form;
+}
+
+}  // namespace cohort

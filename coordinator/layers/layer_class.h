@@ -1,0 +1,113 @@
+#pragma once
+
+// The table of layer classes. A row names the class as Keras does, makes a layer of it, and says
+// what the code around the layers has to know of the class. Each family of layers has a file of its
+// own, which adds its rows.
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "coordinator/json/json_reader.h"
+#include "coordinator/layers/keras_file.h"
+#include "coordinator/layers/layer.h"
+
+namespace cohort {
+
+// What becomes of the mask of a layer's first input, which marks the steps that count. A layer that
+// stops masks gives outputs without one; a layer of its own kind sets LayerValue::mask itself.
+enum class MaskRule { kPass, kStop, kOwn };
+
+// What the calls of a class look like.
+enum class LayerKind {
+  kOneInput,   // one tensor, and further ones by the names in LayerClass::arguments
+  kSeveral,    // one tensor, or a list of them
+  kList,       // a list of tensors
+  kLookup,     // one tensor of ids, which are looked up in a table
+  kOperation,  // a function, whose arguments are in its one call (LayerContext::call)
+  kModel,      // a model as a layer
+};
+
+struct LayerClass {
+  const char* name;  // Keras's class name, such as "Dense"
+  std::unique_ptr<Layer> (*make)(const char* name);
+  MaskRule masks = MaskRule::kStop;
+  LayerKind kind = LayerKind::kOneInput;
+  // Names of the arguments that a call may have beside the first, `mask` and `training`, separated
+  // by spaces; "#1" is the second argument by position.
+  const char* arguments = "";
+  const char* module = "";  // an operation's module, if a layer has the same class name
+
+  bool Takes(absl::string_view argument) const;
+};
+
+// Makes a layer; a row's `make` is this function for the class of the layer.
+template <typename Class, auto... kArguments>
+std::unique_ptr<Layer> MakeLayer(const char*) {
+  return std::make_unique<Class>(kArguments...);
+}
+
+// The same for a class that computes by the name of the layer class.
+template <typename Class>
+std::unique_ptr<Layer> MakeNamedLayer(const char* name) {
+  return std::make_unique<Class>(name);
+}
+
+// The families' rows.
+void AddActivationLayers(std::vector<LayerClass>& classes);
+void AddAttentionLayers(std::vector<LayerClass>& classes);
+void AddConvolutionLayers(std::vector<LayerClass>& classes);
+void AddCoreLayers(std::vector<LayerClass>& classes);
+void AddEmbeddingLayers(std::vector<LayerClass>& classes);
+void AddExampleNormalizationLayers(std::vector<LayerClass>& classes);
+void AddMergingLayers(std::vector<LayerClass>& classes);
+void AddNormalizationLayers(std::vector<LayerClass>& classes);
+void AddOperations(std::vector<LayerClass>& classes);
+void AddPaddingLayers(std::vector<LayerClass>& classes);
+void AddPoolingLayers(std::vector<LayerClass>& classes);
+void AddRecurrentLayers(std::vector<LayerClass>& classes);
+void AddRegularizationLayers(std::vector<LayerClass>& classes);
+void AddReshapingLayers(std::vector<LayerClass>& classes);
+void AddResizingLayers(std::vector<LayerClass>& classes);
+void AddWrapperLayers(std::vector<LayerClass>& classes);
+
+// Returns the rows of all layer classes.
+const std::vector<LayerClass>& LayerClasses();
+
+// A layer of a model: a value, because the layer itself never changes after it was read. `config`
+// is the canonical config as JSON text, without the layer's name: every key that decides what the
+// layer computes, defaults included. Layers with equal names, classes and configs are the same.
+struct LayerSpec {
+  std::string name;  // unique within the model: "dense", "dense_1"
+  const LayerClass* type = nullptr;
+  std::shared_ptr<const Layer> layer;  // shared by copies of the model
+  std::string config;
+  bool trainable = true;
+  // What the first output adds to the loss, and whether it is divided by the number of examples.
+  RegularizerSpec activity = {};
+  bool activity_per_example = true;
+
+  const InputType* input() const { return layer->input(); }
+
+  friend bool operator==(const LayerSpec& a, const LayerSpec& b) {
+    return a.name == b.name && a.type == b.type && a.config == b.config;
+  }
+};
+
+// Makes an InputLayer for a model that has none.
+LayerSpec MakeInputLayer(const InputType& input);
+
+struct ReadLayerResult {
+  std::optional<LayerSpec> layer;  // the layer that was read; empty after an error
+  // The shape of an example, if a layer other than an InputLayer gives the shape.
+  std::optional<std::vector<int64_t>> input_shape;
+  std::string config_path;
+};
+ReadLayerResult ReadLayer(const JsonPlace& place, const LayerContext& context);
+
+// Returns the class form of a layer: {"class_name": "Dense", "config": {"name": "dense", ...}}.
+nlohmann::ordered_json LayerToJson(const LayerSpec& layer);
+
+}  // namespace cohort

@@ -1,0 +1,119 @@
+#pragma once
+
+// The first pass over a model's calls: the types of the tensors, and what the calls need of the
+// model as a whole. An example of a planned call is `dense` with the input float32 [784]: it adds
+// the variables dense/kernel [784,units] and dense/bias [units].
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "common/tensor/dtype.h"
+#include "common/tensor/shape.h"
+#include "coordinator/layers/initializer.h"
+#include "coordinator/layers/regularizer.h"
+#include "coordinator/layers/variable_spec.h"
+
+namespace cohort {
+
+// The type of a tensor between layers.
+struct TensorType {
+  DType dtype = DType::kFloat32;
+  Shape shape;  // shape of one example, without the batch
+  // The number of the model's input that the tensor is, unchanged; -1 if the tensor is computed.
+  int column = -1;
+  std::string layer = {};  // path of the layer that gives the tensor, for errors
+};
+
+// What a call is beside its tensors.
+struct CallSettings {
+  std::string layer;             // path of the layer: "dense", or "encoder/dense" in a nested model
+  std::vector<size_t> position;  // place of the layer in its model, from the outermost model on
+  bool trainable = true;         // false: nothing of the layer is trained
+  std::vector<std::string> arguments = {};  // for each input, the argument that takes it
+  std::set<std::string> flags = {};         // arguments that are true
+
+  // Returns the numbers of the inputs that an argument takes.
+  std::vector<size_t> Inputs(const std::string& argument) const;
+};
+
+struct PlannedCall {
+  const CallSettings& settings;
+  absl::Span<const TensorType> inputs;  // at least one
+
+  const Shape& shape() const { return inputs[0].shape; }
+};
+
+// How a variable begins, and what it adds to the loss.
+struct WeightRules {
+  KerasInitializerSpec initializer;
+  RegularizerSpec regularizer = {};
+};
+
+// A trained variable that adds a penalty to the loss.
+struct RegularizedVariable {
+  std::string variable;
+  Shape shape;
+  RegularizerSpec regularizer;
+};
+
+// A table whose rows the ids of a column name.
+struct Lookup {
+  std::string table;
+  bool negative_is_none = false;
+  bool dynamic = false;
+  bool whole = false;  // true: the graph reads the whole table, and not only the rows of the ids
+};
+
+// Upper bound of the calls of all layers of a model.
+inline constexpr size_t kPlannedCallsMax = 10000;
+
+// Collects variables and lookups. Thread-compatible.
+class LayerPlan {
+ public:
+  // `seed` is for initializers without a seed.
+  explicit LayerPlan(uint64_t seed) : seed_(seed) {}
+
+  // Adds a variable of the layer, such as "kernel", and returns it, so that the caller may change
+  // it. A variable that an earlier call has added stays as it is. Errors: INVALID_ARGUMENT if the
+  // earlier call needed another shape.
+  absl::StatusOr<VariableSpec*> Add(const PlannedCall& call, const std::string& name,
+                                    const Shape& shape, const WeightRules& rules);
+
+  // Counts a call. Errors: INVALID_ARGUMENT above kPlannedCallsMax calls, which nested models could
+  // make of a small file.
+  absl::Status CountCall();
+
+  // Notes that the call looks up its first input in a table. Errors: INVALID_ARGUMENT if the input
+  // has no ids that a column of the batch holds.
+  absl::Status AddLookup(const PlannedCall& call, Lookup lookup);
+  // Notes that a layer computes with the values of the column.
+  void UseColumn(int column) { used_columns_.insert(column); }
+
+  // Returns the variables in the order of their layers in the model.
+  std::vector<VariableSpec> Variables() const;
+  const std::vector<RegularizedVariable>& regularized() const { return regularized_; }
+  bool UsesColumn(int column) const { return used_columns_.contains(column); }
+  const std::vector<Lookup>& LookupsOf(int column) const;
+
+ private:
+  struct Planned {
+    std::vector<size_t> position;
+    VariableSpec variable;
+  };
+
+  const uint64_t seed_;
+  std::vector<std::unique_ptr<Planned>> variables_;
+  std::map<std::string, Planned*> by_name_;
+  std::vector<RegularizedVariable> regularized_;
+  std::map<int, std::vector<Lookup>> lookups_;
+  std::set<int> used_columns_;
+  size_t calls_ = 0;
+};
+
+}  // namespace cohort

@@ -1,0 +1,326 @@
+// BatchNormalization. Layers that normalize each example by itself are in example_normalization.cc.
+//
+// In training, BatchNormalization normalizes by the mean and variance of the batch, and moves the
+// moving statistics towards them by Keras's formula: moving = moving * momentum + batch * (1 -
+// momentum), with the population variance. Evaluation and prediction normalize by the moving
+// statistics.
+
+#include <numeric>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status.h"
+#include "common/program/cohort_ops.h"
+#include "coordinator/layers/image.h"
+#include "coordinator/layers/layer_class.h"
+#include "coordinator/layers/layer_reader.h"
+#include "coordinator/layers/nodes.h"
+
+namespace cohort {
+namespace {
+
+// What the moving variance takes of the batch's population variance, which releases of Keras
+// multiply by n / (n - correction), where n is the number of elements of a channel.
+enum class VarianceRule { kPopulation, kFused, kStandalone };
+
+struct BatchNormSettings {
+  int64_t axis = -1;       // the axis of the channels, where axis 0 is the batch
+  double momentum = 0.99;  // the fraction of the moving statistics that a step keeps
+  double epsilon = 1e-3;
+  bool center = true;         // true: the layer has beta
+  bool scale = true;          // true: the layer has gamma
+  bool synchronized = false;  // true: the statistics are those of all replicas of a step
+  VarianceRule variance = VarianceRule::kPopulation;
+};
+
+// A value of the graph with shape [N, channels, ...] and `rank` axes.
+struct ChannelledValue {
+  std::string value;
+  int64_t channels = 1;
+  int64_t rank = 2;
+};
+
+// Adds the nodes of one call of a BatchNormalization. Lives for one call. Thread-compatible.
+class BatchNormNodes {
+ public:
+  BatchNormNodes(const BatchNormSettings& settings, const BuiltCall& call, const ChannelledValue& x,
+                 const LayerTarget& target)
+      : settings_(settings),
+        call_(call),
+        x_(x),
+        nodes_(target.graph),
+        state_(target.state),
+        mean_(call.Variable("moving_mean")),
+        variance_(call.Variable("moving_variance")) {}
+
+  // Adds a normalization by the moving statistics.
+  std::string Evaluate() {
+    return nodes_.graph().Op("BatchNormalization",
+                             {x_.value, Gamma(), Beta(), Now(mean_), Now(variance_)}, {Epsilon()});
+  }
+
+  // Adds a normalization by the statistics of this replica's batch, and the new moving statistics.
+  std::string Train() {
+    const auto outputs = nodes_.graph().OpN(
+        "BatchNormalization", {x_.value, Gamma(), Beta(), Now(mean_), Now(variance_)}, 3,
+        {Epsilon(), FloatAttribute("momentum", static_cast<float>(settings_.momentum)),
+         IntAttribute("training_mode", 1)});
+    state_[mean_] = outputs[1];
+    state_[variance_] = Corrected(Now(variance_), outputs[2]);
+    return outputs[0];
+  }
+
+  // Adds a normalization by the statistics of what the mask marks. `marks` is float32 and
+  // broadcasts to x, with 1 for what counts.
+  std::string TrainMasked(const std::string& marks) {
+    const std::vector<int64_t> axes = AxesOfSums();
+    const auto sum = [&](const std::string& value) {
+      return nodes_.ReduceAway("ReduceSum", nodes_.Mul(value, marks), axes);
+    };
+    const std::string ones = nodes_.Add(nodes_.Mul(x_.value, nodes_.Number(0)), nodes_.Number(1));
+    const std::string count = sum(ones);
+    const std::string mean = nodes_.Div(sum(x_.value), count);
+    const std::string distance = nodes_.Sub(x_.value, AsChannels(mean));
+    const std::string variance = nodes_.Div(sum(nodes_.Mul(distance, distance)), count);
+    Move(mean_, mean);
+    Move(variance_, variance);
+    return Normalize(mean, variance);
+  }
+
+  // Adds a normalization by the batches of all replicas of the step. Replicas may have different
+  // numbers of examples, so the sums, the sums of squares and the number of elements travel
+  // together in one AllReduce.
+  std::string TrainSynchronized() {
+    const std::vector<int64_t> axes = AxesOfSums();
+    const std::string sum = nodes_.ReduceAway("ReduceSum", x_.value, axes);
+    const std::string squares =
+        nodes_.ReduceAway("ReduceSum", nodes_.Mul(x_.value, x_.value), axes);
+    const std::string all =
+        nodes_.graph().Op("AllReduce", {nodes_.Concat({sum, squares, CountOfChannel()}, 0)},
+                          {StringAttribute("reduction", "sum")}, kCohortDomain);
+    const std::string count = Part(all, 2 * x_.channels, 1);
+    const std::string mean = nodes_.Div(Part(all, 0, x_.channels), count);
+    const std::string mean_square = nodes_.Div(Part(all, x_.channels, x_.channels), count);
+    // The population variance is E[x^2] - E[x]^2.
+    const std::string variance = nodes_.Sub(mean_square, nodes_.Mul(mean, mean));
+    Move(mean_, mean);
+    Move(variance_, variance);
+    return Normalize(mean, variance);
+  }
+
+ private:
+  onnx::AttributeProto Epsilon() const {
+    return FloatAttribute("epsilon", static_cast<float>(settings_.epsilon));
+  }
+  // If the layer has no gamma or beta, 1 or 0 takes its place, because ONNX's operator needs both.
+  std::string Gamma() { return settings_.scale ? call_.Variable("gamma") : Filled(1); }
+  std::string Beta() { return settings_.center ? call_.Variable("beta") : Filled(0); }
+
+  // Returns the name of the variable's current value: the value that an earlier use of the layer in
+  // the same step computed, if there is one.
+  std::string Now(const std::string& variable) const {
+    const auto found = state_.find(variable);
+    return found == state_.end() ? variable : found->second;
+  }
+
+  std::string Filled(float value) {
+    return nodes_.Floats(std::vector<float>(static_cast<size_t>(x_.channels), value),
+                         {x_.channels});
+  }
+
+  // Returns the new moving variance by the rule of the file's Keras. `moved` is the one that the
+  // population variance gives.
+  std::string Corrected(const std::string& before, const std::string& moved) {
+    if (settings_.variance == VarianceRule::kPopulation) return moved;
+    const std::string kept = nodes_.Mul(before, nodes_.Number(settings_.momentum));
+    const std::string count = CountOfChannel();
+    const bool fused = settings_.variance == VarianceRule::kFused;
+    const std::string divisor = nodes_.Sub(count, nodes_.Number(fused ? 1 : 1 + settings_.epsilon));
+    // A single element has the variance 0, which stays 0.
+    const std::string factor =
+        nodes_.Div(count, fused ? nodes_.Op("Max", {divisor, nodes_.Number(1)}) : divisor);
+    return nodes_.Add(kept, nodes_.Mul(nodes_.Sub(moved, kept), factor));
+  }
+
+  // Returns all axes except axis 1, the channels.
+  std::vector<int64_t> AxesOfSums() const {
+    std::vector<int64_t> axes(static_cast<size_t>(x_.rank) - 1);
+    std::iota(axes.begin(), axes.end(), 1);
+    axes[0] = 0;
+    return axes;
+  }
+
+  // Returns the number of elements of one channel in this replica's batch, as float32[1].
+  std::string CountOfChannel() {
+    const std::string size = nodes_.Cast(nodes_.Op("Size", {x_.value}), DType::kFloat32);
+    return nodes_.Reshape(nodes_.Div(size, nodes_.Number(static_cast<double>(x_.channels))), {1});
+  }
+
+  // Returns `count` elements of the vector `value`, from index `first` on.
+  std::string Part(const std::string& value, int64_t first, int64_t count) {
+    std::vector<int64_t> indices(static_cast<size_t>(count));
+    std::iota(indices.begin(), indices.end(), first);
+    return nodes_.graph().Op("Gather", {value, nodes_.Ints(indices)}, {IntAttribute("axis", 0)});
+  }
+
+  // Moves the variable towards a value: variable * momentum + towards * (1 - momentum).
+  void Move(const std::string& variable, const std::string& towards) {
+    const std::string kept = nodes_.Mul(Now(variable), nodes_.Number(settings_.momentum));
+    const std::string added = nodes_.Mul(towards, nodes_.Number(1 - settings_.momentum));
+    state_[variable] = nodes_.Add(kept, added);
+  }
+
+  // Computes x * factor + offset, with factor = gamma / sqrt(variance + epsilon) and offset = beta
+  // - mean * factor.
+  std::string Normalize(const std::string& mean, const std::string& variance) {
+    const std::string root =
+        nodes_.Op("Sqrt", {nodes_.Add(variance, nodes_.Number(settings_.epsilon))});
+    const std::string factor = nodes_.Div(Gamma(), root);
+    const std::string offset = nodes_.Sub(Beta(), nodes_.Mul(mean, factor));
+    return nodes_.Add(nodes_.Mul(x_.value, AsChannels(factor)), AsChannels(offset));
+  }
+
+  // Returns a vector of one number per channel, reshaped to broadcast over the axes of x after the
+  // channels.
+  std::string AsChannels(const std::string& value) {
+    if (x_.rank == 2) return value;
+    std::vector<int64_t> dims(static_cast<size_t>(x_.rank) - 1, 1);
+    dims[0] = x_.channels;
+    return nodes_.Reshape(value, dims);
+  }
+
+  const BatchNormSettings& settings_;
+  const BuiltCall& call_;
+  const ChannelledValue& x_;
+  const Nodes nodes_;
+  StateValues& state_;
+  const std::string mean_;
+  const std::string variance_;
+};
+
+class BatchNormalization : public Layer {
+ public:
+  void Read(LayerReader& reader) override {
+    ObjectReader& config = reader.config;
+    reader.OnlyFloat32();
+    reader.Axis(&settings_.axis);
+    config.Number("momentum", {.min = 0, .max = 1}, &settings_.momentum);
+    config.Number("epsilon", {.min = 0}, &settings_.epsilon);
+    config.Bool("center", &settings_.center);
+    config.Bool("scale", &settings_.scale);
+    reader.Weight("beta", &beta_);
+    reader.Weight("gamma", &gamma_);
+    reader.Initializer("moving_mean_initializer", &moving_mean_.initializer);
+    reader.Initializer("moving_variance_initializer", &moving_variance_.initializer);
+    config.Bool("synchronized", &settings_.synchronized);
+    // renorm is from Keras 2, which writes the parameters of renorm even if renorm is off.
+    config.OnlyNeutral("renorm", false);
+    config.OnlyNeutral("renorm_clipping", nullptr);
+    config.Ignore("renorm_momentum");
+    const KerasVersion& keras = reader.Keras();
+    is_keras2_ = keras.IsKeras2();
+    is_standalone_ = keras >= KerasVersion{2, 1} && keras < KerasVersion{2, 4};
+  }
+
+  absl::StatusOr<std::vector<TensorType>> Plan(const PlannedCall& call,
+                                               LayerPlan& plan) const override {
+    const Shape& input = call.shape();
+    const int rank = input.rank();
+    if (rank < 1) {
+      return WrongInput(call.settings.layer, input,
+                        "it needs at least one dimension beside the batch");
+    }
+    if (ChannelAxis(input) < 1 || ChannelAxis(input) > rank) {
+      return WrongInput(call.settings.layer, input,
+                        absl::StrCat("its axis ", settings_.axis, " is not one of theirs"));
+    }
+    const Shape channels({input.dim(ChannelAxis(input) - 1)});
+    // Keras's order: gamma and beta are trained, the moving statistics are not.
+    if (settings_.scale) RETURN_IF_ERROR(plan.Add(call, "gamma", channels, gamma_).status());
+    if (settings_.center) RETURN_IF_ERROR(plan.Add(call, "beta", channels, beta_).status());
+    for (const auto& [name, initializer] :
+         {std::pair{"moving_mean", &moving_mean_}, {"moving_variance", &moving_variance_}}) {
+      ASSIGN_OR_RETURN(VariableSpec* const moving, plan.Add(call, name, channels, *initializer));
+      moving->trainable = false;
+      moving->aggregation = proto::AGGREGATION_MEAN;  // Keras averages moving statistics
+    }
+    return std::vector<TensorType>{{.shape = input}};
+  }
+
+  // The operator needs the channels at axis 1. Examples that are not images are reshaped to rows of
+  // channels: a channel's statistics do not depend on the axes before the channels, so these axes
+  // are merged with the batch.
+  std::vector<LayerValue> Build(const BuiltCall& call, LayerTarget& target) const override {
+    const Nodes nodes(target.graph);
+    const LayerValue& x = call.input();
+    const Shape& shape = call.shape();
+    const int axis = ChannelAxis(shape);
+    const int64_t channels = shape.dim(axis - 1);
+    const int rank = shape.rank() + 1;
+    const bool is_last = axis == shape.rank();
+    if (shape.rank() == 1) return {{AddNorm(call, {x.value, channels, 2}, target)}};
+    if (is_last && shape.rank() == 3) {
+      const std::string y = AddNorm(call, {ChannelsFirst(x, nodes), channels, rank}, target);
+      return {{y, "", /*channels_first=*/true}};
+    }
+    if (is_last && !NeedsMask(call, target)) {
+      const std::string rows = nodes.Reshape(ChannelsLast(x, nodes), {-1, channels});
+      return {{nodes.ReshapeExamples(AddNorm(call, {rows, channels, 2}, target), shape)}};
+    }
+    const std::string turned = nodes.Move(ChannelsLast(x, nodes), {rank, axis, 1});
+    return {{nodes.Move(AddNorm(call, {turned, channels, rank}, target), {rank, 1, axis})}};
+  }
+
+ private:
+  // Returns the axis of the channels, where axis 0 is the batch.
+  int ChannelAxis(const Shape& shape) const {
+    return static_cast<int>(settings_.axis < 0 ? settings_.axis + shape.rank() + 1
+                                               : settings_.axis);
+  }
+
+  // Keras 2 computes images by a fused kernel, which takes no mask.
+  bool IsFused(const Shape& shape) const {
+    const int axis = ChannelAxis(shape);
+    return is_keras2_ && !is_standalone_ && (shape.rank() == 3 || shape.rank() == 4) &&
+           (axis == 1 || axis == shape.rank());
+  }
+
+  bool Trains(const BuiltCall& call, const LayerTarget& target) const {
+    // Keras normalizes by the moving statistics, and keeps them, in a layer that is not trained.
+    return target.mode == ModelMode::kTraining && call.settings.trainable;
+  }
+
+  bool NeedsMask(const BuiltCall& call, const LayerTarget& target) const {
+    return Trains(call, target) && !call.input().mask.empty() && !IsFused(call.shape());
+  }
+
+  std::string AddNorm(const BuiltCall& call, const ChannelledValue& x, LayerTarget& target) const {
+    BatchNormSettings settings = settings_;
+    if (IsFused(call.shape())) settings.variance = VarianceRule::kFused;
+    if (is_standalone_) settings.variance = VarianceRule::kStandalone;
+    BatchNormNodes norm(settings, call, x, target);
+    if (!Trains(call, target)) return norm.Evaluate();
+    if (NeedsMask(call, target)) {
+      const Nodes nodes(target.graph);
+      const std::string marks = nodes.Cast(call.input().mask, DType::kFloat32);
+      // The mask [N,steps,...] has no channels, which x has at axis 1.
+      return norm.TrainMasked(nodes.Unsqueeze(marks, 1));
+    }
+    return settings.synchronized ? norm.TrainSynchronized() : norm.Train();
+  }
+
+  bool is_keras2_ = false;
+  bool is_standalone_ = false;
+  BatchNormSettings settings_;
+  WeightRules beta_{{.class_name = "Zeros"}};
+  WeightRules gamma_{{.class_name = "Ones"}};
+  WeightRules moving_mean_{{.class_name = "Zeros"}};
+  WeightRules moving_variance_{{.class_name = "Ones"}};
+};
+
+}  // namespace
+
+void AddNormalizationLayers(std::vector<LayerClass>& classes) {
+  classes.push_back({"BatchNormalization", MakeLayer<BatchNormalization>, MaskRule::kPass});
+}
+
+}  // namespace cohort

@@ -1,0 +1,354 @@
+#include "coordinator/layers/recurrent_cell.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status.h"
+#include "common/cluster/json_text.h"
+#include "coordinator/layers/layer_class.h"
+#include "coordinator/layers/nodes.h"
+#include "nlohmann/json.hpp"
+
+namespace cohort {
+namespace {
+
+using nlohmann::json;
+
+// What the three cells have in common.
+class KernelCell : public RecurrentCell {
+ public:
+  // `gates` is the number of parts of the kernels.
+  explicit KernelCell(int64_t gates) : gates_(gates) {}
+
+  void Read(LayerReader& reader) override {
+    ObjectReader& config = reader.config;
+    config.Require("units");
+    config.Int("units", {.min = 1, .max = kDimMax / 4}, &units_);
+    reader.ReadActivation(&activation_);
+    config.Bool("use_bias", &use_bias_);
+    reader.Weight("kernel", &kernel_);
+    reader.Weight("recurrent", &recurrent_);
+    reader.Weight("bias", &bias_);
+    constexpr NumberRange kRates = {.min = 0, .max = 1, .max_excluded = true};
+    config.Number("dropout", kRates, &dropout_);
+    config.Number("recurrent_dropout", kRates, &recurrent_dropout_);
+    config.Ignore("implementation");
+    config.Ignore("seed");
+  }
+
+  CellForm Form() const override { return {{units_}, 0, recurrent_dropout_}; }
+
+  absl::Status Plan(const PlannedCall& call, const std::string& path, int64_t inputs,
+                    LayerPlan& plan) const override {
+    const int64_t columns = gates_ * units_;
+    if (inputs > kElementsMax / columns || units_ > kElementsMax / columns) {
+      return WrongInput(call.settings.layer, call.shape(),
+                        "its kernel would have more than 2^31 elements");
+    }
+    RETURN_IF_ERROR(plan.Add(call, path + "/kernel", Shape({inputs, columns}), kernel_).status());
+    RETURN_IF_ERROR(
+        plan.Add(call, path + "/recurrent_kernel", Shape({units_, columns}), recurrent_).status());
+    if (!use_bias_) return absl::OkStatus();
+    return PlanBias(call, path + "/bias", plan);
+  }
+
+  std::string AddInputs(const std::string& x, const CellSite& site) const override {
+    const Nodes nodes(site.target.graph);
+    const std::string y = nodes.Op("MatMul", {Dropped(x, site, nodes), site.Variable("kernel")});
+    return use_bias_ ? nodes.Add(y, InputBias(site, nodes)) : y;
+  }
+
+ protected:
+  virtual absl::Status PlanBias(const PlannedCall& call, const std::string& path,
+                                LayerPlan& plan) const {
+    return plan.Add(call, path, Shape({gates_ * units_}), bias_).status();
+  }
+  virtual std::string InputBias(const CellSite& site, const Nodes&) const {
+    return site.Variable("bias");
+  }
+
+  // Returns the output that takes part in the next step's products.
+  static std::string Recurrent(const std::string& state, const CellSite& site, const Nodes& nodes) {
+    return site.recurrent_factor.empty() ? state : nodes.Mul(state, site.recurrent_factor);
+  }
+
+  std::string Apply(const Activation& activation, const std::string& x,
+                    const CellSite& site) const {
+    const LayerValue value{.value = x, .type = {.shape = Shape({units_})}};
+    return Activate(activation, value, site.target).value;
+  }
+
+  // Cuts [N,gates * units] into the gates.
+  std::vector<std::string> Gates(const std::string& x, const Nodes& nodes) const {
+    return nodes.Split(x, 1, std::vector<int64_t>(static_cast<size_t>(gates_), units_));
+  }
+
+  int64_t units() const { return units_; }
+  const Activation& activation() const { return activation_; }
+  bool use_bias() const { return use_bias_; }
+  WeightRules& bias() { return bias_; }
+  const WeightRules& bias() const { return bias_; }
+
+ private:
+  // Drops inputs in training, the same at all steps.
+  std::string Dropped(const std::string& x, const CellSite& site, const Nodes& nodes) const {
+    if (dropout_ == 0 || site.target.mode != ModelMode::kTraining) return x;
+    const std::string step = nodes.Slice(x, -2, 0, 1);
+    return nodes.Mul(x, nodes.DropoutFactor(step, dropout_));
+  }
+
+  const int64_t gates_;
+  int64_t units_ = 1;
+  Activation activation_{.name = "tanh"};
+  bool use_bias_ = true;
+  double dropout_ = 0;
+  double recurrent_dropout_ = 0;
+  WeightRules kernel_{{.class_name = "GlorotUniform"}};
+  WeightRules recurrent_{{.class_name = "Orthogonal", .a = 1}};
+  WeightRules bias_{{.class_name = "Zeros"}};
+};
+
+class SimpleRNNCell : public KernelCell {
+ public:
+  SimpleRNNCell() : KernelCell(1) {}
+
+  CellStates AddStep(const std::string& inputs, const CellStates& states,
+                     const CellSite& site) const override {
+    const Nodes nodes(site.target.graph);
+    const std::string h =
+        nodes.Op("MatMul", {Recurrent(states[0], site, nodes), site.Variable("recurrent_kernel")});
+    return {Apply(activation(), nodes.Add(inputs, h), site)};
+  }
+};
+
+// The gates of Keras's LSTM are in the order input, forget, cell, output.
+class LSTMCell : public KernelCell {
+ public:
+  LSTMCell() : KernelCell(4) {}
+
+  void Read(LayerReader& reader) override {
+    KernelCell::Read(reader);
+    reader.ReadActivation("recurrent_activation", &recurrent_activation_);
+    reader.config.Bool("unit_forget_bias", &unit_forget_bias_);
+  }
+
+  // The states are the output and the cell's memory.
+  CellForm Form() const override {
+    CellForm form = KernelCell::Form();
+    form.state_sizes.push_back(units());
+    return form;
+  }
+
+  CellStates AddStep(const std::string& inputs, const CellStates& states,
+                     const CellSite& site) const override {
+    const Nodes nodes(site.target.graph);
+    const std::string h =
+        nodes.Op("MatMul", {Recurrent(states[0], site, nodes), site.Variable("recurrent_kernel")});
+    const std::vector<std::string> gates = Gates(nodes.Add(inputs, h), nodes);
+    const auto gate = [&](size_t i) { return Apply(recurrent_activation_, gates[i], site); };
+    const std::string added = nodes.Mul(gate(0), Apply(activation(), gates[2], site));
+    const std::string c = nodes.Add(nodes.Mul(gate(1), states[1]), added);
+    return {nodes.Mul(gate(3), Apply(activation(), c, site)), c};
+  }
+
+ protected:
+  absl::Status PlanBias(const PlannedCall& call, const std::string& path,
+                        LayerPlan& plan) const override {
+    ASSIGN_OR_RETURN(VariableSpec* const variable,
+                     plan.Add(call, path, Shape({4 * units()}), bias()));
+    // The forget gates begin open.
+    if (unit_forget_bias_ && bias().initializer.class_name == "Zeros") {
+      variable->initializer.set_op("ones_between");
+      variable->initializer.set_a(static_cast<double>(units()));
+      variable->initializer.set_b(static_cast<double>(2 * units()));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  Activation recurrent_activation_{.name = "sigmoid"};
+  bool unit_forget_bias_ = true;
+};
+
+// The gates of Keras's GRU are in the order update, reset, candidate.
+class GRUCell : public KernelCell {
+ public:
+  GRUCell() : KernelCell(3) {}
+
+  void Read(LayerReader& reader) override {
+    KernelCell::Read(reader);
+    reader.ReadActivation("recurrent_activation", &recurrent_activation_);
+    // Keras before 2.1 had no such key, and computed the other form.
+    if (reader.Keras() < KerasVersion{2, 1}) reset_after_ = false;
+    reader.config.Bool("reset_after", &reset_after_);
+  }
+
+  CellStates AddStep(const std::string& inputs, const CellStates& states,
+                     const CellSite& site) const override {
+    const Nodes nodes(site.target.graph);
+    const std::string kernel = site.Variable("recurrent_kernel");
+    const std::string before = Recurrent(states[0], site, nodes);
+    const std::vector<std::string> x = Gates(inputs, nodes);
+    std::vector<std::string> h;
+    if (reset_after_) {
+      std::string product = nodes.Op("MatMul", {before, kernel});
+      if (use_bias()) product = nodes.Add(product, BiasRow(1, site, nodes));
+      h = Gates(product, nodes);
+    } else {
+      const std::string gates = nodes.Slice(kernel, 1, 0, 2 * units());
+      h = nodes.Split(nodes.Op("MatMul", {before, gates}), 1, {units(), units()});
+    }
+    const std::string update = Apply(recurrent_activation_, nodes.Add(x[0], h[0]), site);
+    const std::string reset = Apply(recurrent_activation_, nodes.Add(x[1], h[1]), site);
+    std::string recalled;
+    if (reset_after_) {
+      recalled = nodes.Mul(reset, h[2]);
+    } else {
+      const std::string candidate = nodes.Slice(kernel, 1, 2 * units(), 3 * units());
+      recalled = nodes.Op("MatMul", {nodes.Mul(reset, before), candidate});
+    }
+    const std::string candidate = Apply(activation(), nodes.Add(x[2], recalled), site);
+    const std::string kept = nodes.Mul(update, states[0]);
+    const std::string rest = nodes.Sub(nodes.Number(1), update);
+    return {nodes.Add(kept, nodes.Mul(rest, candidate))};
+  }
+
+ protected:
+  absl::Status PlanBias(const PlannedCall& call, const std::string& path,
+                        LayerPlan& plan) const override {
+    const Shape shape = reset_after_ ? Shape({2, 3 * units()}) : Shape({3 * units()});
+    return plan.Add(call, path, shape, bias()).status();
+  }
+  std::string InputBias(const CellSite& site, const Nodes& nodes) const override {
+    return reset_after_ ? BiasRow(0, site, nodes) : site.Variable("bias");
+  }
+
+ private:
+  // Returns the bias of the inputs, row 0, or that of the recurrent inputs, row 1.
+  std::string BiasRow(int64_t row, const CellSite& site, const Nodes& nodes) const {
+    return nodes.Reshape(nodes.Slice(site.Variable("bias"), 0, row, row + 1), {3 * units()});
+  }
+
+  Activation recurrent_activation_{.name = "sigmoid"};
+  bool reset_after_ = true;
+};
+
+// Cells of which each takes the output of the one before.
+class StackedCells : public RecurrentCell {
+ public:
+  void Read(LayerReader& reader) override {
+    const json* const cells = reader.config.Require("cells");
+    if (cells == nullptr) return;
+    ReadList(*cells, JoinPath(reader.config.path(), "cells"), reader);
+  }
+
+  void ReadList(const json& cells, const std::string& path, LayerReader& reader) {
+    constexpr size_t kCellsMax = 100;
+    if (!cells.is_array() || cells.empty() || cells.size() > kCellsMax) {
+      return reader.config.errors().Add(
+          path, absl::StrCat("is ", JsonExcerpt(cells), "; it must be a list of 1 to ", kCellsMax,
+                             " cells"));
+    }
+    nlohmann::ordered_json record = nlohmann::ordered_json::array();
+    for (size_t i = 0; i < cells.size(); ++i) {
+      std::string name;
+      nlohmann::ordered_json& form = record.emplace_back();
+      std::unique_ptr<RecurrentCell> cell =
+          ReadCell({JoinPath(path, absl::StrCat(i)), reader.config.errors(), &cells[i], &form},
+                   reader.context(), &name);
+      if (cell == nullptr) continue;
+      cells_.push_back(std::move(cell));
+      names_.push_back(name);
+    }
+    reader.config.RecordAs("cells", record);
+  }
+
+  CellForm Form() const override {
+    CellForm form;
+    for (const auto& cell : cells_) {
+      form.output = form.state_sizes.size();
+      const CellForm inner = cell->Form();
+      form.state_sizes.insert(form.state_sizes.end(), inner.state_sizes.begin(),
+                              inner.state_sizes.end());
+    }
+    return form;
+  }
+
+  absl::Status Plan(const PlannedCall& call, const std::string& path, int64_t inputs,
+                    LayerPlan& plan) const override {
+    int64_t size = inputs;
+    for (size_t i = 0; i < cells_.size(); ++i) {
+      RETURN_IF_ERROR(cells_[i]->Plan(call, absl::StrCat(path, "/", names_[i]), size, plan));
+      size = cells_[i]->Form().output_size();
+    }
+    return absl::OkStatus();
+  }
+
+  std::string AddInputs(const std::string& x, const CellSite& site) const override {
+    return cells_[0]->AddInputs(x, SiteOf(0, site));
+  }
+
+  CellStates AddStep(const std::string& inputs, const CellStates& states,
+                     const CellSite& site) const override {
+    CellStates after;
+    std::string x = inputs;
+    size_t first = 0;
+    for (size_t i = 0; i < cells_.size(); ++i) {
+      const CellSite inner = SiteOf(i, site);
+      const CellForm form = cells_[i]->Form();
+      const size_t count = form.state_sizes.size();
+      const CellStates own(states.begin() + static_cast<std::ptrdiff_t>(first),
+                           states.begin() + static_cast<std::ptrdiff_t>(first + count));
+      first += count;
+      if (i > 0) x = cells_[i]->AddInputs(x, inner);
+      CellStates moved = cells_[i]->AddStep(x, own, inner);
+      x = moved[form.output];
+      after.insert(after.end(), moved.begin(), moved.end());
+    }
+    return after;
+  }
+
+ private:
+  CellSite SiteOf(size_t cell, const CellSite& site) const {
+    return {absl::StrCat(site.path, "/", names_[cell]), site.target};
+  }
+
+  std::vector<std::unique_ptr<RecurrentCell>> cells_;
+  std::vector<std::string> names_;
+};
+
+}  // namespace
+
+std::unique_ptr<RecurrentCell> MakeCell(const std::string& class_name) {
+  if (class_name == "SimpleRNN" || class_name == "SimpleRNNCell") {
+    return std::make_unique<SimpleRNNCell>();
+  }
+  if (class_name == "LSTM" || class_name == "LSTMCell") return std::make_unique<LSTMCell>();
+  if (class_name == "GRU" || class_name == "GRUCell") return std::make_unique<GRUCell>();
+  if (class_name == "StackedRNNCells") return std::make_unique<StackedCells>();
+  return nullptr;
+}
+
+std::unique_ptr<RecurrentCell> ReadCell(const JsonPlace& place, const LayerContext& context,
+                                        std::string* name) {
+  const ClassForm form = ReadClassForm(place, "");
+  if (!form.ok()) return nullptr;
+  std::unique_ptr<RecurrentCell> cell = MakeCell(form.class_name);
+  if (cell == nullptr) {
+    place.errors.Add(place.path,
+                     UnknownName("cell", form.class_name,
+                                 {"SimpleRNNCell", "LSTMCell", "GRUCell", "StackedRNNCells"}));
+    return nullptr;
+  }
+  ObjectReader config = form.Config(form.class_name);
+  LayerReader reader(config, context);
+  *name = "cell";
+  reader.Name(name);
+  reader.OnlyFloat32();
+  config.OnlyNeutral("trainable", true);
+  cell->Read(reader);
+  config.Finish();
+  return cell;
+}
+
+}  // namespace cohort

@@ -1,0 +1,63 @@
+#pragma once
+
+// The cells of recurrent layers: what one step computes from its input and the states before it.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "coordinator/layers/layer.h"
+#include "coordinator/layers/layer_reader.h"
+
+namespace cohort {
+
+// A cell in the graph of one call.
+struct CellSite {
+  std::string path;  // path of the cell's variables: "lstm/lstm_cell"
+  LayerTarget& target;
+  // A factor for the recurrent inputs that is the same at all steps; empty: none.
+  std::string recurrent_factor = "";
+
+  std::string Variable(const char* name) const { return path + "/" + name; }
+};
+
+// What is fixed of a cell before it runs.
+struct CellForm {
+  std::vector<int64_t> state_sizes;
+  size_t output = 0;             // the number of the state that is the output of a step
+  double recurrent_dropout = 0;  // the share of the recurrent inputs that training drops
+
+  int64_t output_size() const { return state_sizes[output]; }
+};
+
+using CellStates = std::vector<std::string>;
+
+// Implementations are immutable after Read; thread-compatible.
+class RecurrentCell {
+ public:
+  virtual ~RecurrentCell() = default;
+
+  // Reads the keys of the cell's config.
+  virtual void Read(LayerReader& reader) = 0;
+  virtual CellForm Form() const = 0;
+  // Adds the cell's variables for inputs of this size. `path` is that of the cell below the layer.
+  virtual absl::Status Plan(const PlannedCall& call, const std::string& path, int64_t inputs,
+                            LayerPlan& plan) const = 0;
+  // Adds what depends on the inputs alone, for one step [N,inputs] or for all steps
+  // [N,steps,inputs] at once.
+  virtual std::string AddInputs(const std::string& x, const CellSite& site) const = 0;
+  // Adds one step from what AddInputs has given for it, and returns the states behind it.
+  virtual CellStates AddStep(const std::string& inputs, const CellStates& states,
+                             const CellSite& site) const = 0;
+};
+
+// Makes the cell of a layer class or cell class: "LSTM" or "LSTMCell". Returns null for others.
+std::unique_ptr<RecurrentCell> MakeCell(const std::string& class_name);
+
+// Reads the class form of a cell, or of StackedRNNCells or a list of cells, and its name. Reports
+// an error and returns null if it is none.
+std::unique_ptr<RecurrentCell> ReadCell(const JsonPlace& place, const LayerContext& context,
+                                        std::string* name);
+
+}  // namespace cohort

@@ -1,0 +1,24 @@
+#pragma once
+
+// Keras's regularizers: what a variable, or the output of a layer, adds to the loss.
+
+#include <string>
+
+#include "coordinator/json/json_reader.h"
+
+namespace cohort {
+
+// Adds l1 * sum|x| + l2 * sum(x^2), or a penalty for rows or columns that are not orthogonal.
+struct RegularizerSpec {
+  double l1 = 0;
+  double l2 = 0;
+  double orthogonal = 0;  // OrthogonalRegularizer's factor
+  bool columns = false;   // true: the penalty is for columns, not for rows
+
+  bool is_none() const { return l1 == 0 && l2 == 0 && orthogonal == 0; }
+};
+
+// Reads a class form, or the name of a regularizer with Keras's defaults.
+void ReadRegularizer(const JsonPlace& place, RegularizerSpec& spec);
+
+}  // namespace cohort
