@@ -198,10 +198,12 @@ void CheckRounds(const JobSpec& job, JsonErrors& errors) {
 
 // Checks that the names by which compile gives losses and metrics are those of the model's outputs.
 void CheckOutputNames(const JobSpec& job, JsonErrors& errors) {
-  if (job.model.layers.empty()) return;
-  const size_t layer = job.model.functional() ? job.model.calls[job.model.output].layer
-                                              : job.model.layers.size() - 1;
-  const std::string& output = LayerName(job.model.layers[layer]);
+  if (job.model.outputs.empty()) return;
+  const ModelSpec& model = job.model;
+  // A model that gives a dict names its outputs itself; otherwise the name is that of the layer.
+  const std::string& output = model.output_names.empty()
+                                  ? model.layers[model.calls[model.outputs[0].call].layer].name
+                                  : model.output_names[0];
   const std::string& named = job.compile.outputs.front().name;
   if (named.empty() || named == output) return;
   errors.Add("compile", absl::StrCat("gives a loss or metrics for the output '", Excerpt(named),

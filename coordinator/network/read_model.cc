@@ -63,8 +63,8 @@ void ReadModel(const JsonPlace& place, ModelSpec& model) {
   LayerContext context{.classes = &NetworkClasses(), .notes = &notes};
   ReadVersion(place, context);
   model.keras = context.keras;
-  model.file_form.keras = context.version_is_known ? context.keras.major
-                                                   : (context.names_modules ? 3 : 0);
+  model.file_form.keras =
+      context.version_is_known ? context.keras.major : (context.names_modules ? 3 : 0);
   if (functional) model.name = "functional";
   // Before Keras 2.2.3 the config of a Sequential model was the list of its layers.
   if (!functional && form.config != nullptr && form.config->is_array()) {
