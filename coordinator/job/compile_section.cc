@@ -45,7 +45,7 @@ void ReadByOutput(const JsonPlace& place, std::vector<OutputSpec>& outputs, Read
     }
     outputs.front().name = key;
   }
-  read(JsonPlace{JoinPath(place.path, Excerpt(key)), place.errors, &*value.begin()},
+  read(JsonPlace{JoinKeys(place.path, Excerpt(key)), place.errors, &*value.begin()},
        outputs.front());
 }
 
@@ -127,7 +127,7 @@ void ReadStepsPerExecution(ObjectReader& reader, CompileSpec& compile) {
 
 void ReadCompile(ObjectReader& reader, int keras, CompileSpec& compile) {
   const json rmsprop = "rmsprop";  // Keras's default optimizer
-  const JsonPlace otherwise = {JoinPath(reader.path(), "optimizer"), reader.errors(), &rmsprop};
+  const JsonPlace otherwise = {JoinKeys(reader.path(), "optimizer"), reader.errors(), &rmsprop};
   ReadOptimizer(reader.Place("optimizer").value_or(otherwise), compile.optimizer);
   reader.Require("loss");
   if (const auto loss = reader.Place("loss")) ReadLosses(*loss, keras, compile.outputs);

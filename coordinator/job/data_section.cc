@@ -146,7 +146,7 @@ void ReadPipeline(const JsonPlace& place, const std::vector<std::string>& column
                                  kTransformsMax, " transforms"));
   }
   for (size_t i = 0; i < list.size(); ++i) {
-    const JsonPlace item = {JoinPath(place.path, absl::StrCat(i)), place.errors, &list[i]};
+    const JsonPlace item = {JoinKeys(place.path, absl::StrCat(i)), place.errors, &list[i]};
     TransformSpec transform;
     if (ReadTransform(item, columns, transform)) pipeline.push_back(transform);
   }

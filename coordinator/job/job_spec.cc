@@ -52,7 +52,7 @@ void ReadClassWeight(const JsonPlace& place, std::map<int64_t, double>& weights)
                                                 "'; a class is a whole number from 0 to ",
                                                 kClassWeightsMax - 1));
     } else if (!weight.is_number() || weight.get<double>() < 0) {
-      place.errors.Add(JoinPath(place.path, key),
+      place.errors.Add(JoinKeys(place.path, key),
                        absl::StrCat("is ", JsonExcerpt(weight), "; it must be 0 or more"));
     } else {
       weights[id] = weight.get<double>();

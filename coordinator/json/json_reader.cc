@@ -139,7 +139,7 @@ absl::Status JsonErrors::ToStatus(absl::string_view file_name) const {
   return absl::InvalidArgumentError(text);
 }
 
-std::string JoinPath(const std::string& path, absl::string_view key) {
+std::string JoinKeys(const std::string& path, absl::string_view key) {
   return path.empty() ? std::string(key) : absl::StrCat(path, ".", key);
 }
 
@@ -195,7 +195,7 @@ bool ObjectReader::HoldsNull(const std::string& key) {
 }
 
 std::optional<JsonPlace> ObjectReader::Place(const std::string& key) {
-  JsonPlace place{JoinPath(path_, key), errors_, Find(key)};
+  JsonPlace place{JoinKeys(path_, key), errors_, Find(key)};
   if (record_ != nullptr) place.record = &(*record_)[key];
   if (place.value == nullptr && place.record == nullptr) return std::nullopt;
   return place;
@@ -306,7 +306,7 @@ void ObjectReader::Ints(const std::string& key, IntRange range, size_t repeated,
   if (const json* value = Find(key)) {
     const bool alone = repeated > 0 && value->is_number();
     const auto all = ReadInts(alone ? json(std::vector<json>(repeated, *value)) : *value,
-                              JoinPath(path_, key), range, errors_);
+                              JoinKeys(path_, key), range, errors_);
     if (all) *out = *all;
   }
   Record(key, *out);
@@ -318,7 +318,7 @@ void ObjectReader::NullableInts(const std::string& key, IntRange range, std::vec
     for (const json& one : value->is_array() ? *value : json::array({*value})) {
       if (!one.is_null()) known.push_back(one);
     }
-    const auto read = ReadInts(known, JoinPath(path_, key), range, errors_);
+    const auto read = ReadInts(known, JoinKeys(path_, key), range, errors_);
     if (read) {
       out->clear();
       size_t next = 0;
@@ -383,7 +383,7 @@ void ObjectReader::OnlyNeutral(const std::string& key, const NeutralValue& accep
 }
 
 void ObjectReader::AddError(const std::string& key, const std::string& message) {
-  errors_.Add(JoinPath(path_, key), message);
+  errors_.Add(JoinKeys(path_, key), message);
 }
 
 void ObjectReader::Finish() {
@@ -426,7 +426,7 @@ ObjectReader ClassForm::Config(const std::string& name) const {
 }
 
 ClassForm ReadClassForm(const JsonPlace& place, const std::string& recorded) {
-  ClassForm form{place, "", nullptr, JoinPath(place.path, "config")};
+  ClassForm form{place, "", nullptr, JoinKeys(place.path, "config")};
   if (place.value == nullptr) {
     form.class_name = recorded;
     return form;

@@ -38,7 +38,8 @@ class JsonErrors {
   std::vector<std::string> messages_;
 };
 
-std::string JoinPath(const std::string& path, absl::string_view key);
+// Returns the place of `key` inside `path` as messages name places: "compile.optimizer".
+std::string JoinKeys(const std::string& path, absl::string_view key);
 
 struct IntRange {
   int64_t min = INT64_MIN;

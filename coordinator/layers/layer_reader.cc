@@ -86,7 +86,7 @@ std::optional<std::vector<int64_t>> LayerReader::ExampleShape(InputDim input_dim
   }
   for (const char* key : {"shape", "input_shape"}) {
     if (const json* value = config.Find(key)) {
-      shape = ReadInts(*value, JoinPath(config.path(), key), {.min = 1, .max = kDimMax},
+      shape = ReadInts(*value, JoinKeys(config.path(), key), {.min = 1, .max = kDimMax},
                        config.errors());
     }
   }
@@ -114,7 +114,7 @@ void LayerReader::Regularizer(const std::string& key, RegularizerSpec* out) {
   const json* const value = config.Find(key);
   if (value == nullptr) return;
   nlohmann::ordered_json record;
-  ReadRegularizer({JoinPath(config.path(), key), config.errors(), value, &record}, *out);
+  ReadRegularizer({JoinKeys(config.path(), key), config.errors(), value, &record}, *out);
   if (!out->is_none()) config.RecordAs(key, record);
 }
 
@@ -158,7 +158,7 @@ void LayerReader::Axis(int64_t* axis) {
   constexpr IntRange kAxes = {.min = -static_cast<int64_t>(kRankMax), .max = kRankMax};
   const json* const value = config.Find("axis");
   if (value != nullptr && value->is_array()) {
-    const auto axes = ReadInts(*value, JoinPath(config.path(), "axis"), kAxes, config.errors());
+    const auto axes = ReadInts(*value, JoinKeys(config.path(), "axis"), kAxes, config.errors());
     if (axes && axes->size() == 1) *axis = axes->front();
     if (axes && axes->size() != 1) {
       config.AddError("axis", absl::StrCat("is ", JsonExcerpt(*value), "; it must be one number"));
@@ -188,7 +188,7 @@ std::optional<std::vector<int64_t>> LayerReader::WithoutBatch(const char* key, c
     if (!value[i].is_null()) known.push_back(value[i]);
   }
   const auto read =
-      ReadInts(known, JoinPath(config.path(), key), {.min = 1, .max = kDimMax}, config.errors());
+      ReadInts(known, JoinKeys(config.path(), key), {.min = 1, .max = kDimMax}, config.errors());
   if (!read) return std::nullopt;
   std::vector<int64_t> dims;
   size_t next = 0;

@@ -349,7 +349,7 @@ class Operation : public Layer {
     if (const json* const axis = arguments.Find(1, {"axis"})) {
       const json list = axis->is_array() ? *axis : json::array({*axis});
       const auto read =
-          ReadInts(list, JoinPath(config.path(), "axis"),
+          ReadInts(list, JoinKeys(config.path(), "axis"),
                    {.min = -static_cast<int64_t>(kRankMax), .max = kRankMax}, config.errors());
       if (read) axes = *read;
     }

@@ -239,7 +239,7 @@ class StackedCells : public RecurrentCell {
   void Read(LayerReader& reader) override {
     const json* const cells = reader.config.Require("cells");
     if (cells == nullptr) return;
-    ReadList(*cells, JoinPath(reader.config.path(), "cells"), reader);
+    ReadList(*cells, JoinKeys(reader.config.path(), "cells"), reader);
   }
 
   void ReadList(const json& cells, const std::string& path, LayerReader& reader) {
@@ -254,7 +254,7 @@ class StackedCells : public RecurrentCell {
       std::string name;
       nlohmann::ordered_json& form = record.emplace_back();
       std::unique_ptr<RecurrentCell> cell =
-          ReadCell({JoinPath(path, absl::StrCat(i)), reader.config.errors(), &cells[i], &form},
+          ReadCell({JoinKeys(path, absl::StrCat(i)), reader.config.errors(), &cells[i], &form},
                    reader.context(), &name);
       if (cell == nullptr) continue;
       cells_.push_back(std::move(cell));

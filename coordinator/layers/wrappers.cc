@@ -29,7 +29,7 @@ CallSettings InnerSettings(const CallSettings& outer, const LayerSpec& inner, si
 
 // Reads the layer under `key`, and records it.
 std::optional<LayerSpec> ReadInner(const char* key, const json& form, LayerReader& reader) {
-  const std::string path = JoinPath(reader.config.path(), key);
+  const std::string path = JoinKeys(reader.config.path(), key);
   ReadLayerResult read = ReadLayer({path, reader.config.errors(), &form}, reader.context());
   if (!read.layer) return std::nullopt;
   if (read.layer->name.empty()) read.layer->name = key;

@@ -103,7 +103,7 @@ void ReadMetrics(const JsonPlace& place, const MetricListOptions& options,
                                                      "; it must be a list such as [\"accuracy\"]"));
   }
   for (size_t i = 0; i < place.value->size(); ++i) {
-    const std::string item_path = JoinPath(place.path, absl::StrCat(i));
+    const std::string item_path = JoinKeys(place.path, absl::StrCat(i));
     std::optional<MetricSpec> metric =
         ReadMetric({item_path, place.errors, &(*place.value)[i]}, options);
     if (!metric) continue;

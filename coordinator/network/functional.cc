@@ -45,7 +45,7 @@ class FunctionalReader {
     const json name = Take(form, "name");
     const json nodes = Take(form, "inbound_nodes");
     const bool has_module = context_.names_modules || (form.is_object() && form.contains("module"));
-    const std::string nodes_path = JoinPath(path, "inbound_nodes");
+    const std::string nodes_path = JoinKeys(path, "inbound_nodes");
     const std::vector<InboundNode> read_nodes = ReadNodes(nodes, nodes_path);
     LayerContext context = context_;
     context.call = read_nodes.empty() ? "" : read_nodes[0].form;
@@ -110,13 +110,13 @@ class FunctionalReader {
     if (own.empty() && name.is_string()) own = name.get<std::string>();
     if (own.empty() || (!name.is_null() && name != own)) {
       errors_.Add(
-          JoinPath(path, "name"),
+          JoinKeys(path, "name"),
           absl::StrCat("is ", JsonExcerpt(name), "; it must be the name in config, ",
                        own.empty() ? "which is missing" : absl::StrCat("'", Excerpt(own), "'")));
       return false;
     }
     if (!by_name_.emplace(own, model_.layers.size()).second) {
-      errors_.Add(JoinPath(path, "name"),
+      errors_.Add(JoinKeys(path, "name"),
                   absl::StrCat("two layers are named '", Excerpt(own), "'"));
       return false;
     }
@@ -128,7 +128,7 @@ class FunctionalReader {
     if (!nodes.is_array() || nodes.size() > kCallsMax) return read;
     for (size_t i = 0; i < nodes.size(); ++i) {
       std::optional<InboundNode> node =
-          ReadInboundNode(nodes[i], JoinPath(path, absl::StrCat(i)), errors_);
+          ReadInboundNode(nodes[i], JoinKeys(path, absl::StrCat(i)), errors_);
       if (!node) return {};
       read.push_back(*std::move(node));
     }
@@ -156,7 +156,7 @@ class FunctionalReader {
     for (size_t i = 0; i < nodes.size(); ++i) {
       const InboundNode& node = nodes[i];
       UnresolvedCall call{layer, static_cast<int64_t>(i), node.tensors, {.layer = layer}};
-      if (!CheckArguments(node, JoinPath(path, absl::StrCat(i)))) continue;
+      if (!CheckArguments(node, JoinKeys(path, absl::StrCat(i)))) continue;
       if (model_.layers[layer].type->kind == LayerKind::kOperation && node.form != nodes[0].form) {
         errors_.Add(path, "calls one operation with different arguments");
         continue;
@@ -236,7 +236,7 @@ class FunctionalReader {
     const json list = one ? json::array({value}) : value;
     for (const auto& item : list.items()) {
       auto tensor =
-          ReadTensorName(item.value(), one ? path : JoinPath(path, Excerpt(item.key())), errors_);
+          ReadTensorName(item.value(), one ? path : JoinKeys(path, Excerpt(item.key())), errors_);
       if (!tensor) return std::nullopt;
       Renumber(*tensor);
       ends.tensors.push_back(*std::move(tensor));
@@ -359,7 +359,7 @@ void ReadFunctional(ObjectReader& config, const LayerContext& context, ModelSpec
   const json* outputs = config.Require("output_layers");
   if (layers == nullptr || inputs == nullptr || outputs == nullptr) return;
   JsonErrors& errors = config.errors();
-  const std::string path = JoinPath(config.path(), "layers");
+  const std::string path = JoinKeys(config.path(), "layers");
   if (!layers->is_array() || layers->empty() || layers->size() > kLayersMax) {
     errors.Add(path, absl::StrCat("is ", JsonExcerpt(*layers), "; it must be a list of 1 to ",
                                   kLayersMax, " layers"));
@@ -368,12 +368,12 @@ void ReadFunctional(ObjectReader& config, const LayerContext& context, ModelSpec
   const size_t errors_before = errors.size();
   FunctionalReader reader(context, model, errors);
   for (size_t i = 0; i < layers->size(); ++i) {
-    reader.AddLayer((*layers)[i], JoinPath(path, absl::StrCat(i)));
+    reader.AddLayer((*layers)[i], JoinKeys(path, absl::StrCat(i)));
   }
   // Connecting would only repeat errors of layers that could not be read.
   if (errors.size() > errors_before) return;
-  reader.Connect(*inputs, JoinPath(config.path(), "input_layers"), *outputs,
-                 JoinPath(config.path(), "output_layers"));
+  reader.Connect(*inputs, JoinKeys(config.path(), "input_layers"), *outputs,
+                 JoinKeys(config.path(), "output_layers"));
 }
 
 }  // namespace cohort

@@ -34,7 +34,7 @@ class NodeReader {
     json kwargs = json::object();
     for (size_t i = 0; i < entries.size(); ++i) {
       const json& entry = entries[i];
-      const std::string path = is_flat ? path_ : JoinPath(path_, absl::StrCat(i));
+      const std::string path = is_flat ? path_ : JoinKeys(path_, absl::StrCat(i));
       if (entry.is_array() && entry.size() >= 3 && entry[0] == kConstant) {
         first.push_back(entry[2]);
       } else {
@@ -45,7 +45,7 @@ class NodeReader {
     if (first.empty()) Fail(path_, value);
     const json arg = first.size() == 1 ? first[0] : first;
     return Finish(json::array({arg}), kwargs,
-                  is_flat ? JoinPath(path_, "3") : JoinPath(path_, "0.3"),
+                  is_flat ? JoinKeys(path_, "3") : JoinKeys(path_, "0.3"),
                   /*takes_lists=*/true);
   }
 
@@ -56,15 +56,15 @@ class NodeReader {
     const json* const kwargs = reader.Find("kwargs");
     reader.Finish();
     if (args == nullptr) return std::nullopt;
-    const std::string args_path = JoinPath(path_, "args");
+    const std::string args_path = JoinKeys(path_, "args");
     if (!args->is_array()) return Fail(args_path, *args);
     json forms = json::array();
     for (size_t i = 0; i < args->size(); ++i) {
       forms.push_back(Argument((*args)[i], i == 0 ? "" : absl::StrCat("#", i),
-                               JoinPath(args_path, absl::StrCat(i)), /*takes_lists=*/false));
+                               JoinKeys(args_path, absl::StrCat(i)), /*takes_lists=*/false));
     }
     node_.is_object = true;
-    return Finish(forms, kwargs == nullptr ? json::object() : *kwargs, JoinPath(path_, "kwargs"),
+    return Finish(forms, kwargs == nullptr ? json::object() : *kwargs, JoinKeys(path_, "kwargs"),
                   /*takes_lists=*/false);
   }
 
@@ -102,7 +102,7 @@ class NodeReader {
       const std::string key = value.is_object() ? item.key() : absl::StrCat(i);
       // Each input of a list may have a mask of its own.
       const std::string name = argument == "mask" ? absl::StrCat("mask.", i) : argument;
-      *item = Argument(json(*item), name, JoinPath(path, key), takes_lists);
+      *item = Argument(json(*item), name, JoinKeys(path, key), takes_lists);
     }
     return form;
   }
@@ -122,7 +122,7 @@ class NodeReader {
       failed_ = true;
       return nullptr;
     }
-    return Tensor(*history, argument, JoinPath(form.config_path, "keras_history"));
+    return Tensor(*history, argument, JoinKeys(form.config_path, "keras_history"));
   }
 
   std::optional<InboundNode> Finish(const json& args, const json& kwargs, const std::string& path,
@@ -131,7 +131,7 @@ class NodeReader {
     if (!kwargs.is_object() && !kwargs.is_null()) return Fail(path, kwargs);
     for (const auto& item : kwargs.items()) {
       const json& value = item.value();
-      const std::string value_path = JoinPath(path, item.key());
+      const std::string value_path = JoinKeys(path, item.key());
       if (item.key() == "training") {
         if (value.is_boolean()) node_.training = value.get<bool>();
         if (!value.is_boolean() && !value.is_null()) {

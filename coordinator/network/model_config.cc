@@ -115,7 +115,7 @@ void ReadLayerList(const json& layers, const std::string& path, JsonErrors& erro
   }
   const size_t errors_before = errors.size();
   for (size_t i = 0; i < layers.size(); ++i) {
-    AppendLayer(layers[i], JoinPath(path, absl::StrCat(i)), errors, context, model.layers);
+    AppendLayer(layers[i], JoinKeys(path, absl::StrCat(i)), errors, context, model.layers);
   }
   // Only an InputLayer that no layer of the file stands for makes more layers than the file has.
   model.file_form.implies_input = model.layers.size() > layers.size();
@@ -133,7 +133,7 @@ void ReadModelConfig(ObjectReader& config, bool functional, const LayerContext& 
   config.Ignore("build_input_shape");
   const json* const layers = config.Require("layers");
   if (layers == nullptr) return;
-  ReadLayerList(*layers, JoinPath(config.path(), "layers"), config.errors(), context, model);
+  ReadLayerList(*layers, JoinKeys(config.path(), "layers"), config.errors(), context, model);
 }
 
 }  // namespace cohort

@@ -37,7 +37,7 @@ void ReadVersion(const JsonPlace& place, LayerContext& context) {
       text.is_string() ? ParseVersion(text.get<std::string>()) : std::optional<KerasVersion>();
   if (!version) {
     return place.errors.Add(
-        JoinPath(place.path, "keras_version"),
+        JoinKeys(place.path, "keras_version"),
         absl::StrCat("is ", JsonExcerpt(text), "; it must be a version such as \"2.15.0\""));
   }
   context.keras = *version;
