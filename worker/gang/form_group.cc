@@ -13,7 +13,7 @@ namespace cohort {
 namespace {
 
 // A group while it is formed: tries to share memory, else uses frames. Thread-safe.
-class Forming : public std::enable_shared_from_this<Forming> {
+class Forming final : public FormingGroup, public std::enable_shared_from_this<Forming> {
  public:
   Forming(const GroupResources& resources, FormGroupOptions options,
           absl::AnyInvocable<void(FormedGroup)> formed)
@@ -21,8 +21,9 @@ class Forming : public std::enable_shared_from_this<Forming> {
 
   void Start() {
     if (options_.shm_socket.empty()) {
-      return resources_.executor.Run(
-          [self = shared_from_this()] { self->UseFrames("sharing memory was not asked for"); });
+      return resources_.executor.Run([self = shared_from_this()] {
+        if (self->TakeTurn()) self->UseFrames("sharing memory was not asked for");
+      });
     }
     ShmOptions shm;
     shm.rank = options_.group.rank;
@@ -36,13 +37,25 @@ class Forming : public std::enable_shared_from_this<Forming> {
     // The callback runs on the communicator's own thread, perhaps before `shm_` is assigned. It
     // posts Joined() to the executor, because Joined() may destroy the communicator, which must not
     // happen on that thread. Joined() takes the lock and so sees the assigned `shm_`.
-    shm_ = std::make_unique<ShmCommunicator>(std::move(shm), [self = shared_from_this()](
-                                                                 absl::Status joined) {
-      self->resources_.executor.Run([self, joined = std::move(joined)] { self->Joined(joined); });
-    });
+    shm_ = std::make_unique<ShmCommunicator>(
+        std::move(shm), [self = shared_from_this()](absl::Status joined) {
+          self->resources_.executor.Run([self, joined = std::move(joined)] {
+            if (self->TakeTurn()) self->Joined(joined);
+          });
+        });
+  }
+
+  void GiveUp(const absl::Status& why) override {
+    if (TakeTurn()) Joined(why);
   }
 
  private:
+  // Returns true to the first caller, which then makes the communicator.
+  bool TakeTurn() {
+    MutexLock lock(mutex_);
+    return !std::exchange(taken_, true);
+  }
+
   void Joined(const absl::Status& status) {
     // The lock makes Joined() wait until Start() has assigned `shm_`.
     std::unique_ptr<ShmCommunicator> shm;
@@ -54,6 +67,9 @@ class Forming : public std::enable_shared_from_this<Forming> {
       const auto recorder = shm->recorder();
       return Formed({std::move(shm), "shared memory", recorder});
     }
+    // Ranks that came to share memory while this one gave up learn the cause there; all others
+    // learn it by frames.
+    if (shm != nullptr) shm->Abort(status);
     // The communicator that failed to share memory is destroyed before frames replace it.
     shm.reset();
     UseFrames(std::string(status.message()));
@@ -82,11 +98,12 @@ class Forming : public std::enable_shared_from_this<Forming> {
   // Called once, when the group's communicator is made.
   absl::AnyInvocable<void(FormedGroup)> formed_;
   Mutex mutex_;
+  bool taken_ ABSL_GUARDED_BY(mutex_) = false;
   std::unique_ptr<ShmCommunicator> shm_ ABSL_GUARDED_BY(mutex_);
 };
 
 // A group while its ranks join NCCL. Thread-safe.
-class FormingNccl : public std::enable_shared_from_this<FormingNccl> {
+class FormingNccl final : public FormingGroup, public std::enable_shared_from_this<FormingNccl> {
  public:
   FormingNccl(const GroupResources& resources, FormNcclGroupOptions options,
               absl::AnyInvocable<void(FormedGroup)> formed)
@@ -112,6 +129,9 @@ class FormingNccl : public std::enable_shared_from_this<FormingNccl> {
         [self = shared_from_this()](const absl::Status& joined) { self->Joined(joined); });
   }
 
+  // The ranks may wait for each other for a minute: the control group's end ends the wait.
+  void GiveUp(const absl::Status& why) override { Joined(why); }
+
  private:
   void Joined(const absl::Status& status) {
     std::unique_ptr<NcclCommunicator> communicator;
@@ -119,6 +139,8 @@ class FormingNccl : public std::enable_shared_from_this<FormingNccl> {
       MutexLock lock(mutex_);
       communicator = std::move(communicator_);
     }
+    if (communicator == nullptr) return;  // the group was given up, or has formed
+    if (!status.ok()) communicator->Abort(status);
     // A communicator that failed to join is passed on as well: its calls report why NCCL cannot be
     // used.
     const auto recorder = communicator->recorder();
@@ -138,14 +160,19 @@ class FormingNccl : public std::enable_shared_from_this<FormingNccl> {
 
 }  // namespace
 
-void FormGroup(const GroupResources& resources, FormGroupOptions options,
-               absl::AnyInvocable<void(FormedGroup)> formed) {
-  std::make_shared<Forming>(resources, std::move(options), std::move(formed))->Start();
+std::shared_ptr<FormingGroup> FormGroup(const GroupResources& resources, FormGroupOptions options,
+                                        absl::AnyInvocable<void(FormedGroup)> formed) {
+  auto group = std::make_shared<Forming>(resources, std::move(options), std::move(formed));
+  group->Start();
+  return group;
 }
 
-void FormNcclGroup(const GroupResources& resources, FormNcclGroupOptions options,
-                   absl::AnyInvocable<void(FormedGroup)> formed) {
-  std::make_shared<FormingNccl>(resources, std::move(options), std::move(formed))->Start();
+std::shared_ptr<FormingGroup> FormNcclGroup(const GroupResources& resources,
+                                            FormNcclGroupOptions options,
+                                            absl::AnyInvocable<void(FormedGroup)> formed) {
+  auto group = std::make_shared<FormingNccl>(resources, std::move(options), std::move(formed));
+  group->Start();
+  return group;
 }
 
 }  // namespace cohort

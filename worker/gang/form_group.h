@@ -49,10 +49,20 @@ struct GroupResources {
   std::shared_ptr<FrameRouter> table;  // hands frames to the groups of this worker, which share it
 };
 
-// Makes this rank's communicator in shared memory or over frames. `formed` runs once, on the
-// executor, after `shm_timeout` at the latest.
-void FormGroup(const GroupResources& resources, FormGroupOptions options,
-               absl::AnyInvocable<void(FormedGroup)> formed);
+// A group while it forms. Thread-safe.
+class FormingGroup {
+ public:
+  virtual ~FormingGroup() = default;
+  // Stops waiting for the other ranks, because the group has ended with the error `why` before it
+  // has formed. `formed` then runs inside this call, with a communicator by which the caller can
+  // tell the other ranks why. Does nothing if the group has formed.
+  virtual void GiveUp(const absl::Status& why) = 0;
+};
+
+// Makes this rank's communicator in shared memory or over frames. `formed` runs once, after
+// `shm_timeout` at the latest: on the executor, or inside GiveUp().
+std::shared_ptr<FormingGroup> FormGroup(const GroupResources& resources, FormGroupOptions options,
+                                        absl::AnyInvocable<void(FormedGroup)> formed);
 
 struct FormNcclGroupOptions {
   LaneGroupOptions group;
@@ -64,8 +74,10 @@ struct FormNcclGroupOptions {
 };
 
 // Makes this rank's communicator over NCCL. `formed` runs once, on the executor, when the ranks
-// have joined NCCL or have failed to join; FormedGroup::how then names the GPU or the error.
-void FormNcclGroup(const GroupResources& resources, FormNcclGroupOptions options,
-                   absl::AnyInvocable<void(FormedGroup)> formed);
+// have joined NCCL or have failed to join, or inside GiveUp(); FormedGroup::how then names the GPU
+// or the error.
+std::shared_ptr<FormingGroup> FormNcclGroup(const GroupResources& resources,
+                                            FormNcclGroupOptions options,
+                                            absl::AnyInvocable<void(FormedGroup)> formed);
 
 }  // namespace cohort

@@ -222,16 +222,30 @@ void GroupSessions::Form(const proto::Gang& gang, uint64_t coordinator,
   };
   if (!gang.has_nccl_device()) {
     std::string socket = MayShareMemory(gang, group.hosts) ? SocketOf(gang) : "";
-    return FormGroup(resources, {std::move(group), std::move(addresses), std::move(socket)},
-                     std::move(formed));
+    return KeepForming(
+        *generation,
+        FormGroup(resources, {std::move(group), std::move(addresses), std::move(socket)},
+                  std::move(formed)));
   }
   // The group is formed on the executor, because loading NCCL for the first time takes long.
-  world_.executor.Run([resources, group = std::move(group), addresses = std::move(addresses),
-                       device = gang.nccl_device(), find_nccl = find_nccl_,
+  world_.executor.Run([self = shared_from_this(), generation, resources, group = std::move(group),
+                       addresses = std::move(addresses), device = gang.nccl_device(),
                        formed = std::move(formed)]() mutable {
-    FormNcclGroup(resources, {std::move(group), std::move(addresses), device, NcclOf(find_nccl)},
-                  std::move(formed));
+    FormNcclGroupOptions options = {std::move(group), std::move(addresses), device,
+                                    NcclOf(self->find_nccl_)};
+    self->KeepForming(*generation, FormNcclGroup(resources, std::move(options), std::move(formed)));
   });
+}
+
+void GroupSessions::KeepForming(Generation& generation,
+                                const std::shared_ptr<FormingGroup>& forming) {
+  absl::Status ended;
+  {
+    MutexLock lock(mutex_);
+    generation.forming = forming;
+    ended = generation.ended;
+  }
+  if (!ended.ok()) forming->GiveUp(ended);
 }
 
 void GroupSessions::Formed(Generation& generation, FormedGroup formed) {
@@ -257,6 +271,7 @@ void GroupSessions::Formed(Generation& generation, FormedGroup formed) {
 
 void GroupSessions::EndGeneration(Generation& generation, const absl::Status& why) {
   std::shared_ptr<GangGroup> group;
+  std::shared_ptr<FormingGroup> forming;
   std::shared_ptr<const FlightRecorder> recorder;
   std::vector<Ready> waiting;
   std::vector<PeerReach::Need> needs;
@@ -266,6 +281,7 @@ void GroupSessions::EndGeneration(Generation& generation, const absl::Status& wh
     if (!generation.ended.ok()) return;
     generation.ended = why;
     group = generation.group;
+    forming = generation.forming.lock();
     recorder = generation.recorder;
     waiting = std::exchange(generation.waiting, {});
     needs.swap(generation.needs);
@@ -279,6 +295,8 @@ void GroupSessions::EndGeneration(Generation& generation, const absl::Status& wh
       KeepFlight(std::move(recorder), why);
     }
   }
+  // A worker that ends must not leave a thread behind that waits for other members.
+  if (group == nullptr && forming != nullptr) forming->GiveUp(why);
   // The callbacks run outside the lock, because they may call this object again.
   for (Ready& ready : waiting) ready(why);
 }

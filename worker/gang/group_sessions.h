@@ -62,7 +62,8 @@ class GroupSessions : public std::enable_shared_from_this<GroupSessions> {
   struct Generation {
     uint64_t number = 0;
     absl::Status ended;
-    std::shared_ptr<GangGroup> group;  // the generation's group; null while the group forms
+    std::shared_ptr<GangGroup> group;     // the generation's group; null while the group forms
+    std::weak_ptr<FormingGroup> forming;  // set while the group forms; owns itself until then
     // The flight record of the group's collective calls; shared with the group.
     std::shared_ptr<const FlightRecorder> recorder;
     std::vector<Ready> waiting;  // callbacks of gangs that wait until the group has formed
@@ -78,6 +79,8 @@ class GroupSessions : public std::enable_shared_from_this<GroupSessions> {
   // generation. So does a member that is reached again after a silence, because messages to it may
   // have been lost.
   void WatchMembers(const proto::Gang& gang, const std::shared_ptr<Generation>& generation);
+  // Keeps the forming group, so that the end of the generation ends the wait for other members.
+  void KeepForming(Generation& generation, const std::shared_ptr<FormingGroup>& forming);
   void Formed(Generation& generation, FormedGroup formed);
   // Ends the present generation with the error `why`. From now on, RPCs of other members for groups
   // of any coordinator but `coordinator` are refused.

@@ -99,5 +99,44 @@ TEST(FormNcclGroup, WhereOneRankCannotAllSayWhy) {
   }
 }
 
+// A worker may end while its group forms: no thread of the group may be left then.
+TEST(FormNcclGroup, AGroupThatIsGivenUpWaitsForNobody) {
+  FakeNccl fake(2);
+  absl::Status end;
+  {
+    BlockingWaiter waiter;
+    RealClock clock;
+    ThreadPool pool{{"ranks", 2}};
+    InProcessTransport transport(clock, pool);
+    const auto router = std::make_shared<FrameRouter>();
+    const auto server = *transport.Listen("local:0", {router->MakeService()});
+    LaneGroupOptions group;
+    group.name = {"workers", 1};
+    group.size = 2;
+    FormedGroup formed;
+    int times = 0;
+    const auto forming = FormNcclGroup(
+        {clock, pool, transport, router},
+        {group, {server->address(), server->address()}, 0, &fake.table()}, [&](FormedGroup one) {
+          formed = std::move(one);
+          ++times;
+        });
+    EXPECT_EQ(times, 0) << "rank 1 does not come";
+    forming->GiveUp(absl::CancelledError("the worker stops"));
+    ASSERT_EQ(times, 1) << "inside GiveUp";
+    forming->GiveUp(absl::CancelledError("again"));
+    EXPECT_EQ(times, 1);
+    Event done;
+    formed.communicator->Start({}, [&](const absl::Status& status) {
+      end = status;
+      done.Notify();
+    });
+    ASSERT_TRUE(waiter.Wait(done, absl::Minutes(1)));
+    formed.communicator.reset();
+  }
+  EXPECT_THAT(std::string(end.message()), testing::HasSubstr("the worker stops"));
+  EXPECT_EQ(fake.counters().contexts, 0);
+}
+
 }  // namespace
 }  // namespace cohort
