@@ -187,7 +187,8 @@ void ReadConfigKeys(ObjectReader& reader, absl::Span<const ConfigKey> keys, Clas
       ReadKey(reader, key, config);
       continue;
     }
-    const bool is_written = !config.IsNull(key.name) || key.nullable;
+    const bool is_default = key.is_later && config.At(key.name) == key.otherwise;
+    const bool is_written = !is_default && (!config.IsNull(key.name) || key.nullable);
     if (is_written) *reader.Place(key.name)->record = ToJson(key, config.At(key.name));
   }
 }

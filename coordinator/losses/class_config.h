@@ -45,6 +45,9 @@ struct ConfigKey {
   KeyRange range;         // of each number
   std::vector<std::string> choices;
   bool nullable = false;  // true: null is a value of its own, although `otherwise` is not null
+  // True: the key is not recorded at its value `otherwise`, because job files of earlier versions
+  // had no such key, and a job's fingerprint is taken from what is recorded.
+  bool is_later = false;
 };
 
 // The values of a class's keys. Thread-compatible.

@@ -151,7 +151,11 @@ ExampleLosses Generalized(const LossSite& site) {
   return {{n.Div(n.From(1, n.Power(p, q)), q), DimsWithout(site.in.y_pred, {-1})}, {}};
 }
 
-ConfigKey AxisKey() { return WholeKey("axis", -1, {.min = -8, .max = 8}); }
+ConfigKey AxisKey() {
+  ConfigKey key = WholeKey("axis", -1, {.min = -8, .max = 8});
+  key.is_later = true;
+  return key;
+}
 ConfigKey SmoothingKey() { return NumberKey("label_smoothing", 0, kFraction); }
 ConfigKey LogitsKey() { return FlagKey("from_logits", false); }
 

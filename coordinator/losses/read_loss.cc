@@ -24,6 +24,8 @@ constexpr ReductionName kReductions[] = {
 };
 
 void ReadReduction(ObjectReader& config, LossReduction& reduction) {
+  // Job files of earlier versions had no such key: their fingerprints must stay (ConfigKey).
+  if (config.recording() && reduction == LossReduction::kSumOverBatchSize) return;
   std::vector<std::string> names;
   std::string name;
   for (const ReductionName& one : kReductions) {

@@ -135,6 +135,23 @@ std::vector<double> MetricValue(const MetricSpec& spec, MetricState state) {
   return RowOf(spec).value(spec.config, state);
 }
 
+std::vector<std::pair<std::string, double>> NamedMetrics(absl::Span<const MetricSpec> metrics,
+                                                         absl::Span<const int64_t> sizes,
+                                                         MetricState states) {
+  std::vector<std::pair<std::string, double>> named;
+  for (size_t i = 0; i < metrics.size(); ++i) {
+    const auto size = static_cast<size_t>(sizes[i]);
+    if (states.size() < size) return named;
+    const std::vector<double> values = MetricValue(metrics[i], states.subspan(0, size));
+    states.remove_prefix(size);
+    for (size_t j = 0; j < values.size(); ++j) {
+      const std::string& name = metrics[i].name;
+      named.emplace_back(values.size() == 1 ? name : absl::StrCat(name, "_", j), values[j]);
+    }
+  }
+  return named;
+}
+
 std::string SpreadWeight(const NodeValue& weight, const NodeValue& values, FormulaNodes& nodes) {
   const std::string shape = nodes.ShapeOf(values.name);
   if (!weight.has_value()) return nodes.Op("Expand", {nodes.Double(1), shape});

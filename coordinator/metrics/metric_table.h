@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -84,6 +85,12 @@ absl::StatusOr<std::string> AddMetricState(const MetricSpec& spec, const LossInp
 int64_t MetricStateSize(const MetricSpec& spec, const NodeValue& output);
 // Returns the value of a resolved metric's state, which has MetricStateSize elements.
 std::vector<double> MetricValue(const MetricSpec& spec, MetricState state);
+// Returns the names and values of resolved metrics, whose states, of `sizes` elements, lie one
+// behind the other in `states`; nothing for metrics whose states are not there yet. A metric with a
+// value for each class or threshold is named "name_0", "name_1" and so on.
+std::vector<std::pair<std::string, double>> NamedMetrics(absl::Span<const MetricSpec> metrics,
+                                                         absl::Span<const int64_t> sizes,
+                                                         MetricState states);
 
 // The rows of the families, for the table.
 std::vector<MetricRow> MeanMetrics();

@@ -227,10 +227,10 @@ absl::StatusOr<StepGraph> BuildStep(const Parts& parts, ModelMode mode, const ch
   const NodeValue labels = ValueOf(parts.model.labels_name(), parts.labels);
   FormulaNodes nodes(graph);
   const ExampleWeights weights = AddWeights(parts, mode, labels, nodes, step.program);
-  ASSIGN_OR_RETURN(
-      StepLoss loss,
-      AddStepLoss(spec, parts.metrics, {output.value, output.logits, parts.model.outputs()[0].shape},
-                  labels, weights, nodes));
+  ASSIGN_OR_RETURN(StepLoss loss,
+                   AddStepLoss(spec, parts.metrics,
+                               {output.value, output.logits, parts.model.outputs()[0].shape},
+                               labels, weights, nodes));
   step.fetches = std::move(loss.fetches);
   // Gradients are taken from the mean loss; the sum is fetched for the losses shown per epoch.
   if (mode == ModelMode::kTraining) step.mean_loss = loss.mean;

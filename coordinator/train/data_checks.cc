@@ -29,6 +29,14 @@ std::string FileOf(const BatchOfFiles& data, size_t component) {
 
 }  // namespace
 
+absl::Status NoExamples(absl::string_view key, const proto::DatasetSource& source) {
+  const auto& paths = source.has_click_log() ? source.click_log().paths() : source.idx().paths();
+  const char* const verb = paths.empty() ? "its source is" : paths.size() == 1 ? " is" : " are";
+  return absl::InvalidArgumentError(absl::StrCat(key,
+                                                 " has no examples: ", absl::StrJoin(paths, ", "),
+                                                 verb, " empty; name files that have some"));
+}
+
 absl::Status CheckTestComponents(size_t train, size_t test) {
   if (train == test) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("data.test has ", test,

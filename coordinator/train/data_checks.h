@@ -9,9 +9,14 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "proto/plan.pb.h"
 
 namespace cohort {
+
+// Returns the error for a data set, "data.train" or "data.test", without examples; it names the
+// source's files.
+absl::Status NoExamples(absl::string_view key, const proto::DatasetSource& source);
 
 // Checks that examples of data.train and of data.test have the same number of components, `train`
 // and `test`. Errors: INVALID_ARGUMENT.

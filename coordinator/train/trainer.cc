@@ -28,16 +28,6 @@ namespace cohort {
 
 namespace {
 
-absl::Status NoExamples(absl::string_view key, const proto::DatasetSource& source) {
-  const auto& paths = source.has_click_log() ? source.click_log().paths() : source.idx().paths();
-  return absl::InvalidArgumentError(absl::StrCat(key,
-                                                 " has no examples: ", absl::StrJoin(paths, ", "),
-                                                 paths.empty()       ? "its source is"
-                                                 : paths.size() == 1 ? " is"
-                                                                     : " are",
-                                                 " empty; name files that have some"));
-}
-
 // Returns the IDX files of the source, one for each component of the data; none for other sources.
 std::vector<std::string> IdxFilesOf(const proto::DatasetSource& source) {
   return {source.idx().paths().begin(), source.idx().paths().end()};
@@ -77,7 +67,7 @@ absl::StatusOr<TrainSummary> Trainer::Run() {
     ASSIGN_OR_RETURN(const EpochMeter::Sums sums, Evaluate(*test_, proto::TrainState::TEST));
     const EpochMeter::Reading reading = EpochMeter::ReadingOf(sums);
     summary_.test_loss = reading.loss;
-    summary_.test_metrics = NamedMetrics(reading);
+    summary_.test_metrics = NamedMetrics(model_.metrics, model_.metric_sizes, reading.states);
     summary_.test_examples = std::llround(reading.examples);
   }
   RETURN_IF_ERROR(CompareData());
@@ -375,12 +365,12 @@ void Trainer::Summarize(const TrainProgress::Results& results) {
   if (results.trained.has_value()) {
     const EpochMeter::Reading reading = EpochMeter::ReadingOf(*results.trained);
     summary_.train_loss = reading.loss;
-    summary_.train_metrics = NamedMetrics(reading);
+    summary_.train_metrics = NamedMetrics(model_.metrics, model_.metric_sizes, reading.states);
   }
   if (results.validated.has_value()) {
     const EpochMeter::Reading reading = EpochMeter::ReadingOf(*results.validated);
     summary_.validation_loss = reading.loss;
-    summary_.validation_metrics = NamedMetrics(reading);
+    summary_.validation_metrics = NamedMetrics(model_.metrics, model_.metric_sizes, reading.states);
   }
 }
 
@@ -593,26 +583,6 @@ absl::Status Trainer::Export() {
       kOnnxFileBytesMax));
   summary_.model = job_.export_to.onnx;
   return absl::OkStatus();
-}
-
-std::vector<std::pair<std::string, double>> Trainer::NamedMetrics(
-    const EpochMeter::Reading& reading) const {
-  std::vector<std::pair<std::string, double>> named;
-  absl::Span<const double> states = reading.states;
-  for (size_t i = 0; i < model_.metrics.size(); ++i) {
-    const auto size = static_cast<size_t>(model_.metric_sizes[i]);
-    // Before the first step reports there are no states.
-    if (states.size() < size) return named;
-    const std::string& name = model_.metrics[i].name;
-    const std::vector<double> values = MetricValue(model_.metrics[i], states.subspan(0, size));
-    states.remove_prefix(size);
-    // A metric with a value for each class or threshold is reported as "name_0", "name_1" and so
-    // on.
-    for (size_t j = 0; j < values.size(); ++j) {
-      named.emplace_back(values.size() == 1 ? name : absl::StrCat(name, "_", j), values[j]);
-    }
-  }
-  return named;
 }
 
 }  // namespace cohort

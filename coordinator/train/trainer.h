@@ -128,8 +128,6 @@ class Trainer {
   // process may have saved it to another directory, which the job file named then.
   bool IsOfStep(const TrainProgress::SavedCheckpoint& checkpoint, int64_t step) const;
   absl::Status Export();
-  std::vector<std::pair<std::string, double>> NamedMetrics(
-      const EpochMeter::Reading& reading) const;
 
   const World world_;
   Waiter& waiter_;

@@ -34,12 +34,18 @@ Answers AnswersOf(const std::string& type) {
   return {evaluated.value_or(FetchedTensors()), predicted.value_or(FetchedTensors())};
 }
 
+// Losses are float32; states of metrics are float64.
+double NumberAt(const Tensor& tensor, int64_t k) {
+  return tensor.dtype() == DType::kFloat64 ? tensor.data<double>()[k] : tensor.data<float>()[k];
+}
+
 void ExpectSame(const FetchedTensors& got, const FetchedTensors& wanted) {
   ASSERT_EQ(got.size(), wanted.size());
   for (size_t i = 0; i < got.size(); ++i) {
     ASSERT_EQ(got[i].shape(), wanted[i].shape());
+    ASSERT_EQ(got[i].dtype(), wanted[i].dtype());
     for (int64_t k = 0; k < got[i].num_elements(); ++k) {
-      EXPECT_NEAR(got[i].data<float>()[k], wanted[i].data<float>()[k], 1e-5);
+      EXPECT_NEAR(NumberAt(got[i], k), NumberAt(wanted[i], k), 1e-5);
     }
   }
 }
@@ -48,7 +54,7 @@ class EachStrategy : public testing::TestWithParam<const char*> {};
 
 TEST_P(EachStrategy, EvaluatesAsOneDeviceDoes) {
   const Answers wanted = AnswersOf("one_device");
-  ASSERT_EQ(wanted.evaluated.size(), 3u);  // sum of losses, examples, examples that are right
+  ASSERT_EQ(wanted.evaluated.size(), 3u);  // sum of losses, examples, state of the accuracy
   EXPECT_EQ(*wanted.evaluated[1].data<float>(), kExamples);
   ExpectSame(AnswersOf(GetParam()).evaluated, wanted.evaluated);
 }

@@ -201,9 +201,9 @@ absl::Status RunCtcGrad(KernelContext& context) {
 }  // namespace
 
 void RegisterReferenceCtc(KernelRegistry& registry) {
-  registry.Add("cohort", "CtcLoss", PlainKernel({2, 2, {kIndices, kFloats}}, RunCtc));
+  registry.Add("cohort", "CtcLoss", PlainKernel({2, 2, {kLabels, kFloats}}, RunCtc));
   registry.Add("cohort", "CtcLossGrad",
-               PlainKernel({3, 3, {kFloats, kIndices, kFloats}}, RunCtcGrad));
+               PlainKernel({3, 3, {kFloats, kLabels, kFloats}}, RunCtcGrad));
 }
 
 }  // namespace cohort

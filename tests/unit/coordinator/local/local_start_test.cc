@@ -102,12 +102,12 @@ TEST_F(LocalStartTest, WhatDoesNotListenInTimeIsNamedWithItsLastDeath) {
   MakeDaemon("worker", "exec sleep 1000");
   const absl::Status error = Start(absl::Seconds(1)).status();
   EXPECT_TRUE(absl::IsDeadlineExceeded(error)) << error;
-  EXPECT_THAT(
-      std::string(error.message()),
-      AllOf(HasSubstr("were not ready within 1s: "),
-            HasSubstr(absl::StrCat("worker:0 does not listen (its log is ",
-                                   temp_ / "state/worker-0.log")),
-            HasSubstr(absl::StrCat("ps:0 does not listen (its log is ", temp_ / "state/ps-0.log"))));
+  EXPECT_THAT(std::string(error.message()),
+              AllOf(HasSubstr("were not ready within 1s: "),
+                    HasSubstr(absl::StrCat("worker:0 does not listen (its log is ",
+                                           temp_ / "state/worker-0.log")),
+                    HasSubstr(absl::StrCat("ps:0 does not listen (its log is ",
+                                           temp_ / "state/ps-0.log"))));
 }
 
 // The coordinator must not get an address at which a process of another program may listen.
